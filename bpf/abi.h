@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Everything that crosses between the kernel and Go. The Go types are generated
+ * from this file; a test compares the enumerations with Go's own names.
+ */
+#pragma once
+
+#define MAX_ARGS 4 /* wide arguments kept per call: events.MaxArgs */
+#define MAX_SLOTS 9 /* integer argument slots that can be read: events.MaxSlots */
+#define MAX_ROWS 512 /* rows of the catalog */
+#define MAX_DEPTH 4 /* traced calls open in one thread at a time */
+#define MAX_THREADS 8192 /* threads that make traced calls, at a time */
+#define MAX_TARGETS 4096 /* traced processes, at a time */
+#define MAX_COUNTS 4096 /* (process, row) pairs that have calls */
+#define HIST_BUCKETS 320 /* 8 an octave, from 0 ns to 2^41 ns: stats.HistBuckets */
+
+/* How one kept value is computed: events.Take. */
+enum take {
+	TAKE_NONE,
+	TAKE_SLOT, /* slot, masked to its width */
+	TAKE_CONST, /* off */
+	TAKE_PRODUCT, /* slot * slot2 */
+	TAKE_OUT, /* *(u64 *)slot at return */
+	TAKE_DIM3, /* two slots: x | y << 32, z */
+	TAKE_PACK3, /* three int slots */
+	TAKE_MEM, /* *(slot + off) at entry */
+	TAKE_MEM_DIM3, /* dim3 at slot + off */
+	TAKE_MEM_PRODUCT, /* *(u64 *)(slot + off) * *(u64 *)(slot + off2) */
+};
+
+struct rule {
+	__u8 take;
+	__u8 slot; /* from 1 */
+	__u8 slot2;
+	__u8 bytes; /* 4 or 8 */
+	__u16 off;
+	__u16 off2;
+};
+_Static_assert(sizeof(struct rule) == 8, "rule");
+
+enum recipe_flags {
+	RECIPE_LAUNCH = 1, /* a launch directly inside a launch is counted, not timed */
+	RECIPE_ENTRY_ONLY = 2, /* never watch the return */
+	RECIPE_STACK = 4, /* some slot lies on the stack */
+	RECIPE_OUT = 8, /* some value is read at return */
+};
+
+/* One catalog row, compiled for this architecture. */
+struct recipe {
+	__u16 op; /* events.Op */
+	__u8 nargs;
+	__u8 flags; /* enum recipe_flags */
+	__u32 slow_ns; /* calls at least this long are the last to be thinned; 0: none is */
+	struct rule arg[MAX_ARGS];
+	struct rule tag;
+};
+_Static_assert(sizeof(struct recipe) == 48, "recipe");
+
+/* An attach cookie: row | library << 16 | place << 32. */
+#define COOKIE_ROW(c) ((__u32)(c)&0xffff)
+#define COOKIE_LIB(c) ((__u16)((c) >> 16))
+#define COOKIE_PLACE(c) ((__u32)((c) >> 32))
+
+/* What kind of instruction a probe replaced; it decides the probe's price. */
+enum place {
+	PLACE_EMULATED, /* the kernel emulates it: push, jcc, nop */
+	PLACE_STEPPED, /* it is single-stepped out of line: a second trap */
+	PLACES = 4, /* size of the table, a power of two */
+};
+
+/* What a probe costs the call it watches, measured once at start. */
+struct probe_cost {
+	__u32 inside_ns; /* of the cost, what falls between the two clock readings */
+	__u32 around_ns; /* entry and return, as the call around it sees them */
+	__u32 entry_ns; /* entry alone, likewise */
+};
+
+enum target_flags {
+	TARGET_ENTRY_ONLY = 1, /* a return probe would harm this process */
+	TARGET_GATE = 2, /* stop it when it maps a CUDA library, until probes are in place */
+};
+
+/* What the kernel remembers of a traced process. */
+struct target {
+	__u32 flags; /* enum target_flags */
+	__u32 follow; /* children become targets too */
+};
+
+/* Key of the counts. tgid 0 gathers what found no room. */
+struct counts_key {
+	__u32 tgid;
+	__u32 row;
+};
+
+/* Exact sums for one (process, row): tick.Counts. Added to atomically. */
+struct counts {
+	__u64 calls;
+	__u64 done;
+	__u64 errors;
+	__u64 nested;
+	__u64 unmeasured;
+	__u64 abandoned;
+	__u64 total_ns;
+	__u64 on_cpu_ns;
+	__u64 runnable_ns;
+	__u64 inner_ns;
+	__u64 partial;
+	__u64 partial_ns;
+	__u32 hist[HIST_BUCKETS]; /* wraps; readers take differences */
+};
+
+enum call_flags { /* events.CallFlags */
+	CALL_NESTED = 1,
+	CALL_UNMEASURED = 2,
+	CALL_FAILED = 4,
+	CALL_LEDGER_PARTIAL = 8,
+	CALL_GAP_PARTIAL = 16,
+	CALL_ARGS_PARTIAL = 32,
+	CALL_SHIFT_GAP = 1 << 8, /* gap figures are in units of 1,024 ns */
+	CALL_SHIFT = 1 << 9, /* on_cpu and runnable are in units of 1,024 ns */
+};
+
+enum record_kind {
+	RECORD_CALL = 1,
+	RECORD_FORK,
+	RECORD_EXEC,
+	RECORD_EXIT,
+	RECORD_GATE,
+};
+
+/*
+ * One call. An unmeasured call's record ends before duration_ns. Blocked time
+ * is the duration less on_cpu and runnable.
+ */
+struct call_record {
+	__u8 kind; /* RECORD_CALL */
+	__u8 weight_log2; /* calls this record stands for */
+	__u16 op;
+	__u16 parent; /* op of the call around it, or 0 */
+	__u16 flags; /* enum call_flags */
+	__u32 tgid;
+	__u32 tid;
+	__u64 start_ns; /* CLOCK_MONOTONIC */
+	__u64 arg[MAX_ARGS];
+	__u32 tag;
+	__u32 gap; /* since the thread's last outermost return */
+	__u32 gap_on_cpu;
+	__u32 gap_runnable;
+	__u64 duration_ns; /* the rest is absent from an unmeasured call's record */
+	__u32 on_cpu;
+	__u32 runnable;
+	__s32 result;
+	__u32 stack;
+};
+_Static_assert(sizeof(struct call_record) == 96, "call_record");
+
+/* A process's life, on the critical ring. */
+struct proc_record {
+	__u8 kind; /* RECORD_FORK ... RECORD_GATE */
+	__u8 pad[3];
+	__u32 tgid;
+	__u32 tid;
+	__u32 peer; /* RECORD_FORK: the child's tgid */
+	__u64 time_ns; /* CLOCK_MONOTONIC */
+	char comm[16];
+};
+_Static_assert(sizeof(struct proc_record) == 40, "proc_record");
+
+/* Why something was not kept. The names shown are made from these. */
+enum drop_reason {
+	DROP_RING_FULL, /* a call record found no room */
+	DROP_THINNED, /* a call record was left out on purpose; others carry its weight */
+	DROP_CRITICAL_FULL, /* a process record found no room */
+	DROP_THREADS_FULL, /* a call was counted, not timed: too many threads */
+	DROP_COUNTS_FULL, /* a call was counted for its row, not for its process */
+	DROP_TARGETS_FULL, /* a child process is not traced */
+	DROP_TOO_DEEP, /* a call was counted, not timed: too many open around it */
+	DROP_DUPLICATE_LINK, /* the same call came by a second link, and was left out */
+	DROP_ORPHAN_RETURN, /* a return without its entry: a forked child, a call begun before the attach */
+	DROP_REASONS,
+};

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/* Output: the only code that writes to a ring, and the drop counters. */
+#pragma once
+
+const volatile __u64 ring_bytes = 8 << 20; /* Settings.RingBytes: size of call_ring */
+const volatile __u32 sampling_rate = 0; /* Settings.SamplingRate: 0 adaptive, 1 all, N = 1 in N */
+
+/* Set by the program that wakes the reader, cleared by the reader when it has drained. */
+volatile __u32 ring_woken = 0;
+
+/*
+ * calls: records of calls. Written by call.h, read in place by probes.Ring.
+ * When full a record is lost and counted; counts stay exact.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} call_ring SEC(".maps");
+
+/*
+ * critical: lives of processes. Written by proc.h, read by a blocked reader
+ * that is woken for each. Never sampled; when full, counted.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 << 10);
+} critical_ring SEC(".maps");
+
+/*
+ * drops: reason -> count. Written by all programs with atomic adds, read once a
+ * second. Cannot fill.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, DROP_REASONS);
+	__type(key, __u32);
+	__type(value, __u64);
+} drops SEC(".maps");
+
+static __always_inline void drop(__u32 reason)
+{
+	__u64 *n = bpf_map_lookup_elem(&drops, &reason);
+
+	if (n)
+		__sync_fetch_and_add(n, 1);
+}
+
+/*
+ * How strongly to thin: 1 in 2^level. Adaptive thinning begins when the ring is
+ * over half full, hits fast calls first, and takes slow and failed ones only in
+ * the last eighth. A fixed rate is rounded down to a power of two.
+ */
+static __always_inline __u32 thin_level(__u64 used, bool keep)
+{
+	if (sampling_rate > 1) {
+		__u32 level = 0;
+
+#pragma unroll
+		for (int i = 0; i < 16; i++)
+			if (sampling_rate >> (i + 1))
+				level = i + 1;
+		return level;
+	}
+	if (sampling_rate == 1 || used <= ring_bytes / 2)
+		return 0;
+	if (keep)
+		return used > ring_bytes / 8 * 7 ? 2 : 0;
+	return used > ring_bytes / 4 * 3 ? 6 : 3;
+}
+
+/* Puts out one call record of the first `size` bytes, or counts why not. */
+static __always_inline void emit_call(struct call_record *rec, __u64 size, bool keep)
+{
+	__u64 flags = BPF_RB_NO_WAKEUP;
+	__u64 used = bpf_ringbuf_query(&call_ring, BPF_RB_AVAIL_DATA);
+	__u32 level = thin_level(used, keep);
+
+	if (level) {
+		/* At random: counting would beat against the pattern of calls. */
+		if (bpf_get_prandom_u32() & ((1u << level) - 1)) {
+			drop(DROP_THINNED);
+			return;
+		}
+		rec->weight_log2 = level;
+	}
+	if (used > ring_bytes / 2 && !ring_woken &&
+	    __sync_val_compare_and_swap(&ring_woken, 0, 1) == 0)
+		flags = BPF_RB_FORCE_WAKEUP;
+	if (bpf_ringbuf_output(&call_ring, rec, size, flags))
+		drop(DROP_RING_FULL);
+}
+
+static __always_inline void emit_proc(struct proc_record *rec)
+{
+	if (bpf_ringbuf_output(&critical_ring, rec, sizeof(*rec), BPF_RB_FORCE_WAKEUP))
+		drop(DROP_CRITICAL_FULL);
+}

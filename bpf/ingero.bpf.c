@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/* The one translation unit. */
+#include "vmlinux/vmlinux.h"
+#include <stddef.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include "abi.h"
+#include "emit.h"
+#include "call.h"
+#include "proc.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Keeps in the object's BTF the types that Go needs and no map mentions. */
+#define EXPORT(kind, name) const kind name *export_##name __attribute__((unused))
+EXPORT(struct, call_record);
+EXPORT(struct, proc_record);
+EXPORT(enum, take);
+EXPORT(enum, recipe_flags);
+EXPORT(enum, target_flags);
+EXPORT(enum, call_flags);
+EXPORT(enum, record_kind);
+EXPORT(enum, drop_reason);
+EXPORT(enum, place);

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/* Lives of traced processes: fork, exec, exit, and the gate for new programs. */
+#pragma once
+
+static __always_inline void tell(__u8 kind, struct task_struct *task, __u32 peer)
+{
+	struct proc_record rec = {
+		.kind = kind,
+		.tgid = task->tgid,
+		.tid = task->pid,
+		.peer = peer,
+		.time_ns = bpf_ktime_get_ns(),
+	};
+
+	bpf_probe_read_kernel_str(rec.comm, sizeof(rec.comm), task->comm);
+	emit_proc(&rec);
+}
+
+/* Ends a thread's state; its open calls will not return. */
+static __always_inline void forget_thread(__u32 tid)
+{
+	struct thread *t = bpf_map_lookup_elem(&threads, &tid);
+
+	if (!t)
+		return;
+#pragma unroll
+	for (int i = 0; i < MAX_DEPTH; i++)
+		if (i < t->depth)
+			abandon(t->tgid, t->open[i].row);
+	bpf_map_delete_elem(&threads, &tid);
+}
+
+/* A child process is traced before it can run. */
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	__u32 tgid = parent->tgid, new = child->tgid;
+	struct target *p, inherited;
+
+	if (new == tgid) /* a thread */
+		return 0;
+	p = bpf_map_lookup_elem(&targets, &tgid);
+	if (!p || !p->follow)
+		return 0;
+	inherited = *p;
+	if (bpf_map_update_elem(&targets, &new, &inherited, BPF_ANY)) {
+		drop(DROP_TARGETS_FULL);
+		return 0;
+	}
+	tell(RECORD_FORK, parent, new);
+	return 0;
+}
+
+/* A new program knows nothing of the calls its predecessor had open. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
+{
+	__u32 tgid = task->tgid;
+
+	if (!bpf_map_lookup_elem(&targets, &tgid))
+		return 0;
+	forget_thread(old_pid);
+	forget_thread(task->pid);
+	tell(RECORD_EXEC, task, 0);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_exit, struct task_struct *task)
+{
+	__u32 tgid = task->tgid;
+
+	forget_thread(task->pid);
+	if (task->signal->live.counter > 0) /* other threads live on */
+		return 0;
+	if (!bpf_map_lookup_elem(&targets, &tgid))
+		return 0;
+	tell(RECORD_EXIT, task, 0);
+	bpf_map_delete_elem(&targets, &tgid);
+	return 0;
+}
+
+#if defined(__TARGET_ARCH_x86)
+#define NR_MMAP 9
+#define MMAP_PROT(regs) BPF_CORE_READ(regs, dx)
+#define MMAP_FD(regs) BPF_CORE_READ(regs, r8)
+#else
+#define NR_MMAP 222
+#define MMAP_PROT(regs) BPF_CORE_READ(regs, user_regs.regs[2])
+#define MMAP_FD(regs) BPF_CORE_READ(regs, user_regs.regs[4])
+#endif
+/* Seven characters as the number that they are in memory, little-endian. */
+#define WORD(s)                                                                               \
+	((__u64)(s)[0] | (__u64)(s)[1] << 8 | (__u64)(s)[2] << 16 | (__u64)(s)[3] << 24 |      \
+	 (__u64)(s)[4] << 32 | (__u64)(s)[5] << 40 | (__u64)(s)[6] << 48)
+#define PROT_EXEC 4
+#define SIGSTOP 19
+
+/*
+ * Holds a program that ingero itself started when it maps a CUDA library, so
+ * that its first call is seen: the signal takes effect as mmap returns, user
+ * space attaches and continues it. Attached for `ingero run` only, since it
+ * looks at every system call of the machine.
+ */
+SEC("tp_btf/sys_enter")
+int BPF_PROG(gate, struct pt_regs *regs, long nr)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32, fd;
+	struct task_struct *task;
+	struct fdtable *table;
+	struct target *p;
+	struct file **slot, *file = NULL;
+	const unsigned char *name;
+	__u64 head = 0; /* seven characters and their end */
+
+	if (nr != NR_MMAP)
+		return 0;
+	p = bpf_map_lookup_elem(&targets, &tgid);
+	if (!p || !(p->flags & TARGET_GATE) || !(MMAP_PROT(regs) & PROT_EXEC))
+		return 0;
+	task = bpf_get_current_task_btf();
+	table = BPF_CORE_READ(task, files, fdt);
+	fd = MMAP_FD(regs);
+	if (fd >= BPF_CORE_READ(table, max_fds))
+		return 0;
+	slot = BPF_CORE_READ(table, fd);
+	if (bpf_probe_read_kernel(&file, sizeof(file), slot + fd) || !file)
+		return 0;
+	name = BPF_CORE_READ(file, f_path.dentry, d_name.name);
+	bpf_probe_read_kernel_str(&head, sizeof(head), name);
+	if (head != WORD("libcuda") && head != WORD("libnccl"))
+		return 0;
+	if (bpf_send_signal(SIGSTOP))
+		return 0;
+	tell(RECORD_GATE, task, 0);
+	return 0;
+}

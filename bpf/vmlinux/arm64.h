@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/* Registers of arm64 (arch/arm64/include/uapi/asm/ptrace.h): a program's context. */
+#pragma once
+
+struct user_pt_regs {
+	__u64 regs[31];
+	__u64 sp;
+	__u64 pc;
+	__u64 pstate;
+};
+
+struct pt_regs {
+	struct user_pt_regs user_regs;
+};

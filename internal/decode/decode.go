@@ -1,0 +1,118 @@
+package decode
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/bpf"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// ErrRecord says that bytes are not a record of the kind asked for.
+var ErrRecord = errors.New("malformed record")
+
+// Clock turns CLOCK_MONOTONIC nanoseconds into Unix nanoseconds. It is one
+// offset for a whole session, so that later steps of the wall clock do not
+// reorder events.
+type Clock struct{ Offset int64 }
+
+// Now reads both clocks and returns the clock that joins them.
+func Now() (Clock, error) {
+	var mono, wall, again unix.Timespec
+	best, offset := int64(1<<62), int64(0)
+	for range 5 { // the reading least disturbed in between
+		if err := errors.Join(unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono),
+			unix.ClockGettime(unix.CLOCK_REALTIME, &wall),
+			unix.ClockGettime(unix.CLOCK_MONOTONIC, &again)); err != nil {
+			return Clock{}, fmt.Errorf("read clocks: %w", err)
+		}
+		if took := again.Nano() - mono.Nano(); took < best {
+			best, offset = took, wall.Nano()-mono.Nano()-took/2
+		}
+	}
+	return Clock{Offset: offset}, nil
+}
+
+// Wall returns the Unix nanoseconds of a CLOCK_MONOTONIC reading.
+func (c Clock) Wall(mono uint64) int64 { return int64(mono) + c.Offset }
+
+const (
+	recordSize     = int(unsafe.Sizeof(bpf.IngeroCallRecord{}))
+	unmeasuredSize = int(unsafe.Offsetof(bpf.IngeroCallRecord{}.DurationNs))
+	procSize       = int(unsafe.Sizeof(bpf.IngeroProcRecord{}))
+	shift          = 10 // of figures in units of 1,024 ns
+
+	callFlags = events.CallNested | events.CallUnmeasured | events.CallFailed |
+		events.CallLedgerPartial | events.CallGapPartial | events.CallArgsPartial
+)
+
+// Call decodes one record of the call ring into c, all of whose fields it sets.
+// b is not kept.
+func Call(b []byte, clock Clock, c *events.Call) error {
+	if len(b) < unmeasuredSize || b[0] != uint8(bpf.IngeroRecordKindRECORD_CALL) {
+		return fmt.Errorf("call of %d bytes: %w", len(b), ErrRecord)
+	}
+	r := (*bpf.IngeroCallRecord)(unsafe.Pointer(&b[0]))
+	flags := r.Flags
+	measured := flags&uint16(events.CallUnmeasured) == 0
+	if measured && len(b) < recordSize {
+		return fmt.Errorf("measured call of %d bytes: %w", len(b), ErrRecord)
+	}
+	*c = events.Call{
+		Start: clock.Wall(r.StartNs), Args: r.Arg, PID: r.Tgid, TID: r.Tid, Tag: r.Tag,
+		Weight: 1 << (r.WeightLog2 & 31), Op: events.Op(r.Op), Parent: events.Op(r.Parent),
+		Flags: events.CallFlags(flags) & callFlags,
+	}
+	if !measured {
+		return nil
+	}
+	c.Duration, c.Result, c.Stack = int64(r.DurationNs), r.Result, r.Stack
+	c.OnCPU, c.Runnable = scaled(r.OnCpu, flags, bpf.IngeroCallFlagsCALL_SHIFT), scaled(r.Runnable, flags, bpf.IngeroCallFlagsCALL_SHIFT)
+	c.Blocked = max(0, c.Duration-c.OnCPU-c.Runnable)
+	c.Gap = scaled(r.Gap, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
+	c.GapOnCPU = scaled(r.GapOnCpu, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
+	c.GapRunnable = scaled(r.GapRunnable, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
+	c.GapBlocked = max(0, c.Gap-c.GapOnCPU-c.GapRunnable)
+	return nil
+}
+
+func scaled(v uint32, flags uint16, unit bpf.IngeroCallFlags) int64 {
+	if flags&uint16(unit) != 0 {
+		return int64(v) << shift
+	}
+	return int64(v)
+}
+
+// Gate tells that a process waits for its probes and must be continued.
+const Gate tick.ProcKind = 0x80
+
+var procKinds = map[uint8]tick.ProcKind{
+	uint8(bpf.IngeroRecordKindRECORD_FORK): tick.ProcForked,
+	uint8(bpf.IngeroRecordKindRECORD_EXEC): tick.ProcExeced,
+	uint8(bpf.IngeroRecordKindRECORD_EXIT): tick.ProcExited,
+	uint8(bpf.IngeroRecordKindRECORD_GATE): Gate,
+}
+
+// Proc decodes one record of the critical ring. b is not kept.
+func Proc(b []byte, clock Clock) (tick.ProcEvent, error) {
+	if len(b) < procSize || procKinds[b[0]] == 0 {
+		return tick.ProcEvent{}, fmt.Errorf("process event of %d bytes: %w", len(b), ErrRecord)
+	}
+	r := (*bpf.IngeroProcRecord)(unsafe.Pointer(&b[0]))
+	var comm strings.Builder
+	for _, ch := range r.Comm {
+		if ch == 0 {
+			break
+		}
+		comm.WriteByte(byte(ch))
+	}
+	return tick.ProcEvent{
+		Time: clock.Wall(r.TimeNs), Kind: procKinds[b[0]],
+		PID: r.Tgid, TID: r.Tid, Peer: r.Peer, Comm: strings.ToValidUTF8(comm.String(), "?"),
+	}, nil
+}

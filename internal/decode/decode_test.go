@@ -1,0 +1,152 @@
+package decode
+
+import (
+	"encoding/binary"
+	"errors"
+	"testing"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ingero/internal/bpf"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+func raw[T any](v *T) []byte {
+	return append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v))...)
+}
+
+// The flags and kinds that cross the boundary have two names; they must agree.
+func TestFlagsAgreeWithTheKernel(t *testing.T) {
+	for _, p := range []struct {
+		c    bpf.IngeroCallFlags
+		goes events.CallFlags
+	}{
+		{bpf.IngeroCallFlagsCALL_NESTED, events.CallNested},
+		{bpf.IngeroCallFlagsCALL_UNMEASURED, events.CallUnmeasured},
+		{bpf.IngeroCallFlagsCALL_FAILED, events.CallFailed},
+		{bpf.IngeroCallFlagsCALL_LEDGER_PARTIAL, events.CallLedgerPartial},
+		{bpf.IngeroCallFlagsCALL_GAP_PARTIAL, events.CallGapPartial},
+		{bpf.IngeroCallFlagsCALL_ARGS_PARTIAL, events.CallArgsPartial},
+	} {
+		if uint16(p.c) != uint16(p.goes) {
+			t.Errorf("%v: kernel %d, Go %d", p.c, p.c, p.goes)
+		}
+	}
+	for c, g := range map[bpf.IngeroTake]events.Take{
+		bpf.IngeroTakeTAKE_NONE: events.TakeNone, bpf.IngeroTakeTAKE_SLOT: events.TakeSlot,
+		bpf.IngeroTakeTAKE_CONST: events.TakeConst, bpf.IngeroTakeTAKE_PRODUCT: events.TakeProduct,
+		bpf.IngeroTakeTAKE_OUT: events.TakeOut, bpf.IngeroTakeTAKE_DIM3: events.TakeDim3,
+		bpf.IngeroTakeTAKE_PACK3: events.TakePack3, bpf.IngeroTakeTAKE_MEM: events.TakeMem,
+		bpf.IngeroTakeTAKE_MEM_DIM3: events.TakeMemDim3, bpf.IngeroTakeTAKE_MEM_PRODUCT: events.TakeMemProduct,
+	} {
+		if uint8(c) != uint8(g) {
+			t.Errorf("take %v: kernel %d, Go %d", c, c, g)
+		}
+	}
+}
+
+func TestCall(t *testing.T) {
+	clock := Clock{Offset: 1000}
+	full := bpf.IngeroCallRecord{
+		Kind: uint8(bpf.IngeroRecordKindRECORD_CALL), WeightLog2: 3, Op: 0x0121, Flags: 4,
+		Tgid: 10, Tid: 11, StartNs: 5, Arg: [4]uint64{1, 2, 3, 4}, Tag: 9,
+		Gap: 100, GapOnCpu: 60, GapRunnable: 30, DurationNs: 1000, OnCpu: 700, Runnable: 200, Result: -1, Stack: 7,
+	}
+	long := full
+	long.Flags = uint16(bpf.IngeroCallFlagsCALL_SHIFT | bpf.IngeroCallFlagsCALL_SHIFT_GAP)
+	long.DurationNs = 10 << 30
+	unmeasured := full
+	unmeasured.Flags, unmeasured.Parent = uint16(bpf.IngeroCallFlagsCALL_UNMEASURED|bpf.IngeroCallFlagsCALL_NESTED), 0x0101
+	for _, tt := range []struct {
+		name string
+		in   []byte
+		want events.Call
+		err  error
+	}{
+		{"measured", raw(&full), events.Call{Start: 1005, Duration: 1000, OnCPU: 700, Runnable: 200, Blocked: 100,
+			Gap: 100, GapOnCPU: 60, GapRunnable: 30, GapBlocked: 10, Args: [4]uint64{1, 2, 3, 4}, PID: 10, TID: 11,
+			Tag: 9, Result: -1, Weight: 8, Stack: 7, Op: 0x0121, Flags: events.CallFailed}, nil},
+		{"long", raw(&long), events.Call{Start: 1005, Duration: 10 << 30, OnCPU: 700 << 10, Runnable: 200 << 10,
+			Blocked: 10<<30 - 900<<10, Gap: 100 << 10, GapOnCPU: 60 << 10, GapRunnable: 30 << 10, GapBlocked: 10 << 10,
+			Args: [4]uint64{1, 2, 3, 4}, PID: 10, TID: 11, Tag: 9, Result: -1, Weight: 8, Stack: 7, Op: 0x0121}, nil},
+		{"unmeasured has no times", raw(&unmeasured), events.Call{Start: 1005, Args: [4]uint64{1, 2, 3, 4}, PID: 10,
+			TID: 11, Tag: 9, Weight: 8, Op: 0x0121, Parent: 0x0101, Flags: events.CallUnmeasured | events.CallNested}, nil},
+		{"unmeasured and short", raw(&unmeasured)[:unmeasuredSize], events.Call{Start: 1005, Args: [4]uint64{1, 2, 3, 4},
+			PID: 10, TID: 11, Tag: 9, Weight: 8, Op: 0x0121, Parent: 0x0101, Flags: events.CallUnmeasured | events.CallNested}, nil},
+		{"measured but short", raw(&full)[:unmeasuredSize], events.Call{}, ErrRecord},
+		{"too short", raw(&full)[:10], events.Call{}, ErrRecord},
+		{"empty", nil, events.Call{}, ErrRecord},
+		{"another kind", append([]byte{99}, raw(&full)[1:]...), events.Call{}, ErrRecord},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := events.Call{}
+			err := Call(tt.in, clock, &got)
+			if !errors.Is(err, tt.err) {
+				t.Fatalf("error = %v, want %v", err, tt.err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("call (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestProc(t *testing.T) {
+	rec := bpf.IngeroProcRecord{Kind: uint8(bpf.IngeroRecordKindRECORD_FORK), Tgid: 1, Tid: 2, Peer: 3, TimeNs: 4}
+	for i, ch := range "a\xffb" {
+		rec.Comm[i] = int8(ch)
+	}
+	got, err := Proc(raw(&rec), Clock{Offset: 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := tick.ProcEvent{Time: 10, Kind: tick.ProcForked, PID: 1, TID: 2, Peer: 3, Comm: got.Comm}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("process event (-want +got):\n%s", diff)
+	}
+	for name, b := range map[string][]byte{"short": raw(&rec)[:39], "kind": append([]byte{1}, raw(&rec)[1:]...)} {
+		if _, err := Proc(b, Clock{}); !errors.Is(err, ErrRecord) {
+			t.Errorf("%s: error = %v, want %v", name, err, ErrRecord)
+		}
+	}
+}
+
+func FuzzCall(f *testing.F) {
+	rec := bpf.IngeroCallRecord{Kind: 1, Flags: 0x302, StartNs: 1 << 62}
+	f.Add(raw(&rec))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var c events.Call
+		if err := Call(b, Clock{Offset: 1}, &c); err != nil {
+			return
+		}
+		if c.Weight == 0 || c.Blocked < 0 || c.GapBlocked < 0 {
+			t.Errorf("call %+v", c)
+		}
+		if want := int64(binary.LittleEndian.Uint64(b[16:])) + 1; c.Start != want {
+			t.Errorf("start = %d, want %d", c.Start, want)
+		}
+	})
+}
+
+func FuzzProc(f *testing.F) {
+	f.Add(make([]byte, 40))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if e, err := Proc(b, Clock{}); err == nil && e.Kind == 0 {
+			t.Errorf("event %+v has no kind", e)
+		}
+	})
+}
+
+func BenchmarkCall(b *testing.B) {
+	rec := bpf.IngeroCallRecord{Kind: 1, DurationNs: 5000, OnCpu: 5000}
+	in := raw(&rec)
+	var c events.Call
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := Call(in, Clock{}, &c); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package probes
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"ingero/internal/bpf"
+	"ingero/internal/tick"
+)
+
+// Attached is a library with its probes in place.
+type Attached struct {
+	Probes  int // functions
+	Stepped int // of these: at a place that costs a second trap
+	Reports []tick.Report
+	At      time.Time
+
+	once  sync.Once
+	links []io.Closer
+	err   error
+}
+
+// Close takes the probes out. It is idempotent.
+func (a *Attached) Close() error {
+	a.once.Do(func() {
+		var errs []error
+		for _, l := range a.links {
+			errs = append(errs, l.Close())
+		}
+		a.err = errors.Join(errs...)
+	})
+	return a.err
+}
+
+// Attach puts probes on every function of the library that has a row. With pids
+// only these processes are probed, and not their children; without, every
+// process that maps the file, of which the targets are traced. On error nothing
+// stays attached. A row that this library lacks is a report, not an error.
+func (t *Tracer) Attach(o Object, pids ...uint32) (*Attached, error) {
+	sites, reports, err := findSites(o, t.rows)
+	if err != nil {
+		return nil, err
+	}
+	a := &Attached{Probes: len(sites), Reports: reports}
+	if len(sites) == 0 {
+		return a, nil
+	}
+	for _, s := range sites {
+		if s.place == PlaceStepped {
+			a.Stepped++
+		}
+	}
+	t.mu.Lock()
+	t.nextLib++
+	lib := t.nextLib
+	t.mu.Unlock()
+	if len(pids) == 0 {
+		pids = []uint32{0}
+	}
+	for _, pid := range pids {
+		links, err := t.link(o, sites, lib, pid)
+		a.links = append(a.links, links...)
+		if err != nil {
+			return nil, errors.Join(err, a.Close())
+		}
+	}
+	a.At = time.Now()
+	return a, nil
+}
+
+// cookie tells a program its row, the library by which it came, and the place.
+func (s *site) cookie(lib uint16) uint64 {
+	return uint64(s.row) | uint64(lib)<<16 | uint64(s.place)<<32
+}
+
+// link is the one place that knows how each mode links a library.
+func (t *Tracer) link(o Object, sites []site, lib uint16, pid uint32) ([]io.Closer, error) {
+	all, returns := places{}, places{}
+	for i := range sites {
+		all.add(&sites[i], lib)
+		if !t.entry && !t.rows[sites[i].row].EntryOnly {
+			returns.add(&sites[i], lib)
+		}
+	}
+	switch t.mode {
+	case ModeSession:
+		return linkAll(
+			func() (io.Closer, error) {
+				return all.link(t.programs[bpf.IngeroProgCallSession], linkSession, o.Path, false, pid)
+			})
+	case ModeMulti:
+		// Returns first: a return without an entry is ignored, a call whose
+		// return nobody watches would stay open.
+		return linkAll(
+			func() (io.Closer, error) {
+				return returns.link(t.programs[bpf.IngeroProgCallExitMulti], linkMulti, o.Path, true, pid)
+			},
+			func() (io.Closer, error) {
+				return all.link(t.programs[bpf.IngeroProgCallEnterMulti], linkMulti, o.Path, false, pid)
+			})
+	case ModePerf:
+		return t.linkEach(o, sites, lib, pid)
+	}
+	return nil, fmt.Errorf("link mode %q: %w", t.mode, ErrNotSupported)
+}
+
+// places are parallel lists of where to link and what the program is to know.
+type places struct{ offsets, cookies []uint64 }
+
+func (p *places) add(s *site, lib uint16) {
+	p.offsets = append(p.offsets, s.offset)
+	p.cookies = append(p.cookies, s.cookie(lib))
+}
+
+func (p *places) link(prog *ebpf.Program, kind linkKind, path string, ret bool, pid uint32) (io.Closer, error) {
+	if len(p.offsets) == 0 {
+		return io.NopCloser(nil), nil
+	}
+	return linkMany(prog, kind, path, p.offsets, p.cookies, ret, pid)
+}
+
+func linkAll(steps ...func() (io.Closer, error)) (links []io.Closer, err error) {
+	for _, step := range steps {
+		l, err := step()
+		if err != nil {
+			return links, err
+		}
+		links = append(links, l)
+	}
+	return links, nil
+}
+
+// linkEach makes one perf link for each end of each function.
+func (t *Tracer) linkEach(o Object, sites []site, lib uint16, pid uint32) (links []io.Closer, err error) {
+	x, err := link.OpenExecutable(o.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", o.Name, err)
+	}
+	for i := range sites {
+		s := &sites[i]
+		opts := &link.UprobeOptions{Address: s.offset, Cookie: s.cookie(lib), PID: int(pid)}
+		if !t.entry && !t.rows[s.row].EntryOnly {
+			l, err := x.Uretprobe(s.symbol, t.programs[bpf.IngeroProgCallExit], opts)
+			if err != nil {
+				return links, fmt.Errorf("attach return of %s in %s: %w", s.symbol, o.Name, err)
+			}
+			links = append(links, l)
+		}
+		l, err := x.Uprobe(s.symbol, t.programs[bpf.IngeroProgCallEnter], opts)
+		if err != nil {
+			return links, fmt.Errorf("attach %s in %s: %w", s.symbol, o.Name, err)
+		}
+		links = append(links, l)
+	}
+	return links, nil
+}

@@ -1,0 +1,134 @@
+package probes
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
+)
+
+// Feature is one thing that a kernel may or may not have.
+type Feature struct {
+	Name string // short and stable, for JSON: "session-links"
+	Have bool
+	Must bool   // ingero cannot trace without it
+	Cost string // what it costs to lack it, or what it gives
+	Why  string // why it is absent, "" when it is there
+}
+
+// emptyProgram is a program that does nothing.
+var emptyProgram = asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}
+
+// haveMode tells whether the kernel can link in this mode, by trying: nil, or
+// an error that says why not.
+func haveMode(m Mode) error {
+	switch m {
+	case ModeSession:
+		return haveMany(linkSession)
+	case ModeMulti:
+		return haveMany(linkMulti)
+	case ModePerf:
+		return nil // the floor: Open fails with the kernel's own word where it is missing
+	}
+	return fmt.Errorf("link mode %q: %w", m, ErrNotSupported)
+}
+
+// haveMany loads an empty program of the kind and asks to link it to a
+// directory. A kernel that knows the kind objects to the directory (EBADF), any
+// other to the kind.
+func haveMany(kind linkKind) error {
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "probe_links", Type: ebpf.Kprobe, AttachType: ebpf.AttachType(kind), License: "GPL", Instructions: emptyProgram,
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNotSupported, err)
+	}
+	defer func() { _ = prog.Close() }()
+	_, err = linkMany(prog, kind, "/", []uint64{0}, []uint64{0}, false, 0)
+	if errors.Is(err, unix.EBADF) {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrNotSupported, err)
+}
+
+// chooseMode takes the best mode that the kernel has, or checks the one asked for.
+func chooseMode(want Mode) (Mode, error) {
+	if want != ModeAuto {
+		return want, haveMode(want)
+	}
+	for _, m := range []Mode{ModeSession, ModeMulti, ModePerf} {
+		if haveMode(m) == nil {
+			return m, nil
+		}
+	}
+	return ModePerf, nil
+}
+
+// Probe tries what tracing can use of this kernel. It needs the privileges that
+// tracing needs; without them features are absent with a reason that says so.
+func Probe() []Feature {
+	have := func(name, cost string, must bool, err error) Feature {
+		f := Feature{Name: name, Cost: cost, Must: must, Have: err == nil}
+		if err != nil {
+			f.Why = explain(err).Error()
+		}
+		return f
+	}
+	return []Feature{
+		have("btf", "tells where the kernel keeps what the ledger reads", true, haveBTF()),
+		have("programs", "load, and pass the verifier", true, haveLoad()),
+		have("session-links", "half the price of a return, detach in 0.1 s", false, haveMode(ModeSession)),
+		have("multi-links", "detach in 0.1 s, not 0.1 s a function", false, haveMode(ModeMulti)),
+		have("map-files", "reach libraries that were deleted or lie in another mount namespace", false, haveMapFiles()),
+	}
+}
+
+func haveBTF() error {
+	_, err := btf.LoadKernelSpec()
+	return err
+}
+
+// haveLoad opens a tracer as tracing would, and closes it.
+func haveLoad() error {
+	t, err := Open(Options{RingBytes: os.Getpagesize()})
+	if err != nil {
+		return err
+	}
+	return t.Close()
+}
+
+func haveMapFiles() error {
+	d, err := os.ReadDir("/proc/self/map_files")
+	if err != nil {
+		return err
+	}
+	for _, e := range d {
+		f, err := os.Open("/proc/self/map_files/" + e.Name())
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	}
+	return errors.New("/proc/self/map_files is empty")
+}
+
+// explain shortens what loading says to what a person can act on.
+func explain(err error) error {
+	var ve *ebpf.VerifierError
+	switch {
+	case errors.As(err, &ve):
+		return fmt.Errorf("the kernel's verifier refused a program: %s", strings.TrimSpace(fmt.Sprintf("%v", ve)))
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return fmt.Errorf("not permitted: needs root, or CAP_BPF and CAP_PERFMON: %w", err)
+	}
+	return err
+}
+
+// Programs lists the names of the programs that a mode loads; the rest of the
+// object's programs are common to all modes.
+func Programs(m Mode) []string { return append([]string(nil), programsOf[m]...) }

@@ -1,0 +1,95 @@
+package probes
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bits of a record's header in a BPF ring (kernel/bpf/ringbuf.c).
+const (
+	ringBusy    = 1 << 31
+	ringDiscard = 1 << 30
+	ringHeader  = 8
+	ringBatch   = 512 << 10 // bytes after which the kernel gets its room back
+)
+
+// Ring reads the records of a BPF ring buffer where they lie. One goroutine may
+// read at a time.
+type Ring struct {
+	consumer []byte // page with the consumer's position, shared with the kernel
+	producer []byte // page with the producer's position, then the data, twice
+	data     []byte
+	mask     uint64
+}
+
+// newRing maps the ring with file descriptor fd and size bytes, a power of two.
+func newRing(fd, size int) (*Ring, error) {
+	page := os.Getpagesize()
+	if size < page || size&(size-1) != 0 {
+		return nil, fmt.Errorf("map ring: size %d is no power of two of pages", size)
+	}
+	consumer, err := unix.Mmap(fd, 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map ring: %w", err)
+	}
+	producer, err := unix.Mmap(fd, int64(page), page+2*size, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("map ring: %w", err), unix.Munmap(consumer))
+	}
+	return &Ring{consumer: consumer, producer: producer, data: producer[page:], mask: uint64(size - 1)}, nil
+}
+
+// Drain calls take for every record that is complete and returns how many there
+// were. The bytes are the kernel's and valid during the call only. A record of a
+// preempted writer ends the round; it and what follows come with the next.
+func (r *Ring) Drain(take func(record []byte)) int {
+	at := (*uint64)(unsafe.Pointer(&r.consumer[0]))
+	pos := atomic.LoadUint64(at)
+	end := atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.producer[0])))
+	told, n := pos, 0
+	for pos < end {
+		off := pos & r.mask
+		head := atomic.LoadUint32((*uint32)(unsafe.Pointer(&r.data[off])))
+		if head&ringBusy != 0 {
+			break
+		}
+		size := uint64(head &^ (ringBusy | ringDiscard))
+		if size > r.mask-ringHeader { // not a ring any more
+			break
+		}
+		if head&ringDiscard == 0 {
+			take(r.data[off+ringHeader : off+ringHeader+size])
+			n++
+		}
+		pos += (size + ringHeader + 7) &^ 7
+		if pos-told >= ringBatch {
+			atomic.StoreUint64(at, pos)
+			told = pos
+		}
+	}
+	if pos != told {
+		atomic.StoreUint64(at, pos)
+	}
+	return n
+}
+
+// Used returns how many bytes wait to be read.
+func (r *Ring) Used() uint64 {
+	pos := atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.consumer[0])))
+	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.producer[0]))) - pos
+}
+
+// Close unmaps the ring. It is idempotent.
+func (r *Ring) Close() error {
+	if r == nil || r.consumer == nil {
+		return nil
+	}
+	err := errors.Join(unix.Munmap(r.consumer), unix.Munmap(r.producer))
+	r.consumer, r.producer, r.data = nil, nil, nil
+	return err
+}

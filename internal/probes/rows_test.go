@@ -1,0 +1,222 @@
+package probes_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"ingero/internal/decode"
+	"ingero/internal/probes"
+	"ingero/internal/testkit"
+	"ingero/pkg/events"
+)
+
+// modes are the ways to link; each is forced in turn.
+var modes = []probes.Mode{probes.ModeSession, probes.ModeMulti, probes.ModePerf}
+
+// libraryRows moves every row into one library, as the stubs have but one.
+func libraryRows(rows []events.Row) []events.Row {
+	out := append([]events.Row(nil), rows...)
+	for i := range out {
+		out[i].Lib = events.LibCudart
+	}
+	return out
+}
+
+// tracer opens a tracer for the length of the test.
+func tracer(t testing.TB, o probes.Options) *probes.Tracer {
+	t.Helper()
+	tr, err := probes.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := tr.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return tr
+}
+
+// attach puts probes in a library for the length of the test.
+func attach(t testing.TB, tr *probes.Tracer, path string, lib events.Library, pids ...uint32) *probes.Attached {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	a, err := tr.Attach(probes.Object{Path: path, Name: path, File: f, Lib: lib}, pids...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return a
+}
+
+// drain returns the calls that have arrived.
+func drain(t testing.TB, tr *probes.Tracer) []events.Call {
+	t.Helper()
+	var calls []events.Call
+	tr.Drain(func(b []byte) {
+		var c events.Call
+		if err := decode.Call(b, decode.Clock{}, &c); err != nil {
+			t.Error(err)
+			return
+		}
+		calls = append(calls, c)
+	})
+	return calls
+}
+
+// trace runs the stubs' caller under a tracer for traced, and returns what the
+// caller says and what the tracer saw.
+func trace(t *testing.T, s *testkit.Stubs, o probes.Options) (said []testkit.StubCall, saw []events.Call, pid uint32) {
+	t.Helper()
+	tr := tracer(t, o)
+	child := testkit.Start(t, exec.Command(s.Caller))
+	child.Line("ready")
+	pid = uint32(child.PID())
+	if err := tr.Trace(pid, probes.Target{}); err != nil {
+		t.Fatal(err)
+	}
+	attach(t, tr, s.Library, events.LibCudart)
+	child.Say("go")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(child.Stdout()) {
+		var c testkit.StubCall
+		if n, _ := fmt.Sscanf(line, "call %s %d %d %d", &c.Symbol, &c.Before, &c.After, &c.TID); n == 4 {
+			said = append(said, c)
+		}
+	}
+	return said, drain(t, tr), pid
+}
+
+// compare returns how what was seen of a call differs from what was done.
+func compare(t *testing.T, s *testkit.Stubs, row *events.Row, said testkit.StubCall, failed bool, pid uint32, saw []events.Call) (wrong []string) {
+	var c *events.Call
+	for i := range saw {
+		if saw[i].Op == row.Op && saw[i].Start >= said.Before && saw[i].Start <= said.After {
+			if c != nil {
+				return []string{"seen twice"}
+			}
+			c = &saw[i]
+		}
+	}
+	if c == nil {
+		return []string{"not seen"}
+	}
+	check := func(what string, got, want any) {
+		if got != want {
+			wrong = append(wrong, fmt.Sprintf("%s = %#x, want %#x", what, got, want))
+		}
+	}
+	check("pid", c.PID, pid)
+	check("tid", c.TID, said.TID)
+	for i, x := range row.Keep {
+		check(x, c.Args[i], s.Want(t, row, x, failed))
+	}
+	check("tag "+row.Tag, c.Tag, uint32(s.Want(t, row, row.Tag, failed)))
+	if row.EntryOnly {
+		check("flags", c.Flags, events.CallUnmeasured)
+		return wrong
+	}
+	flags, result := events.CallFlags(0), int32(0)
+	if failed {
+		flags, result = events.CallFailed, s.Result(row)
+	}
+	check("flags", c.Flags&^(events.CallLedgerPartial|events.CallGapPartial), flags)
+	check("result", c.Result, result)
+	if c.Duration < testkit.StubSpin || c.End() > said.After {
+		wrong = append(wrong, fmt.Sprintf("duration = %d ns, want %d to %d", c.Duration, testkit.StubSpin, said.After-said.Before))
+	}
+	if sum := c.OnCPU + c.Runnable + c.Blocked; sum != c.Duration {
+		wrong = append(wrong, fmt.Sprintf("parts sum to %d ns of %d", sum, c.Duration))
+	}
+	return wrong
+}
+
+// differences compares all calls and returns what is wrong, by symbol.
+func differences(t *testing.T, s *testkit.Stubs, rows []events.Row, said []testkit.StubCall, saw []events.Call, pid uint32) map[string][]string {
+	t.Helper()
+	bySymbol := map[string]*events.Row{}
+	for i := range rows {
+		for _, sym := range rows[i].AllSymbols() {
+			bySymbol[sym] = &rows[i]
+		}
+	}
+	if want := 2 * len(bySymbol); len(said) != want {
+		t.Fatalf("the caller made %d calls, want %d", len(said), want)
+	}
+	out, seen := map[string][]string{}, map[string]bool{}
+	for _, c := range said {
+		if wrong := compare(t, s, bySymbol[c.Symbol], c, seen[c.Symbol], pid, saw); wrong != nil {
+			out[c.Symbol] = append(out[c.Symbol], wrong...)
+		}
+		seen[c.Symbol] = true
+	}
+	return out
+}
+
+// Every argument, result and duration of every symbol of every row, in every
+// mode, on the running kernel.
+func TestEveryRowOnThisKernel(t *testing.T) {
+	testkit.NeedBPF(t)
+	rows := libraryRows(events.Catalog)
+	stubs := testkit.MakeStubs(t, rows)
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) {
+			said, saw, pid := trace(t, stubs, probes.Options{Mode: mode, Rows: rows})
+			for symbol, wrong := range differences(t, stubs, rows, said, saw, pid) {
+				t.Errorf("%s: %s", symbol, strings.Join(wrong, "; "))
+			}
+		})
+	}
+}
+
+// The comparison above must see what it is there to see.
+func TestRowsTestSeesFaults(t *testing.T) {
+	testkit.NeedBPF(t)
+	row, _ := events.OpByName("cudaMemcpyAsync")
+	rows := libraryRows([]events.Row{*row.Row()})
+	stubs := testkit.MakeStubs(t, rows)
+	for _, tt := range []struct {
+		name   string
+		params string
+		entry  bool
+		want   string
+	}{
+		{name: "wrong slot", params: "src, dst, count, kind int, stream", want: "dst = "},
+		{name: "missing mask", params: "dst, src, count, kind, stream", want: ""},
+		{name: "lost return", params: rows[0].Params, entry: true, want: "flags = "},
+		{name: "no fault", params: rows[0].Params, want: ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			broken := append([]events.Row(nil), rows...)
+			broken[0].Params = tt.params
+			if tt.name == "missing mask" { // a tag is cut to 32 bits anyway, so keep it wide
+				broken[0].Keep, broken[0].Tag = []string{"count", "dst", "src", "kind"}, ""
+				sound := append([]events.Row(nil), rows...)
+				sound[0].Keep, sound[0].Tag = broken[0].Keep, ""
+				said, saw, pid := trace(t, stubs, probes.Options{Rows: broken})
+				if wrong := fmt.Sprint(differences(t, stubs, sound, said, saw, pid)); !strings.Contains(wrong, "kind = ") {
+					t.Errorf("differences = %s, want one in kind", wrong)
+				}
+				return
+			}
+			said, saw, pid := trace(t, stubs, probes.Options{Rows: broken, EntryOnly: tt.entry})
+			wrong := differences(t, stubs, rows, said, saw, pid)
+			if got := fmt.Sprint(wrong); (tt.want == "" && len(wrong) > 0) || !strings.Contains(got, tt.want) {
+				t.Errorf("differences = %s, want one with %q", got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,301 @@
+package probes
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/ringbuf"
+
+	"ingero/internal/bpf"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// Mode is a way to link programs to functions.
+type Mode string
+
+// The modes, best first.
+const (
+	ModeAuto    Mode = ""        // the best that this kernel has
+	ModeSession Mode = "session" // one program and one link a library (6.13)
+	ModeMulti   Mode = "multi"   // a link for entries and one for returns (6.6)
+	ModePerf    Mode = "perf"    // a link for each end of each function (5.15)
+)
+
+// ErrNotSupported says that the kernel lacks what a mode needs.
+var ErrNotSupported = errors.New("not supported by this kernel")
+
+// Options say how to trace. The zero value is right for most uses.
+type Options struct {
+	Mode         Mode
+	Rows         []events.Row // nil: the whole catalog
+	RingBytes    int          // a power of two; 0: 8 MiB
+	SamplingRate int          // 0 adaptive, 1 all, N: one record in N
+	Gate         bool         // load the gate, for Launch
+	EntryOnly    bool         // watch no return at all
+}
+
+const defaultRing = 8 << 20
+
+// Tracer is a loaded BPF object with its links. Its methods may be called from
+// several goroutines, except that one goroutine at a time may Drain.
+type Tracer struct {
+	objects struct {
+		bpf.IngeroMaps
+		bpf.IngeroVariables
+	}
+	programs map[string]*ebpf.Program
+	rows     []events.Row
+	mode     Mode
+	entry    bool
+	ring     *Ring
+	critical *ringbuf.Reader
+	base     []link.Link
+
+	mu      sync.Mutex
+	nextLib uint16
+	closed  bool
+}
+
+// Open loads the programs and starts to follow the lives of processes; it
+// attaches to no library and traces no process yet. On error nothing stays open.
+func Open(o Options) (*Tracer, error) {
+	if o.Rows == nil {
+		o.Rows = events.Catalog
+	}
+	if o.RingBytes == 0 {
+		o.RingBytes = defaultRing
+	}
+	mode, err := chooseMode(o.Mode)
+	if err != nil {
+		return nil, err
+	}
+	t := &Tracer{rows: o.Rows, mode: mode, entry: o.EntryOnly}
+	if err := t.load(o); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+// Mode returns the way in which this tracer links.
+func (t *Tracer) Mode() Mode { return t.mode }
+
+// Rows returns the traced rows; indices in [CountsRow] refer to it.
+func (t *Tracer) Rows() []events.Row { return t.rows }
+
+// programsOf lists the programs that each mode needs; the others are not loaded.
+var programsOf = map[Mode][]string{
+	ModeSession: {bpf.IngeroProgCallSession},
+	ModeMulti:   {bpf.IngeroProgCallEnterMulti, bpf.IngeroProgCallExitMulti},
+	ModePerf:    {bpf.IngeroProgCallEnter, bpf.IngeroProgCallExit},
+}
+
+func (t *Tracer) load(o Options) error {
+	spec, err := bpf.LoadIngero()
+	if err != nil {
+		return fmt.Errorf("read BPF object: %w", err)
+	}
+	spec.Maps[bpf.IngeroMapCallRing].MaxEntries = uint32(o.RingBytes)
+	for name, value := range map[string]any{
+		bpf.IngeroVarRingBytes:    uint64(o.RingBytes),
+		bpf.IngeroVarSamplingRate: uint32(o.SamplingRate),
+	} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	for mode, names := range programsOf { // this kernel may not know the others' kinds
+		for _, n := range names {
+			if mode != t.mode {
+				delete(spec.Programs, n)
+			}
+		}
+	}
+	if !o.Gate {
+		delete(spec.Programs, bpf.IngeroProgGate)
+	}
+	coll, err := ebpf.NewCollection(spec)
+	if err != nil {
+		return fmt.Errorf("load BPF programs: %w", explain(err))
+	}
+	t.programs = coll.Programs
+	coll.Programs = nil
+	defer coll.Close()
+	if err := errors.Join(coll.Assign(&t.objects.IngeroMaps), coll.Assign(&t.objects.IngeroVariables)); err != nil {
+		return fmt.Errorf("read BPF object: %w", err)
+	}
+	if err := t.fillRecipes(); err != nil {
+		return err
+	}
+	if t.ring, err = newRing(t.objects.CallRing.FD(), o.RingBytes); err != nil {
+		return err
+	}
+	if t.critical, err = ringbuf.NewReader(t.objects.CriticalRing); err != nil {
+		return fmt.Errorf("open critical ring: %w", err)
+	}
+	return t.attachLives(o.Gate)
+}
+
+// fillRecipes writes the rows and makes the entries that take counts of
+// processes for which there is no more room.
+func (t *Tracer) fillRecipes() error {
+	for i := range t.rows {
+		r, err := recipe(&t.rows[i])
+		if err != nil {
+			return err
+		}
+		if t.entry {
+			r.Flags |= uint8(bpf.IngeroRecipeFlagsRECIPE_ENTRY_ONLY)
+		}
+		if err := t.objects.Recipes.Put(uint32(i), r); err != nil {
+			return fmt.Errorf("write recipe of %s: %w", t.rows[i].Name, err)
+		}
+		key := bpf.IngeroCountsKey{Row: uint32(i)}
+		if err := t.objects.CallCounts.Put(key, bpf.IngeroCounts{}); err != nil {
+			return fmt.Errorf("write counts of %s: %w", t.rows[i].Name, err)
+		}
+	}
+	return nil
+}
+
+func (t *Tracer) attachLives(gate bool) error {
+	names := []string{bpf.IngeroProgOnFork, bpf.IngeroProgOnExec, bpf.IngeroProgOnExit}
+	if gate {
+		names = append(names, bpf.IngeroProgGate)
+	}
+	for _, n := range names {
+		l, err := link.AttachTracing(link.TracingOptions{Program: t.programs[n]})
+		if err != nil {
+			return fmt.Errorf("attach %s: %w", n, explain(err))
+		}
+		t.base = append(t.base, l)
+	}
+	return nil
+}
+
+// SetSlow sets the duration from which calls of a row are the last to be left
+// out under pressure. Zero keeps none.
+func (t *Tracer) SetSlow(row int, d time.Duration) error {
+	var r bpf.IngeroRecipe
+	if err := t.objects.Recipes.Lookup(uint32(row), &r); err != nil {
+		return fmt.Errorf("read recipe %d: %w", row, err)
+	}
+	ns := uint32(min(max(d, 0), 1<<32-1))
+	if r.SlowNs == ns {
+		return nil
+	}
+	r.SlowNs = ns
+	return t.objects.Recipes.Put(uint32(row), r)
+}
+
+// Target says how a process is traced.
+type Target struct {
+	Follow    bool // its children too
+	EntryOnly bool // a return probe would harm it
+	Gate      bool // stop it when it maps a CUDA library
+}
+
+// Trace adds a process to those that are traced, or changes how it is.
+func (t *Tracer) Trace(pid uint32, how Target) error {
+	v := bpf.IngeroTarget{}
+	if how.Follow {
+		v.Follow = 1
+	}
+	if how.EntryOnly {
+		v.Flags |= uint32(bpf.IngeroTargetFlagsTARGET_ENTRY_ONLY)
+	}
+	if how.Gate {
+		v.Flags |= uint32(bpf.IngeroTargetFlagsTARGET_GATE)
+	}
+	if err := t.objects.Targets.Put(pid, v); err != nil {
+		return fmt.Errorf("trace process %d: %w", pid, err)
+	}
+	return nil
+}
+
+// Traced tells whether a process is among the targets.
+func (t *Tracer) Traced(pid uint32) bool {
+	var v bpf.IngeroTarget
+	return t.objects.Targets.Lookup(pid, &v) == nil
+}
+
+// Untrace ends the tracing of a process. Its counts stay until [Tracer.Forget].
+func (t *Tracer) Untrace(pid uint32) error {
+	if err := t.objects.Targets.Delete(pid); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("stop tracing process %d: %w", pid, err)
+	}
+	return nil
+}
+
+// Drain hands over the call records that have arrived; see [Ring.Drain].
+func (t *Tracer) Drain(take func(record []byte)) int {
+	// Cleared first: a writer that finds the ring filling again must be heard.
+	if t.ring.Used() > 0 {
+		_ = t.objects.RingWoken.Set(uint32(0))
+	}
+	return t.ring.Drain(take)
+}
+
+// ReadCritical waits for the next process record and reads it into rec, whose
+// RawSample is reused. It returns [os.ErrClosed] after Close.
+func (t *Tracer) ReadCritical(rec *ringbuf.Record) error {
+	err := t.critical.ReadInto(rec)
+	if errors.Is(err, ringbuf.ErrClosed) {
+		return os.ErrClosed
+	}
+	return err
+}
+
+// Drops returns the count of what was not kept, by reason, in a fixed order.
+func (t *Tracer) Drops() ([]tick.Drop, error) {
+	out := make([]tick.Drop, len(dropNames))
+	for i := range out {
+		out[i].Reason = dropNames[i]
+		if err := t.objects.Drops.Lookup(uint32(i), &out[i].Count); err != nil {
+			return nil, fmt.Errorf("read drops: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// dropNames are the reasons as people see them, by enum drop_reason.
+var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
+	bpf.IngeroDropReasonDROP_RING_FULL:      "ring-full",
+	bpf.IngeroDropReasonDROP_THINNED:        "thinned",
+	bpf.IngeroDropReasonDROP_CRITICAL_FULL:  "critical-ring-full",
+	bpf.IngeroDropReasonDROP_THREADS_FULL:   "too-many-threads",
+	bpf.IngeroDropReasonDROP_COUNTS_FULL:    "too-many-counters",
+	bpf.IngeroDropReasonDROP_TARGETS_FULL:   "too-many-processes",
+	bpf.IngeroDropReasonDROP_TOO_DEEP:       "nested-too-deep",
+	bpf.IngeroDropReasonDROP_DUPLICATE_LINK: "duplicate-link",
+	bpf.IngeroDropReasonDROP_ORPHAN_RETURN:  "orphan-return",
+}
+
+// Close detaches and unloads everything but library links, which their own
+// [Attached] closes. It is idempotent.
+func (t *Tracer) Close() error {
+	t.mu.Lock()
+	if t.closed {
+		t.mu.Unlock()
+		return nil
+	}
+	t.closed = true
+	t.mu.Unlock()
+	var errs []error
+	for _, l := range t.base {
+		errs = append(errs, l.Close())
+	}
+	if t.critical != nil {
+		errs = append(errs, t.critical.Close())
+	}
+	for _, p := range t.programs {
+		errs = append(errs, p.Close())
+	}
+	errs = append(errs, t.ring.Close(), t.objects.IngeroMaps.Close())
+	return errors.Join(errs...)
+}

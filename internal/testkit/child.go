@@ -1,0 +1,172 @@
+package testkit
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Child is a program that a test runs. It has a process group of its own,
+// which is killed when the test ends.
+type Child struct {
+	t     testing.TB
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	lines chan string
+	ended chan struct{} // closed once err and state are set
+	err   error
+
+	mu     sync.Mutex
+	stdout []string
+	stderr bytes.Buffer
+}
+
+// Start runs cmd for the length of the test. It takes cmd's stdin and stdout,
+// and its stderr unless that is set; what cmd wrote is logged if the test fails.
+func Start(t testing.TB, cmd *exec.Cmd) *Child {
+	t.Helper()
+	c := &Child{t: t, cmd: cmd, lines: make(chan string, 1<<16), ended: make(chan struct{})}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true
+	cmd.WaitDelay = 5 * time.Second
+	if cmd.Stderr == nil {
+		cmd.Stderr = (*childStderr)(c)
+	}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.stdin = stdin
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = in
+	err = cmd.Start()
+	_ = in.Close()
+	if err != nil {
+		_ = out.Close()
+		t.Fatal(err)
+	}
+	read := make(chan struct{})
+	go c.read(out, read)
+	go c.wait()
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = stdin.Close()
+		<-c.ended
+		_ = out.Close() // a grandchild in another group may hold the other end
+		<-read
+		if t.Failed() {
+			t.Logf("%s: %v\nstdout:\n%s\nstderr:\n%s", cmd, c.err, c.Stdout(), c.Stderr())
+		}
+	})
+	return c
+}
+
+type childStderr Child
+
+func (c *childStderr) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stderr.Write(p)
+}
+
+func (c *Child) read(out io.Reader, done chan<- struct{}) {
+	defer close(done)
+	defer close(c.lines)
+	for s := bufio.NewScanner(out); s.Scan(); {
+		c.mu.Lock()
+		c.stdout = append(c.stdout, s.Text())
+		c.mu.Unlock()
+		select {
+		case c.lines <- s.Text():
+		default: // nobody asks for lines; Stdout has them all
+		}
+	}
+}
+
+func (c *Child) wait() {
+	c.err = c.cmd.Wait()
+	close(c.ended)
+}
+
+// PID returns the process's number.
+func (c *Child) PID() int { return c.cmd.Process.Pid }
+
+// Say writes a line to the child's standard input.
+func (c *Child) Say(line string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c.stdin, line+"\n"); err != nil {
+		c.t.Fatalf("write to %s: %v", c.cmd, err)
+	}
+}
+
+// CloseStdin ends the child's standard input.
+func (c *Child) CloseStdin() { _ = c.stdin.Close() }
+
+// Line returns the next line of standard output that starts with prefix,
+// passing over others, and fails the test if none comes.
+func (c *Child) Line(prefix string) string {
+	c.t.Helper()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for {
+		select {
+		case line, ok := <-c.lines:
+			if !ok {
+				c.t.Fatalf("%s ended without a line %q", c.cmd, prefix)
+			}
+			if strings.HasPrefix(line, prefix) {
+				return line
+			}
+		case <-late.C:
+			c.t.Fatalf("no line %q from %s after %v", prefix, c.cmd, patience)
+		}
+	}
+}
+
+// Stdout returns the standard output so far.
+func (c *Child) Stdout() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Join(slices.Concat(c.stdout, []string{""}), "\n")
+}
+
+// Stderr returns the standard error so far, where Start took it.
+func (c *Child) Stderr() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stderr.String()
+}
+
+// Signal sends sig to the child alone.
+func (c *Child) Signal(sig syscall.Signal) {
+	c.t.Helper()
+	err := c.cmd.Process.Signal(sig)
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		c.t.Fatalf("signal %s: %v", c.cmd, err)
+	}
+}
+
+// Wait waits for the child to end and returns what [exec.Cmd.Wait] did.
+func (c *Child) Wait() error {
+	c.t.Helper()
+	select {
+	case <-c.ended:
+	case <-time.After(patience):
+		c.t.Fatalf("%s still runs after %v", c.cmd, patience)
+	}
+	return c.err
+}

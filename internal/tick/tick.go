@@ -1,0 +1,159 @@
+package tick
+
+import (
+	"time"
+
+	"ingero/internal/stats"
+	"ingero/pkg/events"
+)
+
+// Batch is what a source delivers at one poll. Its slices belong to the source
+// and are valid until the next poll.
+type Batch struct {
+	Calls []events.Call
+	Procs []ProcEvent
+}
+
+// ProcEvent is one step in a process's life, never thinned and never dropped.
+type ProcEvent struct {
+	Time int64 // Unix nanoseconds
+	Kind ProcKind
+	PID  uint32 // in the root PID namespace
+	TID  uint32
+	Peer uint32 // Forked: the child
+	Comm string
+}
+
+// ProcKind says what happened.
+type ProcKind uint8
+
+// The kinds.
+const (
+	ProcForked ProcKind = iota + 1 // PID made a child process Peer
+	ProcExeced                     // PID runs another program now, named Comm
+	ProcExited                     // PID's last thread ended
+)
+
+// Counts are exact sums kept in the kernel, whatever became of the records.
+// All times are nanoseconds. Open calls are Calls - Done - Abandoned -
+// Unmeasured.
+type Counts struct {
+	Calls      uint64 // entries
+	Done       uint64 // returns; their times are in Total and its parts
+	Errors     uint64 // returns with a result that is not success
+	Nested     uint64 // of Calls: made inside another traced call
+	Unmeasured uint64 // of Calls: the return was not watched
+	Abandoned  uint64 // entries that never returned: longjmp, exec, thread exit
+	Total      uint64 // Total = OnCPU + Runnable + blocked, unless Partial > 0
+	OnCPU      uint64
+	Runnable   uint64
+	Inner      uint64 // of Total: inside traced calls made by these calls
+	Partial    uint64 // calls in Done whose OnCPU is unknown and not in OnCPU
+	PartialNS  uint64 // of Total: OnCPU or blocked time of those calls
+}
+
+// Blocked returns the time that was neither on a CPU nor waiting for one.
+func (c *Counts) Blocked() uint64 {
+	if used := c.OnCPU + c.Runnable + c.PartialNS; used < c.Total {
+		return c.Total - used
+	}
+	return 0
+}
+
+// Op is one operation of one process.
+type Op struct {
+	PID  uint32
+	Op   events.Op
+	Sum  Counts // since the session began
+	Last Counts // this tick's share of Sum
+	// Dur and DurLast are the durations of the records seen, since the session
+	// began and in this tick: ns, each weighted by the calls it stands for.
+	Dur, DurLast *stats.Sketch
+	// Hist is the kernel's own exact histogram since the session began. Its
+	// quantiles serve where Thinned is set.
+	Hist *stats.Hist
+	// Thinned says that Dur lacks calls that Sum has: records were thinned or lost.
+	Thinned bool
+}
+
+// Process is one traced process.
+type Process struct {
+	PID, PPID uint32
+	NSPID     uint32 // its number in its own PID namespace
+	UID       uint32
+	Comm      string
+	Exe       string // path as the process sees it
+	Cgroup    string
+	Started   time.Time
+	Ended     time.Time // zero while it lives
+	// Mapped is when the first traced library was mapped, Attached when its
+	// probes were in place. Calls in between were not seen.
+	Mapped, Attached time.Time
+}
+
+// Library is one traced shared object.
+type Library struct {
+	Path    string // as the first process that mapped it sees it
+	Lib     events.Library
+	BuildID string
+	Probes  int // symbols with probes
+}
+
+// Report is one line about something that could not be done as asked: a symbol
+// that a library lacks, a probe at a dear place, a process left entry-only.
+type Report struct {
+	Kind   string // "missing-symbol", "entry-only", "placement", ...
+	Object string
+	Why    string
+}
+
+// Drop is a count of records or entries that were not kept, by reason.
+type Drop struct {
+	Reason string
+	Count  uint64
+}
+
+// Self is what the agent itself has used since the session began.
+type Self struct {
+	CPU time.Duration // of its process; the probes' time is the targets'
+	RSS int64         // bytes, now
+}
+
+// Host is the machine's state, read from /proc once a second.
+type Host struct {
+	CPU       float64 // busy share of all CPUs over the last second, 0-1
+	CPUs      int
+	MemTotal  int64 // bytes
+	MemAvail  int64 // bytes
+	SwapTotal int64 // bytes
+	SwapUsed  int64 // bytes
+	Load      [3]float64
+}
+
+// Tick is the state of a session, once a second. Sinks share one value and
+// must neither keep nor change what it points to.
+type Tick struct {
+	Time      time.Time // end of this tick
+	Started   time.Time // start of the session
+	Seq       uint64    // from 1
+	Window    time.Duration
+	Ops       []Op // by source, then op, then PID
+	Processes []Process
+	Libraries []Library
+	Reports   []Report
+	Drops     []Drop
+	Records   uint64 // read since the session began
+	Self      Self
+	Host      Host
+	Final     bool // the session's last: everything recorded is in it
+}
+
+// Sink takes what a session sees. Calls are delivered in batches, a few
+// milliseconds after they were made; Tick once a second and once at the end,
+// with Final set. The session calls one sink from one goroutine. An error is
+// reported once and the sink is not called again except for Close.
+type Sink interface {
+	Batch(*Batch) error
+	Tick(*Tick) error
+	Close() error
+}

@@ -1,0 +1,56 @@
+package events
+
+// CallFlags tell what a [Call] is and how far its figures go.
+type CallFlags uint16
+
+// The flags. Their values are those of the kernel's call record (bpf/abi.h).
+const (
+	// CallNested marks a call made inside another traced call; Parent names it.
+	CallNested CallFlags = 1 << iota
+	// CallUnmeasured marks a call whose return was not watched: Duration,
+	// Result and the ledger parts are unknown, not zero.
+	CallUnmeasured
+	// CallFailed marks a call whose result is an error.
+	CallFailed
+	// CallLedgerPartial marks a call whose thread blocked and moved to another
+	// CPU: Runnable is right, OnCPU and Blocked are known as a sum only.
+	CallLedgerPartial
+	// CallGapPartial is CallLedgerPartial for the gap before the call.
+	CallGapPartial
+	// CallArgsPartial marks a call some of whose arguments could not be read.
+	CallArgsPartial
+)
+
+// Call is one call of a traced function.
+//
+// Times are nanoseconds. Start is on the wall clock (Unix epoch); it is the
+// kernel's monotonic clock plus the offset of the session. OnCPU + Runnable +
+// Blocked == Duration, and the same holds for the gap, which is the time from
+// the return of the thread's previous outermost call to this call (zero for
+// nested calls and for a thread's first).
+type Call struct {
+	Start    int64
+	Duration int64
+	OnCPU    int64
+	Runnable int64 // had no CPU though it could have run; includes CFS throttling
+	Blocked  int64
+
+	Gap         int64
+	GapOnCPU    int64
+	GapRunnable int64
+	GapBlocked  int64
+
+	Args   [MaxArgs]uint64 // as the row's Keep names them
+	PID    uint32          // thread group, in the root PID namespace
+	TID    uint32
+	Tag    uint32 // the row's Tag: a kind, a direction, a flag word
+	Result int32  // cudaError_t, CUresult or ncclResult_t
+	Weight uint32 // calls this record stands for; 1 unless thinned
+	Stack  uint32 // id of the user stack, 0 when none was taken
+	Op     Op
+	Parent Op // the call around this one, 0 when outermost
+	Flags  CallFlags
+}
+
+// End returns when the call returned, in nanoseconds of the wall clock.
+func (c *Call) End() int64 { return c.Start + c.Duration }

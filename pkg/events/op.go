@@ -1,0 +1,90 @@
+package events
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Source says which layer an operation belongs to. It is the high byte of an [Op].
+type Source uint8
+
+// The layers, in the order in which they are shown.
+const (
+	SourceRuntime Source = 1 // CUDA runtime, libcudart
+	SourceDriver  Source = 2 // CUDA driver, libcuda
+	SourceGraph   Source = 3 // CUDA graphs, of either library
+	SourceNCCL    Source = 4 // libnccl
+	SourceHost    Source = 5 // kernel of the host
+	SourceGPU     Source = 6 // the device itself
+)
+
+var sourceNames = [...]string{
+	SourceRuntime: "cudart", SourceDriver: "driver", SourceGraph: "graph",
+	SourceNCCL: "nccl", SourceHost: "host", SourceGPU: "gpu",
+}
+
+// String returns the short name of the source, as it appears in JSON and SQL.
+func (s Source) String() string {
+	if int(s) < len(sourceNames) && sourceNames[s] != "" {
+		return sourceNames[s]
+	}
+	return fmt.Sprintf("source(%d)", uint8(s))
+}
+
+// Op is one operation as one number: the source in the high byte, a code that
+// never changes its meaning in the low byte. Zero is no operation.
+type Op uint16
+
+// Source returns the layer of the operation.
+func (o Op) Source() Source { return Source(o >> 8) }
+
+// String returns the operation's name, for example "cudaMemcpyAsync".
+func (o Op) String() string {
+	if r := rowByOp[o]; r != nil {
+		return r.Name
+	}
+	return fmt.Sprintf("op(%#04x)", uint16(o))
+}
+
+// Row returns the catalog row of the operation, or nil when there is none.
+func (o Op) Row() *Row { return rowByOp[o] }
+
+// OpByName finds an operation by its name, by any of its symbols, or by one of
+// the short names of ingero 0.9 (cudaStreamSync, cuMemAlloc). Case matters not.
+func OpByName(name string) (Op, bool) {
+	o, ok := opByName[strings.ToLower(name)]
+	return o, ok
+}
+
+var (
+	rowByOp  = map[Op]*Row{}
+	opByName = map[string]Op{}
+)
+
+// shortNames are what ingero 0.9 called operations, beside their real names.
+var shortNames = map[string]string{
+	"cudastreamsync": "cudaStreamSynchronize",
+	"cudadevicesync": "cudaDeviceSynchronize",
+	"cudaeventsync":  "cudaEventSynchronize",
+	"custreamsync":   "cuStreamSynchronize",
+	"cuctxsync":      "cuCtxSynchronize",
+}
+
+func init() {
+	for i := range Catalog {
+		r := &Catalog[i]
+		if rowByOp[r.Op] != nil {
+			panic(fmt.Sprintf("events: %s and %s have the same number %#04x", rowByOp[r.Op].Name, r.Name, uint16(r.Op)))
+		}
+		rowByOp[r.Op] = r
+		for _, s := range r.AllSymbols() {
+			opByName[strings.ToLower(s)] = r.Op
+		}
+	}
+	for i := range Catalog { // a name outranks another row's legacy symbol
+		opByName[strings.ToLower(Catalog[i].Name)] = Catalog[i].Op
+	}
+	for short, name := range shortNames {
+		opByName[short] = opByName[strings.ToLower(name)]
+	}
+}
