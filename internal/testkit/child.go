@@ -22,7 +22,8 @@ type Child struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	lines chan string
-	ended chan struct{} // closed once err and state are set
+	read  chan struct{} // closed once standard output is at its end
+	ended chan struct{} // closed once err is set
 	err   error
 
 	mu     sync.Mutex
@@ -34,7 +35,7 @@ type Child struct {
 // and its stderr unless that is set; what cmd wrote is logged if the test fails.
 func Start(t testing.TB, cmd *exec.Cmd) *Child {
 	t.Helper()
-	c := &Child{t: t, cmd: cmd, lines: make(chan string, 1<<16), ended: make(chan struct{})}
+	c := &Child{t: t, cmd: cmd, lines: make(chan string, 1<<16), read: make(chan struct{}), ended: make(chan struct{})}
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
@@ -59,15 +60,14 @@ func Start(t testing.TB, cmd *exec.Cmd) *Child {
 		_ = out.Close()
 		t.Fatal(err)
 	}
-	read := make(chan struct{})
-	go c.read(out, read)
+	go c.readLines(out)
 	go c.wait()
 	t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = stdin.Close()
 		<-c.ended
 		_ = out.Close() // a grandchild in another group may hold the other end
-		<-read
+		<-c.read
 		if t.Failed() {
 			t.Logf("%s: %v\nstdout:\n%s\nstderr:\n%s", cmd, c.err, c.Stdout(), c.Stderr())
 		}
@@ -83,8 +83,8 @@ func (c *childStderr) Write(p []byte) (int, error) {
 	return c.stderr.Write(p)
 }
 
-func (c *Child) read(out io.Reader, done chan<- struct{}) {
-	defer close(done)
+func (c *Child) readLines(out io.Reader) {
+	defer close(c.read)
 	defer close(c.lines)
 	for s := bufio.NewScanner(out); s.Scan(); {
 		c.mu.Lock()
@@ -160,13 +160,18 @@ func (c *Child) Signal(sig syscall.Signal) {
 	}
 }
 
-// Wait waits for the child to end and returns what [exec.Cmd.Wait] did.
+// Wait waits until the child and whatever shares its standard output have
+// ended, and returns what [exec.Cmd.Wait] did.
 func (c *Child) Wait() error {
 	c.t.Helper()
-	select {
-	case <-c.ended:
-	case <-time.After(patience):
-		c.t.Fatalf("%s still runs after %v", c.cmd, patience)
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for _, done := range []chan struct{}{c.ended, c.read} {
+		select {
+		case <-done:
+		case <-late.C:
+			c.t.Fatalf("%s still runs after %v", c.cmd, patience)
+		}
 	}
 	return c.err
 }

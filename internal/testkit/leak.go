@@ -18,6 +18,12 @@ import (
 // it first, and not in a test that runs in parallel with others.
 func LeakCheck(t testing.TB) {
 	t.Helper()
+	leakCheck(t, 5*time.Second)
+}
+
+// leakCheck gives what the test closed up to limit to be gone.
+func leakCheck(t testing.TB, limit time.Duration) {
+	t.Helper()
 	if r, w, err := os.Pipe(); err == nil { // starts the runtime's poller, which stays
 		_ = r.Close()
 		_ = w.Close()
@@ -32,7 +38,7 @@ func LeakCheck(t testing.TB) {
 			t.Error(err)
 		}
 		var left []string
-		clean := poll(5*time.Second, func() bool {
+		clean := poll(limit, func() bool {
 			now, err := openFiles()
 			if err != nil {
 				t.Error(err)

@@ -1,0 +1,162 @@
+package testkit
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+)
+
+// record stands in for a test, so that a check can be seen to fail.
+type record struct {
+	testing.TB
+	cleanups []func()
+	failed   []string
+	skipped  string
+}
+
+type stop struct{}
+
+func (r *record) Helper()                   {}
+func (r *record) Cleanup(f func())          { r.cleanups = append(r.cleanups, f) }
+func (r *record) Failed() bool              { return len(r.failed) > 0 }
+func (r *record) Error(args ...any)         { r.failed = append(r.failed, fmt.Sprint(args...)) }
+func (r *record) Logf(string, ...any)       {}
+func (r *record) Fatal(args ...any)         { r.Error(args...); panic(stop{}) }
+func (r *record) Skip(args ...any)          { r.skipped = fmt.Sprint(args...); panic(stop{}) }
+func (r *record) Errorf(f string, a ...any) { r.Error(fmt.Sprintf(f, a...)) }
+func (r *record) Fatalf(f string, a ...any) { r.Fatal(fmt.Sprintf(f, a...)) }
+
+// run calls f as a test and returns what became of it.
+func run(t *testing.T, f func(testing.TB)) *record {
+	t.Helper()
+	r := &record{TB: t}
+	func() {
+		defer func() {
+			if v := recover(); v != nil && v != (stop{}) {
+				panic(v)
+			}
+		}()
+		f(r)
+	}()
+	for i := len(r.cleanups) - 1; i >= 0; i-- {
+		r.cleanups[i]()
+	}
+	return r
+}
+
+// A missing tool skips a test on a developer's machine and fails it in CI.
+func TestNeedTool(t *testing.T) {
+	need := func(t testing.TB) { NeedTool(t, "sh", "no-such-tool") }
+	t.Setenv("CI", "")
+	if r := run(t, need); !strings.HasPrefix(r.skipped, "needs no-such-tool") || r.Failed() {
+		t.Errorf("without CI: skipped %q, failed %q", r.skipped, r.failed)
+	}
+	t.Setenv("CI", "true")
+	if r := run(t, need); !r.Failed() || r.skipped != "" {
+		t.Errorf("in CI: skipped %q, failed %q", r.skipped, r.failed)
+	}
+	if r := run(t, func(t testing.TB) { NeedTool(t, "sh") }); r.Failed() || r.skipped != "" {
+		t.Errorf("tool present: skipped %q, failed %q", r.skipped, r.failed)
+	}
+}
+
+// A goroutine, a file and a BPF map left behind are each reported; a test that
+// cleans up is not.
+func TestLeakCheck(t *testing.T) {
+	t.Run("clean", func(t *testing.T) {
+		if r := run(t, func(t testing.TB) { LeakCheck(t) }); r.Failed() {
+			t.Errorf("reported %q", r.failed)
+		}
+	})
+	t.Run("file", func(t *testing.T) {
+		r := run(t, func(tb testing.TB) {
+			leakCheck(tb, 0)
+			f, err := os.Open("/dev/zero")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = f.Close() })
+		})
+		if !strings.Contains(strings.Join(r.failed, ""), "/dev/zero") {
+			t.Errorf("reported %q", r.failed)
+		}
+	})
+	t.Run("goroutine", func(t *testing.T) {
+		end := make(chan struct{})
+		t.Cleanup(func() { close(end) })
+		r := run(t, func(tb testing.TB) {
+			leakCheck(tb, 0)
+			go func() { <-end }()
+		})
+		if !strings.Contains(strings.Join(r.failed, ""), "TestLeakCheck") {
+			t.Errorf("reported %q", r.failed)
+		}
+	})
+	t.Run("map", func(t *testing.T) {
+		NeedBPF(t)
+		r := run(t, func(tb testing.TB) {
+			leakCheck(tb, 0)
+			m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = m.Close() })
+		})
+		if !strings.Contains(strings.Join(r.failed, ""), "map_id") {
+			t.Errorf("reported %q", r.failed)
+		}
+	})
+}
+
+// A child's lines are read as they come, what it is told reaches it, and its
+// whole process group is gone after the test.
+func TestStart(t *testing.T) {
+	var child *Child
+	t.Run("child", func(t *testing.T) {
+		child = Start(t, exec.Command("sh", "-c", "sleep 1000 & echo pid $!; read a; echo got $a; echo err >&2; wait"))
+		child.Line("pid ")
+		child.Say("word")
+		if got, want := child.Line("got"), "got word"; got != want {
+			t.Errorf("got line %q, want %q", got, want)
+		}
+		Eventually(t, "standard error", func() bool { return child.Stderr() == "err\n" })
+	})
+	pid := strings.TrimPrefix(strings.SplitN(child.Stdout(), "\n", 2)[0], "pid ")
+	Eventually(t, "the grandchild's end", func() bool {
+		stat, err := os.ReadFile("/proc/" + pid + "/stat")
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
+}
+
+// Wait returns how the child ended.
+func TestWait(t *testing.T) {
+	child := Start(t, exec.Command("sh", "-c", "echo a; exit 3"))
+	if err := child.Wait(); err == nil || err.Error() != "exit status 3" {
+		t.Errorf("got %v, want exit status 3", err)
+	}
+	if got, want := child.Stdout(), "a\n"; got != want {
+		t.Errorf("got stdout %q, want %q", got, want)
+	}
+}
+
+// A golden file that differs fails the test and says where.
+func TestGolden(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("testdata", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("testdata/a.txt", []byte("one\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := run(t, func(t testing.TB) { Golden(t, "a.txt", "one\n") }); r.Failed() {
+		t.Errorf("same text: reported %q", r.failed)
+	}
+	r := run(t, func(t testing.TB) { Golden(t, "a.txt", "two\n") })
+	if !strings.Contains(strings.Join(r.failed, ""), "testdata/a.txt differs") {
+		t.Errorf("other text: reported %q", r.failed)
+	}
+}
