@@ -44,6 +44,7 @@ struct thread {
 	__u32 skip_lib; /* the last call that was counted only */
 	__u64 skip_sp;
 	__u64 skip_ip;
+	__u64 trampoline; /* where this process returns to through a return probe */
 	__u64 returned_ns; /* when the last outermost call returned */
 	struct snapshot returned;
 	struct open_call open[MAX_DEPTH];
@@ -266,50 +267,61 @@ static __always_inline void abandon(__u32 tgid, __u32 row)
 		add(&c->abandoned, 1);
 }
 
-/* Where a kernel puts its return trampoline in the current process, 0 if unknown. */
-static __always_inline __u64 trampoline(void)
+/* Where the kernel has put its return trampoline in this process, 0 if unknown. */
+static __always_inline __u64 trampoline(struct thread *t)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct xol_area *area = NULL;
 
-	if (!bpf_core_field_exists(area->vaddr))
-		return 0;
+	if (t->trampoline || !bpf_core_field_exists(area->vaddr))
+		return t->trampoline;
 	area = BPF_CORE_READ(task, mm, uprobes_state.xol_area);
-	return area ? BPF_CORE_READ(area, vaddr) : 0;
+	if (area)
+		t->trampoline = BPF_CORE_READ(area, vaddr);
+	return t->trampoline;
 }
 
-/*
- * Did the function at sp come by a jump from the open call, which has the same
- * sp? Then the return address is the trampoline's already. After a longjmp it
- * is an ordinary one.
- */
-static __always_inline bool tail_called(struct pt_regs *ctx)
-{
 #if defined(__TARGET_ARCH_x86)
+/* Does the return address at sp lead to the trampoline, as of a call that still stands? */
+static __always_inline bool hijacked(struct pt_regs *ctx, struct thread *t, __u64 sp)
+{
 	__u64 ret = 0;
 
-	bpf_probe_read_user(&ret, sizeof(ret), (void *)PT_REGS_SP(ctx));
-#else
-	__u64 ret = ctx->user_regs.regs[30];
-#endif
-	return ret && ret == trampoline();
+	if (bpf_probe_read_user(&ret, sizeof(ret), (void *)sp))
+		return false;
+	return ret == trampoline(t);
 }
+#define STANDS(ctx, t, o) (!trampoline(t) || hijacked(ctx, t, (o)->sp))
+#else
+/* The link register, so of the function that is being entered only. */
+static __always_inline bool hijacked(struct pt_regs *ctx, struct thread *t, __u64 sp)
+{
+	return ctx->user_regs.regs[30] == trampoline(t);
+}
+#define STANDS(ctx, t, o) true /* where it saved its return address is not known */
+#endif
 
 /*
- * Forgets open calls whose frames are gone, as a longjmp leaves them: a frame
- * that still stands lies above sp, or at sp when it jumped here.
+ * Forgets open calls whose frames are gone, as a longjmp leaves them. One below
+ * sp is gone. One at sp stands if it jumped here: then the return address is the
+ * trampoline's. One above stands if its own is; a launch is taken to stand,
+ * since it calls nothing that could leave it, and is the hot path.
  */
-static __always_inline void prune(struct pt_regs *ctx, struct thread *t, __u64 sp)
+static __always_inline void prune(struct pt_regs *ctx, struct thread *t, __u64 sp, bool launch)
 {
 #pragma unroll
 	for (int i = 0; i < MAX_DEPTH; i++) {
 		__u32 top = t->depth - 1;
+		struct open_call *o;
 
-		if (top >= MAX_DEPTH || t->open[top].sp > sp)
+		if (top >= MAX_DEPTH)
 			return;
-		if (t->open[top].sp == sp && tail_called(ctx))
+		o = &t->open[top];
+		if (o->sp == sp && hijacked(ctx, t, sp))
 			return;
-		abandon(t->tgid, t->open[top].row);
+		if (o->sp > sp && (launch || STANDS(ctx, t, o)))
+			return;
+		abandon(t->tgid, o->row);
 		t->depth = top;
 	}
 }
@@ -450,7 +462,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 		drop(DROP_DUPLICATE_LINK);
 		return SKIP_RETURN;
 	}
-	prune(ctx, t, sp);
+	prune(ctx, t, sp, r->flags & RECIPE_LAUNCH);
 	top = t->depth - 1;
 	if (top < MAX_DEPTH) {
 		__u32 around_row = t->open[top].row;

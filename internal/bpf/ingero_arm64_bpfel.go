@@ -187,6 +187,7 @@ type IngeroThread struct {
 	SkipLib    uint32
 	SkipSp     uint64
 	SkipIp     uint64
+	Trampoline uint64
 	ReturnedNs uint64
 	Returned   struct {
 		_          structs.HostLayout

@@ -16,8 +16,9 @@ import (
 
 // Attached is a library with its probes in place.
 type Attached struct {
-	Probes  int // functions
-	Stepped int // of these: at a place that costs a second trap
+	BuildID string // hexadecimal, "" when it has none
+	Probes  int    // functions
+	Stepped int    // of these: at a place that costs a second trap
 	Reports []tick.Report
 	At      time.Time
 

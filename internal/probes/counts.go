@@ -77,3 +77,13 @@ type Cost struct {
 	Around int // entry and return, beyond Inside
 	Entry  int // an entry alone
 }
+
+// Threads returns how many threads the kernel side keeps state of.
+func (t *Tracer) Threads() (n int) {
+	var tid uint32
+	var state bpf.IngeroThread
+	for it := t.objects.Threads.Iterate(); it.Next(&tid, &state); {
+		n++
+	}
+	return n
+}

@@ -44,15 +44,16 @@ func newRing(fd, size int) (*Ring, error) {
 	return &Ring{consumer: consumer, producer: producer, data: producer[page:], mask: uint64(size - 1)}, nil
 }
 
-// Drain calls take for every record that is complete and returns how many there
-// were. The bytes are the kernel's and valid during the call only. A record of a
-// preempted writer ends the round; it and what follows come with the next.
-func (r *Ring) Drain(take func(record []byte)) int {
+// Drain calls take for each record that is complete, at most limit of them, and
+// returns how many there were. The bytes are the kernel's and valid during the
+// call only. A record of a preempted writer ends the round; it and what follows
+// come with the next.
+func (r *Ring) Drain(limit int, take func(record []byte)) int {
 	at := (*uint64)(unsafe.Pointer(&r.consumer[0]))
 	pos := atomic.LoadUint64(at)
 	end := atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.producer[0])))
 	told, n := pos, 0
-	for pos < end {
+	for pos < end && n < limit {
 		off := pos & r.mask
 		head := atomic.LoadUint32((*uint32)(unsafe.Pointer(&r.data[off])))
 		if head&ringBusy != 0 {

@@ -64,7 +64,7 @@ func attach(t testing.TB, tr *probes.Tracer, path string, lib events.Library, pi
 func drain(t testing.TB, tr *probes.Tracer) []events.Call {
 	t.Helper()
 	var calls []events.Call
-	tr.Drain(func(b []byte) {
+	tr.Drain(1<<30, func(b []byte) {
 		var c events.Call
 		if err := decode.Call(b, decode.Clock{}, &c); err != nil {
 			t.Error(err)

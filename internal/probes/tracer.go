@@ -232,13 +232,14 @@ func (t *Tracer) Untrace(pid uint32) error {
 	return nil
 }
 
-// Drain hands over the call records that have arrived; see [Ring.Drain].
-func (t *Tracer) Drain(take func(record []byte)) int {
+// Drain hands over call records that have arrived, at most limit of them; see
+// [Ring.Drain].
+func (t *Tracer) Drain(limit int, take func(record []byte)) int {
 	// Cleared first: a writer that finds the ring filling again must be heard.
 	if t.ring.Used() > 0 {
 		_ = t.objects.RingWoken.Set(uint32(0))
 	}
-	return t.ring.Drain(take)
+	return t.ring.Drain(limit, take)
 }
 
 // ReadCritical waits for the next process record and reads it into rec, whose
@@ -276,6 +277,20 @@ var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 	bpf.IngeroDropReasonDROP_ORPHAN_RETURN:  "orphan-return",
 }
 
+// StopLives stops following the lives of processes; ReadCritical returns. It is
+// idempotent.
+func (t *Tracer) StopLives() error {
+	var errs []error
+	for _, l := range t.base {
+		errs = append(errs, l.Close())
+	}
+	t.base = nil
+	if t.critical != nil {
+		errs = append(errs, t.critical.Close())
+	}
+	return errors.Join(errs...)
+}
+
 // Close detaches and unloads everything but library links, which their own
 // [Attached] closes. It is idempotent.
 func (t *Tracer) Close() error {
@@ -286,13 +301,7 @@ func (t *Tracer) Close() error {
 	}
 	t.closed = true
 	t.mu.Unlock()
-	var errs []error
-	for _, l := range t.base {
-		errs = append(errs, l.Close())
-	}
-	if t.critical != nil {
-		errs = append(errs, t.critical.Close())
-	}
+	errs := []error{t.StopLives()}
 	for _, p := range t.programs {
 		errs = append(errs, p.Close())
 	}

@@ -1,0 +1,191 @@
+package probes_test
+
+import (
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ingero/internal/probes"
+	"ingero/internal/testkit"
+	"ingero/pkg/events"
+)
+
+// harm builds the library and the program that leaves its calls in every way.
+func harm(t *testing.T) (library, program string) {
+	t.Helper()
+	testkit.NeedTool(t, "gcc", "g++")
+	dir := t.TempDir()
+	library, program = filepath.Join(dir, "libharm.so"), filepath.Join(dir, "harm")
+	for _, args := range [][]string{
+		{"gcc", "-O2", "-foptimize-sibling-calls", "-fexceptions", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", library, "testdata/harm_lib.c"},
+		{"g++", "-O1", "-o", program, "testdata/harm.cc", "-L" + dir, "-lharm", "-Wl,-rpath," + dir, "-pthread"},
+	} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	return library, program
+}
+
+// rowsNamed are the rows of the operations.
+func rowsNamed(t testing.TB, names ...string) []events.Row {
+	t.Helper()
+	var rows []events.Row
+	for _, n := range names {
+		op, ok := events.OpByName(n)
+		if !ok {
+			t.Fatalf("no operation %s", n)
+		}
+		rows = append(rows, *op.Row())
+	}
+	return rows
+}
+
+// account is what the kernel counted for one operation, all processes together.
+type account struct{ Calls, Done, Abandoned, Unmeasured, Nested uint64 }
+
+func accounts(t testing.TB, tr *probes.Tracer) map[string]account {
+	t.Helper()
+	out := map[string]account{}
+	if err := tr.Counts(func(c *probes.CountsRow) {
+		name := tr.Rows()[c.Row].Name
+		a := out[name]
+		a.Calls += c.Calls
+		a.Done += c.Done
+		a.Abandoned += c.Abandoned
+		a.Unmeasured += c.Unmeasured
+		a.Nested += c.Nested
+		out[name] = a
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// dropped is the drops that are not zero.
+func dropped(t testing.TB, tr *probes.Tracer) map[string]uint64 {
+	t.Helper()
+	drops, err := tr.Drops()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]uint64{}
+	for _, d := range drops {
+		if d.Count > 0 {
+			out[d.Reason] = d.Count
+		}
+	}
+	return out
+}
+
+// A traced process must live through whatever it does in a call, and nothing
+// that it did may leave a wrong count or record behind.
+func TestDoNoHarm(t *testing.T) {
+	testkit.NeedBPF(t)
+	library, program := harm(t)
+	const sync, host = "cudaStreamSynchronize", "cudaLaunchHostFunc"
+	for _, tt := range []struct {
+		how     string
+		want    map[string]account
+		records int // of measured calls
+		drops   map[string]uint64
+	}{
+		{how: "calls", want: map[string]account{sync: {Calls: 100, Done: 100}}, records: 100},
+		{how: "longjmp", want: map[string]account{sync: {Calls: 200, Done: 100, Abandoned: 100}}, records: 100},
+		{how: "longjmp-loop", want: map[string]account{sync: {Calls: 200, Done: 100, Abandoned: 100}}, records: 100},
+		// The child returns from a call that it did not make.
+		{how: "fork", want: map[string]account{sync: {Calls: 21, Done: 21}}, records: 21,
+			drops: map[string]uint64{"orphan-return": 1}},
+		{how: "exec", want: map[string]account{sync: {Calls: 101, Done: 100, Abandoned: 1}}, records: 100},
+		{how: "pthread_exit", want: map[string]account{sync: {Calls: 10, Abandoned: 10}}},
+		{how: "thread_gone", want: map[string]account{sync: {Calls: 10, Abandoned: 10}}},
+		{how: "tail", want: map[string]account{"cudaDeviceSynchronize": {Calls: 100, Done: 100},
+			"cudaEventSynchronize": {Calls: 100, Done: 100, Nested: 100}}, records: 200},
+		{how: "throw", want: map[string]account{sync: {Calls: 100, Done: 100}, host: {Calls: 100, Unmeasured: 100}}, records: 100},
+		{how: "seccomp", want: map[string]account{sync: {Calls: 100, Done: 100}}, records: 100},
+	} {
+		for _, mode := range modes {
+			t.Run(tt.how+"/"+string(mode), func(t *testing.T) {
+				tr := tracer(t, probes.Options{Mode: mode, Rows: rowsNamed(t, sync, host, "cudaDeviceSynchronize", "cudaEventSynchronize")})
+				child := testkit.Start(t, exec.Command(program, tt.how))
+				child.Line("ready")
+				if err := tr.Trace(uint32(child.PID()), probes.Target{Follow: true}); err != nil {
+					t.Fatal(err)
+				}
+				attach(t, tr, library, events.LibCudart)
+				started := time.Now()
+				child.Say("go")
+				if err := child.Wait(); err != nil {
+					t.Fatalf("the target died: %v", err)
+				}
+				if !strings.Contains(child.Stdout(), "alive") {
+					t.Error("the target did not get to its end")
+				}
+				took := time.Since(started)
+				if diff := cmp.Diff(tt.want, accounts(t, tr)); diff != "" {
+					t.Errorf("counts (-want +got):\n%s", diff)
+				}
+				want := map[string]uint64{}
+				maps.Copy(want, tt.drops)
+				if diff := cmp.Diff(want, dropped(t, tr)); diff != "" {
+					t.Errorf("drops (-want +got):\n%s", diff)
+				}
+				measured := 0
+				for _, c := range drain(t, tr) {
+					if c.Flags&events.CallUnmeasured != 0 {
+						continue
+					}
+					measured++
+					if c.Duration < 0 || c.Duration > took.Nanoseconds() {
+						t.Errorf("%v took %v, longer than the program", c.Op, time.Duration(c.Duration))
+					}
+				}
+				if measured != tt.records {
+					t.Errorf("%d records of measured calls, want %d", measured, tt.records)
+				}
+			})
+		}
+	}
+}
+
+// A process that is killed in a call leaves an open call behind, and no state.
+func TestKilledInACall(t *testing.T) {
+	testkit.NeedBPF(t)
+	library, program := harm(t)
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) {
+			tr := tracer(t, probes.Options{Mode: mode, Rows: rowsNamed(t, "cudaStreamSynchronize")})
+			child := testkit.Start(t, exec.Command(program, "hang"))
+			child.Line("ready")
+			if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
+				t.Fatal(err)
+			}
+			attach(t, tr, library, events.LibCudart)
+			child.Say("go")
+			child.Line("inside")
+			want := map[string]account{"cudaStreamSynchronize": {Calls: 1}}
+			if diff := cmp.Diff(want, accounts(t, tr)); diff != "" {
+				t.Errorf("counts while it is open (-want +got):\n%s", diff)
+			}
+			child.Signal(syscall.SIGKILL)
+			_ = child.Wait()
+			want["cudaStreamSynchronize"] = account{Calls: 1, Abandoned: 1}
+			testkit.Eventually(t, "the end of the process", func() bool { return !tr.Traced(uint32(child.PID())) })
+			if diff := cmp.Diff(want, accounts(t, tr)); diff != "" {
+				t.Errorf("counts after its end (-want +got):\n%s", diff)
+			}
+			if calls := drain(t, tr); len(calls) > 0 {
+				t.Errorf("records of a call that did not return: %+v", calls)
+			}
+			if n := tr.Threads(); n != 0 {
+				t.Errorf("state of %d threads is left", n)
+			}
+		})
+	}
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Leaves traced calls in every way there is, and says "alive" when it is.
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <pthread.h>
+#include <setjmp.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern "C" {
+int cudaStreamSynchronize(void (*leave)(void));
+int cudaLaunchHostFunc(void *stream, void (*fn)(void *), void *data);
+int cudaDeviceSynchronize(void);
+}
+
+static jmp_buf back;
+static pid_t child;
+static const char *self;
+
+static void calls(int n)
+{
+	for (int i = 0; i < n; i++)
+		cudaStreamSynchronize(nullptr);
+}
+
+static void jump() { longjmp(back, 1); }
+static void fork_here() { child = fork(); }
+static void exec_here() { execl(self, self, "calls", "--started", nullptr); }
+static void thread_exit() { pthread_exit(nullptr); }
+static void thread_gone() { syscall(SYS_exit, 0); }
+static void hang()
+{
+	puts("inside");
+	for (;;)
+		pause();
+}
+static void throw_here(void *) { throw 7; }
+
+static void *in_thread(void *leave)
+{
+	cudaStreamSynchronize((void (*)(void))leave);
+	return nullptr;
+}
+
+static void with_thread(void (*leave)())
+{
+	for (int i = 0; i < 10; i++) {
+		pthread_t t;
+		pthread_create(&t, nullptr, in_thread, (void *)leave);
+		pthread_join(t, nullptr);
+	}
+}
+
+// Lets through what printing and ending take, and kills for anything else.
+static void restrict_calls()
+{
+	struct sock_filter f[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 3, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_newfstatat, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog p = {sizeof(f) / sizeof(f[0]), f};
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p))
+		abort();
+}
+
+int main(int argc, char **argv)
+{
+	self = argv[0];
+	const char *mode = argv[1];
+	setvbuf(stdout, nullptr, _IOLBF, 0);
+	if (argc < 3) {
+		puts("ready");
+		getchar();
+	}
+	if (!strcmp(mode, "calls"))
+		calls(100);
+	else if (!strcmp(mode, "longjmp"))
+		for (volatile int i = 0; i < 100; i++) {
+			if (!setjmp(back))
+				cudaStreamSynchronize(jump);
+			calls(1);
+		}
+	else if (!strcmp(mode, "longjmp-loop")) // the abandoned call and the next have one stack pointer
+		for (volatile int i = 0; i < 100; i++) {
+			volatile int first = !setjmp(back);
+			cudaStreamSynchronize(first ? jump : nullptr);
+		}
+	else if (!strcmp(mode, "fork")) {
+		cudaStreamSynchronize(fork_here);
+		calls(10);
+		if (child == 0)
+			_exit(0);
+		int status;
+		waitpid(child, &status, 0);
+		if (status)
+			return 1;
+	} else if (!strcmp(mode, "exec"))
+		cudaStreamSynchronize(exec_here);
+	else if (!strcmp(mode, "pthread_exit"))
+		with_thread(thread_exit);
+	else if (!strcmp(mode, "thread_gone"))
+		with_thread(thread_gone);
+	else if (!strcmp(mode, "hang"))
+		cudaStreamSynchronize(hang);
+	else if (!strcmp(mode, "tail"))
+		for (int i = 0; i < 100; i++)
+			cudaDeviceSynchronize();
+	else if (!strcmp(mode, "throw"))
+		for (int i = 0; i < 100; i++) {
+			try {
+				cudaLaunchHostFunc(nullptr, throw_here, nullptr);
+			} catch (int) {
+			}
+			calls(1);
+		}
+	else if (!strcmp(mode, "seccomp")) {
+		restrict_calls();
+		calls(100);
+	}
+	puts("alive");
+	fflush(stdout);
+	_exit(0);
+}
