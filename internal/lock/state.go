@@ -1,0 +1,110 @@
+package lock
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// State is what a holder tells everyone about itself.
+type State struct {
+	Holder
+	Updated   time.Time         `json:"updated"`
+	Processes []Process         `json:"processes"`
+	Libraries int               `json:"libraries"` // traced shared objects
+	Probes    int               `json:"probes"`    // functions with probes in them
+	Calls     uint64            `json:"calls"`     // counted in the kernel, exactly
+	Records   uint64            `json:"records"`   // read from the ring
+	Drops     map[string]uint64 `json:"drops,omitempty"`
+	CPU       time.Duration     `json:"cpu_ns"`    // of the agent since it began
+	RSS       int64             `json:"rss_bytes"` // of the agent, now
+	// Problems are what keeps it from doing all it was asked to, in words.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// Process is a traced process.
+type Process struct {
+	PID  uint32 `json:"pid"`
+	Comm string `json:"comm"`
+}
+
+// ErrNoState says that a holder has published nothing that can be read here.
+var ErrNoState = errors.New("no state")
+
+// Publish replaces the state that others read. It fills in the holder.
+func (l *Lock) Publish(s State) error {
+	s.Holder = l.self
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(l.dir, "."+stateName+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(text, '\n'))
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(l.dir, stateName))
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("publish the state: %w", err), os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// State reads what the holder h has published. What an earlier holder left
+// behind is not it: the error is [ErrNoState] then.
+func (p Place) State(h Holder) (State, error) {
+	for _, root := range []string{"/", fmt.Sprintf("/proc/%d/root", h.PID)} { // it may be in a container
+		for _, dir := range p.Dirs {
+			if s, err := readState(root, filepath.Join(dir, stateName), h); err == nil {
+				return s, nil
+			}
+		}
+	}
+	return State{}, ErrNoState
+}
+
+// readState reads a state file as a process with this root directory sees it.
+func readState(root, path string, h Holder) (State, error) {
+	var s State
+	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return s, err
+	}
+	defer func() { _ = unix.Close(dir) }()
+	fd, err := unix.Openat2(dir, path, &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT, // /var/run is a link to /run, which is to be theirs
+	})
+	if err != nil {
+		return s, err
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer func() { _ = f.Close() }()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return s, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Uid != h.UID {
+		return s, ErrNoState
+	}
+	text, err := io.ReadAll(io.LimitReader(f, 16<<20))
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		return s, err
+	}
+	if s.PID != h.PID {
+		return s, ErrNoState
+	}
+	return s, nil
+}
