@@ -1,0 +1,174 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrGone says that the process ended before all was read.
+var ErrGone = errors.New("the process has ended")
+
+// FS is a mounted proc file system. The zero value is /proc. Its methods may be
+// called by many goroutines at once.
+type FS struct {
+	// Root is where it is mounted; empty means /proc.
+	Root string
+	// Boot is when the machine booted, to which start times relate; zero means
+	// now minus the kernel's boot clock.
+	Boot time.Time
+}
+
+// Limits of what is read of one file, in bytes. The kernel's own files stay far
+// below; they bound what a process can make the agent hold.
+const (
+	maxSmall   = 64 << 10
+	maxCmdline = 64 << 10
+	maxStat    = 4 << 20 // /proc/stat has a line a CPU and a number an interrupt
+)
+
+func (f FS) root() string {
+	if f.Root == "" {
+		return "/proc"
+	}
+	return f.Root
+}
+
+func (f FS) path(elem ...string) string {
+	return filepath.Join(append([]string{f.root()}, elem...)...)
+}
+
+func (f FS) bootTime() time.Time {
+	if !f.Boot.IsZero() {
+		return f.Boot
+	}
+	var up unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
+		return time.Time{} // cannot fail: the clock exists since 2.6.39
+	}
+	return time.Now().Add(-time.Duration(up.Nano()))
+}
+
+// pidDir is an open /proc/PID. What is read through it is of one process, even
+// when the number is given to another meanwhile.
+type pidDir struct {
+	fd   int
+	root string
+	pid  uint32
+}
+
+func (f FS) openPID(pid uint32) (pidDir, error) {
+	path := f.path(strconv.FormatUint(uint64(pid), 10))
+	fd, err := openRetry(unix.AT_FDCWD, path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
+	if err != nil {
+		return pidDir{}, goneOr(pid, "open "+path, err)
+	}
+	return pidDir{fd: fd, root: path, pid: pid}, nil
+}
+
+func (d pidDir) close() { unix.Close(d.fd) }
+
+// read appends name's content to buf, at most limit bytes of it.
+func (d pidDir) read(name string, buf []byte, limit int) ([]byte, error) {
+	fd, err := openRetry(d.fd, name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK)
+	if err != nil {
+		return buf, goneOr(d.pid, "open "+d.root+"/"+name, err)
+	}
+	defer unix.Close(fd)
+	buf, err = readFD(fd, buf, limit)
+	if err != nil {
+		return buf, goneOr(d.pid, "read "+d.root+"/"+name, err)
+	}
+	return buf, nil
+}
+
+// link returns where the link name points to.
+func (d pidDir) link(name string) (string, error) {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(d.fd, name, buf)
+	if err != nil {
+		return "", goneOr(d.pid, "read link "+d.root+"/"+name, err)
+	}
+	return string(buf[:n]), nil
+}
+
+func openRetry(dir int, path string, flags int) (int, error) {
+	for {
+		fd, err := unix.Openat(dir, path, flags, 0)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+func readFD(fd int, buf []byte, limit int) ([]byte, error) {
+	start := len(buf)
+	for len(buf)-start < limit {
+		if len(buf) == cap(buf) {
+			buf = append(buf, make([]byte, max(4096, cap(buf)))...)[:len(buf)]
+		}
+		n, err := unix.Read(fd, buf[len(buf):min(cap(buf), start+limit)])
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return buf, err
+		case n == 0:
+			return buf, nil
+		}
+		buf = buf[:len(buf)+n]
+	}
+	return buf, nil
+}
+
+// readFile returns the content of a file that belongs to no process.
+func (f FS) readFile(limit int, buf []byte, elem ...string) ([]byte, error) {
+	path := f.path(elem...)
+	fd, err := openRetry(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK)
+	if err != nil {
+		return buf, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	if buf, err = readFD(fd, buf, limit); err != nil {
+		return buf, &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	return buf, nil
+}
+
+// goneOr turns what the kernel says about a dead process into ErrGone.
+func goneOr(pid uint32, doing string, err error) error {
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("pid %d: %w", pid, ErrGone)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+func isDenied(err error) bool {
+	return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
+}
+
+// pids lists the numbers of all processes.
+func (f FS) pids() ([]uint32, error) {
+	d, err := os.Open(f.root())
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", f.root(), err)
+	}
+	pids := make([]uint32, 0, len(names))
+	for _, n := range names {
+		if pid, err := strconv.ParseUint(n, 10, 31); err == nil && pid > 0 {
+			pids = append(pids, uint32(pid))
+		}
+	}
+	return pids, nil
+}

@@ -1,0 +1,242 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+)
+
+var errFormat = errors.New("unexpected format")
+
+// maxNesting is how deep PID namespaces nest (MAX_PID_NS_LEVEL of the kernel, and
+// the first).
+const maxNesting = 33
+
+// status is what is used of /proc/PID/status.
+type status struct {
+	uid, ppid, threads uint32
+	seccomp            uint32
+	pids               [maxNesting]uint32
+	npids              int
+	shadowStack        bool
+	kernel, zombie     bool
+}
+
+func (s *status) nspids() []uint32 { return append([]uint32(nil), s.pids[:s.npids]...) }
+
+// parseStatus reads /proc/PID/status (fs/proc/array.c).
+func parseStatus(b []byte) (status, error) {
+	var s status
+	seen := 0
+	hasMemory := false
+	for len(b) > 0 {
+		var line []byte
+		line, b = cutLine(b)
+		key, val, ok := bytes.Cut(line, []byte(":"))
+		if !ok {
+			continue
+		}
+		val = bytes.TrimLeft(val, " \t")
+		switch string(key) {
+		case "State":
+			s.zombie = len(val) > 0 && (val[0] == 'Z' || val[0] == 'X')
+		case "PPid":
+			s.ppid, ok = first32(val)
+			seen++
+		case "Uid":
+			s.uid, ok = first32(val)
+			seen++
+		case "NSpid":
+			ok = s.setPIDs(val)
+		case "VmSize":
+			hasMemory = true
+		case "Kthread":
+			s.kernel = len(val) > 0 && val[0] == '1'
+		case "Threads":
+			s.threads, ok = first32(val)
+			seen++
+		case "Seccomp":
+			s.seccomp, ok = first32(val)
+		case "x86_Thread_features":
+			s.shadowStack = hasWord(val, "shstk")
+		}
+		if !ok {
+			return status{}, errFormat
+		}
+	}
+	if seen != 3 {
+		return status{}, errFormat
+	}
+	// Before Linux 6.8 there is no Kthread line; a live process without memory
+	// is a kernel thread.
+	s.kernel = s.kernel || !hasMemory && !s.zombie
+	return s, nil
+}
+
+func (s *status) setPIDs(val []byte) bool {
+	s.npids = 0
+	for len(val) > 0 {
+		n, rest, ok := number(val)
+		if !ok || n > 1<<31 || s.npids == maxNesting {
+			return false
+		}
+		s.pids[s.npids] = uint32(n)
+		s.npids++
+		val = bytes.TrimLeft(rest, " \t")
+	}
+	return s.npids > 0
+}
+
+// stat is what is used of /proc/PID/stat.
+type stat struct {
+	comm   []byte // aliases the input; escaped
+	start  uint64 // ticks since boot
+	ppid   uint32
+	kernel bool
+}
+
+const pfKthread = 0x00200000 // PF_KTHREAD, include/linux/sched.h
+
+// parseStat reads /proc/PID/stat. The command may hold spaces and parentheses,
+// so its end is the last one.
+func parseStat(b []byte) (stat, error) {
+	open, shut := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 0 || shut < open {
+		return stat{}, errFormat
+	}
+	s := stat{comm: b[open+1 : shut]}
+	rest := b[shut+1:]
+	for field := 3; ; field++ { // numbered as in proc(5)
+		rest = bytes.TrimLeft(rest, " ")
+		word, after, _ := bytes.Cut(rest, []byte(" "))
+		if len(word) == 0 {
+			return stat{}, errFormat
+		}
+		switch field {
+		case 4:
+			ppid, ok := first32(word)
+			if !ok {
+				return stat{}, errFormat
+			}
+			s.ppid = ppid
+		case 9: // flags
+			n, _, ok := number(word)
+			if !ok {
+				return stat{}, errFormat
+			}
+			s.kernel = n&pfKthread != 0
+		case 22: // starttime
+			n, _, ok := number(word)
+			if !ok || n > 1<<62/uint64(tick) {
+				return stat{}, errFormat
+			}
+			s.start = n
+			return s, nil
+		}
+		rest = after
+	}
+}
+
+// cgroupOrder says which hierarchy names a process best: the unified one, else
+// the one with the CPU quota, and so on. The first that is not the root wins.
+var cgroupOrder = []string{"", "cpu", "cpuacct", "memory", "pids", "name=systemd"}
+
+// parseCgroup reads /proc/PID/cgroup, whose lines are "id:controllers:path".
+func parseCgroup(b []byte) string {
+	best, rank := "/", len(cgroupOrder)
+	for len(b) > 0 {
+		var line []byte
+		line, b = cutLine(b)
+		_, rest, ok1 := bytes.Cut(line, []byte(":"))
+		ctl, path, ok2 := bytes.Cut(rest, []byte(":"))
+		if !ok1 || !ok2 || len(path) < 2 || path[0] != '/' {
+			continue
+		}
+		for i := range rank {
+			if hasController(ctl, cgroupOrder[i]) {
+				best, rank = string(path), i
+				break
+			}
+		}
+	}
+	return best
+}
+
+func hasController(list []byte, name string) bool {
+	if len(list) == 0 || name == "" {
+		return len(list) == 0 && name == ""
+	}
+	for len(list) > 0 {
+		var word []byte
+		word, list, _ = bytes.Cut(list, []byte(","))
+		if string(word) == name {
+			return true
+		}
+	}
+	return false
+}
+
+// unescape undoes what the kernel does to a command name: \n and \\ only.
+func unescape(b []byte) string {
+	if bytes.IndexByte(b, '\\') < 0 {
+		return string(b)
+	}
+	return strings.NewReplacer(`\n`, "\n", `\\`, `\`).Replace(string(b))
+}
+
+// cutLine splits b behind its first line, which comes without its end.
+func cutLine(b []byte) (line, rest []byte) {
+	if i := bytes.IndexByte(b, '\n'); i >= 0 {
+		return b[:i], b[i+1:]
+	}
+	return b, nil
+}
+
+// number reads a decimal number; rest begins with what stopped it.
+func number(b []byte) (n uint64, rest []byte, ok bool) {
+	i := 0
+	for ; i < len(b) && b[i] >= '0' && b[i] <= '9'; i++ {
+		if n > (1<<64-1-9)/10 {
+			return 0, b, false
+		}
+		n = n*10 + uint64(b[i]-'0')
+	}
+	return n, b[i:], i > 0
+}
+
+func first32(b []byte) (uint32, bool) {
+	n, _, ok := number(b)
+	return uint32(n), ok && n <= 1<<32-1
+}
+
+// hexNumber reads a hexadecimal number; rest begins with what stopped it.
+func hexNumber(b []byte) (n uint64, rest []byte, ok bool) {
+	i := 0
+	for ; i < len(b); i++ {
+		var d byte
+		switch c := b[i]; {
+		case c >= '0' && c <= '9':
+			d = c - '0'
+		case c >= 'a' && c <= 'f':
+			d = c - 'a' + 10
+		default:
+			return n, b[i:], i > 0
+		}
+		if i == 16 {
+			return 0, b, false
+		}
+		n = n<<4 | uint64(d)
+	}
+	return n, b[i:], i > 0
+}
+
+func hasWord(b []byte, word string) bool {
+	for len(b) > 0 {
+		var w []byte
+		w, b, _ = bytes.Cut(b, []byte(" "))
+		if string(bytes.TrimSpace(w)) == word {
+			return true
+		}
+	}
+	return false
+}

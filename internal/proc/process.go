@@ -1,0 +1,115 @@
+package proc
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// tick is the unit of times in stat: USER_HZ, part of the ABI and 100 on every
+// architecture served here.
+const tick = 10 * time.Millisecond
+
+// Process is what is known of one process.
+type Process struct {
+	PID, PPID uint32 // as this proc file system numbers them
+	// NSPIDs are its numbers from this proc file system's PID namespace down to
+	// its own; the last is what it calls itself.
+	NSPIDs  []uint32
+	UID     uint32 // real user
+	Threads int
+	Comm    string // at most 15 bytes, as it wrote them
+	Exe     string // its program as it sees it; empty when that may not be known
+	Cgroup  string // the most telling of its cgroups; "/" when it is in none
+	// StartTicks is when it started, in 10 ms of the boot clock: with PID, its
+	// identity. Started is the same on the wall clock.
+	StartTicks uint64
+	Started    time.Time
+	// Seccomp is how system calls are restricted, as the kernel numbers it: 0 not
+	// at all, 1 to four of them, 2 by a filter.
+	Seccomp int
+	// ShadowStack says that the CPU guards its return addresses (x86 CET).
+	ShadowStack bool
+	// Kernel says that it is a kernel thread.
+	Kernel bool
+	// Zombie says that its first thread has ended. It has neither memory nor maps.
+	Zombie bool
+	// Libraries are the CUDA libraries that it maps. Only Scan fills it.
+	Libraries []Library
+}
+
+// NSPID returns what the process calls itself.
+func (p *Process) NSPID() uint32 {
+	if len(p.NSPIDs) == 0 {
+		return p.PID
+	}
+	return p.NSPIDs[len(p.NSPIDs)-1]
+}
+
+// Process reads the facts about one process. The error is ErrGone when there is
+// none of that number, or when it ends meanwhile.
+func (f FS) Process(pid uint32) (Process, error) {
+	d, err := f.openPID(pid)
+	if err != nil {
+		return Process{}, err
+	}
+	defer d.close()
+	var scratch [4096]byte
+	buf, err := d.read("status", scratch[:0], maxSmall)
+	if err != nil {
+		return Process{}, err
+	}
+	st, err := parseStatus(buf)
+	if err != nil {
+		return Process{}, fmt.Errorf("%s/status: %w", d.root, err)
+	}
+	return f.facts(d, &st, buf)
+}
+
+// facts completes what status says. It reuses buf.
+func (f FS) facts(d pidDir, st *status, buf []byte) (Process, error) {
+	p := Process{
+		PID: d.pid, PPID: st.ppid, UID: st.uid, NSPIDs: st.nspids(), Threads: int(st.threads),
+		Seccomp: int(st.seccomp), ShadowStack: st.shadowStack,
+		Kernel: st.kernel, Zombie: st.zombie,
+	}
+	buf, err := d.read("stat", buf[:0], maxSmall)
+	if err != nil {
+		return Process{}, err
+	}
+	s, err := parseStat(buf)
+	if err != nil {
+		return Process{}, fmt.Errorf("%s/stat: %w", d.root, err)
+	}
+	p.Comm, p.StartTicks = unescape(s.comm), s.start
+	p.Kernel = p.Kernel || s.kernel
+	p.Started = f.bootTime().Add(time.Duration(s.start) * tick)
+	if buf, err = d.read("cgroup", buf[:0], maxSmall); err == nil {
+		p.Cgroup = parseCgroup(buf)
+	} else {
+		p.Cgroup = "/" // a kernel without cgroups, or the process is gone: told next
+	}
+	// A kernel thread has no program, another user's may be hidden: no error.
+	if exe, err := d.link("exe"); err == nil {
+		p.Exe = strings.TrimSuffix(exe, deletedSuffix)
+	}
+	if _, err := d.read("stat", buf[:0], 1); err != nil {
+		return Process{}, err
+	}
+	return p, nil
+}
+
+// Cmdline returns the arguments of a process as they are, at most 64 KiB of
+// them. They may hold secrets: redact before anything is kept or shown.
+func (f FS) Cmdline(pid uint32) ([]string, error) {
+	d, err := f.openPID(pid)
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	buf, err := d.read("cmdline", nil, maxCmdline)
+	if err != nil || len(buf) == 0 {
+		return nil, err
+	}
+	return strings.Split(strings.TrimSuffix(string(buf), "\x00"), "\x00"), nil
+}
