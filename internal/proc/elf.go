@@ -35,10 +35,11 @@ const (
 	shtGNULast   = 0x6fffffff
 )
 
-// checkELF returns a file's build id, empty if it has none, and refuses files
-// whose tables are larger than any real library's. It reads no more than headers
-// and notes.
-func checkELF(r io.ReaderAt) (buildID string, err error) {
+// BuildID returns the build id of an ELF file in hexadecimal, empty if the linker
+// left none. With the size it tells whether two files have one content. It
+// refuses files whose tables are larger than any real library's, and reads no
+// more than headers and notes.
+func BuildID(r io.ReaderAt) (string, error) {
 	var h [elfHeaderLen]byte
 	if _, err := r.ReadAt(h[:], 0); err != nil {
 		if errors.Is(err, io.EOF) {

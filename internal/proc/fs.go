@@ -88,6 +88,13 @@ func (d pidDir) read(name string, buf []byte, limit int) ([]byte, error) {
 	return buf, nil
 }
 
+// alive returns ErrGone when the process has ended and been waited for.
+func (d pidDir) alive() error {
+	var b [1]byte
+	_, err := d.read("stat", b[:0], 1)
+	return err
+}
+
 // link returns where the link name points to.
 func (d pidDir) link(name string) (string, error) {
 	buf := make([]byte, unix.PathMax)

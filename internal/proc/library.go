@@ -17,7 +17,7 @@ type Library struct {
 // libnccl.so.2, whatever the folder.
 type Names struct {
 	// Cudart, when not zero, is the only file that is a libcudart, whatever its
-	// name: the Key that OpenLibrary finds.
+	// name; see KeyOf.
 	Cudart Key
 }
 

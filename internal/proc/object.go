@@ -10,77 +10,65 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Object is an open library, exactly the file that a process maps.
-type Object struct {
-	File *os.File
-	// Path leads to File for as long as it is open, even when the file was
-	// deleted or the process has ended: what to give the kernel for a probe.
-	Path string
-	// From is where the file was found: /proc/PID/map_files/..., or its path
-	// below /proc/PID/root, or that in the agent's own root.
-	From string
-	Name string // the path as maps shows it
-	Key  Key
-	Size int64 // bytes
-	// BuildID is the linker's, in hexadecimal; empty when it left none. With
-	// Size it tells whether two files have the same content.
-	BuildID string
-}
-
-// Close closes File. Path is of no use afterwards.
-func (o *Object) Close() error { return o.File.Close() }
-
 var (
 	errNotRegular = errors.New("not a regular file")
 	errOtherFile  = errors.New("another file than the one that is mapped")
 )
 
-// OpenMapped opens the file behind a mapping of an executable part of a library.
-// It goes through /proc/PID/map_files, which needs CAP_SYS_ADMIN or
-// CAP_CHECKPOINT_RESTORE and works for deleted files, or else by the path, and
-// accepts no file but the one that is mapped. Devices, pipes and files that are
-// no plausible 64-bit ELF are refused.
-func (f FS) OpenMapped(pid uint32, m Mapping) (*Object, error) {
+// OpenMapped opens the file behind a mapping. path leads to it for as long as it
+// is open, even when it was deleted or the process has ended: it is what to give
+// the kernel for a probe. The file's Name says where it was found: in
+// /proc/PID/map_files, which needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE and
+// has deleted files too, or else by its path in /proc/PID/root. No file counts
+// but the one that is mapped, and none but a regular one that passes BuildID.
+func (f FS) OpenMapped(pid uint32, m Mapping) (file *os.File, path string, err error) {
 	d, err := f.openPID(pid)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer d.close()
 	o, err := d.openMapFile(m)
 	if err != nil {
 		var byPath error
 		if o, byPath = d.openPath(m); byPath != nil {
-			if _, gone := d.read("stat", nil, 1); gone != nil {
-				return nil, gone
+			if gone := d.alive(); gone != nil {
+				return nil, "", gone
 			}
-			return nil, fmt.Errorf("open %s of pid %d: %w", m.Path, pid, errors.Join(err, byPath))
+			return nil, "", fmt.Errorf("open %s of pid %d: %w", m.Path, pid, errors.Join(err, byPath))
 		}
 	}
-	if err := o.describe(); err != nil {
-		return nil, errors.Join(fmt.Errorf("read %s of pid %d: %w", m.Path, pid, err), o.Close())
+	if _, err := BuildID(o.file); err != nil {
+		return nil, "", errors.Join(fmt.Errorf("read %s of pid %d: %w", m.Path, pid, err), o.file.Close())
 	}
-	return o, nil
+	return o.file, fmt.Sprintf("/proc/self/fd/%d", o.file.Fd()), nil
 }
 
-// OpenLibrary opens a library by its path, as --cuda-lib names it.
-func OpenLibrary(path string) (*Object, error) {
+// KeyOf returns the key of the library at a path in the agent's own root, as
+// --cuda-lib names one.
+func KeyOf(path string) (Key, error) {
 	fd, err := openRetry(unix.AT_FDCWD, path, unix.O_PATH|unix.O_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
+		return Key{}, fmt.Errorf("open %s: %w", path, err)
 	}
-	o, err := reopen(fd, path, path)
+	o, err := reopen(fd, path)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
+		return Key{}, fmt.Errorf("open %s: %w", path, err)
 	}
-	if err := o.describe(); err != nil {
-		return nil, errors.Join(fmt.Errorf("read %s: %w", path, err), o.Close())
+	if _, err := BuildID(o.file); err != nil {
+		return Key{}, errors.Join(fmt.Errorf("read %s: %w", path, err), o.file.Close())
 	}
-	return o, nil
+	return o.key, o.file.Close()
+}
+
+// object is an open regular file.
+type object struct {
+	file *os.File
+	key  Key
 }
 
 // openMapFile opens the file through map_files. A mapping may have been split or
 // joined since it was read; then any other one of the same file will do.
-func (d pidDir) openMapFile(m Mapping) (*Object, error) {
+func (d pidDir) openMapFile(m Mapping) (object, error) {
 	o, err := d.openRange(m.Start, m.End, m)
 	if err == nil || !errors.Is(err, unix.ENOENT) && !errors.Is(err, errOtherFile) {
 		return o, err
@@ -91,21 +79,21 @@ func (d pidDir) openMapFile(m Mapping) (*Object, error) {
 			again = append(again, l.mapping())
 		}
 	}); err != nil {
-		return nil, err
+		return object{}, err
 	}
 	for _, a := range again {
 		if o, err = d.openRange(a.Start, a.End, m); err == nil {
 			return o, nil
 		}
 	}
-	return nil, err
+	return object{}, err
 }
 
-func (d pidDir) openRange(start, end uint64, m Mapping) (*Object, error) {
+func (d pidDir) openRange(start, end uint64, m Mapping) (object, error) {
 	name := fmt.Sprintf("map_files/%x-%x", start, end)
 	fd, err := openRetry(d.fd, name, unix.O_PATH|unix.O_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("%s/%s: %w", d.root, name, err)
+		return object{}, fmt.Errorf("%s/%s: %w", d.root, name, err)
 	}
 	return reopenAs(fd, d.root+"/"+name, m)
 }
@@ -113,13 +101,13 @@ func (d pidDir) openRange(start, end uint64, m Mapping) (*Object, error) {
 // openPath opens the file by the path that maps shows: below the root of the
 // process, or below the agent's own, which is what the kernel shows for a
 // process in a chroot.
-func (d pidDir) openPath(m Mapping) (*Object, error) {
+func (d pidDir) openPath(m Mapping) (object, error) {
 	if m.Deleted || !strings.HasPrefix(m.Path, "/") {
-		return nil, errors.New("it has no path")
+		return object{}, errors.New("it has no path")
 	}
 	root, err := openRetry(d.fd, "root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("%s/root: %w", d.root, err)
+		return object{}, fmt.Errorf("%s/root: %w", d.root, err)
 	}
 	defer unix.Close(root)
 	var errs []error
@@ -129,14 +117,14 @@ func (d pidDir) openPath(m Mapping) (*Object, error) {
 	}{{root, d.root + "/root" + m.Path}, {unix.AT_FDCWD, m.Path}} {
 		fd, err := openBeneath(at.dir, m.Path)
 		if err == nil {
-			var o *Object
+			var o object
 			if o, err = reopenAs(fd, at.from, m); err == nil {
 				return o, nil
 			}
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", at.from, err))
 	}
-	return nil, errors.Join(errs...)
+	return object{}, errors.Join(errs...)
 }
 
 // openBeneath opens path with dir as the root, so that a link in another
@@ -163,43 +151,37 @@ func openBeneath(dir int, path string) (int, error) {
 	return -1, unix.EAGAIN
 }
 
-func reopenAs(fd int, from string, m Mapping) (*Object, error) {
-	o, err := reopen(fd, from, m.Path)
+func reopenAs(fd int, from string, m Mapping) (object, error) {
+	o, err := reopen(fd, from)
 	if err != nil {
-		return nil, err
+		return object{}, err
 	}
-	if o.Key != m.Key {
-		return nil, errors.Join(errOtherFile, o.Close())
+	if o.key != m.Key {
+		return object{}, errors.Join(errOtherFile, o.file.Close())
 	}
 	return o, nil
 }
 
 // reopen turns an O_PATH descriptor, which it closes, into a readable file. The
 // type is looked at in between: to open a device or a pipe can block or do harm.
-func reopen(fd int, from, name string) (*Object, error) {
+func reopen(fd int, from string) (object, error) {
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, err
+		return object{}, err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, errNotRegular
+		return object{}, errNotRegular
 	}
-	fd, err := openRetry(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK)
+	fd, err := openRetry(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_CLOEXEC)
 	if err != nil {
-		return nil, err
+		return object{}, err
 	}
-	o := &Object{File: os.NewFile(uintptr(fd), from), Path: fmt.Sprintf("/proc/self/fd/%d", fd),
-		From: from, Name: name, Size: st.Size}
-	if o.Key, err = keyOf(fd, &st); err != nil {
-		return nil, errors.Join(err, o.Close())
+	o := object{file: os.NewFile(uintptr(fd), from)}
+	if o.key, err = keyOf(fd, &st); err != nil {
+		return object{}, errors.Join(err, o.file.Close())
 	}
 	return o, nil
-}
-
-func (o *Object) describe() (err error) {
-	o.BuildID, err = checkELF(o.File)
-	return err
 }
 
 // keyOf finds the key of an open file by mapping a page of it and looking how

@@ -127,7 +127,7 @@ func parseStat(b []byte) (stat, error) {
 			s.kernel = n&pfKthread != 0
 		case 22: // starttime
 			n, _, ok := number(word)
-			if !ok || n > 1<<62/uint64(tick) {
+			if !ok || n > 1<<62/uint64(userTick) {
 				return stat{}, errFormat
 			}
 			s.start = n

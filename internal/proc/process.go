@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// tick is the unit of times in stat: USER_HZ, part of the ABI and 100 on every
+// userTick is the unit of times in stat: USER_HZ, part of the ABI and 100 on every
 // architecture served here.
-const tick = 10 * time.Millisecond
+const userTick = 10 * time.Millisecond
 
 // Process is what is known of one process.
 type Process struct {
@@ -83,7 +83,7 @@ func (f FS) facts(d pidDir, st *status, buf []byte) (Process, error) {
 	}
 	p.Comm, p.StartTicks = unescape(s.comm), s.start
 	p.Kernel = p.Kernel || s.kernel
-	p.Started = f.bootTime().Add(time.Duration(s.start) * tick)
+	p.Started = f.bootTime().Add(time.Duration(s.start) * userTick)
 	if buf, err = d.read("cgroup", buf[:0], maxSmall); err == nil {
 		p.Cgroup = parseCgroup(buf)
 	} else {
@@ -93,10 +93,7 @@ func (f FS) facts(d pidDir, st *status, buf []byte) (Process, error) {
 	if exe, err := d.link("exe"); err == nil {
 		p.Exe = strings.TrimSuffix(exe, deletedSuffix)
 	}
-	if _, err := d.read("stat", buf[:0], 1); err != nil {
-		return Process{}, err
-	}
-	return p, nil
+	return p, d.alive()
 }
 
 // Cmdline returns the arguments of a process as they are, at most 64 KiB of

@@ -19,9 +19,10 @@ type MapEvent struct {
 	Time     int64 // CLOCK_MONOTONIC, ns
 	PID, TID uint32
 	Library  Library
-	// Lost says that events may be missing, and nothing else: scan again.
-	Lost bool
 }
+
+// ErrLostMaps says that events may be missing: scan again.
+var ErrLostMaps = errors.New("map events were lost")
 
 // MapWatcher tells of CUDA libraries that processes map, at the moment they do.
 // It asks nothing of those processes: the kernel reports executable mappings of
@@ -84,8 +85,9 @@ func watchMaps(names Names, online func() ([]int, error)) (*MapWatcher, error) {
 }
 
 // Read returns the next event. It blocks until there is one, the deadline has
-// passed (os.ErrDeadlineExceeded) or the watcher is closed (os.ErrClosed).
-// Events of different CPUs may come out of order.
+// passed (os.ErrDeadlineExceeded) or the watcher is closed (os.ErrClosed); it
+// returns ErrLostMaps and can go on when the reader was too slow. Events of
+// different CPUs may come out of order.
 func (w *MapWatcher) Read() (MapEvent, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +101,7 @@ func (w *MapWatcher) Read() (MapEvent, error) {
 		}
 		if w.lost {
 			w.lost = false
-			return MapEvent{Lost: true}, nil
+			return MapEvent{}, ErrLostMaps
 		}
 		w.pending, w.returned = w.pending[:0], 0
 		err := w.raw.Read(func(fd uintptr) bool {

@@ -1,0 +1,50 @@
+package proc
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// firstPIDNamespace is the inode of the PID namespace that the kernel booted
+// with, as every kernel has it (PROC_PID_INIT_INO, include/linux/proc_ns.h).
+const firstPIDNamespace = "pid:[4026531836]"
+
+// OwnPIDs returns the agent's own numbers, from the PID namespace that this proc
+// file system belongs to down to the agent's own. More than one says that the
+// agent is in a container that sees a proc file system from outside.
+func (f FS) OwnPIDs() ([]uint32, error) {
+	buf, err := f.readFile(maxSmall, nil, "self", "status")
+	if err != nil {
+		return nil, err
+	}
+	st, err := parseStatus(buf)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.path("self", "status"), err)
+	}
+	if st.npids == 0 { // a kernel without PID namespaces
+		return []uint32{uint32(os.Getpid())}, nil
+	}
+	return st.nspids(), nil
+}
+
+// HostPIDs tells whether the agent and this proc file system number processes as
+// the host does, and so as BPF programs do. Where they do not, nothing can be
+// traced: a container needs the host's PID namespace (hostPID).
+func (f FS) HostPIDs() (bool, error) {
+	own, err := os.Readlink(f.path("self", "ns", "pid"))
+	if err != nil {
+		return false, fmt.Errorf("own PID namespace: %w", err)
+	}
+	if own != firstPIDNamespace {
+		return false, nil
+	}
+	// In the first namespace getpid is the host's number; a proc file system of
+	// another namespace has another number for the agent, or none.
+	self, err := os.Readlink(f.path("self"))
+	if err != nil {
+		return false, fmt.Errorf("own number: %w", err)
+	}
+	return strings.TrimSpace(self) == strconv.Itoa(os.Getpid()), nil
+}
