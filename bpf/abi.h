@@ -86,13 +86,16 @@ struct target {
 	__u32 follow; /* children become targets too */
 };
 
-/* Key of the counts. tgid 0 gathers what found no room. */
+/* Whose counts: a row's in a process. */
 struct counts_key {
 	__u32 tgid;
 	__u32 row;
 };
 
-/* Exact sums for one (process, row): tick.Counts. Added to atomically. */
+/*
+ * Exact sums for one (process, row): tick.Counts. Added to atomically. Slots up
+ * to MAX_ROWS gather, by row, the calls for which no slot was free.
+ */
 struct counts {
 	__u64 calls;
 	__u64 done;
@@ -116,6 +119,7 @@ enum call_flags { /* events.CallFlags */
 	CALL_LEDGER_PARTIAL = 8,
 	CALL_GAP_PARTIAL = 16,
 	CALL_ARGS_PARTIAL = 32,
+	CALL_FOLDED = 1 << 7, /* `other` is the launch made inside this one, not around it */
 	CALL_SHIFT_GAP = 1 << 8, /* gap figures are in units of 1,024 ns */
 	CALL_SHIFT = 1 << 9, /* on_cpu and runnable are in units of 1,024 ns */
 };
@@ -129,14 +133,15 @@ enum record_kind {
 };
 
 /*
- * One call. An unmeasured call's record ends before duration_ns. Blocked time
+ * One call, or two: a launch that the driver makes directly inside a launch of
+ * the runtime has no record of its own. An unmeasured call's record ends before duration_ns. Blocked time
  * is the duration less on_cpu and runnable.
  */
 struct call_record {
 	__u8 kind; /* RECORD_CALL */
 	__u8 weight_log2; /* calls this record stands for */
 	__u16 op;
-	__u16 parent; /* op of the call around it, or 0 */
+	__u16 other; /* CALL_NESTED: op of the call around. CALL_FOLDED: op of the launch inside */
 	__u16 flags; /* enum call_flags */
 	__u32 tgid;
 	__u32 tid;

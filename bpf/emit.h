@@ -68,13 +68,25 @@ static __always_inline __u32 thin_level(__u64 used, bool keep)
 	return used > ring_bytes / 4 * 3 ? 6 : 3;
 }
 
+/*
+ * What a thread last knew of the ring. Asking costs as much as a map lookup, so
+ * it is done for one record in sixteen.
+ */
+struct ring_view {
+	__u32 emitted;
+	__u32 used; /* bytes */
+};
+
 /* Puts out one call record of the first `size` bytes, or counts why not. */
-static __always_inline void emit_call(struct call_record *rec, __u64 size, bool keep)
+static __always_inline void emit_call(struct ring_view *view, struct call_record *rec, __u64 size,
+				      bool keep)
 {
 	__u64 flags = BPF_RB_NO_WAKEUP;
-	__u64 used = bpf_ringbuf_query(&call_ring, BPF_RB_AVAIL_DATA);
-	__u32 level = thin_level(used, keep);
+	__u32 level;
 
+	if ((view->emitted++ & 15) == 0)
+		view->used = bpf_ringbuf_query(&call_ring, BPF_RB_AVAIL_DATA);
+	level = thin_level(view->used, keep);
 	if (level) {
 		/* At random: counting would beat against the pattern of calls. */
 		if (bpf_get_prandom_u32() & ((1u << level) - 1)) {
@@ -83,11 +95,13 @@ static __always_inline void emit_call(struct call_record *rec, __u64 size, bool 
 		}
 		rec->weight_log2 = level;
 	}
-	if (used > ring_bytes / 2 && !ring_woken &&
+	if (view->used > ring_bytes / 2 && !ring_woken &&
 	    __sync_val_compare_and_swap(&ring_woken, 0, 1) == 0)
 		flags = BPF_RB_FORCE_WAKEUP;
-	if (bpf_ringbuf_output(&call_ring, rec, size, flags))
+	if (bpf_ringbuf_output(&call_ring, rec, size, flags)) {
+		view->emitted = 0; /* ask again at once */
 		drop(DROP_RING_FULL);
+	}
 }
 
 static __always_inline void emit_proc(struct proc_record *rec)

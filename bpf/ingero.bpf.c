@@ -7,6 +7,9 @@
 #include <bpf/bpf_core_read.h>
 #include "abi.h"
 #include "emit.h"
+#include "args.h"
+#include "counts.h"
+#include "thread.h"
 #include "call.h"
 #include "proc.h"
 

@@ -16,20 +16,6 @@ static __always_inline void tell(__u8 kind, struct task_struct *task, __u32 peer
 	emit_proc(&rec);
 }
 
-/* Ends a thread's state; its open calls will not return. */
-static __always_inline void forget_thread(__u32 tid)
-{
-	struct thread *t = bpf_map_lookup_elem(&threads, &tid);
-
-	if (!t)
-		return;
-#pragma unroll
-	for (int i = 0; i < MAX_DEPTH; i++)
-		if (i < t->depth)
-			abandon(t->tgid, t->open[i].row);
-	bpf_map_delete_elem(&threads, &tid);
-}
-
 /* A child process is traced before it can run. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)

@@ -22,6 +22,7 @@ const (
 	IngeroCallFlagsCALL_LEDGER_PARTIAL IngeroCallFlags = 8
 	IngeroCallFlagsCALL_GAP_PARTIAL    IngeroCallFlags = 16
 	IngeroCallFlagsCALL_ARGS_PARTIAL   IngeroCallFlags = 32
+	IngeroCallFlagsCALL_FOLDED         IngeroCallFlags = 128
 	IngeroCallFlagsCALL_SHIFT_GAP      IngeroCallFlags = 256
 	IngeroCallFlagsCALL_SHIFT          IngeroCallFlags = 512
 )
@@ -31,7 +32,7 @@ type IngeroCallRecord struct {
 	Kind        uint8
 	WeightLog2  uint8
 	Op          uint16
-	Parent      uint16
+	Other       uint16
 	Flags       uint16
 	Tgid        uint32
 	Tid         uint32
@@ -188,6 +189,11 @@ type IngeroThread struct {
 	SkipSp     uint64
 	SkipIp     uint64
 	Trampoline uint64
+	Ring       struct {
+		_       structs.HostLayout
+		Emitted uint32
+		Used    uint32
+	}
 	ReturnedNs uint64
 	Returned   struct {
 		_          structs.HostLayout
@@ -196,6 +202,11 @@ type IngeroThread struct {
 		ExecStart  uint64
 		Nvcsw      uint64
 		Migrations uint64
+	}
+	Cache [8]struct {
+		_        structs.HostLayout
+		RowPlus1 uint32
+		Slot     uint32
 	}
 	Open [4]struct {
 		_       structs.HostLayout
@@ -212,15 +223,17 @@ type IngeroThread struct {
 			Nvcsw      uint64
 			Migrations uint64
 		}
-		GapNs       uint64
+		Gap         uint32
 		GapOnCpu    uint32
 		GapRunnable uint32
 		Tag         uint32
+		ProbeNs     uint32
 		Row         uint16
+		Op          uint16
+		RecipeFlags uint16
 		Lib         uint16
 		Flags       uint16
-		Parent      uint16
-		ProbeNs     uint32
+		Other       uint16
 	}
 }
 
@@ -230,8 +243,10 @@ type IngeroThread struct {
 const (
 	IngeroMapCallCounts        = "call_counts"
 	IngeroMapCallRing          = "call_ring"
+	IngeroMapCountSlots        = "count_slots"
 	IngeroMapCriticalRing      = "critical_ring"
 	IngeroMapDrops             = "drops"
+	IngeroMapFreeSlots         = "free_slots"
 	IngeroMapRecipes           = "recipes"
 	IngeroMapTargets           = "targets"
 	IngeroMapThreads           = "threads"
@@ -253,7 +268,6 @@ const (
 	IngeroVarExportRecordKind  = "export_record_kind"
 	IngeroVarExportTake        = "export_take"
 	IngeroVarExportTargetFlags = "export_target_flags"
-	IngeroVarNoCounts          = "no_counts"
 	IngeroVarNoThread          = "no_thread"
 	IngeroVarProbeCosts        = "probe_costs"
 	IngeroVarRingBytes         = "ring_bytes"
@@ -320,8 +334,10 @@ type IngeroProgramSpecs struct {
 type IngeroMapSpecs struct {
 	CallCounts   *ebpf.MapSpec `ebpf:"call_counts"`
 	CallRing     *ebpf.MapSpec `ebpf:"call_ring"`
+	CountSlots   *ebpf.MapSpec `ebpf:"count_slots"`
 	CriticalRing *ebpf.MapSpec `ebpf:"critical_ring"`
 	Drops        *ebpf.MapSpec `ebpf:"drops"`
+	FreeSlots    *ebpf.MapSpec `ebpf:"free_slots"`
 	Recipes      *ebpf.MapSpec `ebpf:"recipes"`
 	Targets      *ebpf.MapSpec `ebpf:"targets"`
 	Threads      *ebpf.MapSpec `ebpf:"threads"`
@@ -340,7 +356,6 @@ type IngeroVariableSpecs struct {
 	ExportRecordKind  *ebpf.VariableSpec `ebpf:"export_record_kind"`
 	ExportTake        *ebpf.VariableSpec `ebpf:"export_take"`
 	ExportTargetFlags *ebpf.VariableSpec `ebpf:"export_target_flags"`
-	NoCounts          *ebpf.VariableSpec `ebpf:"no_counts"`
 	NoThread          *ebpf.VariableSpec `ebpf:"no_thread"`
 	ProbeCosts        *ebpf.VariableSpec `ebpf:"probe_costs"`
 	RingBytes         *ebpf.VariableSpec `ebpf:"ring_bytes"`
@@ -370,8 +385,10 @@ func (o *IngeroObjects) Close() error {
 type IngeroMaps struct {
 	CallCounts   *ebpf.Map `ebpf:"call_counts"`
 	CallRing     *ebpf.Map `ebpf:"call_ring"`
+	CountSlots   *ebpf.Map `ebpf:"count_slots"`
 	CriticalRing *ebpf.Map `ebpf:"critical_ring"`
 	Drops        *ebpf.Map `ebpf:"drops"`
+	FreeSlots    *ebpf.Map `ebpf:"free_slots"`
 	Recipes      *ebpf.Map `ebpf:"recipes"`
 	Targets      *ebpf.Map `ebpf:"targets"`
 	Threads      *ebpf.Map `ebpf:"threads"`
@@ -381,8 +398,10 @@ func (m *IngeroMaps) Close() error {
 	return _IngeroClose(
 		m.CallCounts,
 		m.CallRing,
+		m.CountSlots,
 		m.CriticalRing,
 		m.Drops,
+		m.FreeSlots,
 		m.Recipes,
 		m.Targets,
 		m.Threads,
@@ -402,7 +421,6 @@ type IngeroVariables struct {
 	ExportRecordKind  *ebpf.Variable `ebpf:"export_record_kind"`
 	ExportTake        *ebpf.Variable `ebpf:"export_take"`
 	ExportTargetFlags *ebpf.Variable `ebpf:"export_target_flags"`
-	NoCounts          *ebpf.Variable `ebpf:"no_counts"`
 	NoThread          *ebpf.Variable `ebpf:"no_thread"`
 	ProbeCosts        *ebpf.Variable `ebpf:"probe_costs"`
 	RingBytes         *ebpf.Variable `ebpf:"ring_bytes"`

@@ -51,34 +51,50 @@ const (
 		events.CallLedgerPartial | events.CallGapPartial | events.CallArgsPartial
 )
 
-// Call decodes one record of the call ring into c, all of whose fields it sets.
-// b is not kept.
-func Call(b []byte, clock Clock, c *events.Call) error {
+// Calls decodes one record of the call ring and appends the calls that it tells
+// of: one, or two where a launch of the runtime and the driver's launch inside
+// it share a record. b is not kept. On error nothing is appended.
+func Calls(dst []events.Call, b []byte, clock Clock) ([]events.Call, error) {
 	if len(b) < unmeasuredSize || b[0] != uint8(bpf.IngeroRecordKindRECORD_CALL) {
-		return fmt.Errorf("call of %d bytes: %w", len(b), ErrRecord)
+		return dst, fmt.Errorf("call of %d bytes: %w", len(b), ErrRecord)
 	}
 	r := (*bpf.IngeroCallRecord)(unsafe.Pointer(&b[0]))
 	flags := r.Flags
 	measured := flags&uint16(events.CallUnmeasured) == 0
 	if measured && len(b) < recordSize {
-		return fmt.Errorf("measured call of %d bytes: %w", len(b), ErrRecord)
+		return dst, fmt.Errorf("measured call of %d bytes: %w", len(b), ErrRecord)
 	}
-	*c = events.Call{
+	dst = append(dst, events.Call{
 		Start: clock.Wall(r.StartNs), Args: r.Arg, PID: r.Tgid, TID: r.Tid, Tag: r.Tag,
-		Weight: 1 << (r.WeightLog2 & 31), Op: events.Op(r.Op), Parent: events.Op(r.Parent),
-		Flags: events.CallFlags(flags) & callFlags,
+		Weight: 1 << (r.WeightLog2 & 31), Op: events.Op(r.Op), Flags: events.CallFlags(flags) & callFlags,
+	})
+	c := &dst[len(dst)-1]
+	if flags&uint16(events.CallNested) != 0 {
+		c.Parent = events.Op(r.Other)
 	}
-	if !measured {
-		return nil
+	if measured {
+		times(c, r)
 	}
+	if flags&uint16(bpf.IngeroCallFlagsCALL_FOLDED) != 0 {
+		dst = append(dst, events.Call{
+			Start: c.Start, Args: c.Args, PID: c.PID, TID: c.TID, Tag: c.Tag, Weight: c.Weight,
+			Op: events.Op(r.Other), Parent: c.Op,
+			Flags: events.CallNested | events.CallUnmeasured | events.CallInherited,
+		})
+	}
+	return dst, nil
+}
+
+// times sets what only a measured call has.
+func times(c *events.Call, r *bpf.IngeroCallRecord) {
 	c.Duration, c.Result, c.Stack = int64(r.DurationNs), r.Result, r.Stack
-	c.OnCPU, c.Runnable = scaled(r.OnCpu, flags, bpf.IngeroCallFlagsCALL_SHIFT), scaled(r.Runnable, flags, bpf.IngeroCallFlagsCALL_SHIFT)
+	c.OnCPU = scaled(r.OnCpu, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT)
+	c.Runnable = scaled(r.Runnable, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT)
 	c.Blocked = max(0, c.Duration-c.OnCPU-c.Runnable)
-	c.Gap = scaled(r.Gap, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
-	c.GapOnCPU = scaled(r.GapOnCpu, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
-	c.GapRunnable = scaled(r.GapRunnable, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
+	c.Gap = scaled(r.Gap, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
+	c.GapOnCPU = scaled(r.GapOnCpu, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
+	c.GapRunnable = scaled(r.GapRunnable, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
 	c.GapBlocked = max(0, c.Gap-c.GapOnCPU-c.GapRunnable)
-	return nil
 }
 
 func scaled(v uint32, flags uint16, unit bpf.IngeroCallFlags) int64 {

@@ -58,7 +58,7 @@ func TestCall(t *testing.T) {
 	long.Flags = uint16(bpf.IngeroCallFlagsCALL_SHIFT | bpf.IngeroCallFlagsCALL_SHIFT_GAP)
 	long.DurationNs = 10 << 30
 	unmeasured := full
-	unmeasured.Flags, unmeasured.Parent = uint16(bpf.IngeroCallFlagsCALL_UNMEASURED|bpf.IngeroCallFlagsCALL_NESTED), 0x0101
+	unmeasured.Flags, unmeasured.Other = uint16(bpf.IngeroCallFlagsCALL_UNMEASURED|bpf.IngeroCallFlagsCALL_NESTED), 0x0101
 	for _, tt := range []struct {
 		name string
 		in   []byte
@@ -81,15 +81,38 @@ func TestCall(t *testing.T) {
 		{"another kind", append([]byte{99}, raw(&full)[1:]...), events.Call{}, ErrRecord},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := events.Call{}
-			err := Call(tt.in, clock, &got)
+			got, err := Calls(nil, tt.in, clock)
 			if !errors.Is(err, tt.err) {
 				t.Fatalf("error = %v, want %v", err, tt.err)
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			want := []events.Call{tt.want}
+			if err != nil {
+				want = nil
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("call (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A record may tell of two launches: the runtime's, and the driver's inside it,
+// of which the times are unknown.
+func TestFoldedLaunch(t *testing.T) {
+	rec := bpf.IngeroCallRecord{
+		Kind: uint8(bpf.IngeroRecordKindRECORD_CALL), WeightLog2: 1, Op: 0x0101, Other: 0x0201,
+		Flags: uint16(bpf.IngeroCallFlagsCALL_FOLDED), Tgid: 10, Tid: 11, StartNs: 5,
+		Arg: [4]uint64{1, 2, 3, 4}, Tag: 9, DurationNs: 1000, OnCpu: 1000,
+	}
+	got, err := Calls(nil, raw(&rec), Clock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outer := events.Call{Start: 5, Duration: 1000, OnCPU: 1000, Args: rec.Arg, PID: 10, TID: 11, Tag: 9, Weight: 2, Op: 0x0101}
+	inner := events.Call{Start: 5, Args: rec.Arg, PID: 10, TID: 11, Tag: 9, Weight: 2, Op: 0x0201, Parent: 0x0101,
+		Flags: events.CallNested | events.CallUnmeasured | events.CallInherited}
+	if diff := cmp.Diff([]events.Call{outer, inner}, got); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 }
 
@@ -117,10 +140,11 @@ func FuzzCall(f *testing.F) {
 	rec := bpf.IngeroCallRecord{Kind: 1, Flags: 0x302, StartNs: 1 << 62}
 	f.Add(raw(&rec))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var c events.Call
-		if err := Call(b, Clock{Offset: 1}, &c); err != nil {
+		calls, err := Calls(nil, b, Clock{Offset: 1})
+		if err != nil {
 			return
 		}
+		c := calls[0]
 		if c.Weight == 0 || c.Blocked < 0 || c.GapBlocked < 0 {
 			t.Errorf("call %+v", c)
 		}
@@ -139,13 +163,14 @@ func FuzzProc(f *testing.F) {
 	})
 }
 
-func BenchmarkCall(b *testing.B) {
+func BenchmarkCalls(b *testing.B) {
 	rec := bpf.IngeroCallRecord{Kind: 1, DurationNs: 5000, OnCpu: 5000}
 	in := raw(&rec)
-	var c events.Call
+	calls := make([]events.Call, 0, 2)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := Call(in, Clock{}, &c); err != nil {
+		var err error
+		if calls, err = Calls(calls[:0], in, Clock{}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -17,39 +17,84 @@ type CountsRow struct {
 	bpf.IngeroCounts
 }
 
-// Counts calls take for each process and row that has calls. The value is
-// reused.
-func (t *Tracer) Counts(take func(*CountsRow)) error {
-	const batch = 64
+// Indices into the array of counts: the rows' own, then those to give away.
+const (
+	ownSlots  = 512  // MAX_ROWS
+	freeSlots = 4096 // MAX_COUNTS
+)
+
+// fillSlots makes all slots free.
+func (t *Tracer) fillSlots() error {
+	for i := range uint32(freeSlots) {
+		if err := t.objects.FreeSlots.Put(nil, ownSlots+i); err != nil {
+			return fmt.Errorf("fill the free slots: %w", err)
+		}
+	}
+	return nil
+}
+
+// eachSlot calls take for every slot in use.
+func (t *Tracer) eachSlot(take func(bpf.IngeroCountsKey, uint32) error) error {
+	const batch = 256
 	var (
 		cursor ebpf.MapBatchCursor
 		keys   [batch]bpf.IngeroCountsKey
-		values [batch]bpf.IngeroCounts
-		row    CountsRow
+		slots  [batch]uint32
 	)
 	for {
-		n, err := t.objects.CallCounts.BatchLookup(&cursor, keys[:], values[:], nil)
-		for i := range n {
-			if values[i].Calls == 0 {
-				continue
-			}
-			row = CountsRow{PID: keys[i].Tgid, Row: int(keys[i].Row), IngeroCounts: values[i]}
-			take(&row)
-		}
-		switch {
-		case errors.Is(err, ebpf.ErrKeyNotExist):
-			return nil
-		case err != nil:
+		n, err := t.objects.CountSlots.BatchLookup(&cursor, keys[:], slots[:], nil)
+		last := errors.Is(err, ebpf.ErrKeyNotExist)
+		if err != nil && !last {
 			return fmt.Errorf("read counts: %w", err)
+		}
+		for i := range n {
+			if err := take(keys[i], slots[i]); err != nil {
+				return err
+			}
+		}
+		if last {
+			return nil
 		}
 	}
 }
 
+// Counts calls take for each process and row that has calls. The value is
+// reused.
+func (t *Tracer) Counts(take func(*CountsRow)) error {
+	var row CountsRow
+	read := func(key bpf.IngeroCountsKey, slot uint32) error {
+		if err := t.objects.CallCounts.Lookup(slot, &row.IngeroCounts); err != nil {
+			return fmt.Errorf("read counts: %w", err)
+		}
+		if row.PID, row.Row = key.Tgid, int(key.Row); row.Calls > 0 {
+			take(&row)
+		}
+		return nil
+	}
+	for i := range t.rows {
+		if err := read(bpf.IngeroCountsKey{Row: uint32(i)}, uint32(i)); err != nil {
+			return err
+		}
+	}
+	return t.eachSlot(read)
+}
+
 // Forget deletes the counts of a process that has ended.
 func (t *Tracer) Forget(pid uint32) error {
-	for i := range t.rows {
-		key := bpf.IngeroCountsKey{Tgid: pid, Row: uint32(i)}
-		if err := t.objects.CallCounts.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+	var keys []bpf.IngeroCountsKey
+	var slots []uint32
+	if err := t.eachSlot(func(key bpf.IngeroCountsKey, slot uint32) error {
+		if key.Tgid == pid {
+			keys, slots = append(keys, key), append(slots, slot)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for i := range keys {
+		if err := errors.Join(t.objects.CountSlots.Delete(keys[i]),
+			t.objects.CallCounts.Put(slots[i], bpf.IngeroCounts{}),
+			t.objects.FreeSlots.Put(nil, slots[i])); err != nil {
 			return fmt.Errorf("delete counts of process %d: %w", pid, err)
 		}
 	}

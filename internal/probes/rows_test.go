@@ -65,12 +65,10 @@ func drain(t testing.TB, tr *probes.Tracer) []events.Call {
 	t.Helper()
 	var calls []events.Call
 	tr.Drain(1<<30, func(b []byte) {
-		var c events.Call
-		if err := decode.Call(b, decode.Clock{}, &c); err != nil {
+		var err error
+		if calls, err = decode.Calls(calls, b, decode.Clock{}); err != nil {
 			t.Error(err)
-			return
 		}
-		calls = append(calls, c)
 	})
 	return calls
 }

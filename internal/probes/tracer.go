@@ -129,7 +129,7 @@ func (t *Tracer) load(o Options) error {
 	if err := errors.Join(coll.Assign(&t.objects.IngeroMaps), coll.Assign(&t.objects.IngeroVariables)); err != nil {
 		return fmt.Errorf("read BPF object: %w", err)
 	}
-	if err := t.fillRecipes(); err != nil {
+	if err := errors.Join(t.fillRecipes(), t.fillSlots()); err != nil {
 		return err
 	}
 	if t.ring, err = newRing(t.objects.CallRing.FD(), o.RingBytes); err != nil {
@@ -141,8 +141,7 @@ func (t *Tracer) load(o Options) error {
 	return t.attachLives(o.Gate)
 }
 
-// fillRecipes writes the rows and makes the entries that take counts of
-// processes for which there is no more room.
+// fillRecipes writes the rows.
 func (t *Tracer) fillRecipes() error {
 	for i := range t.rows {
 		r, err := recipe(&t.rows[i])
@@ -154,10 +153,6 @@ func (t *Tracer) fillRecipes() error {
 		}
 		if err := t.objects.Recipes.Put(uint32(i), r); err != nil {
 			return fmt.Errorf("write recipe of %s: %w", t.rows[i].Name, err)
-		}
-		key := bpf.IngeroCountsKey{Row: uint32(i)}
-		if err := t.objects.CallCounts.Put(key, bpf.IngeroCounts{}); err != nil {
-			return fmt.Errorf("write counts of %s: %w", t.rows[i].Name, err)
 		}
 	}
 	return nil

@@ -19,6 +19,10 @@ const (
 	CallGapPartial
 	// CallArgsPartial marks a call some of whose arguments could not be read.
 	CallArgsPartial
+	// CallInherited marks a driver launch that was counted, not looked into: its
+	// Start, Args and Tag are those of the runtime launch around it, whose own
+	// Args begin with the host function in place of the driver's.
+	CallInherited
 )
 
 // Call is one call of a traced function.

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Exact counts by (process, row), whatever becomes of the records. Programs of
+ * several threads add to one value and may preempt each other: all adds are
+ * atomic.
+ */
+#pragma once
+
+/*
+ * count_slots: (tgid, row) -> index into call_counts. Made at the first call,
+ * deleted from user space after the process has ended. When full, calls go to
+ * the slot of the row alone.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_COUNTS);
+	__type(key, struct counts_key);
+	__type(value, __u32);
+} count_slots SEC(".maps");
+
+/*
+ * free_slots: indices into call_counts that nobody uses. Filled from user space
+ * at start and when a process has ended, emptied by first calls. Cannot fill.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, MAX_COUNTS);
+	__type(value, __u32);
+} free_slots SEC(".maps");
+
+/*
+ * call_counts: slot -> exact sums. Added to by all threads, read once a second,
+ * cleared from user space before a slot is free again. An array, since a hash
+ * lookup costs ten times as much. Cannot fill.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_ROWS + MAX_COUNTS);
+	__type(key, __u32);
+	__type(value, struct counts);
+} call_counts SEC(".maps");
+
+#define CACHE 8 /* a power of two */
+
+/* Where the counts of a row are, as a thread has last found them. */
+struct cached_slot {
+	__u32 row_plus_1; /* 0: empty */
+	__u32 slot;
+};
+
+static __always_inline void add(__u64 *to, __u64 n)
+{
+	__sync_fetch_and_add(to, n);
+}
+
+/* The slot for a row of a process, made if need be; the row's own when none is free. */
+static __noinline __u32 find_slot(__u32 tgid, __u32 row)
+{
+	struct counts_key key = { .tgid = tgid, .row = row };
+	__u32 *known = bpf_map_lookup_elem(&count_slots, &key), slot = 0;
+
+	if (known)
+		return *known;
+	if (!bpf_map_pop_elem(&free_slots, &slot)) {
+		if (!bpf_map_update_elem(&count_slots, &key, &slot, BPF_NOEXIST))
+			return slot;
+		bpf_map_push_elem(&free_slots, &slot, 0);
+		known = bpf_map_lookup_elem(&count_slots, &key); /* another thread was first */
+		if (known)
+			return *known;
+	}
+	drop(DROP_COUNTS_FULL);
+	return row & (MAX_ROWS - 1);
+}
+
+static __always_inline struct counts *counts_of(struct cached_slot cache[CACHE], __u32 tgid,
+						__u32 row)
+{
+	struct cached_slot *c = &cache[row & (CACHE - 1)];
+	__u32 slot = c->slot;
+
+	if (c->row_plus_1 != row + 1) {
+		slot = find_slot(tgid, row);
+		c->slot = slot;
+		c->row_plus_1 = row + 1;
+	}
+	return bpf_map_lookup_elem(&call_counts, &slot);
+}
+
+/* A call that will not return: longjmp, exec, the end of its thread. */
+static __noinline int abandon(__u32 tgid, __u32 row)
+{
+	__u32 slot = find_slot(tgid, row);
+	struct counts *c = bpf_map_lookup_elem(&call_counts, &slot);
+
+	if (c)
+		add(&c->abandoned, 1);
+	return 0;
+}
+
+/* Index of the bucket for ns: exact below 8, then 8 an octave (stats.HistIndex). */
+static __always_inline __u32 hist_index(__u64 ns)
+{
+	__u32 e = 0, i;
+	__u64 v = ns;
+
+	if (ns < 8)
+		return ns;
+	if (v >> 32) {
+		v >>= 32;
+		e += 32;
+	}
+	if (v >> 16) {
+		v >>= 16;
+		e += 16;
+	}
+	if (v >> 8) {
+		v >>= 8;
+		e += 8;
+	}
+	if (v >> 4) {
+		v >>= 4;
+		e += 4;
+	}
+	if (v >> 2) {
+		v >>= 2;
+		e += 2;
+	}
+	if (v >> 1)
+		e += 1;
+	i = (e - 2) * 8 + ((ns >> (e - 3)) & 7);
+	return i < HIST_BUCKETS ? i : HIST_BUCKETS - 1;
+}
+
+static __always_inline void count_return(struct counts *c, const struct call_record *rec,
+					 __u64 on_cpu, __u64 runnable, __u64 inner)
+{
+	add(&c->done, 1);
+	add(&c->total_ns, rec->duration_ns);
+	__sync_fetch_and_add(&c->hist[hist_index(rec->duration_ns)], 1);
+	if (rec->flags & CALL_FAILED)
+		add(&c->errors, 1);
+	if (runnable)
+		add(&c->runnable_ns, runnable);
+	if (inner)
+		add(&c->inner_ns, inner);
+	if (rec->flags & CALL_LEDGER_PARTIAL) {
+		add(&c->partial, 1);
+		add(&c->partial_ns, rec->duration_ns - runnable);
+	} else {
+		add(&c->on_cpu_ns, on_cpu);
+	}
+}
