@@ -16,6 +16,16 @@ static __always_inline void tell(__u8 kind, struct task_struct *task, __u32 peer
 	emit_proc(&rec);
 }
 
+/*
+ * The process that runs this, as the programs see it: its number in the root PID
+ * namespace. User space compares it with its own idea.
+ */
+SEC("syscall")
+int whoami(void *ctx)
+{
+	return bpf_get_current_pid_tgid() >> 32;
+}
+
 /* A child process is traced before it can run. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)

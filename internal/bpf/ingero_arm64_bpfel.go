@@ -259,6 +259,7 @@ const (
 	IngeroProgOnExec           = "on_exec"
 	IngeroProgOnExit           = "on_exit"
 	IngeroProgOnFork           = "on_fork"
+	IngeroProgWhoami           = "whoami"
 	IngeroVarExportCallFlags   = "export_call_flags"
 	IngeroVarExportCallRecord  = "export_call_record"
 	IngeroVarExportDropReason  = "export_drop_reason"
@@ -326,6 +327,7 @@ type IngeroProgramSpecs struct {
 	OnExec         *ebpf.ProgramSpec `ebpf:"on_exec"`
 	OnExit         *ebpf.ProgramSpec `ebpf:"on_exit"`
 	OnFork         *ebpf.ProgramSpec `ebpf:"on_fork"`
+	Whoami         *ebpf.ProgramSpec `ebpf:"whoami"`
 }
 
 // IngeroMapSpecs contains maps before they are loaded into the kernel.
@@ -441,6 +443,7 @@ type IngeroPrograms struct {
 	OnExec         *ebpf.Program `ebpf:"on_exec"`
 	OnExit         *ebpf.Program `ebpf:"on_exit"`
 	OnFork         *ebpf.Program `ebpf:"on_fork"`
+	Whoami         *ebpf.Program `ebpf:"whoami"`
 }
 
 func (p *IngeroPrograms) Close() error {
@@ -454,6 +457,7 @@ func (p *IngeroPrograms) Close() error {
 		p.OnExec,
 		p.OnExit,
 		p.OnFork,
+		p.Whoami,
 	)
 }
 

@@ -16,9 +16,8 @@ import (
 
 // Attached is a library with its probes in place.
 type Attached struct {
-	BuildID string // hexadecimal, "" when it has none
-	Probes  int    // functions
-	Stepped int    // of these: at a place that costs a second trap
+	Probes  int // functions
+	Stepped int // of these: at a place that costs a second trap
 	Reports []tick.Report
 	At      time.Time
 

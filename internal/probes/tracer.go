@@ -173,6 +173,17 @@ func (t *Tracer) attachLives(gate bool) error {
 	return nil
 }
 
+// OwnPID returns this process's number as the programs see it, in the root PID
+// namespace. Where that is not getpid(), the agent is in a PID namespace, and
+// what its /proc shows are not the numbers that the programs know.
+func (t *Tracer) OwnPID() (uint32, error) {
+	pid, err := t.programs[bpf.IngeroProgWhoami].Run(&ebpf.RunOptions{})
+	if err != nil {
+		return 0, fmt.Errorf("ask the kernel for the agent's own number: %w", err)
+	}
+	return pid, nil
+}
+
 // SetSlow sets the duration from which calls of a row are the last to be left
 // out under pressure. Zero keeps none.
 func (t *Tracer) SetSlow(row int, d time.Duration) error {

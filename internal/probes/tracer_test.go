@@ -1,6 +1,7 @@
 package probes_test
 
 import (
+	"os"
 	"testing"
 
 	"ingero/internal/probes"
@@ -19,6 +20,9 @@ func TestOpenInEveryMode(t *testing.T) {
 			}
 			if mode != probes.ModeAuto && tr.Mode() != mode {
 				t.Errorf("mode = %q, want %q", tr.Mode(), mode)
+			}
+			if pid, err := tr.OwnPID(); err != nil || int(pid) != os.Getpid() {
+				t.Errorf("own pid = %d, %v, want %d", pid, err, os.Getpid())
 			}
 			if err := tr.Close(); err != nil {
 				t.Error(err)

@@ -1,0 +1,8 @@
+// Package session runs the pipeline: it polls a source, keeps the distributions
+// of durations, makes one tick a second and hands batches and ticks to every
+// sink. It owns every goroutine of a trace and the order of start and stop.
+//
+// [Live] is the source on the running kernel; a recording's replay (package
+// store) is another. session decides nothing about causes and renders nothing.
+// Its callers are the commands.
+package session

@@ -1,0 +1,116 @@
+package session
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"ingero/internal/tick"
+)
+
+// queue is how many batches a sink may be behind. A sink that is slower stops
+// the reading; then the kernel thins records by its own rules, and counts them.
+const queue = 8
+
+// fan hands batches and ticks to the sinks, each on a goroutine of its own.
+type fan struct {
+	workers []*worker
+	pool    sync.Pool
+}
+
+// shared is a batch on its way through the sinks.
+type shared struct {
+	tick.Batch
+	users atomic.Int32
+}
+
+// message is one of the two.
+type message struct {
+	batch *shared
+	tick  *tick.Tick
+}
+
+type worker struct {
+	sink tick.Sink
+	in   chan message
+	done chan struct{}
+	err  error
+}
+
+func newFan(sinks []tick.Sink, log *slog.Logger) *fan {
+	f := &fan{pool: sync.Pool{New: func() any { return new(shared) }}}
+	for _, s := range sinks {
+		w := &worker{sink: s, in: make(chan message, queue), done: make(chan struct{})}
+		f.workers = append(f.workers, w)
+		go f.run(w, log)
+	}
+	return f
+}
+
+func (f *fan) run(w *worker, log *slog.Logger) {
+	defer close(w.done)
+	for m := range w.in {
+		var err error
+		switch {
+		case w.err != nil: // it has failed: let the rest pass
+		case m.batch != nil:
+			err = w.sink.Batch(&m.batch.Batch)
+		default:
+			err = w.sink.Tick(m.tick)
+		}
+		if m.batch != nil {
+			f.release(m.batch)
+		}
+		if err != nil {
+			log.Warn("an output has stopped", "error", err)
+			w.err = err
+		}
+	}
+	w.err = errors.Join(w.err, w.sink.Close())
+}
+
+// batch returns an empty batch to fill.
+func (f *fan) batch() *shared {
+	b := f.pool.Get().(*shared)
+	b.Calls, b.Procs = b.Calls[:0], b.Procs[:0]
+	return b
+}
+
+func (f *fan) release(b *shared) {
+	if b.users.Add(-1) == 0 {
+		f.pool.Put(b)
+	}
+}
+
+// send passes a batch on; it is the fan's from then on.
+func (f *fan) send(b *shared) {
+	b.users.Store(1)
+	if len(b.Calls)+len(b.Procs) > 0 {
+		b.users.Add(int32(len(f.workers)))
+		for _, w := range f.workers {
+			w.in <- message{batch: b}
+		}
+	}
+	f.release(b)
+}
+
+func (f *fan) tick(t *tick.Tick) {
+	for _, w := range f.workers {
+		w.in <- message{tick: t}
+	}
+}
+
+// close waits for the sinks to take what was sent, closes them and returns what
+// went wrong.
+func (f *fan) close() error {
+	var errs []error
+	for _, w := range f.workers {
+		close(w.in)
+	}
+	for _, w := range f.workers {
+		<-w.done
+		errs = append(errs, w.err)
+	}
+	return errors.Join(errs...)
+}

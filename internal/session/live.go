@@ -1,0 +1,343 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"ingero/internal/decode"
+	"ingero/internal/probes"
+	"ingero/internal/proc"
+	"ingero/internal/tick"
+)
+
+// LiveOptions say what to trace and how. Select is required.
+type LiveOptions struct {
+	Select proc.Selector
+	Names  proc.Names
+	Probes probes.Options
+	// Gated is a process that has been started for this session and stands
+	// still: it is released by its owner once OpenLive has returned, and stopped
+	// for a moment whenever it maps a CUDA library, so that no call is missed.
+	Gated uint32
+	// Alone leaves out children, and probes the selected processes only.
+	Alone bool
+	// EntryOnly names processes whose returns must not be watched; see
+	// [probes.ReturnHarm].
+	EntryOnly func(*proc.Process) (why string)
+	Notify    func(Notice) // nil: nobody; called from any goroutine, must not block
+	Log       *slog.Logger // nil: none
+}
+
+// Notice is something that a person who waits wants to know.
+type Notice struct {
+	Kind    NoticeKind
+	PID     uint32
+	Comm    string
+	Library string // NoticeAttached: its path
+	Probes  int    // NoticeAttached
+	Err     error  // NoticeFailed
+}
+
+// NoticeKind says what happened.
+type NoticeKind uint8
+
+// The kinds.
+const (
+	NoticeTracing  NoticeKind = iota + 1 // a process is traced from now on
+	NoticeAttached                       // a library has its probes
+	NoticeEnded                          // a traced process has ended
+	NoticeFailed                         // a library could not be probed
+)
+
+// batchLimit bounds the calls of one batch, and so the memory of a session.
+const batchLimit = 8192
+
+// Live is the source on the running kernel. It follows the selected processes
+// and their children, and attaches to every CUDA library that they map, now or
+// later. Poll, Totals, Stop and Close are for one goroutine.
+type Live struct {
+	LiveOptions
+	fs      proc.FS
+	tracer  *probes.Tracer
+	watcher *proc.MapWatcher
+	clock   decode.Clock
+	stop    context.CancelFunc
+	work    sync.WaitGroup
+	once    sync.Once
+	stopErr error
+	wake    chan struct{}
+
+	enrolling sync.Mutex // one enrolment at a time; it opens files, which may take long
+
+	mu       sync.Mutex // guards what follows, never for long
+	procs    map[uint32]*process
+	libs     map[proc.Key]*library
+	order    []*library
+	pending  []tick.ProcEvent
+	reports  []tick.Report
+	alive    int // traced processes that live
+	started  bool
+	accounts accounts
+
+	malformed uint64 // records; Poll's own
+}
+
+type process struct {
+	tick.Process
+	counted bool // its counts have been read since it ended
+}
+
+type library struct {
+	tick.Library
+	attached *probes.Attached
+	users    map[uint32]bool
+}
+
+// OpenLive loads the programs, finds the selected processes and attaches. When
+// it returns, what they do from then on is seen. On error nothing stays open.
+func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Notify == nil {
+		o.Notify = func(Notice) {}
+	}
+	o.Probes.Gate = o.Gated != 0
+	clock, err := decode.Now()
+	if err != nil {
+		return nil, err
+	}
+	l := &Live{LiveOptions: o, clock: clock, wake: make(chan struct{}, 1),
+		procs: map[uint32]*process{}, libs: map[proc.Key]*library{}, accounts: accounts{}}
+	if l.tracer, err = probes.Open(o.Probes); err != nil {
+		return nil, err
+	}
+	ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if err := l.start(ctx); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+func (l *Live) start(ctx context.Context) error {
+	var err error
+	// Before the scan: what is mapped between the two must not be missed.
+	if l.watcher, err = proc.WatchMaps(l.Names); err != nil {
+		return err
+	}
+	l.work.Go(func() { l.readLives() })
+	for _, pid := range l.Select.PIDs {
+		if err := l.enrolPID(pid); err != nil {
+			return err
+		}
+	}
+	if l.Gated != 0 {
+		if err := l.enrolPID(l.Gated); err != nil {
+			return err
+		}
+	}
+	if err := l.rescan(ctx); err != nil {
+		return err
+	}
+	l.work.Go(func() { l.readMaps(ctx) })
+	l.mu.Lock()
+	l.started = true
+	l.mu.Unlock()
+	return nil
+}
+
+// rescan enrols all selected processes that use CUDA.
+func (l *Live) rescan(ctx context.Context) error {
+	found, err := l.fs.Scan(ctx, l.Select, l.Names)
+	if err != nil {
+		return fmt.Errorf("look for processes: %w", err)
+	}
+	for i := range found {
+		l.enrol(&found[i])
+	}
+	return nil
+}
+
+// enrolPID enrols a process that was named, whether it uses CUDA yet or not.
+func (l *Live) enrolPID(pid uint32) error {
+	p, err := l.fs.Process(pid)
+	if err != nil {
+		return fmt.Errorf("process %d: %w", pid, err)
+	}
+	if p.Libraries, err = l.fs.Libraries(pid, l.Names); err != nil {
+		return fmt.Errorf("process %d: %w", pid, err)
+	}
+	l.enrol(&p)
+	return nil
+}
+
+// enrol traces a process and attaches to the libraries that it maps.
+func (l *Live) enrol(p *proc.Process) {
+	l.enrolling.Lock()
+	defer l.enrolling.Unlock()
+	if !l.lives(p.PID) {
+		how := probes.Target{Follow: !l.Alone, Gate: l.Gated != 0}
+		if l.EntryOnly != nil {
+			if why := l.EntryOnly(p); why != "" {
+				how.EntryOnly = true
+				l.report("entry-only", fmt.Sprintf("%s (%d)", p.Comm, p.PID), why)
+			}
+		}
+		if err := l.tracer.Trace(p.PID, how); err != nil {
+			l.failed(p.PID, p.Comm, err)
+			return
+		}
+		l.mu.Lock()
+		l.know(p)
+		l.mu.Unlock()
+		l.Notify(Notice{Kind: NoticeTracing, PID: p.PID, Comm: p.Comm})
+	}
+	for _, lib := range p.Libraries {
+		if err := l.attach(p, lib); err != nil {
+			l.failed(p.PID, lib.Path, err)
+		}
+	}
+}
+
+// lives tells whether a process is in the table and has not ended.
+func (l *Live) lives(pid uint32) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.procs[pid]
+	return p != nil && p.Ended.IsZero()
+}
+
+// know adds a process to the table and returns it. mu is held.
+func (l *Live) know(p *proc.Process) *process {
+	k := &process{Process: tick.Process{PID: p.PID, PPID: p.PPID, NSPID: p.NSPID(), UID: p.UID,
+		Comm: p.Comm, Exe: p.Exe, Cgroup: p.Cgroup, Started: p.Started}}
+	l.procs[p.PID] = k
+	l.alive++
+	return k
+}
+
+// attach probes a library unless that has been done.
+func (l *Live) attach(p *proc.Process, m proc.Library) error {
+	l.mu.Lock()
+	known := l.libs[m.Key]
+	if known != nil {
+		l.use(known, p.PID)
+	}
+	l.mu.Unlock()
+	if known != nil {
+		return nil
+	}
+	f, path, err := l.fs.OpenMapped(p.PID, m.Mapping)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	var only []uint32
+	if l.Alone {
+		only = l.Select.PIDs
+	}
+	a, err := l.tracer.Attach(probes.Object{Path: path, Name: m.Path, File: f, Lib: m.Lib}, only...)
+	if err != nil {
+		return err
+	}
+	id, err := proc.BuildID(f)
+	if err != nil {
+		l.Log.Debug("no build id", "path", m.Path, "error", err)
+	}
+	lib := &library{attached: a, users: map[uint32]bool{},
+		Library: tick.Library{Path: m.Path, Lib: m.Lib, BuildID: id, Probes: a.Probes}}
+	l.mu.Lock()
+	l.libs[m.Key] = lib
+	l.order = append(l.order, lib)
+	l.reports = append(l.reports, a.Reports...)
+	l.use(lib, p.PID)
+	l.mu.Unlock()
+	l.Log.Info("discover: attached", "path", m.Path, "library", m.Lib.String(), "probes", a.Probes, "stepped", a.Stepped)
+	l.Notify(Notice{Kind: NoticeAttached, PID: p.PID, Comm: p.Comm, Library: m.Path, Probes: a.Probes})
+	return nil
+}
+
+// use notes that a process maps a library whose probes are in place. mu is held.
+func (l *Live) use(lib *library, pid uint32) {
+	lib.users[pid] = true
+	p := l.procs[pid]
+	if p == nil {
+		return
+	}
+	if p.Mapped.IsZero() {
+		p.Mapped = time.Now()
+	}
+	if at := lib.attached.At; p.Attached.IsZero() || at.After(p.Attached) {
+		p.Attached = at
+	}
+}
+
+func (l *Live) failed(pid uint32, object string, err error) {
+	if errors.Is(err, proc.ErrGone) {
+		return
+	}
+	l.report("not-attached", object, err.Error())
+	l.Notify(Notice{Kind: NoticeFailed, PID: pid, Library: object, Err: err})
+}
+
+func (l *Live) report(kind, object, why string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reports = append(l.reports, tick.Report{Kind: kind, Object: object, Why: why})
+}
+
+// Wake implements [Waker].
+func (l *Live) Wake() <-chan struct{} { return l.wake }
+
+// Poll implements [Source].
+func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
+	n := l.tracer.Drain(batchLimit, func(record []byte) {
+		var err error
+		if b.Calls, err = decode.Calls(b.Calls, record, l.clock); err != nil {
+			l.malformed++
+		}
+	})
+	l.mu.Lock()
+	b.Procs = append(b.Procs, l.pending...)
+	l.pending = l.pending[:0]
+	over := l.started && l.alive == 0 && len(l.Select.PIDs) > 0
+	l.mu.Unlock()
+	if n == batchLimit {
+		return true, nil
+	}
+	if over {
+		return false, io.EOF
+	}
+	return false, nil
+}
+
+// Stop implements [Source]: it takes all probes out.
+func (l *Live) Stop() error {
+	l.once.Do(func() {
+		l.stop()
+		var errs []error
+		if l.watcher != nil {
+			errs = append(errs, l.watcher.Close())
+		}
+		l.mu.Lock()
+		libs := l.order
+		l.mu.Unlock()
+		for _, lib := range libs {
+			errs = append(errs, lib.attached.Close())
+		}
+		errs = append(errs, l.tracer.StopLives())
+		l.work.Wait()
+		l.stopErr = errors.Join(errs...)
+	})
+	return l.stopErr
+}
+
+// Close implements [Source].
+func (l *Live) Close() error {
+	return errors.Join(l.Stop(), l.tracer.Close())
+}

@@ -1,0 +1,167 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/cilium/ebpf/ringbuf"
+
+	"ingero/internal/decode"
+	"ingero/internal/proc"
+	"ingero/internal/tick"
+)
+
+// readLives follows forks, execs and exits until the tracer is closed.
+func (l *Live) readLives() {
+	var rec ringbuf.Record
+	for {
+		if err := l.tracer.ReadCritical(&rec); err != nil {
+			if !errors.Is(err, os.ErrClosed) {
+				l.Log.Warn("process events have stopped", "error", err)
+			}
+			return
+		}
+		e, err := decode.Proc(rec.RawSample, l.clock)
+		if err != nil {
+			l.Log.Warn("process event left out", "error", err)
+			continue
+		}
+		if e.Kind == decode.Gate {
+			l.openGate(e)
+			continue
+		}
+		l.mu.Lock()
+		l.live(e)
+		l.pending = append(l.pending, e)
+		l.mu.Unlock()
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// live brings the table of processes up to date. mu is held.
+func (l *Live) live(e tick.ProcEvent) {
+	switch e.Kind {
+	case tick.ProcForked:
+		p, err := l.fs.Process(e.Peer)
+		if err != nil { // it has ended already; its exit follows
+			p = proc.Process{PID: e.Peer, PPID: e.PID, Comm: e.Comm, Started: time.Unix(0, e.Time)}
+		}
+		child := l.know(&p)
+		if parent := l.procs[e.PID]; parent != nil { // it has what its parent had
+			child.Mapped, child.Attached = parent.Mapped, parent.Attached
+		}
+		for _, lib := range l.libs {
+			if lib.users[e.PID] {
+				lib.users[e.Peer] = true
+			}
+		}
+	case tick.ProcExeced:
+		p := l.procs[e.PID]
+		if p == nil {
+			return
+		}
+		p.Comm = e.Comm
+		if now, err := l.fs.Process(e.PID); err == nil {
+			p.Comm, p.Exe = now.Comm, now.Exe
+		}
+		for _, lib := range l.libs {
+			delete(lib.users, e.PID)
+		}
+	case tick.ProcExited:
+		l.ended(e.PID, time.Unix(0, e.Time))
+	}
+}
+
+// ended notes the end of a process. mu is held.
+func (l *Live) ended(pid uint32, at time.Time) {
+	p := l.procs[pid]
+	if p == nil || !p.Ended.IsZero() {
+		return
+	}
+	p.Ended = at
+	l.alive--
+	for _, lib := range l.libs {
+		delete(lib.users, pid)
+	}
+	l.Notify(Notice{Kind: NoticeEnded, PID: pid, Comm: p.Comm})
+}
+
+// openGate attaches to what a gated process has just mapped and lets it go on.
+func (l *Live) openGate(e tick.ProcEvent) {
+	defer func() { _ = syscall.Kill(int(e.PID), syscall.SIGCONT) }()
+	if err := waitStopped(e.PID, e.TID); err != nil {
+		l.Log.Debug("gate", "pid", e.PID, "error", err)
+		return
+	}
+	if err := l.enrolPID(e.PID); err != nil {
+		l.Log.Debug("gate", "pid", e.PID, "error", err)
+	}
+}
+
+// waitStopped waits until a thread stands still in a stopped process, which
+// takes it the rest of one system call.
+func waitStopped(pid, tid uint32) error {
+	const patience = 2 * time.Second
+	path := fmt.Sprintf("/proc/%d/task/%d/stat", pid, tid)
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Microsecond) {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if i := bytes.LastIndexByte(b, ')'); i >= 0 && i+2 < len(b) && b[i+2] == 'T' {
+			return nil
+		}
+	}
+	return fmt.Errorf("thread %d has not stopped", tid)
+}
+
+// readMaps attaches to libraries as they are mapped, until ctx ends.
+func (l *Live) readMaps(ctx context.Context) {
+	for {
+		e, err := l.watcher.Read()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, proc.ErrLostMaps):
+			if err := l.rescan(ctx); err != nil {
+				l.Log.Warn("rescan after lost map events", "error", err)
+			}
+			continue
+		case err != nil:
+			l.Log.Warn("map events have stopped", "error", err)
+			return
+		}
+		l.mapped(e)
+	}
+}
+
+// mapped enrols a process that has just mapped a CUDA library, if it is one of
+// ours: a target, or a new one that is selected.
+func (l *Live) mapped(e proc.MapEvent) {
+	l.mu.Lock()
+	known := l.procs[e.PID]
+	traced := known != nil && known.Ended.IsZero()
+	if traced && known.Mapped.IsZero() {
+		known.Mapped = time.Unix(0, l.clock.Wall(uint64(e.Time)))
+	}
+	l.mu.Unlock()
+	p, err := l.fs.Process(e.PID)
+	if err != nil {
+		return
+	}
+	if !traced && !l.Select.Match(&p) {
+		return
+	}
+	if p.Libraries, err = l.fs.Libraries(e.PID, l.Names); err != nil {
+		return
+	}
+	l.enrol(&p)
+}

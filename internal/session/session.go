@@ -1,0 +1,179 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"ingero/internal/proc"
+	"ingero/internal/tick"
+)
+
+// Source is where a session's input comes from. One goroutine calls it.
+type Source interface {
+	// Poll appends what has arrived since the last call and does not wait for
+	// more. more says that it stopped for want of room, not of input. At the end
+	// of all input it returns [io.EOF], possibly with a last batch.
+	Poll(b *tick.Batch) (more bool, err error)
+	// Totals fills Ops (Sum and Hist), Processes, Libraries, Reports and Drops as
+	// of now. What it fills is the tick's from then on.
+	Totals(t *tick.Tick) error
+	// Stop ends the input; what had arrived until then can still be polled. It
+	// is idempotent.
+	Stop() error
+	Close() error
+}
+
+// Waker is a source that can ask to be polled before its time.
+type Waker interface {
+	// Wake delivers a value when a poll is urgent.
+	Wake() <-chan struct{}
+}
+
+// Config is a session to run. Source is required; the zero value of the rest is
+// useful.
+type Config struct {
+	Source   Source
+	Sinks    []tick.Sink
+	Interval time.Duration // between ticks; 0: 1 s
+	Poll     time.Duration // between polls under load; 0: 8 ms. Four times that when idle
+	Log      *slog.Logger  // nil: none
+	Clock    Clock         // nil: the machine's
+}
+
+// Clock is the time that a session runs by.
+type Clock interface {
+	Now() time.Time
+	// After delivers once, when d has passed.
+	After(d time.Duration) <-chan time.Time
+}
+
+type realClock struct{}
+
+func (realClock) Now() time.Time                         { return time.Now() }
+func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// busyBatch is the number of calls in a batch from which polls stay frequent.
+const busyBatch = 64
+
+// Run polls and ticks until ctx ends or the source does, then stops the source,
+// reads what is left, makes the final tick and closes sinks and source. The
+// error of a sink ends that sink only; Run returns it, with all others, at the
+// end. A session that ends because ctx did is no error.
+func Run(ctx context.Context, c Config) error {
+	if c.Interval == 0 {
+		c.Interval = time.Second
+	}
+	if c.Poll == 0 {
+		c.Poll = 8 * time.Millisecond
+	}
+	if c.Clock == nil {
+		c.Clock = realClock{}
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	r := newRunner(c)
+	err := r.loop(ctx)
+	err = errors.Join(err, r.finish())
+	return errors.Join(err, r.fan.close(), c.Source.Close())
+}
+
+type runner struct {
+	Config
+	table   *table
+	fan     *fan
+	meter   *proc.Meter
+	started time.Time
+	ticked  time.Time
+	seq     uint64
+	records uint64
+}
+
+func newRunner(c Config) *runner {
+	now := c.Clock.Now()
+	meter, err := proc.NewMeter(proc.FS{})
+	if err != nil {
+		c.Log.Debug("host state unavailable", "error", err)
+		meter = &proc.Meter{}
+	}
+	return &runner{Config: c, table: newTable(), fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now}
+}
+
+// loop returns nil when ctx or the input ends.
+func (r *runner) loop(ctx context.Context) error {
+	var wake <-chan struct{}
+	if w, ok := r.Source.(Waker); ok {
+		wake = w.Wake()
+	}
+	wait := r.Poll
+	for {
+		poll := r.Clock.After(wait)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wake:
+		case <-poll:
+		}
+		n, err := r.poll()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		if wait = r.Poll; n < busyBatch {
+			wait = 4 * r.Poll
+		}
+		if now := r.Clock.Now(); now.Sub(r.ticked) >= r.Interval {
+			if err := r.tick(now, false); err != nil {
+				return err
+			}
+		} else if left := r.Interval - now.Sub(r.ticked); left < wait {
+			wait = left
+		}
+	}
+}
+
+// poll reads all that has arrived and passes it on, in batches of a bounded size.
+func (r *runner) poll() (calls int, err error) {
+	for more := true; more && err == nil; {
+		b := r.fan.batch()
+		more, err = r.Source.Poll(&b.Batch)
+		r.table.add(b.Calls)
+		r.records += uint64(len(b.Calls))
+		calls += len(b.Calls)
+		r.fan.send(b)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("read the source: %w", err)
+	}
+	return calls, err
+}
+
+// finish stops the source, reads what had arrived and makes the last tick.
+func (r *runner) finish() error {
+	err := r.Source.Stop()
+	if _, perr := r.poll(); !errors.Is(perr, io.EOF) {
+		err = errors.Join(err, perr)
+	}
+	return errors.Join(err, r.tick(r.Clock.Now(), true))
+}
+
+func (r *runner) tick(now time.Time, final bool) error {
+	r.seq++
+	t := &tick.Tick{Time: now, Started: r.started, Seq: r.seq, Window: now.Sub(r.ticked), Records: r.records, Final: final}
+	if err := r.Source.Totals(t); err != nil {
+		return fmt.Errorf("read totals: %w", err)
+	}
+	r.table.fill(t)
+	if err := r.meter.Read(&t.Host, &t.Self); err != nil {
+		r.Log.Debug("host state unavailable", "error", err)
+	}
+	r.ticked = now
+	r.fan.tick(t)
+	return nil
+}

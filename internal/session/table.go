@@ -1,0 +1,86 @@
+package session
+
+import (
+	"cmp"
+	"slices"
+
+	"ingero/internal/stats"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// table keeps, for each operation of each process, the durations seen and the
+// sums of the last tick.
+type table struct {
+	rows map[key]*row
+	last *row // of the call before: most calls are like it
+	at   key
+}
+
+type key struct {
+	pid uint32
+	op  events.Op
+}
+
+type row struct {
+	all, recent stats.Sketch
+	sum         tick.Counts // at the last tick
+}
+
+func newTable() *table { return &table{rows: map[key]*row{}} }
+
+func (t *table) row(k key) *row {
+	if t.last != nil && t.at == k {
+		return t.last
+	}
+	r := t.rows[k]
+	if r == nil {
+		r = &row{}
+		t.rows[k] = r
+	}
+	t.last, t.at = r, k
+	return r
+}
+
+// add takes the durations of calls in. It does not keep them.
+func (t *table) add(calls []events.Call) {
+	for i := range calls {
+		c := &calls[i]
+		if c.Flags&events.CallUnmeasured != 0 {
+			continue
+		}
+		t.row(key{c.PID, c.Op}).recent.Add(c.Duration, c.Weight)
+	}
+}
+
+// fill completes the operations of a tick whose sums the source has filled: the
+// tick's own share, the durations, the order.
+func (t *table) fill(to *tick.Tick) {
+	lossy := false
+	for _, d := range to.Drops {
+		lossy = lossy || (d.Count > 0 && (d.Reason == "ring-full" || d.Reason == "thinned"))
+	}
+	for i := range to.Ops {
+		o := &to.Ops[i]
+		r := t.row(key{o.PID, o.Op})
+		o.Last = minus(o.Sum, r.sum)
+		r.sum = o.Sum
+		r.all.Merge(&r.recent)
+		o.Dur, o.DurLast = r.all.Clone(), r.recent.Clone()
+		r.recent.Reset()
+		o.Thinned = lossy && o.Dur.Count() != o.Sum.Done
+	}
+	slices.SortFunc(to.Ops, func(a, b tick.Op) int {
+		return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(a.PID, b.PID))
+	})
+}
+
+// minus returns what was added to an earlier state of the sums.
+func minus(a, b tick.Counts) tick.Counts {
+	return tick.Counts{
+		Calls: a.Calls - b.Calls, Done: a.Done - b.Done, Errors: a.Errors - b.Errors,
+		Nested: a.Nested - b.Nested, Unmeasured: a.Unmeasured - b.Unmeasured, Abandoned: a.Abandoned - b.Abandoned,
+		Total: a.Total - b.Total, OnCPU: a.OnCPU - b.OnCPU, Runnable: a.Runnable - b.Runnable,
+		Inner: a.Inner - b.Inner, Partial: a.Partial - b.Partial, PartialNS: a.PartialNS - b.PartialNS,
+	}
+}
