@@ -1,0 +1,101 @@
+# make          generate + build + test + lint
+# make demo     build, then watch a training loop on a simulated GPU
+# make test     every test; those of the kernel side too where this is root
+# Each target installs by apt what it needs and lacks (tools/deps.sh says what and why).
+
+SHELL  := /bin/bash -o pipefail
+PREFIX ?= /usr/local
+export CGO_ENABLED = 0
+
+version = $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null || echo v0.0.0)
+commit  = $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+date    = $(shell TZ=UTC git show -s --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ HEAD 2>/dev/null)
+ldflags = -s -w -X main.version=$(version) -X main.commit=$(commit) -X main.date=$(date)
+gobuild = go build -trimpath -buildvcs=false -ldflags '$(ldflags)'
+
+ifeq ($(shell id -u),0)
+root =
+else
+root = sudo env "PATH=$(PATH)" "GOPATH=$(shell go env GOPATH 2>/dev/null)" "GOCACHE=$(shell go env GOCACHE 2>/dev/null)" "CI=$(CI)"
+endif
+
+# Packages with tests that need root. Their test binaries are run with it.
+privileged = ./internal/... ./sim/... ./test/...
+
+.PHONY: all build test test-root lint fmt generate docs verify deps vmlinux demo install flake \
+	test-gpu test-gpu-bundle clean
+
+all: generate build test lint
+
+build:
+	@tools/deps.sh build
+	$(gobuild) -o bin/ingero ./cmd/ingero
+
+# PKGS='./internal/stats' make test runs a part.
+PKGS ?= ./...
+test:
+	@tools/deps.sh test
+	go test -json $(PKGS) 2>&1 | go run ./tools/testsummary -skips tools/skips.txt
+
+test-root:
+	@tools/deps.sh test
+	$(root) env CGO_ENABLED=0 go test -json $(privileged) 2>&1 | go run ./tools/testsummary -skips tools/skips.txt
+
+lint:
+	@tools/deps.sh lint
+	go run ./tools/lint
+	go vet ./...
+	go tool staticcheck ./...
+	git ls-files -co --exclude-standard '*.[ch]' ':!bpf/vmlinux' | xargs -r clang-format-14 --dry-run -Werror
+	git ls-files -co --exclude-standard '*.sh' .ci/run | xargs -r shellcheck
+
+fmt:
+	@tools/deps.sh lint
+	gofmt -w $$(git ls-files -co --exclude-standard '*.go')
+	git ls-files -co --exclude-standard '*.[ch]' ':!bpf/vmlinux' | xargs -r clang-format-14 -i
+
+generate: docs
+	@tools/deps.sh generate
+	go generate ./internal/bpf
+	sim/build.sh
+
+docs:
+	@tools/deps.sh build
+	go run ./tools/docs
+
+# Makes what is generated anew in a copy of the tree and names each file that differs.
+verify:
+	@tools/deps.sh generate
+	tools/verify.sh
+
+deps:
+	tools/deps.sh generate test lint vmlinux flake
+
+vmlinux:
+	@tools/deps.sh vmlinux
+	@mkdir -p bin
+	PATH=$$PATH:/usr/sbin bpftool btf dump file /sys/kernel/btf/vmlinux format c >bin/vmlinux.h
+	go run ./tools/btfcheck
+
+demo: build
+	@if [ "$$(id -u)" != 0 ] && sudo -n true 2>/dev/null; then sudo bin/ingero demo; else bin/ingero demo; fi
+
+install:
+	@test -x bin/ingero || { echo 'install: run make build first' >&2; exit 1; }
+	install -D -m 755 bin/ingero '$(DESTDIR)$(PREFIX)/bin/ingero'
+
+# Runs tests of changed packages over and over: FLAKE_PKGS='./internal/stats' COUNT=100
+COUNT ?= 100
+flake:
+	@tools/deps.sh flake test
+	COUNT=$(COUNT) FLAKE_PKGS='$(FLAKE_PKGS)' tools/flake.sh
+
+# test-gpu needs a GPU machine but no Go there: test-gpu-bundle makes bin/test-gpu on any machine.
+test-gpu-bundle: build
+	tools/testgpu/bundle.sh bin/test-gpu
+
+test-gpu:
+	bin/test-gpu/run.sh
+
+clean:
+	rm -rf bin

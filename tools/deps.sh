@@ -1,0 +1,76 @@
+#!/bin/bash
+# deps.sh TARGET...: installs by apt what these make targets need and this
+# machine lacks, and says what and why. It does nothing where nothing is missing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# target   program             package            why
+needs='
+generate   clang-14            clang-14           compiles bpf/ and sim/
+generate   llvm-strip-14       llvm-14            strips debug information from BPF objects
+generate   ld.lld-14           lld-14             links sim/ for both architectures
+test       clang-14            clang-14           compiles programs that the tests trace
+test       llvm-strip-14       llvm-14            strips debug information from BPF objects
+test       ld.lld-14           lld-14             links what the tests trace
+test       gcc                 gcc                compiles programs that the tests trace
+test       g++                 g++                compiles a target that throws exceptions
+test       /usr/include/stdio.h libc6-dev        has the C headers that programs need
+test       python3             python3            runs the simulated Python workload
+test       qemu-system-x86_64  qemu-system-x86    boots older kernels for the tests in test/guests
+test       dpkg                dpkg               unpacks those kernels
+lint       clang-format-14     clang-format-14    checks the layout of C
+lint       shellcheck          shellcheck         checks shell scripts
+vmlinux    bpftool             bpftool            prints the types of the running kernel
+flake      gcc                 gcc                the race detector is linked by it
+flake      /usr/include/stdio.h libc6-dev        has the C headers that it needs
+'
+
+go_wanted=1.26
+have_go() {
+	local version
+	version=$(go env GOVERSION 2>/dev/null | sed -n 's/^go\([0-9.]*\).*/\1/p')
+	[ -n "$version" ] && printf '%s\n%s\n' "$go_wanted" "$version" | sort -CV
+}
+if ! have_go; then
+	echo "deps: ingero is built with Go $go_wanted or newer, and 'go' is $(go env GOVERSION 2>/dev/null || echo absent)" >&2
+	echo "      install it (https://go.dev/doc/install) and put it in PATH" >&2
+	exit 1
+fi
+
+missing=()
+for target in "$@"; do
+	while read -r for program package why; do
+		[ "$for" = "$target" ] || continue
+		case $program in
+		/*) [ -e "$program" ] && continue ;;
+		*) PATH=$PATH:/usr/sbin command -v "$program" >/dev/null && continue ;;
+		esac
+		case " ${missing[*]} " in *" $package "*) continue ;; esac
+		echo "deps: $package is missing: it $why"
+		missing+=("$package")
+	done <<<"$needs"
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+root=()
+if [ "$(id -u)" != 0 ]; then
+	if ! command -v sudo >/dev/null; then
+		echo "deps: this needs root, and there is no sudo; as root: apt-get install ${missing[*]}" >&2
+		exit 1
+	fi
+	root=(sudo)
+fi
+if ! command -v apt-get >/dev/null; then
+	echo "deps: there is no apt-get here; install what answers to ${missing[*]} by other means" >&2
+	exit 1
+fi
+echo "deps: installing ${missing[*]}"
+install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}")
+"${root[@]}" apt-get update -qq || echo "deps: apt-get update did not succeed; trying with the lists at hand" >&2
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! "${root[@]}" "${install[@]}" >"$log" 2>&1; then
+	cat "$log" >&2
+	echo "deps: apt-get could not install ${missing[*]}" >&2
+	exit 1
+fi
