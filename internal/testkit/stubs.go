@@ -49,7 +49,7 @@ func MakeStubs(t testing.TB, rows []events.Row) *Stubs {
 	t.Helper()
 	NeedTool(t, "gcc")
 	dir := t.TempDir()
-	s := &Stubs{Library: filepath.Join(dir, "libstubs.so"), Caller: filepath.Join(dir, "caller"), rows: rows}
+	s := &Stubs{Library: filepath.Join(dir, "libcudart.so.12"), Caller: filepath.Join(dir, "caller"), rows: rows}
 	var lib, use, calls strings.Builder
 	lib.WriteString(stubHead + "int stub_result;\nstatic void work(void) { u64 end = now() + " + fmt.Sprint(StubSpin) + "; while (now() < end); }\n")
 	use.WriteString(stubHead + "extern int stub_result;\nstatic u64 memory[64], cell[16];\nstatic const dim3 three = {5, 6, 7};\n")
@@ -67,7 +67,7 @@ func MakeStubs(t testing.TB, rows []events.Row) *Stubs {
 		}
 	}
 	gcc(t, dir, "-shared", "-fPIC", "-o", s.Library, "lib.c")
-	gcc(t, dir, "-o", s.Caller, "use.c", "-L"+dir, "-lstubs", "-Wl,-rpath,"+dir)
+	gcc(t, dir, "-o", s.Caller, "use.c", "-L"+dir, "-l:libcudart.so.12", "-Wl,-rpath,"+dir)
 	return s
 }
 

@@ -1,0 +1,312 @@
+package session_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"ingero/internal/probes"
+	"ingero/internal/proc"
+	"ingero/internal/session"
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// syncRows is the one row that the worker calls: attaching is then quick even
+// with a link for each symbol.
+func syncRows(t testing.TB) []events.Row {
+	t.Helper()
+	op, ok := events.OpByName("cudaStreamSynchronize")
+	if !ok {
+		t.Fatal("no such operation")
+	}
+	return []events.Row{*op.Row()}
+}
+
+// worker starts the test program and waits until it is ready.
+func worker(t testing.TB, dir, mode, n string, env ...string) *testkit.Child {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(dir, "worker"), mode, n)
+	cmd.Env = append(append(os.Environ(), "LIBCUDART="+filepath.Join(dir, "libcudart.so.12")), env...)
+	return testkit.Start(t, cmd)
+}
+
+// build compiles the test program and its runtime.
+func build(t testing.TB) (dir string) {
+	t.Helper()
+	testkit.NeedBPF(t)
+	testkit.NeedTool(t, "gcc")
+	dir = t.TempDir()
+	for _, args := range [][]string{
+		{"-O1", "-shared", "-fPIC", "-Wl,-soname,libcudart.so.12", "-o", dir + "/libcudart.so.12", "testdata/lib.c"},
+		{"-O1", "-o", dir + "/worker", "testdata/worker.c", "-ldl"},
+	} {
+		if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+			t.Fatalf("gcc: %v\n%s", err, out)
+		}
+	}
+	return dir
+}
+
+// collector is a sink that keeps what a test asks about.
+type collector struct {
+	mu      sync.Mutex
+	records uint64 // measured calls, by weight
+	procs   []tick.ProcEvent
+	last    *tick.Tick
+	closed  bool
+}
+
+func (c *collector) Batch(b *tick.Batch) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range b.Calls {
+		c.records += uint64(b.Calls[i].Weight)
+	}
+	c.procs = append(c.procs, b.Procs...)
+	return nil
+}
+
+func (c *collector) Tick(t *tick.Tick) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = t
+	return nil
+}
+
+func (c *collector) Close() error {
+	c.closed = true
+	return nil
+}
+
+// sum adds up the counts of all processes.
+func (c *collector) sum() (s tick.Counts) {
+	for _, o := range c.last.Ops {
+		s.Calls += o.Sum.Calls
+		s.Done += o.Sum.Done
+		s.Errors += o.Sum.Errors
+		s.Abandoned += o.Sum.Abandoned
+	}
+	return s
+}
+
+func (c *collector) saw() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int(c.records)
+}
+
+// running is a session under way.
+type running struct {
+	*collector
+	cancel context.CancelFunc
+	done   chan error
+}
+
+// begin runs a live session until the test ends it or the processes end.
+func begin(t testing.TB, o session.LiveOptions) *running {
+	t.Helper()
+	if o.Probes.Rows == nil {
+		o.Probes.Rows = syncRows(t)
+	}
+	live, err := session.OpenLive(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	r := &running{collector: &collector{}, cancel: cancel, done: make(chan error, 1)}
+	go func() { r.done <- session.Run(ctx, session.Config{Source: live, Sinks: []tick.Sink{r.collector}}) }()
+	t.Cleanup(cancel)
+	return r
+}
+
+// end waits for the end of the session.
+func (r *running) end(t testing.TB) {
+	t.Helper()
+	select {
+	case err := <-r.done:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the session does not end")
+	}
+	if r.last == nil || !r.last.Final || !r.closed {
+		t.Fatal("the session ended without a final tick, or left its sink open")
+	}
+}
+
+// exact checks that every call was counted, and every record seen.
+func (r *running) exact(t testing.TB, calls uint64) {
+	t.Helper()
+	if s := r.sum(); s.Calls != calls || s.Done != calls || s.Abandoned != 0 {
+		t.Errorf("counted %d calls, %d returns, %d abandoned, want %d and %d", s.Calls, s.Done, s.Abandoned, calls, calls)
+	}
+	if r.records != calls {
+		t.Errorf("saw %d records, want %d", r.records, calls)
+	}
+	for _, d := range r.last.Drops {
+		if d.Count > 0 {
+			t.Errorf("dropped: %d, %s", d.Count, d.Reason)
+		}
+	}
+}
+
+func pids(c *testkit.Child) proc.Selector { return proc.Selector{PIDs: []uint32{uint32(c.PID())}} }
+
+var modes = []probes.Mode{probes.ModeSession, probes.ModeMulti, probes.ModePerf}
+
+func TestLive(t *testing.T) {
+	dir := build(t)
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) {
+			testkit.LeakCheck(t)
+			child := worker(t, dir, "errors", "5000")
+			child.Line("ready")
+			r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Mode: mode}})
+			child.Say("go")
+			if err := child.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			r.end(t)
+			r.exact(t, 5000)
+			if s := r.sum(); s.Errors != 5000 {
+				t.Errorf("%d errors, want 5000", s.Errors)
+			}
+			o := r.last.Ops[0]
+			if o.Dur.Count() != 5000 || o.Hist.Count() != 5000 || o.Thinned {
+				t.Errorf("sketch of %d, histogram of %d, thinned %v; want 5000 each", o.Dur.Count(), o.Hist.Count(), o.Thinned)
+			}
+			if o.Sum.OnCPU+o.Sum.Runnable+o.Sum.Blocked()+o.Sum.PartialNS != o.Sum.Total {
+				t.Errorf("parts of %+v do not add up", o.Sum)
+			}
+			if p := r.last.Processes[0]; p.Comm != "worker" || p.Ended.IsZero() || p.Attached.IsZero() {
+				t.Errorf("process %+v", p)
+			}
+			if len(r.last.Libraries) != 1 || r.last.Libraries[0].Probes != 1 {
+				t.Errorf("libraries %+v", r.last.Libraries)
+			}
+		})
+	}
+}
+
+// A library that is loaded later is found without looking for it.
+func TestLateLibrary(t *testing.T) {
+	dir := build(t)
+	child := worker(t, dir, "late", "1000")
+	child.Line("ready")
+	attached := make(chan session.Notice, 8)
+	r := begin(t, session.LiveOptions{Select: pids(child), Notify: func(n session.Notice) {
+		if n.Kind == session.NoticeAttached {
+			attached <- n
+		}
+	}})
+	child.Say("load")
+	child.Line("loaded")
+	n := <-attached
+	if n.PID != uint32(child.PID()) || n.Probes != 1 {
+		t.Errorf("notice %+v", n)
+	}
+	child.Say("go")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	r.end(t)
+	r.exact(t, 1000)
+}
+
+// Children are traced from their first instruction, through exec, and the
+// session ends with the last of them.
+func TestForkAndExecStorm(t *testing.T) {
+	dir := build(t)
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) {
+			child := worker(t, dir, "forks", "100")
+			child.Line("ready")
+			r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Mode: mode}})
+			child.Say("go")
+			if err := child.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			r.end(t)
+			r.exact(t, 41*100)
+			kinds := map[tick.ProcKind]int{}
+			for _, e := range r.procs {
+				kinds[e.Kind]++
+			}
+			if kinds[tick.ProcForked] != 40 || kinds[tick.ProcExeced] != 20 || kinds[tick.ProcExited] != 41 {
+				t.Errorf("%d forks, %d execs, %d exits, want 40, 20, 41", kinds[tick.ProcForked], kinds[tick.ProcExeced], kinds[tick.ProcExited])
+			}
+			if len(r.last.Processes) != 41 {
+				t.Errorf("%d processes, want 41", len(r.last.Processes))
+			}
+		})
+	}
+}
+
+// With Alone a child is not traced.
+func TestAlone(t *testing.T) {
+	dir := build(t)
+	child := worker(t, dir, "forks", "100")
+	child.Line("ready")
+	sel := pids(child)
+	sel.Alone = true
+	r := begin(t, session.LiveOptions{Select: sel, Alone: true})
+	child.Say("go")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	r.end(t)
+	r.exact(t, 100)
+}
+
+// A program that ingero starts is seen from its very first call, made while its
+// library is still being loaded.
+func TestGateSeesTheFirstCall(t *testing.T) {
+	dir := build(t)
+	cmd := exec.Command("sh", "-c", `echo ready; read x; exec "$0" now 10`, filepath.Join(dir, "worker"))
+	cmd.Env = append(os.Environ(), "CALL_AS_LOADED=1", "LIBCUDART="+filepath.Join(dir, "libcudart.so.12"))
+	child := testkit.Start(t, cmd)
+	child.Line("ready")
+	pid := uint32(child.PID())
+	r := begin(t, session.LiveOptions{Select: pids(child), Gated: pid})
+	child.Say("go")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	r.end(t)
+	r.exact(t, 11)
+}
+
+// Starting and stopping again and again leaves nothing behind.
+func TestHundredCycles(t *testing.T) {
+	dir := build(t)
+	child := worker(t, dir, "stay", "1000")
+	child.Line("ready")
+	child.Say("go")
+	cycle := func() (start, stop time.Duration) {
+		from := time.Now()
+		r := begin(t, session.LiveOptions{Select: pids(child)})
+		testkit.Eventually(t, "a first record", func() bool { return r.saw() > 0 })
+		start = time.Since(from)
+		from = time.Now()
+		r.cancel()
+		r.end(t)
+		return start, time.Since(from)
+	}
+	cycle() // what the first one makes once and for all is no leak
+	testkit.LeakCheck(t)
+	var starts, stops []time.Duration
+	for range 100 {
+		a, b := cycle()
+		starts, stops = append(starts, a), append(stops, b)
+	}
+	t.Logf("start to first record: %s; stop: %s", spread(starts), spread(stops))
+	child.Signal(syscall.SIGKILL)
+}

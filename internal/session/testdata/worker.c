@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Makes exact numbers of calls: `worker MODE N`, N calls each time.
+ * calls: at once. late: loads the library first. forks: 40 children, each makes
+ * the calls, every second one by running this program anew. errors: all fail.
+ * alone: waits to be told twice. stay: makes calls until it is killed.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int (*sync_)(void *);
+
+static void load(void)
+{
+	void *h = dlopen(getenv("LIBCUDART"), RTLD_NOW);
+
+	if (!h) {
+		fprintf(stderr, "%s\n", dlerror());
+		exit(1);
+	}
+	sync_ = dlsym(h, "cudaStreamSynchronize");
+}
+
+static void calls(int n, long arg)
+{
+	for (int i = 0; i < n; i++)
+		sync_((void *)arg);
+}
+
+static void wait_line(const char *say)
+{
+	puts(say);
+	fflush(stdout);
+	while (getchar() > '\n')
+		;
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argv[1];
+	int n = atoi(argv[2]), status;
+
+	if (strcmp(mode, "late"))
+		load();
+	if (strcmp(mode, "now"))
+		wait_line("ready");
+	if (!strcmp(mode, "late")) {
+		load();
+		wait_line("loaded");
+	}
+	if (!strcmp(mode, "forks")) {
+		for (int i = 0; i < 40; i++) {
+			if (fork())
+				continue;
+			if (i % 2)
+				execl(argv[0], argv[0], "now", argv[2], NULL);
+			calls(n, 0);
+			_exit(0);
+		}
+		while (wait(&status) > 0)
+			if (status)
+				return 1;
+	}
+	do
+		calls(n, !strcmp(mode, "errors") ? 5 : 0);
+	while (!strcmp(mode, "stay"));
+	return 0;
+}
