@@ -1,0 +1,167 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"path"
+	"regexp"
+	"strings"
+)
+
+const (
+	maxFile     = 400 // lines
+	maxFunction = 60  // lines
+	spdx        = "// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause"
+)
+
+// generated says whether a program wrote the file.
+func generated(f *file) bool {
+	return generatedLine.MatchString(f.text) || strings.HasPrefix(f.path, "bpf/vmlinux/")
+}
+
+var generatedLine = regexp.MustCompile(`(?m)^(//|#) Code generated .* DO NOT EDIT\.$`)
+
+// licence wants every C file that runs in the kernel to state its licence.
+func licence(f *file) []string {
+	ext := path.Ext(f.path)
+	if !strings.HasPrefix(f.path, "bpf/") || ext != ".c" && ext != ".h" {
+		return nil
+	}
+	if first := f.lines()[0]; first != spdx {
+		return []string{fmt.Sprintf("1: the first line is %q, not %q", first, spdx)}
+	}
+	return nil
+}
+
+func formatted(f *file) []string {
+	if path.Ext(f.path) != ".go" {
+		return nil
+	}
+	out, err := format.Source([]byte(f.text))
+	if err != nil {
+		return []string{fmt.Sprintf(" %v", err)}
+	}
+	if string(out) != f.text {
+		return []string{"1: not as gofmt writes it (make fmt)"}
+	}
+	return nil
+}
+
+func length(f *file) []string {
+	if n := len(f.lines()); inCode.MatchString(f.path) && n > maxFile {
+		return []string{fmt.Sprintf("%d: the file has %d lines, more than %d", maxFile+1, n, maxFile)}
+	}
+	return nil
+}
+
+func functions(f *file) []string {
+	switch path.Ext(f.path) {
+	case ".go":
+		return goFunctions(f)
+	case ".c", ".h":
+		return cFunctions(f)
+	}
+	return nil
+}
+
+// goFunctions finds functions that are too long. A function that holds one
+// composite literal of a table is measured without it.
+func goFunctions(f *file) []string {
+	set := token.NewFileSet()
+	parsed, err := parser.ParseFile(set, f.path, f.text, parser.SkipObjectResolution)
+	if err != nil {
+		return nil // formatted has said so
+	}
+	line := func(p token.Pos) int { return set.Position(p).Line }
+	var found []string
+	for _, decl := range parsed.Decls {
+		fn, ok := decl.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		n := line(fn.End()) - line(fn.Pos()) + 1
+		ast.Inspect(fn, func(node ast.Node) bool {
+			table, ok := node.(*ast.CompositeLit)
+			if !ok {
+				return true
+			}
+			if _, slice := table.Type.(*ast.ArrayType); slice {
+				n -= line(table.End()) - line(table.Pos())
+			}
+			return false
+		})
+		if n > maxFunction {
+			found = append(found, tooLong(line(fn.Pos()), fn.Name.Name, n))
+		}
+	}
+	return found
+}
+
+var cName = regexp.MustCompile(`(\w+)\(`)
+
+// cFunctions does the same for C laid out as .clang-format has it: a body
+// starts with a brace and ends with one, each alone in the first column.
+func cFunctions(f *file) []string {
+	var found []string
+	lines := f.lines()
+	start := -1
+	for i, l := range lines {
+		switch {
+		case l == "{":
+			start = i
+		case l == "}" && start >= 0:
+			first := start
+			for first > 0 && lines[first-1] != "" && lines[first-1] != "}" {
+				first--
+			}
+			if n := i - first + 1; n > maxFunction {
+				name := "the function"
+				if m := cName.FindAllStringSubmatch(lines[start-1], 1); m != nil {
+					name = m[0][1]
+				}
+				found = append(found, tooLong(first+1, name, n))
+			}
+			start = -1
+		}
+	}
+	return found
+}
+
+func tooLong(line int, name string, n int) string {
+	return fmt.Sprintf("%d: %s has %d lines, more than %d", line, name, n, maxFunction)
+}
+
+// word is text that has no place in files whose path matches where.
+type word struct {
+	is, where *regexp.Regexp
+	why       string
+}
+
+var (
+	inAll   = regexp.MustCompile(``)
+	inCode  = regexp.MustCompile(`\.(go|c|h|S|py|sh|cc)$|^Makefile$`)
+	inTests = regexp.MustCompile(`_test\.go$`)
+)
+
+// Written so that this file has none of them.
+var forbidden = []word{
+	{regexp.MustCompile(`\b(TO[D]O|FIX[M]E|X[X]X|HA[C]K)\b`), inCode, "a note of something left undone"},
+	{regexp.MustCompile(`not (yet )?imple[m]ented`), inCode, "something left undone"},
+	{regexp.MustCompile(`/work/(main|shared|[.])|/far[m]/`), inAll, "a path of one machine"},
+	{regexp.MustCompile(`\btime\.Slee[p]\(`), inTests, "wait on a condition, or on a clock that is passed in"},
+}
+
+func words(f *file) []string {
+	var found []string
+	for i, l := range f.lines() {
+		for _, w := range forbidden {
+			if m := w.is.FindString(l); m != "" && w.where.MatchString(f.path) {
+				found = append(found, fmt.Sprintf("%d: %q: %s", i+1, m, w.why))
+			}
+		}
+	}
+	return found
+}
