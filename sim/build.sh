@@ -1,0 +1,109 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Builds the simulated CUDA stack with clang-14 and lld-14, for amd64 and arm64,
+# into prebuilt/. The same sources give the same bytes.
+#
+#   build.sh            build into prebuilt/
+#   build.sh DIR        build into DIR
+#   build.sh --verify   build into a temporary directory and compare with prebuilt/
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+CLANG=${CLANG:-clang-14}
+LLD=${LLD:-ld.lld-14}
+export LC_ALL=C
+umask 022
+
+common="-std=gnu11 -O2 -ffreestanding -nostdlibinc -fno-ident -fno-stack-protector
+	-fasynchronous-unwind-tables -fno-omit-frame-pointer -fno-math-errno
+	-Wall -Wextra -Werror -Wno-missing-field-initializers"
+# Every function of the runtime library starts with its push: no leaf without a
+# frame, no prologue moved behind an early return.
+frames="-mno-omit-leaf-frame-pointer -mllvm -enable-shrink-wrap=false"
+
+# compile ARCH OBJECT SOURCE FLAGS...
+compile() {
+	arch=$1 obj=$2 src=$3
+	shift 3
+	case $arch in
+	amd64) target="--target=x86_64-linux-gnu -fcf-protection=none" ;;
+	arm64) target="--target=aarch64-linux-gnu -mno-outline-atomics" ;;
+	esac
+	# shellcheck disable=SC2086
+	(cd "$here/src" && "$CLANG" $target $common "$@" -c "$src" -o "$obj")
+}
+
+# link ARGS...: what every linked file has
+link() {
+	"$LLD" --build-id=sha1 --hash-style=both --eh-frame-hdr -z noexecstack -z relro -z now \
+		-z max-page-size=65536 -z defs "$@"
+}
+
+# objects ARCH NAME FLAGS SOURCE...: compiles all, prints the objects
+objects() {
+	arch=$1 name=$2 flags=$3
+	shift 3
+	mkdir -p "$tmp/$arch/$name"
+	for src in "$@"; do
+		obj=$tmp/$arch/$name/$(echo "$src" | tr / _).o
+		# shellcheck disable=SC2086
+		compile "$arch" "$obj" "$src" $flags
+		echo "$obj"
+	done
+}
+
+sources() { (cd "$here/src" && ls "$1"/*.[cS]); }
+
+# An empty library for the linker, so that programs name what they need.
+stub() { # ARCH MACRO SONAME
+	compile "$1" "$tmp/$1/$3.o" libc/stub.S "-D$2"
+	"$LLD" -shared -soname "$3" -o "$tmp/$1/$3" "$tmp/$1/$3.o"
+}
+
+# shellcheck disable=SC2046,SC2086
+build() { # ARCH DIR
+	arch=$1 out=$2
+	mkdir -p "$tmp/$arch" "$out"
+	case $arch in
+	amd64) interp=/lib64/ld-linux-x86-64.so.2 rtflags=$frames ;;
+	arm64) interp=/lib/ld-linux-aarch64.so.1 rtflags="$frames -mbranch-protection=standard" ;;
+	esac
+	stub "$arch" LIBC libc.so.6
+	stub "$arch" LIBDL libdl.so.2
+	stub "$arch" LIBPTHREAD libpthread.so.0
+	libs="$tmp/$arch/libc.so.6 $tmp/$arch/libdl.so.2 $tmp/$arch/libpthread.so.0"
+
+	rpath="-rpath \$ORIGIN --enable-new-dtags --as-needed"
+
+	# Objects go by a variable: a compiler that fails then ends the script.
+	objs=$(objects "$arch" cuda "-fPIC -fvisibility=hidden" inject.c $(sources cuda))
+	link -shared -s -soname libcuda.so.1 -o "$out/libcuda.so.1" --as-needed $objs $libs
+	for v in 12 13; do
+		objs=$(objects "$arch" cudart$v "-fPIC -fvisibility=hidden -DCUDART=$v $rtflags" inject.c $(sources cudart))
+		link -shared -s -soname libcudart.so.$v --version-script "$here/src/cudart/libcudart.so.$v.map" \
+			-o "$out/libcudart.so.$v" $rpath $objs $libs
+	done
+	common_objs=$(objects "$arch" prog "-fPIE" prog/start.S prog/common.c)
+	for p in train infer loader calls late; do
+		objs=$(objects "$arch" prog "-fPIE" $(cd "$here/src" && ls prog/$p.c prog/${p}_*.c 2>/dev/null))
+		link -pie -s -dynamic-linker $interp -o "$out/$p" $rpath $objs $common_objs "$out/libcudart.so.12" $libs
+	done
+	objs=$(objects "$arch" calib "-fno-pic -fno-pie" prog/calib.c prog/calib_fns.S)
+	link -static -o "$out/calib" $objs
+	chmod 755 "$out"/*
+}
+
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT INT TERM
+dest=$here/prebuilt
+[ "${1:-}" = --verify ] && dest=$tmp/out
+[ -n "${1:-}" ] && [ "${1:-}" != --verify ] && dest=$(mkdir -p "$1" && cd "$1" && pwd)
+for arch in amd64 arm64; do
+	build $arch "$dest/$arch"
+done
+if [ "${1:-}" = --verify ]; then
+	diff -r "$here/prebuilt" "$dest" || {
+		echo "build.sh: prebuilt/ does not match its sources: run sim/build.sh and commit the result" >&2
+		exit 1
+	}
+fi

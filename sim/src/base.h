@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every part of the simulated CUDA stack shares: types, hints, and the few
+ * functions of the C library that it uses. No header of any system is included,
+ * so that one compiler builds both architectures. */
+#ifndef SIM_BASE_H
+#define SIM_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uint8_t u8;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int64_t s64;
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define EXPORT __attribute__((visibility("default")))
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+/* Linux and POSIX constants, equal on x86-64 and arm64. */
+#define PROT_NONE 0
+#define PROT_READ 1
+#define PROT_WRITE 2
+#define MAP_PRIVATE 0x02
+#define MAP_ANONYMOUS 0x20
+#define MAP_NORESERVE 0x4000
+#define MAP_FAILED ((void *)-1)
+#define MADV_DONTNEED 4
+#define MADV_WIPEONFORK 18
+#define CLOCK_MONOTONIC 1
+#define TIMER_ABSTIME 1
+#define RTLD_NOW 2
+#define RTLD_GLOBAL 0x100
+#define EINTR 4
+
+struct timespec {
+	s64 tv_sec;
+	s64 tv_nsec;
+};
+
+/* Resolved by the process, whatever its C library. */
+int clock_gettime(int clock, struct timespec *ts);
+char *getenv(const char *name);
+long syscall(long nr, ...);
+void *mmap(void *addr, size_t len, int prot, int flags, int fd, long off);
+int madvise(void *addr, size_t len, int advice);
+void *memcpy(void *dst, const void *src, size_t n);
+void *memset(void *dst, int c, size_t n);
+int strcmp(const char *a, const char *b);
+int strncmp(const char *a, const char *b, size_t n);
+size_t strlen(const char *s);
+char *strchr(const char *s, int c);
+int getpid(void);
+int sched_yield(void);
+void *dlopen(const char *file, int mode);
+void *dlsym(void *lib, const char *name);
+
+#if defined(__x86_64__)
+#define SYS_futex 202
+#define SYS_clock_nanosleep 230
+static inline void cpu_relax(void) { __asm__ volatile("pause" ::: "memory"); }
+#elif defined(__aarch64__)
+#define SYS_futex 98
+#define SYS_clock_nanosleep 115
+static inline void cpu_relax(void) { __asm__ volatile("yield" ::: "memory"); }
+#else
+#error "x86-64 and arm64 only"
+#endif
+
+/* Monotonic time in nanoseconds. */
+static inline u64 now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (u64)ts.tv_sec * 1000000000ull + (u64)ts.tv_nsec;
+}
+
+/* Reads "123", "0x10", "16G" (K, M, G: powers of 1024); dflt for nothing. */
+static inline u64 env_u64(const char *name, u64 dflt)
+{
+	const char *s = getenv(name);
+	u64 v = 0;
+
+	if (!s || !*s)
+		return dflt;
+	for (; *s >= '0' && *s <= '9'; s++)
+		v = v * 10 + (u64)(*s - '0');
+	switch (*s) {
+	case 'G':
+		v <<= 10; /* fall through */
+	case 'M':
+		v <<= 10; /* fall through */
+	case 'K':
+		v <<= 10;
+	}
+	return v;
+}
+
+static inline int is_env(const char *name, const char *value)
+{
+	const char *s = getenv(name);
+
+	return s && !strcmp(s, value);
+}
+
+/* A lock of its own, so that no thread library is needed: 0 free, 1 held, 2 held and waited for. */
+struct lock {
+	u32 word;
+};
+
+void lock_slow(struct lock *l);
+void lock_wake(struct lock *l);
+
+static inline void lock(struct lock *l)
+{
+	u32 free = 0;
+
+	if (unlikely(!__atomic_compare_exchange_n(&l->word, &free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)))
+		lock_slow(l);
+}
+
+static inline void unlock(struct lock *l)
+{
+	if (unlikely(__atomic_exchange_n(&l->word, 0, __ATOMIC_RELEASE) == 2))
+		lock_wake(l);
+}
+
+/* Planned failures and the call hook; see inject.c. */
+typedef void (*call_hook)(const char *op);
+
+struct inject_rule {
+	char op[64];
+	u64 nth;  /* first call that fails, from 1 */
+	u32 on;   /* non-zero: every call from then on */
+	int code;
+	u64 seen;
+};
+
+struct inject {
+	struct inject_rule rules[16];
+	u32 n;
+};
+
+void inject_parse(struct inject *in, const char *prefix, const char *not_prefix);
+int inject_hit(struct inject *in, const char *op);
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The simulated GPU. There is no GPU thread: each stream knows when its last
+ * work will be done, and whoever waits for it waits until that time. */
+#ifndef SIM_GPU_H
+#define SIM_GPU_H
+
+#include "../driver.h"
+
+#define MAX_DEVICES 16
+#define MAX_STREAMS 1024
+#define MAX_EVENTS 65536
+#define MAX_GRAPHS 16384
+#define MAX_CONTEXTS 64
+#define MAX_FUNCTIONS 4096
+#define MAX_QUEUE 1024
+#define MAX_REGISTERED 256
+#define POOL_HANDLE_BASE 0x1000
+
+struct config {
+	u64 kernel_ns;      /* GPU time of a kernel */
+	u64 launch_ns;      /* CPU time of a launch */
+	u64 call_ns;        /* CPU time of any other call */
+	u64 copy_ns;        /* GPU time of a copy of no bytes */
+	u64 copy_mbps;      /* 10^6 bytes a second, pinned and device memory; 0: at once */
+	u64 pageable_mbps;  /* the same for the CPU's part of pageable copies */
+	u64 mem;            /* bytes of memory of each device */
+	u32 devices;
+	u32 sched;          /* SCHED_* when the program asked for none */
+	u32 queue;          /* launches a stream holds before the next one waits */
+};
+
+enum { KIND_CONTEXT = 0x43, KIND_STREAM, KIND_EVENT, KIND_FUNCTION, KIND_GRAPH, KIND_EXEC, KIND_POOL };
+
+/* Every handle points to an object that begins so; dead ones have kind 0. */
+struct object {
+	u32 kind;
+	u32 index;
+	struct object *next_free;
+};
+
+struct graph {
+	struct object o;
+	u32 nodes;
+	u32 captures; /* streams that record into it */
+	u64 gpu_ns;   /* what one launch of it takes */
+};
+
+struct host_call {
+	host_fn fn;
+	void *data;
+	u64 at;
+};
+
+struct stream {
+	struct object o;
+	struct context *ctx;
+	u32 flags;
+	u32 head;      /* next slot of ends */
+	u64 until;     /* when its last work is done */
+	struct graph *capture;
+	u32 capture_broken;
+	u32 n_host, host_cap;
+	struct host_call *host; /* functions to run, in order */
+	u64 ends[MAX_QUEUE];
+};
+
+struct event {
+	struct object o;
+	u32 flags;
+	u32 recorded;
+	u64 at; /* when the work before it is done */
+	struct graph *capture;
+};
+
+struct function {
+	struct object o;
+	u64 kernel_ns;
+	u64 has_ns;    /* kernel_ns comes from its name */
+	char name[104];
+};
+
+struct context {
+	struct object o;
+	u32 device;
+	u32 flags;         /* SCHED_* */
+	u64 legacy_until;  /* the legacy default stream */
+	u64 blocking_until;/* last of the streams that synchronise with it */
+	u64 all_until;     /* last of all */
+	struct stream *legacy;
+};
+
+struct device {
+	u64 used;
+	struct context *primary;
+	u32 primary_refs;
+	u32 primary_flags;
+};
+
+struct thread {
+	struct context *ctx;
+	struct context *stack[8];
+	u32 depth;
+	int capture_mode;
+	struct stream *per_thread;
+	struct context *per_thread_ctx;
+};
+
+struct gpu {
+	const volatile u32 *live; /* 1 after cuInit; the kernel zeroes it in a forked child */
+	u32 watched;              /* failures are planned, a hook is set, or a context is lost */
+	u32 capturing;            /* streams in capture */
+	int lost;                 /* sticky error */
+	int device_count;
+	struct config cfg;
+	struct lock lock;
+	struct device dev[MAX_DEVICES];
+	struct inject inject;
+	call_hook hook;
+	int pid; /* who called cuInit */
+	int poll_pid; /* kernels without MADV_WIPEONFORK: compare the pid */
+};
+
+extern struct gpu g;
+struct thread *thread_self(void);
+int watch(const char *op);
+
+/* What each call does first. Costs a few nanoseconds when all is well. */
+static inline int enter(const char *op, struct thread **t)
+{
+	if (unlikely(!*g.live))
+		return ERR_NOT_INITIALIZED;
+	*t = thread_self();
+	if (unlikely(g.watched)) {
+		int e = watch(op);
+
+		if (e)
+			return e;
+	}
+	return unlikely(!(*t)->ctx) ? ERR_INVALID_CONTEXT : OK;
+}
+
+/* impl_NAME is what the exported stub NAME jumps to. */
+#define CU(name) CUresult impl_##name
+#define ENTER_AS(name) \
+	struct thread *t; \
+	int err = enter(name, &t); \
+	if (unlikely(err)) \
+	return err
+#define ENTER ENTER_AS(&__func__[5])
+
+/* One body, two exports: the plain name, and the one whose default stream is the
+ * thread's own. The body is a static function NAME_on with the default stream first. */
+#define TWIN(name, suffix, params, ...) \
+	CUresult impl_##name params { return name##_on(STREAM_LEGACY, __VA_ARGS__); } \
+	CUresult impl_##name##suffix params { return name##_on(STREAM_PER_THREAD, __VA_ARGS__); }
+
+void gpu_init(void);
+void burn(u64 ns);
+void wait_until(u64 until, u32 sched);
+u32 sched_of(const struct context *ctx);
+u64 copy_gpu_ns(u64 bytes);
+
+struct object *object_new(u32 kind);
+void object_free(struct object *o);
+void *object_get(const void *handle, u32 kind);
+struct object *object_at(u32 kind, u32 index);
+
+struct context *primary_retain(u32 dev);
+int stream_find(struct thread *t, void *handle, void *dflt, struct stream **out);
+int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, u64 *end);
+u64 stream_end(struct stream *s);
+int stream_wait(struct stream *s, u32 sched);
+int context_wait(struct context *ctx);
+void run_host_calls(struct stream *s);
+void context_forget(struct context *ctx);
+
+/* Memory: where a pointer lies decides what it is. */
+enum { MEM_PAGEABLE, MEM_DEVICE, MEM_PINNED, MEM_MANAGED };
+int mem_kind(u64 p);
+void mem_init(void);
+int mem_alloc(u32 kind, u32 dev, u64 size, u64 *out);
+int mem_free(u32 kinds, u64 p);
+u64 mem_size(u64 p);
+int mem_check(u64 p, u64 n);
+
+#endif

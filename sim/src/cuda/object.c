@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handles. Objects of one kind lie in one array, so that any bits that a caller
+ * hands in can be checked before they are followed. The caller holds g.lock. */
+#include "gpu.h"
+
+struct pool {
+	struct object o;
+};
+
+struct arena {
+	u32 size, max, used;
+	char *base;
+	struct object *free;
+};
+
+#define FIRST KIND_CONTEXT
+static struct arena arenas[] = {
+	[KIND_CONTEXT - FIRST] = { sizeof(struct context), MAX_CONTEXTS },
+	[KIND_STREAM - FIRST] = { sizeof(struct stream), MAX_STREAMS },
+	[KIND_EVENT - FIRST] = { sizeof(struct event), MAX_EVENTS },
+	[KIND_FUNCTION - FIRST] = { sizeof(struct function), MAX_FUNCTIONS },
+	[KIND_GRAPH - FIRST] = { sizeof(struct graph), MAX_GRAPHS },
+	[KIND_EXEC - FIRST] = { sizeof(struct graph), MAX_GRAPHS },
+	[KIND_POOL - FIRST] = { sizeof(struct pool), MAX_GRAPHS },
+};
+
+/* A new object, zeroed, or NULL when there is no room. */
+struct object *object_new(u32 kind)
+{
+	struct arena *a = &arenas[kind - FIRST];
+	struct object *o = a->free;
+	u32 index;
+
+	if (!a->base) {
+		char *p = mmap(NULL, (size_t)a->size * a->max, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+		if (p == MAP_FAILED)
+			return NULL;
+		__atomic_store_n(&a->base, p, __ATOMIC_RELEASE);
+	}
+	if (o) {
+		a->free = o->next_free;
+		index = o->index;
+	} else if (a->used < a->max) {
+		index = a->used;
+		o = (struct object *)(a->base + (size_t)a->size * index);
+		a->used++;
+	} else {
+		return NULL;
+	}
+	memset(o, 0, kind == KIND_STREAM ? offsetof(struct stream, ends) : a->size);
+	o->index = index;
+	o->kind = kind;
+	return o;
+}
+
+void object_free(struct object *o)
+{
+	struct arena *a = &arenas[o->kind - FIRST];
+
+	o->kind = 0;
+	o->next_free = a->free;
+	a->free = o;
+}
+
+/* The object behind a handle, or NULL when it is none of that kind. Needs no lock. */
+void *object_get(const void *handle, u32 kind)
+{
+	const struct arena *a = &arenas[kind - FIRST];
+	u64 off = (u64)handle - (u64)a->base;
+	const struct object *o = handle;
+
+	if (!a->base || off >= (u64)a->size * a->used || off % a->size || o->kind != kind)
+		return NULL;
+	return (void *)handle;
+}
+
+/* The index-th object of a kind, or NULL when it is dead or was never there. */
+struct object *object_at(u32 kind, u32 index)
+{
+	struct arena *a = &arenas[kind - FIRST];
+	struct object *o;
+
+	if (index >= a->used)
+		return NULL;
+	o = (struct object *)(a->base + (size_t)a->size * index);
+	return o->kind == kind ? o : NULL;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The simulated runtime: it checks its arguments, keeps the last error of each
+ * thread, and has the driver do everything, as the real one does. */
+#ifndef SIM_RT_H
+#define SIM_RT_H
+
+#include "../driver.h"
+
+#ifndef CUDART
+#error "CUDART is the major version"
+#endif
+
+/* The driver's functions, once for each default stream: [0] legacy, [1] per thread. */
+struct driver {
+#define X(name, params) int(*name) params;
+	DRIVER_CALLS(X)
+#undef X
+};
+
+struct dim3 {
+	u32 x, y, z;
+};
+
+struct rt_thread {
+	u32 ready; /* its context is current in the driver */
+	int device;
+	int last_error;
+	u32 depth; /* pushed call configurations */
+	struct {
+		struct dim3 grid, block;
+		size_t shared;
+		void *stream;
+	} config[8];
+};
+
+struct rt {
+	struct driver drv[2];
+	u32 watched;
+	struct inject inject;
+	void *ctx[16];
+	int init_error;
+	u32 initialised;
+};
+
+extern struct rt rt;
+struct rt_thread *rt_self(void);
+int rt_begin_slow(struct rt_thread *t, const char *op);
+int rt_driver(void);
+int rt_fail(int err);
+void *rt_kernel(const void *host_fn);
+void *rt_context(int dev);
+void rt_forget_kernels(int dev);
+
+/* What each call does first: the driver is there, the thread has a context. */
+static inline int rt_begin(const char *op)
+{
+	struct rt_thread *t = rt_self();
+
+	if (unlikely(!t->ready || rt.watched))
+		return rt_begin_slow(t, op);
+	return OK;
+}
+
+static inline int done(int err)
+{
+	return likely(!err) ? OK : rt_fail(err);
+}
+
+#define BEGIN_AS(op) \
+	do { \
+		int begun = rt_begin(op); \
+		if (unlikely(begun)) \
+			return rt_fail(begun); \
+	} while (0)
+#define BEGIN BEGIN_AS(__func__)
+
+#define DRV(name) rt.drv[0].name
+
+/* One body, two exports: NAME and NAME_ptsz (or _ptds), whose default stream is the
+ * thread's own. The body gets the driver's table for that. */
+#define TWIN(name, suffix, params, ...) \
+	EXPORT int name params { BEGIN; return done(name##_on(&rt.drv[0], __VA_ARGS__)); } \
+	EXPORT int name##suffix params { BEGIN_AS(#name); return done(name##_on(&rt.drv[1], __VA_ARGS__)); }
+
+enum { H2H, H2D, D2H, D2D, DEFAULT };
+
+#endif
