@@ -23,7 +23,7 @@ func harm(t *testing.T) (library, program string) {
 	dir := t.TempDir()
 	library, program = filepath.Join(dir, "libharm.so"), filepath.Join(dir, "harm")
 	for _, args := range [][]string{
-		{"gcc", "-O2", "-foptimize-sibling-calls", "-fexceptions", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", library, "testdata/harm_lib.c"},
+		{"gcc", "-O2", "-foptimize-sibling-calls", "-fexceptions", "-shared", "-fPIC", "-Wl,-Bsymbolic-functions", "-o", library, "testdata/harm_lib.c"},
 		{"g++", "-O1", "-o", program, "testdata/harm.cc", "-L" + dir, "-lharm", "-Wl,-rpath," + dir, "-pthread"},
 	} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {

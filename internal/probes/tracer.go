@@ -248,6 +248,9 @@ func (t *Tracer) Drain(limit int, take func(record []byte)) int {
 	return t.ring.Drain(limit, take)
 }
 
+// Used returns how many bytes of call records wait to be read.
+func (t *Tracer) Used() uint64 { return t.ring.Used() }
+
 // ReadCritical waits for the next process record and reads it into rec, whose
 // RawSample is reused. It returns [os.ErrClosed] after Close.
 func (t *Tracer) ReadCritical(rec *ringbuf.Record) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 // LiveOptions say what to trace and how. Select is required.
@@ -124,8 +126,19 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 	return l, nil
 }
 
+// ErrPIDNamespace says that the numbers in this /proc are not those that the
+// kernel's programs know.
+var ErrPIDNamespace = errors.New("ingero runs in a PID namespace of its own")
+
 func (l *Live) start(ctx context.Context) error {
-	var err error
+	own, err := l.tracer.OwnPID()
+	if err != nil {
+		return err
+	}
+	if self := os.Getpid(); own != uint32(self) {
+		return fmt.Errorf("%w: it is process %d here and %d on the host; start its container in the host's (docker run --pid=host, hostPID: true)",
+			ErrPIDNamespace, self, own)
+	}
 	// Before the scan: what is mapped between the two must not be missed.
 	if l.watcher, err = proc.WatchMaps(l.Names); err != nil {
 		return err
@@ -289,6 +302,16 @@ func (l *Live) report(kind, object, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reports = append(l.reports, tick.Report{Kind: kind, Object: object, Why: why})
+}
+
+// SetSlow implements [Thinner].
+func (l *Live) SetSlow(op events.Op, d time.Duration) error {
+	for i, r := range l.tracer.Rows() {
+		if r.Op == op {
+			return l.tracer.SetSlow(i, d)
+		}
+	}
+	return nil
 }
 
 // Wake implements [Waker].

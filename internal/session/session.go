@@ -10,6 +10,7 @@ import (
 
 	"ingero/internal/proc"
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 // Source is where a session's input comes from. One goroutine calls it.
@@ -31,6 +32,12 @@ type Source interface {
 type Waker interface {
 	// Wake delivers a value when a poll is urgent.
 	Wake() <-chan struct{}
+}
+
+// Thinner is a source that can leave out records under pressure, and wants to
+// know which calls are slow: those it leaves out last.
+type Thinner interface {
+	SetSlow(op events.Op, d time.Duration) error
 }
 
 // Config is a session to run. Source is required; the zero value of the rest is
@@ -172,6 +179,13 @@ func (r *runner) tick(now time.Time, final bool) error {
 	r.table.fill(t)
 	if err := r.meter.Read(&t.Host, &t.Self); err != nil {
 		r.Log.Debug("host state unavailable", "error", err)
+	}
+	if s, ok := r.Source.(Thinner); ok && !final {
+		for op, d := range slowest(t.Ops) {
+			if err := s.SetSlow(op, d); err != nil {
+				return err
+			}
+		}
 	}
 	r.ticked = now
 	r.fan.tick(t)

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"ingero/internal/stats"
 	"ingero/internal/tick"
@@ -83,4 +84,16 @@ func minus(a, b tick.Counts) tick.Counts {
 		Total: a.Total - b.Total, OnCPU: a.OnCPU - b.OnCPU, Runnable: a.Runnable - b.Runnable,
 		Inner: a.Inner - b.Inner, Partial: a.Partial - b.Partial, PartialNS: a.PartialNS - b.PartialNS,
 	}
+}
+
+// slowest returns from which duration on a call of each operation was slow in
+// this tick: its 99th percentile, in the process where that is longest.
+func slowest(ops []tick.Op) map[events.Op]time.Duration {
+	out := map[events.Op]time.Duration{}
+	for i := range ops {
+		if o := &ops[i]; o.DurLast.Count() > 0 {
+			out[o.Op] = max(out[o.Op], time.Duration(o.DurLast.Quantile(0.99)))
+		}
+	}
+	return out
 }

@@ -13,12 +13,14 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern "C" {
 int cudaStreamSynchronize(void (*leave)(void));
 int cudaLaunchHostFunc(void *stream, void (*fn)(void *), void *data);
 int cudaDeviceSynchronize(void);
+extern int stub_result;
 }
 
 static jmp_buf back;
@@ -41,6 +43,14 @@ static void hang()
 	puts("inside");
 	for (;;)
 		pause();
+}
+static void work() // 200 us
+{
+	struct timespec a, b;
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	do
+		clock_gettime(CLOCK_MONOTONIC, &b);
+	while ((b.tv_sec - a.tv_sec) * 1000000000L + b.tv_nsec - a.tv_nsec < 200000);
 }
 static void throw_here(void *) { throw 7; }
 
@@ -86,6 +96,12 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(mode, "calls"))
 		calls(100);
+	else if (!strcmp(mode, "pressure")) // one in a hundred fails, one is slow
+		for (int i = 0; i < 20 * 2000; i++) {
+			stub_result = i % 100 == 50;
+			cudaStreamSynchronize(i % 100 == 70 ? work : nullptr);
+			stub_result = 0;
+		}
 	else if (!strcmp(mode, "longjmp"))
 		for (volatile int i = 0; i < 100; i++) {
 			if (!setjmp(back))

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Two traced functions that call back, so that a test can leave them in every way. */
+int stub_result;
+
 int cudaStreamSynchronize(void (*leave)(void))
 {
 	if (leave)
 		leave();
 	__asm__ volatile("" ::: "memory");
-	return 0;
+	return stub_result;
 }
 
 int cudaLaunchHostFunc(void *stream, void (*fn)(void *), void *data)

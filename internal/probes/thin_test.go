@@ -1,0 +1,110 @@
+package probes_test
+
+import (
+	"os/exec"
+	"testing"
+	"time"
+
+	"ingero/internal/decode"
+	"ingero/internal/probes"
+	"ingero/internal/testkit"
+	"ingero/pkg/events"
+)
+
+// Under pressure fast calls are left out first, failed and slow ones last; what
+// is left out is made up for by weights, and the counts know nothing of it.
+func TestThinningKeepsWhatMatters(t *testing.T) {
+	testkit.NeedBPF(t)
+	library, program := harm(t)
+	const ring, total = 256 << 10, 20 * 2000
+	tr := tracer(t, probes.Options{RingBytes: ring, Rows: rowsNamed(t, "cudaStreamSynchronize", "cudaEventSynchronize")})
+	child := testkit.Start(t, exec.Command(program, "pressure"))
+	child.Line("ready")
+	if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.SetSlow(0, 100*time.Microsecond); err != nil {
+		t.Fatal(err)
+	}
+	attach(t, tr, library, events.LibCudart)
+	child.Say("go")
+	ended := make(chan error, 1)
+	go func() { ended <- child.Wait() }()
+	var fast, failed, slow, weight uint64
+	take := func(b []byte) {
+		calls, err := decode.Calls(nil, b, decode.Clock{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, c := range calls {
+			weight += uint64(c.Weight)
+			switch {
+			case c.Flags&events.CallFailed != 0:
+				failed++
+			case c.Duration >= 100_000:
+				slow++
+			default:
+				fast++
+			}
+		}
+	}
+	for over := false; !over; { // the ring is kept between a half and three quarters full
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Fatal(err)
+			}
+			over = true
+		default:
+			if tr.Used() > ring/8*5 {
+				tr.Drain(20, take)
+			}
+		}
+	}
+	tr.Drain(1<<30, take)
+	if a := accounts(t, tr)["cudaStreamSynchronize"]; a.Calls != total || a.Done != total {
+		t.Errorf("counted %d calls and %d returns, want %d", a.Calls, a.Done, total)
+	}
+	drops := dropped(t, tr)
+	if drops["thinned"] == 0 || fast+failed+slow == total {
+		t.Fatalf("nothing was left out: %v; the ring was not under pressure", drops)
+	}
+	if lost := drops["ring-full"]; lost > 0 {
+		t.Errorf("%d records lost to a full ring", lost)
+	}
+	if failed != total/100 || slow < total/100 {
+		t.Errorf("%d failed and %d slow calls have records, want all of the %d each", failed, slow, total/100)
+	}
+	if weight < total*8/10 || weight > total*12/10 {
+		t.Errorf("the records stand for %d calls, want about %d", weight, total)
+	}
+}
+
+// A fixed rate keeps one record in so many, whatever it tells.
+func TestFixedRate(t *testing.T) {
+	testkit.NeedBPF(t)
+	library, program := harm(t)
+	for rate, want := range map[int][2]uint64{1: {100, 100}, 8: {0, 60}} {
+		tr := tracer(t, probes.Options{SamplingRate: rate, Rows: rowsNamed(t, "cudaStreamSynchronize")})
+		child := testkit.Start(t, exec.Command(program, "calls"))
+		child.Line("ready")
+		if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
+			t.Fatal(err)
+		}
+		attach(t, tr, library, events.LibCudart)
+		child.Say("go")
+		if err := child.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		saw := drain(t, tr)
+		if n := uint64(len(saw)); n < want[0] || n > want[1] || n+dropped(t, tr)["thinned"] != 100 {
+			t.Errorf("rate %d: %d records and %d left out, want %d to %d of 100", rate, n, dropped(t, tr)["thinned"], want[0], want[1])
+		}
+		for _, c := range saw {
+			if int(c.Weight) != rate {
+				t.Errorf("rate %d: a record stands for %d calls", rate, c.Weight)
+			}
+		}
+	}
+}
