@@ -1,0 +1,6 @@
+package sim
+
+import "embed"
+
+//go:embed prebuilt/amd64
+var prebuilt embed.FS

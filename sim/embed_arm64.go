@@ -1,0 +1,6 @@
+package sim
+
+import "embed"
+
+//go:embed prebuilt/arm64
+var prebuilt embed.FS

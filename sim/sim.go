@@ -1,0 +1,117 @@
+package sim
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+)
+
+//go:embed py/*.py
+var scripts embed.FS
+
+// Stack is an extracted stack. Its libraries and programs lie in one directory,
+// where they find each other.
+type Stack struct {
+	Dir         string
+	Libcuda     string // libcuda.so.1
+	Libcudart   string // libcudart.so.12, which the programs are linked to
+	Libcudart13 string // libcudart.so.13
+}
+
+// Program returns the path of a program: train, infer, loader, calls, multi,
+// late or calib.
+func (s Stack) Program(name string) string { return filepath.Join(s.Dir, name) }
+
+// Script returns the path of a Python program, train.py or infer.py, to be run
+// by python3. It loads the runtime that lies beside it.
+func (s Stack) Script(name string) string { return filepath.Join(s.Dir, name) }
+
+// Files returns the names of all files that [Extract] writes, sorted.
+func Files() []string {
+	files, err := contents()
+	if err != nil {
+		panic(err) // what is embedded can always be read
+	}
+	names := make([]string, 0, len(files))
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Extract writes the stack for this architecture into dir, which it makes when
+// it is not there. Everybody may read and run the files. Files of an earlier
+// Extract are replaced one by one, never written to, so that processes that use
+// them go on undisturbed.
+func Extract(dir string) (Stack, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return Stack{}, err
+	}
+	files, err := contents()
+	if err != nil {
+		return Stack{}, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return Stack{}, fmt.Errorf("extract the simulated CUDA stack: %w", err)
+	}
+	for _, name := range Files() {
+		if err := replace(filepath.Join(dir, name), files[name]); err != nil {
+			return Stack{}, fmt.Errorf("extract the simulated CUDA stack: %w", err)
+		}
+	}
+	return Stack{
+		Dir:         dir,
+		Libcuda:     filepath.Join(dir, "libcuda.so.1"),
+		Libcudart:   filepath.Join(dir, "libcudart.so.12"),
+		Libcudart13: filepath.Join(dir, "libcudart.so.13"),
+	}, nil
+}
+
+func contents() (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for _, from := range []struct {
+		fs  embed.FS
+		dir string
+	}{{prebuilt, "prebuilt/" + runtime.GOARCH}, {scripts, "py"}} {
+		entries, err := fs.ReadDir(from.fs, from.dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			b, err := from.fs.ReadFile(from.dir + "/" + e.Name())
+			if err != nil {
+				return nil, err
+			}
+			out[e.Name()] = b
+		}
+	}
+	return out, nil
+}
+
+// replace writes a new file and gives it the name of the old one.
+func replace(path string, b []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".sim-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Chmod(0o755)
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
