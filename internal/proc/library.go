@@ -44,9 +44,13 @@ func (n Names) match(path []byte, key Key) (events.Library, bool) {
 	base := path[bytes.LastIndexByte(path, '/')+1:]
 	base = bytes.TrimPrefix(base, []byte("memfd:"))
 	for _, l := range libraryStems {
-		if isShared(base, l.stem) {
-			return l.lib, l.lib != events.LibCudart || n.Cudart == Key{}
+		if !isShared(base, l.stem) {
+			continue
 		}
+		if l.lib == events.LibCudart && n.Cudart != (Key{}) {
+			break
+		}
+		return l.lib, true
 	}
 	return 0, false
 }

@@ -34,12 +34,18 @@ func newPerfRing(mem []byte, page int) (perfRing, error) {
 	}, nil
 }
 
+// maxRecord is the size of the longest record: a path and what surrounds it.
+const maxRecord = 4096 + 128
+
 // drain hands each record, header included, to fn, which must not keep it. It
-// returns false when the buffer makes no sense; the rest is then skipped.
-func (r *perfRing) drain(fn func(kind uint32, misc uint16, record []byte)) bool {
+// returns false when records may be missing: the buffer made no sense, and the
+// rest was skipped, or it was too full for another record. The kernel's own
+// record of a loss comes only with the next record that finds room.
+func (r *perfRing) drain(fn func(kind uint32, misc uint16, record []byte)) (whole bool) {
 	head, tail := atomic.LoadUint64(r.head), atomic.LoadUint64(r.tail)
 	defer func() { atomic.StoreUint64(r.tail, head) }()
 	size := uint64(len(r.data))
+	whole = head-tail+maxRecord <= size
 	for tail != head {
 		left := head - tail
 		at := tail & (size - 1)
@@ -58,5 +64,5 @@ func (r *perfRing) drain(fn func(kind uint32, misc uint16, record []byte)) bool 
 		fn(binary.NativeEndian.Uint32(record), binary.NativeEndian.Uint16(record[4:]), record)
 		tail += n
 	}
-	return true
+	return whole
 }

@@ -159,7 +159,7 @@ func (w *MapWatcher) drain(epfd int) {
 }
 
 func (w *MapWatcher) drainCPU(c *cpuEvent) {
-	sound := c.ring.drain(func(kind uint32, misc uint16, rec []byte) {
+	whole := c.ring.drain(func(kind uint32, misc uint16, rec []byte) {
 		switch kind {
 		case perfRecordMmap2:
 			var ev MapEvent
@@ -170,7 +170,7 @@ func (w *MapWatcher) drainCPU(c *cpuEvent) {
 			w.lost = true
 		}
 	})
-	w.lost = w.lost || !sound
+	w.lost = w.lost || !whole
 }
 
 // refresh opens an event on each CPU that has none. A CPU that came after the

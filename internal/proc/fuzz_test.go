@@ -1,0 +1,117 @@
+package proc
+
+import (
+	"bytes"
+	"os"
+	"testing"
+
+	"ingero/internal/tick"
+)
+
+// seedFrom adds what the running kernel says as a seed.
+func seedFrom(f *testing.F, paths ...string) {
+	for _, p := range paths {
+		b, err := os.ReadFile(p)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+}
+
+func FuzzStatus(f *testing.F) {
+	seedFrom(f, "/proc/self/status", "/proc/1/status")
+	f.Add([]byte(statusText))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if s, err := parseStatus(b); err == nil && s.npids > maxNesting {
+			t.Errorf("%d numbers", s.npids)
+		}
+	})
+}
+
+func FuzzStat(f *testing.F) {
+	seedFrom(f, "/proc/self/stat", "/proc/2/stat")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if s, err := parseStat(b); err == nil && len(unescape(s.comm)) > len(b) {
+			t.Errorf("command %q", s.comm)
+		}
+	})
+}
+
+func FuzzCgroup(f *testing.F) {
+	seedFrom(f, "/proc/self/cgroup")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if got := parseCgroup(b); got == "" || got[0] != '/' {
+			t.Errorf("parseCgroup = %q", got)
+		}
+	})
+}
+
+func FuzzMapLine(f *testing.F) {
+	b, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for line := range bytes.Lines(b) {
+		f.Add(bytes.TrimSuffix(line, []byte("\n")))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		var m mapLine
+		if parseMapLine(line, &m) && m.mapping().End < m.start {
+			t.Errorf("mapping %+v", m.mapping())
+		}
+		Names{}.match(line, Key{})
+	})
+}
+
+func FuzzHost(f *testing.F) {
+	seedFrom(f, "/proc/stat", "/proc/meminfo", "/proc/loadavg")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var h tick.Host
+		if parseMeminfo(b, &h) == nil && (h.MemTotal < 0 || h.SwapUsed < 0) {
+			t.Errorf("host %+v", h)
+		}
+		if c, err := parseCPUTimes(b); err == nil && c.cpus < 0 {
+			t.Errorf("times %+v", c)
+		}
+		if load, err := parseLoad(b); err == nil && load[0] < 0 {
+			t.Errorf("load %v", load)
+		}
+	})
+}
+
+func FuzzMmap2(f *testing.F) {
+	f.Add(mmap2Bytes("/usr/lib/libcudart.so.12"), uint16(0))
+	f.Add(mmap2Bytes("//anon"), uint16(perfMiscMmapBuildID))
+	f.Fuzz(func(t *testing.T, rec []byte, misc uint16) {
+		var ev MapEvent
+		if decodeMmap2(rec, misc, Names{}, &ev) && (ev.PID == 0 || ev.Library.Lib == 0 || ev.Library.End < ev.Library.Start) {
+			t.Errorf("event %+v", ev)
+		}
+	})
+}
+
+// The kernel writes the buffer, so nonsense in it is a bug somewhere; it must
+// still end, and leave the buffer empty.
+func FuzzPerfRing(f *testing.F) {
+	f.Add(append(mmap2Bytes("/usr/lib/libcuda.so.1"), mmap2Bytes("/x")...), uint64(0), uint64(256))
+	f.Add(bytes.Repeat([]byte{8, 0}, 64), uint64(120), uint64(1<<63))
+	f.Fuzz(func(t *testing.T, data []byte, tail, n uint64) {
+		const page = 4096
+		mem := make([]byte, page+8192)
+		copy(mem[page:], data)
+		r, err := newPerfRing(mem, page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*r.tail, *r.head = tail&^7, tail&^7+n
+		total := uint64(0)
+		whole := r.drain(func(_ uint32, _ uint16, rec []byte) { total += uint64(len(rec)) })
+		if *r.tail != *r.head {
+			t.Errorf("tail %d, head %d", *r.tail, *r.head)
+		}
+		if total > n || whole && total != n {
+			t.Errorf("%d bytes of %d, whole %v", total, n, whole)
+		}
+	})
+}

@@ -1,0 +1,142 @@
+package proc
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/testkit"
+)
+
+// The path that OpenMapped returns is for the kernel to put a probe on. Here a
+// program bears a library's name, is deleted while it runs, and its function
+// obey is probed and counted.
+func TestProbeByPath(t *testing.T) {
+	testkit.NeedBPF(t) // for tracefs
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "libcudart.so.12")
+	if err := os.WriteFile(path, content, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h := startHelper(t, func(c *exec.Cmd) { c.Path = path })
+	remove(t, path)
+	lib := only(t, h.pid)
+	if !lib.Deleted {
+		t.Errorf("mapping = %+v, want a deleted file", lib)
+	}
+	f, uprobe, err := FS{}.OpenMapped(h.pid, lib.Mapping)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	hits := countHits(t, uprobe, offsetOf(t, obey), h.pid)
+	const n = 7
+	for range n {
+		h.do("ownpids")
+	}
+	if got := hits(); got != n {
+		t.Errorf("%d hits, want %d", got, n)
+	}
+}
+
+// offsetOf finds a function of this program in its file.
+func offsetOf(t *testing.T, fn any) uint64 {
+	t.Helper()
+	at := uint64(reflect.ValueOf(fn).Pointer())
+	maps, err := FS{}.Maps(uint32(os.Getpid()), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range maps {
+		if m.Start <= at && at < m.End {
+			return at - m.Start + m.Offset
+		}
+	}
+	t.Fatalf("no mapping has %#x", at)
+	return 0
+}
+
+// countHits puts a probe into a file by tracefs and counts one process's hits.
+func countHits(t *testing.T, path string, offset uint64, pid uint32) func() uint64 {
+	t.Helper()
+	const dir = "/sys/kernel/tracing"
+	group := fmt.Sprintf("ingero_test_%d", os.Getpid())
+	control := func(line string) error {
+		f, err := os.OpenFile(dir+"/uprobe_events", os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = f.WriteString(line)
+		return err
+	}
+	if err := control(fmt.Sprintf("p:%s/hit %s:%#x", group, path, offset)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := control("-:" + group + "/hit"); err != nil {
+			t.Error(err)
+		}
+	})
+	text, err := os.ReadFile(filepath.Join(dir, "events", group, "hit", "id"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: id, Size: unix.PERF_ATTR_SIZE_VER5, Bits: unix.PerfBitInherit}
+	// A Go program has many threads; each may run the function.
+	var fds []int
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		tid, err := strconv.Atoi(task.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd, err := unix.PerfEventOpen(&attr, tid, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fds = append(fds, fd)
+	}
+	t.Cleanup(func() { // runs before the event's removal, which it would keep busy
+		for _, fd := range fds {
+			_ = unix.Close(fd)
+		}
+	})
+	return func() (sum uint64) {
+		for _, fd := range fds {
+			var b [8]byte
+			if _, err := unix.Read(fd, b[:]); err != nil {
+				t.Fatal(err)
+			}
+			var n uint64
+			if err := binary.Read(bytes.NewReader(b[:]), binary.NativeEndian, &n); err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+		return sum
+	}
+}

@@ -1,0 +1,159 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/testkit"
+)
+
+func TestProcessOfOwnChild(t *testing.T) {
+	before := time.Now()
+	h := startHelper(t, func(c *exec.Cmd) { c.Args = []string{"a secret", "", "b"} })
+	after := time.Now()
+	p, err := FS{}.Process(h.pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.PID != h.pid || p.PPID != uint32(os.Getpid()) || p.UID != uint32(os.Getuid()) {
+		t.Errorf("PID, PPID, UID = %d, %d, %d, want %d, %d, %d", p.PID, p.PPID, p.UID, h.pid, os.Getpid(), os.Getuid())
+	}
+	if want := filepath.Base(exe)[:min(15, len(filepath.Base(exe)))]; p.Comm != want || p.Exe != exe {
+		t.Errorf("Comm, Exe = %q, %q, want %q, %q", p.Comm, p.Exe, want, exe)
+	}
+	// The kernel rounds down to 10 ms.
+	if p.Started.Before(before.Add(-20*time.Millisecond)) || p.Started.After(after) {
+		t.Errorf("Started = %v, want it in [%v, %v]", p.Started, before, after)
+	}
+	if p.Threads < 1 || p.Kernel || p.Zombie || p.Seccomp != 0 || p.NSPID() != h.pid || p.Cgroup == "" {
+		t.Errorf("facts = %+v", p)
+	}
+	args, err := FS{}.Cmdline(h.pid)
+	if want := []string{"a secret", "", "b"}; err != nil || !slices.Equal(args, want) {
+		t.Errorf("Cmdline = %q, %v, want %q", args, err, want)
+	}
+	again, err := FS{}.Process(h.pid)
+	if err != nil || again.StartTicks != p.StartTicks {
+		t.Errorf("StartTicks = %d then %d, %v", p.StartTicks, again.StartTicks, err)
+	}
+}
+
+func TestProcessWithOddName(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "a) R (b\n\\c"
+	link := filepath.Join(t.TempDir(), name)
+	if err := os.Symlink(exe, link); err != nil {
+		t.Fatal(err)
+	}
+	h := startHelper(t, func(c *exec.Cmd) { c.Path = link })
+	p, err := FS{}.Process(h.pid)
+	if err != nil || p.Comm != name || p.PPID != uint32(os.Getpid()) {
+		t.Errorf("Comm = %q, parent %d, %v, want %q", p.Comm, p.PPID, err, name)
+	}
+}
+
+func TestProcessInPIDNamespace(t *testing.T) {
+	testkit.NeedRoot(t)
+	h := startHelper(t, func(c *exec.Cmd) {
+		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}
+	})
+	p, err := FS{}.Process(h.pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(p.NSPIDs, []uint32{h.pid, 1}) || p.NSPID() != 1 {
+		t.Errorf("NSPIDs = %v, want %d and 1", p.NSPIDs, h.pid)
+	}
+	if got := h.do("ownpids"); got != fmt.Sprintf("[%d 1]", h.pid) {
+		t.Errorf("OwnPIDs in there, from the outer proc = %s", got)
+	}
+	if got := h.do("hostpids"); got != "false" {
+		t.Errorf("HostPIDs in there = %s, want false", got)
+	}
+	if got := h.do("hostpids " + t.TempDir()); got != "false" {
+		t.Errorf("HostPIDs in there, with its own proc = %s, want false", got)
+	}
+}
+
+func TestHostPIDs(t *testing.T) {
+	ns, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := FS{}.HostPIDs()
+	if want := ns == firstPIDNamespace; got != want || err != nil {
+		t.Errorf("HostPIDs = %v, %v in %s", got, err, ns)
+	}
+	own, err := FS{}.OwnPIDs()
+	if err != nil || !slices.Equal(own, []uint32{uint32(os.Getpid())}) {
+		t.Errorf("OwnPIDs = %v, %v, want %d", own, err, os.Getpid())
+	}
+}
+
+func TestGone(t *testing.T) {
+	h := startHelper(t, nil)
+	elf := elfFile(t, filepath.Join(t.TempDir(), "libcuda.so.1"), 'A')
+	h.do("map " + elf)
+	lib := only(t, h.pid)
+	d, err := FS{}.openPID(h.pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	h.Signal(syscall.SIGKILL)
+	_ = h.Wait() // killed: an error
+
+	fs := FS{}
+	for name, ask := range map[string]func() error{
+		"process":   func() error { _, err := fs.Process(h.pid); return err },
+		"cmdline":   func() error { _, err := fs.Cmdline(h.pid); return err },
+		"maps":      func() error { _, err := fs.Maps(h.pid, false); return err },
+		"libraries": func() error { _, err := fs.Libraries(h.pid, Names{}); return err },
+		"open":      func() error { _, _, err := fs.OpenMapped(h.pid, lib.Mapping); return err },
+		// The directory was opened before: what a race in the middle looks like.
+		"maps, in the middle":  func() error { return d.eachMapping(func(*mapLine) {}) },
+		"link, in the middle":  func() error { _, err := d.link("exe"); return err },
+		"facts, in the middle": func() error { _, err := fs.facts(d, &status{}, nil); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := ask(); !errors.Is(err, ErrGone) {
+				t.Errorf("error = %v, want ErrGone", err)
+			}
+		})
+	}
+}
+
+func TestKernelThread(t *testing.T) {
+	p, err := FS{}.Process(2) // kthreadd, in the first PID namespace
+	if host, herr := (FS{}).HostPIDs(); herr != nil || !host {
+		testkit.NeedKernel(t, "its first PID namespace", host)
+	}
+	if err != nil || !p.Kernel || p.Exe != "" {
+		t.Errorf("pid 2 = %+v, %v, want a kernel thread", p, err)
+	}
+}
+
+func BenchmarkProcess(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := (FS{}).Process(uint32(os.Getpid())); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"ingero/internal/testkit"
+)
+
+func pidsOf(ps []Process) (out []uint32) {
+	for _, p := range ps {
+		out = append(out, p.PID)
+	}
+	return out
+}
+
+func TestScan(t *testing.T) {
+	testkit.NeedRoot(t) // to be two users
+	const bob = 4242
+	dir := t.TempDir()
+	cudart := elfFile(t, filepath.Join(dir, "libcudart.so.12"), 'A')
+	cuda := elfFile(t, filepath.Join(dir, "libcuda.so.1"), 'B')
+	mine, plain, bobs := startHelper(t, nil), startHelper(t, nil), startHelper(t, nil)
+	mine.do("map " + cudart)
+	mine.do("map " + cuda)
+	bobs.do("map " + cuda)
+	bobs.do(fmt.Sprint("setuid ", bob))
+	self := uint32(os.Getpid())
+	both := []uint32{min(mine.pid, bobs.pid), max(mine.pid, bobs.pid)}
+	for _, tt := range []struct {
+		name string
+		sel  Selector
+		want []uint32
+		not  []uint32
+	}{
+		{name: "one", sel: Selector{PIDs: []uint32{mine.pid}}, want: []uint32{mine.pid}},
+		{name: "one without CUDA", sel: Selector{PIDs: []uint32{plain.pid}}},
+		{name: "none", sel: Selector{}},
+		{name: "a parent, and so its children", sel: Selector{PIDs: []uint32{self}}, want: both},
+		{name: "a parent alone", sel: Selector{PIDs: []uint32{self}, Alone: true}},
+		{name: "no such process", sel: Selector{PIDs: []uint32{1 << 30}}},
+		{name: "a user", sel: Selector{UIDs: []uint32{bob}}, want: []uint32{bobs.pid}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := FS{}.Scan(t.Context(), tt.sel, Names{})
+			if err != nil || !slices.Equal(pidsOf(got), tt.want) {
+				t.Errorf("Scan = %v, %v, want %v", pidsOf(got), err, tt.want)
+			}
+		})
+	}
+	t.Run("all", func(t *testing.T) { // other tests' processes may be there too
+		got, err := FS{}.Scan(t.Context(), Selector{All: true}, Names{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids := pidsOf(got)
+		if !slices.Contains(pids, mine.pid) || !slices.Contains(pids, bobs.pid) || slices.Contains(pids, plain.pid) {
+			t.Errorf("Scan = %v, want %v and not %d", pids, both, plain.pid)
+		}
+		i := slices.Index(pids, mine.pid)
+		if len(got[i].Libraries) != 2 || got[i].Comm == "" || got[i].UID != 0 {
+			t.Errorf("process = %+v, want two libraries", got[i])
+		}
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := (FS{}).Scan(ctx, Selector{All: true}, Names{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("Scan: %v", err)
+		}
+	})
+}
+
+// A scan while processes come and go is no error.
+func TestScanWhileProcessesEnd(t *testing.T) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 100 {
+			if err := exec.Command("/bin/true").Run(); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for {
+		if _, err := (FS{}).Scan(t.Context(), Selector{All: true}, Names{}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-done:
+			return
+		default:
+		}
+	}
+}
+
+// BenchmarkScan is for all users' processes, 500 of which are there for this.
+func BenchmarkScan(b *testing.B) {
+	for range 500 {
+		cmd := exec.Command("/bin/cat")
+		stdin, err := cmd.StdinPipe()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _, _ = stdin.Close(), cmd.Wait() })
+	}
+	pids, err := FS{}.pids()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(len(pids)), "processes")
+	for name, sel := range map[string]Selector{"all": {All: true}, "user": {UIDs: []uint32{4242}}, "pid": {PIDs: []uint32{1}}} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := (FS{}).Scan(context.Background(), sel, Names{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// A made-up proc file system, for what no process here does.
+func TestScanOfFixture(t *testing.T) {
+	root := t.TempDir()
+	boot := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	const lib = "1000-2000 r-xp 00000000 08:01 77 /opt/libcudart-0ab5f9e1.so.12\n"
+	write := func(pid int, status, maps string) {
+		t.Helper()
+		dir := filepath.Join(root, fmt.Sprint(pid))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{
+			"status": status, "maps": maps, "cgroup": "0::/kubepods/pod7\n",
+			"stat": fmt.Sprintf("%d (python3) S 1 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 4 0 12345 0 0", pid),
+		} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write(10, statusText, lib)
+	write(11, "State:\tZ (zombie)\nPPid:\t1\nUid:\t1000\nThreads:\t1\n", lib)
+	write(12, "State:\tI (idle)\nPPid:\t2\nUid:\t1000\nThreads:\t1\nKthread:\t1\n", lib)
+	if err := os.Mkdir(filepath.Join(root, "13"), 0o755); err != nil { // ended in between
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "stat"), []byte("cpu 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got, err := FS{Root: root, Boot: boot}.Scan(t.Context(), Selector{UIDs: []uint32{1000}}, Names{})
+	if err != nil || len(got) != 1 {
+		t.Fatalf("Scan = %+v, %v, want one", got, err)
+	}
+	p := got[0]
+	if !p.Started.Equal(boot.Add(123450*time.Millisecond)) || p.Cgroup != "/kubepods/pod7" || p.Seccomp != 2 ||
+		!p.ShadowStack || p.NSPID() != 1 || p.Threads != 37 || len(p.Libraries) != 1 {
+		t.Errorf("process = %+v", p)
+	}
+	write(14, "garbage", lib)
+	if got, err := (FS{Root: root}).Scan(t.Context(), Selector{UIDs: []uint32{1000}}, Names{}); !errors.Is(err, errFormat) {
+		t.Errorf("Scan with garbage = %+v, %v", got, err)
+	}
+	if _, err := (FS{Root: filepath.Join(root, "none")}).Scan(t.Context(), Selector{}, Names{}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Scan of nothing: %v", err)
+	}
+}
