@@ -1,0 +1,27 @@
+// Command docs writes the generated pages of docs/: operations.md from the
+// catalog and test_matrix.md from the tests. Run it from the repository root.
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() {
+	for _, page := range []struct {
+		path string
+		make func() (string, error)
+	}{
+		{"docs/operations.md", func() (string, error) { return operations(), nil }},
+		{"docs/test_matrix.md", func() (string, error) { return testMatrix(".") }},
+	} {
+		text, err := page.make()
+		if err == nil {
+			err = os.WriteFile(page.path, []byte(text), 0o644)
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "docs: %s: %v\n", page.path, err)
+			os.Exit(1)
+		}
+	}
+}
