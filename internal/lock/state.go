@@ -22,8 +22,10 @@ type State struct {
 	Calls     uint64            `json:"calls"`     // counted in the kernel, exactly
 	Records   uint64            `json:"records"`   // read from the ring
 	Drops     map[string]uint64 `json:"drops,omitempty"`
+	LastLoss  time.Time         `json:"last_loss"` // when Drops last grew; zero: never
 	CPU       time.Duration     `json:"cpu_ns"`    // of the agent since it began
 	RSS       int64             `json:"rss_bytes"` // of the agent, now
+	DBBytes   int64             `json:"db_bytes"`  // all files of the database
 	// Problems are what keeps it from doing all it was asked to, in words.
 	Problems []string `json:"problems,omitempty"`
 }

@@ -1,0 +1,20 @@
+// Command ingero says why a GPU job was slow, and who did it.
+package main
+
+import (
+	"os"
+
+	"ingero/internal/cli"
+)
+
+// Set by the linker: -X main.version=0.1.0 -X main.commit=... -X main.date=...
+var version, commit, date string
+
+func main() {
+	os.Exit(cli.Main(cli.Env{
+		Args:  os.Args[1:],
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv: os.Getenv,
+		Build:  cli.Build{Version: version, Commit: commit, Date: date},
+	}))
+}

@@ -1,0 +1,103 @@
+package check
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"ingero/internal/proc"
+	"ingero/pkg/events"
+)
+
+// libraryPlaces are where CUDA libraries are put by distributions, by NVIDIA's
+// installers and by container runtimes. They matter only while no process has
+// mapped one: then the path is taken from the process, wherever that is.
+var libraryPlaces = []string{
+	"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/lib/wsl/lib",
+	"/usr/local/cuda/lib64", "/usr/local/cuda-*/lib64", "/usr/local/lib", "/usr/local/nvidia/lib64",
+	"/usr/local/lib/python3*/dist-packages/nvidia/cuda_runtime/lib",
+}
+
+// loaded lists the paths of a library that processes map, in order, and how
+// many processes map one.
+func (f *facts) loaded(lib events.Library) (paths []string, users int) {
+	for i := range f.procs {
+		uses := false
+		for _, l := range f.procs[i].Libraries {
+			if l.Lib == lib {
+				uses = true
+				paths = append(paths, l.Path)
+			}
+		}
+		if uses {
+			users++
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths), users
+}
+
+// installed lists the files of a library in the usual places.
+func (f *facts) installed(lib events.Library) []string {
+	var out []string
+	for _, place := range libraryPlaces {
+		found, _ := filepath.Glob(f.Root + place + "/" + lib.String() + ".so*") // the pattern is well-formed
+		for _, path := range found {
+			path = path[len(f.Root):]
+			if got, ok := (proc.Names{}).Match(path, proc.Key{}); ok && got == lib {
+				out = append(out, path)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (f *facts) libraryLine(l Line, lib events.Library, absent string) []Line {
+	paths, users := f.loaded(lib)
+	l.State = OK
+	switch {
+	case users > 0:
+		l.Note = fmt.Sprintf("loaded by %d process(es)", users)
+	default:
+		if paths = f.installed(lib); len(paths) == 0 {
+			l.State, l.Value, l.Note = Lack, "not found", absent
+			return []Line{l}
+		}
+		l.Note = "loaded by no process yet"
+	}
+	l.Value = paths[0]
+	for _, p := range paths[1:] {
+		l.Items = append(l.Items, Item{Name: lib.String(), Path: p})
+	}
+	return []Line{l}
+}
+
+func cudartLine(f *facts) []Line {
+	return f.libraryLine(Line{ID: "cudart", Name: "CUDA runtime"}, events.LibCudart,
+		"found when a process loads it, wherever it lies; a program that links it statically is seen by its driver calls")
+}
+
+func libcudaLine(f *facts) []Line {
+	return f.libraryLine(Line{ID: "libcuda", Name: "CUDA driver"}, events.LibCuda,
+		"libcuda.so comes with the NVIDIA driver; ingero demo brings a simulated one")
+}
+
+func processLine(f *facts) []Line {
+	l := Line{ID: "processes", Name: "CUDA processes", State: OK}
+	if f.procsErr != nil {
+		l.State, l.Value = Lack, f.procsErr.Error()
+		return []Line{l}
+	}
+	for i := range f.procs {
+		l.Items = append(l.Items, Item{PID: f.procs[i].PID, Name: f.procs[i].Comm})
+	}
+	l.Value = fmt.Sprintf("%d found", len(f.procs))
+	if len(f.procs) == 0 {
+		l.Note = "trace waits for one"
+	}
+	if f.EUID() != 0 {
+		l.Note = "those of other users are seen as root only"
+	}
+	return []Line{l}
+}

@@ -1,0 +1,122 @@
+package check
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// The oldest kernel with all that tracing needs. An older one may have it
+// backported, so the features decide and not the number.
+const floorMajor, floorMinor = 5, 15
+
+func kernelLine(f *facts) []Line {
+	release := f.Release
+	if release == "" {
+		var u unix.Utsname
+		if err := unix.Uname(&u); err == nil {
+			release = unix.ByteSliceToString(u.Release[:])
+		}
+	}
+	l := Line{ID: "kernel", Name: "Kernel version", State: OK, Value: release, Note: fmt.Sprintf("need %d.%d+", floorMajor, floorMinor)}
+	var major, minor int
+	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
+		l.State, l.Note = Lack, "its version cannot be read from that"
+		return []Line{l}
+	}
+	if major > floorMajor || major == floorMajor && minor >= floorMinor {
+		return []Line{l}
+	}
+	if p := f.feature("programs"); p != nil && p.Have {
+		l.Note = fmt.Sprintf("older than %d.%d, but it has what is needed", floorMajor, floorMinor)
+		return []Line{l}
+	}
+	l.State = Lack // whether it can is for the feature lines to say
+	l.Note = fmt.Sprintf("older than %d.%d: ingero may not work here", floorMajor, floorMinor)
+	l.Do = "install a newer kernel (Ubuntu 22.04, Debian 12, RHEL 9 have one)"
+	return []Line{l}
+}
+
+func btfLine(f *facts) []Line {
+	const path = "/sys/kernel/btf/vmlinux"
+	l := Line{ID: "btf", Name: "BTF support", State: OK, Value: path}
+	st, err := os.Stat(f.Root + path)
+	if err != nil {
+		l.State, l.Value, l.Note = Fail, path+" is absent", "ingero cannot trace here"
+		l.Do = "install a kernel with CONFIG_DEBUG_INFO_BTF=y (Ubuntu 20.10+, Debian 11+, RHEL 8.2+ have it)"
+		return []Line{l}
+	}
+	l.Note = fmt.Sprintf("available (%d bytes)", st.Size())
+	return []Line{l}
+}
+
+func tracefsLine(f *facts) []Line {
+	l := Line{ID: "tracefs", Name: "tracefs", State: OK}
+	for _, path := range []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} {
+		if _, err := os.Stat(f.Root + path + "/events"); err == nil {
+			l.Value = path
+			return []Line{l}
+		}
+	}
+	l.State, l.Value = Lack, "not mounted, or not readable"
+	l.Note = "CUDA calls are traced without it; the kernel's tracepoints cannot be listed by name"
+	l.Do = "sudo mount -t tracefs tracefs /sys/kernel/tracing"
+	return []Line{l}
+}
+
+// featureLines has a line for each feature of the kernel that was tried. Without
+// privileges nothing could be tried, and the line on privileges says so.
+func featureLines(f *facts) []Line {
+	tried := f.mayTry()
+	var out []Line
+	for i := range f.features {
+		x := &f.features[i]
+		if x.Name == "btf" && x.Have {
+			continue // it has a line of its own
+		}
+		l := Line{ID: x.Name, Name: title(x.Name), State: OK, Value: x.Cost}
+		if !x.Have {
+			l.Value, l.Note = "absent: "+x.Cost, x.Why
+			switch l.State = Lack; {
+			case !tried:
+				l.Value, l.Note = "not tried: "+x.Cost, ""
+			case x.Must:
+				l.State = Fail
+			}
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// title makes "session-links" "Session links".
+func title(id string) string {
+	if id == "" {
+		return ""
+	}
+	return strings.ToUpper(id[:1]) + strings.ReplaceAll(id[1:], "-", " ")
+}
+
+func ptraceLine(f *facts) []Line {
+	const path = "/proc/sys/kernel/yama/ptrace_scope"
+	l := Line{ID: "ptrace_scope", Name: "ptrace_scope", State: OK}
+	v, err := f.read(path)
+	if err != nil {
+		l.Value, l.Note = "no Yama", "nothing keeps Python's frames from being read"
+		return []Line{l}
+	}
+	l.Value = "kernel.yama.ptrace_scope = " + v
+	switch v {
+	case "0":
+		l.Note = "processes of one user may read each other"
+	case "1", "2":
+		l.Note = "Python's lines can be read as root or with CAP_SYS_PTRACE, as ingero trace is run"
+	default:
+		l.State = Lack
+		l.Note = "no process may read another: Python's lines cannot be read, and ingero run cannot hold a program"
+		l.Do = "start the program first, then: ingero trace --pid PID; to change it: kernel.yama.ptrace_scope=1 in /etc/sysctl.d, then reboot"
+	}
+	return []Line{l}
+}

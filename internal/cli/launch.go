@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// launched is a program that stands still before its first instruction.
+type launched struct {
+	cmd     *exec.Cmd
+	start   chan struct{} // closed: let it run
+	ready   chan error    // the program stands, or why it does not
+	ended   chan struct{} // closed once it has ended
+	started bool
+	signals chan os.Signal
+}
+
+// launch starts cmd and holds it at its exec, with ptrace, so that a tracer can
+// be set up before it has run at all. Should this process die, the program runs.
+func launch(cmd *exec.Cmd) (*launched, error) {
+	l := &launched{cmd: cmd, start: make(chan struct{}), ready: make(chan error), ended: make(chan struct{}), signals: make(chan os.Signal, 16)}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Ptrace = true
+	go l.own()
+	if err := <-l.ready; err != nil {
+		<-l.ended
+		return nil, err
+	}
+	return l, nil
+}
+
+// own is the program's one parent thread: ptrace is between threads.
+func (l *launched) own() {
+	defer close(l.ended)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := l.cmd.Start(); err != nil {
+		l.ready <- err
+		return
+	}
+	pid := l.cmd.Process.Pid
+	var ws syscall.WaitStatus
+	if err := wait4(pid, &ws); err != nil || !ws.Stopped() {
+		l.ready <- errors.Join(fmt.Errorf("process %d did not stop at its exec (status %#x)", pid, int(ws)), err)
+		return
+	}
+	// Signals that the program is to have come while ingero gets ready, too.
+	signal.Notify(l.signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
+	defer signal.Stop(l.signals)
+	l.ready <- nil
+	<-l.start
+	if err := syscall.PtraceDetach(pid); err != nil && !errors.Is(err, syscall.ESRCH) {
+		_ = l.cmd.Process.Kill()
+	}
+	stop := make(chan struct{})
+	forwarded := make(chan struct{})
+	go func() {
+		defer close(forwarded)
+		l.forward(stop)
+	}()
+	_ = l.cmd.Wait() // what became of it is in cmd.ProcessState
+	close(stop)
+	<-forwarded
+}
+
+// forward passes signals on to the program until stop is closed. What the
+// terminal sends to everybody in the foreground, the program has had already.
+func (l *launched) forward(stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case s := <-l.signals:
+			typed := s == unix.SIGINT || s == unix.SIGQUIT
+			if typed && foreground() {
+				continue
+			}
+			_ = l.cmd.Process.Signal(s)
+		}
+	}
+}
+
+// foreground tells whether this process is in the foreground of a terminal.
+func foreground() bool {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDONLY|unix.O_NOCTTY, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = tty.Close() }()
+	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
+
+func wait4(pid int, ws *syscall.WaitStatus) error {
+	for {
+		_, err := syscall.Wait4(pid, ws, 0, nil)
+		if !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+// pid returns the program's number.
+func (l *launched) pid() uint32 { return uint32(l.cmd.Process.Pid) }
+
+// run lets the program go. Only the first call does anything.
+func (l *launched) run() {
+	if !l.started {
+		l.started = true
+		close(l.start)
+	}
+}
+
+// kill ends a program, whether it has run or not.
+func (l *launched) kill() {
+	_ = l.cmd.Process.Kill()
+	l.run()
+	<-l.ended
+}
+
+// exit waits for the program and returns the code to end with: its own, or 128
+// and the number of the signal that ended it.
+func (l *launched) exit() int {
+	<-l.ended
+	ws, ok := l.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	switch {
+	case !ok:
+		return exitFailed
+	case ws.Signaled():
+		return 128 + int(ws.Signal())
+	}
+	return ws.ExitStatus()
+}
+
+// wordsLaunch says why a program did not start, with a shell's exit codes.
+func wordsLaunch(name string, err error) *problem {
+	switch {
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist):
+		return &problem{What: name + ": command not found", Do: "give its path, or see that it is in PATH", Code: exitNotFound, Err: err}
+	case errors.Is(err, exec.ErrDot):
+		return &problem{What: name + ": found in the current folder only", Do: "say ./" + name, Code: exitNotFound, Err: err}
+	case errors.Is(err, unix.EPERM) && scope() == "3":
+		return &problem{What: name + ": kernel.yama.ptrace_scope is 3, so it cannot be held before its first call",
+			Do: "start it yourself, then: ingero trace --pid PID", Code: exitCannot, Err: err}
+	}
+	return &problem{What: fmt.Sprintf("cannot start %s: %v", name, err), Do: "it must be a program that you may run", Code: exitCannot, Err: err}
+}
+
+// scope returns what Yama says about ptrace, "" where there is no Yama.
+func scope() string {
+	text, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
+	if err != nil || len(text) == 0 {
+		return ""
+	}
+	return string(text[:1])
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+)
+
+// Exit codes. `run` ends with its command's own, 128 + N for signal N.
+const (
+	exitOK       = 0
+	exitFailed   = 1 // it could not be done; status: nothing is traced; check: tracing cannot work
+	exitUsage    = 2 // the command line or a setting is wrong
+	exitDegraded = 3 // status: it traces, but not all that it was asked to
+	exitCannot   = 126
+	exitNotFound = 127
+)
+
+// problem is an error as a person reads it.
+type problem struct {
+	What string // one line: what happened
+	Do   string // one line: why, or what to type; may be empty
+	Code int    // 0: exitFailed
+	Err  error  // what it came from, for errors.Is
+}
+
+// Error returns both lines as one.
+func (p *problem) Error() string {
+	if p.Do == "" {
+		return p.What
+	}
+	return p.What + ": " + p.Do
+}
+
+// Unwrap returns the cause.
+func (p *problem) Unwrap() error { return p.Err }
+
+// usage is a problem with the command line.
+func usage(do, format string, args ...any) *problem {
+	return &problem{What: fmt.Sprintf(format, args...), Do: do, Code: exitUsage}
+}
+
+// exitCode ends the command with a code and without a word.
+type exitCode int
+
+// Error says it all the same, for a log.
+func (c exitCode) Error() string { return fmt.Sprintf("exit status %d", int(c)) }
+
+// report prints an error for a person and returns the exit code that goes with it.
+func report(w io.Writer, err error) int {
+	var code exitCode
+	if err == nil {
+		return exitOK
+	}
+	if errors.As(err, &code) {
+		return int(code)
+	}
+	p := inWords(err)
+	fmt.Fprintf(w, "ingero: %s\n", oneLine(p.What))
+	if p.Do != "" {
+		fmt.Fprintf(w, "        %s\n", oneLine(p.Do))
+	}
+	if p.Code == 0 {
+		return exitFailed
+	}
+	return p.Code
+}
+
+// inWords finds the words for an error: its own, those of the first row of
+// known that knows it, or what it says itself.
+func inWords(err error) *problem {
+	var p *problem
+	if errors.As(err, &p) {
+		return p
+	}
+	for _, row := range known {
+		if p := row(err); p != nil {
+			p.Err = err
+			return p
+		}
+	}
+	return &problem{What: err.Error(), Do: "--debug says more about what it was doing", Err: err}
+}
+
+// oneLine makes an error of several lines one, and harmless to a terminal: it
+// may hold names that others chose.
+func oneLine(s string) string {
+	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' })
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, strings.Join(lines, "; "))
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/lock"
+)
+
+// Build is what the linker knows of this binary.
+type Build struct{ Version, Commit, Date string }
+
+// Env is what a command has of the world around it.
+type Env struct {
+	Args                  []string
+	Stdin, Stdout, Stderr *os.File
+	Getenv                func(string) string
+	Build                 Build
+	Lock                  lock.Place // the zero value is the machine's
+}
+
+// commands are the rows of the command line, in the order of help.
+var commands = []func(*Env) *cobra.Command{
+	checkCommand, statusCommand, versionCommand,
+}
+
+// Main runs the command line and returns the exit code.
+func Main(e Env) int {
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second one ends it at once
+	// A reader of the output that has gone is an error of writing, so that a
+	// trace ends as it always does. Caught, not ignored: children inherit that.
+	pipe := make(chan os.Signal, 1)
+	signal.Notify(pipe, unix.SIGPIPE)
+	defer signal.Stop(pipe)
+	return e.run(ctx)
+}
+
+func (e *Env) run(ctx context.Context) int {
+	if len(e.Lock.Dirs) == 0 {
+		e.Lock = lock.Host()
+	}
+	root := e.root()
+	runs := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { runs = true }
+	err := root.ExecuteContext(ctx)
+	if err != nil && !runs { // cobra refused the command line
+		err = wordsUsage(err)
+	}
+	return report(e.Stderr, err)
+}
+
+// root makes the tree of commands.
+func (e *Env) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "ingero",
+		Short: "Why was this GPU job slow, and who did it?",
+		Long: `ingero attaches to live processes with eBPF and says, for every CUDA call,
+where its time went. No change to the program, no restart, no CUPTI.
+
+  sudo ingero trace         trace what runs now, and record it
+  ingero explain            say what was seen`,
+		Version:           e.Build.number(),
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+	}
+	root.SetArgs(e.Args)
+	root.SetIn(e.Stdin)
+	root.SetOut(e.Stdout)
+	root.SetErr(e.Stderr)
+	root.SetVersionTemplate(e.Build.line())
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage(c.CommandPath()+" --help lists its flags", "%v", err)
+	})
+	for _, command := range commands {
+		root.AddCommand(command(e))
+	}
+	return root
+}
+
+// wordsUsage gives cobra's complaint the form of all errors.
+func wordsUsage(err error) error {
+	if _, ok := err.(*problem); ok {
+		return err
+	}
+	what, _, _ := strings.Cut(err.Error(), "\n")
+	return &problem{What: strings.TrimSuffix(what, ` for "ingero"`), Do: "ingero --help lists the commands", Code: exitUsage, Err: err}
+}
+
+// noArguments refuses whatever stands behind the flags.
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage(c.CommandPath()+" --help shows how to call it", "%s takes no argument, but there is %q", c.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// printf writes to standard output; that it could not is the command's error.
+func (e *Env) printf(format string, args ...any) error {
+	_, err := fmt.Fprintf(e.Stdout, format, args...)
+	return err
+}

@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ingero/internal/lock"
+)
+
+// How long a trace may be silent, and how long a loss counts.
+const (
+	silence    = 5 * time.Second // it publishes once a second
+	recentLoss = time.Minute
+)
+
+// status is what the status command says.
+type status struct {
+	Running  bool     `json:"running"`
+	Healthy  bool     `json:"healthy"`
+	Problems []string `json:"problems,omitempty"`
+	// The state of the trace, null when there is none or it cannot be read here.
+	Trace *lock.State `json:"trace"`
+}
+
+func statusCommand(e *Env) *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Say who traces this machine and how it is doing; for people and for probes",
+		Long: `status finds the ingero that traces this machine, in a container or not, and shows
+what it has told of itself in the last second. It needs no privileges.
+
+It ends with 0 when a trace runs and is healthy, 1 when none runs, and 3 when one
+runs but loses records, does not record, or has said nothing for 5 seconds.`,
+		Example: "  ingero status\n  ingero status --json | jq .trace.calls",
+		Args:    noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			now := time.Now()
+			s, err := lookAtTrace(e.Lock, now)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				enc := json.NewEncoder(e.Stdout)
+				enc.SetIndent("", "  ")
+				err = enc.Encode(s)
+			} else {
+				err = e.printf("%s", s.text(now))
+			}
+			if err != nil {
+				return err
+			}
+			return s.exit()
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	return c
+}
+
+// lookAtTrace finds the running trace and judges its state.
+func lookAtTrace(place lock.Place, now time.Time) (*status, error) {
+	h, err := place.Holder()
+	if err != nil {
+		return nil, err
+	}
+	if h == nil {
+		return &status{}, nil
+	}
+	state, err := place.State(*h)
+	switch {
+	case errors.Is(err, lock.ErrNoState):
+		return judge(nil, h, now), nil
+	case err != nil:
+		return nil, err
+	}
+	return judge(&state, h, now), nil
+}
+
+// judge says how a trace does that has published state; nil when that cannot be
+// read.
+func judge(state *lock.State, h *lock.Holder, now time.Time) *status {
+	if state == nil {
+		return &status{Running: true, Trace: &lock.State{Holder: *h},
+			Problems: []string{"its state cannot be read from here: it is just starting, or in a container (look as root)"}}
+	}
+	s := &status{Running: true, Trace: state, Problems: slices.Clone(state.Problems)}
+	if age := now.Sub(state.Updated); age > silence {
+		s.Problems = append(s.Problems, fmt.Sprintf("it has said nothing for %s", age.Round(time.Second)))
+	}
+	if !state.LastLoss.IsZero() && now.Sub(state.LastLoss) < recentLoss {
+		s.Problems = append(s.Problems, "records were lost in the last minute: "+dropsText(state.Drops))
+	}
+	s.Healthy = len(s.Problems) == 0
+	return s
+}
+
+// exit returns how the command ends.
+func (s *status) exit() error {
+	switch {
+	case !s.Running:
+		return exitCode(exitFailed)
+	case !s.Healthy:
+		return exitCode(exitDegraded)
+	}
+	return nil
+}
+
+// text writes the status for a person.
+func (s *status) text(now time.Time) string {
+	if !s.Running {
+		return "No ingero traces this machine.\nsudo ingero trace starts one\n"
+	}
+	var b strings.Builder
+	t := s.Trace
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-12s %s\n", name, oneLine(fmt.Sprintf(format, args...)))
+	}
+	state := "healthy"
+	if !s.Healthy {
+		state = "degraded"
+	}
+	line("Trace", "pid %d, %s", t.PID, state)
+	line("Command", "%s", t.Command)
+	if !t.Since.IsZero() {
+		line("Since", "%s (%s)", t.Since.Local().Format("2006-01-02 15:04:05"), now.Sub(t.Since).Round(time.Second))
+	}
+	if !t.Updated.IsZero() {
+		line("Processes", "%s", processesText(t.Processes))
+		line("Probes", "%d in %d libraries", t.Probes, t.Libraries)
+		line("Calls", "%d counted, %d recorded one by one", t.Calls, t.Records)
+		line("Dropped", "%s", dropsText(t.Drops))
+		line("Own cost", "%s of CPU time, %s of memory", t.CPU.Round(time.Millisecond), bytesText(t.RSS))
+		if t.DB == "" {
+			line("Database", "none: --record=false")
+		} else {
+			line("Database", "%s, %s", t.DB, bytesText(t.DBBytes))
+		}
+	}
+	for _, p := range s.Problems {
+		line("Problem", "%s", p)
+	}
+	return b.String()
+}
+
+func processesText(ps []lock.Process) string {
+	const most = 8
+	if len(ps) == 0 {
+		return "none yet"
+	}
+	var names []string
+	for _, p := range ps[:min(len(ps), most)] {
+		names = append(names, fmt.Sprintf("%s (%d)", p.Comm, p.PID))
+	}
+	if more := len(ps) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+func dropsText(drops map[string]uint64) string {
+	if len(drops) == 0 {
+		return "nothing"
+	}
+	var out []string
+	for _, reason := range slices.Sorted(maps.Keys(drops)) {
+		out = append(out, fmt.Sprintf("%s %d", reason, drops[reason]))
+	}
+	return strings.Join(out, ", ")
+}
+
+// bytesText writes a size with three significant digits.
+func bytesText(n int64) string {
+	f, unit := float64(n), 0
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	for f >= 1024 && unit < len(units)-1 {
+		f, unit = f/1024, unit+1
+	}
+	if f >= 1000 { // %.3g would write an exponent
+		return fmt.Sprintf("%.0f %s", f, units[unit])
+	}
+	return fmt.Sprintf("%.3g %s", f, units[unit])
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"ingero/internal/lock"
+	"ingero/internal/tick"
+)
+
+// testPlace returns a lock that no other test and no real trace knows of.
+func testPlace(t *testing.T) lock.Place {
+	return lock.Place{Dirs: []string{t.TempDir()}, Mark: 1<<41 + int64(os.Getpid())<<20 + time.Now().UnixNano()%(1<<20)}
+}
+
+func TestStatusHealth(t *testing.T) {
+	now := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+	well := lock.State{Holder: lock.Holder{PID: 7, Command: "ingero trace", DB: "a.db", Since: now.Add(-time.Minute)}, Updated: now}
+	for name, tt := range map[string]struct {
+		change func(s *lock.State)
+		want   error
+		text   string
+	}{
+		"healthy":       {func(*lock.State) {}, nil, "pid 7, healthy"},
+		"silent":        {func(s *lock.State) { s.Updated = now.Add(-9 * time.Second) }, exitCode(exitDegraded), "said nothing for 9s"},
+		"losing":        {func(s *lock.State) { s.LastLoss = now; s.Drops = map[string]uint64{"ring-full": 3} }, exitCode(exitDegraded), "ring-full 3"},
+		"lost long ago": {func(s *lock.State) { s.LastLoss = now.Add(-time.Hour) }, nil, "healthy"},
+		"not recording": {func(s *lock.State) { s.Problems = []string{"not recording: the disk is full"} }, exitCode(exitDegraded), "not recording"},
+		"hostile name":  {func(s *lock.State) { s.Processes = []lock.Process{{PID: 8, Comm: "\x1b[2Jx\ny"}} }, nil, "Processes    ?[2Jx; y (8)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := well
+			tt.change(&state)
+			s := judge(&state, nil, now)
+			if got := s.exit(); got != tt.want {
+				t.Errorf("exit = %v, want %v", got, tt.want)
+			}
+			if got := s.text(now); !strings.Contains(got, tt.text) {
+				t.Errorf("text lacks %q:\n%s", tt.text, got)
+			}
+		})
+	}
+}
+
+func TestStatusOfNoTrace(t *testing.T) {
+	s, err := lookAtTrace(testPlace(t), time.Now())
+	if err != nil || s.Running || s.exit() != exitCode(exitFailed) {
+		t.Errorf("status = %+v, %v, want one that is not running", s, err)
+	}
+}
+
+func TestPublisherTellsLossesAndProblems(t *testing.T) {
+	place := testPlace(t)
+	l, err := place.Acquire(lock.Holder{Command: "ingero trace"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Release() }()
+	var disk error
+	p := &publisher{lock: l, log: slog.New(slog.DiscardHandler), database: func() (int64, error) { return 4096, disk }}
+	at := time.Unix(1000, 0).UTC()
+	tickWith := func(full, thinned uint64) lock.State {
+		t.Helper()
+		at = at.Add(time.Second)
+		err := p.Tick(&tick.Tick{Time: at, Drops: []tick.Drop{{Reason: "ring-full", Count: full}, {Reason: "thinned", Count: thinned}},
+			Ops: []tick.Op{{Sum: tick.Counts{Calls: 5}}, {Sum: tick.Counts{Calls: 6}}}, Libraries: []tick.Library{{Probes: 20}, {Probes: 3}},
+			Processes: []tick.Process{{PID: 1, Comm: "train"}, {PID: 2, Comm: "gone", Ended: at}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := place.State(lock.Holder{PID: os.Getpid(), UID: uint32(os.Geteuid())})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := tickWith(0, 9)
+	if s.Calls != 11 || s.Probes != 23 || len(s.Processes) != 1 || s.DBBytes != 4096 || !s.LastLoss.IsZero() || len(s.Problems) != 0 {
+		t.Errorf("first state = %+v", s)
+	}
+	lostAt := at.Add(time.Second)
+	if s = tickWith(1, 9); !s.LastLoss.Equal(lostAt) {
+		t.Errorf("last loss = %v, want %v", s.LastLoss, lostAt)
+	}
+	disk = errors.New("no space")
+	if s = tickWith(1, 10); !s.LastLoss.Equal(lostAt) || len(s.Problems) != 1 {
+		t.Errorf("state = %+v, want the old loss and one problem", s)
+	}
+}
+
+func TestBytesText(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 1000: "1000 B", 1024: "1 KiB", 1047552: "1023 KiB", 3 << 30: "3 GiB", 1234567: "1.18 MiB"} {
+		if got := bytesText(n); got != want {
+			t.Errorf("bytesText(%d) = %q, want %q", n, got, want)
+		}
+	}
+}

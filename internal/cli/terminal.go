@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// defaultWidth is the width of text that no terminal shows.
+const defaultWidth = 80
+
+// isTerminal tells whether w is a terminal that can move its cursor.
+func isTerminal(w io.Writer, getenv func(string) string) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && getenv("TERM") != "dumb"
+}
+
+// pane is a part of the terminal, at the cursor, that is drawn over and over.
+// Text that is written above it stays.
+type pane struct {
+	out  io.Writer
+	size func() (width, height int)
+	rows int // drawn last time
+}
+
+// newPane returns a pane on the terminal f.
+func newPane(f *os.File) *pane {
+	return &pane{out: f, size: func() (int, int) {
+		w, h, err := term.GetSize(int(f.Fd()))
+		if err != nil || w <= 0 || h <= 0 {
+			return defaultWidth, 24
+		}
+		return w, h
+	}}
+}
+
+// draw replaces what the pane shows. Lines that do not fit are left out, the
+// last ones first: a line that wraps or scrolls away could not be drawn over.
+func (p *pane) draw(text string) error {
+	width, height := p.size()
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	if room := max(height-1, 1); len(lines) > room {
+		hidden := len(lines) - room + 1
+		lines = append(lines[:room-1:room-1], "... "+strconv.Itoa(hidden)+" more lines: make the window taller")
+	}
+	var b strings.Builder
+	p.home(&b)
+	for _, l := range lines {
+		b.WriteString(clip(l, width-1))
+		b.WriteString("\x1b[K\n") // to the end of the line
+	}
+	b.WriteString("\x1b[J") // and what is left of the last drawing
+	p.rows = len(lines)
+	_, err := io.WriteString(p.out, b.String())
+	return err
+}
+
+// above writes text that stays, above the pane, which is to be drawn again.
+func (p *pane) above(text string) error {
+	var b strings.Builder
+	p.home(&b)
+	b.WriteString("\x1b[J")
+	b.WriteString(text)
+	p.rows = 0
+	_, err := io.WriteString(p.out, b.String())
+	return err
+}
+
+// home moves the cursor to the pane's first line.
+func (p *pane) home(b *strings.Builder) {
+	b.WriteByte('\r')
+	if p.rows > 0 {
+		b.WriteString("\x1b[" + strconv.Itoa(p.rows) + "A")
+	}
+}
+
+// clip cuts a line to a number of characters. Escape sequences take no room and
+// are never cut, so that colours end.
+func clip(line string, width int) string {
+	if utf8.RuneCountInString(line) <= width {
+		return line
+	}
+	var b strings.Builder
+	for n := 0; line != ""; {
+		if e := escapeLen(line); e > 0 {
+			b.WriteString(line[:e])
+			line = line[e:]
+			continue
+		}
+		_, size := utf8.DecodeRuneInString(line)
+		if n < width {
+			b.WriteString(line[:size])
+		}
+		n++
+		line = line[size:]
+	}
+	return b.String()
+}
+
+// escapeLen returns the length of the control sequence (ECMA-48 CSI) at the
+// start of s, 0 when there is none.
+func escapeLen(s string) int {
+	if !strings.HasPrefix(s, "\x1b[") {
+		return 0
+	}
+	for i := 2; i < len(s); i++ {
+		if s[i] >= 0x40 && s[i] <= 0x7e {
+			return i + 1
+		}
+	}
+	return 0
+}

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// glass is a terminal: it does what the sequences that a pane uses tell it to.
+type glass struct {
+	rows     []string
+	row, col int
+}
+
+func (g *glass) Write(p []byte) (int, error) {
+	for s := string(p); s != ""; {
+		if n := escapeLen(s); n > 0 {
+			g.escape(s[2:n-1], s[n-1])
+			s = s[n:]
+			continue
+		}
+		switch s[0] {
+		case '\r':
+			g.col = 0
+		case '\n':
+			g.row, g.col = g.row+1, 0
+		default:
+			g.fit()
+			line := g.rows[g.row]
+			g.rows[g.row] = line[:g.col] + s[:1] + line[min(len(line), g.col+1):]
+			g.col++
+		}
+		s = s[1:]
+	}
+	return len(p), nil
+}
+
+func (g *glass) fit() {
+	for len(g.rows) <= g.row {
+		g.rows = append(g.rows, "")
+	}
+	if n := g.col - len(g.rows[g.row]); n > 0 {
+		g.rows[g.row] += strings.Repeat(" ", n)
+	}
+}
+
+func (g *glass) escape(arg string, what byte) {
+	g.fit()
+	switch what {
+	case 'A':
+		n := 0
+		for _, c := range arg {
+			n = 10*n + int(c-'0')
+		}
+		g.row -= n
+	case 'K':
+		g.rows[g.row] = g.rows[g.row][:g.col]
+	case 'J':
+		g.rows[g.row] = g.rows[g.row][:g.col]
+		g.rows = g.rows[:g.row+1]
+	}
+}
+
+func (g *glass) text() string { return strings.TrimRight(strings.Join(g.rows, "\n"), "\n") }
+
+func TestPane(t *testing.T) {
+	for name, tt := range map[string]struct {
+		height int
+		do     func(p *pane) error
+		want   string
+	}{
+		"draws": {24, func(p *pane) error { return p.draw("one\ntwo\n") }, "before\none\ntwo"},
+		"draws over": {24, func(p *pane) error {
+			_ = p.draw("long line one\ntwo\nthree\n")
+			return p.draw("1\n2\n")
+		}, "before\n1\n2"},
+		"keeps what is above": {24, func(p *pane) error {
+			_ = p.draw("table\n")
+			_ = p.above("notice\n")
+			return p.draw("table\n")
+		}, "before\nnotice\ntable"},
+		"leaves out what does not fit": {4, func(p *pane) error {
+			_ = p.draw("1\n2\n3\n4\n5\n")
+			return p.draw("1\n2\n3\n4\n5\n")
+		}, "before\n1\n2\n... 3 more lines: m"},
+		"cuts long lines": {24, func(p *pane) error { return p.draw("0123456789012345678901234\n") }, "before\n0123456789012345678"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := &glass{}
+			if _, err := g.Write([]byte("before\n")); err != nil {
+				t.Fatal(err)
+			}
+			p := &pane{out: g, size: func() (int, int) { return 20, tt.height }}
+			if err := tt.do(p); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, strings.TrimRight(g.text(), " ")); diff != "" {
+				t.Errorf("screen (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestClip(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{"12345", "12345"},
+		{"123456", "12345"},
+		{"ä2345ö", "ä2345"},
+		{"\x1b[31m123456\x1b[0m", "\x1b[31m12345\x1b[0m"},
+		{"\x1b[31m12\x1b[0m", "\x1b[31m12\x1b[0m"},
+	} {
+		if got := clip(tt.in, 5); got != tt.want {
+			t.Errorf("clip(%q) = %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func versionCommand(e *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, the commit and the date of the build",
+		Args:  noArguments,
+		RunE:  func(*cobra.Command, []string) error { return e.printf("%s", e.Build.line()) },
+	}
+}
+
+// number returns the version without the v of its tag.
+func (b Build) number() string { return strings.TrimPrefix(orElse(b.Version, "dev"), "v") }
+
+// line returns what version prints.
+func (b Build) line() string {
+	return fmt.Sprintf("ingero v%s (commit: %s, built: %s)\n", b.number(), orElse(b.Commit, "unknown"), orElse(b.Date, "unknown"))
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
