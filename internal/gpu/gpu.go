@@ -1,0 +1,233 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Info is what a machine has. All is empty where there is no NVIDIA driver.
+type Info struct {
+	Driver Driver
+	GPUs   []GPU    // by bus address
+	Nodes  []string // device files, /dev/nvidia0, /dev/nvidiactl and so on; none: no process here can use a GPU
+}
+
+// Driver is the kernel's NVIDIA driver.
+type Driver struct {
+	Version string // "550.163.01"; empty when none is loaded
+	Open    bool   // the open kernel modules, not the proprietary ones
+}
+
+// GPU is one device. What is not known is empty, and Memory zero.
+type GPU struct {
+	Model    string // "NVIDIA H200"
+	UUID     string // "GPU-" and 36 characters, once the driver has woken it
+	Bus      string // "0000:01:00.0": domain, bus, device and function, in lower case
+	Node     string // "/dev/nvidia0"
+	Memory   int64  // bytes
+	Excluded bool   // by the administrator: no process may use it
+}
+
+// Machine is where to look. The zero value is this machine.
+type Machine struct {
+	Root string // in front of /proc, /sys, /dev and the place of nvidia-smi
+}
+
+// maxFile bounds what is read of one file of the driver, in bytes.
+const maxFile = 64 << 10
+
+// Read finds the driver and its GPUs. An error leaves what could be found in the
+// answer.
+func (m Machine) Read(ctx context.Context) (Info, error) {
+	var info Info
+	var errs []error
+	driver, err := m.driver()
+	info.Driver, errs = driver, append(errs, err)
+	info.Nodes, _ = m.glob("/dev/nvidia*") // the pattern is well-formed
+	info.GPUs, err = m.gpus()
+	errs = append(errs, err)
+	if info.Driver.Version != "" || m.exists("/dev/dxg") { // WSL has neither files nor nodes of its own
+		devices, err := m.ask(ctx)
+		errs = append(errs, err)
+		info.merge(devices)
+	}
+	return info, errors.Join(errs...)
+}
+
+func (m Machine) driver() (Driver, error) {
+	text, err := m.read("/proc/driver/nvidia/version")
+	if err == nil {
+		return parseVersion(text)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return Driver{}, err
+	}
+	text, err = m.read("/sys/module/nvidia/version") // a sandbox may show only this
+	if errors.Is(err, fs.ErrNotExist) {
+		return Driver{}, nil
+	}
+	return Driver{Version: strings.TrimSpace(text)}, err
+}
+
+// parseVersion reads /proc/driver/nvidia/version. Its first line is one of
+//
+//	NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.163.01  Tue Apr  8 12:41:17 UTC 2025
+//	NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  565.57.01  Release Build  (...)
+func parseVersion(text string) (Driver, error) {
+	line, _, _ := strings.Cut(text, "\n")
+	what, ok := strings.CutPrefix(line, "NVRM version:")
+	if !ok {
+		return Driver{}, fmt.Errorf("driver version: unexpected line %.100q", line)
+	}
+	for word := range strings.FieldsSeq(what) {
+		if isVersion(word) {
+			return Driver{Version: word, Open: strings.Contains(what, " Open Kernel Module")}, nil
+		}
+	}
+	return Driver{}, fmt.Errorf("driver version: none in %.100q", line)
+}
+
+// isVersion tells whether a word is two or three numbers with dots between.
+func isVersion(word string) bool {
+	parts := strings.Split(word, ".")
+	if len(parts) < 2 || len(parts) > 3 {
+		return false
+	}
+	for _, p := range parts {
+		if _, err := strconv.ParseUint(p, 10, 32); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func (m Machine) gpus() ([]GPU, error) {
+	files, _ := m.glob("/proc/driver/nvidia/gpus/*/information") // the pattern is well-formed
+	var out []GPU
+	var errs []error
+	for _, path := range files {
+		text, err := m.read(path)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		g := parseInformation(text)
+		if g.Bus == "" {
+			g.Bus = normalBus(filepath.Base(filepath.Dir(path)))
+		}
+		out = append(out, g)
+	}
+	slices.SortFunc(out, func(a, b GPU) int { return strings.Compare(a.Bus, b.Bus) })
+	return out, errors.Join(errs...)
+}
+
+// parseInformation reads /proc/driver/nvidia/gpus/*/information: lines of a name
+// with a colon and a value. Before the GPU is initialised, and for what the
+// driver does not know, a value has question marks.
+func parseInformation(text string) GPU {
+	var g GPU
+	for line := range strings.Lines(text) {
+		key, val, ok := strings.Cut(line, ":")
+		if !ok {
+			continue
+		}
+		val = strings.TrimSpace(val)
+		switch key {
+		case "Model":
+			if val != "Unknown" {
+				g.Model = val
+			}
+		case "GPU UUID":
+			if !strings.Contains(val, "?") {
+				g.UUID = val
+			}
+		case "Bus Location":
+			g.Bus = normalBus(val)
+		case "Device Minor":
+			if n, err := strconv.ParseUint(val, 10, 16); err == nil {
+				g.Node = fmt.Sprintf("/dev/nvidia%d", n)
+			}
+		case "GPU Excluded":
+			g.Excluded = val == "Yes"
+		}
+	}
+	return g
+}
+
+// normalBus gives a PCI address the kernel's form: nvidia-smi writes eight
+// digits of domain, and capitals. It returns "" for what is no address.
+func normalBus(s string) string {
+	domain, rest, ok := strings.Cut(s, ":")
+	n, err := strconv.ParseUint(domain, 16, 32)
+	if !ok || err != nil || len(rest) != len("01:00.0") {
+		return ""
+	}
+	for i, c := range []byte(rest) {
+		isHex := c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+		switch i {
+		case 2:
+			isHex = c == ':'
+		case 5:
+			isHex = c == '.'
+		}
+		if !isHex {
+			return ""
+		}
+	}
+	return fmt.Sprintf("%04x:%s", n, strings.ToLower(rest))
+}
+
+// merge adds what nvidia-smi said to what the driver's files did.
+func (i *Info) merge(devices []device) {
+	for _, d := range devices {
+		if i.Driver.Version == "" {
+			i.Driver.Version = d.driver
+		}
+		at := slices.IndexFunc(i.GPUs, func(g GPU) bool { return g.Bus == d.Bus })
+		if at < 0 {
+			i.GPUs = append(i.GPUs, d.GPU)
+			continue
+		}
+		g := &i.GPUs[at]
+		g.Memory = d.Memory
+		if g.UUID == "" {
+			g.UUID = d.UUID
+		}
+		if g.Model == "" {
+			g.Model = d.Model
+		}
+	}
+	slices.SortStableFunc(i.GPUs, func(a, b GPU) int { return strings.Compare(a.Bus, b.Bus) })
+}
+
+func (m Machine) read(path string) (string, error) {
+	f, err := os.Open(m.Root + path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }() // read only
+	b, err := io.ReadAll(io.LimitReader(f, maxFile))
+	return string(b), err
+}
+
+func (m Machine) exists(path string) bool {
+	_, err := os.Stat(m.Root + path)
+	return err == nil
+}
+
+// glob returns paths without Root.
+func (m Machine) glob(pattern string) ([]string, error) {
+	found, err := filepath.Glob(m.Root + pattern)
+	for i := range found {
+		found[i] = found[i][len(m.Root):]
+	}
+	return found, err
+}
