@@ -84,7 +84,7 @@ func (t *Tracer) link(o Object, sites []site, lib uint16, pid uint32) ([]io.Clos
 	all, returns := places{}, places{}
 	for i := range sites {
 		all.add(&sites[i], lib)
-		if !t.entry && !t.rows[sites[i].row].EntryOnly {
+		if t.watchesReturn(&sites[i]) {
 			returns.add(&sites[i], lib)
 		}
 	}
@@ -108,6 +108,11 @@ func (t *Tracer) link(o Object, sites []site, lib uint16, pid uint32) ([]io.Clos
 		return t.linkEach(o, sites, lib, pid)
 	}
 	return nil, fmt.Errorf("link mode %q: %w", t.mode, ErrNotSupported)
+}
+
+// watchesReturn tells whether the function at a site gets a return probe.
+func (t *Tracer) watchesReturn(s *site) bool {
+	return s.row >= firstCalibrationRow || !t.entry && !t.rows[s.row].EntryOnly
 }
 
 // places are parallel lists of where to link and what the program is to know.
@@ -145,7 +150,7 @@ func (t *Tracer) linkEach(o Object, sites []site, lib uint16, pid uint32) (links
 	for i := range sites {
 		s := &sites[i]
 		opts := &link.UprobeOptions{Address: s.offset, Cookie: s.cookie(lib), PID: int(pid)}
-		if !t.entry && !t.rows[s.row].EntryOnly {
+		if t.watchesReturn(s) {
 			l, err := x.Uretprobe(s.symbol, t.programs[bpf.IngeroProgCallExit], opts)
 			if err != nil {
 				return links, fmt.Errorf("attach return of %s in %s: %w", s.symbol, o.Name, err)

@@ -101,10 +101,8 @@ func (t *Tracer) Forget(pid uint32) error {
 	return nil
 }
 
-// SetCost tells the programs what a probe at a place costs, to be taken off the
-// durations: inside the two clock readings, and around the whole of it as the
-// calling function sees it, with and without a return probe.
-func (t *Tracer) SetCost(at Place, c Cost) error {
+// setCost tells the programs what a probe at a place costs.
+func (t *Tracer) setCost(at Place, c Cost) error {
 	var all [bpf.IngeroPlacePLACES]bpf.IngeroProbeCost
 	if err := t.objects.ProbeCosts.Get(&all); err != nil {
 		return fmt.Errorf("read probe costs: %w", err)
@@ -114,13 +112,6 @@ func (t *Tracer) SetCost(at Place, c Cost) error {
 		return fmt.Errorf("write probe costs: %w", err)
 	}
 	return nil
-}
-
-// Cost is what a probe at one kind of place costs, in nanoseconds.
-type Cost struct {
-	Inside int // of it, what falls between the two clock readings
-	Around int // entry and return, beyond Inside
-	Entry  int // an entry alone
 }
 
 // Threads returns how many threads the kernel side keeps state of.

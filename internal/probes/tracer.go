@@ -158,6 +158,13 @@ func (t *Tracer) fillRecipes() error {
 	return nil
 }
 
+// WatchNoReturns has libraries attached from now on without return probes, and
+// all calls counted only.
+func (t *Tracer) WatchNoReturns() error {
+	t.entry = true
+	return t.fillRecipes()
+}
+
 func (t *Tracer) attachLives(gate bool) error {
 	names := []string{bpf.IngeroProgOnFork, bpf.IngeroProgOnExec, bpf.IngeroProgOnExit}
 	if gate {

@@ -28,11 +28,10 @@ type LiveOptions struct {
 	Gated uint32
 	// Alone leaves out children, and probes the selected processes only.
 	Alone bool
-	// EntryOnly names processes whose returns must not be watched; see
-	// [probes.ReturnHarm].
-	EntryOnly func(*proc.Process) (why string)
-	Notify    func(Notice) // nil: nobody; called from any goroutine, must not block
-	Log       *slog.Logger // nil: none
+	// Raw leaves the cost of the probes in the durations.
+	Raw    bool
+	Notify func(Notice) // nil: nobody; called from any goroutine, must not block
+	Log    *slog.Logger // nil: none
 }
 
 // Notice is something that a person who waits wants to know.
@@ -73,6 +72,8 @@ type Live struct {
 	once    sync.Once
 	stopErr error
 	wake    chan struct{}
+	// seccompHarm says that return probes kill processes with a filter.
+	seccompHarm bool
 
 	enrolling sync.Mutex // one enrolment at a time; it opens files, which may take long
 
@@ -139,7 +140,10 @@ func (l *Live) start(ctx context.Context) error {
 		return fmt.Errorf("%w: it is process %d here and %d on the host; start its container in the host's (docker run --pid=host, hostPID: true)",
 			ErrPIDNamespace, self, own)
 	}
-	// Before the scan: what is mapped between the two must not be missed.
+	if !l.Raw {
+		l.calibrate(ctx)
+	}
+	// Watched before the scan: what is mapped between the two must not be missed.
 	if l.watcher, err = proc.WatchMaps(l.Names); err != nil {
 		return err
 	}
@@ -162,6 +166,35 @@ func (l *Live) start(ctx context.Context) error {
 	l.started = true
 	l.mu.Unlock()
 	return nil
+}
+
+// calibrate measures what probes cost and whether they harm. Without it tracing
+// goes on: durations then include the probes, and that is reported.
+func (l *Live) calibrate(ctx context.Context) {
+	c, err := l.tracer.Calibrate(ctx)
+	if err != nil {
+		l.report("not-calibrated", "probes", fmt.Sprintf("durations include what the probes cost, since that could not be measured: %v", err))
+		return
+	}
+	l.Log.Debug("calibrated", "costs", c.Costs, "seccomp_harm", c.SeccompHarm)
+	if l.seccompHarm = c.SeccompHarm; c.SeccompHarm && l.tracer.Mode() != probes.ModeSession {
+		l.report("entry-only", "all processes", "this kernel kills processes with a seccomp filter at a return probe, and cannot leave single ones out")
+		if err := l.tracer.WatchNoReturns(); err != nil {
+			l.report("not-attached", "all processes", err.Error())
+		}
+	}
+}
+
+// harm says why the returns of a process must not be watched, if so.
+func (l *Live) harm(p *proc.Process) string {
+	const filter = 2
+	switch {
+	case p.ShadowStack:
+		return "it guards its return addresses (x86 shadow stack), and a return probe would end it"
+	case p.Seccomp == filter && l.seccompHarm:
+		return "it has a seccomp filter, and this kernel kills such processes at a return probe"
+	}
+	return ""
 }
 
 // rescan enrols all selected processes that use CUDA.
@@ -195,11 +228,9 @@ func (l *Live) enrol(p *proc.Process) {
 	defer l.enrolling.Unlock()
 	if !l.lives(p.PID) {
 		how := probes.Target{Follow: !l.Alone, Gate: l.Gated != 0}
-		if l.EntryOnly != nil {
-			if why := l.EntryOnly(p); why != "" {
-				how.EntryOnly = true
-				l.report("entry-only", fmt.Sprintf("%s (%d)", p.Comm, p.PID), why)
-			}
+		if why := l.harm(p); why != "" {
+			how.EntryOnly = true
+			l.report("entry-only", fmt.Sprintf("%s (%d)", p.Comm, p.PID), why)
 		}
 		if err := l.tracer.Trace(p.PID, how); err != nil {
 			l.failed(p.PID, p.Comm, err)

@@ -36,8 +36,10 @@ func (l *Live) readLives() {
 			continue
 		}
 		l.mu.Lock()
-		l.live(e)
-		l.pending = append(l.pending, e)
+		if l.procs[e.PID] != nil { // not a process of the calibration
+			l.live(e)
+			l.pending = append(l.pending, e)
+		}
 		l.mu.Unlock()
 		select {
 		case l.wake <- struct{}{}:
