@@ -77,14 +77,14 @@ build() { # ARCH DIR
 
 	# Objects go by a variable: a compiler that fails then ends the script.
 	objs=$(objects "$arch" cuda "-fPIC -fvisibility=hidden" inject.c $(sources cuda))
-	link -shared -s -soname libcuda.so.1 -o "$out/libcuda.so.1" --as-needed $objs $libs
+	link -shared -s -Bsymbolic -soname libcuda.so.1 -o "$out/libcuda.so.1" --as-needed $objs $libs
 	for v in 12 13; do
 		objs=$(objects "$arch" cudart$v "-fPIC -fvisibility=hidden -DCUDART=$v $rtflags" inject.c $(sources cudart))
 		link -shared -s -soname libcudart.so.$v --version-script "$here/src/cudart/libcudart.so.$v.map" \
 			-o "$out/libcudart.so.$v" $rpath $objs $libs
 	done
 	common_objs=$(objects "$arch" prog "-fPIE" prog/start.S prog/common.c)
-	for p in train infer loader calls late; do
+	for p in train infer loader calls multi late; do
 		objs=$(objects "$arch" prog "-fPIE" $(cd "$here/src" && ls prog/$p.c prog/${p}_*.c 2>/dev/null))
 		link -pie -s -dynamic-linker $interp -o "$out/$p" $rpath $objs $common_objs "$out/libcudart.so.12" $libs
 	done

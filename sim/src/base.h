@@ -59,11 +59,17 @@ void *dlsym(void *lib, const char *name);
 #if defined(__x86_64__)
 #define SYS_futex 202
 #define SYS_clock_nanosleep 230
-static inline void cpu_relax(void) { __asm__ volatile("pause" ::: "memory"); }
+static inline void cpu_relax(void)
+{
+	__asm__ volatile("pause" ::: "memory");
+}
 #elif defined(__aarch64__)
 #define SYS_futex 98
 #define SYS_clock_nanosleep 115
-static inline void cpu_relax(void) { __asm__ volatile("yield" ::: "memory"); }
+static inline void cpu_relax(void)
+{
+	__asm__ volatile("yield" ::: "memory");
+}
 #else
 #error "x86-64 and arm64 only"
 #endif
@@ -117,7 +123,8 @@ static inline void lock(struct lock *l)
 {
 	u32 free = 0;
 
-	if (unlikely(!__atomic_compare_exchange_n(&l->word, &free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)))
+	if (unlikely(!__atomic_compare_exchange_n(&l->word, &free, 1, 0, __ATOMIC_ACQUIRE,
+						  __ATOMIC_RELAXED)))
 		lock_slow(l);
 }
 
@@ -132,8 +139,8 @@ typedef void (*call_hook)(const char *op);
 
 struct inject_rule {
 	char op[64];
-	u64 nth;  /* first call that fails, from 1 */
-	u32 on;   /* non-zero: every call from then on */
+	u64 nth; /* first call that fails, from 1 */
+	u32 on; /* non-zero: every call from then on */
 	int code;
 	u64 seen;
 };

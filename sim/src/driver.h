@@ -73,91 +73,94 @@ _Static_assert(offsetof(struct copy2d, width) == 112, "CUDA_MEMCPY2D has WidthIn
 _Static_assert(offsetof(struct launch_config, stream) == 32, "CUlaunchConfig has hStream at 32");
 
 /* name, parameters: each is resolved by cuGetProcAddress, once for either default stream. */
-#define DRIVER_CALLS(X) \
-	X(cuInit, (u32 flags)) \
-	X(cuDriverGetVersion, (int *v)) \
-	X(cuDeviceGetCount, (int *n)) \
-	X(cuDeviceGetAttribute, (int *v, int attr, int dev)) \
-	X(cuDevicePrimaryCtxRetain, (void **ctx, int dev)) \
-	X(cuDevicePrimaryCtxSetFlags, (int dev, u32 flags)) \
-	X(cuDevicePrimaryCtxGetState, (int dev, u32 *flags, int *active)) \
-	X(cuDevicePrimaryCtxReset, (int dev)) \
-	X(cuDeviceGetDefaultMemPool, (void **pool, int dev)) \
-	X(cuCtxSetCurrent, (void *ctx)) \
-	X(cuCtxSynchronize, (void)) \
-	X(cuGetErrorName, (int e, const char **s)) \
-	X(cuGetErrorString, (int e, const char **s)) \
-	X(cuModuleLoadData, (void **mod, const void *image)) \
-	X(cuModuleUnload, (void *mod)) \
-	X(cuModuleGetFunction, (void **f, void *mod, const char *name)) \
-	X(cuLaunchKernel, (void *f, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, u32 shared, void *s, void **params, void **extra)) \
+#define DRIVER_CALLS(X)                                                                            \
+	X(cuInit, (u32 flags))                                                                     \
+	X(cuDriverGetVersion, (int *v))                                                            \
+	X(cuDeviceGetCount, (int *n))                                                              \
+	X(cuDeviceGetAttribute, (int *v, int attr, int dev))                                       \
+	X(cuDevicePrimaryCtxRetain, (void **ctx, int dev))                                         \
+	X(cuDevicePrimaryCtxSetFlags, (int dev, u32 flags))                                        \
+	X(cuDevicePrimaryCtxGetState, (int dev, u32 *flags, int *active))                          \
+	X(cuDevicePrimaryCtxReset, (int dev))                                                      \
+	X(cuDeviceGetDefaultMemPool, (void **pool, int dev))                                       \
+	X(cuCtxSetCurrent, (void *ctx))                                                            \
+	X(cuCtxSynchronize, (void))                                                                \
+	X(cuGetErrorName, (int e, const char **s))                                                 \
+	X(cuGetErrorString, (int e, const char **s))                                               \
+	X(cuModuleLoadData, (void **mod, const void *image))                                       \
+	X(cuModuleUnload, (void *mod))                                                             \
+	X(cuModuleGetFunction, (void **f, void *mod, const char *name))                            \
+	X(cuLaunchKernel, (void *f, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, u32 shared,    \
+			   void *s, void **params, void **extra))                                  \
 	X(cuLaunchKernelEx, (const struct launch_config *c, void *f, void **params, void **extra)) \
-	X(cuLaunchCooperativeKernel, (void *f, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, u32 shared, void *s, void **params)) \
-	X(cuLaunchHostFunc, (void *s, host_fn fn, void *data)) \
-	X(cuMemGetInfo, (size_t *free, size_t *total)) \
-	X(cuMemAlloc, (devptr *p, size_t n)) \
-	X(cuMemAllocAsync, (devptr *p, size_t n, void *s)) \
-	X(cuMemAllocFromPoolAsync, (devptr *p, size_t n, void *pool, void *s)) \
-	X(cuMemAllocManaged, (devptr *p, size_t n, u32 flags)) \
-	X(cuMemAllocPitch, (devptr *p, size_t *pitch, size_t w, size_t h, u32 elem)) \
-	X(cuMemAllocHost, (void **p, size_t n)) \
-	X(cuMemHostAlloc, (void **p, size_t n, u32 flags)) \
-	X(cuMemFree, (devptr p)) \
-	X(cuMemFreeAsync, (devptr p, void *s)) \
-	X(cuMemFreeHost, (void *p)) \
-	X(cuMemHostRegister, (void *p, size_t n, u32 flags)) \
-	X(cuMemHostUnregister, (void *p)) \
-	X(cuMemHostGetDevicePointer, (devptr *d, void *p, u32 flags)) \
-	X(cuMemPrefetchAsync, (devptr p, size_t n, int dev, void *s)) \
-	X(cuMemPoolCreate, (void **pool, const void *props)) \
-	X(cuMemPoolDestroy, (void *pool)) \
-	X(cuMemPoolTrimTo, (void *pool, size_t keep)) \
-	X(cuPointerGetAttribute, (void *data, int attr, devptr p)) \
-	X(cuMemcpy, (devptr dst, devptr src, size_t n)) \
-	X(cuMemcpyAsync, (devptr dst, devptr src, size_t n, void *s)) \
-	X(cuMemcpyHtoD, (devptr dst, const void *src, size_t n)) \
-	X(cuMemcpyHtoDAsync, (devptr dst, const void *src, size_t n, void *s)) \
-	X(cuMemcpyDtoH, (void *dst, devptr src, size_t n)) \
-	X(cuMemcpyDtoHAsync, (void *dst, devptr src, size_t n, void *s)) \
-	X(cuMemcpyDtoD, (devptr dst, devptr src, size_t n)) \
-	X(cuMemcpyDtoDAsync, (devptr dst, devptr src, size_t n, void *s)) \
-	X(cuMemcpy2DUnaligned, (const struct copy2d *c)) \
-	X(cuMemcpy2DAsync, (const struct copy2d *c, void *s)) \
-	X(cuMemcpyPeer, (devptr dst, void *dctx, devptr src, void *sctx, size_t n)) \
-	X(cuMemcpyPeerAsync, (devptr dst, void *dctx, devptr src, void *sctx, size_t n, void *s)) \
-	X(cuMemsetD8, (devptr p, u8 v, size_t n)) \
-	X(cuMemsetD8Async, (devptr p, u8 v, size_t n, void *s)) \
-	X(cuMemsetD2D8, (devptr p, size_t pitch, u8 v, size_t w, size_t h)) \
-	X(cuMemsetD2D8Async, (devptr p, size_t pitch, u8 v, size_t w, size_t h, void *s)) \
-	X(cuStreamCreate, (void **s, u32 flags)) \
-	X(cuStreamCreateWithPriority, (void **s, u32 flags, int prio)) \
-	X(cuStreamDestroy, (void *s)) \
-	X(cuStreamSynchronize, (void *s)) \
-	X(cuStreamQuery, (void *s)) \
-	X(cuStreamWaitEvent, (void *s, void *ev, u32 flags)) \
-	X(cuStreamGetFlags, (void *s, u32 *flags)) \
-	X(cuStreamAddCallback, (void *s, void *cb, void *data, u32 flags)) \
-	X(cuStreamBeginCapture, (void *s, int mode)) \
-	X(cuStreamEndCapture, (void *s, void **graph)) \
-	X(cuStreamIsCapturing, (void *s, int *status)) \
-	X(cuThreadExchangeStreamCaptureMode, (int *mode)) \
-	X(cuEventCreate, (void **ev, u32 flags)) \
-	X(cuEventRecord, (void *ev, void *s)) \
-	X(cuEventQuery, (void *ev)) \
-	X(cuEventSynchronize, (void *ev)) \
-	X(cuEventDestroy, (void *ev)) \
-	X(cuEventElapsedTime, (float *ms, void *from, void *to)) \
-	X(cuGraphCreate, (void **g, u32 flags)) \
-	X(cuGraphDestroy, (void *g)) \
-	X(cuGraphAddKernelNode, (void **node, void *g, const void *deps, size_t n, const void *params)) \
-	X(cuGraphAddEmptyNode, (void **node, void *g, const void *deps, size_t n)) \
-	X(cuGraphGetNodes, (void *g, void **nodes, size_t *n)) \
-	X(cuGraphInstantiateWithFlags, (void **exec, void *g, unsigned long long flags)) \
-	X(cuGraphInstantiateWithParams, (void **exec, void *g, void *params)) \
-	X(cuGraphUpload, (void *exec, void *s)) \
-	X(cuGraphLaunch, (void *exec, void *s)) \
-	X(cuGraphExecUpdate, (void *exec, void *g, void *info)) \
-	X(cuGraphExecDestroy, (void *exec)) \
+	X(cuLaunchCooperativeKernel, (void *f, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz,     \
+				      u32 shared, void *s, void **params))                         \
+	X(cuLaunchHostFunc, (void *s, host_fn fn, void *data))                                     \
+	X(cuMemGetInfo, (size_t * free, size_t * total))                                           \
+	X(cuMemAlloc, (devptr * p, size_t n))                                                      \
+	X(cuMemAllocAsync, (devptr * p, size_t n, void *s))                                        \
+	X(cuMemAllocFromPoolAsync, (devptr * p, size_t n, void *pool, void *s))                    \
+	X(cuMemAllocManaged, (devptr * p, size_t n, u32 flags))                                    \
+	X(cuMemAllocPitch, (devptr * p, size_t * pitch, size_t w, size_t h, u32 elem))             \
+	X(cuMemAllocHost, (void **p, size_t n))                                                    \
+	X(cuMemHostAlloc, (void **p, size_t n, u32 flags))                                         \
+	X(cuMemFree, (devptr p))                                                                   \
+	X(cuMemFreeAsync, (devptr p, void *s))                                                     \
+	X(cuMemFreeHost, (void *p))                                                                \
+	X(cuMemHostRegister, (void *p, size_t n, u32 flags))                                       \
+	X(cuMemHostUnregister, (void *p))                                                          \
+	X(cuMemHostGetDevicePointer, (devptr * d, void *p, u32 flags))                             \
+	X(cuMemPrefetchAsync, (devptr p, size_t n, int dev, void *s))                              \
+	X(cuMemPoolCreate, (void **pool, const void *props))                                       \
+	X(cuMemPoolDestroy, (void *pool))                                                          \
+	X(cuMemPoolTrimTo, (void *pool, size_t keep))                                              \
+	X(cuPointerGetAttribute, (void *data, int attr, devptr p))                                 \
+	X(cuMemcpy, (devptr dst, devptr src, size_t n))                                            \
+	X(cuMemcpyAsync, (devptr dst, devptr src, size_t n, void *s))                              \
+	X(cuMemcpyHtoD, (devptr dst, const void *src, size_t n))                                   \
+	X(cuMemcpyHtoDAsync, (devptr dst, const void *src, size_t n, void *s))                     \
+	X(cuMemcpyDtoH, (void *dst, devptr src, size_t n))                                         \
+	X(cuMemcpyDtoHAsync, (void *dst, devptr src, size_t n, void *s))                           \
+	X(cuMemcpyDtoD, (devptr dst, devptr src, size_t n))                                        \
+	X(cuMemcpyDtoDAsync, (devptr dst, devptr src, size_t n, void *s))                          \
+	X(cuMemcpy2DUnaligned, (const struct copy2d *c))                                           \
+	X(cuMemcpy2DAsync, (const struct copy2d *c, void *s))                                      \
+	X(cuMemcpyPeer, (devptr dst, void *dctx, devptr src, void *sctx, size_t n))                \
+	X(cuMemcpyPeerAsync, (devptr dst, void *dctx, devptr src, void *sctx, size_t n, void *s))  \
+	X(cuMemsetD8, (devptr p, u8 v, size_t n))                                                  \
+	X(cuMemsetD8Async, (devptr p, u8 v, size_t n, void *s))                                    \
+	X(cuMemsetD2D8, (devptr p, size_t pitch, u8 v, size_t w, size_t h))                        \
+	X(cuMemsetD2D8Async, (devptr p, size_t pitch, u8 v, size_t w, size_t h, void *s))          \
+	X(cuStreamCreate, (void **s, u32 flags))                                                   \
+	X(cuStreamCreateWithPriority, (void **s, u32 flags, int prio))                             \
+	X(cuStreamDestroy, (void *s))                                                              \
+	X(cuStreamSynchronize, (void *s))                                                          \
+	X(cuStreamQuery, (void *s))                                                                \
+	X(cuStreamWaitEvent, (void *s, void *ev, u32 flags))                                       \
+	X(cuStreamGetFlags, (void *s, u32 *flags))                                                 \
+	X(cuStreamAddCallback, (void *s, void *cb, void *data, u32 flags))                         \
+	X(cuStreamBeginCapture, (void *s, int mode))                                               \
+	X(cuStreamEndCapture, (void *s, void **graph))                                             \
+	X(cuStreamIsCapturing, (void *s, int *status))                                             \
+	X(cuThreadExchangeStreamCaptureMode, (int *mode))                                          \
+	X(cuEventCreate, (void **ev, u32 flags))                                                   \
+	X(cuEventRecord, (void *ev, void *s))                                                      \
+	X(cuEventQuery, (void *ev))                                                                \
+	X(cuEventSynchronize, (void *ev))                                                          \
+	X(cuEventDestroy, (void *ev))                                                              \
+	X(cuEventElapsedTime, (float *ms, void *from, void *to))                                   \
+	X(cuGraphCreate, (void **g, u32 flags))                                                    \
+	X(cuGraphDestroy, (void *g))                                                               \
+	X(cuGraphAddKernelNode,                                                                    \
+	  (void **node, void *g, const void *deps, size_t n, const void *params))                  \
+	X(cuGraphAddEmptyNode, (void **node, void *g, const void *deps, size_t n))                 \
+	X(cuGraphGetNodes, (void *g, void **nodes, size_t *n))                                     \
+	X(cuGraphInstantiateWithFlags, (void **exec, void *g, unsigned long long flags))           \
+	X(cuGraphInstantiateWithParams, (void **exec, void *g, void *params))                      \
+	X(cuGraphUpload, (void *exec, void *s))                                                    \
+	X(cuGraphLaunch, (void *exec, void *s))                                                    \
+	X(cuGraphExecUpdate, (void *exec, void *g, void *info))                                    \
+	X(cuGraphExecDestroy, (void *exec))                                                        \
 	X(simSetCallHook, (call_hook fn))
 
 #endif

@@ -10,7 +10,8 @@ void lock_slow(struct lock *l)
 	for (int i = 0; i < 64; i++) {
 		u32 free = 0;
 
-		if (__atomic_compare_exchange_n(&l->word, &free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		if (__atomic_compare_exchange_n(&l->word, &free, 1, 0, __ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED))
 			return;
 		cpu_relax();
 	}
@@ -67,7 +68,8 @@ void inject_parse(struct inject *in, const char *prefix, const char *not_prefix)
 		struct inject_rule *r = &in->rules[in->n];
 
 		s = parse_rule(s, r);
-		if (strncmp(r->op, prefix, strlen(prefix)) || !strncmp(r->op, not_prefix, strlen(not_prefix)))
+		if (strncmp(r->op, prefix, strlen(prefix)) ||
+		    !strncmp(r->op, not_prefix, strlen(not_prefix)))
 			continue;
 		if (r->code)
 			in->n++;

@@ -116,7 +116,7 @@ static int cuMemAllocAsync_on(void *dflt, devptr *p, size_t n, void *s)
 {
 	return alloc_async("cuMemAllocAsync", dflt, p, n, s);
 }
-TWIN(cuMemAllocAsync, _ptsz, (devptr *p, size_t n, void *s), p, n, s)
+TWIN(cuMemAllocAsync, _ptsz, (devptr * p, size_t n, void *s), p, n, s)
 
 static int cuMemAllocFromPoolAsync_on(void *dflt, devptr *p, size_t n, void *pool, void *s)
 {
@@ -124,7 +124,7 @@ static int cuMemAllocFromPoolAsync_on(void *dflt, devptr *p, size_t n, void *poo
 		return ERR_INVALID_VALUE;
 	return alloc_async("cuMemAllocFromPoolAsync", dflt, p, n, s);
 }
-TWIN(cuMemAllocFromPoolAsync, _ptsz, (devptr *p, size_t n, void *pool, void *s), p, n, pool, s)
+TWIN(cuMemAllocFromPoolAsync, _ptsz, (devptr * p, size_t n, void *pool, void *s), p, n, pool, s)
 
 static int cuMemFreeAsync_on(void *dflt, devptr p, void *stream)
 {
@@ -159,7 +159,9 @@ CU(cuDeviceSetMemPool)(int dev, void *pool)
 {
 	if (dev < 0 || dev >= g.device_count)
 		return ERR_INVALID_DEVICE;
-	return object_get(pool, KIND_POOL) || pool == (void *)(u64)(POOL_HANDLE_BASE + dev) ? OK : ERR_INVALID_VALUE;
+	return object_get(pool, KIND_POOL) || pool == (void *)(u64)(POOL_HANDLE_BASE + dev)
+		       ? OK
+		       : ERR_INVALID_VALUE;
 }
 
 CU(cuMemPoolCreate)(void **pool, const void *props)

@@ -27,7 +27,8 @@ static void stage(u64 p, u64 n, int write)
 		burn(n * 1000 / g.cfg.pageable_mbps);
 }
 
-static int copy_pageable(struct thread *t, struct stream *s, u64 dst, int kd, u64 src, int ks, u64 n, int async)
+static int copy_pageable(struct thread *t, struct stream *s, u64 dst, int kd, u64 src, int ks,
+			 u64 n, int async)
 {
 	u32 sched = sched_of(t->ctx);
 	int err = OK;
@@ -83,25 +84,27 @@ static int copy_call(const char *op, void *dflt, void *stream, u64 dst, u64 src,
 }
 
 /* A copy whose direction is in its name: the device's end must be device memory. */
-static int copy_named(const char *op, void *dflt, void *stream, u64 dst, u64 src, u64 n, int async, int dev_dst, int dev_src)
+static int copy_named(const char *op, void *dflt, void *stream, u64 dst, u64 src, u64 n, int async,
+		      int dev_dst, int dev_src)
 {
-	if (n && ((dev_dst && mem_kind(dst) == MEM_PAGEABLE) || (dev_src && mem_kind(src) == MEM_PAGEABLE)))
+	if (n && ((dev_dst && mem_kind(dst) == MEM_PAGEABLE) ||
+		  (dev_src && mem_kind(src) == MEM_PAGEABLE)))
 		return *g.live ? ERR_INVALID_VALUE : ERR_NOT_INITIALIZED;
 	return copy_call(op, dflt, stream, dst, src, n, async);
 }
 
-#define SYNC_COPY(name, suffix, dtype, stype, to_dev, from_dev) \
-	static int name##_on(void *dflt, dtype dst, stype src, size_t n) \
-	{ \
-		return copy_named(#name, dflt, NULL, (u64)dst, (u64)src, n, 0, to_dev, from_dev); \
-	} \
+#define SYNC_COPY(name, suffix, dtype, stype, to_dev, from_dev)                                    \
+	static int name##_on(void *dflt, dtype dst, stype src, size_t n)                           \
+	{                                                                                          \
+		return copy_named(#name, dflt, NULL, (u64)dst, (u64)src, n, 0, to_dev, from_dev);  \
+	}                                                                                          \
 	TWIN(name, suffix, (dtype dst, stype src, size_t n), dst, src, n)
 
-#define ASYNC_COPY(name, suffix, dtype, stype, to_dev, from_dev) \
-	static int name##_on(void *dflt, dtype dst, stype src, size_t n, void *s) \
-	{ \
-		return copy_named(#name, dflt, s, (u64)dst, (u64)src, n, 1, to_dev, from_dev); \
-	} \
+#define ASYNC_COPY(name, suffix, dtype, stype, to_dev, from_dev)                                   \
+	static int name##_on(void *dflt, dtype dst, stype src, size_t n, void *s)                  \
+	{                                                                                          \
+		return copy_named(#name, dflt, s, (u64)dst, (u64)src, n, 1, to_dev, from_dev);     \
+	}                                                                                          \
 	TWIN(name, suffix, (dtype dst, stype src, size_t n, void *s), dst, src, n, s)
 
 SYNC_COPY(cuMemcpy, _ptds, devptr, devptr, 0, 0)
@@ -119,15 +122,18 @@ static int cuMemcpyPeer_on(void *dflt, devptr dst, void *dctx, devptr src, void 
 		return ERR_INVALID_CONTEXT;
 	return copy_named("cuMemcpyPeer", dflt, NULL, dst, src, n, 0, 1, 1);
 }
-TWIN(cuMemcpyPeer, _ptds, (devptr dst, void *dctx, devptr src, void *sctx, size_t n), dst, dctx, src, sctx, n)
+TWIN(cuMemcpyPeer, _ptds, (devptr dst, void *dctx, devptr src, void *sctx, size_t n), dst, dctx,
+     src, sctx, n)
 
-static int cuMemcpyPeerAsync_on(void *dflt, devptr dst, void *dctx, devptr src, void *sctx, size_t n, void *s)
+static int cuMemcpyPeerAsync_on(void *dflt, devptr dst, void *dctx, devptr src, void *sctx,
+				size_t n, void *s)
 {
 	if (*g.live && (!object_get(dctx, KIND_CONTEXT) || !object_get(sctx, KIND_CONTEXT)))
 		return ERR_INVALID_CONTEXT;
 	return copy_named("cuMemcpyPeerAsync", dflt, s, dst, src, n, 1, 1, 1);
 }
-TWIN(cuMemcpyPeerAsync, _ptsz, (devptr dst, void *dctx, devptr src, void *sctx, size_t n, void *s), dst, dctx, src, sctx, n, s)
+TWIN(cuMemcpyPeerAsync, _ptsz, (devptr dst, void *dctx, devptr src, void *sctx, size_t n, void *s),
+     dst, dctx, src, sctx, n, s)
 
 /* CUmemorytype: 1 host, 2 device, 4 unified (the device field holds the address). */
 static u64 end_of(u32 type, const void *host, devptr dev)
@@ -143,13 +149,18 @@ static int copy_2d(const char *op, void *dflt, const struct copy2d *c, void *str
 		return *g.live ? ERR_INVALID_VALUE : ERR_NOT_INITIALIZED;
 	dst = end_of(c->dst_type, c->dst_host, c->dst_device);
 	src = end_of(c->src_type, c->src_host, c->src_device);
-	if (c->width && c->height && (!dst || !src || c->dst_pitch < c->width || c->src_pitch < c->width))
+	if (c->width && c->height &&
+	    (!dst || !src || c->dst_pitch < c->width || c->src_pitch < c->width))
 		return *g.live ? ERR_INVALID_VALUE : ERR_NOT_INITIALIZED;
-	return copy_call(op, dflt, stream, dst + c->dst_x, src + c->src_x, c->width * c->height, async);
+	return copy_call(op, dflt, stream, dst + c->dst_x, src + c->src_x, c->width * c->height,
+			 async);
 }
 
-#define SYNC_2D(name) \
-	static int name##_on(void *dflt, const struct copy2d *c) { return copy_2d(#name, dflt, c, NULL, 0); } \
+#define SYNC_2D(name)                                                                              \
+	static int name##_on(void *dflt, const struct copy2d *c)                                   \
+	{                                                                                          \
+		return copy_2d(#name, dflt, c, NULL, 0);                                           \
+	}                                                                                          \
 	TWIN(name, _ptds, (const struct copy2d *c), c)
 
 SYNC_2D(cuMemcpy2D_v2)
@@ -176,33 +187,35 @@ static int set(const char *op, void *dflt, void *stream, u64 p, u64 bytes, int a
 	return !async && mem_kind(p) == MEM_PINNED ? stream_wait(s, sched_of(t->ctx)) : OK;
 }
 
-#define SET_1D(name, async_name, type) \
-	static int name##_on(void *dflt, devptr p, type v, size_t n) \
-	{ \
-		(void)v; \
-		return set(#name, dflt, NULL, p, n * sizeof(type), 0); \
-	} \
-	TWIN(name, _ptds, (devptr p, type v, size_t n), p, v, n) \
-	static int async_name##_on(void *dflt, devptr p, type v, size_t n, void *s) \
-	{ \
-		(void)v; \
-		return set(#async_name, dflt, s, p, n * sizeof(type), 1); \
-	} \
+#define SET_1D(name, async_name, type)                                                             \
+	static int name##_on(void *dflt, devptr p, type v, size_t n)                               \
+	{                                                                                          \
+		(void)v;                                                                           \
+		return set(#name, dflt, NULL, p, n * sizeof(type), 0);                             \
+	}                                                                                          \
+	TWIN(name, _ptds, (devptr p, type v, size_t n), p, v, n)                                   \
+	static int async_name##_on(void *dflt, devptr p, type v, size_t n, void *s)                \
+	{                                                                                          \
+		(void)v;                                                                           \
+		return set(#async_name, dflt, s, p, n * sizeof(type), 1);                          \
+	}                                                                                          \
 	TWIN(async_name, _ptsz, (devptr p, type v, size_t n, void *s), p, v, n, s)
 
-#define SET_2D(name, async_name, type) \
-	static int name##_on(void *dflt, devptr p, size_t pitch, type v, size_t w, size_t h) \
-	{ \
-		(void)v, (void)pitch; \
-		return set(#name, dflt, NULL, p, w * h * sizeof(type), 0); \
-	} \
+#define SET_2D(name, async_name, type)                                                             \
+	static int name##_on(void *dflt, devptr p, size_t pitch, type v, size_t w, size_t h)       \
+	{                                                                                          \
+		(void)v, (void)pitch;                                                              \
+		return set(#name, dflt, NULL, p, w * h * sizeof(type), 0);                         \
+	}                                                                                          \
 	TWIN(name, _ptds, (devptr p, size_t pitch, type v, size_t w, size_t h), p, pitch, v, w, h) \
-	static int async_name##_on(void *dflt, devptr p, size_t pitch, type v, size_t w, size_t h, void *s) \
-	{ \
-		(void)v, (void)pitch; \
-		return set(#async_name, dflt, s, p, w * h * sizeof(type), 1); \
-	} \
-	TWIN(async_name, _ptsz, (devptr p, size_t pitch, type v, size_t w, size_t h, void *s), p, pitch, v, w, h, s)
+	static int async_name##_on(void *dflt, devptr p, size_t pitch, type v, size_t w, size_t h, \
+				   void *s)                                                        \
+	{                                                                                          \
+		(void)v, (void)pitch;                                                              \
+		return set(#async_name, dflt, s, p, w * h * sizeof(type), 1);                      \
+	}                                                                                          \
+	TWIN(async_name, _ptsz, (devptr p, size_t pitch, type v, size_t w, size_t h, void *s), p,  \
+	     pitch, v, w, h, s)
 
 SET_1D(cuMemsetD8_v2, cuMemsetD8Async, u8)
 SET_1D(cuMemsetD16_v2, cuMemsetD16Async, unsigned short)

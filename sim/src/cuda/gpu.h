@@ -17,19 +17,27 @@
 #define POOL_HANDLE_BASE 0x1000
 
 struct config {
-	u64 kernel_ns;      /* GPU time of a kernel */
-	u64 launch_ns;      /* CPU time of a launch */
-	u64 call_ns;        /* CPU time of any other call */
-	u64 copy_ns;        /* GPU time of a copy of no bytes */
-	u64 copy_mbps;      /* 10^6 bytes a second, pinned and device memory; 0: at once */
-	u64 pageable_mbps;  /* the same for the CPU's part of pageable copies */
-	u64 mem;            /* bytes of memory of each device */
+	u64 kernel_ns; /* GPU time of a kernel */
+	u64 launch_ns; /* CPU time of a launch */
+	u64 call_ns; /* CPU time of any other call */
+	u64 copy_ns; /* GPU time of a copy of no bytes */
+	u64 copy_mbps; /* 10^6 bytes a second, pinned and device memory; 0: at once */
+	u64 pageable_mbps; /* the same for the CPU's part of pageable copies */
+	u64 mem; /* bytes of memory of each device */
 	u32 devices;
-	u32 sched;          /* SCHED_* when the program asked for none */
-	u32 queue;          /* launches a stream holds before the next one waits */
+	u32 sched; /* SCHED_* when the program asked for none */
+	u32 queue; /* launches a stream holds before the next one waits */
 };
 
-enum { KIND_CONTEXT = 0x43, KIND_STREAM, KIND_EVENT, KIND_FUNCTION, KIND_GRAPH, KIND_EXEC, KIND_POOL };
+enum {
+	KIND_CONTEXT = 0x43,
+	KIND_STREAM,
+	KIND_EVENT,
+	KIND_FUNCTION,
+	KIND_GRAPH,
+	KIND_EXEC,
+	KIND_POOL
+};
 
 /* Every handle points to an object that begins so; dead ones have kind 0. */
 struct object {
@@ -42,7 +50,7 @@ struct graph {
 	struct object o;
 	u32 nodes;
 	u32 captures; /* streams that record into it */
-	u64 gpu_ns;   /* what one launch of it takes */
+	u64 gpu_ns; /* what one launch of it takes */
 };
 
 struct host_call {
@@ -55,8 +63,8 @@ struct stream {
 	struct object o;
 	struct context *ctx;
 	u32 flags;
-	u32 head;      /* next slot of ends */
-	u64 until;     /* when its last work is done */
+	u32 head; /* next slot of ends */
+	u64 until; /* when its last work is done */
 	struct graph *capture;
 	u32 capture_broken;
 	u32 n_host, host_cap;
@@ -75,17 +83,17 @@ struct event {
 struct function {
 	struct object o;
 	u64 kernel_ns;
-	u64 has_ns;    /* kernel_ns comes from its name */
+	u64 has_ns; /* kernel_ns comes from its name */
 	char name[104];
 };
 
 struct context {
 	struct object o;
 	u32 device;
-	u32 flags;         /* SCHED_* */
-	u64 legacy_until;  /* the legacy default stream */
-	u64 blocking_until;/* last of the streams that synchronise with it */
-	u64 all_until;     /* last of all */
+	u32 flags; /* SCHED_* */
+	u64 legacy_until; /* the legacy default stream */
+	u64 blocking_until; /* last of the streams that synchronise with it */
+	u64 all_until; /* last of all */
 	struct stream *legacy;
 };
 
@@ -107,9 +115,9 @@ struct thread {
 
 struct gpu {
 	const volatile u32 *live; /* 1 after cuInit; the kernel zeroes it in a forked child */
-	u32 watched;              /* failures are planned, a hook is set, or a context is lost */
-	u32 capturing;            /* streams in capture */
-	int lost;                 /* sticky error */
+	u32 watched; /* failures are planned, a hook is set, or a context is lost */
+	u32 capturing; /* streams in capture */
+	int lost; /* sticky error */
 	int device_count;
 	struct config cfg;
 	struct lock lock;
@@ -141,18 +149,24 @@ static inline int enter(const char *op, struct thread **t)
 
 /* impl_NAME is what the exported stub NAME jumps to. */
 #define CU(name) CUresult impl_##name
-#define ENTER_AS(name) \
-	struct thread *t; \
-	int err = enter(name, &t); \
-	if (unlikely(err)) \
+#define ENTER_AS(name)                                                                             \
+	struct thread *t;                                                                          \
+	int err = enter(name, &t);                                                                 \
+	if (unlikely(err))                                                                         \
 	return err
 #define ENTER ENTER_AS(&__func__[5])
 
 /* One body, two exports: the plain name, and the one whose default stream is the
  * thread's own. The body is a static function NAME_on with the default stream first. */
-#define TWIN(name, suffix, params, ...) \
-	CUresult impl_##name params { return name##_on(STREAM_LEGACY, __VA_ARGS__); } \
-	CUresult impl_##name##suffix params { return name##_on(STREAM_PER_THREAD, __VA_ARGS__); }
+#define TWIN(name, suffix, params, ...)                                                            \
+	CUresult impl_##name params                                                                \
+	{                                                                                          \
+		return name##_on(STREAM_LEGACY, __VA_ARGS__);                                      \
+	}                                                                                          \
+	CUresult impl_##name##suffix params                                                        \
+	{                                                                                          \
+		return name##_on(STREAM_PER_THREAD, __VA_ARGS__);                                  \
+	}
 
 void gpu_init(void);
 void burn(u64 ns);

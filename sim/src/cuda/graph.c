@@ -53,8 +53,14 @@ static int cuStreamBeginCapture_v2_on(void *dflt, void *s, int mode)
 	return begin_capture("cuStreamBeginCapture", dflt, s, mode);
 }
 TWIN(cuStreamBeginCapture_v2, _ptsz, (void *s, int mode), s, mode)
-CU(cuStreamBeginCapture)(void *s) { return cuStreamBeginCapture_v2_on(STREAM_LEGACY, s, 0); }
-CU(cuStreamBeginCapture_ptsz)(void *s) { return cuStreamBeginCapture_v2_on(STREAM_PER_THREAD, s, 0); }
+CU(cuStreamBeginCapture)(void *s)
+{
+	return cuStreamBeginCapture_v2_on(STREAM_LEGACY, s, 0);
+}
+CU(cuStreamBeginCapture_ptsz)(void *s)
+{
+	return cuStreamBeginCapture_v2_on(STREAM_PER_THREAD, s, 0);
+}
 
 static int cuStreamEndCapture_on(void *dflt, void *handle, void **out)
 {
@@ -159,7 +165,8 @@ static int add_node(void **node, void *graph, u64 gpu_ns)
 	return OK;
 }
 
-CU(cuGraphAddKernelNode_v2)(void **node, void *graph, const void *deps, size_t n, void *const *params)
+CU(cuGraphAddKernelNode_v2)
+(void **node, void *graph, const void *deps, size_t n, void *const *params)
 {
 	struct function *f;
 
@@ -234,7 +241,8 @@ static int cuGraphInstantiateWithParams_on(void *dflt, void **exec, void *graph,
 	(void)dflt, (void)params;
 	return instantiate("cuGraphInstantiateWithParams", exec, graph);
 }
-TWIN(cuGraphInstantiateWithParams, _ptsz, (void **exec, void *graph, void *params), exec, graph, params)
+TWIN(cuGraphInstantiateWithParams, _ptsz, (void **exec, void *graph, void *params), exec, graph,
+     params)
 
 static int submit_exec(const char *op, void *dflt, void *exec, void *stream, int run)
 {
@@ -248,7 +256,8 @@ static int submit_exec(const char *op, void *dflt, void *exec, void *stream, int
 		return gr ? err : ERR_INVALID_VALUE;
 	if (!run)
 		return stream_submit(s, g.cfg.call_ns, 0, NULL);
-	return stream_submit(s, g.cfg.launch_ns ? g.cfg.launch_ns + gr->nodes * NODE_LAUNCH_NS : 0, gr->gpu_ns, NULL);
+	return stream_submit(s, g.cfg.launch_ns ? g.cfg.launch_ns + gr->nodes * NODE_LAUNCH_NS : 0,
+			     gr->gpu_ns, NULL);
 }
 
 static int cuGraphLaunch_on(void *dflt, void *exec, void *s)

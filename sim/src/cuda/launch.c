@@ -133,7 +133,7 @@ static inline int bad_shape(u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz)
 	return !gx || !gy || !gz || !bx || !by || !bz || (u64)bx * by * bz > 1024;
 }
 
-#define LAUNCH_PARAMS \
+#define LAUNCH_PARAMS                                                                              \
 	void *f, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, u32 shared, void *s, void **params
 
 static inline int cuLaunchKernel_on(void *dflt, LAUNCH_PARAMS, void **extra)
@@ -144,7 +144,8 @@ static inline int cuLaunchKernel_on(void *dflt, LAUNCH_PARAMS, void **extra)
 		return ERR_INVALID_VALUE;
 	return launch(t, f, s, dflt);
 }
-TWIN(cuLaunchKernel, _ptsz, (LAUNCH_PARAMS, void **extra), f, gx, gy, gz, bx, by, bz, shared, s, params, extra)
+TWIN(cuLaunchKernel, _ptsz, (LAUNCH_PARAMS, void **extra), f, gx, gy, gz, bx, by, bz, shared, s,
+     params, extra)
 
 static int cuLaunchCooperativeKernel_on(void *dflt, LAUNCH_PARAMS)
 {
@@ -154,17 +155,21 @@ static int cuLaunchCooperativeKernel_on(void *dflt, LAUNCH_PARAMS)
 		return ERR_INVALID_VALUE;
 	return launch(t, f, s, dflt);
 }
-TWIN(cuLaunchCooperativeKernel, _ptsz, (LAUNCH_PARAMS), f, gx, gy, gz, bx, by, bz, shared, s, params)
+TWIN(cuLaunchCooperativeKernel, _ptsz, (LAUNCH_PARAMS), f, gx, gy, gz, bx, by, bz, shared, s,
+     params)
 
-static int cuLaunchKernelEx_on(void *dflt, const struct launch_config *c, void *f, void **params, void **extra)
+static int cuLaunchKernelEx_on(void *dflt, const struct launch_config *c, void *f, void **params,
+			       void **extra)
 {
 	ENTER_AS("cuLaunchKernelEx");
 	(void)params, (void)extra;
-	if (!c || bad_shape(c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2]))
+	if (!c ||
+	    bad_shape(c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2]))
 		return ERR_INVALID_VALUE;
 	return launch(t, f, c->stream, dflt);
 }
-TWIN(cuLaunchKernelEx, _ptsz, (const struct launch_config *c, void *f, void **params, void **extra), c, f, params, extra)
+TWIN(cuLaunchKernelEx, _ptsz, (const struct launch_config *c, void *f, void **params, void **extra),
+     c, f, params, extra)
 
 struct multi_launch { /* CUDA_LAUNCH_PARAMS */
 	void *f;

@@ -4,7 +4,7 @@
  * sizes but no contents; the host can touch the other two. */
 #include "gpu.h"
 
-#define CLASSES 40  /* powers of two from 512 bytes */
+#define CLASSES 40 /* powers of two from 512 bytes */
 #define TABLE_BITS 20
 
 struct block {
@@ -20,7 +20,7 @@ struct region {
 };
 
 static struct region regions[4]; /* by MEM_* */
-static struct block *table;      /* hash by address, open addressing, never shrinks */
+static struct block *table; /* hash by address, open addressing, never shrinks */
 static u32 blocks;
 
 static struct {
@@ -105,7 +105,7 @@ int mem_alloc(u32 kind, u32 dev, u64 size, u64 *out)
 	u32 class = 0;
 
 	while (class < CLASSES && 512ull << class < size)
-		class++;
+		class ++;
 	lock(&g.lock);
 	if (table && class < CLASSES && (kind == MEM_PINNED || size <= g.cfg.mem - d->used))
 		b = block_new(kind, class);

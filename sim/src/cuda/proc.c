@@ -7,11 +7,13 @@
 #include "exports.def"
 #undef X
 
-static const struct export {
+static const struct export
+{
 	const char *name;
 	int since;
 	const char *addr;
-} exports[] = {
+}
+exports[] = {
 #define X(name, since) { #name, since, name },
 #include "exports.def"
 #undef X
@@ -28,7 +30,8 @@ static size_t base_of(const char *name, int *v, int *per_thread)
 		*per_thread = 1;
 		n -= 5;
 	}
-	if (n > 3 && name[n - 3] == '_' && name[n - 2] == 'v' && name[n - 1] >= '2' && name[n - 1] <= '9') {
+	if (n > 3 && name[n - 3] == '_' && name[n - 2] == 'v' && name[n - 1] >= '2' &&
+	    name[n - 1] <= '9') {
 		*v = name[n - 1] - '0';
 		n -= 3;
 	}
@@ -49,7 +52,8 @@ static const char *find(const char *symbol, int version, int per_thread)
 		int v, pt, rank;
 		size_t n = base_of(e->name, &v, &pt);
 
-		if (strncmp(symbol, e->name, n) || symbol[n] || e->since > version || pt > per_thread)
+		if (strncmp(symbol, e->name, n) || symbol[n] || e->since > version ||
+		    pt > per_thread)
 			continue;
 		rank = 2 * v + pt;
 		if (rank > best_rank) {
@@ -96,19 +100,24 @@ static const struct {
 	{ 214, "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error encountered" },
 	{ 301, "CUDA_ERROR_FILE_NOT_FOUND", "file not found" },
 	{ 400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle" },
-	{ 401, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state" },
+	{ 401, "CUDA_ERROR_ILLEGAL_STATE",
+	  "the operation cannot be performed in the present state" },
 	{ 500, "CUDA_ERROR_NOT_FOUND", "named symbol not found" },
 	{ 600, "CUDA_ERROR_NOT_READY", "device not ready" },
 	{ 700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered" },
 	{ 701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch" },
 	{ 702, "CUDA_ERROR_LAUNCH_TIMEOUT", "the launch timed out and was terminated" },
 	{ 710, "CUDA_ERROR_ASSERT", "device-side assert triggered" },
-	{ 712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "part or all of the requested memory range is already mapped" },
-	{ 713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "pointer does not correspond to a registered memory region" },
+	{ 712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
+	  "part or all of the requested memory range is already mapped" },
+	{ 713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",
+	  "pointer does not correspond to a registered memory region" },
 	{ 719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure" },
 	{ 801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported" },
-	{ 900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing" },
-	{ 901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture" },
+	{ 900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+	  "operation not permitted when stream is capturing" },
+	{ 901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+	  "operation failed due to a previous error during capture" },
 	{ 910, "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE", "the graph update was not performed" },
 	{ 999, "CUDA_ERROR_UNKNOWN", "unknown error" },
 };

@@ -38,7 +38,8 @@ u64 stream_end(struct stream *s)
 	u64 end = s->until;
 
 	if (s == ctx->legacy)
-		end = ctx->legacy_until > ctx->blocking_until ? ctx->legacy_until : ctx->blocking_until;
+		end = ctx->legacy_until > ctx->blocking_until ? ctx->legacy_until
+							      : ctx->blocking_until;
 	else if (!(s->flags & STREAM_NON_BLOCKING) && ctx->legacy_until > end)
 		end = ctx->legacy_until;
 	return end;
@@ -313,7 +314,8 @@ TWIN(cuLaunchHostFunc, _ptsz, (void *s, host_fn fn, void *data), s, fn, data)
 
 /* The old form. The callback runs at once, after the work before it: it wants the
  * stream's handle, and a queue of both kinds would serve no other purpose. */
-static int cuStreamAddCallback_on(void *dflt, void *handle, void (*cb)(void *, int, void *), void *data, u32 flags)
+static int cuStreamAddCallback_on(void *dflt, void *handle, void (*cb)(void *, int, void *),
+				  void *data, u32 flags)
 {
 	struct stream *s;
 
@@ -328,4 +330,5 @@ static int cuStreamAddCallback_on(void *dflt, void *handle, void (*cb)(void *, i
 	cb(handle, OK, data);
 	return OK;
 }
-TWIN(cuStreamAddCallback, _ptsz, (void *s, void (*cb)(void *, int, void *), void *data, u32 flags), s, cb, data, flags)
+TWIN(cuStreamAddCallback, _ptsz, (void *s, void (*cb)(void *, int, void *), void *data, u32 flags),
+     s, cb, data, flags)

@@ -8,7 +8,7 @@
 struct kernel {
 	const void *host_fn; /* 0: free */
 	const char *name;
-	void *fn[16];        /* by device, loaded at first use */
+	void *fn[16]; /* by device, loaded at first use */
 };
 
 static struct kernel kernels[1 << KERNEL_BITS]; /* hash, open addressing, only grows */
@@ -84,13 +84,15 @@ EXPORT char __cudaInitModule(void **handle)
 	return 1;
 }
 
-EXPORT void __cudaRegisterFunction(void **handle, const char *host_fn, char *device_fn, const char *name, int limit,
-				   void *tid, void *bid, void *bdim, void *gdim, int *warp)
+EXPORT void __cudaRegisterFunction(void **handle, const char *host_fn, char *device_fn,
+				   const char *name, int limit, void *tid, void *bid, void *bdim,
+				   void *gdim, int *warp)
 {
 	static u32 used;
 	struct kernel *k;
 
-	(void)handle, (void)device_fn, (void)limit, (void)tid, (void)bid, (void)bdim, (void)gdim, (void)warp;
+	(void)handle, (void)device_fn, (void)limit, (void)tid, (void)bid, (void)bdim, (void)gdim,
+		(void)warp;
 	if (!host_fn || !name)
 		return;
 	lock(&kernels_lock);
@@ -103,13 +105,16 @@ EXPORT void __cudaRegisterFunction(void **handle, const char *host_fn, char *dev
 	unlock(&kernels_lock);
 }
 
-EXPORT void __cudaRegisterVar(void **handle, char *host, char *dev, const char *name, int ext, size_t size, int constant, int global)
+EXPORT void __cudaRegisterVar(void **handle, char *host, char *dev, const char *name, int ext,
+			      size_t size, int constant, int global)
 {
-	(void)handle, (void)host, (void)dev, (void)name, (void)ext, (void)size, (void)constant, (void)global;
+	(void)handle, (void)host, (void)dev, (void)name, (void)ext, (void)size, (void)constant,
+		(void)global;
 }
 
 /* The pair behind f<<<grid, block, shared, stream>>>(). */
-EXPORT u32 __cudaPushCallConfiguration(struct dim3 grid, struct dim3 block, size_t shared, void *stream)
+EXPORT u32 __cudaPushCallConfiguration(struct dim3 grid, struct dim3 block, size_t shared,
+				       void *stream)
 {
 	struct rt_thread *t = rt_self();
 
@@ -122,7 +127,8 @@ EXPORT u32 __cudaPushCallConfiguration(struct dim3 grid, struct dim3 block, size
 	return OK;
 }
 
-EXPORT int __cudaPopCallConfiguration(struct dim3 *grid, struct dim3 *block, size_t *shared, void **stream)
+EXPORT int __cudaPopCallConfiguration(struct dim3 *grid, struct dim3 *block, size_t *shared,
+				      void **stream)
 {
 	struct rt_thread *t = rt_self();
 
@@ -136,7 +142,8 @@ EXPORT int __cudaPopCallConfiguration(struct dim3 *grid, struct dim3 *block, siz
 	return OK;
 }
 
-static inline int cudaLaunchKernel_on(const struct driver *d, const void *func, struct dim3 g, struct dim3 b, void **args, size_t shared, void *s)
+static inline int cudaLaunchKernel_on(const struct driver *d, const void *func, struct dim3 g,
+				      struct dim3 b, void **args, size_t shared, void *s)
 {
 	void *f = rt_kernel(func);
 
@@ -144,9 +151,12 @@ static inline int cudaLaunchKernel_on(const struct driver *d, const void *func, 
 		return ERR_INVALID_DEVICE_FUNCTION;
 	return d->cuLaunchKernel(f, g.x, g.y, g.z, b.x, b.y, b.z, (u32)shared, s, args, NULL);
 }
-TWIN(cudaLaunchKernel, _ptsz, (const void *func, struct dim3 g, struct dim3 b, void **args, size_t shared, void *s), func, g, b, args, shared, s)
+TWIN(cudaLaunchKernel, _ptsz,
+     (const void *func, struct dim3 g, struct dim3 b, void **args, size_t shared, void *s), func, g,
+     b, args, shared, s)
 
-static int cudaLaunchCooperativeKernel_on(const struct driver *d, const void *func, struct dim3 g, struct dim3 b, void **args, size_t shared, void *s)
+static int cudaLaunchCooperativeKernel_on(const struct driver *d, const void *func, struct dim3 g,
+					  struct dim3 b, void **args, size_t shared, void *s)
 {
 	void *f = rt_kernel(func);
 
@@ -154,7 +164,9 @@ static int cudaLaunchCooperativeKernel_on(const struct driver *d, const void *fu
 		return ERR_INVALID_DEVICE_FUNCTION;
 	return d->cuLaunchCooperativeKernel(f, g.x, g.y, g.z, b.x, b.y, b.z, (u32)shared, s, args);
 }
-TWIN(cudaLaunchCooperativeKernel, _ptsz, (const void *func, struct dim3 g, struct dim3 b, void **args, size_t shared, void *s), func, g, b, args, shared, s)
+TWIN(cudaLaunchCooperativeKernel, _ptsz,
+     (const void *func, struct dim3 g, struct dim3 b, void **args, size_t shared, void *s), func, g,
+     b, args, shared, s)
 
 struct rt_launch_config { /* cudaLaunchConfig_t */
 	struct dim3 grid, block;
@@ -163,9 +175,11 @@ struct rt_launch_config { /* cudaLaunchConfig_t */
 	u32 n_attrs;
 };
 
-_Static_assert(offsetof(struct rt_launch_config, stream) == 32, "cudaLaunchConfig_t has stream at 32");
+_Static_assert(offsetof(struct rt_launch_config, stream) == 32,
+	       "cudaLaunchConfig_t has stream at 32");
 
-static int cudaLaunchKernelExC_on(const struct driver *d, const struct rt_launch_config *c, const void *func, void **args)
+static int cudaLaunchKernelExC_on(const struct driver *d, const struct rt_launch_config *c,
+				  const void *func, void **args)
 {
 	struct launch_config l = { 0 };
 	void *f = rt_kernel(func);
@@ -180,7 +194,8 @@ static int cudaLaunchKernelExC_on(const struct driver *d, const struct rt_launch
 	l.stream = c->stream;
 	return d->cuLaunchKernelEx(&l, f, args, NULL);
 }
-TWIN(cudaLaunchKernelExC, _ptsz, (const struct rt_launch_config *c, const void *func, void **args), c, func, args)
+TWIN(cudaLaunchKernelExC, _ptsz, (const struct rt_launch_config *c, const void *func, void **args),
+     c, func, args)
 
 struct rt_multi_launch { /* cudaLaunchParams */
 	const void *func;
@@ -190,7 +205,8 @@ struct rt_multi_launch { /* cudaLaunchParams */
 	void *stream;
 };
 
-EXPORT int cudaLaunchCooperativeKernelMultiDevice(const struct rt_multi_launch *list, u32 n, u32 flags)
+EXPORT int cudaLaunchCooperativeKernelMultiDevice(const struct rt_multi_launch *list, u32 n,
+						  u32 flags)
 {
 	int err = OK;
 
@@ -199,7 +215,9 @@ EXPORT int cudaLaunchCooperativeKernelMultiDevice(const struct rt_multi_launch *
 	if (!list || !n)
 		return rt_fail(ERR_INVALID_VALUE);
 	for (u32 i = 0; i < n && !err; i++)
-		err = cudaLaunchCooperativeKernel_on(&rt.drv[0], list[i].func, list[i].grid, list[i].block, list[i].args, list[i].shared, list[i].stream);
+		err = cudaLaunchCooperativeKernel_on(&rt.drv[0], list[i].func, list[i].grid,
+						     list[i].block, list[i].args, list[i].shared,
+						     list[i].stream);
 	return done(err);
 }
 
@@ -222,20 +240,24 @@ EXPORT int cudaGetKernel(void **kernel, const void *host_fn)
 }
 
 #if CUDART == 12
-EXPORT int __cudaLaunchKernel(void *kernel, struct dim3 g, struct dim3 b, void **args, size_t shared, void *s)
+EXPORT int __cudaLaunchKernel(void *kernel, struct dim3 g, struct dim3 b, void **args,
+			      size_t shared, void *s)
 {
 	BEGIN;
 	return cudaLaunchKernel(kernel, g, b, args, shared, s);
 }
 
-EXPORT int __cudaLaunchKernel_ptsz(void *kernel, struct dim3 g, struct dim3 b, void **args, size_t shared, void *s)
+EXPORT int __cudaLaunchKernel_ptsz(void *kernel, struct dim3 g, struct dim3 b, void **args,
+				   size_t shared, void *s)
 {
 	BEGIN;
 	return cudaLaunchKernel_ptsz(kernel, g, b, args, shared, s);
 }
 #else
 #define __cudaLaunchKernel_on cudaLaunchKernel_on
-TWIN(__cudaLaunchKernel, _ptsz, (void *kernel, struct dim3 g, struct dim3 b, void **args, size_t shared, void *s), kernel, g, b, args, shared, s)
+TWIN(__cudaLaunchKernel, _ptsz,
+     (void *kernel, struct dim3 g, struct dim3 b, void **args, size_t shared, void *s), kernel, g,
+     b, args, shared, s)
 #endif
 
 static int cudaLaunchHostFunc_on(const struct driver *d, void *s, host_fn fn, void *data)

@@ -17,13 +17,14 @@ static int cudaMallocAsync_on(const struct driver *d, devptr *p, size_t n, void 
 {
 	return n ? d->cuMemAllocAsync(p, n, s) : ERR_INVALID_VALUE;
 }
-TWIN(cudaMallocAsync, _ptsz, (devptr *p, size_t n, void *s), p, n, s)
+TWIN(cudaMallocAsync, _ptsz, (devptr * p, size_t n, void *s), p, n, s)
 
-static int cudaMallocFromPoolAsync_on(const struct driver *d, devptr *p, size_t n, void *pool, void *s)
+static int cudaMallocFromPoolAsync_on(const struct driver *d, devptr *p, size_t n, void *pool,
+				      void *s)
 {
 	return d->cuMemAllocFromPoolAsync(p, n, pool, s);
 }
-TWIN(cudaMallocFromPoolAsync, _ptsz, (devptr *p, size_t n, void *pool, void *s), p, n, pool, s)
+TWIN(cudaMallocFromPoolAsync, _ptsz, (devptr * p, size_t n, void *pool, void *s), p, n, pool, s)
 
 EXPORT int cudaMallocManaged(devptr *p, size_t n, u32 flags)
 {
@@ -193,7 +194,8 @@ static int cudaMemcpyAsync_on(const struct driver *d, u64 dst, u64 src, size_t n
 }
 TWIN(cudaMemcpyAsync, _ptsz, (u64 dst, u64 src, size_t n, int kind, void *s), dst, src, n, kind, s)
 
-static int copy2d_of(struct copy2d *c, u64 dst, size_t dpitch, u64 src, size_t spitch, size_t w, size_t h, int kind)
+static int copy2d_of(struct copy2d *c, u64 dst, size_t dpitch, u64 src, size_t spitch, size_t w,
+		     size_t h, int kind)
 {
 	if (kind < H2H || kind > DEFAULT)
 		return ERR_INVALID_DIRECTION;
@@ -208,23 +210,29 @@ static int copy2d_of(struct copy2d *c, u64 dst, size_t dpitch, u64 src, size_t s
 	return OK;
 }
 
-static int cudaMemcpy2D_on(const struct driver *d, u64 dst, size_t dpitch, u64 src, size_t spitch, size_t w, size_t h, int kind)
+static int cudaMemcpy2D_on(const struct driver *d, u64 dst, size_t dpitch, u64 src, size_t spitch,
+			   size_t w, size_t h, int kind)
 {
 	struct copy2d c;
 	int err = copy2d_of(&c, dst, dpitch, src, spitch, w, h, kind);
 
 	return err ? err : d->cuMemcpy2DUnaligned(&c);
 }
-TWIN(cudaMemcpy2D, _ptds, (u64 dst, size_t dpitch, u64 src, size_t spitch, size_t w, size_t h, int kind), dst, dpitch, src, spitch, w, h, kind)
+TWIN(cudaMemcpy2D, _ptds,
+     (u64 dst, size_t dpitch, u64 src, size_t spitch, size_t w, size_t h, int kind), dst, dpitch,
+     src, spitch, w, h, kind)
 
-static int cudaMemcpy2DAsync_on(const struct driver *d, u64 dst, size_t dpitch, u64 src, size_t spitch, size_t w, size_t h, int kind, void *s)
+static int cudaMemcpy2DAsync_on(const struct driver *d, u64 dst, size_t dpitch, u64 src,
+				size_t spitch, size_t w, size_t h, int kind, void *s)
 {
 	struct copy2d c;
 	int err = copy2d_of(&c, dst, dpitch, src, spitch, w, h, kind);
 
 	return err ? err : d->cuMemcpy2DAsync(&c, s);
 }
-TWIN(cudaMemcpy2DAsync, _ptsz, (u64 dst, size_t dpitch, u64 src, size_t spitch, size_t w, size_t h, int kind, void *s), dst, dpitch, src, spitch, w, h, kind, s)
+TWIN(cudaMemcpy2DAsync, _ptsz,
+     (u64 dst, size_t dpitch, u64 src, size_t spitch, size_t w, size_t h, int kind, void *s), dst,
+     dpitch, src, spitch, w, h, kind, s)
 
 static int peer_contexts(int dst, int src, void **dctx, void **sctx)
 {
@@ -271,14 +279,17 @@ static int cudaMemsetAsync_on(const struct driver *d, devptr p, int v, size_t n,
 }
 TWIN(cudaMemsetAsync, _ptsz, (devptr p, int v, size_t n, void *s), p, v, n, s)
 
-static int cudaMemset2D_on(const struct driver *d, devptr p, size_t pitch, int v, size_t w, size_t h)
+static int cudaMemset2D_on(const struct driver *d, devptr p, size_t pitch, int v, size_t w,
+			   size_t h)
 {
 	return d->cuMemsetD2D8(p, pitch, (u8)v, w, h);
 }
 TWIN(cudaMemset2D, _ptds, (devptr p, size_t pitch, int v, size_t w, size_t h), p, pitch, v, w, h)
 
-static int cudaMemset2DAsync_on(const struct driver *d, devptr p, size_t pitch, int v, size_t w, size_t h, void *s)
+static int cudaMemset2DAsync_on(const struct driver *d, devptr p, size_t pitch, int v, size_t w,
+				size_t h, void *s)
 {
 	return d->cuMemsetD2D8Async(p, pitch, (u8)v, w, h, s);
 }
-TWIN(cudaMemset2DAsync, _ptsz, (devptr p, size_t pitch, int v, size_t w, size_t h, void *s), p, pitch, v, w, h, s)
+TWIN(cudaMemset2DAsync, _ptsz, (devptr p, size_t pitch, int v, size_t w, size_t h, void *s), p,
+     pitch, v, w, h, s)

@@ -66,11 +66,11 @@ static inline int done(int err)
 	return likely(!err) ? OK : rt_fail(err);
 }
 
-#define BEGIN_AS(op) \
-	do { \
-		int begun = rt_begin(op); \
-		if (unlikely(begun)) \
-			return rt_fail(begun); \
+#define BEGIN_AS(op)                                                                               \
+	do {                                                                                       \
+		int begun = rt_begin(op);                                                          \
+		if (unlikely(begun))                                                               \
+			return rt_fail(begun);                                                     \
 	} while (0)
 #define BEGIN BEGIN_AS(__func__)
 
@@ -78,9 +78,17 @@ static inline int done(int err)
 
 /* One body, two exports: NAME and NAME_ptsz (or _ptds), whose default stream is the
  * thread's own. The body gets the driver's table for that. */
-#define TWIN(name, suffix, params, ...) \
-	EXPORT int name params { BEGIN; return done(name##_on(&rt.drv[0], __VA_ARGS__)); } \
-	EXPORT int name##suffix params { BEGIN_AS(#name); return done(name##_on(&rt.drv[1], __VA_ARGS__)); }
+#define TWIN(name, suffix, params, ...)                                                            \
+	EXPORT int name params                                                                     \
+	{                                                                                          \
+		BEGIN;                                                                             \
+		return done(name##_on(&rt.drv[0], __VA_ARGS__));                                   \
+	}                                                                                          \
+	EXPORT int name##suffix params                                                             \
+	{                                                                                          \
+		BEGIN_AS(#name);                                                                   \
+		return done(name##_on(&rt.drv[1], __VA_ARGS__));                                   \
+	}
 
 enum { H2H, H2D, D2H, D2D, DEFAULT };
 

@@ -50,7 +50,8 @@ static int cudaStreamGetFlags_on(const struct driver *d, void *s, u32 *flags)
 }
 TWIN(cudaStreamGetFlags, _ptsz, (void *s, u32 *flags), s, flags)
 
-static int cudaStreamAddCallback_on(const struct driver *d, void *s, void *cb, void *data, u32 flags)
+static int cudaStreamAddCallback_on(const struct driver *d, void *s, void *cb, void *data,
+				    u32 flags)
 {
 	return d->cuStreamAddCallback(s, cb, data, flags);
 }
@@ -140,7 +141,8 @@ struct kernel_node_params { /* cudaKernelNodeParams */
 	void **params, **extra;
 };
 
-EXPORT int cudaGraphAddKernelNode(void **node, void *graph, const void *deps, size_t n, const struct kernel_node_params *p)
+EXPORT int cudaGraphAddKernelNode(void **node, void *graph, const void *deps, size_t n,
+				  const struct kernel_node_params *p)
 {
 	struct kernel_node_params q;
 
@@ -179,11 +181,13 @@ EXPORT int cudaGraphInstantiateWithFlags(void **exec, void *graph, unsigned long
 	return done(DRV(cuGraphInstantiateWithFlags)(exec, graph, flags));
 }
 
-static int cudaGraphInstantiateWithParams_on(const struct driver *d, void **exec, void *graph, void *params)
+static int cudaGraphInstantiateWithParams_on(const struct driver *d, void **exec, void *graph,
+					     void *params)
 {
 	return d->cuGraphInstantiateWithParams(exec, graph, params);
 }
-TWIN(cudaGraphInstantiateWithParams, _ptsz, (void **exec, void *graph, void *params), exec, graph, params)
+TWIN(cudaGraphInstantiateWithParams, _ptsz, (void **exec, void *graph, void *params), exec, graph,
+     params)
 
 static int cudaGraphLaunch_on(const struct driver *d, void *exec, void *s)
 {

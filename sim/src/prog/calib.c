@@ -8,31 +8,58 @@
 typedef uint64_t u64;
 
 #if defined(__x86_64__)
-enum { NR_READ = 0, NR_WRITE = 1, NR_SIGRETURN = 15, NR_GETPID = 39, NR_EXIT = 60, NR_PRCTL = 157, NR_CLOCK = 228, NR_EXIT_GROUP = 231 };
+enum {
+	NR_READ = 0,
+	NR_WRITE = 1,
+	NR_SIGRETURN = 15,
+	NR_GETPID = 39,
+	NR_EXIT = 60,
+	NR_PRCTL = 157,
+	NR_CLOCK = 228,
+	NR_EXIT_GROUP = 231
+};
 
 static long sys(long nr, long a, long b, long c, long d, long e)
 {
 	register long r10 __asm__("r10") = d, r8 __asm__("r8") = e;
 	long r;
 
-	__asm__ volatile("syscall" : "=a"(r) : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8) : "rcx", "r11", "memory");
+	__asm__ volatile("syscall"
+			 : "=a"(r)
+			 : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+			 : "rcx", "r11", "memory");
 	return r;
 }
 
-__asm__(".globl _start\n_start:\n\txor %ebp, %ebp\n\tmov %rsp, %rdi\n\tand $-16, %rsp\n\tcall calib_main\n\thlt\n");
+__asm__(".globl _start\n_start:\n\txor %ebp, %ebp\n\tmov %rsp, %rdi\n\tand $-16, %rsp\n\tcall "
+	"calib_main\n\thlt\n");
 #else
-enum { NR_READ = 63, NR_WRITE = 64, NR_SIGRETURN = 139, NR_GETPID = 172, NR_EXIT = 93, NR_PRCTL = 167, NR_CLOCK = 113, NR_EXIT_GROUP = 94 };
+enum {
+	NR_READ = 63,
+	NR_WRITE = 64,
+	NR_SIGRETURN = 139,
+	NR_GETPID = 172,
+	NR_EXIT = 93,
+	NR_PRCTL = 167,
+	NR_CLOCK = 113,
+	NR_EXIT_GROUP = 94
+};
 
 static long sys(long nr, long a, long b, long c, long d, long e)
 {
-	register long x8 __asm__("x8") = nr, x0 __asm__("x0") = a, x1 __asm__("x1") = b, x2 __asm__("x2") = c;
+	register long x8 __asm__("x8") = nr, x0 __asm__("x0") = a, x1 __asm__("x1") = b,
+			 x2 __asm__("x2") = c;
 	register long x3 __asm__("x3") = d, x4 __asm__("x4") = e;
 
-	__asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4) : "memory");
+	__asm__ volatile("svc #0"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+			 : "memory");
 	return x0;
 }
 
-__asm__(".globl _start\n_start:\n\tmov x29, #0\n\tmov x30, #0\n\tmov x0, sp\n\tbl calib_main\n\tbrk #0\n");
+__asm__(".globl _start\n_start:\n\tmov x29, #0\n\tmov x30, #0\n\tmov x0, sp\n\tbl "
+	"calib_main\n\tbrk #0\n");
 #endif
 
 void ingero_calib_push(void);

@@ -11,7 +11,8 @@ static const struct option opts[] = {
 	{ "threads", 'n', &threads, "split the calls over so many threads (1)" },
 	{ "rate", 'n', &rate, "calls a second of all threads together (0: as fast as they go)" },
 	{ "layer", 's', &layer, "what a short OP means: runtime or driver (runtime)" },
-	{ "start-on-stdin", 'f', &on_stdin, "set up, print \"ready PID\", wait for a line, then call" },
+	{ "start-on-stdin", 'f', &on_stdin,
+	  "set up, print \"ready PID\", wait for a line, then call" },
 	{ "zero", 'f', &zero, "no work behind the calls (sets INGERO_SIM_ZERO=1)" },
 	{ "size", 'n', &size, "smallest number of bytes of a copy, memset or allocation (256)" },
 	{ "lib", 's', &lib, "take the runtime from this library (libcudart.so.13)" },
@@ -80,10 +81,12 @@ static void report(const struct worker *w, const char *name, u64 elapsed)
 		if (!first)
 			first = w[i].first_error;
 	}
-	printf("{\"program\":\"calls\",\"pid\":%d,\"op\":\"%s\",\"calls\":%llu,\"errors\":%llu,\"first_error\":%d,"
+	printf("{\"program\":\"calls\",\"pid\":%d,\"op\":\"%s\",\"calls\":%llu,\"errors\":%llu,"
+	       "\"first_error\":%d,"
 	       "\"elapsed_ns\":%llu,\"checksum\":%llu,\"threads\":%llu,\"also\":{",
 	       getpid(), name, (unsigned long long)calls, (unsigned long long)errors, first,
-	       (unsigned long long)elapsed, (unsigned long long)checksum, (unsigned long long)threads);
+	       (unsigned long long)elapsed, (unsigned long long)checksum,
+	       (unsigned long long)threads);
 	calls_print_also();
 	printf("}}\n");
 }
@@ -95,9 +98,14 @@ int main(int argc, char **argv)
 	char *end = NULL;
 	u64 n;
 
-	if (options(argc, argv, opts, ARRAY_SIZE(opts), "usage: calls OP N [options]\nMakes exactly N calls of OP, a symbol or one of: " CALLS_SHORT ".\n"
-		    "Prints one JSON line: calls, errors, elapsed_ns, checksum (sum of the sizes or of gridDim.x),\n"
-		    "and in \"also\" every other CUDA call that it made. Where a call needs an undoing it is made too.", rest, 2) != 2)
+	if (options(argc, argv, opts, ARRAY_SIZE(opts),
+		    "usage: calls OP N [options]\nMakes exactly N calls of OP, a symbol or one "
+		    "of: " CALLS_SHORT ".\n"
+		    "Prints one JSON line: calls, errors, elapsed_ns, checksum (sum of the sizes "
+		    "or of gridDim.x),\n"
+		    "and in \"also\" every other CUDA call that it made. Where a call needs an "
+		    "undoing it is made too.",
+		    rest, 2) != 2)
 		die("usage: calls OP N [options] (--help)", 2);
 	n = strtoull(rest[1], &end, 0);
 	if (*end || end == rest[1] || !threads || threads > 256)

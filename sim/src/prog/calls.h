@@ -5,8 +5,9 @@
 
 #include "prog.h"
 
-#define CALLS_SHORT \
-	"launch, malloc, free, mallocasync, memcpy, memcpyasync, d2h, memset, sync, devicesync, eventsync, query, graphlaunch"
+#define CALLS_SHORT                                                                                \
+	"launch, malloc, free, mallocasync, memcpy, memcpyasync, d2h, memset, sync, devicesync, "  \
+	"eventsync, query, graphlaunch"
 
 struct call_state {
 	void *stream, *device, *host, *event, *exec, *kernel;
@@ -14,11 +15,11 @@ struct call_state {
 };
 
 enum { /* what an operation needs */
-	NEED_STREAM = 1,
-	NEED_MEMORY = 2,
-	NEED_EVENT = 4,
-	NEED_GRAPH = 8,
-	NEED_KERNEL = 16,
+       NEED_STREAM = 1,
+       NEED_MEMORY = 2,
+       NEED_EVENT = 4,
+       NEED_GRAPH = 8,
+       NEED_KERNEL = 16,
 };
 
 struct call_op {

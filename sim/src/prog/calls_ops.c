@@ -29,7 +29,8 @@ CALL(rt_launch)
 	struct dim3 grid = { 1 + (u32)vary(i), 2, 1 };
 
 	*sum += grid.x;
-	return FN(const void *, struct dim3, struct dim3, void **, size_t, void *)(&kernel, grid, block, NULL, 0, s->stream);
+	return FN(const void *, struct dim3, struct dim3, void **, size_t,
+		  void *)(&kernel, grid, block, NULL, 0, s->stream);
 }
 
 struct rt_config { /* cudaLaunchConfig_t */
@@ -58,10 +59,13 @@ CALL(drv_launch)
 
 CALL(drv_launch_ex)
 {
-	struct launch_config c = { .grid = { 1 + (u32)vary(i), 2, 1 }, .block = { 64, 2, 1 }, .stream = s->stream };
+	struct launch_config c = { .grid = { 1 + (u32)vary(i), 2, 1 },
+				   .block = { 64, 2, 1 },
+				   .stream = s->stream };
 
 	*sum += c.grid[0];
-	return FN(const struct launch_config *, void *, void **, void **)(&c, s->kernel, NULL, NULL);
+	return FN(const struct launch_config *, void *, void **, void **)(&c, s->kernel, NULL,
+									  NULL);
 }
 
 /* Allocation and free, in either layer: cudaMalloc and cuMemAlloc_v2 have one shape. */
@@ -112,30 +116,32 @@ CALL(release)
 	return FN(void *)(p);
 }
 
-#define COPY(name, dst, src, kind) \
-	CALL(name) \
-	{ \
-		*sum += s->size + vary(i); \
-		return FN(void *, void *, size_t, int)(s->dst, s->src, s->size + vary(i), kind); \
-	} \
-	CALL(name##_async) \
-	{ \
-		*sum += s->size + vary(i); \
-		return FN(void *, void *, size_t, int, void *)(s->dst, s->src, s->size + vary(i), kind, s->stream); \
+#define COPY(name, dst, src, kind)                                                                 \
+	CALL(name)                                                                                 \
+	{                                                                                          \
+		*sum += s->size + vary(i);                                                         \
+		return FN(void *, void *, size_t, int)(s->dst, s->src, s->size + vary(i), kind);   \
+	}                                                                                          \
+	CALL(name##_async)                                                                         \
+	{                                                                                          \
+		*sum += s->size + vary(i);                                                         \
+		return FN(void *, void *, size_t, int, void *)(s->dst, s->src, s->size + vary(i),  \
+							       kind, s->stream);                   \
 	}
 COPY(rt_h2d, device, host, H2D)
 COPY(rt_d2h, host, device, D2H)
 
-#define DRV_COPY(name, dst, src) \
-	CALL(name) \
-	{ \
-		*sum += s->size + vary(i); \
-		return FN(void *, void *, size_t)(s->dst, s->src, s->size + vary(i)); \
-	} \
-	CALL(name##_async) \
-	{ \
-		*sum += s->size + vary(i); \
-		return FN(void *, void *, size_t, void *)(s->dst, s->src, s->size + vary(i), s->stream); \
+#define DRV_COPY(name, dst, src)                                                                   \
+	CALL(name)                                                                                 \
+	{                                                                                          \
+		*sum += s->size + vary(i);                                                         \
+		return FN(void *, void *, size_t)(s->dst, s->src, s->size + vary(i));              \
+	}                                                                                          \
+	CALL(name##_async)                                                                         \
+	{                                                                                          \
+		*sum += s->size + vary(i);                                                         \
+		return FN(void *, void *, size_t, void *)(s->dst, s->src, s->size + vary(i),       \
+							  s->stream);                              \
 	}
 DRV_COPY(drv_h2d, device, host)
 DRV_COPY(drv_d2h, host, device)
@@ -150,14 +156,15 @@ CALL(set)
 CALL(set_async)
 {
 	*sum += s->size + vary(i);
-	return FN(void *, int, size_t, void *)(s->device, (int)vary(i) & 255, s->size + vary(i), s->stream);
+	return FN(void *, int, size_t, void *)(s->device, (int)vary(i) & 255, s->size + vary(i),
+					       s->stream);
 }
 
-#define WITH(name, object) \
-	CALL(name) \
-	{ \
-		(void)i, (void)sum; \
-		return FN(void *)(s->object); \
+#define WITH(name, object)                                                                         \
+	CALL(name)                                                                                 \
+	{                                                                                          \
+		(void)i, (void)sum;                                                                \
+		return FN(void *)(s->object);                                                      \
 	}
 WITH(on_stream, stream)
 WITH(on_event, event)
@@ -228,7 +235,8 @@ static int names(const struct call_op *op, const char *name)
 {
 	size_t n = strlen(op->symbol);
 
-	return !strncmp(op->symbol, name, n) && (!name[n] || !strcmp(name + n, "_ptsz") || !strcmp(name + n, "_ptds"));
+	return !strncmp(op->symbol, name, n) &&
+	       (!name[n] || !strcmp(name + n, "_ptsz") || !strcmp(name + n, "_ptds"));
 }
 
 const struct call_op *calls_find(const char *name, const char *layer)
@@ -236,7 +244,8 @@ const struct call_op *calls_find(const char *name, const char *layer)
 	int driver = !strcmp(layer, "driver");
 
 	for (u32 i = 0; i < ARRAY_SIZE(ops); i++)
-		if (names(&ops[i], name) || (*name && !strcmp(ops[i].short_name, name) && is_driver(&ops[i]) == driver))
+		if (names(&ops[i], name) ||
+		    (*name && !strcmp(ops[i].short_name, name) && is_driver(&ops[i]) == driver))
 			return &ops[i];
 	return NULL;
 }
@@ -247,7 +256,8 @@ const char *calls_symbol(const struct call_op *op, const char *name)
 }
 
 static void *runtime, *driver;
-static u64 made_devices, made_streams, made_events, made_records, made_graphs, made_mallocs, made_host, captured;
+static u64 made_devices, made_streams, made_events, made_records, made_graphs, made_mallocs,
+	made_host, captured;
 
 static void *must(void *lib, const char *name)
 {
@@ -271,7 +281,9 @@ void *calls_open(const struct call_op *op, const char *name, const char *lib)
 	from = is_driver(op) ? driver : runtime;
 	if (op->undo)
 		undo_fn = must(from, op->undo);
-	RT(__cudaRegisterFunction)(RT(__cudaRegisterFatBinary)("simulated"), &kernel, NULL, "counted_kernel", -1, NULL, NULL, NULL, NULL, NULL);
+	RT(__cudaRegisterFunction)
+	(RT(__cudaRegisterFatBinary)("simulated"), &kernel, NULL, "counted_kernel", -1, NULL, NULL,
+	 NULL, NULL, NULL);
 	return must(from, calls_symbol(op, name));
 }
 
@@ -317,7 +329,8 @@ void calls_set_up(const struct call_op *op, struct call_state *s)
 		void *graph;
 
 		check("cudaStreamBeginCapture", RT(cudaStreamBeginCapture)(s->stream, 0));
-		check("cudaLaunchKernel", RT(cudaLaunchKernel)(&kernel, block, block, NULL, 0, s->stream));
+		check("cudaLaunchKernel",
+		      RT(cudaLaunchKernel)(&kernel, block, block, NULL, 0, s->stream));
 		check("cudaStreamEndCapture", RT(cudaStreamEndCapture)(s->stream, &graph));
 		check("cudaGraphInstantiate", RT(cudaGraphInstantiate)(&s->exec, graph, 0));
 		made_graphs++;
@@ -333,9 +346,15 @@ void calls_print_also(void)
 		const char *name;
 		u64 n;
 	} also[] = {
-		{ "cudaSetDevice", made_devices }, { "cudaStreamCreate", made_streams }, { "cudaMalloc", made_mallocs },
-		{ "cudaMallocHost", made_host }, { "cudaEventCreate", made_events }, { "cudaEventRecord", made_records },
-		{ "cudaGraphInstantiate", made_graphs }, { "cudaLaunchKernel", captured }, { undo_of, undone },
+		{ "cudaSetDevice", made_devices },
+		{ "cudaStreamCreate", made_streams },
+		{ "cudaMalloc", made_mallocs },
+		{ "cudaMallocHost", made_host },
+		{ "cudaEventCreate", made_events },
+		{ "cudaEventRecord", made_records },
+		{ "cudaGraphInstantiate", made_graphs },
+		{ "cudaLaunchKernel", captured },
+		{ undo_of, undone },
 	};
 	const char *comma = "";
 

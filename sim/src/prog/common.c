@@ -5,10 +5,15 @@ static void usage_of(int fd, const struct option *o, int n, const char *usage)
 {
 	dprintf(fd, "%s\n", usage);
 	for (int i = 0; i < n; i++)
-		dprintf(fd, "  --%s%s\n      %s\n", o[i].name, o[i].kind == 'f' ? "" : o[i].kind == 'n' ? " N" : " TEXT", o[i].help);
+		dprintf(fd, "  --%s%s\n      %s\n", o[i].name,
+			o[i].kind == 'f'   ? ""
+			: o[i].kind == 'n' ? " N"
+					   : " TEXT",
+			o[i].help);
 }
 
-int options(int argc, char **argv, const struct option *o, int n, const char *usage, const char **rest, int max_rest)
+int options(int argc, char **argv, const struct option *o, int n, const char *usage,
+	    const char **rest, int max_rest)
 {
 	int n_rest = 0;
 
@@ -28,7 +33,8 @@ int options(int argc, char **argv, const struct option *o, int n, const char *us
 			if (!strcmp(argv[a] + 2, o[i].name))
 				found = &o[i];
 		if (!found || (found->kind != 'f' && ++a == argc)) {
-			dprintf(2, "%s: bad argument %s (--help lists all)\n", argv[0], argv[a < argc ? a : argc - 1]);
+			dprintf(2, "%s: bad argument %s (--help lists all)\n", argv[0],
+				argv[a < argc ? a : argc - 1]);
 			exit(2);
 		}
 		if (found->kind == 'f')
@@ -38,7 +44,8 @@ int options(int argc, char **argv, const struct option *o, int n, const char *us
 		else
 			*(u64 *)found->value = strtoull(argv[a], &end, 0);
 		if (found->kind == 'n' && (end == argv[a] || *end)) {
-			dprintf(2, "%s: --%s wants a number, not %s\n", argv[0], found->name, argv[a]);
+			dprintf(2, "%s: --%s wants a number, not %s\n", argv[0], found->name,
+				argv[a]);
 			exit(2);
 		}
 	}

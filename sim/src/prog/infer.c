@@ -3,11 +3,13 @@
  * is a copy in, a few launches, and a copy of the answer out. */
 #include "prog.h"
 
-static u64 requests = NO_VALUE, seconds = NO_VALUE, rate = 50, launches = 8, threads = 1, kernel_us = NO_VALUE;
+static u64 requests = NO_VALUE, seconds = NO_VALUE, rate = 50, launches = 8, threads = 1,
+	   kernel_us = NO_VALUE;
 static u64 seed = 1, cpu = NO_VALUE, hold, input = 262144, output = 16384, pageable;
 
 static const struct option opts[] = {
-	{ "requests", 'n', &requests, "requests of each thread (default: 100, or no limit with --seconds)" },
+	{ "requests", 'n', &requests,
+	  "requests of each thread (default: 100, or no limit with --seconds)" },
 	{ "seconds", 'n', &seconds, "stop after so many seconds" },
 	{ "rate", 'n', &rate, "requests a second of each thread, on average (50; 0: no gaps)" },
 	{ "launches", 'n', &launches, "kernel launches a request (8)" },
@@ -18,7 +20,8 @@ static const struct option opts[] = {
 	{ "pageable", 'f', &pageable, "copy from and to pageable memory, not pinned" },
 	{ "seed", 'n', &seed, "seed of the arrival times (1)" },
 	{ "pin", 'n', &cpu, "run on this CPU only" },
-	{ "hold", 'f', &hold, "print \"ready PID\" and wait for a line before the first CUDA call" },
+	{ "hold", 'f', &hold,
+	  "print \"ready PID\" and wait for a line before the first CUDA call" },
 };
 
 struct worker {
@@ -36,7 +39,8 @@ static u64 next_gap(u64 *state)
 	u64 mean = 1000000000ull / rate;
 	u64 bits = random_next(state) | 1;
 	u64 zeros = (u64)__builtin_clzll(bits);
-	u64 frac = bits << zeros >> 32 & 0x7fffffff; /* of the octave: -log2 is linear in it to 9 % */
+	u64 frac =
+		bits << zeros >> 32 & 0x7fffffff; /* of the octave: -log2 is linear in it to 9 % */
 
 	/* -ln(u) = ln 2 * (zeros + 1 - frac / 2^31) */
 	return mean * 693 / 1000 * ((zeros + 1) * 2147483648ull - frac) / 2147483648ull;
@@ -49,7 +53,8 @@ static void serve(struct worker *w, void *stream, void *device, void *in, void *
 
 	w->errors += cudaMemcpyAsync(device, in, input, H2D, stream) != 0;
 	for (u64 i = 0; i < launches; i++)
-		w->errors += cudaLaunchKernel(i & 1 ? &kernel_mlp : &kernel_attention, grid, block, NULL, 0, stream) != 0;
+		w->errors += cudaLaunchKernel(i & 1 ? &kernel_mlp : &kernel_attention, grid, block,
+					      NULL, 0, stream) != 0;
 	w->errors += cudaMemcpyAsync(out, device, output, D2H, stream) != 0;
 	w->errors += cudaStreamSynchronize(stream) != 0;
 	w->served++;
@@ -95,7 +100,10 @@ int main(int argc, char **argv)
 	struct worker *w, sum = { 0 };
 	void **fat;
 
-	options(argc, argv, opts, ARRAY_SIZE(opts), "usage: infer [options]\nServes requests on the GPU; prints one JSON line of exact counts.", NULL, 0);
+	options(argc, argv, opts, ARRAY_SIZE(opts),
+		"usage: infer [options]\nServes requests on the GPU; prints one JSON line of exact "
+		"counts.",
+		NULL, 0);
 	if (!threads || threads > 256)
 		die("infer: --threads is 1 to 256", 2);
 	pin_to(cpu);
@@ -108,7 +116,8 @@ int main(int argc, char **argv)
 	if (seconds != NO_VALUE)
 		deadline = now_ns() + seconds * 1000000000ull;
 	fat = __cudaRegisterFatBinary("simulated");
-	__cudaRegisterFunction(fat, &kernel_attention, NULL, "attention", -1, NULL, NULL, NULL, NULL, NULL);
+	__cudaRegisterFunction(fat, &kernel_attention, NULL, "attention", -1, NULL, NULL, NULL,
+			       NULL, NULL);
 	__cudaRegisterFunction(fat, &kernel_mlp, NULL, "mlp", -1, NULL, NULL, NULL, NULL, NULL);
 	w = malloc(threads * sizeof(*w));
 	memset(w, 0, threads * sizeof(*w));
@@ -130,10 +139,14 @@ int main(int argc, char **argv)
 		if (w[i].worst_ns > sum.worst_ns)
 			sum.worst_ns = w[i].worst_ns;
 	}
-	printf("{\"program\":\"infer\",\"pid\":%d,\"requests\":%llu,\"cudaLaunchKernel\":%llu,\"cudaMemcpyAsync\":%llu,"
-	       "\"cudaStreamSynchronize\":%llu,\"errors\":%llu,\"mean_ns\":%llu,\"worst_ns\":%llu}\n",
-	       getpid(), (unsigned long long)sum.served, (unsigned long long)sum.launched, (unsigned long long)sum.copies,
-	       (unsigned long long)sum.syncs, (unsigned long long)sum.errors,
-	       (unsigned long long)(sum.served ? sum.total_ns / sum.served : 0), (unsigned long long)sum.worst_ns);
+	printf("{\"program\":\"infer\",\"pid\":%d,\"requests\":%llu,\"cudaLaunchKernel\":%llu,"
+	       "\"cudaMemcpyAsync\":%llu,"
+	       "\"cudaStreamSynchronize\":%llu,\"errors\":%llu,\"mean_ns\":%llu,\"worst_ns\":%llu}"
+	       "\n",
+	       getpid(), (unsigned long long)sum.served, (unsigned long long)sum.launched,
+	       (unsigned long long)sum.copies, (unsigned long long)sum.syncs,
+	       (unsigned long long)sum.errors,
+	       (unsigned long long)(sum.served ? sum.total_ns / sum.served : 0),
+	       (unsigned long long)sum.worst_ns);
 	return sum.errors != 0;
 }

@@ -11,8 +11,10 @@ static const struct option opts[] = {
 	{ "delay-ms", 'n', &delay_ms, "load it after so many ms, not after a line on stdin" },
 	{ "calls", 'n', &calls, "calls of each kind for every load (100)" },
 	{ "cycles", 'n', &cycles, "load, call and unload so many times (1)" },
-	{ "copy", 's', &copy_of, "load a copy of --lib made at this path, deleted right after the load" },
-	{ "wait", 'f', &hold_after, "after the load print \"loaded PID\" and wait for a line before the calls" },
+	{ "copy", 's', &copy_of,
+	  "load a copy of --lib made at this path, deleted right after the load" },
+	{ "wait", 'f', &hold_after,
+	  "after the load print \"loaded PID\" and wait for a line before the calls" },
 	{ "pause-ms", 'n', &pause_ms, "sleep so long between cycles" },
 };
 
@@ -24,7 +26,8 @@ static void copy_file(const char *from, const char *to)
 	long n;
 
 	if (in < 0 || out < 0)
-		die("--copy: --lib must be a path that can be read, --copy one that can be written", 1);
+		die("--copy: --lib must be a path that can be read, --copy one that can be written",
+		    1);
 	while ((n = read(in, buf, sizeof(buf))) > 0)
 		if (write(out, buf, (size_t)n) != n)
 			die("write", 1);
@@ -72,7 +75,10 @@ int main(int argc, char **argv)
 {
 	u64 errors = 0;
 
-	options(argc, argv, opts, ARRAY_SIZE(opts), "usage: late [options]\nLoads the CUDA runtime late; prints one JSON line of exact counts.", NULL, 0);
+	options(argc, argv, opts, ARRAY_SIZE(opts),
+		"usage: late [options]\nLoads the CUDA runtime late; prints one JSON line of exact "
+		"counts.",
+		NULL, 0);
 	if (delay_ms == NO_VALUE)
 		wait_line("ready");
 	else
@@ -96,9 +102,11 @@ int main(int argc, char **argv)
 		if (pause_ms)
 			sleep_ns(pause_ms * 1000000);
 	}
-	printf("{\"program\":\"late\",\"pid\":%d,\"cycles\":%llu,\"cudaMalloc\":%llu,\"cudaFree\":%llu,"
-	       "\"cudaDeviceSynchronize\":%llu,\"errors\":%llu}\n", getpid(), (unsigned long long)cycles,
+	printf("{\"program\":\"late\",\"pid\":%d,\"cycles\":%llu,\"cudaMalloc\":%llu,\"cudaFree\":%"
+	       "llu,"
+	       "\"cudaDeviceSynchronize\":%llu,\"errors\":%llu}\n",
+	       getpid(), (unsigned long long)cycles, (unsigned long long)(calls * cycles),
 	       (unsigned long long)(calls * cycles), (unsigned long long)(calls * cycles),
-	       (unsigned long long)(calls * cycles), (unsigned long long)errors);
+	       (unsigned long long)errors);
 	return errors != 0;
 }

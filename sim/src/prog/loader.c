@@ -3,7 +3,8 @@
  * batches and write them into a pipe; the trainer reads, copies and computes. */
 #include "prog.h"
 
-static u64 batches = 100, workers = 2, use_threads, batch = 65536, load_us = 500, stall_every, stall_ms = 50, launches = 10;
+static u64 batches = 100, workers = 2, use_threads, batch = 65536, load_us = 500, stall_every,
+	   stall_ms = 50, launches = 10;
 static u64 kernel_us = NO_VALUE, cpu = NO_VALUE, hold;
 
 static const struct option opts[] = {
@@ -17,7 +18,8 @@ static const struct option opts[] = {
 	{ "launches", 'n', &launches, "kernel launches a batch (10)" },
 	{ "kernel-us", 'n', &kernel_us, "GPU time of a kernel in us (INGERO_SIM_KERNEL_NS)" },
 	{ "pin", 'n', &cpu, "run on this CPU only" },
-	{ "hold", 'f', &hold, "print \"ready PID\" and wait for a line before the first CUDA call" },
+	{ "hold", 'f', &hold,
+	  "print \"ready PID\" and wait for a line before the first CUDA call" },
 };
 
 struct worker {
@@ -98,7 +100,10 @@ int main(int argc, char **argv)
 	void *stream, *device, *host;
 	struct worker *w;
 
-	options(argc, argv, opts, ARRAY_SIZE(opts), "usage: loader [options]\nTrains on batches that workers feed over pipes; prints one JSON line.", NULL, 0);
+	options(argc, argv, opts, ARRAY_SIZE(opts),
+		"usage: loader [options]\nTrains on batches that workers feed over pipes; prints "
+		"one JSON line.",
+		NULL, 0);
 	if (!workers || workers > 64)
 		die("loader: --workers is 1 to 64", 2);
 	pin_to(cpu);
@@ -111,7 +116,8 @@ int main(int argc, char **argv)
 		w[i].batches = thread_count(batches, workers, i);
 		start(&w[i]);
 	}
-	__cudaRegisterFunction(__cudaRegisterFatBinary("simulated"), &kernel_step, NULL, "train_step", -1, NULL, NULL, NULL, NULL, NULL);
+	__cudaRegisterFunction(__cudaRegisterFatBinary("simulated"), &kernel_step, NULL,
+			       "train_step", -1, NULL, NULL, NULL, NULL, NULL);
 	check("cudaStreamCreate", cudaStreamCreate(&stream));
 	check("cudaMalloc", cudaMalloc(&device, batch));
 	check("cudaMallocHost", cudaMallocHost(&host, batch));
@@ -133,9 +139,11 @@ int main(int argc, char **argv)
 		else
 			waitpid(-1, NULL, 0);
 	}
-	printf("{\"program\":\"loader\",\"pid\":%d,\"batches\":%llu,\"cudaLaunchKernel\":%llu,\"cudaMemcpyAsync\":%llu,"
-	       "\"cudaStreamSynchronize\":%llu,\"errors\":%llu,\"waited_ns\":%llu}\n", getpid(), (unsigned long long)done,
-	       (unsigned long long)(done * launches), (unsigned long long)done, (unsigned long long)done,
-	       (unsigned long long)errors, (unsigned long long)waited);
+	printf("{\"program\":\"loader\",\"pid\":%d,\"batches\":%llu,\"cudaLaunchKernel\":%llu,"
+	       "\"cudaMemcpyAsync\":%llu,"
+	       "\"cudaStreamSynchronize\":%llu,\"errors\":%llu,\"waited_ns\":%llu}\n",
+	       getpid(), (unsigned long long)done, (unsigned long long)(done * launches),
+	       (unsigned long long)done, (unsigned long long)done, (unsigned long long)errors,
+	       (unsigned long long)waited);
 	return errors != 0;
 }

@@ -78,8 +78,10 @@ int cudaMemcpy(void *dst, const void *src, size_t n, int kind);
 int cudaMemcpyAsync(void *dst, const void *src, size_t n, int kind, void *s);
 int cudaMemset(void *p, int v, size_t n);
 int cudaMemsetAsync(void *p, int v, size_t n, void *s);
-int cudaLaunchKernel(const void *f, struct dim3 grid, struct dim3 block, void **args, size_t shared, void *s);
-int __cudaLaunchKernel(void *f, struct dim3 grid, struct dim3 block, void **args, size_t shared, void *s);
+int cudaLaunchKernel(const void *f, struct dim3 grid, struct dim3 block, void **args, size_t shared,
+		     void *s);
+int __cudaLaunchKernel(void *f, struct dim3 grid, struct dim3 block, void **args, size_t shared,
+		       void *s);
 int cudaLaunchHostFunc(void *s, void (*fn)(void *), void *data);
 int cudaStreamCreate(void **s);
 int cudaStreamDestroy(void *s);
@@ -97,7 +99,8 @@ int cudaGraphLaunch(void *exec, void *s);
 int cudaGraphExecDestroy(void *exec);
 int cudaGraphDestroy(void *graph);
 void **__cudaRegisterFatBinary(void *image);
-void __cudaRegisterFunction(void **h, const char *host_fn, char *dev_fn, const char *name, int limit, void *tid, void *bid, void *bdim, void *gdim, int *warp);
+void __cudaRegisterFunction(void **h, const char *host_fn, char *dev_fn, const char *name,
+			    int limit, void *tid, void *bid, void *bdim, void *gdim, int *warp);
 int simSetCallHook(void (*fn)(const char *op));
 
 /* One option: "--name VALUE" when kind is 'n' (number) or 's' (text), "--name" when 'f' (flag). */
@@ -110,7 +113,8 @@ struct option {
 
 /* Reads options up to the end; other arguments go to rest. Leaves the program on
  * --help (0) and on what it does not know (2). Returns how many rest holds. */
-int options(int argc, char **argv, const struct option *o, int n, const char *usage, const char **rest, int max_rest);
+int options(int argc, char **argv, const struct option *o, int n, const char *usage,
+	    const char **rest, int max_rest);
 void die(const char *what, int err) __attribute__((noreturn));
 void check(const char *what, int err);
 u64 random_next(u64 *state);

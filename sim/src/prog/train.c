@@ -3,11 +3,13 @@
  * larger allocation. Each of forked workers is a process of its own. */
 #include "prog.h"
 
-static u64 steps = NO_VALUE, seconds = NO_VALUE, launches = 20, threads = 1, workers, kernel_us = NO_VALUE, seed = 1;
+static u64 steps = NO_VALUE, seconds = NO_VALUE, launches = 20, threads = 1, workers,
+	   kernel_us = NO_VALUE, seed = 1;
 static u64 cpu = NO_VALUE, hold, alloc_every = 50, batch = 1 << 20, pageable, step_cpu_us = 200;
 
 static const struct option opts[] = {
-	{ "steps", 'n', &steps, "training steps of each thread (default: 100, or no limit with --seconds)" },
+	{ "steps", 'n', &steps,
+	  "training steps of each thread (default: 100, or no limit with --seconds)" },
 	{ "seconds", 'n', &seconds, "stop after so many seconds" },
 	{ "launches", 'n', &launches, "kernel launches a step (20)" },
 	{ "threads", 'n', &threads, "threads, each with a stream of its own (1)" },
@@ -15,11 +17,13 @@ static const struct option opts[] = {
 	{ "kernel-us", 'n', &kernel_us, "GPU time of a kernel in us (INGERO_SIM_KERNEL_NS)" },
 	{ "batch", 'n', &batch, "bytes of a batch (1048576)" },
 	{ "pageable", 'f', &pageable, "copy batches from pageable memory, not pinned" },
-	{ "alloc-every", 'n', &alloc_every, "an allocation and a free every so many steps (50; 0: never)" },
+	{ "alloc-every", 'n', &alloc_every,
+	  "an allocation and a free every so many steps (50; 0: never)" },
 	{ "cpu-us", 'n', &step_cpu_us, "CPU work between steps in us (200)" },
 	{ "seed", 'n', &seed, "seed of the sizes (1)" },
 	{ "pin", 'n', &cpu, "run on this CPU only" },
-	{ "hold", 'f', &hold, "print \"ready PID\" and wait for a line before the first CUDA call" },
+	{ "hold", 'f', &hold,
+	  "print \"ready PID\" and wait for a line before the first CUDA call" },
 };
 
 struct worker {
@@ -43,7 +47,8 @@ __attribute__((noinline)) static void forward(struct worker *w, void *stream)
 	struct dim3 grid = { 64, 1, 1 }, block = { 256, 1, 1 };
 
 	for (u64 i = 0; i < (launches + 1) / 2; i++)
-		count(w, &w->launched, cudaLaunchKernel(&kernel_forward, grid, block, NULL, 0, stream));
+		count(w, &w->launched,
+		      cudaLaunchKernel(&kernel_forward, grid, block, NULL, 0, stream));
 }
 
 __attribute__((noinline)) static void backward(struct worker *w, void *stream)
@@ -51,7 +56,8 @@ __attribute__((noinline)) static void backward(struct worker *w, void *stream)
 	struct dim3 grid = { 128, 2, 1 }, block = { 128, 1, 1 };
 
 	for (u64 i = 0; i < launches / 2; i++)
-		count(w, &w->launched, cudaLaunchKernel(&kernel_backward, grid, block, NULL, 1024, stream));
+		count(w, &w->launched,
+		      cudaLaunchKernel(&kernel_backward, grid, block, NULL, 1024, stream));
 }
 
 /* One larger buffer that comes and goes, of a size that the seed gives. */
@@ -116,10 +122,13 @@ static void report(const struct worker *w, u64 n, const char *who)
 		sum.step_ns += w[i].step_ns / n;
 	}
 #define U(f) (unsigned long long)sum.f
-	printf("{\"program\":\"%s\",\"pid\":%d,\"steps\":%llu,\"cudaLaunchKernel\":%llu,\"cudaMemcpyAsync\":%llu,"
-	       "\"cudaStreamSynchronize\":%llu,\"cudaMalloc\":%llu,\"cudaFree\":%llu,\"errors\":%llu,"
+	printf("{\"program\":\"%s\",\"pid\":%d,\"steps\":%llu,\"cudaLaunchKernel\":%llu,"
+	       "\"cudaMemcpyAsync\":%llu,"
+	       "\"cudaStreamSynchronize\":%llu,\"cudaMalloc\":%llu,\"cudaFree\":%llu,\"errors\":%"
+	       "llu,"
 	       "\"bytes\":%llu,\"step_ns\":%llu}\n",
-	       who, getpid(), U(steps), U(launched), U(copies), U(syncs), U(allocs), U(frees), U(errors), U(bytes), U(step_ns));
+	       who, getpid(), U(steps), U(launched), U(copies), U(syncs), U(allocs), U(frees),
+	       U(errors), U(bytes), U(step_ns));
 	fflush(NULL);
 }
 
@@ -129,8 +138,10 @@ static u64 run(u64 base_seed, const char *who)
 	void **fat = __cudaRegisterFatBinary("simulated");
 	u64 errors = 0;
 
-	__cudaRegisterFunction(fat, &kernel_forward, NULL, "forward_kernel", -1, NULL, NULL, NULL, NULL, NULL);
-	__cudaRegisterFunction(fat, &kernel_backward, NULL, "backward_kernel", -1, NULL, NULL, NULL, NULL, NULL);
+	__cudaRegisterFunction(fat, &kernel_forward, NULL, "forward_kernel", -1, NULL, NULL, NULL,
+			       NULL, NULL);
+	__cudaRegisterFunction(fat, &kernel_backward, NULL, "backward_kernel", -1, NULL, NULL, NULL,
+			       NULL, NULL);
 	memset(w, 0, threads * sizeof(*w));
 	for (u64 i = 0; i < threads; i++) {
 		w[i].seed = base_seed + i;
@@ -151,7 +162,10 @@ int main(int argc, char **argv)
 {
 	int failed = 0, status;
 
-	options(argc, argv, opts, ARRAY_SIZE(opts), "usage: train [options]\nA training loop on the GPU; prints one JSON line of exact counts a process.", NULL, 0);
+	options(argc, argv, opts, ARRAY_SIZE(opts),
+		"usage: train [options]\nA training loop on the GPU; prints one JSON line of exact "
+		"counts a process.",
+		NULL, 0);
 	if (!threads || threads > 256 || workers > 256)
 		die("--threads is 1 to 256, --fork at most 256", 2);
 	pin_to(cpu);
