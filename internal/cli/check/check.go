@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"ingero/internal/gpu"
 	"ingero/internal/lock"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
@@ -77,12 +78,14 @@ type facts struct {
 	features []probes.Feature
 	procs    []proc.Process
 	procsErr error
+	gpus     gpu.Info
+	gpuErr   error
 }
 
 // lines are what is looked at, in order. Each makes any number of lines.
 var lines = []func(*facts) []Line{
 	kernelLine, btfLine, privilegeLine, pidLine, tracefsLine, featureLines,
-	cudartLine, libcudaLine, processLine, ptraceLine, lockLine,
+	driverLine, gpuLine, cudartLine, libcudaLine, processLine, ptraceLine, lockLine,
 }
 
 // Run looks at everything. It takes well under a second.
@@ -99,6 +102,7 @@ func Run(ctx context.Context, m Machine) Report {
 	}
 	f.features = m.Features()
 	f.procs, f.procsErr = f.fs.Scan(ctx, proc.Selector{All: true}, proc.Names{})
+	f.gpus, f.gpuErr = gpu.Machine{Root: m.Root}.Read(ctx)
 	var r Report
 	for _, line := range lines {
 		r.Lines = append(r.Lines, line(f)...)

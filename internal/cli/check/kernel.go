@@ -49,6 +49,9 @@ func btfLine(f *facts) []Line {
 		return []Line{l}
 	}
 	l.Note = fmt.Sprintf("available (%d bytes)", st.Size())
+	if x := f.feature("btf"); x != nil && !x.Have && f.mayTry() {
+		l.State, l.Note = Fail, "ingero cannot read it: "+x.Why
+	}
 	return []Line{l}
 }
 
@@ -73,7 +76,7 @@ func featureLines(f *facts) []Line {
 	var out []Line
 	for i := range f.features {
 		x := &f.features[i]
-		if x.Name == "btf" && x.Have {
+		if x.Name == "btf" {
 			continue // it has a line of its own
 		}
 		l := Line{ID: x.Name, Name: title(x.Name), State: OK, Value: x.Cost}
@@ -93,8 +96,11 @@ func featureLines(f *facts) []Line {
 
 // title makes "session-links" "Session links".
 func title(id string) string {
-	if id == "" {
+	switch id {
+	case "":
 		return ""
+	case "programs":
+		return "BPF programs"
 	}
 	return strings.ToUpper(id[:1]) + strings.ReplaceAll(id[1:], "-", " ")
 }

@@ -25,7 +25,9 @@ func (r *Report) Text() string {
 		paragraph(&b, l.Value, utf8.RuneCountInString(head))
 		paragraph(&b, l.Note, 0)
 		for _, it := range l.Items {
-			paragraph(&b, it.text(), 0)
+			if !strings.Contains(l.Value, it.text()) {
+				paragraph(&b, it.text(), 0)
+			}
 		}
 		if l.Do != "" {
 			paragraph(&b, "-> "+l.Do, 0)
@@ -63,6 +65,8 @@ func (it *Item) text() string {
 		return fmt.Sprintf("PID %d (%s)", it.PID, it.Name)
 	case it.MiB != 0:
 		return fmt.Sprintf("%s, %d MiB", it.Name, it.MiB)
+	case strings.HasPrefix(it.Path, "/dev/"):
+		return it.Name
 	case it.Path != "":
 		return it.Path
 	}

@@ -1,0 +1,65 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The oldest driver branch that is supported.
+const driverFloor = 550
+
+func driverLine(f *facts) []Line {
+	l := Line{ID: "driver", Name: "NVIDIA driver", State: OK, Value: f.gpus.Driver.Version}
+	if l.Value == "" {
+		l.State, l.Value = Lack, "none loaded"
+		l.Note = "no CUDA program can run on this machine; ingero demo shows a simulated GPU"
+		if f.gpuErr != nil {
+			l.Note = f.gpuErr.Error()
+		}
+		return []Line{l}
+	}
+	flavour := "proprietary kernel modules"
+	if f.gpus.Driver.Open {
+		flavour = "open kernel modules"
+	}
+	l.Note = fmt.Sprintf("%s (%d+)", flavour, driverFloor)
+	var major int
+	if _, err := fmt.Sscanf(l.Value, "%d.", &major); err != nil || major < driverFloor {
+		l.State = Lack
+		l.Note = fmt.Sprintf("%s; ingero is made for %d and later", flavour, driverFloor)
+		l.Do = "install a newer driver if calls are missing from what trace shows"
+	}
+	return []Line{l}
+}
+
+func gpuLine(f *facts) []Line {
+	var all []string
+	l := Line{ID: "gpu", Name: "GPU model", State: OK}
+	for _, g := range f.gpus.GPUs {
+		it := Item{Name: g.Model, Path: g.Node, MiB: g.Memory >> 20}
+		if it.Name == "" {
+			it.Name = "unknown model at " + g.Bus
+		}
+		if g.Excluded {
+			it.Name += " (excluded by the administrator)"
+		}
+		l.Items = append(l.Items, it)
+		all = append(all, it.text())
+	}
+	switch {
+	case len(all) == 0 && f.gpus.Driver.Version == "":
+		l.State, l.Value = Lack, "none"
+		return []Line{l}
+	case len(all) == 0:
+		l.State, l.Value, l.Note = Lack, "none found", "the driver is loaded but shows no GPU"
+	default:
+		l.Value = strings.Join(all, "; ")
+	}
+	if f.gpuErr != nil {
+		l.State, l.Note = Lack, f.gpuErr.Error()
+	}
+	if len(f.gpus.Nodes) == 0 && len(all) > 0 {
+		l.State, l.Note, l.Do = Lack, "no device files here: no process in this container can use it", "docker run --gpus all"
+	}
+	return []Line{l}
+}
