@@ -36,38 +36,19 @@ func (s *Selector) Match(p *Process) bool {
 	return s.All || slices.Contains(s.UIDs, p.UID)
 }
 
-// Caller is the person on whose behalf the agent runs.
-type Caller struct {
-	UID uint32
-	// Root says that it is root itself, or a service, and no person behind sudo.
-	Root bool
-}
-
-// CallerOf finds the caller from the agent's own user and its environment:
-// SUDO_UID counts for root only, since anybody else may set it at will.
-func CallerOf(uid int, getenv func(string) string) Caller {
-	if uid == 0 {
-		if n, err := strconv.ParseUint(getenv("SUDO_UID"), 10, 32); err == nil && n != 0 {
-			return Caller{UID: uint32(n)}
-		}
-		return Caller{Root: true}
-	}
-	return Caller{UID: uint32(uid)}
-}
-
 // Select makes a selector of what was asked for: PIDs, else the processes of a
 // user, by name or number, or "all". When neither is given it selects those of
-// the caller, or all when that is root.
-func Select(ctx context.Context, pids []uint32, user string, caller Caller) (Selector, error) {
+// the caller, the person on whose behalf the agent runs; all, if that is root.
+func Select(ctx context.Context, pids []uint32, user string, caller uint32) (Selector, error) {
 	switch {
 	case len(pids) > 0 && user != "" && user != "all":
 		return Selector{}, errors.New("PIDs and a user cannot be selected at once")
 	case len(pids) > 0:
 		return Selector{PIDs: slices.Clone(pids)}, nil
-	case user == "all", user == "" && caller.Root:
+	case user == "all", user == "" && caller == 0:
 		return Selector{All: true}, nil
 	case user == "":
-		return Selector{UIDs: []uint32{caller.UID}}, nil
+		return Selector{UIDs: []uint32{caller}}, nil
 	}
 	uid, err := lookupUser(ctx, user)
 	if err != nil {

@@ -33,12 +33,12 @@ func TestSelectorMatch(t *testing.T) {
 }
 
 func TestSelect(t *testing.T) {
-	root, bob := Caller{Root: true}, Caller{UID: 1000}
+	const root, bob = 0, 1000
 	for _, tt := range []struct {
 		name   string
 		pids   []uint32
 		user   string
-		caller Caller
+		caller uint32
 		want   Selector
 		err    string
 	}{
@@ -67,33 +67,6 @@ func TestSelect(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("selector (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestCallerOf(t *testing.T) {
-	for _, tt := range []struct {
-		name, sudo string
-		uid        int
-		want       Caller
-	}{
-		{"a person", "", 1000, Caller{UID: 1000}},
-		{"sudo", "1000", 0, Caller{UID: 1000}},
-		{"root or a service", "", 0, Caller{Root: true}},
-		{"root by sudo", "0", 0, Caller{Root: true}},
-		{"nonsense", "x", 0, Caller{Root: true}},
-		{"a person who says to be another", "0", 1000, Caller{UID: 1000}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got := CallerOf(tt.uid, func(key string) string {
-				if key != "SUDO_UID" {
-					t.Errorf("asked for %s", key)
-				}
-				return tt.sudo
-			})
-			if got != tt.want {
-				t.Errorf("CallerOf = %+v, want %+v", got, tt.want)
 			}
 		})
 	}

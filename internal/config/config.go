@@ -1,0 +1,212 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+)
+
+// Config is all settings.
+type Config struct {
+	DB    string // path of the database
+	Node  string // name of this machine in what is recorded
+	Debug bool
+	Trace Trace
+	// From says where each setting that is no default came from, by key:
+	// "/etc/ingero/ingero.yaml:3", "INGERO_DB", "--db".
+	From map[string]string
+
+	file string // --config
+}
+
+// Trace is what the trace and run commands do.
+type Trace struct {
+	PIDs         []uint32
+	User         string        // a name, a number, "all", or empty: the caller
+	Duration     time.Duration // 0: until it is ended
+	JSON         bool
+	Record       bool
+	Verbose      bool
+	NoFollow     bool
+	CudaLib      string // path; empty: found by name
+	SamplingRate int    // 0 adaptive, 1 all, N: one in N
+	RingBytes    int64  // a power of two, or 0: the default
+	Link         string // "auto", "session", "multi" or "perf"
+}
+
+// Inputs is all that Load depends on, but for the content and owners of files.
+type Inputs struct {
+	Getenv     func(string) string // nil: no environment. An empty variable is none
+	Flags      map[string]string   // by name, those that were given; see Flags
+	UID        int                 // that this process runs as
+	Caller     int                 // on whose behalf: the person behind sudo, else UID
+	Home       string              // the caller's; empty: none
+	Cwd        string
+	Hostname   string
+	Container  bool   // this process lives in one
+	SystemFile string // empty: /etc/ingero/ingero.yaml
+}
+
+const (
+	systemFile = "/etc/ingero/ingero.yaml"
+	localFile  = "ingero.yaml"
+)
+
+// Error is a setting that cannot be used.
+type Error struct {
+	At   string // where it was given: "ingero.yaml:3", "INGERO_DB", "--db", or a file
+	What string
+	Do   string // may be empty
+	Err  error  // may be nil
+}
+
+// Error returns where and what.
+func (e *Error) Error() string { return e.At + ": " + e.What }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// assignment is one setting in one layer.
+type assignment struct {
+	to    *Setting
+	value string
+	at    string
+	base  string // folder that a relative path starts from
+}
+
+// Load puts the layers on top of each other. Its errors are of type *Error.
+func Load(in Inputs) (*Config, error) {
+	if in.Getenv == nil {
+		in.Getenv = func(string) string { return "" }
+	}
+	if in.SystemFile == "" {
+		in.SystemFile = systemFile
+	}
+	c := &Config{From: map[string]string{}}
+	for i := range Settings {
+		s := &Settings[i]
+		if err := s.set(c, s.Default, in, ""); err != nil {
+			return nil, &Error{At: s.Key, What: fmt.Sprintf("default %q: %v", s.Default, err)}
+		}
+	}
+	environment, flags := in.environment(), in.flags()
+	// Which file --config names must be known before it is read.
+	if err := c.apply(in, pick(environment, configKey), pick(flags, configKey)); err != nil {
+		return nil, err
+	}
+	layers, err := in.files(c.file)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.apply(in, append(layers, environment, flags)...); err != nil {
+		return nil, err
+	}
+	c.complete(in)
+	return c, nil
+}
+
+// apply sets the assignments, layer by layer.
+func (c *Config) apply(in Inputs, layers ...[]assignment) error {
+	for _, layer := range layers {
+		if err := c.exclude(in, layer); err != nil {
+			return err
+		}
+		for _, a := range layer {
+			if err := a.to.set(c, a.value, in, a.base); err != nil {
+				return &Error{At: a.at, What: fmt.Sprintf("%s cannot be %q: %v", a.to.Key, a.value, err), Do: a.to.Help, Err: err}
+			}
+			c.From[a.to.Key] = a.at
+		}
+	}
+	return nil
+}
+
+// exclude takes back the settings of lower layers that a layer's own rule out.
+func (c *Config) exclude(in Inputs, layer []assignment) error {
+	given := map[string]string{}
+	for _, a := range layer {
+		given[a.to.Key] = a.at
+	}
+	for _, a := range layer {
+		if a.to.Excludes == "" {
+			continue
+		}
+		if _, both := given[a.to.Excludes]; both {
+			return &Error{At: a.at, What: fmt.Sprintf("%s and %s cannot be given at once", a.to.Key, a.to.Excludes), Do: "leave one of them out"}
+		}
+		other := find(a.to.Excludes)
+		if err := other.set(c, other.Default, in, ""); err != nil {
+			return &Error{At: other.Key, What: err.Error()}
+		}
+		delete(c.From, other.Key)
+	}
+	return nil
+}
+
+// complete fills what depends on the machine.
+func (c *Config) complete(in Inputs) {
+	if c.DB == "" {
+		const name = "ingero.db"
+		switch {
+		case in.Container || in.Home == "":
+			c.DB = filepath.Join("/var/lib/ingero", name)
+		default:
+			c.DB = filepath.Join(in.Home, ".ingero", name)
+		}
+	}
+	if c.Node == "" {
+		c.Node = in.Hostname
+	}
+}
+
+// files reads the files that exist, and the one that must.
+func (in Inputs) files(named string) (layers [][]assignment, err error) {
+	paths := []string{in.SystemFile}
+	if in.UID != 0 && in.Cwd != "" {
+		paths = append(paths, filepath.Join(in.Cwd, localFile))
+	}
+	for _, path := range paths {
+		layer, err := in.readFile(path, true)
+		if err != nil {
+			return nil, err
+		}
+		layers = append(layers, layer)
+	}
+	if named != "" {
+		layer, err := in.readFile(named, false)
+		if err != nil {
+			return nil, err
+		}
+		layers = append(layers, layer)
+	}
+	return layers, nil
+}
+
+func (in Inputs) environment() (out []assignment) {
+	for i := range Settings {
+		s := &Settings[i]
+		if v := in.Getenv(s.Env); s.Env != "" && v != "" {
+			out = append(out, assignment{to: s, value: v, at: s.Env, base: in.Cwd})
+		}
+	}
+	return out
+}
+
+func (in Inputs) flags() (out []assignment) {
+	for i := range Settings {
+		s := &Settings[i]
+		if v, ok := in.Flags[s.Flag]; ok {
+			out = append(out, assignment{to: s, value: v, at: "--" + s.Flag, base: in.Cwd})
+		}
+	}
+	return out
+}
+
+func pick(layer []assignment, key string) (out []assignment) {
+	for _, a := range layer {
+		if a.to.Key == key {
+			out = append(out, a)
+		}
+	}
+	return out
+}

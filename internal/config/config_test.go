@@ -1,0 +1,314 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"ingero/internal/testkit"
+)
+
+// world is a machine with a system file, a folder to stand in and a named file.
+type world struct {
+	t     *testing.T
+	in    Inputs
+	named string
+	env   map[string]string
+}
+
+func newWorld(t *testing.T) *world {
+	dir := t.TempDir()
+	w := &world{t: t, named: filepath.Join(dir, "named.yaml"), env: map[string]string{}}
+	w.in = Inputs{
+		Getenv: func(k string) string { return w.env[k] }, Flags: map[string]string{},
+		UID: 1000, Caller: os.Getuid(), Home: "/home/bob", Cwd: filepath.Join(dir, "cwd"), Hostname: "gpu-7",
+		SystemFile: filepath.Join(dir, "etc", "ingero.yaml"),
+	}
+	return w
+}
+
+func (w *world) write(path, text string) string {
+	w.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+	return path
+}
+
+func (w *world) load() *Config {
+	w.t.Helper()
+	c, err := Load(w.in)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+// refused loads and returns the error, which must be one.
+func (w *world) refused() *Error {
+	w.t.Helper()
+	c, err := Load(w.in)
+	var e *Error
+	if !errors.As(err, &e) {
+		w.t.Fatalf("Load = %+v, %v, want an *Error", c, err)
+	}
+	return e
+}
+
+func (w *world) local() string { return filepath.Join(w.in.Cwd, localFile) }
+
+func TestDefaults(t *testing.T) {
+	got := newWorld(t).load()
+	want := &Config{DB: "/home/bob/.ingero/ingero.db", Node: "gpu-7", From: map[string]string{},
+		Trace: Trace{Record: true, Link: "auto"}}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); diff != "" {
+		t.Errorf("config (-want +got):\n%s", diff)
+	}
+}
+
+func TestDefaultDB(t *testing.T) {
+	for _, tt := range []struct {
+		name, home string
+		container  bool
+		want       string
+	}{
+		{"a person", "/home/bob", false, "/home/bob/.ingero/ingero.db"},
+		{"a container", "/root", true, "/var/lib/ingero/ingero.db"},
+		{"nobody's", "", false, "/var/lib/ingero/ingero.db"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.in.Home, w.in.Container = tt.home, tt.container
+			if got := w.load().DB; got != tt.want {
+				t.Errorf("DB = %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// samples has two values of each kind, and how a Config shows them.
+var samples = map[string][2]string{
+	"path": {"/a/b", "/c/d"}, "text": {"alice", "bob"}, "bool": {"true", "false"}, "number": {"3", "4"},
+	"duration": {"1m30s", "2h0m0s"}, "size": {"4096", "8192"}, "pids": {"4821", "4822"},
+}
+
+func sample(s *Setting, layer int) string {
+	if len(s.Choices) > 0 {
+		return s.Choices[layer%2]
+	}
+	return samples[s.Kind()][layer%2]
+}
+
+// shown is a setting's value as text.
+func shown(s *Setting, c *Config) string {
+	switch v := s.field(c).(type) {
+	case *path:
+		return string(*v)
+	case *byteCount:
+		return fmt.Sprint(*v)
+	case *[]uint32:
+		return strings.Trim(strings.ReplaceAll(fmt.Sprint(*v), " ", ","), "[]")
+	case *string:
+		return *v
+	case *bool:
+		return fmt.Sprint(*v)
+	case *int:
+		return fmt.Sprint(*v)
+	case *time.Duration:
+		return v.String()
+	}
+	return "?"
+}
+
+// Each setting is given in one layer after another, with two values in turns, so
+// that each layer has to outrank the one before it.
+func TestLayers(t *testing.T) {
+	for i := range Settings {
+		s := &Settings[i]
+		if s.Key == configKey {
+			continue
+		}
+		t.Run(s.Key, func(t *testing.T) {
+			w := newWorld(t)
+			nested := func(value string) string {
+				if head, last, ok := strings.Cut(s.Key, "."); ok {
+					return fmt.Sprintf("%s:\n  %s: %s\n", head, last, value)
+				}
+				return fmt.Sprintf("%s: %s\n", s.Key, value)
+			}
+			line := 1 + strings.Count(s.Key, ".")
+			for layer, add := range []func(value string) (from string){
+				func(v string) string { return fmt.Sprintf("%s:%d", w.write(w.in.SystemFile, nested(v)), line) },
+				func(v string) string { return fmt.Sprintf("%s:%d", w.write(w.local(), nested(v)), line) },
+				func(v string) string {
+					w.env["INGERO_CONFIG"] = w.named
+					return fmt.Sprintf("%s:%d", w.write(w.named, nested(v)), line)
+				},
+				func(v string) string { w.env[s.Env] = v; return s.Env },
+				func(v string) string { w.in.Flags[s.Flag] = v; return "--" + s.Flag },
+			} {
+				want := sample(s, layer)
+				from := add(want)
+				c := w.load()
+				if got := shown(s, c); got != want || c.From[s.Key] != from {
+					t.Errorf("layer %d: %q from %s, want %q from %s", layer, got, c.From[s.Key], want, from)
+				}
+			}
+		})
+	}
+}
+
+func TestConfigFlagOutranksVariable(t *testing.T) {
+	w := newWorld(t)
+	w.env["INGERO_CONFIG"] = "/nowhere/at/all.yaml"
+	w.in.Flags["config"] = w.write(w.named, "node: named\n")
+	if got := w.load().Node; got != "named" {
+		t.Errorf("Node = %q, want that of --config", got)
+	}
+}
+
+func TestNamedFileMustExist(t *testing.T) {
+	w := newWorld(t)
+	w.in.Flags["config"] = w.named
+	if e := w.refused(); e.At != w.named || !errors.Is(e, os.ErrNotExist) || e.Do == "" {
+		t.Errorf("error = %v", e)
+	}
+}
+
+// What a folder's owner wrote is not what root does.
+func TestRootLeavesLocalFile(t *testing.T) {
+	w := newWorld(t)
+	w.in.UID = 0
+	w.write(w.local(), "node: local\n")
+	if got := w.load().Node; got != "gpu-7" {
+		t.Errorf("Node = %q, want that the local file is left alone", got)
+	}
+	w.in.Flags["config"] = w.local()
+	if got := w.load().Node; got != "local" {
+		t.Errorf("Node = %q, want that of the file, which --config names now", got)
+	}
+}
+
+func TestOwners(t *testing.T) {
+	testkit.NeedRoot(t) // to give files away
+	const bob, eve = 4242, 6666
+	for _, tt := range []struct {
+		name        string
+		uid, caller int
+		owner       int
+		mode        os.FileMode
+		what, do    string
+	}{
+		{name: "root's, for root", owner: 0, mode: 0o644},
+		{name: "root's, for bob", uid: bob, caller: bob, owner: 0, mode: 0o644},
+		{name: "bob's, for bob", uid: bob, caller: bob, owner: bob, mode: 0o664},
+		{name: "bob's, for bob with sudo", caller: bob, owner: bob, mode: 0o600},
+		{name: "eve's, for bob with sudo", caller: bob, owner: eve, mode: 0o644, what: "belong to user 6666", do: "sudo chown root"},
+		{name: "bob's, for root", owner: bob, mode: 0o644, what: "belong to user 4242", do: "sudo chown root"},
+		{name: "eve's, for bob", uid: bob, caller: bob, owner: eve, mode: 0o644, what: "belong to user 6666", do: "sudo chown root"},
+		{name: "anybody may write", owner: 0, mode: 0o646, what: "anybody may write", do: "chmod o-w"},
+		{name: "anybody may write bob's", caller: bob, owner: bob, mode: 0o602, what: "anybody may write", do: "chmod o-w"},
+	} {
+		for _, how := range []string{"system", "named", "link"} {
+			t.Run(tt.name+", "+how, func(t *testing.T) {
+				w := newWorld(t)
+				w.in.UID, w.in.Caller = tt.uid, tt.caller
+				path := w.write(w.named, "node: x\n")
+				if err := errors.Join(os.Chown(path, tt.owner, 0), os.Chmod(path, tt.mode)); err != nil {
+					t.Fatal(err)
+				}
+				switch how {
+				case "system":
+					w.in.SystemFile = path
+				case "named":
+					w.in.Flags["config"] = path
+				case "link": // the link is root's, what it leads to may not be
+					link := filepath.Join(t.TempDir(), "link.yaml")
+					if err := os.Symlink(path, link); err != nil {
+						t.Fatal(err)
+					}
+					path, w.in.Flags["config"] = link, link
+				}
+				if tt.what == "" {
+					if got := w.load().Node; got != "x" {
+						t.Errorf("Node = %q", got)
+					}
+					return
+				}
+				if e := w.refused(); e.At != path || !strings.Contains(e.What, tt.what) || e.Do != tt.do+" "+path {
+					t.Errorf("error at %s: %s / %s", e.At, e.What, e.Do)
+				}
+			})
+		}
+	}
+}
+
+func TestFlagTakesBackLowerLayer(t *testing.T) {
+	w := newWorld(t)
+	w.env["INGERO_USER"] = "bob"
+	w.in.Flags["pid"] = "7"
+	c := w.load()
+	if c.Trace.User != "" || len(c.Trace.PIDs) != 1 || c.From["trace.user"] != "" {
+		t.Errorf("user %q, PIDs %v, want the PIDs alone", c.Trace.User, c.Trace.PIDs)
+	}
+	w = newWorld(t)
+	w.env["INGERO_PID"] = "7"
+	w.in.Flags["user"] = "bob"
+	if c := w.load(); c.Trace.User != "bob" || c.Trace.PIDs != nil {
+		t.Errorf("user %q, PIDs %v, want the user alone", c.Trace.User, c.Trace.PIDs)
+	}
+	w.in.Flags["pid"] = "7"
+	if e := w.refused(); !strings.Contains(e.What, "at once") {
+		t.Errorf("error = %v", e)
+	}
+}
+
+func TestPathsStartWhereTheyAreGiven(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.in.SystemFile, "db: x.db\n")
+	for _, step := range []struct {
+		name string
+		do   func()
+		want string
+	}{
+		{"file", func() {}, filepath.Join(filepath.Dir(w.in.SystemFile), "x.db")},
+		{"variable", func() { w.env["INGERO_DB"] = "y/../x.db" }, filepath.Join(w.in.Cwd, "x.db")},
+		{"flag", func() { w.in.Flags["db"] = "~/x.db" }, "/home/bob/x.db"},
+	} {
+		step.do()
+		if got := w.load().DB; got != step.want {
+			t.Errorf("%s: DB = %s, want %s", step.name, got, step.want)
+		}
+	}
+}
+
+func TestBadValues(t *testing.T) {
+	for _, tt := range []struct{ flag, value, what string }{
+		{"ringbuf-size", "5000", "power of two"}, {"ringbuf-size", "2048", "power of two"}, {"ringbuf-size", "2g", "power of two"},
+		{"ringbuf-size", "-8m", "a size"}, {"ringbuf-size", "9999999999t", "a size"},
+		{"sampling-rate", "-1", "from 0"}, {"sampling-rate", "1e3", "whole number"},
+		{"duration", "60", "a duration"}, {"duration", "-1s", "a duration"}, {"duration", "300000w", "292 years"},
+		{"pid", "1,x", "process numbers"}, {"pid", "0", "process numbers"}, {"pid", "4294967297", "process numbers"},
+		{"record", "maybe", "true or false"}, {"link", "kprobe", "one of auto"},
+		{"node", "a:b", "colon"}, {"node", strings.Repeat("x", 254), "253"}, {"node", "a\x1b[2J", "control"},
+		{"db", "a\x00b", "NUL"},
+	} {
+		t.Run(tt.flag+"="+tt.value[:min(20, len(tt.value))], func(t *testing.T) {
+			w := newWorld(t)
+			w.in.Flags[tt.flag] = tt.value
+			if e := w.refused(); e.At != "--"+tt.flag || !strings.Contains(e.What, tt.what) || e.Do == "" {
+				t.Errorf("error = %q at %s (%s), want %q", e.What, e.At, e.Do, tt.what)
+			}
+		})
+	}
+}

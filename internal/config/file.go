@@ -1,0 +1,221 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
+)
+
+// maxFile is far more than all settings take, in bytes.
+const maxFile = 1 << 20
+
+// readFile reads the settings of one file; absent says that it may be.
+func (in Inputs) readFile(name string, absent bool) ([]assignment, error) {
+	text, err := in.readTrusted(name)
+	if errors.Is(err, fs.ErrNotExist) && absent {
+		return nil, nil
+	}
+	if err != nil {
+		var e *Error
+		if errors.As(err, &e) {
+			return nil, err
+		}
+		what, do := fmt.Sprintf("the settings cannot be read: %v", err), ""
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			what, do = "there is no such file of settings", "--config and INGERO_CONFIG name one"
+		case errors.Is(err, fs.ErrPermission):
+			what, do = "you may not read the settings", "sudo chmod a+r "+name
+		}
+		return nil, &Error{At: name, What: what, Do: do, Err: err}
+	}
+	return parseFile(name, text)
+}
+
+// readTrusted reads a file that nobody but root and the caller can have written.
+// What it says is done as root, so the check is of the open file, not of a name.
+func (in Inputs) readTrusted(name string) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe must not block
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // read only
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: err}
+	}
+	owner := int(st.Uid)
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil, &Error{At: name, What: "the settings are no regular file", Do: "name a file with --config"}
+	case owner != 0 && owner != in.Caller && owner != in.UID:
+		return nil, &Error{At: name, What: fmt.Sprintf("the settings belong to user %d, not to you or root", owner),
+			Do: "sudo chown root " + name}
+	case st.Mode&unix.S_IWOTH != 0:
+		return nil, &Error{At: name, What: "anybody may write the settings", Do: "chmod o-w " + name}
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxFile {
+		return nil, &Error{At: name, What: fmt.Sprintf("the settings have more than %d bytes", maxFile), Do: "name a file of settings with --config"}
+	}
+	return text, nil
+}
+
+// parseFile reads settings in YAML, strictly.
+func parseFile(name string, text []byte) ([]assignment, error) {
+	dec := yaml.NewDecoder(strings.NewReader(string(text)))
+	var doc, more yaml.Node
+	err := dec.Decode(&doc)
+	if errors.Is(err, io.EOF) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, syntaxError(name, err)
+	}
+	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, &Error{At: name, What: "there is a second document in it", Do: "leave out the line of three dashes", Err: err}
+	}
+	p := parser{name: name, base: filepath.Dir(name), seen: map[string]int{}}
+	if err := p.mapping("", doc.Content[0]); err != nil {
+		return nil, err
+	}
+	return p.out, nil
+}
+
+// syntaxError makes "file:line: what" of the decoder's "yaml: line 3: what".
+func syntaxError(name string, err error) error {
+	what := strings.TrimPrefix(err.Error(), "yaml: ")
+	at := name
+	if rest, ok := strings.CutPrefix(what, "line "); ok {
+		if line, why, ok := strings.Cut(rest, ": "); ok {
+			at, what = name+":"+line, why
+		}
+	}
+	return &Error{At: at, What: "this is not YAML: " + what, Do: "a line is KEY: VALUE; spaces, not tabs, before a nested one", Err: err}
+}
+
+type parser struct {
+	name, base string
+	out        []assignment
+	seen       map[string]int // key: line
+}
+
+func (p *parser) at(n *yaml.Node) string { return fmt.Sprintf("%s:%d", p.name, n.Line) }
+
+func (p *parser) mapping(prefix string, n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+		return nil // an empty file, or a heading with nothing below
+	}
+	if n.Kind != yaml.MappingNode {
+		return &Error{At: p.at(n), What: "settings are expected here, as lines of KEY: VALUE"}
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		key := prefix + k.Value
+		if k.Kind != yaml.ScalarNode || k.Tag != "!!str" {
+			return &Error{At: p.at(k), What: "a name of a setting is expected here"}
+		}
+		if line := p.seen[key]; line != 0 {
+			return &Error{At: p.at(k), What: fmt.Sprintf("%s was given in line %d already", key, line), Do: "leave one of them out"}
+		}
+		p.seen[key] = k.Line
+		var err error
+		switch s := find(key); {
+		case s != nil && key != configKey:
+			err = p.value(s, v)
+		case isSection(key):
+			err = p.mapping(key+".", v)
+		default:
+			err = unknown(p.at(k), key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *parser) value(s *Setting, v *yaml.Node) error {
+	a := assignment{to: s, at: p.at(v), base: p.base}
+	switch {
+	case v.Kind == yaml.ScalarNode && v.Tag != "!!null":
+		a.value = v.Value
+	case v.Kind == yaml.SequenceNode && s.Kind() == "pids":
+		var words []string
+		for _, item := range v.Content {
+			if item.Kind != yaml.ScalarNode {
+				return &Error{At: p.at(item), What: fmt.Sprintf("%s: a process number is expected here", s.Key)}
+			}
+			words = append(words, item.Value)
+		}
+		a.value = strings.Join(words, ",")
+	default:
+		return &Error{At: p.at(v), What: fmt.Sprintf("%s needs one value of the kind %s", s.Key, s.Kind()), Do: s.Help}
+	}
+	p.out = append(p.out, a)
+	return nil
+}
+
+func isSection(key string) bool {
+	for i := range Settings {
+		if strings.HasPrefix(Settings[i].Key, key+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// unknown names the setting that was probably meant.
+func unknown(at, key string) error {
+	e := &Error{At: at, What: fmt.Sprintf("there is no setting %.80s", key), Do: "docs/commands.md lists the settings"}
+	best := min(max(2, len(key)/3), 5) + 1
+	for i := range Settings {
+		s := &Settings[i]
+		if s.Key == configKey || s.Hidden {
+			continue
+		}
+		d := distance(key, s.Key)
+		if _, last, ok := strings.Cut(s.Key, "."); ok { // its name without the heading
+			d = min(d, distance(key, last)+1)
+		}
+		if d < best {
+			best, e.Do = d, "did you mean "+s.Key+"?"
+		}
+	}
+	return e
+}
+
+// distance is the number of letters to add, drop or change to make b of a.
+func distance(a, b string) int {
+	const far = 64 // no key is that long
+	if len(a) > far {
+		return far
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

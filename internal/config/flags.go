@@ -1,0 +1,89 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Flags are the flags of one command.
+type Flags struct{ given map[string]string }
+
+// Bind gives a command the flags of its settings. What they are given is for
+// [Inputs.Flags], once the command line has been parsed.
+func Bind(c *cobra.Command) *Flags {
+	f := &Flags{given: map[string]string{}}
+	for i := range Settings {
+		s := &Settings[i]
+		if !s.For(c.Name()) {
+			continue
+		}
+		flag := c.Flags().VarPF(&flagValue{f: f, s: s}, s.Flag, s.Short, s.Help)
+		flag.Hidden = s.Hidden
+		if s.Kind() == "bool" {
+			flag.NoOptDefVal = "true"
+		}
+	}
+	return f
+}
+
+// Given returns the flags that were given, by name.
+func (f *Flags) Given() map[string]string { return f.given }
+
+// flagValue implements pflag.Value. It keeps the text, for Load to weigh against
+// the other layers, and refuses at once what cannot be.
+type flagValue struct {
+	f *Flags
+	s *Setting
+}
+
+// Set implements pflag.Value.
+func (v *flagValue) Set(text string) error {
+	// A home folder is for Load to know.
+	if err := v.s.set(new(Config), text, Inputs{Home: "/"}, "/"); err != nil {
+		return err
+	}
+	if old, ok := v.f.given[v.s.Flag]; ok && v.s.Kind() == "pids" { // --pid 1 --pid 2
+		text = old + "," + text
+	}
+	v.f.given[v.s.Flag] = text
+	return nil
+}
+
+// String implements pflag.Value.
+func (v *flagValue) String() string {
+	if v.s == nil { // pflag makes a zero value to compare with
+		return ""
+	}
+	return v.s.Default
+}
+
+// Type implements pflag.Value.
+func (v *flagValue) Type() string { return v.s.Kind() }
+
+// Reference returns the settings as a table in Markdown, for docs/commands.md.
+func Reference() string {
+	var b strings.Builder
+	b.WriteString("| setting | variable | flag | of | kind | default | |\n|---|---|---|---|---|---|---|\n")
+	for i := range Settings {
+		s := &Settings[i]
+		if s.Hidden {
+			continue
+		}
+		flag := "`--" + s.Flag + "`"
+		if s.Short != "" {
+			flag += ", `-" + s.Short + "`"
+		}
+		commands := "all"
+		if s.Commands != nil {
+			commands = strings.Join(s.Commands, ", ")
+		}
+		key := "`" + s.Key + "`"
+		if s.Key == configKey {
+			key = "" // a file cannot name another
+		}
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s | %s | %s | %s |\n", key, s.Env, flag, commands, s.Kind(), s.Default, s.Help)
+	}
+	return b.String()
+}

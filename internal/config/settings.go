@@ -1,0 +1,129 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// Setting is one row of the table.
+type Setting struct {
+	Key      string   // in a file; a dot is a level of it
+	Env      string   // variable; empty: none
+	Flag     string   // without dashes
+	Short    string   // one letter; empty: none
+	Commands []string // that have the flag; nil: all
+	Default  string
+	Choices  []string // of a text, when only these will do
+	Excludes string   // key of a setting that a higher layer takes back by giving this one
+	Hidden   bool     // in help and reference: for tests
+	Help     string   // one line, no full stop
+
+	field func(*Config) any   // a pointer, whose type is the setting's kind
+	check func(*Config) error // of the value; nil: any will do
+}
+
+const configKey = "config"
+
+var tracers = []string{"trace", "run"}
+
+// Settings is the table of all settings.
+var Settings = []Setting{
+	{Key: configKey, Env: "INGERO_CONFIG", Flag: "config",
+		Help:  "a file of settings that is yours or root's",
+		field: func(c *Config) any { return (*path)(&c.file) }},
+	{Key: "db", Env: "INGERO_DB", Flag: "db", Short: "d",
+		Help:  "the database (default ~/.ingero/ingero.db; in a container /var/lib/ingero/ingero.db)",
+		field: func(c *Config) any { return (*path)(&c.DB) }},
+	{Key: "node", Env: "INGERO_NODE", Flag: "node", Commands: tracers,
+		Help:  "the name of this machine in recordings (default: its host name)",
+		field: func(c *Config) any { return &c.Node }, check: checkNode},
+	{Key: "debug", Env: "INGERO_DEBUG", Flag: "debug", Default: "false",
+		Help:  "say on standard error what is found and done",
+		field: func(c *Config) any { return &c.Debug }},
+	{Key: "trace.pid", Env: "INGERO_PID", Flag: "pid", Short: "p", Commands: []string{"trace"}, Excludes: "trace.user",
+		Help:  "trace these processes and their children: 4821,5032",
+		field: func(c *Config) any { return &c.Trace.PIDs }},
+	{Key: "trace.user", Env: "INGERO_USER", Flag: "user", Commands: []string{"trace"}, Excludes: "trace.pid",
+		Help:  "trace this user's processes: a name, a number or \"all\" (default: you; root means all)",
+		field: func(c *Config) any { return &c.Trace.User }},
+	{Key: "trace.duration", Env: "INGERO_DURATION", Flag: "duration", Commands: tracers, Default: "0",
+		Help:  "stop after this time: 60s, 1h30m, 2d; 0: when the processes end, or Ctrl-C",
+		field: func(c *Config) any { return &c.Trace.Duration }},
+	{Key: "trace.json", Env: "INGERO_JSON", Flag: "json", Commands: tracers, Default: "false",
+		Help:  "print lines of JSON, not the table",
+		field: func(c *Config) any { return &c.Trace.JSON }},
+	{Key: "trace.record", Env: "INGERO_RECORD", Flag: "record", Commands: tracers, Default: "true",
+		Help:  "record to the database",
+		field: func(c *Config) any { return &c.Trace.Record }},
+	{Key: "trace.verbose", Env: "INGERO_VERBOSE", Flag: "verbose", Short: "v", Commands: tracers, Default: "false",
+		Help:  "print each call",
+		field: func(c *Config) any { return &c.Trace.Verbose }},
+	{Key: "trace.no-follow", Env: "INGERO_NO_FOLLOW", Flag: "no-follow", Commands: tracers, Default: "false",
+		Help:  "leave children out, and probe the named processes only",
+		field: func(c *Config) any { return &c.Trace.NoFollow }},
+	{Key: "trace.cuda-lib", Env: "INGERO_CUDA_LIB", Flag: "cuda-lib", Commands: tracers,
+		Help:  "the only libcudart to trace (default: each that a process loads)",
+		field: func(c *Config) any { return (*path)(&c.Trace.CudaLib) }},
+	{Key: "trace.sampling-rate", Env: "INGERO_SAMPLING_RATE", Flag: "sampling-rate", Commands: tracers, Default: "0",
+		Help:  "record 1 call in N; 0: all, until there are too many; counts stay exact",
+		field: func(c *Config) any { return &c.Trace.SamplingRate }, check: checkRate},
+	{Key: "trace.ringbuf-size", Env: "INGERO_RINGBUF_SIZE", Flag: "ringbuf-size", Commands: tracers, Default: "0",
+		Help:  "buffer for records from the kernel: a power of two from 4096; 0: 8m",
+		field: func(c *Config) any { return (*byteCount)(&c.Trace.RingBytes) }, check: checkRing},
+	{Key: "trace.link", Env: "INGERO_LINK", Flag: "link", Commands: tracers, Default: "auto", Hidden: true,
+		Choices: []string{"auto", "session", "multi", "perf"},
+		Help:    "how probes are attached",
+		field:   func(c *Config) any { return &c.Trace.Link }},
+}
+
+// find returns the setting of a key, nil when there is none.
+func find(key string) *Setting {
+	for i := range Settings {
+		if Settings[i].Key == key {
+			return &Settings[i]
+		}
+	}
+	return nil
+}
+
+// For tells whether a command has the setting's flag.
+func (s *Setting) For(command string) bool {
+	if s.Commands == nil {
+		return true
+	}
+	for _, c := range s.Commands {
+		if c == command {
+			return true
+		}
+	}
+	return false
+}
+
+func checkNode(c *Config) error {
+	if len(c.Node) > 253 { // the longest host name
+		return errors.New("it has more than 253 characters")
+	}
+	if strings.ContainsFunc(c.Node, func(r rune) bool { return r == ':' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+		return errors.New("a colon, white space and control characters may not be in it")
+	}
+	return nil
+}
+
+func checkRate(c *Config) error {
+	const most = 1 << 20
+	if c.Trace.SamplingRate < 0 || c.Trace.SamplingRate > most {
+		return fmt.Errorf("it must be from 0 to %d", most)
+	}
+	return nil
+}
+
+func checkRing(c *Config) error {
+	const least, most = 4 << 10, 1 << 30 // the kernel's ring has 32-bit offsets
+	n := c.Trace.RingBytes
+	if n != 0 && (n < least || n > most || n&(n-1) != 0) {
+		return errors.New("it must be a power of two from 4096 to 1g")
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The kinds of a setting are the types of its field: these, and string, bool,
+// int, time.Duration and []uint32.
+type (
+	path      string // "~/" is the caller's home; else relative to where it is given
+	byteCount int64
+)
+
+// Kind names the type of the setting's values, as help does.
+func (s *Setting) Kind() string {
+	switch s.field(new(Config)).(type) {
+	case *path:
+		return "path"
+	case *byteCount:
+		return "size"
+	case *bool:
+		return "bool"
+	case *int:
+		return "number"
+	case *time.Duration:
+		return "duration"
+	case *[]uint32:
+		return "pids"
+	}
+	return "text"
+}
+
+// set parses a value into the setting's field. base is the folder that a
+// relative path starts from.
+func (s *Setting) set(c *Config, value string, in Inputs, base string) (err error) {
+	switch to := s.field(c).(type) {
+	case *string:
+		if len(s.Choices) > 0 && !slices.Contains(s.Choices, value) {
+			return fmt.Errorf("it must be one of %s", strings.Join(s.Choices, ", "))
+		}
+		*to = value
+	case *path:
+		*to, err = parsePath(value, in.Home, base)
+	case *bool:
+		*to, err = parseBool(value)
+	case *int:
+		*to, err = parseInt(value)
+	case *byteCount:
+		*to, err = parseBytes(value)
+	case *time.Duration:
+		*to, err = ParseDuration(value)
+	case *[]uint32:
+		*to, err = parsePIDs(value)
+	default:
+		panic(fmt.Sprintf("config: %s has a field of type %T", s.Key, to))
+	}
+	if err != nil || s.check == nil {
+		return err
+	}
+	return s.check(c)
+}
+
+func parsePath(s, home, base string) (path, error) {
+	if strings.ContainsRune(s, 0) {
+		return "", errors.New("it has a NUL byte")
+	}
+	if rest, ok := strings.CutPrefix(s, "~/"); ok {
+		if home == "" {
+			return "", errors.New("there is no home folder")
+		}
+		return path(filepath.Join(home, rest)), nil
+	}
+	if s == "" || filepath.IsAbs(s) || base == "" {
+		return path(s), nil
+	}
+	return path(filepath.Join(base, s)), nil
+}
+
+func parseBool(s string) (bool, error) {
+	switch strings.ToLower(s) {
+	case "true", "yes", "on", "1":
+		return true, nil
+	case "false", "no", "off", "0":
+		return false, nil
+	}
+	return false, errors.New("it must be true or false")
+}
+
+func parseInt(s string) (int, error) {
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil {
+		return 0, errors.New("it must be a whole number")
+	}
+	return int(n), nil
+}
+
+func parsePIDs(s string) ([]uint32, error) {
+	if s == "" {
+		return nil, nil
+	}
+	var out []uint32
+	for word := range strings.SplitSeq(s, ",") {
+		n, err := strconv.ParseUint(strings.TrimSpace(word), 10, 31)
+		if err != nil || n == 0 {
+			return nil, errors.New("it must be process numbers, with commas between")
+		}
+		if !slices.Contains(out, uint32(n)) {
+			out = append(out, uint32(n))
+		}
+	}
+	return out, nil
+}
+
+var sizeUnits = []struct {
+	suffix string
+	shift  uint
+}{{"k", 10}, {"m", 20}, {"g", 30}, {"t", 40}}
+
+// parseBytes reads 4096, 500m, 10g, 8MiB: units are powers of 1024.
+func parseBytes(s string) (byteCount, error) {
+	fail := errors.New("it must be a size, as 4096, 500m or 10g")
+	digits := strings.ToLower(s)
+	shift := uint(0)
+	for _, u := range sizeUnits {
+		for _, end := range []string{u.suffix + "ib", u.suffix + "b", u.suffix} {
+			if rest, ok := strings.CutSuffix(digits, end); ok && shift == 0 {
+				digits, shift = rest, u.shift
+			}
+		}
+	}
+	n, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil || n > math.MaxInt64>>shift {
+		return 0, fail
+	}
+	return byteCount(n << shift), nil
+}
+
+var timeUnits = []struct {
+	suffix string
+	unit   time.Duration
+}{ // a longer suffix before one that it ends in
+	{"ns", time.Nanosecond}, {"us", time.Microsecond}, {"µs", time.Microsecond}, {"ms", time.Millisecond},
+	{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour}, {"w", 7 * 24 * time.Hour},
+}
+
+// ParseDuration reads 90s, 1h30m, 2d, 3d12h, 1w, 1.5h: a day has 24 hours. A
+// number needs a unit, except 0; nothing is negative.
+func ParseDuration(s string) (time.Duration, error) {
+	if s == "0" {
+		return 0, nil
+	}
+	fail := errors.New("it must be a duration, as 90s, 1h30m, 2d or 1w")
+	total := 0.0
+	for rest := s; rest != "" || s == ""; {
+		end := strings.IndexFunc(rest, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })
+		if end <= 0 {
+			return 0, fail
+		}
+		n, err := strconv.ParseFloat(rest[:end], 64)
+		if err != nil {
+			return 0, fail
+		}
+		rest = rest[end:]
+		at := slices.IndexFunc(timeUnits, func(u struct {
+			suffix string
+			unit   time.Duration
+		}) bool {
+			after, ok := strings.CutPrefix(rest, u.suffix)
+			return ok && (after == "" || after[0] >= '0' && after[0] <= '9' || after[0] == '.')
+		})
+		if at < 0 {
+			return 0, fail
+		}
+		total += n * float64(timeUnits[at].unit)
+		rest = rest[len(timeUnits[at].suffix):]
+	}
+	if total >= math.MaxInt64 {
+		return 0, errors.New("it is longer than 292 years")
+	}
+	return time.Duration(math.Round(total)), nil
+}
