@@ -44,6 +44,7 @@ int clock_gettime(int clock, struct timespec *ts);
 char *getenv(const char *name);
 long syscall(long nr, ...);
 void *mmap(void *addr, size_t len, int prot, int flags, int fd, long off);
+int munmap(void *addr, size_t len);
 int madvise(void *addr, size_t len, int advice);
 void *memcpy(void *dst, const void *src, size_t n);
 void *memset(void *dst, int c, size_t n);

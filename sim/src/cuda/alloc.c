@@ -98,12 +98,17 @@ CU(cuMemFreeHost)(void *p)
 	return mem_free(FREES(MEM_PINNED), (u64)p);
 }
 
-static int alloc_async(const char *op, void *dflt, devptr *p, size_t n, void *stream)
+/* A device's default pool has a number for a handle. */
+static int is_pool(const void *pool)
+{
+	return object_get(pool, KIND_POOL) || (u64)pool - POOL_HANDLE_BASE < (u64)g.device_count;
+}
+
+static int alloc_async(struct thread *t, void *dflt, devptr *p, size_t n, void *stream)
 {
 	struct stream *s;
+	int err = stream_find(t, stream, dflt, &s);
 
-	ENTER_AS(op);
-	err = stream_find(t, stream, dflt, &s);
 	if (err)
 		return err;
 	if (!p || !n)
@@ -114,15 +119,15 @@ static int alloc_async(const char *op, void *dflt, devptr *p, size_t n, void *st
 
 static int cuMemAllocAsync_on(void *dflt, devptr *p, size_t n, void *s)
 {
-	return alloc_async("cuMemAllocAsync", dflt, p, n, s);
+	ENTER_AS("cuMemAllocAsync");
+	return alloc_async(t, dflt, p, n, s);
 }
 TWIN(cuMemAllocAsync, _ptsz, (devptr * p, size_t n, void *s), p, n, s)
 
 static int cuMemAllocFromPoolAsync_on(void *dflt, devptr *p, size_t n, void *pool, void *s)
 {
-	if (!object_get(pool, KIND_POOL) && (u64)pool - POOL_HANDLE_BASE >= MAX_DEVICES)
-		return ERR_INVALID_VALUE;
-	return alloc_async("cuMemAllocFromPoolAsync", dflt, p, n, s);
+	ENTER_AS("cuMemAllocFromPoolAsync");
+	return is_pool(pool) ? alloc_async(t, dflt, p, n, s) : ERR_INVALID_VALUE;
 }
 TWIN(cuMemAllocFromPoolAsync, _ptsz, (devptr * p, size_t n, void *pool, void *s), p, n, pool, s)
 
@@ -139,7 +144,6 @@ static int cuMemFreeAsync_on(void *dflt, devptr p, void *stream)
 }
 TWIN(cuMemFreeAsync, _ptsz, (devptr p, void *s), p, s)
 
-/* A device's default pool has a number for a handle. */
 CU(cuDeviceGetDefaultMemPool)(void **pool, int dev)
 {
 	if (unlikely(!*g.live))
@@ -157,11 +161,11 @@ CU(cuDeviceGetMemPool)(void **pool, int dev)
 
 CU(cuDeviceSetMemPool)(int dev, void *pool)
 {
+	if (unlikely(!*g.live))
+		return ERR_NOT_INITIALIZED;
 	if (dev < 0 || dev >= g.device_count)
 		return ERR_INVALID_DEVICE;
-	return object_get(pool, KIND_POOL) || pool == (void *)(u64)(POOL_HANDLE_BASE + dev)
-		       ? OK
-		       : ERR_INVALID_VALUE;
+	return is_pool(pool) ? OK : ERR_INVALID_VALUE;
 }
 
 CU(cuMemPoolCreate)(void **pool, const void *props)
@@ -189,8 +193,8 @@ CU(cuMemPoolDestroy)(void *pool)
 CU(cuMemPoolTrimTo)(void *pool, size_t keep)
 {
 	ENTER;
-	(void)pool, (void)keep;
-	return OK;
+	(void)keep;
+	return is_pool(pool) ? OK : ERR_INVALID_VALUE;
 }
 
 CU(cuMemGetInfo_v2)(size_t *free, size_t *total)

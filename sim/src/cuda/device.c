@@ -163,9 +163,16 @@ static struct context *context_new(u32 dev, u32 flags)
 	return ctx;
 }
 
+/* Frees a context and its streams and functions. The caller holds the lock. */
 static void context_free(struct context *ctx)
 {
-	context_forget(ctx);
+	for (u32 i = 0; i < object_count(KIND_STREAM); i++) {
+		struct stream *s = (void *)object_at(KIND_STREAM, i);
+
+		if (s && s->ctx == ctx)
+			stream_free(s);
+	}
+	functions_forget(ctx, NULL);
 	object_free(&ctx->o);
 }
 
@@ -200,6 +207,8 @@ CU(cuDevicePrimaryCtxReset_v2)(int dev)
 		context_free(d->primary);
 	d->primary = NULL;
 	d->primary_refs = 0;
+	mem_forget((u32)dev);
+	g.lost = OK;
 	unlock(&g.lock);
 	return OK;
 }

@@ -51,7 +51,9 @@ static int record(const char *op, void *dflt, void *handle, void *stream)
 	stream_submit(s, g.cfg.call_ns, 0, &end);
 	lock(&g.lock);
 	ev->capture = s->capture;
-	ev->at = end > 1 ? end : now_ns();
+	ev->at = now_ns();
+	if (end > ev->at)
+		ev->at = end;
 	ev->recorded = 1;
 	unlock(&g.lock);
 	return OK;

@@ -7,7 +7,7 @@
 #include "../driver.h"
 
 #define MAX_DEVICES 16
-#define MAX_STREAMS 1024
+#define MAX_STREAMS 16384
 #define MAX_EVENTS 65536
 #define MAX_GRAPHS 16384
 #define MAX_CONTEXTS 64
@@ -34,6 +34,7 @@ enum {
 	KIND_STREAM,
 	KIND_EVENT,
 	KIND_FUNCTION,
+	KIND_MODULE,
 	KIND_GRAPH,
 	KIND_EXEC,
 	KIND_POOL
@@ -82,6 +83,8 @@ struct event {
 
 struct function {
 	struct object o;
+	struct object *module;
+	struct context *ctx;
 	u64 kernel_ns;
 	u64 has_ns; /* kernel_ns comes from its name */
 	char name[104];
@@ -117,6 +120,7 @@ struct gpu {
 	const volatile u32 *live; /* 1 after cuInit; the kernel zeroes it in a forked child */
 	u32 watched; /* failures are planned, a hook is set, or a context is lost */
 	u32 capturing; /* streams in capture */
+	u32 host_calls; /* host functions that wait for their turn */
 	int lost; /* sticky error */
 	int device_count;
 	struct config cfg;
@@ -144,7 +148,9 @@ static inline int enter(const char *op, struct thread **t)
 		if (e)
 			return e;
 	}
-	return unlikely(!(*t)->ctx) ? ERR_INVALID_CONTEXT : OK;
+	if (unlikely(!(*t)->ctx))
+		return ERR_INVALID_CONTEXT;
+	return likely((*t)->ctx->o.kind == KIND_CONTEXT) ? OK : ERR_CONTEXT_DESTROYED;
 }
 
 /* impl_NAME is what the exported stub NAME jumps to. */
@@ -178,6 +184,7 @@ struct object *object_new(u32 kind);
 void object_free(struct object *o);
 void *object_get(const void *handle, u32 kind);
 struct object *object_at(u32 kind, u32 index);
+u32 object_count(u32 kind);
 
 struct context *primary_retain(u32 dev);
 int stream_find(struct thread *t, void *handle, void *dflt, struct stream **out);
@@ -186,7 +193,8 @@ u64 stream_end(struct stream *s);
 int stream_wait(struct stream *s, u32 sched);
 int context_wait(struct context *ctx);
 void run_host_calls(struct stream *s);
-void context_forget(struct context *ctx);
+void stream_free(struct stream *s);
+void functions_forget(const struct context *ctx, const struct object *module);
 
 /* Memory: where a pointer lies decides what it is. */
 enum { MEM_PAGEABLE, MEM_DEVICE, MEM_PINNED, MEM_MANAGED };
@@ -196,5 +204,6 @@ int mem_alloc(u32 kind, u32 dev, u64 size, u64 *out);
 int mem_free(u32 kinds, u64 p);
 u64 mem_size(u64 p);
 int mem_check(u64 p, u64 n);
+void mem_forget(u32 dev);
 
 #endif

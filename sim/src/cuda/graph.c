@@ -76,7 +76,7 @@ static int cuStreamEndCapture_on(void *dflt, void *handle, void **out)
 		return ERR_ILLEGAL_STATE;
 	lock(&g.lock);
 	gr = s->capture;
-	for (u32 i = 0; i < MAX_STREAMS; i++) { /* all that joined leave with it */
+	for (u32 i = 0; i < object_count(KIND_STREAM); i++) { /* all that joined leave with it */
 		struct stream *o = (void *)object_at(KIND_STREAM, i);
 
 		if (o && o->capture == gr) {

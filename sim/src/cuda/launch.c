@@ -21,20 +21,28 @@ static void time_of_name(struct function *f)
 	f->has_ns = 1;
 }
 
-/* A module has no contents: any name is a function of it. It is a handle of the function kind. */
+/* A module has no contents: any name is a function of it. */
 CU(cuModuleLoadData)(void **mod, const void *image)
 {
-	struct function *f;
-
 	ENTER;
 	if (!mod || !image)
 		return ERR_INVALID_VALUE;
 	burn(g.cfg.call_ns);
 	lock(&g.lock);
-	f = (void *)object_new(KIND_FUNCTION);
+	*mod = object_new(KIND_MODULE);
 	unlock(&g.lock);
-	*mod = f;
-	return f ? OK : ERR_OUT_OF_MEMORY;
+	return *mod ? OK : ERR_OUT_OF_MEMORY;
+}
+
+/* Frees the functions of a context or of a module. The caller holds the lock. */
+void functions_forget(const struct context *ctx, const struct object *module)
+{
+	for (u32 i = 0; i < object_count(KIND_FUNCTION); i++) {
+		struct function *f = (void *)object_at(KIND_FUNCTION, i);
+
+		if (f && (f->ctx == ctx || f->module == module))
+			object_free(&f->o);
+	}
 }
 
 CU(cuModuleLoadDataEx)(void **mod, const void *image, u32 n, void *options, void **values)
@@ -57,9 +65,10 @@ CU(cuModuleLoad)(void **mod, const char *file)
 CU(cuModuleUnload)(void *mod)
 {
 	ENTER;
-	if (!object_get(mod, KIND_FUNCTION))
+	if (!object_get(mod, KIND_MODULE))
 		return ERR_INVALID_HANDLE;
 	lock(&g.lock);
+	functions_forget(NULL, mod);
 	object_free(mod);
 	unlock(&g.lock);
 	return OK;
@@ -71,7 +80,7 @@ CU(cuModuleGetFunction)(void **out, void *mod, const char *name)
 	size_t n;
 
 	ENTER;
-	if (!object_get(mod, KIND_FUNCTION))
+	if (!object_get(mod, KIND_MODULE))
 		return ERR_INVALID_HANDLE;
 	if (!out || !name || !*name)
 		return ERR_INVALID_VALUE;
@@ -85,6 +94,8 @@ CU(cuModuleGetFunction)(void **out, void *mod, const char *name)
 		n = sizeof(f->name) - 1;
 	memcpy(f->name, name, n);
 	f->name[n] = 0;
+	f->module = mod;
+	f->ctx = t->ctx;
 	time_of_name(f);
 	*out = f;
 	return OK;

@@ -122,29 +122,45 @@ int mem_alloc(u32 kind, u32 dev, u64 size, u64 *out)
 	return b ? OK : ERR_OUT_OF_MEMORY;
 }
 
+static void release(struct block *b)
+{
+	struct region *r = &regions[b->kind];
+
+	if (b->kind != MEM_DEVICE && b->size >= 65536)
+		madvise((void *)b->addr, 512ull << b->class, MADV_DONTNEED);
+	if (b->kind != MEM_PINNED)
+		g.dev[b->dev].used -= b->size;
+	b->size = 0;
+	b->next = r->free[b->class];
+	r->free[b->class] = (u32)(b - table) + 1;
+}
+
 /* kinds: a bit for each MEM_* that may be freed so. */
 int mem_free(u32 kinds, u64 p)
 {
-	struct block *b = NULL;
 	int err = ERR_INVALID_VALUE;
+	struct block *b;
 
 	lock(&g.lock);
-	if (table)
-		b = &table[slot_of(p)];
+	b = table ? &table[slot_of(p)] : NULL;
 	if (b && b->addr == p && b->size && kinds & 1u << b->kind) {
-		struct region *r = &regions[b->kind];
-
-		if (b->kind != MEM_DEVICE && b->size >= 65536)
-			madvise((void *)p, 512ull << b->class, MADV_DONTNEED);
-		if (b->kind != MEM_PINNED)
-			g.dev[b->dev].used -= b->size;
-		b->size = 0;
-		b->next = r->free[b->class];
-		r->free[b->class] = (u32)(b - table) + 1;
+		release(b);
 		err = OK;
 	}
 	unlock(&g.lock);
 	return err;
+}
+
+/* Frees all memory of a device. The caller holds the lock. */
+void mem_forget(u32 dev)
+{
+	u32 left = blocks;
+
+	for (struct block *b = table; left; b++) {
+		left -= b->addr != 0;
+		if (b->size && b->dev == dev)
+			release(b);
+	}
 }
 
 /* The size of the block that begins at p, 0 for none. */

@@ -3,10 +3,6 @@
  * hands in can be checked before they are followed. The caller holds g.lock. */
 #include "gpu.h"
 
-struct pool {
-	struct object o;
-};
-
 struct arena {
 	u32 size, max, used;
 	char *base;
@@ -19,9 +15,10 @@ static struct arena arenas[] = {
 	[KIND_STREAM - FIRST] = { sizeof(struct stream), MAX_STREAMS },
 	[KIND_EVENT - FIRST] = { sizeof(struct event), MAX_EVENTS },
 	[KIND_FUNCTION - FIRST] = { sizeof(struct function), MAX_FUNCTIONS },
+	[KIND_MODULE - FIRST] = { sizeof(struct object), MAX_FUNCTIONS },
 	[KIND_GRAPH - FIRST] = { sizeof(struct graph), MAX_GRAPHS },
 	[KIND_EXEC - FIRST] = { sizeof(struct graph), MAX_GRAPHS },
-	[KIND_POOL - FIRST] = { sizeof(struct pool), MAX_GRAPHS },
+	[KIND_POOL - FIRST] = { sizeof(struct object), MAX_GRAPHS },
 };
 
 /* A new object, zeroed, or NULL when there is no room. */
@@ -49,7 +46,7 @@ struct object *object_new(u32 kind)
 	} else {
 		return NULL;
 	}
-	memset(o, 0, kind == KIND_STREAM ? offsetof(struct stream, ends) : a->size);
+	memset(o, 0, a->size);
 	o->index = index;
 	o->kind = kind;
 	return o;
@@ -86,4 +83,10 @@ struct object *object_at(u32 kind, u32 index)
 		return NULL;
 	o = (struct object *)(a->base + (size_t)a->size * index);
 	return o->kind == kind ? o : NULL;
+}
+
+/* How many objects of a kind there ever were: the end of a walk by object_at(). */
+u32 object_count(u32 kind)
+{
+	return arenas[kind - FIRST].used;
 }

@@ -107,6 +107,7 @@ static const struct {
 	{ 700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered" },
 	{ 701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch" },
 	{ 702, "CUDA_ERROR_LAUNCH_TIMEOUT", "the launch timed out and was terminated" },
+	{ 709, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed" },
 	{ 710, "CUDA_ERROR_ASSERT", "device-side assert triggered" },
 	{ 712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
 	  "part or all of the requested memory range is already mapped" },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams as queues of "done at" times, host functions, synchronise and query. */
+/* Streams as queues of "done at" times; synchronise and query. */
 #include "gpu.h"
 
 /* The stream that belongs to the calling thread alone, made at its first use. */
@@ -102,26 +102,6 @@ int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, u64 *end)
 	return OK;
 }
 
-/* Runs the stream's host functions whose turn has come, without the lock held. */
-void run_host_calls(struct stream *s)
-{
-	while (s->n_host) {
-		struct host_call c;
-
-		lock(&g.lock);
-		c = s->host[0];
-		if (!s->n_host || c.at > now_ns()) {
-			unlock(&g.lock);
-			return;
-		}
-		s->n_host--;
-		for (u32 i = 0; i < s->n_host; i++)
-			s->host[i] = s->host[i + 1];
-		unlock(&g.lock);
-		c.fn(c.data);
-	}
-}
-
 /* Waiting for a stream in capture is an error, and ends the capture. */
 int stream_wait(struct stream *s, u32 sched)
 {
@@ -137,36 +117,32 @@ int stream_wait(struct stream *s, u32 sched)
 
 int context_wait(struct context *ctx)
 {
-	if (unlikely(g.capturing))
-		for (u32 i = 0; i < MAX_STREAMS; i++) {
-			struct stream *s = (void *)object_at(KIND_STREAM, i);
-
-			if (s && s->ctx == ctx && s->capture) {
-				s->capture_broken = 1;
-				return ERR_CAPTURE_UNSUPPORTED;
-			}
-		}
-	wait_until(ctx->all_until, sched_of(ctx));
-	for (u32 i = 0; i < MAX_STREAMS; i++) {
+	for (u32 i = 0; g.capturing && i < object_count(KIND_STREAM); i++) {
 		struct stream *s = (void *)object_at(KIND_STREAM, i);
 
-		if (!s && i > 64)
-			break;
-		if (s && s->ctx == ctx && s->n_host)
+		if (s && s->ctx == ctx && s->capture) {
+			s->capture_broken = 1;
+			return ERR_CAPTURE_UNSUPPORTED;
+		}
+	}
+	wait_until(ctx->all_until, sched_of(ctx));
+	for (u32 i = 0; g.host_calls && i < object_count(KIND_STREAM); i++) {
+		struct stream *s = (void *)object_at(KIND_STREAM, i);
+
+		if (s && s->ctx == ctx)
 			run_host_calls(s);
 	}
 	return OK;
 }
 
-/* Frees the streams of a dying context. The caller holds the lock. */
-void context_forget(struct context *ctx)
+/* The caller holds the lock. */
+void stream_free(struct stream *s)
 {
-	for (u32 i = 0; i < MAX_STREAMS; i++) {
-		struct stream *s = (void *)object_at(KIND_STREAM, i);
-
-		if (s && s->ctx == ctx)
-			object_free(&s->o);
-	}
+	g.host_calls -= s->n_host;
+	g.capturing -= s->capture != NULL;
+	if (s->host)
+		munmap(s->host, s->host_cap * sizeof(*s->host));
+	object_free(&s->o);
 }
 
 CU(cuCtxSynchronize)(void)
@@ -217,7 +193,6 @@ CU(cuStreamCreateWithPriority)(void **out, u32 flags, int prio)
 	lock(&g.lock);
 	s = (void *)object_new(KIND_STREAM);
 	if (s) {
-		memset(s->ends, 0, sizeof(s->ends));
 		s->ctx = t->ctx;
 		s->flags = flags;
 	}
@@ -246,7 +221,7 @@ CU(cuStreamDestroy_v2)(void *handle)
 		run_host_calls(s);
 	}
 	lock(&g.lock);
-	object_free(&s->o);
+	stream_free(s);
 	unlock(&g.lock);
 	return OK;
 }
@@ -267,68 +242,3 @@ static int cuStreamGetFlags_on(void *dflt, void *handle, u32 *flags)
 	return err;
 }
 TWIN(cuStreamGetFlags, _ptsz, (void *s, u32 *flags), s, flags)
-
-static int add_host_call(struct stream *s, host_fn fn, void *data)
-{
-	int err = OK;
-
-	lock(&g.lock);
-	if (s->n_host == s->host_cap) {
-		u32 cap = s->host_cap ? 4 * s->host_cap : 256;
-		struct host_call *more = mmap(NULL, cap * sizeof(*more), PROT_READ | PROT_WRITE,
-					      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-		if (more == MAP_FAILED) {
-			err = ERR_OUT_OF_MEMORY;
-		} else {
-			if (s->n_host)
-				memcpy(more, s->host, s->n_host * sizeof(*more));
-			s->host = more;
-			s->host_cap = cap;
-		}
-	}
-	if (!err)
-		s->host[s->n_host++] = (struct host_call){ fn, data, stream_end(s) };
-	unlock(&g.lock);
-	return err;
-}
-
-/* There is no driver thread: the function runs in the thread that next waits for
- * the stream or asks it, once the work before it is done. */
-static int cuLaunchHostFunc_on(void *dflt, void *handle, host_fn fn, void *data)
-{
-	struct stream *s;
-
-	ENTER_AS("cuLaunchHostFunc");
-	err = stream_find(t, handle, dflt, &s);
-	if (err)
-		return err;
-	if (!fn)
-		return ERR_INVALID_VALUE;
-	burn(g.cfg.call_ns);
-	if (s->capture)
-		return stream_submit(s, 0, 0, NULL);
-	return add_host_call(s, fn, data);
-}
-TWIN(cuLaunchHostFunc, _ptsz, (void *s, host_fn fn, void *data), s, fn, data)
-
-/* The old form. The callback runs at once, after the work before it: it wants the
- * stream's handle, and a queue of both kinds would serve no other purpose. */
-static int cuStreamAddCallback_on(void *dflt, void *handle, void (*cb)(void *, int, void *),
-				  void *data, u32 flags)
-{
-	struct stream *s;
-
-	ENTER_AS("cuStreamAddCallback");
-	err = stream_find(t, handle, dflt, &s);
-	if (err)
-		return err;
-	if (!cb || flags)
-		return ERR_INVALID_VALUE;
-	burn(g.cfg.call_ns);
-	wait_until(stream_end(s), sched_of(t->ctx));
-	cb(handle, OK, data);
-	return OK;
-}
-TWIN(cuStreamAddCallback, _ptsz, (void *s, void (*cb)(void *, int, void *), void *data, u32 flags),
-     s, cb, data, flags)

@@ -4,7 +4,7 @@
 
 #define CUDA_VERSION (CUDART * 1000 + (CUDART == 12 ? 40 : 0))
 
-struct rt rt;
+struct rt rt = { .generation = 1 };
 static _Thread_local struct rt_thread self;
 static struct lock init_lock;
 
@@ -81,7 +81,7 @@ int rt_begin_slow(struct rt_thread *t, const char *op)
 
 	if (err)
 		return err;
-	if (!t->ready) {
+	if (t->ready != rt.generation) {
 		int n;
 
 		err = DRV(cuDeviceGetCount)(&n); /* not in a forked child */
@@ -90,7 +90,7 @@ int rt_begin_slow(struct rt_thread *t, const char *op)
 		err = DRV(cuCtxSetCurrent)(rt_context(t->device));
 		if (err)
 			return err;
-		t->ready = 1;
+		t->ready = rt.generation;
 	}
 	return rt.watched ? inject_hit(&rt.inject, op) : OK;
 }
@@ -196,7 +196,7 @@ EXPORT int cudaDeviceReset(void)
 	rt.ctx[self.device] = NULL;
 	unlock(&init_lock);
 	rt_forget_kernels(self.device);
-	self.ready = 0;
+	__atomic_add_fetch(&rt.generation, 1, __ATOMIC_RELEASE);
 	return done(err);
 }
 
@@ -254,6 +254,7 @@ static const struct {
 	{ 700, "cudaErrorIllegalAddress" },
 	{ 701, "cudaErrorLaunchOutOfResources" },
 	{ 702, "cudaErrorLaunchTimeout" },
+	{ 709, "cudaErrorContextIsDestroyed" },
 	{ 710, "cudaErrorAssert" },
 	{ 712, "cudaErrorHostMemoryAlreadyRegistered" },
 	{ 713, "cudaErrorHostMemoryNotRegistered" },

@@ -146,10 +146,12 @@ static inline int cudaLaunchKernel_on(const struct driver *d, const void *func, 
 				      struct dim3 b, void **args, size_t shared, void *s)
 {
 	void *f = rt_kernel(func);
+	int err;
 
 	if (unlikely(!f))
 		return ERR_INVALID_DEVICE_FUNCTION;
-	return d->cuLaunchKernel(f, g.x, g.y, g.z, b.x, b.y, b.z, (u32)shared, s, args, NULL);
+	err = d->cuLaunchKernel(f, g.x, g.y, g.z, b.x, b.y, b.z, (u32)shared, s, args, NULL);
+	return unlikely(err == ERR_INVALID_VALUE) ? ERR_INVALID_CONFIGURATION : err;
 }
 TWIN(cudaLaunchKernel, _ptsz,
      (const void *func, struct dim3 g, struct dim3 b, void **args, size_t shared, void *s), func, g,

@@ -22,7 +22,7 @@ struct dim3 {
 };
 
 struct rt_thread {
-	u32 ready; /* its context is current in the driver */
+	u32 ready; /* the generation whose context is current in the driver */
 	int device;
 	int last_error;
 	u32 depth; /* pushed call configurations */
@@ -40,6 +40,7 @@ struct rt {
 	void *ctx[16];
 	int init_error;
 	u32 initialised;
+	u32 generation; /* one more with every reset of a device */
 };
 
 extern struct rt rt;
@@ -56,7 +57,7 @@ static inline int rt_begin(const char *op)
 {
 	struct rt_thread *t = rt_self();
 
-	if (unlikely(!t->ready || rt.watched))
+	if (unlikely(t->ready != rt.generation || rt.watched))
 		return rt_begin_slow(t, op);
 	return OK;
 }

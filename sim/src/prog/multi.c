@@ -148,6 +148,7 @@ static const struct {
 } cases[] = {
 	{ "plain", plain, 0 },
 	{ "fork-rule", fork_rule, 0 },
+	{ "misuse", misuse, 0 },
 	{ "fork-storm", fork_storm, 0 },
 	{ "exec-storm", exec_storm, 0 },
 	{ "thread-storm", thread_storm, 0 },
@@ -174,6 +175,7 @@ int main(int argc, char **argv)
 		"  plain         --count calls of cudaStreamSynchronize\n"
 		"  fork-rule     children of a process that has used CUDA: their calls fail with "
 		"3\n"
+		"  misuse        mistakes, one JSON line of the error of each\n"
 		"  fork-storm    children that each make --before calls\n"
 		"  exec-storm    the same, but each is another program\n"
 		"  thread-storm  threads that each make --before calls and end\n"

@@ -33,4 +33,7 @@ int thread_leave(void);
 int sigkill(void);
 int hang(void);
 
+/* multi_misuse.c */
+int misuse(void);
+
 #endif
