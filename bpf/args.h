@@ -98,30 +98,25 @@ static __always_inline bool take(const __u64 slot[16], const struct rule *r, __u
 	return true;
 }
 
-/* What an entry learns of a call. */
-struct entry {
-	__u64 arg[MAX_ARGS];
-	__u32 tag;
-	__u16 flags; /* enum call_flags */
-	__u16 other; /* as in the record */
-};
-
-static __always_inline void read_args(struct pt_regs *ctx, const struct recipe *r, struct entry *e)
+/* Sets arguments and tag of a record, and the flag that says some are missing. */
+static __always_inline void read_args(struct pt_regs *ctx, const struct recipe *r,
+				      struct call_record *rec)
 {
 	__u64 slot[16] = {}, tag = 0;
 
 	if (!read_slots(ctx, slot, r->flags & RECIPE_STACK))
-		e->flags |= CALL_ARGS_PARTIAL;
+		rec->flags |= CALL_ARGS_PARTIAL;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_ARGS; i++) {
-		if (i >= r->nargs)
-			break;
-		if (!take(slot, &r->arg[i], &e->arg[i]))
-			e->flags |= CALL_ARGS_PARTIAL;
+		__u64 v = 0;
+
+		if (i < r->nargs && !take(slot, &r->arg[i], &v))
+			rec->flags |= CALL_ARGS_PARTIAL;
+		rec->arg[i] = v;
 	}
 	if (r->tag.take && !take(slot, &r->tag, &tag))
-		e->flags |= CALL_ARGS_PARTIAL;
-	e->tag = tag;
+		rec->flags |= CALL_ARGS_PARTIAL;
+	rec->tag = tag;
 }
 
 /* Reads, at return, what the function has stored through its pointers. */

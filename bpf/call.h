@@ -39,44 +39,39 @@ static __noinline int count_stateless(__u32 tgid, __u32 row)
 	return 0;
 }
 
-/* Puts out a call whose return is not watched: its times are unknown, not zero. */
-static __always_inline void emit_entry(struct thread *t, __u32 tid, const struct recipe *r,
-				       const struct entry *e)
-{
-	struct call_record rec = {
-		.kind = RECORD_CALL,
-		.op = r->op,
-		.other = e->other,
-		.flags = e->flags | CALL_UNMEASURED,
-		.tgid = t->tgid,
-		.tid = tid,
-		.start_ns = bpf_ktime_get_ns(),
-		.tag = e->tag,
-	};
-
-	__builtin_memcpy(rec.arg, e->arg, sizeof(rec.arg));
-	emit_call(&t->ring, &rec, offsetof(struct call_record, duration_ns), false);
-}
-
 /* The time between the thread's last outermost call and this one. */
 static __always_inline void measure_gap(const struct thread *t, struct open_call *o)
 {
-	__u64 on_cpu, runnable, ns = o->start_ns - t->returned_ns;
+	__u64 on_cpu, runnable, ns = o->rec.start_ns - t->returned_ns;
 	__u32 shift = 0;
 
 	if (!split(&t->returned, &o->at, ns, &on_cpu, &runnable))
-		o->flags |= CALL_GAP_PARTIAL;
+		o->rec.flags |= CALL_GAP_PARTIAL;
 	if (ns >> 32) {
-		o->flags |= CALL_SHIFT_GAP;
+		o->rec.flags |= CALL_SHIFT_GAP;
 		shift = 10;
 	}
-	o->gap = ns >> shift;
-	o->gap_on_cpu = on_cpu >> shift;
-	o->gap_runnable = runnable >> shift;
+	o->rec.gap = ns >> shift;
+	o->rec.gap_on_cpu = on_cpu >> shift;
+	o->rec.gap_runnable = runnable >> shift;
 }
 
 #define WATCH_RETURN 0
 #define SKIP_RETURN 1 /* honoured by session links only */
+
+/* Fills in what every record has. */
+static __always_inline void begin(struct call_record *rec, const struct recipe *r, __u32 tgid,
+				  __u32 tid, const struct open_call *around)
+{
+	rec->kind = RECORD_CALL;
+	rec->weight_log2 = 0;
+	rec->op = r->op;
+	rec->other = around ? around->rec.op : 0;
+	rec->flags = around ? CALL_NESTED : 0;
+	rec->tgid = tgid;
+	rec->tid = tid;
+	rec->gap = rec->gap_on_cpu = rec->gap_runnable = 0;
+}
 
 /*
  * A launch directly inside an outermost launch needs no record of its own: it is
@@ -84,28 +79,34 @@ static __always_inline void measure_gap(const struct thread *t, struct open_call
  */
 static __always_inline bool fold(const struct recipe *r, struct open_call *o)
 {
-	if (!(o->recipe_flags & r->flags & RECIPE_LAUNCH) || o->flags & (CALL_NESTED | CALL_FOLDED))
+	if (!(o->recipe_flags & r->flags & RECIPE_LAUNCH) ||
+	    o->rec.flags & (CALL_NESTED | CALL_FOLDED))
 		return false;
-	o->flags |= CALL_FOLDED;
-	o->other = r->op;
+	o->rec.flags |= CALL_FOLDED;
+	o->rec.other = r->op;
 	return true;
 }
 
-/* Follows a call to its return. The clock is read last. */
-static __always_inline void open_call(struct task_struct *task, struct thread *t,
-				      struct open_call *o, const struct entry *e)
+/* A call whose return is not watched: its times are unknown, not zero. */
+static __always_inline void count_only(struct pt_regs *ctx, struct thread *t,
+				       const struct recipe *r, __u32 tid, struct open_call *around,
+				       __u64 cookie)
 {
-	o->inner_ns = 0;
-	o->probe_ns = 0;
-	o->flags = e->flags;
-	o->other = e->other;
-	o->tag = e->tag;
-	__builtin_memcpy(o->arg, e->arg, sizeof(o->arg));
-	o->gap = o->gap_on_cpu = o->gap_runnable = 0;
-	snap(task, &o->at);
-	o->start_ns = bpf_ktime_get_ns();
-	if (t->depth == 1 && t->returned_ns)
-		measure_gap(t, o);
+	struct call_record rec = {};
+
+	t->skip_sp = PT_REGS_SP(ctx);
+	t->skip_ip = PT_REGS_IP(ctx);
+	t->skip_lib = COOKIE_LIB(cookie);
+	if (around) {
+		around->probe_ns += probe_costs[COOKIE_PLACE(cookie) & (PLACES - 1)].entry_ns;
+		if (fold(r, around))
+			return;
+	}
+	begin(&rec, r, t->tgid, tid, around);
+	rec.flags |= CALL_UNMEASURED;
+	read_args(ctx, r, &rec);
+	rec.start_ns = bpf_ktime_get_ns();
+	emit_call(&t->ring, &rec, offsetof(struct call_record, duration_ns), false);
 }
 
 static __always_inline int enter(struct pt_regs *ctx)
@@ -115,8 +116,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 	__u32 tgid = task->tgid, tid = task->pid, row = COOKIE_ROW(cookie), top;
 	struct thread *t = thread_of(tgid, tid);
 	struct recipe *r = bpf_map_lookup_elem(&recipes, &row);
-	struct open_call *o = NULL;
-	struct entry e = {};
+	struct open_call *o = NULL, *around;
 	struct counts *c;
 
 	if (!r)
@@ -140,40 +140,34 @@ static __always_inline int enter(struct pt_regs *ctx)
 	top = t->depth - 1;
 	if (top < MAX_DEPTH) {
 		o = &t->open[top];
-		e.flags = CALL_NESTED;
-		e.other = o->op;
 		add(&c->nested, 1);
 	}
-	if (t->depth >= MAX_DEPTH || r->flags & RECIPE_ENTRY_ONLY || t->flags & TARGET_ENTRY_ONLY ||
+	top = t->depth;
+	if (top >= MAX_DEPTH || r->flags & RECIPE_ENTRY_ONLY || t->flags & TARGET_ENTRY_ONLY ||
 	    (o && o->recipe_flags & r->flags & RECIPE_LAUNCH)) {
-		if (t->depth >= MAX_DEPTH)
+		if (top >= MAX_DEPTH)
 			drop(DROP_TOO_DEEP);
 		add(&c->unmeasured, 1);
-		t->skip_sp = sp;
-		t->skip_ip = ip;
-		t->skip_lib = COOKIE_LIB(cookie);
-		if (o)
-			o->probe_ns += probe_costs[COOKIE_PLACE(cookie) & (PLACES - 1)].entry_ns;
-		if (o && fold(r, o))
-			return SKIP_RETURN;
-		read_args(ctx, r, &e);
-		emit_entry(t, tid, r, &e);
+		count_only(ctx, t, r, tid, o, cookie);
 		return SKIP_RETURN;
 	}
-	read_args(ctx, r, &e);
-	t->skip_sp = 0;
-	top = t->depth;
-	if (top >= MAX_DEPTH)
-		return SKIP_RETURN;
+	around = o;
 	t->depth = top + 1;
+	t->skip_sp = 0;
 	o = &t->open[top];
 	o->sp = sp;
 	o->ip = ip;
+	o->inner_ns = 0;
+	o->probe_ns = 0;
 	o->row = row;
-	o->op = r->op;
 	o->recipe_flags = r->flags;
 	o->lib = COOKIE_LIB(cookie);
-	open_call(task, t, o, &e);
+	begin(&o->rec, r, tgid, tid, around);
+	read_args(ctx, r, &o->rec);
+	snap(task, &o->at);
+	o->rec.start_ns = bpf_ktime_get_ns(); /* last, so that this program is no part of the call */
+	if (top == 0 && t->returned_ns)
+		measure_gap(t, o);
 	return WATCH_RETURN;
 }
 
@@ -199,53 +193,44 @@ static __always_inline bool return_expected(const struct thread *t, const struct
 	return top >= MAX_DEPTH || !(t->open[top].recipe_flags & r->flags & RECIPE_LAUNCH);
 }
 
-/* Makes the record of a call that has returned, counts it and puts it out. */
+/* Completes the record of a call that has returned, counts it and puts it out. */
 static __always_inline void close_call(struct pt_regs *ctx, struct thread *t, struct open_call *o,
-				       const struct recipe *r, const struct snapshot *s, __u64 ns,
-				       __u32 tid)
+				       const struct recipe *r, const struct snapshot *s, __u64 ns)
 {
 	struct counts *c = counts_of(t->cache, t->tgid, o->row);
-	struct call_record rec = { .kind = RECORD_CALL };
+	struct call_record *rec = &o->rec;
 	__u64 on_cpu, runnable;
 
-	rec.result = (__s32)PT_REGS_RC(ctx);
-	rec.flags = o->flags | (rec.result ? CALL_FAILED : 0);
+	rec->result = (__s32)PT_REGS_RC(ctx);
+	if (rec->result)
+		rec->flags |= CALL_FAILED;
 	if (!split(&o->at, s, ns, &on_cpu, &runnable))
-		rec.flags |= CALL_LEDGER_PARTIAL;
-	rec.duration_ns = ns;
-	rec.start_ns = o->start_ns;
-	rec.op = o->op;
-	rec.other = o->other;
-	rec.tgid = t->tgid;
-	rec.tid = tid;
-	rec.tag = o->tag;
-	rec.gap = o->gap;
-	rec.gap_on_cpu = o->gap_on_cpu;
-	rec.gap_runnable = o->gap_runnable;
-	__builtin_memcpy(rec.arg, o->arg, sizeof(rec.arg));
+		rec->flags |= CALL_LEDGER_PARTIAL;
+	rec->duration_ns = ns;
+	rec->stack = 0;
 	if (r->flags & RECIPE_OUT)
-		take_out(r, &rec);
+		take_out(r, rec);
 	if (c)
-		count_return(c, &rec, on_cpu, runnable, o->inner_ns);
+		count_return(c, rec, on_cpu, runnable, o->inner_ns);
 	if (ns >> 32) {
-		rec.flags |= CALL_SHIFT;
+		rec->flags |= CALL_SHIFT;
 		on_cpu >>= 10;
 		runnable >>= 10;
 	}
-	rec.on_cpu = on_cpu;
-	rec.runnable = runnable;
-	emit_call(&t->ring, &rec, sizeof(rec),
-		  rec.flags & CALL_FAILED || (r->slow_ns && ns >= r->slow_ns));
+	rec->on_cpu = on_cpu;
+	rec->runnable = runnable;
+	emit_call(&t->ring, rec, sizeof(*rec),
+		  rec->flags & CALL_FAILED || (r->slow_ns && ns >= r->slow_ns));
 }
 
 static __always_inline int leave(struct pt_regs *ctx)
 {
 	__u64 now = bpf_ktime_get_ns(), cookie = bpf_get_attach_cookie(ctx), ns, cost;
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u32 tgid = task->tgid, tid = task->pid, row = COOKIE_ROW(cookie), at;
+	__u32 tgid = task->tgid, row = COOKIE_ROW(cookie), at;
 	volatile struct probe_cost *price = &probe_costs[COOKIE_PLACE(cookie) & (PLACES - 1)];
 	struct recipe *r = bpf_map_lookup_elem(&recipes, &row);
-	struct thread *t = thread_of(tgid, tid);
+	struct thread *t = thread_of(tgid, task->pid);
 	struct open_call *o;
 	struct snapshot s;
 
@@ -269,10 +254,10 @@ static __always_inline int leave(struct pt_regs *ctx)
 	t->depth = at;
 	o = &t->open[at];
 	snap(task, &s);
-	ns = now - o->start_ns;
+	ns = now - o->rec.start_ns;
 	cost = price->inside_ns + o->probe_ns;
 	ns -= cost < ns ? cost : ns;
-	close_call(ctx, t, o, r, &s, ns, tid);
+	close_call(ctx, t, o, r, &s, ns);
 	if (at == 0) {
 		t->returned = s;
 		t->returned_ns = now;

@@ -17,21 +17,15 @@ struct snapshot {
 struct open_call {
 	__u64 sp; /* user stack pointer at entry: the call's identity */
 	__u64 ip; /* where the probe is */
-	__u64 start_ns;
 	__u64 inner_ns; /* spent in traced calls made by this one */
-	__u64 arg[MAX_ARGS];
 	struct snapshot at;
-	__u32 gap; /* as in the record */
-	__u32 gap_on_cpu;
-	__u32 gap_runnable;
-	__u32 tag;
 	__u32 probe_ns; /* cost of the probes of inner calls: no doing of this call */
 	__u16 row;
-	__u16 op;
-	__u16 recipe_flags;
-	__u16 lib; /* the link by which it came */
-	__u16 flags; /* enum call_flags so far */
-	__u16 other; /* as in the record */
+	__u8 recipe_flags;
+	__u8 pad;
+	__u32 lib; /* the link by which it came */
+	__u32 pad2;
+	struct call_record rec; /* as far as it is known */
 };
 
 struct thread {

@@ -212,9 +212,7 @@ type IngeroThread struct {
 		_       structs.HostLayout
 		Sp      uint64
 		Ip      uint64
-		StartNs uint64
 		InnerNs uint64
-		Arg     [4]uint64
 		At      struct {
 			_          structs.HostLayout
 			RunDelay   uint64
@@ -223,17 +221,13 @@ type IngeroThread struct {
 			Nvcsw      uint64
 			Migrations uint64
 		}
-		Gap         uint32
-		GapOnCpu    uint32
-		GapRunnable uint32
-		Tag         uint32
 		ProbeNs     uint32
 		Row         uint16
-		Op          uint16
-		RecipeFlags uint16
-		Lib         uint16
-		Flags       uint16
-		Other       uint16
+		RecipeFlags uint8
+		Pad         uint8
+		Lib         uint32
+		Pad2        uint32
+		Rec         IngeroCallRecord
 	}
 }
 

@@ -43,7 +43,7 @@ func (a *Attached) Close() error {
 // process that maps the file, of which the targets are traced. On error nothing
 // stays attached. A row that this library lacks is a report, not an error.
 func (t *Tracer) Attach(o Object, pids ...uint32) (*Attached, error) {
-	sites, reports, err := findSites(o, t.rows)
+	sites, reports, err := findSites(o, t.rows, t.firstByte)
 	if err != nil {
 		return nil, err
 	}

@@ -131,7 +131,7 @@ func (t *Tracer) linkCalib(prog *os.File) ([]io.Closer, error) {
 		if i < 0 {
 			return nil, fmt.Errorf("the calibration program has no %s", c.symbol)
 		}
-		s, err := newSite(f, symbols[i])
+		s, err := newSite(f, symbols[i], false)
 		if err != nil {
 			return nil, err
 		}

@@ -36,7 +36,7 @@ var errNotELF = errors.New("not an ELF library of this machine")
 // findSites reads a library's exported functions and places a probe in each
 // that has a row. Aliases of one address get one probe. Rows whose symbols are
 // all absent are reported.
-func findSites(o Object, rows []events.Row) (sites []site, reports []tick.Report, err error) {
+func findSites(o Object, rows []events.Row, firstByte bool) (sites []site, reports []tick.Report, err error) {
 	defer func() {
 		if p := recover(); p != nil { // debug/elf on a hostile file
 			sites, reports, err = nil, nil, fmt.Errorf("read %s: %w (%v)", o.Name, errNotELF, p)
@@ -66,7 +66,7 @@ func findSites(o Object, rows []events.Row) (sites []site, reports []tick.Report
 		for _, name := range row.AllSymbols() {
 			for _, s := range functions[name] {
 				found = true
-				x, err := newSite(f, s)
+				x, err := newSite(f, s, firstByte)
 				if err != nil {
 					reports = append(reports, tick.Report{Kind: "unprobed-symbol", Object: o.Name, Why: err.Error()})
 					continue
@@ -88,8 +88,23 @@ func findSites(o Object, rows []events.Row) (sites []site, reports []tick.Report
 	return sites, reports, nil
 }
 
-// newSite finds a function in the file and places its probe.
-func newSite(f *elf.File, s elf.Symbol) (site, error) {
+// Where returns where in the file a function's probe would go, and what kind of
+// place that is.
+func Where(o Object, symbol string) (offset uint64, at Place, err error) {
+	row := events.Row{Name: symbol, Lib: o.Lib}
+	sites, reports, err := findSites(o, []events.Row{row}, false)
+	if err != nil {
+		return 0, 0, err
+	}
+	if len(sites) == 0 {
+		return 0, 0, fmt.Errorf("%s: %s", o.Name, reports[0].Why)
+	}
+	return sites[0].offset, sites[0].place, nil
+}
+
+// newSite finds a function in the file and places its probe, on the first byte
+// if that is asked for.
+func newSite(f *elf.File, s elf.Symbol, firstByte bool) (site, error) {
 	for _, p := range f.Progs {
 		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X == 0 || s.Value < p.Vaddr || s.Value >= p.Vaddr+p.Filesz {
 			continue
@@ -106,7 +121,7 @@ func newSite(f *elf.File, s elf.Symbol) (site, error) {
 			return site{}, fmt.Errorf("%s: cannot read its code: %w", s.Name, err)
 		}
 		skip, where := place(code)
-		if short && skip > 0 {
+		if (short || firstByte) && skip > 0 {
 			skip, where = 0, PlaceStepped
 		}
 		x.offset += skip

@@ -38,6 +38,7 @@ type Options struct {
 	SamplingRate int          // 0 adaptive, 1 all, N: one record in N
 	Gate         bool         // load the gate, for Launch
 	EntryOnly    bool         // watch no return at all
+	FirstByte    bool         // put no probe behind a first byte, however dear that is
 }
 
 const defaultRing = 8 << 20
@@ -49,13 +50,14 @@ type Tracer struct {
 		bpf.IngeroMaps
 		bpf.IngeroVariables
 	}
-	programs map[string]*ebpf.Program
-	rows     []events.Row
-	mode     Mode
-	entry    bool
-	ring     *Ring
-	critical *ringbuf.Reader
-	base     []link.Link
+	programs  map[string]*ebpf.Program
+	rows      []events.Row
+	mode      Mode
+	entry     bool
+	firstByte bool
+	ring      *Ring
+	critical  *ringbuf.Reader
+	base      []link.Link
 
 	mu      sync.Mutex
 	nextLib uint16
@@ -75,7 +77,7 @@ func Open(o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracer{rows: o.Rows, mode: mode, entry: o.EntryOnly}
+	t := &Tracer{rows: o.Rows, mode: mode, entry: o.EntryOnly, firstByte: o.FirstByte}
 	if err := t.load(o); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}

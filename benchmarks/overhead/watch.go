@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+
+	"ingero/internal/probes"
+	"ingero/pkg/events"
+)
+
+// watch puts probes in place and returns what takes them out again. poll, where
+// there is one, is to be called every few milliseconds meanwhile.
+type watch func(pid uint32) (stop func() error, poll func(), err error)
+
+// target is a function in a library.
+type target struct {
+	path string
+	lib  events.Library
+	name string
+}
+
+// floor puts a pair of empty probes on each function: where ingero would put its
+// own, or on the first byte, as other tools do.
+func floor(targets []target, firstByte bool) watch {
+	return func(uint32) (func() error, func(), error) {
+		prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.Kprobe, License: "GPL",
+			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}})
+		if err != nil {
+			return nil, nil, err
+		}
+		closers := []io.Closer{prog}
+		stop := func() error {
+			var errs []error
+			for _, c := range closers {
+				errs = append(errs, c.Close())
+			}
+			return errors.Join(errs...)
+		}
+		for _, t := range targets {
+			x, err := link.OpenExecutable(t.path)
+			if err != nil {
+				return nil, nil, errors.Join(err, stop())
+			}
+			opts := &link.UprobeOptions{}
+			if !firstByte {
+				o, err := object(t)
+				if err != nil {
+					return nil, nil, errors.Join(err, stop())
+				}
+				opts.Address, _, err = probes.Where(o, t.name)
+				_ = o.File.(*os.File).Close()
+				if err != nil {
+					return nil, nil, errors.Join(err, stop())
+				}
+			}
+			for _, attach := range []func(string, *ebpf.Program, *link.UprobeOptions) (link.Link, error){x.Uprobe, x.Uretprobe} {
+				l, err := attach(t.name, prog, opts)
+				if err != nil {
+					return nil, nil, errors.Join(err, stop())
+				}
+				closers = append(closers, l)
+			}
+		}
+		return stop, nil, nil
+	}
+}
+
+// traced puts ingero's probes on the functions.
+func traced(targets []target, o probes.Options) watch {
+	return func(pid uint32) (func() error, func(), error) {
+		o.Rows = nil
+		for _, t := range targets {
+			op, ok := events.OpByName(t.name)
+			if !ok {
+				return nil, nil, fmt.Errorf("no operation %s", t.name)
+			}
+			o.Rows = append(o.Rows, *op.Row())
+		}
+		tr, err := probes.Open(o)
+		if err != nil {
+			return nil, nil, err
+		}
+		closers := []io.Closer{}
+		stop := func() error {
+			var errs []error
+			for _, c := range closers {
+				errs = append(errs, c.Close())
+			}
+			return errors.Join(append(errs, tr.Close())...)
+		}
+		for _, t := range targets {
+			a, err := attach(tr, t)
+			if err != nil {
+				return nil, nil, errors.Join(err, stop())
+			}
+			closers = append(closers, a)
+		}
+		if err := tr.Trace(pid, probes.Target{}); err != nil {
+			return nil, nil, errors.Join(err, stop())
+		}
+		return stop, func() { tr.Drain(1<<30, func([]byte) {}) }, nil
+	}
+}
+
+func attach(tr *probes.Tracer, t target) (*probes.Attached, error) {
+	o, err := object(t)
+	if err != nil {
+		return nil, err
+	}
+	a, err := tr.Attach(o)
+	return a, errors.Join(err, o.File.(*os.File).Close())
+}
+
+func object(t target) (probes.Object, error) {
+	f, err := os.Open(t.path)
+	return probes.Object{Path: t.path, Name: t.path, File: f, Lib: t.lib}, err
+}
+
+// pollEvery is how often records are read, as a session does.
+const pollEvery = 8 * time.Millisecond
