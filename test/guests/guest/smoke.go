@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cilium/ebpf"
-
 	"ingero/internal/decode"
 	"ingero/internal/probes"
 	"ingero/pkg/events"
@@ -44,10 +42,6 @@ func smoke() error {
 	}
 	tr, err := probes.Open(probes.Options{SamplingRate: 1})
 	if err != nil {
-		var refused *ebpf.VerifierError
-		if errors.As(err, &refused) {
-			fmt.Printf("%-40v\n", refused) // the last lines of the verifier's log
-		}
 		return err
 	}
 	fmt.Printf("mode %s\nloaded after %v\n", tr.Mode(), time.Since(start).Round(time.Millisecond))

@@ -1,0 +1,201 @@
+// Package internal_test draws the arrows between packages.
+package internal_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// allowed lists, for every package, what it may import beside the standard
+// library: packages of this module without its name, and other modules by the
+// start of their path. An arrow that is not here is not meant to be.
+var allowed = map[string]string{
+	"pkg/events": "",
+
+	// Kernel side, and what reads it.
+	"internal/bpf":    "github.com/cilium/ebpf",
+	"internal/probes": "github.com/cilium/ebpf golang.org/x/arch golang.org/x/sys internal/bpf internal/tick pkg/events sim",
+	"internal/decode": "golang.org/x/sys internal/bpf internal/tick pkg/events",
+	"internal/proc":   "golang.org/x/sys internal/tick pkg/events",
+	"internal/gpu":    "",
+	"internal/lock":   "golang.org/x/sys",
+
+	// The pipeline.
+	"internal/stats":   "",
+	"internal/tick":    "internal/stats pkg/events",
+	"internal/session": "golang.org/x/sys internal/decode internal/probes internal/proc internal/stats internal/tick pkg/events",
+	"internal/store":   "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick pkg/events",
+
+	// What reads what was recorded, and says it.
+	"internal/query":   "internal/stats internal/store internal/tick pkg/events",
+	"internal/explain": "internal/query internal/stats internal/tick pkg/events",
+
+	// What people start.
+	"internal/config": "github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys",
+	"internal/cli/check": "golang.org/x/sys internal/config internal/gpu internal/lock internal/probes internal/proc " +
+		"pkg/events",
+	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
+		"internal/cli/check internal/config internal/explain internal/gpu internal/lock internal/probes internal/proc " +
+		"internal/query internal/session internal/stats internal/store internal/tick pkg/events sim",
+	"cmd/ingero": "internal/cli",
+
+	"sim": "",
+
+	// Tests, benchmarks and tools.
+	"internal/testkit":  "github.com/cilium/ebpf github.com/google/go-cmp go.uber.org/goleak golang.org/x/sys pkg/events",
+	"test/guests":       "internal/testkit",
+	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes pkg/events sim",
+	"benchmarks/overhead": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/session " +
+		"internal/stats internal/tick pkg/events sim",
+	"benchmarks/throughput": "golang.org/x/sys internal/decode internal/probes internal/proc internal/session " +
+		"internal/stats internal/store internal/tick pkg/events sim",
+	"tools/btfcheck":    "github.com/cilium/ebpf internal/bpf",
+	"tools/docs":        "pkg/events",
+	"tools/lint":        "",
+	"tools/testgpu":     "",
+	"tools/testsummary": "",
+}
+
+// unsafeFiles are where memory is read by address.
+var unsafeFiles = []string{
+	"internal/decode/", "internal/probes/ring.go", "internal/probes/link_session.go", "internal/proc/perfring.go",
+}
+
+// source is a Go file and what it imports.
+type source struct {
+	path    string // from the repository root
+	imports []string
+}
+
+func (s source) pkg() string { return filepath.ToSlash(filepath.Dir(s.path)) }
+
+func (s source) test() bool { return strings.HasSuffix(s.path, "_test.go") }
+
+// sources parses every Go file of the repository, whatever it is built for.
+func sources(t *testing.T) []source {
+	t.Helper()
+	const root = ".."
+	var all []source
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		name := d.Name()
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (name == "testdata" || name == "bin" || path != root && strings.HasPrefix(name, ".")):
+			return filepath.SkipDir
+		case d.IsDir() || filepath.Ext(name) != ".go":
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		s := source{path: filepath.ToSlash(rel)}
+		for _, spec := range file.Imports {
+			p, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			s.imports = append(s.imports, p)
+		}
+		all = append(all, s)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// standard says whether a package is of the standard library: these have no dot
+// in their first element.
+func standard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".")
+}
+
+// may says whether the list, of this module's packages and others' prefixes,
+// has the import.
+func may(list []string, path string) bool {
+	if own, ok := strings.CutPrefix(path, "ingero/"); ok {
+		return slices.Contains(list, own)
+	}
+	return standard(path) || slices.ContainsFunc(list, func(l string) bool {
+		return path == l || strings.HasPrefix(path, l+"/")
+	})
+}
+
+// Every import outside tests stands in the table, and every package has its line.
+func TestImports(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range sources(t) {
+		list, known := allowed[s.pkg()]
+		if s.test() {
+			continue
+		}
+		seen[s.pkg()] = true
+		if !known {
+			t.Errorf("%s: package %s has no line in the table of imports", s.path, s.pkg())
+			continue
+		}
+		for _, path := range s.imports {
+			if !may(strings.Fields(list), path) {
+				t.Errorf("%s may not import %s", s.path, path)
+			}
+		}
+	}
+	if !seen["internal/probes"] || !seen["pkg/events"] {
+		t.Error("the packages were not found")
+	}
+}
+
+// Memory is read by address in a few files only.
+func TestUnsafe(t *testing.T) {
+	for _, s := range sources(t) {
+		if slices.Contains(s.imports, "unsafe") && !slices.ContainsFunc(unsafeFiles, func(f string) bool { return strings.HasPrefix(s.path, f) }) {
+			t.Errorf("%s may not import unsafe", s.path)
+		}
+	}
+}
+
+// Nothing that runs in the product imports a test's package, and the shared
+// vocabulary can be used by other programs: it needs the standard library alone.
+func TestProductNeedsNoTests(t *testing.T) {
+	for _, s := range sources(t) {
+		product := strings.HasPrefix(s.path, "internal/") && s.pkg() != "internal/testkit" || strings.HasPrefix(s.path, "cmd/") || strings.HasPrefix(s.path, "pkg/")
+		if !product || s.test() {
+			continue
+		}
+		for _, path := range s.imports {
+			if path == "testing" || path == "ingero/internal/testkit" {
+				t.Errorf("%s imports %s", s.path, path)
+			}
+			if s.pkg() == "pkg/events" && (!standard(path) || strings.HasPrefix(path, "ingero/")) {
+				t.Errorf("%s imports %s, which is not of the standard library", s.path, path)
+			}
+		}
+	}
+}
+
+// The table itself is checked: what it forbids is found.
+func TestMay(t *testing.T) {
+	list := strings.Fields("golang.org/x/sys internal/bpf")
+	for path, want := range map[string]bool{
+		"fmt": true, "encoding/json": true, "golang.org/x/sys/unix": true, "golang.org/x/sysless": false,
+		"ingero/internal/bpf": true, "ingero/internal/bpf/x": false, "ingero/internal/store": false, "github.com/a/b": false,
+	} {
+		if got := may(list, path); got != want {
+			t.Errorf("%s: got %v, want %v", path, got, want)
+		}
+	}
+}
