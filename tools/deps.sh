@@ -9,6 +9,8 @@ needs='
 generate   clang-14            clang-14           compiles bpf/ and sim/
 generate   llvm-strip-14       llvm-14            strips debug information from BPF objects
 generate   ld.lld-14           lld-14             links sim/ for both architectures
+generate   /usr/include/bpf/bpf_helpers.h libbpf-dev  declares the helper functions for bpf/
+generate   /usr/include/linux/bpf.h linux-libc-dev    has the kernel headers for bpf/
 test       clang-14            clang-14           compiles programs that the tests trace
 test       llvm-strip-14       llvm-14            strips debug information from BPF objects
 test       ld.lld-14           lld-14             links what the tests trace
@@ -20,6 +22,8 @@ test       qemu-system-x86_64  qemu-system-x86    boots older kernels for the te
 test       dpkg                dpkg               unpacks those kernels
 lint       clang-format-14     clang-format-14    checks the layout of C
 lint       shellcheck          shellcheck         checks shell scripts
+vmlinux    clang-14            clang-14           reads bpf/vmlinux
+vmlinux    /usr/include/linux/bpf.h linux-libc-dev    has the kernel headers for bpf/
 vmlinux    bpftool             bpftool            prints the types of the running kernel
 flake      gcc                 gcc                the race detector is linked by it
 flake      /usr/include/stdio.h libc6-dev        has the C headers that it needs

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ingero/internal/testkit"
+)
+
+// The types in the repository are those of the running kernel.
+func TestRepository(t *testing.T) {
+	testkit.NeedTool(t, "clang-14")
+	testkit.NeedBPF(t)
+	missing, checked, err := run("../../bpf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if checked == 0 || len(missing) > 0 {
+		t.Errorf("%d fields checked, missing: %s", checked, missing)
+	}
+}
+
+// A struct and a field that no kernel has are found; one that is asked for, one
+// of an anonymous member and one of a variant are not.
+func TestMissing(t *testing.T) {
+	testkit.NeedTool(t, "clang-14")
+	testkit.NeedBPF(t)
+	dir := t.TempDir()
+	types := `
+struct task_struct { int pid; int no_such_field; int asked_for; };
+struct no_such_struct { int x; };
+struct task_struct___old { int state_before; };
+struct sk_buff { int next; };
+`
+	files := map[string]string{
+		"vmlinux/vmlinux.h": types,
+		"vmlinux/x86.h":     "", "vmlinux/arm64.h": "",
+		"a.h": "if (bpf_core_field_exists(t->asked_for))",
+	}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	missing, _, err := run(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(missing, "\n")
+	want := "struct task_struct has no field no_such_field\nstruct no_such_struct: " // and why
+	if !strings.HasPrefix(got, want) || len(missing) != 2 {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
