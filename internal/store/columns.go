@@ -1,0 +1,292 @@
+package store
+
+import (
+	"math"
+
+	"github.com/klauspost/compress/zstd"
+
+	"ingero/pkg/events"
+)
+
+// A frame of calls stores them by column. What few calls differ in (process,
+// thread, operation, flags, result, ...) is a shape, written once a frame; a
+// call names its shape by number. A column holds only the calls whose shape
+// says that they have a value there.
+const (
+	colShape  = iota // number of the shape
+	colStart         // to the call before, either sign
+	colTime          // duration
+	colWait          // runnable, blocked
+	colGap           // gap
+	colGapArg        // gap's runnable, blocked
+	colArg0          // to the shape's last call, either sign
+	colArg1
+	colArg2
+	colArg3
+	colOdd // what fits no other column: four parts, either sign
+	columns
+)
+
+const (
+	frameCallsMax = 16384   // calls at which a frame is full
+	frameCallsCap = 1 << 16 // calls that a reader accepts
+	tableStart    = 2048    // of the shapes' hash table, a power of two
+	compressFrom  = 128     // bytes
+)
+
+// form says which columns hold something of a call.
+type form uint16
+
+const (
+	formArgs    form = 0x07 // how many arguments, 0 to 4
+	formCopied  form = 1 << 3
+	formTime    form = 1 << 4
+	formWaited  form = 1 << 5
+	formOdd     form = 1 << 6
+	formGap     form = 1 << 7
+	formGapWait form = 1 << 8
+	formGapOdd  form = 1 << 9
+	formAll     form = 1<<10 - 1
+)
+
+// shape is what calls of the same kind share.
+type shape struct {
+	pid, tid, tag, weight, stack uint32
+	result                       int32
+	op, parent                   events.Op
+	flags                        events.CallFlags
+	form                         form
+}
+
+func (s *shape) hash() uint32 {
+	h := (uint64(s.pid)<<32 | uint64(s.tid)) * 0x9e3779b97f4a7c15
+	h ^= (uint64(s.op)<<48 | uint64(s.parent)<<32 | uint64(s.flags)<<16 | uint64(s.form)) * 0xc2b2ae3d27d4eb4f
+	h ^= (uint64(s.tag)<<32 | uint64(s.weight)) * 0x165667b19e3779f9
+	h ^= (uint64(uint32(s.result))<<32 | uint64(s.stack)) * 0x27d4eb2f165667c5
+	return uint32(h ^ h>>29 ^ h>>47)
+}
+
+// encoder turns calls into the body of a frame. It keeps its memory.
+type encoder struct {
+	zstd   *zstd.Encoder
+	cols   [columns][]byte
+	n      int
+	first  int64 // earliest start
+	last   int64 // latest end
+	start  int64 // of the call before
+	args   [events.MaxArgs]uint64
+	shapes []shape
+	prev   [][events.MaxArgs]uint64 // arguments of a shape's last call
+	next   []uint32                 // the shape that followed it
+	at     uint32                   // the shape of the call before
+	table  []uint32                 // 1 + number, by hash
+	packed []byte
+}
+
+func newEncoder() (*encoder, error) {
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true), zstd.WithWindowSize(1<<20))
+	if err != nil {
+		return nil, err
+	}
+	e := &encoder{zstd: z, table: make([]uint32, tableStart)}
+	e.reset()
+	return e, nil
+}
+
+func (e *encoder) reset() {
+	for i := range e.cols {
+		e.cols[i] = e.cols[i][:0]
+	}
+	clear(e.table)
+	e.shapes, e.prev, e.next = e.shapes[:0], e.prev[:0], e.next[:0]
+	e.n, e.start, e.at = 0, 0, 0
+	e.first, e.last = math.MaxInt64, math.MinInt64
+	e.args = [events.MaxArgs]uint64{}
+}
+
+// formOf says which columns a call needs.
+func (e *encoder) formOf(c *events.Call) form {
+	var f form
+	switch {
+	case c.Args[3] != 0:
+		f = 4
+	case c.Args[2] != 0:
+		f = 3
+	case c.Args[1] != 0:
+		f = 2
+	case c.Args[0] != 0:
+		f = 1
+	}
+	if c.Flags&events.CallInherited != 0 && e.n > 0 && c.Args == e.args {
+		f = formCopied
+	}
+	if c.Duration|c.OnCPU|c.Runnable|c.Blocked != 0 {
+		f |= formTime
+		if c.Runnable|c.Blocked != 0 {
+			f |= formWaited
+		}
+		if !whole(c.Duration, c.OnCPU, c.Runnable, c.Blocked) {
+			f = f&^(formTime|formWaited) | formOdd
+		}
+	}
+	if c.Gap|c.GapOnCPU|c.GapRunnable|c.GapBlocked != 0 {
+		f |= formGap
+		if c.GapRunnable|c.GapBlocked != 0 {
+			f |= formGapWait
+		}
+		if !whole(c.Gap, c.GapOnCPU, c.GapRunnable, c.GapBlocked) {
+			f = f&^(formGap|formGapWait) | formGapOdd
+		}
+	}
+	return f
+}
+
+// whole says whether the parts can be told from the sum and two of them.
+func whole(sum, on, runnable, blocked int64) bool {
+	return on|runnable|blocked >= 0 && sum-runnable-blocked == on
+}
+
+// add takes one call in.
+func (e *encoder) add(c *events.Call) {
+	f := e.formOf(c)
+	s := shape{c.PID, c.TID, c.Tag, c.Weight, c.Stack, c.Result, c.Op, c.Parent, c.Flags, f}
+	id := e.find(&s)
+	e.cols[colShape] = put(e.cols[colShape], uint64(id))
+	e.cols[colStart] = put(e.cols[colStart], zig(c.Start-e.start))
+	e.start = c.Start
+	e.first, e.last = min(e.first, c.Start), max(e.last, c.Start, c.End())
+	if f&formTime != 0 {
+		e.cols[colTime] = put(e.cols[colTime], uint64(c.Duration))
+		if f&formWaited != 0 {
+			e.cols[colWait] = put(put(e.cols[colWait], uint64(c.Runnable)), uint64(c.Blocked))
+		}
+	}
+	if f&formGap != 0 {
+		e.cols[colGap] = put(e.cols[colGap], uint64(c.Gap))
+		if f&formGapWait != 0 {
+			e.cols[colGapArg] = put(put(e.cols[colGapArg], uint64(c.GapRunnable)), uint64(c.GapBlocked))
+		}
+	}
+	if f&formOdd != 0 {
+		e.odd(c.Duration, c.OnCPU, c.Runnable, c.Blocked)
+	}
+	if f&formGapOdd != 0 {
+		e.odd(c.Gap, c.GapOnCPU, c.GapRunnable, c.GapBlocked)
+	}
+	if n := int(f & formArgs); n > 0 {
+		prev := &e.prev[id]
+		for i := range n {
+			e.cols[colArg0+i] = put(e.cols[colArg0+i], zig(int64(c.Args[i]-prev[i])))
+		}
+		*prev = c.Args
+	}
+	e.args = c.Args
+	e.n++
+}
+
+func (e *encoder) odd(parts ...int64) {
+	for _, v := range parts {
+		e.cols[colOdd] = put(e.cols[colOdd], zig(v))
+	}
+}
+
+// find returns the number of a shape. Calls come in loops, so the shape that
+// followed the last one before is tried first.
+func (e *encoder) find(s *shape) uint32 {
+	if len(e.shapes) > 0 {
+		if id := e.next[e.at]; e.shapes[id] == *s {
+			e.at = id
+			return id
+		}
+	}
+	mask := uint32(len(e.table) - 1)
+	for i := s.hash() & mask; ; i = (i + 1) & mask {
+		id := e.table[i]
+		if id == 0 {
+			return e.learn(s, i)
+		}
+		if e.shapes[id-1] == *s {
+			e.next[e.at] = id - 1
+			e.at = id - 1
+			return e.at
+		}
+	}
+}
+
+// learn adds a new shape, whose free slot is known.
+func (e *encoder) learn(s *shape, slot uint32) uint32 {
+	id := uint32(len(e.shapes))
+	e.shapes = append(e.shapes, *s)
+	e.prev = append(e.prev, [events.MaxArgs]uint64{})
+	e.next = append(e.next, id)
+	e.table[slot] = id + 1
+	if id > 0 {
+		e.next[e.at] = id
+	}
+	e.at = id
+	if len(e.shapes)*2 > len(e.table) {
+		e.table = make([]uint32, 2*len(e.table))
+		mask := uint32(len(e.table) - 1)
+		for n := range e.shapes {
+			i := e.shapes[n].hash() & mask
+			for e.table[i] != 0 {
+				i = (i + 1) & mask
+			}
+			e.table[i] = uint32(n) + 1
+		}
+	}
+	return id
+}
+
+// body appends the calls taken in since reset.
+func (e *encoder) body(b []byte) []byte {
+	b = put(b, uint64(e.n))
+	b = put(put(b, zig(e.first)), zig(e.last))
+	b = put(b, uint64(len(e.shapes)))
+	e.packed = e.packed[:0]
+	for i := range e.shapes {
+		e.packed = appendShape(e.packed, &e.shapes[i])
+	}
+	shapes := len(e.packed)
+	b = e.column(b, e.packed)
+	e.packed = e.packed[:shapes]
+	for i := range e.cols {
+		b = e.column(b, e.cols[i])
+	}
+	return b
+}
+
+// Codecs of a column.
+const (
+	codecRaw  = 0
+	codecZstd = 1
+)
+
+// column appends a column: codec, length, length when packed, bytes.
+func (e *encoder) column(b, raw []byte) []byte {
+	if len(raw) >= compressFrom {
+		// Behind what is in use: raw may be the front of the same memory.
+		from := len(e.packed)
+		e.packed = e.zstd.EncodeAll(raw, e.packed)
+		packed := e.packed[from:]
+		e.packed = e.packed[:from]
+		if len(packed) < len(raw) {
+			b = put(put(append(b, codecZstd), uint64(len(raw))), uint64(len(packed)))
+			return append(b, packed...)
+		}
+	}
+	b = put(append(b, codecRaw), uint64(len(raw)))
+	return append(b, raw...)
+}
+
+func appendShape(b []byte, s *shape) []byte {
+	for _, v := range [...]uint32{s.pid, s.tid, s.tag, s.weight, s.stack} {
+		b = put(b, uint64(v))
+	}
+	b = put(b, zig(int64(s.result)))
+	for _, v := range [...]uint16{uint16(s.op), uint16(s.parent), uint16(s.flags), uint16(s.form)} {
+		b = put(b, uint64(v))
+	}
+	return b
+}

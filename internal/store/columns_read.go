@@ -1,0 +1,183 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+
+	"ingero/pkg/events"
+)
+
+// decoder turns the bodies of frames of calls back into calls. It keeps its
+// memory.
+type decoder struct {
+	zstd   *zstd.Decoder
+	room   [columns + 1][]byte
+	cols   [columns]reader
+	shapes []shape
+	prev   [][events.MaxArgs]uint64
+}
+
+func newDecoder() (*decoder, error) {
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBody), zstd.WithDecodeAllCapLimit(true))
+	if err != nil {
+		return nil, err
+	}
+	return &decoder{zstd: z}, nil
+}
+
+// span returns between which times the calls of a frame lie, without decoding
+// them.
+func span(body []byte) (n int, first, last int64) {
+	r := reader{b: body}
+	n = int(min(r.uint(), frameCallsCap+1))
+	first, last = r.int(), r.int()
+	return n, first, last
+}
+
+// calls appends the calls of a frame's body. On error it appends nothing.
+func (d *decoder) calls(dst []events.Call, body []byte) ([]events.Call, error) {
+	r := reader{b: body}
+	n := r.uint()
+	r.int()
+	r.int()
+	shapes := r.uint()
+	if r.bad || n > frameCallsCap || shapes > n {
+		return dst, fmt.Errorf("%w: a frame of %d calls", ErrCorrupt, n)
+	}
+	const shapeMax, callMax = 5*6 + 3*4, 80 // bytes that one can take in a column
+	table, err := d.column(&r, columns, int(shapes)*shapeMax)
+	if err != nil {
+		return dst, err
+	}
+	for i := range d.cols {
+		if d.cols[i], err = d.column(&r, i, int(n)*callMax); err != nil {
+			return dst, err
+		}
+	}
+	if len(r.b) != 0 || !d.readShapes(&table, int(shapes)) {
+		return dst, fmt.Errorf("%w: the shapes of a frame of calls", ErrCorrupt)
+	}
+	had := len(dst)
+	dst = d.rows(dst, int(n))
+	for i := range d.cols {
+		if d.cols[i].bad || len(d.cols[i].b) != 0 {
+			return dst[:had], fmt.Errorf("%w: column %d of a frame of calls", ErrCorrupt, i)
+		}
+	}
+	return dst, nil
+}
+
+// column returns the next column, unpacked, of at most limit bytes.
+func (d *decoder) column(r *reader, room, limit int) (reader, error) {
+	codec := r.bytes(1)
+	raw := r.uint()
+	if r.bad || raw > uint64(limit) {
+		return reader{}, fmt.Errorf("%w: the length of a column", ErrCorrupt)
+	}
+	switch codec[0] {
+	case codecRaw:
+		b := r.bytes(int(raw))
+		if r.bad {
+			return reader{}, fmt.Errorf("%w: a column that is cut off", ErrCorrupt)
+		}
+		return reader{b: b}, nil
+	case codecZstd:
+		packed := r.bytes(r.count())
+		if uint64(cap(d.room[room])) < raw {
+			d.room[room] = make([]byte, 0, raw)
+		}
+		b, err := d.zstd.DecodeAll(packed, d.room[room][:0:raw])
+		if err != nil || r.bad || uint64(len(b)) != raw {
+			return reader{}, fmt.Errorf("%w: a column that does not unpack", ErrCorrupt)
+		}
+		return reader{b: b}, nil
+	}
+	return reader{}, fmt.Errorf("%w: a column packed in way %d", ErrVersion, codec[0])
+}
+
+func (d *decoder) readShapes(r *reader, n int) bool {
+	d.shapes, d.prev = d.shapes[:0], d.prev[:0]
+	for range n {
+		var s shape
+		for _, p := range [...]*uint32{&s.pid, &s.tid, &s.tag, &s.weight, &s.stack} {
+			*p = r.small()
+		}
+		result := r.int()
+		s.result = int32(result)
+		var small [4]uint16
+		for i := range small {
+			v := r.uint()
+			small[i] = uint16(v)
+			if v > 1<<16-1 {
+				r.fail()
+			}
+		}
+		s.op, s.parent, s.flags, s.form = events.Op(small[0]), events.Op(small[1]), events.CallFlags(small[2]), form(small[3])
+		if r.bad || int64(s.result) != result || s.form&^formAll != 0 || s.form&formArgs > events.MaxArgs {
+			return false
+		}
+		d.shapes = append(d.shapes, s)
+		d.prev = append(d.prev, [events.MaxArgs]uint64{})
+	}
+	return !r.bad && len(r.b) == 0
+}
+
+// rows appends n calls. Where a column ends too early, so does this; the column
+// remembers.
+func (d *decoder) rows(dst []events.Call, n int) []events.Call {
+	var start int64
+	var args [events.MaxArgs]uint64
+	for range n {
+		id := d.cols[colShape].uint()
+		if id >= uint64(len(d.shapes)) {
+			d.cols[colShape].fail()
+			return dst
+		}
+		s := &d.shapes[id]
+		start += d.cols[colStart].int()
+		dst = append(dst, events.Call{Start: start, PID: s.pid, TID: s.tid, Tag: s.tag, Result: s.result,
+			Weight: s.weight, Stack: s.stack, Op: s.op, Parent: s.parent, Flags: s.flags})
+		c := &dst[len(dst)-1]
+		if s.form&^formArgs != 0 {
+			d.times(c, s.form)
+		}
+		switch k := int(s.form & formArgs); {
+		case s.form&formCopied != 0:
+			c.Args = args
+		case k > 0:
+			prev := &d.prev[id]
+			for i := range k {
+				prev[i] += uint64(d.cols[colArg0+i].int())
+			}
+			c.Args = *prev
+		}
+		args = c.Args
+	}
+	return dst
+}
+
+// times reads the parts of a call and of its gap.
+func (d *decoder) times(c *events.Call, f form) {
+	if f&formTime != 0 {
+		c.Duration = int64(d.cols[colTime].uint())
+		if f&formWaited != 0 {
+			c.Runnable, c.Blocked = int64(d.cols[colWait].uint()), int64(d.cols[colWait].uint())
+		}
+		c.OnCPU = c.Duration - c.Runnable - c.Blocked
+	}
+	if f&formGap != 0 {
+		c.Gap = int64(d.cols[colGap].uint())
+		if f&formGapWait != 0 {
+			c.GapRunnable, c.GapBlocked = int64(d.cols[colGapArg].uint()), int64(d.cols[colGapArg].uint())
+		}
+		c.GapOnCPU = c.Gap - c.GapRunnable - c.GapBlocked
+	}
+	odd := &d.cols[colOdd]
+	if f&formOdd != 0 {
+		c.Duration, c.OnCPU, c.Runnable, c.Blocked = odd.int(), odd.int(), odd.int(), odd.int()
+	}
+	if f&formGapOdd != 0 {
+		c.Gap, c.GapOnCPU, c.GapRunnable, c.GapBlocked = odd.int(), odd.int(), odd.int(), odd.int()
+	}
+}

@@ -1,0 +1,222 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"ingero/internal/stats"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// Session says what a recording is of.
+type Session struct {
+	ID      string    `json:"id"` // unique; "" when a database is opened: made there
+	Node    string    `json:"node"`
+	Started time.Time `json:"started"`
+	// MonoOffset is Unix time less CLOCK_MONOTONIC, in nanoseconds.
+	MonoOffset int64  `json:"mono_offset_ns"`
+	Version    string `json:"version"` // of ingero
+	Kernel     string `json:"kernel"`  // release
+	Mode       string `json:"mode"`    // "trace", "run", "demo"
+	Target     string `json:"target"`  // in words
+	PID        int    `json:"pid"`     // of the agent
+}
+
+// processJSON is a process in a log. Times are Unix nanoseconds, 0 for none.
+type processJSON struct {
+	PID      uint32 `json:"pid"`
+	PPID     uint32 `json:"ppid"`
+	NSPID    uint32 `json:"nspid"`
+	UID      uint32 `json:"uid"`
+	Comm     string `json:"comm"`
+	Exe      string `json:"exe"`
+	Cgroup   string `json:"cgroup"`
+	Started  int64  `json:"started_ns"`
+	Ended    int64  `json:"ended_ns"`
+	Mapped   int64  `json:"mapped_ns"`
+	Attached int64  `json:"attached_ns"`
+}
+
+func toProcessJSON(p *tick.Process) processJSON {
+	return processJSON{p.PID, p.PPID, p.NSPID, p.UID, p.Comm, p.Exe, p.Cgroup,
+		unixNano(p.Started), unixNano(p.Ended), unixNano(p.Mapped), unixNano(p.Attached)}
+}
+
+func (j *processJSON) process() tick.Process {
+	return tick.Process{PID: j.PID, PPID: j.PPID, NSPID: j.NSPID, UID: j.UID, Comm: j.Comm, Exe: j.Exe, Cgroup: j.Cgroup,
+		Started: fromUnixNano(j.Started), Ended: fromUnixNano(j.Ended), Mapped: fromUnixNano(j.Mapped), Attached: fromUnixNano(j.Attached)}
+}
+
+// unixNano is 0 for the zero time, which has no Unix nanoseconds.
+func unixNano(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func fromUnixNano(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns)
+}
+
+type libraryJSON struct {
+	Path    string `json:"path"`
+	Lib     string `json:"library"`
+	Number  uint8  `json:"number"`
+	BuildID string `json:"build_id"`
+	Probes  int    `json:"probes"`
+}
+
+func toLibraryJSON(l *tick.Library) libraryJSON {
+	return libraryJSON{l.Path, l.Lib.String(), uint8(l.Lib), l.BuildID, l.Probes}
+}
+
+func (j *libraryJSON) library() tick.Library {
+	return tick.Library{Path: j.Path, Lib: events.Library(j.Number), BuildID: j.BuildID, Probes: j.Probes}
+}
+
+type reportJSON struct {
+	Kind   string `json:"kind"`
+	Object string `json:"object"`
+	Why    string `json:"why"`
+}
+
+// End says how a recording ended. A log without one was cut short.
+type End struct {
+	Time    time.Time `json:"time"`
+	State   string    `json:"state"` // "ended", "full", "failed"
+	Problem string    `json:"problem,omitempty"`
+}
+
+func unmarshal[T any](body []byte, what string) (T, error) {
+	var v T
+	if err := json.Unmarshal(body, &v); err != nil {
+		return v, fmt.Errorf("%w: a %s: %w", ErrCorrupt, what, err)
+	}
+	return v, nil
+}
+
+// fields are the counts in the order in which a log holds them.
+func fields(c *tick.Counts) [12]*uint64 {
+	return [...]*uint64{&c.Calls, &c.Done, &c.Errors, &c.Nested, &c.Unmeasured, &c.Abandoned,
+		&c.Total, &c.OnCPU, &c.Runnable, &c.Inner, &c.Partial, &c.PartialNS}
+}
+
+// appendTick appends a tick without its operations.
+func appendTick(b []byte, t *tick.Tick) []byte {
+	b = put(put(b, zig(unixNano(t.Time))), zig(unixNano(t.Started)))
+	b = put(put(b, t.Seq), zig(int64(t.Window)))
+	final := uint64(0)
+	if t.Final {
+		final = 1
+	}
+	b = put(put(b, t.Records), final)
+	b = put(put(b, zig(int64(t.Self.CPU))), zig(t.Self.RSS))
+	h := &t.Host
+	for _, f := range [...]float64{h.CPU, h.Load[0], h.Load[1], h.Load[2]} {
+		b = putFloat(b, f)
+	}
+	for _, v := range [...]int64{int64(h.CPUs), h.MemTotal, h.MemAvail, h.SwapTotal, h.SwapUsed} {
+		b = put(b, zig(v))
+	}
+	b = put(b, uint64(len(t.Drops)))
+	for _, d := range t.Drops {
+		b = put(putString(b, d.Reason), d.Count)
+	}
+	return b
+}
+
+// appendOp appends the counts of an operation and those buckets of its
+// histogram that differ from seen, the state last written; nil means none.
+func appendOp(b []byte, o *tick.Op, seen *stats.Hist) []byte {
+	b = put(put(b, uint64(o.Op)), uint64(o.PID))
+	thinned := uint64(0)
+	if o.Thinned {
+		thinned = 1
+	}
+	b = put(b, thinned)
+	for _, v := range fields(&o.Sum) {
+		b = put(b, *v)
+	}
+	if o.Hist == nil {
+		return put(b, 0)
+	}
+	var zero stats.Hist
+	if seen == nil {
+		seen = &zero
+	}
+	n := 0
+	for i, v := range o.Hist {
+		if v != seen[i] {
+			n++
+		}
+	}
+	b = put(b, uint64(n))
+	prev := 0
+	for i, v := range o.Hist {
+		if v != seen[i] {
+			b = put(put(b, uint64(i-prev)), v)
+			prev = i
+		}
+	}
+	return b
+}
+
+// readTick reads what appendTick and then appendOp, once an operation, wrote.
+// Histograms hold the buckets that were written; state, called for each
+// operation, returns where to put them, nil where there is no room.
+func readTick(r *reader, state func(pid uint32, op events.Op) *tick.Op) (*tick.Tick, error) {
+	t := &tick.Tick{Time: fromUnixNano(r.int()), Started: fromUnixNano(r.int()), Seq: r.uint(), Window: time.Duration(r.int())}
+	t.Records, t.Final = r.uint(), r.uint() == 1
+	t.Self = tick.Self{CPU: time.Duration(r.int()), RSS: r.int()}
+	h := &t.Host
+	for _, f := range [...]*float64{&h.CPU, &h.Load[0], &h.Load[1], &h.Load[2]} {
+		*f = r.float()
+	}
+	h.CPUs = int(r.int())
+	for _, v := range [...]*int64{&h.MemTotal, &h.MemAvail, &h.SwapTotal, &h.SwapUsed} {
+		*v = r.int()
+	}
+	for range r.count() {
+		t.Drops = append(t.Drops, tick.Drop{Reason: r.string(), Count: r.uint()})
+	}
+	for range r.count() {
+		op, pid := r.small(), r.small()
+		if r.bad || op > 1<<16-1 {
+			r.fail()
+			break
+		}
+		o := state(pid, events.Op(op))
+		if o == nil {
+			r.fail()
+			break
+		}
+		readOp(r, o)
+	}
+	if r.bad || len(r.b) != 0 {
+		return nil, fmt.Errorf("%w: a tick", ErrCorrupt)
+	}
+	return t, nil
+}
+
+func readOp(r *reader, o *tick.Op) {
+	o.Thinned = r.uint() == 1
+	for _, v := range fields(&o.Sum) {
+		*v = r.uint()
+	}
+	at := uint64(0)
+	for range r.count() {
+		step, v := r.uint(), r.uint()
+		at += step
+		if r.bad || step >= stats.HistBuckets || at >= stats.HistBuckets {
+			r.fail()
+			return
+		}
+		o.Hist[at] = v
+	}
+}

@@ -1,0 +1,120 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+// A log is magic and then frames. A frame is a head of 16 bytes, little endian:
+//
+//	0  u32 length of the body
+//	4  u8  kind
+//	5  u8  version of the kind's body
+//	6  u16 zero
+//	8  u32 CRC32C of the body
+//	12 u32 CRC32C of the 12 bytes before
+//
+// and the body. The head has a sum of its own so that a frame which is cut off
+// can be told from one whose length was damaged.
+const (
+	magic    = "ingero\x00\x01"
+	headSize = 16
+	maxBody  = 16 << 20
+)
+
+// frameKind says what a frame holds. The numbers never change their meaning.
+type frameKind uint8
+
+const (
+	frameSession frameKind = iota + 1 // first: JSON
+	frameCalls
+	frameLives   // process events
+	frameTick    // counts
+	frameProcess // JSON; a later one of the same process replaces it
+	frameLibrary // JSON; a later one of the same object replaces it
+	frameReport  // JSON
+	frameEnd     // last: JSON
+)
+
+// frameVersion is the version of all bodies so far.
+const frameVersion = 1
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Errors of reading a log.
+var (
+	// ErrNotLog says that a file is no recording at all.
+	ErrNotLog = errors.New("not a recording of ingero")
+	// ErrCorrupt says that bytes of a recording were changed. What lies before
+	// them has been read.
+	ErrCorrupt = errors.New("the recording is damaged")
+	// ErrVersion says that a newer ingero wrote the recording.
+	ErrVersion = errors.New("the recording is of a newer ingero")
+)
+
+// appendFrame appends a frame with the given body.
+func appendFrame(b []byte, kind frameKind, body []byte) []byte {
+	at := len(b)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(body)))
+	b = append(b, byte(kind), frameVersion, 0, 0)
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(body, castagnoli))
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[at:at+12], castagnoli))
+	return append(b, body...)
+}
+
+// frames reads the frames of a log one after another.
+type frames struct {
+	r    io.ReaderAt
+	at   int64
+	size int64
+	body []byte
+}
+
+// next returns the next frame; its body is valid until the call after. It
+// returns io.EOF at the end, whether that is whole or cut off.
+func (f *frames) next() (kind frameKind, version uint8, body []byte, err error) {
+	var head [headSize]byte
+	if f.size-f.at < headSize {
+		return 0, 0, nil, io.EOF
+	}
+	if err := f.read(head[:], f.at); err != nil {
+		return 0, 0, nil, err
+	}
+	if head == [headSize]byte{} { // room that was made and never written
+		return 0, 0, nil, io.EOF
+	}
+	n := int64(binary.LittleEndian.Uint32(head[0:]))
+	if binary.LittleEndian.Uint32(head[12:]) != crc32.Checksum(head[:12], castagnoli) || n > maxBody {
+		return 0, 0, nil, fmt.Errorf("%w at byte %d: a frame's head", ErrCorrupt, f.at)
+	}
+	if f.size-f.at-headSize < n {
+		return 0, 0, nil, io.EOF
+	}
+	if int64(cap(f.body)) < n {
+		f.body = make([]byte, n)
+	}
+	f.body = f.body[:n]
+	if err := f.read(f.body, f.at+headSize); err != nil {
+		return 0, 0, nil, err
+	}
+	if binary.LittleEndian.Uint32(head[8:]) != crc32.Checksum(f.body, castagnoli) {
+		return 0, 0, nil, fmt.Errorf("%w at byte %d: a frame's body", ErrCorrupt, f.at)
+	}
+	f.at += headSize + n
+	return frameKind(head[4]), head[5], f.body, nil
+}
+
+// read fills b from at. A file that has become shorter ends there.
+func (f *frames) read(b []byte, at int64) error {
+	n, err := f.r.ReadAt(b, at)
+	switch {
+	case n == len(b):
+		return nil
+	case errors.Is(err, io.EOF):
+		return io.EOF
+	}
+	return fmt.Errorf("read the recording at byte %d: %w", at, err)
+}

@@ -1,0 +1,329 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	diff "github.com/google/go-cmp/cmp"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// memory is a log file in memory.
+type memory struct{ bytes.Buffer }
+
+func (m *memory) Truncate(n int64) error {
+	m.Buffer.Truncate(int(n))
+	return nil
+}
+
+// recorded is what went into a log.
+type recorded struct {
+	calls []events.Call
+	lives []tick.ProcEvent
+	final *tick.Tick
+	bytes []byte
+}
+
+// record writes a log of n seconds with calls calls in each.
+func record(t testing.TB, n, calls int) recorded {
+	t.Helper()
+	var rec recorded
+	m := &memory{}
+	s := testSession()
+	w, err := newLogWriter(m, &s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, k := newGenerator(5), newKernel()
+	for i := range n {
+		got := g.calls(nil, calls)
+		b := tick.Batch{Calls: got, Procs: []tick.ProcEvent{
+			{Time: began.UnixNano() + int64(i)*1e6, Kind: tick.ProcForked, PID: 4821, TID: 5000, Peer: uint32(4900 + i), Comm: "python3"}}}
+		k.see(got)
+		w.add(&b)
+		rec.calls, rec.lives = append(rec.calls, got...), append(rec.lives, b.Procs...)
+		rec.final = k.tick(uint64(i+1), began.Add(time.Duration(i+1)*time.Second), i == n-1)
+		if err := errors.Join(w.tick(rec.final), w.flush()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.end(End{Time: rec.final.Time, State: "ended"}), w.flush()); err != nil {
+		t.Fatal(err)
+	}
+	if w.size != int64(m.Len()) {
+		t.Fatalf("the writer counts %d bytes, the file has %d", w.size, m.Len())
+	}
+	rec.bytes = m.Bytes()
+	return rec
+}
+
+// all is everything in a log.
+type all struct {
+	calls   []events.Call
+	lives   []tick.ProcEvent
+	ticks   []uint64
+	procs   int
+	libs    int
+	reports int
+	end     *End
+}
+
+func readAll(b []byte) (a all, torn int64, err error) {
+	l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		return a, 0, err
+	}
+	var e Entry
+	for {
+		if err := l.Next(&e); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return a, l.Torn(), err
+		}
+		a.calls, a.lives = append(a.calls, e.Calls...), append(a.lives, e.Lives...)
+		switch {
+		case e.Tick != nil:
+			a.ticks = append(a.ticks, e.Tick.Seq)
+		case e.Process != nil:
+			a.procs++
+		case e.Library != nil:
+			a.libs++
+		case e.Report != nil:
+			a.reports++
+		case e.End != nil:
+			a.end = e.End
+		}
+	}
+}
+
+func TestLogReadsBack(t *testing.T) {
+	rec := record(t, 4, 20_000)
+	got, torn, err := readAll(rec.bytes)
+	if err != nil || torn != 0 {
+		t.Fatalf("error %v, %d bytes torn", err, torn)
+	}
+	if d := diff.Diff(rec.calls, got.calls); d != "" {
+		t.Errorf("calls -want +got:\n%.2000s", d)
+	}
+	if d := diff.Diff(rec.lives, got.lives); d != "" {
+		t.Errorf("lives -want +got:\n%s", d)
+	}
+	// Two processes, each as it was and as it ended; a library and a report once.
+	if !slices.Equal(got.ticks, []uint64{1, 2, 3, 4}) || got.procs != 4 || got.libs != 1 || got.reports != 1 {
+		t.Errorf("ticks %v, %d processes, %d libraries, %d reports", got.ticks, got.procs, got.libs, got.reports)
+	}
+	if got.end == nil || got.end.State != "ended" {
+		t.Errorf("end = %+v", got.end)
+	}
+	l, err := OpenLog(bytes.NewReader(rec.bytes), int64(len(rec.bytes)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := diff.Diff(testSession(), l.Session()); d != "" {
+		t.Errorf("session -want +got:\n%s", d)
+	}
+}
+
+func TestLogCutAtEveryByte(t *testing.T) {
+	rec := record(t, 3, 40)
+	calls, ticks := -1, -1
+	for n := range len(rec.bytes) + 1 {
+		got, torn, err := readAll(rec.bytes[:n])
+		if errors.Is(err, ErrNotLog) {
+			if calls >= 0 {
+				t.Fatalf("%d bytes are no log, fewer were one", n)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("cut at %d: %v", n, err)
+		}
+		if len(got.calls) < calls || len(got.ticks) < ticks {
+			t.Fatalf("cut at %d: %d calls, %d ticks; there were %d, %d with a byte less", n, len(got.calls), len(got.ticks), calls, ticks)
+		}
+		calls, ticks = len(got.calls), len(got.ticks)
+		if !slices.Equal(got.calls, rec.calls[:calls]) {
+			t.Fatalf("cut at %d: calls changed", n)
+		}
+		if whole := n == len(rec.bytes); whole != (got.end != nil) || whole && torn != 0 {
+			t.Fatalf("cut at %d of %d: end %v, %d torn", n, len(rec.bytes), got.end, torn)
+		}
+	}
+	if calls != len(rec.calls) || ticks != 3 {
+		t.Errorf("the whole has %d calls, %d ticks, want %d, 3", calls, ticks, len(rec.calls))
+	}
+}
+
+// A changed bit is found wherever it is, and nothing before it is lost.
+func TestLogWithAnyBitChanged(t *testing.T) {
+	rec := record(t, 2, 30)
+	bounds := frameBounds(t, rec.bytes)
+	b := bytes.Clone(rec.bytes)
+	for bit := range len(b) * 8 {
+		at := bit / 8
+		b[at] ^= 1 << (bit % 8)
+		got, _, err := readAll(b)
+		b[at] ^= 1 << (bit % 8)
+		want := ErrCorrupt
+		if at < len(magic) {
+			want = ErrNotLog
+		}
+		if !errors.Is(err, want) {
+			t.Fatalf("bit %d of byte %d: error %v, want %v", bit%8, at, err, want)
+		}
+		frame, _ := slices.BinarySearch(bounds, at+1)
+		before, _, err := readAll(rec.bytes[:bounds[max(frame-1, 0)]])
+		if frame > 1 && (err != nil || len(got.calls) != len(before.calls) || len(got.ticks) != len(before.ticks)) {
+			t.Fatalf("byte %d: %d calls, %d ticks, want %d, %d (%v)", at, len(got.calls), len(got.ticks), len(before.calls), len(before.ticks), err)
+		}
+	}
+}
+
+// frameBounds returns where frames end.
+func frameBounds(t *testing.T, b []byte) []int {
+	t.Helper()
+	f := frames{r: bytes.NewReader(b), size: int64(len(b)), at: int64(len(magic))}
+	bounds := []int{len(magic)}
+	for {
+		if _, _, _, err := f.next(); err != nil {
+			if int(f.at) != len(b) {
+				t.Fatalf("frames end at %d of %d: %v", f.at, len(b), err)
+			}
+			return bounds
+		}
+		bounds = append(bounds, int(f.at))
+	}
+}
+
+func TestLogEndsAtZeros(t *testing.T) {
+	rec := record(t, 1, 30)
+	got, torn, err := readAll(append(bytes.Clone(rec.bytes), make([]byte, 4096)...))
+	if err != nil || torn != 4096 || len(got.calls) != len(rec.calls) || got.end == nil {
+		t.Errorf("error %v, torn %d, %d calls, end %v", err, torn, len(got.calls), got.end)
+	}
+}
+
+func TestLogOfTheFuture(t *testing.T) {
+	rec := record(t, 1, 30)
+	unknown := appendFrame(bytes.Clone(rec.bytes), frameEnd+7, []byte("whatever"))
+	got, torn, err := readAll(unknown)
+	if err != nil || torn != 0 || len(got.calls) != len(rec.calls) {
+		t.Errorf("an unknown kind: error %v, torn %d, %d calls", err, torn, len(got.calls))
+	}
+	newer := appendFrame(nil, frameCalls, nil)
+	newer[5] = frameVersion + 1
+	newer = appendHeadSum(newer)
+	got, _, err = readAll(append(bytes.Clone(rec.bytes), newer...))
+	if !errors.Is(err, ErrVersion) || len(got.calls) != len(rec.calls) {
+		t.Errorf("a newer version: error %v, %d calls", err, len(got.calls))
+	}
+}
+
+func TestLogWindow(t *testing.T) {
+	rec := record(t, 1, 3*frameCallsMax)
+	l, err := OpenLog(bytes.NewReader(rec.bytes), int64(len(rec.bytes)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts := make([]int64, 0, len(rec.calls))
+	for i := range rec.calls {
+		starts = append(starts, rec.calls[i].Start)
+	}
+	slices.Sort(starts)
+	from, to := starts[len(starts)/2], starts[len(starts)/2+100]
+	inside := func(calls []events.Call) (n int) {
+		for i := range calls {
+			if c := &calls[i]; c.Start < to && c.End() >= from {
+				n++
+			}
+		}
+		return n
+	}
+	l.Window(from, to)
+	var e Entry
+	read, found := 0, 0
+	for err = l.Next(&e); err == nil; err = l.Next(&e) {
+		read += len(e.Calls)
+		found += inside(e.Calls)
+	}
+	if want := inside(rec.calls); !errors.Is(err, io.EOF) || found != want || want < 100 {
+		t.Errorf("found %d of %d (%v)", found, want, err)
+	}
+	if read >= len(rec.calls) {
+		t.Errorf("read all %d calls to find %d", read, found)
+	}
+}
+
+// broken writes part of what it is given, then fails.
+type broken struct {
+	memory
+	room int
+}
+
+func (b *broken) Write(p []byte) (int, error) {
+	if len(p) <= b.room {
+		b.room -= len(p)
+		return b.memory.Write(p)
+	}
+	n, _ := b.memory.Write(p[:b.room])
+	b.room = 0
+	return n, errors.New("no space left")
+}
+
+func TestLogAfterFailedWriteIsWhole(t *testing.T) {
+	whole := record(t, 2, 100).bytes
+	for room := 600; room < len(whole); room += 97 {
+		f := &broken{room: room}
+		s := testSession()
+		w, err := newLogWriter(f, &s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, k := newGenerator(5), newKernel()
+		for i := 0; err == nil && i < 100; i++ {
+			calls := g.calls(nil, 50)
+			k.see(calls)
+			w.add(&tick.Batch{Calls: calls})
+			err = cmp.Or(w.tick(k.tick(uint64(i), began, false)), w.flush())
+		}
+		if err == nil {
+			t.Fatal("the file never filled up")
+		}
+		if _, torn, rerr := readAll(f.Bytes()); rerr != nil || torn != 0 || w.size != int64(f.Len()) {
+			t.Fatalf("room %d: error %v, %d torn, size %d of %d", room, rerr, torn, w.size, f.Len())
+		}
+		f.room = 1 << 20 // there is room again: nothing was lost
+		w.cut()
+		if err := w.flush(); err != nil {
+			t.Fatal(err)
+		}
+		if _, torn, rerr := readAll(f.Bytes()); rerr != nil || torn != 0 {
+			t.Fatalf("room %d, then more: error %v, %d torn", room, rerr, torn)
+		}
+	}
+}
+
+func FuzzLog(f *testing.F) {
+	rec := record(f, 2, 30)
+	f.Add(rec.bytes)
+	f.Add(rec.bytes[:len(rec.bytes)/2])
+	f.Add([]byte(magic))
+	for kind := frameSession; kind <= frameEnd; kind++ {
+		f.Add(appendFrame([]byte(magic), kind, []byte("{}")))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		// The sums would stop all but whole files, so set them right.
+		_, _, err := readAll(fixSums(b))
+		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotLog) && !errors.Is(err, ErrVersion) {
+			t.Errorf("error %v is of no kind", err)
+		}
+	})
+}

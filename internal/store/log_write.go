@@ -1,0 +1,220 @@
+package store
+
+import (
+	"encoding/json"
+	"io"
+
+	"ingero/internal/stats"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// logFile is what a log is written to.
+type logFile interface {
+	io.Writer
+	Truncate(size int64) error
+}
+
+// logWriter appends to a log. It is for one goroutine. Nothing is lost by
+// writing late but what the process takes with it when it is killed.
+type logWriter struct {
+	f       logFile
+	size    int64 // bytes in the file, all of whole frames
+	enc     *encoder
+	lives   []tick.ProcEvent
+	buf     []byte // frames to write
+	body    []byte
+	ops     map[opKey]*opState
+	procs   map[uint32]processJSON
+	libs    map[libKey]libraryJSON
+	reports map[tick.Report]bool
+}
+
+type opKey struct {
+	pid uint32
+	op  events.Op
+}
+
+// opState is what a log says of an operation so far.
+type opState struct {
+	sum     tick.Counts
+	hist    stats.Hist
+	thinned bool
+}
+
+type libKey struct{ path, buildID string }
+
+// newLogWriter starts a log in f, which is empty.
+func newLogWriter(f logFile, s *Session) (*logWriter, error) {
+	enc, err := newEncoder()
+	if err != nil {
+		return nil, err
+	}
+	w := &logWriter{f: f, enc: enc, ops: map[opKey]*opState{}, procs: map[uint32]processJSON{},
+		libs: map[libKey]libraryJSON{}, reports: map[tick.Report]bool{}}
+	w.buf = append(w.buf, magic...)
+	if err := w.json(frameSession, s); err != nil {
+		return nil, err
+	}
+	return w, w.flush()
+}
+
+func (w *logWriter) json(kind frameKind, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.buf = appendFrame(w.buf, kind, body)
+	return nil
+}
+
+// add takes a batch in.
+func (w *logWriter) add(b *tick.Batch) {
+	w.lives = append(w.lives, b.Procs...)
+	for i := range b.Calls {
+		w.enc.add(&b.Calls[i])
+		if w.enc.n == frameCallsMax {
+			w.cut()
+		}
+	}
+}
+
+// pending says whether something was taken in that is not in the file.
+func (w *logWriter) pending() bool {
+	return w.enc.n > 0 || len(w.lives) > 0 || len(w.buf) > 0
+}
+
+// cut ends the frames that are being filled.
+func (w *logWriter) cut() {
+	if len(w.lives) > 0 {
+		w.body = appendLives(w.body[:0], w.lives)
+		w.buf = appendFrame(w.buf, frameLives, w.body)
+		w.lives = w.lives[:0]
+	}
+	if w.enc.n > 0 {
+		w.body = w.enc.body(w.body[:0])
+		w.buf = appendFrame(w.buf, frameCalls, w.body)
+		w.enc.reset()
+	}
+}
+
+// flush writes all that was taken in. If it fails, the file ends with a whole
+// frame all the same.
+func (w *logWriter) flush() error {
+	w.cut()
+	if len(w.buf) == 0 {
+		return nil
+	}
+	n, err := w.f.Write(w.buf)
+	if err != nil {
+		if n > 0 {
+			_ = w.f.Truncate(w.size) // if not, a reader cuts it
+		}
+		return err
+	}
+	w.size += int64(n)
+	w.buf = w.buf[:0]
+	return nil
+}
+
+// drop forgets what was taken in and not written.
+func (w *logWriter) drop() {
+	w.enc.reset()
+	w.lives, w.buf = w.lives[:0], w.buf[:0]
+}
+
+// tick takes a tick in: whatever of it is new.
+func (w *logWriter) tick(t *tick.Tick) error {
+	w.cut()
+	if err := w.things(t); err != nil {
+		return err
+	}
+	raw := appendTick(w.body[:0], t)
+	changed := make([]*tick.Op, 0, len(t.Ops))
+	for i := range t.Ops {
+		o := &t.Ops[i]
+		s := w.ops[opKey{o.PID, o.Op}]
+		if s == nil || t.Final || s.sum != o.Sum || s.thinned != o.Thinned {
+			changed = append(changed, o)
+		}
+	}
+	raw = put(raw, uint64(len(changed)))
+	for _, o := range changed {
+		k := opKey{o.PID, o.Op}
+		s := w.ops[k]
+		switch {
+		case s == nil:
+			s = &opState{}
+			w.ops[k] = s
+			raw = appendOp(raw, o, nil)
+		case t.Final: // whole, so that it alone tells the totals
+			raw = appendOp(raw, o, nil)
+		default:
+			raw = appendOp(raw, o, &s.hist)
+		}
+		s.sum, s.thinned = o.Sum, o.Thinned
+		if o.Hist != nil {
+			s.hist = *o.Hist
+		}
+	}
+	w.body = raw
+	w.buf = appendFrame(w.buf, frameTick, w.enc.column(nil, raw))
+	return nil
+}
+
+// things takes in the processes, libraries and reports that are new or changed.
+func (w *logWriter) things(t *tick.Tick) error {
+	for i := range t.Processes {
+		p := toProcessJSON(&t.Processes[i])
+		if w.procs[p.PID] == p {
+			continue
+		}
+		w.procs[p.PID] = p
+		if err := w.json(frameProcess, p); err != nil {
+			return err
+		}
+	}
+	for i := range t.Libraries {
+		l := toLibraryJSON(&t.Libraries[i])
+		k := libKey{l.Path, l.BuildID}
+		if w.libs[k] == l {
+			continue
+		}
+		w.libs[k] = l
+		if err := w.json(frameLibrary, l); err != nil {
+			return err
+		}
+	}
+	for _, r := range t.Reports {
+		if w.reports[r] {
+			continue
+		}
+		w.reports[r] = true
+		if err := w.json(frameReport, reportJSON(r)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end takes the end marker in.
+func (w *logWriter) end(e End) error {
+	w.cut()
+	return w.json(frameEnd, e)
+}
+
+func appendLives(b []byte, lives []tick.ProcEvent) []byte {
+	b = put(b, uint64(len(lives)))
+	prev := int64(0)
+	for i := range lives {
+		e := &lives[i]
+		b = put(b, zig(e.Time-prev))
+		prev = e.Time
+		b = append(b, byte(e.Kind))
+		for _, v := range [...]uint32{e.PID, e.TID, e.Peer} {
+			b = put(b, uint64(v))
+		}
+		b = putString(b, e.Comm)
+	}
+	return b
+}

@@ -1,0 +1,189 @@
+package store
+
+import (
+	"io"
+	"time"
+
+	"ingero/internal/stats"
+	"ingero/internal/tick"
+)
+
+// replayBatch bounds the calls of one poll.
+const replayBatch = 8192
+
+// ReplayOptions say how fast to play. The zero value is as fast as the log can
+// be read, in recorded time: a session whose clock is the replay ticks as often
+// as it would have, and the result is the same each time.
+type ReplayOptions struct {
+	// Speed is how much faster than it was recorded, 1 for as it was; 0 waits
+	// for nothing.
+	Speed float64
+	// Now and After are the clock to keep to where Speed is not 0; nil is the
+	// machine's.
+	Now   func() time.Time
+	After func(time.Duration) <-chan time.Time
+}
+
+// Replay is a source of a session: it delivers what a log holds when it is due.
+// It is also the clock to run that session by: its time is that of the
+// recording. It is for one goroutine.
+type Replay struct {
+	ReplayOptions
+	log     *Log
+	began   time.Time // on Now's clock
+	at      time.Time // of the recording; Speed 0
+	entry   Entry     // read, not yet delivered in full
+	held    bool
+	calls   int // delivered of entry
+	lives   int
+	stopped bool
+	over    error // io.EOF or what went wrong
+
+	ops   map[opKey]*tick.Op
+	procs map[uint32]int
+	libs  map[libKey]int
+	last  tick.Tick // Processes, Libraries, Reports, Drops, Host and Self as of now
+}
+
+// NewReplay plays log from where it stands. A log that was cut off ends there.
+func NewReplay(log *Log, o ReplayOptions) *Replay {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.After == nil {
+		o.After = time.After
+	}
+	return &Replay{ReplayOptions: o, log: log, began: o.Now(), at: log.session.Started,
+		ops: map[opKey]*tick.Op{}, procs: map[uint32]int{}, libs: map[libKey]int{}}
+}
+
+// Now returns the time of the recording at which the replay is.
+func (r *Replay) Now() time.Time {
+	if r.Speed == 0 {
+		return r.at
+	}
+	return r.log.session.Started.Add(time.Duration(float64(r.ReplayOptions.Now().Sub(r.began)) * r.Speed))
+}
+
+// After delivers once, when d has passed in the recording: with Speed 0 at
+// once, and then that much has passed.
+func (r *Replay) After(d time.Duration) <-chan time.Time {
+	if r.Speed != 0 {
+		return r.ReplayOptions.After(time.Duration(float64(d) / r.Speed))
+	}
+	r.at = r.at.Add(d)
+	c := make(chan time.Time, 1)
+	c <- r.at
+	return c
+}
+
+// Poll appends what is due to b. more says that it stopped for want of room.
+// At the end of the log it returns [io.EOF].
+func (r *Replay) Poll(b *tick.Batch) (more bool, err error) {
+	if r.stopped {
+		return false, io.EOF
+	}
+	now := r.Now().UnixNano()
+	for r.next() {
+		for ; r.calls < len(r.entry.Calls); r.calls++ {
+			c := &r.entry.Calls[r.calls]
+			if c.End() > now {
+				return false, nil
+			}
+			if len(b.Calls) >= replayBatch {
+				return true, nil
+			}
+			b.Calls = append(b.Calls, *c)
+		}
+		for ; r.lives < len(r.entry.Lives); r.lives++ {
+			e := r.entry.Lives[r.lives]
+			if e.Time > now {
+				return false, nil
+			}
+			b.Procs = append(b.Procs, e)
+		}
+		if t := r.entry.Tick; t != nil && t.Time.UnixNano() > now {
+			return false, nil
+		}
+		r.take()
+		r.held = false
+	}
+	return false, r.over
+}
+
+// next sees to it that there is an entry to deliver.
+func (r *Replay) next() bool {
+	if r.held {
+		return true
+	}
+	if r.over != nil {
+		return false
+	}
+	if err := r.log.Next(&r.entry); err != nil {
+		r.over = err
+		return false
+	}
+	r.held, r.calls, r.lives = true, 0, 0
+	return true
+}
+
+// take makes an entry part of the totals.
+func (r *Replay) take() {
+	e, t := &r.entry, &r.last
+	switch {
+	case e.Tick != nil:
+		t.Drops, t.Host, t.Self = e.Tick.Drops, e.Tick.Host, e.Tick.Self
+		for i := range e.Tick.Ops {
+			from := &e.Tick.Ops[i]
+			k := opKey{from.PID, from.Op}
+			to := r.ops[k]
+			if to == nil {
+				to = &tick.Op{PID: from.PID, Op: from.Op, Hist: &stats.Hist{}}
+				r.ops[k] = to
+			}
+			to.Sum, to.Thinned = from.Sum, from.Thinned
+			*to.Hist = *from.Hist
+		}
+	case e.Process != nil:
+		if i, ok := r.procs[e.Process.PID]; ok {
+			t.Processes[i] = *e.Process
+			return
+		}
+		r.procs[e.Process.PID] = len(t.Processes)
+		t.Processes = append(t.Processes, *e.Process)
+	case e.Library != nil:
+		k := libKey{e.Library.Path, e.Library.BuildID}
+		if i, ok := r.libs[k]; ok {
+			t.Libraries[i] = *e.Library
+			return
+		}
+		r.libs[k] = len(t.Libraries)
+		t.Libraries = append(t.Libraries, *e.Library)
+	case e.Report != nil:
+		t.Reports = append(t.Reports, *e.Report)
+	}
+}
+
+// Totals fills Ops, Processes, Libraries, Reports, Drops and the Host and Self
+// that were recorded, as of what Poll has delivered.
+func (r *Replay) Totals(t *tick.Tick) error {
+	for _, o := range r.ops {
+		hist := *o.Hist
+		t.Ops = append(t.Ops, tick.Op{PID: o.PID, Op: o.Op, Sum: o.Sum, Hist: &hist, Thinned: o.Thinned})
+	}
+	t.Processes = append(t.Processes, r.last.Processes...)
+	t.Libraries = append(t.Libraries, r.last.Libraries...)
+	t.Reports = append(t.Reports, r.last.Reports...)
+	t.Drops = append(t.Drops, r.last.Drops...)
+	t.Host, t.Self = r.last.Host, r.last.Self
+	return nil
+}
+
+// Stop ends the replay where it is.
+func (r *Replay) Stop() error {
+	r.stopped = true
+	return nil
+}
+
+// Close stops the replay. The file below the log is its owner's.
+func (r *Replay) Close() error { return r.Stop() }

@@ -1,0 +1,29 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+)
+
+// appendHeadSum sets the sum of a frame's head right.
+func appendHeadSum(frame []byte) []byte {
+	binary.LittleEndian.PutUint32(frame[12:], crc32.Checksum(frame[:12], castagnoli))
+	return frame
+}
+
+// fixSums makes all sums of a log right, as far as its lengths lead.
+func fixSums(b []byte) []byte {
+	b = bytes.Clone(b)
+	for at := len(magic); at+headSize <= len(b); {
+		n := int(binary.LittleEndian.Uint32(b[at:]))
+		end := at + headSize + n
+		if n > maxBody || end > len(b) {
+			break
+		}
+		binary.LittleEndian.PutUint32(b[at+8:], crc32.Checksum(b[at+headSize:end], castagnoli))
+		appendHeadSum(b[at:end])
+		at = end
+	}
+	return b
+}
