@@ -17,7 +17,7 @@ umask 022
 common="-std=gnu11 -O2 -ffreestanding -nostdlibinc -fno-ident -fno-stack-protector
 	-fasynchronous-unwind-tables -fno-omit-frame-pointer -fno-math-errno
 	-Wall -Wextra -Werror -Wno-missing-field-initializers"
-# Every function of the runtime library starts with its push: no leaf without a
+# On x86-64 every function of the runtime library starts with its push: no leaf without a
 # frame, no prologue moved behind an early return.
 frames="-mno-omit-leaf-frame-pointer -mllvm -enable-shrink-wrap=false"
 
@@ -66,7 +66,7 @@ build() { # ARCH DIR
 	mkdir -p "$tmp/$arch" "$out"
 	case $arch in
 	amd64) interp=/lib64/ld-linux-x86-64.so.2 rtflags=$frames ;;
-	arm64) interp=/lib/ld-linux-aarch64.so.1 rtflags="$frames -mbranch-protection=standard" ;;
+	arm64) interp=/lib/ld-linux-aarch64.so.1 rtflags=-mbranch-protection=standard ;;
 	esac
 	stub "$arch" LIBC libc.so.6
 	stub "$arch" LIBDL libdl.so.2

@@ -1,0 +1,275 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ingero/internal/testkit"
+)
+
+func shell(line string) *exec.Cmd { return exec.Command("sh", "-c", line) }
+
+// command is a program of the stack with its arguments. NAME=VALUE before the
+// arguments goes to its environment.
+func (s Stack) command(program string, args ...string) *exec.Cmd {
+	var env []string
+	for len(args) > 0 && strings.Contains(args[0], "=") && args[0][0] != '-' {
+		env, args = append(env, args[0]), args[1:]
+	}
+	cmd := exec.Command(s.Program(program), args...)
+	if strings.HasSuffix(program, ".py") {
+		cmd = exec.Command("python3", append([]string{s.Script(program)}, args...)...)
+	}
+	cmd.Env = append(os.Environ(), env...)
+	return cmd
+}
+
+// counts are the numbers of a program's JSON line.
+type counts map[string]any
+
+func (c counts) n(key string) int64 {
+	f, ok := c[key].(float64)
+	if !ok {
+		return -1
+	}
+	return int64(f)
+}
+
+// lines runs a program to its end and returns its JSON lines.
+func (s Stack) lines(t *testing.T, program string, args ...string) ([]counts, *os.ProcessState) {
+	t.Helper()
+	cmd := s.command(program, args...)
+	c := testkit.Start(t, cmd)
+	c.CloseStdin()
+	if err := c.Wait(); err != nil {
+		t.Fatalf("%s %v: %v\n%s", program, args, err, c.Stderr())
+	}
+	var out []counts
+	for _, line := range strings.Split(strings.TrimSpace(c.Stdout()), "\n") {
+		if !strings.HasPrefix(line, "{") {
+			continue
+		}
+		var one counts
+		if err := json.Unmarshal([]byte(line), &one); err != nil {
+			t.Fatalf("%s prints %q: %v", program, line, err)
+		}
+		out = append(out, one)
+	}
+	return out, cmd.ProcessState
+}
+
+// result runs a program that prints one JSON line.
+func (s Stack) result(t *testing.T, program string, args ...string) counts {
+	t.Helper()
+	out, _ := s.lines(t, program, args...)
+	if len(out) != 1 {
+		t.Fatalf("%s %v printed %d JSON lines, want 1", program, args, len(out))
+	}
+	return out[0]
+}
+
+// want compares some of a result's numbers.
+func want(t *testing.T, got counts, expect map[string]int64) {
+	t.Helper()
+	have := map[string]int64{}
+	for key := range expect {
+		have[key] = got.n(key)
+	}
+	if diff := cmp.Diff(expect, have); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", got["program"], diff)
+	}
+}
+
+func TestWorkloads(t *testing.T) {
+	s := extract(t)
+	for _, tt := range []struct {
+		name string
+		args []string
+		want map[string]int64
+	}{
+		{"train", []string{"--steps", "20", "--launches", "7", "--alloc-every", "10"},
+			map[string]int64{"steps": 20, "cudaLaunchKernel": 140, "cudaMemcpyAsync": 20, "cudaStreamSynchronize": 20,
+				"cudaMalloc": 3, "cudaFree": 3, "bytes": 20 << 20, "errors": 0}},
+		{"train", []string{"INGERO_SIM_STUB=slow", "--steps", "5", "--threads", "3", "--pageable"},
+			map[string]int64{"steps": 15, "cudaLaunchKernel": 300, "cudaMalloc": 3, "cudaFree": 3, "errors": 0}},
+		{"infer", []string{"--requests", "10", "--rate", "0", "--threads", "2", "--launches", "3"},
+			map[string]int64{"requests": 20, "cudaLaunchKernel": 60, "cudaMemcpyAsync": 40, "cudaStreamSynchronize": 20, "errors": 0}},
+		{"infer", []string{"--requests", "5", "--rate", "200", "--pageable"},
+			map[string]int64{"requests": 5, "errors": 0}},
+		{"loader", []string{"--batches", "11", "--workers", "3", "--load-us", "10"},
+			map[string]int64{"batches": 11, "cudaLaunchKernel": 110, "cudaMemcpyAsync": 11, "cudaStreamSynchronize": 11, "errors": 0}},
+		{"loader", []string{"--batches", "6", "--use-threads", "--stall-every", "3", "--stall-ms", "5"},
+			map[string]int64{"batches": 6, "errors": 0}},
+	} {
+		t.Run(tt.name, func(t *testing.T) { want(t, s.result(t, tt.name, tt.args...), tt.want) })
+	}
+}
+
+func TestTrainForksWorkers(t *testing.T) {
+	s := extract(t)
+	out, _ := s.lines(t, "train", "--steps", "5", "--fork", "3", "--launches", "4")
+	if len(out) != 3 {
+		t.Fatalf("%d JSON lines, want one of each worker", len(out))
+	}
+	pids := map[int64]bool{}
+	for _, c := range out {
+		want(t, c, map[string]int64{"steps": 5, "cudaLaunchKernel": 20, "errors": 0})
+		pids[c.n("pid")] = true
+	}
+	if len(pids) != 3 {
+		t.Errorf("workers' pids are %v", pids)
+	}
+}
+
+func TestPython(t *testing.T) {
+	testkit.NeedTool(t, "python3")
+	s := extract(t)
+	for _, tt := range []struct {
+		script string
+		args   []string
+		want   map[string]int64
+	}{
+		{"train.py", []string{"--steps", "10", "--launches", "5", "--alloc-every", "5", "--threads", "2"},
+			map[string]int64{"steps": 20, "cudaLaunchKernel": 100, "cudaMemcpyAsync": 20, "cudaStreamSynchronize": 20,
+				"cudaMalloc": 6, "cudaFree": 4}},
+		{"train.py", []string{"--steps", "2", "--lib", s.Libcudart13}, map[string]int64{"steps": 2, "cudaLaunchKernel": 40}},
+		{"infer.py", []string{"--requests", "5", "--rate", "0"},
+			map[string]int64{"requests": 5, "cudaLaunchKernel": 40, "cudaMemcpyAsync": 10, "cudaStreamSynchronize": 5}},
+	} {
+		t.Run(tt.script, func(t *testing.T) { want(t, s.result(t, tt.script, tt.args...), tt.want) })
+	}
+}
+
+// What the simulated GPU does, seen from Python.
+func TestSemantics(t *testing.T) {
+	testkit.NeedTool(t, "python3")
+	s := extract(t)
+	for _, mode := range []string{"spin", "yield", "block"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command("python3", filepath.Join("testdata", "semantics.py"), s.Dir)
+			cmd.Env = append(os.Environ(), "INGERO_SIM_SYNC="+mode, "PYTHONDONTWRITEBYTECODE=1")
+			if err := testkit.Start(t, cmd).Wait(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestHoldWaitsForALine(t *testing.T) {
+	s := extract(t)
+	programs := [][]string{
+		{"train", "--steps", "2", "--hold"}, {"infer", "--requests", "2", "--hold"},
+		{"loader", "--batches", "2", "--hold"}, {"calls", "launch", "5", "--start-on-stdin"},
+		{"multi", "--hold"}, {"late"}, {"calib", "push", "3"},
+	}
+	for _, args := range programs {
+		t.Run(args[0], func(t *testing.T) {
+			c := testkit.Start(t, s.command(args[0], args[1:]...))
+			if got, want := c.Line("ready "), fmt.Sprintf("ready %d", c.PID()); got != want {
+				t.Errorf("first line %q, want %q", got, want)
+			}
+			if out := c.Stdout(); strings.Contains(out, "{") {
+				t.Errorf("it went on before the line: %s", out)
+			}
+			c.Say("")
+			if err := c.Wait(); err != nil {
+				t.Error(err)
+			}
+			if !strings.Contains(c.Stdout(), `"program":"`+args[0]) {
+				t.Errorf("no result: %s", c.Stdout())
+			}
+		})
+	}
+}
+
+// --help goes to stdout and names every option; a wrong argument is an error.
+func TestHelp(t *testing.T) {
+	s := extract(t)
+	for _, program := range []string{"train", "infer", "loader", "calls", "multi", "late", "calib"} {
+		t.Run(program, func(t *testing.T) {
+			out, err := s.command(program, "--help").Output()
+			if err != nil || !strings.HasPrefix(string(out), "usage: "+program) {
+				t.Errorf("--help: %v, %q", err, out)
+			}
+			err = s.command(program, "--no-such-option").Run()
+			if e, ok := err.(*exec.ExitError); !ok || e.ExitCode() != 2 {
+				t.Errorf("--no-such-option: %v, want exit status 2", err)
+			}
+		})
+	}
+}
+
+// busy is the share of its time that a program was on the CPU.
+func busy(t *testing.T, s Stack, args ...string) (cpu, wall time.Duration) {
+	t.Helper()
+	begin := time.Now()
+	_, st := s.lines(t, "train", args...)
+	return st.UserTime() + st.SystemTime(), time.Since(begin)
+}
+
+// A blocking synchronise leaves the CPU alone; a spinning one uses it up. All
+// wait as long as the GPU works.
+func TestSyncModes(t *testing.T) {
+	s := extract(t)
+	const steps, launches, kernel = 10, 10, 5 * time.Millisecond
+	work := []string{"--steps", "10", "--launches", "10", "--kernel-us", "5000", "--cpu-us", "0", "--alloc-every", "0"}
+	cpu := map[string]time.Duration{}
+	for _, mode := range []string{"spin", "yield", "block"} {
+		used, wall := busy(t, s, append([]string{"INGERO_SIM_SYNC=" + mode}, work...)...)
+		cpu[mode] = used
+		if wall < steps*launches*kernel {
+			t.Errorf("%s: ran %v, less than the GPU's %v", mode, wall, steps*launches*kernel)
+		}
+	}
+	for _, mode := range []string{"spin", "yield"} {
+		if cpu[mode] < 3*cpu["block"] {
+			t.Errorf("%s used %v of CPU, block %v: want at least three times that", mode, cpu[mode], cpu["block"])
+		}
+	}
+	if cpu["block"] > 150*time.Millisecond {
+		t.Errorf("block used %v of CPU", cpu["block"])
+	}
+}
+
+// A pageable copy takes the CPU's time, a pinned one does not.
+func TestPageableCopiesTakeTheCPU(t *testing.T) {
+	s := extract(t)
+	args := []string{"INGERO_SIM_PAGEABLE_MBPS=10", "INGERO_SIM_SYNC=block", "--steps", "3", "--alloc-every", "0", "--cpu-us", "0"}
+	pinned, _ := busy(t, s, args...)
+	pageable, _ := busy(t, s, append(args, "--pageable")...)
+	if pageable < 250*time.Millisecond || pageable < 5*pinned {
+		t.Errorf("3 MiB pageable at 10 MB/s used %v of CPU, pinned %v", pageable, pinned)
+	}
+}
+
+func TestCalib(t *testing.T) {
+	s := extract(t)
+	for _, fn := range []string{"push", "stepped", "stub"} {
+		got := s.result(t, "calib", fn, "1000", "--batches", "5")
+		want(t, got, map[string]int64{"calls": 5000})
+		if got.n("best_ps") <= 0 || got.n("median_ps") < got.n("best_ps") {
+			t.Errorf("%s: %v", fn, got)
+		}
+		want(t, s.result(t, "calib", fn, "1000", "--seccomp"), map[string]int64{"calls": 1000, "best_ps": -1})
+	}
+}
+
+func TestHangStaysInTheCall(t *testing.T) {
+	s := extract(t)
+	c := testkit.Start(t, s.command("multi", "--case", "hang"))
+	c.Line(fmt.Sprintf("in-call %d", c.PID()))
+	c.Signal(syscall.SIGKILL)
+	if err := c.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("hang ended with %v", err)
+	}
+}
