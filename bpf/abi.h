@@ -113,15 +113,16 @@ struct counts {
 };
 
 enum call_flags { /* events.CallFlags */
-	CALL_NESTED = 1,
-	CALL_UNMEASURED = 2,
-	CALL_FAILED = 4,
-	CALL_LEDGER_PARTIAL = 8,
-	CALL_GAP_PARTIAL = 16,
-	CALL_ARGS_PARTIAL = 32,
-	CALL_FOLDED = 1 << 7, /* `other` is the launch made inside this one, not around it */
-	CALL_SHIFT_GAP = 1 << 8, /* gap figures are in units of 1,024 ns */
-	CALL_SHIFT = 1 << 9, /* on_cpu and runnable are in units of 1,024 ns */
+		  CALL_NESTED = 1,
+		  CALL_UNMEASURED = 2,
+		  CALL_FAILED = 4,
+		  CALL_LEDGER_PARTIAL = 8,
+		  CALL_GAP_PARTIAL = 16,
+		  CALL_ARGS_PARTIAL = 32,
+		  CALL_FOLDED =
+			  1 << 7, /* `other` is the launch made inside this one, not around it */
+		  CALL_SHIFT_GAP = 1 << 8, /* gap figures are in units of 1,024 ns */
+		  CALL_SHIFT = 1 << 9, /* on_cpu and runnable are in units of 1,024 ns */
 };
 
 enum record_kind {

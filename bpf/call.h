@@ -109,6 +109,34 @@ static __always_inline void count_only(struct pt_regs *ctx, struct thread *t,
 	emit_call(&t->ring, &rec, offsetof(struct call_record, duration_ns), false);
 }
 
+/* Opens a call, inside `around` if there is one, to be closed at its return. */
+static __always_inline void follow(struct pt_regs *ctx, struct task_struct *task, struct thread *t,
+				   const struct recipe *r, const struct open_call *around,
+				   __u64 cookie)
+{
+	__u32 at = t->depth;
+	struct open_call *o;
+
+	if (at >= MAX_DEPTH) /* never: the verifier asks */
+		return;
+	t->depth = at + 1;
+	t->skip_sp = 0;
+	o = &t->open[at];
+	o->sp = PT_REGS_SP(ctx);
+	o->ip = PT_REGS_IP(ctx);
+	o->inner_ns = 0;
+	o->probe_ns = 0;
+	o->row = COOKIE_ROW(cookie);
+	o->recipe_flags = r->flags;
+	o->lib = COOKIE_LIB(cookie);
+	begin(&o->rec, r, t->tgid, task->pid, around);
+	read_args(ctx, r, &o->rec);
+	snap(task, &o->at);
+	o->rec.start_ns = bpf_ktime_get_ns(); /* last: this program is no part of the call */
+	if (at == 0 && t->returned_ns)
+		measure_gap(t, o);
+}
+
 static __always_inline int enter(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -116,7 +144,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 	__u32 tgid = task->tgid, tid = task->pid, row = COOKIE_ROW(cookie), top;
 	struct thread *t = thread_of(tgid, tid);
 	struct recipe *r = bpf_map_lookup_elem(&recipes, &row);
-	struct open_call *o = NULL, *around;
+	struct open_call *o = NULL;
 	struct counts *c;
 
 	if (!r)
@@ -151,23 +179,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 		count_only(ctx, t, r, tid, o, cookie);
 		return SKIP_RETURN;
 	}
-	around = o;
-	t->depth = top + 1;
-	t->skip_sp = 0;
-	o = &t->open[top];
-	o->sp = sp;
-	o->ip = ip;
-	o->inner_ns = 0;
-	o->probe_ns = 0;
-	o->row = row;
-	o->recipe_flags = r->flags;
-	o->lib = COOKIE_LIB(cookie);
-	begin(&o->rec, r, tgid, tid, around);
-	read_args(ctx, r, &o->rec);
-	snap(task, &o->at);
-	o->rec.start_ns = bpf_ktime_get_ns(); /* last, so that this program is no part of the call */
-	if (top == 0 && t->returned_ns)
-		measure_gap(t, o);
+	follow(ctx, task, t, r, o, cookie);
 	return WATCH_RETURN;
 }
 

@@ -86,8 +86,8 @@ int BPF_PROG(on_exit, struct task_struct *task)
 #define MMAP_FD(regs) BPF_CORE_READ(regs, user_regs.regs[4])
 #endif
 /* Seven characters as the number that they are in memory, little-endian. */
-#define WORD(s)                                                                               \
-	((__u64)(s)[0] | (__u64)(s)[1] << 8 | (__u64)(s)[2] << 16 | (__u64)(s)[3] << 24 |      \
+#define WORD(s)                                                                                    \
+	((__u64)(s)[0] | (__u64)(s)[1] << 8 | (__u64)(s)[2] << 16 | (__u64)(s)[3] << 24 |          \
 	 (__u64)(s)[4] << 32 | (__u64)(s)[5] << 40 | (__u64)(s)[6] << 48)
 #define PROT_EXEC 4
 #define SIGSTOP 19

@@ -11,6 +11,23 @@ import (
 	"ingero/pkg/events"
 )
 
+// pressure runs the program that makes many calls that do nothing and some that
+// take 200 us.
+func pressure(t *testing.T, tr *probes.Tracer, library, program string) *probes.Attached {
+	t.Helper()
+	child := testkit.Start(t, exec.Command(program, "pressure"))
+	child.Line("ready")
+	if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
+		t.Fatal(err)
+	}
+	a := attach(t, tr, library, events.LibCudart)
+	child.Say("go")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
 // What calibration takes off must be what there is to take off: a function that
 // does nothing then takes next to nothing, and one that works what it works.
 func TestCalibrate(t *testing.T) {
@@ -41,16 +58,7 @@ func TestCalibrate(t *testing.T) {
 			if n := len(accounts(t, tr)); n > 0 {
 				t.Errorf("calibration left counts of %d rows behind", n)
 			}
-			child := testkit.Start(t, exec.Command(program, "pressure"))
-			child.Line("ready")
-			if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
-				t.Fatal(err)
-			}
-			a := attach(t, tr, library, events.LibCudart)
-			child.Say("go")
-			if err := child.Wait(); err != nil {
-				t.Fatal(err)
-			}
+			a := pressure(t, tr, library, program)
 			inside := int64(c.Costs[probes.PlaceEmulated].Inside)
 			if a.Stepped > 0 {
 				inside = int64(c.Costs[probes.PlaceStepped].Inside)

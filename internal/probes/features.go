@@ -103,18 +103,18 @@ func haveLoad() error {
 }
 
 func haveMapFiles() error {
-	d, err := os.ReadDir("/proc/self/map_files")
+	maps, err := os.ReadDir("/proc/self/map_files")
 	if err != nil {
 		return err
 	}
-	for _, e := range d {
-		f, err := os.Open("/proc/self/map_files/" + e.Name())
-		if err != nil {
-			return err
-		}
-		return f.Close()
+	if len(maps) == 0 {
+		return errors.New("/proc/self/map_files is empty")
 	}
-	return errors.New("/proc/self/map_files is empty")
+	f, err := os.Open("/proc/self/map_files/" + maps[0].Name())
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // explain shortens what loading says to what a person can act on.

@@ -11,6 +11,28 @@ import (
 	"ingero/pkg/events"
 )
 
+// sampled counts the records that were kept.
+type sampled struct{ fast, failed, slow, weight, bad uint64 }
+
+func (s *sampled) take(b []byte) {
+	calls, err := decode.Calls(nil, b, decode.Clock{})
+	if err != nil {
+		s.bad++
+		return
+	}
+	for _, c := range calls {
+		s.weight += uint64(c.Weight)
+		switch {
+		case c.Flags&events.CallFailed != 0:
+			s.failed++
+		case c.Duration >= 100_000:
+			s.slow++
+		default:
+			s.fast++
+		}
+	}
+}
+
 // Under pressure fast calls are left out first, failed and slow ones last; what
 // is left out is made up for by weights, and the counts know nothing of it.
 func TestThinningKeepsWhatMatters(t *testing.T) {
@@ -30,25 +52,7 @@ func TestThinningKeepsWhatMatters(t *testing.T) {
 	child.Say("go")
 	ended := make(chan error, 1)
 	go func() { ended <- child.Wait() }()
-	var fast, failed, slow, weight uint64
-	take := func(b []byte) {
-		calls, err := decode.Calls(nil, b, decode.Clock{})
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		for _, c := range calls {
-			weight += uint64(c.Weight)
-			switch {
-			case c.Flags&events.CallFailed != 0:
-				failed++
-			case c.Duration >= 100_000:
-				slow++
-			default:
-				fast++
-			}
-		}
-	}
+	var saw sampled
 	for over := false; !over; { // the ring is kept between a half and three quarters full
 		select {
 		case err := <-ended:
@@ -58,26 +62,26 @@ func TestThinningKeepsWhatMatters(t *testing.T) {
 			over = true
 		default:
 			if tr.Used() > ring/8*5 {
-				tr.Drain(20, take)
+				tr.Drain(20, saw.take)
 			}
 		}
 	}
-	tr.Drain(1<<30, take)
+	tr.Drain(1<<30, saw.take)
 	if a := accounts(t, tr)["cudaStreamSynchronize"]; a.Calls != total || a.Done != total {
 		t.Errorf("counted %d calls and %d returns, want %d", a.Calls, a.Done, total)
 	}
 	drops := dropped(t, tr)
-	if drops["thinned"] == 0 || fast+failed+slow == total {
+	if drops["thinned"] == 0 || saw.fast+saw.failed+saw.slow == total {
 		t.Fatalf("nothing was left out: %v; the ring was not under pressure", drops)
 	}
-	if lost := drops["ring-full"]; lost > 0 {
-		t.Errorf("%d records lost to a full ring", lost)
+	if lost := drops["ring-full"]; lost > 0 || saw.bad > 0 {
+		t.Errorf("%d records lost to a full ring, %d malformed", lost, saw.bad)
 	}
-	if failed != total/100 || slow < total/100 {
-		t.Errorf("%d failed and %d slow calls have records, want all of the %d each", failed, slow, total/100)
+	if saw.failed != total/100 || saw.slow < total/100 {
+		t.Errorf("%d failed and %d slow calls have records, want all of the %d each", saw.failed, saw.slow, total/100)
 	}
-	if weight < total*8/10 || weight > total*12/10 {
-		t.Errorf("the records stand for %d calls, want about %d", weight, total)
+	if saw.weight < total*8/10 || saw.weight > total*12/10 {
+		t.Errorf("the records stand for %d calls, want about %d", saw.weight, total)
 	}
 }
 

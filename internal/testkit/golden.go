@@ -11,6 +11,9 @@ import (
 
 var update = flag.Bool("update", false, "write golden files from what the tests got")
 
+// Updating tells whether the tests were asked to write what they compare with.
+func Updating() bool { return *update }
+
 // Golden compares got with the file testdata/name of the test's package. With
 // -update it writes the file instead.
 func Golden(t testing.TB, name, got string) {

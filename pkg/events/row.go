@@ -1,6 +1,7 @@
 package events
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -194,93 +195,108 @@ func (r *Row) Rules() (keep []Rule, tag Rule, err error) {
 	return keep, tag, nil
 }
 
-func compile(r *Row, params []Param, expr string) (Rule, error) {
-	fail := func(why string) (Rule, error) { return Rule{}, fmt.Errorf("%s: %q: %s", r.Name, expr, why) }
-	find := func(name string) (Param, bool) {
-		for _, p := range params {
-			if p.Name == name {
-				return p, p.Slot <= MaxSlots
-			}
+// parameters look up what an expression names.
+type parameters []Param
+
+// find returns a parameter that lies in a slot that can be read.
+func (ps parameters) find(name string) (Param, error) {
+	for _, p := range ps {
+		if p.Name == name && p.Slot <= MaxSlots {
+			return p, nil
 		}
-		return Param{}, false
 	}
-	num := func(s string) (uint16, bool) {
-		n, err := strconv.ParseUint(s, 0, 16)
-		return uint16(n), err == nil
+	return Param{}, fmt.Errorf("no such parameter as %q", name)
+}
+
+func compile(r *Row, params []Param, expr string) (Rule, error) {
+	u, err := parameters(params).compile(expr)
+	if err != nil {
+		return Rule{}, fmt.Errorf("%s: %q: %w", r.Name, expr, err)
 	}
+	return u, nil
+}
+
+func (ps parameters) compile(expr string) (Rule, error) {
 	switch {
 	case strings.HasPrefix(expr, "="):
-		n, ok := num(expr[1:])
-		if !ok {
-			return fail("not a constant of 16 bits")
+		n, err := strconv.ParseUint(expr[1:], 0, 16)
+		if err != nil {
+			return Rule{}, errors.New("not a constant of 16 bits")
 		}
-		return Rule{Take: TakeConst, Off: n}, nil
+		return Rule{Take: TakeConst, Off: uint16(n)}, nil
 	case strings.HasPrefix(expr, "*"):
-		p, ok := find(expr[1:])
-		if !ok {
-			return fail("no such parameter")
-		}
-		return Rule{Take: TakeOut, Slot: p.Slot, Bytes: 8}, nil
+		p, err := ps.find(expr[1:])
+		return Rule{Take: TakeOut, Slot: p.Slot, Bytes: 8}, err
 	case strings.Contains(expr, "|"):
-		names := strings.Split(expr, "|")
-		first, ok := find(names[0])
-		if !ok || len(names) != 3 {
-			return fail("needs three int parameters")
-		}
-		for i, n := range names {
-			if p, ok := find(n); !ok || p.Type != "int" || p.Slot != first.Slot+uint8(i) {
-				return fail("needs three int parameters in a row")
-			}
-		}
-		return Rule{Take: TakePack3, Slot: first.Slot}, nil
+		return ps.pack(strings.Split(expr, "|"))
 	case strings.Contains(expr, "+"):
-		name, rest, _ := strings.Cut(expr, "+")
-		p, ok := find(name)
-		if !ok {
-			return fail("no such parameter")
-		}
-		if a, b, mul := strings.Cut(rest, "*"); mul {
-			x, ok1 := num(a)
-			y, ok2 := num(b)
-			if !ok1 || !ok2 {
-				return fail("bad offset")
-			}
-			return Rule{Take: TakeMemProduct, Slot: p.Slot, Bytes: 8, Off: x, Off2: y}, nil
-		}
-		at, typ, _ := strings.Cut(rest, ":")
-		x, ok := num(at)
-		if !ok {
-			return fail("bad offset")
-		}
-		switch typ {
-		case "":
-			return Rule{Take: TakeMem, Slot: p.Slot, Bytes: 8, Off: x}, nil
-		case "int":
-			return Rule{Take: TakeMem, Slot: p.Slot, Bytes: 4, Off: x}, nil
-		case "dim3":
-			return Rule{Take: TakeMemDim3, Slot: p.Slot, Off: x}, nil
-		}
-		return fail("bad type")
+		name, at, _ := strings.Cut(expr, "+")
+		return ps.memory(name, at)
 	case strings.Contains(expr, "*"):
 		a, b, _ := strings.Cut(expr, "*")
-		p, ok1 := find(a)
-		q, ok2 := find(b)
-		if !ok1 || !ok2 {
-			return fail("no such parameter")
-		}
-		if p.Type != q.Type || p.Type == "dim3" {
-			return fail("factors must be of one type")
-		}
-		return Rule{Take: TakeProduct, Slot: p.Slot, Slot2: q.Slot, Bytes: width(p)}, nil
+		return ps.product(a, b)
 	}
-	p, ok := find(expr)
-	if !ok {
-		return fail("no such parameter")
-	}
+	p, err := ps.find(expr)
 	if p.Type == "dim3" {
-		return Rule{Take: TakeDim3, Slot: p.Slot}, nil
+		return Rule{Take: TakeDim3, Slot: p.Slot}, err
 	}
-	return Rule{Take: TakeSlot, Slot: p.Slot, Bytes: width(p)}, nil
+	return Rule{Take: TakeSlot, Slot: p.Slot, Bytes: width(p)}, err
+}
+
+// pack compiles three ints that follow each other.
+func (ps parameters) pack(names []string) (Rule, error) {
+	first, err := ps.find(names[0])
+	if err != nil {
+		return Rule{}, err
+	}
+	for i, n := range names {
+		p, err := ps.find(n)
+		if err != nil || len(names) != 3 || p.Type != "int" || p.Slot != first.Slot+uint8(i) {
+			return Rule{}, errors.New("needs three int parameters in a row")
+		}
+	}
+	return Rule{Take: TakePack3, Slot: first.Slot}, nil
+}
+
+// memory compiles what lies behind a pointer: 32, 24:int, 0:dim3 or 112*120.
+func (ps parameters) memory(name, at string) (Rule, error) {
+	p, err := ps.find(name)
+	if err != nil {
+		return Rule{}, err
+	}
+	offset := func(s string) uint16 {
+		n, e := strconv.ParseUint(s, 0, 16)
+		if e != nil {
+			err = fmt.Errorf("bad offset %q", s)
+		}
+		return uint16(n)
+	}
+	if a, b, mul := strings.Cut(at, "*"); mul {
+		return Rule{Take: TakeMemProduct, Slot: p.Slot, Bytes: 8, Off: offset(a), Off2: offset(b)}, err
+	}
+	at, typ, _ := strings.Cut(at, ":")
+	u, ok := map[string]Rule{"": {Take: TakeMem, Bytes: 8}, "int": {Take: TakeMem, Bytes: 4}, "dim3": {Take: TakeMemDim3}}[typ]
+	if !ok {
+		return Rule{}, fmt.Errorf("bad type %q", typ)
+	}
+	u.Slot, u.Off = p.Slot, offset(at)
+	return u, err
+}
+
+// product compiles a product of two parameters of one type.
+func (ps parameters) product(a, b string) (Rule, error) {
+	p, err := ps.find(a)
+	if err != nil {
+		return Rule{}, err
+	}
+	q, err := ps.find(b)
+	if err != nil {
+		return Rule{}, err
+	}
+	if p.Type != q.Type || p.Type == "dim3" {
+		return Rule{}, errors.New("factors must be of one type")
+	}
+	return Rule{Take: TakeProduct, Slot: p.Slot, Slot2: q.Slot, Bytes: width(p)}, nil
 }
 
 // width is how many bytes of its slot a parameter fills.

@@ -33,11 +33,26 @@ static void calls(int n)
 		cudaStreamSynchronize(nullptr);
 }
 
-static void jump() { longjmp(back, 1); }
-static void fork_here() { child = fork(); }
-static void exec_here() { execl(self, self, "calls", "--started", nullptr); }
-static void thread_exit() { pthread_exit(nullptr); }
-static void thread_gone() { syscall(SYS_exit, 0); }
+static void jump()
+{
+	longjmp(back, 1);
+}
+static void fork_here()
+{
+	child = fork();
+}
+static void exec_here()
+{
+	execl(self, self, "calls", "--started", nullptr);
+}
+static void thread_exit()
+{
+	pthread_exit(nullptr);
+}
+static void thread_gone()
+{
+	syscall(SYS_exit, 0);
+}
 static void hang()
 {
 	puts("inside");
@@ -52,7 +67,10 @@ static void work() // 200 us
 		clock_gettime(CLOCK_MONOTONIC, &b);
 	while ((b.tv_sec - a.tv_sec) * 1000000000L + b.tv_nsec - a.tv_nsec < 200000);
 }
-static void throw_here(void *) { throw 7; }
+static void throw_here(void *)
+{
+	throw 7;
+}
 
 static void *in_thread(void *leave)
 {
@@ -80,8 +98,9 @@ static void restrict_calls()
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog p = {sizeof(f) / sizeof(f[0]), f};
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p))
+	struct sock_fprog p = { sizeof(f) / sizeof(f[0]), f };
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p))
 		abort();
 }
 
@@ -108,7 +127,8 @@ int main(int argc, char **argv)
 				cudaStreamSynchronize(jump);
 			calls(1);
 		}
-	else if (!strcmp(mode, "longjmp-loop")) // the abandoned call and the next have one stack pointer
+	else if (!strcmp(mode,
+			 "longjmp-loop")) // the abandoned call and the next have one stack pointer
 		for (volatile int i = 0; i < 100; i++) {
 			volatile int first = !setjmp(back);
 			cudaStreamSynchronize(first ? jump : nullptr);
