@@ -33,7 +33,7 @@ func Boot(t testing.TB, k Kernel, o Options) string {
 	t.Helper()
 	testkit.NeedKernel(t, "x86-64, as the guests have", runtime.GOARCH == "amd64")
 	testkit.NeedTool(t, "qemu-system-x86_64", "apt-get", "dpkg")
-	root, err := repository()
+	root, err := testkit.Repository()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,22 +72,6 @@ func writeFile(path string, o Options) error {
 		return err
 	}
 	return errors.Join(writeInitrd(f, files), f.Close())
-}
-
-// repository finds the directory with go.mod above the working directory.
-func repository() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("no go.mod above the working directory")
-		}
-	}
 }
 
 // Libc returns the C library of this machine as files of a guest: the loader
