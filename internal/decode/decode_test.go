@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ingero/internal/bpf"
+	"ingero/internal/stats"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -44,6 +45,12 @@ func TestFlagsAgreeWithTheKernel(t *testing.T) {
 		if uint8(c) != uint8(g) {
 			t.Errorf("take %v: kernel %d, Go %d", c, c, g)
 		}
+	}
+}
+
+func TestHistogramsAgreeWithTheKernel(t *testing.T) {
+	if n := len(bpf.IngeroCounts{}.Hist); n != stats.HistBuckets {
+		t.Errorf("the kernel's histogram has %d buckets, Go's %d", n, stats.HistBuckets)
 	}
 }
 

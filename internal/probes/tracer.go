@@ -57,6 +57,7 @@ type Tracer struct {
 	firstByte bool
 	ring      *Ring
 	critical  *ringbuf.Reader
+	life      ringbuf.Record // ReadCritical's
 	base      []link.Link
 
 	mu      sync.Mutex
@@ -260,14 +261,15 @@ func (t *Tracer) Drain(limit int, take func(record []byte)) int {
 // Used returns how many bytes of call records wait to be read.
 func (t *Tracer) Used() uint64 { return t.ring.Used() }
 
-// ReadCritical waits for the next process record and reads it into rec, whose
-// RawSample is reused. It returns [os.ErrClosed] after Close.
-func (t *Tracer) ReadCritical(rec *ringbuf.Record) error {
-	err := t.critical.ReadInto(rec)
+// ReadCritical waits for the next process record and returns it, in a buffer
+// that the next call uses again. It returns [os.ErrClosed] after Close. One
+// goroutine may wait at a time.
+func (t *Tracer) ReadCritical() ([]byte, error) {
+	err := t.critical.ReadInto(&t.life)
 	if errors.Is(err, ringbuf.ErrClosed) {
-		return os.ErrClosed
+		return nil, os.ErrClosed
 	}
-	return err
+	return t.life.RawSample, err
 }
 
 // Drops returns the count of what was not kept, by reason, in a fixed order.

@@ -5,7 +5,6 @@ import (
 	"syscall"
 	"time"
 
-	"ingero/internal/bpf"
 	"ingero/internal/probes"
 	"ingero/internal/stats"
 	"ingero/internal/tick"
@@ -105,6 +104,3 @@ func (l *Live) checkAlive(now time.Time) {
 		}
 	}
 }
-
-// The kernel's histogram and Go's are one.
-var _ = [1]struct{}{}[stats.HistBuckets-len(bpf.IngeroCounts{}.Hist)]

@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cilium/ebpf/ringbuf"
-
 	"ingero/internal/decode"
 	"ingero/internal/proc"
 	"ingero/internal/tick"
@@ -18,15 +16,15 @@ import (
 
 // readLives follows forks, execs and exits until the tracer is closed.
 func (l *Live) readLives() {
-	var rec ringbuf.Record
 	for {
-		if err := l.tracer.ReadCritical(&rec); err != nil {
+		record, err := l.tracer.ReadCritical()
+		if err != nil {
 			if !errors.Is(err, os.ErrClosed) {
 				l.Log.Warn("process events have stopped", "error", err)
 			}
 			return
 		}
-		e, err := decode.Proc(rec.RawSample, l.clock)
+		e, err := decode.Proc(record, l.clock)
 		if err != nil {
 			l.Log.Warn("process event left out", "error", err)
 			continue
