@@ -94,8 +94,10 @@ flake:
 test-gpu-bundle: build
 	tools/testgpu/bundle.sh bin/test-gpu
 
+# SIM=1 tries it on the simulated stack, without the test binaries.
 test-gpu:
-	bin/test-gpu/run.sh
+	@test -x bin/test-gpu/run.sh || { echo 'test-gpu: make test-gpu-bundle, on a machine with Go, makes what this needs' >&2; exit 1; }
+	bin/test-gpu/run.sh $(if $(SIM),-sim -tests=false)
 
 clean:
 	rm -rf bin

@@ -58,7 +58,7 @@ var allowed = map[string]string{
 	"tools/btfcheck":    "github.com/cilium/ebpf internal/bpf",
 	"tools/docs":        "pkg/events",
 	"tools/lint":        "",
-	"tools/testgpu":     "",
+	"tools/testgpu":     "pkg/events sim",
 	"tools/testsummary": "",
 }
 

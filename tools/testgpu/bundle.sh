@@ -1,0 +1,26 @@
+#!/bin/bash
+# bundle.sh DIR: makes a folder that holds all that make test-gpu needs, to be
+# carried to a machine that has a GPU and no Go.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+dir=$1
+export CGO_ENABLED=0
+
+rm -rf "$dir"
+mkdir -p "$dir/tests"
+cp bin/ingero tools/testgpu/*.py "$dir"
+go build -trimpath -ldflags '-s -w' -o "$dir/testgpu" ./tools/testgpu
+# Tests that reach the kernel, the driver or the libraries; the others say
+# nothing more on a GPU machine than elsewhere.
+for pkg in gpu proc probes session; do
+	mkdir -p "$dir/tests/$pkg"
+	go test -c -trimpath -ldflags '-s -w' -o "$dir/tests/$pkg/test" "./internal/$pkg"
+	[ ! -d "internal/$pkg/testdata" ] || cp -r "internal/$pkg/testdata" "$dir/tests/$pkg/"
+done
+cat >"$dir/run.sh" <<'END'
+#!/bin/sh
+# Runs the tests on this machine's GPU; report.json is the result. --sim: without one.
+cd "$(dirname "$0")" && exec ./testgpu -o report.json "$@"
+END
+chmod +x "$dir/run.sh"
+du -sh "$dir"
