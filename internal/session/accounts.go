@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"slices"
 	"syscall"
 	"time"
 
@@ -48,12 +49,20 @@ func (a accounts) update(c *probes.CountsRow) {
 }
 
 // closeProcess moves what the kernel has of a process into base, after which
-// the kernel may forget it.
-func (a accounts) closeProcess(pid uint32, rows int) {
+// the kernel may forget it. It tells whether there was anything.
+func (a accounts) closeProcess(pid uint32, rows int) (any bool) {
 	for row := range rows {
 		if x := a[accountKey{pid, row}]; x != nil {
-			x.base, x.seen = x.sum, [stats.HistBuckets]uint32{}
+			x.base, x.seen, any = x.sum, [stats.HistBuckets]uint32{}, true
 		}
+	}
+	return any
+}
+
+// forget drops all of a process.
+func (a accounts) forget(pid uint32, rows int) {
+	for row := range rows {
+		delete(a, accountKey{pid, row})
 	}
 }
 
@@ -75,25 +84,72 @@ func (l *Live) Totals(t *tick.Tick) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.checkAlive(t.Time)
-	for pid, p := range l.procs {
+	for _, p := range l.procs {
 		t.Processes = append(t.Processes, p.Process)
-		if p.Ended.IsZero() || p.counted {
-			continue
-		}
-		if t.Time.Sub(p.Ended) < time.Second { // its last counts may still be on their way
-			continue
-		}
-		l.accounts.closeProcess(pid, len(rows))
-		if err := l.tracer.Forget(pid); err != nil {
-			return err
-		}
-		p.counted = true
 	}
 	for _, lib := range l.order {
 		t.Libraries = append(t.Libraries, lib.Library)
 	}
 	t.Reports = append(t.Reports, l.reports...)
+	l.pruneLibraries(t.Time)
+	return l.pruneProcesses(t.Time, len(rows))
+}
+
+// maxEnded is how many processes that have ended, and had made calls, stay in
+// the ticks. A trace may run for months beside a job that forks every second.
+const maxEnded = 512
+
+// pruneProcesses lets the kernel, and at last the table, forget processes that
+// have ended, once their counts have been in a tick. mu is held.
+func (l *Live) pruneProcesses(now time.Time, rows int) error {
+	for pid, p := range l.procs {
+		// Its last counts may still be on their way for a moment.
+		if p.Ended.IsZero() || p.counted || now.Sub(p.Ended) < time.Second {
+			continue
+		}
+		p.counted = true
+		if !l.accounts.closeProcess(pid, rows) {
+			delete(l.procs, pid)
+			continue
+		}
+		if err := l.tracer.Forget(pid); err != nil {
+			return err
+		}
+		l.ends = append(l.ends, pid)
+	}
+	for len(l.ends) > maxEnded {
+		pid := l.ends[0]
+		l.ends = l.ends[1:]
+		if p := l.procs[pid]; p != nil && p.counted { // its number may be another's by now
+			l.accounts.forget(pid, rows)
+			delete(l.procs, pid)
+		}
+	}
 	return nil
+}
+
+// idleLibrary is how long a library that nobody maps any more keeps its probes.
+const idleLibrary = time.Minute
+
+// pruneLibraries takes the probes out of libraries that nobody uses: containers
+// come and go, each with a copy. mu is held.
+func (l *Live) pruneLibraries(now time.Time) {
+	for key, lib := range l.libs {
+		switch {
+		case len(lib.users) > 0:
+			lib.idle = time.Time{}
+		case lib.idle.IsZero():
+			lib.idle = now
+		case now.Sub(lib.idle) >= idleLibrary:
+			delete(l.libs, key)
+			l.order = slices.DeleteFunc(l.order, func(x *library) bool { return x == lib })
+			l.work.Go(func() {
+				if err := lib.attached.Close(); err != nil {
+					l.Log.Warn("detach", "path", lib.Path, "error", err)
+				}
+			})
+		}
+	}
 }
 
 // checkAlive notes the end of processes whose exit was not heard of. mu is held.

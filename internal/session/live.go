@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -83,7 +84,8 @@ type Live struct {
 	order    []*library
 	pending  []tick.ProcEvent
 	reports  []tick.Report
-	alive    int // traced processes that live
+	ends     []uint32 // processes that have ended after making calls, oldest first
+	alive    int      // traced processes that live
 	started  bool
 	accounts accounts
 
@@ -99,6 +101,7 @@ type library struct {
 	tick.Library
 	attached *probes.Attached
 	users    map[uint32]bool
+	idle     time.Time // since when it has none
 }
 
 // OpenLive loads the programs, finds the selected processes and attaches. When
@@ -298,7 +301,7 @@ func (l *Live) attach(p *proc.Process, m proc.Library) error {
 	l.mu.Lock()
 	l.libs[m.Key] = lib
 	l.order = append(l.order, lib)
-	l.reports = append(l.reports, a.Reports...)
+	l.addReports(a.Reports...)
 	l.use(lib, p.PID)
 	l.mu.Unlock()
 	l.Log.Info("discover: attached", "path", m.Path, "library", m.Lib.String(), "probes", a.Probes, "stepped", a.Stepped)
@@ -332,7 +335,19 @@ func (l *Live) failed(pid uint32, object string, err error) {
 func (l *Live) report(kind, object, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.reports = append(l.reports, tick.Report{Kind: kind, Object: object, Why: why})
+	l.addReports(tick.Report{Kind: kind, Object: object, Why: why})
+}
+
+// maxReports bounds the reports of a long session.
+const maxReports = 1000
+
+// addReports adds those that are new. mu is held.
+func (l *Live) addReports(reports ...tick.Report) {
+	for _, r := range reports {
+		if len(l.reports) < maxReports && !slices.Contains(l.reports, r) {
+			l.reports = append(l.reports, r)
+		}
+	}
 }
 
 // SetSlow implements [Thinner].

@@ -112,6 +112,11 @@ type running struct {
 // begin runs a live session until the test ends it or the processes end.
 func begin(t testing.TB, o session.LiveOptions) *running {
 	t.Helper()
+	return beginWith(t, o, session.Config{})
+}
+
+func beginWith(t testing.TB, o session.LiveOptions, c session.Config) *running {
+	t.Helper()
 	if o.Probes.Rows == nil {
 		o.Probes.Rows = syncRows(t)
 	}
@@ -121,7 +126,8 @@ func begin(t testing.TB, o session.LiveOptions) *running {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	r := &running{collector: &collector{}, cancel: cancel, done: make(chan error, 1)}
-	go func() { r.done <- session.Run(ctx, session.Config{Source: live, Sinks: []tick.Sink{r.collector}}) }()
+	c.Source, c.Sinks = live, []tick.Sink{r.collector}
+	go func() { r.done <- session.Run(ctx, c) }()
 	t.Cleanup(cancel)
 	return r
 }
@@ -247,6 +253,36 @@ func TestForkAndExecStorm(t *testing.T) {
 				t.Errorf("%d processes, want 41", len(r.last.Processes))
 			}
 		})
+	}
+}
+
+// later is a clock that is an hour ahead, so that whatever has ended did so long
+// ago.
+type later struct{}
+
+func (later) Now() time.Time                         { return time.Now().Add(time.Hour) }
+func (later) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// A job that makes child after child must not fill the agent's memory.
+func TestEndedProcessesAreForgotten(t *testing.T) {
+	dir := build(t)
+	child := worker(t, dir, "many", "3")
+	child.Line("ready")
+	r := beginWith(t, session.LiveOptions{Select: pids(child)}, session.Config{Interval: 50 * time.Millisecond, Clock: later{}})
+	child.Say("go")
+	child.Line("done")
+	testkit.Eventually(t, "the oldest processes to be forgotten", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.last != nil && len(r.last.Processes) == 1+512 && r.records == 600*3
+	})
+	child.Say("end")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	r.end(t)
+	if s := r.sum(); s.Calls < 512*3 || s.Calls > 600*3 {
+		t.Errorf("the last tick has %d calls, want those of 512 processes", s.Calls)
 	}
 }
 

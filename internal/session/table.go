@@ -26,6 +26,7 @@ type key struct {
 type row struct {
 	all, recent stats.Sketch
 	sum         tick.Counts // at the last tick
+	listed      bool        // in the tick at hand
 }
 
 func newTable() *table { return &table{rows: map[key]*row{}} }
@@ -61,15 +62,25 @@ func (t *table) fill(to *tick.Tick) {
 	for _, d := range to.Drops {
 		lossy = lossy || (d.Count > 0 && (d.Reason == "ring-full" || d.Reason == "thinned"))
 	}
+	for _, r := range t.rows {
+		r.listed = false
+	}
 	for i := range to.Ops {
 		o := &to.Ops[i]
 		r := t.row(key{o.PID, o.Op})
+		r.listed = true
 		o.Last = minus(o.Sum, r.sum)
 		r.sum = o.Sum
 		r.all.Merge(&r.recent)
 		o.Dur, o.DurLast = r.all.Clone(), r.recent.Clone()
 		r.recent.Reset()
 		o.Thinned = lossy && o.Dur.Count() != o.Sum.Done
+	}
+	for k, r := range t.rows { // what the source has forgotten
+		if !r.listed && r.recent.Count() == 0 {
+			delete(t.rows, k)
+			t.last = nil
+		}
 	}
 	slices.SortFunc(to.Ops, func(a, b tick.Op) int {
 		return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(a.PID, b.PID))

@@ -191,6 +191,24 @@ func TestTableTicks(t *testing.T) {
 	}
 }
 
+// What the source no longer lists must not stay for ever.
+func TestTableForgets(t *testing.T) {
+	tab := newTable()
+	tab.add(calls(4, 100))
+	tab.fill(&tick.Tick{Ops: []tick.Op{{PID: 1, Op: 0x0140}}})
+	if len(tab.rows) != 1 {
+		t.Fatalf("%d rows, want 1", len(tab.rows))
+	}
+	tab.fill(&tick.Tick{})
+	if len(tab.rows) != 0 {
+		t.Errorf("%d rows, want none", len(tab.rows))
+	}
+	tab.add(calls(1, 100)) // the row that it had at hand is gone, too
+	if len(tab.rows) != 1 {
+		t.Errorf("%d rows, want 1", len(tab.rows))
+	}
+}
+
 func BenchmarkTableAdd(b *testing.B) {
 	tab := newTable()
 	batch := calls(1000, 5000)

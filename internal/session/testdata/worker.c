@@ -2,8 +2,9 @@
 /*
  * Makes exact numbers of calls: `worker MODE N`, N calls each time.
  * calls: at once. late: loads the library first. forks: 40 children, each makes
- * the calls, every second one by running this program anew. errors: all fail.
- * alone: waits to be told twice. stay: makes calls until it is killed.
+ * the calls, every second one by running this program anew.
+ * errors: all fail. many: 600 children, one after the other, then waits.
+ * stay: makes calls until it is killed.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -64,6 +65,17 @@ int main(int argc, char **argv)
 		while (wait(&status) > 0)
 			if (status)
 				return 1;
+	}
+	if (!strcmp(mode, "many")) {
+		for (int i = 0; i < 600; i++) {
+			if (!fork()) {
+				calls(n, 0);
+				_exit(0);
+			}
+			wait(&status);
+		}
+		wait_line("done");
+		return 0;
 	}
 	do
 		calls(n, !strcmp(mode, "errors") ? 5 : 0);
