@@ -1,0 +1,159 @@
+package explain
+
+import (
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// split is a time and its parts, in nanoseconds, which add up to it.
+type split struct{ total, onCPU, runnable, blocked, partial uint64 }
+
+// splitOf returns the parts of all of an operation's calls. Sums are read while
+// calls are counted, so a part may be ahead of its total by a call: it is cut.
+func splitOf(c *tick.Counts) split {
+	s := split{total: c.Total}
+	rest := c.Total
+	take := func(part uint64) uint64 {
+		part = min(part, rest)
+		rest -= part
+		return part
+	}
+	s.runnable = take(c.Runnable)
+	s.partial = take(c.PartialNS)
+	s.onCPU = take(c.OnCPU)
+	s.blocked = rest
+	return s
+}
+
+// scaled returns the split with each part in the same proportion and the total
+// as given; its parts add up again.
+func (s split) scaled(total uint64) split {
+	if total == s.total || s.total == 0 {
+		return s
+	}
+	f := float64(total) / float64(s.total)
+	out := s
+	out.total = total
+	rest := total
+	for _, part := range []*uint64{&out.onCPU, &out.runnable, &out.blocked, &out.partial} {
+		*part = min(uint64(f*float64(*part)), rest)
+		rest -= *part
+	}
+	largest := &out.onCPU // takes what rounding has left
+	for _, part := range []*uint64{&out.runnable, &out.blocked, &out.partial} {
+		if *part > *largest {
+			largest = part
+		}
+	}
+	*largest += rest
+	return out
+}
+
+// own returns the time of an operation's calls outside the traced calls that
+// they made.
+func own(c *tick.Counts) uint64 { return c.Total - min(c.Inner, c.Total) }
+
+// nestedMeasured returns how many of an operation's calls were made inside other
+// traced calls and timed. Calls that are counted only are, but for rare cases,
+// launches inside launches: nested.
+func nestedMeasured(c *tick.Counts) uint64 {
+	return min(c.Nested-min(c.Unmeasured, c.Nested), c.Done)
+}
+
+// outermost returns, for each operation of one process, the time of those of
+// its calls that were made inside no other traced call. The sum of all is exact:
+// it is the sum of all calls' own times. It is exact for each operation whose
+// calls were all nested or all not, and so are its parts; where some were, they
+// share what is left in proportion to their numbers.
+func outermost(ops []tick.Op) []split {
+	nested := nestedTimes(ops)
+	out := make([]split, len(ops))
+	for i := range ops {
+		s := splitOf(&ops[i].Sum)
+		out[i] = s.scaled(s.total - min(uint64(nested[i]+0.5), s.total))
+	}
+	return out
+}
+
+// nestedTimes returns how much of each operation's time lay inside other calls:
+// in all, what the calls around them have as inner time. A call whose outer call
+// still runs, or never returned, is as good as outermost.
+func nestedTimes(ops []tick.Op) []float64 {
+	inside := make([]float64, len(ops))
+	var want, all, some, room float64
+	for i := range ops {
+		c := &ops[i].Sum
+		want += float64(min(c.Inner, c.Total))
+		if c.Nested == 0 || c.Done == 0 {
+			continue
+		}
+		total := float64(c.Total)
+		if n := nestedMeasured(c); n == c.Done {
+			inside[i] = total
+			all += total
+		} else {
+			inside[i] = total * float64(n) / float64(c.Done)
+			some += inside[i]
+			room += total - inside[i]
+		}
+	}
+	f, g, h := 1.0, 1.0, 0.0 // of those all nested, of the others, of the others' room
+	switch {
+	case want <= all && all > 0:
+		f, g = want/all, 0
+	case want <= all+some && some > 0:
+		g = (want - all) / some
+	case room > 0:
+		h = min(1, (want-all-some)/room)
+	}
+	for i := range ops {
+		c := &ops[i].Sum
+		switch {
+		case c.Nested == 0 || c.Done == 0:
+		case nestedMeasured(c) == c.Done:
+			inside[i] *= f
+		default:
+			inside[i] = g*inside[i] + h*(float64(c.Total)-inside[i])
+		}
+	}
+	return inside
+}
+
+// mixed tells whether only some of an operation's timed calls were nested, so
+// that the split of its time is an estimate.
+func mixed(c *tick.Counts) bool {
+	n := nestedMeasured(c)
+	return n > 0 && n < c.Done
+}
+
+// launches counts launches once: the driver's inside one of the runtime is the
+// same launch. ok is false when nesting was not watched, so that it is not known.
+func launches(ops []tick.Op) (n uint64, ok bool) {
+	for i := range ops {
+		c := &ops[i].Sum
+		r := ops[i].Op.Row()
+		if r == nil || r.Class != events.ClassLaunch || r.EntryOnly {
+			continue
+		}
+		n += c.Calls - min(c.Unmeasured, c.Nested)
+		ok = ok || c.Done > 0
+	}
+	return n, ok
+}
+
+// inDriverLaunches tells whether launches of the driver were counted inside
+// launches of the runtime: these launches' own time is then not known.
+func inDriverLaunches(ops []tick.Op) bool {
+	for i := range ops {
+		c := &ops[i].Sum
+		if r := ops[i].Op.Row(); r != nil && r.Class == events.ClassLaunch && !r.EntryOnly && min(c.Unmeasured, c.Nested) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// open returns how many calls have been entered and not left.
+func open(c *tick.Counts) uint64 {
+	return c.Calls - min(c.Calls, c.Done+c.Abandoned+c.Unmeasured)
+}

@@ -1,0 +1,196 @@
+package explain
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"ingero/pkg/events"
+)
+
+// AppendCallJSON appends a call as one line of JSON, without the line's end.
+//
+// Its type is "call". It has timestamp (RFC 3339 with nanoseconds, UTC), pid,
+// tid, comm, source, op, and, when its return was seen, duration_ns, duration in
+// words, result, and error when the call failed; args by the names of the C
+// parameters (pointers and handles as hexadecimal text, dim3 as [x,y,z]); parent
+// for a call inside another; on_cpu_ns, runnable_ns and blocked_ns, which add up
+// to the duration; gap_ns and its parts, since the thread's last outermost call.
+// weight is the number of calls it stands for, when more than one. What is not
+// known is absent; ledger_partial, gap_partial and args_partial say that parts of
+// it are not, inherited that timestamp and args are the parent's.
+func AppendCallJSON(b []byte, c *events.Call, comm string) []byte {
+	b = append(b, `{"type":"call","timestamp":"`...)
+	b = time.Unix(0, c.Start).UTC().AppendFormat(b, time.RFC3339Nano)
+	b = append(b, `","pid":`...)
+	b = strconv.AppendUint(b, uint64(c.PID), 10)
+	b = appendUint(b, "tid", uint64(c.TID))
+	if comm != "" {
+		b = append(b, `,"comm":`...)
+		b = appendString(b, comm)
+	}
+	b = appendText(b, "source", c.Op.Source().String())
+	b = appendText(b, "op", c.Op.String())
+	if c.Flags&events.CallNested != 0 {
+		b = appendText(b, "parent", c.Parent.String())
+	}
+	if c.Weight > 1 {
+		b = appendUint(b, "weight", uint64(c.Weight))
+	}
+	if c.Flags&events.CallUnmeasured == 0 {
+		b = appendTimes(b, c)
+	}
+	b = append(b, `,"args":{`...)
+	first := true
+	eachArg(c, func(a *arg, v uint64) {
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = append(b, '"')
+		b = append(b, a.name...)
+		b = append(b, `":`...)
+		b = appendArg(b, a, v)
+	})
+	b = append(b, '}')
+	for _, f := range [...]struct {
+		flag events.CallFlags
+		text string
+	}{
+		{events.CallLedgerPartial, `,"ledger_partial":true`}, {events.CallGapPartial, `,"gap_partial":true`},
+		{events.CallArgsPartial, `,"args_partial":true`}, {events.CallInherited, `,"inherited":true`},
+	} {
+		if c.Flags&f.flag != 0 {
+			b = append(b, f.text...)
+		}
+	}
+	return append(b, '}')
+}
+
+// appendTimes appends what only a call has whose return was seen.
+func appendTimes(b []byte, c *events.Call) []byte {
+	b = appendInt(b, "duration_ns", c.Duration)
+	b = append(appendDuration(append(b, `,"duration":"`...), c.Duration), '"')
+	b = appendInt(b, "result", int64(c.Result))
+	if c.Flags&events.CallFailed != 0 {
+		b = appendText(b, "error", ErrorName(c.Op, c.Result))
+	}
+	b = appendInt(b, "runnable_ns", c.Runnable)
+	if c.Flags&events.CallLedgerPartial == 0 {
+		b = appendInt(b, "on_cpu_ns", c.OnCPU)
+		b = appendInt(b, "blocked_ns", c.Blocked)
+	}
+	if c.Gap > 0 { // a nested call has none, nor has a thread's first
+		b = appendInt(b, "gap_ns", c.Gap)
+		b = appendInt(b, "gap_runnable_ns", c.GapRunnable)
+		if c.Flags&events.CallGapPartial == 0 {
+			b = appendInt(b, "gap_on_cpu_ns", c.GapOnCPU)
+			b = appendInt(b, "gap_blocked_ns", c.GapBlocked)
+		}
+	}
+	return b
+}
+
+func appendKey(b []byte, key string) []byte {
+	b = append(b, ',', '"')
+	b = append(b, key...)
+	return append(b, '"', ':')
+}
+
+func appendInt(b []byte, key string, v int64) []byte {
+	return strconv.AppendInt(appendKey(b, key), v, 10)
+}
+
+func appendUint(b []byte, key string, v uint64) []byte {
+	return strconv.AppendUint(appendKey(b, key), v, 10)
+}
+
+// appendText appends a text of ours, in which nothing needs quoting.
+func appendText(b []byte, key, v string) []byte {
+	b = append(appendKey(b, key), '"')
+	b = append(b, v...)
+	return append(b, '"')
+}
+
+// appendString appends a text of the traced machine.
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if ch := s[i]; ch < ' ' || ch > '~' || ch == '"' || ch == '\\' {
+			quoted, _ := json.Marshal(clean(s)) // of a string: cannot fail
+			return append(b, quoted...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
+
+// AppendCallLine appends a call as one line of text, without the line's end, in
+// the reader's zone (nil: UTC).
+func AppendCallLine(b []byte, c *events.Call, comm string, zone *time.Location) []byte {
+	if zone == nil {
+		zone = time.UTC
+	}
+	b = time.Unix(0, c.Start).In(zone).AppendFormat(b, "15:04:05.000000")
+	b = append(b, ' ', ' ')
+	b = append(b, who(comm, c.PID)...)
+	if c.TID != c.PID {
+		b = append(b, " thread "...)
+		b = strconv.AppendUint(b, uint64(c.TID), 10)
+	}
+	b = append(b, ' ', ' ')
+	b = append(b, c.Op.String()...)
+	if c.Flags&events.CallUnmeasured == 0 {
+		b = append(b, ' ')
+		b = appendDuration(b, c.Duration)
+		b = appendSplit(b, c)
+		if c.Flags&events.CallFailed != 0 {
+			b = append(b, "  FAILED "...)
+			b = append(b, ErrorName(c.Op, c.Result)...)
+		}
+	}
+	eachArg(c, func(a *arg, v uint64) {
+		b = append(b, ' ', ' ')
+		b = append(b, a.name...)
+		b = append(b, '=')
+		value := len(b)
+		b = appendArg(b, a, v)
+		if b[value] == '"' { // quotes are JSON's
+			copy(b[value:], b[value+1:len(b)-1])
+			b = b[:len(b)-2]
+		}
+	})
+	if c.Flags&events.CallNested != 0 {
+		b = append(b, "  in "...)
+		b = append(b, c.Parent.String()...)
+	}
+	if c.Weight > 1 {
+		b = append(b, "  for "...)
+		b = strconv.AppendUint(b, uint64(c.Weight), 10)
+		b = append(b, " calls"...)
+	}
+	return b
+}
+
+// appendSplit says what a call's time was where it was not all on a CPU.
+func appendSplit(b []byte, c *events.Call) []byte {
+	partial := c.Flags&events.CallLedgerPartial != 0
+	if c.Runnable == 0 && c.Blocked == 0 && !partial {
+		return b
+	}
+	b = append(b, " = "...)
+	if partial {
+		b = append(b, "on CPU or blocked "...)
+		b = appendDuration(b, c.Duration-c.Runnable)
+	} else {
+		b = append(b, "on CPU "...)
+		b = appendDuration(b, c.OnCPU)
+	}
+	b = append(b, " + runnable "...)
+	b = appendDuration(b, c.Runnable)
+	if !partial {
+		b = append(b, " + blocked "...)
+		b = appendDuration(b, c.Blocked)
+	}
+	return b
+}

@@ -1,0 +1,275 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// unknown stands in text for what was not measured.
+const unknown = "-"
+
+// Duration returns nanoseconds with three significant digits: "742 ns",
+// "15.1 ms", "1.41 s", from two minutes on "2 min 3 s", then hours and days.
+func Duration(ns int64) string {
+	if ns < 0 {
+		if ns == math.MinInt64 {
+			ns++
+		}
+		return "-" + Duration(-ns)
+	}
+	const minute = 60
+	s := (ns + 5e8) / 1e9 // rounded to what is shown
+	switch {
+	case s < 2*minute:
+		return short(ns)
+	case s < 2*60*minute:
+		return fmt.Sprintf("%d min %d s", s/minute, s%minute)
+	}
+	m := (s + 30) / minute
+	if m < 48*60 {
+		return fmt.Sprintf("%d h %d min", m/60, m%60)
+	}
+	h := (m + 30) / 60
+	return fmt.Sprintf("%d d %d h", h/24, h%24)
+}
+
+// short is Duration in at most eight characters, for columns: it has one unit
+// however long the time is.
+func short(ns int64) string { return string(appendShort(nil, ns)) }
+
+// units are those of a duration that is not negative.
+var units = [...]struct {
+	ns   float64
+	top  float64 // first value that is shown in the next unit
+	name string
+}{
+	{1e3, 999.5, " us"}, {1e6, 999.5, " ms"}, {1e9, 119.5, " s"},
+	{60e9, 119.5, " min"}, {3600e9, 47.95, " h"}, {86400e9, math.Inf(1), " d"},
+}
+
+func appendShort(b []byte, ns int64) []byte {
+	if ns == 0 {
+		return append(b, "0 s"...)
+	}
+	if ns < 1000 {
+		return append(strconv.AppendInt(b, ns, 10), " ns"...)
+	}
+	for i := range units {
+		if v := float64(ns) / units[i].ns; v < units[i].top {
+			return append(appendSig3(b, v), units[i].name...)
+		}
+	}
+	return b
+}
+
+// appendDuration is Duration without allocation, for what is not negative.
+func appendDuration(b []byte, ns int64) []byte {
+	if ns >= 0 && ns < 119e9 {
+		return appendShort(b, ns)
+	}
+	return append(b, Duration(ns)...)
+}
+
+// appendSig3 writes a number of at least 1 with three significant digits.
+func appendSig3(b []byte, v float64) []byte {
+	digits := 0
+	switch {
+	case v < 9.995:
+		digits = 2
+	case v < 99.95:
+		digits = 1
+	}
+	return strconv.AppendFloat(b, v, 'f', digits, 64)
+}
+
+// ns64 is a sum of nanoseconds as Duration takes it.
+func ns64(ns uint64) int64 { return int64(min(ns, math.MaxInt64)) }
+
+// Count returns a number with its thousands apart: "1,204,331".
+func Count(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	var b strings.Builder
+	for i, digit := range []byte(s) {
+		if i > 0 && (len(s)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte(digit)
+	}
+	return b.String()
+}
+
+// plural is a count and its noun: "1 call", "3 calls", "2 launches".
+func plural(n uint64, noun string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "s") || strings.HasSuffix(noun, "ch"):
+		noun += "es"
+	default:
+		noun += "s"
+	}
+	return Count(n) + " " + noun
+}
+
+// Bytes returns a size in units of 1,024 with three significant digits:
+// "512 B", "21.3 MiB".
+func Bytes(n int64) string {
+	switch {
+	case n < 0:
+		return "-" + Bytes(max(-n, -math.MaxInt64))
+	case n < 1024:
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	v := float64(n)
+	for _, unit := range []string{" KiB", " MiB", " GiB", " TiB", " PiB"} {
+		if v /= 1024; v < 999.5 {
+			return string(appendSig3(nil, max(v, 1))) + unit
+		}
+	}
+	return string(appendSig3(nil, v/1024)) + " EiB"
+}
+
+// Percent returns a share (1 is all) as "2.4 %". What is less than half of the
+// last digit, and not nothing, is "<0.1 %".
+func Percent(share float64) string {
+	switch {
+	case math.IsNaN(share) || math.IsInf(share, 0):
+		return unknown
+	case share > 0 && share < 0.0005:
+		return "<0.1 %"
+	}
+	return strconv.FormatFloat(100*share, 'f', 1, 64) + " %"
+}
+
+// permille shares 1,000 out among parts by the largest remainder, so that the
+// tenths of a percent that are shown add up to 100 %. Without a sum all are 0.
+func permille(parts []uint64) []int {
+	out := make([]int, len(parts))
+	var sum uint64
+	for _, p := range parts {
+		var carry uint64
+		if sum, carry = bits.Add64(sum, p, 0); carry != 0 {
+			return permille(halved(parts))
+		}
+	}
+	if sum == 0 {
+		return out
+	}
+	order := make([]int, len(parts))
+	rest := make([]uint64, len(parts))
+	left := 1000
+	for i, p := range parts {
+		hi, lo := bits.Mul64(p, 1000)
+		q, r := bits.Div64(hi%sum, lo, sum) // p <= sum, so hi < sum
+		out[i], rest[i], order[i] = int(q), r, i
+		left -= int(q)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rest[b], rest[a]) })
+	for _, i := range order[:left] {
+		out[i]++
+	}
+	return out
+}
+
+func halved(parts []uint64) []uint64 {
+	out := make([]uint64, len(parts))
+	for i, p := range parts {
+		out[i] = p / uint64(2*len(parts))
+	}
+	return out
+}
+
+// tenths writes tenths of a percent: 24 is "2.4", what there is little of "<0.1".
+func tenths(permille int, of uint64) string {
+	if permille == 0 && of > 0 {
+		return "<0.1"
+	}
+	return strconv.Itoa(permille/10) + "." + strconv.Itoa(permille%10)
+}
+
+// clean makes a name from the traced machine safe to show: a control character,
+// which could be an order to the terminal, becomes a question mark.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// who names a process: "python3 (4821)".
+func who(comm string, pid uint32) string {
+	if comm == "" {
+		comm = "process"
+	}
+	return clean(comm) + " (" + strconv.FormatUint(uint64(pid), 10) + ")"
+}
+
+// cells is how many columns a text takes on a terminal.
+func cells(s string) int {
+	n := 0
+	for _, r := range s {
+		n += cellsOf(r)
+	}
+	return n
+}
+
+// cellsOf is an approximation of Unicode's East Asian width: from the first
+// Hangul letter on, which is before all ideographs and emoji, letters are wide.
+func cellsOf(r rune) int {
+	switch {
+	case unicode.Is(unicode.Mn, r):
+		return 0
+	case r >= 0x1100 && r < 0x1200, r >= 0x2e80 && r < 0xa4d0, r >= 0xac00 && r < 0xd7b0,
+		r >= 0xf900 && r < 0xfb00, r >= 0xfe30 && r < 0xfe70, r >= 0xff00 && r < 0xff61, r >= 0x1f300:
+		return 2
+	}
+	return 1
+}
+
+// cut shortens a text to a number of columns.
+func cut(s string, width int) string {
+	if cells(s) <= width {
+		return s
+	}
+	n := 0
+	for i, r := range s {
+		if n += cellsOf(r); n > width-1 {
+			if width < 1 {
+				return ""
+			}
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+// left and right pad a text to a number of columns.
+func left(s string, width int) string  { return s + strings.Repeat(" ", max(0, width-cells(s))) }
+func right(s string, width int) string { return strings.Repeat(" ", max(0, width-cells(s))) + s }
+
+// wrap breaks a text at spaces into lines of at most width columns. The first
+// keeps the spaces that it starts with; the others start with indent.
+func wrap(text, indent string, width int) []string {
+	var lines []string
+	line, empty := text[:len(text)-len(strings.TrimLeft(text, " "))], true
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case empty:
+			line += word
+		case cells(line)+1+cells(word) > width:
+			lines = append(lines, cut(line, width))
+			line = indent + word
+		default:
+			line += " " + word
+		}
+		empty = false
+	}
+	return append(lines, cut(line, width))
+}

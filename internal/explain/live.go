@@ -1,0 +1,275 @@
+package explain
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ingero/internal/stats"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// Live writes the state of a session as the table that is shown while it runs:
+// who is traced and how fast calls come, the machine, and the operations of each
+// layer with their counts and quantiles since the session began. No line is wider
+// than the options say. Where there are more lines than they allow, operations
+// are left out, and how many is said.
+func Live(t *tick.Tick, o Options) string {
+	s := &screen{width: o.width(), color: o.Color}
+	s.head(t)
+	s.system(&t.Host)
+	ops := joinPIDs(t.Ops)
+	s.layer(events.SourceRuntime, ops)
+	s.layer(events.SourceDriver, ops)
+	s.host(t.Processes)
+	for source := events.SourceGraph; source <= events.SourceGPU; source++ {
+		if uses(ops, source) {
+			s.layer(source, ops)
+		}
+	}
+	s.foot(t, o.location())
+	return s.render(o.Height)
+}
+
+// joinPIDs adds up each operation over all processes.
+func joinPIDs(ops []tick.Op) []tick.Op {
+	used := make([]tick.Op, 0, len(ops))
+	for i := range ops {
+		if ops[i].Sum.Calls > 0 {
+			used = append(used, ops[i])
+		}
+	}
+	return joinOps(used)
+}
+
+func uses(ops []tick.Op, s events.Source) bool {
+	for i := range ops {
+		if ops[i].Op.Source() == s {
+			return true
+		}
+	}
+	return false
+}
+
+// head is the line that matters, and what is probed.
+func (s *screen) head(t *tick.Tick) {
+	var calls uint64
+	for i := range t.Ops {
+		calls += t.Ops[i].Last.Calls
+	}
+	var alive []*tick.Process
+	for i := range t.Processes {
+		if t.Processes[i].Ended.IsZero() {
+			alive = append(alive, &t.Processes[i])
+		}
+	}
+	target := "no process"
+	if len(alive) == 0 && len(t.Processes) > 0 {
+		last := &t.Processes[len(t.Processes)-1]
+		target = who(last.Comm, last.PID) + " has ended"
+	} else if len(alive) > 0 {
+		target = who(alive[0].Comm, alive[0].PID)
+		if more := len(alive) - 1; more > 0 {
+			target += fmt.Sprintf(" and %d more", more)
+		}
+	}
+	facts := []string{"- calls/s"}
+	if t.Window > 0 {
+		facts[0] = Count(uint64(float64(calls)/t.Window.Seconds()+0.5)) + " calls/s"
+	}
+	lost := Lost(t.Drops)
+	facts = append(facts, Count(lost)+" lost")
+	if up := t.Time.Sub(t.Started); up > 0 {
+		facts = append(facts, "ingero uses "+Percent(float64(t.Self.CPU)/float64(up))+" CPU")
+	}
+	line := strings.Join(facts, " · ")
+	color := plain
+	if lost > 0 {
+		color = yellow
+	}
+	if room := s.width - cells(line) - 2; cells(target) <= room {
+		s.put(span{left(target, room+2), bold}, span{line, color})
+	} else {
+		s.put(span{target, bold})
+		s.put(span{line, color})
+	}
+	s.libraries(t)
+}
+
+func (s *screen) libraries(t *tick.Tick) {
+	var parts []string
+	for _, l := range t.Libraries {
+		parts = append(parts, clean(path.Base(l.Path))+" "+plural(uint64(max(l.Probes, 0)), "probe"))
+	}
+	if len(parts) == 0 {
+		s.put(span{"no CUDA library is mapped yet", plain})
+		return
+	}
+	line := parts[0]
+	for i, p := range parts[1:] {
+		if next := line + " · " + p; cells(next) <= s.width-len(" · 00 more") || i == len(parts)-2 && cells(next) <= s.width {
+			line = next
+			continue
+		}
+		line += fmt.Sprintf(" · %d more", len(parts)-1-i)
+		break
+	}
+	s.put(span{line, plain})
+}
+
+// system is the state of the machine.
+func (s *screen) system(h *tick.Host) {
+	s.title("System Context")
+	if h.CPUs == 0 && h.MemTotal == 0 {
+		s.put(span{"  not known", plain})
+		return
+	}
+	mem, swap := share(h.MemTotal-h.MemAvail, h.MemTotal), share(h.SwapUsed, h.SwapTotal)
+	s.put(slices.Concat([]span{{"  CPU  ", plain}}, meter(h.CPU), []span{{left(" of "+strconv.Itoa(h.CPUs), 10) + "Mem ", plain}},
+		meter(mem), []span{{", " + Bytes(h.MemAvail) + " free", plain}})...)
+	s.put(slices.Concat([]span{{"  Swap ", plain}}, meter(swap), []span{{left(", "+Bytes(h.SwapUsed), 14) +
+		fmt.Sprintf("Load %.2f %.2f %.2f", h.Load[0], h.Load[1], h.Load[2]), plain}})...)
+}
+
+func share(part, all int64) float64 {
+	if all <= 0 {
+		return 0
+	}
+	return min(1, max(0, float64(part)/float64(all)))
+}
+
+// meter shows a share as a bar and, since a bar alone says too little, a number.
+func meter(share float64) []span {
+	const size = 10
+	share = min(1, max(0, share))
+	color := green
+	switch {
+	case share >= 0.9:
+		color = red
+	case share >= 0.7:
+		color = yellow
+	}
+	full := int(share*size + 0.5)
+	return []span{{"[" + strings.Repeat("#", full) + strings.Repeat("-", size-full) + "]", color}, {right(Percent(share), 8), plain}}
+}
+
+// Columns of a row: two spaces, the name, the count, three quantiles, flags.
+const (
+	countWide    = 12
+	quantileWide = 10
+	flagsWide    = 14
+	longestName  = 38
+)
+
+// layer is the table of one layer.
+func (s *screen) layer(source events.Source, ops []tick.Op) {
+	var total uint64
+	for i := range ops {
+		if ops[i].Op.Source() == source {
+			total += ops[i].Sum.Calls
+		}
+	}
+	title := layerTitle(source)
+	if total == 0 {
+		s.title(title + ": no calls")
+		return
+	}
+	name := min(longestName+1, max(22, s.width-2-countWide-3*quantileWide-flagsWide))
+	head := left(title+": "+plural(total, "call"), 2+name+countWide-6) + " Count"
+	if cells(head) > 2+name+countWide {
+		head = left(title+": "+Count(total), 2+name+countWide)
+	}
+	s.title(head + right("p50", quantileWide) + right("p95", quantileWide) + right("p99", quantileWide) + "  Flags")
+	for i := range ops {
+		if o := &ops[i]; o.Op.Source() == source {
+			q := quantilesOf(o.Dur, o.Hist, o.Thinned)
+			s.coarse = s.coarse || q.coarse()
+			text := "  " + left(cut(o.Op.String(), name-1), name) + right(Count(o.Sum.Calls), countWide)
+			for _, ns := range []int64{q.p50, q.p95, q.p99} {
+				text += right(q.text(ns), quantileWide)
+			}
+			s.row(own(&o.Sum), append([]span{{text, plain}}, flags(o, &q)...))
+		}
+	}
+}
+
+// slowFrom is the duration from which a call can be worth a flag, in ns, and
+// slowBy how many times the usual it takes.
+const (
+	slowFrom = 1e6
+	slowBy   = 3
+)
+
+// flags say in words what stands out: the last second's slowest hundredth, and
+// failures.
+func flags(o *tick.Op, q *quantiles) []span {
+	var out []span
+	if o.DurLast != nil && o.DurLast.Count() > 0 && q.known {
+		if p99 := o.DurLast.Quantile(0.99); p99 > slowFrom && p99 > slowBy*q.p50 {
+			out = append(out, span{"  slow p99", yellow})
+		}
+	}
+	if o.Sum.Errors > 0 {
+		out = append(out, span{"  " + Count(o.Sum.Errors) + " failed", red})
+	}
+	return out
+}
+
+// host is what the machine's kernel says of the traced processes.
+func (s *screen) host(ps []tick.Process) {
+	ended := 0
+	for i := range ps {
+		if !ps[i].Ended.IsZero() {
+			ended++
+		}
+	}
+	s.title("Host Context")
+	s.put(span{fmt.Sprintf("  processes  %d traced, %d ended", len(ps), ended), plain})
+}
+
+// lossWarning is the share of lost records from which a warning is due.
+const lossWarning = 0.05
+
+// foot says what was dropped, by reason, and what ingero itself uses.
+func (s *screen) foot(t *tick.Tick, zone *time.Location) {
+	s.blank()
+	lost := Lost(t.Drops)
+	var parts []string
+	for _, d := range t.Drops {
+		if d.Count > 0 {
+			parts = append(parts, clean(d.Reason)+"="+Count(d.Count))
+		}
+	}
+	if len(parts) > 0 {
+		color := plain
+		if lost > 0 {
+			color = yellow
+		}
+		for _, l := range wrap("Events dropped: "+strings.Join(parts, " "), "  ", s.width) {
+			s.put(span{l, color})
+		}
+	}
+	if share := float64(lost) / float64(max(lost+t.Records, 1)); share > lossWarning {
+		s.put(span{"WARN " + Percent(share) + " of events were lost; counts are exact, quantiles less so", red})
+	}
+	if s.coarse {
+		s.put(span{fmt.Sprintf("~ from the kernel's histogram, ±%.0f %%: records were thinned or lost", 100*stats.HistError), plain})
+	}
+	for _, r := range t.Reports {
+		if _, bears := reportWords[r.Kind]; bears {
+			s.notes++
+		}
+	}
+	if s.notes > 0 {
+		s.put(span{plural(uint64(s.notes), "limit") + " to what is seen: ingero explain lists them", plain})
+	}
+	line := t.Time.In(zone).Format("15:04:05 MST")
+	if up := t.Time.Sub(t.Started); up > 0 {
+		line += ", after " + Duration(up.Round(time.Second).Nanoseconds()) + " · ingero: " + Percent(float64(t.Self.CPU)/float64(up)) + " CPU"
+	}
+	s.put(span{line + ", " + Bytes(t.Self.RSS) + " memory", plain})
+}

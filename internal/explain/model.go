@@ -1,0 +1,350 @@
+package explain
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"ingero/internal/stats"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// report is what Report writes as text and ReportJSON as JSON. Times are UTC,
+// durations nanoseconds; what is unknown is absent.
+type report struct {
+	From       time.Time       `json:"from,omitzero"`
+	To         time.Time       `json:"to,omitzero"`
+	Node       string          `json:"node,omitempty"`
+	Source     string          `json:"source,omitempty"`
+	Processes  []processReport `json:"processes"`
+	Concurrent []uint32        `json:"concurrent_pids,omitempty"` // used CUDA at the same time
+	Notes      []string        `json:"notes"`
+	Drops      []dropJSON      `json:"drops"`
+	Reports    []reportJSON    `json:"reports"`
+	Host       *hostJSON       `json:"host,omitempty"`
+	Self       *selfJSON       `json:"self,omitempty"`
+}
+
+type processReport struct {
+	processJSON
+	From   time.Time     `json:"from,omitzero"` // of the window, since the attach
+	To     time.Time     `json:"to,omitzero"`
+	Calls  uint64        `json:"calls"`
+	Errors uint64        `json:"errors"`
+	Time   *timeReport   `json:"time,omitempty"` // absent: no call was timed
+	Launch *uint64       `json:"launches,omitempty"`
+	Layers []layerReport `json:"layers"`
+	Ops    []opJSON      `json:"ops"`
+	Notes  []string      `json:"notes"`
+}
+
+// timeReport says where the time of a process's threads went, from its first
+// call to its last: Parts add up to ThreadNS.
+type timeReport struct {
+	ThreadNS  uint64        `json:"thread_ns"`
+	GapsKnown bool          `json:"between_calls_known"`
+	Estimated bool          `json:"between_calls_estimated"`
+	Parts     []timePart    `json:"parts"`
+	Classes   []classReport `json:"classes"` // the time in calls, by what they do
+}
+
+type timePart struct {
+	Name      string   `json:"name"`
+	NS        uint64   `json:"ns"`
+	Percent   float64  `json:"percent"` // with one decimal; all add up to 100
+	InCallsNS uint64   `json:"in_calls_ns"`
+	BetweenNS uint64   `json:"between_calls_ns"`
+	Ops       []opTime `json:"ops,omitempty"` // InCallsNS, the largest first
+	permille  int
+}
+
+type opTime struct {
+	Op    string `json:"op"`
+	NS    uint64 `json:"ns"`
+	Calls uint64 `json:"calls"` // those made inside no other call
+}
+
+type classReport struct {
+	Class    string  `json:"class"`
+	NS       uint64  `json:"ns"`
+	Percent  float64 `json:"percent"` // of ThreadNS
+	permille int
+}
+
+type layerReport struct {
+	Source    string  `json:"source"`
+	Calls     uint64  `json:"calls"`
+	Outermost uint64  `json:"outermost_calls"` // made inside no other traced call
+	Errors    uint64  `json:"errors"`
+	SelfNS    *uint64 `json:"self_ns,omitempty"`
+	// SelfAtMost: SelfNS holds time of inner calls that were counted only.
+	SelfAtMost bool `json:"self_is_upper_bound"`
+	source     events.Source
+}
+
+// build makes the model of a report.
+func build(in *Input) report {
+	r := report{
+		From: in.From.UTC(), To: in.To.UTC(), Node: clean(in.Node), Source: clean(in.Source),
+		Processes: []processReport{}, Drops: dropsOf(in.Drops), Reports: reportsOf(in.Reports),
+	}
+	if in.Host != nil {
+		r.Host = new(hostOf(in.Host))
+	}
+	if in.Self != nil {
+		r.Self = new(selfOf(in.Self))
+	}
+	byPID := map[uint32][]tick.Op{}
+	for i := range in.Ops {
+		byPID[in.Ops[i].PID] = append(byPID[in.Ops[i].PID], in.Ops[i])
+	}
+	for _, p := range processes(in, byPID) {
+		r.Processes = append(r.Processes, buildProcess(in, &p, joinOps(byPID[p.PID])))
+	}
+	r.Concurrent = concurrent(r.Processes)
+	r.Notes = reportNotes(in, &r)
+	return r
+}
+
+// processes returns those of the input, each once, and those that only its
+// operations know, by number.
+func processes(in *Input, ops map[uint32][]tick.Op) []tick.Process {
+	known := map[uint32]bool{}
+	var out []tick.Process
+	for i := range in.Processes {
+		if p := in.Processes[i]; !known[p.PID] {
+			known[p.PID] = true
+			out = append(out, p)
+		}
+	}
+	for pid := range ops {
+		if !known[pid] {
+			out = append(out, tick.Process{PID: pid})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b tick.Process) int { return cmp.Compare(a.PID, b.PID) })
+	return out
+}
+
+// joinOps adds up what is there of one operation more than once, and orders.
+func joinOps(ops []tick.Op) []tick.Op {
+	var out []tick.Op
+	at := map[events.Op]int{}
+	for i := range ops {
+		o := &ops[i]
+		j, again := at[o.Op]
+		if !again {
+			at[o.Op] = len(out)
+			out = append(out, *o)
+			continue
+		}
+		join(&out[j], o)
+	}
+	slices.SortStableFunc(out, func(a, b tick.Op) int { return cmp.Compare(a.Op, b.Op) })
+	return out
+}
+
+// join adds o to x, without changing what x points to.
+func join(x, o *tick.Op) {
+	x.Sum = plus(x.Sum, o.Sum)
+	x.Last = plus(x.Last, o.Last)
+	x.Dur = joinSketch(x.Dur, o.Dur)
+	x.DurLast = joinSketch(x.DurLast, o.DurLast)
+	if o.Hist != nil {
+		sum := *o.Hist
+		if x.Hist != nil {
+			sum.Add(x.Hist)
+		}
+		x.Hist = &sum
+	}
+	x.Thinned = x.Thinned || o.Thinned
+}
+
+func joinSketch(a, b *stats.Sketch) *stats.Sketch {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	a = a.Clone()
+	a.Merge(b)
+	return a
+}
+
+func plus(a, b tick.Counts) tick.Counts {
+	return tick.Counts{
+		Calls: a.Calls + b.Calls, Done: a.Done + b.Done, Errors: a.Errors + b.Errors,
+		Nested: a.Nested + b.Nested, Unmeasured: a.Unmeasured + b.Unmeasured, Abandoned: a.Abandoned + b.Abandoned,
+		Total: a.Total + b.Total, OnCPU: a.OnCPU + b.OnCPU, Runnable: a.Runnable + b.Runnable,
+		Inner: a.Inner + b.Inner, Partial: a.Partial + b.Partial, PartialNS: a.PartialNS + b.PartialNS,
+	}
+}
+
+func buildProcess(in *Input, p *tick.Process, ops []tick.Op) processReport {
+	r := processReport{processJSON: processOf(p), From: in.From.UTC(), To: in.To.UTC(), Layers: []layerReport{}, Ops: []opJSON{}}
+	if p.Attached.After(r.From) {
+		r.From = p.Attached.UTC()
+	}
+	if !p.Ended.IsZero() && (r.To.IsZero() || p.Ended.Before(r.To)) {
+		r.To = p.Ended.UTC()
+	}
+	outer := outermost(ops)
+	hidden := inDriverLaunches(ops)
+	for i := range ops {
+		o := &ops[i]
+		if o.Sum.Calls == 0 {
+			continue
+		}
+		r.Calls += o.Sum.Calls
+		r.Outermost += o.Sum.Calls - min(o.Sum.Calls, o.Sum.Nested)
+		r.Errors += o.Sum.Errors
+		j := opOf(o, &o.Sum, o.Dur)
+		j.OuterNS = nil
+		if o.Sum.Done > 0 {
+			j.OuterNS = new(outer[i].total)
+		}
+		if hidden && holdsLaunches(o) {
+			j.SelfNS = nil
+		}
+		r.Ops = append(r.Ops, j)
+		r.layer(o, hidden)
+	}
+	if n, ok := launches(ops); ok && n > 0 {
+		r.Launch = &n
+	}
+	r.Time = timeOf(ops, outer, in.Gaps[p.PID])
+	r.Notes = processNotes(p, ops, outer, r.Time, in.From)
+	return r
+}
+
+// holdsLaunches tells whether an operation's own time may hold launches that
+// were counted, not timed.
+func holdsLaunches(o *tick.Op) bool {
+	row := o.Op.Row()
+	return row != nil && row.Class == events.ClassLaunch && row.Lib == events.LibCudart
+}
+
+// layer adds an operation to the sum of its layer.
+func (r *processReport) layer(o *tick.Op, hidden bool) {
+	s := o.Op.Source()
+	if n := len(r.Layers); n == 0 || r.Layers[n-1].source != s { // ops are ordered by source
+		r.Layers = append(r.Layers, layerReport{Source: s.String(), source: s})
+	}
+	l := &r.Layers[len(r.Layers)-1]
+	l.Calls += o.Sum.Calls
+	l.Outermost += o.Sum.Calls - min(o.Sum.Calls, o.Sum.Nested)
+	l.Errors += o.Sum.Errors
+	if o.Sum.Done == 0 {
+		return
+	}
+	l.SelfAtMost = l.SelfAtMost || hidden && holdsLaunches(o)
+	if l.SelfNS == nil {
+		l.SelfNS = new(uint64(0))
+	}
+	*l.SelfNS += own(&o.Sum)
+}
+
+// The parts of the time of a process's threads.
+const (
+	gpuWait = iota
+	cpuBetween
+	cpuInCalls
+	runnable
+	blocked
+	undecided
+	timeParts
+)
+
+// gpuWait: in synchronising calls, spinning or blocked. undecided: on a CPU or
+// blocked, in threads that blocked and changed CPU.
+var partNames = [timeParts]string{"gpu_wait", "cpu_between_calls", "cpu_in_calls", "runnable", "blocked", "cpu_or_blocked"}
+
+// timeOf says where the time went; nil when no call was timed.
+func timeOf(ops []tick.Op, outer []split, gap *Gap) *timeReport {
+	t := &timeReport{Parts: make([]timePart, timeParts), Classes: []classReport{}}
+	var class [events.ClassSync + 1]uint64
+	var done uint64
+	put := func(part int, o *tick.Op, ns uint64) {
+		p := &t.Parts[part]
+		p.InCallsNS += ns
+		if ns > 0 {
+			p.Ops = append(p.Ops, opTime{Op: o.Op.String(), NS: ns, Calls: o.Sum.Calls - min(o.Sum.Calls, o.Sum.Nested)})
+		}
+	}
+	for i := range ops {
+		o, s := &ops[i], &outer[i]
+		done += o.Sum.Done
+		c := classOf(o.Op)
+		class[c] += s.total
+		put(runnable, o, s.runnable)
+		if c == events.ClassSync {
+			put(gpuWait, o, s.total-s.runnable)
+			continue
+		}
+		put(cpuInCalls, o, s.onCPU)
+		put(blocked, o, s.blocked)
+		put(undecided, o, s.partial)
+	}
+	if done == 0 {
+		return nil
+	}
+	t.between(ops, gap)
+	t.close(class[:])
+	return t
+}
+
+// between adds what the threads did between calls. Where records are missing it
+// is that of the calls seen, for all calls.
+func (t *timeReport) between(ops []tick.Op, gap *Gap) {
+	if gap == nil || gap.Calls == 0 {
+		return
+	}
+	t.GapsKnown = true
+	s := split{total: gap.Total, onCPU: gap.OnCPU, runnable: gap.Runnable, blocked: gap.Blocked, partial: gap.Partial}
+	var made uint64
+	for i := range ops {
+		t.Estimated = t.Estimated || ops[i].Thinned
+		made += ops[i].Sum.Done - nestedMeasured(&ops[i].Sum)
+	}
+	if t.Estimated && made > 0 {
+		f := float64(s.total) * (float64(made) / float64(gap.Calls))
+		s = s.scaled(uint64(min(f, math.MaxInt64)))
+	}
+	t.Parts[cpuBetween].BetweenNS = s.onCPU
+	t.Parts[runnable].BetweenNS = s.runnable
+	t.Parts[blocked].BetweenNS = s.blocked
+	t.Parts[undecided].BetweenNS = s.partial
+}
+
+// close adds up and computes shares.
+func (t *timeReport) close(class []uint64) {
+	ns := make([]uint64, timeParts)
+	for i := range t.Parts {
+		p := &t.Parts[i]
+		p.Name, p.NS = partNames[i], p.InCallsNS+p.BetweenNS
+		ns[i] = p.NS
+		t.ThreadNS += p.NS
+		slices.SortStableFunc(p.Ops, func(a, b opTime) int { return cmp.Compare(b.NS, a.NS) })
+	}
+	for i, share := range permille(ns) {
+		t.Parts[i].permille, t.Parts[i].Percent = share, float64(share)/10
+	}
+	inCalls := t.ThreadNS
+	for _, n := range class {
+		inCalls -= n
+	}
+	shares := permille(append(slices.Clone(class), inCalls)) // the last: between calls
+	for c, n := range class {
+		if n > 0 {
+			t.Classes = append(t.Classes, classReport{Class: events.Class(c).String(), NS: n, Percent: float64(shares[c]) / 10, permille: shares[c]})
+		}
+	}
+	slices.SortStableFunc(t.Classes, func(a, b classReport) int { return cmp.Compare(b.NS, a.NS) })
+}
+
+func classOf(o events.Op) events.Class {
+	if r := o.Row(); r != nil && r.Class <= events.ClassSync {
+		return r.Class
+	}
+	return events.ClassOther
+}

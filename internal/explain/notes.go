@@ -1,0 +1,206 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"ingero/internal/stats"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// dropWords says what a reason means; the count comes before it.
+var dropWords = map[string]string{
+	"ring-full":          "records of calls were lost because the buffer was full: those calls are in counts and sums, not in lists of calls",
+	"thinned":            "records of fast calls were left out on purpose, under load: others stand for them, and counts and sums are exact",
+	"critical-ring-full": "events of processes (start, program, exit) were lost because the buffer was full",
+	"too-many-threads":   "calls were counted, not timed: too many threads made calls at the same time",
+	"too-many-counters":  "calls were counted for their function, not for their process: too many processes made calls",
+	"too-many-processes": "new child processes were not traced: too many already were",
+	"nested-too-deep":    "calls were counted, not timed: too many calls were open around them",
+	"duplicate-link":     "calls came by a second way and were left out, so that each counts once",
+	"orphan-return":      "returns came whose calls had begun before the probes were in place",
+	"malformed-record":   "records could not be read",
+}
+
+// isLoss tells whether a reason means that something that should be known is
+// not. What was thinned was left out on purpose, and a duplicate was a copy.
+func isLoss(reason string) bool {
+	switch reason {
+	case "thinned", "duplicate-link", "orphan-return":
+		return false
+	}
+	return true
+}
+
+// Lost returns how much of what should be known is not, over all reasons.
+func Lost(drops []tick.Drop) uint64 {
+	var n uint64
+	for _, d := range drops {
+		if isLoss(d.Reason) {
+			n += d.Count
+		}
+	}
+	return n
+}
+
+// reportWords says how what could not be done bears on the report. A kind that
+// is absent does not: a library without a symbol has no calls of it.
+var reportWords = map[string]string{
+	"not-calibrated":  "",
+	"not-attached":    "has no probes, so its calls were not seen",
+	"unprobed-symbol": "has no probe, so its calls were not seen",
+	"entry-only":      "calls are counted, not timed",
+}
+
+// reportNotes says what bears on all processes.
+func reportNotes(in *Input, r *report) []string {
+	notes := []string{}
+	if n := len(r.Concurrent); n > 1 {
+		var names []string
+		for i := range r.Processes {
+			if p := &r.Processes[i]; len(names) < 4 && isIn(r.Concurrent, p.PID) {
+				names = append(names, who(p.Comm, p.PID))
+			}
+		}
+		list := strings.Join(names, ", ")
+		if more := n - len(names); more > 0 {
+			list += fmt.Sprintf(" and %d more", more)
+		}
+		notes = append(notes, plural(uint64(n), "process")+" used CUDA at the same time: "+list+
+			". On one GPU each waits for the others' work too; which GPU they use is not recorded.")
+	}
+	for _, d := range in.Drops {
+		switch words := dropWords[d.Reason]; {
+		case d.Count == 0 || d.Reason == "duplicate-link":
+		case words == "":
+			notes = append(notes, Count(d.Count)+" dropped: "+clean(d.Reason)+".")
+		default:
+			notes = append(notes, Count(d.Count)+" "+words+".")
+		}
+	}
+	for _, x := range r.Reports {
+		switch words, bears := reportWords[x.Kind]; {
+		case !bears:
+		case words == "":
+			notes = append(notes, sentence(x.Why))
+		default:
+			notes = append(notes, x.Object+" "+words+": "+x.Why+".")
+		}
+	}
+	return notes
+}
+
+// sentence makes a line of a report one.
+func sentence(s string) string {
+	if s == "" {
+		return s
+	}
+	first, n := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(first)) + strings.TrimSuffix(s[n:], ".") + "."
+}
+
+func isIn(pids []uint32, pid uint32) bool {
+	for _, p := range pids {
+		if p == pid {
+			return true
+		}
+	}
+	return false
+}
+
+// concurrent returns the processes that made calls and overlap in time.
+func concurrent(ps []processReport) []uint32 {
+	var out []uint32
+	for i := range ps {
+		a := &ps[i]
+		for j := range ps {
+			b := &ps[j]
+			if i != j && a.Calls > 0 && b.Calls > 0 && overlap(a, b) {
+				out = append(out, a.PID)
+				break
+			}
+		}
+	}
+	return out
+}
+
+func overlap(a, b *processReport) bool {
+	before := func(end, start time.Time) bool { return !end.IsZero() && !end.After(start) }
+	return !before(a.To, b.From) && !before(b.To, a.From)
+}
+
+// processNotes says what of a process was not seen or not measured.
+func processNotes(p *tick.Process, ops []tick.Op, outer []split, t *timeReport, from time.Time) []string {
+	notes := []string{}
+	var calls uint64
+	for i := range ops {
+		calls += ops[i].Sum.Calls
+	}
+	if late := p.Attached.Sub(p.Mapped); !p.Mapped.IsZero() && late > 0 && !p.Attached.Before(from) {
+		notes = append(notes, fmt.Sprintf("Its calls in the %s between loading CUDA and the attach were not seen.", Duration(late.Nanoseconds())))
+	} else if p.Mapped.IsZero() && !p.Attached.IsZero() && p.Attached.After(from) {
+		notes = append(notes, "Its calls before the attach were not seen.")
+	}
+	notes = append(notes, unreturned(ops)...)
+	if t == nil {
+		if calls > 0 {
+			notes = append(notes, "No call was timed, so where the time went is not known.")
+		}
+		return notes
+	}
+	if !t.GapsKnown {
+		notes = append(notes, "The time between calls was not recorded: the shares are of the time in calls.")
+	}
+	thinned, guess := false, ""
+	for i := range ops {
+		thinned = thinned || ops[i].Thinned
+		if part := outer[i].total; mixed(&ops[i].Sum) && min(part, ops[i].Sum.Total-min(part, ops[i].Sum.Total)) > t.ThreadNS/1000 {
+			guess += ", " + ops[i].Op.String()
+		}
+	}
+	if thinned {
+		notes = append(notes, fmt.Sprintf("Records are missing of operations marked ~: their quantiles are from the kernel's histogram, ±%.0f %%. Counts and sums are exact; the time between calls is an estimate.", 100*stats.HistError))
+	}
+	if guess != "" {
+		notes = append(notes, "How much of these lay inside other calls is an estimate: "+guess[2:]+".")
+	}
+	return notes
+}
+
+// unreturned says of which calls the time is missing.
+func unreturned(ops []tick.Op) []string {
+	var notes []string
+	var abandoned, counted, inner uint64
+	var names []string
+	for i := range ops {
+		o := &ops[i]
+		if n := open(&o.Sum); n > 0 {
+			names = append(names, Count(n)+" "+o.Op.String())
+		}
+		abandoned += o.Sum.Abandoned
+		if r := o.Op.Row(); r != nil && r.Class == events.ClassLaunch && !r.EntryOnly {
+			n := min(o.Sum.Unmeasured, o.Sum.Nested)
+			inner += n
+			counted += o.Sum.Unmeasured - n
+		} else {
+			counted += o.Sum.Unmeasured
+		}
+	}
+	if len(names) > 0 {
+		notes = append(notes, "Not returned yet, so their time is missing: "+strings.Join(names, ", ")+".")
+	}
+	if abandoned > 0 {
+		notes = append(notes, plural(abandoned, "call")+" never returned (a longjmp, another program, or the thread's end): counted, not timed.")
+	}
+	if inner > 0 {
+		notes = append(notes, plural(inner, "driver launch")+" inside launches of the runtime: counted, not timed; their time is part of the runtime's.")
+	}
+	if counted > 0 {
+		notes = append(notes, plural(counted, "call")+" counted, not timed: their return was not watched.")
+	}
+	return notes
+}

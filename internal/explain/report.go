@@ -1,0 +1,360 @@
+package explain
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"ingero/pkg/events"
+)
+
+// reportWidth is the width of a report, wherever it is read.
+const reportWidth = 80
+
+// Report writes what is known of a window as text, 80 columns wide: per process
+// where the time went, its operations layer by layer, and what was not seen.
+// Where there is nothing to tell it is one sentence.
+func Report(in *Input, o Options) string {
+	r := build(in)
+	w := &writer{loc: o.location()}
+	shown := 0
+	for i := range r.Processes {
+		if p := &r.Processes[i]; p.Calls > 0 {
+			if shown++; shown > 1 {
+				w.line("")
+			}
+			w.process(&r, p)
+		}
+	}
+	if shown == 0 {
+		w.text(nothing(&r, w.loc), "")
+	} else {
+		w.silent(&r)
+	}
+	if len(r.Notes) > 0 {
+		w.line("")
+		w.notes(r.Notes, "")
+	}
+	if r.Self != nil || r.Host != nil {
+		w.line("")
+		w.machine(&r)
+	}
+	return w.String()
+}
+
+// ReportJSON is Report as JSON, with full precision.
+func ReportJSON(in *Input) ([]byte, error) {
+	r := build(in)
+	b, err := json.MarshalIndent(&r, "", "  ")
+	return append(b, '\n'), err
+}
+
+// nothing says that no call was seen.
+func nothing(r *report, loc *time.Location) string {
+	s := "No CUDA calls were recorded"
+	if len(r.Processes) == 1 {
+		s = who(r.Processes[0].Comm, r.Processes[0].PID) + " made no CUDA calls"
+	} else if len(r.Processes) > 1 {
+		s = plural(uint64(len(r.Processes)), "process") + " with CUDA made no calls of it"
+	}
+	if at := period(r.From, r.To, loc); at != "" {
+		s += ", " + at
+	}
+	return s + "."
+}
+
+// silent names the processes that are not shown.
+func (w *writer) silent(r *report) {
+	var names []string
+	for i := range r.Processes {
+		if p := &r.Processes[i]; p.Calls == 0 {
+			names = append(names, who(p.Comm, p.PID))
+		}
+	}
+	if len(names) > 0 {
+		w.line("")
+		w.text("No CUDA calls: "+strings.Join(names, ", ")+".", "  ")
+	}
+}
+
+type writer struct {
+	strings.Builder
+	loc *time.Location
+}
+
+func (w *writer) line(s string) {
+	w.WriteString(strings.TrimRight(s, " "))
+	w.WriteByte('\n')
+}
+
+// text writes lines of at most 80 columns.
+func (w *writer) text(s, indent string) {
+	for _, l := range wrap(s, indent, reportWidth) {
+		w.line(l)
+	}
+}
+
+func (w *writer) notes(notes []string, indent string) {
+	for _, n := range notes {
+		for i, l := range wrap(n, "", reportWidth-2-len(indent)) {
+			w.line(indent + []string{"- ", "  "}[min(i, 1)] + l)
+		}
+	}
+}
+
+func (w *writer) process(r *report, p *processReport) {
+	w.text(joined(" · ", who(p.Comm, p.PID), period(p.From, p.To, w.loc), named("node ", r.Node), r.Source), "  ")
+	if p.Exe != "" {
+		w.line("  " + cut(p.Exe, reportWidth-2))
+	}
+	w.text("  "+p.calls(), "  ")
+	if p.Time != nil {
+		w.line("")
+		w.time(p)
+	}
+	for i := range p.Layers {
+		w.line("")
+		w.layer(p, &p.Layers[i])
+	}
+	if len(p.Notes) > 0 {
+		w.line("")
+		w.notes(p.Notes, "")
+	}
+}
+
+// calls says how many calls a process made, and which failed.
+func (r *processReport) calls() string {
+	s := plural(r.Outermost, "call")
+	if inside := r.Calls - r.Outermost; inside > 0 {
+		s += ", " + Count(inside) + " more inside them"
+	}
+	if r.Launch != nil {
+		s += "; " + plural(*r.Launch, "launch")
+	}
+	var failed []string
+	for i := range r.Ops {
+		if o := &r.Ops[i]; o.Errors > 0 {
+			failed = append(failed, o.Op+" "+Count(o.Errors))
+		}
+	}
+	switch {
+	case r.Time == nil:
+		return s
+	case len(failed) == 0:
+		return s + "; none failed"
+	}
+	return s + "; failed: " + strings.Join(failed, ", ")
+}
+
+var partLabels = [timeParts]string{"GPU wait", "CPU between calls", "CPU in calls", "Runnable, waiting", "Blocked", "CPU or blocked"}
+
+// time writes where the time of a process went.
+func (w *writer) time(p *processReport) {
+	of := " of thread time"
+	if !p.Time.GapsKnown {
+		of = " in calls"
+	}
+	w.line(cut("WHERE THE TIME WENT   "+who(p.Comm, p.PID)+", "+Duration(ns64(p.Time.ThreadNS))+of, reportWidth))
+	for i := range p.Time.Parts {
+		t := &p.Time.Parts[i]
+		if t.NS == 0 && (i == undecided || i == cpuBetween && !p.Time.GapsKnown) {
+			continue
+		}
+		row := "  " + left(partLabels[i], 18) + right(short(ns64(t.NS)), 9) + right(tenths(t.permille, t.NS)+" %", 9)
+		w.line(left(row, 40) + t.detail(i, reportWidth-40))
+	}
+	if len(p.Time.Classes) > 0 {
+		var parts []string
+		for _, c := range p.Time.Classes {
+			parts = append(parts, c.Class+" "+tenths(c.permille, c.NS)+" %")
+		}
+		w.text("  In calls, by kind: "+strings.Join(parts, ", "), "    ")
+	}
+}
+
+// detail says what a part is made of, in at most width columns.
+func (t *timePart) detail(part, width int) string {
+	switch part {
+	case gpuWait, cpuInCalls:
+		s := ""
+		for i, o := range t.Ops {
+			time := o.Op + " " + short(ns64(o.NS))
+			for _, form := range []string{time + " (" + plural(o.Calls, "call") + ")", time, o.Op} {
+				if i > 0 {
+					form = s + " · " + time
+				}
+				if cells(form) <= width {
+					s = form
+					break
+				}
+			}
+			if i == 1 {
+				break
+			}
+		}
+		return s
+	case runnable, blocked, undecided:
+		var parts []string
+		if t.InCallsNS > 0 {
+			parts = append(parts, "in calls "+short(ns64(t.InCallsNS)))
+		}
+		if t.BetweenNS > 0 {
+			parts = append(parts, "between "+short(ns64(t.BetweenNS)))
+		}
+		return cut(strings.Join(parts, " · "), width)
+	}
+	return ""
+}
+
+var layerTitles = map[events.Source]string{
+	events.SourceRuntime: "CUDA Runtime", events.SourceDriver: "CUDA Driver", events.SourceGraph: "CUDA Graph",
+	events.SourceNCCL: "NCCL",
+}
+
+func layerTitle(s events.Source) string {
+	if t := layerTitles[s]; t != "" {
+		return t
+	}
+	return s.String()
+}
+
+// layer writes the two tables of a layer: how long calls took, and what they
+// did meanwhile.
+func (w *writer) layer(p *processReport, l *layerReport) {
+	title := layerTitle(l.source) + ": " + plural(l.Calls, "call")
+	if l.source == events.SourceDriver {
+		title += ", of which " + Count(l.Outermost) + " not made by the runtime"
+	}
+	if l.SelfNS != nil {
+		own := Duration(ns64(*l.SelfNS))
+		if l.SelfAtMost {
+			own = "at most " + own
+		}
+		title += ", own time " + own
+	}
+	w.text(title, "  ")
+	var ops []*opJSON
+	for i := range p.Ops {
+		if p.Ops[i].Source == l.Source {
+			ops = append(ops, &p.Ops[i])
+		}
+	}
+	w.latencies(ops)
+	if l.SelfNS != nil {
+		w.splits(ops)
+	}
+}
+
+// latencies writes counts and quantiles.
+func (w *writer) latencies(ops []*opJSON) {
+	wide, most := 8, 7
+	for _, o := range ops {
+		wide = max(wide, len(Count(o.Calls))+1)
+		most = max(most, len(Count(o.Errors))+1)
+	}
+	name := reportWidth - 2 - wide - most - 4*10
+	w.line("  " + left("", name) + right("calls", wide) + right("errors", most) + right("p50", 10) + right("p95", 10) + right("p99", 10) + right("max", 10))
+	for _, o := range ops {
+		errs := Count(o.Errors)
+		if o.Done == 0 {
+			errs = unknown
+		}
+		row := right(Count(o.Calls), wide) + right(errs, most)
+		for _, q := range []int64{o.q.p50, o.q.p95, o.q.p99, o.q.max} {
+			row += right(o.q.text(q), 10)
+		}
+		w.named(o.Op, name, row)
+	}
+}
+
+// text writes one of the quantiles.
+func (q *quantiles) text(ns int64) string {
+	switch {
+	case !q.known:
+		return unknown
+	case q.coarse():
+		return "~" + short(ns)
+	}
+	return short(ns)
+}
+
+// splits writes what the calls' time was.
+func (w *writer) splits(ops []*opJSON) {
+	const name = 21
+	w.line("  " + left("", name) + right("total", 9) + right("on CPU", 9) + right("", 7) + right("runnable", 9) + right("", 7) + right("blocked", 9))
+	for _, o := range ops {
+		if o.Done == 0 {
+			w.named(o.Op, name, right(unknown, 9)+right(unknown, 9)+right("", 7)+right(unknown, 9)+right("", 7)+right(unknown, 9))
+			continue
+		}
+		s := o.parts
+		parts := []uint64{s.onCPU, s.runnable, s.blocked, s.partial}
+		share := permille(parts)
+		row := right(short(ns64(s.total)), 9)
+		for i, part := range parts[:3] {
+			row += right(short(ns64(part)), 9) + right(tenths(share[i], part)+"%", 7)
+		}
+		w.named(o.Op, name, row)
+		if s.partial > 0 {
+			w.text(fmt.Sprintf("      + %s %s%% on CPU or blocked: threads that blocked and changed CPU", short(ns64(s.partial)), tenths(share[3], s.partial)), "        ")
+		}
+	}
+}
+
+// named writes a row whose name may be too long for its column.
+func (w *writer) named(name string, width int, row string) {
+	if cells(name) > width {
+		w.line("  " + name)
+		name = ""
+	}
+	w.line("  " + left(name, width) + row)
+}
+
+// machine says what the machine and ingero did.
+func (w *writer) machine(r *report) {
+	var parts []string
+	if h := r.Host; h != nil {
+		parts = append(parts, fmt.Sprintf("Machine: CPU %s of %d, load %.2f, %s of memory free", Percent(h.CPU), h.CPUs, h.Load[0], Bytes(h.MemAvail)))
+	}
+	if s := r.Self; s != nil {
+		parts = append(parts, "ingero: "+Duration(s.CPUNS)+" of CPU, "+Bytes(s.RSS))
+	}
+	w.text(strings.Join(parts, " · "), "  ")
+}
+
+// period writes a window in the reader's zone, once.
+func period(from, to time.Time, loc *time.Location) string {
+	if from.IsZero() || to.IsZero() {
+		return ""
+	}
+	from, to = from.In(loc), to.In(loc)
+	clock := "15:04:05"
+	if to.Sub(from) < 10*time.Second {
+		clock = "15:04:05.000"
+	}
+	first, last := from.Format("2006-01-02 "+clock), to.Format(clock+" MST")
+	if from.Format(time.DateOnly) != to.Format(time.DateOnly) {
+		return first + " - " + to.Format("2006-01-02 "+clock+" MST")
+	}
+	return first + "-" + last
+}
+
+// joined puts those parts together that are not empty.
+func joined(sep string, parts ...string) string {
+	var out []string
+	for _, p := range parts {
+		if p != "" {
+			out = append(out, p)
+		}
+	}
+	return strings.Join(out, sep)
+}
+
+// named puts a word before a name that there is.
+func named(word, name string) string {
+	if name == "" {
+		return ""
+	}
+	return word + name
+}
