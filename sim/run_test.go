@@ -6,12 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"ingero/internal/testkit"
 )
@@ -209,35 +211,62 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// busy is the share of its time that a program was on the CPU.
-func busy(t *testing.T, s Stack, args ...string) (cpu, wall time.Duration) {
+// busy runs train and returns its CPU time.
+func busy(t *testing.T, s Stack, args ...string) time.Duration {
 	t.Helper()
-	begin := time.Now()
 	_, st := s.lines(t, "train", args...)
-	return st.UserTime() + st.SystemTime(), time.Since(begin)
+	return st.UserTime() + st.SystemTime()
 }
 
-// A blocking synchronise leaves the CPU alone; a spinning one uses it up. All
-// wait as long as the GPU works.
-func TestSyncModes(t *testing.T) {
+// A blocking synchronise leaves the CPU alone, a spinning one uses it up. Either
+// waits as long as the GPU works.
+func TestSpinAndBlock(t *testing.T) {
 	s := extract(t)
-	const steps, launches, kernel = 10, 10, 5 * time.Millisecond
-	work := []string{"--steps", "10", "--launches", "10", "--kernel-us", "5000", "--cpu-us", "0", "--alloc-every", "0"}
+	const work = 10 * 10 * 5 * time.Millisecond
 	cpu := map[string]time.Duration{}
-	for _, mode := range []string{"spin", "yield", "block"} {
-		used, wall := busy(t, s, append([]string{"INGERO_SIM_SYNC=" + mode}, work...)...)
-		cpu[mode] = used
-		if wall < steps*launches*kernel {
-			t.Errorf("%s: ran %v, less than the GPU's %v", mode, wall, steps*launches*kernel)
+	for _, mode := range []string{"spin", "block"} {
+		begin := time.Now()
+		cpu[mode] = busy(t, s, append([]string{"INGERO_SIM_SYNC=" + mode}, gpuBound...)...)
+		if took := time.Since(begin); took < work {
+			t.Errorf("%s: ran %v, less than the GPU's %v", mode, took, work)
 		}
 	}
+	if cpu["spin"] < 3*cpu["block"] {
+		t.Errorf("spin used %v of CPU, block %v: want at least three times that", cpu["spin"], cpu["block"])
+	}
+}
+
+var gpuBound = []string{"--steps", "10", "--launches", "10", "--kernel-us", "5000", "--cpu-us", "0", "--alloc-every", "0"}
+
+// Two programs that yield on one CPU hand it to and fro all the time; two that
+// spin keep it for a time slice.
+func TestYield(t *testing.T) {
+	s := extract(t)
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		t.Fatal(err)
+	}
+	cpu := 0
+	for !set.IsSet(cpu) {
+		cpu++
+	}
+	perSecond := map[string]float64{} // switches in a second of CPU time
 	for _, mode := range []string{"spin", "yield"} {
-		if cpu[mode] < 3*cpu["block"] {
-			t.Errorf("%s used %v of CPU, block %v: want at least three times that", mode, cpu[mode], cpu["block"])
+		args := append([]string{"INGERO_SIM_SYNC=" + mode, "--pin", strconv.Itoa(cpu)}, gpuBound...)
+		other := testkit.Start(t, s.command("train", args...))
+		_, st := s.lines(t, "train", args...)
+		if err := other.Wait(); err != nil {
+			t.Fatal(err)
 		}
+		u, ok := st.SysUsage().(*syscall.Rusage)
+		if !ok {
+			t.Fatalf("resource usage is a %T", st.SysUsage())
+		}
+		perSecond[mode] = float64(u.Nivcsw) / (st.UserTime() + st.SystemTime()).Seconds()
 	}
-	if cpu["block"] > 150*time.Millisecond {
-		t.Errorf("block used %v of CPU", cpu["block"])
+	if perSecond["yield"] < 5*perSecond["spin"] {
+		t.Errorf("involuntary switches a second of CPU: yield %.0f, spin %.0f, want at least five times that",
+			perSecond["yield"], perSecond["spin"])
 	}
 }
 
@@ -245,8 +274,8 @@ func TestSyncModes(t *testing.T) {
 func TestPageableCopiesTakeTheCPU(t *testing.T) {
 	s := extract(t)
 	args := []string{"INGERO_SIM_PAGEABLE_MBPS=10", "INGERO_SIM_SYNC=block", "--steps", "3", "--alloc-every", "0", "--cpu-us", "0"}
-	pinned, _ := busy(t, s, args...)
-	pageable, _ := busy(t, s, append(args, "--pageable")...)
+	pinned := busy(t, s, args...)
+	pageable := busy(t, s, append(args, "--pageable")...)
 	if pageable < 250*time.Millisecond || pageable < 5*pinned {
 		t.Errorf("3 MiB pageable at 10 MB/s used %v of CPU, pinned %v", pageable, pinned)
 	}
