@@ -29,15 +29,16 @@ type report struct {
 
 type processReport struct {
 	processJSON
-	From   time.Time     `json:"from,omitzero"` // of the window, since the attach
-	To     time.Time     `json:"to,omitzero"`
-	Calls  uint64        `json:"calls"`
-	Errors uint64        `json:"errors"`
-	Time   *timeReport   `json:"time,omitempty"` // absent: no call was timed
-	Launch *uint64       `json:"launches,omitempty"`
-	Layers []layerReport `json:"layers"`
-	Ops    []opJSON      `json:"ops"`
-	Notes  []string      `json:"notes"`
+	From      time.Time     `json:"from,omitzero"` // of the window, since the attach
+	To        time.Time     `json:"to,omitzero"`
+	Calls     uint64        `json:"calls"`           // in all layers, those inside others too
+	Outermost uint64        `json:"outermost_calls"` // made inside no other
+	Errors    uint64        `json:"errors"`          // in all layers
+	Time      *timeReport   `json:"time,omitempty"`  // absent: no call was timed
+	Launch    *uint64       `json:"launches,omitempty"`
+	Layers    []layerReport `json:"layers"`
+	Ops       []opJSON      `json:"ops"`
+	Notes     []string      `json:"notes"`
 }
 
 // timeReport says where the time of a process's threads went, from its first
