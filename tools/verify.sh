@@ -15,7 +15,7 @@ trap 'rm -rf "$copy" "$copy.was"' EXIT
 make -C "$copy" --no-print-directory generate >/dev/null
 if ! diff -rq "$copy.was" "$copy" >"$copy.diff"; then
 	sed "s#$copy.was#checked in#g; s#$copy#generated#g" "$copy.diff" >&2
-	diff -r -x '*.o' -x prebuilt "$copy.was/docs" "$copy/docs" | head -40 >&2 || true
+	diff -r -x '*.o' -x prebuilt "$copy.was/docs" "$copy/docs" | grep "^[<>]" | head -12 >&2 || true
 	rm -f "$copy.diff"
 	echo "verify: what is generated differs from what is checked in: run make generate and commit it" >&2
 	exit 1

@@ -39,6 +39,7 @@ func TestGuests(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			out := Boot(t, test.kernel, Options{Init: init, Append: test.append, Files: files})
+			t.Log(out)
 			for _, s := range test.says {
 				if !strings.Contains(out, s) {
 					t.Errorf("does not say %q:\n%s", s, out)

@@ -27,7 +27,7 @@ type load struct {
 }
 
 var loads = []load{
-	{"cudaLaunchKernel", 4000, 8, "cuLaunchKernel"},
+	{"cudaLaunchKernel", 16000, 8, "cuLaunchKernel"},
 	{"cudaMemcpy", 400, 8, ""},
 	{"cudaStreamSynchronize", 400, 1, "cuStreamSynchronize"},
 }
