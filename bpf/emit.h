@@ -70,7 +70,7 @@ static __always_inline __u32 thin_level(__u64 used, bool keep)
 
 /*
  * What a thread last knew of the ring. Asking costs as much as a map lookup, so
- * it is done for one record in sixteen.
+ * it is done for one record in sixteen while there is room.
  */
 struct ring_view {
 	__u32 emitted;
@@ -84,7 +84,7 @@ static __always_inline void emit_call(struct ring_view *view, struct call_record
 	__u64 flags = BPF_RB_NO_WAKEUP;
 	__u32 level;
 
-	if ((view->emitted++ & 15) == 0)
+	if ((view->emitted++ & 15) == 0 || view->used > ring_bytes / 2)
 		view->used = bpf_ringbuf_query(&call_ring, BPF_RB_AVAIL_DATA);
 	level = thin_level(view->used, keep);
 	if (level) {

@@ -1,6 +1,8 @@
 package probes_test
 
 import (
+	"errors"
+	"os"
 	"os/exec"
 	"testing"
 	"time"
@@ -82,6 +84,43 @@ func TestThinningKeepsWhatMatters(t *testing.T) {
 	}
 	if saw.weight < total*8/10 || saw.weight > total*12/10 {
 		t.Errorf("the records stand for %d calls, want about %d", saw.weight, total)
+	}
+}
+
+// A reader that sleeps is woken once the ring is half full, and not before.
+func TestPressureWakes(t *testing.T) {
+	testkit.NeedBPF(t)
+	library, program := harm(t)
+	const ring = 64 << 10
+	tr := tracer(t, probes.Options{RingBytes: ring, Rows: rowsNamed(t, "cudaStreamSynchronize")})
+	child := testkit.Start(t, exec.Command(program, "pressure"))
+	child.Line("ready")
+	if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
+		t.Fatal(err)
+	}
+	attach(t, tr, library, events.LibCudart)
+	child.Say("go")
+	early := 0
+	for i := range 10 {
+		if err := tr.WaitPressure(); err != nil {
+			t.Fatal(err)
+		}
+		if used := tr.Used(); used < ring/2 && i > 0 { // the first tells of a ring that can be read
+			early++
+		}
+		tr.Drain(1<<30, func([]byte) {})
+	}
+	if early > 2 { // one may be sent while the ring is being drained
+		t.Errorf("%d of 10 wake-ups came before the ring was half full", early)
+	}
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.StopLives(); err != nil {
+		t.Fatal(err)
+	}
+	for err := error(nil); !errors.Is(err, os.ErrClosed); { // a wake-up may be left
+		err = tr.WaitPressure()
 	}
 }
 

@@ -56,6 +56,7 @@ type Tracer struct {
 	entry     bool
 	firstByte bool
 	ring      *Ring
+	pressure  *pressure
 	critical  *ringbuf.Reader
 	life      ringbuf.Record // ReadCritical's
 	base      []link.Link
@@ -136,6 +137,9 @@ func (t *Tracer) load(o Options) error {
 		return err
 	}
 	if t.ring, err = newRing(t.objects.CallRing.FD(), o.RingBytes); err != nil {
+		return err
+	}
+	if t.pressure, err = newPressure(t.objects.CallRing.FD()); err != nil {
 		return err
 	}
 	if t.critical, err = ringbuf.NewReader(t.objects.CriticalRing); err != nil {
@@ -297,8 +301,8 @@ var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 	bpf.IngeroDropReasonDROP_ORPHAN_RETURN:  "orphan-return",
 }
 
-// StopLives stops following the lives of processes; ReadCritical returns. It is
-// idempotent.
+// StopLives stops following the lives of processes; ReadCritical and
+// WaitPressure return. It is idempotent.
 func (t *Tracer) StopLives() error {
 	var errs []error
 	for _, l := range t.base {
@@ -306,7 +310,7 @@ func (t *Tracer) StopLives() error {
 	}
 	t.base = nil
 	if t.critical != nil {
-		errs = append(errs, t.critical.Close())
+		errs = append(errs, t.critical.Close(), t.pressure.stop())
 	}
 	return errors.Join(errs...)
 }
@@ -322,6 +326,9 @@ func (t *Tracer) Close() error {
 	t.closed = true
 	t.mu.Unlock()
 	errs := []error{t.StopLives()}
+	if t.pressure != nil {
+		errs = append(errs, t.pressure.close())
+	}
 	for _, p := range t.programs {
 		errs = append(errs, p.Close())
 	}

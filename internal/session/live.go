@@ -150,7 +150,8 @@ func (l *Live) start(ctx context.Context) error {
 	if l.watcher, err = proc.WatchMaps(l.Names); err != nil {
 		return err
 	}
-	l.work.Go(func() { l.readLives() })
+	l.work.Go(l.readLives)
+	l.work.Go(l.readPressure)
 	for _, pid := range l.Select.PIDs {
 		if err := l.enrolPID(pid); err != nil {
 			return err

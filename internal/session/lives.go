@@ -39,10 +39,28 @@ func (l *Live) readLives() {
 			l.pending = append(l.pending, e)
 		}
 		l.mu.Unlock()
-		select {
-		case l.wake <- struct{}{}:
-		default:
+		l.hurry()
+	}
+}
+
+// hurry asks for a poll at once.
+func (l *Live) hurry() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// readPressure asks for a poll whenever the ring is half full.
+func (l *Live) readPressure() {
+	for {
+		if err := l.tracer.WaitPressure(); err != nil {
+			if !errors.Is(err, os.ErrClosed) {
+				l.Log.Warn("the ring is read by the clock alone", "error", err)
+			}
+			return
 		}
+		l.hurry()
 	}
 }
 
