@@ -1,0 +1,182 @@
+// Throughput measures what the agent can take: a program makes an exact number
+// of calls at a rate for some seconds, a whole session traces it, and the calls
+// made are compared with the calls counted and the records read; with the
+// agent's CPU time and memory.
+//
+// -record adds the store as an output. It needs root.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/proc"
+	"ingero/internal/session"
+	"ingero/internal/store"
+	"ingero/internal/tick"
+	"ingero/sim"
+)
+
+func main() {
+	rates := flag.String("rates", "100000,200000,500000,0", "calls a second, one run each; 0 is as fast as it goes")
+	seconds := flag.Int("seconds", 10, "length of a run")
+	op := flag.String("op", "cudaEventSynchronize", "operation")
+	threads := flag.Int("threads", 1, "threads of the program that calls")
+	record := flag.Bool("record", false, "store everything, too")
+	flag.Parse()
+	fmt.Printf("%10s %12s %12s %12s %9s %9s %9s %9s  %s\n", "calls/s", "made", "counted", "records", "wall s", "CPU s", "CPU", "RSS MB", "dropped")
+	for r := range strings.SplitSeq(*rates, ",") {
+		rate, err := strconv.Atoi(r)
+		if err == nil {
+			err = measure(rate, *seconds, *threads, *op, *record)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "throughput:", err)
+			os.Exit(1)
+		}
+	}
+}
+
+// counter keeps the last tick.
+type counter struct{ last *tick.Tick }
+
+func (c *counter) Batch(*tick.Batch) error { return nil }
+func (c *counter) Tick(t *tick.Tick) error { c.last = t; return nil }
+func (c *counter) Close() error            { return nil }
+
+func measure(rate, seconds, threads int, op string, record bool) (err error) {
+	dir, err := os.MkdirTemp("", "throughput")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	stack, err := sim.Extract(filepath.Join(dir, "sim"))
+	if err != nil {
+		return err
+	}
+	p, err := start(stack, op, rate, seconds, threads)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.end()) }()
+	live, err := session.OpenLive(context.Background(), session.LiveOptions{
+		Select: proc.Selector{PIDs: []uint32{uint32(p.cmd.Process.Pid)}}})
+	if err != nil {
+		return err
+	}
+	c := &counter{}
+	sinks := []tick.Sink{c}
+	if record {
+		db, err := store.Open(store.Options{Path: filepath.Join(dir, "ingero.db"), Now: time.Now})
+		if err != nil {
+			return errors.Join(err, live.Close())
+		}
+		sinks = append(sinks, db)
+	}
+	done := make(chan error, 1)
+	from, started := used(), time.Now()
+	go func() { done <- session.Run(context.Background(), session.Config{Source: live, Sinks: sinks}) }()
+	made, elapsed, err := p.call()
+	err = errors.Join(err, <-done)
+	cpu, wall := used()-from, time.Since(started)
+	if err != nil {
+		return err
+	}
+	report(c.last, op, made, elapsed, cpu, wall)
+	return nil
+}
+
+// program is the one that makes calls.
+type program struct {
+	cmd   *exec.Cmd
+	in    io.Writer
+	lines *bufio.Scanner
+}
+
+// start starts the program; it is ready when this returns.
+func start(stack sim.Stack, op string, rate, seconds, threads int) (*program, error) {
+	calls := rate * seconds
+	if rate == 0 {
+		calls = 900_000 * seconds
+	}
+	cmd := exec.Command(stack.Program("calls"), op, strconv.Itoa(calls), "--zero", "--start-on-stdin",
+		"--rate", strconv.Itoa(rate), "--threads", strconv.Itoa(threads))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p := &program{cmd, in, bufio.NewScanner(out)}
+	p.lines.Scan()
+	return p, nil
+}
+
+// call lets the program make its calls and returns how many it made, in how
+// many seconds.
+func (p *program) call() (made uint64, seconds float64, err error) {
+	if _, err := fmt.Fprintln(p.in, "go"); err != nil {
+		return 0, 0, err
+	}
+	p.lines.Scan()
+	var said struct {
+		Calls   uint64  `json:"calls"`
+		Elapsed float64 `json:"elapsed_ns"`
+	}
+	err = json.Unmarshal(p.lines.Bytes(), &said)
+	return said.Calls, said.Elapsed / 1e9, errors.Join(err, p.cmd.Wait())
+}
+
+// end kills the program if it still runs.
+func (p *program) end() error {
+	if p.cmd.ProcessState != nil {
+		return nil
+	}
+	return errors.Join(p.cmd.Process.Kill(), p.cmd.Wait())
+}
+
+func report(t *tick.Tick, op string, made uint64, elapsed float64, cpu, wall time.Duration) {
+	var counted, records uint64
+	for _, o := range t.Ops {
+		if o.Op.String() == op {
+			counted += o.Sum.Calls
+			records += o.Dur.Count()
+		}
+	}
+	dropped := ""
+	for _, d := range t.Drops {
+		if d.Count > 0 {
+			dropped += fmt.Sprintf(" %s=%d", d.Reason, d.Count)
+		}
+	}
+	if made != counted {
+		dropped += "  NOT EXACT"
+	}
+	fmt.Printf("%10.0f %12d %12d %12d %9.2f %9.2f %8.1f%% %9.1f %s\n", float64(made)/elapsed, made, counted, records, elapsed,
+		cpu.Seconds(), 100*cpu.Seconds()/wall.Seconds(), float64(t.Self.RSS)/1e6, dropped)
+}
+
+// used is the CPU time of this process.
+func used() time.Duration {
+	var r unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &r)
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
