@@ -1,11 +1,12 @@
 #!/bin/bash
-# deps.sh TARGET...: installs by apt what these make targets need and this
-# machine lacks, and says what and why. It does nothing where nothing is missing.
+# deps.sh TARGET...: installs by apt what building and these make targets need
+# and this machine lacks, and says what and why. It does nothing where nothing is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # target   program             package            why
 needs='
+build      /etc/ssl/certs/ca-certificates.crt ca-certificates has the certificates by which Go modules are fetched
 generate   clang-14            clang-14           compiles bpf/ and sim/
 generate   llvm-strip-14       llvm-14            strips debug information from BPF objects
 generate   ld.lld-14           lld-14             links sim/ for both architectures
@@ -42,7 +43,7 @@ if ! have_go; then
 fi
 
 missing=()
-for target in "$@"; do
+for target in build "$@"; do
 	while read -r for program package why; do
 		[ "$for" = "$target" ] || continue
 		case $program in

@@ -114,7 +114,7 @@ func (s *summary) endTest(r *result) {
 func (s *summary) endPackage(r *result, e *event) {
 	s.packages++
 	if r.action == "fail" && r.failures == 0 {
-		r.output = append(s.builds[e.FailedBuild], r.output...)
+		r.output = slices.Concat(s.builds[e.FailedBuild], r.output)
 		var unended []string
 		for key, t := range s.open {
 			if key[0] == r.pkg && key[1] != "" {
