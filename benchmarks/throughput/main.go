@@ -33,7 +33,7 @@ import (
 func main() {
 	rates := flag.String("rates", "100000,200000,500000,0", "calls a second, one run each; 0 is as fast as it goes")
 	seconds := flag.Int("seconds", 10, "length of a run")
-	op := flag.String("op", "cudaEventSynchronize", "operation")
+	op := flag.String("op", "cuEventSynchronize", "operation; one of the driver has one record a call")
 	threads := flag.Int("threads", 1, "threads of the program that calls")
 	record := flag.Bool("record", false, "store everything, too")
 	flag.Parse()
