@@ -24,7 +24,7 @@ func Duration(ns int64) string {
 		return "-" + Duration(-ns)
 	}
 	const minute = 60
-	s := (ns + 5e8) / 1e9 // rounded to what is shown
+	s := (min(ns, math.MaxInt64-5e8) + 5e8) / 1e9 // rounded to what is shown
 	switch {
 	case s < 2*minute:
 		return short(ns)
@@ -121,7 +121,7 @@ func plural(n uint64, noun string) string {
 func Bytes(n int64) string {
 	switch {
 	case n < 0:
-		return "-" + Bytes(max(-n, -math.MaxInt64))
+		return "-" + Bytes(-max(n, -math.MaxInt64))
 	case n < 1024:
 		return strconv.FormatInt(n, 10) + " B"
 	}

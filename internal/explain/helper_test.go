@@ -170,3 +170,5 @@ func input(m *maker, pids ...uint32) *Input {
 }
 
 var cet = time.FixedZone("CET", 3600)
+
+func minutes(n int) time.Duration { return time.Duration(n) * time.Minute }

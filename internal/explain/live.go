@@ -97,16 +97,18 @@ func (s *screen) head(t *tick.Tick) {
 		s.put(span{target, bold})
 		s.put(span{line, color})
 	}
-	s.libraries(t)
+	s.libraries(t, len(alive) > 0)
 }
 
-func (s *screen) libraries(t *tick.Tick) {
+func (s *screen) libraries(t *tick.Tick, alive bool) {
 	var parts []string
 	for _, l := range t.Libraries {
 		parts = append(parts, clean(path.Base(l.Path))+" "+plural(uint64(max(l.Probes, 0)), "probe"))
 	}
 	if len(parts) == 0 {
-		s.put(span{"no CUDA library is mapped yet", plain})
+		if alive || len(t.Processes) == 0 {
+			s.put(span{"no CUDA library is mapped yet", plain})
+		}
 		return
 	}
 	line := parts[0]
@@ -131,8 +133,12 @@ func (s *screen) system(h *tick.Host) {
 	mem, swap := share(h.MemTotal-h.MemAvail, h.MemTotal), share(h.SwapUsed, h.SwapTotal)
 	s.put(slices.Concat([]span{{"  CPU  ", plain}}, meter(h.CPU), []span{{left(" of "+strconv.Itoa(h.CPUs), 10) + "Mem ", plain}},
 		meter(mem), []span{{", " + Bytes(h.MemAvail) + " free", plain}})...)
-	s.put(slices.Concat([]span{{"  Swap ", plain}}, meter(swap), []span{{left(", "+Bytes(h.SwapUsed), 14) +
-		fmt.Sprintf("Load %.2f %.2f %.2f", h.Load[0], h.Load[1], h.Load[2]), plain}})...)
+	load := fmt.Sprintf("Load %.2f %.2f %.2f", h.Load[0], h.Load[1], h.Load[2])
+	if h.SwapTotal == 0 {
+		s.put(span{left("  Swap none", 41) + load, plain})
+		return
+	}
+	s.put(slices.Concat([]span{{"  Swap ", plain}}, meter(swap), []span{{left(", "+Bytes(h.SwapUsed), 14) + load, plain}})...)
 }
 
 func share(part, all int64) float64 {
@@ -254,7 +260,7 @@ func (s *screen) foot(t *tick.Tick, zone *time.Location) {
 		}
 	}
 	if share := float64(lost) / float64(max(lost+t.Records, 1)); share > lossWarning {
-		s.put(span{"WARN " + Percent(share) + " of events were lost; counts are exact, quantiles less so", red})
+		s.put(span{"WARN " + Percent(share) + " of events were lost", red})
 	}
 	if s.coarse {
 		s.put(span{fmt.Sprintf("~ from the kernel's histogram, ±%.0f %%: records were thinned or lost", 100*stats.HistError), plain})

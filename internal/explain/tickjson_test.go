@@ -1,0 +1,77 @@
+package explain
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+)
+
+func TestTickJSON(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		t    *tick.Tick
+	}{{"full", liveTick()}, {"lossy", lossyTick()}, {"empty", &tick.Tick{}}} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := TickJSON(tt.t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.ContainsAny(got, "\n") {
+				t.Error("more than a line")
+			}
+			var pretty bytes.Buffer
+			if err := json.Indent(&pretty, got, "", " "); err != nil {
+				t.Fatal(err)
+			}
+			testkit.Golden(t, "tick-"+tt.name+".json", pretty.String())
+		})
+	}
+}
+
+// The parts of an operation's time add up in JSON, and it has none when no call
+// was timed.
+func TestTickJSONTimes(t *testing.T) {
+	b, err := TickJSON(liveTick())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got tickJSON
+	if err := json.Unmarshal(b, &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range got.Ops {
+		if timed := o.TotalNS != nil; timed != (o.Done > 0) || timed != (o.P50NS != nil) {
+			t.Errorf("%s: %d returned, total %v, p50 %v", o.Op, o.Done, o.TotalNS, o.P50NS)
+			continue
+		}
+		if o.TotalNS != nil && *o.OnCPUNS+*o.RunnableNS+*o.BlockedNS+*o.PartialNS != *o.TotalNS {
+			t.Errorf("%s: parts do not add up to %d", o.Op, *o.TotalNS)
+		}
+		if o.Calls != o.Done+o.Unmeasured+o.Abandoned+o.Open {
+			t.Errorf("%s: %d calls do not add up", o.Op, o.Calls)
+		}
+	}
+}
+
+// Each reason that something is dropped for has its words.
+func TestDropsHaveWords(t *testing.T) {
+	for reason, words := range dropWords {
+		in := &Input{Drops: []tick.Drop{{Reason: reason, Count: 12}}}
+		r := build(in)
+		if reason == "duplicate-link" { // each call counts once: nothing to tell
+			if len(r.Notes) != 0 {
+				t.Errorf("%s: notes %q", reason, r.Notes)
+			}
+			continue
+		}
+		if want := "12 " + words + "."; len(r.Notes) != 1 || r.Notes[0] != want {
+			t.Errorf("%s: notes %q, want %q", reason, r.Notes, want)
+		}
+	}
+	if got := Lost([]tick.Drop{{Reason: "ring-full", Count: 3}, {Reason: "thinned", Count: 5}, {Reason: "new", Count: 1}}); got != 4 {
+		t.Errorf("lost = %d, want 4", got)
+	}
+}
