@@ -386,7 +386,8 @@ func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
 	return false, nil
 }
 
-// Stop implements [Source]: it takes all probes out.
+// Stop implements [Source]: it takes all probes out. Whoever could still put one
+// in has ended before.
 func (l *Live) Stop() error {
 	l.once.Do(func() {
 		l.stop()
@@ -394,14 +395,11 @@ func (l *Live) Stop() error {
 		if l.watcher != nil {
 			errs = append(errs, l.watcher.Close())
 		}
-		l.mu.Lock()
-		libs := l.order
-		l.mu.Unlock()
-		for _, lib := range libs {
-			errs = append(errs, lib.attached.Close())
-		}
 		errs = append(errs, l.tracer.StopLives())
 		l.work.Wait()
+		for _, lib := range l.order {
+			errs = append(errs, lib.attached.Close())
+		}
 		l.stopErr = errors.Join(errs...)
 	})
 	return l.stopErr
