@@ -91,7 +91,9 @@ func (l *Live) Totals(t *tick.Tick) error {
 		t.Libraries = append(t.Libraries, lib.Library)
 	}
 	t.Reports = append(t.Reports, l.reports...)
-	l.pruneLibraries(t.Time)
+	if !l.stopped {
+		l.pruneLibraries(t.Time)
+	}
 	return l.pruneProcesses(t.Time, len(rows))
 }
 

@@ -71,6 +71,7 @@ type Live struct {
 	stop    context.CancelFunc
 	work    sync.WaitGroup
 	once    sync.Once
+	stopped bool // by Stop; for the goroutine that polls
 	stopErr error
 	wake    chan struct{}
 	// seccompHarm says that return probes kill processes with a filter.
@@ -391,6 +392,7 @@ func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
 func (l *Live) Stop() error {
 	l.once.Do(func() {
 		l.stop()
+		l.stopped = true
 		var errs []error
 		if l.watcher != nil {
 			errs = append(errs, l.watcher.Close())
