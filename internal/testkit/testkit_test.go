@@ -145,13 +145,7 @@ func TestWait(t *testing.T) {
 
 // A golden file that differs fails the test and says where.
 func TestGolden(t *testing.T) {
-	t.Chdir(t.TempDir())
-	if err := os.Mkdir("testdata", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile("testdata/a.txt", []byte("one\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	t.Chdir(Tree(t, map[string]string{"testdata/a.txt": "one\n"}))
 	if r := run(t, func(t testing.TB) { Golden(t, "a.txt", "one\n") }); r.Failed() {
 		t.Errorf("same text: reported %q", r.failed)
 	}

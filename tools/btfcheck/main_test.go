@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,7 +25,6 @@ func TestRepository(t *testing.T) {
 func TestMissing(t *testing.T) {
 	testkit.NeedTool(t, "clang-14")
 	testkit.NeedBPF(t)
-	dir := t.TempDir()
 	types := `
 struct task_struct { int pid; int no_such_field; int asked_for; };
 struct no_such_struct { int x; };
@@ -39,15 +36,7 @@ struct sk_buff { int next; };
 		"vmlinux/x86.h":     "", "vmlinux/arm64.h": "",
 		"a.h": "if (bpf_core_field_exists(t->asked_for))",
 	}
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir := testkit.Tree(t, files)
 	missing, _, err := run(dir)
 	if err != nil {
 		t.Fatal(err)

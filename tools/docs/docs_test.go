@@ -2,17 +2,15 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"ingero/internal/testkit"
 	"ingero/pkg/events"
 )
 
 // The matrix has a line for each function that go test runs, and for no other.
 func TestMatrix(t *testing.T) {
-	root := t.TempDir()
 	files := map[string]string{
 		"b/b_test.go": `package b
 
@@ -29,15 +27,7 @@ func helper(t *testing.T) {}
 		"a/a.go":               "package a\n\nfunc TestNot(t *testing.T) {}\n",
 		"a/testdata/c_test.go": "package c\n\nfunc TestNot(t *testing.T) {}\n",
 	}
-	for name, text := range files {
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	root := testkit.Tree(t, files)
 	got, err := testMatrix(root)
 	if err != nil {
 		t.Fatal(err)

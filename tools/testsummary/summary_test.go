@@ -4,29 +4,21 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"ingero/internal/testkit"
 )
 
 // results runs go test -json on a module made of the given test bodies, one
 // package each, and returns what the summary makes of it.
 func results(t *testing.T, bodies map[string]string) *summary {
 	t.Helper()
-	dir := t.TempDir()
 	files := map[string]string{"go.mod": "module m\n\ngo 1.26\n"}
 	for pkg, body := range bodies {
 		files[pkg+"/a_test.go"] = "package " + pkg + "\n\nimport \"testing\"\n\n" + body
 	}
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir := testkit.Tree(t, files)
 	cmd := exec.Command("go", "test", "-json", "./...")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
