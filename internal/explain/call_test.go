@@ -63,8 +63,8 @@ func TestCallJSONFields(t *testing.T) {
 	gap := []string{"gap_ns", "gap_on_cpu_ns", "gap_runnable_ns", "gap_blocked_ns"}
 	s := samples()
 	for _, tt := range []struct {
-		name         string
-		call         events.Call
+		name          string
+		call          events.Call
 		with, without []string
 	}{
 		{"timed", s[0], append(timed, gap...), []string{"parent", "weight", "error", "comm", "inherited"}},
