@@ -143,7 +143,13 @@ func appendOp(b []byte, o *tick.Op, seen *stats.Hist) []byte {
 	for _, v := range fields(&o.Sum) {
 		b = put(b, *v)
 	}
-	if o.Hist == nil {
+	return appendHist(b, o.Hist, seen)
+}
+
+// appendHist appends the buckets of a histogram that differ from seen, where
+// nil means none.
+func appendHist(b []byte, h, seen *stats.Hist) []byte {
+	if h == nil {
 		return put(b, 0)
 	}
 	var zero stats.Hist
@@ -151,14 +157,14 @@ func appendOp(b []byte, o *tick.Op, seen *stats.Hist) []byte {
 		seen = &zero
 	}
 	n := 0
-	for i, v := range o.Hist {
+	for i, v := range h {
 		if v != seen[i] {
 			n++
 		}
 	}
 	b = put(b, uint64(n))
 	prev := 0
-	for i, v := range o.Hist {
+	for i, v := range h {
 		if v != seen[i] {
 			b = put(put(b, uint64(i-prev)), v)
 			prev = i
@@ -209,6 +215,11 @@ func readOp(r *reader, o *tick.Op) {
 	for _, v := range fields(&o.Sum) {
 		*v = r.uint()
 	}
+	readHist(r, o.Hist)
+}
+
+// readHist sets the buckets that appendHist wrote.
+func readHist(r *reader, h *stats.Hist) {
 	at := uint64(0)
 	for range r.count() {
 		step, v := r.uint(), r.uint()
@@ -217,6 +228,16 @@ func readOp(r *reader, o *tick.Op) {
 			r.fail()
 			return
 		}
-		o.Hist[at] = v
+		h[at] = v
 	}
+}
+
+// UnmarshalHist reads a histogram as the database holds it.
+func UnmarshalHist(b []byte) (*stats.Hist, error) {
+	r, h := reader{b: b}, &stats.Hist{}
+	readHist(&r, h)
+	if r.bad || len(r.b) != 0 {
+		return nil, fmt.Errorf("%w: a histogram", ErrCorrupt)
+	}
+	return h, nil
 }

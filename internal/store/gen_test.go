@@ -52,7 +52,6 @@ var (
 	opCopy     = op("cudaMemcpyAsync")
 	opSync     = op("cudaStreamSynchronize")
 	opMalloc   = op("cudaMalloc")
-	opCuMalloc = op("cuMemAlloc")
 )
 
 // calls appends n calls or one more.

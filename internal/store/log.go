@@ -27,7 +27,6 @@ type Log struct {
 	ops     map[opKey]*tick.Op
 	from    int64 // frames of calls that lie outside are passed over
 	to      int64
-	ended   bool
 }
 
 // Entry is one entry of a log. One of its fields is set. Its memory is the

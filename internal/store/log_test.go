@@ -133,7 +133,7 @@ func TestLogReadsBack(t *testing.T) {
 }
 
 func TestLogCutAtEveryByte(t *testing.T) {
-	rec := record(t, 3, 40)
+	rec := record(t, 3, 12)
 	calls, ticks := -1, -1
 	for n := range len(rec.bytes) + 1 {
 		got, torn, err := readAll(rec.bytes[:n])
@@ -164,7 +164,7 @@ func TestLogCutAtEveryByte(t *testing.T) {
 
 // A changed bit is found wherever it is, and nothing before it is lost.
 func TestLogWithAnyBitChanged(t *testing.T) {
-	rec := record(t, 2, 30)
+	rec := record(t, 2, 4)
 	bounds := frameBounds(t, rec.bytes)
 	b := bytes.Clone(rec.bytes)
 	for bit := range len(b) * 8 {

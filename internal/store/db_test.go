@@ -1,0 +1,265 @@
+package store
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	diff "github.com/google/go-cmp/cmp"
+
+	"ingero/internal/stats"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// clock is a time that a test moves, with timers.
+type clock struct {
+	now    time.Time
+	timers []*timer
+}
+
+type timer struct {
+	at time.Time
+	f  func()
+}
+
+func (c *clock) Now() time.Time { return c.now }
+
+func (c *clock) AfterFunc(d time.Duration, f func()) func() bool {
+	t := &timer{c.now.Add(d), f}
+	c.timers = append(c.timers, t)
+	return func() bool { t.f = nil; return true }
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.now = c.now.Add(d)
+	for _, t := range c.timers {
+		if f := t.f; f != nil && !t.at.After(c.now) {
+			t.f = nil
+			f()
+		}
+	}
+}
+
+func open(t *testing.T, path string, o Options) (*DB, *clock) {
+	t.Helper()
+	c := &clock{now: began}
+	o.Path, o.Now, o.AfterFunc = path, c.Now, c.AfterFunc
+	if o.Session.Node == "" {
+		o.Session.Node, o.Session.Target = "gpu-7", "pid 4821"
+	}
+	db, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db, c
+}
+
+// ask returns the rows of a query, as the stock shell would show them.
+func ask(t *testing.T, path, query string, args ...any) string {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	rows, err := db.Query(query, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	columns, _ := rows.Columns()
+	var out []string
+	for rows.Next() {
+		values := make([]any, len(columns))
+		to := make([]any, len(columns))
+		for i := range values {
+			to[i] = &values[i]
+		}
+		if err := rows.Scan(to...); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, strings.TrimSuffix(fmt.Sprintln(values...), "\n"))
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(out, "\n")
+}
+
+// readLog reads the log of a session.
+func readLog(t *testing.T, db *DB) (all, int64) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(LogDir(db.Path()), db.Session().ID+logSuffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, torn, err := readAll(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, torn
+}
+
+func TestDatabaseHoldsWhatTheSessionSaw(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "ingero.db")
+	db, c := open(t, path, Options{})
+	g, k := newGenerator(6), newKernel()
+	var calls []events.Call
+	var last *tick.Tick
+	for i := range 3 {
+		got := g.calls(nil, 5000)
+		calls = append(calls, got...)
+		k.see(got)
+		c.advance(time.Second)
+		last = k.tick(uint64(i+1), c.now, i == 2)
+		if err := errors.Join(db.Batch(&tick.Batch{Calls: got}), db.Tick(last)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range last.Ops {
+		o := &last.Ops[i]
+		got := ask(t, path, "SELECT calls, done, errors, nested, total_ns, oncpu_ns, runnable_ns, blocked_ns, max_ns FROM ops WHERE pid = ? AND name = ?", o.PID, o.Op.String())
+		s := &o.Sum
+		longest := any(o.Dur.Max())
+		if o.Dur.Count() == 0 {
+			longest = nil
+		}
+		if want := strings.TrimSpace(fmt.Sprintln(s.Calls, s.Done, s.Errors, s.Nested, s.Total, s.OnCPU, s.Runnable, s.Blocked(), longest)); got != want {
+			t.Errorf("%d %s: %s, want %s", o.PID, o.Op, got, want)
+		}
+	}
+	for query, want := range map[string]string{
+		"SELECT count(*) FROM ops":                                                            fmt.Sprint(len(last.Ops)),
+		"SELECT state, ended_ns, target, records FROM sessions":                               "running <nil> pid 4821 300",
+		"SELECT reason, count FROM drops ORDER BY 1":                                          "ring-full 3\nthinned 0",
+		"SELECT path, probes FROM libraries":                                                  "/usr/lib/libcudart.so.12 32",
+		"SELECT kind, object FROM reports":                                                    "missing-symbol cuLaunchGrid",
+		"SELECT pid, comm, ended_ns - started_ns FROM processes":                              "4821 python3 63000000000\n4822 python3 63000000000",
+		"SELECT application_id, user_version FROM pragma_application_id, pragma_user_version": fmt.Sprint(applicationID, " 1"),
+	} {
+		if got := ask(t, path, query); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", query, got, want)
+		}
+	}
+	checkSpent(t, path, calls)
+	checkBlobs(t, path, last)
+	if err := errors.Join(db.Close(), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(t, path, "SELECT state, ended_ns FROM sessions"); got != fmt.Sprint("ended ", c.now.UnixNano()) {
+		t.Errorf("after Close: %s", got)
+	}
+	got, torn := readLog(t, db)
+	if d := diff.Diff(calls, got.calls); d != "" || torn != 0 || got.end == nil {
+		t.Errorf("log: %d calls of %d, %d torn, end %v", len(got.calls), len(calls), torn, got.end)
+	}
+	left, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(left) != 2 { // the file and the directory: no -wal, no -shm
+		t.Errorf("left behind: %v (%v)", left, err)
+	}
+}
+
+func checkSpent(t *testing.T, path string, calls []events.Call) {
+	t.Helper()
+	want := map[uint32]*Spent{}
+	var all uint64
+	for i := range calls {
+		c := &calls[i]
+		if want[c.PID] == nil {
+			want[c.PID] = &Spent{}
+		}
+		want[c.PID].Add(c)
+		all += uint64(c.Gap)
+		if c.Flags&events.CallNested == 0 {
+			all += uint64(c.Duration)
+		}
+	}
+	var sum uint64
+	for pid, s := range want {
+		for i := range s {
+			x := &s[i]
+			got := ask(t, path, "SELECT count, oncpu_ns, runnable_ns, blocked_ns, unsplit_ns FROM spent WHERE pid = ? AND part = ?", pid, Part(i).String())
+			if w := fmt.Sprint(x.Count, x.OnCPU, x.Runnable, x.Blocked, x.Unsplit); got != w {
+				t.Errorf("spent by %d, %v: %s, want %s", pid, Part(i), got, w)
+			}
+			sum += x.Total()
+		}
+	}
+	if sum != all {
+		t.Errorf("the parts add up to %d, want %d", sum, all)
+	}
+}
+
+func checkBlobs(t *testing.T, path string, last *tick.Tick) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	for i := range last.Ops {
+		o := &last.Ops[i]
+		var sketch, hist []byte
+		if err := db.QueryRow("SELECT sketch, hist FROM ops WHERE pid = ? AND op = ?", o.PID, uint16(o.Op)).Scan(&sketch, &hist); err != nil {
+			t.Fatal(err)
+		}
+		var s stats.Sketch
+		if err := s.UnmarshalBinary(sketch); err != nil || s.Sum() != o.Dur.Sum() || s.Quantile(0.5) != o.Dur.Quantile(0.5) {
+			t.Errorf("%s: the sketch differs (%v)", o.Op, err)
+		}
+		if h, err := UnmarshalHist(hist); err != nil || *h != *o.Hist {
+			t.Errorf("%s: the histogram differs (%v)", o.Op, err)
+		}
+	}
+}
+
+func TestReplayOfDatabaseLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	db, c := open(t, path, Options{})
+	k, g := newKernel(), newGenerator(9)
+	var last *tick.Tick
+	for i := range uint64(3) {
+		calls := g.calls(nil, 1000)
+		k.see(calls)
+		c.advance(time.Second)
+		last = k.tick(i+1, c.now, i == 2)
+		if err := errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(last)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(LogDir(path), db.Session().ID+logSuffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	s, _ := f.Stat()
+	l, err := OpenLog(f, s.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewReplay(l, ReplayOptions{})
+	var b tick.Batch
+	for err == nil {
+		<-r.After(time.Second)
+		_, err = r.Poll(&b)
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	var got tick.Tick
+	if err := r.Totals(&got); err != nil {
+		t.Fatal(err)
+	}
+	sameTotals(t, last, &got)
+}

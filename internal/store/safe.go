@@ -1,0 +1,274 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Owner is whom files and directories are made for, under sudo.
+type Owner struct{ UID, GID uint32 }
+
+// UnsafeError says that root must not write to a place, since another user
+// could put something else there.
+type UnsafeError struct{ Path, Why string }
+
+func (e *UnsafeError) Error() string { return fmt.Sprintf("%s %s", e.Path, e.Why) }
+
+// HeldError says that another process records to the database.
+type HeldError struct {
+	Path string
+	PID  int // 0 when it is not known
+}
+
+func (e *HeldError) Error() string {
+	if e.PID == 0 {
+		return fmt.Sprintf("another process records to %s", e.Path)
+	}
+	return fmt.Sprintf("process %d records to %s", e.PID, e.Path)
+}
+
+// places opens directories and files for an owner. Where this process is root
+// it trusts nothing that another user could have put there.
+type places struct {
+	root  bool
+	owner *Owner
+}
+
+const (
+	dirMode   = 0o700
+	fileMode  = 0o600
+	linkLimit = 40
+)
+
+// dir opens a directory, given by an absolute path, and makes what is missing.
+// Root follows only root's symbolic links and goes through directories of root
+// and the owner alone; sticky ones, like /tmp, may be anybody's to write, but
+// not the last.
+func (p places) dir(path string) (*os.File, error) {
+	left := parts(path)
+	if len(left) == 0 {
+		return nil, &os.PathError{Op: "use", Path: path, Err: unix.EISDIR}
+	}
+	at, done := -1, "/"
+	defer func() { _ = unix.Close(at) }()
+	for links := 0; len(left) > 0; {
+		if done == "/" {
+			root, err := unix.Open("/", unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return nil, pathError("open", "/", err)
+			}
+			_ = unix.Close(at)
+			at = root
+		}
+		here := filepath.Join(done, left[0])
+		if target, err := readLink(at, left[0]); err == nil { // go on where it leads
+			if err := p.link(at, left[0], here); err != nil {
+				return nil, err
+			}
+			if links++; links > linkLimit {
+				return nil, pathError("open", path, unix.ELOOP)
+			}
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(done, target)
+			}
+			left, done = append(parts(target), left[1:]...), "/"
+			continue
+		}
+		next, err := p.step(at, left[0], here)
+		if err != nil {
+			return nil, err
+		}
+		_ = unix.Close(at)
+		at, done, left = next, here, left[1:]
+		if err := p.trust(at, here, len(left) == 0); err != nil {
+			return nil, err
+		}
+	}
+	fd, err := unix.FcntlInt(uintptr(at), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, pathError("dup", path, err)
+	}
+	return os.NewFile(uintptr(fd), done), nil
+}
+
+func parts(path string) []string {
+	return strings.FieldsFunc(filepath.Clean(path), func(r rune) bool { return r == '/' })
+}
+
+// step opens the directory name below at, and makes it if there is none.
+func (p places) step(at int, name, path string) (int, error) {
+	const flags = unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat(at, name, flags|unix.O_PATH, 0)
+	if !errors.Is(err, unix.ENOENT) {
+		return fd, pathError("open", path, err)
+	}
+	if err := unix.Mkdirat(at, name, dirMode); err != nil && !errors.Is(err, unix.EEXIST) {
+		return -1, pathError("make", path, err)
+	}
+	fd, err = unix.Openat(at, name, flags, 0)
+	if err != nil {
+		return -1, pathError("open", path, err)
+	}
+	if err := p.give(fd); err != nil {
+		_ = unix.Close(fd)
+		return -1, pathError("chown", path, err)
+	}
+	return fd, nil
+}
+
+func pathError(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &os.PathError{Op: op, Path: path, Err: err}
+}
+
+// give makes the owner the owner of what is open.
+func (p places) give(fd int) error {
+	if !p.root || p.owner == nil {
+		return nil
+	}
+	return unix.Fchown(fd, int(p.owner.UID), int(p.owner.GID))
+}
+
+// ours says whether root may trust a user not to deceive it here.
+func (p places) ours(uid uint32) bool {
+	return uid == 0 || p.owner != nil && uid == p.owner.UID
+}
+
+func (p places) link(at int, name, path string) error {
+	if !p.root {
+		return nil
+	}
+	var s unix.Stat_t
+	if err := unix.Fstatat(at, name, &s, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return pathError("stat", path, err)
+	}
+	if s.Uid != 0 {
+		return &UnsafeError{path, "is a symbolic link of user " + strconv.Itoa(int(s.Uid)) + ", who could let it point anywhere"}
+	}
+	return nil
+}
+
+func (p places) trust(fd int, path string, last bool) error {
+	if !p.root {
+		return nil
+	}
+	var s unix.Stat_t
+	if err := unix.Fstat(fd, &s); err != nil {
+		return pathError("stat", path, err)
+	}
+	switch {
+	case s.Mode&unix.S_IWOTH != 0 && (last || s.Mode&unix.S_ISVTX == 0):
+		return &UnsafeError{path, "is a directory that everybody may write to"}
+	case !p.ours(s.Uid):
+		return &UnsafeError{path, "belongs to user " + strconv.Itoa(int(s.Uid)) + ", who could replace what is in it"}
+	}
+	return nil
+}
+
+// open opens a file in dir for reading and writing, and makes it if there is
+// none or if it must be new (O_EXCL in flags). Only a plain file will do.
+func (p places) open(dir *os.File, name string, flags int) (*os.File, error) {
+	path := filepath.Join(dir.Name(), name)
+	const always = unix.O_RDWR | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
+	// Whether this process makes it decides who owns it, so it is tried first.
+	fd, err := unix.Openat(int(dir.Fd()), name, always|unix.O_CREAT|unix.O_EXCL|flags, fileMode)
+	made := err == nil
+	if errors.Is(err, unix.EEXIST) && flags&unix.O_EXCL == 0 {
+		fd, err = unix.Openat(int(dir.Fd()), name, always|flags, 0)
+	}
+	if errors.Is(err, unix.ELOOP) {
+		return nil, &UnsafeError{path, "is a symbolic link"}
+	}
+	if err != nil {
+		return nil, pathError("open", path, err)
+	}
+	f := os.NewFile(uintptr(fd), path)
+	if made {
+		err = pathError("chown", path, p.give(fd))
+	} else {
+		err = p.plain(fd, path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func (p places) plain(fd int, path string) error {
+	var s unix.Stat_t
+	if err := unix.Fstat(fd, &s); err != nil {
+		return pathError("stat", path, err)
+	}
+	switch {
+	case s.Mode&unix.S_IFMT != unix.S_IFREG:
+		return &UnsafeError{path, "is not a file"}
+	case !p.root:
+		return nil
+	case !p.ours(s.Uid):
+		return &UnsafeError{path, "belongs to user " + strconv.Itoa(int(s.Uid))}
+	case s.Nlink > 1:
+		return &UnsafeError{path, "has a second name elsewhere (a hard link)"}
+	}
+	return nil
+}
+
+func readLink(at int, name string) (string, error) {
+	var buf [unix.PathMax]byte
+	n, err := unix.Readlinkat(at, name, buf[:])
+	return string(buf[:max(n, 0)]), err
+}
+
+// lock makes this process the one that records to the database at path. The
+// lock is the open file's and ends with it.
+func (p places) lock(dir *os.File, path string) (*os.File, error) {
+	f, err := p.open(dir, lockName, 0)
+	if err != nil {
+		return nil, err
+	}
+	whole := unix.Flock_t{Type: unix.F_WRLCK}
+	err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &whole)
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+		held := &HeldError{Path: path}
+		var text [20]byte
+		n, _ := f.ReadAt(text[:], 0)
+		held.PID, _ = strconv.Atoi(strings.TrimSpace(string(text[:n])))
+		return nil, errors.Join(held, f.Close())
+	}
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(f, "%d\n", os.Getpid())
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	}
+	return f, nil
+}
+
+const lockName = "writer"
+
+// Recording says whether a process records to the database at path now.
+func Recording(path string) bool {
+	f, err := os.Open(filepath.Join(LogDir(path), lockName))
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	whole := unix.Flock_t{Type: unix.F_RDLCK}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &whole); err != nil {
+		return false
+	}
+	return whole.Type != unix.F_UNLCK
+}
+
+// LogDir returns the directory of the logs of the database at path.
+func LogDir(path string) string { return path + ".d" }

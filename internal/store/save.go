@@ -1,0 +1,263 @@
+package store
+
+import (
+	"database/sql"
+	"errors"
+
+	"ingero/internal/stats"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// saver keeps the SQLite part of a session up to date. It writes what has
+// changed since it last did.
+type saver struct {
+	db      *sql.DB
+	id      int64 // of the session, in this database
+	stmts   map[*string]*sql.Stmt
+	ops     map[opKey]savedOp
+	procs   map[uint32]processJSON
+	libs    map[libKey]libraryJSON
+	reports map[tick.Report]bool
+	drops   map[string]uint64
+	spent   map[uint32]*spentOf
+	last    *spentOf // of the call before: most calls are like it
+	lastPID uint32
+	blob    []byte
+}
+
+type savedOp struct {
+	sum     tick.Counts
+	seen    uint64 // durations in the sketch
+	thinned bool
+}
+
+type spentOf struct {
+	Spent
+	saved Spent
+}
+
+var (
+	sqlSession = `INSERT INTO sessions (uid, node, started_ns, updated_ns, state, problem, mono_offset_ns, version, kernel, mode, target, agent_pid, agent_cpu_ns, records, log, log_bytes)
+		VALUES (?, ?, ?, ?, 'running', '', ?, ?, ?, ?, ?, ?, 0, 0, ?, 0)`
+	sqlStale   = `UPDATE sessions SET state = 'interrupted', ended_ns = updated_ns WHERE state = 'running'`
+	sqlTick    = `UPDATE sessions SET updated_ns = ?, records = ?, agent_cpu_ns = ?, log_bytes = ?, capped_ns = ? WHERE id = ?`
+	sqlEnd     = `UPDATE sessions SET ended_ns = ?, state = ?, problem = ?, log_bytes = ? WHERE id = ?`
+	sqlPruned  = `UPDATE sessions SET log = '', log_bytes = 0 WHERE log = ?`
+	sqlProcess = `REPLACE INTO processes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlLibrary = `REPLACE INTO libraries VALUES (?, ?, ?, ?, ?, ?)`
+	sqlReport  = `INSERT OR IGNORE INTO reports VALUES (?, ?, ?, ?)`
+	sqlDrop    = `REPLACE INTO drops VALUES (?, ?, ?)`
+	sqlSpent   = `REPLACE INTO spent VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlOp      = `REPLACE INTO ops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+)
+
+// newSaver starts a session in the database. Those that say that they run do
+// not: this process has the lock.
+func newSaver(db *sql.DB, s *Session, log string) (*saver, error) {
+	v := &saver{db: db, stmts: map[*string]*sql.Stmt{}, ops: map[opKey]savedOp{}, procs: map[uint32]processJSON{}, libs: map[libKey]libraryJSON{},
+		reports: map[tick.Report]bool{}, drops: map[string]uint64{}, spent: map[uint32]*spentOf{}}
+	if _, err := db.Exec(sqlStale); err != nil {
+		return nil, err
+	}
+	at := s.Started.UnixNano()
+	r, err := db.Exec(sqlSession, s.ID, s.Node, at, at, s.MonoOffset, s.Version, s.Kernel, s.Mode, s.Target, s.PID, log)
+	if err != nil {
+		return nil, err
+	}
+	if v.id, err = r.LastInsertId(); err != nil {
+		return nil, err
+	}
+	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlSpent, &sqlOp} {
+		if v.stmts[q], err = db.Prepare(*q); err != nil {
+			return nil, errors.Join(err, v.close())
+		}
+	}
+	return v, nil
+}
+
+func (v *saver) close() error {
+	var errs []error
+	for _, s := range v.stmts {
+		if s != nil {
+			errs = append(errs, s.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// add takes the times of calls in.
+func (v *saver) add(calls []events.Call) {
+	for i := range calls {
+		c := &calls[i]
+		if v.last == nil || v.lastPID != c.PID {
+			s := v.spent[c.PID]
+			if s == nil {
+				s = &spentOf{}
+				v.spent[c.PID] = s
+			}
+			v.last, v.lastPID = s, c.PID
+		}
+		v.last.Add(c)
+	}
+}
+
+// null makes 0 an unknown time.
+func null(ns int64) any {
+	if ns == 0 {
+		return nil
+	}
+	return ns
+}
+
+// saving is one transaction.
+type saving struct {
+	*saver
+	tx   *sql.Tx
+	done []func() // run once it is in the file
+}
+
+func (v *saving) exec(q *string, args ...any) error {
+	_, err := v.tx.Stmt(v.stmts[q]).Exec(args...)
+	return err
+}
+
+// tick writes the state of a session. What has been written is remembered only
+// once it is in the file.
+func (v *saver) tick(t *tick.Tick, logBytes, capped int64) error {
+	tx, err := v.db.Begin()
+	if err != nil {
+		return err
+	}
+	s := &saving{saver: v, tx: tx}
+	if err := s.all(t, logBytes, capped); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	for _, f := range s.done {
+		f()
+	}
+	return nil
+}
+
+func (v *saving) all(t *tick.Tick, logBytes, capped int64) error {
+	if err := v.exec(&sqlTick, t.Time.UnixNano(), int64(t.Records), int64(t.Self.CPU), logBytes, null(capped), v.id); err != nil {
+		return err
+	}
+	if err := v.things(t); err != nil {
+		return err
+	}
+	for pid, s := range v.spent {
+		if err := v.times(pid, s); err != nil {
+			return err
+		}
+	}
+	for i := range t.Ops {
+		if err := v.op(&t.Ops[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// things writes what is new of processes, libraries, reports and drops.
+func (v *saving) things(t *tick.Tick) error {
+	for i := range t.Processes {
+		p := toProcessJSON(&t.Processes[i])
+		if v.procs[p.PID] == p {
+			continue
+		}
+		if err := v.exec(&sqlProcess, v.id, p.PID, p.PPID, p.NSPID, p.UID, p.Comm, p.Exe, p.Cgroup,
+			null(p.Started), null(p.Ended), null(p.Mapped), null(p.Attached)); err != nil {
+			return err
+		}
+		v.done = append(v.done, func() { v.procs[p.PID] = p })
+	}
+	for i := range t.Libraries {
+		l := toLibraryJSON(&t.Libraries[i])
+		if k := (libKey{l.Path, l.BuildID}); v.libs[k] != l {
+			if err := v.exec(&sqlLibrary, v.id, l.Path, l.BuildID, l.Lib, l.Number, l.Probes); err != nil {
+				return err
+			}
+			v.done = append(v.done, func() { v.libs[k] = l })
+		}
+	}
+	for _, r := range t.Reports {
+		if !v.reports[r] {
+			if err := v.exec(&sqlReport, v.id, r.Kind, r.Object, r.Why); err != nil {
+				return err
+			}
+			v.done = append(v.done, func() { v.reports[r] = true })
+		}
+	}
+	for _, d := range t.Drops {
+		if seen, ok := v.drops[d.Reason]; !ok || seen != d.Count {
+			if err := v.exec(&sqlDrop, v.id, d.Reason, int64(d.Count)); err != nil {
+				return err
+			}
+			v.done = append(v.done, func() { v.drops[d.Reason] = d.Count })
+		}
+	}
+	return nil
+}
+
+func (v *saving) times(pid uint32, s *spentOf) error {
+	if s.saved == s.Spent {
+		return nil
+	}
+	for i := range s.Spent {
+		x := &s.Spent[i]
+		if err := v.exec(&sqlSpent, v.id, pid, Part(i).String(),
+			int64(x.Count), int64(x.OnCPU), int64(x.Runnable), int64(x.Blocked), int64(x.Unsplit)); err != nil {
+			return err
+		}
+	}
+	v.done = append(v.done, func() { s.saved = s.Spent })
+	return nil
+}
+
+func (v *saving) op(o *tick.Op) error {
+	now := savedOp{sum: o.Sum, thinned: o.Thinned}
+	if o.Dur != nil {
+		now.seen = o.Dur.Count()
+	}
+	k := opKey{o.PID, o.Op}
+	if saved, ok := v.ops[k]; ok && saved == now {
+		return nil
+	}
+	s := &o.Sum
+	args := []any{v.id, o.PID, uint16(o.Op), o.Op.String(), o.Op.Source().String(),
+		int64(s.Calls), int64(s.Done), int64(s.Errors), int64(s.Nested), int64(s.Unmeasured), int64(s.Abandoned),
+		int64(s.Total), int64(s.OnCPU), int64(s.Runnable), int64(s.Blocked()), int64(s.Inner), int64(s.Partial), int64(s.PartialNS)}
+	durations := stats.Durations{Seen: o.Dur, All: o.Hist, Thinned: o.Thinned}
+	for _, q := range []float64{0.5, 0.9, 0.95, 0.99, 1} {
+		var value any
+		if ns, ok := durations.Quantile(q); ok {
+			value = ns
+		}
+		args = append(args, value)
+	}
+	sketch := o.Dur
+	if sketch == nil {
+		sketch = &stats.Sketch{}
+	}
+	var err error
+	if v.blob, err = sketch.AppendBinary(v.blob[:0]); err != nil {
+		return err
+	}
+	cut := len(v.blob)
+	v.blob = appendHist(v.blob, o.Hist, nil)
+	if err := v.exec(&sqlOp, append(args, o.Thinned, v.blob[:cut:cut], v.blob[cut:])...); err != nil {
+		return err
+	}
+	v.done = append(v.done, func() { v.ops[k] = now })
+	return nil
+}
+
+// end notes how a session ended.
+func (v *saver) end(e *End, logBytes int64) error {
+	_, err := v.db.Exec(sqlEnd, e.Time.UnixNano(), e.State, e.Problem, logBytes, v.id)
+	return err
+}

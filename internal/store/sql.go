@@ -1,0 +1,155 @@
+package store
+
+import (
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// applicationID marks a SQLite file as ingero's: "INGR".
+const applicationID = 0x494e4752
+
+// ErrNotDatabase says that a file is not a database of this ingero.
+var ErrNotDatabase = errors.New("not a database of this ingero")
+
+// FullError says that recording has stopped for want of room. It is
+// [syscall.ENOSPC] to errors.Is. All from before can be read.
+type FullError struct {
+	Path string
+	Err  error
+}
+
+func (e *FullError) Error() string { return fmt.Sprintf("%s: %v", e.Path, e.Err) }
+
+// Unwrap returns what the write failed with.
+func (e *FullError) Unwrap() error { return e.Err }
+
+// Is reports that the disk is full, whoever found out.
+func (e *FullError) Is(target error) bool { return target == syscall.ENOSPC }
+
+// inWords makes an error of a write a FullError where it is one.
+func inWords(path string, err error) error {
+	var known *FullError
+	var lite *sqlite.Error
+	switch {
+	case err == nil || errors.As(err, &known):
+		return err
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
+		return &FullError{path, err}
+	case errors.As(err, &lite):
+		switch code := lite.Code(); {
+		case code&0xff == sqlite3.SQLITE_FULL, code == sqlite3.SQLITE_IOERR_SHMSIZE:
+			return &FullError{path, err}
+		}
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// The locks of SQLite must outlive any other use of the file in this process.
+// Where the kernel cannot, it falls back by itself.
+func init() { _, _ = sqlite.OFDLocking(true) }
+
+// openSQL opens the SQLite file for writing and brings its schema up to date.
+func openSQL(path string, opened func() error) (_ *sql.DB, err error) {
+	q := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(5000)", "foreign_keys(on)"}}
+	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
+	db, err := sql.Open("sqlite", u.String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	defer func() {
+		if err != nil {
+			err = errors.Join(inWords(path, err), db.Close())
+		}
+	}()
+	version, err := schemaVersion(db)
+	if err != nil {
+		return nil, err
+	}
+	if err := opened(); err != nil {
+		return nil, err
+	}
+	for _, p := range []string{"journal_mode = wal", "synchronous = normal", "journal_size_limit = 4194304"} {
+		if _, err := db.Exec("PRAGMA " + p); err != nil {
+			return nil, err
+		}
+	}
+	return db, migrate(db, version)
+}
+
+// schemaVersion returns how many migrations the file has had. It refuses files
+// that are not ours, without a change to them.
+func schemaVersion(db *sql.DB) (int, error) {
+	var id, version, things int
+	err := db.QueryRow("SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema)").Scan(&id, &version, &things)
+	var lite *sqlite.Error
+	switch {
+	case errors.As(err, &lite) && lite.Code()&0xff == sqlite3.SQLITE_NOTADB:
+		return 0, fmt.Errorf("%w: it is no SQLite file", ErrNotDatabase)
+	case err != nil:
+		return 0, err
+	case id != applicationID && things > 0:
+		return 0, fmt.Errorf("%w: another program wrote it", ErrNotDatabase)
+	}
+	known, err := migrationNames()
+	if err != nil {
+		return 0, err
+	}
+	if version > len(known) {
+		return 0, fmt.Errorf("%w: a newer one wrote it (schema %d, this one knows %d)", ErrNotDatabase, version, len(known))
+	}
+	return version, nil
+}
+
+// migrationNames returns the migrations in order; the first is number 1.
+func migrationNames() ([]string, error) {
+	names, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range names {
+		number, _, _ := strings.Cut(strings.TrimPrefix(name, "migrations/"), "_")
+		if n, err := strconv.Atoi(number); err != nil || n != i+1 {
+			return nil, fmt.Errorf("%s: want number %04d", name, i+1)
+		}
+	}
+	return names, nil
+}
+
+func migrate(db *sql.DB, version int) error {
+	names, err := migrationNames()
+	if err != nil {
+		return err
+	}
+	for i := version; i < len(names); i++ {
+		text, err := migrations.ReadFile(names[i])
+		if err != nil {
+			return err
+		}
+		tx, err := db.Begin()
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(string(text) + fmt.Sprintf("\n; PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, i+1))
+		if err != nil {
+			return errors.Join(fmt.Errorf("%s: %w", names[i], err), tx.Rollback())
+		}
+		if err := tx.Commit(); err != nil {
+			return fmt.Errorf("%s: %w", names[i], err)
+		}
+	}
+	return nil
+}
