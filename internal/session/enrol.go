@@ -190,4 +190,3 @@ func (l *Live) addReports(reports ...tick.Report) {
 		}
 	}
 }
-
