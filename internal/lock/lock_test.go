@@ -166,46 +166,53 @@ func TestFallsBackToTheNextDirectory(t *testing.T) {
 	}
 }
 
-func TestRefusesWhatOthersPutThere(t *testing.T) {
-	secret := func(t *testing.T) string {
-		path := filepath.Join(t.TempDir(), "secret")
-		if err := os.WriteFile(path, []byte("keep me"), 0o600); err != nil {
+// secret makes a file of somebody else's.
+func secret(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte("keep me"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// traps are things to find in place of a lock file; each returns the file that
+// must not be touched.
+var traps = map[string]func(t *testing.T, path string) (victim string){
+	"symbolic link": func(t *testing.T, path string) string {
+		s := secret(t)
+		if err := os.Symlink(s, path); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	},
+	"hard link": func(t *testing.T, path string) string {
+		s := secret(t)
+		if err := os.Link(s, path); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	},
+	"fifo": func(t *testing.T, path string) string {
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return ""
+	},
+	"file of another user": func(t *testing.T, path string) string {
+		testkit.NeedRoot(t)
+		if err := os.WriteFile(path, []byte("keep me"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(path, 12345, 12345); err != nil {
 			t.Fatal(err)
 		}
 		return path
-	}
-	for name, put := range map[string]func(t *testing.T, path string) (victim string){
-		"symbolic link": func(t *testing.T, path string) string {
-			s := secret(t)
-			if err := os.Symlink(s, path); err != nil {
-				t.Fatal(err)
-			}
-			return s
-		},
-		"hard link": func(t *testing.T, path string) string {
-			s := secret(t)
-			if err := os.Link(s, path); err != nil {
-				t.Fatal(err)
-			}
-			return s
-		},
-		"fifo": func(t *testing.T, path string) string {
-			if err := syscall.Mkfifo(path, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			return ""
-		},
-		"file of another user": func(t *testing.T, path string) string {
-			testkit.NeedRoot(t)
-			if err := os.WriteFile(path, []byte("keep me"), 0o666); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chown(path, 12345, 12345); err != nil {
-				t.Fatal(err)
-			}
-			return path
-		},
-	} {
+	},
+}
+
+func TestRefusesWhatOthersPutThere(t *testing.T) {
+	for name, put := range traps {
 		t.Run(name, func(t *testing.T) {
 			p := place(t)
 			victim := put(t, filepath.Join(p.Dirs[0], lockName))

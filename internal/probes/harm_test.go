@@ -189,3 +189,37 @@ func TestKilledInACall(t *testing.T) {
 		})
 	}
 }
+
+// A process whose returns must not be watched keeps its own return addresses:
+// its calls are counted, their times are unknown.
+func TestEntryOnlyTarget(t *testing.T) {
+	testkit.NeedBPF(t)
+	library, program := harm(t)
+	const sync = "cudaStreamSynchronize"
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) {
+			tr := tracer(t, probes.Options{Mode: mode, Rows: rowsNamed(t, sync)})
+			child := testkit.Start(t, exec.Command(program, "calls"))
+			child.Line("ready")
+			if err := tr.Trace(uint32(child.PID()), probes.Target{EntryOnly: true}); err != nil {
+				t.Fatal(err)
+			}
+			attach(t, tr, library, events.LibCudart)
+			child.Say("go")
+			if err := child.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(map[string]account{sync: {Calls: 100, Unmeasured: 100}}, accounts(t, tr)); diff != "" {
+				t.Errorf("counts (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(map[string]uint64{}, dropped(t, tr)); diff != "" {
+				t.Errorf("drops (-want +got):\n%s", diff)
+			}
+			for _, c := range drain(t, tr) {
+				if c.Flags != events.CallUnmeasured || c.Duration != 0 {
+					t.Fatalf("call %+v, want one whose times are unknown", c)
+				}
+			}
+		})
+	}
+}

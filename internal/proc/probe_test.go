@@ -102,9 +102,28 @@ func countHits(t *testing.T, path string, offset uint64, pid uint32) func() uint
 	if err != nil {
 		t.Fatal(err)
 	}
+	fds := openHits(t, id, pid)
+	return func() (sum uint64) {
+		for _, fd := range fds {
+			var b [8]byte
+			if _, err := unix.Read(fd, b[:]); err != nil {
+				t.Fatal(err)
+			}
+			var n uint64
+			if err := binary.Read(bytes.NewReader(b[:]), binary.NativeEndian, &n); err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+		return sum
+	}
+}
+
+// openHits counts hits of an event in all threads of a process; a Go program has
+// many, and each may run the function.
+func openHits(t *testing.T, id uint64, pid uint32) (fds []int) {
+	t.Helper()
 	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: id, Size: unix.PERF_ATTR_SIZE_VER5, Bits: unix.PerfBitInherit}
-	// A Go program has many threads; each may run the function.
-	var fds []int
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {
 		t.Fatal(err)
@@ -125,18 +144,5 @@ func countHits(t *testing.T, path string, offset uint64, pid uint32) func() uint
 			_ = unix.Close(fd)
 		}
 	})
-	return func() (sum uint64) {
-		for _, fd := range fds {
-			var b [8]byte
-			if _, err := unix.Read(fd, b[:]); err != nil {
-				t.Fatal(err)
-			}
-			var n uint64
-			if err := binary.Read(bytes.NewReader(b[:]), binary.NativeEndian, &n); err != nil {
-				t.Fatal(err)
-			}
-			sum += n
-		}
-		return sum
-	}
+	return fds
 }
