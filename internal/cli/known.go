@@ -4,23 +4,36 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"syscall"
 
+	"ingero/internal/config"
 	"ingero/internal/lock"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
+	"ingero/internal/session"
+	"ingero/internal/store"
 )
 
 // known are the errors that have words of their own. The first row that returns
 // something is taken.
 var known = []func(error) *problem{
+	wordsSetting,
 	wordsHeld,
 	wordsUnsafe,
+	wordsStore,
+	wordsNamespace,
 	wordsGone,
 	wordsKernel,
 	wordsPrivilege,
 	wordsFull,
+}
+
+func wordsSetting(err error) *problem {
+	var e *config.Error
+	if !errors.As(err, &e) {
+		return nil
+	}
+	return &problem{What: e.Error(), Do: e.Do, Code: exitUsage}
 }
 
 func wordsHeld(err error) *problem {
@@ -54,6 +67,30 @@ func wordsUnsafe(err error) *problem {
 	}
 }
 
+func wordsStore(err error) *problem {
+	var held *store.HeldError
+	var unsafe *store.UnsafeError
+	switch {
+	case errors.As(err, &held):
+		return &problem{What: held.Error(), Do: "record elsewhere: --db PATH"}
+	case errors.As(err, &unsafe):
+		return &problem{What: unsafe.Error() + ", so root will not write there", Do: "record elsewhere: --db PATH"}
+	case errors.Is(err, store.ErrNotDatabase):
+		return &problem{What: err.Error(), Do: "name another with --db PATH, or move that file away"}
+	case errors.Is(err, store.ErrVersion):
+		return &problem{What: err.Error(), Do: "install that ingero, or a newer one"}
+	}
+	return nil
+}
+
+func wordsNamespace(err error) *problem {
+	if !errors.Is(err, session.ErrPIDNamespace) {
+		return nil
+	}
+	return &problem{What: "this container numbers processes on its own, so nothing can be traced from here",
+		Do: "give it the host's numbers: docker run --pid=host, or hostPID: true in Kubernetes"}
+}
+
 func wordsGone(err error) *problem {
 	if !errors.Is(err, proc.ErrGone) {
 		return nil
@@ -75,16 +112,11 @@ func wordsPrivilege(err error) *problem {
 	if !errors.Is(err, os.ErrPermission) {
 		return nil
 	}
-	return &problem{What: "not permitted: " + trimPermission(err), Do: "run it with sudo, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE"}
-}
-
-// trimPermission leaves out the kernel's word for what has been said already.
-func trimPermission(err error) string {
-	s := err.Error()
-	for _, e := range []syscall.Errno{syscall.EPERM, syscall.EACCES} {
-		s = strings.TrimSuffix(s, ": "+e.Error())
+	var file *os.PathError
+	if errors.As(err, &file) {
+		return &problem{What: fmt.Sprintf("not permitted: %s %s", file.Op, file.Path), Do: "run it with sudo, or as the owner of that"}
 	}
-	return s
+	return &problem{What: "tracing is not permitted to this user", Do: "run it with sudo, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE"}
 }
 
 func wordsFull(err error) *problem {

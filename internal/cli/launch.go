@@ -146,8 +146,6 @@ func wordsLaunch(name string, err error) *problem {
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist):
 		return &problem{What: name + ": command not found", Do: "give its path, or see that it is in PATH", Code: exitNotFound, Err: err}
-	case errors.Is(err, exec.ErrDot):
-		return &problem{What: name + ": found in the current folder only", Do: "say ./" + name, Code: exitNotFound, Err: err}
 	case errors.Is(err, unix.EPERM) && scope() == "3":
 		return &problem{What: name + ": kernel.yama.ptrace_scope is 3, so it cannot be held before its first call",
 			Do: "start it yourself, then: ingero trace --pid PID", Code: exitCannot, Err: err}

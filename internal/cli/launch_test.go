@@ -126,7 +126,7 @@ func TestEnvironmentOfTheInvoker(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	var b bytes.Buffer
-	code := report(&b, &problem{What: "pid 7\nended", Do: "do this", Code: exitUsage})
+	code := report(&b, &problem{What: "pid 7\nended", Do: "do this", Code: exitUsage}, false)
 	if got, want := b.String(), "ingero: pid 7; ended\n        do this\n"; got != want || code != exitUsage {
 		t.Errorf("got %q, code %d, want %q, code 2", got, code, want)
 	}

@@ -48,8 +48,9 @@ type exitCode int
 // Error says it all the same, for a log.
 func (c exitCode) Error() string { return fmt.Sprintf("exit status %d", int(c)) }
 
-// report prints an error for a person and returns the exit code that goes with it.
-func report(w io.Writer, err error) int {
+// report prints an error for a person and returns the exit code that goes with
+// it. With debug it adds what the words were made from.
+func report(w io.Writer, err error, debug bool) int {
 	var code exitCode
 	if err == nil {
 		return exitOK
@@ -61,6 +62,9 @@ func report(w io.Writer, err error) int {
 	fmt.Fprintf(w, "ingero: %s\n", oneLine(p.What))
 	if p.Do != "" {
 		fmt.Fprintf(w, "        %s\n", oneLine(p.Do))
+	}
+	if debug && p.Err != nil {
+		fmt.Fprintf(w, "        (%s)\n", oneLine(p.Err.Error()))
 	}
 	if p.Code == 0 {
 		return exitFailed

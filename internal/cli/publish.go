@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"ingero/internal/explain"
 	"ingero/internal/lock"
 	"ingero/internal/tick"
 )
@@ -39,16 +40,12 @@ func (p *publisher) Tick(t *tick.Tick) error {
 	for i := range t.Ops {
 		s.Calls += t.Ops[i].Sum.Calls
 	}
-	var losses uint64
 	for _, d := range t.Drops {
 		if d.Count > 0 {
 			s.Drops[d.Reason] = d.Count
 		}
-		if isLoss(d.Reason) {
-			losses += d.Count
-		}
 	}
-	if losses > p.losses {
+	if losses := explain.Lost(t.Drops); losses > p.losses {
 		p.losses, p.lastLoss = losses, t.Time
 	}
 	s.LastLoss = p.lastLoss
@@ -67,13 +64,3 @@ func (p *publisher) Tick(t *tick.Tick) error {
 
 // Close implements [tick.Sink].
 func (p *publisher) Close() error { return nil }
-
-// isLoss tells whether a reason means that something is not known that should
-// be. What was thinned was left out on purpose, and a duplicate was a copy.
-func isLoss(reason string) bool {
-	switch reason {
-	case "thinned", "duplicate-link", "orphan-return":
-		return false
-	}
-	return true
-}

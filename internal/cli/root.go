@@ -23,11 +23,13 @@ type Env struct {
 	Getenv                func(string) string
 	Build                 Build
 	Lock                  lock.Place // the zero value is the machine's
+
+	debug bool // --debug
 }
 
 // commands are the rows of the command line, in the order of help.
 var commands = []func(*Env) *cobra.Command{
-	checkCommand, statusCommand, versionCommand,
+	checkCommand, traceCommand, runCommand, statusCommand, versionCommand,
 }
 
 // Main runs the command line and returns the exit code.
@@ -54,7 +56,7 @@ func (e *Env) run(ctx context.Context) int {
 	if err != nil && !runs { // cobra refused the command line
 		err = wordsUsage(err)
 	}
-	return report(e.Stderr, err)
+	return report(e.Stderr, err, e.debug)
 }
 
 // root makes the tree of commands.

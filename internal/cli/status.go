@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ingero/internal/explain"
 	"ingero/internal/lock"
 )
 
@@ -129,18 +130,18 @@ func (s *status) text(now time.Time) string {
 	line("Trace", "pid %d, %s", t.PID, state)
 	line("Command", "%s", t.Command)
 	if !t.Since.IsZero() {
-		line("Since", "%s (%s)", t.Since.Local().Format("2006-01-02 15:04:05"), now.Sub(t.Since).Round(time.Second))
+		line("Since", "%s (%s)", t.Since.Local().Format("2006-01-02 15:04:05"), explain.Duration(int64(now.Sub(t.Since))))
 	}
 	if !t.Updated.IsZero() {
 		line("Processes", "%s", processesText(t.Processes))
 		line("Probes", "%d in %d libraries", t.Probes, t.Libraries)
-		line("Calls", "%d counted, %d recorded one by one", t.Calls, t.Records)
+		line("Calls", "%s counted, %s seen one by one", explain.Count(t.Calls), explain.Count(t.Records))
 		line("Dropped", "%s", dropsText(t.Drops))
-		line("Own cost", "%s of CPU time, %s of memory", t.CPU.Round(time.Millisecond), bytesText(t.RSS))
+		line("Own cost", "%s of CPU time, %s of memory", explain.Duration(int64(t.CPU)), explain.Bytes(t.RSS))
 		if t.DB == "" {
 			line("Database", "none: --record=false")
 		} else {
-			line("Database", "%s, %s", t.DB, bytesText(t.DBBytes))
+			line("Database", "%s, %s", t.DB, explain.Bytes(t.DBBytes))
 		}
 	}
 	for _, p := range s.Problems {
@@ -173,17 +174,4 @@ func dropsText(drops map[string]uint64) string {
 		out = append(out, fmt.Sprintf("%s %d", reason, drops[reason]))
 	}
 	return strings.Join(out, ", ")
-}
-
-// bytesText writes a size with three significant digits.
-func bytesText(n int64) string {
-	f, unit := float64(n), 0
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	for f >= 1024 && unit < len(units)-1 {
-		f, unit = f/1024, unit+1
-	}
-	if f >= 1000 { // %.3g would write an exponent
-		return fmt.Sprintf("%.0f %s", f, units[unit])
-	}
-	return fmt.Sprintf("%.3g %s", f, units[unit])
 }

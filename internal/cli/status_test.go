@@ -91,11 +91,3 @@ func TestPublisherTellsLossesAndProblems(t *testing.T) {
 		t.Errorf("state = %+v, want the old loss and one problem", s)
 	}
 }
-
-func TestBytesText(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 1000: "1000 B", 1024: "1 KiB", 1047552: "1023 KiB", 3 << 30: "3 GiB", 1234567: "1.18 MiB"} {
-		if got := bytesText(n); got != want {
-			t.Errorf("bytesText(%d) = %q, want %q", n, got, want)
-		}
-	}
-}

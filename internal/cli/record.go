@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/config"
+	"ingero/internal/explain"
+	"ingero/internal/store"
+	"ingero/internal/tick"
+)
+
+// recording is the sink that writes the database. When that fails, a full disk
+// say, it tells so at once and the trace goes on without it. The nil recording
+// is that of --record=false.
+type recording struct {
+	db     *store.DB
+	failed func(line string)
+	once   sync.Once
+	closed error
+}
+
+// record opens the database, nil when nothing is to be recorded. failed is told,
+// in words, when recording ends before the trace does.
+func (e *Env) record(c *config.Config, mode, target string, failed func(string)) (*recording, error) {
+	if !c.Trace.Record {
+		return nil, nil
+	}
+	who := e.invoker()
+	o := store.Options{Path: c.DB, Session: store.Session{
+		Node: c.Node, Version: e.Build.number(), Kernel: kernelRelease(), MonoOffset: monoOffset(), Mode: mode, Target: target, PID: os.Getpid(),
+	}}
+	if who.Sudo {
+		o.Owner = &store.Owner{UID: who.UID, GID: who.GID}
+	}
+	db, err := store.Open(o)
+	if err != nil {
+		return nil, err
+	}
+	return &recording{db: db, failed: failed}, nil
+}
+
+// Batch implements [tick.Sink].
+func (r *recording) Batch(b *tick.Batch) error { r.tell(r.db.Batch(b)); return nil }
+
+// Tick implements [tick.Sink].
+func (r *recording) Tick(t *tick.Tick) error { r.tell(r.db.Tick(t)); return nil }
+
+// Close implements [tick.Sink].
+func (r *recording) Close() error { r.closed = r.db.Close(); return nil }
+
+// tell says once that nothing is recorded any more.
+func (r *recording) tell(err error) {
+	if err != nil {
+		r.once.Do(func() {
+			r.failed("ingero: recording has stopped: " + inWords(err).What)
+			r.failed("        the trace goes on; what was recorded is kept")
+		})
+	}
+}
+
+// state is what status tells of the recording.
+func (r *recording) state() (int64, error) { return r.db.Size(), r.db.Problem() }
+
+// path returns the database's path, "" of the nil recording.
+func (r *recording) path() string {
+	if r == nil {
+		return ""
+	}
+	return r.db.Path()
+}
+
+// end says where the recording is, once it is closed, and returns why it is not
+// whole.
+func (r *recording) end(say func(string)) error {
+	if r == nil {
+		return nil
+	}
+	if err := errors.Join(r.db.Problem(), r.closed); err != nil {
+		p := inWords(err)
+		return &problem{What: "the recording is not whole: " + p.What, Do: p.Do, Err: err}
+	}
+	if say != nil {
+		say(fmt.Sprintf("Recorded to %s (%s). Where the time went: ingero explain", r.db.Path(), explain.Bytes(r.db.Size())))
+	}
+	return nil
+}
+
+func kernelRelease() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+// monoOffset returns Unix time less CLOCK_MONOTONIC in nanoseconds, to within
+// the time of a call.
+func monoOffset() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return 0
+	}
+	return time.Now().UnixNano() - ts.Nano()
+}

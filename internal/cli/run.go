@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ingero/internal/config"
+	"ingero/internal/explain"
+	"ingero/internal/proc"
+	"ingero/internal/session"
+	"ingero/internal/tick"
+)
+
+func runCommand(e *Env) *cobra.Command {
+	output := ""
+	c := &cobra.Command{
+		Use:   "run [flags] -- COMMAND [ARGUMENT]...",
+		Short: "Run a program and trace it from its first CUDA call",
+		Long: `run starts COMMAND and traces it and its children from their first call on. Under
+sudo the program runs as you, with your groups, home and environment, not as root.
+
+The program has the terminal, its input and its output for itself; when it has
+ended, a report goes to standard error, or to --output. run ends with the program's
+exit code: 128 + N when signal N ended it, 126 when it cannot be run, 127 when there
+is no such command. Signals that run is sent are passed on to it.`,
+		Example: `  sudo ingero run -- python train.py --epochs 1
+  sudo ingero run --json --output calls.jsonl -- ./train`,
+	}
+	flags := config.Bind(c)
+	c.Flags().StringVarP(&output, "output", "o", "", "where the report or the lines of --json go: a file, or /dev/fd/3 (default: standard error)")
+	c.Flags().SetInterspersed(false) // what follows the command is the command's
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usage("ingero run -- python train.py", "there is no command to run")
+		}
+		s, err := e.settings(flags)
+		if err != nil {
+			return err
+		}
+		return e.runProgram(c.Context(), s, output, args)
+	}
+	return c
+}
+
+// runProgram traces a program that it starts. Signals are the program's: only
+// its end ends the trace.
+func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, args []string) error {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	lib, err := names(c)
+	if err != nil {
+		return err
+	}
+	out := e.Stderr
+	if output != "" {
+		if out, err = os.OpenFile(output, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644); err != nil {
+			return &problem{What: "--output: " + err.Error(), Do: "name a file that can be written", Code: exitUsage, Err: err}
+		}
+		defer func() { _ = out.Close() }() // the view has told of errors
+	}
+	program, err := e.launch(args)
+	if err != nil {
+		return wordsLaunch(args[0], err)
+	}
+	v := e.view(c.Trace.JSON, c.Trace.Verbose, out, stop)
+	v.found = true // it is known what is traced
+	v.side = e.Stderr
+	t, err := e.open(ctx, recordTo(c), session.LiveOptions{
+		Select: proc.Selector{PIDs: []uint32{program.pid()}}, Gated: program.pid(),
+		Names: lib, Probes: probeOptions(c), Alone: c.Trace.NoFollow, Notify: v.notify, Log: e.logger(c.Debug),
+	})
+	if err != nil {
+		program.kill() // it has done nothing yet
+		return err
+	}
+	rec, err := e.record(c, "run", strings.Join(args, " "), v.say)
+	if err != nil {
+		program.kill()
+		return errors.Join(err, t.close())
+	}
+	if c.Trace.Duration > 0 {
+		ctx, stop = context.WithTimeout(ctx, c.Trace.Duration)
+		defer stop()
+	}
+	seen := &collector{gaps: explain.Gaps{}}
+	sinks := []tick.Sink{seen}
+	if c.Trace.JSON || c.Trace.Verbose {
+		sinks = append(sinks, v)
+	}
+	program.run()
+	go func() { <-program.ended; stop() }()
+	err = t.run(ctx, rec, sinks...)
+	if err == nil && !c.Trace.JSON {
+		err = e.tell(out, seen.input(c.Node, rec.path()))
+	}
+	err = errors.Join(err, v.failed(), rec.end(nil))
+	code := program.exit()
+	if err != nil { // the program's code outranks ours
+		report(e.Stderr, err, e.debug)
+	}
+	return exitCode(code)
+}
+
+// tell writes the report for a person.
+func (e *Env) tell(out *os.File, in *explain.Input) error {
+	o := explain.Options{Location: time.Local, Color: isTerminal(out, e.Getenv) && e.Getenv("NO_COLOR") == ""}
+	if _, err := io.WriteString(out, explain.Report(in, o)); err != nil && !gone(err) {
+		return &problem{What: "cannot write the report: " + err.Error(), Do: "what was recorded is kept: ingero explain", Err: err}
+	}
+	return nil
+}
+
+// launch starts a program for the invoker, which stands still until it is run.
+func (e *Env) launch(args []string) (*launched, error) {
+	who := e.invoker()
+	env := who.environment(os.Environ(), sudoEnvironment())
+	path, err := lookPath(args[0], env)
+	if err != nil {
+		return nil, err
+	}
+	return launch(&exec.Cmd{
+		Path: path, Args: args, Env: env, Stdin: e.Stdin, Stdout: e.Stdout, Stderr: e.Stderr,
+		SysProcAttr: &syscall.SysProcAttr{Credential: who.credential()},
+	})
+}
+
+// lookPath finds a command in the PATH of an environment, which need not be this
+// process's.
+func lookPath(name string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		return exec.LookPath(name)
+	}
+	at := slices.IndexFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") })
+	if at < 0 {
+		return "", exec.ErrNotFound
+	}
+	for _, dir := range filepath.SplitList(env[at][len("PATH="):]) {
+		if !filepath.IsAbs(dir) {
+			continue // what lies in the current folder is not run by accident
+		}
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path, nil
+		}
+	}
+	return "", exec.ErrNotFound
+}

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"log/slog"
+	"os"
+
+	"ingero/internal/config"
+	"ingero/internal/probes"
+	"ingero/internal/proc"
+)
+
+// settings puts the layers of settings together for a command with these flags.
+func (e *Env) settings(flags *config.Flags) (*config.Config, error) {
+	who := e.invoker()
+	cwd, err := os.Getwd()
+	if err != nil {
+		return nil, &problem{What: "the current folder is gone", Do: "cd to one that exists", Err: err}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	home := who.Home
+	if h := e.Getenv("HOME"); !who.Sudo && h != "" {
+		home = h
+	}
+	c, err := config.Load(config.Inputs{
+		Getenv: e.Getenv, Flags: flags.Given(), UID: os.Geteuid(), Caller: int(who.UID),
+		Home: home, Cwd: cwd, Hostname: host, Container: e.inContainer(),
+	})
+	if err == nil {
+		e.debug = c.Debug
+	}
+	return c, err
+}
+
+// inContainer tells whether this process lives in a container, by what Docker,
+// Podman, Kubernetes and systemd leave there.
+func (e *Env) inContainer() bool {
+	for _, path := range []string{"/.dockerenv", "/run/.containerenv"} {
+		if _, err := os.Stat(path); err == nil {
+			return true
+		}
+	}
+	return e.Getenv("KUBERNETES_SERVICE_HOST") != "" || e.Getenv("container") != ""
+}
+
+// logger returns the log of a command: warnings, and everything with --debug.
+func (e *Env) logger(debug bool) *slog.Logger {
+	level := slog.LevelWarn
+	if debug {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(e.Stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// names returns which files are CUDA libraries.
+func names(c *config.Config) (proc.Names, error) {
+	if c.Trace.CudaLib == "" {
+		return proc.Names{}, nil
+	}
+	key, err := proc.KeyOf(c.Trace.CudaLib)
+	if err != nil {
+		return proc.Names{}, &problem{What: "--cuda-lib: " + err.Error(), Do: "give the path of a libcudart that a process loads", Code: exitUsage, Err: err}
+	}
+	return proc.Names{Cudart: key}, nil
+}
+
+// probeOptions returns how to probe.
+func probeOptions(c *config.Config) probes.Options {
+	o := probes.Options{RingBytes: int(c.Trace.RingBytes), SamplingRate: c.Trace.SamplingRate}
+	if c.Trace.Link != "auto" {
+		o.Mode = probes.Mode(c.Trace.Link)
+	}
+	return o
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"ingero/internal/explain"
+	"ingero/internal/lock"
+	"ingero/internal/session"
+	"ingero/internal/tick"
+)
+
+// tracing is one trace of the running kernel, whichever command it is for.
+type tracing struct {
+	log    *slog.Logger
+	lock   *lock.Lock
+	source *session.Live
+}
+
+// open takes the lock and attaches. When it returns, what the processes do from
+// then on is seen; run must follow, or close.
+func (e *Env) open(ctx context.Context, db string, o session.LiveOptions) (*tracing, error) {
+	t := &tracing{log: o.Log}
+	var err error
+	t.lock, err = e.Lock.Acquire(lock.Holder{Since: time.Now(), Command: strings.Join(append([]string{"ingero"}, e.Args...), " "), DB: db})
+	if err != nil {
+		return nil, err
+	}
+	if old := t.lock.Stale; old != nil {
+		t.log.Info("the last trace was killed; its lock is taken over", "pid", old.PID, "since", old.Since)
+	}
+	if err := t.lock.Publish(lock.State{Updated: time.Now()}); err != nil { // status has something to read from now on
+		t.log.Warn("status will say little", "error", err)
+	}
+	if t.source, err = session.OpenLive(ctx, o); err != nil {
+		return nil, errors.Join(err, t.lock.Release())
+	}
+	return t, nil
+}
+
+// close ends a trace that was opened and not run.
+func (t *tracing) close() error { return errors.Join(t.source.Close(), t.lock.Release()) }
+
+// run traces until ctx ends or the processes do. It returns the session's error,
+// and closes everything.
+func (t *tracing) run(ctx context.Context, rec *recording, sinks ...tick.Sink) error {
+	p := &publisher{lock: t.lock, log: t.log}
+	if rec != nil {
+		p.database = rec.state
+		sinks = append(sinks, rec)
+	}
+	sinks = append(sinks, p)
+	err := session.Run(ctx, session.Config{Source: t.source, Sinks: sinks, Log: t.log})
+	return errors.Join(err, t.lock.Release())
+}
+
+// collector keeps what is told of a trace when it is over. It is a sink.
+type collector struct {
+	gaps explain.Gaps // nil: not wanted
+	last tick.Tick
+}
+
+// Batch implements [tick.Sink].
+func (c *collector) Batch(b *tick.Batch) error {
+	if c.gaps != nil {
+		for i := range b.Calls {
+			c.gaps.Add(&b.Calls[i])
+		}
+	}
+	return nil
+}
+
+// Tick implements [tick.Sink].
+func (c *collector) Tick(t *tick.Tick) error { c.last = *t; return nil }
+
+// Close implements [tick.Sink].
+func (c *collector) Close() error { return nil }
+
+// input returns what a report is made from.
+func (c *collector) input(node, source string) *explain.Input {
+	t := &c.last
+	return &explain.Input{From: t.Started, To: t.Time, Node: node, Source: source, Processes: t.Processes, Ops: t.Ops,
+		Gaps: c.gaps, Drops: t.Drops, Reports: t.Reports, Host: &t.Host, Self: &t.Self}
+}
+
+// summary says in one line what a trace has seen.
+func summary(t *tick.Tick) string {
+	var calls, failed uint64
+	for i := range t.Ops {
+		calls += t.Ops[i].Sum.Calls
+		failed += t.Ops[i].Sum.Errors
+	}
+	noun := "processes"
+	if len(t.Processes) == 1 {
+		noun = "process"
+	}
+	s := fmt.Sprintf("%s calls of %d %s in %s", explain.Count(calls), len(t.Processes), noun, explain.Duration(int64(t.Time.Sub(t.Started))))
+	if failed > 0 {
+		s += ", " + explain.Count(failed) + " failed"
+	}
+	return s + ", " + explain.Count(explain.Lost(t.Drops)) + " lost"
+}

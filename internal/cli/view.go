@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"ingero/internal/explain"
+	"ingero/internal/proc"
+	"ingero/internal/session"
+	"ingero/internal/tick"
+)
+
+// plainEvery is how often the table is written where no terminal redraws it.
+const plainEvery = 10 * time.Second
+
+// view is what a person, or a program behind a pipe, is shown of a trace while
+// it runs. It is a sink; notices come from any goroutine. Lines for people go
+// to standard error when standard output is JSON.
+type view struct {
+	json    bool
+	verbose bool
+	stop    context.CancelFunc // ends the trace: nobody reads it any more
+	out     *bufio.Writer
+	side    io.Writer // for people
+	color   bool
+
+	mu    sync.Mutex
+	pane  *pane // nil: no terminal to draw on
+	table string
+	shown time.Time
+	found bool // a process to trace
+	comms map[uint32]string
+	line  []byte
+	err   error
+}
+
+// view returns what shows a trace on out. When that cannot be written any more
+// it calls stop.
+func (e *Env) view(json, verbose bool, out *os.File, stop context.CancelFunc) *view {
+	v := &view{json: json, verbose: verbose, stop: stop, out: bufio.NewWriterSize(out, 64<<10), side: out, comms: map[uint32]string{}}
+	switch {
+	case json:
+		v.side = e.Stderr
+	case isTerminal(out, e.Getenv):
+		v.color = e.Getenv("NO_COLOR") == ""
+		if !verbose {
+			v.pane = newPane(out)
+		}
+	}
+	return v
+}
+
+// say shows a line that stays.
+func (v *view) say(line string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	line = oneLine(line) + "\n"
+	if v.pane == nil || v.table == "" {
+		_, _ = io.WriteString(v.side, line)
+		return
+	}
+	_ = v.pane.above(line)
+	_ = v.pane.draw(v.table)
+}
+
+// notify tells of what a person who waits wants to know; the log has the rest.
+func (v *view) notify(n session.Notice) {
+	switch n.Kind {
+	case session.NoticeTracing:
+		v.mu.Lock()
+		first := !v.found
+		v.found = true
+		v.comms[n.PID] = n.Comm
+		v.mu.Unlock()
+		if first {
+			v.say(fmt.Sprintf("Tracing %s (%d)", n.Comm, n.PID))
+		}
+	case session.NoticeFailed:
+		v.say(fmt.Sprintf("ingero: %s is not traced: %v", n.Library, n.Err))
+	}
+}
+
+// waitsFor says what the trace waits for, if it has found nothing yet.
+func (v *view) waitsFor(sel proc.Selector, late []proc.Process) {
+	v.mu.Lock()
+	found := v.found
+	v.mu.Unlock()
+	if !found || len(late) > 0 {
+		v.say(waitText(sel, late))
+	}
+}
+
+// Batch implements [tick.Sink].
+func (v *view) Batch(b *tick.Batch) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i := range b.Procs {
+		if p := &b.Procs[i]; p.Kind == tick.ProcForked {
+			v.comms[p.Peer] = p.Comm
+		} else {
+			v.comms[p.PID] = p.Comm
+		}
+	}
+	if !v.json && !v.verbose || v.err != nil {
+		return nil
+	}
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		if v.json {
+			v.line = explain.AppendCallJSON(v.line[:0], c, v.comms[c.PID])
+		} else {
+			v.line = explain.AppendCallLine(v.line[:0], c, v.comms[c.PID], time.Local)
+		}
+		if _, err := v.out.Write(append(v.line, '\n')); err != nil {
+			break // the writer keeps it for Flush
+		}
+	}
+	v.check(v.out.Flush())
+	return nil
+}
+
+// Tick implements [tick.Sink].
+func (v *view) Tick(t *tick.Tick) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i := range t.Processes {
+		v.comms[t.Processes[i].PID] = t.Processes[i].Comm
+	}
+	switch {
+	case v.err != nil:
+	case v.json:
+		line, err := explain.TickJSON(t)
+		if err != nil {
+			return err
+		}
+		_, _ = v.out.Write(append(line, '\n')) // the writer keeps the error for Flush
+		v.check(v.out.Flush())
+	case v.pane != nil:
+		v.draw(t)
+	case !v.verbose && t.Time.Sub(v.shown) >= plainEvery || t.Final:
+		v.shown = t.Time
+		_, err := fmt.Fprintf(v.out, "%s\n", explain.Live(t, v.options(defaultWidth, 0)))
+		v.check(errors.Join(err, v.out.Flush()))
+	}
+	return nil
+}
+
+// draw draws the table on the terminal. mu is held.
+func (v *view) draw(t *tick.Tick) {
+	if len(t.Ops) == 0 && v.table == "" && !t.Final { // the line that says so stays
+		return
+	}
+	width, height := v.pane.size()
+	v.table = explain.Live(t, v.options(width-1, height-1))
+	v.check(v.pane.draw(v.table))
+}
+
+func (v *view) options(width, height int) explain.Options {
+	return explain.Options{Width: width, Height: height, Color: v.color, Location: time.Local}
+}
+
+// check ends the trace when its output cannot be written. mu is held.
+func (v *view) check(err error) {
+	if err != nil && v.err == nil {
+		v.err = err
+		v.stop()
+	}
+}
+
+// Close implements [tick.Sink].
+func (v *view) Close() error { return nil }
+
+// failed returns what went wrong with the output. A reader that has gone is
+// nothing wrong.
+func (v *view) failed() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.err == nil || gone(v.err) {
+		return nil
+	}
+	return &problem{What: "cannot write the output: " + v.err.Error(), Do: "what was recorded is kept: ingero explain", Err: v.err}
+}
