@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	diff "github.com/google/go-cmp/cmp"
-
 	"ingero/internal/stats"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -149,7 +147,7 @@ func TestDatabaseHoldsWhatTheSessionSaw(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant\n%s", query, got, want)
 		}
 	}
-	checkSpent(t, path, calls)
+	checkGaps(t, path, calls)
 	checkBlobs(t, path, last)
 	if err := errors.Join(db.Close(), db.Close()); err != nil {
 		t.Fatal(err)
@@ -158,7 +156,8 @@ func TestDatabaseHoldsWhatTheSessionSaw(t *testing.T) {
 		t.Errorf("after Close: %s", got)
 	}
 	got, torn := readLog(t, db)
-	if d := diff.Diff(calls, got.calls); d != "" || torn != 0 || got.end == nil {
+	sameCalls(t, calls, got.calls)
+	if torn != 0 || got.end == nil {
 		t.Errorf("log: %d calls of %d, %d torn, end %v", len(got.calls), len(calls), torn, got.end)
 	}
 	left, err := os.ReadDir(filepath.Dir(path))
@@ -167,34 +166,21 @@ func TestDatabaseHoldsWhatTheSessionSaw(t *testing.T) {
 	}
 }
 
-func checkSpent(t *testing.T, path string, calls []events.Call) {
+func checkGaps(t *testing.T, path string, calls []events.Call) {
 	t.Helper()
-	want := map[uint32]*Spent{}
-	var all uint64
+	want := map[uint32]*Gap{}
 	for i := range calls {
 		c := &calls[i]
 		if want[c.PID] == nil {
-			want[c.PID] = &Spent{}
+			want[c.PID] = &Gap{}
 		}
 		want[c.PID].Add(c)
-		all += uint64(c.Gap)
-		if c.Flags&events.CallNested == 0 {
-			all += uint64(c.Duration)
-		}
 	}
-	var sum uint64
-	for pid, s := range want {
-		for i := range s {
-			x := &s[i]
-			got := ask(t, path, "SELECT count, oncpu_ns, runnable_ns, blocked_ns, unsplit_ns FROM spent WHERE pid = ? AND part = ?", pid, Part(i).String())
-			if w := fmt.Sprint(x.Count, x.OnCPU, x.Runnable, x.Blocked, x.Unsplit); got != w {
-				t.Errorf("spent by %d, %v: %s, want %s", pid, Part(i), got, w)
-			}
-			sum += x.Total()
+	for pid, g := range want {
+		got := ask(t, path, "SELECT calls, count, total_ns, oncpu_ns, runnable_ns, blocked_ns, partial_ns FROM gaps WHERE pid = ?", pid)
+		if w := fmt.Sprint(g.Calls, g.Count, g.Total, g.OnCPU, g.Runnable, g.Blocked, g.Partial); got != w || g.Count == 0 {
+			t.Errorf("gaps of %d: %s, want %s", pid, got, w)
 		}
-	}
-	if sum != all {
-		t.Errorf("the parts add up to %d, want %d", sum, all)
 	}
 }
 

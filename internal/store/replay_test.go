@@ -72,9 +72,7 @@ func TestReplayGivesWhatLiveGave(t *testing.T) {
 			t.Fatalf("poll %d: more %v with %d calls, error %v", polls, more, len(b.Calls), err)
 		}
 	}
-	if d := diff.Diff(rec.calls, calls); d != "" {
-		t.Errorf("calls -want +got:\n%.1000s", d)
-	}
+	sameCalls(t, rec.calls, calls)
 	if d := diff.Diff(rec.lives, lives); d != "" {
 		t.Errorf("lives -want +got:\n%s", d)
 	}

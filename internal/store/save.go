@@ -20,8 +20,8 @@ type saver struct {
 	libs    map[libKey]libraryJSON
 	reports map[tick.Report]bool
 	drops   map[string]uint64
-	spent   map[uint32]*spentOf
-	last    *spentOf // of the call before: most calls are like it
+	gaps    map[uint32]*savedGap
+	last    *savedGap // of the call before: most calls are like it
 	lastPID uint32
 	blob    []byte
 }
@@ -32,9 +32,9 @@ type savedOp struct {
 	thinned bool
 }
 
-type spentOf struct {
-	Spent
-	saved Spent
+type savedGap struct {
+	Gap
+	saved Gap
 }
 
 var (
@@ -48,7 +48,7 @@ var (
 	sqlLibrary = `REPLACE INTO libraries VALUES (?, ?, ?, ?, ?, ?)`
 	sqlReport  = `INSERT OR IGNORE INTO reports VALUES (?, ?, ?, ?)`
 	sqlDrop    = `REPLACE INTO drops VALUES (?, ?, ?)`
-	sqlSpent   = `REPLACE INTO spent VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlGap     = `REPLACE INTO gaps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlOp      = `REPLACE INTO ops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
@@ -56,7 +56,7 @@ var (
 // not: this process has the lock.
 func newSaver(db *sql.DB, s *Session, log string) (*saver, error) {
 	v := &saver{db: db, stmts: map[*string]*sql.Stmt{}, ops: map[opKey]savedOp{}, procs: map[uint32]processJSON{}, libs: map[libKey]libraryJSON{},
-		reports: map[tick.Report]bool{}, drops: map[string]uint64{}, spent: map[uint32]*spentOf{}}
+		reports: map[tick.Report]bool{}, drops: map[string]uint64{}, gaps: map[uint32]*savedGap{}}
 	if _, err := db.Exec(sqlStale); err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func newSaver(db *sql.DB, s *Session, log string) (*saver, error) {
 	if v.id, err = r.LastInsertId(); err != nil {
 		return nil, err
 	}
-	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlSpent, &sqlOp} {
+	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp} {
 		if v.stmts[q], err = db.Prepare(*q); err != nil {
 			return nil, errors.Join(err, v.close())
 		}
@@ -86,17 +86,17 @@ func (v *saver) close() error {
 	return errors.Join(errs...)
 }
 
-// add takes the times of calls in.
+// add takes the gaps before calls in.
 func (v *saver) add(calls []events.Call) {
 	for i := range calls {
 		c := &calls[i]
 		if v.last == nil || v.lastPID != c.PID {
-			s := v.spent[c.PID]
-			if s == nil {
-				s = &spentOf{}
-				v.spent[c.PID] = s
+			g := v.gaps[c.PID]
+			if g == nil {
+				g = &savedGap{}
+				v.gaps[c.PID] = g
 			}
-			v.last, v.lastPID = s, c.PID
+			v.last, v.lastPID = g, c.PID
 		}
 		v.last.Add(c)
 	}
@@ -149,8 +149,8 @@ func (v *saving) all(t *tick.Tick, logBytes, capped int64) error {
 	if err := v.things(t); err != nil {
 		return err
 	}
-	for pid, s := range v.spent {
-		if err := v.times(pid, s); err != nil {
+	for pid, g := range v.gaps {
+		if err := v.gap(pid, g); err != nil {
 			return err
 		}
 	}
@@ -203,18 +203,16 @@ func (v *saving) things(t *tick.Tick) error {
 	return nil
 }
 
-func (v *saving) times(pid uint32, s *spentOf) error {
-	if s.saved == s.Spent {
+func (v *saving) gap(pid uint32, g *savedGap) error {
+	if g.saved == g.Gap {
 		return nil
 	}
-	for i := range s.Spent {
-		x := &s.Spent[i]
-		if err := v.exec(&sqlSpent, v.id, pid, Part(i).String(),
-			int64(x.Count), int64(x.OnCPU), int64(x.Runnable), int64(x.Blocked), int64(x.Unsplit)); err != nil {
-			return err
-		}
+	now := g.Gap
+	if err := v.exec(&sqlGap, v.id, pid, int64(now.Calls), int64(now.Count), int64(now.Total),
+		int64(now.OnCPU), int64(now.Runnable), int64(now.Blocked), int64(now.Partial)); err != nil {
+		return err
 	}
-	v.done = append(v.done, func() { s.saved = s.Spent })
+	v.done = append(v.done, func() { g.saved = now })
 	return nil
 }
 

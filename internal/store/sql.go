@@ -75,7 +75,7 @@ func openSQL(path string, opened func() error) (_ *sql.DB, err error) {
 			err = errors.Join(inWords(path, err), db.Close())
 		}
 	}()
-	version, err := schemaVersion(db)
+	version, err := SchemaVersion(db)
 	if err != nil {
 		return nil, err
 	}
@@ -90,9 +90,9 @@ func openSQL(path string, opened func() error) (_ *sql.DB, err error) {
 	return db, migrate(db, version)
 }
 
-// schemaVersion returns how many migrations the file has had. It refuses files
-// that are not ours, without a change to them.
-func schemaVersion(db *sql.DB) (int, error) {
+// SchemaVersion returns how many migrations the file has had. It refuses files
+// that are not ours with an error that wraps [ErrNotDatabase], and changes none.
+func SchemaVersion(db *sql.DB) (int, error) {
 	var id, version, things int
 	err := db.QueryRow("SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema)").Scan(&id, &version, &things)
 	var lite *sqlite.Error

@@ -80,18 +80,19 @@ CREATE TABLE ops (
 	PRIMARY KEY (session, pid, op)
 ) WITHOUT ROWID;
 
--- Where the time of the threads that made calls went, from the records: inside
--- outermost calls and in the gaps between them.
-CREATE TABLE spent (
+-- What the threads of a process did between their outermost calls, from the
+-- records: where some were thinned it is an estimate.
+CREATE TABLE gaps (
 	session     INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
 	pid         INTEGER NOT NULL,
-	part        TEXT NOT NULL,             -- sync, call, gap
-	count       INTEGER NOT NULL,
+	calls       INTEGER NOT NULL,          -- outermost calls
+	count       INTEGER NOT NULL,          -- gaps
+	total_ns    INTEGER NOT NULL,
 	oncpu_ns    INTEGER NOT NULL,
 	runnable_ns INTEGER NOT NULL,
 	blocked_ns  INTEGER NOT NULL,
-	unsplit_ns  INTEGER NOT NULL,          -- on a CPU or blocked, it is not known which
-	PRIMARY KEY (session, pid, part)
+	partial_ns  INTEGER NOT NULL,          -- on a CPU or blocked, it is not known which
+	PRIMARY KEY (session, pid)
 ) WITHOUT ROWID;
 
 CREATE TABLE drops (

@@ -1,0 +1,41 @@
+package store
+
+import "ingero/pkg/events"
+
+// Gap is what the threads of one process did between their outermost calls, in
+// nanoseconds: Total = OnCPU + Runnable + Blocked + Partial.
+type Gap struct {
+	Calls    uint64 // measured outermost calls, of which a thread's first has no gap before it
+	Count    uint64 // gaps
+	Total    uint64
+	OnCPU    uint64
+	Runnable uint64
+	Blocked  uint64
+	Partial  uint64 // OnCPU or Blocked: the thread blocked and changed CPU
+}
+
+// Add takes in the gap before a call, as often as the call's weight says, so
+// that it is an estimate where records were thinned. Nested calls have none;
+// that of a call whose return was not watched is part of the next call's.
+func (g *Gap) Add(c *events.Call) {
+	if c.Flags&(events.CallNested|events.CallUnmeasured) != 0 {
+		return
+	}
+	w := uint64(max(c.Weight, 1))
+	g.Calls += w
+	if c.Gap <= 0 {
+		return
+	}
+	total := uint64(c.Gap)
+	runnable := min(uint64(max(c.GapRunnable, 0)), total)
+	g.Count += w
+	g.Total += w * total
+	g.Runnable += w * runnable
+	if c.Flags&events.CallGapPartial != 0 {
+		g.Partial += w * (total - runnable)
+		return
+	}
+	onCPU := min(uint64(max(c.GapOnCPU, 0)), total-runnable)
+	g.OnCPU += w * onCPU
+	g.Blocked += w * (total - runnable - onCPU)
+}
