@@ -7,15 +7,18 @@ dir=$1
 export CGO_ENABLED=0
 
 rm -rf "$dir"
-mkdir -p "$dir/tests"
+mkdir -p "$dir/tests/test"
 cp bin/ingero tools/testgpu/*.py "$dir"
 go build -trimpath -ldflags '-s -w' -o "$dir/testgpu" ./tools/testgpu
 # Tests that reach the kernel, the driver or the libraries; the others say
 # nothing more on a GPU machine than elsewhere.
+cp go.mod "$dir/tests"
+cp test/*.txt "$dir/tests/test"
 for pkg in gpu proc probes session; do
-	mkdir -p "$dir/tests/$pkg"
-	go test -c -trimpath -ldflags '-s -w' -o "$dir/tests/$pkg/test" "./internal/$pkg"
-	[ ! -d "internal/$pkg/testdata" ] || cp -r "internal/$pkg/testdata" "$dir/tests/$pkg/"
+	to=$dir/tests/internal/$pkg
+	mkdir -p "$to"
+	go test -c -trimpath -ldflags '-s -w' -o "$to/test" "./internal/$pkg"
+	[ ! -d "internal/$pkg/testdata" ] || cp -r "internal/$pkg/testdata" "$to"
 done
 cat >"$dir/run.sh" <<'END'
 #!/bin/sh
