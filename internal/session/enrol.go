@@ -163,6 +163,9 @@ func (l *Live) use(lib *library, pid uint32) {
 	if at := lib.attached.At; p.Attached.IsZero() || at.After(p.Attached) {
 		p.Attached = at
 	}
+	if l.Gated != 0 { // it stood still in between
+		p.Mapped = p.Attached
+	}
 }
 
 func (l *Live) failed(pid uint32, object string, err error) {

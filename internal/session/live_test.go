@@ -318,6 +318,9 @@ func TestGateSeesTheFirstCall(t *testing.T) {
 	}
 	r.end(t)
 	r.exact(t, 11)
+	if p := r.last.Processes[0]; p.Mapped.IsZero() || !p.Mapped.Equal(p.Attached) {
+		t.Errorf("mapped at %v, attached at %v: nothing was missed in between", p.Mapped, p.Attached)
+	}
 }
 
 // Starting and stopping again and again leaves nothing behind.
