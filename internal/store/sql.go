@@ -153,3 +153,17 @@ func migrate(db *sql.DB, version int) error {
 	}
 	return nil
 }
+
+// NeedsWrite says whether SQLite could not read a file because it may not write
+// beside it.
+func NeedsWrite(err error) bool {
+	var lite *sqlite.Error
+	if !errors.As(err, &lite) {
+		return false
+	}
+	switch lite.Code() & 0xff {
+	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
+		return true
+	}
+	return false
+}

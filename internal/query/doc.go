@@ -1,0 +1,9 @@
+// Package query is the read model: it answers typed questions about what a
+// database holds, and is the only reader of it. It works beside a writer and
+// never stops one.
+//
+// Answers about a whole session are the kernel's own counts, as the session
+// stored them. Answers about a part of one are rebuilt from the records of its
+// calls; an answer says which it is and how far it goes. The package renders
+// nothing; package explain does. Its callers are the commands.
+package query

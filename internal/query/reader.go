@@ -1,0 +1,156 @@
+package query
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"ingero/internal/store"
+)
+
+// Errors of reading.
+var (
+	// ErrNoDatabase says that there is no file at the path.
+	ErrNoDatabase = errors.New("no database")
+	// ErrNoSession says that the database has no such session, or none at all.
+	ErrNoSession = errors.New("no session")
+	// ErrNoCalls says that the calls of the session are not kept any more.
+	ErrNoCalls = errors.New("the calls of the session are not kept any more")
+)
+
+// Reader reads a database. Its methods may be called from any goroutine.
+type Reader struct {
+	path string
+	db   *sql.DB
+	temp string // directory of a copy, "" when there is none
+}
+
+// Open opens the database at path for reading. It returns an error that wraps
+// [ErrNoDatabase] when there is none, [store.ErrNotDatabase] when the file is
+// something else.
+func Open(path string) (*Reader, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w at %s", ErrNoDatabase, path)
+	}
+	r := &Reader{path: path}
+	err = r.open(path)
+	if store.NeedsWrite(err) {
+		err = r.openCopy()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), r.Close())
+	}
+	return r, nil
+}
+
+func (r *Reader) open(path string) error {
+	q := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(2000)", "query_only(on)"}}
+	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
+	db, err := sql.Open("sqlite", u.String())
+	if err != nil {
+		return err
+	}
+	version, err := store.SchemaVersion(db)
+	if err == nil && version == 0 {
+		err = fmt.Errorf("%w: it is empty", store.ErrNotDatabase)
+	}
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	r.db = db
+	return nil
+}
+
+// openCopy opens a copy of the database, which may be written to: a reader that
+// finds the write-ahead log of a killed writer must make its index anew.
+func (r *Reader) openCopy() (err error) {
+	if r.temp, err = os.MkdirTemp("", "ingero-read-"); err != nil {
+		return err
+	}
+	to := filepath.Join(r.temp, "copy.db")
+	for _, suffix := range []string{"", "-wal"} {
+		err := copyFile(to+suffix, r.path+suffix)
+		if err != nil && (suffix == "" || !errors.Is(err, fs.ErrNotExist)) {
+			return err
+		}
+	}
+	return r.open(to)
+}
+
+func copyFile(to, from string) error {
+	src, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = src.Close() }()
+	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(dst, src)
+	return errors.Join(err, dst.Close())
+}
+
+// Close closes the database. It is idempotent.
+func (r *Reader) Close() error {
+	var errs []error
+	if r.db != nil {
+		errs = append(errs, r.db.Close())
+	}
+	if r.temp != "" {
+		errs = append(errs, os.RemoveAll(r.temp))
+	}
+	return errors.Join(errs...)
+}
+
+// Path returns the database's file.
+func (r *Reader) Path() string { return r.path }
+
+// Size returns the bytes of all files of the database.
+func (r *Reader) Size() int64 { return Size(r.path) }
+
+// Size returns the bytes of all files of the database at path, 0 when there is
+// none.
+func Size(path string) int64 {
+	var n int64
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if s, err := os.Stat(path + suffix); err == nil {
+			n += s.Size()
+		}
+	}
+	entries, err := os.ReadDir(store.LogDir(path))
+	if err != nil {
+		return n
+	}
+	for _, e := range entries {
+		if s, err := e.Info(); err == nil {
+			n += s.Size()
+		}
+	}
+	return n
+}
+
+// rows runs a query and scans each row.
+func (r *Reader) rows(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) (err error) {
+	rows, err := r.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

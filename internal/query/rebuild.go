@@ -1,0 +1,116 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"ingero/internal/stats"
+	"ingero/internal/store"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// rebuild counts the calls of a window from their records.
+func (r *Reader) rebuild(ctx context.Context, sum *Summary, f Filter) error {
+	sum.Rebuilt = true
+	if f.From.After(sum.From) {
+		sum.From = f.From
+	}
+	if !f.To.IsZero() && f.To.Before(sum.To) {
+		sum.To = f.To
+	}
+	if sum.To.Before(sum.From) {
+		sum.To = sum.From
+	}
+	for _, d := range sum.Drops {
+		sum.Thinned = sum.Thinned || d.Reason == "ring-full"
+	}
+	b := builder{ops: map[opKey]*tick.Op{}, gaps: sum.Gaps}
+	all := f
+	all.Ops = nil // calls inside of others and the time between calls are needed
+	torn, err := r.scan(ctx, &sum.Session, all, func(c *events.Call) bool {
+		b.add(c)
+		return true
+	})
+	sum.Torn = torn
+	sum.Thinned = sum.Thinned || b.thinned
+	switch {
+	case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrVersion):
+		sum.Damage = err.Error()
+	case err != nil:
+		return err
+	}
+	for k, o := range b.ops { // an operation of which only inner calls lie in the window was not called
+		if o.Sum.Calls > 0 && f.matches(k.pid, k.op) {
+			sum.Ops = append(sum.Ops, *o)
+		}
+	}
+	// A process that had ended before, or began after, has no part in the window.
+	sum.Processes = slices.DeleteFunc(sum.Processes, func(p tick.Process) bool {
+		if sum.Gaps[p.PID] != nil || slices.ContainsFunc(sum.Ops, func(o tick.Op) bool { return o.PID == p.PID }) {
+			return false
+		}
+		return !p.Ended.IsZero() && p.Ended.Before(sum.From) || p.Started.After(sum.To)
+	})
+	return nil
+}
+
+type opKey struct {
+	pid uint32
+	op  events.Op
+}
+
+// builder counts calls as the kernel does, from records.
+type builder struct {
+	ops     map[opKey]*tick.Op
+	gaps    Gaps
+	thinned bool
+}
+
+func (b *builder) op(pid uint32, op events.Op) *tick.Op {
+	k := opKey{pid, op}
+	o := b.ops[k]
+	if o == nil {
+		o = &tick.Op{PID: pid, Op: op, Dur: &stats.Sketch{}}
+		b.ops[k] = o
+	}
+	return o
+}
+
+func (b *builder) add(c *events.Call) {
+	g := b.gaps[c.PID]
+	if g == nil {
+		g = &store.Gap{}
+		b.gaps[c.PID] = g
+	}
+	g.Add(c)
+	b.thinned = b.thinned || c.Weight > 1
+	o, w := b.op(c.PID, c.Op), uint64(c.Weight)
+	s := &o.Sum
+	s.Calls += w
+	if c.Flags&events.CallNested != 0 {
+		s.Nested += w
+	}
+	if c.Flags&events.CallUnmeasured != 0 {
+		s.Unmeasured += w
+		return
+	}
+	s.Done += w
+	if c.Flags&events.CallFailed != 0 {
+		s.Errors += w
+	}
+	total := uint64(max(c.Duration, 0)) * w
+	s.Total += total
+	s.Runnable += uint64(max(c.Runnable, 0)) * w
+	if c.Flags&events.CallLedgerPartial != 0 {
+		s.Partial += w
+		s.PartialNS += uint64(max(c.OnCPU+c.Blocked, 0)) * w
+	} else {
+		s.OnCPU += uint64(max(c.OnCPU, 0)) * w
+	}
+	o.Dur.Add(c.Duration, c.Weight)
+	if c.Parent != 0 {
+		b.op(c.PID, c.Parent).Sum.Inner += total
+	}
+}

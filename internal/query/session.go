@@ -1,0 +1,79 @@
+package query
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"ingero/internal/store"
+)
+
+// Session is one recording.
+type Session struct {
+	store.Session
+	Updated  time.Time // of the last tick: what the counts go up to
+	Ended    time.Time // zero while it runs
+	State    string    // "running", "ended", "full", "failed", "interrupted"
+	Problem  string    // why it did not end as it should
+	Records  uint64    // of calls, read from the kernel
+	CPU      time.Duration
+	LogBytes int64
+	Capped   time.Time // from when on calls were not kept, for want of room; zero: all were
+	Pruned   bool      // its calls were removed, to make room for later sessions
+
+	id  int64
+	log string
+}
+
+// Sessions returns all sessions, the latest first.
+func (r *Reader) Sessions(ctx context.Context) ([]Session, error) {
+	return r.sessions(ctx, "ORDER BY started_ns DESC, id DESC")
+}
+
+// Session returns the session with the given ID, the latest for "".
+func (r *Reader) Session(ctx context.Context, id string) (Session, error) {
+	found, err := r.sessions(ctx, "WHERE uid = ?1 OR ?1 = '' ORDER BY started_ns DESC, id DESC LIMIT 1", id)
+	switch {
+	case err != nil:
+		return Session{}, err
+	case len(found) == 0 && id == "":
+		return Session{}, fmt.Errorf("%w in %s", ErrNoSession, r.path)
+	case len(found) == 0:
+		return Session{}, fmt.Errorf("%w %q in %s", ErrNoSession, id, r.path)
+	}
+	return found[0], nil
+}
+
+func (r *Reader) sessions(ctx context.Context, where string, args ...any) ([]Session, error) {
+	recording := store.Recording(r.path)
+	var out []Session
+	err := r.rows(ctx, func(rows *sql.Rows) error {
+		var s Session
+		var started, updated int64
+		var ended, capped sql.NullInt64
+		err := rows.Scan(&s.id, &s.ID, &s.Node, &started, &updated, &ended, &s.State, &s.Problem, &s.MonoOffset,
+			&s.Version, &s.Kernel, &s.Mode, &s.Target, &s.PID, &s.CPU, &s.Records, &s.log, &s.LogBytes, &capped)
+		s.Started, s.Updated, s.Ended, s.Capped = at(started), at(updated), null(ended), null(capped)
+		s.Pruned = s.log == ""
+		if s.State == "running" && !recording { // it was killed, and nobody has written since
+			s.State, s.Ended = "interrupted", s.Updated
+		}
+		out = append(out, s)
+		return err
+	}, `SELECT id, uid, node, started_ns, updated_ns, ended_ns, state, problem, mono_offset_ns,
+		version, kernel, mode, target, agent_pid, agent_cpu_ns, records, log, log_bytes, capped_ns FROM sessions `+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read sessions: %w", err)
+	}
+	return out, nil
+}
+
+func at(ns int64) time.Time { return time.Unix(0, ns) }
+
+func null(ns sql.NullInt64) time.Time {
+	if !ns.Valid {
+		return time.Time{}
+	}
+	return at(ns.Int64)
+}

@@ -1,0 +1,169 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"ingero/internal/stats"
+	"ingero/internal/store"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// Filter says what a question is about. The zero value is all of the latest
+// session.
+type Filter struct {
+	Session string      // ID; "" is the latest
+	PIDs    []uint32    // nil: all
+	Ops     []events.Op // nil: all
+	// From and To bound when calls began: [From, To). Zero is no bound.
+	From, To time.Time
+}
+
+// matches says whether the filter wants an operation of a process.
+func (f *Filter) matches(pid uint32, op events.Op) bool {
+	return f.wants(pid) && (len(f.Ops) == 0 || slices.Contains(f.Ops, op))
+}
+
+func (f *Filter) wants(pid uint32) bool {
+	return len(f.PIDs) == 0 || slices.Contains(f.PIDs, pid)
+}
+
+// Gaps are, by process, what threads did between their calls.
+type Gaps map[uint32]*store.Gap
+
+// Summary says what happened in a session or in a part of it.
+type Summary struct {
+	Session   Session
+	From, To  time.Time // what it covers
+	Processes []tick.Process
+	// Ops are the operations that were called: of each, Sum, Dur, Hist and
+	// Thinned, in the order of a tick's.
+	Ops       []tick.Op
+	Gaps      Gaps
+	Libraries []tick.Library
+	Reports   []tick.Report
+	Drops     []tick.Drop // of the whole session; those with a count
+
+	// Rebuilt says that counts come from the records of calls, as those of a part
+	// of a session must: calls whose records were lost are not in them, Abandoned
+	// and open calls are not known, and Hist is nil. Otherwise they are exact.
+	Rebuilt bool
+	// Thinned says that some records stand for more than one call, or were lost.
+	Thinned bool
+	Torn    int64  // bytes that a crash cut off the end of the log; Rebuilt only
+	Damage  string // why the log could not be read to its end; Rebuilt only
+}
+
+// Summary answers for a filter. It returns [ErrNoSession] when there is nothing
+// to answer from, and [ErrNoCalls] when it is asked about a part of a session
+// whose calls are gone.
+func (r *Reader) Summary(ctx context.Context, f Filter) (*Summary, error) {
+	s, err := r.Session(ctx, f.Session)
+	if err != nil {
+		return nil, err
+	}
+	end := s.Updated
+	if s.Ended.After(end) {
+		end = s.Ended
+	}
+	sum := &Summary{Session: s, From: s.Started, To: end, Gaps: Gaps{}}
+	err = r.facts(ctx, sum, f)
+	if err == nil {
+		if f.From.After(s.Started) || !f.To.IsZero() && !f.To.After(end) {
+			err = r.rebuild(ctx, sum, f)
+		} else {
+			err = r.stored(ctx, sum, f)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("session %s: %w", s.ID, err)
+	}
+	slices.SortFunc(sum.Ops, func(a, b tick.Op) int { return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(a.PID, b.PID)) })
+	return sum, nil
+}
+
+// facts reads what does not depend on a window.
+func (r *Reader) facts(ctx context.Context, sum *Summary, f Filter) error {
+	id := sum.Session.id
+	err := r.rows(ctx, func(rows *sql.Rows) error {
+		var p tick.Process
+		var started, ended, mapped, attached sql.NullInt64
+		err := rows.Scan(&p.PID, &p.PPID, &p.NSPID, &p.UID, &p.Comm, &p.Exe, &p.Cgroup, &started, &ended, &mapped, &attached)
+		p.Started, p.Ended, p.Mapped, p.Attached = null(started), null(ended), null(mapped), null(attached)
+		if f.wants(p.PID) {
+			sum.Processes = append(sum.Processes, p)
+		}
+		return err
+	}, "SELECT pid, ppid, nspid, uid, comm, exe, cgroup, started_ns, ended_ns, mapped_ns, attached_ns FROM processes WHERE session = ? ORDER BY pid", id)
+	if err != nil {
+		return err
+	}
+	err = r.rows(ctx, func(rows *sql.Rows) error {
+		var l tick.Library
+		err := rows.Scan(&l.Path, &l.Lib, &l.BuildID, &l.Probes)
+		sum.Libraries = append(sum.Libraries, l)
+		return err
+	}, "SELECT path, number, build_id, probes FROM libraries WHERE session = ? ORDER BY number, path", id)
+	if err != nil {
+		return err
+	}
+	err = r.rows(ctx, func(rows *sql.Rows) error {
+		var x tick.Report
+		err := rows.Scan(&x.Kind, &x.Object, &x.Why)
+		sum.Reports = append(sum.Reports, x)
+		return err
+	}, "SELECT kind, object, why FROM reports WHERE session = ? ORDER BY kind, object, why", id)
+	if err != nil {
+		return err
+	}
+	return r.rows(ctx, func(rows *sql.Rows) error {
+		var d tick.Drop
+		err := rows.Scan(&d.Reason, &d.Count)
+		sum.Drops = append(sum.Drops, d)
+		return err
+	}, "SELECT reason, count FROM drops WHERE session = ? AND count > 0 ORDER BY reason", id)
+}
+
+// stored fills in the counts that the session kept.
+func (r *Reader) stored(ctx context.Context, sum *Summary, f Filter) error {
+	err := r.rows(ctx, func(rows *sql.Rows) error {
+		o := tick.Op{Dur: &stats.Sketch{}}
+		s := &o.Sum
+		var sketch, hist []byte
+		err := rows.Scan(&o.PID, &o.Op, &s.Calls, &s.Done, &s.Errors, &s.Nested, &s.Unmeasured, &s.Abandoned, &s.Total,
+			&s.OnCPU, &s.Runnable, &s.Inner, &s.Partial, &s.PartialNS, &o.Thinned, &sketch, &hist)
+		if err != nil {
+			return err
+		}
+		sum.Thinned = sum.Thinned || o.Thinned
+		if !f.matches(o.PID, o.Op) {
+			return nil
+		}
+		if err := o.Dur.UnmarshalBinary(sketch); err != nil {
+			return err
+		}
+		if o.Hist, err = store.UnmarshalHist(hist); err != nil {
+			return err
+		}
+		sum.Ops = append(sum.Ops, o)
+		return nil
+	}, `SELECT pid, op, calls, done, errors, nested, unmeasured, abandoned, total_ns, oncpu_ns, runnable_ns, inner_ns, partial, partial_ns,
+		thinned, sketch, hist FROM ops WHERE session = ?`, sum.Session.id)
+	if err != nil {
+		return err
+	}
+	return r.rows(ctx, func(rows *sql.Rows) error {
+		var pid uint32
+		var g store.Gap
+		err := rows.Scan(&pid, &g.Calls, &g.Count, &g.Total, &g.OnCPU, &g.Runnable, &g.Blocked, &g.Partial)
+		if f.wants(pid) {
+			sum.Gaps[pid] = &g
+		}
+		return err
+	}, "SELECT pid, calls, count, total_ns, oncpu_ns, runnable_ns, blocked_ns, partial_ns FROM gaps WHERE session = ?", sum.Session.id)
+}
