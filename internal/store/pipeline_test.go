@@ -1,0 +1,97 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	diff "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"ingero/internal/session"
+	"ingero/internal/stats"
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+var (
+	_ session.Source = (*Replay)(nil)
+	_ session.Clock  = (*Replay)(nil)
+	_ tick.Sink      = (*DB)(nil)
+)
+
+// keeper is a sink that keeps what it gets.
+type keeper struct {
+	calls []events.Call
+	ticks []tick.Tick
+}
+
+func (k *keeper) Batch(b *tick.Batch) error { k.calls = append(k.calls, b.Calls...); return nil }
+func (k *keeper) Tick(t *tick.Tick) error   { k.ticks = append(k.ticks, *t); return nil }
+func (k *keeper) Close() error              { return nil }
+
+// A session that is recorded, and then the session made of its recording, end
+// with the same tick, distributions and all; and it makes as many on the way.
+func TestReplayThroughSessionGivesWhatLiveGave(t *testing.T) {
+	testkit.LeakCheck(t)
+	run := func(b []byte, sinks ...tick.Sink) *keeper {
+		t.Helper()
+		l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := &keeper{}
+		r := NewReplay(l, ReplayOptions{})
+		if err := session.Run(context.Background(), session.Config{Source: r, Clock: r, Sinks: append(sinks, k)}); err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	path := filepath.Join(t.TempDir(), "x.db")
+	db, _ := open(t, path, Options{Session: testSession()})
+	live := run(record(t, 4, 20_000).bytes, db)
+	b, err := os.ReadFile(filepath.Join(LogDir(path), db.Session().ID+logSuffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := run(b)
+	sameCalls(t, live.calls, again.calls)
+	if len(live.ticks) < 4 || len(live.ticks) != len(again.ticks) {
+		t.Fatalf("%d ticks, live %d", len(again.ticks), len(live.ticks))
+	}
+	want, got := live.ticks[len(live.ticks)-1], again.ticks[len(again.ticks)-1]
+	sketches := diff.Comparer(func(a, b *stats.Sketch) bool {
+		x, _ := a.MarshalBinary()
+		y, _ := b.MarshalBinary()
+		return bytes.Equal(x, y)
+	})
+	opts := []diff.Option{sketches, cmpopts.EquateApproxTime(0), cmpopts.IgnoreFields(tick.Tick{}, "Time", "Seq", "Window", "Self", "Host"),
+		cmpopts.IgnoreFields(tick.Op{}, "Last", "DurLast"), diff.Comparer(func(a, b *stats.Hist) bool { return *a == *b })}
+	if d := diff.Diff(want, got, opts...); d != "" {
+		t.Errorf("last tick -live +replay:\n%s", d)
+	}
+	if late := got.Time.Sub(want.Time); late < 0 || late > 100*time.Millisecond || !got.Final {
+		t.Errorf("the replay ends %v after the recording, final %v", late, got.Final)
+	}
+}
+
+// A damaged recording is played up to the damage, and the session says so.
+func TestReplayOfDamagedLogThroughSession(t *testing.T) {
+	b := record(t, 3, 2000).bytes
+	b[len(b)*2/3] ^= 1
+	l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &keeper{}
+	r := NewReplay(l, ReplayOptions{})
+	err = session.Run(context.Background(), session.Config{Source: r, Clock: r, Sinks: []tick.Sink{k}})
+	if !errors.Is(err, ErrCorrupt) || len(k.calls) == 0 || len(k.ticks) == 0 || !k.ticks[len(k.ticks)-1].Final {
+		t.Errorf("error %v, %d calls, %d ticks", err, len(k.calls), len(k.ticks))
+	}
+}
