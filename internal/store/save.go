@@ -68,6 +68,9 @@ func newSaver(db *sql.DB, s *Session, log string) (*saver, error) {
 	if v.id, err = r.LastInsertId(); err != nil {
 		return nil, err
 	}
+	if _, err := db.Exec(waitShort); err != nil {
+		return nil, err
+	}
 	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp} {
 		if v.stmts[q], err = db.Prepare(*q); err != nil {
 			return nil, errors.Join(err, v.close())
@@ -125,6 +128,11 @@ func (v *saving) exec(q *string, args ...any) error {
 // tick writes the state of a session. What has been written is remembered only
 // once it is in the file.
 func (v *saver) tick(t *tick.Tick, logBytes, capped int64) error {
+	if t.Final { // there is no next one
+		if _, err := v.db.Exec(waitLong); err != nil {
+			return err
+		}
+	}
 	tx, err := v.db.Begin()
 	if err != nil {
 		return err

@@ -154,6 +154,19 @@ func migrate(db *sql.DB, version int) error {
 	return nil
 }
 
+// How long a writer waits for another's transaction. A tick must not hold up the
+// session; the last one may.
+const (
+	waitShort = "PRAGMA busy_timeout = 100"
+	waitLong  = "PRAGMA busy_timeout = 5000"
+)
+
+// busy says whether a write failed for another process's transaction.
+func busy(err error) bool {
+	var lite *sqlite.Error
+	return errors.As(err, &lite) && lite.Code()&0xff == sqlite3.SQLITE_BUSY
+}
+
 // NeedsWrite says whether SQLite could not read a file because it may not write
 // beside it.
 func NeedsWrite(err error) bool {

@@ -115,6 +115,46 @@ func TestReadersDoNotStopTheWriter(t *testing.T) {
 	}
 }
 
+// A transaction of another program costs the ticks meanwhile, not the recording.
+func TestOthersTransactionDoesNotEndTheRecording(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	db, c := open(t, path, Options{})
+	other, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	tx, err := other.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := newKernel()
+	step := func(seq uint64) {
+		t.Helper()
+		calls := newGenerator(seq).calls(nil, 100)
+		k.see(calls)
+		c.advance(time.Second)
+		if err := errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(k.tick(seq, c.now, false))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step(1)
+	if n := ask(t, path, "SELECT records FROM sessions"); n != "0" {
+		t.Errorf("records = %s while another has the database", n)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	step(2)
+	var calls uint64
+	for _, o := range k.ops {
+		calls += o.Sum.Calls
+	}
+	if n := ask(t, path, "SELECT records, sum(calls) FROM sessions, ops"); n != fmt.Sprint("200 ", calls) {
+		t.Errorf("afterwards: %s, want 200 %d", n, calls)
+	}
+}
+
 func TestOpenRefusesOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text.db")
