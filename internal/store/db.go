@@ -334,7 +334,7 @@ func (db *DB) Close() error {
 	errs = append(errs, db.saver.close())
 	// Without its write-ahead log the file can be copied, and read from a disk
 	// that is read-only. While somebody reads it, that has to wait.
-	_, _ = db.sql.Exec("PRAGMA journal_mode = delete")
+	_, _ = db.sql.Exec(waitShort + "; PRAGMA journal_mode = delete")
 	db.measure()
 	db.closing = inWords(db.o.Path, errors.Join(append(errs, db.release())...))
 	return db.closing

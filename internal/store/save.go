@@ -264,6 +264,9 @@ func (v *saving) op(o *tick.Op) error {
 
 // end notes how a session ended.
 func (v *saver) end(e *End, logBytes int64) error {
+	if _, err := v.db.Exec(waitLong); err != nil {
+		return err
+	}
 	_, err := v.db.Exec(sqlEnd, e.Time.UnixNano(), e.State, e.Problem, logBytes, v.id)
 	return err
 }
