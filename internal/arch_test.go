@@ -56,7 +56,7 @@ var allowed = map[string]string{
 	"benchmarks/throughput": "golang.org/x/sys internal/decode internal/probes internal/proc internal/session " +
 		"internal/stats internal/store internal/tick pkg/events sim",
 	"tools/btfcheck":    "github.com/cilium/ebpf internal/bpf",
-	"tools/docs":        "pkg/events",
+	"tools/docs":        "internal/cli pkg/events",
 	"tools/lint":        "",
 	"tools/testgpu":     "pkg/events sim",
 	"tools/testsummary": "",

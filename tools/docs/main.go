@@ -1,10 +1,14 @@
-// Command docs writes the generated pages of docs/: operations.md from the
-// catalog and test_matrix.md from the tests. Run it from the repository root.
+// Command docs writes the generated pages of docs/: commands.md from the commands
+// and settings, operations.md from the catalog, test_matrix.md from the tests. Run
+// it from the repository root.
 package main
 
 import (
 	"fmt"
 	"os"
+	"strings"
+
+	"ingero/internal/cli"
 )
 
 func main() {
@@ -12,6 +16,7 @@ func main() {
 		path string
 		make func() (string, error)
 	}{
+		{"docs/commands.md", commands},
 		{"docs/operations.md", func() (string, error) { return operations(), nil }},
 		{"docs/test_matrix.md", func() (string, error) { return testMatrix(".") }},
 	} {
@@ -24,4 +29,10 @@ func main() {
 			os.Exit(1)
 		}
 	}
+}
+
+func commands() (string, error) {
+	var b strings.Builder
+	err := cli.Docs(&b)
+	return b.String(), err
 }
