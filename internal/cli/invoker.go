@@ -56,6 +56,11 @@ func (w invoker) credential() *syscall.Credential {
 	return c
 }
 
+// attributes are those of the invoker's programs.
+func (w invoker) attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Credential: w.credential()}
+}
+
 // sudoSets are the variables that sudo sets for root.
 var sudoSets = map[string]bool{"PATH": true, "HOME": true, "MAIL": true, "SHELL": true, "USER": true, "LOGNAME": true, "USERNAME": true}
 

@@ -27,9 +27,9 @@ type Env struct {
 	debug bool // --debug
 }
 
-// commands are the rows of the command line, in the order of help.
+// commands are the rows of the command line.
 var commands = []func(*Env) *cobra.Command{
-	checkCommand, traceCommand, runCommand, statusCommand, versionCommand,
+	checkCommand, traceCommand, runCommand, demoCommand, statusCommand, versionCommand,
 }
 
 // Main runs the command line and returns the exit code.

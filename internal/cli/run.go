@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -130,7 +129,7 @@ func (e *Env) launch(args []string) (*launched, error) {
 	}
 	return launch(&exec.Cmd{
 		Path: path, Args: args, Env: env, Stdin: e.Stdin, Stdout: e.Stdout, Stderr: e.Stderr,
-		SysProcAttr: &syscall.SysProcAttr{Credential: who.credential()},
+		SysProcAttr: who.attributes(),
 	})
 }
 

@@ -12,11 +12,6 @@ import (
 	"ingero/internal/tick"
 )
 
-// testPlace returns a lock that no other test and no real trace knows of.
-func testPlace(t *testing.T) lock.Place {
-	return lock.Place{Dirs: []string{t.TempDir()}, Mark: 1<<41 + int64(os.Getpid())<<20 + time.Now().UnixNano()%(1<<20)}
-}
-
 func TestStatusHealth(t *testing.T) {
 	now := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	well := lock.State{Holder: lock.Holder{PID: 7, Command: "ingero trace", DB: "a.db", Since: now.Add(-time.Minute)}, Updated: now}

@@ -1,0 +1,420 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ingero/internal/lock"
+	"ingero/internal/testkit"
+	"ingero/sim"
+)
+
+// bench is a folder with the simulated stack, a lock and a database.
+type bench struct {
+	t     *testing.T
+	dir   string
+	stack sim.Stack
+	place lock.Place
+	env   []string
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	testkit.NeedBPF(t)
+	b := &bench{t: t, dir: t.TempDir()}
+	var err error
+	if b.stack, err = sim.Extract(filepath.Join(b.dir, "sim")); err != nil {
+		t.Fatal(err)
+	}
+	var variable string
+	b.place, variable = testLock(b.dir)
+	b.env = append(os.Environ(), variable, "INGERO_DB="+b.db(), "TZ=UTC")
+	return b
+}
+
+func (b *bench) db() string { return filepath.Join(b.dir, "ingero.db") }
+
+// ingero starts a command.
+func (b *bench) ingero(args ...string) *testkit.Child {
+	b.t.Helper()
+	cmd := exec.Command("/proc/self/exe", args...)
+	cmd.Env = b.env
+	return testkit.Start(b.t, cmd)
+}
+
+// output runs a command to its end.
+func (b *bench) output(args ...string) (stdout, stderr string, code int) {
+	b.t.Helper()
+	c := b.ingero(args...)
+	return finish(b.t, c)
+}
+
+func finish(t *testing.T, c *testkit.Child) (stdout, stderr string, code int) {
+	t.Helper()
+	if err := c.Wait(); err != nil {
+		exit, ok := err.(*exec.ExitError)
+		if !ok {
+			t.Fatal(err)
+		}
+		code = exit.ExitCode()
+	}
+	return c.Stdout(), c.Stderr(), code
+}
+
+// train starts a training loop that waits for a line before its first CUDA call.
+func (b *bench) train(args ...string) *testkit.Child {
+	b.t.Helper()
+	c := testkit.Start(b.t, exec.Command(b.stack.Program("train"), append(args, "--hold")...))
+	c.Line("ready")
+	return c
+}
+
+// tracing waits until a trace tells of itself that it traces so many processes.
+func (b *bench) tracing(processes int) lock.State {
+	b.t.Helper()
+	var s lock.State
+	testkit.Eventually(b.t, fmt.Sprintf("a trace of %d processes", processes), func() bool {
+		h, err := b.place.Holder()
+		if err != nil || h == nil {
+			return false
+		}
+		s, err = b.place.State(*h)
+		return err == nil && len(s.Processes) == processes
+	})
+	return s
+}
+
+func pid(c *testkit.Child) string { return strconv.Itoa(c.PID()) }
+
+// jsonTick is what the tests read of a tick.
+type jsonTick struct {
+	Type  string `json:"type"`
+	Final bool   `json:"final"`
+	Lost  uint64 `json:"lost"`
+	Ops   []struct {
+		Op    string `json:"op"`
+		Calls uint64 `json:"calls"`
+	} `json:"ops"`
+}
+
+// parse reads lines of JSON: how many calls of each operation there are, and the
+// last tick.
+func parse(t *testing.T, text string) (calls map[string]uint64, last jsonTick) {
+	t.Helper()
+	calls = map[string]uint64{}
+	s := bufio.NewScanner(strings.NewReader(text))
+	s.Buffer(nil, 1<<20)
+	for s.Scan() {
+		var x struct {
+			Type string `json:"type"`
+			Op   string `json:"op"`
+		}
+		if err := json.Unmarshal(s.Bytes(), &x); err != nil {
+			t.Fatalf("%v in line %q", err, s.Text())
+		}
+		switch x.Type {
+		case "call":
+			calls[x.Op]++
+		case "tick":
+			last = jsonTick{}
+			if err := json.Unmarshal(s.Bytes(), &last); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			t.Errorf("line of type %q", x.Type)
+		}
+	}
+	return calls, last
+}
+
+// counts are what a training loop says of itself, by operation.
+func counts(t *testing.T, c *testkit.Child) map[string]uint64 {
+	t.Helper()
+	var all map[string]any
+	line := c.Line("{")
+	if err := json.Unmarshal([]byte(line), &all); err != nil {
+		t.Fatalf("%v in %q", err, line)
+	}
+	out := map[string]uint64{}
+	for name, n := range all {
+		if strings.HasPrefix(name, "cuda") {
+			out[name] = uint64(n.(float64))
+		}
+	}
+	return out
+}
+
+// A process that is named is traced exactly, until it ends.
+func TestTraceOfAProcess(t *testing.T) {
+	b := newBench(t)
+	target := b.train("--steps", "30")
+	c := b.ingero("trace", "--json", "--pid", pid(target))
+	b.tracing(1)
+	target.Say("go")
+	want := counts(t, target)
+	_, stderr, code := finish(t, c)
+	if code != 0 {
+		t.Errorf("exit code = %d, want 0", code)
+	}
+	calls, last := parse(t, c.Stdout())
+	got := map[string]uint64{}
+	for _, o := range last.Ops {
+		if _, ok := want[o.Op]; ok {
+			got[o.Op] = o.Calls
+		}
+		if strings.HasPrefix(o.Op, "cuda") && calls[o.Op] != o.Calls {
+			t.Errorf("%s: %d lines, %d calls counted", o.Op, calls[o.Op], o.Calls)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("counts (-the program's +the trace's):\n%s", diff)
+	}
+	if !last.Final || last.Lost != 0 {
+		t.Errorf("last tick: final %v, %d lost", last.Final, last.Lost)
+	}
+	for _, line := range []string{"train (" + pid(target) + ")", "1 process in", ", 0 lost", "Recorded to " + b.db()} {
+		if !strings.Contains(stderr, line) {
+			t.Errorf("standard error lacks %q:\n%s", line, stderr)
+		}
+	}
+}
+
+// A trace that finds nothing says so, and sees what comes.
+func TestTraceWaits(t *testing.T) {
+	b := newBench(t)
+	shell := testkit.Start(t, exec.Command("sh", "-c", `echo up; read x; exec "$0" --seconds 60`, b.stack.Program("train")))
+	shell.Line("up")
+	c := b.ingero("trace", "--pid", pid(shell), "--record=false")
+	c.Line("sh (" + pid(shell) + ") has not loaded CUDA yet: waiting for it.")
+	shell.Say("go")
+	testkit.Eventually(t, "calls", func() bool { return b.tracing(1).Calls > 0 })
+	shell.Signal(syscall.SIGTERM)
+	stdout, _, code := finish(t, c)
+	if code != 0 || !strings.Contains(stdout, "cudaLaunchKernel") {
+		t.Errorf("exit code %d, want 0 and the table with cudaLaunchKernel:\n%s", code, stdout)
+	}
+	if _, err := os.Stat(b.db()); err == nil {
+		t.Error("--record=false made a database")
+	}
+}
+
+// However a trace is ended, it ends cleanly and keeps what it has.
+func TestTraceEnds(t *testing.T) {
+	for name, tt := range map[string]struct {
+		args []string
+		end  func(c, target *testkit.Child)
+	}{
+		"SIGINT":     {nil, func(c, _ *testkit.Child) { c.Signal(syscall.SIGINT) }},
+		"SIGTERM":    {nil, func(c, _ *testkit.Child) { c.Signal(syscall.SIGTERM) }},
+		"duration":   {[]string{"--duration", "300ms"}, func(_, _ *testkit.Child) {}},
+		"the target": {nil, func(_, target *testkit.Child) { target.Signal(syscall.SIGKILL) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			target := b.train("--seconds", "30")
+			target.Say("go")
+			c := b.ingero(append([]string{"trace", "--pid", pid(target)}, tt.args...)...)
+			c.Line("Tracing train")
+			if len(tt.args) == 0 {
+				testkit.Eventually(t, "calls", func() bool { return b.tracing(1).Calls > 0 })
+			}
+			tt.end(c, target)
+			stdout, stderr, code := finish(t, c)
+			if code != 0 || stderr != "" {
+				t.Errorf("exit code %d, standard error %q, want 0 and nothing", code, stderr)
+			}
+			if !strings.Contains(stdout, "Recorded to "+b.db()) {
+				t.Errorf("standard output says of no recording:\n%s", stdout)
+			}
+			if h, err := b.place.Holder(); h != nil || err != nil {
+				t.Errorf("the lock is held: %+v, %v", h, err)
+			}
+			if left, _ := filepath.Glob(filepath.Join(b.dir, "ingero-trace*")); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+// One trace at a time: the second is told of the first; a killed one is no hindrance.
+func TestSecondTrace(t *testing.T) {
+	b := newBench(t)
+	target := b.train("--seconds", "60")
+	target.Say("go")
+	first := b.ingero("trace", "--pid", pid(target))
+	testkit.Eventually(t, "calls", func() bool { return b.tracing(1).Calls > 0 })
+
+	_, stderr, code := b.output("trace", "--pid", pid(target))
+	if want := fmt.Sprintf("another ingero traces this machine (pid %d, since ", first.PID()); code != 1 || !strings.Contains(stderr, want) {
+		t.Errorf("second trace: code %d, want 1 and %q:\n%s", code, want, stderr)
+	}
+	_, stderr, code = b.output("run", "--", "true")
+	if code != 1 || !strings.Contains(stderr, "another ingero") {
+		t.Errorf("run: code %d, want 1:\n%s", code, stderr)
+	}
+	stdout, _, code := b.output("demo", "--duration", "1s")
+	if code != 0 || !strings.Contains(stdout, "Recording:") || !strings.Contains(stdout, "another ingero traces") {
+		t.Errorf("demo: code %d, want 0 and the recording:\n%s", code, stdout)
+	}
+	stdout, _, code = b.output("check")
+	if code != 0 || !strings.Contains(stdout, fmt.Sprintf("traces already: pid %d", first.PID())) {
+		t.Errorf("check: code %d, want 0 and a word on the trace:\n%s", code, stdout)
+	}
+	stdout, _, code = b.output("status")
+	for _, want := range []string{fmt.Sprintf("pid %d, healthy", first.PID()), "train (" + pid(target) + ")", "Dropped      nothing", b.db()} {
+		if code != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("status: code %d, want 0 and %q:\n%s", code, want, stdout)
+		}
+	}
+
+	first.Signal(syscall.SIGKILL)
+	_ = first.Wait()
+	if stdout, _, code = b.output("status"); code != 1 {
+		t.Errorf("status of a killed trace: code %d, want 1:\n%s", code, stdout)
+	}
+	stdout, stderr, code = b.output("trace", "--pid", pid(target), "--duration", "100ms", "--debug")
+	if code != 0 || !strings.Contains(stderr, "the last trace was killed") {
+		t.Errorf("trace after a killed one: code %d, want 0:\n%s%s", code, stdout, stderr)
+	}
+}
+
+// A reader that has seen enough ends the trace, quietly.
+func TestReaderGoes(t *testing.T) {
+	b := newBench(t)
+	target := b.train("--seconds", "60")
+	target.Say("go")
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe", "trace", "--json", "--pid", pid(target))
+	var stderr bytes.Buffer
+	cmd.Env, cmd.Stdout, cmd.Stderr = b.env, write, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = write.Close()
+	if line, err := bufio.NewReader(read).ReadString('\n'); err != nil || !strings.HasPrefix(line, `{"type":`) {
+		t.Errorf("first line %q, %v", line, err)
+	}
+	_ = read.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v, want a clean end", err)
+	}
+	if !strings.Contains(stderr.String(), "Recorded to") {
+		t.Errorf("what it had was not kept:\n%s", &stderr)
+	}
+}
+
+// Under sudo the program is the person's who typed it, with their environment,
+// and so is the database.
+func TestRunUnderSudo(t *testing.T) {
+	b := newBench(t)
+	for d := b.dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	home := filepath.Join(b.dir, "home")
+	if err := os.Mkdir(home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(home, 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	su := filepath.Join(b.dir, "sudo") // so that its name is sudo
+	if err := os.Symlink(self, su); err != nil {
+		t.Fatal(err)
+	}
+	db := filepath.Join(home, "x.db")
+	cmd := exec.Command(su, "/proc/self/exe", "run", "--db", db, "--", "sh", "-c",
+		`id -u; id -g; id -G; echo "$PATH $VIRTUAL_ENV $HOME"; env | grep -c ^SUDO_; exec "$TRAIN" --steps 3`)
+	cmd.Env = append(b.env, asSudo+"=1", "PATH="+b.dir+"/venv/bin:/usr/bin:/bin", "VIRTUAL_ENV="+b.dir+"/venv",
+		"HOME="+home, "TRAIN="+b.stack.Program("train"))
+	c := testkit.Start(t, cmd)
+	stdout, stderr, code := finish(t, c)
+	want := fmt.Sprintf("12345\n12345\n12345\n%s/venv/bin:/usr/bin:/bin %s/venv %s\n0\n{", b.dir, b.dir, home)
+	if code != 0 || !strings.HasPrefix(stdout, want) {
+		t.Errorf("code %d, output:\n%s\nwant it to start with:\n%s\nstandard error:\n%s", code, stdout, want, stderr)
+	}
+	if !strings.Contains(stderr, "cudaLaunchKernel") {
+		t.Errorf("the report tells of no launches:\n%s", stderr)
+	}
+	var st syscall.Stat_t
+	if err := syscall.Stat(db, &st); err != nil || st.Uid != 12345 {
+		t.Errorf("the database belongs to user %d (%v), want 12345", st.Uid, err)
+	}
+}
+
+// A full disk ends the recording and not the trace, which says so at once.
+func TestFullDisk(t *testing.T) {
+	b := newBench(t)
+	small := filepath.Join(b.dir, "small")
+	if err := os.Mkdir(small, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", small, "tmpfs", 0, "size=512k,mode=755"); err != nil {
+		t.Skipf("needs a small file system: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(small, syscall.MNT_DETACH) })
+	target := b.train("--seconds", "60", "--kernel-us", "1", "--cpu-us", "0")
+	target.Say("go")
+	c := b.ingero("trace", "--pid", pid(target), "--db", filepath.Join(small, "x.db"))
+	c.Line("ingero: recording has stopped: ")
+	at := b.tracing(1).Calls
+	testkit.Eventually(t, "the trace to go on", func() bool { return b.tracing(1).Calls > at })
+	stdout, _, code := b.output("status")
+	if code != 3 || !strings.Contains(stdout, "not recording: the disk is full") {
+		t.Errorf("status: code %d, want 3:\n%s", code, stdout)
+	}
+	c.Signal(syscall.SIGINT)
+	_, stderr, code := finish(t, c)
+	if code != 1 || !strings.Contains(stderr, "the disk is full") {
+		t.Errorf("code %d, want 1 and a word on the disk:\n%s", code, stderr)
+	}
+}
+
+// Debug says on standard error what is found and attached.
+func TestDebug(t *testing.T) {
+	b := newBench(t)
+	target := b.train("--seconds", "60")
+	target.Say("go")
+	_, stderr, code := b.output("trace", "--debug", "--duration", "100ms", "--pid", pid(target))
+	if code != 0 || !strings.Contains(stderr, "discover") || !strings.Contains(stderr, b.stack.Libcudart) {
+		t.Errorf("code %d, standard error:\n%s", code, stderr)
+	}
+}
+
+// Verbose prints each call.
+func TestVerbose(t *testing.T) {
+	b := newBench(t)
+	target := b.train("--steps", "4", "--launches", "2")
+	c := b.ingero("trace", "--verbose", "--record=false", "--pid", pid(target))
+	b.tracing(1)
+	target.Say("go")
+	stdout, _, code := finish(t, c)
+	lines := 0
+	for line := range strings.Lines(stdout) {
+		if strings.Contains(line, " cudaLaunchKernel") && strings.Contains(line, "train") {
+			lines++
+		}
+	}
+	if code != 0 || lines != 8 {
+		t.Errorf("code %d, %d lines of launches, want 8:\n%s", code, lines, stdout)
+	}
+}

@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"ingero/internal/lock"
+	"ingero/internal/testkit"
+	"ingero/sim"
+)
+
+// The variables that make the test binary a program of the tests.
+const (
+	asIngero = "CLI_TEST_INGERO" // a lock: directory:mark
+	asSudo   = "CLI_TEST_SUDO"   // run the arguments, and wait
+)
+
+// TestMain makes the test binary ingero itself, or a program named sudo, when it
+// is told to be one.
+func TestMain(m *testing.M) {
+	if os.Getenv(asSudo) != "" {
+		sudo()
+		return
+	}
+	if os.Getenv(asIngero) != "" && filepath.Base(os.Args[0]) != "ingero" {
+		ingero()
+	}
+	testscript.Main(m, map[string]func(){"ingero": ingero})
+}
+
+// ingero is the program, with a lock of the test's own.
+func ingero() {
+	e := Env{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
+		Build: Build{Version: "v1.2.3", Commit: "abc", Date: "2026-01-02"}}
+	dir, mark, _ := strings.Cut(os.Getenv(asIngero), ":")
+	e.Lock.Dirs = []string{dir}
+	if _, err := fmt.Sscan(mark, &e.Lock.Mark); err != nil {
+		panic(err)
+	}
+	_ = os.Unsetenv(asIngero)
+	os.Exit(Main(e))
+}
+
+// sudo runs its arguments as sudo would: with an environment that is not the
+// caller's.
+func sudo() {
+	cmd := exec.Command(os.Args[1], os.Args[2:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=/root", "USER=root", "SUDO_UID=12345", "SUDO_GID=12345", "SUDO_USER=ann",
+		asIngero + "=" + os.Getenv(asIngero)}
+	if err := cmd.Run(); err != nil {
+		os.Exit(cmd.ProcessState.ExitCode())
+	}
+}
+
+// testLock makes a lock that no other test and no real trace knows of.
+func testLock(dir string) (p lock.Place, variable string) {
+	p = lock.Place{Dirs: []string{dir}, Mark: 1<<41 + int64(os.Getpid())<<20 + time.Now().UnixNano()%(1<<20)}
+	return p, fmt.Sprintf("%s=%s:%d", asIngero, dir, p.Mark)
+}
+
+func testPlace(t *testing.T) lock.Place {
+	p, _ := testLock(t.TempDir())
+	return p
+}
+
+// scripts runs the scripts of a folder, which find the simulated stack in $SIM.
+func scripts(t *testing.T, dir string) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 dir,
+		UpdateScripts:       testkit.Updating(),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			_, variable := testLock(env.WorkDir)
+			stack, err := sim.Extract(filepath.Join(env.WorkDir, "sim"))
+			env.Vars = append(env.Vars, variable, "SIM="+stack.Dir, "TZ=UTC", "INGERO_DB="+filepath.Join(env.WorkDir, "ingero.db"))
+			return err
+		},
+	})
+}
+
+func TestScripts(t *testing.T) { scripts(t, "testdata/script") }
+
+func TestLiveScripts(t *testing.T) {
+	testkit.NeedBPF(t)
+	scripts(t, "testdata/live")
+}
+
+// The reference of commands is up to date.
+func TestDocs(t *testing.T) {
+	const path = "../../docs/commands.md"
+	var got bytes.Buffer
+	if err := Docs(&got); err != nil {
+		t.Fatal(err)
+	}
+	if testkit.Updating() {
+		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("%s is out of date; go test ./internal/cli -run TestDocs -update (-want +got):\n%s", path, diff)
+	}
+}
