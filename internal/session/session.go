@@ -20,7 +20,8 @@ type Source interface {
 	// of all input it returns [io.EOF], possibly with a last batch.
 	Poll(b *tick.Batch) (more bool, err error)
 	// Totals fills Ops (Sum and Hist), Processes, Libraries, Reports and Drops as
-	// of now. What it fills is the tick's from then on.
+	// of now, and Host and Self if they are not this machine's. What it fills is
+	// the tick's from then on.
 	Totals(t *tick.Tick) error
 	// Stop ends the input; what had arrived until then can still be polled. It
 	// is idempotent.
@@ -177,8 +178,10 @@ func (r *runner) tick(now time.Time, final bool) error {
 		return fmt.Errorf("read totals: %w", err)
 	}
 	r.table.fill(t)
-	if err := r.meter.Read(&t.Host, &t.Self); err != nil {
-		r.Log.Debug("host state unavailable", "error", err)
+	if t.Host == (tick.Host{}) && t.Self == (tick.Self{}) { // a recording has its own machine's
+		if err := r.meter.Read(&t.Host, &t.Self); err != nil {
+			r.Log.Debug("host state unavailable", "error", err)
+		}
 	}
 	if s, ok := r.Source.(Thinner); ok && !final {
 		for op, d := range slowest(t.Ops) {
