@@ -25,7 +25,9 @@ import (
 	"ingero/sim"
 )
 
-// demoRecording was made by `ingero demo --save`, on the simulated GPU.
+// demoRecording was made by this command:
+//
+//	sudo unshare --cgroup bin/ingero demo --save internal/cli/demo/train.ingero
 //
 //go:embed demo/train.ingero
 var demoRecording []byte
@@ -182,7 +184,7 @@ func (d *demo) replay(ctx context.Context, why string) error {
 // view shows the demonstration, and begins with its first lines.
 func (d *demo) view(stop context.CancelFunc, head string) *view {
 	v := d.env.view(d.json, false, d.env.Stdout, stop)
-	v.found = true // it is known what is traced
+	v.named = true // it is known what is traced
 	if !d.json {
 		_, err := io.WriteString(d.env.Stdout, head+"\n\n")
 		v.check(err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,9 +32,13 @@ func (e *Env) record(c *config.Config, mode, target string, failed func(string))
 	if !c.Trace.Record {
 		return nil, nil
 	}
+	kernel := kernelRelease()
+	if mode == "demo" { // for other machines to see: without what its builder calls it
+		kernel, _, _ = strings.Cut(kernel, "-")
+	}
 	who := e.invoker()
 	o := store.Options{Path: c.DB, Session: store.Session{
-		Node: c.Node, Version: e.Build.number(), Kernel: kernelRelease(), MonoOffset: monoOffset(), Mode: mode, Target: target, PID: os.Getpid(),
+		Node: c.Node, Version: e.Build.number(), Kernel: kernel, MonoOffset: monoOffset(), Mode: mode, Target: target, PID: os.Getpid(),
 	}}
 	if who.Sudo {
 		o.Owner = &store.Owner{UID: who.UID, GID: who.GID}

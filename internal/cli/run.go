@@ -72,7 +72,7 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 		return wordsLaunch(args[0], err)
 	}
 	v := e.view(c.Trace.JSON, c.Trace.Verbose, out, stop)
-	v.found = true // it is known what is traced
+	v.named = true // it is known what is traced
 	v.side = e.Stderr
 	t, err := e.open(ctx, recordTo(c), session.LiveOptions{
 		Select: proc.Selector{PIDs: []uint32{program.pid()}}, Gated: program.pid(),
@@ -113,7 +113,8 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 // tell writes the report for a person.
 func (e *Env) tell(out *os.File, in *explain.Input) error {
 	o := explain.Options{Location: time.Local, Color: isTerminal(out, e.Getenv) && e.Getenv("NO_COLOR") == ""}
-	if _, err := io.WriteString(out, explain.Report(in, o)); err != nil && !gone(err) {
+	text := strings.TrimRight(explain.Report(in, o), "\n") + "\n"
+	if _, err := io.WriteString(out, text); err != nil && !gone(err) {
 		return &problem{What: "cannot write the report: " + err.Error(), Do: "what was recorded is kept: ingero explain", Err: err}
 	}
 	return nil

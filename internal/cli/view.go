@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ingero/internal/explain"
@@ -30,11 +31,14 @@ type view struct {
 	side    io.Writer // for people
 	color   bool
 
-	mu    sync.Mutex
-	pane  *pane // nil: no terminal to draw on
+	notices chan session.Notice // not told yet
+	found   atomic.Bool         // a process to trace
+
+	mu    sync.Mutex // held while writing, which may take as long as the reader likes
+	pane  *pane      // nil: no terminal to draw on
 	table string
 	shown time.Time
-	found bool // a process to trace
+	named bool // the first process, to a person
 	comms map[uint32]string
 	line  []byte
 	err   error
@@ -43,7 +47,8 @@ type view struct {
 // view returns what shows a trace on out. When that cannot be written any more
 // it calls stop.
 func (e *Env) view(json, verbose bool, out *os.File, stop context.CancelFunc) *view {
-	v := &view{json: json, verbose: verbose, stop: stop, out: bufio.NewWriterSize(out, 64<<10), side: out, comms: map[uint32]string{}}
+	v := &view{json: json, verbose: verbose, stop: stop, out: bufio.NewWriterSize(out, 64<<10), side: out, comms: map[uint32]string{},
+		notices: make(chan session.Notice, 1024)}
 	switch {
 	case json:
 		v.side = e.Stderr
@@ -56,10 +61,16 @@ func (e *Env) view(json, verbose bool, out *os.File, stop context.CancelFunc) *v
 	return v
 }
 
-// say shows a line that stays.
+// say shows a line that stays, behind the notices that have come before.
 func (v *view) say(line string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.tell()
+	v.write(line)
+}
+
+// write writes a line for people. mu is held.
+func (v *view) write(line string) {
 	line = oneLine(line) + "\n"
 	if v.pane == nil || v.table == "" {
 		_, _ = io.WriteString(v.side, line)
@@ -69,29 +80,43 @@ func (v *view) say(line string) {
 	_ = v.pane.draw(v.table)
 }
 
-// notify tells of what a person who waits wants to know; the log has the rest.
+// notify takes a notice of the session. It does not wait for whoever reads the
+// output: the session would wait with it. Of a flood of notices some are lost;
+// the log and the ticks have all they say.
 func (v *view) notify(n session.Notice) {
-	switch n.Kind {
-	case session.NoticeTracing:
-		v.mu.Lock()
-		first := !v.found
-		v.found = true
-		v.comms[n.PID] = n.Comm
-		v.mu.Unlock()
-		if first {
-			v.say(fmt.Sprintf("Tracing %s (%d)", n.Comm, n.PID))
+	if n.Kind == session.NoticeTracing {
+		v.found.Store(true)
+	}
+	select {
+	case v.notices <- n:
+	default:
+	}
+}
+
+// tell shows the notices that wait. mu is held.
+func (v *view) tell() {
+	for {
+		select {
+		case n := <-v.notices:
+			switch n.Kind {
+			case session.NoticeTracing:
+				v.comms[n.PID] = n.Comm
+				if !v.named {
+					v.named = true
+					v.write(fmt.Sprintf("Tracing %s (%d)", n.Comm, n.PID))
+				}
+			case session.NoticeFailed:
+				v.write(fmt.Sprintf("ingero: %s is not traced: %s", n.Library, inWords(n.Err).What))
+			}
+		default:
+			return
 		}
-	case session.NoticeFailed:
-		v.say(fmt.Sprintf("ingero: %s is not traced: %v", n.Library, n.Err))
 	}
 }
 
 // waitsFor says what the trace waits for, if it has found nothing yet.
 func (v *view) waitsFor(sel proc.Selector, late []proc.Process) {
-	v.mu.Lock()
-	found := v.found
-	v.mu.Unlock()
-	if !found || len(late) > 0 {
+	if !v.found.Load() || len(late) > 0 {
 		v.say(waitText(sel, late))
 	}
 }
@@ -100,6 +125,7 @@ func (v *view) waitsFor(sel proc.Selector, late []proc.Process) {
 func (v *view) Batch(b *tick.Batch) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.tell()
 	for i := range b.Procs {
 		if p := &b.Procs[i]; p.Kind == tick.ProcForked {
 			v.comms[p.Peer] = p.Comm
@@ -129,6 +155,7 @@ func (v *view) Batch(b *tick.Batch) error {
 func (v *view) Tick(t *tick.Tick) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.tell()
 	for i := range t.Processes {
 		v.comms[t.Processes[i].PID] = t.Processes[i].Comm
 	}
@@ -176,11 +203,12 @@ func (v *view) check(err error) {
 // Close implements [tick.Sink].
 func (v *view) Close() error { return nil }
 
-// failed returns what went wrong with the output. A reader that has gone is
-// nothing wrong.
+// failed tells the last notices and returns what went wrong with the output. A
+// reader that has gone is nothing wrong.
 func (v *view) failed() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.tell()
 	if v.err == nil || gone(v.err) {
 		return nil
 	}

@@ -155,12 +155,18 @@ func TestCheck(t *testing.T) {
 				t.Errorf("ready = %v, want %v", r.Ready, tt.ready)
 			}
 			testkit.Golden(t, name+".txt", r.Text())
-			for _, line := range strings.Split(r.Text(), "\n") {
-				if n := len([]rune(line)); n > width && len(strings.Fields(line)) > 3 {
-					t.Errorf("%d columns: %q", n, line)
-				}
-			}
+			fits(t, r.Text())
 		})
+	}
+}
+
+// fits fails the test for lines that are wider than they have to be.
+func fits(t *testing.T, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > width && len(strings.Fields(line)) > 3 {
+			t.Errorf("%d columns: %q", n, line)
+		}
 	}
 }
 

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ingero/internal/query"
+	"ingero/internal/store"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+func TestParseTime(t *testing.T) {
+	zone := time.FixedZone("CET", 3600)
+	now := time.Date(2026, 3, 2, 15, 0, 0, 0, zone)
+	for in, want := range map[string]time.Time{
+		"14:59":                time.Date(2026, 3, 2, 14, 59, 0, 0, zone),
+		"15:00:01":             time.Date(2026, 3, 1, 15, 0, 1, 0, zone), // today's has not been yet
+		"2026-01-02 15:40":     time.Date(2026, 1, 2, 15, 40, 0, 0, zone),
+		"2026-01-02":           time.Date(2026, 1, 2, 0, 0, 0, 0, zone),
+		"2026-01-02T15:40:00Z": time.Date(2026, 1, 2, 15, 40, 0, 0, time.UTC),
+	} {
+		got, err := parseTime(in, now)
+		if err != nil || !got.Equal(want) {
+			t.Errorf("parseTime(%q) = %v, %v, want %v", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"", "now", "25:00", "15", "2026-13-01"} {
+		if got, err := parseTime(in, now); err == nil {
+			t.Errorf("parseTime(%q) = %v, want an error", in, got)
+		}
+	}
+}
+
+func TestWindow(t *testing.T) {
+	now := time.Date(2026, 3, 2, 15, 0, 0, 0, time.UTC)
+	for name, tt := range map[string]struct {
+		o    explainOptions
+		want window
+	}{
+		"nothing":     {explainOptions{}, window{latest: true}},
+		"last":        {explainOptions{last: 5}, window{latest: true}},
+		"since":       {explainOptions{since: "1h30m"}, window{from: now.Add(-90 * time.Minute), to: now}},
+		"from":        {explainOptions{from: "14:00"}, window{from: now.Add(-time.Hour), to: now}},
+		"to":          {explainOptions{to: "14:00"}, window{to: now.Add(-time.Hour)}},
+		"from and to": {explainOptions{from: "13:00", to: "14:00"}, window{from: now.Add(-2 * time.Hour), to: now.Add(-time.Hour)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := tt.o.window(now)
+			if err != nil || !got.from.Equal(tt.want.from) || !got.to.Equal(tt.want.to) || got.latest != tt.want.latest {
+				t.Errorf("window = %+v, %v, want %+v", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestNthLast(t *testing.T) {
+	calls := []events.Call{{Start: 30}, {Start: 10}, {Start: 40}, {Start: 20}}
+	for n, want := range map[int]int64{1: 40, 2: 30, 4: 10} {
+		if got := nthLast(calls, n); got != want {
+			t.Errorf("nthLast(%d) = %d, want %d", n, got, want)
+		}
+	}
+}
+
+func TestJoinedRecordings(t *testing.T) {
+	at := time.Unix(1000, 0)
+	sums := []*query.Summary{
+		{From: at, To: at.Add(time.Second), Ops: []tick.Op{{PID: 1, Op: 0x0101}}, Processes: []tick.Process{{PID: 1}},
+			Drops: []tick.Drop{{Reason: "thinned", Count: 2}}, Gaps: query.Gaps{1: &store.Gap{Count: 3, Total: 30}}},
+		{From: at.Add(time.Minute), To: at.Add(time.Hour), Ops: []tick.Op{{PID: 2, Op: 0x0101}}, Processes: []tick.Process{{PID: 2}},
+			Drops: []tick.Drop{{Reason: "thinned", Count: 5}, {Reason: "ring-full", Count: 1}}, Gaps: query.Gaps{1: &store.Gap{Count: 1, Total: 5}}},
+	}
+	in := joined(sums)
+	if !in.From.Equal(at) || !in.To.Equal(at.Add(time.Hour)) || len(in.Ops) != 2 || len(in.Processes) != 2 {
+		t.Errorf("joined = %+v", in)
+	}
+	if diff := cmp.Diff([]tick.Drop{{Reason: "thinned", Count: 7}, {Reason: "ring-full", Count: 1}}, in.Drops); diff != "" {
+		t.Errorf("drops (-want +got):\n%s", diff)
+	}
+	if g := in.Gaps[1]; g == nil || g.Count != 4 || g.Total != 35 {
+		t.Errorf("gaps = %+v, want 4 of 35 ns", g)
+	}
+}
+
+func TestRemarks(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(s *query.Summary)
+		want   string
+	}{
+		"ended":       {func(s *query.Summary) { s.Session.State = "ended" }, ""},
+		"running":     {func(s *query.Summary) { s.Session.State = "running" }, "still runs"},
+		"interrupted": {func(s *query.Summary) { s.Session.State = "interrupted" }, "was killed"},
+		"full":        {func(s *query.Summary) { s.Session.State, s.Session.Problem = "full", "no space" }, "no space"},
+		"thinned":     {func(s *query.Summary) { s.Rebuilt, s.Thinned = true, true }, "estimates"},
+		"damaged":     {func(s *query.Summary) { s.Damage = "bad sum" }, "bad sum"},
+		"pruned":      {func(s *query.Summary) { s.Session.Pruned = true }, "not kept any more"},
+		"capped":      {func(s *query.Summary) { s.Session.Capped = time.Unix(1, 0) }, "want of room"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s query.Summary
+			tt.change(&s)
+			got := strings.Join(remarks([]*query.Summary{&s}), "\n")
+			if !strings.Contains(got, tt.want) || (tt.want == "") != (got == "") {
+				t.Errorf("remarks = %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
