@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"ingero/internal/gpu"
 	"ingero/internal/lock"
 	"ingero/internal/probes"
@@ -165,7 +167,7 @@ func privilegeLine(f *facts) []Line {
 var wanted = []struct {
 	bit  uint
 	name string
-}{{39, "CAP_BPF"}, {38, "CAP_PERFMON"}, {19, "CAP_SYS_PTRACE"}}
+}{{unix.CAP_BPF, "CAP_BPF"}, {unix.CAP_PERFMON, "CAP_PERFMON"}, {unix.CAP_SYS_PTRACE, "CAP_SYS_PTRACE"}}
 
 func (f *facts) capabilities() (uint64, error) {
 	text, err := f.read("/proc/self/status")

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"ingero/internal/proc"
 	"ingero/pkg/events"
 )
@@ -96,7 +98,7 @@ func processLine(f *facts) []Line {
 	if len(f.procs) == 0 {
 		l.Note = "trace waits for one"
 	}
-	if f.EUID() != 0 {
+	if caps, err := f.capabilities(); f.EUID() != 0 && (err != nil || caps&(1<<unix.CAP_SYS_PTRACE) == 0) {
 		l.Note = "those of other users are seen as root only"
 	}
 	return []Line{l}
