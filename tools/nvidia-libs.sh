@@ -8,7 +8,9 @@ cd "$(dirname "$0")/.."
 
 arch=$(dpkg --print-architecture)
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
+# The mirror that this machine has for Debian itself.
+# shellcheck disable=SC2016
+mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -m1 '/debian/*$')}
 
 # fetch SUITE PACKAGE...: into bin/nvidia/SUITE
 fetch() {

@@ -105,7 +105,7 @@ func TestVerbose(t *testing.T) {
 	stdout, _, code := finish(t, c)
 	lines := 0
 	for line := range strings.Lines(stdout) {
-		if strings.Contains(line, " cudaLaunchKernel") && strings.Contains(line, "train") {
+		if strings.Contains(line, ")  cudaLaunchKernel ") && strings.Contains(line, "train") {
 			lines++
 		}
 	}
