@@ -113,3 +113,16 @@ func TestVerbose(t *testing.T) {
 		t.Errorf("code %d, %d lines of launches, want 8:\n%s", code, lines, stdout)
 	}
 }
+
+// In a PID namespace of its own the agent's numbers are not the kernel's, even
+// where its /proc shows the host's: it must say so and trace nothing.
+func TestTraceRefusesItsOwnPIDNamespace(t *testing.T) {
+	b := newBench(t)
+	cmd := exec.Command("/proc/self/exe", "trace", "--record=false", "--duration", "100ms")
+	cmd.Env = b.env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	_, stderr, code := finish(t, testkit.Start(t, cmd))
+	if code != 1 || !strings.Contains(stderr, "hostPID") {
+		t.Errorf("code %d, standard error:\n%s", code, stderr)
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"ingero/internal/explain"
 	"ingero/internal/lock"
+	"ingero/internal/proc"
 	"ingero/internal/session"
 	"ingero/internal/tick"
 )
@@ -24,6 +25,10 @@ type tracing struct {
 // open takes the lock and attaches. When it returns, what the processes do from
 // then on is seen; run must follow, or close.
 func (e *Env) open(ctx context.Context, db string, o session.LiveOptions) (*tracing, error) {
+	// Before the lock, which would take this very process for another.
+	if host, err := (proc.FS{}).HostPIDs(); err == nil && !host {
+		return nil, session.ErrPIDNamespace
+	}
 	t := &tracing{log: o.Log}
 	var err error
 	t.lock, err = e.Lock.Acquire(lock.Holder{Since: time.Now(), Command: strings.Join(append([]string{"ingero"}, e.Args...), " "), DB: db})
