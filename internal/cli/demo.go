@@ -76,7 +76,7 @@ Nothing is added to the database.`,
 }
 
 func (e *Env) demo(ctx context.Context, o demoOptions) error {
-	d := &demo{env: e, demoOptions: o, seen: &collector{gaps: explain.Gaps{}}}
+	d := &demo{env: e, demoOptions: o, seen: &collector{gaps: tick.Gaps{}}}
 	why := errors.New("--recorded asks for it")
 	if !o.recorded {
 		if why = d.trace(ctx); why == nil || d.began {

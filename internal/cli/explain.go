@@ -12,6 +12,7 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/explain"
 	"ingero/internal/query"
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
@@ -281,7 +282,7 @@ func remarks(sums []*query.Summary) []string {
 
 // joined makes one report's input of what several recordings say.
 func joined(sums []*query.Summary) *explain.Input {
-	in := &explain.Input{From: sums[0].From, To: sums[0].To, Node: sums[0].Session.Node, Gaps: explain.Gaps{}}
+	in := &explain.Input{From: sums[0].From, To: sums[0].To, Node: sums[0].Session.Node, Gaps: tick.Gaps{}}
 	drops := map[string]int{}
 	for _, s := range sums {
 		if s.From.Before(in.From) {
@@ -293,7 +294,7 @@ func joined(sums []*query.Summary) *explain.Input {
 		in.Processes = append(in.Processes, s.Processes...)
 		in.Ops = append(in.Ops, s.Ops...)
 		in.Reports = append(in.Reports, s.Reports...)
-		in.Gaps.Merge(gapsOf(s))
+		in.Gaps.Merge(s.Gaps)
 		for _, d := range s.Drops {
 			at, known := drops[d.Reason]
 			if !known {
@@ -306,16 +307,6 @@ func joined(sums []*query.Summary) *explain.Input {
 		}
 	}
 	return in
-}
-
-// gapsOf returns a recording's gaps as reports want them.
-func gapsOf(s *query.Summary) explain.Gaps {
-	out := make(explain.Gaps, len(s.Gaps))
-	for pid, g := range s.Gaps {
-		x := explain.Gap(*g)
-		out[pid] = &x
-	}
-	return out
 }
 
 // nthLast returns when the nth of calls began, counted from the last.

@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ingero/internal/query"
-	"ingero/internal/store"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -70,9 +69,9 @@ func TestJoinedRecordings(t *testing.T) {
 	at := time.Unix(1000, 0)
 	sums := []*query.Summary{
 		{From: at, To: at.Add(time.Second), Ops: []tick.Op{{PID: 1, Op: 0x0101}}, Processes: []tick.Process{{PID: 1}},
-			Drops: []tick.Drop{{Reason: "thinned", Count: 2}}, Gaps: query.Gaps{1: &store.Gap{Count: 3, Total: 30}}},
+			Drops: []tick.Drop{{Reason: "thinned", Count: 2}}, Gaps: tick.Gaps{1: &tick.Gap{Count: 3, Total: 30}}},
 		{From: at.Add(time.Minute), To: at.Add(time.Hour), Ops: []tick.Op{{PID: 2, Op: 0x0101}}, Processes: []tick.Process{{PID: 2}},
-			Drops: []tick.Drop{{Reason: "thinned", Count: 5}, {Reason: "ring-full", Count: 1}}, Gaps: query.Gaps{1: &store.Gap{Count: 1, Total: 5}}},
+			Drops: []tick.Drop{{Reason: "thinned", Count: 5}, {Reason: "ring-full", Count: 1}}, Gaps: tick.Gaps{1: &tick.Gap{Count: 1, Total: 5}}},
 	}
 	in := joined(sums)
 	if !in.From.Equal(at) || !in.To.Equal(at.Add(time.Hour)) || len(in.Ops) != 2 || len(in.Processes) != 2 {

@@ -91,7 +91,7 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 		ctx, stop = context.WithTimeout(ctx, c.Trace.Duration)
 		defer stop()
 	}
-	seen := &collector{gaps: explain.Gaps{}}
+	seen := &collector{gaps: tick.Gaps{}}
 	sinks := []tick.Sink{seen}
 	if c.Trace.JSON || c.Trace.Verbose {
 		sinks = append(sinks, v)

@@ -65,7 +65,7 @@ func (t *tracing) run(ctx context.Context, rec *recording, sinks ...tick.Sink) e
 
 // collector keeps what is told of a trace when it is over. It is a sink.
 type collector struct {
-	gaps explain.Gaps // nil: not wanted
+	gaps tick.Gaps // nil: not wanted
 	last tick.Tick
 }
 

@@ -134,7 +134,7 @@ func TestTornSums(t *testing.T) {
 				Calls: n(), Done: n(), Errors: n(), Nested: n(), Unmeasured: n(), Abandoned: n(), Total: n(), OnCPU: n(),
 				Runnable: n(), Inner: n(), Partial: n(), PartialNS: n()}}
 		}
-		in := &Input{Ops: ops, Gaps: Gaps{1: {Calls: 1 + n()>>8, Total: 6, OnCPU: 1, Runnable: 2, Blocked: 3}}}
+		in := &Input{Ops: ops, Gaps: tick.Gaps{1: {Calls: 1 + n()>>8, Total: 6, OnCPU: 1, Runnable: 2, Blocked: 3}}}
 		rep := build(in)
 		for _, p := range rep.Processes {
 			for _, o := range p.Ops {
@@ -161,7 +161,7 @@ func TestTornSums(t *testing.T) {
 func TestGapsOfThinnedRecords(t *testing.T) {
 	whole, half := train(1, 100), train(1, 100)
 	in, thin := input(whole), input(half)
-	thin.Gaps = Gaps{}
+	thin.Gaps = tick.Gaps{}
 	for i := range half.records {
 		if c := half.records[i]; i/43%2 == 0 { // every other step
 			thin.Gaps.Add(&c)
@@ -181,7 +181,7 @@ func TestGapsOfThinnedRecords(t *testing.T) {
 }
 
 func TestGaps(t *testing.T) {
-	g := Gaps{}
+	g := tick.Gaps{}
 	for _, c := range []events.Call{
 		{PID: 1, Weight: 1}, // a thread's first
 		{PID: 1, Weight: 8, Gap: 10, GapOnCPU: 5, GapRunnable: 3, GapBlocked: 2},
@@ -192,13 +192,13 @@ func TestGaps(t *testing.T) {
 	} {
 		g.Add(&c)
 	}
-	if got, want := *g[1], (Gap{Calls: 11, Count: 10, Total: 100, OnCPU: 40, Runnable: 32, Blocked: 16, Partial: 12}); got != want {
+	if got, want := *g[1], (tick.Gap{Calls: 11, Count: 10, Total: 100, OnCPU: 40, Runnable: 32, Blocked: 16, Partial: 12}); got != want {
 		t.Errorf("gaps of 1 = %+v, want %+v", got, want)
 	}
-	o := Gaps{}
+	o := tick.Gaps{}
 	o.Merge(g)
-	o.Merge(Gaps{2: g[2]})
-	if got, want := *o[2], (Gap{Calls: 2, Count: 2, Total: 14, OnCPU: 14}); got != want {
+	o.Merge(tick.Gaps{2: g[2]})
+	if got, want := *o[2], (tick.Gap{Calls: 2, Count: 2, Total: 14, OnCPU: 14}); got != want {
 		t.Errorf("merged gaps of 2 = %+v, want %+v", got, want)
 	}
 	if *o[1] != *g[1] || o[1] == g[1] {

@@ -35,13 +35,13 @@ var start = time.Date(2026, 3, 2, 14, 41, 0, 0, time.UTC)
 // records of those for which there would be one.
 type maker struct {
 	ops     map[uint32]map[events.Op]*tick.Op
-	gaps    Gaps
+	gaps    tick.Gaps
 	records []events.Call
 	weight  uint32
 }
 
 func newMaker() *maker {
-	return &maker{ops: map[uint32]map[events.Op]*tick.Op{}, gaps: Gaps{}, weight: 1}
+	return &maker{ops: map[uint32]map[events.Op]*tick.Op{}, gaps: tick.Gaps{}, weight: 1}
 }
 
 func (m *maker) op(pid uint32, op events.Op) *tick.Op {

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"ingero/internal/tick"
-	"ingero/pkg/events"
 )
 
 // Input is what a report is made from: one window of one recording, or of
@@ -19,77 +18,11 @@ type Input struct {
 	// Ops are the operations of the window: of each, Sum, Dur, Hist and Thinned.
 	// An operation may occur more than once (once per session, say).
 	Ops     []tick.Op
-	Gaps    Gaps // nil: the time between calls is not known
+	Gaps    tick.Gaps // nil: the time between calls is not known
 	Drops   []tick.Drop
 	Reports []tick.Report
 	Host    *tick.Host // nil: not known
 	Self    *tick.Self // nil: not known
-}
-
-// Gap is what the threads of one process did between their outermost calls, in
-// nanoseconds: Total = OnCPU + Runnable + Blocked + Partial.
-type Gap struct {
-	Calls    uint64 // measured outermost calls, of which a thread's first has no gap before it
-	Count    uint64 // gaps
-	Total    uint64
-	OnCPU    uint64
-	Runnable uint64
-	Blocked  uint64
-	Partial  uint64 // OnCPU or Blocked: the thread blocked and changed CPU
-}
-
-// Gaps sums the time between calls per process. The zero value cannot be added
-// to; Gaps{} can. It is for one goroutine.
-type Gaps map[uint32]*Gap
-
-// Add takes in the gap before a call, as often as the call's weight says.
-// Nested calls have none, and of those whose return was not watched it is not
-// known; it is then part of the next call's.
-func (g Gaps) Add(c *events.Call) {
-	if c.Flags&(events.CallNested|events.CallUnmeasured) != 0 {
-		return
-	}
-	x := g.of(c.PID)
-	w := uint64(max(c.Weight, 1))
-	x.Calls += w
-	if c.Gap <= 0 {
-		return
-	}
-	total := uint64(c.Gap)
-	runnable := min(uint64(max(c.GapRunnable, 0)), total)
-	x.Count += w
-	x.Total += w * total
-	x.Runnable += w * runnable
-	if c.Flags&events.CallGapPartial != 0 {
-		x.Partial += w * (total - runnable)
-		return
-	}
-	onCPU := min(uint64(max(c.GapOnCPU, 0)), total-runnable)
-	x.OnCPU += w * onCPU
-	x.Blocked += w * (total - runnable - onCPU)
-}
-
-// Merge adds all that o holds.
-func (g Gaps) Merge(o Gaps) {
-	for pid, y := range o {
-		x := g.of(pid)
-		x.Calls += y.Calls
-		x.Count += y.Count
-		x.Total += y.Total
-		x.OnCPU += y.OnCPU
-		x.Runnable += y.Runnable
-		x.Blocked += y.Blocked
-		x.Partial += y.Partial
-	}
-}
-
-func (g Gaps) of(pid uint32) *Gap {
-	x := g[pid]
-	if x == nil {
-		x = &Gap{}
-		g[pid] = x
-	}
-	return x
 }
 
 // Options say for whom something is written. The zero value is 80 columns of

@@ -261,7 +261,7 @@ const (
 var partNames = [timeParts]string{"gpu_wait", "cpu_between_calls", "cpu_in_calls", "runnable", "blocked", "cpu_or_blocked"}
 
 // timeOf says where the time went; nil when no call was timed.
-func timeOf(ops []tick.Op, outer []split, gap *Gap) *timeReport {
+func timeOf(ops []tick.Op, outer []split, gap *tick.Gap) *timeReport {
 	t := &timeReport{Parts: make([]timePart, timeParts), Classes: []classReport{}}
 	var class [events.ClassSync + 1]uint64
 	var done uint64
@@ -296,7 +296,7 @@ func timeOf(ops []tick.Op, outer []split, gap *Gap) *timeReport {
 
 // between adds what the threads did between calls. Where records are missing it
 // is that of the calls seen, for all calls.
-func (t *timeReport) between(ops []tick.Op, gap *Gap) {
+func (t *timeReport) between(ops []tick.Op, gap *tick.Gap) {
 	if gap == nil || gap.Calls == 0 {
 		return
 	}

@@ -64,7 +64,7 @@ type opKey struct {
 // builder counts calls as the kernel does, from records.
 type builder struct {
 	ops     map[opKey]*tick.Op
-	gaps    Gaps
+	gaps    tick.Gaps
 	thinned bool
 }
 
@@ -81,7 +81,7 @@ func (b *builder) op(pid uint32, op events.Op) *tick.Op {
 func (b *builder) add(c *events.Call) {
 	g := b.gaps[c.PID]
 	if g == nil {
-		g = &store.Gap{}
+		g = &tick.Gap{}
 		b.gaps[c.PID] = g
 	}
 	g.Add(c)

@@ -33,9 +33,6 @@ func (f *Filter) wants(pid uint32) bool {
 	return len(f.PIDs) == 0 || slices.Contains(f.PIDs, pid)
 }
 
-// Gaps are, by process, what threads did between their calls.
-type Gaps map[uint32]*store.Gap
-
 // Summary says what happened in a session or in a part of it.
 type Summary struct {
 	Session   Session
@@ -44,7 +41,7 @@ type Summary struct {
 	// Ops are the operations that were called: of each, Sum, Dur, Hist and
 	// Thinned, in the order of a tick's.
 	Ops       []tick.Op
-	Gaps      Gaps
+	Gaps      tick.Gaps
 	Libraries []tick.Library
 	Reports   []tick.Report
 	Drops     []tick.Drop // of the whole session; those with a count
@@ -71,7 +68,7 @@ func (r *Reader) Summary(ctx context.Context, f Filter) (*Summary, error) {
 	if s.Ended.After(end) {
 		end = s.Ended
 	}
-	sum := &Summary{Session: s, From: s.Started, To: end, Gaps: Gaps{}}
+	sum := &Summary{Session: s, From: s.Started, To: end, Gaps: tick.Gaps{}}
 	err = r.facts(ctx, sum, f)
 	if err == nil {
 		if f.From.After(s.Started) || !f.To.IsZero() && !f.To.After(end) {
@@ -159,7 +156,7 @@ func (r *Reader) stored(ctx context.Context, sum *Summary, f Filter) error {
 	}
 	return r.rows(ctx, func(rows *sql.Rows) error {
 		var pid uint32
-		var g store.Gap
+		var g tick.Gap
 		err := rows.Scan(&pid, &g.Calls, &g.Count, &g.Total, &g.OnCPU, &g.Runnable, &g.Blocked, &g.Partial)
 		if f.wants(pid) {
 			sum.Gaps[pid] = &g

@@ -21,11 +21,11 @@ import (
 func want(t *testing.T, s *Summary, calls []events.Call) {
 	t.Helper()
 	x := &session{t: t, ops: map[opKey]*tick.Op{}}
-	gaps := Gaps{}
+	gaps := tick.Gaps{}
 	for i := range calls {
 		x.count(&calls[i])
 		if gaps[calls[i].PID] == nil {
-			gaps[calls[i].PID] = &store.Gap{}
+			gaps[calls[i].PID] = &tick.Gap{}
 		}
 		gaps[calls[i].PID].Add(&calls[i])
 	}

@@ -168,11 +168,11 @@ func TestDatabaseHoldsWhatTheSessionSaw(t *testing.T) {
 
 func checkGaps(t *testing.T, path string, calls []events.Call) {
 	t.Helper()
-	want := map[uint32]*Gap{}
+	want := map[uint32]*tick.Gap{}
 	for i := range calls {
 		c := &calls[i]
 		if want[c.PID] == nil {
-			want[c.PID] = &Gap{}
+			want[c.PID] = &tick.Gap{}
 		}
 		want[c.PID].Add(c)
 	}

@@ -33,8 +33,8 @@ type savedOp struct {
 }
 
 type savedGap struct {
-	Gap
-	saved Gap
+	tick.Gap
+	saved tick.Gap
 }
 
 var (

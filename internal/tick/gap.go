@@ -1,4 +1,4 @@
-package store
+package tick
 
 import "ingero/pkg/events"
 
@@ -38,4 +38,42 @@ func (g *Gap) Add(c *events.Call) {
 	onCPU := min(uint64(max(c.GapOnCPU, 0)), total-runnable)
 	g.OnCPU += w * onCPU
 	g.Blocked += w * (total - runnable - onCPU)
+}
+
+// Merge adds all that o holds.
+func (g *Gap) Merge(o *Gap) {
+	g.Calls += o.Calls
+	g.Count += o.Count
+	g.Total += o.Total
+	g.OnCPU += o.OnCPU
+	g.Runnable += o.Runnable
+	g.Blocked += o.Blocked
+	g.Partial += o.Partial
+}
+
+// Gaps are the gaps of each process. The zero value cannot be added to; Gaps{}
+// can. It is for one goroutine.
+type Gaps map[uint32]*Gap
+
+// Add takes in the gap before a call.
+func (g Gaps) Add(c *events.Call) {
+	if c.Flags&(events.CallNested|events.CallUnmeasured) == 0 {
+		g.of(c.PID).Add(c)
+	}
+}
+
+// Merge adds all that o holds.
+func (g Gaps) Merge(o Gaps) {
+	for pid, x := range o {
+		g.of(pid).Merge(x)
+	}
+}
+
+func (g Gaps) of(pid uint32) *Gap {
+	x := g[pid]
+	if x == nil {
+		x = &Gap{}
+		g[pid] = x
+	}
+	return x
 }
