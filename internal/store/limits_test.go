@@ -79,9 +79,7 @@ func smallDisk(t *testing.T, bytes int) string {
 	t.Helper()
 	testkit.NeedRoot(t)
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0700", bytes)); err != nil {
-		t.Skipf("needs to mount a tmpfs: %v", err)
-	}
+	testkit.NeedMount(t, unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0700", bytes)))
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, 0); err != nil {
 			t.Error(err)

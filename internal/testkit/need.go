@@ -64,6 +64,14 @@ func NeedKernel(t testing.TB, what string, have bool) {
 	}
 }
 
+// NeedMount ends the test if a mount, which gave err, was refused.
+func NeedMount(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		lack(t, "to mount a file system: "+err.Error())
+	}
+}
+
 // NeedTool ends the test unless every named program is found in PATH.
 func NeedTool(t testing.TB, names ...string) {
 	t.Helper()
