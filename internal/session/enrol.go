@@ -100,8 +100,13 @@ func (l *Live) lives(pid uint32) bool {
 	return p != nil && p.Ended.IsZero()
 }
 
-// know adds a process to the table and returns it. mu is held.
+// know adds a process to the table, unless it is there, and returns it: a fork
+// and the child's first mapping are told by different ways, in any order. mu is
+// held.
 func (l *Live) know(p *proc.Process) *process {
+	if k := l.procs[p.PID]; k != nil && k.Ended.IsZero() {
+		return k
+	}
 	k := &process{Process: tick.Process{PID: p.PID, PPID: p.PPID, NSPID: p.NSPID(), UID: p.UID,
 		Comm: p.Comm, Exe: p.Exe, Cgroup: p.Cgroup, Started: p.Started}}
 	l.procs[p.PID] = k

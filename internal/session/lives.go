@@ -73,7 +73,7 @@ func (l *Live) live(e tick.ProcEvent) {
 			p = proc.Process{PID: e.Peer, PPID: e.PID, Comm: e.Comm, Started: time.Unix(0, e.Time)}
 		}
 		child := l.know(&p)
-		if parent := l.procs[e.PID]; parent != nil { // it has what its parent had
+		if parent := l.procs[e.PID]; parent != nil && child.Mapped.IsZero() { // it has what its parent had
 			child.Mapped, child.Attached = parent.Mapped, parent.Attached
 		}
 		for _, lib := range l.libs {
@@ -175,7 +175,8 @@ func (l *Live) mapped(e proc.MapEvent) {
 	if err != nil {
 		return
 	}
-	if !traced && !l.Select.Match(&p) {
+	// A child is a target from its fork on, whether that has been heard of or not.
+	if !traced && !l.Select.Match(&p) && !l.tracer.Traced(e.PID) {
 		return
 	}
 	if p.Libraries, err = l.fs.Libraries(e.PID, l.Names); err != nil {
