@@ -323,6 +323,31 @@ func TestGateSeesTheFirstCall(t *testing.T) {
 	}
 }
 
+// So are the programs that it starts in turn, with a library of their own.
+func TestGateHoldsChildren(t *testing.T) {
+	dir := build(t)
+	other := filepath.Join(t.TempDir(), "libcudart.so.12")
+	code, err := os.ReadFile(filepath.Join(dir, "libcudart.so.12"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(other, code, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	child := worker(t, dir, "forks", "100", "LIBCUDART_EXEC="+other)
+	child.Line("ready")
+	r := begin(t, session.LiveOptions{Select: pids(child), Gated: uint32(child.PID())})
+	child.Say("go")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	r.end(t)
+	r.exact(t, 41*100)
+	if len(r.last.Libraries) != 2 {
+		t.Errorf("libraries %+v, want both", r.last.Libraries)
+	}
+}
+
 // Starting and stopping again and again leaves nothing behind.
 func TestHundredCycles(t *testing.T) {
 	dir := build(t)

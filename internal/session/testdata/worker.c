@@ -57,6 +57,8 @@ int main(int argc, char **argv)
 		for (int i = 0; i < 40; i++) {
 			if (fork())
 				continue;
+			if (i % 2 && getenv("LIBCUDART_EXEC"))
+				setenv("LIBCUDART", getenv("LIBCUDART_EXEC"), 1);
 			if (i % 2)
 				execl(argv[0], argv[0], "now", argv[2], NULL);
 			calls(n, 0);
