@@ -56,9 +56,9 @@ struct recipe {
 };
 _Static_assert(sizeof(struct recipe) == 48, "recipe");
 
-/* An attach cookie: row | library << 16 | place << 32. */
+/* An attach cookie: row | copy << 16 | place << 32. */
 #define COOKIE_ROW(c) ((__u32)(c)&0xffff)
-#define COOKIE_LIB(c) ((__u16)((c) >> 16))
+#define COOKIE_COPY(c) (((c) >> 16) & 63) /* of one library, of which there can be several files */
 #define COOKIE_PLACE(c) ((__u32)((c) >> 32))
 
 /* What kind of instruction a probe replaced; it decides the probe's price. */

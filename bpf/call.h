@@ -96,7 +96,8 @@ static __always_inline void count_only(struct pt_regs *ctx, struct thread *t,
 
 	t->skip_sp = PT_REGS_SP(ctx);
 	t->skip_ip = PT_REGS_IP(ctx);
-	t->skip_lib = COOKIE_LIB(cookie);
+	t->skip_links = links_changed;
+	t->skip_seen = 1ULL << COOKIE_COPY(cookie);
 	if (around) {
 		around->probe_ns += probe_costs[COOKIE_PLACE(cookie) & (PLACES - 1)].entry_ns;
 		if (fold(r, around))
@@ -128,7 +129,7 @@ static __always_inline void follow(struct pt_regs *ctx, struct task_struct *task
 	o->probe_ns = 0;
 	o->row = COOKIE_ROW(cookie);
 	o->recipe_flags = r->flags;
-	o->lib = COOKIE_LIB(cookie);
+	o->seen = 1ULL << COOKIE_COPY(cookie);
 	begin(&o->rec, r, t->tgid, task->pid, around);
 	read_args(ctx, r, &o->rec);
 	snap(task, &o->at);
@@ -156,7 +157,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 			return SKIP_RETURN;
 		}
 	}
-	if (duplicate(t, sp, ip, COOKIE_LIB(cookie))) {
+	if (duplicate(t, sp, ip, cookie)) {
 		drop(DROP_DUPLICATE_LINK);
 		return SKIP_RETURN;
 	}

@@ -23,8 +23,7 @@ struct open_call {
 	__u16 row;
 	__u8 recipe_flags;
 	__u8 pad;
-	__u32 lib; /* the link by which it came */
-	__u32 pad2;
+	__u64 seen; /* set of copies whose links saw it */
 	struct call_record rec; /* as far as it is known */
 };
 
@@ -32,9 +31,10 @@ struct thread {
 	__u32 tgid;
 	__u32 flags; /* enum target_flags, as when the thread was first seen */
 	__u32 depth;
-	__u32 skip_lib; /* the last call that was counted only */
-	__u64 skip_sp;
+	__u32 skip_links; /* links_changed at the last call that was counted only */
+	__u64 skip_sp; /* of that call, as in open_call */
 	__u64 skip_ip;
+	__u64 skip_seen;
 	__u64 trampoline; /* where this process returns to through a return probe */
 	struct ring_view ring;
 	__u64 returned_ns; /* when the last outermost call returned */
@@ -197,13 +197,26 @@ static __always_inline void prune(struct pt_regs *ctx, struct thread *t, __u64 s
 	}
 }
 
-/* Is this hit the second of one call, by another link to the same instruction? */
-static __always_inline bool duplicate(const struct thread *t, __u64 sp, __u64 ip, __u32 lib)
+/* Counts links made and closed: what hits a call may get is another since. Written from user space. */
+volatile __u32 links_changed = 0;
+
+/*
+ * Is this hit one more of a call that is known, by the link of another copy? Each
+ * link hits once a call, so a copy that was seen has a new call at the same place.
+ */
+static __always_inline bool duplicate(struct thread *t, __u64 sp, __u64 ip, __u64 cookie)
 {
 	__u32 top = t->depth - 1;
+	__u64 copy = 1ULL << COOKIE_COPY(cookie), *seen;
 
-	if (top < MAX_DEPTH && t->open[top].sp == sp && t->open[top].ip == ip &&
-	    t->open[top].lib != lib)
-		return true;
-	return t->skip_sp == sp && t->skip_ip == ip && t->skip_lib != lib;
+	if (top < MAX_DEPTH && t->open[top].sp == sp && t->open[top].ip == ip)
+		seen = &t->open[top].seen;
+	else if (t->skip_sp == sp && t->skip_ip == ip && t->skip_links == links_changed)
+		seen = &t->skip_seen;
+	else
+		return false;
+	if (*seen & copy)
+		return false;
+	*seen |= copy;
+	return true;
 }

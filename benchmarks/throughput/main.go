@@ -31,17 +31,18 @@ import (
 )
 
 func main() {
-	rates := flag.String("rates", "100000,200000,500000,0", "calls a second, one run each; 0 is as fast as it goes")
+	rates := flag.String("rates", "100000,200000,500000,0", "calls a second of each program, one run each; 0 is as fast as it goes")
 	seconds := flag.Int("seconds", 10, "length of a run")
 	op := flag.String("op", "cuEventSynchronize", "operation; one of the driver has one record a call")
-	threads := flag.Int("threads", 1, "threads of the program that calls")
+	threads := flag.Int("threads", 1, "threads of each program that calls")
+	procs := flag.Int("procs", 1, "programs that call")
 	record := flag.Bool("record", false, "store everything, too")
 	flag.Parse()
 	fmt.Printf("%10s %12s %12s %12s %9s %9s %9s %9s  %s\n", "calls/s", "made", "counted", "records", "wall s", "CPU s", "CPU", "RSS MB", "dropped")
 	for r := range strings.SplitSeq(*rates, ",") {
 		rate, err := strconv.Atoi(r)
 		if err == nil {
-			err = measure(rate, *seconds, *threads, *op, *record)
+			err = measure(load{rate, *seconds, *procs, *threads, *op}, *record)
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "throughput:", err)
@@ -57,7 +58,13 @@ func (c *counter) Batch(*tick.Batch) error { return nil }
 func (c *counter) Tick(t *tick.Tick) error { c.last = t; return nil }
 func (c *counter) Close() error            { return nil }
 
-func measure(rate, seconds, threads int, op string, record bool) (err error) {
+// load is what one run does: rate is each program's, 0 for as fast as it goes.
+type load struct {
+	rate, seconds, procs, threads int
+	op                            string
+}
+
+func measure(l load, record bool) (err error) {
 	dir, err := os.MkdirTemp("", "throughput")
 	if err != nil {
 		return err
@@ -67,13 +74,17 @@ func measure(rate, seconds, threads int, op string, record bool) (err error) {
 	if err != nil {
 		return err
 	}
-	p, err := start(stack, op, rate, seconds, threads)
-	if err != nil {
-		return err
+	var programs []*program
+	var pids []uint32
+	for range l.procs {
+		p, err := start(stack, l)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, p.end()) }()
+		programs, pids = append(programs, p), append(pids, uint32(p.cmd.Process.Pid))
 	}
-	defer func() { err = errors.Join(err, p.end()) }()
-	live, err := session.OpenLive(context.Background(), session.LiveOptions{
-		Select: proc.Selector{PIDs: []uint32{uint32(p.cmd.Process.Pid)}}})
+	live, err := session.OpenLive(context.Background(), session.LiveOptions{Select: proc.Selector{PIDs: pids}})
 	if err != nil {
 		return err
 	}
@@ -89,13 +100,13 @@ func measure(rate, seconds, threads int, op string, record bool) (err error) {
 	done := make(chan error, 1)
 	from, started := used(), time.Now()
 	go func() { done <- session.Run(context.Background(), session.Config{Source: live, Sinks: sinks}) }()
-	made, elapsed, err := p.call()
+	made, elapsed, err := callAll(programs)
 	err = errors.Join(err, <-done)
 	cpu, wall := used()-from, time.Since(started)
 	if err != nil {
 		return err
 	}
-	report(c.last, op, made, elapsed, cpu, wall)
+	report(c.last, l.op, made, elapsed, cpu, wall)
 	return nil
 }
 
@@ -107,13 +118,13 @@ type program struct {
 }
 
 // start starts the program; it is ready when this returns.
-func start(stack sim.Stack, op string, rate, seconds, threads int) (*program, error) {
-	calls := rate * seconds
-	if rate == 0 {
-		calls = 900_000 * seconds
+func start(stack sim.Stack, l load) (*program, error) {
+	calls := l.rate * l.seconds
+	if l.rate == 0 {
+		calls = 900_000 * l.seconds
 	}
-	cmd := exec.Command(stack.Program("calls"), op, strconv.Itoa(calls), "--zero", "--start-on-stdin",
-		"--rate", strconv.Itoa(rate), "--threads", strconv.Itoa(threads))
+	cmd := exec.Command(stack.Program("calls"), l.op, strconv.Itoa(calls), "--zero", "--start-on-stdin",
+		"--rate", strconv.Itoa(l.rate), "--threads", strconv.Itoa(l.threads))
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -130,12 +141,26 @@ func start(stack sim.Stack, op string, rate, seconds, threads int) (*program, er
 	return p, nil
 }
 
-// call lets the program make its calls and returns how many it made, in how
-// many seconds.
-func (p *program) call() (made uint64, seconds float64, err error) {
-	if _, err := fmt.Fprintln(p.in, "go"); err != nil {
-		return 0, 0, err
+// callAll lets the programs call at once: calls made by all, in how many seconds.
+func callAll(programs []*program) (made uint64, seconds float64, err error) {
+	for _, p := range programs {
+		err = errors.Join(err, p.begin())
 	}
+	for _, p := range programs {
+		n, s, e := p.finish()
+		made, seconds, err = made+n, max(seconds, s), errors.Join(err, e)
+	}
+	return made, seconds, err
+}
+
+// begin lets the program make its calls.
+func (p *program) begin() error {
+	_, err := fmt.Fprintln(p.in, "go")
+	return err
+}
+
+// finish waits for its end and returns how many it made, in how many seconds.
+func (p *program) finish() (made uint64, seconds float64, err error) {
 	p.lines.Scan()
 	var said struct {
 		Calls   uint64  `json:"calls"`

@@ -185,9 +185,10 @@ type IngeroThread struct {
 	Tgid       uint32
 	Flags      uint32
 	Depth      uint32
-	SkipLib    uint32
+	SkipLinks  uint32
 	SkipSp     uint64
 	SkipIp     uint64
+	SkipSeen   uint64
 	Trampoline uint64
 	Ring       struct {
 		_       structs.HostLayout
@@ -225,8 +226,7 @@ type IngeroThread struct {
 		Row         uint16
 		RecipeFlags uint8
 		Pad         uint8
-		Lib         uint32
-		Pad2        uint32
+		Seen        uint64
 		Rec         IngeroCallRecord
 	}
 }
@@ -263,6 +263,7 @@ const (
 	IngeroVarExportRecordKind  = "export_record_kind"
 	IngeroVarExportTake        = "export_take"
 	IngeroVarExportTargetFlags = "export_target_flags"
+	IngeroVarLinksChanged      = "links_changed"
 	IngeroVarNoThread          = "no_thread"
 	IngeroVarProbeCosts        = "probe_costs"
 	IngeroVarRingBytes         = "ring_bytes"
@@ -352,6 +353,7 @@ type IngeroVariableSpecs struct {
 	ExportRecordKind  *ebpf.VariableSpec `ebpf:"export_record_kind"`
 	ExportTake        *ebpf.VariableSpec `ebpf:"export_take"`
 	ExportTargetFlags *ebpf.VariableSpec `ebpf:"export_target_flags"`
+	LinksChanged      *ebpf.VariableSpec `ebpf:"links_changed"`
 	NoThread          *ebpf.VariableSpec `ebpf:"no_thread"`
 	ProbeCosts        *ebpf.VariableSpec `ebpf:"probe_costs"`
 	RingBytes         *ebpf.VariableSpec `ebpf:"ring_bytes"`
@@ -417,6 +419,7 @@ type IngeroVariables struct {
 	ExportRecordKind  *ebpf.Variable `ebpf:"export_record_kind"`
 	ExportTake        *ebpf.Variable `ebpf:"export_take"`
 	ExportTargetFlags *ebpf.Variable `ebpf:"export_target_flags"`
+	LinksChanged      *ebpf.Variable `ebpf:"links_changed"`
 	NoThread          *ebpf.Variable `ebpf:"no_thread"`
 	ProbeCosts        *ebpf.Variable `ebpf:"probe_costs"`
 	RingBytes         *ebpf.Variable `ebpf:"ring_bytes"`

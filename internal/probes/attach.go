@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,7 +31,7 @@ type Attached struct {
 func (a *Attached) Close() error {
 	a.once.Do(func() {
 		var errs []error
-		for _, l := range a.links {
+		for _, l := range slices.Backward(a.links) {
 			errs = append(errs, l.Close())
 		}
 		a.err = errors.Join(errs...)
@@ -56,36 +57,40 @@ func (t *Tracer) Attach(o Object, pids ...uint32) (*Attached, error) {
 			a.Stepped++
 		}
 	}
-	t.mu.Lock()
-	t.nextLib++
-	lib := t.nextLib
-	t.mu.Unlock()
+	twin, err := t.copies.take(sites)
+	if err != nil {
+		return nil, fmt.Errorf("attach to %s: %w", o.Name, err)
+	}
+	a.links = append(a.links, twin)
 	if len(pids) == 0 {
 		pids = []uint32{0}
 	}
 	for _, pid := range pids {
-		links, err := t.link(o, sites, lib, pid)
+		links, err := t.link(o, sites, twin.number, pid)
 		a.links = append(a.links, links...)
 		if err != nil {
 			return nil, errors.Join(err, a.Close())
 		}
 	}
+	if err := twin.linked(); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
 	a.At = time.Now()
 	return a, nil
 }
 
-// cookie tells a program its row, the library by which it came, and the place.
-func (s *site) cookie(lib uint16) uint64 {
-	return uint64(s.row) | uint64(lib)<<16 | uint64(s.place)<<32
+// cookie tells a program its row, by which copy of the library it came, and the place.
+func (s *site) cookie(number uint8) uint64 {
+	return uint64(s.row) | uint64(number)<<16 | uint64(s.place)<<32
 }
 
 // link is the one place that knows how each mode links a library.
-func (t *Tracer) link(o Object, sites []site, lib uint16, pid uint32) ([]io.Closer, error) {
+func (t *Tracer) link(o Object, sites []site, number uint8, pid uint32) ([]io.Closer, error) {
 	all, returns := places{}, places{}
 	for i := range sites {
-		all.add(&sites[i], lib)
+		all.add(&sites[i], number)
 		if t.watchesReturn(&sites[i]) {
-			returns.add(&sites[i], lib)
+			returns.add(&sites[i], number)
 		}
 	}
 	switch t.mode {
@@ -105,7 +110,7 @@ func (t *Tracer) link(o Object, sites []site, lib uint16, pid uint32) ([]io.Clos
 				return all.link(t.programs[bpf.IngeroProgCallEnterMulti], linkMulti, o.Path, false, pid)
 			})
 	case ModePerf:
-		return t.linkEach(o, sites, lib, pid)
+		return t.linkEach(o, sites, number, pid)
 	}
 	return nil, fmt.Errorf("link mode %q: %w", t.mode, ErrNotSupported)
 }
@@ -118,9 +123,9 @@ func (t *Tracer) watchesReturn(s *site) bool {
 // places are parallel lists of where to link and what the program is to know.
 type places struct{ offsets, cookies []uint64 }
 
-func (p *places) add(s *site, lib uint16) {
+func (p *places) add(s *site, number uint8) {
 	p.offsets = append(p.offsets, s.offset)
-	p.cookies = append(p.cookies, s.cookie(lib))
+	p.cookies = append(p.cookies, s.cookie(number))
 }
 
 func (p *places) link(prog *ebpf.Program, kind linkKind, path string, ret bool, pid uint32) (io.Closer, error) {
@@ -142,14 +147,14 @@ func linkAll(steps ...func() (io.Closer, error)) (links []io.Closer, err error) 
 }
 
 // linkEach makes one perf link for each end of each function.
-func (t *Tracer) linkEach(o Object, sites []site, lib uint16, pid uint32) (links []io.Closer, err error) {
+func (t *Tracer) linkEach(o Object, sites []site, number uint8, pid uint32) (links []io.Closer, err error) {
 	x, err := link.OpenExecutable(o.Path)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", o.Name, err)
 	}
 	for i := range sites {
 		s := &sites[i]
-		opts := &link.UprobeOptions{Address: s.offset, Cookie: s.cookie(lib), PID: int(pid)}
+		opts := &link.UprobeOptions{Address: s.offset, Cookie: s.cookie(number), PID: int(pid)}
 		if t.watchesReturn(s) {
 			l, err := x.Uretprobe(s.symbol, t.programs[bpf.IngeroProgCallExit], opts)
 			if err != nil {

@@ -60,6 +60,54 @@ func TestOverlaysOfOneLayerCountOnce(t *testing.T) {
 	}
 }
 
+// When one of two links that meet on one inode goes, with its container, the
+// other's hits are calls, also in a thread that both have seen.
+func TestOneOfTwoOverlaysGoes(t *testing.T) {
+	testkit.NeedBPF(t)
+	library, program := harm(t)
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) {
+			tr := tracer(t, probes.Options{Mode: mode, Rows: rowsNamed(t, "cudaLaunchHostFunc")})
+			var merged [2]string
+			var attached [2]*probes.Attached
+			for i := range merged {
+				merged[i] = overlay(t, filepath.Dir(library))
+			}
+			cmd := exec.Command(program, "rounds")
+			cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+merged[0])
+			child := testkit.Start(t, cmd)
+			child.Line("ready")
+			if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
+				t.Fatal(err)
+			}
+			for i := range merged {
+				attached[i] = attach(t, tr, filepath.Join(merged[i], filepath.Base(library)), events.LibCudart)
+			}
+			rounds := []func(){
+				func() {},
+				func() { _ = attached[0].Close() },
+				func() {
+					attached[0] = attach(t, tr, filepath.Join(merged[0], filepath.Base(library)), events.LibCudart)
+				},
+				func() { _ = attached[1].Close() },
+			}
+			for i, change := range rounds {
+				change()
+				child.Say("")
+				child.Line("called")
+				n := uint64(100 * (i + 1))
+				want := map[string]account{"cudaLaunchHostFunc": {Calls: n, Unmeasured: n}}
+				if diff := cmp.Diff(want, accounts(t, tr)); diff != "" {
+					t.Fatalf("after round %d (-want +got):\n%s", i, diff)
+				}
+			}
+			if dropped(t, tr)["duplicate-link"] == 0 {
+				t.Error("no duplicate was seen: the overlays do not share an inode, and this tests nothing")
+			}
+		})
+	}
+}
+
 // overlay mounts what a container made from the layer lower would see.
 func overlay(t *testing.T, lower string) (merged string) {
 	t.Helper()

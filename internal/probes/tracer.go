@@ -61,9 +61,10 @@ type Tracer struct {
 	life      ringbuf.Record // ReadCritical's
 	base      []link.Link
 
-	mu      sync.Mutex
-	nextLib uint16
-	closed  bool
+	copies *copies
+
+	mu     sync.Mutex
+	closed bool
 }
 
 // Open loads the programs and starts to follow the lives of processes; it
@@ -133,6 +134,7 @@ func (t *Tracer) load(o Options) error {
 	if err := errors.Join(coll.Assign(&t.objects.IngeroMaps), coll.Assign(&t.objects.IngeroVariables)); err != nil {
 		return fmt.Errorf("read BPF object: %w", err)
 	}
+	t.copies = &copies{changes: t.objects.LinksChanged, taken: map[uint64]uint64{}}
 	if err := errors.Join(t.fillRecipes(), t.fillSlots()); err != nil {
 		return err
 	}

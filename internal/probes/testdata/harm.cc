@@ -67,6 +67,9 @@ static void work() // 200 us
 		clock_gettime(CLOCK_MONOTONIC, &b);
 	while ((b.tv_sec - a.tv_sec) * 1000000000L + b.tv_nsec - a.tv_nsec < 200000);
 }
+static void nothing(void *)
+{
+}
 static void throw_here(void *)
 {
 	throw 7;
@@ -115,7 +118,13 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(mode, "calls"))
 		calls(100);
-	else if (!strcmp(mode, "pressure")) // one in a hundred fails, one is slow
+	else if (!strcmp(mode, "rounds")) { // a hundred calls for each line that comes
+		do {
+			for (int i = 0; i < 100; i++)
+				cudaLaunchHostFunc(nullptr, nothing, nullptr);
+			puts("called");
+		} while (getchar() == '\n');
+	} else if (!strcmp(mode, "pressure")) // one in a hundred fails, one is slow
 		for (int i = 0; i < 20 * 2000; i++) {
 			stub_result = i % 100 == 50;
 			cudaStreamSynchronize(i % 100 == 70 ? work : nullptr);

@@ -1,0 +1,81 @@
+package probes
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math/bits"
+	"sync"
+
+	"github.com/cilium/ebpf"
+)
+
+// copies numbers libraries that cannot be told apart by their probes. Files that
+// containers made from one layer are such: their probes may meet on one inode,
+// where the programs see every call once for each, and need to know which is which.
+type copies struct {
+	mu      sync.Mutex
+	changes *ebpf.Variable    // that counts links made and closed
+	n       uint32            // what is in it
+	taken   map[uint64]uint64 // by what the probes look like: set of numbers
+}
+
+// copyOf is one library's number while it is attached.
+type copyOf struct {
+	of     *copies
+	like   uint64
+	number uint8
+}
+
+// maxCopies is as many as a set in a thread's state holds.
+const maxCopies = 64
+
+var errCopies = errors.New("64 copies of this library are attached: one more cannot be told apart")
+
+var copySeed = maphash.MakeSeed()
+
+// take numbers one more library with these probes.
+func (c *copies) take(sites []site) (*copyOf, error) {
+	var h maphash.Hash
+	h.SetSeed(copySeed)
+	for i := range sites {
+		_ = binary.Write(&h, binary.LittleEndian, [2]uint64{uint64(sites[i].row), sites[i].offset})
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	like := h.Sum64()
+	number := bits.TrailingZeros64(^c.taken[like])
+	if number >= maxCopies {
+		return nil, errCopies
+	}
+	c.taken[like] |= 1 << number
+	return &copyOf{c, like, uint8(number)}, nil
+}
+
+// changed tells the programs that links were made or closed. Call it after.
+func (c *copies) changed() error {
+	c.n++
+	if err := c.changes.Set(c.n); err != nil {
+		return fmt.Errorf("tell programs that links changed: %w", err)
+	}
+	return nil
+}
+
+// linked says that the library's links are made.
+func (x *copyOf) linked() error {
+	x.of.mu.Lock()
+	defer x.of.mu.Unlock()
+	return x.of.changed()
+}
+
+// Close gives the number back, once the library's links are closed.
+func (x *copyOf) Close() error {
+	x.of.mu.Lock()
+	defer x.of.mu.Unlock()
+	x.of.taken[x.like] &^= 1 << x.number
+	if x.of.taken[x.like] == 0 {
+		delete(x.of.taken, x.like)
+	}
+	return x.of.changed()
+}
