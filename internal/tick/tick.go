@@ -11,6 +11,10 @@ import (
 // and are valid until the next poll.
 type Batch struct {
 	Calls []events.Call
+	// Waits are those of the threads that made the calls, and of threads that
+	// woke them. Of one thread, all waits inside a call or before it, up to its
+	// return, are in this batch or an earlier one than the call.
+	Waits []events.Wait
 	Procs []ProcEvent
 }
 
@@ -44,9 +48,10 @@ type Counts struct {
 	Nested     uint64 // of Calls: made inside another traced call
 	Unmeasured uint64 // of Calls: the return was not watched
 	Abandoned  uint64 // entries that never returned: longjmp, exec, thread exit
-	Total      uint64 // Total = OnCPU + Runnable + blocked, unless Partial > 0
+	Total      uint64 // Total = OnCPU + Runnable + Throttled + blocked, unless Partial > 0
 	OnCPU      uint64
 	Runnable   uint64
+	Throttled  uint64
 	Inner      uint64 // of Total: inside traced calls made by these calls
 	Partial    uint64 // calls in Done whose OnCPU is unknown and not in OnCPU
 	PartialNS  uint64 // of Total: OnCPU or blocked time of those calls
@@ -54,7 +59,7 @@ type Counts struct {
 
 // Blocked returns the time that was neither on a CPU nor waiting for one.
 func (c *Counts) Blocked() uint64 {
-	if used := c.OnCPU + c.Runnable + c.PartialNS; used < c.Total {
+	if used := c.OnCPU + c.Runnable + c.Throttled + c.PartialNS; used < c.Total {
 		return c.Total - used
 	}
 	return 0
@@ -139,13 +144,21 @@ type Tick struct {
 	Window    time.Duration
 	Ops       []Op // by source, then op, then PID
 	Processes []Process
-	Libraries []Library
-	Reports   []Report
-	Drops     []Drop
-	Records   uint64 // read since the session began
-	Self      Self
-	Host      Host
-	Final     bool // the session's last: everything recorded is in it
+	// Threads are those that have made traced calls, and those enrolled because
+	// they woke one, by process and thread. One that ends is in one more tick.
+	Threads []Thread
+	// Breakdowns and Chains are what the session makes of all this: where the
+	// time went since it began, by process, and what was lost in the last
+	// minutes, the gravest first.
+	Breakdowns []Breakdown
+	Chains     []Chain
+	Libraries  []Library
+	Reports    []Report
+	Drops      []Drop
+	Records    uint64 // read since the session began
+	Self       Self
+	Host       Host
+	Final      bool // the session's last: everything recorded is in it
 }
 
 // Sink takes what a session sees. Calls are delivered in batches, a few

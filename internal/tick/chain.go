@@ -1,0 +1,132 @@
+package tick
+
+import (
+	"time"
+
+	"ingero/pkg/events"
+)
+
+// Severity grades a chain by the share of the job's wall time that it cost.
+type Severity uint8
+
+// The grades.
+const (
+	Low Severity = iota + 1
+	Medium
+	High
+)
+
+var severityNames = [...]string{"", "LOW", "MEDIUM", "HIGH"}
+
+// String returns the grade in capitals.
+func (s Severity) String() string {
+	if int(s) < len(severityNames) {
+		return severityNames[s]
+	}
+	return "?"
+}
+
+// Chain is time that a process lost and the one cause of it: an excess over the
+// baseline, netted by step, of which Culprits took the parts.
+type Chain struct {
+	ID       string // the same for the same cause of the same process, window after window
+	Rule     string // name of the row in causal.Rules
+	Severity Severity
+	PID      uint32 // who lost
+	TID      uint32 // its thread that lost most
+	Op       events.Op
+	From, To time.Time // the first and the last slow step
+
+	// Lost is what the cause cost, in ns of wall time, between LostMin and
+	// LostMax where only an interval is known. Window is the time looked at,
+	// Excess all time beyond the baseline in it, whatever its cause.
+	Lost, LostMin, LostMax time.Duration
+	Window, Excess         time.Duration
+	Steps, Slow            int // steps in the window; of these, those that the cause lengthened
+	// Confidence is the share of the excess of the slow steps that the cause
+	// explains, 0 to 1.
+	Confidence float64
+	Baseline   string // in words: what is normal, and where that was learnt
+
+	// StepP50 and StepP99 are quantiles of the steps; Without is what StepP99
+	// would have been without the cause. OpP99 and OpP50 are those of Op.
+	StepP50, StepP99, Without time.Duration
+	OpP50, OpP99              time.Duration
+
+	Culprits []Culprit // the largest share first
+	Timeline []Moment  // in order of time
+	NotIt    []string  // causes that were looked for and did not grow, in words
+}
+
+// Culprit is who or what took the time.
+type Culprit struct {
+	Thread  events.Thread // TID 0: no thread, but What
+	Own     bool          // of the victim's own process
+	Agent   bool          // ingero itself
+	What    string        // "CPU quota", "disk 254:0", "cudaMalloc", ...; beside a thread: what it did
+	Cgroup  string        // path, where known
+	Cmdline string        // where known
+	Parent  string        // "name pid", where known
+	CPUs    []uint16      // on which it ran in the victim's stead
+	Lost    time.Duration // its share of the chain's
+}
+
+// Moment is one line of a chain's timeline: something that was measured.
+type Moment struct {
+	Time   time.Time
+	Source string // "HOST", "CUDA", "SYSTEM"
+	Text   string
+}
+
+// Breakdown says where the time of a process's threads went: of those that make
+// traced calls, from each one's first call on. The parts add up to Elapsed; ns.
+type Breakdown struct {
+	PID     uint32
+	Threads int
+	Elapsed uint64
+
+	GPUWait   uint64 // on a CPU or blocked, in calls that wait for the GPU
+	CallCPU   uint64 // on a CPU in other calls
+	GapCPU    uint64 // on a CPU between calls
+	Runnable  uint64 // in calls or between, as the rest
+	Throttled uint64
+	Blocked   uint64 // in no call that waits for the GPU
+
+	RunnableBy []Share // who had the CPU; the largest first, what is not named left out
+	BlockedOn  []Share // likewise
+	// Steps are the times from one return of a synchronising call to the next of
+	// the same thread, ns; Critical is the time they lost to being runnable,
+	// throttled or stopped when the GPU was done: in [CriticalMin, CriticalMax].
+	Steps                              int
+	StepP50, StepP99                   time.Duration
+	Critical, CriticalMin, CriticalMax uint64
+}
+
+// Share is a named part of a [Breakdown].
+type Share struct {
+	NS     uint64
+	Count  uint64         // waits
+	Who    events.Thread  // RunnableBy: had the CPU. BlockedOn: woke the thread
+	Own    bool           // Who is of the process itself
+	Agent  bool           // Who is ingero
+	Idle   bool           // RunnableBy: nobody had it, the wake-up was on its way
+	ByIRQ  bool           // BlockedOn: an interrupt or a timer woke it
+	Reason events.Reason  // BlockedOn
+	Call   events.Syscall // BlockedOn
+	File   events.FileKind
+	Arg    uint64 // BlockedOn: as in events.Wait, of the longest wait
+	Dev    uint32
+	// Waker is what Who did during the waits that it ended, where it was
+	// accounted for: the thread's own wait, explained by one hop more.
+	Waker *WakerShare
+}
+
+// WakerShare splits the time that a thread let another wait. The parts add up to
+// at most the waits' time; what is missing is not known.
+type WakerShare struct {
+	Times
+	Reason events.Reason // what most of Blocked was on
+	Call   events.Syscall
+	Dev    uint32
+	By     events.Thread // who had the CPU in most of Runnable
+}

@@ -1,0 +1,63 @@
+package tick
+
+import "ingero/pkg/events"
+
+// Times is where a thread's time went, in nanoseconds.
+type Times struct {
+	OnCPU     uint64
+	Runnable  uint64 // ready to run, others had the CPU
+	Throttled uint64 // held back by its cgroup's CPU quota
+	Blocked   uint64
+}
+
+// Total is the sum of the parts.
+func (t *Times) Total() uint64 { return t.OnCPU + t.Runnable + t.Throttled + t.Blocked }
+
+// Add adds o.
+func (t *Times) Add(o *Times) {
+	t.OnCPU += o.OnCPU
+	t.Runnable += o.Runnable
+	t.Throttled += o.Throttled
+	t.Blocked += o.Blocked
+}
+
+// Thread is the account of one thread, exact whatever became of the records.
+// InCalls.Total() + Between.Total() = Until - Since, of which the state that it
+// is in now is a part.
+type Thread struct {
+	PID, TID uint32
+	Comm     string
+	// Enrolled marks a thread that makes no traced calls, but has woken one that
+	// does. All its time is in Between.
+	Enrolled bool
+	Ended    bool  // it has exited; this is its last account
+	Since    int64 // Unix ns: its first traced call, or its enrolment
+	Until    int64 // Unix ns: as of when
+	InCalls  Times // inside outermost traced calls
+	Between  Times
+	// Sync is the part of InCalls that lies in calls that wait for the GPU
+	// (events.ClassSync).
+	Sync Times
+	Now  Doing
+	Open []OpenCall // calls that have not returned, outermost first
+}
+
+// Doing is what a thread does at a moment.
+type Doing struct {
+	State   events.WaitState // 0: on a CPU
+	Reason  events.Reason    // WaitBlocked
+	Syscall events.Syscall   // WaitBlocked
+	File    events.FileKind
+	Arg     uint64 // as in events.Wait
+	Dev     uint32
+	CPU     uint16
+	Since   int64 // Unix ns
+}
+
+// OpenCall is a call that has not returned.
+type OpenCall struct {
+	Op    events.Op
+	Start int64 // Unix ns
+	Args  [events.MaxArgs]uint64
+	Tag   uint32
+}

@@ -1,0 +1,3 @@
+package events
+
+func (r *SyscallRow) number() int { return r.ARM64 }

@@ -1,0 +1,157 @@
+package events
+
+import "fmt"
+
+// WaitState says why a thread was not on a CPU. Values as in bpf/abi.h.
+type WaitState uint8
+
+// The states.
+const (
+	WaitRunnable  WaitState = iota + 1 // it could have run; others had the CPU
+	WaitThrottled                      // its cgroup had used up its CPU quota
+	WaitBlocked                        // it waited for something: Reason
+)
+
+var waitStateNames = [...]string{WaitRunnable: "runnable", WaitThrottled: "throttled", WaitBlocked: "blocked"}
+
+// String returns the state's lower-case name.
+func (s WaitState) String() string {
+	if int(s) < len(waitStateNames) && s > 0 {
+		return waitStateNames[s]
+	}
+	return fmt.Sprintf("wait state(%d)", uint8(s))
+}
+
+// Reason is what a blocked thread waited for.
+type Reason uint8
+
+// The reasons.
+const (
+	ReasonUnknown Reason = iota
+	ReasonLock           // a futex: a lock, a condition, another thread's end
+	ReasonPoll           // one of several files, or a timeout
+	ReasonSleep          // a time
+	ReasonPipe           // a pipe's other end
+	ReasonSocket         // a peer
+	ReasonDisk           // a block device
+	ReasonFile           // a file system, but not (known to be) a device
+	ReasonFault          // a page fault; from disk or swap if WaitIO is set
+	ReasonGPU            // a GPU device file: the driver
+	ReasonDevice         // another device file
+	ReasonChild          // another process's end
+	ReasonStopped        // SIGSTOP or a debugger; Who stopped it
+	ReasonMemory         // a change of its memory map
+	ReasonOther          // a system call that fits none of these
+)
+
+var reasonNames = [...]string{"unknown", "lock", "poll", "sleep", "pipe", "socket", "disk", "file", "page-fault",
+	"gpu-driver", "device", "child", "stopped", "memory-map", "other"}
+
+// String returns the reason's lower-case name.
+func (r Reason) String() string {
+	if int(r) < len(reasonNames) {
+		return reasonNames[r]
+	}
+	return fmt.Sprintf("reason(%d)", uint8(r))
+}
+
+// FileKind is what kind of file a system call was made on.
+type FileKind uint8
+
+// The kinds.
+const (
+	FileNone FileKind = iota // no file, or it is not known
+	FileRegular
+	FileDirectory
+	FilePipe
+	FileSocket
+	FileBlock
+	FileChar
+	FileAnon // eventfd, epoll, timerfd and the like
+)
+
+var fileNames = [...]string{"", "file", "directory", "pipe", "socket", "block-device", "device", "anonymous"}
+
+// String returns the kind's lower-case name, empty for FileNone.
+func (k FileKind) String() string {
+	if int(k) < len(fileNames) {
+		return fileNames[k]
+	}
+	return fmt.Sprintf("file kind(%d)", uint8(k))
+}
+
+// WaitFlags tell more of a [Wait]. Values as in bpf/abi.h.
+type WaitFlags uint8
+
+// The flags.
+const (
+	// WaitIO: the kernel counted the thread as waiting for a block device.
+	WaitIO WaitFlags = 1 << iota
+	// WaitByIRQ: an interrupt or a timer woke it, no thread did; Who is empty.
+	WaitByIRQ
+	// WaitIdle: WaitRunnable with no one on the CPU, a wake-up on its way. Who is empty.
+	WaitIdle
+	// WaitOthers: Taken is that of many short turns of threads whose names were
+	// not kept. Who is empty.
+	WaitOthers
+	// WaitMoved: the thread was moved to another CPU and went on waiting there;
+	// its next record continues this one.
+	WaitMoved
+	// WaitPrevious: one more culprit of the wait that the record before tells of.
+	// Start and Duration are those of that wait again and must not be added.
+	WaitPrevious
+)
+
+// Thread names a thread that had a part in a wait. TID 0 is none.
+type Thread struct {
+	PID, TID uint32
+	Parent   uint32 // process id of PID's parent
+	Cgroup   uint64 // id of its cgroup in the unified hierarchy; 0: not known
+	Name     Name
+}
+
+// Name is a thread's name (comm) as the kernel keeps it, zero-padded. It is
+// untrusted bytes.
+type Name [16]byte
+
+// NameOf is the Name of s, cut to 15 bytes.
+func NameOf(s string) (n Name) {
+	copy(n[:15], s)
+	return n
+}
+
+// String returns the bytes before the first zero.
+func (n Name) String() string {
+	for i, c := range n {
+		if c == 0 {
+			return string(n[:i])
+		}
+	}
+	return string(n[:])
+}
+
+// Wait is one time that a thread did not have a CPU, of at least 20 us. Shorter
+// ones are in the sums only.
+//
+// A wait is one record; a runnable wait with several culprits is one record for
+// each, of which all but the first have WaitPrevious. A thread that blocks and
+// then, woken, waits for a CPU makes two waits, back to back.
+type Wait struct {
+	Start    int64  // Unix nanoseconds
+	Duration int64  // ns
+	Taken    int64  // WaitRunnable: ns of Duration in which Who had the CPU
+	Arg      uint64 // first argument of Syscall: a file descriptor, a futex's address
+	Who      Thread // WaitRunnable: had the CPU. WaitBlocked: woke it, or stopped it
+	PID, TID uint32 // the thread that waited
+	Dev      uint32 // device (major << 20 | minor) that a special file is, or that another file is on
+	Op       Op     // the thread's outermost traced call then, 0: between calls
+	CPU      uint16 // on which it waited, or last ran
+	Syscall  Syscall
+	State    WaitState
+	Reason   Reason // WaitBlocked
+	File     FileKind
+	Flags    WaitFlags
+}
+
+// End returns when the wait ended, in Unix nanoseconds.
+func (w *Wait) End() int64 { return w.Start + w.Duration }
