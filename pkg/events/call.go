@@ -29,20 +29,24 @@ const (
 //
 // Times are nanoseconds. Start is on the wall clock (Unix epoch); it is the
 // kernel's monotonic clock plus the offset of the session. OnCPU + Runnable +
-// Blocked == Duration, and the same holds for the gap, which is the time from
+// Throttled + Blocked == Duration, and the same holds for the gap, which is the time from
 // the return of the thread's previous outermost call to this call (zero for
 // nested calls and for a thread's first).
 type Call struct {
 	Start    int64
 	Duration int64
 	OnCPU    int64
-	Runnable int64 // had no CPU though it could have run; includes CFS throttling
-	Blocked  int64
+	Runnable int64 // had no CPU though it could have run
+	// Throttled is the time that the CPU quota of its cgroup took. Where the
+	// scheduler's own figures are all there is, it is part of Runnable.
+	Throttled int64
+	Blocked   int64
 
-	Gap         int64
-	GapOnCPU    int64
-	GapRunnable int64
-	GapBlocked  int64
+	Gap          int64
+	GapOnCPU     int64
+	GapRunnable  int64
+	GapThrottled int64
+	GapBlocked   int64
 
 	Args   [MaxArgs]uint64 // as the row's Keep names them
 	PID    uint32          // thread group, in the root PID namespace
