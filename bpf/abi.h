@@ -10,6 +10,10 @@
 #define MAX_ROWS 512 /* rows of the catalog */
 #define MAX_DEPTH 4 /* traced calls open in one thread at a time */
 #define MAX_THREADS 8192 /* threads that make traced calls, at a time */
+#define MAX_TIDS (1 << 22) /* of the kernel: PID_MAX_LIMIT */
+#define MAX_SYSCALLS 512 /* numbers that are told apart: events.MaxSyscall */
+#define MAX_WAKERS 64 /* threads enrolled for one process */
+#define LONG_WAIT 20000 /* ns: shorter waits are in the sums only */
 #define MAX_TARGETS 4096 /* traced processes, at a time */
 #define MAX_COUNTS 4096 /* (process, row) pairs that have calls */
 #define HIST_BUCKETS 320 /* 8 an octave, from 0 ns to 2^41 ns: stats.HistBuckets */
@@ -43,6 +47,7 @@ enum recipe_flags {
 	RECIPE_ENTRY_ONLY = 2, /* never watch the return */
 	RECIPE_STACK = 4, /* some slot lies on the stack */
 	RECIPE_OUT = 8, /* some value is read at return */
+	RECIPE_SYNC = 16, /* it waits for the GPU: events.ClassSync */
 };
 
 /* One catalog row, compiled for this architecture. */
@@ -80,10 +85,23 @@ enum target_flags {
 	TARGET_GATE = 2, /* stop it when it maps a CUDA library, until probes are in place */
 };
 
+/* A thread that has a part in another's wait: events.Thread. */
+struct who {
+	__u32 tid; /* 0: none */
+	__u32 tgid;
+	__u32 parent; /* tgid of its parent */
+	__u32 pad;
+	__u64 cgroup; /* id in the unified hierarchy */
+	char comm[16];
+};
+
 /* What the kernel remembers of a traced process. */
 struct target {
 	__u32 flags; /* enum target_flags */
 	__u32 follow; /* children become targets too */
+	__u32 wakers; /* threads enrolled because they woke one of its */
+	__u32 pad;
+	struct who stopper; /* sent the last signal that stops */
 };
 
 /* Whose counts: a row's in a process. */
@@ -106,6 +124,7 @@ struct counts {
 	__u64 total_ns;
 	__u64 on_cpu_ns;
 	__u64 runnable_ns;
+	__u64 throttled_ns;
 	__u64 inner_ns;
 	__u64 partial;
 	__u64 partial_ns;
@@ -122,7 +141,8 @@ enum call_flags { /* events.CallFlags */
 		  CALL_FOLDED =
 			  1 << 7, /* `other` is the launch made inside this one, not around it */
 		  CALL_SHIFT_GAP = 1 << 8, /* gap figures are in units of 1,024 ns */
-		  CALL_SHIFT = 1 << 9, /* on_cpu and runnable are in units of 1,024 ns */
+		  CALL_SHIFT = 1 << 9, /* on_cpu, runnable, throttled are in units of 1,024 ns */
+		  CALL_THROTTLED = 1 << 10, /* the record has throttled and gap_throttled */
 };
 
 enum record_kind {
@@ -131,6 +151,8 @@ enum record_kind {
 	RECORD_EXEC,
 	RECORD_EXIT,
 	RECORD_GATE,
+	RECORD_WAIT,
+	RECORD_THREAD,
 };
 
 /*
@@ -157,8 +179,85 @@ struct call_record {
 	__u32 runnable;
 	__s32 result;
 	__u32 stack;
+	__u32 throttled; /* absent without CALL_THROTTLED */
+	__u32 gap_throttled;
 };
-_Static_assert(sizeof(struct call_record) == 96, "call_record");
+_Static_assert(sizeof(struct call_record) == 104, "call_record");
+_Static_assert(offsetof(struct call_record, throttled) == 96, "call_record");
+
+/* Why a thread is not on a CPU: events.WaitState. */
+enum wait_state {
+	WAIT_NONE, /* it is on one */
+	WAIT_RUNNABLE,
+	WAIT_THROTTLED,
+	WAIT_BLOCKED,
+};
+
+enum wait_flags { /* events.WaitFlags, but for the last two */
+		  WAIT_IO = 1, /* counted as waiting for a block device */
+		  WAIT_BY_IRQ = 2, /* an interrupt or a timer woke it */
+		  WAIT_IDLE = 4, /* nobody had the CPU */
+		  WAIT_OTHERS = 8, /* many had it, each for a short time */
+		  WAIT_MOVED = 16, /* it goes on waiting on another CPU */
+		  WAIT_PREVIOUS = 32, /* one more culprit of the wait in the record before */
+		  WAIT_STOPPED = 64, /* by a signal or a debugger */
+};
+
+/* What a thread blocks on. */
+struct block {
+	__u64 arg; /* first argument of the system call */
+	__u32 dev; /* of the file that arg is, if it is one: major << 20 | minor */
+	__u16 mode; /* of that file, 0: none */
+	__s16 syscall; /* number, -1: none */
+};
+
+/* One wait of a thread, or of a wait on one CPU, or one more culprit of it. */
+struct wait_record {
+	__u8 kind; /* RECORD_WAIT */
+	__u8 state; /* enum wait_state */
+	__u8 flags; /* enum wait_flags */
+	__u8 pad;
+	__u16 op; /* the outermost open call, 0: none */
+	__u16 cpu;
+	__u32 tgid;
+	__u32 tid;
+	__u64 start_ns; /* CLOCK_MONOTONIC */
+	__u64 ns;
+	__u64 taken_ns; /* WAIT_RUNNABLE: while who had the CPU */
+	struct block on; /* WAIT_BLOCKED */
+	struct who who; /* WAIT_RUNNABLE: had the CPU. WAIT_BLOCKED: woke or stopped it */
+};
+_Static_assert(sizeof(struct wait_record) == 96, "wait_record");
+
+/* Time without a CPU, by why: ns. */
+struct sums {
+	__u64 runnable;
+	__u64 throttled;
+	__u64 blocked;
+};
+
+/* What a thread has done since it is accounted for. What is in no sum, it was on a CPU. */
+struct account {
+	__u64 born_ns; /* CLOCK_MONOTONIC */
+	__u64 calls_ns; /* in outermost calls that have returned */
+	__u64 sync_ns; /* of these: in calls that wait for the GPU */
+	struct sums off; /* in all */
+	struct sums in_calls; /* of off: in the calls of calls_ns */
+	struct sums in_sync; /* of off: in the calls of sync_ns */
+};
+
+/* A thread's last account, when it ends or its process runs another program. */
+struct thread_record {
+	__u8 kind; /* RECORD_THREAD */
+	__u8 enrolled; /* it made no traced calls */
+	__u8 pad[6];
+	__u32 tgid;
+	__u32 tid;
+	__u64 end_ns; /* CLOCK_MONOTONIC */
+	struct account account;
+	char comm[16];
+};
+_Static_assert(sizeof(struct thread_record) == 136, "thread_record");
 
 /* A process's life, on the critical ring. */
 struct proc_record {
@@ -182,6 +281,8 @@ enum drop_reason {
 	DROP_TARGETS_FULL, /* a child process is not traced */
 	DROP_TOO_DEEP, /* a call was counted, not timed: too many open around it */
 	DROP_DUPLICATE_LINK, /* the same call came by a second link, and was left out */
+	DROP_WAIT, /* a wait, or a thread's last account, found no room, or was left out on purpose; the sums have it */
+	DROP_WAKERS_FULL, /* a thread that woke a traced one is not accounted for */
 	DROP_ORPHAN_RETURN, /* a return without its entry: a forked child, a call begun before the attach */
 	DROP_REASONS,
 };

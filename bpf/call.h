@@ -42,18 +42,24 @@ static __noinline int count_stateless(__u32 tgid, __u32 row)
 /* The time between the thread's last outermost call and this one. */
 static __always_inline void measure_gap(const struct thread *t, struct open_call *o)
 {
-	__u64 on_cpu, runnable, ns = o->rec.start_ns - t->returned_ns;
+	__u64 ns = o->rec.start_ns - t->returned_ns;
+	struct call_record *rec = &o->rec;
 	__u32 shift = 0;
+	struct parts p;
 
-	if (!split(&t->returned, &o->at, ns, &on_cpu, &runnable))
-		o->rec.flags |= CALL_GAP_PARTIAL;
+	split(&t->returned, &o->at, ns, &p);
+	if (p.partial)
+		rec->flags |= CALL_GAP_PARTIAL;
+	if (p.throttled)
+		rec->flags |= CALL_THROTTLED;
 	if (ns >> 32) {
-		o->rec.flags |= CALL_SHIFT_GAP;
+		rec->flags |= CALL_SHIFT_GAP;
 		shift = 10;
 	}
-	o->rec.gap = ns >> shift;
-	o->rec.gap_on_cpu = on_cpu >> shift;
-	o->rec.gap_runnable = runnable >> shift;
+	rec->gap = ns >> shift;
+	rec->gap_on_cpu = p.on_cpu >> shift;
+	rec->gap_runnable = p.runnable >> shift;
+	rec->gap_throttled = p.throttled >> shift;
 }
 
 #define WATCH_RETURN 0
@@ -70,7 +76,7 @@ static __always_inline void begin(struct call_record *rec, const struct recipe *
 	rec->flags = around ? CALL_NESTED : 0;
 	rec->tgid = tgid;
 	rec->tid = tid;
-	rec->gap = rec->gap_on_cpu = rec->gap_runnable = 0;
+	rec->gap = rec->gap_on_cpu = rec->gap_runnable = rec->gap_throttled = 0;
 }
 
 /*
@@ -132,8 +138,7 @@ static __always_inline void follow(struct pt_regs *ctx, struct task_struct *task
 	o->seen = 1ULL << COOKIE_COPY(cookie);
 	begin(&o->rec, r, t->tgid, task->pid, around);
 	read_args(ctx, r, &o->rec);
-	snap(task, &o->at);
-	o->rec.start_ns = bpf_ktime_get_ns(); /* last: this program is no part of the call */
+	o->rec.start_ns = mark(task, t, &o->at); /* last: this program is no part of the call */
 	if (at == 0 && t->returned_ns)
 		measure_gap(t, o);
 }
@@ -150,8 +155,8 @@ static __always_inline int enter(struct pt_regs *ctx)
 
 	if (!r)
 		return SKIP_RETURN;
-	if (!t) {
-		t = new_thread(tgid, tid);
+	if (!t || t->clock.enrolled_for) {
+		t = new_caller(t, tgid, tid);
 		if (!t) {
 			count_stateless(tgid, row);
 			return SKIP_RETURN;
@@ -206,33 +211,62 @@ static __always_inline bool return_expected(const struct thread *t, const struct
 	return top >= MAX_DEPTH || !(t->open[top].recipe_flags & r->flags & RECIPE_LAUNCH);
 }
 
+static __always_inline void count_return(struct counts *c, const struct call_record *rec,
+					 const struct parts *p, __u64 inner)
+{
+	add(&c->done, 1);
+	add(&c->total_ns, rec->duration_ns);
+	__sync_fetch_and_add(&c->hist[hist_index(rec->duration_ns)], 1);
+	if (rec->flags & CALL_FAILED)
+		add(&c->errors, 1);
+	if (p->runnable)
+		add(&c->runnable_ns, p->runnable);
+	if (p->throttled)
+		add(&c->throttled_ns, p->throttled);
+	if (inner)
+		add(&c->inner_ns, inner);
+	if (p->partial) {
+		add(&c->partial, 1);
+		add(&c->partial_ns, rec->duration_ns - p->runnable);
+	} else {
+		add(&c->on_cpu_ns, p->on_cpu);
+	}
+}
+
 /* Completes the record of a call that has returned, counts it and puts it out. */
 static __always_inline void close_call(struct pt_regs *ctx, struct thread *t, struct open_call *o,
-				       const struct recipe *r, const struct snapshot *s, __u64 ns)
+				       const struct recipe *r, const struct mark *m, __u64 ns)
 {
 	struct counts *c = counts_of(t->cache, t->tgid, o->row);
 	struct call_record *rec = &o->rec;
-	__u64 on_cpu, runnable;
+	__u64 size = offsetof(struct call_record, throttled);
+	__u32 shift = 0;
+	struct parts p;
 
 	rec->result = (__s32)PT_REGS_RC(ctx);
 	if (rec->result)
 		rec->flags |= CALL_FAILED;
-	if (!split(&o->at, s, ns, &on_cpu, &runnable))
+	split(&o->at, m, ns, &p);
+	if (p.partial)
 		rec->flags |= CALL_LEDGER_PARTIAL;
+	if (p.throttled)
+		rec->flags |= CALL_THROTTLED;
 	rec->duration_ns = ns;
 	rec->stack = 0;
 	if (r->flags & RECIPE_OUT)
 		take_out(r, rec);
 	if (c)
-		count_return(c, rec, on_cpu, runnable, o->inner_ns);
+		count_return(c, rec, &p, o->inner_ns);
 	if (ns >> 32) {
 		rec->flags |= CALL_SHIFT;
-		on_cpu >>= 10;
-		runnable >>= 10;
+		shift = 10;
 	}
-	rec->on_cpu = on_cpu;
-	rec->runnable = runnable;
-	emit_call(&t->ring, rec, sizeof(*rec),
+	rec->on_cpu = p.on_cpu >> shift;
+	rec->runnable = p.runnable >> shift;
+	rec->throttled = p.throttled >> shift;
+	if (rec->flags & CALL_THROTTLED)
+		size = sizeof(*rec);
+	emit_call(&t->ring, rec, size,
 		  rec->flags & CALL_FAILED || (r->slow_ns && ns >= r->slow_ns));
 }
 
@@ -245,7 +279,7 @@ static __always_inline int leave(struct pt_regs *ctx)
 	struct recipe *r = bpf_map_lookup_elem(&recipes, &row);
 	struct thread *t = thread_of(tgid, task->pid);
 	struct open_call *o;
-	struct snapshot s;
+	struct mark m;
 
 	if (!r)
 		return 0;
@@ -266,13 +300,20 @@ static __always_inline int leave(struct pt_regs *ctx)
 			abandon(tgid, t->open[i].row);
 	t->depth = at;
 	o = &t->open[at];
-	snap(task, &s);
+	if (ledger) {
+		m.off = t->clock.account.off;
+		if (t->clock.since > now) /* switched since the clock was read */
+			now = mark(task, t, &m);
+	} else {
+		snap(task, &m.task);
+	}
 	ns = now - o->rec.start_ns;
 	cost = price->inside_ns + o->probe_ns;
 	ns -= cost < ns ? cost : ns;
-	close_call(ctx, t, o, r, &s, ns);
+	close_call(ctx, t, o, r, &m, ns);
 	if (at == 0) {
-		t->returned = s;
+		account_call(&t->clock, o, now);
+		t->returned = m;
 		t->returned_ns = now;
 		return 0;
 	}

@@ -131,23 +131,3 @@ static __always_inline __u32 hist_index(__u64 ns)
 	i = (e - 2) * 8 + ((ns >> (e - 3)) & 7);
 	return i < HIST_BUCKETS ? i : HIST_BUCKETS - 1;
 }
-
-static __always_inline void count_return(struct counts *c, const struct call_record *rec,
-					 __u64 on_cpu, __u64 runnable, __u64 inner)
-{
-	add(&c->done, 1);
-	add(&c->total_ns, rec->duration_ns);
-	__sync_fetch_and_add(&c->hist[hist_index(rec->duration_ns)], 1);
-	if (rec->flags & CALL_FAILED)
-		add(&c->errors, 1);
-	if (runnable)
-		add(&c->runnable_ns, runnable);
-	if (inner)
-		add(&c->inner_ns, inner);
-	if (rec->flags & CALL_LEDGER_PARTIAL) {
-		add(&c->partial, 1);
-		add(&c->partial_ns, rec->duration_ns - runnable);
-	} else {
-		add(&c->on_cpu_ns, on_cpu);
-	}
-}

@@ -109,3 +109,17 @@ static __always_inline void emit_proc(struct proc_record *rec)
 	if (bpf_ringbuf_output(&critical_ring, rec, sizeof(*rec), BPF_RB_FORCE_WAKEUP))
 		drop(DROP_CRITICAL_FULL);
 }
+
+static __always_inline void emit_thread(struct thread_record *rec)
+{
+	if (bpf_ringbuf_output(&call_ring, rec, sizeof(*rec), BPF_RB_NO_WAKEUP))
+		drop(DROP_WAIT);
+}
+
+/* Puts out a wait, unless the ring is nearly full as its thread last knew it. */
+static __always_inline void emit_wait(const struct ring_view *view, struct wait_record *rec)
+{
+	if (view->used > ring_bytes / 8 * 7 ||
+	    bpf_ringbuf_output(&call_ring, rec, sizeof(*rec), BPF_RB_NO_WAKEUP))
+		drop(DROP_WAIT);
+}

@@ -10,7 +10,12 @@
 #include "args.h"
 #include "counts.h"
 #include "thread.h"
+#include "mark.h"
+#include "frames.h"
 #include "call.h"
+#include "cpu.h"
+#include "block.h"
+#include "ledger.h"
 #include "proc.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -18,6 +23,12 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Keeps in the object's BTF the types that Go needs and no map mentions. */
 #define EXPORT(kind, name) const kind name *export_##name __attribute__((unused))
 EXPORT(struct, call_record);
+EXPORT(struct, who);
+EXPORT(struct, block);
+EXPORT(struct, sums);
+EXPORT(struct, account);
+EXPORT(struct, wait_record);
+EXPORT(struct, thread_record);
 EXPORT(struct, proc_record);
 EXPORT(enum, take);
 EXPORT(enum, recipe_flags);
@@ -26,3 +37,5 @@ EXPORT(enum, call_flags);
 EXPORT(enum, record_kind);
 EXPORT(enum, drop_reason);
 EXPORT(enum, place);
+EXPORT(enum, wait_state);
+EXPORT(enum, wait_flags);

@@ -14,17 +14,45 @@ struct snapshot {
 	__u64 migrations;
 };
 
+/* Where the clocks of a thread stood: by the ledger, or else by the scheduler. */
+struct mark {
+	struct sums off;
+	struct snapshot task;
+};
+
 struct open_call {
 	__u64 sp; /* user stack pointer at entry: the call's identity */
 	__u64 ip; /* where the probe is */
 	__u64 inner_ns; /* spent in traced calls made by this one */
-	struct snapshot at;
+	struct mark at;
 	__u32 probe_ns; /* cost of the probes of inner calls: no doing of this call */
 	__u16 row;
 	__u8 recipe_flags;
 	__u8 pad;
 	__u64 seen; /* set of copies whose links saw it */
 	struct call_record rec; /* as far as it is known */
+};
+
+#define WAKERS 4 /* a power of two */
+#define ENROL_AFTER 3 /* wake-ups by one thread */
+
+/* The ledger's part of a thread. Written by the programs in ledger.h. */
+struct clock {
+	struct account account;
+	__u64 since; /* when state began */
+	__u64 blocked_since; /* when a block began that ended at since, 0: none did */
+	__u64 throttle_base; /* throttle_clock() at since */
+	__u32 state; /* enum wait_state */
+	__u32 cpu; /* where it is, was last, or waits */
+	__u8 queued; /* it is among the CPU's waiters */
+	__u8 block_flags; /* enum wait_flags */
+	__u8 traced; /* stopped by a debugger */
+	__u8 woken_by_irq; /* last */
+	__u32 enrolled_for; /* tgid whose thread it woke; 0: it makes traced calls itself */
+	struct block on;
+	struct who waker; /* last */
+	__u32 waker_tid[WAKERS];
+	__u32 waker_count[WAKERS];
 };
 
 struct thread {
@@ -38,8 +66,9 @@ struct thread {
 	__u64 trampoline; /* where this process returns to through a return probe */
 	struct ring_view ring;
 	__u64 returned_ns; /* when the last outermost call returned */
-	struct snapshot returned;
+	struct mark returned;
 	struct cached_slot cache[CACHE];
+	struct clock clock;
 	struct open_call open[MAX_DEPTH];
 };
 
@@ -65,21 +94,114 @@ struct {
 	__type(value, struct thread);
 } threads SEC(".maps");
 
+/*
+ * tracked: bit by tid: is it in threads? It spares the scheduler's programs the
+ * lookup. Written where threads is. Cannot fill.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_TIDS / 64);
+	__type(key, __u32);
+	__type(value, __u64);
+} tracked_tids SEC(".maps");
+
+/* Entries of threads. */
+volatile __u64 tracked_threads = 0;
+
+static __always_inline bool tracked(__u32 tid)
+{
+	__u32 word = tid / 64;
+	__u64 *bits = bpf_map_lookup_elem(&tracked_tids, &word);
+
+	return bits && *bits >> (tid & 63) & 1;
+}
+
+static __always_inline void set_tracked(__u32 tid, bool on)
+{
+	__u32 word = tid / 64;
+	__u64 *bits = bpf_map_lookup_elem(&tracked_tids, &word), bit = 1ULL << (tid & 63);
+
+	if (!bits)
+		return;
+	if (on)
+		__sync_fetch_and_or(bits, bit);
+	else
+		__sync_fetch_and_and(bits, ~bit);
+	__sync_fetch_and_add(&tracked_threads, on ? 1 : -1);
+}
+
 /* A template, too large for the stack. Never written. */
 const struct thread no_thread = {};
 
-static __noinline struct thread *new_thread(__u32 tgid, __u32 tid)
+/* Opens the account of the current thread. */
+static __noinline struct thread *add_thread(__u32 tgid, __u32 tid)
 {
-	struct target *p = bpf_map_lookup_elem(&targets, &tgid);
 	struct thread *t;
+	__u64 now;
 
-	if (!p || bpf_map_update_elem(&threads, &tid, &no_thread, BPF_ANY))
+	if (bpf_map_update_elem(&threads, &tid, &no_thread, BPF_NOEXIST))
 		return NULL;
 	t = bpf_map_lookup_elem(&threads, &tid);
 	if (!t)
 		return NULL;
+	now = bpf_ktime_get_ns();
 	t->tgid = tgid;
-	t->flags = p->flags;
+	t->clock.account.born_ns = now;
+	t->clock.since = now;
+	set_tracked(tid, true); /* last: from here on the scheduler's programs write */
+	return t;
+}
+
+/* The process for which a thread was enrolled can have another one instead. */
+static __always_inline void unenrol(struct thread *t)
+{
+	__u32 tgid = t->clock.enrolled_for;
+	struct target *p;
+
+	if (!tgid)
+		return;
+	p = bpf_map_lookup_elem(&targets, &tgid);
+	if (p)
+		__sync_fetch_and_add(&p->wakers, -1);
+	t->clock.enrolled_for = 0;
+}
+
+/* Enrols the current thread, which has woken one of a process. */
+static __noinline int enrol(__u32 tgid)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct target *p = bpf_map_lookup_elem(&targets, &tgid);
+	struct thread *t;
+
+	if (!p)
+		return 0;
+	if (p->wakers >= MAX_WAKERS) {
+		drop(DROP_WAKERS_FULL);
+		return 0;
+	}
+	t = add_thread(task->tgid, task->pid);
+	if (!t) {
+		drop(DROP_WAKERS_FULL);
+		return 0;
+	}
+	t->clock.enrolled_for = tgid;
+	__sync_fetch_and_add(&p->wakers, 1);
+	return 0;
+}
+
+/* The state of a thread that makes its first traced call. `t` is what there is of it. */
+static __noinline struct thread *new_caller(struct thread *t, __u32 tgid, __u32 tid)
+{
+	struct target *p = bpf_map_lookup_elem(&targets, &tgid);
+
+	if (!p)
+		return NULL;
+	if (t)
+		unenrol(t);
+	else
+		t = add_thread(tgid, tid);
+	if (t)
+		t->flags = p->flags;
 	return t;
 }
 
@@ -90,133 +212,52 @@ static __always_inline struct thread *thread_of(__u32 tgid, __u32 tid)
 	return t && t->tgid == tgid ? t : NULL;
 }
 
-/* Ends a thread's state; its open calls will not return. */
-static __always_inline void forget_thread(__u32 tid)
+static __always_inline void add_since(struct sums *to, const struct sums *from,
+				      const struct sums *now)
 {
-	struct thread *t = bpf_map_lookup_elem(&threads, &tid);
+	to->runnable += now->runnable - from->runnable;
+	to->throttled += now->throttled - from->throttled;
+	to->blocked += now->blocked - from->blocked;
+}
 
-	if (!t)
+/* Adds an outermost call to the account. */
+static __always_inline void account_call(struct clock *k, const struct open_call *o, __u64 now)
+{
+	struct account *a = &k->account;
+
+	a->calls_ns += now - o->rec.start_ns;
+	add_since(&a->in_calls, &o->at.off, &a->off);
+	if (!(o->recipe_flags & RECIPE_SYNC))
 		return;
-#pragma unroll
+	a->sync_ns += now - o->rec.start_ns;
+	add_since(&a->in_sync, &o->at.off, &a->off);
+}
+
+/* Ends the state of the current thread, or of what it was; its open calls will not return. */
+static __noinline int forget_thread(__u32 tid)
+{
+	struct thread_record rec = { .kind = RECORD_THREAD };
+	struct thread *t;
+
+	if (!tracked(tid))
+		return 0;
+	t = bpf_map_lookup_elem(&threads, &tid);
+	if (!t)
+		return 0;
+	set_tracked(tid, false);
+	rec.end_ns = bpf_ktime_get_ns();
+	if (t->depth && t->depth <= MAX_DEPTH)
+		account_call(&t->clock, &t->open[0], rec.end_ns);
 	for (int i = 0; i < MAX_DEPTH; i++)
 		if (i < t->depth)
 			abandon(t->tgid, t->open[i].row);
+	rec.tgid = t->tgid;
+	rec.tid = tid;
+	rec.enrolled = t->clock.enrolled_for != 0;
+	rec.account = t->clock.account;
+	bpf_get_current_comm(rec.comm, sizeof(rec.comm));
+	unenrol(t);
 	bpf_map_delete_elem(&threads, &tid);
-}
-
-static __always_inline void snap(struct task_struct *task, struct snapshot *s)
-{
-	s->run_delay = task->sched_info.run_delay;
-	s->sum_exec = task->se.sum_exec_runtime;
-	s->exec_start = task->se.exec_start;
-	s->nvcsw = task->nvcsw;
-	s->migrations = task->se.nr_migrations;
-}
-
-/* ns split: on_cpu + runnable + blocked. Returns false when on_cpu is unknown. */
-static __always_inline bool split(const struct snapshot *a, const struct snapshot *b, __u64 ns,
-				  __u64 *on_cpu, __u64 *runnable)
-{
-	__u64 wait = b->run_delay - a->run_delay;
-	__s64 run;
-
-	if (wait > ns)
-		wait = ns;
-	*runnable = wait;
-	*on_cpu = ns - wait;
-	if (a->nvcsw == b->nvcsw) /* never gave the CPU away by itself: never blocked */
-		return true;
-	if (a->migrations != b->migrations) { /* exec_start is in a clock of its CPU */
-		*on_cpu = 0;
-		return false;
-	}
-	run = b->sum_exec - a->sum_exec + ns - (b->exec_start - a->exec_start);
-	if (run < 0)
-		run = 0;
-	if ((__u64)run < *on_cpu)
-		*on_cpu = run;
-	return true;
-}
-
-/* Where the kernel has put its return trampoline in this process, 0 if unknown. */
-static __always_inline __u64 trampoline(struct thread *t)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct xol_area *area = NULL;
-
-	if (t->trampoline || !bpf_core_field_exists(area->vaddr))
-		return t->trampoline;
-	area = BPF_CORE_READ(task, mm, uprobes_state.xol_area);
-	if (area)
-		t->trampoline = BPF_CORE_READ(area, vaddr);
-	return t->trampoline;
-}
-
-#if defined(__TARGET_ARCH_x86)
-/* Does the return address at sp lead to the trampoline, as of a call that still stands? */
-static __always_inline bool hijacked(struct pt_regs *ctx, struct thread *t, __u64 sp)
-{
-	__u64 ret = 0;
-
-	if (bpf_probe_read_user(&ret, sizeof(ret), (void *)sp))
-		return false;
-	return ret == trampoline(t);
-}
-#define STANDS(ctx, t, sp) (!trampoline(t) || hijacked(ctx, t, sp))
-#else
-/* The link register, so of the function that is being entered only. */
-static __always_inline bool hijacked(struct pt_regs *ctx, struct thread *t, __u64 sp)
-{
-	return ctx->user_regs.regs[30] == trampoline(t);
-}
-#define STANDS(ctx, t, sp) true /* where it saved its return address is not known */
-#endif
-
-/*
- * Forgets open calls whose frames are gone, as a longjmp leaves them. One below
- * sp is gone. One at sp stands if it jumped here: then the return address is the
- * trampoline's. One above stands if its own is; around a launch that is taken
- * for granted, since the launch path is hot.
- */
-static __always_inline void prune(struct pt_regs *ctx, struct thread *t, __u64 sp, bool launch)
-{
-#pragma unroll
-	for (int i = 0; i < MAX_DEPTH; i++) {
-		__u32 top = t->depth - 1;
-		__u64 at;
-
-		if (top >= MAX_DEPTH)
-			return;
-		at = t->open[top].sp;
-		if (at == sp && hijacked(ctx, t, sp))
-			return;
-		if (at > sp && (launch || STANDS(ctx, t, at)))
-			return;
-		abandon(t->tgid, t->open[top].row);
-		t->depth = top;
-	}
-}
-
-/* Counts links made and closed: what hits a call may get is another since. Written from user space. */
-volatile __u32 links_changed = 0;
-
-/*
- * Is this hit one more of a call that is known, by the link of another copy? Each
- * link hits once a call, so a copy that was seen has a new call at the same place.
- */
-static __always_inline bool duplicate(struct thread *t, __u64 sp, __u64 ip, __u64 cookie)
-{
-	__u32 top = t->depth - 1;
-	__u64 copy = 1ULL << COOKIE_COPY(cookie), *seen;
-
-	if (top < MAX_DEPTH && t->open[top].sp == sp && t->open[top].ip == ip)
-		seen = &t->open[top].seen;
-	else if (t->skip_sp == sp && t->skip_ip == ip && t->skip_links == links_changed)
-		seen = &t->skip_seen;
-	else
-		return false;
-	if (*seen & copy)
-		return false;
-	*seen |= copy;
-	return true;
+	emit_thread(&rec);
+	return 0;
 }

@@ -29,6 +29,8 @@ var allowed = map[string]string{
 	// The pipeline.
 	"internal/stats":   "",
 	"internal/tick":    "internal/stats pkg/events",
+	"internal/ledger":  "internal/stats internal/tick pkg/events",
+	"internal/causal":  "internal/ledger internal/stats internal/tick pkg/events",
 	"internal/session": "golang.org/x/sys internal/decode internal/probes internal/proc internal/stats internal/tick pkg/events",
 	"internal/store":   "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick pkg/events",
 
@@ -50,7 +52,7 @@ var allowed = map[string]string{
 	// Tests, benchmarks and tools.
 	"internal/testkit":  "github.com/cilium/ebpf github.com/google/go-cmp go.uber.org/goleak golang.org/x/sys pkg/events",
 	"test/guests":       "internal/testkit",
-	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes pkg/events sim",
+	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes internal/tick pkg/events sim",
 	"benchmarks/overhead": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/session " +
 		"internal/stats internal/tick pkg/events sim",
 	"benchmarks/throughput": "golang.org/x/sys internal/decode internal/probes internal/proc internal/session " +

@@ -12,3 +12,9 @@ struct user_pt_regs {
 struct pt_regs {
 	struct user_pt_regs user_regs;
 };
+
+/* What a system call leaves there, beyond what a program's context shows. */
+struct pt_regs___syscall {
+	__u64 orig_x0;
+	__s32 syscallno;
+} __attribute__((preserve_access_index));

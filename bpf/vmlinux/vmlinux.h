@@ -28,10 +28,39 @@ struct sched_info {
 	unsigned long long run_delay;
 };
 
+struct task_struct;
+
+struct rq {
+	struct task_struct *curr;
+};
+
+struct cfs_rq {
+	struct rq *rq;
+	__u64 throttled_clock_self_time; /* 6.6: ns that it was throttled, but for now */
+	__u64 throttled_clock_pelt_time; /* 5.18 */
+};
+
+struct task_group {
+	struct cfs_rq **cfs_rq;
+};
+
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
 struct sched_entity {
 	__u64 exec_start;
 	__u64 sum_exec_runtime;
 	__u64 nr_migrations;
+	struct cfs_rq *cfs_rq;
 };
 
 struct signal_struct {
@@ -62,8 +91,19 @@ struct path {
 	struct dentry *dentry;
 };
 
+struct super_block {
+	unsigned int s_dev;
+};
+
+struct inode {
+	unsigned short i_mode;
+	unsigned int i_rdev;
+	struct super_block *i_sb;
+};
+
 struct file {
 	struct path f_path;
+	struct inode *f_inode;
 };
 
 struct fdtable {
@@ -75,9 +115,28 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+#if defined(__TARGET_ARCH_x86)
+struct thread_info {
+	__u32 cpu;
+};
+#else
+struct thread_info {
+	__u32 cpu;
+	__u64 preempt_count;
+};
+#endif
+
 struct task_struct {
+	struct thread_info thread_info;
+	unsigned int cpu; /* before 5.16 */
 	int pid;
 	int tgid;
+	unsigned int __state;
+	unsigned in_iowait : 1;
+	struct task_struct *parent; /* who traces it, if anyone does */
+	struct task_struct *real_parent;
+	struct task_group *sched_task_group;
+	struct css_set *cgroups;
 	unsigned long nvcsw;
 	struct sched_entity se;
 	struct sched_info sched_info;

@@ -13,6 +13,24 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type IngeroAccount struct {
+	_       structs.HostLayout
+	BornNs  uint64
+	CallsNs uint64
+	SyncNs  uint64
+	Off     IngeroSums
+	InCalls IngeroSums
+	InSync  IngeroSums
+}
+
+type IngeroBlock struct {
+	_       structs.HostLayout
+	Arg     uint64
+	Dev     uint32
+	Mode    uint16
+	Syscall int16
+}
+
 type IngeroCallFlags uint32
 
 const (
@@ -25,51 +43,76 @@ const (
 	IngeroCallFlagsCALL_FOLDED         IngeroCallFlags = 128
 	IngeroCallFlagsCALL_SHIFT_GAP      IngeroCallFlags = 256
 	IngeroCallFlagsCALL_SHIFT          IngeroCallFlags = 512
+	IngeroCallFlagsCALL_THROTTLED      IngeroCallFlags = 1024
 )
 
 type IngeroCallRecord struct {
-	_           structs.HostLayout
-	Kind        uint8
-	WeightLog2  uint8
-	Op          uint16
-	Other       uint16
-	Flags       uint16
-	Tgid        uint32
-	Tid         uint32
-	StartNs     uint64
-	Arg         [4]uint64
-	Tag         uint32
-	Gap         uint32
-	GapOnCpu    uint32
-	GapRunnable uint32
-	DurationNs  uint64
-	OnCpu       uint32
-	Runnable    uint32
-	Result      int32
-	Stack       uint32
+	_            structs.HostLayout
+	Kind         uint8
+	WeightLog2   uint8
+	Op           uint16
+	Other        uint16
+	Flags        uint16
+	Tgid         uint32
+	Tid          uint32
+	StartNs      uint64
+	Arg          [4]uint64
+	Tag          uint32
+	Gap          uint32
+	GapOnCpu     uint32
+	GapRunnable  uint32
+	DurationNs   uint64
+	OnCpu        uint32
+	Runnable     uint32
+	Result       int32
+	Stack        uint32
+	Throttled    uint32
+	GapThrottled uint32
 }
 
 type IngeroCounts struct {
-	_          structs.HostLayout
-	Calls      uint64
-	Done       uint64
-	Errors     uint64
-	Nested     uint64
-	Unmeasured uint64
-	Abandoned  uint64
-	TotalNs    uint64
-	OnCpuNs    uint64
-	RunnableNs uint64
-	InnerNs    uint64
-	Partial    uint64
-	PartialNs  uint64
-	Hist       [320]uint32
+	_           structs.HostLayout
+	Calls       uint64
+	Done        uint64
+	Errors      uint64
+	Nested      uint64
+	Unmeasured  uint64
+	Abandoned   uint64
+	TotalNs     uint64
+	OnCpuNs     uint64
+	RunnableNs  uint64
+	ThrottledNs uint64
+	InnerNs     uint64
+	Partial     uint64
+	PartialNs   uint64
+	Hist        [320]uint32
 }
 
 type IngeroCountsKey struct {
 	_    structs.HostLayout
 	Tgid uint32
 	Row  uint32
+}
+
+type IngeroCpu struct {
+	_       structs.HostLayout
+	Waiters uint32
+	Head    uint32
+	Since   uint64
+	Slices  [64]struct {
+		_    structs.HostLayout
+		From uint64
+		To   uint64
+		Who  IngeroWho
+	}
+	Culprit [4]struct {
+		_     structs.HostLayout
+		Tid   uint32
+		Slice uint32
+		Ns    uint64
+	}
+	Others uint64
+	Rec    IngeroWaitRecord
 }
 
 type IngeroDropReason uint32
@@ -83,8 +126,10 @@ const (
 	IngeroDropReasonDROP_TARGETS_FULL   IngeroDropReason = 5
 	IngeroDropReasonDROP_TOO_DEEP       IngeroDropReason = 6
 	IngeroDropReasonDROP_DUPLICATE_LINK IngeroDropReason = 7
-	IngeroDropReasonDROP_ORPHAN_RETURN  IngeroDropReason = 8
-	IngeroDropReasonDROP_REASONS        IngeroDropReason = 9
+	IngeroDropReasonDROP_WAIT           IngeroDropReason = 8
+	IngeroDropReasonDROP_WAKERS_FULL    IngeroDropReason = 9
+	IngeroDropReasonDROP_ORPHAN_RETURN  IngeroDropReason = 10
+	IngeroDropReasonDROP_REASONS        IngeroDropReason = 11
 )
 
 type IngeroPlace uint32
@@ -130,16 +175,19 @@ const (
 	IngeroRecipeFlagsRECIPE_ENTRY_ONLY IngeroRecipeFlags = 2
 	IngeroRecipeFlagsRECIPE_STACK      IngeroRecipeFlags = 4
 	IngeroRecipeFlagsRECIPE_OUT        IngeroRecipeFlags = 8
+	IngeroRecipeFlagsRECIPE_SYNC       IngeroRecipeFlags = 16
 )
 
 type IngeroRecordKind uint32
 
 const (
-	IngeroRecordKindRECORD_CALL IngeroRecordKind = 1
-	IngeroRecordKindRECORD_FORK IngeroRecordKind = 2
-	IngeroRecordKindRECORD_EXEC IngeroRecordKind = 3
-	IngeroRecordKindRECORD_EXIT IngeroRecordKind = 4
-	IngeroRecordKindRECORD_GATE IngeroRecordKind = 5
+	IngeroRecordKindRECORD_CALL   IngeroRecordKind = 1
+	IngeroRecordKindRECORD_FORK   IngeroRecordKind = 2
+	IngeroRecordKindRECORD_EXEC   IngeroRecordKind = 3
+	IngeroRecordKindRECORD_EXIT   IngeroRecordKind = 4
+	IngeroRecordKindRECORD_GATE   IngeroRecordKind = 5
+	IngeroRecordKindRECORD_WAIT   IngeroRecordKind = 6
+	IngeroRecordKindRECORD_THREAD IngeroRecordKind = 7
 )
 
 type IngeroRule struct {
@@ -150,6 +198,13 @@ type IngeroRule struct {
 	Bytes uint8
 	Off   uint16
 	Off2  uint16
+}
+
+type IngeroSums struct {
+	_         structs.HostLayout
+	Runnable  uint64
+	Throttled uint64
+	Blocked   uint64
 }
 
 type IngeroTake uint32
@@ -168,9 +223,12 @@ const (
 )
 
 type IngeroTarget struct {
-	_      structs.HostLayout
-	Flags  uint32
-	Follow uint32
+	_       structs.HostLayout
+	Flags   uint32
+	Follow  uint32
+	Wakers  uint32
+	Pad     uint32
+	Stopper IngeroWho
 }
 
 type IngeroTargetFlags uint32
@@ -197,17 +255,39 @@ type IngeroThread struct {
 	}
 	ReturnedNs uint64
 	Returned   struct {
-		_          structs.HostLayout
-		RunDelay   uint64
-		SumExec    uint64
-		ExecStart  uint64
-		Nvcsw      uint64
-		Migrations uint64
+		_    structs.HostLayout
+		Off  IngeroSums
+		Task struct {
+			_          structs.HostLayout
+			RunDelay   uint64
+			SumExec    uint64
+			ExecStart  uint64
+			Nvcsw      uint64
+			Migrations uint64
+		}
 	}
 	Cache [8]struct {
 		_        structs.HostLayout
 		RowPlus1 uint32
 		Slot     uint32
+	}
+	Clock struct {
+		_            structs.HostLayout
+		Account      IngeroAccount
+		Since        uint64
+		BlockedSince uint64
+		ThrottleBase uint64
+		State        uint32
+		Cpu          uint32
+		Queued       uint8
+		BlockFlags   uint8
+		Traced       uint8
+		WokenByIrq   uint8
+		EnrolledFor  uint32
+		On           IngeroBlock
+		Waker        IngeroWho
+		WakerTid     [4]uint32
+		WakerCount   [4]uint32
 	}
 	Open [4]struct {
 		_       structs.HostLayout
@@ -215,12 +295,16 @@ type IngeroThread struct {
 		Ip      uint64
 		InnerNs uint64
 		At      struct {
-			_          structs.HostLayout
-			RunDelay   uint64
-			SumExec    uint64
-			ExecStart  uint64
-			Nvcsw      uint64
-			Migrations uint64
+			_    structs.HostLayout
+			Off  IngeroSums
+			Task struct {
+				_          structs.HostLayout
+				RunDelay   uint64
+				SumExec    uint64
+				ExecStart  uint64
+				Nvcsw      uint64
+				Migrations uint64
+			}
 		}
 		ProbeNs     uint32
 		Row         uint16
@@ -231,44 +315,123 @@ type IngeroThread struct {
 	}
 }
 
+type IngeroThreadRecord struct {
+	_        structs.HostLayout
+	Kind     uint8
+	Enrolled uint8
+	Pad      [6]uint8
+	Tgid     uint32
+	Tid      uint32
+	EndNs    uint64
+	Account  IngeroAccount
+	Comm     [16]int8
+}
+
+type IngeroWaitFlags uint32
+
+const (
+	IngeroWaitFlagsWAIT_IO       IngeroWaitFlags = 1
+	IngeroWaitFlagsWAIT_BY_IRQ   IngeroWaitFlags = 2
+	IngeroWaitFlagsWAIT_IDLE     IngeroWaitFlags = 4
+	IngeroWaitFlagsWAIT_OTHERS   IngeroWaitFlags = 8
+	IngeroWaitFlagsWAIT_MOVED    IngeroWaitFlags = 16
+	IngeroWaitFlagsWAIT_PREVIOUS IngeroWaitFlags = 32
+	IngeroWaitFlagsWAIT_STOPPED  IngeroWaitFlags = 64
+)
+
+type IngeroWaitRecord struct {
+	_       structs.HostLayout
+	Kind    uint8
+	State   uint8
+	Flags   uint8
+	Pad     uint8
+	Op      uint16
+	Cpu     uint16
+	Tgid    uint32
+	Tid     uint32
+	StartNs uint64
+	Ns      uint64
+	TakenNs uint64
+	On      IngeroBlock
+	Who     IngeroWho
+}
+
+type IngeroWaitState uint32
+
+const (
+	IngeroWaitStateWAIT_NONE      IngeroWaitState = 0
+	IngeroWaitStateWAIT_RUNNABLE  IngeroWaitState = 1
+	IngeroWaitStateWAIT_THROTTLED IngeroWaitState = 2
+	IngeroWaitStateWAIT_BLOCKED   IngeroWaitState = 3
+)
+
+type IngeroWho struct {
+	_      structs.HostLayout
+	Tid    uint32
+	Tgid   uint32
+	Parent uint32
+	Pad    uint32
+	Cgroup uint64
+	Comm   [16]int8
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	IngeroMapCallCounts        = "call_counts"
-	IngeroMapCallRing          = "call_ring"
-	IngeroMapCountSlots        = "count_slots"
-	IngeroMapCriticalRing      = "critical_ring"
-	IngeroMapDrops             = "drops"
-	IngeroMapFreeSlots         = "free_slots"
-	IngeroMapRecipes           = "recipes"
-	IngeroMapTargets           = "targets"
-	IngeroMapThreads           = "threads"
-	IngeroProgCallEnter        = "call_enter"
-	IngeroProgCallEnterMulti   = "call_enter_multi"
-	IngeroProgCallExit         = "call_exit"
-	IngeroProgCallExitMulti    = "call_exit_multi"
-	IngeroProgCallSession      = "call_session"
-	IngeroProgGate             = "gate"
-	IngeroProgOnExec           = "on_exec"
-	IngeroProgOnExit           = "on_exit"
-	IngeroProgOnFork           = "on_fork"
-	IngeroProgWhoami           = "whoami"
-	IngeroVarExportCallFlags   = "export_call_flags"
-	IngeroVarExportCallRecord  = "export_call_record"
-	IngeroVarExportDropReason  = "export_drop_reason"
-	IngeroVarExportPlace       = "export_place"
-	IngeroVarExportProcRecord  = "export_proc_record"
-	IngeroVarExportRecipeFlags = "export_recipe_flags"
-	IngeroVarExportRecordKind  = "export_record_kind"
-	IngeroVarExportTake        = "export_take"
-	IngeroVarExportTargetFlags = "export_target_flags"
-	IngeroVarLinksChanged      = "links_changed"
-	IngeroVarNoThread          = "no_thread"
-	IngeroVarProbeCosts        = "probe_costs"
-	IngeroVarRingBytes         = "ring_bytes"
-	IngeroVarRingWoken         = "ring_woken"
-	IngeroVarSamplingRate      = "sampling_rate"
+	IngeroMapCallCounts         = "call_counts"
+	IngeroMapCallRing           = "call_ring"
+	IngeroMapCountSlots         = "count_slots"
+	IngeroMapCpus               = "cpus"
+	IngeroMapCriticalRing       = "critical_ring"
+	IngeroMapDrops              = "drops"
+	IngeroMapFreeSlots          = "free_slots"
+	IngeroMapRecipes            = "recipes"
+	IngeroMapTargets            = "targets"
+	IngeroMapThreads            = "threads"
+	IngeroMapTrackedTids        = "tracked_tids"
+	IngeroProgCallEnter         = "call_enter"
+	IngeroProgCallEnterMulti    = "call_enter_multi"
+	IngeroProgCallExit          = "call_exit"
+	IngeroProgCallExitMulti     = "call_exit_multi"
+	IngeroProgCallSession       = "call_session"
+	IngeroProgGate              = "gate"
+	IngeroProgOnExec            = "on_exec"
+	IngeroProgOnExit            = "on_exit"
+	IngeroProgOnFork            = "on_fork"
+	IngeroProgOnMigrate         = "on_migrate"
+	IngeroProgOnSignal          = "on_signal"
+	IngeroProgOnSwitch          = "on_switch"
+	IngeroProgOnWakeup          = "on_wakeup"
+	IngeroProgOnWaking          = "on_waking"
+	IngeroProgWhoami            = "whoami"
+	IngeroVarExportAccount      = "export_account"
+	IngeroVarExportBlock        = "export_block"
+	IngeroVarExportCallFlags    = "export_call_flags"
+	IngeroVarExportCallRecord   = "export_call_record"
+	IngeroVarExportDropReason   = "export_drop_reason"
+	IngeroVarExportPlace        = "export_place"
+	IngeroVarExportProcRecord   = "export_proc_record"
+	IngeroVarExportRecipeFlags  = "export_recipe_flags"
+	IngeroVarExportRecordKind   = "export_record_kind"
+	IngeroVarExportSums         = "export_sums"
+	IngeroVarExportTake         = "export_take"
+	IngeroVarExportTargetFlags  = "export_target_flags"
+	IngeroVarExportThreadRecord = "export_thread_record"
+	IngeroVarExportWaitFlags    = "export_wait_flags"
+	IngeroVarExportWaitRecord   = "export_wait_record"
+	IngeroVarExportWaitState    = "export_wait_state"
+	IngeroVarExportWho          = "export_who"
+	IngeroVarFileCalls          = "file_calls"
+	IngeroVarLedger             = "ledger"
+	IngeroVarLinksChanged       = "links_changed"
+	IngeroVarNoThread           = "no_thread"
+	IngeroVarProbeCosts         = "probe_costs"
+	IngeroVarRingBytes          = "ring_bytes"
+	IngeroVarRingWoken          = "ring_woken"
+	IngeroVarSamplingRate       = "sampling_rate"
+	IngeroVarSwitchHasState     = "switch_has_state"
+	IngeroVarTrackedThreads     = "tracked_threads"
 )
 
 // LoadIngero returns the embedded CollectionSpec for Ingero.
@@ -322,6 +485,11 @@ type IngeroProgramSpecs struct {
 	OnExec         *ebpf.ProgramSpec `ebpf:"on_exec"`
 	OnExit         *ebpf.ProgramSpec `ebpf:"on_exit"`
 	OnFork         *ebpf.ProgramSpec `ebpf:"on_fork"`
+	OnMigrate      *ebpf.ProgramSpec `ebpf:"on_migrate"`
+	OnSignal       *ebpf.ProgramSpec `ebpf:"on_signal"`
+	OnSwitch       *ebpf.ProgramSpec `ebpf:"on_switch"`
+	OnWakeup       *ebpf.ProgramSpec `ebpf:"on_wakeup"`
+	OnWaking       *ebpf.ProgramSpec `ebpf:"on_waking"`
 	Whoami         *ebpf.ProgramSpec `ebpf:"whoami"`
 }
 
@@ -332,33 +500,47 @@ type IngeroMapSpecs struct {
 	CallCounts   *ebpf.MapSpec `ebpf:"call_counts"`
 	CallRing     *ebpf.MapSpec `ebpf:"call_ring"`
 	CountSlots   *ebpf.MapSpec `ebpf:"count_slots"`
+	Cpus         *ebpf.MapSpec `ebpf:"cpus"`
 	CriticalRing *ebpf.MapSpec `ebpf:"critical_ring"`
 	Drops        *ebpf.MapSpec `ebpf:"drops"`
 	FreeSlots    *ebpf.MapSpec `ebpf:"free_slots"`
 	Recipes      *ebpf.MapSpec `ebpf:"recipes"`
 	Targets      *ebpf.MapSpec `ebpf:"targets"`
 	Threads      *ebpf.MapSpec `ebpf:"threads"`
+	TrackedTids  *ebpf.MapSpec `ebpf:"tracked_tids"`
 }
 
 // IngeroVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type IngeroVariableSpecs struct {
-	ExportCallFlags   *ebpf.VariableSpec `ebpf:"export_call_flags"`
-	ExportCallRecord  *ebpf.VariableSpec `ebpf:"export_call_record"`
-	ExportDropReason  *ebpf.VariableSpec `ebpf:"export_drop_reason"`
-	ExportPlace       *ebpf.VariableSpec `ebpf:"export_place"`
-	ExportProcRecord  *ebpf.VariableSpec `ebpf:"export_proc_record"`
-	ExportRecipeFlags *ebpf.VariableSpec `ebpf:"export_recipe_flags"`
-	ExportRecordKind  *ebpf.VariableSpec `ebpf:"export_record_kind"`
-	ExportTake        *ebpf.VariableSpec `ebpf:"export_take"`
-	ExportTargetFlags *ebpf.VariableSpec `ebpf:"export_target_flags"`
-	LinksChanged      *ebpf.VariableSpec `ebpf:"links_changed"`
-	NoThread          *ebpf.VariableSpec `ebpf:"no_thread"`
-	ProbeCosts        *ebpf.VariableSpec `ebpf:"probe_costs"`
-	RingBytes         *ebpf.VariableSpec `ebpf:"ring_bytes"`
-	RingWoken         *ebpf.VariableSpec `ebpf:"ring_woken"`
-	SamplingRate      *ebpf.VariableSpec `ebpf:"sampling_rate"`
+	ExportAccount      *ebpf.VariableSpec `ebpf:"export_account"`
+	ExportBlock        *ebpf.VariableSpec `ebpf:"export_block"`
+	ExportCallFlags    *ebpf.VariableSpec `ebpf:"export_call_flags"`
+	ExportCallRecord   *ebpf.VariableSpec `ebpf:"export_call_record"`
+	ExportDropReason   *ebpf.VariableSpec `ebpf:"export_drop_reason"`
+	ExportPlace        *ebpf.VariableSpec `ebpf:"export_place"`
+	ExportProcRecord   *ebpf.VariableSpec `ebpf:"export_proc_record"`
+	ExportRecipeFlags  *ebpf.VariableSpec `ebpf:"export_recipe_flags"`
+	ExportRecordKind   *ebpf.VariableSpec `ebpf:"export_record_kind"`
+	ExportSums         *ebpf.VariableSpec `ebpf:"export_sums"`
+	ExportTake         *ebpf.VariableSpec `ebpf:"export_take"`
+	ExportTargetFlags  *ebpf.VariableSpec `ebpf:"export_target_flags"`
+	ExportThreadRecord *ebpf.VariableSpec `ebpf:"export_thread_record"`
+	ExportWaitFlags    *ebpf.VariableSpec `ebpf:"export_wait_flags"`
+	ExportWaitRecord   *ebpf.VariableSpec `ebpf:"export_wait_record"`
+	ExportWaitState    *ebpf.VariableSpec `ebpf:"export_wait_state"`
+	ExportWho          *ebpf.VariableSpec `ebpf:"export_who"`
+	FileCalls          *ebpf.VariableSpec `ebpf:"file_calls"`
+	Ledger             *ebpf.VariableSpec `ebpf:"ledger"`
+	LinksChanged       *ebpf.VariableSpec `ebpf:"links_changed"`
+	NoThread           *ebpf.VariableSpec `ebpf:"no_thread"`
+	ProbeCosts         *ebpf.VariableSpec `ebpf:"probe_costs"`
+	RingBytes          *ebpf.VariableSpec `ebpf:"ring_bytes"`
+	RingWoken          *ebpf.VariableSpec `ebpf:"ring_woken"`
+	SamplingRate       *ebpf.VariableSpec `ebpf:"sampling_rate"`
+	SwitchHasState     *ebpf.VariableSpec `ebpf:"switch_has_state"`
+	TrackedThreads     *ebpf.VariableSpec `ebpf:"tracked_threads"`
 }
 
 // IngeroObjects contains all objects after they have been loaded into the kernel.
@@ -384,12 +566,14 @@ type IngeroMaps struct {
 	CallCounts   *ebpf.Map `ebpf:"call_counts"`
 	CallRing     *ebpf.Map `ebpf:"call_ring"`
 	CountSlots   *ebpf.Map `ebpf:"count_slots"`
+	Cpus         *ebpf.Map `ebpf:"cpus"`
 	CriticalRing *ebpf.Map `ebpf:"critical_ring"`
 	Drops        *ebpf.Map `ebpf:"drops"`
 	FreeSlots    *ebpf.Map `ebpf:"free_slots"`
 	Recipes      *ebpf.Map `ebpf:"recipes"`
 	Targets      *ebpf.Map `ebpf:"targets"`
 	Threads      *ebpf.Map `ebpf:"threads"`
+	TrackedTids  *ebpf.Map `ebpf:"tracked_tids"`
 }
 
 func (m *IngeroMaps) Close() error {
@@ -397,12 +581,14 @@ func (m *IngeroMaps) Close() error {
 		m.CallCounts,
 		m.CallRing,
 		m.CountSlots,
+		m.Cpus,
 		m.CriticalRing,
 		m.Drops,
 		m.FreeSlots,
 		m.Recipes,
 		m.Targets,
 		m.Threads,
+		m.TrackedTids,
 	)
 }
 
@@ -410,21 +596,33 @@ func (m *IngeroMaps) Close() error {
 //
 // It can be passed to LoadIngeroObjects or ebpf.CollectionSpec.LoadAndAssign.
 type IngeroVariables struct {
-	ExportCallFlags   *ebpf.Variable `ebpf:"export_call_flags"`
-	ExportCallRecord  *ebpf.Variable `ebpf:"export_call_record"`
-	ExportDropReason  *ebpf.Variable `ebpf:"export_drop_reason"`
-	ExportPlace       *ebpf.Variable `ebpf:"export_place"`
-	ExportProcRecord  *ebpf.Variable `ebpf:"export_proc_record"`
-	ExportRecipeFlags *ebpf.Variable `ebpf:"export_recipe_flags"`
-	ExportRecordKind  *ebpf.Variable `ebpf:"export_record_kind"`
-	ExportTake        *ebpf.Variable `ebpf:"export_take"`
-	ExportTargetFlags *ebpf.Variable `ebpf:"export_target_flags"`
-	LinksChanged      *ebpf.Variable `ebpf:"links_changed"`
-	NoThread          *ebpf.Variable `ebpf:"no_thread"`
-	ProbeCosts        *ebpf.Variable `ebpf:"probe_costs"`
-	RingBytes         *ebpf.Variable `ebpf:"ring_bytes"`
-	RingWoken         *ebpf.Variable `ebpf:"ring_woken"`
-	SamplingRate      *ebpf.Variable `ebpf:"sampling_rate"`
+	ExportAccount      *ebpf.Variable `ebpf:"export_account"`
+	ExportBlock        *ebpf.Variable `ebpf:"export_block"`
+	ExportCallFlags    *ebpf.Variable `ebpf:"export_call_flags"`
+	ExportCallRecord   *ebpf.Variable `ebpf:"export_call_record"`
+	ExportDropReason   *ebpf.Variable `ebpf:"export_drop_reason"`
+	ExportPlace        *ebpf.Variable `ebpf:"export_place"`
+	ExportProcRecord   *ebpf.Variable `ebpf:"export_proc_record"`
+	ExportRecipeFlags  *ebpf.Variable `ebpf:"export_recipe_flags"`
+	ExportRecordKind   *ebpf.Variable `ebpf:"export_record_kind"`
+	ExportSums         *ebpf.Variable `ebpf:"export_sums"`
+	ExportTake         *ebpf.Variable `ebpf:"export_take"`
+	ExportTargetFlags  *ebpf.Variable `ebpf:"export_target_flags"`
+	ExportThreadRecord *ebpf.Variable `ebpf:"export_thread_record"`
+	ExportWaitFlags    *ebpf.Variable `ebpf:"export_wait_flags"`
+	ExportWaitRecord   *ebpf.Variable `ebpf:"export_wait_record"`
+	ExportWaitState    *ebpf.Variable `ebpf:"export_wait_state"`
+	ExportWho          *ebpf.Variable `ebpf:"export_who"`
+	FileCalls          *ebpf.Variable `ebpf:"file_calls"`
+	Ledger             *ebpf.Variable `ebpf:"ledger"`
+	LinksChanged       *ebpf.Variable `ebpf:"links_changed"`
+	NoThread           *ebpf.Variable `ebpf:"no_thread"`
+	ProbeCosts         *ebpf.Variable `ebpf:"probe_costs"`
+	RingBytes          *ebpf.Variable `ebpf:"ring_bytes"`
+	RingWoken          *ebpf.Variable `ebpf:"ring_woken"`
+	SamplingRate       *ebpf.Variable `ebpf:"sampling_rate"`
+	SwitchHasState     *ebpf.Variable `ebpf:"switch_has_state"`
+	TrackedThreads     *ebpf.Variable `ebpf:"tracked_threads"`
 }
 
 // IngeroPrograms contains all programs after they have been loaded into the kernel.
@@ -440,6 +638,11 @@ type IngeroPrograms struct {
 	OnExec         *ebpf.Program `ebpf:"on_exec"`
 	OnExit         *ebpf.Program `ebpf:"on_exit"`
 	OnFork         *ebpf.Program `ebpf:"on_fork"`
+	OnMigrate      *ebpf.Program `ebpf:"on_migrate"`
+	OnSignal       *ebpf.Program `ebpf:"on_signal"`
+	OnSwitch       *ebpf.Program `ebpf:"on_switch"`
+	OnWakeup       *ebpf.Program `ebpf:"on_wakeup"`
+	OnWaking       *ebpf.Program `ebpf:"on_waking"`
 	Whoami         *ebpf.Program `ebpf:"whoami"`
 }
 
@@ -454,6 +657,11 @@ func (p *IngeroPrograms) Close() error {
 		p.OnExec,
 		p.OnExit,
 		p.OnFork,
+		p.OnMigrate,
+		p.OnSignal,
+		p.OnSwitch,
+		p.OnWakeup,
+		p.OnWaking,
 		p.Whoami,
 	)
 }

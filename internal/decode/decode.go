@@ -42,7 +42,8 @@ func Now() (Clock, error) {
 func (c Clock) Wall(mono uint64) int64 { return int64(mono) + c.Offset }
 
 const (
-	recordSize     = int(unsafe.Sizeof(bpf.IngeroCallRecord{}))
+	recordSize     = int(unsafe.Offsetof(bpf.IngeroCallRecord{}.Throttled))
+	throttledSize  = int(unsafe.Sizeof(bpf.IngeroCallRecord{}))
 	unmeasuredSize = int(unsafe.Offsetof(bpf.IngeroCallRecord{}.DurationNs))
 	procSize       = int(unsafe.Sizeof(bpf.IngeroProcRecord{}))
 	shift          = 10 // of figures in units of 1,024 ns
@@ -61,7 +62,8 @@ func Calls(dst []events.Call, b []byte, clock Clock) ([]events.Call, error) {
 	r := (*bpf.IngeroCallRecord)(unsafe.Pointer(&b[0]))
 	flags := r.Flags
 	measured := flags&uint16(events.CallUnmeasured) == 0
-	if measured && len(b) < recordSize {
+	throttled := flags&uint16(bpf.IngeroCallFlagsCALL_THROTTLED) != 0
+	if measured && (len(b) < recordSize || throttled && len(b) < throttledSize) {
 		return dst, fmt.Errorf("measured call of %d bytes: %w", len(b), ErrRecord)
 	}
 	dst = append(dst, events.Call{
@@ -73,7 +75,7 @@ func Calls(dst []events.Call, b []byte, clock Clock) ([]events.Call, error) {
 		c.Parent = events.Op(r.Other)
 	}
 	if measured {
-		times(c, r)
+		times(c, r, throttled)
 	}
 	if flags&uint16(bpf.IngeroCallFlagsCALL_FOLDED) != 0 {
 		dst = append(dst, events.Call{
@@ -86,15 +88,19 @@ func Calls(dst []events.Call, b []byte, clock Clock) ([]events.Call, error) {
 }
 
 // times sets what only a measured call has.
-func times(c *events.Call, r *bpf.IngeroCallRecord) {
+func times(c *events.Call, r *bpf.IngeroCallRecord, throttled bool) {
 	c.Duration, c.Result, c.Stack = int64(r.DurationNs), r.Result, r.Stack
 	c.OnCPU = scaled(r.OnCpu, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT)
 	c.Runnable = scaled(r.Runnable, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT)
-	c.Blocked = max(0, c.Duration-c.OnCPU-c.Runnable)
+	if throttled {
+		c.Throttled = scaled(r.Throttled, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT)
+		c.GapThrottled = scaled(r.GapThrottled, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
+	}
+	c.Blocked = max(0, c.Duration-c.OnCPU-c.Runnable-c.Throttled)
 	c.Gap = scaled(r.Gap, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
 	c.GapOnCPU = scaled(r.GapOnCpu, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
 	c.GapRunnable = scaled(r.GapRunnable, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
-	c.GapBlocked = max(0, c.Gap-c.GapOnCPU-c.GapRunnable)
+	c.GapBlocked = max(0, c.Gap-c.GapOnCPU-c.GapRunnable-c.GapThrottled)
 }
 
 func scaled(v uint32, flags uint16, unit bpf.IngeroCallFlags) int64 {
@@ -120,15 +126,20 @@ func Proc(b []byte, clock Clock) (tick.ProcEvent, error) {
 		return tick.ProcEvent{}, fmt.Errorf("process event of %d bytes: %w", len(b), ErrRecord)
 	}
 	r := (*bpf.IngeroProcRecord)(unsafe.Pointer(&b[0]))
-	var comm strings.Builder
-	for _, ch := range r.Comm {
+	return tick.ProcEvent{
+		Time: clock.Wall(r.TimeNs), Kind: procKinds[b[0]],
+		PID: r.Tgid, TID: r.Tid, Peer: r.Peer, Comm: text(r.Comm),
+	}, nil
+}
+
+// text is a thread's name, as valid UTF-8.
+func text(comm [16]int8) string {
+	var b strings.Builder
+	for _, ch := range comm {
 		if ch == 0 {
 			break
 		}
-		comm.WriteByte(byte(ch))
+		b.WriteByte(byte(ch))
 	}
-	return tick.ProcEvent{
-		Time: clock.Wall(r.TimeNs), Kind: procKinds[b[0]],
-		PID: r.Tgid, TID: r.Tid, Peer: r.Peer, Comm: strings.ToValidUTF8(comm.String(), "?"),
-	}, nil
+	return strings.ToValidUTF8(b.String(), "?")
 }

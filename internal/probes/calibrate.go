@@ -157,7 +157,9 @@ func (t *Tracer) runCalib(ctx context.Context, prog *os.File, i int, flags bpf.I
 	var durations []int
 	t.Drain(1<<30, func(b []byte) {
 		var r bpf.IngeroCallRecord
-		if _, err := binary.Decode(b, binary.NativeEndian, &r); err == nil {
+		whole := make([]byte, binary.Size(r)) // a record may lack its end
+		copy(whole, b)
+		if _, err := binary.Decode(whole, binary.NativeEndian, &r); err == nil && r.Kind == uint8(bpf.IngeroRecordKindRECORD_CALL) {
 			durations = append(durations, int(r.DurationNs))
 		}
 	})

@@ -113,13 +113,3 @@ func (t *Tracer) setCost(at Place, c Cost) error {
 	}
 	return nil
 }
-
-// Threads returns how many threads the kernel side keeps state of.
-func (t *Tracer) Threads() (n int) {
-	var tid uint32
-	var state bpf.IngeroThread
-	for it := t.objects.Threads.Iterate(); it.Next(&tid, &state); {
-		n++
-	}
-	return n
-}

@@ -69,6 +69,15 @@ func accounts(t testing.TB, tr *probes.Tracer) map[string]account {
 }
 
 // dropped is the drops that are not zero.
+// threads is how many threads the kernel side keeps state of.
+func threads(t testing.TB, tr *probes.Tracer) (n int) {
+	t.Helper()
+	if err := tr.Threads(func(uint32, *probes.ThreadState) { n++ }); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 func dropped(t testing.TB, tr *probes.Tracer) map[string]uint64 {
 	t.Helper()
 	drops, err := tr.Drops()
@@ -183,7 +192,7 @@ func TestKilledInACall(t *testing.T) {
 			if calls := drain(t, tr); len(calls) > 0 {
 				t.Errorf("records of a call that did not return: %+v", calls)
 			}
-			if n := tr.Threads(); n != 0 {
+			if n := threads(t, tr); n != 0 {
 				t.Errorf("state of %d threads is left", n)
 			}
 		})

@@ -36,6 +36,9 @@ func recipe(row *events.Row) (bpf.IngeroRecipe, error) {
 	if row.Class == events.ClassLaunch {
 		r.Flags |= uint8(bpf.IngeroRecipeFlagsRECIPE_LAUNCH)
 	}
+	if row.Class == events.ClassSync {
+		r.Flags |= uint8(bpf.IngeroRecipeFlagsRECIPE_SYNC)
+	}
 	if row.EntryOnly {
 		r.Flags |= uint8(bpf.IngeroRecipeFlagsRECIPE_ENTRY_ONLY)
 	}

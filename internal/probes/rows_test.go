@@ -10,6 +10,7 @@ import (
 	"ingero/internal/decode"
 	"ingero/internal/probes"
 	"ingero/internal/testkit"
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
@@ -63,14 +64,13 @@ func attach(t testing.TB, tr *probes.Tracer, path string, lib events.Library, pi
 // drain returns the calls that have arrived.
 func drain(t testing.TB, tr *probes.Tracer) []events.Call {
 	t.Helper()
-	var calls []events.Call
+	var batch tick.Batch
 	tr.Drain(1<<30, func(b []byte) {
-		var err error
-		if calls, err = decode.Calls(calls, b, decode.Clock{}); err != nil {
+		if err := decode.Record(&batch, b, decode.Clock{}); err != nil {
 			t.Error(err)
 		}
 	})
-	return calls
+	return batch.Calls
 }
 
 // trace runs the stubs' caller under a tracer for traced, and returns what the

@@ -10,6 +10,7 @@ import (
 	"ingero/internal/decode"
 	"ingero/internal/probes"
 	"ingero/internal/testkit"
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
@@ -17,12 +18,12 @@ import (
 type sampled struct{ fast, failed, slow, weight, bad uint64 }
 
 func (s *sampled) take(b []byte) {
-	calls, err := decode.Calls(nil, b, decode.Clock{})
-	if err != nil {
+	var batch tick.Batch
+	if err := decode.Record(&batch, b, decode.Clock{}); err != nil {
 		s.bad++
 		return
 	}
-	for _, c := range calls {
+	for _, c := range batch.Calls {
 		s.weight += uint64(c.Weight)
 		switch {
 		case c.Flags&events.CallFailed != 0:

@@ -39,6 +39,7 @@ type Options struct {
 	Gate         bool         // load the gate, for Launch
 	EntryOnly    bool         // watch no return at all
 	FirstByte    bool         // put no probe behind a first byte, however dear that is
+	NoLedger     bool         // do without the scheduler's tracepoints, and so without waits
 }
 
 const defaultRing = 8 << 20
@@ -55,6 +56,7 @@ type Tracer struct {
 	mode      Mode
 	entry     bool
 	firstByte bool
+	ledger    bool
 	ring      *Ring
 	pressure  *pressure
 	critical  *ringbuf.Reader
@@ -80,7 +82,7 @@ func Open(o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracer{rows: o.Rows, mode: mode, entry: o.EntryOnly, firstByte: o.FirstByte}
+	t := &Tracer{rows: o.Rows, mode: mode, entry: o.EntryOnly, firstByte: o.FirstByte, ledger: !o.NoLedger}
 	if err := t.load(o); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -109,6 +111,7 @@ func (t *Tracer) load(o Options) error {
 	for name, value := range map[string]any{
 		bpf.IngeroVarRingBytes:    uint64(o.RingBytes),
 		bpf.IngeroVarSamplingRate: uint32(o.SamplingRate),
+		bpf.IngeroVarLedger:       t.ledger,
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("set %s: %w", name, err)
@@ -123,6 +126,9 @@ func (t *Tracer) load(o Options) error {
 	}
 	if !o.Gate {
 		delete(spec.Programs, bpf.IngeroProgGate)
+	}
+	if err := t.prepareLedger(spec); err != nil {
+		return err
 	}
 	coll, err := ebpf.NewCollection(spec)
 	if err != nil {
@@ -175,9 +181,12 @@ func (t *Tracer) WatchNoReturns() error {
 }
 
 func (t *Tracer) attachLives(gate bool) error {
-	names := []string{bpf.IngeroProgOnFork, bpf.IngeroProgOnExec, bpf.IngeroProgOnExit}
+	names := []string{bpf.IngeroProgOnFork, bpf.IngeroProgOnExec, bpf.IngeroProgOnExit, bpf.IngeroProgOnSignal}
 	if gate {
 		names = append(names, bpf.IngeroProgGate)
+	}
+	if t.ledger {
+		names = append(names, ledgerPrograms...)
 	}
 	for _, n := range names {
 		l, err := link.AttachTracing(link.TracingOptions{Program: t.programs[n]})
@@ -300,6 +309,8 @@ var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 	bpf.IngeroDropReasonDROP_TARGETS_FULL:   "too-many-processes",
 	bpf.IngeroDropReasonDROP_TOO_DEEP:       "nested-too-deep",
 	bpf.IngeroDropReasonDROP_DUPLICATE_LINK: "duplicate-link",
+	bpf.IngeroDropReasonDROP_WAIT:           "wait-left-out",
+	bpf.IngeroDropReasonDROP_WAKERS_FULL:    "too-many-wakers",
 	bpf.IngeroDropReasonDROP_ORPHAN_RETURN:  "orphan-return",
 }
 

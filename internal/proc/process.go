@@ -1,7 +1,9 @@
 package proc
 
 import (
+	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -94,6 +96,21 @@ func (f FS) facts(d pidDir, st *status, buf []byte) (Process, error) {
 		p.Exe = strings.TrimSuffix(exe, deletedSuffix)
 	}
 	return p, d.alive()
+}
+
+// ThreadName returns the name (comm) of one of a process's threads, "" when
+// there is none such.
+func (f FS) ThreadName(pid, tid uint32) string {
+	d, err := f.openPID(pid)
+	if err != nil {
+		return ""
+	}
+	defer d.close()
+	b, err := d.read("task/"+strconv.FormatUint(uint64(tid), 10)+"/comm", nil, maxSmall)
+	if err != nil {
+		return ""
+	}
+	return string(bytes.TrimSuffix(b, []byte("\n")))
 }
 
 // Cmdline returns the arguments of a process as they are, at most 64 KiB of

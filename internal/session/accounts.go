@@ -40,6 +40,7 @@ func (a accounts) update(c *probes.CountsRow) {
 		Calls: b.Calls + c.Calls, Done: b.Done + c.Done, Errors: b.Errors + c.Errors, Nested: b.Nested + c.Nested,
 		Unmeasured: b.Unmeasured + c.Unmeasured, Abandoned: b.Abandoned + c.Abandoned,
 		Total: b.Total + c.TotalNs, OnCPU: b.OnCPU + c.OnCpuNs, Runnable: b.Runnable + c.RunnableNs,
+		Throttled: b.Throttled + c.ThrottledNs,
 		Inner: b.Inner + c.InnerNs, Partial: b.Partial + c.Partial, PartialNS: b.PartialNS + c.PartialNs,
 	}
 	for i, n := range c.Hist {
@@ -76,7 +77,10 @@ func (l *Live) Totals(t *tick.Tick) error {
 		hist := x.hist
 		t.Ops = append(t.Ops, tick.Op{PID: k.pid, Op: rows[k.row].Op, Sum: x.sum, Hist: &hist})
 	}
-	var err error
+	err := l.threads(t)
+	if err != nil {
+		return err
+	}
 	if t.Drops, err = l.tracer.Drops(); err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (f *fan) run(w *worker, log *slog.Logger) {
 // batch returns an empty batch to fill.
 func (f *fan) batch() *shared {
 	b := f.pool.Get().(*shared)
-	b.Calls, b.Procs = b.Calls[:0], b.Procs[:0]
+	b.Calls, b.Waits, b.Ended, b.Procs = b.Calls[:0], b.Waits[:0], b.Ended[:0], b.Procs[:0]
 	return b
 }
 

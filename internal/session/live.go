@@ -89,7 +89,9 @@ type Live struct {
 	started  bool
 	accounts accounts
 
-	malformed uint64 // records; Poll's own
+	malformed uint64        // records; Poll's own
+	gone      []tick.Thread // threads that have ended since the last tick; Poll's and Totals' own
+	names     names         // of threads; Totals' own
 }
 
 type process struct {
@@ -119,7 +121,7 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 		return nil, err
 	}
 	l := &Live{LiveOptions: o, clock: clock, wake: make(chan struct{}, 1),
-		procs: map[uint32]*process{}, libs: map[proc.Key]*library{}, accounts: accounts{}}
+		procs: map[uint32]*process{}, libs: map[proc.Key]*library{}, accounts: accounts{}, names: names{}}
 	if l.tracer, err = probes.Open(o.Probes); err != nil {
 		return nil, err
 	}
@@ -187,12 +189,13 @@ func (l *Live) Wake() <-chan struct{} { return l.wake }
 
 // Poll implements [Source].
 func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
+	ended := len(b.Ended)
 	n := l.tracer.Drain(batchLimit, func(record []byte) {
-		var err error
-		if b.Calls, err = decode.Calls(b.Calls, record, l.clock); err != nil {
+		if err := decode.Record(b, record, l.clock); err != nil {
 			l.malformed++
 		}
 	})
+	l.gone = append(l.gone, b.Ended[ended:]...)
 	l.mu.Lock()
 	b.Procs = append(b.Procs, l.pending...)
 	l.pending = l.pending[:0]

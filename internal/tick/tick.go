@@ -15,6 +15,9 @@ type Batch struct {
 	// woke them. Of one thread, all waits inside a call or before it, up to its
 	// return, are in this batch or an earlier one than the call.
 	Waits []events.Wait
+	// Ended are the last accounts of threads that have ended, or whose process
+	// runs another program now.
+	Ended []Thread
 	Procs []ProcEvent
 }
 

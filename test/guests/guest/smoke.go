@@ -14,6 +14,7 @@ import (
 
 	"ingero/internal/decode"
 	"ingero/internal/probes"
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 	"ingero/sim"
 )
@@ -131,21 +132,20 @@ func compare(tr *probes.Tracer, pid uint32, l load) error {
 			counted[tr.Rows()[c.Row].Name] += c.Calls
 		}
 	}))
-	var calls []events.Call
+	var batch tick.Batch
 	tr.Drain(1<<30, func(b []byte) {
-		var err error
-		if calls, err = decode.Calls(calls, b, decode.Clock{}); err != nil {
+		if err := decode.Record(&batch, b, decode.Clock{}); err != nil {
 			errs = append(errs, err)
 		}
 	})
-	for i := range calls {
-		c := &calls[i]
+	for i := range batch.Calls {
+		c := &batch.Calls[i]
 		recorded[c.Op.String()]++
 		if c.PID != pid {
 			errs = append(errs, fmt.Errorf("record %d is of process %d", i, c.PID))
 		}
 		whole := c.Flags&(events.CallUnmeasured|events.CallLedgerPartial) == 0
-		if whole && (c.Duration <= 0 || c.OnCPU+c.Runnable+c.Blocked != c.Duration) {
+		if whole && (c.Duration <= 0 || c.OnCPU+c.Runnable+c.Throttled+c.Blocked != c.Duration) {
 			errs = append(errs, fmt.Errorf("record %d: %+v: the parts are not the whole", i, c))
 		}
 	}
@@ -161,7 +161,7 @@ func compare(tr *probes.Tracer, pid uint32, l load) error {
 			errs = append(errs, fmt.Errorf("%d dropped: %s", d.Count, d.Reason))
 		}
 	}
-	fmt.Printf("%s x %d in %d threads: counted %d, %d records\n", l.op, l.calls, l.threads, counted[l.op], len(calls))
+	fmt.Printf("%s x %d in %d threads: counted %d, %d records\n", l.op, l.calls, l.threads, counted[l.op], len(batch.Calls))
 	if len(errs) > 20 {
 		errs = errs[:20]
 	}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/* What a thread that leaves its CPU waits for. */
+#pragma once
+
+/* Bit n: system call n's first argument is a file descriptor. Settings.FileCalls */
+const volatile __u64 file_calls[MAX_SYSCALLS / 64];
+
+#define STATE_STOPPED 0x0c /* __TASK_STOPPED | __TASK_TRACED */
+#define STATE_TRACED 0x08
+#define S_IFMT 0170000
+#define S_IFCHR 0020000
+#define S_IFBLK 0060000
+
+#if defined(__TARGET_ARCH_x86)
+#define SYSCALL_NR(regs) ((regs)->orig_ax)
+#define SYSCALL_ARG(regs) ((regs)->di)
+#else
+#define SYSCALL_NR(regs) BPF_CORE_READ((struct pt_regs___syscall *)(regs), syscallno)
+#define SYSCALL_ARG(regs) BPF_CORE_READ((struct pt_regs___syscall *)(regs), orig_x0)
+#endif
+
+/* The kind and the device of an open file. */
+static __always_inline void look_at_file(struct block *on, struct task_struct *task)
+{
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **slot, *file = NULL;
+	struct inode *inode;
+
+	if (on->arg >= BPF_CORE_READ(table, max_fds))
+		return;
+	slot = BPF_CORE_READ(table, fd);
+	if (bpf_probe_read_kernel(&file, sizeof(file), slot + on->arg) || !file)
+		return;
+	inode = BPF_CORE_READ(file, f_inode);
+	on->mode = BPF_CORE_READ(inode, i_mode);
+	if ((on->mode & S_IFMT) == S_IFCHR || (on->mode & S_IFMT) == S_IFBLK)
+		on->dev = BPF_CORE_READ(inode, i_rdev);
+	else
+		on->dev = BPF_CORE_READ(inode, i_sb, s_dev);
+	if (!on->mode) /* so that it shows that there is a file */
+		on->mode = 1;
+}
+
+/* The thread blocks: on what? */
+static __always_inline void block(struct clock *k, struct task_struct *task, __u32 state)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	__u32 nr = SYSCALL_NR(regs);
+
+	k->on = (struct block){ .syscall = -1 };
+	k->block_flags = 0;
+	k->traced = state & STATE_TRACED;
+	if (state & STATE_STOPPED)
+		k->block_flags |= WAIT_STOPPED;
+	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+		k->block_flags |= WAIT_IO;
+	if (nr > 0x7fff) /* none: a page fault, or an interrupt */
+		return;
+	k->on.syscall = nr;
+	k->on.arg = SYSCALL_ARG(regs);
+	if (nr < MAX_SYSCALLS && file_calls[nr / 64 & (MAX_SYSCALLS / 64 - 1)] >> (nr & 63) & 1)
+		look_at_file(&k->on, task);
+}

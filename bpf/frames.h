@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/* Which open calls of a thread still stand, and which hits of probes are of one call. */
+#pragma once
+
+/* Where the kernel has put its return trampoline in this process, 0 if unknown. */
+static __always_inline __u64 trampoline(struct thread *t)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct xol_area *area = NULL;
+
+	if (t->trampoline || !bpf_core_field_exists(area->vaddr))
+		return t->trampoline;
+	area = BPF_CORE_READ(task, mm, uprobes_state.xol_area);
+	if (area)
+		t->trampoline = BPF_CORE_READ(area, vaddr);
+	return t->trampoline;
+}
+
+#if defined(__TARGET_ARCH_x86)
+/* Does the return address at sp lead to the trampoline, as of a call that still stands? */
+static __always_inline bool hijacked(struct pt_regs *ctx, struct thread *t, __u64 sp)
+{
+	__u64 ret = 0;
+
+	if (bpf_probe_read_user(&ret, sizeof(ret), (void *)sp))
+		return false;
+	return ret == trampoline(t);
+}
+#define STANDS(ctx, t, sp) (!trampoline(t) || hijacked(ctx, t, sp))
+#else
+/* The link register, so of the function that is being entered only. */
+static __always_inline bool hijacked(struct pt_regs *ctx, struct thread *t, __u64 sp)
+{
+	return ctx->user_regs.regs[30] == trampoline(t);
+}
+#define STANDS(ctx, t, sp) true /* where it saved its return address is not known */
+#endif
+
+/*
+ * Forgets open calls whose frames are gone, as a longjmp leaves them. One below
+ * sp is gone. One at sp stands if it jumped here: then the return address is the
+ * trampoline's. One above stands if its own is; around a launch that is taken
+ * for granted, since the launch path is hot.
+ */
+static __always_inline void prune(struct pt_regs *ctx, struct thread *t, __u64 sp, bool launch)
+{
+#pragma unroll
+	for (int i = 0; i < MAX_DEPTH; i++) {
+		__u32 top = t->depth - 1;
+		__u64 at;
+
+		if (top >= MAX_DEPTH)
+			return;
+		at = t->open[top].sp;
+		if (at == sp && hijacked(ctx, t, sp))
+			return;
+		if (at > sp && (launch || STANDS(ctx, t, at)))
+			return;
+		abandon(t->tgid, t->open[top].row);
+		t->depth = top;
+	}
+}
+
+/* Counts links made and closed: what hits a call may get is another since. Written from user space. */
+volatile __u32 links_changed = 0;
+
+/*
+ * Is this hit one more of a call that is known, by the link of another copy? Each
+ * link hits once a call, so a copy that was seen has a new call at the same place.
+ */
+static __always_inline bool duplicate(struct thread *t, __u64 sp, __u64 ip, __u64 cookie)
+{
+	__u32 top = t->depth - 1;
+	__u64 copy = 1ULL << COOKIE_COPY(cookie), *seen;
+
+	if (top < MAX_DEPTH && t->open[top].sp == sp && t->open[top].ip == ip)
+		seen = &t->open[top].seen;
+	else if (t->skip_sp == sp && t->skip_ip == ip && t->skip_links == links_changed)
+		seen = &t->skip_seen;
+	else
+		return false;
+	if (*seen & copy)
+		return false;
+	*seen |= copy;
+	return true;
+}

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * The time ledger: for every thread that makes traced calls, and those that wake
+ * one, when it had no CPU, why, and who had it instead or ended the wait.
+ *
+ * The programs run under the scheduler's locks with interrupts off. They are not
+ * preempted and do not nest, so what is per CPU is theirs alone. A thread's
+ * state is changed by the CPU that it leaves or comes to, or by its waker while
+ * it has none; the scheduler's locks keep these apart.
+ */
+#pragma once
+
+const volatile bool switch_has_state = true; /* sched_switch's fourth argument, since 5.18 */
+
+/* How long the thread's cgroup has been throttled on a CPU so far, as of the last time it ended. */
+static __always_inline __u64 throttle_clock(struct task_struct *task, __u32 cpu)
+{
+	struct task_group *group = NULL;
+	struct cfs_rq *rq = NULL, **slot;
+
+	if (!bpf_core_field_exists(task->sched_task_group) || !bpf_core_field_exists(group->cfs_rq))
+		return 0;
+	slot = task->sched_task_group->cfs_rq;
+	if (bpf_probe_read_kernel(&rq, sizeof(rq), slot + cpu))
+		return 0;
+	if (bpf_core_field_exists(rq->throttled_clock_self_time))
+		return BPF_CORE_READ(rq, throttled_clock_self_time);
+	if (bpf_core_field_exists(rq->throttled_clock_pelt_time))
+		return BPF_CORE_READ(rq, throttled_clock_pelt_time);
+	return 0;
+}
+
+/* The thread waits for a CPU from now on. */
+static __always_inline void queue(struct clock *k, struct task_struct *task, __u32 cpu, __u64 now)
+{
+	struct cpu *c = cpu_at(cpu);
+
+	k->state = WAIT_RUNNABLE;
+	k->since = now;
+	k->cpu = cpu;
+	k->throttle_base = throttle_clock(task, cpu);
+	k->queued = c != NULL;
+	if (!c)
+		return;
+	if (!c->waiters)
+		c->since = now;
+	__sync_fetch_and_add(&c->waiters, 1);
+}
+
+static __always_inline void unqueue(struct clock *k)
+{
+	struct cpu *c = cpu_at(k->cpu);
+
+	if (k->queued && c)
+		__sync_fetch_and_add(&c->waiters, -1);
+	k->queued = false;
+}
+
+/* Puts out who had the CPU in a wait of ns until now, one record for each. */
+static __always_inline void emit_runnable(struct thread *t, struct cpu *scratch, __u64 ns,
+					  __u64 now, __u8 flags)
+{
+	struct wait_record *rec = &scratch->rec;
+	struct cpu *c = cpu_at(t->clock.cpu);
+	__u64 left;
+
+	if (!c)
+		return;
+	rec->state = WAIT_RUNNABLE;
+	rec->start_ns = now - ns;
+	rec->ns = ns;
+	rec->on = (struct block){};
+	left = find_culprits(c, scratch, now - ns, now);
+	for (int i = 0; i < CULPRITS; i++) {
+		__u64 taken = scratch->culprit[i].ns;
+
+		if (!taken)
+			break;
+		rec->flags = flags;
+		rec->taken_ns = taken;
+		rec->who = c->slices[scratch->culprit[i].slice & (SLICES - 1)].who;
+		if (!rec->who.tid) {
+			rec->flags |= WAIT_IDLE;
+			rec->who = (struct who){};
+		}
+		emit_wait(&t->ring, rec);
+		flags |= WAIT_PREVIOUS;
+	}
+	left += scratch->others;
+	if (flags & WAIT_PREVIOUS && left < LONG_WAIT)
+		return;
+	rec->flags = flags | WAIT_OTHERS;
+	rec->taken_ns = left;
+	rec->who = (struct who){};
+	emit_wait(&t->ring, rec);
+}
+
+/* Who stopped a thread: a debugger, or the sender of the process's last signal that stops. */
+static __always_inline void set_stopper(struct who *w, struct task_struct *task, bool traced)
+{
+	struct target *p;
+	__u32 tgid = task->tgid;
+
+	if (traced) {
+		set_who(w, task->parent);
+		return;
+	}
+	p = bpf_map_lookup_elem(&targets, &tgid);
+	if (p)
+		*w = p->stopper;
+}
+
+/* Puts out the time that the thread was blocked, before it became runnable. */
+static __always_inline void emit_blocked(struct thread *t, struct task_struct *task,
+					 struct cpu *scratch)
+{
+	struct wait_record *rec = &scratch->rec;
+	struct clock *k = &t->clock;
+
+	rec->state = WAIT_BLOCKED;
+	rec->flags = k->block_flags;
+	rec->start_ns = k->blocked_since;
+	rec->ns = k->since - k->blocked_since;
+	rec->taken_ns = 0;
+	rec->on = k->on;
+	rec->who = (struct who){};
+	if (k->block_flags & WAIT_STOPPED)
+		set_stopper(&rec->who, task, k->traced);
+	else if (k->woken_by_irq)
+		rec->flags |= WAIT_BY_IRQ;
+	else
+		rec->who = k->waker;
+	emit_wait(&t->ring, rec);
+}
+
+/* Ends the time that a thread waited for a CPU: adds it up, and puts out what is long. */
+static __always_inline void close_wait(struct thread *t, struct task_struct *task, __u64 now,
+				       __u8 flags)
+{
+	struct cpu *scratch = cpu_at(bpf_get_smp_processor_id());
+	struct clock *k = &t->clock;
+	__u64 wait = now - k->since, held;
+
+	held = throttle_clock(task, k->cpu) - k->throttle_base;
+	if ((__s64)held < 0)
+		held = 0;
+	if (held > wait)
+		held = wait;
+	k->account.off.throttled += held;
+	k->account.off.runnable += wait - held;
+	if (!scratch)
+		return;
+	scratch->rec.kind = RECORD_WAIT;
+	scratch->rec.op = t->depth ? t->open[0].rec.op : 0;
+	scratch->rec.cpu = k->cpu;
+	scratch->rec.tgid = t->tgid;
+	scratch->rec.tid = task->pid;
+	if (k->blocked_since && k->since - k->blocked_since >= LONG_WAIT)
+		emit_blocked(t, task, scratch);
+	k->blocked_since = 0;
+	if (held >= LONG_WAIT) {
+		scratch->rec.state = WAIT_THROTTLED;
+		scratch->rec.flags = flags;
+		scratch->rec.start_ns = k->since;
+		scratch->rec.ns = held;
+		scratch->rec.taken_ns = 0;
+		scratch->rec.on = (struct block){};
+		scratch->rec.who = (struct who){};
+		emit_wait(&t->ring, &scratch->rec);
+	}
+	if (wait - held >= LONG_WAIT)
+		emit_runnable(t, scratch, wait - held, now, flags);
+}
+
+static __always_inline void switch_out(struct task_struct *task, bool preempt, __u32 state,
+				       __u32 cpu, __u64 now)
+{
+	__u32 tid = task->pid;
+	struct thread *t = bpf_map_lookup_elem(&threads, &tid);
+	struct clock *k;
+
+	if (!t)
+		return;
+	k = &t->clock;
+	if (k->state == WAIT_RUNNABLE)
+		unqueue(k);
+	if (preempt || !state) {
+		queue(k, task, cpu, now);
+		return;
+	}
+	k->state = WAIT_BLOCKED;
+	k->since = now;
+	k->cpu = cpu;
+	block(k, task, state);
+}
+
+static __always_inline void wake(struct clock *k, __u64 now)
+{
+	k->account.off.blocked += now - k->since;
+	k->blocked_since = k->since;
+}
+
+static __always_inline void switch_in(struct task_struct *task, __u32 cpu, __u64 now)
+{
+	__u32 tid = task->pid;
+	struct thread *t = bpf_map_lookup_elem(&threads, &tid);
+	struct clock *k;
+
+	if (!t)
+		return;
+	k = &t->clock;
+	if (k->state == WAIT_BLOCKED) { /* its wake-up was not seen */
+		wake(k, now);
+		queue(k, task, cpu, now);
+	}
+	if (k->state == WAIT_RUNNABLE) {
+		close_wait(t, task, now, 0);
+		unqueue(k);
+	}
+	k->state = WAIT_NONE;
+	k->since = now;
+	k->cpu = cpu;
+}
+
+SEC("tp_btf/sched_switch")
+int on_switch(__u64 *ctx)
+{
+	struct task_struct *prev, *next;
+	__u32 cpu, state;
+	struct cpu *c;
+	bool out, in;
+	__u64 now;
+
+	if (!tracked_threads)
+		return 0;
+	prev = (struct task_struct *)ctx[1];
+	next = (struct task_struct *)ctx[2];
+	cpu = bpf_get_smp_processor_id();
+	c = cpu_at(cpu);
+	if (!c)
+		return 0;
+	out = tracked(prev->pid);
+	in = tracked(next->pid);
+	if (!out && !in && !c->waiters)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (c->waiters)
+		add_slice(c, prev, now);
+	if (out) {
+		state = switch_has_state ? ctx[3] : prev->__state;
+		switch_out(prev, ctx[0], state, cpu, now);
+	}
+	if (in)
+		switch_in(next, cpu, now);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(on_wakeup, struct task_struct *task)
+{
+	struct thread *t;
+	__u32 tid;
+	__u64 now;
+
+	if (!tracked_threads)
+		return 0;
+	tid = task->pid;
+	if (!tracked(tid))
+		return 0;
+	t = bpf_map_lookup_elem(&threads, &tid);
+	if (!t || t->clock.state != WAIT_BLOCKED)
+		return 0;
+	now = bpf_ktime_get_ns();
+	wake(&t->clock, now);
+	queue(&t->clock, task, cpu_of(task), now);
+	return 0;
+}
+
+/* The current thread has woken one that makes traced calls, and may be worth an account. */
+static __noinline int count_waker(struct thread *t, __u32 tid)
+{
+	__u32 n;
+
+	if (!t)
+		return 0;
+	n = tid & (WAKERS - 1);
+	if (t->clock.waker_tid[n] != tid) {
+		t->clock.waker_tid[n] = tid;
+		t->clock.waker_count[n] = 0;
+	}
+	if (++t->clock.waker_count[n] == ENROL_AFTER)
+		enrol(t->tgid);
+	return 0;
+}
+
+/*
+ * Who wakes a traced thread. sched_wakeup tells when, but may run on another CPU
+ * than the waker's. An interrupt is no doing of the thread that it interrupts.
+ */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *task)
+{
+	struct task_struct *waker;
+	struct thread *t;
+	__u32 tid;
+
+	if (!tracked_threads)
+		return 0;
+	tid = task->pid;
+	if (!tracked(tid))
+		return 0;
+	t = bpf_map_lookup_elem(&threads, &tid);
+	if (!t)
+		return 0;
+	waker = bpf_get_current_task_btf();
+	t->clock.woken_by_irq = in_interrupt(waker);
+	if (t->clock.woken_by_irq)
+		return 0;
+	set_who(&t->clock.waker, waker);
+	if (!t->clock.enrolled_for && waker->mm && !tracked(waker->pid))
+		count_waker(t, waker->pid);
+	return 0;
+}
+
+/* A thread that waits for one CPU goes on waiting for another. */
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(on_migrate, struct task_struct *task, int cpu)
+{
+	struct thread *t;
+	__u32 tid;
+	__u64 now;
+
+	if (!tracked_threads)
+		return 0;
+	tid = task->pid;
+	if (!tracked(tid))
+		return 0;
+	t = bpf_map_lookup_elem(&threads, &tid);
+	if (!t || t->clock.state != WAIT_RUNNABLE)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (t->clock.queued)
+		add_running(cpu_at(t->clock.cpu), rq_of(task), now);
+	close_wait(t, task, now, WAIT_MOVED);
+	unqueue(&t->clock);
+	queue(&t->clock, task, cpu, now);
+	return 0;
+}
+
+#define SIG_STOPS (1ULL << 19 | 1ULL << 20 | 1ULL << 21 | 1ULL << 22) /* SIGSTOP to SIGTTOU */
+
+/* Remembers who sent a process the signal that stops it. */
+SEC("tp_btf/signal_generate")
+int BPF_PROG(on_signal, int sig, void *info, struct task_struct *task)
+{
+	struct target *p;
+	__u32 tgid;
+
+	if (sig < 0 || sig > 63 || !(SIG_STOPS >> sig & 1))
+		return 0;
+	tgid = task->tgid;
+	p = bpf_map_lookup_elem(&targets, &tgid);
+	if (p)
+		set_who(&p->stopper, bpf_get_current_task_btf());
+	return 0;
+}

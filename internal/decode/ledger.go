@@ -1,0 +1,192 @@
+package decode
+
+import (
+	"fmt"
+	"unsafe"
+
+	"ingero/internal/bpf"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+const (
+	waitSize   = int(unsafe.Sizeof(bpf.IngeroWaitRecord{}))
+	threadSize = int(unsafe.Sizeof(bpf.IngeroThreadRecord{}))
+
+	waitFlags = events.WaitIO | events.WaitByIRQ | events.WaitIdle | events.WaitOthers | events.WaitMoved | events.WaitPrevious
+	stopped   = uint8(bpf.IngeroWaitFlagsWAIT_STOPPED)
+)
+
+// Record decodes one record of the call ring into the batch: calls, a wait, or
+// a thread's last account. b is not kept. On error the batch is as before.
+func Record(to *tick.Batch, b []byte, clock Clock) (err error) {
+	if len(b) == 0 {
+		return fmt.Errorf("record of 0 bytes: %w", ErrRecord)
+	}
+	switch bpf.IngeroRecordKind(b[0]) {
+	case bpf.IngeroRecordKindRECORD_WAIT:
+		to.Waits, err = Waits(to.Waits, b, clock)
+	case bpf.IngeroRecordKindRECORD_THREAD:
+		to.Ended, err = ended(to.Ended, b, clock)
+	default:
+		to.Calls, err = Calls(to.Calls, b, clock)
+	}
+	return err
+}
+
+// Waits decodes one record of a wait and appends it. b is not kept. On error
+// nothing is appended.
+func Waits(dst []events.Wait, b []byte, clock Clock) ([]events.Wait, error) {
+	if len(b) < waitSize || b[0] != uint8(bpf.IngeroRecordKindRECORD_WAIT) {
+		return dst, fmt.Errorf("wait of %d bytes: %w", len(b), ErrRecord)
+	}
+	r := (*bpf.IngeroWaitRecord)(unsafe.Pointer(&b[0]))
+	state := events.WaitState(r.State)
+	if state < events.WaitRunnable || state > events.WaitBlocked || r.Ns>>62 != 0 || r.TakenNs > r.Ns {
+		return dst, fmt.Errorf("wait of state %d and %d ns: %w", r.State, r.Ns, ErrRecord)
+	}
+	dst = append(dst, events.Wait{
+		Start: clock.Wall(r.StartNs), Duration: int64(r.Ns), Taken: int64(r.TakenNs), Who: thread(&r.Who),
+		PID: r.Tgid, TID: r.Tid, Op: events.Op(r.Op), CPU: r.Cpu, State: state, Flags: events.WaitFlags(r.Flags) & waitFlags,
+	})
+	if state == events.WaitBlocked {
+		w := &dst[len(dst)-1]
+		x := blockOf(&r.On, r.Flags)
+		w.Arg, w.Dev, w.Syscall, w.File, w.Reason = x.Arg, x.Dev, x.Syscall, x.File, x.Reason
+	}
+	return dst, nil
+}
+
+func thread(w *bpf.IngeroWho) events.Thread {
+	t := events.Thread{PID: w.Tgid, TID: w.Tid, Parent: w.Parent, Cgroup: w.Cgroup}
+	for i, c := range w.Comm {
+		t.Name[i] = byte(c)
+	}
+	return t
+}
+
+// Kinds of files by their mode (S_IFMT), sys/stat.h.
+var fileKinds = [16]events.FileKind{
+	0: events.FileAnon, 1: events.FilePipe, 2: events.FileChar, 4: events.FileDirectory, 6: events.FileBlock,
+	8: events.FileRegular, 12: events.FileSocket,
+}
+
+// fileReasons is what a thread waits for that waits for such a file.
+var fileReasons = map[events.FileKind]events.Reason{
+	events.FileRegular: events.ReasonFile, events.FileDirectory: events.ReasonFile, events.FilePipe: events.ReasonPipe,
+	events.FileSocket: events.ReasonSocket, events.FileBlock: events.ReasonDisk, events.FileChar: events.ReasonDevice,
+	events.FileAnon: events.ReasonPoll,
+}
+
+// nvidiaMajor is the device number of NVIDIA's GPUs and of nvidiactl: the one
+// that Linux has assigned (Documentation/admin-guide/devices.txt).
+const nvidiaMajor = 195
+
+// blockOf says what a thread is blocked on. The order matters: what stops a
+// thread stops it whatever it was about to do, and a device that it waits for is
+// more than the system call that led there.
+func blockOf(on *bpf.IngeroBlock, flags uint8) tick.Doing {
+	d := tick.Doing{State: events.WaitBlocked, Arg: on.Arg, Dev: on.Dev, Syscall: events.SyscallOf(int(on.Syscall))}
+	if on.Mode != 0 {
+		d.File = fileKinds[on.Mode>>12]
+	}
+	row := d.Syscall.Row()
+	switch {
+	case flags&stopped != 0:
+		d.Reason = events.ReasonStopped
+	case on.Syscall < 0:
+		d.Reason, d.Arg = events.ReasonFault, 0
+	case d.File == events.FileChar && on.Dev>>20 == nvidiaMajor:
+		d.Reason = events.ReasonGPU
+	case flags&uint8(bpf.IngeroWaitFlagsWAIT_IO) != 0:
+		d.Reason = events.ReasonDisk
+	case row.FD && row.Reason == events.ReasonOther && d.File != events.FileNone:
+		d.Reason = fileReasons[d.File]
+	default:
+		d.Reason = row.Reason
+	}
+	return d
+}
+
+// account turns a kernel's account into a thread's times, as of `until`.
+func account(t *tick.Thread, a *bpf.IngeroAccount, until uint64) {
+	calls := minus(a.CallsNs, a.InCalls)
+	all := minus(until-min(a.BornNs, until), a.Off)
+	t.InCalls, t.Sync = calls, minus(a.SyncNs, a.InSync)
+	t.Between = tick.Times{OnCPU: less(all.OnCPU, calls.OnCPU), Runnable: less(all.Runnable, calls.Runnable),
+		Throttled: less(all.Throttled, calls.Throttled), Blocked: less(all.Blocked, calls.Blocked)}
+}
+
+// minus splits a time: what is off is off, the rest was on a CPU.
+func minus(total uint64, off bpf.IngeroSums) tick.Times {
+	return tick.Times{OnCPU: less(total, off.Runnable+off.Throttled+off.Blocked),
+		Runnable: off.Runnable, Throttled: off.Throttled, Blocked: off.Blocked}
+}
+
+func less(a, b uint64) uint64 { return a - min(a, b) }
+
+func ended(dst []tick.Thread, b []byte, clock Clock) ([]tick.Thread, error) {
+	if len(b) < threadSize {
+		return dst, fmt.Errorf("account of %d bytes: %w", len(b), ErrRecord)
+	}
+	r := (*bpf.IngeroThreadRecord)(unsafe.Pointer(&b[0]))
+	t := tick.Thread{PID: r.Tgid, TID: r.Tid, Comm: text(r.Comm), Enrolled: r.Enrolled != 0, Ended: true,
+		Since: clock.Wall(r.Account.BornNs), Until: clock.Wall(r.EndNs)}
+	account(&t, &r.Account, r.EndNs)
+	return append(dst, t), nil
+}
+
+// Thread is a thread's account as of `now` (CLOCK_MONOTONIC ns), with what it is
+// about: the state that it is in and the calls that are open count up to now.
+func Thread(tid uint32, s *bpf.IngeroThread, now uint64, clock Clock) tick.Thread {
+	k := &s.Clock
+	now = max(now, k.Since, k.Account.BornNs) // it may have moved on since the clock was read
+	t := tick.Thread{PID: s.Tgid, TID: tid, Enrolled: k.EnrolledFor != 0, Since: clock.Wall(k.Account.BornNs), Until: clock.Wall(now)}
+	a := k.Account
+	lasted := now - k.Since
+	switch t.Now = doing(s, clock); t.Now.State {
+	case events.WaitRunnable:
+		a.Off.Runnable += lasted
+	case events.WaitBlocked:
+		a.Off.Blocked += lasted
+	}
+	depth := min(s.Depth, uint32(len(s.Open)))
+	if depth > 0 {
+		o := &s.Open[0]
+		ns := now - min(o.Rec.StartNs, now)
+		off := bpf.IngeroSums{Runnable: less(a.Off.Runnable, o.At.Off.Runnable),
+			Throttled: less(a.Off.Throttled, o.At.Off.Throttled), Blocked: less(a.Off.Blocked, o.At.Off.Blocked)}
+		a.CallsNs += ns
+		addSums(&a.InCalls, off)
+		if o.RecipeFlags&uint8(bpf.IngeroRecipeFlagsRECIPE_SYNC) != 0 {
+			a.SyncNs += ns
+			addSums(&a.InSync, off)
+		}
+	}
+	account(&t, &a, now)
+	for i := range depth {
+		r := &s.Open[i].Rec
+		t.Open = append(t.Open, tick.OpenCall{Op: events.Op(r.Op), Start: clock.Wall(r.StartNs), Args: r.Arg, Tag: r.Tag})
+	}
+	return t
+}
+
+func addSums(to *bpf.IngeroSums, x bpf.IngeroSums) {
+	to.Runnable += x.Runnable
+	to.Throttled += x.Throttled
+	to.Blocked += x.Blocked
+}
+
+// doing is what the thread does now.
+func doing(s *bpf.IngeroThread, clock Clock) tick.Doing {
+	var d tick.Doing
+	k := &s.Clock
+	switch k.State {
+	case uint32(bpf.IngeroWaitStateWAIT_BLOCKED):
+		d = blockOf(&k.On, k.BlockFlags)
+	case uint32(bpf.IngeroWaitStateWAIT_RUNNABLE):
+		d.State = events.WaitRunnable
+	}
+	d.CPU, d.Since = uint16(k.Cpu), clock.Wall(k.Since)
+	return d
+}

@@ -1,0 +1,146 @@
+package probes
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+
+	"ingero/internal/bpf"
+	"ingero/pkg/events"
+)
+
+// ledgerPrograms follow threads through the scheduler.
+var ledgerPrograms = []string{
+	bpf.IngeroProgOnSwitch, bpf.IngeroProgOnWakeup, bpf.IngeroProgOnWaking, bpf.IngeroProgOnMigrate,
+}
+
+// prepareLedger fits the ledger's programs to this machine, or takes them out.
+func (t *Tracer) prepareLedger(spec *ebpf.CollectionSpec) error {
+	if !t.ledger {
+		for _, n := range ledgerPrograms {
+			delete(spec.Programs, n)
+		}
+		return nil
+	}
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return fmt.Errorf("count the CPUs: %w", err)
+	}
+	spec.Maps[bpf.IngeroMapCpus].MaxEntries = uint32(cpus)
+	kernel, err := btf.LoadKernelSpec()
+	if err != nil {
+		return fmt.Errorf("read the kernel's BTF: %w", err)
+	}
+	state, err := switchHasState(kernel)
+	if err != nil {
+		return err
+	}
+	var files [events.MaxSyscall / 64]uint64
+	for nr := range events.MaxSyscall {
+		if events.SyscallOf(nr).Row().FD {
+			files[nr/64] |= 1 << (nr % 64)
+		}
+	}
+	if v := spec.Variables["preempt_from_rq"]; v != nil { // x86 only
+		if err := v.Set(preemptFromRunQueue(kernel)); err != nil {
+			return fmt.Errorf("set %s: %w", v.Name, err)
+		}
+	}
+	return errors.Join(spec.Variables[bpf.IngeroVarSwitchHasState].Set(state),
+		spec.Variables[bpf.IngeroVarFileCalls].Set(files))
+}
+
+// preemptFromRunQueue returns how far a CPU's preempt count lies behind its run
+// queue, 0 where the kernel does not say. The count has been a variable of its
+// own, but from Linux 6.2 to 6.14 a part of pcpu_hot.
+func preemptFromRunQueue(kernel *btf.Spec) int64 {
+	var section *btf.Datasec
+	if kernel.TypeByName(".data..percpu", &section) != nil {
+		return 0
+	}
+	at := map[string]int64{}
+	for _, v := range section.Vars {
+		x, ok := v.Type.(*btf.Var)
+		if !ok {
+			continue
+		}
+		at[x.Name] = int64(v.Offset)
+		if hot, ok := x.Type.(*btf.Struct); ok && x.Name == "pcpu_hot" {
+			at[x.Name] += memberOffset(hot.Members, "preempt_count")
+		}
+	}
+	queue, known := at["runqueues"]
+	for _, name := range []string{"__preempt_count", "pcpu_hot"} {
+		if count, ok := at[name]; ok && known {
+			return count - queue
+		}
+	}
+	return 0
+}
+
+// memberOffset finds a member by its name, in unnamed structs and unions too.
+func memberOffset(members []btf.Member, name string) int64 {
+	for _, m := range members {
+		if m.Name == name {
+			return int64(m.Offset.Bytes())
+		}
+		var inner []btf.Member
+		switch t := m.Type.(type) {
+		case *btf.Struct:
+			inner = t.Members
+		case *btf.Union:
+			inner = t.Members
+		}
+		if m.Name == "" && len(inner) > 0 {
+			if off := memberOffset(inner, name); off > 0 {
+				return int64(m.Offset.Bytes()) + off
+			}
+		}
+	}
+	return 0
+}
+
+// switchHasState tells whether sched_switch hands the state of the thread that
+// leaves to its programs, as it does since Linux 5.18.
+func switchHasState(kernel *btf.Spec) (bool, error) {
+	var def *btf.Typedef
+	if err := kernel.TypeByName("btf_trace_sched_switch", &def); err != nil {
+		return false, fmt.Errorf("look at sched_switch: %w", err)
+	}
+	if p, ok := def.Type.(*btf.Pointer); ok {
+		if f, ok := p.Target.(*btf.FuncProto); ok {
+			return len(f.Params) > 4, nil // the first is the tracepoint's own
+		}
+	}
+	return false, nil
+}
+
+// ThreadState is what the kernel knows of a thread: its account, its state now,
+// and its open calls. A thread that runs may have moved on while it was read.
+type ThreadState = bpf.IngeroThread
+
+// Threads calls take for every thread that has made traced calls, or is enrolled
+// for one that has.
+func (t *Tracer) Threads(take func(tid uint32, s *ThreadState)) error {
+	const batch = 64
+	var (
+		cursor ebpf.MapBatchCursor
+		tids   [batch]uint32
+		states = make([]ThreadState, batch)
+	)
+	for {
+		n, err := t.objects.Threads.BatchLookup(&cursor, tids[:], states, nil)
+		last := errors.Is(err, ebpf.ErrKeyNotExist)
+		if err != nil && !last {
+			return fmt.Errorf("read threads: %w", err)
+		}
+		for i := range n {
+			take(tids[i], &states[i])
+		}
+		if last {
+			return nil
+		}
+	}
+}
