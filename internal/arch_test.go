@@ -55,6 +55,8 @@ var allowed = map[string]string{
 	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes internal/tick pkg/events sim",
 	"benchmarks/overhead": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/session " +
 		"internal/stats internal/tick pkg/events sim",
+	"benchmarks/switches": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/session " +
+		"internal/tick sim",
 	"benchmarks/throughput": "golang.org/x/sys internal/decode internal/probes internal/proc internal/session " +
 		"internal/stats internal/store internal/tick pkg/events sim",
 	"tools/btfcheck":    "github.com/cilium/ebpf internal/bpf",
@@ -67,6 +69,7 @@ var allowed = map[string]string{
 // unsafeFiles are where memory is read by address.
 var unsafeFiles = []string{
 	"internal/decode/", "internal/probes/ring.go", "internal/probes/link_session.go", "internal/proc/perfring.go",
+	"benchmarks/switches/",
 }
 
 // source is a Go file and what it imports.

@@ -1,0 +1,287 @@
+// Switches measures what the time ledger costs a context switch of threads that
+// have nothing to do with it: nanoseconds added to a switch between two
+// processes that pass a byte to and fro on one CPU, beside an empty program on
+// sched_switch as the floor. A switch here is one wake-up, too. Runs are paired:
+// each round measures everything once, and a ratio is that of one round.
+//
+// It needs root, and the machine to itself as far as that can be had.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/probes"
+	"ingero/internal/proc"
+	"ingero/internal/session"
+	"ingero/internal/tick"
+	"ingero/sim"
+)
+
+func init() { runtime.LockOSThread() } // so that main stays on the thread that is pinned
+
+func main() {
+	rounds := flag.Int("rounds", 9, "rounds")
+	turns := flag.Int("turns", 100_000, "bytes passed to and fro in each run")
+	role := flag.String("role", "", "internal: ping or pong")
+	flag.Parse()
+	var err error
+	switch *role {
+	case "ping":
+		err = ping(*turns)
+	case "pong":
+		err = pong()
+	default:
+		err = measure(*rounds, *turns)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "switches:", err)
+		os.Exit(1)
+	}
+}
+
+// setup is one thing to measure; start has it in place until it is closed.
+type setup struct {
+	name  string
+	start func() (io.Closer, error)
+}
+
+func measure(rounds, turns int) error {
+	setups := []setup{
+		{"nothing", func() (io.Closer, error) { return io.NopCloser(nil), nil }},
+		{"an empty program on sched_switch: the floor", empty},
+		{"ingero, no thread traced", func() (io.Closer, error) { return probes.Open(probes.Options{}) }},
+		{"ingero, threads of other CPUs traced", traced},
+	}
+	added, ratio := make([][]float64, len(setups)), make([][]float64, len(setups))
+	for range rounds {
+		var ns []float64
+		for _, s := range setups {
+			x, err := under(s, turns)
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+			ns = append(ns, x)
+		}
+		for i := range setups {
+			added[i] = append(added[i], ns[i]-ns[0])
+			ratio[i] = append(ratio[i], (ns[i]-ns[0])/(ns[1]-ns[0]))
+		}
+	}
+	fmt.Printf("A context switch with its wake-up: median (range) of %d rounds of %d turns\n", rounds, turns)
+	fmt.Printf("%-48s %-26s %s\n", "", "ns added", "ratio to the floor")
+	for i, s := range setups[1:] {
+		fmt.Printf("%-48s %-26s %s\n", s.name, spread(added[i+1]), spread(ratio[i+1]))
+	}
+	return nil
+}
+
+func under(s setup, turns int) (ns float64, err error) {
+	c, err := s.start()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	return pair(turns)
+}
+
+// spread is the median of values with their range.
+func spread(v []float64) string {
+	v = slices.Sorted(slices.Values(v))
+	return fmt.Sprintf("%.3g (%.3g to %.3g)", v[len(v)/2], v[0], v[len(v)-1])
+}
+
+// closers closes all, the last first.
+type closers []func() error
+
+func (c closers) Close() error {
+	var errs []error
+	for _, f := range slices.Backward(c) {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}
+
+// empty attaches a program that does nothing.
+func empty() (io.Closer, error) {
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "empty", Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: "sched_switch", License: "GPL",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	l, err := link.AttachTracing(link.TracingOptions{Program: p})
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return closers{p.Close, l.Close}, nil
+}
+
+// nobody takes what a session sees.
+type nobody struct{}
+
+func (nobody) Batch(*tick.Batch) error { return nil }
+func (nobody) Tick(*tick.Tick) error   { return nil }
+func (nobody) Close() error            { return nil }
+
+// traced runs a session that traces a training loop on the other CPUs.
+func traced() (io.Closer, error) {
+	dir, err := os.MkdirTemp("", "switches")
+	if err != nil {
+		return nil, err
+	}
+	end := closers{func() error { return os.RemoveAll(dir) }}
+	stack, err := sim.Extract(filepath.Join(dir, "sim"))
+	if err != nil {
+		return nil, errors.Join(err, end.Close())
+	}
+	cmd := exec.Command(stack.Program("train"), "--seconds", "3600", "--pin", strconv.Itoa(otherCPU))
+	cmd.Env = append(os.Environ(), "INGERO_SIM_SYNC=block")
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(err, end.Close())
+	}
+	end = append(end, func() error { _ = cmd.Process.Kill(); _ = cmd.Wait(); return nil })
+	live, err := session.OpenLive(context.Background(), session.LiveOptions{
+		Select: proc.Selector{PIDs: []uint32{uint32(cmd.Process.Pid)}}})
+	if err != nil {
+		return nil, errors.Join(err, end.Close())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- session.Run(ctx, session.Config{Source: live, Sinks: []tick.Sink{nobody{}}}) }()
+	return append(end, func() error { cancel(); return <-done }), nil
+}
+
+const (
+	pairCPU  = 0
+	otherCPU = 1
+)
+
+// pair has two processes pass a byte to and fro, and returns the ns of one
+// switch: the least of many batches, since others' work can only add to it.
+func pair(turns int) (float64, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	there, here, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	back, forth, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	pong := exec.Command(self, "-role", "pong")
+	pong.ExtraFiles = []*os.File{there, forth}
+	ping := exec.Command(self, "-role", "ping", "-turns", strconv.Itoa(turns))
+	ping.ExtraFiles = []*os.File{back, here}
+	out, err := ping.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	if err := errors.Join(pong.Start(), ping.Start()); err != nil {
+		return 0, err
+	}
+	for _, f := range []*os.File{there, here, back, forth} {
+		_ = f.Close()
+	}
+	line, rerr := bufio.NewReader(out).ReadString('\n')
+	if err := errors.Join(ping.Wait(), pong.Wait()); err != nil {
+		return 0, err
+	}
+	if rerr != nil {
+		return 0, rerr
+	}
+	return strconv.ParseFloat(line[:len(line)-1], 64)
+}
+
+// The pipes that a process of the pair is started with.
+const (
+	fromPeer = 3
+	toPeer   = 4
+)
+
+func pin() error {
+	var set unix.CPUSet
+	set.Set(pairCPU)
+	return unix.SchedSetaffinity(0, &set) // the main thread; it is locked below
+}
+
+func ping(turns int) error {
+	const batches = 60
+	if err := pin(); err != nil {
+		return err
+	}
+	var b [1]byte
+	var ns []float64
+	for range batches {
+		var from, to unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &from); err != nil {
+			return err
+		}
+		for range turns / batches {
+			if err := pass(toPeer, fromPeer, b[:]); err != nil {
+				return err
+			}
+		}
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &to); err != nil {
+			return err
+		}
+		ns = append(ns, float64(to.Nano()-from.Nano())/float64(2*(turns/batches)))
+	}
+	fmt.Printf("%.2f\n", slices.Min(ns))
+	return nil
+}
+
+func pong() error {
+	if err := pin(); err != nil {
+		return err
+	}
+	var b [1]byte
+	for {
+		n, err := raw(unix.SYS_READ, fromPeer, b[:])
+		if n == 0 || err != nil {
+			return err
+		}
+		if _, err := raw(unix.SYS_WRITE, toPeer, b[:]); err != nil {
+			return err
+		}
+	}
+}
+
+// raw makes a system call without a word to Go's scheduler, which would cost more
+// than the switch.
+func raw(call, fd uintptr, b []byte) (int, error) {
+	n, _, e := unix.RawSyscall(call, fd, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+	if e != 0 {
+		return 0, e
+	}
+	return int(n), nil
+}
+
+// pass sends a byte and waits for the answer.
+func pass(to, from uintptr, b []byte) error {
+	if _, err := raw(unix.SYS_WRITE, to, b); err != nil {
+		return err
+	}
+	_, err := raw(unix.SYS_READ, from, b)
+	return err
+}
