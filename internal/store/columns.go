@@ -3,8 +3,6 @@ package store
 import (
 	"math"
 
-	"github.com/klauspost/compress/zstd"
-
 	"ingero/pkg/events"
 )
 
@@ -16,14 +14,14 @@ const (
 	colShape  = iota // number of the shape
 	colStart         // to the call before, either sign
 	colTime          // duration
-	colWait          // runnable, blocked
+	colWait          // runnable, blocked, and throttled where there is any
 	colGap           // gap
-	colGapArg        // gap's runnable, blocked
+	colGapArg        // likewise, of the gap
 	colArg0          // to the shape's last call, either sign
 	colArg1
 	colArg2
 	colArg3
-	colOdd // what fits no other column: four parts, either sign
+	colOdd // what fits no other column: the parts, either sign
 	columns
 )
 
@@ -46,7 +44,10 @@ const (
 	formGap     form = 1 << 7
 	formGapWait form = 1 << 8
 	formGapOdd  form = 1 << 9
-	formAll     form = 1<<10 - 1
+	// From version 2 on.
+	formThrottled    form = 1 << 10
+	formGapThrottled form = 1 << 11
+	formAll          form = 1<<12 - 1
 )
 
 // shape is what calls of the same kind share.
@@ -68,9 +69,10 @@ func (s *shape) hash() uint32 {
 
 // encoder turns calls into the body of a frame. It keeps its memory.
 type encoder struct {
-	zstd   *zstd.Encoder
+	packer
 	cols   [columns][]byte
 	n      int
+	forms  form  // of all calls
 	first  int64 // earliest start
 	last   int64 // latest end
 	start  int64 // of the call before
@@ -80,16 +82,14 @@ type encoder struct {
 	next   []uint32                 // the shape that followed it
 	at     uint32                   // the shape of the call before
 	table  []uint32                 // 1 + number, by hash
-	packed []byte
 }
 
 func newEncoder() (*encoder, error) {
-	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-		zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true), zstd.WithWindowSize(1<<20))
+	p, err := newPacker()
 	if err != nil {
 		return nil, err
 	}
-	e := &encoder{zstd: z, table: make([]uint32, tableStart)}
+	e := &encoder{packer: p, table: make([]uint32, tableStart)}
 	e.reset()
 	return e, nil
 }
@@ -100,7 +100,7 @@ func (e *encoder) reset() {
 	}
 	clear(e.table)
 	e.shapes, e.prev, e.next = e.shapes[:0], e.prev[:0], e.next[:0]
-	e.n, e.start, e.at = 0, 0, 0
+	e.n, e.forms, e.start, e.at = 0, 0, 0, 0
 	e.first, e.last = math.MaxInt64, math.MinInt64
 	e.args = [events.MaxArgs]uint64{}
 }
@@ -121,30 +121,36 @@ func (e *encoder) formOf(c *events.Call) form {
 	if c.Flags&events.CallInherited != 0 && e.n > 0 && c.Args == e.args {
 		f = formCopied
 	}
-	if c.Duration|c.OnCPU|c.Runnable|c.Blocked != 0 {
+	if c.Duration|c.OnCPU|c.Runnable|c.Throttled|c.Blocked != 0 {
 		f |= formTime
-		if c.Runnable|c.Blocked != 0 {
+		if c.Runnable|c.Throttled|c.Blocked != 0 {
 			f |= formWaited
+			if c.Throttled != 0 {
+				f |= formThrottled
+			}
 		}
-		if !whole(c.Duration, c.OnCPU, c.Runnable, c.Blocked) {
+		if !whole(c.Duration, c.OnCPU, c.Runnable, c.Throttled, c.Blocked) {
 			f = f&^(formTime|formWaited) | formOdd
 		}
 	}
-	if c.Gap|c.GapOnCPU|c.GapRunnable|c.GapBlocked != 0 {
+	if c.Gap|c.GapOnCPU|c.GapRunnable|c.GapThrottled|c.GapBlocked != 0 {
 		f |= formGap
-		if c.GapRunnable|c.GapBlocked != 0 {
+		if c.GapRunnable|c.GapThrottled|c.GapBlocked != 0 {
 			f |= formGapWait
+			if c.GapThrottled != 0 {
+				f |= formGapThrottled
+			}
 		}
-		if !whole(c.Gap, c.GapOnCPU, c.GapRunnable, c.GapBlocked) {
+		if !whole(c.Gap, c.GapOnCPU, c.GapRunnable, c.GapThrottled, c.GapBlocked) {
 			f = f&^(formGap|formGapWait) | formGapOdd
 		}
 	}
 	return f
 }
 
-// whole says whether the parts can be told from the sum and two of them.
-func whole(sum, on, runnable, blocked int64) bool {
-	return on|runnable|blocked >= 0 && sum-runnable-blocked == on
+// whole says whether the time on a CPU can be told from the sum and the rest.
+func whole(sum, on, runnable, throttled, blocked int64) bool {
+	return on|runnable|throttled|blocked >= 0 && sum-runnable-throttled-blocked == on
 }
 
 // add takes one call in.
@@ -159,20 +165,20 @@ func (e *encoder) add(c *events.Call) {
 	if f&formTime != 0 {
 		e.cols[colTime] = put(e.cols[colTime], uint64(c.Duration))
 		if f&formWaited != 0 {
-			e.cols[colWait] = put(put(e.cols[colWait], uint64(c.Runnable)), uint64(c.Blocked))
+			e.waited(colWait, f&formThrottled != 0, c.Runnable, c.Blocked, c.Throttled)
 		}
 	}
 	if f&formGap != 0 {
 		e.cols[colGap] = put(e.cols[colGap], uint64(c.Gap))
 		if f&formGapWait != 0 {
-			e.cols[colGapArg] = put(put(e.cols[colGapArg], uint64(c.GapRunnable)), uint64(c.GapBlocked))
+			e.waited(colGapArg, f&formGapThrottled != 0, c.GapRunnable, c.GapBlocked, c.GapThrottled)
 		}
 	}
 	if f&formOdd != 0 {
-		e.odd(c.Duration, c.OnCPU, c.Runnable, c.Blocked)
+		e.odd(f&formThrottled != 0, c.Duration, c.OnCPU, c.Runnable, c.Blocked, c.Throttled)
 	}
 	if f&formGapOdd != 0 {
-		e.odd(c.Gap, c.GapOnCPU, c.GapRunnable, c.GapBlocked)
+		e.odd(f&formGapThrottled != 0, c.Gap, c.GapOnCPU, c.GapRunnable, c.GapBlocked, c.GapThrottled)
 	}
 	if n := int(f & formArgs); n > 0 {
 		prev := &e.prev[id]
@@ -182,13 +188,35 @@ func (e *encoder) add(c *events.Call) {
 		*prev = c.Args
 	}
 	e.args = c.Args
+	e.forms |= f
 	e.n++
 }
 
-func (e *encoder) odd(parts ...int64) {
+// waited puts the parts of a time that were not on a CPU. Most have none that
+// was throttled.
+func (e *encoder) waited(col int, three bool, runnable, blocked, throttled int64) {
+	e.cols[col] = put(put(e.cols[col], uint64(runnable)), uint64(blocked))
+	if three {
+		e.cols[col] = put(e.cols[col], uint64(throttled))
+	}
+}
+
+// odd puts a time and its parts, of which the last is mostly not there.
+func (e *encoder) odd(five bool, parts ...int64) {
+	if !five {
+		parts = parts[:4]
+	}
 	for _, v := range parts {
 		e.cols[colOdd] = put(e.cols[colOdd], zig(v))
 	}
+}
+
+// version is that of the body's format.
+func (e *encoder) version() uint8 {
+	if e.forms&(formThrottled|formGapThrottled) != 0 {
+		return 2
+	}
+	return 1
 }
 
 // find returns the number of a shape. Calls come in loops, so the shape that
@@ -255,29 +283,6 @@ func (e *encoder) body(b []byte) []byte {
 		b = e.column(b, e.cols[i])
 	}
 	return b
-}
-
-// Codecs of a column.
-const (
-	codecRaw  = 0
-	codecZstd = 1
-)
-
-// column appends a column: codec, length, length when packed, bytes.
-func (e *encoder) column(b, raw []byte) []byte {
-	if len(raw) >= compressFrom {
-		// Behind what is in use: raw may be the front of the same memory.
-		from := len(e.packed)
-		e.packed = e.zstd.EncodeAll(raw, e.packed)
-		packed := e.packed[from:]
-		e.packed = e.packed[:from]
-		if len(packed) < len(raw) {
-			b = put(put(append(b, codecZstd), uint64(len(raw))), uint64(len(packed)))
-			return append(b, packed...)
-		}
-	}
-	b = put(append(b, codecRaw), uint64(len(raw)))
-	return append(b, raw...)
 }
 
 func appendShape(b []byte, s *shape) []byte {

@@ -3,27 +3,21 @@ package store
 import (
 	"fmt"
 
-	"github.com/klauspost/compress/zstd"
-
 	"ingero/pkg/events"
 )
 
 // decoder turns the bodies of frames of calls back into calls. It keeps its
 // memory.
 type decoder struct {
-	zstd   *zstd.Decoder
-	room   [columns + 1][]byte
+	unpacker
 	cols   [columns]reader
 	shapes []shape
 	prev   [][events.MaxArgs]uint64
 }
 
 func newDecoder() (*decoder, error) {
-	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBody), zstd.WithDecodeAllCapLimit(true))
-	if err != nil {
-		return nil, err
-	}
-	return &decoder{zstd: z}, nil
+	u, err := newUnpacker(columns + 1)
+	return &decoder{unpacker: u}, err
 }
 
 // span returns between which times the calls of a frame lie, without decoding
@@ -45,7 +39,7 @@ func (d *decoder) calls(dst []events.Call, body []byte) ([]events.Call, error) {
 	if r.bad || n > frameCallsCap || shapes > n {
 		return dst, fmt.Errorf("%w: a frame of %d calls", ErrCorrupt, n)
 	}
-	const shapeMax, callMax = 5*6 + 3*4, 80 // bytes that one can take in a column
+	const shapeMax, callMax = 5*6 + 3*4, 100 // bytes that one can take in a column
 	table, err := d.column(&r, columns, int(shapes)*shapeMax)
 	if err != nil {
 		return dst, err
@@ -66,34 +60,6 @@ func (d *decoder) calls(dst []events.Call, body []byte) ([]events.Call, error) {
 		}
 	}
 	return dst, nil
-}
-
-// column returns the next column, unpacked, of at most limit bytes.
-func (d *decoder) column(r *reader, room, limit int) (reader, error) {
-	codec := r.bytes(1)
-	raw := r.uint()
-	if r.bad || raw > uint64(limit) {
-		return reader{}, fmt.Errorf("%w: the length of a column", ErrCorrupt)
-	}
-	switch codec[0] {
-	case codecRaw:
-		b := r.bytes(int(raw))
-		if r.bad {
-			return reader{}, fmt.Errorf("%w: a column that is cut off", ErrCorrupt)
-		}
-		return reader{b: b}, nil
-	case codecZstd:
-		packed := r.bytes(r.count())
-		if uint64(cap(d.room[room])) < raw {
-			d.room[room] = make([]byte, 0, raw)
-		}
-		b, err := d.zstd.DecodeAll(packed, d.room[room][:0:raw])
-		if err != nil || r.bad || uint64(len(b)) != raw {
-			return reader{}, fmt.Errorf("%w: a column that does not unpack", ErrCorrupt)
-		}
-		return reader{b: b}, nil
-	}
-	return reader{}, fmt.Errorf("%w: a column packed in way %d", ErrVersion, codec[0])
 }
 
 func (d *decoder) readShapes(r *reader, n int) bool {
@@ -162,22 +128,37 @@ func (d *decoder) times(c *events.Call, f form) {
 	if f&formTime != 0 {
 		c.Duration = int64(d.cols[colTime].uint())
 		if f&formWaited != 0 {
-			c.Runnable, c.Blocked = int64(d.cols[colWait].uint()), int64(d.cols[colWait].uint())
+			d.waited(colWait, f&formThrottled != 0, &c.Runnable, &c.Blocked, &c.Throttled)
 		}
-		c.OnCPU = c.Duration - c.Runnable - c.Blocked
+		c.OnCPU = c.Duration - c.Runnable - c.Throttled - c.Blocked
 	}
 	if f&formGap != 0 {
 		c.Gap = int64(d.cols[colGap].uint())
 		if f&formGapWait != 0 {
-			c.GapRunnable, c.GapBlocked = int64(d.cols[colGapArg].uint()), int64(d.cols[colGapArg].uint())
+			d.waited(colGapArg, f&formGapThrottled != 0, &c.GapRunnable, &c.GapBlocked, &c.GapThrottled)
 		}
-		c.GapOnCPU = c.Gap - c.GapRunnable - c.GapBlocked
+		c.GapOnCPU = c.Gap - c.GapRunnable - c.GapThrottled - c.GapBlocked
 	}
-	odd := &d.cols[colOdd]
 	if f&formOdd != 0 {
-		c.Duration, c.OnCPU, c.Runnable, c.Blocked = odd.int(), odd.int(), odd.int(), odd.int()
+		d.odd(f&formThrottled != 0, &c.Duration, &c.OnCPU, &c.Runnable, &c.Blocked, &c.Throttled)
 	}
 	if f&formGapOdd != 0 {
-		c.Gap, c.GapOnCPU, c.GapRunnable, c.GapBlocked = odd.int(), odd.int(), odd.int(), odd.int()
+		d.odd(f&formGapThrottled != 0, &c.Gap, &c.GapOnCPU, &c.GapRunnable, &c.GapBlocked, &c.GapThrottled)
+	}
+}
+
+func (d *decoder) waited(col int, three bool, runnable, blocked, throttled *int64) {
+	*runnable, *blocked = int64(d.cols[col].uint()), int64(d.cols[col].uint())
+	if three {
+		*throttled = int64(d.cols[col].uint())
+	}
+}
+
+func (d *decoder) odd(five bool, parts ...*int64) {
+	if !five {
+		parts = parts[:4]
+	}
+	for _, p := range parts {
+		*p = d.cols[colOdd].int()
 	}
 }

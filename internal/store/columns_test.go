@@ -39,16 +39,18 @@ func TestCallsSurvive(t *testing.T) {
 	}
 	mixed = append(g.calls(nil, 50), odd[:50]...)
 	for name, calls := range map[string][]events.Call{
-		"none":              {},
-		"zero":              make([]events.Call, 3),
-		"one":               g.calls(nil, 1)[:1],
-		"loop":              g.calls(nil, frameCallsMax)[:frameCallsMax],
-		"odd":               odd,
-		"mixed":             mixed,
-		"inherited, alone":  {inherited},
-		"inherited, other":  {{Op: 2, Args: [4]uint64{9}}, inherited, inherited},
-		"partial":           {partial, partial},
-		"does not add up":   {{Duration: 10, OnCPU: 3, Blocked: 3}, {Gap: 10, GapRunnable: 11}},
+		"none":             {},
+		"zero":             make([]events.Call, 3),
+		"one":              g.calls(nil, 1)[:1],
+		"loop":             g.calls(nil, frameCallsMax)[:frameCallsMax],
+		"odd":              odd,
+		"mixed":            mixed,
+		"inherited, alone": {inherited},
+		"inherited, other": {{Op: 2, Args: [4]uint64{9}}, inherited, inherited},
+		"partial":          {partial, partial},
+		"does not add up":  {{Duration: 10, OnCPU: 3, Blocked: 3}, {Gap: 10, GapRunnable: 11}},
+		"throttled": {{Duration: 10, OnCPU: 3, Runnable: 2, Throttled: 4, Blocked: 1, Gap: 9, GapOnCPU: 2, GapThrottled: 7},
+			{Duration: 10, OnCPU: 4, Throttled: 4}, {Throttled: -4}, {GapThrottled: 4}},
 		"negative duration": {{Duration: -5, OnCPU: -5}},
 		"overflow":          {{Duration: -1 << 63, OnCPU: 1, Runnable: 1<<63 - 1}},
 	} {

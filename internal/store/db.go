@@ -37,7 +37,7 @@ type Options struct {
 	AfterFunc func(d time.Duration, f func()) (stop func() bool)
 }
 
-// DB records a session: it is a sink. Calls are in the log's file at most 250 ms
+// DB records a session: it is a sink. Calls and waits are in the log's file at most 250 ms
 // after they came, so that is what kill -9 loses; counts a second. Of a power
 // failure it promises nothing but that what is on the disk can be read.
 //
@@ -59,7 +59,7 @@ type DB struct {
 	flushed time.Time
 	stop    func() bool // the timer of the next flush, nil when there is none
 	failed  error
-	capped  int64 // Unix nanoseconds, 0: all calls are kept
+	capped  int64 // Unix nanoseconds, 0: all calls and waits are kept
 	others  int64 // bytes of other sessions' logs
 	closed  bool
 	closing error

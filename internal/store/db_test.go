@@ -141,7 +141,7 @@ func TestDatabaseHoldsWhatTheSessionSaw(t *testing.T) {
 		"SELECT path, probes FROM libraries":                                                  "/usr/lib/libcudart.so.12 32",
 		"SELECT kind, object FROM reports":                                                    "missing-symbol cuLaunchGrid",
 		"SELECT pid, comm, ended_ns - started_ns FROM processes":                              "4821 python3 63000000000\n4822 python3 63000000000",
-		"SELECT application_id, user_version FROM pragma_application_id, pragma_user_version": fmt.Sprint(applicationID, " 1"),
+		"SELECT application_id, user_version FROM pragma_application_id, pragma_user_version": fmt.Sprint(applicationID, " 2"),
 	} {
 		if got := ask(t, path, query); got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", query, got, want)

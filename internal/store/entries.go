@@ -101,13 +101,14 @@ func unmarshal[T any](body []byte, what string) (T, error) {
 	return v, nil
 }
 
-// fields are the counts in the order in which a log holds them.
-func fields(c *tick.Counts) [12]*uint64 {
+// fields are the counts in the order in which a log holds them. The first version
+// of a tick has the first 12.
+func fields(c *tick.Counts) [13]*uint64 {
 	return [...]*uint64{&c.Calls, &c.Done, &c.Errors, &c.Nested, &c.Unmeasured, &c.Abandoned,
-		&c.Total, &c.OnCPU, &c.Runnable, &c.Inner, &c.Partial, &c.PartialNS}
+		&c.Total, &c.OnCPU, &c.Runnable, &c.Inner, &c.Partial, &c.PartialNS, &c.Throttled}
 }
 
-// appendTick appends a tick without its operations.
+// appendTick appends a tick without its operations and threads.
 func appendTick(b []byte, t *tick.Tick) []byte {
 	b = put(put(b, zig(unixNano(t.Time))), zig(unixNano(t.Started)))
 	b = put(put(b, t.Seq), zig(int64(t.Window)))
@@ -175,8 +176,9 @@ func appendHist(b []byte, h, seen *stats.Hist) []byte {
 
 // readTick reads what appendTick and then appendOp, once an operation, wrote.
 // Histograms hold the buckets that were written; state, called for each
-// operation, returns where to put them, nil where there is no room.
-func readTick(r *reader, state func(pid uint32, op events.Op) *tick.Op) (*tick.Tick, error) {
+// operation, returns where to put them, nil where there is no room. The caller
+// looks at r.bad.
+func readTick(r *reader, version uint8, state func(pid uint32, op events.Op) *tick.Op) *tick.Tick {
 	t := &tick.Tick{Time: fromUnixNano(r.int()), Started: fromUnixNano(r.int()), Seq: r.uint(), Window: time.Duration(r.int())}
 	t.Records, t.Final = r.uint(), r.uint() == 1
 	t.Self = tick.Self{CPU: time.Duration(r.int()), RSS: r.int()}
@@ -202,17 +204,19 @@ func readTick(r *reader, state func(pid uint32, op events.Op) *tick.Op) (*tick.T
 			r.fail()
 			break
 		}
-		readOp(r, o)
+		readOp(r, o, version)
 	}
-	if r.bad || len(r.b) != 0 {
-		return nil, fmt.Errorf("%w: a tick", ErrCorrupt)
-	}
-	return t, nil
+	return t
 }
 
-func readOp(r *reader, o *tick.Op) {
+func readOp(r *reader, o *tick.Op, version uint8) {
 	o.Thinned = r.uint() == 1
-	for _, v := range fields(&o.Sum) {
+	all := fields(&o.Sum)
+	counts := all[:]
+	if version == 1 {
+		counts = all[:12]
+	}
+	for _, v := range counts {
 		*v = r.uint()
 	}
 	readHist(r, o.Hist)

@@ -37,10 +37,23 @@ const (
 	frameLibrary // JSON; a later one of the same object replaces it
 	frameReport  // JSON
 	frameEnd     // last: JSON
+	frameWaits   // those that came before or among the calls of the next frame
+
+	frameKinds // one more than the last that is known
 )
 
-// frameVersion is the version of all bodies so far.
-const frameVersion = 1
+// version is the latest version of a kind's body; the first is 1. A body is of
+// the earliest version that can hold what is in it.
+//
+//	calls 2: time that was throttled
+//	ticks 2: time that was throttled, threads
+func (k frameKind) version() uint8 {
+	switch k {
+	case frameCalls, frameTick:
+		return 2
+	}
+	return 1
+}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -56,10 +69,10 @@ var (
 )
 
 // appendFrame appends a frame with the given body.
-func appendFrame(b []byte, kind frameKind, body []byte) []byte {
+func appendFrame(b []byte, kind frameKind, version uint8, body []byte) []byte {
 	at := len(b)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(body)))
-	b = append(b, byte(kind), frameVersion, 0, 0)
+	b = append(b, byte(kind), version, 0, 0)
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(body, castagnoli))
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[at:at+12], castagnoli))
 	return append(b, body...)

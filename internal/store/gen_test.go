@@ -23,6 +23,7 @@ type generator struct {
 	r       *rand.Rand
 	threads []genThread
 	n       int
+	waiting waitGenerator
 }
 
 type genThread struct {
@@ -31,7 +32,7 @@ type genThread struct {
 }
 
 func newGenerator(seed uint64) *generator {
-	g := &generator{r: rand.New(rand.NewPCG(seed, 1))}
+	g := &generator{r: rand.New(rand.NewPCG(seed, 1)), waiting: newWaitGenerator(seed)}
 	for i := range uint32(4) {
 		g.threads = append(g.threads, genThread{pid: 4821 + i/2, tid: 5000 + i, now: began.UnixNano() + int64(i)*1000})
 	}
@@ -97,18 +98,19 @@ func (g *generator) calls(dst []events.Call, n int) []events.Call {
 func (g *generator) odd() events.Call {
 	u := func() uint64 { return g.r.Uint64() >> g.r.IntN(64) }
 	i := func() int64 { return int64(g.r.Uint64()) >> g.r.IntN(64) }
-	return events.Call{Start: i(), Duration: i(), OnCPU: i(), Runnable: i(), Blocked: i(),
-		Gap: i(), GapOnCPU: i(), GapRunnable: i(), GapBlocked: i(), Args: [4]uint64{u(), u(), u(), u()},
+	return events.Call{Start: i(), Duration: i(), OnCPU: i(), Runnable: i(), Throttled: i() * int64(g.r.IntN(2)), Blocked: i(),
+		Gap: i(), GapOnCPU: i(), GapRunnable: i(), GapThrottled: i() * int64(g.r.IntN(2)), GapBlocked: i(), Args: [4]uint64{u(), u(), u(), u()},
 		PID: uint32(u()), TID: uint32(u()), Tag: uint32(u()), Result: int32(i()), Weight: uint32(u()), Stack: uint32(u()),
 		Op: events.Op(u()), Parent: events.Op(u()), Flags: events.CallFlags(u())}
 }
 
 // kernel counts calls as the kernel does, for ticks.
 type kernel struct {
-	ops map[opKey]*tick.Op
+	ops     map[opKey]*tick.Op
+	threads genAccounts
 }
 
-func newKernel() *kernel { return &kernel{ops: map[opKey]*tick.Op{}} }
+func newKernel() *kernel { return &kernel{ops: map[opKey]*tick.Op{}, threads: genAccounts{}} }
 
 func (k *kernel) op(pid uint32, o events.Op) *tick.Op {
 	x := k.ops[opKey{pid, o}]
@@ -145,6 +147,7 @@ func (k *kernel) see(calls []events.Call) {
 
 // tick returns the state so far; nothing in it is shared.
 func (k *kernel) tick(seq uint64, at time.Time, final bool) *tick.Tick {
+	k.threads.pass(at.UnixNano(), seq)
 	t := &tick.Tick{Time: at, Started: began, Seq: seq, Window: time.Second, Final: final, Records: seq * 100,
 		Self:      tick.Self{CPU: time.Duration(seq) * time.Millisecond, RSS: 30 << 20},
 		Host:      tick.Host{CPU: 0.47, CPUs: 8, MemTotal: 64 << 30, MemAvail: 11 << 30, Load: [3]float64{3.25, 2, 1}},
@@ -152,6 +155,7 @@ func (k *kernel) tick(seq uint64, at time.Time, final bool) *tick.Tick {
 		Libraries: []tick.Library{{Path: "/usr/lib/libcudart.so.12", Lib: events.LibCudart, BuildID: "ab12", Probes: 32}},
 		Reports:   []tick.Report{{Kind: "missing-symbol", Object: "cuLaunchGrid", Why: "libcuda.so.1 has none"}},
 	}
+	t.Threads = k.threads.accounts()
 	for _, o := range k.ops {
 		h := *o.Hist
 		c := *o

@@ -26,6 +26,7 @@ func (m *memory) Truncate(n int64) error {
 // recorded is what went into a log.
 type recorded struct {
 	calls []events.Call
+	waits []events.Wait
 	lives []tick.ProcEvent
 	final *tick.Tick
 	bytes []byte
@@ -44,11 +45,11 @@ func record(t testing.TB, n, calls int) recorded {
 	g, k := newGenerator(5), newKernel()
 	for i := range n {
 		got := g.calls(nil, calls)
-		b := tick.Batch{Calls: got, Procs: []tick.ProcEvent{
+		b := tick.Batch{Calls: got, Waits: g.waiting.waits(nil, calls/10, began.Add(time.Duration(i)*time.Second), time.Second), Procs: []tick.ProcEvent{
 			{Time: began.UnixNano() + int64(i)*1e6, Kind: tick.ProcForked, PID: 4821, TID: 5000, Peer: uint32(4900 + i), Comm: "python3"}}}
 		k.see(got)
 		w.add(&b)
-		rec.calls, rec.lives = append(rec.calls, got...), append(rec.lives, b.Procs...)
+		rec.calls, rec.waits, rec.lives = append(rec.calls, got...), append(rec.waits, b.Waits...), append(rec.lives, b.Procs...)
 		rec.final = k.tick(uint64(i+1), began.Add(time.Duration(i+1)*time.Second), i == n-1)
 		if err := errors.Join(w.tick(rec.final), w.flush()); err != nil {
 			t.Fatal(err)
@@ -67,7 +68,9 @@ func record(t testing.TB, n, calls int) recorded {
 // all is everything in a log.
 type all struct {
 	calls   []events.Call
+	waits   []events.Wait
 	lives   []tick.ProcEvent
+	threads []tick.Thread // of the last tick
 	ticks   []uint64
 	procs   int
 	libs    int
@@ -88,10 +91,10 @@ func readAll(b []byte) (a all, torn int64, err error) {
 			}
 			return a, l.Torn(), err
 		}
-		a.calls, a.lives = append(a.calls, e.Calls...), append(a.lives, e.Lives...)
+		a.calls, a.waits, a.lives = append(a.calls, e.Calls...), append(a.waits, e.Waits...), append(a.lives, e.Lives...)
 		switch {
 		case e.Tick != nil:
-			a.ticks = append(a.ticks, e.Tick.Seq)
+			a.ticks, a.threads = append(a.ticks, e.Tick.Seq), e.Tick.Threads
 		case e.Process != nil:
 			a.procs++
 		case e.Library != nil:
@@ -119,8 +122,12 @@ func TestLogReadsBack(t *testing.T) {
 		t.Fatalf("error %v, %d bytes torn", err, torn)
 	}
 	sameCalls(t, rec.calls, got.calls)
+	sameWaits(t, rec.waits, got.waits)
 	if d := diff.Diff(rec.lives, got.lives); d != "" {
 		t.Errorf("lives -want +got:\n%s", d)
+	}
+	if d := diff.Diff(rec.final.Threads, got.threads); d != "" {
+		t.Errorf("threads -want +got:\n%s", d)
 	}
 	// Two processes, each as it was and as it ended; a library and a report once.
 	if !slices.Equal(got.ticks, []uint64{1, 2, 3, 4}) || got.procs != 4 || got.libs != 1 || got.reports != 1 {
@@ -226,17 +233,17 @@ func TestLogEndsAtZeros(t *testing.T) {
 
 func TestLogOfTheFuture(t *testing.T) {
 	rec := record(t, 1, 30)
-	unknown := appendFrame(bytes.Clone(rec.bytes), frameEnd+7, []byte("whatever"))
+	unknown := appendFrame(bytes.Clone(rec.bytes), frameKinds+7, 1, []byte("whatever"))
 	got, torn, err := readAll(unknown)
 	if err != nil || torn != 0 || len(got.calls) != len(rec.calls) {
 		t.Errorf("an unknown kind: error %v, torn %d, %d calls", err, torn, len(got.calls))
 	}
-	newer := appendFrame(nil, frameCalls, nil)
-	newer[5] = frameVersion + 1
-	newer = appendHeadSum(newer)
-	got, _, err = readAll(append(bytes.Clone(rec.bytes), newer...))
-	if !errors.Is(err, ErrVersion) || len(got.calls) != len(rec.calls) {
-		t.Errorf("a newer version: error %v, %d calls", err, len(got.calls))
+	for kind := frameCalls; kind < frameKinds; kind++ {
+		newer := appendFrame(bytes.Clone(rec.bytes), kind, kind.version()+1, nil)
+		got, _, err = readAll(newer)
+		if !errors.Is(err, ErrVersion) || len(got.calls) != len(rec.calls) {
+			t.Errorf("kind %d, a newer version: error %v, %d calls", kind, err, len(got.calls))
+		}
 	}
 }
 
@@ -329,8 +336,8 @@ func FuzzLog(f *testing.F) {
 	f.Add(rec.bytes)
 	f.Add(rec.bytes[:len(rec.bytes)/2])
 	f.Add([]byte(magic))
-	for kind := frameSession; kind <= frameEnd; kind++ {
-		f.Add(appendFrame([]byte(magic), kind, []byte("{}")))
+	for kind := frameSession; kind < frameKinds; kind++ {
+		f.Add(appendFrame([]byte(magic), kind, 1, []byte("{}")))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		// The sums would stop all but whole files, so set them right.

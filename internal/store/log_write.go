@@ -21,6 +21,7 @@ type logWriter struct {
 	f       logFile
 	size    int64 // bytes in the file, all of whole frames
 	enc     *encoder
+	waits   *waitEncoder
 	lives   []tick.ProcEvent
 	buf     []byte // frames to write
 	body    []byte
@@ -28,6 +29,7 @@ type logWriter struct {
 	procs   map[uint32]processJSON
 	libs    map[libKey]libraryJSON
 	reports map[tick.Report]bool
+	threads threadsWriter
 }
 
 type opKey struct {
@@ -50,7 +52,11 @@ func newLogWriter(f logFile, s *Session) (*logWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &logWriter{f: f, enc: enc, ops: map[opKey]*opState{}, procs: map[uint32]processJSON{},
+	waits, err := newWaitEncoder()
+	if err != nil {
+		return nil, err
+	}
+	w := &logWriter{f: f, enc: enc, waits: waits, threads: threadsWriter{}, ops: map[opKey]*opState{}, procs: map[uint32]processJSON{},
 		libs: map[libKey]libraryJSON{}, reports: map[tick.Report]bool{}}
 	w.buf = append(w.buf, magic...)
 	if err := w.json(frameSession, s); err != nil {
@@ -64,13 +70,23 @@ func (w *logWriter) json(kind frameKind, v any) error {
 	if err != nil {
 		return err
 	}
-	w.buf = appendFrame(w.buf, kind, body)
+	w.frame(kind, 1, body)
 	return nil
 }
 
-// add takes a batch in.
+func (w *logWriter) frame(kind frameKind, version uint8, body []byte) {
+	w.buf = appendFrame(w.buf, kind, version, body)
+}
+
+// add takes a batch in: its waits before its calls, as a reader must see them.
 func (w *logWriter) add(b *tick.Batch) {
 	w.lives = append(w.lives, b.Procs...)
+	for i := range b.Waits {
+		w.waits.add(&b.Waits[i], w.enc.n)
+		if w.waits.n == frameWaitsMax {
+			w.cut()
+		}
+	}
 	for i := range b.Calls {
 		w.enc.add(&b.Calls[i])
 		if w.enc.n == frameCallsMax {
@@ -81,19 +97,26 @@ func (w *logWriter) add(b *tick.Batch) {
 
 // pending says whether something was taken in that is not in the file.
 func (w *logWriter) pending() bool {
-	return w.enc.n > 0 || len(w.lives) > 0 || len(w.buf) > 0
+	return w.enc.n > 0 || w.waits.n > 0 || len(w.lives) > 0 || len(w.buf) > 0
 }
 
-// cut ends the frames that are being filled.
+// cut ends the frames that are being filled. That of the waits goes right before
+// that of the calls: it says which of them came first.
 func (w *logWriter) cut() {
 	if len(w.lives) > 0 {
 		w.body = appendLives(w.body[:0], w.lives)
-		w.buf = appendFrame(w.buf, frameLives, w.body)
+		w.frame(frameLives, 1, w.body)
 		w.lives = w.lives[:0]
 	}
+	if w.waits.n > 0 {
+		w.body = w.waits.body(w.body[:0])
+		w.frame(frameWaits, 1, w.body)
+		w.waits.reset()
+	}
 	if w.enc.n > 0 {
+		version := w.enc.version()
 		w.body = w.enc.body(w.body[:0])
-		w.buf = appendFrame(w.buf, frameCalls, w.body)
+		w.frame(frameCalls, version, w.body)
 		w.enc.reset()
 	}
 }
@@ -120,6 +143,7 @@ func (w *logWriter) flush() error {
 // drop forgets what was taken in and not written.
 func (w *logWriter) drop() {
 	w.enc.reset()
+	w.waits.reset()
 	w.lives, w.buf = w.lives[:0], w.buf[:0]
 }
 
@@ -157,8 +181,8 @@ func (w *logWriter) tick(t *tick.Tick) error {
 			s.hist = *o.Hist
 		}
 	}
-	w.body = raw
-	w.buf = appendFrame(w.buf, frameTick, w.enc.column(nil, raw))
+	w.body = w.threads.append(raw, t)
+	w.frame(frameTick, frameTick.version(), w.enc.column(nil, w.body))
 	return nil
 }
 

@@ -28,12 +28,17 @@ var (
 // keeper is a sink that keeps what it gets.
 type keeper struct {
 	calls []events.Call
+	waits []events.Wait
 	ticks []tick.Tick
 }
 
-func (k *keeper) Batch(b *tick.Batch) error { k.calls = append(k.calls, b.Calls...); return nil }
-func (k *keeper) Tick(t *tick.Tick) error   { k.ticks = append(k.ticks, *t); return nil }
-func (k *keeper) Close() error              { return nil }
+func (k *keeper) Batch(b *tick.Batch) error {
+	k.calls, k.waits = append(k.calls, b.Calls...), append(k.waits, b.Waits...)
+	return nil
+}
+
+func (k *keeper) Tick(t *tick.Tick) error { k.ticks = append(k.ticks, *t); return nil }
+func (k *keeper) Close() error            { return nil }
 
 // A session that is recorded, and then the session made of its recording, end
 // with the same tick, distributions and all; and it makes as many on the way.
@@ -61,6 +66,7 @@ func TestReplayThroughSessionGivesWhatLiveGave(t *testing.T) {
 	}
 	again := run(b)
 	sameCalls(t, live.calls, again.calls)
+	sameWaits(t, live.waits, again.waits)
 	if len(live.ticks) < 4 || len(live.ticks) != len(again.ticks) {
 		t.Fatalf("%d ticks, live %d", len(again.ticks), len(live.ticks))
 	}

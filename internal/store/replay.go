@@ -2,13 +2,14 @@ package store
 
 import (
 	"io"
+	"slices"
 	"time"
 
 	"ingero/internal/stats"
 	"ingero/internal/tick"
 )
 
-// replayBatch bounds the calls of one poll.
+// replayBatch bounds the calls of one poll, and the waits.
 const replayBatch = 8192
 
 // ReplayOptions say how fast to play. The zero value is as fast as the log can
@@ -35,6 +36,7 @@ type Replay struct {
 	entry   Entry     // read, not yet delivered in full
 	held    bool
 	calls   int // delivered of entry
+	waits   int
 	lives   int
 	stopped bool
 	over    error // io.EOF or what went wrong
@@ -42,7 +44,8 @@ type Replay struct {
 	ops   map[opKey]*tick.Op
 	procs map[uint32]int
 	libs  map[libKey]int
-	last  tick.Tick // Processes, Libraries, Reports, Drops, Host and Self as of now
+	ended []tick.Thread // and in no tick yet
+	last  tick.Tick     // Processes, Threads, Libraries, Reports, Drops, Host and Self as of now
 }
 
 // NewReplay plays log from where it stands. A log that was cut off ends there.
@@ -85,15 +88,8 @@ func (r *Replay) Poll(b *tick.Batch) (more bool, err error) {
 	}
 	now := r.Now().UnixNano()
 	for r.next() {
-		for ; r.calls < len(r.entry.Calls); r.calls++ {
-			c := &r.entry.Calls[r.calls]
-			if c.End() > now {
-				return false, nil
-			}
-			if len(b.Calls) >= replayBatch {
-				return true, nil
-			}
-			b.Calls = append(b.Calls, *c)
+		if due, full := r.records(b, now); !due || full {
+			return full, nil
 		}
 		for ; r.lives < len(r.entry.Lives); r.lives++ {
 			e := r.entry.Lives[r.lives]
@@ -105,10 +101,41 @@ func (r *Replay) Poll(b *tick.Batch) (more bool, err error) {
 		if t := r.entry.Tick; t != nil && t.Time.UnixNano() > now {
 			return false, nil
 		}
-		r.take()
+		r.take(b)
 		r.held = false
 	}
 	return false, r.over
+}
+
+// records appends the waits and calls of the entry that are due, in the order in
+// which they came: so a wait is never behind the call that it was in. due says
+// that all were, full that there was no room for one that is.
+func (r *Replay) records(b *tick.Batch, now int64) (due, full bool) {
+	e := &r.entry
+	for r.calls < len(e.Calls) || r.waits < len(e.Waits) {
+		if r.waits < len(e.Waits) && (e.After[r.waits] <= r.calls || r.calls == len(e.Calls)) {
+			w := &e.Waits[r.waits]
+			switch {
+			case w.End() > now:
+				return false, false
+			case len(b.Waits) >= replayBatch:
+				return true, true
+			}
+			b.Waits = append(b.Waits, *w)
+			r.waits++
+			continue
+		}
+		c := &e.Calls[r.calls]
+		switch {
+		case c.End() > now:
+			return false, false
+		case len(b.Calls) >= replayBatch:
+			return true, true
+		}
+		b.Calls = append(b.Calls, *c)
+		r.calls++
+	}
+	return true, false
 }
 
 // next sees to it that there is an entry to deliver.
@@ -123,16 +150,25 @@ func (r *Replay) next() bool {
 		r.over = err
 		return false
 	}
-	r.held, r.calls, r.lives = true, 0, 0
+	r.held, r.calls, r.waits, r.lives = true, 0, 0, 0
 	return true
 }
 
-// take makes an entry part of the totals.
-func (r *Replay) take() {
+// take makes an entry part of the totals. Threads that have ended come with the
+// tick that tells so, which is behind all that they did.
+func (r *Replay) take(b *tick.Batch) {
 	e, t := &r.entry, &r.last
 	switch {
 	case e.Tick != nil:
 		t.Drops, t.Host, t.Self = e.Tick.Drops, e.Tick.Host, e.Tick.Self
+		t.Threads = t.Threads[:0]
+		for _, th := range e.Tick.Threads {
+			if th.Ended { // the log tells it once, and so must a tick
+				r.ended, b.Ended = append(r.ended, th), append(b.Ended, th)
+			} else {
+				t.Threads = append(t.Threads, th)
+			}
+		}
 		for i := range e.Tick.Ops {
 			from := &e.Tick.Ops[i]
 			k := opKey{from.PID, from.Op}
@@ -164,14 +200,18 @@ func (r *Replay) take() {
 	}
 }
 
-// Totals fills Ops, Processes, Libraries, Reports, Drops and the Host and Self
-// that were recorded, as of what Poll has delivered.
+// Totals fills Ops, Processes, Threads, Libraries, Reports, Drops and the Host and
+// Self that were recorded, as of what Poll has delivered. A thread that has ended
+// is in one answer.
 func (r *Replay) Totals(t *tick.Tick) error {
 	for _, o := range r.ops {
 		hist := *o.Hist
 		t.Ops = append(t.Ops, tick.Op{PID: o.PID, Op: o.Op, Sum: o.Sum, Hist: &hist, Thinned: o.Thinned})
 	}
 	t.Processes = append(t.Processes, r.last.Processes...)
+	t.Threads = append(append(t.Threads, r.last.Threads...), r.ended...)
+	r.ended = r.ended[:0]
+	slices.SortFunc(t.Threads, ByThread)
 	t.Libraries = append(t.Libraries, r.last.Libraries...)
 	t.Reports = append(t.Reports, r.last.Reports...)
 	t.Drops = append(t.Drops, r.last.Drops...)

@@ -21,7 +21,9 @@ type saver struct {
 	reports map[tick.Report]bool
 	drops   map[string]uint64
 	gaps    map[uint32]*savedGap
-	last    *savedGap // of the call before: most calls are like it
+	chains  map[string]chainRow // those of the last tick, as they are in the file
+	waiting map[string]chainRow // are not there yet
+	last    *savedGap           // of the call before: most calls are like it
 	lastPID uint32
 	blob    []byte
 }
@@ -49,14 +51,15 @@ var (
 	sqlReport  = `INSERT OR IGNORE INTO reports VALUES (?, ?, ?, ?)`
 	sqlDrop    = `REPLACE INTO drops VALUES (?, ?, ?)`
 	sqlGap     = `REPLACE INTO gaps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlOp      = `REPLACE INTO ops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlOp      = `REPLACE INTO ops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 // newSaver starts a session in the database. Those that say that they run do
 // not: this process has the lock.
 func newSaver(db *sql.DB, s *Session, log string) (*saver, error) {
 	v := &saver{db: db, stmts: map[*string]*sql.Stmt{}, ops: map[opKey]savedOp{}, procs: map[uint32]processJSON{}, libs: map[libKey]libraryJSON{},
-		reports: map[tick.Report]bool{}, drops: map[string]uint64{}, gaps: map[uint32]*savedGap{}}
+		reports: map[tick.Report]bool{}, drops: map[string]uint64{}, gaps: map[uint32]*savedGap{},
+		chains: map[string]chainRow{}, waiting: map[string]chainRow{}}
 	if _, err := db.Exec(sqlStale); err != nil {
 		return nil, err
 	}
@@ -71,7 +74,7 @@ func newSaver(db *sql.DB, s *Session, log string) (*saver, error) {
 	if _, err := db.Exec(waitShort); err != nil {
 		return nil, err
 	}
-	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp} {
+	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlChain} {
 		if v.stmts[q], err = db.Prepare(*q); err != nil {
 			return nil, errors.Join(err, v.close())
 		}
@@ -133,6 +136,9 @@ func (v *saver) tick(t *tick.Tick, logBytes, capped int64) error {
 			return err
 		}
 	}
+	if err := v.noteChains(t.Chains); err != nil {
+		return err
+	}
 	tx, err := v.db.Begin()
 	if err != nil {
 		return err
@@ -159,6 +165,11 @@ func (v *saving) all(t *tick.Tick, logBytes, capped int64) error {
 	}
 	for pid, g := range v.gaps {
 		if err := v.gap(pid, g); err != nil {
+			return err
+		}
+	}
+	for _, r := range v.waiting {
+		if err := v.chain(r); err != nil {
 			return err
 		}
 	}
@@ -255,7 +266,7 @@ func (v *saving) op(o *tick.Op) error {
 	}
 	cut := len(v.blob)
 	v.blob = appendHist(v.blob, o.Hist, nil)
-	if err := v.exec(&sqlOp, append(args, o.Thinned, v.blob[:cut:cut], v.blob[cut:])...); err != nil {
+	if err := v.exec(&sqlOp, append(args, o.Thinned, v.blob[:cut:cut], v.blob[cut:], int64(s.Throttled))...); err != nil {
 		return err
 	}
 	v.done = append(v.done, func() { v.ops[k] = now })

@@ -63,6 +63,16 @@ func (r *reader) small() uint32 {
 	return uint32(v)
 }
 
+// tiny returns a value of at most 16 bits.
+func (r *reader) tiny() uint16 {
+	v := r.uint()
+	if v > math.MaxUint16 {
+		r.fail()
+		return 0
+	}
+	return uint16(v)
+}
+
 // count returns a number of things of which each takes a byte or more, so that
 // nobody makes room for more than can follow.
 func (r *reader) count() int {

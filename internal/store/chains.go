@@ -1,0 +1,155 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+var sqlChain = `REPLACE INTO chains VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+// chainRow is a chain as the database holds it.
+type chainRow struct {
+	id, rule, severity        string
+	pid, tid                  uint32
+	op                        events.Op
+	from, to                  int64
+	lost, lostMin, lostMax    time.Duration
+	window, excess            time.Duration
+	steps, slow               int
+	confidence                float64
+	baseline                  string
+	stepP50, stepP99, without time.Duration
+	opP50, opP99              time.Duration
+	culprits, timeline, notIt string
+}
+
+// culpritJSON and momentJSON are the parts of a chain in its JSON columns.
+type culpritJSON struct {
+	PID      uint32   `json:"pid,omitempty"`
+	TID      uint32   `json:"tid,omitempty"`
+	PPID     uint32   `json:"ppid,omitempty"`
+	CgroupID uint64   `json:"cgroup_id,omitempty"`
+	Comm     string   `json:"comm,omitempty"`
+	Own      bool     `json:"own,omitempty"`
+	Agent    bool     `json:"agent,omitempty"`
+	What     string   `json:"what,omitempty"`
+	Cgroup   string   `json:"cgroup,omitempty"`
+	Cmdline  string   `json:"cmdline,omitempty"`
+	Parent   string   `json:"parent,omitempty"`
+	CPUs     []uint16 `json:"cpus,omitempty"`
+	Lost     int64    `json:"lost_ns"`
+}
+
+type momentJSON struct {
+	Time   int64  `json:"time_ns"`
+	Source string `json:"source"`
+	Text   string `json:"text"`
+}
+
+func toChainRow(c *tick.Chain) (chainRow, error) {
+	culprits, timeline, notIt := make([]culpritJSON, 0, len(c.Culprits)), make([]momentJSON, 0, len(c.Timeline)), c.NotIt
+	for i := range c.Culprits {
+		p := &c.Culprits[i]
+		t := &p.Thread
+		culprits = append(culprits, culpritJSON{t.PID, t.TID, t.Parent, t.Cgroup, t.Name.String(), p.Own, p.Agent,
+			p.What, p.Cgroup, p.Cmdline, p.Parent, p.CPUs, int64(p.Lost)})
+	}
+	for i := range c.Timeline {
+		m := &c.Timeline[i]
+		timeline = append(timeline, momentJSON{unixNano(m.Time), m.Source, m.Text})
+	}
+	if notIt == nil {
+		notIt = []string{}
+	}
+	r := chainRow{id: c.ID, rule: c.Rule, severity: c.Severity.String(), pid: c.PID, tid: c.TID, op: c.Op, from: unixNano(c.From), to: unixNano(c.To),
+		lost: c.Lost, lostMin: c.LostMin, lostMax: c.LostMax, window: c.Window, excess: c.Excess, steps: c.Steps, slow: c.Slow,
+		confidence: c.Confidence, baseline: c.Baseline, stepP50: c.StepP50, stepP99: c.StepP99, without: c.Without, opP50: c.OpP50, opP99: c.OpP99}
+	for _, part := range []struct {
+		to   *string
+		from any
+	}{{&r.culprits, culprits}, {&r.timeline, timeline}, {&r.notIt, notIt}} {
+		b, err := json.Marshal(part.from)
+		if err != nil {
+			return r, fmt.Errorf("chain %s: %w", c.ID, err)
+		}
+		*part.to = string(b)
+	}
+	return r, nil
+}
+
+// noteChains keeps those chains of a tick that the file does not have yet. They
+// wait there while another process has the database: they may be in no tick after.
+func (v *saver) noteChains(chains []tick.Chain) error {
+	listed := make(map[string]bool, len(chains))
+	for i := range chains {
+		row, err := toChainRow(&chains[i])
+		if err != nil {
+			return err
+		}
+		listed[row.id] = true
+		if v.chains[row.id] != row {
+			v.waiting[row.id] = row
+		}
+	}
+	for id := range v.chains { // what is over is not kept here
+		if !listed[id] {
+			delete(v.chains, id)
+		}
+	}
+	return nil
+}
+
+func (v *saving) chain(r chainRow) error {
+	var confidence any
+	if !math.IsNaN(r.confidence) {
+		confidence = r.confidence
+	}
+	name := ""
+	if r.op != 0 {
+		name = r.op.String()
+	}
+	err := v.exec(&sqlChain, v.id, r.id, r.rule, r.severity, r.pid, r.tid, uint16(r.op), name, null(r.from), null(r.to),
+		int64(r.lost), int64(r.lostMin), int64(r.lostMax), int64(r.window), int64(r.excess), r.steps, r.slow, confidence, r.baseline,
+		null(int64(r.stepP50)), null(int64(r.stepP99)), null(int64(r.without)), null(int64(r.opP50)), null(int64(r.opP99)),
+		r.culprits, r.timeline, r.notIt)
+	if err != nil {
+		return err
+	}
+	v.done = append(v.done, func() {
+		v.chains[r.id] = r
+		delete(v.waiting, r.id)
+	})
+	return nil
+}
+
+// UnmarshalChain fills what a chain has in the JSON columns of the database.
+func UnmarshalChain(c *tick.Chain, culprits, timeline, notIt []byte) error {
+	var who []culpritJSON
+	var when []momentJSON
+	for _, part := range []struct {
+		from []byte
+		to   any
+	}{{culprits, &who}, {timeline, &when}, {notIt, &c.NotIt}} {
+		if err := json.Unmarshal(part.from, part.to); err != nil {
+			return fmt.Errorf("chain %s: %w: %w", c.ID, ErrCorrupt, err)
+		}
+	}
+	for i := range who {
+		j := &who[i]
+		c.Culprits = append(c.Culprits, tick.Culprit{
+			Thread: events.Thread{PID: j.PID, TID: j.TID, Parent: j.PPID, Cgroup: j.CgroupID, Name: events.NameOf(j.Comm)},
+			Own:    j.Own, Agent: j.Agent, What: j.What, Cgroup: j.Cgroup, Cmdline: j.Cmdline, Parent: j.Parent, CPUs: j.CPUs, Lost: time.Duration(j.Lost)})
+	}
+	for _, m := range when {
+		c.Timeline = append(c.Timeline, tick.Moment{Time: fromUnixNano(m.Time), Source: m.Source, Text: m.Text})
+	}
+	if len(c.NotIt) == 0 {
+		c.NotIt = nil
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package store
+
+import (
+	"database/sql"
+	"math"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// What a tick told while another program had the database is written later, also
+// when it is in no tick after.
+func TestChainsWaitForTheDatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	db, c := open(t, path, Options{})
+	other, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	k := newKernel()
+	step := func(seq uint64, chains ...tick.Chain) {
+		t.Helper()
+		c.advance(time.Second)
+		x := k.tick(seq, c.now, false)
+		x.Chains = chains
+		if err := db.Tick(x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := tick.Chain{ID: "a", Rule: "cpu-taken", Severity: tick.Low, PID: 7, Lost: 1e6,
+		Culprits: []tick.Culprit{{Thread: events.Thread{PID: 9, TID: 9, Name: events.NameOf("stress")}, What: "an \"odd\" \xff name"}}}
+	step(1, first)
+	tx, err := other.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := tick.Chain{ID: "b", Severity: tick.High, PID: 8, Confidence: math.NaN()}
+	first.Severity, first.Lost, first.NotIt = tick.Medium, 2e6, []string{"no disk"}
+	step(2, first, second)
+	if got := ask(t, path, "SELECT id, severity FROM chains"); got != "a LOW" {
+		t.Errorf("while another has the database: %s", got)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	step(3)
+	const want = "a cpu-taken MEDIUM 7 2000000 <nil> 0 [\"no disk\"]\nb  HIGH 8 0 <nil> <nil> []"
+	if got := ask(t, path, "SELECT id, rule, severity, pid, lost_ns, step_p99_ns, confidence, not_it FROM chains ORDER BY id"); got != want {
+		t.Errorf("chains:\n%s\nwant\n%s", got, want)
+	}
+	if got := ask(t, path, "SELECT culprits ->> '$[0].comm', culprits ->> '$[0].what' FROM chains WHERE id = 'a'"); got != "stress an \"odd\" \ufffd name" {
+		t.Errorf("culprit: %s", got)
+	}
+	if n := len(db.saver.chains) + len(db.saver.waiting); n > 2 {
+		t.Errorf("%d chains are kept in memory", n)
+	}
+	step(4)
+	if n := len(db.saver.chains) + len(db.saver.waiting); n != 0 {
+		t.Errorf("%d chains that are over are kept in memory", n)
+	}
+}
+
+// Waits are in the file as soon as calls are, and no longer once these are capped.
+func TestWaitsAreWrittenInTimeUntilCapped(t *testing.T) {
+	db, c := open(t, filepath.Join(t.TempDir(), "x.db"), Options{MaxBytes: 150 << 10})
+	g := newWaitGenerator(1)
+	batch := func(n int) {
+		t.Helper()
+		if err := db.Batch(&tick.Batch{Waits: g.waits(nil, n, c.now, time.Second)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	batch(10)
+	c.advance(250 * time.Millisecond)
+	if a, _ := readLog(t, db); len(a.waits) < 10 {
+		t.Errorf("%d waits in the file", len(a.waits))
+	}
+	k := newKernel()
+	for i := range uint64(20) {
+		batch(3000)
+		c.advance(time.Second)
+		if err := db.Tick(k.tick(i+1, c.now, i == 19)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	size := db.log.size
+	batch(3000)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a, _ := readLog(t, db)
+	if len(a.waits) < 3000 || len(a.waits) > 20_000 || db.log.size > size+200 {
+		t.Errorf("%d waits, %d bytes and then %d", len(a.waits), size, db.log.size)
+	}
+	if len(a.ticks) != 20 || len(a.threads) == 0 {
+		t.Errorf("%d ticks, %d threads: those go on", len(a.ticks), len(a.threads))
+	}
+}

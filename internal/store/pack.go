@@ -1,0 +1,82 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Codecs of a column.
+const (
+	codecRaw  = 0
+	codecZstd = 1
+)
+
+// packer appends columns to the body of a frame. It keeps its memory.
+type packer struct {
+	zstd   *zstd.Encoder
+	packed []byte
+}
+
+func newPacker() (packer, error) {
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true), zstd.WithWindowSize(1<<20))
+	return packer{zstd: z}, err
+}
+
+// column appends a column: codec, length, length when packed, bytes.
+func (p *packer) column(b, raw []byte) []byte {
+	if len(raw) >= compressFrom {
+		// Behind what is in use: raw may be the front of the same memory.
+		from := len(p.packed)
+		p.packed = p.zstd.EncodeAll(raw, p.packed)
+		packed := p.packed[from:]
+		p.packed = p.packed[:from]
+		if len(packed) < len(raw) {
+			b = put(put(append(b, codecZstd), uint64(len(raw))), uint64(len(packed)))
+			return append(b, packed...)
+		}
+	}
+	b = put(append(b, codecRaw), uint64(len(raw)))
+	return append(b, raw...)
+}
+
+// unpacker reads the columns of a frame's body. It keeps its memory, which is
+// that of the columns: each needs a room of its own.
+type unpacker struct {
+	zstd *zstd.Decoder
+	room [][]byte
+}
+
+func newUnpacker(rooms int) (unpacker, error) {
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBody), zstd.WithDecodeAllCapLimit(true))
+	return unpacker{zstd: z, room: make([][]byte, rooms)}, err
+}
+
+// column returns the next column, unpacked, of at most limit bytes.
+func (u *unpacker) column(r *reader, room, limit int) (reader, error) {
+	codec := r.bytes(1)
+	raw := r.uint()
+	if r.bad || raw > uint64(limit) {
+		return reader{}, fmt.Errorf("%w: the length of a column", ErrCorrupt)
+	}
+	switch codec[0] {
+	case codecRaw:
+		b := r.bytes(int(raw))
+		if r.bad {
+			return reader{}, fmt.Errorf("%w: a column that is cut off", ErrCorrupt)
+		}
+		return reader{b: b}, nil
+	case codecZstd:
+		packed := r.bytes(r.count())
+		if uint64(cap(u.room[room])) < raw {
+			u.room[room] = make([]byte, 0, raw)
+		}
+		b, err := u.zstd.DecodeAll(packed, u.room[room][:0:raw])
+		if err != nil || r.bad || uint64(len(b)) != raw {
+			return reader{}, fmt.Errorf("%w: a column that does not unpack", ErrCorrupt)
+		}
+		return reader{b: b}, nil
+	}
+	return reader{}, fmt.Errorf("%w: a column packed in way %d", ErrVersion, codec[0])
+}

@@ -1,0 +1,248 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	diff "github.com/google/go-cmp/cmp"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// polls plays a log to its end in steps and returns what each poll delivered.
+func polls(t *testing.T, r *Replay, step time.Duration) (out []tick.Batch) {
+	t.Helper()
+	for {
+		<-r.After(step)
+		for more := true; more; {
+			var b tick.Batch
+			var err error
+			more, err = r.Poll(&b)
+			out = append(out, b)
+			if errors.Is(err, io.EOF) {
+				return out
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// job makes batches as a session gets them: of each thread, the waits in and
+// before a call come in the batch of that call or in an earlier one, and calls of
+// different threads in no order in particular.
+func job(seed uint64, n int) (batches []tick.Batch) {
+	r := rand.New(rand.NewPCG(seed, 3))
+	var at [5]int64
+	for range n {
+		var b tick.Batch
+		for range r.IntN(400) {
+			tid := r.IntN(len(at))
+			now := &at[tid]
+			*now = max(*now, int64(len(batches))*8e6) + r.Int64N(3e4)
+			c := events.Call{PID: 7, TID: uint32(tid), Op: opLaunch, Weight: 1, Start: began.UnixNano() + *now, Duration: r.Int64N(9e4)}
+			for ; r.IntN(3) == 0; *now += 2e4 {
+				b.Waits = append(b.Waits, events.Wait{PID: 7, TID: uint32(tid), Start: began.UnixNano() + *now, Duration: r.Int64N(2e4), State: events.WaitBlocked})
+			}
+			c.Duration += began.UnixNano() + *now - c.Start
+			*now = c.End() - began.UnixNano()
+			b.Calls = append(b.Calls, c)
+		}
+		if len(batches) > 0 && r.IntN(4) == 0 { // a wait may come long before its call
+			batches[len(batches)-1].Waits = append(batches[len(batches)-1].Waits, b.Waits...)
+			b.Waits = nil
+		}
+		batches = append(batches, b)
+	}
+	return batches
+}
+
+// On replay, as live, all waits of a thread up to a call's return are there when
+// the call is, however the log was cut into frames and at whatever pace it plays.
+func TestReplayKeepsWaitsBeforeTheirCalls(t *testing.T) {
+	for seed := range uint64(2) {
+		m, s := &memory{}, testSession()
+		w, err := newLogWriter(m, &s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var live tick.Batch
+		for i, b := range job(seed, 200) {
+			live.Calls, live.Waits = append(live.Calls, b.Calls...), append(live.Waits, b.Waits...)
+			w.add(&b)
+			if i == 120 || i == 150 { // so that frames also end within a batch, when they are full
+				if err := w.flush(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := w.flush(); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []time.Duration{time.Millisecond, 32 * time.Millisecond, time.Hour} {
+			var all tick.Batch
+			got := polls(t, openReplay(t, m.Bytes(), ReplayOptions{}), step)
+			for i := range got {
+				all.Calls, all.Waits = append(all.Calls, got[i].Calls...), append(all.Waits, got[i].Waits...)
+				if len(got[i].Waits) > replayBatch {
+					t.Fatalf("a poll with %d waits", len(got[i].Waits))
+				}
+			}
+			sameCalls(t, live.Calls, all.Calls)
+			sameWaits(t, live.Waits, all.Waits)
+			if late := lateWaits(got); late > 0 {
+				t.Errorf("seed %d, steps of %v: %d waits came after their call", seed, step, late)
+			}
+		}
+	}
+}
+
+// lateWaits counts the waits that came after a call of their thread that returned
+// at their end or later.
+func lateWaits(polls []tick.Batch) (late int) {
+	returned := map[uint32]int64{}
+	for i := range polls {
+		for j := range polls[i].Waits {
+			if w := &polls[i].Waits[j]; w.End() <= returned[w.TID] {
+				late++
+			}
+		}
+		for j := range polls[i].Calls {
+			c := &polls[i].Calls[j]
+			returned[c.TID] = max(returned[c.TID], c.End())
+		}
+	}
+	return late
+}
+
+// Records are played when they are due, not when the whole of their frame is.
+func TestReplayDoesNotHoldRecordsBack(t *testing.T) {
+	m, s := &memory{}, testSession()
+	w, err := newLogWriter(m, &s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(20) { // one frame of waits and one of calls
+		at := began.UnixNano() + i*10e6
+		w.add(&tick.Batch{Calls: []events.Call{{Start: at, Duration: 2e6, Weight: 1}}, Waits: []events.Wait{{Start: at, Duration: 1e6}}})
+	}
+	if err := w.flush(); err != nil {
+		t.Fatal(err)
+	}
+	for i, b := range polls(t, openReplay(t, m.Bytes(), ReplayOptions{}), 10*time.Millisecond)[:20] {
+		if len(b.Calls) != 1 || len(b.Waits) != 1 {
+			t.Errorf("after %d0 ms: %d calls and %d waits, want one of each", i+1, len(b.Calls), len(b.Waits))
+		}
+	}
+}
+
+// Accounts on replay are those of the live ticks; a thread that ended is told of
+// once, in a batch and in a tick.
+func TestReplayOfThreads(t *testing.T) {
+	m, s := &memory{}, testSession()
+	w, err := newLogWriter(m, &s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := newKernel()
+	var ticks []*tick.Tick
+	for i := range 12 {
+		x := k.tick(uint64(i+1), began.Add(time.Duration(i+1)*time.Second), i == 11)
+		if i == 6 { // it ran another program: one account ended, another began
+			again := x.Threads[3]
+			x.Threads[3].Ended = true
+			again.Since, again.Comm, again.InCalls = again.Until-5, "sh", tick.Times{OnCPU: 5}
+			x.Threads = slices.Insert(x.Threads, 4, again)
+		}
+		ticks = append(ticks, x)
+		if err := errors.Join(w.tick(x), w.flush()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := openReplay(t, m.Bytes(), ReplayOptions{})
+	for i, want := range ticks {
+		<-r.After(time.Second)
+		var b tick.Batch
+		var got tick.Tick
+		if _, err := r.Poll(&b); err != nil && !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		if err := r.Totals(&got); err != nil {
+			t.Fatal(err)
+		}
+		if d := diff.Diff(want.Threads, got.Threads); d != "" {
+			t.Fatalf("tick %d: threads -live +replay:\n%s", i+1, d)
+		}
+		running := slices.DeleteFunc(got.Threads, func(t tick.Thread) bool { return t.Ended })
+		if len(running)+len(b.Ended) != len(want.Threads) {
+			t.Errorf("tick %d: the batch has %d ended threads of %d", i+1, len(b.Ended), len(want.Threads)-len(running))
+		}
+		var again tick.Tick
+		if err := r.Totals(&again); err != nil || len(again.Threads) != len(running) {
+			t.Errorf("tick %d: asked again there are %d threads, want the %d that run (%v)", i+1, len(again.Threads), len(running), err)
+		}
+	}
+}
+
+// Recordings from before waits, threads and throttled time can be read.
+func TestLogOfTheFirstVersion(t *testing.T) {
+	b, err := os.ReadFile("testdata/v1.ilog")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, torn, err := readAll(b)
+	if err != nil || torn != 0 {
+		t.Fatalf("error %v, %d torn", err, torn)
+	}
+	g, k := newGenerator(5), newKernel()
+	var want []events.Call
+	for range 3 {
+		want = g.calls(want, 60)
+	}
+	k.see(want)
+	sameCalls(t, want, got.calls)
+	if len(got.waits) != 0 || len(got.threads) != 0 || len(got.ticks) != 3 || len(got.lives) != 3 || got.end == nil {
+		t.Errorf("%d waits, %d threads, ticks %v, %d lives, end %v", len(got.waits), len(got.threads), got.ticks, len(got.lives), got.end)
+	}
+	r := openReplay(t, b, ReplayOptions{})
+	polls(t, r, time.Second)
+	final, replayed := k.tick(3, began.Add(3*time.Second), true), &tick.Tick{}
+	final.Threads = nil
+	if err := r.Totals(replayed); err != nil {
+		t.Fatal(err)
+	}
+	sameTotals(t, final, replayed)
+}
+
+// What is known to be of a later version says so, and only that.
+func TestThrottledCallsAreOfVersionTwo(t *testing.T) {
+	for want, c := range map[uint8]events.Call{
+		1: {Duration: 10, OnCPU: 4, Blocked: 6, Gap: 5, GapOnCPU: 5},
+		2: {Duration: 10, OnCPU: 4, Throttled: 6},
+	} {
+		m, s := &memory{}, testSession()
+		w, err := newLogWriter(m, &s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.add(&tick.Batch{Calls: []events.Call{c, c}})
+		if err := w.flush(); err != nil {
+			t.Fatal(err)
+		}
+		f := frames{r: bytes.NewReader(m.Bytes()), size: int64(m.Len()), at: int64(len(magic))}
+		for kind := frameSession; kind != frameCalls; {
+			var version uint8
+			if kind, version, _, err = f.next(); err != nil || kind == frameCalls && version != want {
+				t.Errorf("frame of kind %d, version %d, error %v, want version %d", kind, version, err, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// A tick holds the accounts of those threads that have changed, each as what it
+// adds to the account of the tick before, and the names of those that are gone
+// without having ended. One that has ended is in no tick after.
+
+// Marks of an account.
+const (
+	threadWhole    = 1 << iota // relative to nothing; Since and Comm follow
+	threadEnded                // Ended
+	threadEnrolled             // Enrolled
+	threadComm                 // Comm follows
+	threadDoing                // Now follows
+	threadOpen                 // Open follows
+	threadStill                // the times that changed grew by as much as Until
+	threadMarks    = 1<<7 - 1
+)
+
+// times are the times of an account in the order in which a log holds them.
+func times(t *tick.Thread) [12]*uint64 {
+	return [...]*uint64{
+		&t.InCalls.OnCPU, &t.InCalls.Blocked, &t.Sync.OnCPU, &t.Sync.Blocked, &t.Between.OnCPU, &t.Between.Blocked,
+		&t.InCalls.Runnable, &t.Sync.Runnable, &t.Between.Runnable, &t.InCalls.Throttled, &t.Sync.Throttled, &t.Between.Throttled,
+	}
+}
+
+// threadsWriter is the state of the threads that a log has told.
+type threadsWriter map[threadKey]*toldThread
+
+type toldThread struct {
+	tick.Thread
+	seq uint64 // of the last tick that had it
+}
+
+// append appends the threads of a tick. Those for which a tick has no room are
+// left to the next.
+func (w threadsWriter) append(b []byte, t *tick.Tick) []byte {
+	var last threadKey
+	var changed int
+	var body []byte
+	for i := range t.Threads {
+		now := &t.Threads[i]
+		k := threadKey{now.PID, now.TID}
+		told := w[k]
+		if told != nil {
+			told.seq = t.Seq
+		}
+		if told == nil && len(w) >= maxThreads || len(b)+len(body) > maxTick-threadRoom {
+			continue
+		}
+		if told != nil && !t.Final && sameThread(&told.Thread, now) {
+			continue
+		}
+		body = appendThreadKey(body, k, &last)
+		var before tick.Thread
+		whole := told == nil || t.Final || told.Since != now.Since
+		if !whole {
+			before = told.Thread
+		}
+		body = appendThread(body, now, &before, whole, unixNano(t.Time))
+		changed++
+		w.tell(k, told, now, t.Seq)
+	}
+	b = append(put(b, uint64(changed)), body...)
+	return w.gone(b, t.Seq)
+}
+
+// threadRoom is what may come behind the last account of a tick: one account and
+// the names of those that are gone.
+const threadRoom = 1<<10 + maxThreads*11
+
+// tell notes what the log says of a thread now.
+func (w threadsWriter) tell(k threadKey, told *toldThread, now *tick.Thread, seq uint64) {
+	switch {
+	case now.Ended:
+		delete(w, k)
+		return
+	case told == nil:
+		told = &toldThread{seq: seq}
+		w[k] = told
+	}
+	open := append(told.Open[:0], now.Open...)
+	told.Thread = *now
+	told.Open = open
+}
+
+// gone appends the threads that the tick does not have any more.
+func (w threadsWriter) gone(b []byte, seq uint64) []byte {
+	var keys []threadKey
+	for k, told := range w {
+		if told.seq != seq {
+			keys = append(keys, k)
+			delete(w, k)
+		}
+	}
+	slices.SortFunc(keys, compareThreads)
+	b = put(b, uint64(len(keys)))
+	var last threadKey
+	for _, k := range keys {
+		b = appendThreadKey(b, k, &last)
+	}
+	return b
+}
+
+func compareThreads(a, b threadKey) int {
+	return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.tid, b.tid))
+}
+
+// sameThread says whether nothing of an account has changed.
+func sameThread(a, b *tick.Thread) bool {
+	return a.Comm == b.Comm && a.Enrolled == b.Enrolled && a.Ended == b.Ended && a.Since == b.Since && a.Until == b.Until &&
+		a.InCalls == b.InCalls && a.Between == b.Between && a.Sync == b.Sync && a.Now == b.Now && slices.Equal(a.Open, b.Open)
+}
+
+// appendThread appends what an account adds to the one before. at is the tick's
+// time, near which most times are.
+func appendThread(b []byte, now, before *tick.Thread, whole bool, at int64) []byte {
+	elapsed := now.Until - before.Until
+	mask, still := uint64(0), true
+	was := times(before)
+	for i, v := range times(now) {
+		if *v != *was[i] {
+			mask |= 1 << i
+			still = still && *v-*was[i] == uint64(elapsed)
+		}
+	}
+	marks := uint64(0)
+	for i, set := range [...]bool{whole, now.Ended, now.Enrolled, now.Comm != before.Comm, now.Now != before.Now, !slices.Equal(now.Open, before.Open), still} {
+		if set {
+			marks |= 1 << i
+		}
+	}
+	b = put(put(b, marks), zig(at-now.Until))
+	if whole {
+		b = put(b, zig(at-now.Since))
+	}
+	if marks&threadComm != 0 {
+		b = putString(b, now.Comm[:min(len(now.Comm), maxComm)])
+	}
+	b = put(b, mask)
+	for i, v := range times(now) {
+		if mask&(1<<i) != 0 && !still {
+			b = put(b, zig(int64(*v-*was[i])))
+		}
+	}
+	if marks&threadDoing != 0 {
+		b = appendDoing(b, &now.Now, at)
+	}
+	if marks&threadOpen != 0 {
+		b = appendOpen(b, now.Open, at)
+	}
+	return b
+}
+
+func appendDoing(b []byte, d *tick.Doing, at int64) []byte {
+	b = append(b, byte(d.State), byte(d.Reason), byte(d.File))
+	for _, v := range [...]uint64{uint64(d.Syscall), d.Arg, uint64(d.Dev), uint64(d.CPU), zig(at - d.Since)} {
+		b = put(b, v)
+	}
+	return b
+}
+
+// appendOpen appends the open calls, of which a log keeps the outermost maxOpen.
+func appendOpen(b []byte, open []tick.OpenCall, at int64) []byte {
+	open = open[:min(len(open), maxOpen)]
+	b = put(b, uint64(len(open)))
+	for i := range open {
+		o := &open[i]
+		b = put(put(put(b, uint64(o.Op)), zig(at-o.Start)), uint64(o.Tag))
+		n := events.MaxArgs
+		for n > 0 && o.Args[n-1] == 0 {
+			n--
+		}
+		b = put(b, uint64(n))
+		for _, a := range o.Args[:n] {
+			b = put(b, a)
+		}
+	}
+	return b
+}
