@@ -33,12 +33,26 @@ func (r *Reader) Calls(ctx context.Context, f Filter, limit int) ([]events.Call,
 // returns how many bytes at the log's end are no whole frame. The call is
 // visit's only until it returns.
 func (r *Reader) scan(ctx context.Context, s *Session, f Filter, visit func(*events.Call) bool) (torn int64, err error) {
+	from, to := bounds(f)
+	return r.entries(ctx, s, from, to, func(e *store.Entry) bool {
+		for i := range e.Calls {
+			c := &e.Calls[i]
+			if c.Start >= from && c.Start < to && f.matches(c.PID, c.Op) && !visit(c) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// entries calls visit for each entry of a session's log, those of calls and waits
+// outside of a window left out as far as that can be seen without decoding them.
+func (r *Reader) entries(ctx context.Context, s *Session, from, to int64, visit func(*store.Entry) bool) (torn int64, err error) {
 	file, log, err := r.openLog(s)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	from, to := bounds(f)
 	log.Window(from, to)
 	var e store.Entry
 	for {
@@ -51,11 +65,8 @@ func (r *Reader) scan(ctx context.Context, s *Session, f Filter, visit func(*eve
 			}
 			return log.Torn(), fmt.Errorf("%s: %w", file.Name(), err)
 		}
-		for i := range e.Calls {
-			c := &e.Calls[i]
-			if c.Start >= from && c.Start < to && f.matches(c.PID, c.Op) && !visit(c) {
-				return 0, nil
-			}
+		if !visit(&e) {
+			return 0, nil
 		}
 	}
 }

@@ -4,6 +4,7 @@
 //
 // Answers about a whole session are the kernel's own counts, as the session
 // stored them. Answers about a part of one are rebuilt from the records of its
-// calls; an answer says which it is and how far it goes. The package renders
+// calls; an answer says which it is and how far it goes. Waits and the accounts of
+// threads are read from the log, chains as they were stored. The package renders
 // nothing; package explain does. Its callers are the commands.
 package query

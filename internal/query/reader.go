@@ -140,6 +140,20 @@ func Size(path string) int64 {
 	return n
 }
 
+// schemaLedger is the migration that brought throttled time and chains.
+const schemaLedger = 2
+
+// since returns a column, or 0 in its place where the database is from before a
+// migration: a reader changes none.
+func (r *Reader) since(ctx context.Context, migration int, column string) (string, error) {
+	var version int
+	err := r.db.QueryRowContext(ctx, "SELECT user_version FROM pragma_user_version").Scan(&version)
+	if version < migration {
+		column = "0"
+	}
+	return column, err
+}
+
 // rows runs a query and scans each row.
 func (r *Reader) rows(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) (err error) {
 	rows, err := r.db.QueryContext(ctx, query, args...)

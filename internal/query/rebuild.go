@@ -103,6 +103,7 @@ func (b *builder) add(c *events.Call) {
 	total := uint64(max(c.Duration, 0)) * w
 	s.Total += total
 	s.Runnable += uint64(max(c.Runnable, 0)) * w
+	s.Throttled += uint64(max(c.Throttled, 0)) * w
 	if c.Flags&events.CallLedgerPartial != 0 {
 		s.Partial += w
 		s.PartialNS += uint64(max(c.OnCPU+c.Blocked, 0)) * w

@@ -128,12 +128,16 @@ func (r *Reader) facts(ctx context.Context, sum *Summary, f Filter) error {
 
 // stored fills in the counts that the session kept.
 func (r *Reader) stored(ctx context.Context, sum *Summary, f Filter) error {
-	err := r.rows(ctx, func(rows *sql.Rows) error {
+	throttled, err := r.since(ctx, schemaLedger, "coalesce(throttled_ns, 0)")
+	if err != nil {
+		return err
+	}
+	err = r.rows(ctx, func(rows *sql.Rows) error {
 		o := tick.Op{Dur: &stats.Sketch{}}
 		s := &o.Sum
 		var sketch, hist []byte
 		err := rows.Scan(&o.PID, &o.Op, &s.Calls, &s.Done, &s.Errors, &s.Nested, &s.Unmeasured, &s.Abandoned, &s.Total,
-			&s.OnCPU, &s.Runnable, &s.Inner, &s.Partial, &s.PartialNS, &o.Thinned, &sketch, &hist)
+			&s.OnCPU, &s.Runnable, &s.Inner, &s.Partial, &s.PartialNS, &o.Thinned, &sketch, &hist, &s.Throttled)
 		if err != nil {
 			return err
 		}
@@ -150,7 +154,7 @@ func (r *Reader) stored(ctx context.Context, sum *Summary, f Filter) error {
 		sum.Ops = append(sum.Ops, o)
 		return nil
 	}, `SELECT pid, op, calls, done, errors, nested, unmeasured, abandoned, total_ns, oncpu_ns, runnable_ns, inner_ns, partial, partial_ns,
-		thinned, sketch, hist FROM ops WHERE session = ?`, sum.Session.id)
+		thinned, sketch, hist, `+throttled+` FROM ops WHERE session = ?`, sum.Session.id)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,110 @@
+package query
+
+import (
+	"context"
+	"iter"
+	"math"
+	"slices"
+
+	"ingero/internal/store"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// Waits yields the waits of which at least a part lies in the filter's window, in
+// the order in which their records came, which is about that of their ends. Ops
+// are the calls that they were in. A wait is the caller's until the next one. An
+// error comes last, without a wait.
+func (r *Reader) Waits(ctx context.Context, f Filter) iter.Seq2[*events.Wait, error] {
+	return func(yield func(*events.Wait, error) bool) {
+		from, to := bounds(f)
+		more := true
+		err := r.visit(ctx, f, from, to, func(e *store.Entry) bool {
+			for i := range e.Waits {
+				w := &e.Waits[i]
+				if overlaps(w, from, to) && f.matches(w.PID, w.Op) {
+					if more = yield(w, nil); !more {
+						return false
+					}
+				}
+			}
+			return true
+		})
+		if err != nil && more {
+			yield(nil, err)
+		}
+	}
+}
+
+// Batches yields the calls that match with the waits of the window, as a session
+// would deliver them: see [tick.Batch]. The waits are those of all threads, since
+// what others waited for may explain a call. A batch is the caller's until the
+// next one. An error comes last, without a batch.
+func (r *Reader) Batches(ctx context.Context, f Filter) iter.Seq2[*tick.Batch, error] {
+	return func(yield func(*tick.Batch, error) bool) {
+		from, to := bounds(f)
+		more := true
+		err := r.visit(ctx, f, from, to, func(e *store.Entry) bool {
+			b := &tick.Batch{
+				Calls: slices.DeleteFunc(e.Calls, func(c events.Call) bool { return c.Start < from || c.Start >= to || !f.matches(c.PID, c.Op) }),
+				Waits: slices.DeleteFunc(e.Waits, func(w events.Wait) bool { return !overlaps(&w, from, to) }),
+				Procs: slices.DeleteFunc(e.Lives, func(p tick.ProcEvent) bool { return p.Time < from || p.Time >= to }),
+			}
+			if e.Tick != nil {
+				b.Ended = slices.DeleteFunc(e.Tick.Threads, func(t tick.Thread) bool { return !t.Ended || t.Until < from || t.Until >= to })
+			}
+			if len(b.Calls)+len(b.Waits)+len(b.Procs)+len(b.Ended) > 0 {
+				more = yield(b, nil)
+			}
+			return more
+		})
+		if err != nil && more {
+			yield(nil, err)
+		}
+	}
+}
+
+// overlaps says whether a part of a wait lies in a window.
+func overlaps(w *events.Wait, from, to int64) bool {
+	return w.Start < to && (w.End() > from || w.Start >= from)
+}
+
+// visit is entries for the session of a filter.
+func (r *Reader) visit(ctx context.Context, f Filter, from, to int64, visit func(*store.Entry) bool) error {
+	s, err := r.Session(ctx, f.Session)
+	if err != nil {
+		return err
+	}
+	_, err = r.entries(ctx, &s, from, to, visit)
+	return err
+}
+
+// Threads returns the accounts of the threads as of the end of the filter's window:
+// of its last tick. Those that ended in the window are there, as of their ends. They
+// are exact, whatever became of the records.
+func (r *Reader) Threads(ctx context.Context, f Filter) ([]tick.Thread, error) {
+	from, to := bounds(f)
+	var last, ended []tick.Thread
+	err := r.visit(ctx, f, math.MaxInt64, math.MinInt64, func(e *store.Entry) bool { // no calls, no waits
+		switch {
+		case e.Tick == nil:
+			return true
+		case e.Tick.Time.UnixNano() > to:
+			return false
+		}
+		last = last[:0]
+		for _, t := range e.Tick.Threads {
+			switch {
+			case !f.wants(t.PID):
+			case !t.Ended:
+				last = append(last, t)
+			case t.Until >= from:
+				ended = append(ended, t)
+			}
+		}
+		return true
+	})
+	out := append(last, ended...)
+	slices.SortFunc(out, store.ByThread)
+	return out, err
+}
