@@ -2,7 +2,7 @@
 /* Who has which CPU, while a thread of the ledger waits for it. */
 #pragma once
 
-#define SLICES 64 /* a power of two */
+#define SLICES 256 /* a power of two */
 
 /* Who had a CPU while a traced thread waited for it. */
 struct slice {
@@ -11,7 +11,7 @@ struct slice {
 	struct who who;
 };
 
-#define CULPRITS 4
+#define CULPRITS 8
 
 struct cpu {
 	__u32 waiters; /* tracked threads that are runnable here */
@@ -126,23 +126,35 @@ static __noinline int add_running(struct cpu *c, struct rq *rq, __u64 now)
 	return 0;
 }
 
-/* Adds a slice to the culprits' table. */
-static __always_inline void accuse(struct cpu *scratch, __u32 tid, __u32 slice, __u64 ns)
+/*
+ * Adds a slice to the culprits' table in the scratch of a CPU. A function of its
+ * own to the verifier, like the next: their loops would multiply.
+ */
+__noinline int accuse(__u32 scratch_cpu, __u32 tid, __u32 slice, __u64 ns)
 {
+	struct cpu *scratch = cpu_at(scratch_cpu);
+
+	if (!scratch)
+		return 0;
 	for (int i = 0; i < CULPRITS; i++) {
 		if (scratch->culprit[i].ns && scratch->culprit[i].tid != tid)
 			continue;
 		scratch->culprit[i].tid = tid;
 		scratch->culprit[i].slice = slice;
 		scratch->culprit[i].ns += ns;
-		return;
+		return 0;
 	}
 	scratch->others += ns;
+	return 0;
 }
 
-/* Fills the culprits' table with who had the CPU from `from` to `to`. Returns what nobody had. */
-static __noinline __u64 find_culprits(struct cpu *c, struct cpu *scratch, __u64 from, __u64 to)
+/*
+ * Fills the culprits' table in the scratch of a CPU with who had a CPU from `from`
+ * to `to`, and others with the rest.
+ */
+__noinline int find_culprits(__u32 cpu, __u32 scratch_cpu, __u64 from, __u64 to)
 {
+	struct cpu *c = cpu_at(cpu), *scratch = cpu_at(scratch_cpu);
 	__u64 left = to - from;
 
 	if (!c || !scratch)
@@ -161,7 +173,8 @@ static __noinline __u64 find_culprits(struct cpu *c, struct cpu *scratch, __u64 
 		if (a >= b)
 			continue;
 		left -= b - a;
-		accuse(scratch, s->who.tid, n, b - a);
+		accuse(scratch_cpu, s->who.tid, n, b - a);
 	}
-	return left;
+	scratch->others += left;
+	return 0;
 }

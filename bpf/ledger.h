@@ -62,7 +62,6 @@ static __always_inline void emit_runnable(struct thread *t, struct cpu *scratch,
 {
 	struct wait_record *rec = &scratch->rec;
 	struct cpu *c = cpu_at(t->clock.cpu);
-	__u64 left;
 
 	if (!c)
 		return;
@@ -70,7 +69,7 @@ static __always_inline void emit_runnable(struct thread *t, struct cpu *scratch,
 	rec->start_ns = now - ns;
 	rec->ns = ns;
 	rec->on = (struct block){};
-	left = find_culprits(c, scratch, now - ns, now);
+	find_culprits(t->clock.cpu, bpf_get_smp_processor_id(), now - ns, now);
 	for (int i = 0; i < CULPRITS; i++) {
 		__u64 taken = scratch->culprit[i].ns;
 
@@ -86,11 +85,10 @@ static __always_inline void emit_runnable(struct thread *t, struct cpu *scratch,
 		emit_wait(&t->ring, rec);
 		flags |= WAIT_PREVIOUS;
 	}
-	left += scratch->others;
-	if (flags & WAIT_PREVIOUS && left < LONG_WAIT)
+	if (flags & WAIT_PREVIOUS && scratch->others < LONG_WAIT)
 		return;
 	rec->flags = flags | WAIT_OTHERS;
-	rec->taken_ns = left;
+	rec->taken_ns = scratch->others;
 	rec->who = (struct who){};
 	emit_wait(&t->ring, rec);
 }

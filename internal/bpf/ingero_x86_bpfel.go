@@ -99,13 +99,13 @@ type IngeroCpu struct {
 	Waiters uint32
 	Head    uint32
 	Since   uint64
-	Slices  [64]struct {
+	Slices  [256]struct {
 		_    structs.HostLayout
 		From uint64
 		To   uint64
 		Who  IngeroWho
 	}
-	Culprit [4]struct {
+	Culprit [8]struct {
 		_     structs.HostLayout
 		Tid   uint32
 		Slice uint32
