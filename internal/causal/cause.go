@@ -1,0 +1,173 @@
+package causal
+
+import (
+	"slices"
+
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+const (
+	// maxCauses bounds the culprits known at a time. What finds no place is of its
+	// rule's first cause without a name.
+	maxCauses = 4096
+	maxCPUs   = 8
+)
+
+// cause is a culprit of a victim, by one rule.
+type cause struct {
+	id          causeID
+	who         events.Thread
+	own         bool
+	prior       bool // no amount of it is normal
+	group, what string
+	cpus        []uint16
+	first, last int64 // Unix ns: when it was seen at work
+	used        bool  // by a step in a window: see sweep
+}
+
+type causeID struct {
+	victim uint32
+	rule   uint8
+	key    Key
+}
+
+// causes gives culprits small numbers, which the steps keep.
+type causes struct {
+	byID map[causeID]uint32
+	list []cause
+	free []uint32
+}
+
+func newCauses() causes { return causes{byID: map[causeID]uint32{}} }
+
+// of returns the number of a part's culprit, and its rule; ok is false when no
+// rule matches.
+func (c *causes) of(p *Part) (n uint32, ok bool) {
+	for r := range Rules {
+		if !Rules[r].Match(p) {
+			continue
+		}
+		id := causeID{p.Victim, uint8(r), Rules[r].Key(p)}
+		n, known := c.byID[id]
+		if !known {
+			if n, ok = c.add(id, p); !ok {
+				return 0, false
+			}
+		}
+		x := &c.list[n]
+		if p.First != 0 && (x.first == 0 || p.First < x.first) {
+			x.first = p.First
+		}
+		x.last = max(x.last, p.Last)
+		if p.State == events.WaitRunnable && len(x.cpus) < maxCPUs && !slices.Contains(x.cpus, p.CPU) {
+			x.cpus = append(x.cpus, p.CPU)
+		}
+		return n, true
+	}
+	return 0, false
+}
+
+func (c *causes) add(id causeID, p *Part) (uint32, bool) {
+	if len(c.byID) >= maxCauses {
+		return 0, false
+	}
+	group, what := Rules[id.rule].Blame(p)
+	x := cause{id: id, who: p.Who, own: p.own(), group: group, what: what}
+	if f := Rules[id.rule].Prior; f != nil {
+		x.prior = f(p)
+	}
+	if p.Via.TID != 0 && x.who.TID == 0 {
+		x.who, x.own = p.Via, p.Via.PID == p.Victim
+	}
+	n := uint32(len(c.list))
+	if k := len(c.free); k > 0 {
+		n, c.free = c.free[k-1], c.free[:k-1]
+		c.list[n] = x
+	} else {
+		c.list = append(c.list, x)
+	}
+	c.byID[id] = n
+	return n, true
+}
+
+// sweep forgets the culprits that no step in a window names.
+func (c *causes) sweep(all map[uint32]*series) {
+	for _, s := range all {
+		for _, p := range s.last.parts[:s.last.nparts] {
+			c.list[p.cause].used = true
+		}
+		for i := range s.slots {
+			for _, t := range []*stratum{&s.slots[i].held, &s.slots[i].free} {
+				for j := range t.list {
+					for _, p := range t.list[j].parts[:t.list[j].nparts] {
+						c.list[p.cause].used = true
+					}
+				}
+			}
+		}
+	}
+	for n := range c.list { // by number, so that numbers are given anew in a fixed order
+		x := &c.list[n]
+		used := x.used
+		x.used = false
+		if m, ok := c.byID[x.id]; ok && m == uint32(n) && !used {
+			delete(c.byID, x.id)
+			c.free = append(c.free, uint32(n))
+			*x = cause{}
+		}
+	}
+}
+
+// parts calls f for each part of a step's waits. A wait for another thread is
+// what that thread did, as far as it is known.
+func parts(s *ledger.Step, f func(*Part)) {
+	for i := range s.Waits {
+		w := &s.Waits[i]
+		p := Part{
+			Victim: s.PID, NS: w.NS, State: w.State, Reason: w.Reason, Flags: w.Flags, Who: w.Who, Call: w.Call,
+			Dev: w.Dev, CPU: w.CPU, Op: w.Op, Critical: w.Critical, Root: w.Reason, First: w.First, Last: w.Last,
+		}
+		if w.State == events.WaitBlocked && w.Who.TID != 0 && forAnother(w.Reason) && w.Waker.Total() > 0 {
+			via(&p, &w.Waker, f)
+		}
+		if p.NS > 0 {
+			f(&p)
+		}
+	}
+}
+
+// forAnother says whether a thread that blocks so waits for another to act.
+func forAnother(r events.Reason) bool {
+	switch r {
+	case events.ReasonLock, events.ReasonPipe, events.ReasonSocket, events.ReasonPoll, events.ReasonChild:
+		return true
+	}
+	return false
+}
+
+// via takes what the waker did off a part and passes it on as parts of its own.
+func via(p *Part, w *tick.WakerShare, f func(*Part)) {
+	q := *p
+	q.Via, q.Who, q.Op, q.Flags = p.Who, events.Thread{}, 0, 0
+	for _, x := range []struct {
+		state events.WaitState
+		ns    uint64
+	}{{events.WaitRunnable, w.Runnable}, {events.WaitThrottled, w.Throttled}, {events.WaitBlocked, w.Blocked}} {
+		ns := min(int64(min(x.ns, 1<<62)), p.NS)
+		if ns <= 0 {
+			continue
+		}
+		p.NS -= ns
+		q.NS, q.State, q.Reason, q.Call, q.Dev = ns, x.state, 0, 0, 0
+		q.Who = events.Thread{}
+		switch x.state {
+		case events.WaitRunnable:
+			q.Who = w.By
+		case events.WaitBlocked:
+			q.Reason, q.Call, q.Dev = w.Reason, w.Call, w.Dev
+		}
+		f(&q)
+	}
+}

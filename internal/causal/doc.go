@@ -1,0 +1,33 @@
+// Package causal says what slowed a process down, and who did it: it turns the
+// steps of package ledger into chains ([tick.Chain]). No excess, no chain: a busy
+// machine that did not slow the job is not an incident.
+//
+// The method, by thread over a sliding minute:
+//
+//   - Each wait of a step, and each operation's own time in it, belongs to the
+//     first of the [Rules] that matches it. What another process, a quota, a
+//     signal or swap took has baseline zero, so a job that was slow before ingero
+//     came is explained too. Other parts count from twice their low quantile (10
+//     %) in the steps of the same kind on; what grew is the excess over it.
+//   - CUDA is asynchronous: what the host loses while the GPU has work queued
+//     makes the closing synchronise shorter and costs nothing; a loop that sleeps
+//     to keep a pace sleeps less. So parts count only as far as they made steps
+//     longer. Steps without any excess give the length of a normal step. Where
+//     there are too few, the shortest-held third of the steps is compared with the
+//     longest-held. What of a part reaches the length, on
+//     the mean, is lost; none if that is less than a fifth.
+//   - What is lost in a step is split over the parts that grew, and added up by
+//     cause. A step counts as slow if a rule took at least 1 % of a normal step
+//     from it, and 50 us.
+//   - A chain needs 1 % of the time looked at, 100 ms, and some slow steps (see
+//     [Rule]). From 1.5 % on it is MEDIUM, from 2 % HIGH: GPU time is dear, and
+//     losses of other origin (timers, kernel threads, the agent itself) stay well
+//     under 1 % of a step.
+//
+// A thread's steps are kept for a minute, drawn at random where there are many,
+// and chains for five minutes after their last slow step, as they were then.
+//
+// The package is pure: no clock, no input, no output, nothing started; the same
+// steps give the same chains. Memory is bounded. Package session calls it, from
+// one goroutine.
+package causal

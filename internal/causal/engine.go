@@ -1,0 +1,226 @@
+package causal
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+const (
+	keepFor   = 5 * time.Minute // after its last slow step, for a chain
+	maxChains = 64
+)
+
+// Engine finds causes. It is for one goroutine.
+type Engine struct {
+	agent   uint32
+	series  map[uint32]*series // by TID
+	causes  causes
+	quota   [2]int // steps kept of a second and series: held up, others
+	ticks   uint64
+	have    Needs
+	kept    map[string]*tick.Chain // by ID
+	scratch scratch
+}
+
+// New returns an engine without any steps. agentPID is ingero's own process: a
+// culprit like any other, but marked.
+func New(agentPID uint32) *Engine {
+	return &Engine{
+		agent: agentPID, series: map[uint32]*series{}, causes: newCauses(),
+		quota: [2]int{heldQuota, freeQuota}, kept: map[string]*tick.Chain{},
+	}
+}
+
+// Add takes in steps. It does not keep them.
+func (e *Engine) Add(steps []ledger.Step) {
+	for i := range steps {
+		e.add(&steps[i])
+	}
+}
+
+func (e *Engine) add(s *ledger.Step) {
+	x := e.seriesOf(s)
+	if x == nil || s.From < 0 || s.Length() <= 0 {
+		return
+	}
+	x.period = s.Period
+	if len(s.Waits) > 0 {
+		e.have |= NeedWaits
+	}
+	if len(s.Ops) > 0 {
+		e.have |= NeedCalls
+	}
+	var r record
+	e.record(&r, s)
+	x.push(&r, e.quota)
+}
+
+// seriesOf returns the series of a step's thread, nil when there is no room.
+func (e *Engine) seriesOf(s *ledger.Step) *series {
+	x := e.series[s.TID]
+	if x != nil && x.pid == s.PID {
+		return x
+	}
+	if x == nil && len(e.series) >= maxSeries {
+		return nil
+	}
+	x = &series{pid: s.PID, tid: s.TID, rng: uint64(s.TID)<<1 | 1, newest: s.To / 1e9}
+	e.series[s.TID] = x
+	per := max(maxRecords/windowSeconds/len(e.series), 4)
+	e.quota = [2]int{min(heldQuota, per*3/4), min(freeQuota, per/4)}
+	return x
+}
+
+// record makes a record of a step.
+func (e *Engine) record(r *record, s *ledger.Step) {
+	*r = record{from: s.From, length: s.Length(), kind: s.Kind, op: s.Op, period: s.Period, loss: s.Loss}
+	p := &s.Parts
+	r.gpu = p.GPUWait
+	r.cpu = p.CallCPU + p.GapCPU
+	r.waited = p.Runnable + p.Throttled + p.SyncRunnable + p.SyncThrottled
+	for _, b := range p.Blocked {
+		r.blocked += b
+	}
+	parts(s, func(p *Part) {
+		if n, ok := e.causes.of(p); ok {
+			r.keep(part{p.NS, n, p.Critical})
+		}
+	})
+	for i := range s.Ops {
+		if o := &s.Ops[i]; o.Op != 0 && o.Seen > 0 {
+			r.keepOwn(ownTime{o.Own, o.Seen, o.Op, o.Size})
+		}
+	}
+}
+
+// keep adds a part, in the place of the smallest where there is no room.
+func (r *record) keep(p part) {
+	least := 0
+	for i := range r.parts[:r.nparts] {
+		x := &r.parts[i]
+		if x.cause == p.cause && x.critical == p.critical {
+			x.ns += p.ns
+			return
+		}
+		if x.ns < r.parts[least].ns {
+			least = i
+		}
+	}
+	switch {
+	case r.nparts < maxParts:
+		r.parts[r.nparts] = p
+		r.nparts++
+	case p.ns > r.parts[least].ns:
+		r.parts[least] = p
+	}
+}
+
+func (r *record) keepOwn(o ownTime) {
+	if r.nown < maxOwn {
+		r.own[r.nown] = o
+		r.nown++
+		return
+	}
+	least := 0
+	for i := range r.own {
+		if r.own[i].ns < r.own[least].ns {
+			least = i
+		}
+	}
+	if o.ns > r.own[least].ns {
+		r.own[least] = o
+	}
+}
+
+// Tick fills Chains, the gravest first.
+func (e *Engine) Tick(t *tick.Tick) {
+	e.ticks++
+	found := e.find(t)
+	for i := range found {
+		c := &found[i]
+		if old := e.kept[c.ID]; t.Time.Sub(c.To) <= keepFor && (old == nil || c.To.After(old.To)) {
+			e.kept[c.ID] = c
+		}
+	}
+	for id, c := range e.kept {
+		if t.Time.Sub(c.To) > keepFor {
+			delete(e.kept, id)
+		}
+	}
+	chains := make([]tick.Chain, 0, len(e.kept))
+	for _, c := range e.kept {
+		chains = append(chains, *c)
+	}
+	slices.SortFunc(chains, func(a, b tick.Chain) int {
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Lost, a.Lost), cmp.Compare(a.ID, b.ID))
+	})
+	for len(chains) > maxChains {
+		last := len(chains) - 1
+		delete(e.kept, chains[last].ID)
+		chains = chains[:last]
+	}
+	t.Chains = chains
+	e.forget(t.Time.Unix())
+}
+
+// find judges every thread. Of threads of one process that lost time to the same
+// cause, the one that lost most speaks for all: threads lose time side by side. One
+// whose steps are seconds says nothing where another has real ones, and a small
+// loss nothing beside one ten times as large.
+func (e *Engine) find(t *tick.Tick) []tick.Chain {
+	tids := make([]uint32, 0, len(e.series))
+	paced := map[uint32]bool{} // processes that have threads with real steps
+	for tid, s := range e.series {
+		tids = append(tids, tid)
+		paced[s.pid] = paced[s.pid] || !s.period
+	}
+	slices.Sort(tids)
+	best := map[string]tick.Chain{}
+	most := map[uint32]time.Duration{}
+	for _, tid := range tids {
+		s := e.series[tid]
+		if s.period && paced[s.pid] {
+			continue
+		}
+		for _, c := range e.judge(s, t) {
+			if b, ok := best[c.ID]; !ok || c.Lost > b.Lost {
+				best[c.ID] = c
+			}
+			most[c.PID] = max(most[c.PID], c.Lost)
+		}
+	}
+	out := make([]tick.Chain, 0, len(best))
+	for _, c := range best {
+		if c.Severity == tick.High || c.Lost*10 >= most[c.PID] {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// forget drops threads and culprits that have left the window.
+func (e *Engine) forget(now int64) {
+	for tid, s := range e.series {
+		if now-s.newest > 2*windowSeconds {
+			delete(e.series, tid)
+		}
+	}
+	if e.ticks%windowSeconds == 0 {
+		e.causes.sweep(e.series)
+	}
+}
+
+// ofOp returns the facts of an operation of a process in a tick.
+func ofOp(t *tick.Tick, pid uint32, op events.Op) *tick.Op {
+	for i := range t.Ops {
+		if o := &t.Ops[i]; o.PID == pid && o.Op == op {
+			return o
+		}
+	}
+	return nil
+}

@@ -1,0 +1,241 @@
+package causal
+
+import (
+	"cmp"
+	"slices"
+)
+
+const (
+	low = 0.10 // the quantile that is normal where that must be learnt
+	// minLearn is how many steps of a kind it takes to learn what is normal.
+	minLearn = 10
+	// leastGrowth is what a learnt part must have grown by, ns.
+	leastGrowth = 200_000
+	// leastSlow and slowShare are what a step must have lost to count: ns, and of
+	// a normal step.
+	leastSlow = 50_000
+	slowShare = 0.01
+	// minFree and freeShare are how many steps without excess tell what a normal
+	// length is.
+	minFree   = 8
+	freeShare = 0.05
+	// absorbed is the share of an excess that reaches the steps' length under which
+	// it was free.
+	absorbed = 0.2
+)
+
+// grown is a part of a step beyond what is normal.
+type grown struct {
+	ns       int64
+	cause    uint32
+	critical bool
+}
+
+// step is a step under judgement.
+type step struct {
+	sample
+	grown    [maxParts + maxOwn]grown
+	n        int
+	sum      int64 // of grown
+	critical int64 // of these: critical ones
+	normal   int64 // ns: the length of a normal step of its kind
+	host     int64 // lost of what is not critical
+	late     int64 // lost of what is
+	lost     int64 // both, and between what
+	min, max int64
+}
+
+// scratch is memory that judging uses again.
+type scratch struct {
+	samples []sample
+	steps   []step
+	values  []weighed
+}
+
+// excess finds what grew in each step and how much of that was lost.
+func (e *Engine) excess(s *series) []step {
+	x := &e.scratch
+	x.samples = s.samples(x.samples[:0])
+	x.steps = x.steps[:0]
+	for _, m := range x.samples {
+		x.steps = append(x.steps, step{sample: m})
+	}
+	slices.SortStableFunc(x.steps, func(a, b step) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.from, b.from))
+	})
+	for i := 0; i < len(x.steps); {
+		j := i + 1
+		for j < len(x.steps) && x.steps[j].kind == x.steps[i].kind {
+			j++
+		}
+		e.kind(x.steps[i:j], s)
+		i = j
+	}
+	return x.steps
+}
+
+// kind judges the steps of one kind.
+func (e *Engine) kind(steps []step, s *series) {
+	e.growWaits(steps)
+	e.growOwn(steps, s.pid)
+	if steps[0].period {
+		for i := range steps { // whether it cost anything cannot be known
+			x := &steps[i]
+			x.normal, x.host, x.lost, x.max = x.length, x.sum/2, x.sum/2, x.sum
+		}
+		return
+	}
+	n := e.normal(steps)
+	for i := range steps {
+		steps[i].normal = n.length
+	}
+	for i := range steps {
+		if steps[i].sum > 0 {
+			n.net(&steps[i], e.rule(&steps[i]))
+		}
+	}
+}
+
+// growWaits adds the waits beyond what is normal to the steps.
+func (e *Engine) growWaits(steps []step) {
+	var base [16]int64 // by rule
+	var learnt [16]bool
+	for r := range Rules {
+		v := e.scratch.values[:0]
+		any := false
+		for i := range steps {
+			ns := e.ofRule(steps[i].record, r)
+			any = any || ns > 0
+			v = append(v, weighed{ns, steps[i].weight})
+		}
+		e.scratch.values = v
+		if any && len(steps) >= minLearn {
+			base[r], learnt[r] = quantile(thin(v), low), true
+		}
+	}
+	for i := range steps {
+		x := &steps[i]
+		for _, p := range x.parts[:x.nparts] {
+			c := &e.causes.list[p.cause]
+			r, ns := c.id.rule, p.ns
+			if !c.prior {
+				all := e.ofRule(x.record, int(r))
+				more := all - base[r]
+				if !learnt[r] || more < max(base[r], leastGrowth) {
+					continue
+				}
+				ns = int64(float64(ns) * float64(more) / float64(all))
+			}
+			x.add(grown{ns, p.cause, p.critical})
+		}
+	}
+}
+
+// ofRule returns how much of a step is of a rule and has no prior.
+func (e *Engine) ofRule(r *record, rule int) (ns int64) {
+	for _, p := range r.parts[:r.nparts] {
+		if c := &e.causes.list[p.cause]; int(c.id.rule) == rule && !c.prior {
+			ns += p.ns
+		}
+	}
+	return ns
+}
+
+func (x *step) add(g grown) {
+	x.grown[x.n] = g
+	x.n++
+	x.sum += g.ns
+	if g.critical {
+		x.critical += g.ns
+	}
+}
+
+// growOwn adds the operations' own time beyond what is normal to the steps.
+func (e *Engine) growOwn(steps []step, pid uint32) {
+	if len(steps) < minLearn {
+		return
+	}
+	type opSize struct {
+		op   uint16
+		size uint8
+	}
+	done := map[opSize]bool{}
+	for i := range steps {
+		for _, o := range steps[i].own[:steps[i].nown] {
+			k := opSize{uint16(o.op), o.size}
+			if done[k] {
+				continue
+			}
+			done[k] = true
+			e.growOp(steps, pid, o)
+		}
+	}
+}
+
+// growOp does so for one operation and size.
+func (e *Engine) growOp(steps []step, pid uint32, like ownTime) {
+	v := e.scratch.values[:0]
+	for i := range steps {
+		if o := steps[i].ofOp(like); o != nil {
+			v = append(v, weighed{o.ns / int64(o.seen), steps[i].weight})
+		}
+	}
+	e.scratch.values = v
+	if len(v) < minLearn {
+		return
+	}
+	base := quantile(thin(v), low)
+	for i := range steps {
+		x := &steps[i]
+		o := x.ofOp(like)
+		if o == nil {
+			continue
+		}
+		normal := base * int64(o.seen)
+		more := o.ns - normal
+		if more < max(normal, leastGrowth, x.length/100) {
+			continue
+		}
+		p := Part{Victim: pid, NS: more, Op: o.op, Size: o.size, First: x.from, Last: x.to()}
+		if n, ok := e.causes.of(&p); ok {
+			x.add(grown{ns: more, cause: n})
+		}
+	}
+}
+
+func (r *record) ofOp(like ownTime) *ownTime {
+	for i := range r.own[:r.nown] {
+		if o := &r.own[i]; o.op == like.op && o.size == like.size {
+			return o
+		}
+	}
+	return nil
+}
+
+// rule is the rule that most of what the host took from a step is of.
+func (e *Engine) rule(x *step) int {
+	var sums [16]int64
+	most := 0
+	for _, g := range x.grown[:x.n] {
+		if g.critical {
+			continue
+		}
+		k := int(e.causes.list[g.cause].id.rule)
+		if sums[k] += g.ns; sums[k] > sums[most] {
+			most = k
+		}
+	}
+	return most
+}
+
+// took is how much of a step's loss is due to one part.
+func (x *step) took(g grown) float64 {
+	all, lost := x.sum-x.critical, x.host
+	if g.critical {
+		all, lost = x.critical, x.late
+	}
+	if all <= 0 {
+		return 0
+	}
+	return float64(lost) * float64(g.ns) / float64(all)
+}

@@ -1,0 +1,209 @@
+package causal
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+const (
+	mediumShare = 0.015 // of the time looked at
+	highShare   = 0.02
+	leastLost   = 100 * time.Millisecond
+	oneIsEnough = 250 * time.Millisecond // lost by one cause: it need not recur
+)
+
+// tally is what one cause took of a thread's steps: culprits of one rule that
+// belong together.
+type tally struct {
+	rule           int
+	group          string
+	lost, min, max float64 // ns
+	slow           float64 // steps
+	excess         float64 // ns: of those
+	by             map[uint32]float64
+	first, last    *step // slow ones, by time
+	worst          *step
+	worstLost      int64
+}
+
+// verdict is what a thread's steps say.
+type verdict struct {
+	s      *series
+	steps  []step
+	span   int64   // ns: the time looked at
+	count  float64 // steps
+	excess float64 // ns, whatever its cause
+	rule   [16]float64
+	tally  []*tally
+}
+
+// judge returns a chain for each cause that cost a thread enough.
+func (e *Engine) judge(s *series, t *tick.Tick) []tick.Chain {
+	v := verdict{s: s, steps: e.excess(s)}
+	if len(v.steps) == 0 {
+		return nil
+	}
+	first, last := v.steps[0].from, v.steps[0].to()
+	for i := range v.steps {
+		x := &v.steps[i]
+		first, last = min(first, x.from), max(last, x.to())
+		v.count += x.weight
+		if more := x.length - x.normal; more > max(leastSlow, x.normal/100) {
+			v.excess += x.weight * float64(more)
+		}
+		e.tally(&v, x)
+	}
+	v.span = last - first
+	slices.SortFunc(v.tally, func(a, b *tally) int {
+		return cmp.Or(cmp.Compare(b.lost, a.lost), cmp.Compare(a.rule, b.rule), cmp.Compare(a.group, b.group))
+	})
+	v.several()
+	var out []tick.Chain
+	for _, y := range v.tally {
+		if v.enough(y) {
+			out = append(out, e.chain(&v, y, t))
+		}
+	}
+	return out
+}
+
+// tally adds a slow step to the causes that made it so.
+func (e *Engine) tally(v *verdict, x *step) {
+	if x.sum == 0 || x.max == 0 {
+		return
+	}
+	var byRule [16]float64
+	for _, g := range x.grown[:x.n] {
+		byRule[e.causes.list[g.cause].id.rule] += x.took(g)
+	}
+	for i, g := range x.grown[:x.n] {
+		c := &e.causes.list[g.cause]
+		rule := int(c.id.rule)
+		if byRule[rule] < max(leastSlow, slowShare*float64(x.normal)) {
+			continue
+		}
+		y := v.of(rule, c.group)
+		lost := x.took(g)
+		v.rule[rule] += x.weight * lost
+		y.lost += x.weight * lost
+		y.min += x.weight * float64(x.min) * float64(g.ns) / float64(x.sum)
+		y.max += x.weight * float64(x.max) * float64(g.ns) / float64(x.sum)
+		y.by[g.cause] += x.weight * lost
+		if !e.before(x, i, rule, c.group) {
+			y.slow += x.weight
+			y.excess += x.weight * float64(max(x.length-x.normal, x.lost))
+		}
+		y.see(x, int64(lost))
+	}
+}
+
+// before says whether one of the step's earlier parts is of the same cause.
+func (e *Engine) before(x *step, i, rule int, group string) bool {
+	return slices.ContainsFunc(x.grown[:i], func(g grown) bool {
+		c := &e.causes.list[g.cause]
+		return int(c.id.rule) == rule && c.group == group
+	})
+}
+
+func (y *tally) see(x *step, lost int64) {
+	if y.first == nil || x.from < y.first.from {
+		y.first = x
+	}
+	if y.last == nil || x.from > y.last.from {
+		y.last = x
+	}
+	if y.worst == nil || lost > y.worstLost {
+		y.worst, y.worstLost = x, lost
+	}
+}
+
+func (v *verdict) of(rule int, group string) *tally {
+	for _, y := range v.tally {
+		if y.rule == rule && y.group == group {
+			return y
+		}
+	}
+	y := &tally{rule: rule, group: group, by: map[uint32]float64{}}
+	v.tally = append(v.tally, y)
+	return y
+}
+
+// enough says whether a cause cost enough to be told.
+func (v *verdict) enough(y *tally) bool {
+	r := &Rules[y.rule]
+	return y.lost >= r.Share*float64(v.span) && y.lost >= float64(leastLost) &&
+		(y.slow >= float64(r.Slow) || y.lost >= float64(oneIsEnough))
+}
+
+// several makes one cause of many small ones of a rule: a build, say, starts
+// hundreds of programs, none of which costs enough to be told. The largest of them
+// stands for all; it does not where a cause that is told outweighs them.
+func (v *verdict) several() {
+	var told [16]float64
+	for _, y := range v.tally {
+		if v.enough(y) {
+			told[y.rule] += y.lost
+		}
+	}
+	sums := map[int]*tally{}
+	for _, y := range v.tally {
+		if v.enough(y) {
+			continue
+		}
+		s := sums[y.rule]
+		if s == nil {
+			s = &tally{rule: y.rule, group: "several", by: map[uint32]float64{}, first: y.first, last: y.last}
+			sums[y.rule] = s
+		}
+		s.lost += y.lost
+		s.min += y.min
+		s.max += y.max
+		s.slow += y.slow // a step that two of them slowed counts twice, until it is all steps
+		s.excess += y.excess
+		for c, ns := range y.by {
+			s.by[c] = ns
+		}
+		s.see(y.first, 0)
+		s.see(y.last, 0)
+		s.see(y.worst, y.worstLost)
+	}
+	for r := range Rules {
+		if s := sums[r]; s != nil && v.enough(s) && s.lost > told[r] {
+			s.slow = min(s.slow, v.count)
+			v.tally = append(v.tally, s)
+		}
+	}
+}
+
+func (v *verdict) severity(y *tally) tick.Severity {
+	switch share := y.lost / float64(v.span); {
+	case share >= highShare:
+		return tick.High
+	case share >= mediumShare:
+		return tick.Medium
+	}
+	return tick.Low
+}
+
+// lengths returns the p50 and p99 of the steps, and the p99 without what a cause
+// took.
+func (e *Engine) lengths(v *verdict, y *tally) (p50, p99, without int64) {
+	steps := e.scratch.values[:0]
+	less := make([]weighed, 0, len(v.steps))
+	for i := range v.steps {
+		x := &v.steps[i]
+		var took float64
+		for _, g := range x.grown[:x.n] {
+			if _, ok := y.by[g.cause]; ok {
+				took += x.took(g)
+			}
+		}
+		steps = append(steps, weighed{x.length, x.weight})
+		less = append(less, weighed{x.length - int64(took), x.weight})
+	}
+	e.scratch.values = steps
+	return quantile(steps, 0.5), quantile(steps, 0.99), quantile(less, 0.99)
+}

@@ -1,0 +1,33 @@
+package causal
+
+import (
+	"strings"
+
+	"ingero/pkg/events"
+)
+
+// kthreadd is the parent of all kernel threads.
+const kthreadd = 2
+
+var cpuTaken = Rule{
+	Name: "cpu-taken", Word: "other processes", Needs: NeedWaits, Prior: always, Share: 0.01, Slow: 3,
+	Doc:   "Another process had the CPU while a thread of the job was ready to run.",
+	Match: func(p *Part) bool { return p.State == events.WaitRunnable && p.Flags&events.WaitIdle == 0 },
+	Key:   func(p *Part) Key { return Key{ID: p.Who.PID} },
+	Blame: func(p *Part) (group, what string) {
+		if p.Who.TID == 0 {
+			return "", "many short turns of threads without a record"
+		}
+		return programName(&p.Who), ""
+	},
+}
+
+// programName is what processes that are of one kind are called: workers of the
+// kernel have numbers behind a slash.
+func programName(t *events.Thread) string {
+	name := t.Name.String()
+	if t.Parent == kthreadd || t.PID == kthreadd {
+		name, _, _ = strings.Cut(name, "/")
+	}
+	return name
+}

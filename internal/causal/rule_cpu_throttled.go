@@ -1,0 +1,11 @@
+package causal
+
+import "ingero/pkg/events"
+
+var cpuThrottled = Rule{
+	Name: "cpu-throttled", Word: "throttling", Needs: NeedWaits, Prior: always, Share: 0.01, Slow: 1,
+	Doc:   "The job's cgroup had used up its CPU quota.",
+	Match: func(p *Part) bool { return p.State == events.WaitThrottled },
+	Key:   func(*Part) Key { return Key{} },
+	Blame: func(*Part) (group, what string) { return "quota", "CPU quota" },
+}

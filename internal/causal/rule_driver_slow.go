@@ -1,0 +1,16 @@
+package causal
+
+import "ingero/pkg/events"
+
+var driverSlow = Rule{
+	Name: "driver-slow", Word: "driver", Needs: NeedWaits | NeedCalls, Share: 0.01, Slow: 3,
+	Doc: "The GPU driver kept a call waiting in the kernel.",
+	Match: func(p *Part) bool {
+		return p.State == events.WaitBlocked && p.Op != 0 && p.Via.TID == 0 &&
+			(p.Reason == events.ReasonGPU || p.Reason == events.ReasonDevice)
+	},
+	Key: func(p *Part) Key { return Key{Op: p.Op} },
+	Blame: func(p *Part) (group, what string) {
+		return p.Op.String(), "GPU driver, in " + p.Op.String()
+	},
+}

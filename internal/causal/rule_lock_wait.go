@@ -1,0 +1,25 @@
+package causal
+
+import (
+	"fmt"
+
+	"ingero/pkg/events"
+)
+
+var lockWait = Rule{
+	Name: "lock-wait", Word: "locks", Needs: NeedWaits, Share: 0.01, Slow: 3,
+	Doc:   "The job waited for a lock, or for another thread to be done.",
+	Match: func(p *Part) bool { return p.State == events.WaitBlocked && p.Root == events.ReasonLock },
+	Key: func(p *Part) Key {
+		if p.Via.TID != 0 {
+			return Key{ID: p.Via.TID}
+		}
+		return Key{ID: p.Who.TID}
+	},
+	Blame: func(p *Part) (group, what string) {
+		if p.Via.TID != 0 {
+			return "lock", fmt.Sprintf("held up by a wait of its own: %s", p.Reason)
+		}
+		return "lock", "held a lock, or was waited for"
+	},
+}

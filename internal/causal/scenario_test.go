@@ -1,0 +1,379 @@
+package causal
+
+import (
+	"bufio"
+	"cmp"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// A scenario is a text: who shares the CPU with a program, what the program does
+// over and over, and what is expected to be said of it. Lines:
+//
+//	hog NAME/PID slice=4ms [every=100ms] [from=10s] [to=20s]   on the program's CPU
+//	quota run=40ms period=100ms
+//	attach 5s                    ingero sees nothing before
+//	thread TID steps=4000 [host] the program; what follows are the lines of a step;
+//	                             host: hogs do not run while it synchronises
+//	cpu 1ms [vary=10%]           between calls
+//	launch 10 cpu=5us gpu=1ms [vary=2%]
+//	sync spin|block
+//	pace 20ms                    sleep until so long after the step's begin
+//	call OP cpu=5us [bytes=N] [slow=3ms p=5%]      slow: more time in the call
+//	wait REASON 3ms [p=5%] [at=N] [dev=254:0] [who=NAME/PID] [io]   between calls
+//	expect silence
+//	expect chains N
+//	expect RULE SEVERITY [who=NAME] [lost=1.4s±5%|lost=true±15%] [conf>=0.8]
+//
+// lost=true is the difference to the same program without hogs, quota, and what has
+// a probability.
+type scenario struct {
+	hogs    []*hog
+	quota   quota
+	attach  int64
+	threads []program
+	expect  []string
+}
+
+type program struct {
+	tid   uint32
+	steps int
+	host  bool
+	lines [][]string
+}
+
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, f := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(f), ".txt"), func(t *testing.T) {
+			sc := read(t, f)
+			got := sc.run(t)
+			for _, x := range sc.expect {
+				check(t, sc, got, strings.Fields(x))
+			}
+			if t.Failed() {
+				show(t, got)
+			}
+		})
+	}
+}
+
+func show(t *testing.T, chains []tick.Chain) {
+	for _, c := range chains {
+		t.Logf("%s %s pid %d tid %d %s lost %v [%v, %v] of %v, excess %v, %d of %d steps slow, confidence %.2f, p50 %v p99 %v without %v",
+			c.Severity, c.Rule, c.PID, c.TID, c.Op, c.Lost, c.LostMin, c.LostMax, c.Window, c.Excess, c.Slow, c.Steps, c.Confidence, c.StepP50, c.StepP99, c.Without)
+		for _, x := range c.Culprits {
+			t.Logf("  %s %d %q %v own %v agent %v", x.Thread.Name, x.Thread.PID, x.What, x.Lost, x.Own, x.Agent)
+		}
+		for _, m := range c.Timeline {
+			t.Logf("  %s [%s] %s", m.Time.Format("05.000"), m.Source, m.Text)
+		}
+		t.Logf("  not %v; %s", c.NotIt, c.Baseline)
+	}
+}
+
+// run plays the scenario through a ledger and an engine and returns the chains of
+// the last tick.
+func (sc *scenario) run(t testing.TB) []tick.Chain {
+	var batch tick.Batch
+	for _, p := range sc.threads {
+		x := sc.play(t, p, false)
+		batch.Calls = append(batch.Calls, x.calls...)
+		batch.Waits = append(batch.Waits, x.waits...)
+	}
+	slices.SortStableFunc(batch.Calls, func(a, b events.Call) int { return cmp.Compare(a.End(), b.End()) })
+	slices.SortStableFunc(batch.Waits, func(a, b events.Wait) int { return cmp.Compare(a.End(), b.End()) })
+	return feed(&batch, start+sc.attach, 10*ms)
+}
+
+// feed gives a ledger and an engine what happens after a time, in polls and ticks.
+func feed(all *tick.Batch, from, poll int64) []tick.Chain {
+	l, e := ledger.New(1), New(1)
+	var chains []tick.Chain
+	c, w := 0, 0
+	for now := from; c < len(all.Calls) || w < len(all.Waits); now += poll {
+		b := tick.Batch{}
+		for ; w < len(all.Waits) && all.Waits[w].End() <= now; w++ {
+			if all.Waits[w].End() > from {
+				b.Waits = append(b.Waits, all.Waits[w])
+			}
+		}
+		for ; c < len(all.Calls) && all.Calls[c].End() <= now; c++ {
+			if all.Calls[c].End() > from {
+				b.Calls = append(b.Calls, all.Calls[c])
+			}
+		}
+		l.Batch(&b)
+		e.Add(l.Steps())
+		if last := c == len(all.Calls) && w == len(all.Waits); last || (now-from)/s1 != (now+poll-from)/s1 {
+			tk := tick.Tick{Time: time.Unix(0, now)}
+			l.Tick(&tk)
+			e.Tick(&tk)
+			chains = tk.Chains
+		}
+	}
+	return chains
+}
+
+// play runs a program; off is how it would have been.
+func (sc *scenario) play(t testing.TB, p program, off bool) *simThread {
+	x := newSimThread(7, p.tid, 42)
+	x.hogs, x.quota, x.off, x.hostOnly = sc.hogs, sc.quota, off, p.host
+	for n := range p.steps {
+		begin := x.now
+		for _, f := range p.lines {
+			line(t, x, n, begin, f)
+		}
+	}
+	return x
+}
+
+// line does what a line says.
+func line(t testing.TB, x *simThread, n int, begin int64, f []string) {
+	o := options(t, f)
+	hit := o.p == 0 || x.bad.Float64() < o.p
+	if o.p != 0 && x.off || o.at != 0 && (o.at != n || x.off) {
+		hit = false
+	}
+	switch f[0] {
+	case "cpu":
+		x.use(x.vary(dur(t, f[1]), o.vary))
+	case "launch":
+		count, _ := strconv.Atoi(f[1])
+		for range count {
+			x.launch(o.cpu, x.vary(o.gpu, o.vary))
+		}
+	case "sync":
+		x.sync(f[1] == "spin")
+	case "pace":
+		if until := begin + dur(t, f[1]); until > x.now {
+			x.block(events.Wait{Reason: events.ReasonSleep, Flags: events.WaitByIRQ}, until)
+		}
+	case "call":
+		x.call(f[1], uint64(o.bytes), func() {
+			x.use(o.cpu)
+			if hit && o.slow > 0 {
+				x.use(o.slow)
+			}
+		})
+	case "wait":
+		if hit {
+			x.block(events.Wait{Reason: reason(t, f[1]), Dev: o.dev, Who: o.who, Flags: o.flags}, x.now+x.vary(dur(t, f[2]), o.vary))
+		}
+	default:
+		t.Fatalf("what is %q?", f)
+	}
+}
+
+type option struct {
+	cpu, gpu, slow                   int64
+	slice, every, from, to, run, per int64
+	vary, p                          float64
+	bytes, at, steps                 int
+	dev                              uint32
+	who                              events.Thread
+	flags                            events.WaitFlags
+}
+
+func options(t testing.TB, f []string) (o option) {
+	o.to = math.MaxInt64
+	for _, x := range f {
+		k, v, ok := strings.Cut(x, "=")
+		if x == "io" {
+			o.flags |= events.WaitIO
+		}
+		if !ok {
+			continue
+		}
+		into := map[string]*int64{"cpu": &o.cpu, "gpu": &o.gpu, "slow": &o.slow, "slice": &o.slice, "every": &o.every, "from": &o.from, "to": &o.to, "run": &o.run, "period": &o.per}
+		switch n, _ := strconv.Atoi(v); k {
+		case "vary", "p":
+			x, err := strconv.ParseFloat(strings.TrimSuffix(v, "%"), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			*map[string]*float64{"vary": &o.vary, "p": &o.p}[k] = x / 100
+		case "bytes", "at", "steps":
+			*map[string]*int{"bytes": &o.bytes, "at": &o.at, "steps": &o.steps}[k] = n
+		case "dev":
+			major, minor, _ := strings.Cut(v, ":")
+			a, _ := strconv.Atoi(major)
+			b, _ := strconv.Atoi(minor)
+			o.dev = uint32(a<<20 | b)
+		case "who":
+			o.who = thread(t, v)
+		default:
+			if into[k] == nil {
+				t.Fatalf("what is %q?", x)
+			}
+			*into[k] = dur(t, v)
+		}
+	}
+	return o
+}
+
+func dur(t testing.TB, v string) int64 {
+	d, err := time.ParseDuration(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int64(d)
+}
+
+// thread reads NAME/PID; a name may have slashes.
+func thread(t testing.TB, v string) events.Thread {
+	i := strings.LastIndexByte(v, '/')
+	if i < 0 {
+		t.Fatalf("%q is no NAME/PID", v)
+	}
+	n, err := strconv.Atoi(v[i+1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	th := events.Thread{PID: uint32(n), TID: uint32(n), Name: events.NameOf(v[:i]), Parent: 711}
+	if strings.HasPrefix(v, "kworker") {
+		th.Parent = kthreadd
+	}
+	if n == 8 { // a thread of the program's own
+		th.PID = 7
+	}
+	return th
+}
+
+func reason(t testing.TB, v string) events.Reason {
+	for r := events.ReasonUnknown; r <= events.ReasonOther; r++ {
+		if r.String() == v {
+			return r
+		}
+	}
+	t.Fatalf("no reason is called %q", v)
+	return 0
+}
+
+func read(t testing.TB, path string) *scenario {
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	sc := &scenario{}
+	for in := bufio.NewScanner(file); in.Scan(); {
+		text, _, _ := strings.Cut(in.Text(), "#")
+		f := strings.Fields(text)
+		if len(f) == 0 {
+			continue
+		}
+		o := options(t, f[min(len(f), 1):max(min(len(f), 1), len(f)*btoi(f[0] != "expect"))])
+		switch f[0] {
+		case "hog":
+			sc.hogs = append(sc.hogs, &hog{who: thread(t, f[1]), slice: o.slice, every: o.every, from: o.from, to: o.to})
+		case "quota":
+			sc.quota = quota{o.run, o.per}
+		case "attach":
+			sc.attach = dur(t, f[1])
+		case "thread":
+			n, _ := strconv.Atoi(f[1])
+			sc.threads = append(sc.threads, program{tid: uint32(n), steps: o.steps, host: slices.Contains(f, "host")})
+		case "expect":
+			sc.expect = append(sc.expect, strings.Join(f[1:], " "))
+		default:
+			p := &sc.threads[len(sc.threads)-1]
+			p.lines = append(p.lines, f)
+		}
+	}
+	if len(sc.expect) == 0 {
+		t.Fatal("nothing is expected")
+	}
+	return sc
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// check compares chains with a line of what is expected.
+func check(t *testing.T, sc *scenario, got []tick.Chain, f []string) {
+	switch f[0] {
+	case "silence":
+		if len(got) != 0 {
+			t.Errorf("%d chains, want none", len(got))
+		}
+		return
+	case "chains":
+		if n, _ := strconv.Atoi(f[1]); len(got) != n {
+			t.Errorf("%d chains, want %d", len(got), n)
+		}
+		return
+	}
+	i := slices.IndexFunc(got, func(c tick.Chain) bool { return c.Rule == f[0] })
+	if i < 0 {
+		t.Errorf("no chain %s", f[0])
+		return
+	}
+	c := &got[i]
+	if c.Severity.String() != f[1] {
+		t.Errorf("%s is %s, want %s", c.Rule, c.Severity, f[1])
+	}
+	for _, x := range f[2:] {
+		sc.checkOne(t, c, x)
+	}
+}
+
+func (sc *scenario) checkOne(t *testing.T, c *tick.Chain, x string) {
+	if v, ok := strings.CutPrefix(x, "who="); ok {
+		if got := c.Culprits[0].Thread.Name.String(); got != v {
+			t.Errorf("%s is by %q, want %q", c.Rule, got, v)
+		}
+		return
+	}
+	if v, ok := strings.CutPrefix(x, "what="); ok {
+		if got := strings.ReplaceAll(c.Culprits[0].What, " ", "_"); !strings.HasPrefix(got, v) {
+			t.Errorf("%s is by %q, want %q", c.Rule, got, v)
+		}
+		return
+	}
+	if v, ok := strings.CutPrefix(x, "conf>="); ok {
+		if least, err := strconv.ParseFloat(v, 64); err != nil || c.Confidence < least {
+			t.Errorf("confidence is %v, want %v at least", c.Confidence, v)
+		}
+		return
+	}
+	v, ok := strings.CutPrefix(x, "lost=")
+	amount, tolerance, _ := strings.Cut(v, "±")
+	pct, err := strconv.ParseFloat(strings.TrimSuffix(tolerance, "%"), 64)
+	if !ok || err != nil {
+		t.Fatalf("what is %q?", x)
+	}
+	var want int64
+	if amount == "true" {
+		want = sc.truth(t)
+	} else {
+		want = dur(t, amount)
+	}
+	if d := math.Abs(float64(int64(c.Lost) - want)); d > float64(want)*pct/100 {
+		t.Errorf("%s lost %v, want %v ± %v %% (it is %+.1f %%)", c.Rule, c.Lost, time.Duration(want), pct, 100*(float64(c.Lost)/float64(want)-1))
+	}
+	t.Logf("lost %v, true %v", c.Lost, time.Duration(want))
+}
+
+// truth is how much longer the first program took than it would have.
+func (sc *scenario) truth(t testing.TB) int64 {
+	p := sc.threads[0]
+	return sc.play(t, p, false).now - sc.play(t, p, true).now
+}

@@ -1,0 +1,139 @@
+package causal
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// baseline says what is normal, and how it is known.
+func baseline(r *Rule, y *tally) string {
+	length := "a normal step takes " + span(y.worst.normal)
+	if y.worst.period {
+		length = "the thread has no steps: whether all of this delayed the GPU is not known"
+	}
+	if r.Prior != nil && r.Name != diskWait.Name {
+		return "none of this is normal; " + length
+	}
+	return "the lowest tenth of the steps of the same kind; " + length
+}
+
+// notIt lists what was looked for and did not grow.
+func (e *Engine) notIt(v *verdict, y *tally) []string {
+	var out []string
+	if gpu, ok := gpuAsBefore(v, y); ok {
+		out = append(out, "GPU ("+span(gpu)+" a step, as before)")
+	}
+	for r := range Rules {
+		if r != y.rule && Rules[r].Needs&^e.have == 0 && v.rule[r] < 0.002*float64(v.span) {
+			out = append(out, Rules[r].Word)
+		}
+	}
+	return out
+}
+
+// gpuAsBefore says how long normal steps wait for the GPU, if the slow ones do not
+// wait longer.
+func gpuAsBefore(v *verdict, y *tally) (ns int64, ok bool) {
+	var normal, slow []weighed
+	for i := range v.steps {
+		switch x := &v.steps[i]; {
+		case x.kind != y.worst.kind:
+		case x.lost == 0:
+			normal = append(normal, weighed{x.gpu, x.weight})
+		default:
+			slow = append(slow, weighed{x.gpu, x.weight})
+		}
+	}
+	if len(normal) < minFree || len(slow) == 0 {
+		return 0, false
+	}
+	ns = quantile(normal, 0.5)
+	return ns, float64(quantile(slow, 0.5)) <= 1.1*float64(ns)
+}
+
+// timeline tells the few events that show a cause at work.
+func (e *Engine) timeline(v *verdict, y *tally, c *tick.Chain) []tick.Moment {
+	var out []tick.Moment
+	add := func(ns int64, source, format string, a ...any) {
+		out = append(out, tick.Moment{Time: wall(ns), Source: source, Text: fmt.Sprintf(format, a...)})
+	}
+	if who := byLost(y); len(who) > 0 {
+		x := &e.causes.list[who[0]]
+		add(x.first, "HOST", "%s: first seen", culpritName(x))
+		if x.last > x.first {
+			add(x.last, "HOST", "%s: last seen", culpritName(x))
+		}
+	}
+	add(y.first.from, "CUDA", "first slow step: %s", e.stepText(y.first))
+	if y.worst != y.first {
+		add(y.worst.from, "CUDA", "slowest step: %s", e.stepText(y.worst))
+	}
+	if y.last != y.first && y.last != y.worst {
+		add(y.last.from, "CUDA", "last slow step: %s", e.stepText(y.last))
+	}
+	slices.SortStableFunc(out, func(a, b tick.Moment) int { return a.Time.Compare(b.Time) })
+	return out
+}
+
+// stepText is a step and its parts.
+func (e *Engine) stepText(x *step) string {
+	var b strings.Builder
+	name := "1 s"
+	if x.op != 0 {
+		name = x.op.String()
+	}
+	fmt.Fprintf(&b, "%s, up to %s = GPU wait %s + on CPU %s + runnable %s + blocked %s",
+		span(x.length), name, span(x.gpu), span(x.cpu), span(x.waited), span(x.blocked))
+	parts := slices.Clone(x.grown[:x.n])
+	slices.SortStableFunc(parts, func(a, b grown) int { return cmp.Compare(b.ns, a.ns) })
+	for i, g := range parts {
+		sep := ", "
+		if i == 0 {
+			sep = " ("
+		}
+		fmt.Fprintf(&b, "%s%s: %s", sep, culpritName(&e.causes.list[g.cause]), span(g.ns))
+		if i == 3 || i == len(parts)-1 {
+			b.WriteByte(')')
+			break
+		}
+	}
+	return b.String()
+}
+
+// culpritName is a culprit in a few words.
+func culpritName(c *cause) string {
+	switch {
+	case c.who.TID == 0:
+		return c.what
+	case c.what == "":
+		return fmt.Sprintf("%s (%d) on the CPU", c.who.Name, c.who.PID)
+	}
+	return fmt.Sprintf("%s (%d) %s", c.who.Name, c.who.PID, c.what)
+}
+
+// span writes a time with three significant digits.
+func span(ns int64) string {
+	d := time.Duration(ns)
+	unit, name := float64(time.Second), "s"
+	switch {
+	case d < time.Millisecond:
+		unit, name = float64(time.Microsecond), "us"
+	case d < time.Second:
+		unit, name = float64(time.Millisecond), "ms"
+	}
+	x := float64(ns) / unit
+	digits := 2
+	switch {
+	case x >= 100:
+		digits = 0
+	case x >= 10:
+		digits = 1
+	}
+	return strconv.FormatFloat(x, 'f', digits, 64) + " " + name
+}

@@ -1,0 +1,191 @@
+package ledger
+
+import (
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// Limits of what is kept, whatever comes.
+const (
+	maxThreads   = 8192
+	maxProcesses = 2048
+	maxSteps     = 1 << 16 // not yet taken
+	maxPending   = 4096    // waits of a thread that no call has claimed
+	maxPendings  = 1 << 16 // of all threads
+	idleTicks    = 60      // after which a silent thread or an ended process is forgotten
+)
+
+// Ledger keeps the accounts. It is for one goroutine.
+type Ledger struct {
+	agent   uint32
+	threads map[uint32]*thread // by TID
+	procs   map[uint32]*process
+	last    *thread // of the last call or wait
+	ops     opTable
+	newest  int64  // Unix ns: the latest end of a call or wait
+	ticks   uint64 // so far
+	pending int    // waits that no call has claimed
+
+	steps []Step
+	opsOf []OpTime // what the steps' Ops and Waits are cut from
+	waits []Wait
+	taken bool // Steps has handed them out
+}
+
+// New returns an empty ledger. agentPID is ingero's own process, which is marked
+// where it had a CPU that a traced thread wanted.
+func New(agentPID uint32) *Ledger {
+	return &Ledger{
+		agent:   agentPID,
+		threads: map[uint32]*thread{},
+		procs:   map[uint32]*process{},
+		ops:     newOpTable(),
+	}
+}
+
+// Batch takes in the waits and the calls of one poll. It does not keep them.
+func (l *Ledger) Batch(b *tick.Batch) {
+	if l.taken {
+		l.steps, l.opsOf, l.waits, l.taken = l.steps[:0], l.opsOf[:0], l.waits[:0], false
+	}
+	for i := range b.Waits {
+		l.wait(&b.Waits[i])
+	}
+	for i := range b.Calls {
+		if c := &b.Calls[i]; c.Flags&events.CallNested == 0 {
+			l.call(c)
+		}
+	}
+}
+
+// Steps returns the steps that were closed since it was last called, in the
+// order of the calls that closed them. They are valid until the next Batch.
+func (l *Ledger) Steps() []Step {
+	if l.taken {
+		return nil
+	}
+	l.taken = true
+	return l.steps
+}
+
+// thread returns the account of a thread, nil when there is no room for one more.
+func (l *Ledger) thread(pid, tid uint32) *thread {
+	if t := l.last; t != nil && t.tid == tid && t.pid == pid {
+		return t
+	}
+	t := l.threads[tid]
+	if t != nil && t.pid != pid { // its number has been given to another
+		l.forget(t)
+		t = nil
+	}
+	if t == nil {
+		if len(l.threads) >= maxThreads {
+			return nil
+		}
+		t = &thread{pid: pid, tid: tid}
+		l.threads[tid] = t
+	}
+	t.seen = l.ticks
+	l.last = t
+	return t
+}
+
+// process returns a process's account, nil when there is no room for one more.
+func (l *Ledger) process(pid uint32) *process {
+	p := l.procs[pid]
+	if p == nil {
+		if len(l.procs) >= maxProcesses {
+			return nil
+		}
+		p = &process{pid: pid}
+		l.procs[pid] = p
+	}
+	p.seen = l.ticks
+	return p
+}
+
+// forget drops a thread and keeps what it adds to its process.
+func (l *Ledger) forget(t *thread) {
+	if t.proc != nil {
+		t.proc.done.add(&t.account)
+	}
+	l.pending -= t.waiting()
+	delete(l.threads, t.tid)
+	if l.last == t {
+		l.last = nil
+	}
+}
+
+// call takes in an outermost call.
+func (l *Ledger) call(c *events.Call) {
+	t := l.thread(c.PID, c.TID)
+	if t == nil {
+		return
+	}
+	t.seen = l.ticks
+	if t.steps == nil {
+		t.steps, t.enrolled = &openStep{}, false
+		t.proc = l.process(c.PID)
+	}
+	if c.Flags&events.CallUnmeasured != 0 || !sane(c.Start, c.Duration) {
+		t.steps.count(c, l.ops.size(c))
+		return
+	}
+	end := c.Start + c.Duration
+	l.newest = max(l.newest, end)
+	if t.head < len(t.queue) {
+		l.claim(t, end)
+	}
+	l.advance(t, c, end)
+}
+
+// claim applies the waits that began before a time.
+func (l *Ledger) claim(t *thread, before int64) {
+	for t.head < len(t.queue) && t.queue[t.head].Start < before {
+		l.apply(t, &t.queue[t.head])
+		t.head++
+		l.pending--
+	}
+	if t.head == len(t.queue) {
+		t.queue, t.head = t.queue[:0], 0
+	}
+}
+
+// sane says whether a time can be true. What cannot would only spoil sums.
+func sane(start, duration int64) bool {
+	return start >= 0 && start < 1<<62 && duration >= 0 && duration <= longest
+}
+
+// wait queues a wait until the call that it belongs to is seen.
+func (l *Ledger) wait(w *events.Wait) {
+	if !sane(w.Start, w.Duration) || w.State < events.WaitRunnable || w.State > events.WaitBlocked || int(w.Reason) >= Reasons {
+		return
+	}
+	t := l.thread(w.PID, w.TID)
+	if t == nil {
+		return
+	}
+	t.seen = l.ticks
+	l.newest = max(l.newest, w.End())
+	t.past.add(w)
+	if t.enrolled {
+		return
+	}
+	if t.waiting() >= maxPending || l.pending >= maxPendings {
+		if t.waiting() == 0 {
+			return // others hold all room
+		}
+		l.claim(t, t.queue[t.head].Start+1)
+	}
+	if t.head > 0 && len(t.queue) == cap(t.queue) {
+		t.queue = t.queue[:copy(t.queue, t.queue[t.head:])]
+		t.head = 0
+	}
+	t.queue = append(t.queue, queued{Wait: *w})
+	l.pending++
+	if q := &t.queue[len(t.queue)-1]; w.State == events.WaitBlocked && w.Who.TID != 0 && w.Flags&events.WaitPrevious == 0 {
+		if waker := l.threads[w.Who.TID]; waker != nil && waker.pid == w.Who.PID && waker != t {
+			q.waker = waker.past.during(w.Start, w.End())
+		}
+	}
+}

@@ -1,0 +1,313 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// random makes the records of threads that do all kinds of things, as the kernel
+// would: in order, the parts of a call and of a gap adding up.
+func random(r *rand.Rand, threads, calls int) (out tick.Batch) {
+	ops := []events.Op{0x0101, 0x0110, 0x0120, 0x0140, 0x0141, 0x0240}
+	type state struct{ now, last int64 }
+	at := make([]state, threads)
+	for range calls {
+		i := r.IntN(threads)
+		t := &at[i]
+		pid, tid := uint32(7+i%2), uint32(100+i)
+		if t.now == 0 {
+			t.now, t.last = base+int64(i), base+int64(i)
+		}
+		var sums [2][4]int64
+		busy := func(part int, op events.Op) {
+			for range r.IntN(5) {
+				d := r.Int64N(3e6)
+				k := r.IntN(4)
+				sums[part][k] += d
+				if k > 0 && d >= 20_000 {
+					w := events.Wait{Start: t.now, Duration: d, PID: pid, TID: tid, Op: op, State: events.WaitState(k)}
+					w.Who = events.Thread{PID: uint32(r.IntN(9)), TID: uint32(100 + r.IntN(2*threads))}
+					if k == int(events.WaitBlocked) {
+						w.Reason = events.Reason(r.IntN(Reasons))
+					} else {
+						w.Taken = r.Int64N(d)
+					}
+					out.Waits = append(out.Waits, w)
+				}
+				t.now += d
+			}
+			t.now++
+			sums[part][0]++
+		}
+		busy(0, 0)
+		begin, op := t.now, ops[r.IntN(len(ops))]
+		busy(1, op)
+		g, c := sums[0], sums[1]
+		out.Calls = append(out.Calls, events.Call{
+			Start: begin, Duration: t.now - begin, OnCPU: c[0], Runnable: c[1], Throttled: c[2], Blocked: c[3],
+			Gap: begin - t.last, GapOnCPU: g[0], GapRunnable: g[1], GapThrottled: g[2], GapBlocked: g[3],
+			PID: pid, TID: tid, Op: op, Weight: 1, Args: [events.MaxArgs]uint64{r.Uint64N(1 << 20)},
+		})
+		t.last = t.now
+	}
+	return out
+}
+
+// play feeds records in polls of which each call's waits are in its own poll or an
+// earlier one, cut where cut says so.
+func play(all *tick.Batch, cut func() bool) (steps []Step, last tick.Tick) {
+	l := New(3)
+	w := 0
+	var b tick.Batch
+	flush := func() {
+		l.Batch(&b)
+		steps = append(steps, copySteps(l.Steps())...)
+		b = tick.Batch{}
+	}
+	for i := range all.Calls {
+		c := &all.Calls[i]
+		for w < len(all.Waits) && all.Waits[w].TID == c.TID && all.Waits[w].Start < c.End() {
+			b.Waits = append(b.Waits, all.Waits[w])
+			w++
+		}
+		b.Calls = append(b.Calls, *c)
+		if cut() {
+			flush()
+		}
+		if i%500 == 499 {
+			flush()
+			last = tick.Tick{Time: time.Unix(0, c.End())}
+			l.Tick(&last)
+		}
+	}
+	flush()
+	last = tick.Tick{Time: time.Unix(0, base)}
+	l.Tick(&last)
+	return steps, last
+}
+
+// Whatever happens in a step, its parts are its length, and nothing in it is more
+// than that.
+func TestPartsAddUp(t *testing.T) {
+	for seed := range uint64(20) {
+		all := random(rand.New(rand.NewPCG(seed, 1)), 5, 2000)
+		steps, _ := play(&all, func() bool { return true })
+		if len(steps) < 200 {
+			t.Fatalf("%d steps", len(steps))
+		}
+		for _, s := range steps {
+			if s.Parts.Sum() != s.Length() {
+				t.Fatalf("parts are %d, the step is %d: %+v", s.Parts.Sum(), s.Length(), s)
+			}
+			if s.Parts.Unknown != 0 {
+				t.Fatalf("all was recorded, but %d ns are unknown: %+v", s.Parts.Unknown, s)
+			}
+			if l := s.Loss; l.Min < 0 || l.Min > l.Est || l.Est > l.Max || l.Max > s.Parts.SyncRunnable+s.Parts.SyncThrottled+s.Parts.Blocked[events.ReasonStopped] {
+				t.Fatalf("loss %+v of %+v", s.Loss, s.Parts)
+			}
+		}
+	}
+}
+
+// Where the input is cut into polls does not matter.
+func TestCuts(t *testing.T) {
+	for seed := range uint64(10) {
+		all := random(rand.New(rand.NewPCG(seed, 2)), 6, 3000)
+		want, wantTick := play(&all, func() bool { return false })
+		r := rand.New(rand.NewPCG(seed, 3))
+		got, gotTick := play(&all, func() bool { return r.IntN(7) == 0 })
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("seed %d: %d steps, want %d, or they differ", seed, len(got), len(want))
+		}
+		if !reflect.DeepEqual(gotTick.Breakdowns, wantTick.Breakdowns) || len(gotTick.Breakdowns) == 0 {
+			t.Fatalf("seed %d:\n got %+v\nwant %+v", seed, gotTick.Breakdowns, wantTick.Breakdowns)
+		}
+	}
+}
+
+// The parts of a breakdown add up to the kernel's account, and names to no more
+// than their part.
+func TestBreakdownsAddUp(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	all := random(r, 8, 4000)
+	l := New(3)
+	l.Batch(&all)
+	times := func() tick.Times {
+		return tick.Times{OnCPU: r.Uint64N(1e9), Runnable: r.Uint64N(1e7), Throttled: r.Uint64N(1e9), Blocked: r.Uint64N(1e7)}
+	}
+	var want uint64
+	var tk tick.Tick
+	for i := range 8 {
+		x := tick.Thread{PID: 7, TID: uint32(100 + i), InCalls: times(), Between: times(), Ended: i%3 == 0}
+		x.Sync = tick.Times{OnCPU: x.InCalls.OnCPU / 2, Blocked: x.InCalls.Blocked * 2} // more than there is, as racing readers see it
+		want += x.InCalls.Total() + x.Between.Total()
+		tk.Threads = append(tk.Threads, x)
+	}
+	l.Tick(&tk)
+	for _, b := range tk.Breakdowns {
+		if b.PID == 7 && (b.Elapsed != want || b.Threads != 8) {
+			t.Errorf("elapsed %d, want %d; %d threads", b.Elapsed, want, b.Threads)
+		}
+		if got := b.GPUWait + b.CallCPU + b.GapCPU + b.Runnable + b.Throttled + b.Blocked; got != b.Elapsed {
+			t.Errorf("parts are %d of %d", got, b.Elapsed)
+		}
+		for _, x := range []struct {
+			shares []tick.Share
+			total  uint64
+		}{{b.RunnableBy, b.Runnable}, {b.BlockedOn, b.Blocked}} {
+			var sum uint64
+			for _, s := range x.shares {
+				sum += s.NS
+			}
+			if sum > x.total || x.total > 0 && sum == 0 {
+				t.Errorf("names are %d of %d", sum, x.total)
+			}
+		}
+	}
+}
+
+// What ends is forgotten, and what comes cannot take more room than there is.
+func TestBounded(t *testing.T) {
+	l := New(0)
+	r := rand.New(rand.NewPCG(5, 5))
+	for round := range 40 {
+		var b tick.Batch
+		for range 2000 {
+			pid, tid := r.Uint32N(1<<20), r.Uint32N(1<<20)
+			who := events.Thread{PID: r.Uint32(), TID: r.Uint32()}
+			if round%2 == 0 {
+				pid, tid = 7, 7
+			}
+			start := base + int64(round)*1e9
+			b.Waits = append(b.Waits, events.Wait{Start: start, Duration: r.Int64N(1e9), Taken: 5, PID: pid, TID: tid, State: events.WaitState(1 + r.IntN(3)),
+				Reason: events.Reason(r.IntN(Reasons)), Who: who, Dev: r.Uint32()})
+			b.Calls = append(b.Calls, events.Call{Start: start, Duration: r.Int64N(1e6), PID: pid, TID: tid, Op: events.Op(r.Uint32())})
+		}
+		l.Batch(&b)
+	}
+	if len(l.threads) > maxThreads || len(l.procs) > maxProcesses || l.pending > maxPendings || len(l.steps) > maxSteps {
+		t.Errorf("%d threads, %d processes, %d waits, %d steps", len(l.threads), len(l.procs), l.pending, len(l.steps))
+	}
+	for _, p := range l.procs {
+		if len(p.blocked.list) > maxShares || len(p.runnable.list) > maxShares {
+			t.Errorf("%d and %d names", len(p.runnable.list), len(p.blocked.list))
+		}
+	}
+	for range 2*idleTicks + 2 {
+		l.Tick(&tick.Tick{})
+	}
+	if len(l.threads)+len(l.procs)+l.pending != 0 {
+		t.Errorf("%d threads, %d processes, %d waits are left", len(l.threads), len(l.procs), l.pending)
+	}
+}
+
+// A number that another process's thread had before begins anew.
+func TestReuse(t *testing.T) {
+	l := New(0)
+	call := func(pid uint32, at int64) {
+		l.Batch(&tick.Batch{Calls: []events.Call{{Start: base + at, Duration: 1000, PID: pid, TID: 7, Op: 0x0140}}})
+	}
+	call(7, 0)
+	call(8, 1e6)
+	if n := len(l.Steps()); n != 0 {
+		t.Errorf("%d steps across two processes", n)
+	}
+	call(8, 2e6)
+	if s := l.Steps(); len(s) != 1 || s[0].PID != 8 {
+		t.Errorf("steps %+v", s)
+	}
+}
+
+// FuzzLedger feeds records made of any bytes.
+func FuzzLedger(f *testing.F) {
+	f.Add([]byte("0123456789abcdefghijklmnopqrstuvwxyz0123456789abcdefghijklmnopqrstuvwxyz"))
+	for i := range uint64(4) {
+		r := rand.New(rand.NewPCG(i, 6))
+		b := make([]byte, 600)
+		for j := range b {
+			b[j] = byte(r.Uint32())
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		l := New(1)
+		next := func() int64 {
+			if len(data) < 9 {
+				data = nil
+				return 0
+			}
+			v := int64(binary.LittleEndian.Uint64(data[1:])) >> (data[0] % 64)
+			data = data[9:]
+			return v
+		}
+		for len(data) > 0 {
+			tid := uint32(next()) % 4
+			w := events.Wait{Start: next(), Duration: next(), Taken: next(), PID: tid % 2, TID: tid, Op: events.Op(next()), State: events.WaitState(next()),
+				Reason: events.Reason(next()), Flags: events.WaitFlags(next()), Who: events.Thread{PID: uint32(next()) % 4, TID: uint32(next()) % 4}}
+			c := events.Call{Start: next(), Duration: next(), OnCPU: next(), Runnable: next(), Throttled: next(), Gap: next(), GapOnCPU: next(), GapRunnable: next(),
+				PID: tid % 2, TID: tid, Op: 0x0140 + events.Op(next())%3, Weight: uint32(next()), Flags: events.CallFlags(next())}
+			l.Batch(&tick.Batch{Waits: []events.Wait{w}, Calls: []events.Call{c}})
+			for _, s := range l.Steps() {
+				if s.Parts.Sum() != s.Length() || s.Length() <= 0 || s.Loss.Min < 0 || s.Loss.Min > s.Loss.Est || s.Loss.Est > s.Loss.Max || s.Loss.Max > s.Length()+longest {
+					t.Fatalf("%+v", s)
+				}
+			}
+			tk := tick.Tick{Threads: []tick.Thread{{PID: tid % 2, TID: tid, Enrolled: next()%2 == 0, Ended: next()%3 == 0, Since: next()}}}
+			l.Tick(&tk)
+		}
+	})
+}
+
+func BenchmarkBatch(b *testing.B) {
+	for _, threads := range []int{1, 8} {
+		for _, waits := range []bool{false, true} {
+			b.Run(fmt.Sprintf("threads=%d/waits=%v", threads, waits), func(b *testing.B) {
+				all := steady(threads, 4096, waits)
+				l := New(1)
+				b.ReportAllocs()
+				n := 0
+				for b.Loop() {
+					l.Batch(&all)
+					l.Steps()
+					n += len(all.Calls)
+					for i := range all.Calls {
+						all.Calls[i].Start += 1e9
+					}
+					for i := range all.Waits {
+						all.Waits[i].Start += 1e9
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/call")
+			})
+		}
+	}
+}
+
+// steady makes calls of threads that take turns: 30 launches, a copy, a synchronise;
+// with a wait a step.
+func steady(threads, calls int, waits bool) (out tick.Batch) {
+	for i := range calls {
+		th := i % threads
+		k := i / threads % 32
+		c := events.Call{Start: base + int64(i)*10_000, Duration: 5000, OnCPU: 5000, Gap: 5000, GapOnCPU: 5000, PID: 7, TID: uint32(100 + th), Op: 0x0101, Weight: 1}
+		switch k {
+		case 30:
+			c.Op, c.Args[0] = 0x0121, 4096
+		case 31:
+			c.Op, c.Duration, c.OnCPU, c.Blocked = 0x0140, 2_000_000, 5000, 1_995_000
+			if waits {
+				out.Waits = append(out.Waits, events.Wait{Start: c.Start + 1000, Duration: 1_990_000, PID: 7, TID: c.TID, Op: c.Op, State: events.WaitBlocked,
+					Reason: events.ReasonPoll, Flags: events.WaitByIRQ})
+			}
+		}
+		out.Calls = append(out.Calls, c)
+	}
+	return out
+}

@@ -1,0 +1,204 @@
+package ledger
+
+import "ingero/pkg/events"
+
+const (
+	maxOps   = 12 // operations and sizes told apart in a step
+	maxWaits = 8  // culprits told apart in a step
+)
+
+// openStep is what has been seen of a step that is not closed.
+type openStep struct {
+	calls, launches uint32
+	parts           Parts // Blocked is by the records, until settle
+	blocked         int64 // outside the closing call, by the calls' own figures
+	vagueCall       int64 // on a CPU or blocked, in calls and between them
+	vagueGap        int64
+	between         int64 // blocked between calls, by the records
+	taken           int64 // of the call to be added next: waits that have an owner
+	recorded        bool  // there are wait records of it
+	ops             [maxOps]OpTime
+	nops, lastOp    int
+	waits           [maxWaits]Wait
+	nwaits          int
+	tail            tail
+}
+
+func (o *openStep) reset() {
+	o.calls, o.launches = 0, 0
+	o.parts = Parts{}
+	o.blocked, o.vagueCall, o.vagueGap, o.between, o.taken = 0, 0, 0, 0, 0
+	o.recorded = false
+	o.nops, o.lastOp, o.nwaits = 0, 0, 0
+	o.tail.reset()
+}
+
+// split returns the parts of a time, made to add up to it.
+func split(total, onCPU, runnable, throttled int64, partial bool) (cpu, run, thr, blocked, vague int64) {
+	if total <= 0 {
+		return 0, 0, 0, 0, 0
+	}
+	run = min(max(runnable, 0), total)
+	thr = min(max(throttled, 0), total-run)
+	left := total - run - thr
+	if partial {
+		return 0, run, thr, 0, left
+	}
+	cpu = min(max(onCPU, 0), left)
+	return cpu, run, thr, left - cpu, 0
+}
+
+// gap adds the time between a call and the one before it.
+func (o *openStep) gap(c *events.Call) {
+	if c.Gap <= 0 {
+		return
+	}
+	cpu, run, thr, blocked, vague := split(c.Gap, c.GapOnCPU, c.GapRunnable, c.GapThrottled, c.Flags&events.CallGapPartial != 0)
+	o.parts.GapCPU += cpu
+	o.parts.Runnable += run
+	o.parts.Throttled += thr
+	o.blocked += blocked
+	o.vagueGap += vague
+}
+
+// add adds a call, and the gap before it, that does not close the step.
+func (o *openStep) add(c *events.Call, size uint8, launch bool) {
+	o.gap(c)
+	cpu, run, thr, blocked, vague := split(c.Duration, c.OnCPU, c.Runnable, c.Throttled, c.Flags&events.CallLedgerPartial != 0)
+	o.parts.CallCPU += cpu
+	o.parts.Runnable += run
+	o.parts.Throttled += thr
+	o.blocked += blocked
+	o.vagueCall += vague
+	op := o.count(c, size)
+	op.Seen++
+	op.NS += c.Duration
+	op.Own += max(c.Duration-run-thr-o.taken, 0)
+	o.taken = 0
+	if launch {
+		o.launches += max(c.Weight, 1)
+	}
+}
+
+// count counts a call and returns the entry of its operation and size.
+func (o *openStep) count(c *events.Call, size uint8) *OpTime {
+	n := max(c.Weight, 1)
+	o.calls += n
+	p := o.op(c.Op, size)
+	p.Count += n
+	return p
+}
+
+func (o *openStep) op(op events.Op, size uint8) *OpTime {
+	if p := &o.ops[o.lastOp]; o.nops > 0 && p.Op == op && p.Size == size {
+		return p
+	}
+	for i := range o.ops[:o.nops] {
+		if p := &o.ops[i]; p.Op == op && p.Size == size {
+			o.lastOp = i
+			return p
+		}
+	}
+	if o.nops == maxOps { // the last entry is for all others
+		p := &o.ops[maxOps-1]
+		p.Op, p.Size = 0, 0
+		return p
+	}
+	o.lastOp = o.nops
+	o.nops++
+	o.ops[o.lastOp] = OpTime{Op: op, Size: size}
+	return &o.ops[o.lastOp]
+}
+
+// wait adds a wait outside the closing call. x is w as an entry of the step.
+func (o *openStep) wait(w *events.Wait, x *Wait) {
+	o.recorded = true
+	if w.State == events.WaitBlocked && w.Flags&events.WaitPrevious == 0 {
+		o.parts.Blocked[w.Reason] += w.Duration
+		if w.Op == 0 {
+			o.between += w.Duration
+		}
+		if w.Op != 0 && hostTook(w) {
+			o.taken += w.Duration
+		}
+	}
+	o.keep(x)
+}
+
+// hostTook says whether a blocked wait in a call has an owner beside the call.
+func hostTook(w *events.Wait) bool {
+	switch w.Reason {
+	case events.ReasonDisk, events.ReasonGPU, events.ReasonDevice, events.ReasonLock, events.ReasonStopped:
+		return true
+	}
+	return w.Flags&events.WaitIO != 0
+}
+
+// keep adds an entry, to its like or to the list; the smallest makes room.
+func (o *openStep) keep(x *Wait) {
+	least := 0
+	for i := range o.waits[:o.nwaits] {
+		if o.waits[i].same(x) {
+			o.waits[i].merge(x)
+			return
+		}
+		if o.waits[i].NS < o.waits[least].NS {
+			least = i
+		}
+	}
+	if o.nwaits < maxWaits {
+		o.waits[o.nwaits] = *x
+		o.nwaits++
+		return
+	}
+	if x.NS > o.waits[least].NS {
+		o.waits[least] = *x
+	}
+}
+
+// close adds the closing call and the gap before it.
+func (o *openStep) close(c *events.Call) {
+	o.gap(c)
+	o.calls += max(c.Weight, 1)
+	_, run, thr, _, _ := split(c.Duration, c.OnCPU, c.Runnable, c.Throttled, false)
+	o.parts.SyncRunnable += run
+	o.parts.SyncThrottled += thr
+	stopped := min(o.tail.stopped, c.Duration-run-thr)
+	o.parts.Blocked[events.ReasonStopped] += stopped
+	o.blocked += stopped
+	o.parts.GPUWait += c.Duration - run - thr - stopped
+}
+
+// settle makes the blocked parts add up to what the calls say, names what has no
+// record, and divides what is known as a sum only.
+func (o *openStep) settle() {
+	p := &o.parts
+	var named int64
+	for _, b := range p.Blocked {
+		named += b
+	}
+	more := min(max(named-o.blocked, 0), o.vagueCall+o.vagueGap)
+	gap := max(min(more, o.vagueGap, o.between), more-o.vagueCall)
+	p.GapCPU += o.vagueGap - gap
+	p.CallCPU += o.vagueCall - (more - gap)
+
+	total := o.blocked + more
+	left := total
+	for i := range p.Blocked {
+		p.Blocked[i] = min(p.Blocked[i], left)
+		left -= p.Blocked[i]
+	}
+	p.Blocked[events.ReasonUnknown] += left
+
+	if o.recorded { // shorter waits have no names; they are many and small
+		return
+	}
+	for _, u := range []struct {
+		state events.WaitState
+		ns    int64
+	}{{events.WaitRunnable, p.Runnable}, {events.WaitThrottled, p.Throttled}} {
+		if u.ns >= spinReturn {
+			o.keep(&Wait{NS: u.ns, Count: 1, State: u.state, Flags: events.WaitOthers, longest: u.ns})
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package ledger
+
+import (
+	"math/bits"
+	"strings"
+
+	"ingero/pkg/events"
+)
+
+// rank says how well an operation closes a step: not at all, for want of better,
+// or by definition. A thread's steps are closed by the highest rank it has.
+type rank uint8
+
+const (
+	rankNone rank = iota
+	rankCopy      // a synchronous copy
+	rankSync
+)
+
+// opTable has what the hot path must know of each operation, without a map.
+type opTable struct {
+	row []opFacts // by Op, up to the last one of the catalog
+}
+
+type opFacts struct {
+	rank   rank
+	sized  bool // Args[0] is a number of bytes, or elements
+	launch bool
+}
+
+func newOpTable() opTable {
+	var t opTable
+	for i := range events.Catalog {
+		r := &events.Catalog[i]
+		if n := int(r.Op) + 1; n > len(t.row) {
+			t.row = append(t.row, make([]opFacts, n-len(t.row))...)
+		}
+		f := &t.row[r.Op]
+		f.launch = r.Class == events.ClassLaunch
+		switch r.Class {
+		case events.ClassSync:
+			f.rank = rankSync
+		case events.ClassMemcpy:
+			if !strings.HasSuffix(r.Name, "Async") {
+				f.rank = rankCopy
+			}
+			fallthrough
+		case events.ClassMalloc, events.ClassMemset:
+			f.sized = len(r.Keep) > 0 && !strings.HasPrefix(r.Keep[0], "*")
+		}
+	}
+	return t
+}
+
+func (t *opTable) of(op events.Op) opFacts {
+	if int(op) < len(t.row) {
+		return t.row[op]
+	}
+	return opFacts{}
+}
+
+// size returns the size class of a call: bits in its number of bytes.
+func (t *opTable) size(c *events.Call) uint8 {
+	if t.of(c.Op).sized {
+		return uint8(bits.Len64(c.Args[0]))
+	}
+	return 0
+}

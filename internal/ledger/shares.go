@@ -1,0 +1,145 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// maxShares is how many names a process has for a part of its time. The largest
+// stay: a newcomer takes the place of the smallest once as much time as that has
+// has gone by without a name.
+const maxShares = 48
+
+// shares are the named shares of a part.
+type shares struct {
+	keys []shareKey
+	list []share
+	last int
+	owed int64 // ns without a name since a place was last taken
+}
+
+// share is a tick.Share that is still added to.
+type share struct {
+	tick.Share
+	waker             tick.WakerShare
+	blocked, runnable vote
+	longest           int64
+}
+
+// shareKey tells shares apart: a process that had the CPU, or a thread of one's
+// own; what was waited for, and who ended that.
+type shareKey struct {
+	tid, dev uint32
+	call     events.Syscall
+	reason   events.Reason
+	file     events.FileKind
+	flags    events.WaitFlags
+}
+
+// at returns the share of a key, nil when it has no place. The share of a new key
+// is empty.
+func (s *shares) at(k shareKey, ns int64) *share {
+	if s.last < len(s.keys) && s.keys[s.last] == k {
+		return &s.list[s.last]
+	}
+	if i := slices.Index(s.keys, k); i >= 0 {
+		s.last = i
+		return &s.list[i]
+	}
+	if len(s.keys) < maxShares {
+		s.keys, s.list = append(s.keys, k), append(s.list, share{})
+		s.last = len(s.keys) - 1
+		return &s.list[s.last]
+	}
+	least := 0
+	for i := range s.list {
+		if s.list[i].NS < s.list[least].NS {
+			least = i
+		}
+	}
+	if s.owed += ns; uint64(s.owed) < s.list[least].NS {
+		return nil
+	}
+	s.owed = 0
+	s.last, s.keys[least], s.list[least] = least, k, share{}
+	return &s.list[least]
+}
+
+// named adds a wait to the names of a process's time.
+func (p *process) named(w *events.Wait, waker *tick.WakerShare, sync bool, agent uint32) {
+	again := w.Flags&events.WaitPrevious != 0
+	switch w.State {
+	case events.WaitRunnable:
+		ns := min(max(w.Taken, 0), w.Duration)
+		k := shareKey{tid: w.Who.PID}
+		switch {
+		case w.Flags&events.WaitIdle != 0:
+			k, ns = shareKey{flags: events.WaitIdle}, w.Duration
+		case w.Who.TID == 0:
+			return
+		case w.Who.PID == p.pid:
+			k.tid = w.Who.TID
+		}
+		x := p.runnable.at(k, ns)
+		if x == nil {
+			return
+		}
+		x.Own, x.Agent, x.Idle = w.Who.PID == p.pid, w.Who.PID == agent && agent != 0, k.flags != 0
+		x.add(w, ns, again)
+	case events.WaitBlocked:
+		if sync || again {
+			return
+		}
+		k := shareKey{w.Who.TID, w.Dev, w.Syscall, w.Reason, w.File, w.Flags & (events.WaitByIRQ | events.WaitIO)}
+		x := p.blocked.at(k, w.Duration)
+		if x == nil {
+			return
+		}
+		x.Own, x.Agent, x.ByIRQ = w.Who.TID != 0 && w.Who.PID == p.pid, w.Who.PID == agent && agent != 0, w.Flags&events.WaitByIRQ != 0
+		x.Reason, x.Call, x.File, x.Dev = w.Reason, w.Syscall, w.File, w.Dev
+		addWaker(&x.waker, waker, &x.blocked, &x.runnable)
+		x.add(w, w.Duration, false)
+	}
+}
+
+func (x *share) add(w *events.Wait, ns int64, again bool) {
+	if !again {
+		x.Count++
+	}
+	x.NS += uint64(ns)
+	if w.Duration > x.longest || x.longest == 0 {
+		x.longest, x.Who, x.Arg = w.Duration, w.Who, w.Arg
+	}
+}
+
+// top returns the shares, the largest first, cut to a total.
+func (s *shares) top(total uint64) []tick.Share {
+	out := make([]tick.Share, 0, len(s.list))
+	for i := range s.list {
+		x := &s.list[i]
+		if x.NS == 0 {
+			continue
+		}
+		out = append(out, x.Share)
+		if x.waker.Total() > 0 {
+			w := x.waker
+			out[len(out)-1].Waker = &w
+		}
+	}
+	slices.SortStableFunc(out, func(a, b tick.Share) int {
+		if c := cmp.Compare(b.NS, a.NS); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.Who.TID, b.Who.TID)
+	})
+	for i := range out {
+		out[i].NS = min(out[i].NS, total)
+		if total -= out[i].NS; out[i].NS == 0 {
+			return out[:i]
+		}
+	}
+	return out
+}

@@ -1,0 +1,180 @@
+package ledger
+
+import (
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// Reasons is the number of events.Reason values.
+const Reasons = int(events.ReasonOther) + 1
+
+// Step is one step of a thread: all that happened after one return of a
+// synchronising call, up to the next. Times are nanoseconds, From and To Unix.
+type Step struct {
+	PID, TID uint32
+	From, To int64
+	Op       events.Op // the call that closed it; 0: none did, see Period
+	// Period marks a step that is a second long by definition, of a thread that
+	// never waits for the GPU. Its length says nothing.
+	Period bool
+	// Kind is the same for steps that should be alike: closed by the same
+	// operation in the same direction, with about as many launches (a power of
+	// two). A program that synchronises at two places has steps of two kinds.
+	Kind  uint32
+	Calls uint32 // outermost calls in it, by weight
+	Parts Parts
+	Loss  Loss
+	// Ops are the calls by operation and size, the closing one left out; Waits
+	// the waits that could have lengthened the step. Both are bounded: the
+	// largest are kept, the rest is in the last entry of Ops under Op 0, and of
+	// Waits lost but for Parts.
+	Ops   []OpTime
+	Waits []Wait
+}
+
+// Length returns To - From.
+func (s *Step) Length() int64 { return s.To - s.From }
+
+// Parts is where a step's time went. All parts, Unknown included, add up to its
+// length.
+type Parts struct {
+	// GPUWait, SyncRunnable and SyncThrottled are of the closing call; GPUWait is
+	// what it was on a CPU or blocked.
+	GPUWait, SyncRunnable, SyncThrottled int64
+	CallCPU                              int64 // on a CPU in other calls
+	GapCPU                               int64 // on a CPU between calls
+	Runnable, Throttled                  int64 // outside the closing call
+	// Blocked is by reason and outside the closing call, but for
+	// events.ReasonStopped, which is of the whole step.
+	Blocked [Reasons]int64
+	Unknown int64 // of calls whose records are missing
+}
+
+// Sum returns what all parts add up to.
+func (p *Parts) Sum() int64 {
+	n := p.GPUWait + p.SyncRunnable + p.SyncThrottled + p.CallCPU + p.GapCPU + p.Runnable + p.Throttled + p.Unknown
+	for _, b := range p.Blocked {
+		n += b
+	}
+	return n
+}
+
+// fit cuts the parts down to a length, in case records disagree, and puts what
+// they leave into Unknown.
+func (p *Parts) fit(length int64) {
+	left := max(length, 0)
+	cut := func(v *int64) {
+		*v = min(max(*v, 0), left)
+		left -= *v
+	}
+	for _, v := range []*int64{&p.Runnable, &p.Throttled, &p.SyncRunnable, &p.SyncThrottled} {
+		cut(v)
+	}
+	for i := range p.Blocked {
+		cut(&p.Blocked[i])
+	}
+	for _, v := range []*int64{&p.GPUWait, &p.CallCPU, &p.GapCPU} {
+		cut(v)
+	}
+	p.Unknown = left
+}
+
+// Loss is the time that the closing call lost after the GPU was done: ready to
+// run, throttled or stopped. A call that blocks is woken when the GPU is done, so
+// what it then waited is the loss, exactly. One that spins was late only if it
+// returned right after its last wait W; when in W the GPU was done is not known,
+// so the loss is in [0, W] and Est is W/2. Any other wait in it was free.
+type Loss struct {
+	Est, Min, Max int64 // ns
+}
+
+// OpTime is what a step's calls of one operation and size took.
+type OpTime struct {
+	Op    events.Op // 0: all operations that had no room
+	Size  uint8     // of allocations, copies and fills: bits in the number of bytes
+	Count uint32    // calls, by weight
+	Seen  uint32    // calls with a measured duration
+	NS    int64     // of those: all their time
+	// Own is NS without what the host took: runnable, throttled and named waits
+	// (disk, lock, driver, stopped).
+	Own int64
+}
+
+// Wait is what one culprit or one thing took of a step: waits of a kind, added up.
+type Wait struct {
+	NS          int64 // events.WaitRunnable with Who: the time that Who had the CPU
+	Count       uint32
+	First, Last int64         // Unix ns: start of the first, end of the last
+	Who         events.Thread // as in events.Wait
+	Op          events.Op     // outermost call that it was in, 0: between calls
+	CPU         uint16        // of the longest
+	Call        events.Syscall
+	Dev         uint32
+	State       events.WaitState
+	Reason      events.Reason
+	Flags       events.WaitFlags
+	// Critical marks waits of the closing call that Loss is made of; NS is at
+	// most Loss.Max. Those of the closing call that cost nothing are left out.
+	Critical bool
+	// Waker is what Who did meanwhile, where it was accounted for.
+	Waker tick.WakerShare
+
+	longest  int64
+	blocked  vote // for Waker.Reason
+	runnable vote // for Waker.By
+}
+
+// same says whether o is of the same culprit and kind.
+func (w *Wait) same(o *Wait) bool {
+	return w.Who.TID == o.Who.TID && w.State == o.State && w.Reason == o.Reason && w.Op == o.Op &&
+		w.Critical == o.Critical && w.Dev == o.Dev && w.Call == o.Call && (w.Flags^o.Flags)&kindFlags == 0
+}
+
+// kindFlags are those that tell waits apart.
+const kindFlags = events.WaitIO | events.WaitByIRQ | events.WaitIdle | events.WaitOthers
+
+// merge adds o, which is of the same kind.
+func (w *Wait) merge(o *Wait) {
+	w.NS += o.NS
+	w.Count += o.Count
+	w.First = min(w.First, o.First)
+	w.Last = max(w.Last, o.Last)
+	if o.longest > w.longest {
+		w.longest, w.CPU = o.longest, o.CPU
+	}
+	addWaker(&w.Waker, &o.Waker, &w.blocked, &w.runnable)
+}
+
+// vote finds what has more than half of the time, in constant memory: time for
+// the candidate counts up, time for any other down.
+type vote int64
+
+// cast says whether the candidate must be replaced by the newcomer.
+func (v *vote) cast(same bool, ns int64) (replace bool) {
+	if same {
+		*v += vote(ns)
+		return false
+	}
+	if *v -= vote(ns); *v >= 0 {
+		return false
+	}
+	*v = -*v
+	return true
+}
+
+// addWaker adds what a waker did to a sum of such.
+func addWaker(sum, o *tick.WakerShare, blocked, runnable *vote) {
+	if o.Total() == 0 {
+		return
+	}
+	if o.Blocked > 0 {
+		same := sum.Reason == o.Reason && sum.Call == o.Call && sum.Dev == o.Dev
+		if blocked.cast(same, int64(o.Blocked)) {
+			sum.Reason, sum.Call, sum.Dev = o.Reason, o.Call, o.Dev
+		}
+	}
+	if o.Runnable > 0 && runnable.cast(sum.By.TID == o.By.TID, int64(o.Runnable)) {
+		sum.By = o.By
+	}
+	sum.Times.Add(&o.Times)
+}

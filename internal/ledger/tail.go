@@ -1,0 +1,154 @@
+package ledger
+
+import "ingero/pkg/events"
+
+const (
+	// spinReturn is the CPU time, ns, within which a spinning synchronise returns
+	// once it sees that the GPU is done.
+	spinReturn = 50_000
+	// wakeReturn is the CPU time, ns, within which a blocking one returns when it
+	// has been woken. One that uses more has gone on to spin.
+	wakeReturn = 200_000
+	// together is the distance, ns, under which two waits are one: a wait goes on
+	// on another CPU, or its state changes.
+	together = 20_000
+	maxTail  = 4
+)
+
+// tail follows the waits of the closing call and keeps those that can matter:
+// since it was last woken, and of these the last one without a break.
+type tail struct {
+	woken      int64 // Unix ns: end of the last blocked wait, 0: none
+	since      culprits
+	run        culprits
+	start, end int64 // of run
+	stopped    int64 // all of the call
+	any        bool
+}
+
+// culprits are waits by who took them.
+type culprits struct {
+	list [maxTail]Wait
+	n    int
+	ns   int64 // of the waits, whoever had the CPU
+	stop bool  // being stopped is part of it
+}
+
+func (c *culprits) clear() { c.n, c.ns, c.stop = 0, 0, false }
+
+func (c *culprits) add(x *Wait) {
+	for i := range c.list[:c.n] {
+		if c.list[i].same(x) {
+			c.list[i].merge(x)
+			return
+		}
+	}
+	if c.n < maxTail {
+		c.list[c.n] = *x
+		c.n++
+	}
+}
+
+// join moves o's into c.
+func (c *culprits) join(o *culprits) {
+	for i := range o.list[:o.n] {
+		c.add(&o.list[i])
+	}
+	c.ns += o.ns
+	c.stop = c.stop || o.stop
+	o.clear()
+}
+
+func (t *tail) reset() {
+	if !t.any {
+		return
+	}
+	t.woken, t.start, t.end, t.stopped, t.any = 0, 0, 0, 0, false
+	t.since.clear()
+	t.run.clear()
+}
+
+// add takes in the next wait of the closing call.
+func (t *tail) add(w *events.Wait, x *Wait) {
+	t.any = true
+	again := w.Flags&events.WaitPrevious != 0
+	stopped := w.State == events.WaitBlocked && w.Reason == events.ReasonStopped
+	if stopped && !again {
+		t.stopped += w.Duration
+	}
+	if w.State == events.WaitBlocked && !stopped {
+		t.since.clear()
+		t.run.clear()
+		t.woken = max(t.woken, w.End())
+		return
+	}
+	if !again {
+		if t.run.ns > 0 && w.Start-t.end > together {
+			t.since.join(&t.run)
+		}
+		if t.run.ns == 0 {
+			t.start = w.Start
+		}
+		t.end = max(t.end, w.End())
+		t.run.ns += w.Duration
+		t.run.stop = t.run.stop || stopped
+	}
+	x.Critical = true
+	t.run.add(x)
+}
+
+// loss says what the closing call lost, and adds the waits that it lost it by to
+// the step.
+func (t *tail) loss(o *openStep, c *events.Call) Loss {
+	end := c.End()
+	if !t.any {
+		return t.unrecorded(o, c)
+	}
+	if t.start < c.Start { // of an earlier call that never returned
+		t.run.clear()
+	}
+	all := min(t.since.ns+t.run.ns, c.Duration)
+	if t.woken > c.Start && end-t.woken-all <= wakeReturn {
+		t.run.join(&t.since)
+		t.give(o, all)
+		if t.run.stop { // a signal may have woken it before the GPU was done
+			return Loss{Est: all / 2, Max: all}
+		}
+		return Loss{Est: all, Min: all, Max: all}
+	}
+	if t.run.ns > 0 && end-t.end <= spinReturn {
+		w := min(t.run.ns, c.Duration)
+		t.give(o, w)
+		return Loss{Est: w / 2, Max: w}
+	}
+	return Loss{}
+}
+
+// give adds the last waits to the step, none longer than all of them.
+func (t *tail) give(o *openStep, all int64) {
+	for i := range t.run.list[:t.run.n] {
+		t.run.list[i].NS = min(t.run.list[i].NS, all)
+		o.keep(&t.run.list[i])
+	}
+}
+
+// unrecorded is the loss where the kernel makes no wait records: somewhere in
+// the call.
+func (t *tail) unrecorded(o *openStep, c *events.Call) Loss {
+	_, run, thr, _, _ := split(c.Duration, c.OnCPU, c.Runnable, c.Throttled, false)
+	if run+thr < 2*spinReturn {
+		return Loss{}
+	}
+	for _, u := range []struct {
+		state events.WaitState
+		ns    int64
+	}{{events.WaitRunnable, run}, {events.WaitThrottled, thr}} {
+		if u.ns > 0 {
+			o.keep(&Wait{
+				NS: u.ns, Count: 1, First: c.Start, Last: c.End(), Op: c.Op, State: u.state,
+				Flags: events.WaitOthers, Critical: true, longest: u.ns,
+			})
+		}
+	}
+	return Loss{Est: (run + thr) / 2, Max: run + thr}
+}

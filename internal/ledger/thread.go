@@ -1,0 +1,136 @@
+package ledger
+
+import (
+	"math/bits"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+const (
+	// periodNS is the length of a step of a thread that has nothing to close one.
+	periodNS = 1e9
+	// patienceNS is how long a thread that makes calls may do without the call
+	// that closed its steps so far, before another way is found.
+	patienceNS = 30e9
+	// longest is what no step is longer than; a record that says so is wrong.
+	longest = 24 * 3600e9
+)
+
+// thread is what is kept of one thread.
+type thread struct {
+	pid, tid uint32
+	enrolled bool // it makes no traced calls: only its past matters
+	seen     uint64
+	account  account  // as of the last tick that had it
+	proc     *process // nil before its first call
+	past     past
+	queue    []queued // waits that no call has claimed, from head on
+	head     int
+
+	steps  *openStep // nil before its first call
+	closer rank      // what closes its steps; rankNone: time
+	open   bool      // a step is open, since from
+	from   int64     // Unix ns
+}
+
+// queued is a wait and what its waker did meanwhile.
+type queued struct {
+	events.Wait
+	waker tick.WakerShare
+}
+
+func (t *thread) waiting() int { return len(t.queue) - t.head }
+
+// advance adds a measured outermost call to its thread's step, and closes the
+// step where the call, or the time, does so.
+func (l *Ledger) advance(t *thread, c *events.Call, end int64) {
+	f := l.ops.of(c.Op)
+	if f.rank != rankNone && f.rank >= t.closer {
+		if f.rank == t.closer && t.open {
+			t.steps.close(c)
+			l.emit(t, c, end)
+		}
+		t.closer = f.rank
+		t.restart(end)
+		return
+	}
+	if !t.open {
+		t.restart(end)
+		return
+	}
+	t.steps.add(c, l.ops.size(c), f.launch)
+	t.steps.tail.reset()
+	switch open := end - t.from; {
+	case t.closer == rankNone && open >= periodNS:
+		l.emit(t, nil, end)
+		t.restart(end)
+	case t.closer != rankNone && open >= patienceNS:
+		t.closer = rankNone
+		t.restart(end)
+	}
+}
+
+func (t *thread) restart(at int64) {
+	t.open, t.from = true, at
+	t.steps.reset()
+}
+
+// apply adds a wait to the names of its process and to its thread's step.
+func (l *Ledger) apply(t *thread, q *queued) {
+	if t.steps == nil || t.proc == nil {
+		return // before its first call
+	}
+	w := &q.Wait
+	f := l.ops.of(w.Op)
+	t.proc.named(w, &q.waker, f.rank == rankSync, l.agent)
+	if !t.open {
+		return
+	}
+	x := Wait{
+		NS: w.Duration, Count: 1, First: w.Start, Last: w.End(), Who: w.Who, Op: w.Op, CPU: w.CPU, Call: w.Syscall,
+		Dev: w.Dev, State: w.State, Reason: w.Reason, Flags: w.Flags, Waker: q.waker, longest: w.Duration,
+		blocked: vote(q.waker.Blocked), runnable: vote(q.waker.Runnable),
+	}
+	if w.State == events.WaitRunnable && (w.Who.TID != 0 || w.Flags&(events.WaitPrevious|events.WaitOthers) != 0) {
+		x.NS = min(max(w.Taken, 0), w.Duration)
+	}
+	if w.Flags&events.WaitPrevious != 0 {
+		x.Count = 0
+	}
+	if t.closer != rankNone && f.rank == t.closer {
+		t.steps.tail.add(w, &x)
+		return
+	}
+	t.steps.wait(w, &x)
+}
+
+// emit hands out the step that a call closed, or time did (nil).
+func (l *Ledger) emit(t *thread, c *events.Call, end int64) {
+	length := end - t.from
+	if length <= 0 || length > longest || len(l.steps) >= maxSteps {
+		return
+	}
+	o := t.steps
+	s := Step{PID: t.pid, TID: t.tid, From: t.from, To: end, Period: c == nil, Calls: o.calls}
+	s.Kind = uint32(bits.Len32(o.launches))
+	if c != nil {
+		s.Op = c.Op
+		s.Kind |= uint32(c.Op)<<16 | c.Tag&7<<8
+		s.Loss = o.tail.loss(o, c)
+	}
+	o.settle()
+	s.Parts = o.parts
+	s.Parts.fit(length)
+
+	from := len(l.opsOf)
+	l.opsOf = append(l.opsOf, o.ops[:o.nops]...)
+	s.Ops = l.opsOf[from:len(l.opsOf):len(l.opsOf)]
+	from = len(l.waits)
+	l.waits = append(l.waits, o.waits[:o.nwaits]...)
+	s.Waits = l.waits[from:len(l.waits):len(l.waits)]
+	l.steps = append(l.steps, s)
+	if t.proc != nil && !s.Period {
+		t.proc.step(length, &s.Loss)
+	}
+}
