@@ -40,6 +40,7 @@ type view struct {
 	shown time.Time
 	named bool // the first process, to a person
 	comms map[uint32]string
+	seen  explain.Seen
 	line  []byte
 	err   error
 }
@@ -133,22 +134,43 @@ func (v *view) Batch(b *tick.Batch) error {
 			v.comms[p.PID] = p.Comm
 		}
 	}
+	v.seen.Add(b)
 	if !v.json && !v.verbose || v.err != nil {
 		return nil
+	}
+	v.lines(b)
+	v.check(v.out.Flush())
+	return nil
+}
+
+// lines writes a batch line by line: what happened to processes, the waits, then
+// the calls that they were in. mu is held. The writer keeps errors for Flush.
+func (v *view) lines(b *tick.Batch) {
+	put := func(line []byte) {
+		v.line = append(line, '\n')
+		_, _ = v.out.Write(v.line)
+	}
+	if v.json {
+		for i := range b.Procs {
+			put(explain.AppendProcJSON(v.line[:0], &b.Procs[i]))
+		}
+	}
+	for i := range b.Waits {
+		w := &b.Waits[i]
+		if v.json {
+			put(explain.AppendWaitJSON(v.line[:0], w, v.comms[w.PID]))
+		} else {
+			put(explain.AppendWaitLine(v.line[:0], w, v.comms[w.PID], time.Local))
+		}
 	}
 	for i := range b.Calls {
 		c := &b.Calls[i]
 		if v.json {
-			v.line = explain.AppendCallJSON(v.line[:0], c, v.comms[c.PID])
+			put(explain.AppendCallJSON(v.line[:0], c, v.comms[c.PID]))
 		} else {
-			v.line = explain.AppendCallLine(v.line[:0], c, v.comms[c.PID], time.Local)
-		}
-		if _, err := v.out.Write(append(v.line, '\n')); err != nil {
-			break // the writer keeps it for Flush
+			put(explain.AppendCallLine(v.line[:0], c, v.comms[c.PID], time.Local))
 		}
 	}
-	v.check(v.out.Flush())
-	return nil
 }
 
 // Tick implements [tick.Sink].
@@ -172,7 +194,7 @@ func (v *view) Tick(t *tick.Tick) error {
 		v.draw(t)
 	case !v.verbose && t.Time.Sub(v.shown) >= plainEvery || t.Final:
 		v.shown = t.Time
-		_, err := fmt.Fprintf(v.out, "%s\n", explain.Live(t, v.options(defaultWidth, 0)))
+		_, err := fmt.Fprintf(v.out, "%s\n", explain.Live(t, &v.seen, v.options(defaultWidth, 0)))
 		v.check(errors.Join(err, v.out.Flush()))
 	}
 	return nil
@@ -184,7 +206,7 @@ func (v *view) draw(t *tick.Tick) {
 		return
 	}
 	width, height := v.pane.size()
-	v.table = explain.Live(t, v.options(width-1, height-1))
+	v.table = explain.Live(t, &v.seen, v.options(width-1, height-1))
 	v.check(v.pane.draw(v.table))
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // split is a time and its parts, in nanoseconds, which add up to it.
-type split struct{ total, onCPU, runnable, blocked, partial uint64 }
+type split struct{ total, onCPU, runnable, throttled, blocked, partial uint64 }
 
 // splitOf returns the parts of all of an operation's calls. Sums are read while
 // calls are counted, so a part may be ahead of its total by a call: it is cut.
@@ -19,6 +19,7 @@ func splitOf(c *tick.Counts) split {
 		return part
 	}
 	s.runnable = take(c.Runnable)
+	s.throttled = take(c.Throttled)
 	s.partial = take(c.PartialNS)
 	s.onCPU = take(c.OnCPU)
 	s.blocked = rest
@@ -35,12 +36,12 @@ func (s split) scaled(total uint64) split {
 	out := s
 	out.total = total
 	rest := total
-	for _, part := range []*uint64{&out.onCPU, &out.runnable, &out.blocked, &out.partial} {
+	for _, part := range []*uint64{&out.onCPU, &out.runnable, &out.throttled, &out.blocked, &out.partial} {
 		*part = min(uint64(f*float64(*part)), rest)
 		rest -= *part
 	}
 	largest := &out.onCPU // takes what rounding has left
-	for _, part := range []*uint64{&out.runnable, &out.blocked, &out.partial} {
+	for _, part := range []*uint64{&out.runnable, &out.throttled, &out.blocked, &out.partial} {
 		if *part > *largest {
 			largest = part
 		}

@@ -14,8 +14,9 @@ import (
 // tid, comm, source, op, and, when its return was seen, duration_ns, duration in
 // words, result, and error when the call failed; args by the names of the C
 // parameters (pointers and handles as hexadecimal text, dim3 as [x,y,z]); parent
-// for a call inside another; on_cpu_ns, runnable_ns and blocked_ns, which add up
-// to the duration; gap_ns and its parts, since the thread's last outermost call.
+// for a call inside another; on_cpu_ns, runnable_ns, blocked_ns and, where its CPU
+// quota was used up, throttled_ns, which add up to the duration; gap_ns and its
+// parts, since the thread's last outermost call.
 // weight is the number of calls it stands for, when more than one. What is not
 // known is absent; ledger_partial, gap_partial and args_partial say that parts of
 // it are not, inherited that timestamp and args are the parent's.
@@ -76,6 +77,9 @@ func appendTimes(b []byte, c *events.Call) []byte {
 		b = appendText(b, "error", ErrorName(c.Op, c.Result))
 	}
 	b = appendInt(b, "runnable_ns", c.Runnable)
+	if c.Throttled > 0 {
+		b = appendInt(b, "throttled_ns", c.Throttled)
+	}
 	if c.Flags&events.CallLedgerPartial == 0 {
 		b = appendInt(b, "on_cpu_ns", c.OnCPU)
 		b = appendInt(b, "blocked_ns", c.Blocked)
@@ -83,6 +87,9 @@ func appendTimes(b []byte, c *events.Call) []byte {
 	if c.Gap > 0 { // a nested call has none, nor has a thread's first
 		b = appendInt(b, "gap_ns", c.Gap)
 		b = appendInt(b, "gap_runnable_ns", c.GapRunnable)
+		if c.GapThrottled > 0 {
+			b = appendInt(b, "gap_throttled_ns", c.GapThrottled)
+		}
 		if c.Flags&events.CallGapPartial == 0 {
 			b = appendInt(b, "gap_on_cpu_ns", c.GapOnCPU)
 			b = appendInt(b, "gap_blocked_ns", c.GapBlocked)
@@ -175,19 +182,23 @@ func AppendCallLine(b []byte, c *events.Call, comm string, zone *time.Location) 
 // appendSplit says what a call's time was where it was not all on a CPU.
 func appendSplit(b []byte, c *events.Call) []byte {
 	partial := c.Flags&events.CallLedgerPartial != 0
-	if c.Runnable == 0 && c.Blocked == 0 && !partial {
+	if c.Runnable == 0 && c.Blocked == 0 && c.Throttled == 0 && !partial {
 		return b
 	}
 	b = append(b, " = "...)
 	if partial {
 		b = append(b, "on CPU or blocked "...)
-		b = appendDuration(b, c.Duration-c.Runnable)
+		b = appendDuration(b, c.Duration-c.Runnable-c.Throttled)
 	} else {
 		b = append(b, "on CPU "...)
 		b = appendDuration(b, c.OnCPU)
 	}
 	b = append(b, " + runnable "...)
 	b = appendDuration(b, c.Runnable)
+	if c.Throttled > 0 {
+		b = append(b, " + throttled "...)
+		b = appendDuration(b, c.Throttled)
+	}
 	if !partial {
 		b = append(b, " + blocked "...)
 		b = appendDuration(b, c.Blocked)

@@ -255,11 +255,12 @@ func left(s string, width int) string  { return s + strings.Repeat(" ", max(0, w
 func right(s string, width int) string { return strings.Repeat(" ", max(0, width-cells(s))) + s }
 
 // wrap breaks a text at spaces into lines of at most width columns. The first
-// keeps the spaces that it starts with; the others start with indent.
+// keeps the spaces that it starts with; the others start with indent. A number and
+// its unit stay together.
 func wrap(text, indent string, width int) []string {
 	var lines []string
 	line, empty := text[:len(text)-len(strings.TrimLeft(text, " "))], true
-	for word := range strings.FieldsSeq(text) {
+	for _, word := range glued(strings.Fields(text)) {
 		switch {
 		case empty:
 			line += word
@@ -272,4 +273,20 @@ func wrap(text, indent string, width int) []string {
 		empty = false
 	}
 	return append(lines, cut(line, width))
+}
+
+// glued puts units to their numbers.
+func glued(words []string) []string {
+	out := words[:0]
+	for _, word := range words {
+		switch strings.TrimRight(word, ".,;:)") {
+		case "ns", "us", "ms", "s", "min", "h", "d", "%", "KiB", "MiB", "GiB", "TiB":
+			if n := len(out); n > 0 && strings.TrimRight(out[n-1], "0123456789") != out[n-1] {
+				out[n-1] += " " + word
+				continue
+			}
+		}
+		out = append(out, word)
+	}
+	return out
 }

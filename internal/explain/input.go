@@ -17,12 +17,19 @@ type Input struct {
 	Processes []tick.Process
 	// Ops are the operations of the window: of each, Sum, Dur, Hist and Thinned.
 	// An operation may occur more than once (once per session, say).
-	Ops     []tick.Op
-	Gaps    tick.Gaps // nil: the time between calls is not known
-	Drops   []tick.Drop
-	Reports []tick.Report
-	Host    *tick.Host // nil: not known
-	Self    *tick.Self // nil: not known
+	Ops  []tick.Op
+	Gaps tick.Gaps // nil: the time between calls is not known
+	// Breakdowns and Chains are what a session makes of the window, by the time
+	// ledger; without any, where the time went is told from Ops and Gaps. Threads
+	// are the accounts as of the end.
+	Breakdowns []tick.Breakdown
+	Chains     []tick.Chain // the gravest first
+	Threads    []tick.Thread
+	Remarks    []string // what a reader must know of the recording
+	Drops      []tick.Drop
+	Reports    []tick.Report
+	Host       *tick.Host // nil: not known
+	Self       *tick.Self // nil: not known
 }
 
 // Options say for whom something is written. The zero value is 80 columns of
@@ -32,7 +39,18 @@ type Options struct {
 	Height   int // lines of the live table; 0: all it takes
 	Color    bool
 	Location *time.Location // the reader's; nil: UTC
+	Detail   Detail         // of a report
 }
+
+// Detail is how much a report tells.
+type Detail uint8
+
+// The details.
+const (
+	Brief  Detail = iota // what was lost and why; that nothing was, where nothing was
+	Shares               // and where the time of every process went
+	Tables               // and each operation
+)
 
 func (o *Options) width() int {
 	if o.Width <= 0 {

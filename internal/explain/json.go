@@ -33,32 +33,33 @@ func processOf(p *tick.Process) processJSON {
 
 // opJSON is one operation. calls = done + unmeasured + abandoned + open. The
 // times are those of the done ones and absent when there are none: total_ns =
-// on_cpu_ns + runnable_ns + blocked_ns + partial_ns, the last being on a CPU or
-// blocked, which of the two is not known. self_ns is the time outside traced
+// on_cpu_ns + runnable_ns + throttled_ns + blocked_ns + partial_ns, the last being on
+// a CPU or blocked, which of the two is not known. self_ns is the time outside traced
 // calls that these made, outer_ns that of the calls made inside no other.
 type opJSON struct {
-	PID        uint32  `json:"pid,omitempty"` // in ticks; a report has it per process
-	Source     string  `json:"source"`
-	Op         string  `json:"op"`
-	Class      string  `json:"class"`
-	Calls      uint64  `json:"calls"`
-	Done       uint64  `json:"done"`
-	Errors     uint64  `json:"errors"`
-	Nested     uint64  `json:"nested"`
-	Unmeasured uint64  `json:"unmeasured"`
-	Abandoned  uint64  `json:"abandoned"`
-	Open       uint64  `json:"open"`
-	TotalNS    *uint64 `json:"total_ns,omitempty"`
-	OnCPUNS    *uint64 `json:"on_cpu_ns,omitempty"`
-	RunnableNS *uint64 `json:"runnable_ns,omitempty"`
-	BlockedNS  *uint64 `json:"blocked_ns,omitempty"`
-	PartialNS  *uint64 `json:"partial_ns,omitempty"`
-	SelfNS     *uint64 `json:"self_ns,omitempty"`
-	OuterNS    *uint64 `json:"outer_ns,omitempty"`
-	P50NS      *int64  `json:"p50_ns,omitempty"`
-	P95NS      *int64  `json:"p95_ns,omitempty"`
-	P99NS      *int64  `json:"p99_ns,omitempty"`
-	MaxNS      *int64  `json:"max_ns,omitempty"`
+	PID         uint32  `json:"pid,omitempty"` // in ticks; a report has it per process
+	Source      string  `json:"source"`
+	Op          string  `json:"op"`
+	Class       string  `json:"class"`
+	Calls       uint64  `json:"calls"`
+	Done        uint64  `json:"done"`
+	Errors      uint64  `json:"errors"`
+	Nested      uint64  `json:"nested"`
+	Unmeasured  uint64  `json:"unmeasured"`
+	Abandoned   uint64  `json:"abandoned"`
+	Open        uint64  `json:"open"`
+	TotalNS     *uint64 `json:"total_ns,omitempty"`
+	OnCPUNS     *uint64 `json:"on_cpu_ns,omitempty"`
+	RunnableNS  *uint64 `json:"runnable_ns,omitempty"`
+	ThrottledNS *uint64 `json:"throttled_ns,omitempty"` // absent: none
+	BlockedNS   *uint64 `json:"blocked_ns,omitempty"`
+	PartialNS   *uint64 `json:"partial_ns,omitempty"`
+	SelfNS      *uint64 `json:"self_ns,omitempty"`
+	OuterNS     *uint64 `json:"outer_ns,omitempty"`
+	P50NS       *int64  `json:"p50_ns,omitempty"`
+	P95NS       *int64  `json:"p95_ns,omitempty"`
+	P99NS       *int64  `json:"p99_ns,omitempty"`
+	MaxNS       *int64  `json:"max_ns,omitempty"`
 	// QuantileError is the largest relative error of the quantiles.
 	QuantileError float64   `json:"quantile_error,omitempty"`
 	Thinned       bool      `json:"thinned,omitempty"`
@@ -80,6 +81,9 @@ func opOf(o *tick.Op, c *tick.Counts, dur *stats.Sketch) opJSON {
 		j.parts = s
 		j.TotalNS, j.OnCPUNS, j.RunnableNS, j.BlockedNS = &s.total, &s.onCPU, &s.runnable, &s.blocked
 		j.PartialNS, j.SelfNS = &s.partial, new(own(c))
+		if s.throttled > 0 {
+			j.ThrottledNS = &s.throttled
+		}
 	}
 	if j.q = quantilesOf(dur, o.Hist, o.Thinned); j.q.known {
 		j.P50NS, j.P95NS, j.P99NS, j.MaxNS = &j.q.p50, &j.q.p95, &j.q.p99, &j.q.max

@@ -14,18 +14,20 @@ import (
 )
 
 // Live writes the state of a session as the table that is shown while it runs:
-// who is traced and how fast calls come, the machine, and the operations of each
-// layer with their counts and quantiles since the session began. No line is wider
-// than the options say. Where there are more lines than they allow, operations
-// are left out, and how many is said.
-func Live(t *tick.Tick, o Options) string {
+// the line that matters of each process, how fast calls come, where the time went,
+// the machine, the operations of each layer with their counts and quantiles since
+// the session began, and what the scheduler did. Seen is what was in the batches,
+// nil where that is not known. No line is wider than the options say. Where there
+// are more lines than they allow, operations are left out, and how many is said.
+func Live(t *tick.Tick, seen *Seen, o Options) string {
 	s := &screen{width: o.width(), color: o.Color}
-	s.head(t)
+	s.head(t, o.location())
+	s.shares(t)
 	s.system(&t.Host)
 	ops := joinPIDs(t.Ops)
 	s.layer(events.SourceRuntime, ops)
 	s.layer(events.SourceDriver, ops)
-	s.host(t.Processes)
+	s.host(t, seen, o.location())
 	for source := events.SourceGraph; source <= events.SourceGPU; source++ {
 		if uses(ops, source) {
 			s.layer(source, ops)
@@ -55,8 +57,8 @@ func uses(ops []tick.Op, s events.Source) bool {
 	return false
 }
 
-// head is the line that matters, and what is probed.
-func (s *screen) head(t *tick.Tick) {
+// head is what matters, how fast calls come, and what is probed.
+func (s *screen) head(t *tick.Tick, zone *time.Location) {
 	var calls uint64
 	for i := range t.Ops {
 		calls += t.Ops[i].Last.Calls
@@ -86,11 +88,17 @@ func (s *screen) head(t *tick.Tick) {
 	if up := t.Time.Sub(t.Started); up > 0 {
 		facts = append(facts, "ingero uses "+Percent(float64(t.Self.CPU)/float64(up))+" CPU")
 	}
-	line := strings.Join(facts, " · ")
 	color := plain
 	if lost > 0 {
 		color = yellow
 	}
+	if s.verdicts(t, zone) {
+		facts = append([]string{plural(uint64(len(alive)), "process")}, facts...)
+		s.put(span{strings.Join(facts, " · "), color})
+		s.libraries(t, len(alive) > 0)
+		return
+	}
+	line := strings.Join(facts, " · ")
 	if room := s.width - cells(line) - 2; cells(target) <= room {
 		s.put(span{left(target, room+2), bold}, span{line, color})
 	} else {
@@ -223,18 +231,6 @@ func flags(o *tick.Op, q *quantiles) []span {
 		out = append(out, span{"  " + Count(o.Sum.Errors) + " failed", red})
 	}
 	return out
-}
-
-// host is what the machine's kernel says of the traced processes.
-func (s *screen) host(ps []tick.Process) {
-	ended := 0
-	for i := range ps {
-		if !ps[i].Ended.IsZero() {
-			ended++
-		}
-	}
-	s.title("Host Context")
-	s.put(span{fmt.Sprintf("  processes  %d traced, %d ended", len(ps), ended), plain})
 }
 
 // lossWarning is the share of lost records from which a warning is due.

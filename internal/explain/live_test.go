@@ -66,12 +66,78 @@ var liveTables = []struct {
 	{"waiting", &tick.Tick{Time: start.Add(time.Second), Started: start, Window: time.Second}, Options{}},
 	{"ended", &tick.Tick{Time: start.Add(time.Second), Started: start, Window: time.Second, Final: true,
 		Processes: []tick.Process{{PID: 7, Comm: "train", Ended: start}}}, Options{}},
+	{"well", ledgerTick(well(4821), well(4822)), Options{Location: cet}},
+	{"hog", hogTick(), Options{Location: cet}},
+	{"hog-low", hogTick(), Options{Location: cet, Height: 24}},
+	{"hog-over", func() *tick.Tick {
+		t := hogTick()
+		t.Time = t.Time.Add(time.Minute)
+		return t
+	}(), Options{Location: cet}},
+	{"many", func() *tick.Tick {
+		var list []tick.Breakdown
+		for pid := range uint32(9) {
+			list = append(list, well(4821+pid))
+		}
+		return ledgerTick(list...)
+	}(), Options{}},
+}
+
+// ledgerTick is liveTick with the accounts of processes.
+func ledgerTick(list ...tick.Breakdown) *tick.Tick {
+	t := liveTick()
+	t.Breakdowns = list
+	return t
+}
+
+// hogTick is a second in which others take the CPU and another process's quota
+// is used up.
+func hogTick() *tick.Tick {
+	b := well(4822)
+	b.GPUWait -= second
+	b.Throttled = second
+	t := ledgerTick(b, hogged(4821))
+	c := takenChain(4821)
+	c.To = t.Time.Add(-time.Second)
+	t.Chains = []tick.Chain{c, chainOfRule("call-slow", malloc)}
+	return t
+}
+
+// hogBatch is what was seen meanwhile.
+func hogBatch() *tick.Batch {
+	b := &tick.Batch{Procs: []tick.ProcEvent{
+		{Time: start.UnixNano(), Kind: tick.ProcExeced, PID: 4821, Comm: "train.py"},
+		{Time: start.Add(time.Second).UnixNano(), Kind: tick.ProcForked, PID: 4821, Peer: 4823, Comm: "python3"},
+		{Time: start.Add(2 * time.Second).UnixNano(), Kind: tick.ProcExeced, PID: 4823, Comm: "loader"},
+		{Time: start.Add(3 * time.Second).UnixNano(), Kind: tick.ProcExited, PID: 4823, Comm: "loader"},
+	}}
+	for i := range 23 {
+		w := events.Wait{State: events.WaitRunnable, Op: streamSyn, Duration: 2 * ms, Taken: ms, Who: thread("stress-ng", 8821, 8821)}
+		if i == 0 { // two had the CPU in turns
+			b.Waits = append(b.Waits, w)
+			w.Flags, w.Who = events.WaitPrevious, thread("stress-ng", 8822, 8822)
+		}
+		b.Waits = append(b.Waits, w)
+	}
+	b.Waits = append(b.Waits, events.Wait{State: events.WaitBlocked, Op: malloc, Duration: 50 * ms},
+		events.Wait{State: events.WaitRunnable, Duration: 50 * ms}, events.Wait{State: events.WaitRunnable, Op: launch, Duration: 30_000})
+	return b
+}
+
+// seenBy is what a table's case has seen.
+func seenBy(name string) *Seen {
+	if !strings.HasPrefix(name, "hog") {
+		return nil
+	}
+	s := &Seen{}
+	s.Add(hogBatch())
+	return s
 }
 
 func TestLive(t *testing.T) {
 	for _, tt := range liveTables {
 		t.Run(tt.name, func(t *testing.T) {
-			testkit.Golden(t, "live-"+tt.name+".txt", Live(tt.t, tt.o))
+			testkit.Golden(t, "live-"+tt.name+".txt", Live(tt.t, seenBy(tt.name), tt.o))
 		})
 	}
 }
@@ -84,7 +150,7 @@ func TestLiveFits(t *testing.T) {
 	for _, tt := range liveTables {
 		for _, width := range []int{1, 10, 40, 79, 80, 81, 100, 300} {
 			for _, height := range []int{1, 2, 5, 10, 15, 20, 24, 100} {
-				got := Live(tt.t, Options{Width: width, Height: height, Color: true})
+				got := Live(tt.t, seenBy(tt.name), Options{Width: width, Height: height, Color: true})
 				plain := sgr.ReplaceAllString(got, "")
 				t.Run(fmt.Sprintf("%s %dx%d", tt.name, width, height), func(t *testing.T) {
 					narrow(t, plain, width)
@@ -105,12 +171,12 @@ func TestLiveColorIsOnlyColor(t *testing.T) {
 	for _, tt := range liveTables {
 		o := tt.o
 		o.Color = false
-		want := Live(tt.t, o)
+		want := Live(tt.t, seenBy(tt.name), o)
 		if strings.Contains(want, "\x1b") {
 			t.Errorf("%s: colour where none was asked for", tt.name)
 		}
 		o.Color = true
-		if got := sgr.ReplaceAllString(Live(tt.t, o), ""); got != want {
+		if got := sgr.ReplaceAllString(Live(tt.t, seenBy(tt.name), o), ""); got != want {
 			t.Errorf("%s: without colours %q, want %q", tt.name, got, want)
 		}
 	}
@@ -118,7 +184,7 @@ func TestLiveColorIsOnlyColor(t *testing.T) {
 
 // What is left out is counted, and what took the most time stays.
 func TestLiveLeavesOut(t *testing.T) {
-	got := Live(liveTick(), Options{Height: 17})
+	got := Live(liveTick(), nil, Options{Height: 17})
 	rows, more := 0, 0
 	for l := range strings.Lines(got) {
 		var n int
@@ -144,7 +210,7 @@ func TestLiveLeavesTheTickAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	Live(a, Options{})
+	Live(a, nil, Options{})
 	after, err := TickJSON(a)
 	if err != nil {
 		t.Fatal(err)
@@ -181,5 +247,29 @@ func TestFlags(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%s: flags = %q, want %q", tt.name, got, tt.want)
 		}
+	}
+}
+
+// Waits are counted once, whoever had the CPU in them; those outside calls, those
+// too short to matter and those that were no waits for a CPU are not told.
+func TestSeen(t *testing.T) {
+	s := seenBy("hog")
+	if ops := s.correlated(); len(ops) != 1 || ops[0] != streamSyn {
+		t.Fatalf("operations %v, want cudaStreamSynchronize", ops)
+	}
+	x := s.waits[streamSyn]
+	if x.count != 23 || x.ns != 46*ms || x.top().PID != 8821 {
+		t.Errorf("%d waits of %d ns, most by %d, want 23 of 46 ms, by 8821", x.count, x.ns, x.top().PID)
+	}
+	if s.forks != 1 || s.execs != 2 || s.exits != 1 || len(s.last) != lastLives || s.last[0].Kind != tick.ProcForked {
+		t.Errorf("lives: %d %d %d, last %+v", s.forks, s.execs, s.exits, s.last)
+	}
+	// It is bounded, whatever comes.
+	for i := range 10000 {
+		s.Add(&tick.Batch{Waits: []events.Wait{{State: events.WaitRunnable, Op: events.Op(i + 1), Duration: ms, Taken: 1, Who: thread("x", uint32(i+1), 1)},
+			{State: events.WaitRunnable, Op: streamSyn, Duration: ms, Taken: 1, Who: thread("x", uint32(i+1), 1)}}})
+	}
+	if len(s.waits) > maxSeenOps || len(s.waits[streamSyn].by) > maxCulprits {
+		t.Errorf("%d operations, %d culprits are kept", len(s.waits), len(s.waits[streamSyn].by))
 	}
 }

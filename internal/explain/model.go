@@ -18,27 +18,36 @@ type report struct {
 	To         time.Time       `json:"to,omitzero"`
 	Node       string          `json:"node,omitempty"`
 	Source     string          `json:"source,omitempty"`
+	Chains     []chainJSON     `json:"chains"` // the gravest first
 	Processes  []processReport `json:"processes"`
+	Threads    []threadJSON    `json:"threads"`                   // as of the end
 	Concurrent []uint32        `json:"concurrent_pids,omitempty"` // used CUDA at the same time
 	Notes      []string        `json:"notes"`
 	Drops      []dropJSON      `json:"drops"`
 	Reports    []reportJSON    `json:"reports"`
 	Host       *hostJSON       `json:"host,omitempty"`
 	Self       *selfJSON       `json:"self,omitempty"`
+
+	ledger bool // there are breakdowns
 }
 
 type processReport struct {
 	processJSON
-	From      time.Time     `json:"from,omitzero"` // of the window, since the attach
-	To        time.Time     `json:"to,omitzero"`
-	Calls     uint64        `json:"calls"`           // in all layers, those inside others too
-	Outermost uint64        `json:"outermost_calls"` // made inside no other
-	Errors    uint64        `json:"errors"`          // in all layers
-	Time      *timeReport   `json:"time,omitempty"`  // absent: no call was timed
-	Launch    *uint64       `json:"launches,omitempty"`
-	Layers    []layerReport `json:"layers"`
-	Ops       []opJSON      `json:"ops"`
-	Notes     []string      `json:"notes"`
+	From      time.Time `json:"from,omitzero"` // of the window, since the attach
+	To        time.Time `json:"to,omitzero"`
+	Calls     uint64    `json:"calls"`           // in all layers, those inside others too
+	Outermost uint64    `json:"outermost_calls"` // made inside no other
+	Errors    uint64    `json:"errors"`          // in all layers
+	// Breakdown says where the time went by the ledger of its threads, Time by
+	// its calls and the gaps between them; absent: not known.
+	Breakdown *breakdownJSON `json:"breakdown,omitempty"`
+	Time      *timeReport    `json:"time,omitempty"`
+	Launch    *uint64        `json:"launches,omitempty"`
+	Layers    []layerReport  `json:"layers"`
+	Ops       []opJSON       `json:"ops"`
+	Notes     []string       `json:"notes"`
+
+	source *tick.Breakdown // of Breakdown
 }
 
 // timeReport says where the time of a process's threads went, from its first
@@ -91,6 +100,11 @@ func build(in *Input) report {
 		From: in.From.UTC(), To: in.To.UTC(), Node: clean(in.Node), Source: clean(in.Source),
 		Processes: []processReport{}, Drops: dropsOf(in.Drops), Reports: reportsOf(in.Reports),
 	}
+	r.Chains, r.Threads = []chainJSON{}, threadsOf(in.Threads)
+	of := victims(in.Processes, in.Host)
+	for i := range in.Chains {
+		r.Chains = append(r.Chains, chainOf(&in.Chains[i], of(in.Chains[i].PID)))
+	}
 	if in.Host != nil {
 		r.Host = new(hostOf(in.Host))
 	}
@@ -101,8 +115,14 @@ func build(in *Input) report {
 	for i := range in.Ops {
 		byPID[in.Ops[i].PID] = append(byPID[in.Ops[i].PID], in.Ops[i])
 	}
+	shares := breakdowns(in.Breakdowns)
+	r.ledger = len(shares) > 0
 	for _, p := range processes(in, byPID) {
-		r.Processes = append(r.Processes, buildProcess(in, &p, joinOps(byPID[p.PID])))
+		x := buildProcess(in, &p, joinOps(byPID[p.PID]))
+		if b := shares[p.PID]; b != nil {
+			x.source, x.Breakdown = b, new(breakdownOf(b))
+		}
+		r.Processes = append(r.Processes, x)
 	}
 	r.Concurrent = concurrent(r.Processes)
 	r.Notes = reportNotes(in, &r)
@@ -177,7 +197,7 @@ func plus(a, b tick.Counts) tick.Counts {
 		Calls: a.Calls + b.Calls, Done: a.Done + b.Done, Errors: a.Errors + b.Errors,
 		Nested: a.Nested + b.Nested, Unmeasured: a.Unmeasured + b.Unmeasured, Abandoned: a.Abandoned + b.Abandoned,
 		Total: a.Total + b.Total, OnCPU: a.OnCPU + b.OnCPU, Runnable: a.Runnable + b.Runnable,
-		Inner: a.Inner + b.Inner, Partial: a.Partial + b.Partial, PartialNS: a.PartialNS + b.PartialNS,
+		Throttled: a.Throttled + b.Throttled, Inner: a.Inner + b.Inner, Partial: a.Partial + b.Partial, PartialNS: a.PartialNS + b.PartialNS,
 	}
 }
 
@@ -251,6 +271,7 @@ const (
 	cpuBetween
 	cpuInCalls
 	runnable
+	throttled
 	blocked
 	undecided
 	timeParts
@@ -258,7 +279,7 @@ const (
 
 // gpuWait: in synchronising calls, spinning or blocked. undecided: on a CPU or
 // blocked, in threads that blocked and changed CPU.
-var partNames = [timeParts]string{"gpu_wait", "cpu_between_calls", "cpu_in_calls", "runnable", "blocked", "cpu_or_blocked"}
+var partNames = [timeParts]string{"gpu_wait", "cpu_between_calls", "cpu_in_calls", "runnable", "throttled", "blocked", "cpu_or_blocked"}
 
 // timeOf says where the time went; nil when no call was timed.
 func timeOf(ops []tick.Op, outer []split, gap *tick.Gap) *timeReport {
@@ -278,8 +299,9 @@ func timeOf(ops []tick.Op, outer []split, gap *tick.Gap) *timeReport {
 		c := classOf(o.Op)
 		class[c] += s.total
 		put(runnable, o, s.runnable)
+		put(throttled, o, s.throttled)
 		if c == events.ClassSync {
-			put(gpuWait, o, s.total-s.runnable)
+			put(gpuWait, o, s.total-s.runnable-s.throttled)
 			continue
 		}
 		put(cpuInCalls, o, s.onCPU)

@@ -59,6 +59,9 @@ var reportWords = map[string]string{
 // reportNotes says what bears on all processes.
 func reportNotes(in *Input, r *report) []string {
 	notes := []string{}
+	for _, remark := range in.Remarks {
+		notes = append(notes, sentence(clean(remark)))
+	}
 	if n := len(r.Concurrent); n > 1 {
 		var names []string
 		for i := range r.Processes {

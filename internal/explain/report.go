@@ -12,35 +12,56 @@ import (
 // reportWidth is the width of a report, wherever it is read.
 const reportWidth = 80
 
-// Report writes what is known of a window as text, 80 columns wide: per process
-// where the time went, its operations layer by layer, and what was not seen.
-// Where there is nothing to tell it is one sentence.
+// Report writes what is known of a window as text, 80 columns wide: what was lost
+// and why, chain by chain; where the time of processes went; their operations,
+// layer by layer; and what was not seen. How much of it the options' Detail says;
+// what has no breakdowns is told by its operations. Where there is nothing to tell
+// it is one sentence.
 func Report(in *Input, o Options) string {
 	r := build(in)
 	w := &writer{loc: o.location()}
+	if !r.ledger && len(r.Chains) == 0 {
+		w.tables(&r)
+		w.ending(&r, true)
+		return w.String()
+	}
+	w.incident(in, &r, o.Detail)
+	if o.Detail == Tables {
+		w.line("")
+		w.tables(&r)
+	}
+	w.ending(&r, o.Detail > Brief)
+	return w.String()
+}
+
+// tables writes each process with its operations.
+func (w *writer) tables(r *report) {
 	shown := 0
 	for i := range r.Processes {
 		if p := &r.Processes[i]; p.Calls > 0 {
 			if shown++; shown > 1 {
 				w.line("")
 			}
-			w.process(&r, p)
+			w.process(r, p)
 		}
 	}
 	if shown == 0 {
-		w.text(nothing(&r, w.loc), "")
-	} else {
-		w.silent(&r)
+		w.text(nothing(r, w.loc), "")
+		return
 	}
+	w.silent(r)
+}
+
+// ending writes what bears on all of the report.
+func (w *writer) ending(r *report, machine bool) {
 	if len(r.Notes) > 0 {
 		w.line("")
 		w.notes(r.Notes, "")
 	}
-	if r.Self != nil || r.Host != nil {
+	if machine && (r.Self != nil || r.Host != nil) {
 		w.line("")
-		w.machine(&r)
+		w.machine(r)
 	}
-	return w.String()
 }
 
 // ReportJSON is Report as JSON, with full precision.
@@ -95,6 +116,16 @@ func (w *writer) text(s, indent string) {
 	}
 }
 
+// hang writes a text beside head, in as many lines as it takes.
+func (w *writer) hang(head, text string) {
+	for i, l := range wrap(text, "", reportWidth-cells(head)) {
+		if i > 0 {
+			head = strings.Repeat(" ", cells(head))
+		}
+		w.line(head + l)
+	}
+}
+
 func (w *writer) notes(notes []string, indent string) {
 	for _, n := range notes {
 		for i, l := range wrap(n, "", reportWidth-2-len(indent)) {
@@ -104,14 +135,14 @@ func (w *writer) notes(notes []string, indent string) {
 }
 
 func (w *writer) process(r *report, p *processReport) {
-	w.text(joined(" · ", who(p.Comm, p.PID), period(p.From, p.To, w.loc), named("node ", r.Node), r.Source), "  ")
+	w.text(joined(" · ", who(p.Comm, p.PID), period(p.From, p.To, w.loc), prefixed("node ", r.Node), r.Source), "  ")
 	if p.Exe != "" {
 		w.line("  " + cut(p.Exe, reportWidth-2))
 	}
 	w.text("  "+p.calls(), "  ")
-	if p.Time != nil {
+	if p.Breakdown != nil || p.Time != nil {
 		w.line("")
-		w.time(p)
+		w.where(p)
 	}
 	for i := range p.Layers {
 		w.line("")
@@ -145,66 +176,6 @@ func (r *processReport) calls() string {
 		return s + "; none failed"
 	}
 	return s + "; failed: " + strings.Join(failed, ", ")
-}
-
-var partLabels = [timeParts]string{"GPU wait", "CPU between calls", "CPU in calls", "Runnable, waiting", "Blocked", "CPU or blocked"}
-
-// time writes where the time of a process went.
-func (w *writer) time(p *processReport) {
-	of := " of thread time"
-	if !p.Time.GapsKnown {
-		of = " in calls"
-	}
-	w.line(cut("WHERE THE TIME WENT   "+who(p.Comm, p.PID)+", "+Duration(ns64(p.Time.ThreadNS))+of, reportWidth))
-	for i := range p.Time.Parts {
-		t := &p.Time.Parts[i]
-		if t.NS == 0 && (i == undecided || i == cpuBetween && !p.Time.GapsKnown) {
-			continue
-		}
-		row := "  " + left(partLabels[i], 18) + right(short(ns64(t.NS)), 9) + right(tenths(t.permille, t.NS)+" %", 9)
-		w.line(left(row, 40) + t.detail(i, reportWidth-40))
-	}
-	if len(p.Time.Classes) > 0 {
-		var parts []string
-		for _, c := range p.Time.Classes {
-			parts = append(parts, c.Class+" "+tenths(c.permille, c.NS)+" %")
-		}
-		w.text("  In calls, by kind: "+strings.Join(parts, ", "), "    ")
-	}
-}
-
-// detail says what a part is made of, in at most width columns.
-func (t *timePart) detail(part, width int) string {
-	switch part {
-	case gpuWait, cpuInCalls:
-		s := ""
-		for i, o := range t.Ops {
-			time := o.Op + " " + short(ns64(o.NS))
-			for _, form := range []string{time + " (" + plural(o.Calls, "call") + ")", time, o.Op} {
-				if i > 0 {
-					form = s + " · " + time
-				}
-				if cells(form) <= width {
-					s = form
-					break
-				}
-			}
-			if i == 1 {
-				break
-			}
-		}
-		return s
-	case runnable, blocked, undecided:
-		var parts []string
-		if t.InCallsNS > 0 {
-			parts = append(parts, "in calls "+short(ns64(t.InCallsNS)))
-		}
-		if t.BetweenNS > 0 {
-			parts = append(parts, "between "+short(ns64(t.BetweenNS)))
-		}
-		return cut(strings.Join(parts, " · "), width)
-	}
-	return ""
 }
 
 var layerTitles = map[events.Source]string{
@@ -289,13 +260,16 @@ func (w *writer) splits(ops []*opJSON) {
 			continue
 		}
 		s := o.parts
-		parts := []uint64{s.onCPU, s.runnable, s.blocked, s.partial}
+		parts := []uint64{s.onCPU, s.runnable, s.blocked, s.partial, s.throttled}
 		share := permille(parts)
 		row := right(short(ns64(s.total)), 9)
 		for i, part := range parts[:3] {
 			row += right(short(ns64(part)), 9) + right(tenths(share[i], part)+"%", 7)
 		}
 		w.named(o.Op, name, row)
+		if s.throttled > 0 {
+			w.text(fmt.Sprintf("      + %s %s%% throttled: the CPU quota of its cgroup was used up", short(ns64(s.throttled)), tenths(share[4], s.throttled)), "        ")
+		}
 		if s.partial > 0 {
 			w.text(fmt.Sprintf("      + %s %s%% on CPU or blocked: threads that blocked and changed CPU", short(ns64(s.partial)), tenths(share[3], s.partial)), "        ")
 		}
@@ -351,8 +325,8 @@ func joined(sep string, parts ...string) string {
 	return strings.Join(out, sep)
 }
 
-// named puts a word before a name that there is.
-func named(word, name string) string {
+// prefixed puts a word before a name that there is.
+func prefixed(word, name string) string {
 	if name == "" {
 		return ""
 	}

@@ -8,38 +8,42 @@ import (
 )
 
 type tickJSON struct {
-	Type      string        `json:"type"` // "tick"
-	Timestamp time.Time     `json:"timestamp"`
-	Started   time.Time     `json:"started"`
-	Seq       uint64        `json:"seq"`
-	WindowNS  int64         `json:"window_ns"`
-	Final     bool          `json:"final"`
-	Records   uint64        `json:"records"`
-	Lost      uint64        `json:"lost"`
-	Ops       []opJSON      `json:"ops"`
-	Processes []processJSON `json:"processes"`
-	Libraries []libraryJSON `json:"libraries"`
-	Reports   []reportJSON  `json:"reports"`
-	Drops     []dropJSON    `json:"drops"`
-	Self      selfJSON      `json:"self"`
-	Host      hostJSON      `json:"host"`
+	Type       string          `json:"type"` // "tick"
+	Timestamp  time.Time       `json:"timestamp"`
+	Started    time.Time       `json:"started"`
+	Seq        uint64          `json:"seq"`
+	WindowNS   int64           `json:"window_ns"`
+	Final      bool            `json:"final"`
+	Records    uint64          `json:"records"`
+	Lost       uint64          `json:"lost"`
+	Ops        []opJSON        `json:"ops"`
+	Processes  []processJSON   `json:"processes"`
+	Threads    []threadJSON    `json:"threads"`
+	Breakdowns []breakdownJSON `json:"breakdowns"`
+	Chains     []chainJSON     `json:"chains"`
+	Libraries  []libraryJSON   `json:"libraries"`
+	Reports    []reportJSON    `json:"reports"`
+	Drops      []dropJSON      `json:"drops"`
+	Self       selfJSON        `json:"self"`
+	Host       hostJSON        `json:"host"`
 }
 
 // lastJSON is a tick's own share of an operation. Times and quantiles are absent
 // when no call returned in it.
 type lastJSON struct {
-	Calls      uint64  `json:"calls"`
-	Done       uint64  `json:"done"`
-	Errors     uint64  `json:"errors"`
-	TotalNS    *uint64 `json:"total_ns,omitempty"`
-	OnCPUNS    *uint64 `json:"on_cpu_ns,omitempty"`
-	RunnableNS *uint64 `json:"runnable_ns,omitempty"`
-	BlockedNS  *uint64 `json:"blocked_ns,omitempty"`
-	PartialNS  *uint64 `json:"partial_ns,omitempty"`
-	P50NS      *int64  `json:"p50_ns,omitempty"`
-	P95NS      *int64  `json:"p95_ns,omitempty"`
-	P99NS      *int64  `json:"p99_ns,omitempty"`
-	MaxNS      *int64  `json:"max_ns,omitempty"`
+	Calls       uint64  `json:"calls"`
+	Done        uint64  `json:"done"`
+	Errors      uint64  `json:"errors"`
+	TotalNS     *uint64 `json:"total_ns,omitempty"`
+	OnCPUNS     *uint64 `json:"on_cpu_ns,omitempty"`
+	RunnableNS  *uint64 `json:"runnable_ns,omitempty"`
+	ThrottledNS *uint64 `json:"throttled_ns,omitempty"`
+	BlockedNS   *uint64 `json:"blocked_ns,omitempty"`
+	PartialNS   *uint64 `json:"partial_ns,omitempty"`
+	P50NS       *int64  `json:"p50_ns,omitempty"`
+	P95NS       *int64  `json:"p95_ns,omitempty"`
+	P99NS       *int64  `json:"p99_ns,omitempty"`
+	MaxNS       *int64  `json:"max_ns,omitempty"`
 }
 
 type libraryJSON struct {
@@ -53,14 +57,18 @@ type libraryJSON struct {
 //
 // Its type is "tick". ops has, per process and operation, the exact sums since
 // the session began (calls, done, errors, nested, unmeasured, abandoned, open,
-// total_ns, on_cpu_ns, runnable_ns, blocked_ns, partial_ns, self_ns) with the
-// quantiles (p50_ns, p95_ns, p99_ns, max_ns, quantile_error), and under last the
-// tick's own share. Beside it are processes, libraries, reports, drops, self and
-// host. Durations are nanoseconds; what is not known is absent.
+// total_ns, on_cpu_ns, runnable_ns, throttled_ns, blocked_ns, partial_ns, self_ns)
+// with the quantiles (p50_ns, p95_ns, p99_ns, max_ns, quantile_error), and under last
+// the tick's own share. threads are the accounts of threads, with what each does now
+// and its open calls; breakdowns say where the time of each process went, chains what
+// was lost in the last minutes and why, the gravest first. Beside it are processes,
+// libraries, reports, drops, self and host. Durations are nanoseconds; what is not
+// known is absent.
 func TickJSON(t *tick.Tick) ([]byte, error) {
 	j := tickJSON{
 		Type: "tick", Timestamp: t.Time.UTC(), Started: t.Started.UTC(), Seq: t.Seq, WindowNS: t.Window.Nanoseconds(),
 		Final: t.Final, Records: t.Records, Lost: Lost(t.Drops), Ops: []opJSON{}, Processes: []processJSON{},
+		Threads: threadsOf(t.Threads), Breakdowns: []breakdownJSON{}, Chains: []chainJSON{},
 		Libraries: []libraryJSON{}, Reports: reportsOf(t.Reports), Drops: dropsOf(t.Drops),
 		Self: selfOf(&t.Self), Host: hostOf(&t.Host),
 	}
@@ -75,6 +83,13 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 		x.Last = lastOf(o)
 		j.Ops = append(j.Ops, x)
 	}
+	of := victims(t.Processes, &t.Host)
+	for i := range t.Breakdowns {
+		j.Breakdowns = append(j.Breakdowns, breakdownOf(&t.Breakdowns[i]))
+	}
+	for i := range t.Chains {
+		j.Chains = append(j.Chains, chainOf(&t.Chains[i], of(t.Chains[i].PID)))
+	}
 	for i := range t.Processes {
 		j.Processes = append(j.Processes, processOf(&t.Processes[i]))
 	}
@@ -88,7 +103,7 @@ func lastOf(o *tick.Op) *lastJSON {
 	l := opOf(&tick.Op{Op: o.Op}, &o.Last, o.DurLast)
 	return &lastJSON{
 		Calls: l.Calls, Done: l.Done, Errors: l.Errors, TotalNS: l.TotalNS, OnCPUNS: l.OnCPUNS, RunnableNS: l.RunnableNS,
-		BlockedNS: l.BlockedNS, PartialNS: l.PartialNS, P50NS: l.P50NS, P95NS: l.P95NS, P99NS: l.P99NS, MaxNS: l.MaxNS,
+		ThrottledNS: l.ThrottledNS, BlockedNS: l.BlockedNS, PartialNS: l.PartialNS, P50NS: l.P50NS, P95NS: l.P95NS, P99NS: l.P99NS, MaxNS: l.MaxNS,
 	}
 }
 

@@ -7,13 +7,14 @@ import (
 
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 func TestTickJSON(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		t    *tick.Tick
-	}{{"full", liveTick()}, {"lossy", lossyTick()}, {"empty", &tick.Tick{}}} {
+	}{{"full", liveTick()}, {"hog", threadsTick()}, {"lossy", lossyTick()}, {"empty", &tick.Tick{}}} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := TickJSON(tt.t)
 			if err != nil {
@@ -74,4 +75,19 @@ func TestDropsHaveWords(t *testing.T) {
 	if got := Lost([]tick.Drop{{Reason: "ring-full", Count: 3}, {Reason: "thinned", Count: 5}, {Reason: "new", Count: 1}}); got != 4 {
 		t.Errorf("lost = %d, want 4", got)
 	}
+}
+
+// threadsTick is hogTick with the accounts of two threads.
+func threadsTick() *tick.Tick {
+	t := hogTick()
+	t.Ops = nil
+	now := t.Time.UnixNano()
+	t.Threads = []tick.Thread{
+		{PID: 4821, TID: 4821, Comm: "train.py", Since: start.UnixNano(), Until: now, InCalls: tick.Times{OnCPU: 20, Runnable: 4, Blocked: 6},
+			Between: tick.Times{OnCPU: 10, Throttled: 2}, Sync: tick.Times{OnCPU: 19, Runnable: 4, Blocked: 6},
+			Now:  tick.Doing{State: events.WaitBlocked, Reason: events.ReasonDisk, Syscall: syscallNamed("read"), File: events.FileRegular, Arg: 5, Dev: 254 << 20, CPU: 3, Since: now - 1000},
+			Open: []tick.OpenCall{{Op: streamSyn, Start: now - 2000}, {Op: cuSync, Start: now - 1500}}},
+		{PID: 4821, TID: 4830, Comm: "worker", Enrolled: true, Ended: true, Since: start.UnixNano(), Until: now, Between: tick.Times{OnCPU: 10}},
+	}
+	return t
 }

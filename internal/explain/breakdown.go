@@ -1,0 +1,218 @@
+package explain
+
+import (
+	"strings"
+
+	"ingero/internal/tick"
+)
+
+// breakdownJSON says where the time of a process's threads went. The parts add up
+// to elapsed_ns.
+type breakdownJSON struct {
+	PID       uint32     `json:"pid"`
+	Threads   int        `json:"threads"`
+	ElapsedNS uint64     `json:"elapsed_ns"`
+	Parts     []partJSON `json:"parts"`
+	Steps     int        `json:"steps"`
+	StepP50NS int64      `json:"step_p50_ns,omitempty"`
+	StepP99NS int64      `json:"step_p99_ns,omitempty"`
+	// The time that steps lost to waiting for a CPU when the GPU was done, and
+	// between what that lies.
+	CriticalNS    uint64 `json:"critical_ns"`
+	CriticalMinNS uint64 `json:"critical_min_ns"`
+	CriticalMaxNS uint64 `json:"critical_max_ns"`
+}
+
+// The parts of a breakdown.
+const (
+	bdGPU = iota
+	bdBetween
+	bdCalls
+	bdRunnable
+	bdThrottled
+	bdBlocked
+	bdParts
+)
+
+var bdNames = [bdParts]string{"gpu_wait", "cpu_between_calls", "cpu_in_calls", "runnable", "throttled", "blocked"}
+var bdLabels = [bdParts]string{"GPU wait", "CPU between calls", "CPU in calls", "Runnable, waiting", "Throttled", "Blocked"}
+
+// partJSON is one part; by names what it is made of, where that is known.
+type partJSON struct {
+	Name     string      `json:"name"`
+	NS       uint64      `json:"ns"`
+	Percent  float64     `json:"percent"` // with one decimal; all add up to 100
+	By       []shareJSON `json:"by,omitempty"`
+	permille int
+}
+
+type shareJSON struct {
+	NS     uint64     `json:"ns"`
+	Count  uint64     `json:"count"`
+	Comm   string     `json:"comm,omitempty"` // who had the CPU, or ended the wait
+	PID    uint32     `json:"pid,omitempty"`
+	TID    uint32     `json:"tid,omitempty"`
+	Own    bool       `json:"own,omitempty"`
+	Agent  bool       `json:"agent,omitempty"`
+	Idle   bool       `json:"idle,omitempty"`
+	ByIRQ  bool       `json:"by_irq,omitempty"`
+	Reason string     `json:"reason,omitempty"` // what was waited for
+	Call   string     `json:"syscall,omitempty"`
+	File   string     `json:"file,omitempty"`
+	Arg    uint64     `json:"arg,omitempty"`
+	Dev    string     `json:"dev,omitempty"`
+	Waker  *wakerJSON `json:"waker,omitempty"`
+}
+
+// wakerJSON is what the thread that ended the waits did meanwhile.
+type wakerJSON struct {
+	OnCPUNS     uint64 `json:"on_cpu_ns"`
+	RunnableNS  uint64 `json:"runnable_ns"`
+	ThrottledNS uint64 `json:"throttled_ns"`
+	BlockedNS   uint64 `json:"blocked_ns"`
+	Reason      string `json:"reason,omitempty"`
+	Call        string `json:"syscall,omitempty"`
+	Dev         string `json:"dev,omitempty"`
+	ByComm      string `json:"by_comm,omitempty"` // had the CPU while it was runnable
+	ByPID       uint32 `json:"by_pid,omitempty"`
+}
+
+// partsOf are the parts of a breakdown in their order.
+func partsOf(b *tick.Breakdown) [bdParts]uint64 {
+	return [bdParts]uint64{b.GPUWait, b.GapCPU, b.CallCPU, b.Runnable, b.Throttled, b.Blocked}
+}
+
+func breakdownOf(b *tick.Breakdown) breakdownJSON {
+	j := breakdownJSON{
+		PID: b.PID, Threads: b.Threads, ElapsedNS: b.Elapsed, Steps: b.Steps, StepP50NS: int64(b.StepP50), StepP99NS: int64(b.StepP99),
+		CriticalNS: b.Critical, CriticalMinNS: b.CriticalMin, CriticalMaxNS: b.CriticalMax,
+	}
+	parts := partsOf(b)
+	for i, share := range permille(parts[:]) {
+		j.Parts = append(j.Parts, partJSON{Name: bdNames[i], NS: parts[i], Percent: float64(share) / 10, permille: share})
+	}
+	for i := range b.RunnableBy {
+		j.Parts[bdRunnable].By = append(j.Parts[bdRunnable].By, shareOf(&b.RunnableBy[i], false))
+	}
+	for i := range b.BlockedOn {
+		j.Parts[bdBlocked].By = append(j.Parts[bdBlocked].By, shareOf(&b.BlockedOn[i], true))
+	}
+	return j
+}
+
+func shareOf(s *tick.Share, blocked bool) shareJSON {
+	j := shareJSON{NS: s.NS, Count: s.Count, Comm: clean(s.Who.Name.String()), PID: s.Who.PID, TID: s.Who.TID,
+		Own: s.Own, Agent: s.Agent, Idle: s.Idle, ByIRQ: s.ByIRQ}
+	if blocked {
+		j.Reason, j.Call, j.File, j.Arg = s.Reason.String(), s.Call.String(), s.File.String(), s.Arg
+		if s.Dev != 0 {
+			j.Dev = device(s.Dev)
+		}
+	}
+	if w := s.Waker; w != nil {
+		j.Waker = &wakerJSON{OnCPUNS: w.OnCPU, RunnableNS: w.Runnable, ThrottledNS: w.Throttled, BlockedNS: w.Blocked,
+			ByComm: clean(w.By.Name.String()), ByPID: w.By.PID}
+		if w.Blocked > 0 {
+			j.Waker.Reason, j.Waker.Call = w.Reason.String(), w.Call.String()
+		}
+		if w.Dev != 0 {
+			j.Waker.Dev = device(w.Dev)
+		}
+	}
+	return j
+}
+
+// breakdown writes where the time of a process went.
+func (w *writer) breakdown(p *processReport) {
+	b := p.source
+	head := "WHERE THE TIME WENT   " + who(p.Comm, p.PID) + ", " + Duration(ns64(p.Breakdown.ElapsedNS))
+	if b.Threads > 1 {
+		head += " of " + plural(uint64(b.Threads), "thread")
+	}
+	w.line(cut(head, reportWidth))
+	for i := range p.Breakdown.Parts {
+		part := &p.Breakdown.Parts[i]
+		row := "  " + left(bdLabels[i], 18) + right(short(ns64(part.NS)), 9) + right(tenths(part.permille, part.NS)+" %", 9)
+		if part.NS == 0 {
+			w.line(row)
+			continue
+		}
+		w.hang(row+"  ", p.detail(i))
+	}
+	if b.Critical > 0 && b.Steps > 0 {
+		w.text("  Steps: "+Count(uint64(b.Steps))+", p50 "+Duration(int64(b.StepP50))+", p99 "+Duration(int64(b.StepP99))+
+			"; they lost "+Duration(ns64(b.Critical))+" waiting for a CPU when the GPU was done", "    ")
+	} else if b.Steps > 0 {
+		w.line("  Steps: " + Count(uint64(b.Steps)) + ", p50 " + Duration(int64(b.StepP50)) + ", p99 " + Duration(int64(b.StepP99)))
+	}
+}
+
+// detail says what a part is made of: the calls, or who and what.
+func (p *processReport) detail(part int) string {
+	b := p.source
+	switch part {
+	case bdGPU, bdCalls:
+		if p.Time == nil {
+			return ""
+		}
+		return p.Time.Parts[map[int]int{bdGPU: gpuWait, bdCalls: cpuInCalls}[part]].detail(gpuWait, reportWidth-40)
+	case bdRunnable:
+		return shareText(b.RunnableBy, b.Runnable, hadCPU)
+	case bdBlocked:
+		return shareText(b.BlockedOn, b.Blocked, blockedOn)
+	}
+	return ""
+}
+
+// shareText names the largest shares of a part, "stress-ng 1.37 s · kworker 30 ms",
+// and how much has no name.
+func shareText(shares []tick.Share, total uint64, name func(*tick.Share) string) string {
+	const most = 3
+	named, unnamed := byName(shares, total, name)
+	var parts []string
+	for i, n := range named {
+		if i == most || n.ns < total/100 {
+			break
+		}
+		parts = append(parts, n.name+" "+short(ns64(n.ns)))
+	}
+	if unnamed > total/20 && len(parts) > 0 {
+		parts = append(parts, "short waits "+short(ns64(unnamed)))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// plusBreakdown adds up the accounts of one process number.
+func plusBreakdown(a, b tick.Breakdown) tick.Breakdown {
+	a.Threads = max(a.Threads, b.Threads)
+	a.Elapsed += b.Elapsed
+	a.GPUWait += b.GPUWait
+	a.CallCPU += b.CallCPU
+	a.GapCPU += b.GapCPU
+	a.Runnable += b.Runnable
+	a.Throttled += b.Throttled
+	a.Blocked += b.Blocked
+	a.RunnableBy = append(a.RunnableBy[:len(a.RunnableBy):len(a.RunnableBy)], b.RunnableBy...)
+	a.BlockedOn = append(a.BlockedOn[:len(a.BlockedOn):len(a.BlockedOn)], b.BlockedOn...)
+	if b.Steps > a.Steps { // quantiles cannot be added: those of the longer part
+		a.StepP50, a.StepP99 = b.StepP50, b.StepP99
+	}
+	a.Steps += b.Steps
+	a.Critical += b.Critical
+	a.CriticalMin += b.CriticalMin
+	a.CriticalMax += b.CriticalMax
+	return a
+}
+
+// breakdowns returns the account of each process, once.
+func breakdowns(list []tick.Breakdown) map[uint32]*tick.Breakdown {
+	out := map[uint32]*tick.Breakdown{}
+	for i := range list {
+		b := list[i]
+		if was := out[b.PID]; was != nil {
+			b = plusBreakdown(*was, b)
+		}
+		out[b.PID] = &b
+	}
+	return out
+}

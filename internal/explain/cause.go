@@ -1,0 +1,255 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// victim is what the words on a chain must know of the process that lost.
+type victim struct {
+	name   string // safe to show
+	cgroup string
+	cpus   int // of the machine; 0: not known
+}
+
+// causeWords are the words for the chains of a rule: what happened, who did it to
+// whom, and what a person can do about it.
+type causeWords struct {
+	head  func(c *tick.Chain) string
+	cause func(c *tick.Chain, v *victim) string
+	fix   func(c *tick.Chain, v *victim) string
+}
+
+// causes are by name of the rule. To have words for one more is to add a row; one
+// that has none is told by its name.
+var causes = map[string]causeWords{
+	"cpu-taken": {
+		head: func(c *tick.Chain) string { return "CPU taken by " + culpritNames(c) },
+		cause: func(c *tick.Chain, v *victim) string {
+			return culprits(c) + " ran" + onCPUs(c) + " while " + v.name + " was ready to"
+		},
+		fix: fixTaken,
+	},
+	"cpu-throttled": {
+		head: func(*tick.Chain) string { return "CPU quota used up" },
+		cause: func(_ *tick.Chain, v *victim) string {
+			return "the CPU quota of " + orWords(v.cgroup, "the cgroup of "+v.name) + " was used up, and the kernel held " + v.name + " back"
+		},
+		fix: fixThrottled,
+	},
+	"own-threads": {
+		head: func(*tick.Chain) string { return "CPU taken by threads of its own" },
+		cause: func(c *tick.Chain, v *victim) string {
+			return v.name + " has more threads ready than CPUs: " + culprits(c) + " ran" + onCPUs(c) + " instead"
+		},
+		fix: func(_ *tick.Chain, v *victim) string {
+			s := "fewer threads (OMP_NUM_THREADS, num_workers of the data loader), or more CPUs"
+			if v.cpus > 0 {
+				s += "; the machine has " + strconv.Itoa(v.cpus)
+			}
+			return s
+		},
+	},
+	"stopped": {
+		head: func(c *tick.Chain) string { return "stopped by " + culpritNames(c) },
+		cause: func(c *tick.Chain, v *victim) string {
+			return culprits(c) + ", which stopped " + v.name + " (SIGSTOP or a debugger)"
+		},
+		fix: func(c *tick.Chain, _ *victim) string {
+			return fmt.Sprintf("find out why %s does that; kill -CONT %d lets a stopped job go on", culpritNames(c), c.PID)
+		},
+	},
+	"disk-wait": {
+		head: func(c *tick.Chain) string {
+			disk, _, _ := strings.Cut(whats(c), ",")
+			return "waited for " + orWords(disk, "a disk")
+		},
+		cause: func(c *tick.Chain, v *victim) string { return v.name + " waited for " + orWords(whats(c), "a disk") },
+		fix: func(c *tick.Chain, _ *victim) string {
+			if strings.Contains(whats(c), "page of memory") {
+				return "more memory for the job: pages of it were thrown out and read back (swap, or a memory limit)"
+			}
+			return "read ahead (more workers of the data loader, prefetch), or keep the data in memory or on a faster disk"
+		},
+	},
+	"lock-wait": {
+		head:  func(c *tick.Chain) string { return "waited for a lock or thread: " + culpritNames(c) },
+		cause: func(c *tick.Chain, v *victim) string { return v.name + " waited for " + culprits(c) },
+		fix: func(c *tick.Chain, _ *victim) string {
+			return "see what " + culpritNames(c) + " does meanwhile: ingero trace --verbose shows its waits"
+		},
+	},
+	"driver-slow": {
+		head: func(c *tick.Chain) string { return "the GPU driver was slow" },
+		cause: func(c *tick.Chain, v *victim) string {
+			return v.name + " waited in the kernel: " + culprits(c)
+		},
+		fix: func(c *tick.Chain, _ *victim) string {
+			return fixCall(c.Op) + "; nvidia-smi -pm 1 keeps the driver loaded"
+		},
+	},
+	"call-slow": {
+		head: func(c *tick.Chain) string { return opName(c.Op) + " took longer than usual" },
+		cause: func(c *tick.Chain, v *victim) string {
+			return orWords(culprits(c), opName(c.Op)) + " itself took longer, while " + v.name + " had all the CPU it asked for"
+		},
+		fix: func(c *tick.Chain, _ *victim) string { return fixCall(c.Op) },
+	},
+}
+
+// wordsFor returns the words for a chain, whatever its rule.
+func wordsFor(c *tick.Chain) causeWords {
+	if w, ok := causes[c.Rule]; ok {
+		return w
+	}
+	name := strings.ReplaceAll(clean(c.Rule), "-", " ")
+	return causeWords{
+		head:  func(*tick.Chain) string { return name },
+		cause: func(c *tick.Chain, _ *victim) string { return orWords(culprits(c), name) },
+		fix:   func(*tick.Chain, *victim) string { return "" },
+	}
+}
+
+func orWords(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// opName is an operation, or what there is where there is none.
+func opName(op events.Op) string {
+	if op == 0 {
+		return "a step"
+	}
+	return op.String()
+}
+
+// culpritName is what a culprit is called.
+func culpritName(c *tick.Culprit) string {
+	switch {
+	case c.Agent:
+		return "ingero itself"
+	case c.Thread.TID != 0:
+		return threadName(&c.Thread)
+	case c.What != "":
+		return clean(c.What)
+	}
+	return "processes without a name"
+}
+
+// culpritNames names the culprits in a few words: "stress-ng", "stress-ng and 2 more".
+func culpritNames(c *tick.Chain) string {
+	var names []string
+	for i := range c.Culprits {
+		if n := culpritName(&c.Culprits[i]); !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return "something without a name"
+	case 1:
+		return names[0]
+	case 2:
+		return names[0] + " and " + names[1]
+	}
+	return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
+}
+
+// culprits names them with all that is known: "stress-ng (8821, 8822; started by
+// cron 711; /system.slice/cron.service)". Those of one name are told together.
+func culprits(c *tick.Chain) string {
+	const most = 3
+	var parts []string
+	done := map[string]bool{}
+	for i := range c.Culprits {
+		first := &c.Culprits[i]
+		name := culpritName(first)
+		if done[name] {
+			continue
+		}
+		done[name] = true
+		if len(done) > most {
+			continue
+		}
+		parts = append(parts, culpritGroup(c, i, name))
+	}
+	s := strings.Join(parts, ", ")
+	if more := len(done) - most; more > 0 {
+		s += fmt.Sprintf(" and %d more", more)
+	}
+	return s
+}
+
+// culpritGroup tells of all culprits with the name of the first.
+func culpritGroup(c *tick.Chain, first int, name string) string {
+	var ids []uint32
+	for i := range c.Culprits[first:] {
+		x := &c.Culprits[first+i]
+		id := x.Thread.PID
+		if x.Own {
+			id = x.Thread.TID
+		}
+		if culpritName(x) == name && x.Thread.TID != 0 && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	x := &c.Culprits[first]
+	var facts []string
+	if len(ids) > 0 {
+		word := ""
+		if x.Own {
+			word = "thread "
+		}
+		facts = append(facts, word+numbers(ids))
+	}
+	if x.Parent != "" {
+		facts = append(facts, "started by "+clean(x.Parent))
+	}
+	if x.Cgroup != "" && x.Cgroup != "/" && !x.Own {
+		facts = append(facts, clean(x.Cgroup))
+	}
+	if len(facts) > 0 {
+		name += " (" + strings.Join(facts, "; ") + ")"
+	}
+	if x.What != "" && x.Thread.TID != 0 && c.Rule != "stopped" { // its cause says so
+		name += ": " + clean(x.What)
+	}
+	return name
+}
+
+// whats are what the culprits are or did, each once.
+func whats(c *tick.Chain) string {
+	var out []string
+	for i := range c.Culprits {
+		if what := clean(c.Culprits[i].What); what != "" && !slices.Contains(out, what) {
+			out = append(out, what)
+		}
+	}
+	return strings.Join(out[:min(len(out), 3)], "; ")
+}
+
+// cpusOf returns the CPUs on which the culprits ran in the victim's stead.
+func cpusOf(c *tick.Chain) (cpus []uint16) {
+	for i := range c.Culprits {
+		cpus = append(cpus, c.Culprits[i].CPUs...)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(cpus)))
+}
+
+func onCPUs(c *tick.Chain) string {
+	cpus := cpusOf(c)
+	switch len(cpus) {
+	case 0:
+		return ""
+	case 1:
+		return " on CPU " + cpuList(cpus)
+	}
+	return " on CPUs " + cpuList(cpus)
+}

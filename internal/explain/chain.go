@@ -1,0 +1,250 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// chainJSON is a chain as JSON, with the words that the text has. Times of which
+// only an interval is known have it.
+type chainJSON struct {
+	ID         string        `json:"id"`
+	Rule       string        `json:"rule"`
+	Severity   string        `json:"severity"`
+	PID        uint32        `json:"pid"`
+	TID        uint32        `json:"tid,omitempty"`
+	Comm       string        `json:"comm,omitempty"`
+	Op         string        `json:"op,omitempty"` // absent: between calls
+	From       time.Time     `json:"from,omitzero"`
+	To         time.Time     `json:"to,omitzero"`
+	Headline   string        `json:"headline"`
+	RootCause  string        `json:"root_cause"`
+	Fix        string        `json:"fix,omitempty"`
+	LostNS     int64         `json:"lost_ns"`
+	LostMinNS  int64         `json:"lost_min_ns"`
+	LostMaxNS  int64         `json:"lost_max_ns"`
+	WindowNS   int64         `json:"window_ns"`
+	ExcessNS   int64         `json:"excess_ns"`
+	Steps      int           `json:"steps"`
+	SlowSteps  int           `json:"slow_steps"`
+	Confidence float64       `json:"confidence"`
+	Baseline   string        `json:"baseline,omitempty"`
+	StepP50NS  int64         `json:"step_p50_ns,omitempty"`
+	StepP99NS  int64         `json:"step_p99_ns,omitempty"`
+	WithoutNS  int64         `json:"step_p99_without_ns,omitempty"`
+	OpP50NS    int64         `json:"op_p50_ns,omitempty"`
+	OpP99NS    int64         `json:"op_p99_ns,omitempty"`
+	Culprits   []culpritJSON `json:"culprits"`
+	Timeline   []momentJSON  `json:"timeline"`
+	NotIt      []string      `json:"not_it"`
+}
+
+type culpritJSON struct {
+	Name    string   `json:"name,omitempty"`
+	PID     uint32   `json:"pid,omitempty"`
+	TID     uint32   `json:"tid,omitempty"`
+	PPID    uint32   `json:"ppid,omitempty"`
+	Own     bool     `json:"own,omitempty"`
+	Agent   bool     `json:"agent,omitempty"`
+	What    string   `json:"what,omitempty"`
+	Cgroup  string   `json:"cgroup,omitempty"`
+	Cmdline string   `json:"cmdline,omitempty"`
+	Parent  string   `json:"parent,omitempty"`
+	CPUs    []uint16 `json:"cpus,omitempty"`
+	LostNS  int64    `json:"lost_ns"`
+}
+
+type momentJSON struct {
+	Time   time.Time `json:"time"`
+	Source string    `json:"source"`
+	Text   string    `json:"text"`
+}
+
+// chainOf makes the model of a chain.
+func chainOf(c *tick.Chain, v *victim) chainJSON {
+	words := wordsFor(c)
+	j := chainJSON{
+		ID: clean(c.ID), Rule: clean(c.Rule), Severity: c.Severity.String(), PID: c.PID, TID: c.TID, Comm: v.name,
+		Headline: headline(c, &words), RootCause: words.cause(c, v), Fix: words.fix(c, v),
+		LostNS: c.Lost.Nanoseconds(), LostMinNS: c.LostMin.Nanoseconds(), LostMaxNS: c.LostMax.Nanoseconds(),
+		WindowNS: c.Window.Nanoseconds(), ExcessNS: c.Excess.Nanoseconds(), Steps: c.Steps, SlowSteps: c.Slow,
+		Confidence: min(max(c.Confidence, 0), 1), Baseline: clean(c.Baseline),
+		StepP50NS: int64(c.StepP50), StepP99NS: int64(c.StepP99), WithoutNS: int64(c.Without), OpP50NS: int64(c.OpP50), OpP99NS: int64(c.OpP99),
+		Culprits: []culpritJSON{}, Timeline: []momentJSON{}, NotIt: []string{},
+	}
+	if c.Op != 0 {
+		j.Op = c.Op.String()
+	}
+	if !c.From.IsZero() {
+		j.From = c.From.UTC()
+	}
+	if !c.To.IsZero() {
+		j.To = c.To.UTC()
+	}
+	for i := range c.Culprits {
+		x := &c.Culprits[i]
+		j.Culprits = append(j.Culprits, culpritJSON{
+			Name: clean(x.Thread.Name.String()), PID: x.Thread.PID, TID: x.Thread.TID, PPID: x.Thread.Parent, Own: x.Own, Agent: x.Agent,
+			What: clean(x.What), Cgroup: clean(x.Cgroup), Cmdline: clean(x.Cmdline), Parent: clean(x.Parent), CPUs: x.CPUs, LostNS: int64(x.Lost),
+		})
+	}
+	for _, m := range c.Timeline {
+		j.Timeline = append(j.Timeline, momentJSON{Time: m.Time.UTC(), Source: clean(m.Source), Text: clean(m.Text)})
+	}
+	for _, n := range c.NotIt {
+		j.NotIt = append(j.NotIt, clean(n))
+	}
+	return j
+}
+
+// headline is what slowed, by how much, and why: "cudaStreamSynchronize p99=27.5ms
+// (1.8x p50) - CPU taken by stress-ng".
+func headline(c *tick.Chain, words *causeWords) string {
+	what, p99, p50 := "step", c.StepP99, c.StepP50
+	if c.Op != 0 && c.OpP99 > 0 {
+		what, p99, p50 = c.Op.String(), c.OpP99, c.OpP50
+	}
+	if p99 > 0 {
+		what += " p99=" + strings.ReplaceAll(Duration(int64(p99)), " ", "")
+		if p50 > 0 {
+			what += fmt.Sprintf(" (%.1fx p50)", float64(p99)/float64(p50))
+		}
+	}
+	return what + " - " + words.head(c)
+}
+
+// lostText says what a chain cost: "1.41 s of 60.0 s (2.4 %): 412 of 3,801 steps
+// were slow; without it their p99 would be 15.2 ms, not 27.5 ms".
+func lostText(c *chainJSON) string {
+	s := Duration(c.LostNS)
+	if c.LostMinNS < c.LostNS-c.LostNS/20 || c.LostMaxNS > c.LostNS+c.LostNS/20 {
+		s += " (" + Duration(c.LostMinNS) + " to " + Duration(c.LostMaxNS) + ")"
+	}
+	if c.WindowNS > 0 {
+		s += " of " + Duration(c.WindowNS) + " (" + Percent(float64(c.LostNS)/float64(c.WindowNS)) + ")"
+	}
+	if c.Steps > 0 {
+		verb := "were"
+		if c.SlowSteps == 1 {
+			verb = "was"
+		}
+		s += fmt.Sprintf(": %s of %s %s slow", Count(uint64(max(c.SlowSteps, 0))), plural(uint64(c.Steps), "step"), verb)
+	}
+	if c.WithoutNS > 0 && c.StepP99NS > 0 {
+		s += "; without it p99 would be " + Duration(c.WithoutNS) + ", not " + Duration(c.StepP99NS)
+	}
+	return s
+}
+
+// confidenceText says how sure it is, and of what.
+func confidenceText(c *chainJSON) string {
+	s := fmt.Sprintf("%.0f %%", 100*c.Confidence)
+	if c.ExcessNS > 0 && c.LostNS <= c.ExcessNS {
+		s += ": this explains " + Duration(c.LostNS) + " of the " + Duration(c.ExcessNS) + " beyond normal"
+	}
+	if c.Baseline != "" {
+		s += "; normal is " + c.Baseline
+	}
+	return s
+}
+
+// labelWide is the column at which a chain's lines begin.
+const labelWide = 13
+
+// field writes a labelled line of a chain, if there is something to say.
+func (w *writer) field(label, text string) {
+	if text != "" {
+		w.hang("  "+left(label, labelWide-2), text)
+	}
+}
+
+// chain writes one chain.
+func (w *writer) chain(c *chainJSON) {
+	w.text("["+c.Severity+"] "+c.Headline, "  ")
+	w.field("Lost", lostText(c))
+	w.field("Root cause", c.RootCause)
+	where := who(c.Comm, c.PID)
+	if c.TID != 0 && c.TID != c.PID {
+		where += fmt.Sprintf(", thread %d", c.TID)
+	}
+	if c.Op != "" {
+		where += ", in " + c.Op
+	}
+	w.field("Where", where)
+	w.timeline(c)
+	w.field("Not it", strings.Join(c.NotIt, ", "))
+	w.field("Fix", c.Fix)
+	w.field("Confidence", confidenceText(c))
+}
+
+// timeline writes what was seen, each line at its time.
+func (w *writer) timeline(c *chainJSON) {
+	if len(c.Timeline) == 0 {
+		return
+	}
+	w.line("  Timeline")
+	for _, m := range c.Timeline {
+		w.hang("    "+m.Time.In(w.loc).Format("15:04:05.000")+"  "+left("["+m.Source+"]", 9), m.Text)
+	}
+}
+
+// chainsHead is the first line of a report: how many chains, how grave.
+func chainsHead(chains []chainJSON) string {
+	var grades []string
+	for _, s := range []tick.Severity{tick.High, tick.Medium, tick.Low} {
+		n := 0
+		for i := range chains {
+			if chains[i].Severity == s.String() {
+				n++
+			}
+		}
+		if n > 0 {
+			grades = append(grades, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	s := "INCIDENT REPORT - " + plural(uint64(len(chains)), "causal chain") + " found"
+	if len(grades) > 0 {
+		s += " (" + strings.Join(grades, ", ") + ")"
+	}
+	return s
+}
+
+// victims are what the words must know of each process.
+func victims(ps []tick.Process, host *tick.Host) func(pid uint32) *victim {
+	return func(pid uint32) *victim {
+		v := &victim{name: fmt.Sprintf("process %d", pid)}
+		if host != nil {
+			v.cpus = host.CPUs
+		}
+		for i := range ps {
+			if ps[i].PID == pid && ps[i].Comm != "" {
+				v.name, v.cgroup = clean(ps[i].Comm), clean(ps[i].Cgroup)
+			}
+		}
+		return v
+	}
+}
+
+// ofPID returns the chains of a process, the gravest first.
+func ofPID(chains []tick.Chain, pid uint32) (out []*tick.Chain) {
+	for i := range chains {
+		if chains[i].PID == pid {
+			out = append(out, &chains[i])
+		}
+	}
+	return out
+}
+
+// opByPID tells how an operation of a process went, nil when it made none such.
+func opByPID(ops []tick.Op, pid uint32, op events.Op) *tick.Op {
+	for i := range ops {
+		if ops[i].PID == pid && ops[i].Op == op {
+			return &ops[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package explain
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// kthreadd is the parent of all threads of the kernel.
+const kthreadd = 2
+
+// fixTaken says how to give the CPU back: move the largest culprits to the CPUs
+// on which they did no harm.
+func fixTaken(c *tick.Chain, v *victim) string {
+	const most = 2
+	cores := "give " + v.name + " CPUs of its own (cpuset)"
+	var moves []string
+	kernel := false
+	seen := map[uint32]bool{}
+	others := otherCPUs(cpusOf(c), v.cpus)
+	for i := range c.Culprits {
+		x := &c.Culprits[i]
+		pid := x.Thread.PID
+		switch {
+		case pid == 0 || seen[pid]:
+			continue
+		case pid == kthreadd || x.Thread.Parent == kthreadd:
+			kernel = true
+		case len(moves) < most:
+			if others == "" {
+				moves = append(moves, fmt.Sprintf("renice 19 %d", pid))
+			} else {
+				moves = append(moves, fmt.Sprintf("taskset -apc %s %d", others, pid))
+			}
+		}
+		seen[pid] = true
+	}
+	switch {
+	case len(moves) > 0:
+		return strings.Join(moves, "; ") + ", or " + cores
+	case kernel:
+		return cores + ", and keep interrupts off them (/proc/irq/N/smp_affinity): threads of the kernel cannot all be moved"
+	}
+	return cores
+}
+
+// otherCPUs are those that are not taken, as taskset wants them; "" where there
+// are none or it is not known how many the machine has.
+func otherCPUs(taken []uint16, all int) string {
+	is := map[uint16]bool{}
+	for _, cpu := range taken {
+		is[cpu] = true
+	}
+	var free []uint16
+	for cpu := range uint16(min(all, 4096)) {
+		if !is[cpu] {
+			free = append(free, cpu)
+		}
+	}
+	if len(taken) == 0 {
+		return ""
+	}
+	return cpuList(free)
+}
+
+// fixThrottled says where the quota is.
+func fixThrottled(_ *tick.Chain, v *victim) string {
+	switch {
+	case strings.Contains(v.cgroup, "kubepods"):
+		return "raise or remove the CPU limit of the container (resources.limits.cpu): requests keep its share without throttling"
+	case strings.Contains(v.cgroup, "docker"):
+		return "raise the container's quota: docker update --cpus N CONTAINER"
+	case v.cgroup == "" || v.cgroup == "/":
+		return "raise the CPU quota of its cgroup: cpu.max (in the first version: cpu.cfs_quota_us)"
+	}
+	return "raise the quota: echo max > " + path.Join("/sys/fs/cgroup", v.cgroup, "cpu.max") + " (in the first version: cpu.cfs_quota_us)"
+}
+
+// fixCalls say what to do about calls that take long, by what they do.
+var fixCalls = map[events.Class]string{
+	events.ClassMalloc: "allocate before the loop, or from a pool (cudaMallocAsync, the framework's caching allocator)",
+	events.ClassFree:   "free behind the loop, or into a pool (cudaFreeAsync): a free waits for the GPU",
+	events.ClassMemcpy: "copy from pinned memory (cudaMallocHost, pin_memory=True), asynchronously",
+	events.ClassMemset: "set memory asynchronously, on the stream that uses it",
+	events.ClassLaunch: "launch less: larger kernels, or a CUDA graph; look for other jobs on the GPU (nvidia-smi)",
+	events.ClassSync:   "look for other jobs on the GPU and for its clocks (nvidia-smi): it was the GPU that took longer",
+}
+
+// fixCall says what to do about calls of an operation.
+func fixCall(op events.Op) string {
+	if s := fixCalls[classOf(op)]; s != "" {
+		return s
+	}
+	return "make the call less often, or before the loop"
+}

@@ -1,0 +1,257 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// mostVerdicts is how many processes have a line of their own on top, and in where
+// the time went.
+const mostVerdicts = 4
+
+// verdicts are the lines that matter, those first that something is wrong with. It
+// tells whether there was anything to say.
+func (s *screen) verdicts(t *tick.Tick, zone *time.Location) bool {
+	order := byGravity(t)
+	for i, b := range order {
+		if i == mostVerdicts {
+			s.put(span{fmt.Sprintf("and %d more", len(order)-i), plain})
+			break
+		}
+		line, wrong := verdict(b, ofPID(t.Chains, b.PID), t.Time, zone)
+		color := green
+		if wrong {
+			color = red
+		}
+		name := nameOf(t.Processes, b.PID)
+		if cells(name)+2+cells(line) <= s.width {
+			s.put(span{name + "  ", bold}, span{line, color})
+			continue
+		}
+		s.put(span{name, bold})
+		for _, l := range wrap("  "+line, "  ", s.width) {
+			s.put(span{l, color})
+		}
+	}
+	return len(order) > 0
+}
+
+// byGravity orders the processes: those that lost most come first, then those
+// that did most.
+func byGravity(t *tick.Tick) []*tick.Breakdown {
+	var out []*tick.Breakdown
+	taken := map[uint32]bool{}
+	add := func(pid uint32) {
+		for i := range t.Breakdowns {
+			if b := &t.Breakdowns[i]; b.PID == pid && !taken[pid] {
+				taken[pid] = true
+				out = append(out, b)
+			}
+		}
+	}
+	for i := range t.Chains {
+		add(t.Chains[i].PID)
+	}
+	for _, ended := range []bool{false, true} {
+		for i := range t.Processes {
+			if !t.Processes[i].Ended.IsZero() == ended {
+				add(t.Processes[i].PID)
+			}
+		}
+	}
+	for i := range t.Breakdowns {
+		add(t.Breakdowns[i].PID)
+	}
+	return out
+}
+
+// nameOf names a process of the tick.
+func nameOf(ps []tick.Process, pid uint32) string {
+	for i := range ps {
+		if ps[i].PID == pid {
+			return who(ps[i].Comm, pid)
+		}
+	}
+	return who("", pid)
+}
+
+// shares is the table of where the time of each process went. Each line adds up
+// to 100 %.
+func (s *screen) shares(t *tick.Tick) {
+	if len(t.Breakdowns) == 0 {
+		return
+	}
+	const name = 23
+	s.title(left("Where the time went", name+2) + right("GPU wait", 9) + right("in calls", 9) + right("between", 9) +
+		right("runnable", 9) + right("throttled", 10) + right("blocked", 9))
+	order := byGravity(t)
+	for i, b := range order {
+		if i == mostVerdicts {
+			s.put(span{fmt.Sprintf("  and %d more", len(order)-i), plain})
+			break
+		}
+		parts := []uint64{b.GPUWait, b.CallCPU, b.GapCPU, b.Runnable, b.Throttled, b.Blocked}
+		row := "  " + left(cut(nameOf(t.Processes, b.PID), name-1), name)
+		for j, share := range permille(parts) {
+			wide := 9
+			if j == 4 {
+				wide = 10
+			}
+			row += right(tenths(share, parts[j])+" %", wide)
+		}
+		s.row(uint64(2*(len(order)-i)), []span{{row, plain}})
+		if more := s.names(b); more != "" {
+			s.row(uint64(2*(len(order)-i)-1), []span{{cut("    "+more, s.width), plain}})
+		}
+	}
+}
+
+// names says who had the CPU and what was waited for, where that is a tenth of a
+// percent or more.
+func (s *screen) names(b *tick.Breakdown) string {
+	var parts []string
+	if b.Runnable >= b.Elapsed/1000 && len(b.RunnableBy) > 0 && b.Runnable > 0 {
+		parts = append(parts, "runnable: "+topShare(b.RunnableBy, b.Runnable, hadCPU))
+	}
+	if b.Blocked >= b.Elapsed/1000 && len(b.BlockedOn) > 0 && b.Blocked > 0 {
+		parts = append(parts, "blocked: "+topShare(b.BlockedOn, b.Blocked, blockedOn))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// topShare is the largest share of a part, with its process and its time.
+func topShare(shares []tick.Share, total uint64, name func(*tick.Share) string) string {
+	named, _ := byName(shares, total, name)
+	if len(named) == 0 {
+		return ""
+	}
+	n := &named[0]
+	s := n.name
+	if x := &shares[0]; x.Reason == 0 && !x.Own && !x.Idle && len(n.pids) > 0 {
+		s += " (" + numbers(n.pids) + ")"
+	}
+	return s + " " + short(ns64(n.ns))
+}
+
+// host is what the machine's kernel says of the traced processes.
+func (s *screen) host(t *tick.Tick, seen *Seen, zone *time.Location) {
+	s.title("Host Context")
+	if len(t.Breakdowns) > 0 {
+		s.scheduler(t.Breakdowns)
+	}
+	ended := 0
+	for i := range t.Processes {
+		if !t.Processes[i].Ended.IsZero() {
+			ended++
+		}
+	}
+	line := fmt.Sprintf("  processes  %d traced, %d ended", len(t.Processes), ended)
+	if seen != nil && seen.forks+seen.execs > 0 {
+		line += " · " + plural(seen.forks, "fork") + ", " + plural(seen.execs, "exec") + ", " + plural(seen.exits, "exit")
+	}
+	s.put(span{line, plain})
+	if seen == nil {
+		return
+	}
+	for i := range seen.last {
+		s.row(uint64(i)+1, []span{{cut("             "+life(&seen.last[i], t, zone), s.width), plain}})
+	}
+	s.correlations(t, seen)
+}
+
+// scheduler sums up where the traced threads were when they were on no CPU. The
+// waits counted are those of 20 us and more.
+func (s *screen) scheduler(list []tick.Breakdown) {
+	var throttled uint64
+	for _, part := range [...]struct {
+		label string
+		of    func(b *tick.Breakdown) (uint64, []tick.Share)
+		name  func(*tick.Share) string
+	}{
+		{"runnable", func(b *tick.Breakdown) (uint64, []tick.Share) { return b.Runnable, b.RunnableBy }, hadCPU},
+		{"blocked", func(b *tick.Breakdown) (uint64, []tick.Share) { return b.Blocked, b.BlockedOn }, func(x *tick.Share) string { return onWhat(x.Reason, x.Call, x.Dev) }},
+	} {
+		var total, count uint64
+		var shares []tick.Share
+		for i := range list {
+			ns, by := part.of(&list[i])
+			total += ns
+			shares = append(shares, by...)
+		}
+		for i := range shares {
+			count += shares[i].Count
+		}
+		line := "  " + left(part.label, 11) + Duration(ns64(total))
+		if count > 0 {
+			line += " · " + plural(count, "wait") + ": " + shareText(shares, total, part.name)
+		}
+		s.put(span{cut(line, s.width), plain})
+	}
+	for i := range list {
+		throttled += list[i].Throttled
+	}
+	if throttled > 0 {
+		s.put(span{"  " + left("throttled", 11) + Duration(ns64(throttled)) + ", by the CPU quota of the cgroup", yellow})
+	}
+}
+
+// life tells one step in a process's life.
+func life(e *tick.ProcEvent, t *tick.Tick, zone *time.Location) string {
+	at := time.Unix(0, e.Time).In(zone).Format("15:04:05.000") + "  "
+	switch e.Kind {
+	case tick.ProcForked:
+		return at + nameOf(t.Processes, e.PID) + " forked " + who(e.Comm, e.Peer)
+	case tick.ProcExeced:
+		return at + who("process", e.PID) + " runs " + clean(e.Comm)
+	}
+	if e.Comm != "" {
+		return at + who(e.Comm, e.PID) + " exited"
+	}
+	return at + nameOf(t.Processes, e.PID) + " exited"
+}
+
+// mostCorrelated is how many operations have a line on their waits.
+const mostCorrelated = 2
+
+// correlations say how calls that were slow waited for a CPU: how often, how long,
+// and who had it.
+func (s *screen) correlations(t *tick.Tick, seen *Seen) {
+	shown := 0
+	for _, op := range seen.correlated() {
+		if shown == mostCorrelated {
+			return
+		}
+		x := seen.waits[op]
+		line := op.String()
+		if q := quantilesOfOp(t.Ops, op); q.known {
+			line += " p99 = " + q.text(q.p99)
+		}
+		line += fmt.Sprintf(": %s for a CPU, avg %s", plural(x.count, "wait"), short(int64(x.ns/max(x.count, 1))))
+		if top := x.top(); top != nil {
+			line += fmt.Sprintf(" (%s %d)", threadName(top), top.PID)
+		}
+		for _, l := range wrap("  "+line, "    ", s.width) {
+			s.put(span{l, yellow})
+		}
+		shown++
+	}
+}
+
+// quantilesOfOp are those of an operation over all processes.
+func quantilesOfOp(ops []tick.Op, op events.Op) quantiles {
+	var of []tick.Op
+	for i := range ops {
+		if ops[i].Op == op {
+			of = append(of, ops[i])
+		}
+	}
+	if len(of) == 0 {
+		return quantiles{}
+	}
+	sum := joinOps(of)
+	return quantilesOf(sum[0].Dur, sum[0].Hist, sum[0].Thinned)
+}

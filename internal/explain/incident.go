@@ -1,0 +1,97 @@
+package explain
+
+import (
+	"strings"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// mostHealthy is how many processes that nothing slowed are named each.
+const mostHealthy = 8
+
+// incident writes what was lost and why, or that nothing was.
+func (w *writer) incident(in *Input, r *report, detail Detail) {
+	if len(r.Chains) > 0 {
+		w.line(chainsHead(r.Chains))
+		w.text(w.about(r), "  ")
+		for i := range r.Chains {
+			w.line("")
+			w.chain(&r.Chains[i])
+		}
+	}
+	slowed := map[uint32]bool{}
+	for i := range r.Chains {
+		slowed[r.Chains[i].PID] = true
+	}
+	w.wells(in, r, slowed)
+	if detail == Tables { // they have it
+		return
+	}
+	for i := range r.Processes {
+		if p := &r.Processes[i]; p.Breakdown != nil && (slowed[p.PID] || detail > Brief) {
+			w.line("")
+			w.breakdown(p)
+			if detail > Brief && len(p.Notes) > 0 {
+				w.line("")
+				w.notes(p.Notes, "")
+			}
+		}
+	}
+}
+
+// about says what a report with chains is of.
+func (w *writer) about(r *report) string {
+	var names []string
+	for i := range r.Processes {
+		if p := &r.Processes[i]; p.Calls > 0 || p.Breakdown != nil {
+			names = append(names, who(p.Comm, p.PID))
+		}
+	}
+	of := strings.Join(names, ", ")
+	if len(names) > 3 {
+		of = plural(uint64(len(names)), "process")
+	}
+	return joined(" · ", of, period(r.From, r.To, w.loc), prefixed("node ", r.Node), r.Source)
+}
+
+// wells writes a sentence on each process that nothing slowed.
+func (w *writer) wells(in *Input, r *report, slowed map[uint32]bool) {
+	var well []*processReport
+	for i := range r.Processes {
+		if p := &r.Processes[i]; p.Breakdown != nil && !slowed[p.PID] {
+			well = append(well, p)
+		}
+	}
+	if len(well) == 0 {
+		return
+	}
+	if len(slowed) > 0 {
+		w.line("")
+	}
+	for i, p := range well {
+		if i == mostHealthy && len(well) > mostHealthy+1 {
+			w.text("Nothing slowed "+plural(uint64(len(well)-mostHealthy), "other process")+" either.", "  ")
+			break
+		}
+		w.text(healthy(p, over(p)), "  ")
+	}
+	if len(slowed) > 0 {
+		return
+	}
+	list := map[uint32]*tick.Breakdown{}
+	for _, p := range well {
+		list[p.PID] = p.source
+	}
+	if remark := busy(in, list); remark != "" {
+		w.text(remark, "  ")
+	}
+}
+
+// over is how long a process was watched.
+func over(p *processReport) time.Duration {
+	if p.From.IsZero() || p.To.IsZero() || !p.To.After(p.From) {
+		return 0
+	}
+	return p.To.Sub(p.From)
+}

@@ -1,0 +1,127 @@
+package explain
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// maxSeenOps bounds the operations that waits are counted by, maxWaiters the
+// culprits of each.
+const (
+	maxSeenOps  = 256
+	maxCulprits = 64
+)
+
+// Seen is what the live table tells that is in no tick: what happened to
+// processes, and which waits for a CPU lay in which calls. The zero value has seen
+// nothing. It is for one goroutine at a time.
+type Seen struct {
+	forks, execs, exits uint64
+	last                []tick.ProcEvent // the latest, the oldest first
+	waits               map[events.Op]*opWaits
+}
+
+// opWaits are the waits for a CPU inside the calls of an operation.
+type opWaits struct {
+	count, ns uint64
+	by        map[uint32]*culpritTime // by process
+}
+
+type culpritTime struct {
+	who events.Thread
+	ns  uint64
+}
+
+// lastLives is how many events of processes are shown.
+const lastLives = 3
+
+// Add takes in a batch. It keeps none of it.
+func (s *Seen) Add(b *tick.Batch) {
+	for i := range b.Procs {
+		e := &b.Procs[i]
+		switch e.Kind {
+		case tick.ProcForked:
+			s.forks++
+		case tick.ProcExeced:
+			s.execs++
+		case tick.ProcExited:
+			s.exits++
+		}
+		if len(s.last) == lastLives {
+			s.last = slices.Delete(s.last, 0, 1)
+		}
+		s.last = append(s.last, *e)
+	}
+	for i := range b.Waits {
+		s.wait(&b.Waits[i])
+	}
+}
+
+func (s *Seen) wait(w *events.Wait) {
+	if w.Op == 0 || w.State != events.WaitRunnable {
+		return
+	}
+	if s.waits == nil {
+		s.waits = map[events.Op]*opWaits{}
+	}
+	x := s.waits[w.Op]
+	if x == nil {
+		if len(s.waits) == maxSeenOps {
+			return
+		}
+		x = &opWaits{by: map[uint32]*culpritTime{}}
+		s.waits[w.Op] = x
+	}
+	if w.Flags&events.WaitPrevious == 0 { // else it is one more culprit of the same wait
+		x.count++
+		x.ns += uint64(max(w.Duration, 0))
+	}
+	if w.Who.TID == 0 {
+		return
+	}
+	c := x.by[w.Who.PID]
+	if c == nil {
+		if len(x.by) == maxCulprits {
+			return
+		}
+		c = &culpritTime{who: w.Who}
+		x.by[w.Who.PID] = c
+	}
+	c.ns += uint64(max(w.Taken, 0))
+}
+
+// top is who took most of an operation's time, nil where nobody is known.
+func (x *opWaits) top() *events.Thread {
+	var most *culpritTime
+	for _, c := range x.by {
+		if most == nil || cmp.Or(cmp.Compare(c.ns, most.ns), cmp.Compare(most.who.PID, c.who.PID)) > 0 {
+			most = c
+		}
+	}
+	if most == nil || most.ns == 0 {
+		return nil
+	}
+	return &most.who
+}
+
+// correlated are the operations whose calls waited for a CPU, those that lost most
+// first.
+func (s *Seen) correlated() []events.Op {
+	var out []events.Op
+	for op, x := range s.waits {
+		if x.ns >= leastCorrelated {
+			out = append(out, op)
+		}
+	}
+	slices.SortFunc(out, func(a, b events.Op) int {
+		return cmp.Or(cmp.Compare(s.waits[b].ns, s.waits[a].ns), cmp.Compare(a, b))
+	})
+	return out
+}
+
+// leastCorrelated is the time from which waits are worth a line, in ns.
+const leastCorrelated = uint64(time.Millisecond)

@@ -1,0 +1,72 @@
+package explain
+
+import "strings"
+
+// where writes where the time of a process went, by the best account of it.
+func (w *writer) where(p *processReport) {
+	if p.Breakdown != nil {
+		w.breakdown(p)
+		return
+	}
+	w.time(p)
+}
+
+var partLabels = [timeParts]string{"GPU wait", "CPU between calls", "CPU in calls", "Runnable, waiting", "Throttled", "Blocked", "CPU or blocked"}
+
+// time writes where the time of a process went.
+func (w *writer) time(p *processReport) {
+	of := " of thread time"
+	if !p.Time.GapsKnown {
+		of = " in calls"
+	}
+	w.line(cut("WHERE THE TIME WENT   "+who(p.Comm, p.PID)+", "+Duration(ns64(p.Time.ThreadNS))+of, reportWidth))
+	for i := range p.Time.Parts {
+		t := &p.Time.Parts[i]
+		if t.NS == 0 && (i == undecided || i == throttled || i == cpuBetween && !p.Time.GapsKnown) {
+			continue
+		}
+		row := "  " + left(partLabels[i], 18) + right(short(ns64(t.NS)), 9) + right(tenths(t.permille, t.NS)+" %", 9)
+		w.line(left(row, 40) + t.detail(i, reportWidth-40))
+	}
+	if len(p.Time.Classes) > 0 {
+		var parts []string
+		for _, c := range p.Time.Classes {
+			parts = append(parts, c.Class+" "+tenths(c.permille, c.NS)+" %")
+		}
+		w.text("  In calls, by kind: "+strings.Join(parts, ", "), "    ")
+	}
+}
+
+// detail says what a part is made of, in at most width columns.
+func (t *timePart) detail(part, width int) string {
+	switch part {
+	case gpuWait, cpuInCalls:
+		s := ""
+		for i, o := range t.Ops {
+			time := o.Op + " " + short(ns64(o.NS))
+			for _, form := range []string{time + " (" + plural(o.Calls, "call") + ")", time, o.Op} {
+				if i > 0 {
+					form = s + " · " + time
+				}
+				if cells(form) <= width {
+					s = form
+					break
+				}
+			}
+			if i == 1 {
+				break
+			}
+		}
+		return s
+	case runnable, throttled, blocked, undecided:
+		var parts []string
+		if t.InCallsNS > 0 {
+			parts = append(parts, "in calls "+short(ns64(t.InCallsNS)))
+		}
+		if t.BetweenNS > 0 {
+			parts = append(parts, "between "+short(ns64(t.BetweenNS)))
+		}
+		return cut(strings.Join(parts, " · "), width)
+	}
+	return ""
+}

@@ -1,0 +1,142 @@
+package explain
+
+import (
+	"fmt"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// bound says what most of a process's time was: "GPU-bound 96.0 %".
+func bound(b *tick.Breakdown) string {
+	words := [...]struct {
+		label string
+		ns    uint64
+	}{{"GPU-bound", b.GPUWait}, {"CPU-bound", b.CallCPU + b.GapCPU}, {"waiting for a CPU", b.Runnable}, {"throttled", b.Throttled}, {"blocked", b.Blocked}}
+	most := &words[0]
+	for i := range words {
+		if words[i].ns > most.ns {
+			most = &words[i]
+		}
+	}
+	if b.Elapsed == 0 || most.ns == 0 {
+		return ""
+	}
+	s := most.label + " " + Percent(float64(most.ns)/float64(b.Elapsed))
+	if most.label == "blocked" && len(b.BlockedOn) > 0 {
+		x := &b.BlockedOn[0]
+		s += " (" + onWhat(x.Reason, x.Call, x.Dev) + ")"
+	}
+	return s
+}
+
+// stepText is how long a step takes, "" where there are none.
+func stepText(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return Duration(int64(d)) + " a step"
+}
+
+// recent is how long after its last slow step a chain is told as going on.
+const recent = 5 * time.Second
+
+// verdict is the one line that matters of a process: how long its steps take,
+// what bounds it, and what is wrong. wrong says that something is, now.
+func verdict(b *tick.Breakdown, chains []*tick.Chain, now time.Time, zone *time.Location) (line string, wrong bool) {
+	if len(chains) == 0 {
+		step, well := stepText(b.StepP50), "nothing is wrong"
+		if b.Steps == 0 {
+			well = "no steps yet: it has not waited for the GPU twice"
+		}
+		return joined(" · ", step, bound(b), well), false
+	}
+	c := chains[0]
+	words := wordsFor(c)
+	step := c.StepP50
+	if step == 0 {
+		step = b.StepP50
+	}
+	head := words.head(c)
+	if now.Sub(c.To) > recent {
+		return joined(" · ", stepText(b.StepP50), bound(b), head+withPID(c)+", until "+c.To.In(zone).Format("15:04:05")), false
+	}
+	head += withPID(c) + ", " + perStep(c)
+	if more := len(chains) - 1; more > 0 {
+		head += fmt.Sprintf(" (and %d more)", more)
+	}
+	return joined(" · ", stepText(step), head), true
+}
+
+// withPID is the number of the first culprit where it is a process.
+func withPID(c *tick.Chain) string {
+	if len(c.Culprits) == 0 || c.Culprits[0].Thread.TID == 0 {
+		return ""
+	}
+	x := &c.Culprits[0]
+	if x.Own {
+		return fmt.Sprintf(" (thread %d)", x.Thread.TID)
+	}
+	return fmt.Sprintf(" (%d)", x.Thread.PID)
+}
+
+// perStep is what a chain costs a step: on average where most are slow, else of
+// those that are.
+func perStep(c *tick.Chain) string {
+	switch {
+	case c.Steps > 0 && 2*c.Slow >= c.Steps:
+		return Duration(int64(c.Lost)/int64(c.Steps)) + " a step"
+	case c.Slow > 0:
+		return Duration(int64(c.Lost)/int64(c.Slow)) + " in " + Count(uint64(c.Slow)) + " of " + plural(uint64(c.Steps), "step")
+	}
+	return Duration(int64(c.Lost)) + " lost"
+}
+
+// healthy is the sentence on a process that nothing slowed.
+func healthy(p *processReport, over time.Duration) string {
+	b := p.source
+	if over <= 0 {
+		over = time.Duration(b.Elapsed)
+	}
+	if b.Steps == 0 {
+		return joined(", ", who(p.Comm, p.PID), Duration(int64(over)), bound(b)) +
+			": it did not wait for the GPU twice, so there are no steps that something could have slowed."
+	}
+	s := "Nothing slowed " + who(p.Comm, p.PID) + " in " + Duration(int64(over)) + ": "
+	steps := plural(uint64(b.Steps), "step") + ", " + Duration(int64(b.StepP50))
+	if b.Steps > 1 {
+		steps += " each (p99 " + Duration(int64(b.StepP99)) + ")"
+	}
+	return s + joined(", ", steps, bound(b)) + "."
+}
+
+// busy is the remark on a machine that others kept busy, "" where they did not:
+// other programs had at least one CPU all the time. What the traced processes
+// used is taken at its most, so it may be more.
+func busy(in *Input, list map[uint32]*tick.Breakdown) string {
+	over := in.To.Sub(in.From)
+	if in.Host == nil || in.Host.CPUs == 0 || over <= 0 {
+		return ""
+	}
+	used := in.Host.CPU * float64(in.Host.CPUs)
+	var elapsed, waited uint64
+	for _, b := range list {
+		used -= float64(b.GPUWait+b.CallCPU+b.GapCPU) / float64(over)
+		elapsed += b.Elapsed
+		waited += b.Runnable
+	}
+	if in.Self != nil {
+		used -= float64(in.Self.CPU) / float64(over)
+	}
+	if used < 1 || elapsed == 0 {
+		return ""
+	}
+	s := fmt.Sprintf("(The machine was busy: other programs used %.1f of %d CPUs. ", used, in.Host.CPUs)
+	if share := float64(waited) / float64(elapsed); share >= 0.0005 {
+		return s + "Waiting for a CPU was " + Percent(share) + " of this time.)"
+	}
+	if len(list) > 1 {
+		return s + "They did not touch these jobs.)"
+	}
+	return s + "They did not touch this job.)"
+}

@@ -1,0 +1,197 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// reasonWords are what a blocked thread waited for, in words. A row that is empty
+// is named by its system call.
+var reasonWords = map[events.Reason]string{
+	events.ReasonUnknown: "unknown", events.ReasonLock: "lock", events.ReasonPoll: "poll", events.ReasonSleep: "sleep",
+	events.ReasonPipe: "pipe", events.ReasonSocket: "socket", events.ReasonDisk: "disk", events.ReasonFile: "file system",
+	events.ReasonFault: "page fault", events.ReasonGPU: "GPU driver", events.ReasonDevice: "device", events.ReasonChild: "child process",
+	events.ReasonStopped: "stopped", events.ReasonMemory: "memory map", events.ReasonOther: "",
+}
+
+// onWhat says what a thread was blocked on: "disk 254:0", "lock", "sched_yield".
+func onWhat(r events.Reason, call events.Syscall, dev uint32) string {
+	words, known := reasonWords[r]
+	switch {
+	case !known:
+		words = r.String()
+	case words == "" && call != 0:
+		return call.String()
+	case words == "":
+		return "system call"
+	}
+	switch r {
+	case events.ReasonDisk, events.ReasonFile, events.ReasonDevice:
+		if dev != 0 {
+			words += " " + device(dev)
+		}
+	case events.ReasonUnknown:
+		if call != 0 {
+			return call.String()
+		}
+	}
+	return words
+}
+
+// device writes a device number as the kernel's files do: "254:0".
+func device(dev uint32) string {
+	return strconv.Itoa(int(dev>>20)) + ":" + strconv.Itoa(int(dev&(1<<20-1)))
+}
+
+// threadName is a thread's name, safe to show.
+func threadName(t *events.Thread) string {
+	if name := t.Name.String(); name != "" {
+		return clean(name)
+	}
+	return "process"
+}
+
+// hadCPU says who had the CPU in a share of runnable time.
+func hadCPU(s *tick.Share) string {
+	switch {
+	case s.Idle:
+		return "wake-up of an idle CPU"
+	case s.Agent:
+		return "ingero itself"
+	case s.Own:
+		return "own thread " + threadName(&s.Who)
+	case s.Who.TID == 0:
+		return "many short turns"
+	}
+	return threadName(&s.Who)
+}
+
+// blockedOn says what a share of blocked time was on, who ended it, and what that
+// thread did meanwhile.
+func blockedOn(s *tick.Share) string {
+	words := onWhat(s.Reason, s.Call, s.Dev)
+	if s.Who.TID == 0 || s.ByIRQ {
+		return words
+	}
+	link := ", ended by "
+	switch s.Reason {
+	case events.ReasonPipe, events.ReasonSocket:
+		link = " from "
+	case events.ReasonStopped:
+		link = " by "
+	}
+	words += link
+	if s.Own {
+		words += "own thread "
+	}
+	words += threadName(&s.Who) + " " + strconv.FormatUint(uint64(s.Who.TID), 10)
+	return words + meanwhile(s.Waker)
+}
+
+// meanwhile says what most of a waker's time was.
+func meanwhile(w *tick.WakerShare) string {
+	if w == nil {
+		return ""
+	}
+	most := max(w.OnCPU, w.Runnable, w.Throttled, w.Blocked)
+	switch most {
+	case 0:
+		return ""
+	case w.Blocked:
+		if w.Reason == events.ReasonSleep {
+			return ", which slept"
+		}
+		return ", which waited for " + onWhat(w.Reason, w.Call, w.Dev)
+	case w.Runnable:
+		s := ", which waited for a CPU"
+		if w.By.TID != 0 {
+			s += " that " + threadName(&w.By) + " had"
+		}
+		return s
+	case w.Throttled:
+		return ", which was throttled"
+	}
+	return ", which ran"
+}
+
+// named is time under a name.
+type namedTime struct {
+	name  string
+	ns    uint64
+	count uint64
+	pids  []uint32
+}
+
+// byName adds up the shares of one name: eight workers of one program are one
+// line. The largest first; what no share names is last, without a name.
+func byName(shares []tick.Share, total uint64, name func(*tick.Share) string) (out []namedTime, unnamed uint64) {
+	unnamed = total
+	at := map[string]int{}
+	for i := range shares {
+		s := &shares[i]
+		unnamed -= min(s.NS, unnamed)
+		key := name(s)
+		j, known := at[key]
+		if !known {
+			j = len(out)
+			at[key] = j
+			out = append(out, namedTime{name: key})
+		}
+		n := &out[j]
+		n.ns += s.NS
+		n.count += s.Count
+		if s.Who.PID != 0 && !slices.Contains(n.pids, s.Who.PID) {
+			n.pids = append(n.pids, s.Who.PID)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b namedTime) int { return compareDown(a.ns, b.ns) })
+	return out, unnamed
+}
+
+func compareDown(a, b uint64) int {
+	switch {
+	case a > b:
+		return -1
+	case a < b:
+		return 1
+	}
+	return 0
+}
+
+// numbers lists process numbers: "8821, 8822 and 6 more".
+func numbers(pids []uint32) string {
+	const most = 3
+	var parts []string
+	for _, pid := range pids[:min(len(pids), most)] {
+		parts = append(parts, strconv.FormatUint(uint64(pid), 10))
+	}
+	s := strings.Join(parts, ", ")
+	if more := len(pids) - most; more > 0 {
+		s += fmt.Sprintf(" and %d more", more)
+	}
+	return s
+}
+
+// cpuList writes CPU numbers as taskset does: "0-3,7".
+func cpuList(cpus []uint16) string {
+	cpus = slices.Compact(slices.Sorted(slices.Values(cpus)))
+	var parts []string
+	for i := 0; i < len(cpus); {
+		j := i
+		for j+1 < len(cpus) && cpus[j+1] == cpus[j]+1 {
+			j++
+		}
+		s := strconv.Itoa(int(cpus[i]))
+		if j > i {
+			s += "-" + strconv.Itoa(int(cpus[j]))
+		}
+		parts = append(parts, s)
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
+}
