@@ -31,7 +31,7 @@ var allowed = map[string]string{
 	"internal/tick":    "internal/stats pkg/events",
 	"internal/ledger":  "internal/stats internal/tick pkg/events",
 	"internal/causal":  "internal/ledger internal/stats internal/tick pkg/events",
-	"internal/session": "golang.org/x/sys internal/decode internal/probes internal/proc internal/stats internal/tick pkg/events",
+	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/ledger internal/probes internal/proc internal/stats internal/tick pkg/events",
 	"internal/store":   "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick pkg/events",
 
 	// What reads what was recorded, and says it.
@@ -52,6 +52,7 @@ var allowed = map[string]string{
 	// Tests, benchmarks and tools.
 	"internal/testkit":  "github.com/cilium/ebpf github.com/google/go-cmp go.uber.org/goleak golang.org/x/sys pkg/events",
 	"test/guests":       "internal/testkit",
+	"test/incidents":    "internal/proc internal/session internal/testkit internal/tick sim",
 	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes internal/tick pkg/events sim",
 	"benchmarks/overhead": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/session " +
 		"internal/stats internal/tick pkg/events sim",

@@ -161,10 +161,10 @@ func (r *Reader) stored(ctx context.Context, sum *Summary, f Filter) error {
 	return r.rows(ctx, func(rows *sql.Rows) error {
 		var pid uint32
 		var g tick.Gap
-		err := rows.Scan(&pid, &g.Calls, &g.Count, &g.Total, &g.OnCPU, &g.Runnable, &g.Blocked, &g.Partial)
+		err := rows.Scan(&pid, &g.Calls, &g.Count, &g.Total, &g.OnCPU, &g.Runnable, &g.Blocked, &g.Partial, &g.Throttled)
 		if f.wants(pid) {
 			sum.Gaps[pid] = &g
 		}
 		return err
-	}, "SELECT pid, calls, count, total_ns, oncpu_ns, runnable_ns, blocked_ns, partial_ns FROM gaps WHERE session = ?", sum.Session.id)
+	}, "SELECT pid, calls, count, total_ns, oncpu_ns, runnable_ns, blocked_ns, partial_ns, "+throttled+" FROM gaps WHERE session = ?", sum.Session.id)
 }

@@ -245,7 +245,7 @@ func TestDatabaseOfTheFirstSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Exec("DROP TABLE chains; ALTER TABLE ops DROP COLUMN throttled_ns; PRAGMA user_version = 1"); err != nil {
+	if _, err := db.Exec("DROP TABLE chains; ALTER TABLE ops DROP COLUMN throttled_ns; ALTER TABLE gaps DROP COLUMN throttled_ns; PRAGMA user_version = 1"); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {

@@ -184,6 +184,9 @@ func (l *Live) SetSlow(op events.Op, d time.Duration) error {
 	return nil
 }
 
+// AgentPID implements [Agent].
+func (l *Live) AgentPID() uint32 { return uint32(os.Getpid()) }
+
 // Wake implements [Waker].
 func (l *Live) Wake() <-chan struct{} { return l.wake }
 

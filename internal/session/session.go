@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"time"
 
+	"ingero/internal/causal"
+	"ingero/internal/ledger"
 	"ingero/internal/proc"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -39,6 +41,12 @@ type Waker interface {
 // know which calls are slow: those it leaves out last.
 type Thinner interface {
 	SetSlow(op events.Op, d time.Duration) error
+}
+
+// Agent is a source that knows which process the agent is, or was: its threads
+// are told apart from others that take a CPU.
+type Agent interface {
+	AgentPID() uint32
 }
 
 // Config is a session to run. Source is required; the zero value of the rest is
@@ -93,6 +101,8 @@ func Run(ctx context.Context, c Config) error {
 type runner struct {
 	Config
 	table   *table
+	ledger  *ledger.Ledger
+	causes  *causal.Engine
 	fan     *fan
 	meter   *proc.Meter
 	started time.Time
@@ -108,7 +118,12 @@ func newRunner(c Config) *runner {
 		c.Log.Debug("host state unavailable", "error", err)
 		meter = &proc.Meter{}
 	}
-	return &runner{Config: c, table: newTable(), fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now}
+	var agent uint32
+	if a, ok := c.Source.(Agent); ok {
+		agent = a.AgentPID()
+	}
+	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent),
+		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now}
 }
 
 // loop returns nil when ctx or the input ends.
@@ -152,6 +167,8 @@ func (r *runner) poll() (calls int, err error) {
 		b := r.fan.batch()
 		more, err = r.Source.Poll(&b.Batch)
 		r.table.add(b.Calls)
+		r.ledger.Batch(&b.Batch)
+		r.causes.Add(r.ledger.Steps())
 		r.records += uint64(len(b.Calls))
 		calls += len(b.Calls)
 		r.fan.send(b)
@@ -178,6 +195,8 @@ func (r *runner) tick(now time.Time, final bool) error {
 		return fmt.Errorf("read totals: %w", err)
 	}
 	r.table.fill(t)
+	r.ledger.Tick(t)
+	r.causes.Tick(t)
 	if t.Host == (tick.Host{}) && t.Self == (tick.Self{}) { // a recording has its own machine's
 		if err := r.meter.Read(&t.Host, &t.Self); err != nil {
 			r.Log.Debug("host state unavailable", "error", err)

@@ -93,6 +93,7 @@ func minus(a, b tick.Counts) tick.Counts {
 		Calls: a.Calls - b.Calls, Done: a.Done - b.Done, Errors: a.Errors - b.Errors,
 		Nested: a.Nested - b.Nested, Unmeasured: a.Unmeasured - b.Unmeasured, Abandoned: a.Abandoned - b.Abandoned,
 		Total: a.Total - b.Total, OnCPU: a.OnCPU - b.OnCPU, Runnable: a.Runnable - b.Runnable,
+		Throttled: a.Throttled - b.Throttled,
 		Inner: a.Inner - b.Inner, Partial: a.Partial - b.Partial, PartialNS: a.PartialNS - b.PartialNS,
 	}
 }

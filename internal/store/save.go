@@ -50,7 +50,7 @@ var (
 	sqlLibrary = `REPLACE INTO libraries VALUES (?, ?, ?, ?, ?, ?)`
 	sqlReport  = `INSERT OR IGNORE INTO reports VALUES (?, ?, ?, ?)`
 	sqlDrop    = `REPLACE INTO drops VALUES (?, ?, ?)`
-	sqlGap     = `REPLACE INTO gaps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlGap     = `REPLACE INTO gaps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlOp      = `REPLACE INTO ops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
@@ -228,7 +228,7 @@ func (v *saving) gap(pid uint32, g *savedGap) error {
 	}
 	now := g.Gap
 	if err := v.exec(&sqlGap, v.id, pid, int64(now.Calls), int64(now.Count), int64(now.Total),
-		int64(now.OnCPU), int64(now.Runnable), int64(now.Blocked), int64(now.Partial)); err != nil {
+		int64(now.OnCPU), int64(now.Runnable), int64(now.Blocked), int64(now.Partial), int64(now.Throttled)); err != nil {
 		return err
 	}
 	v.done = append(v.done, func() { g.saved = now })

@@ -3,15 +3,16 @@ package tick
 import "ingero/pkg/events"
 
 // Gap is what the threads of one process did between their outermost calls, in
-// nanoseconds: Total = OnCPU + Runnable + Blocked + Partial.
+// nanoseconds: Total = OnCPU + Runnable + Throttled + Blocked + Partial.
 type Gap struct {
-	Calls    uint64 // measured outermost calls, of which a thread's first has no gap before it
-	Count    uint64 // gaps
-	Total    uint64
-	OnCPU    uint64
-	Runnable uint64
-	Blocked  uint64
-	Partial  uint64 // OnCPU or Blocked: the thread blocked and changed CPU
+	Calls     uint64 // measured outermost calls, of which a thread's first has no gap before it
+	Count     uint64 // gaps
+	Total     uint64
+	OnCPU     uint64
+	Runnable  uint64
+	Throttled uint64
+	Blocked   uint64
+	Partial   uint64 // OnCPU or Blocked: the thread blocked and changed CPU
 }
 
 // Add takes in the gap before a call, as often as the call's weight says, so
@@ -27,17 +28,22 @@ func (g *Gap) Add(c *events.Call) {
 		return
 	}
 	total := uint64(c.Gap)
-	runnable := min(uint64(max(c.GapRunnable, 0)), total)
+	left := total
+	take := func(ns int64) uint64 {
+		part := min(uint64(max(ns, 0)), left)
+		left -= part
+		return w * part
+	}
 	g.Count += w
 	g.Total += w * total
-	g.Runnable += w * runnable
+	g.Runnable += take(c.GapRunnable)
+	g.Throttled += take(c.GapThrottled)
 	if c.Flags&events.CallGapPartial != 0 {
-		g.Partial += w * (total - runnable)
+		g.Partial += w * left
 		return
 	}
-	onCPU := min(uint64(max(c.GapOnCPU, 0)), total-runnable)
-	g.OnCPU += w * onCPU
-	g.Blocked += w * (total - runnable - onCPU)
+	g.OnCPU += take(c.GapOnCPU)
+	g.Blocked += w * left
 }
 
 // Merge adds all that o holds.
@@ -47,6 +53,7 @@ func (g *Gap) Merge(o *Gap) {
 	g.Total += o.Total
 	g.OnCPU += o.OnCPU
 	g.Runnable += o.Runnable
+	g.Throttled += o.Throttled
 	g.Blocked += o.Blocked
 	g.Partial += o.Partial
 }

@@ -1,5 +1,6 @@
 -- Time that a CPU quota took: NULL where it was not told from runnable_ns.
 ALTER TABLE ops ADD COLUMN throttled_ns INTEGER;
+ALTER TABLE gaps ADD COLUMN throttled_ns INTEGER;
 
 -- Time that was lost, by cause: of each chain, its last state.
 CREATE TABLE chains (
