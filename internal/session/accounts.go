@@ -41,7 +41,7 @@ func (a accounts) update(c *probes.CountsRow) {
 		Unmeasured: b.Unmeasured + c.Unmeasured, Abandoned: b.Abandoned + c.Abandoned,
 		Total: b.Total + c.TotalNs, OnCPU: b.OnCPU + c.OnCpuNs, Runnable: b.Runnable + c.RunnableNs,
 		Throttled: b.Throttled + c.ThrottledNs,
-		Inner: b.Inner + c.InnerNs, Partial: b.Partial + c.Partial, PartialNS: b.PartialNS + c.PartialNs,
+		Inner:     b.Inner + c.InnerNs, Partial: b.Partial + c.Partial, PartialNS: b.PartialNS + c.PartialNs,
 	}
 	for i, n := range c.Hist {
 		x.hist[i] += uint64(n - x.seen[i])
@@ -91,6 +91,7 @@ func (l *Live) Totals(t *tick.Tick) error {
 	for _, p := range l.procs {
 		t.Processes = append(t.Processes, p.Process)
 	}
+	t.Others = append(t.Others, l.others.list()...)
 	for _, lib := range l.order {
 		t.Libraries = append(t.Libraries, lib.Library)
 	}

@@ -107,8 +107,7 @@ func (l *Live) know(p *proc.Process) *process {
 	if k := l.procs[p.PID]; k != nil && k.Ended.IsZero() {
 		return k
 	}
-	k := &process{Process: tick.Process{PID: p.PID, PPID: p.PPID, NSPID: p.NSPID(), UID: p.UID,
-		Comm: p.Comm, Exe: p.Exe, Cgroup: p.Cgroup, Started: p.Started}}
+	k := &process{Process: describe(p)}
 	l.procs[p.PID] = k
 	l.alive++
 	return k

@@ -92,6 +92,7 @@ type Live struct {
 	malformed uint64        // records; Poll's own
 	gone      []tick.Thread // threads that have ended since the last tick; Poll's and Totals' own
 	names     names         // of threads; Totals' own
+	others    others        // Poll's and Totals' own
 }
 
 type process struct {
@@ -121,7 +122,7 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 		return nil, err
 	}
 	l := &Live{LiveOptions: o, clock: clock, wake: make(chan struct{}, 1),
-		procs: map[uint32]*process{}, libs: map[proc.Key]*library{}, accounts: accounts{}, names: names{}}
+		procs: map[uint32]*process{}, libs: map[proc.Key]*library{}, accounts: accounts{}, names: names{}, others: others{known: map[uint32]*other{}}}
 	if l.tracer, err = probes.Open(o.Probes); err != nil {
 		return nil, err
 	}
@@ -192,13 +193,14 @@ func (l *Live) Wake() <-chan struct{} { return l.wake }
 
 // Poll implements [Source].
 func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
-	ended := len(b.Ended)
+	ended, waits := len(b.Ended), len(b.Waits)
 	n := l.tracer.Drain(batchLimit, func(record []byte) {
 		if err := decode.Record(b, record, l.clock); err != nil {
 			l.malformed++
 		}
 	})
 	l.gone = append(l.gone, b.Ended[ended:]...)
+	l.others.note(b.Waits[waits:], l.tracing)
 	l.mu.Lock()
 	b.Procs = append(b.Procs, l.pending...)
 	l.pending = l.pending[:0]

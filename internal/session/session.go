@@ -197,6 +197,7 @@ func (r *runner) tick(now time.Time, final bool) error {
 	r.table.fill(t)
 	r.ledger.Tick(t)
 	r.causes.Tick(t)
+	introduce(t)
 	if t.Host == (tick.Host{}) && t.Self == (tick.Self{}) { // a recording has its own machine's
 		if err := r.meter.Read(&t.Host, &t.Self); err != nil {
 			r.Log.Debug("host state unavailable", "error", err)

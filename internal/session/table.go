@@ -94,7 +94,7 @@ func minus(a, b tick.Counts) tick.Counts {
 		Nested: a.Nested - b.Nested, Unmeasured: a.Unmeasured - b.Unmeasured, Abandoned: a.Abandoned - b.Abandoned,
 		Total: a.Total - b.Total, OnCPU: a.OnCPU - b.OnCPU, Runnable: a.Runnable - b.Runnable,
 		Throttled: a.Throttled - b.Throttled,
-		Inner: a.Inner - b.Inner, Partial: a.Partial - b.Partial, PartialNS: a.PartialNS - b.PartialNS,
+		Inner:     a.Inner - b.Inner, Partial: a.Partial - b.Partial, PartialNS: a.PartialNS - b.PartialNS,
 	}
 }
 

@@ -43,3 +43,10 @@ func (l *Live) threads(t *tick.Tick) error {
 	})
 	return err
 }
+
+// tracing tells whether a process is among those that are traced.
+func (l *Live) tracing(pid uint32) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.procs[pid] != nil
+}

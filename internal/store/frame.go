@@ -38,6 +38,7 @@ const (
 	frameReport  // JSON
 	frameEnd     // last: JSON
 	frameWaits   // those that came before or among the calls of the next frame
+	frameOther   // JSON: a process that is not traced, as frameProcess
 
 	frameKinds // one more than the last that is known
 )

@@ -46,6 +46,7 @@ type Entry struct {
 	// Tick has those Ops that changed, with the counts of then, and all Threads.
 	Tick    *tick.Tick
 	Process *tick.Process
+	Other   *tick.Process // one that is not traced
 	Library *tick.Library
 	Report  *tick.Report
 	End     *End
@@ -175,6 +176,11 @@ func (l *Log) entry(e *Entry, kind frameKind, version uint8, body []byte) (err e
 		j, err := unmarshal[processJSON](body, "process")
 		p := j.process()
 		e.Process = &p
+		return err
+	case frameOther:
+		j, err := unmarshal[processJSON](body, "process")
+		p := j.process()
+		e.Other = &p
 		return err
 	case frameLibrary:
 		j, err := unmarshal[libraryJSON](body, "library")

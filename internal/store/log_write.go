@@ -27,6 +27,7 @@ type logWriter struct {
 	body    []byte
 	ops     map[opKey]*opState
 	procs   map[uint32]processJSON
+	others  map[uint32]processJSON
 	libs    map[libKey]libraryJSON
 	reports map[tick.Report]bool
 	threads threadsWriter
@@ -56,7 +57,7 @@ func newLogWriter(f logFile, s *Session) (*logWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &logWriter{f: f, enc: enc, waits: waits, threads: threadsWriter{}, ops: map[opKey]*opState{}, procs: map[uint32]processJSON{},
+	w := &logWriter{f: f, enc: enc, waits: waits, threads: threadsWriter{}, ops: map[opKey]*opState{}, procs: map[uint32]processJSON{}, others: map[uint32]processJSON{},
 		libs: map[libKey]libraryJSON{}, reports: map[tick.Report]bool{}}
 	w.buf = append(w.buf, magic...)
 	if err := w.json(frameSession, s); err != nil {
@@ -186,17 +187,31 @@ func (w *logWriter) tick(t *tick.Tick) error {
 	return nil
 }
 
-// things takes in the processes, libraries and reports that are new or changed.
-func (w *logWriter) things(t *tick.Tick) error {
-	for i := range t.Processes {
-		p := toProcessJSON(&t.Processes[i])
-		if w.procs[p.PID] == p {
+// processes writes those that are new or have changed since known.
+func (w *logWriter) processes(kind frameKind, all []tick.Process, known map[uint32]processJSON) error {
+	if len(known) > 4*len(all)+1024 { // a log may run for months; what is written again does no harm
+		clear(known)
+	}
+	for i := range all {
+		p := toProcessJSON(&all[i])
+		if known[p.PID] == p {
 			continue
 		}
-		w.procs[p.PID] = p
-		if err := w.json(frameProcess, p); err != nil {
+		known[p.PID] = p
+		if err := w.json(kind, p); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// things takes in the processes, libraries and reports that are new or changed.
+func (w *logWriter) things(t *tick.Tick) error {
+	if err := w.processes(frameProcess, t.Processes, w.procs); err != nil {
+		return err
+	}
+	if err := w.processes(frameOther, t.Others, w.others); err != nil {
+		return err
 	}
 	for i := range t.Libraries {
 		l := toLibraryJSON(&t.Libraries[i])

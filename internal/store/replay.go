@@ -41,11 +41,12 @@ type Replay struct {
 	stopped bool
 	over    error // io.EOF or what went wrong
 
-	ops   map[opKey]*tick.Op
-	procs map[uint32]int
-	libs  map[libKey]int
-	ended []tick.Thread // and in no tick yet
-	last  tick.Tick     // Processes, Threads, Libraries, Reports, Drops, Host and Self as of now
+	ops    map[opKey]*tick.Op
+	procs  map[uint32]int
+	others map[uint32]int
+	libs   map[libKey]int
+	ended  []tick.Thread // and in no tick yet
+	last   tick.Tick     // Processes, Threads, Libraries, Reports, Drops, Host and Self as of now
 }
 
 // NewReplay plays log from where it stands. A log that was cut off ends there.
@@ -57,7 +58,7 @@ func NewReplay(log *Log, o ReplayOptions) *Replay {
 		o.After = time.After
 	}
 	return &Replay{ReplayOptions: o, log: log, began: o.Now(), at: log.session.Started,
-		ops: map[opKey]*tick.Op{}, procs: map[uint32]int{}, libs: map[libKey]int{}}
+		ops: map[opKey]*tick.Op{}, procs: map[uint32]int{}, others: map[uint32]int{}, libs: map[libKey]int{}}
 }
 
 // Now returns the time of the recording at which the replay is.
@@ -181,12 +182,9 @@ func (r *Replay) take(b *tick.Batch) {
 			*to.Hist = *from.Hist
 		}
 	case e.Process != nil:
-		if i, ok := r.procs[e.Process.PID]; ok {
-			t.Processes[i] = *e.Process
-			return
-		}
-		r.procs[e.Process.PID] = len(t.Processes)
-		t.Processes = append(t.Processes, *e.Process)
+		t.Processes = replace(t.Processes, r.procs, e.Process)
+	case e.Other != nil:
+		t.Others = replace(t.Others, r.others, e.Other)
 	case e.Library != nil:
 		k := libKey{e.Library.Path, e.Library.BuildID}
 		if i, ok := r.libs[k]; ok {
@@ -200,6 +198,16 @@ func (r *Replay) take(b *tick.Batch) {
 	}
 }
 
+// replace puts a process in the place that at has for its number, or a new one.
+func replace(all []tick.Process, at map[uint32]int, p *tick.Process) []tick.Process {
+	if i, ok := at[p.PID]; ok {
+		all[i] = *p
+		return all
+	}
+	at[p.PID] = len(all)
+	return append(all, *p)
+}
+
 // Totals fills Ops, Processes, Threads, Libraries, Reports, Drops and the Host and
 // Self that were recorded, as of what Poll has delivered. A thread that has ended
 // is in one answer.
@@ -209,6 +217,7 @@ func (r *Replay) Totals(t *tick.Tick) error {
 		t.Ops = append(t.Ops, tick.Op{PID: o.PID, Op: o.Op, Sum: o.Sum, Hist: &hist, Thinned: o.Thinned})
 	}
 	t.Processes = append(t.Processes, r.last.Processes...)
+	t.Others = append(t.Others, r.last.Others...)
 	t.Threads = append(append(t.Threads, r.last.Threads...), r.ended...)
 	r.ended = r.ended[:0]
 	slices.SortFunc(t.Threads, ByThread)

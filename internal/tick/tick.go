@@ -147,6 +147,11 @@ type Tick struct {
 	Window    time.Duration
 	Ops       []Op // by source, then op, then PID
 	Processes []Process
+	// Others are processes that are not traced, but have taken a CPU from a thread
+	// that is, or woken one, and their parents: as each was when it was first seen
+	// to, for they may have ended. Ended is not kept up. By number; not all that
+	// ever did, but those that did last.
+	Others []Process
 	// Threads are those that have made traced calls, and those enrolled because
 	// they woke one, by process and thread. One that ends is in one more tick.
 	Threads []Thread

@@ -1,0 +1,85 @@
+package session
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// taken is a wait of 5 ms in which a process had the CPU for d.
+func taken(pid uint32, d time.Duration) events.Wait {
+	return events.Wait{Start: 1, Duration: int64(5 * time.Millisecond), Taken: int64(d), State: events.WaitRunnable,
+		Who: events.Thread{PID: pid, TID: pid, Parent: 1, Name: events.NameOf("hog")}}
+}
+
+func TestOthers(t *testing.T) {
+	self := uint32(os.Getpid())
+	const gone = 1 << 30 // no process has this number
+	for _, tt := range []struct {
+		name  string
+		waits []events.Wait
+		want  []uint32 // known then, beside parents
+	}{
+		{"a process that lives", []events.Wait{taken(self, time.Millisecond)}, []uint32{self}},
+		{"one that is gone", []events.Wait{taken(gone, time.Millisecond)}, []uint32{gone}},
+		{"twice", []events.Wait{taken(gone, time.Millisecond), taken(gone, time.Millisecond)}, []uint32{gone}},
+		{"a short turn", []events.Wait{taken(gone, notable-1)}, nil},
+		{"a traced one", []events.Wait{taken(77, time.Millisecond)}, nil},
+		{"nobody", []events.Wait{taken(0, time.Millisecond)}, nil},
+		{"too many at a time", []events.Wait{taken(gone, 1e6), taken(gone+1, 1e6), taken(gone+2, 1e6), taken(gone+3, 1e6), taken(gone+4, 1e6),
+			taken(gone+5, 1e6), taken(gone+6, 1e6), taken(gone+7, 1e6), taken(gone+8, 1e6)},
+			[]uint32{gone, gone + 1, gone + 2, gone + 3, gone + 4, gone + 5, gone + 6, gone + 7}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := others{known: map[uint32]*other{}}
+			o.note(tt.waits, func(pid uint32) bool { return pid == 77 })
+			var got []uint32
+			for _, p := range o.list() {
+				if p.PID == self || p.PID >= gone {
+					got = append(got, p.PID)
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("known (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOthersAreBounded(t *testing.T) {
+	o := others{known: map[uint32]*other{}}
+	for i := range uint32(3 * maxOthers) {
+		w := taken(1<<30+i, time.Millisecond)
+		w.Start = int64(i)
+		o.note([]events.Wait{w}, func(uint32) bool { return false })
+	}
+	if n := len(o.known); n > maxOthers {
+		t.Errorf("%d known, at most %d may be", n, maxOthers)
+	}
+	if o.known[1<<30+3*maxOthers-1] == nil {
+		t.Error("the last one is not known")
+	}
+}
+
+func TestIntroduce(t *testing.T) {
+	culprits := []tick.Culprit{{Thread: events.Thread{PID: 9, TID: 10}}, {Thread: events.Thread{PID: 8, TID: 8}}, {What: "disk"}}
+	x := tick.Tick{
+		Others:    []tick.Process{{PID: 9, PPID: 7, Comm: "stress-ng", Cgroup: "/cron"}, {PID: 7, Comm: "cron"}},
+		Processes: []tick.Process{{PID: 8, PPID: 5, Comm: "loader", Cgroup: "/job"}},
+		Chains:    []tick.Chain{{ID: "a", Culprits: culprits}},
+	}
+	introduce(&x)
+	want := []tick.Culprit{{Thread: culprits[0].Thread, Cgroup: "/cron", Parent: "cron 7"},
+		{Thread: culprits[1].Thread, Cgroup: "/job"}, {What: "disk"}}
+	if diff := cmp.Diff(want, x.Chains[0].Culprits); diff != "" {
+		t.Errorf("culprits (-want +got):\n%s", diff)
+	}
+	if culprits[0].Cgroup != "" {
+		t.Error("the engine's own chain was changed")
+	}
+}
