@@ -215,7 +215,7 @@ func TestLogOfTheFirstVersion(t *testing.T) {
 	r := openReplay(t, b, ReplayOptions{})
 	polls(t, r, time.Second)
 	final, replayed := k.tick(3, began.Add(3*time.Second), true), &tick.Tick{}
-	final.Threads = nil
+	final.Threads, final.Others = nil, nil
 	if err := r.Totals(replayed); err != nil {
 		t.Fatal(err)
 	}
