@@ -224,7 +224,7 @@ func (d *demo) tell() error {
 		}
 	}
 	if !d.json {
-		return d.env.tell(d.env.Stdout, in)
+		return d.env.tell(d.env.Stdout, in, explain.Tables)
 	}
 	text, err := explain.ReportJSON(in)
 	if err != nil {

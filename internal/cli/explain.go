@@ -25,15 +25,22 @@ type explainOptions struct {
 	last            uint
 	pids            []uint
 	json            bool
+	tables          bool // --per-process
+	stored          bool // --chains
 }
 
 func explainCommand(e *Env) *cobra.Command {
 	var o explainOptions
 	c := &cobra.Command{
 		Use:   "explain",
-		Short: "Say where the time went in what was recorded",
-		Long: `explain reads the database and tells, for each process and operation, how many calls
-there were, how many failed, how long they took, and what their threads did meanwhile.
+		Short: "Say what slowed the jobs that were recorded, who did it, and where the time went",
+		Long: `explain plays a recording through the same analysis that a live trace has and tells what
+was lost: for each cause how much, who did it, when, what it was not, and what to type.
+Of processes that lost something it says where their time went. When nothing was lost it
+says so and stops.
+
+--per-process adds every process and operation: how many calls there were, how many
+failed, how long they took, and what their threads did meanwhile. --json has all of it.
 
 Without a time it takes the last 5 minutes of the latest recording. --since, --from
 and --to take all recordings of that time; a time is 15:40, 15:40:30, "2026-01-02
@@ -42,6 +49,8 @@ from the records of its calls.`,
 		Example: `  ingero explain
   ingero explain --since 1h --pid 4821
   ingero explain --from 15:40 --to 15:45
+  ingero explain --per-process
+  ingero explain --chains --since 1w     the causes that traces have found, without another look
   ingero explain --last 100 --json`,
 		Args: noArguments,
 	}
@@ -52,6 +61,8 @@ from the records of its calls.`,
 	f.StringVar(&o.to, "to", "", "what was recorded before this time")
 	f.UintVar(&o.last, "last", 0, "the last calls of the latest recording, so many")
 	f.UintSliceVarP(&o.pids, "pid", "p", nil, "these processes only: 4821 or 4821,5032")
+	f.BoolVar(&o.tables, "per-process", false, "add where the time went and the operations, process by process")
+	f.BoolVar(&o.stored, "chains", false, "tell the causes that were found while it was recorded; analyse nothing again")
 	f.BoolVar(&o.json, "json", false, "print it as JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, err := e.settings(flags)
@@ -78,17 +89,50 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 		return wordsDatabase(c.DB, err)
 	}
 	in := joined(sums)
-	in.Source = r.Path()
-	if !o.json {
-		err = e.tell(e.Stdout, in)
-	} else {
-		text, jerr := explain.ReportJSON(in)
-		err = errors.Join(jerr, e.printf("%s\n", text))
+	in.Source, in.Remarks = r.Path(), remarks(sums)
+	for _, s := range sums {
+		if err := e.causes(ctx, r, s, in, &o); err != nil {
+			return wordsDatabase(c.DB, err)
+		}
 	}
-	for _, line := range remarks(sums) {
-		fmt.Fprintf(e.Stderr, "Note: %s\n", oneLine(line))
+	sortChains(in.Chains)
+	if o.json {
+		text, err := explain.ReportJSON(in)
+		return errors.Join(err, e.printf("%s\n", text))
 	}
-	return err
+	if o.stored && len(in.Chains) == 0 {
+		return e.printf("No cause of lost time was found while this was recorded.\n")
+	}
+	detail := explain.Brief
+	if o.tables {
+		detail = explain.Tables
+	}
+	return e.tell(e.Stdout, in, detail)
+}
+
+// causes adds what slowed the processes of a recording, and where their time went.
+func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in *explain.Input, o *explainOptions) error {
+	f := query.Filter{Session: s.Session.ID, From: s.From, To: s.To}
+	for _, pid := range o.pids {
+		f.PIDs = append(f.PIDs, uint32(pid))
+	}
+	stored := func() error {
+		chains, err := r.Chains(ctx, f)
+		in.Chains = append(in.Chains, chains...)
+		return err
+	}
+	if o.stored {
+		return stored()
+	}
+	c, err := analyse(ctx, r, &s.Session, s.From, s.To, e.logger(e.debug))
+	switch {
+	case err != nil:
+		return err
+	case c == nil: // its calls are gone
+		return stored()
+	}
+	c.ledger(in, f.PIDs)
+	return nil
 }
 
 // wordsDatabase says what to do when there is nothing to read.
@@ -272,6 +316,9 @@ func remarks(sums []*query.Summary) []string {
 		}
 		if s.Rebuilt && s.Thinned {
 			out = append(out, "not every call of this part was recorded, so its counts are estimates")
+		}
+		if s.Torn > 0 && s.Session.State != "running" {
+			out = append(out, fmt.Sprintf("a crash cut off the last %s of the recording", explain.Bytes(s.Torn)))
 		}
 		if s.Damage != "" {
 			out = append(out, "the recording cannot be read to its end: "+s.Damage)

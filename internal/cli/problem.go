@@ -14,6 +14,7 @@ const (
 	exitFailed   = 1 // it could not be done; status: nothing is traced; check: tracing cannot work
 	exitUsage    = 2 // the command line or a setting is wrong
 	exitDegraded = 3 // status: it traces, but not all that it was asked to
+	exitStuck    = 3 // stuck: a call has not returned
 	exitCannot   = 126
 	exitNotFound = 127
 )

@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"log/slog"
+	"math"
+	"slices"
 	"time"
 
 	"ingero/internal/explain"
 	"ingero/internal/lock"
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 // publisher is the sink that tells `ingero status` how the trace is doing.
@@ -49,6 +53,7 @@ func (p *publisher) Tick(t *tick.Tick) error {
 		p.losses, p.lastLoss = losses, t.Time
 	}
 	s.LastLoss = p.lastLoss
+	s.Open, s.MoreOpen = openCalls(t)
 	if p.database != nil {
 		var err error
 		if s.DBBytes, err = p.database(); err != nil {
@@ -60,6 +65,60 @@ func (p *publisher) Tick(t *tick.Tick) error {
 		p.log.Warn("status will be out of date", "error", err)
 	}
 	return nil
+}
+
+// openFor is how long a call must be open to be told of: most that are at a
+// moment return the next.
+const openFor = 200 * time.Millisecond
+
+// openCalls returns the calls of a tick that have been open for a while, the
+// longest first, and how many there are beside.
+func openCalls(t *tick.Tick) (calls []lock.OpenCall, more int) {
+	comms := map[uint32]string{}
+	for i := range t.Processes {
+		comms[t.Processes[i].PID] = t.Processes[i].Comm
+	}
+	for i := range t.Threads {
+		x := &t.Threads[i]
+		if x.Ended || len(x.Open) == 0 || x.Until-x.Open[0].Start < int64(openFor) {
+			continue
+		}
+		c := lock.OpenCall{PID: x.PID, TID: x.TID, Comm: comms[x.PID], Op: x.Open[0].Op.String(), Since: time.Unix(0, x.Open[0].Start)}
+		if x.Comm != c.Comm {
+			c.Thread = x.Comm
+		}
+		if n := len(x.Open); n > 1 {
+			c.Inner = x.Open[n-1].Op.String()
+		}
+		doing(&c, &x.Now)
+		calls = append(calls, c)
+	}
+	slices.SortFunc(calls, func(a, b lock.OpenCall) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.TID, b.TID))
+	})
+	if len(calls) > lock.MaxOpen {
+		calls, more = calls[:lock.MaxOpen], len(calls)-lock.MaxOpen
+	}
+	return calls, more
+}
+
+// doing fills in what a thread does.
+func doing(c *lock.OpenCall, d *tick.Doing) {
+	c.State, c.CPU, c.FD = "on-cpu", d.CPU, -1
+	if d.Since > 0 {
+		c.StateSince = time.Unix(0, d.Since)
+	}
+	if d.State == 0 {
+		return
+	}
+	c.State = d.State.String()
+	if d.State != events.WaitBlocked {
+		return
+	}
+	c.Reason, c.Syscall, c.File, c.Dev = d.Reason.String(), d.Syscall.String(), d.File.String(), d.Dev
+	if d.Syscall.Row().FD && d.Arg <= math.MaxInt32 {
+		c.FD = int(d.Arg)
+	}
 }
 
 // Close implements [tick.Sink].

@@ -63,35 +63,6 @@ func (t *tracing) run(ctx context.Context, rec *recording, sinks ...tick.Sink) e
 	return errors.Join(err, t.lock.Release())
 }
 
-// collector keeps what is told of a trace when it is over. It is a sink.
-type collector struct {
-	gaps tick.Gaps // nil: not wanted
-	last tick.Tick
-}
-
-// Batch implements [tick.Sink].
-func (c *collector) Batch(b *tick.Batch) error {
-	if c.gaps != nil {
-		for i := range b.Calls {
-			c.gaps.Add(&b.Calls[i])
-		}
-	}
-	return nil
-}
-
-// Tick implements [tick.Sink].
-func (c *collector) Tick(t *tick.Tick) error { c.last = *t; return nil }
-
-// Close implements [tick.Sink].
-func (c *collector) Close() error { return nil }
-
-// input returns what a report is made from.
-func (c *collector) input(node, source string) *explain.Input {
-	t := &c.last
-	return &explain.Input{From: t.Started, To: t.Time, Node: node, Source: source, Processes: t.Processes, Ops: t.Ops,
-		Gaps: c.gaps, Drops: t.Drops, Reports: t.Reports, Host: &t.Host, Self: &t.Self}
-}
-
 // summary says in one line what a trace has seen.
 func summary(t *tick.Tick) string {
 	var calls, failed uint64

@@ -204,11 +204,15 @@ func plusBreakdown(a, b tick.Breakdown) tick.Breakdown {
 	return a
 }
 
-// breakdowns returns the account of each process, once.
+// breakdowns returns the account of each process, once. One without any time is
+// of a recording that has no accounts of threads.
 func breakdowns(list []tick.Breakdown) map[uint32]*tick.Breakdown {
 	out := map[uint32]*tick.Breakdown{}
 	for i := range list {
 		b := list[i]
+		if b.Elapsed == 0 {
+			continue
+		}
 		if was := out[b.PID]; was != nil {
 			b = plusBreakdown(*was, b)
 		}

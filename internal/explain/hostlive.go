@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,13 +83,13 @@ func nameOf(ps []tick.Process, pid uint32) string {
 // shares is the table of where the time of each process went. Each line adds up
 // to 100 %.
 func (s *screen) shares(t *tick.Tick) {
-	if len(t.Breakdowns) == 0 {
+	order := slices.DeleteFunc(byGravity(t), func(b *tick.Breakdown) bool { return b.Elapsed == 0 })
+	if len(order) == 0 {
 		return
 	}
 	const name = 23
 	s.title(left("Where the time went", name+2) + right("GPU wait", 9) + right("in calls", 9) + right("between", 9) +
 		right("runnable", 9) + right("throttled", 10) + right("blocked", 9))
-	order := byGravity(t)
 	for i, b := range order {
 		if i == mostVerdicts {
 			s.put(span{fmt.Sprintf("  and %d more", len(order)-i), plain})

@@ -142,6 +142,7 @@ var incidents = []struct {
 		}
 		return in
 	}},
+	{"little", Brief, func() *Input { return ledgerInput(train(4821, 20), hogged(4821)) }},
 	{"many", Brief, func() *Input {
 		var list []tick.Breakdown
 		for pid := range uint32(20) {

@@ -323,7 +323,7 @@ func (t *timeReport) between(ops []tick.Op, gap *tick.Gap) {
 		return
 	}
 	t.GapsKnown = true
-	s := split{total: gap.Total, onCPU: gap.OnCPU, runnable: gap.Runnable, blocked: gap.Blocked, partial: gap.Partial}
+	s := split{total: gap.Total, onCPU: gap.OnCPU, runnable: gap.Runnable, throttled: gap.Throttled, blocked: gap.Blocked, partial: gap.Partial}
 	var made uint64
 	for i := range ops {
 		t.Estimated = t.Estimated || ops[i].Thinned
@@ -335,6 +335,7 @@ func (t *timeReport) between(ops []tick.Op, gap *tick.Gap) {
 	}
 	t.Parts[cpuBetween].BetweenNS = s.onCPU
 	t.Parts[runnable].BetweenNS = s.runnable
+	t.Parts[throttled].BetweenNS = s.throttled
 	t.Parts[blocked].BetweenNS = s.blocked
 	t.Parts[undecided].BetweenNS = s.partial
 }

@@ -102,12 +102,20 @@ func healthy(p *processReport, over time.Duration) string {
 		return joined(", ", who(p.Comm, p.PID), Duration(int64(over)), bound(b)) +
 			": it did not wait for the GPU twice, so there are no steps that something could have slowed."
 	}
-	s := "Nothing slowed " + who(p.Comm, p.PID) + " in " + Duration(int64(over)) + ": "
+	s, lost := "Nothing slowed "+who(p.Comm, p.PID)+" in "+Duration(int64(over))+": ", ""
+	if held := b.Runnable + b.Throttled; held >= b.Elapsed/100 {
+		// Some was, but no cause took enough from the steps to be told from chance.
+		s = "Nothing much slowed " + who(p.Comm, p.PID) + " in " + Duration(int64(over)) + ": "
+		lost = "; it was kept from a CPU for " + Duration(ns64(held)) + ", of which its steps felt " + Duration(ns64(b.Critical))
+		if b.Critical == 0 {
+			lost = "; it was kept from a CPU for " + Duration(ns64(held)) + ", while it had to wait for the GPU anyway"
+		}
+	}
 	steps := plural(uint64(b.Steps), "step") + ", " + Duration(int64(b.StepP50))
 	if b.Steps > 1 {
 		steps += " each (p99 " + Duration(int64(b.StepP99)) + ")"
 	}
-	return s + joined(", ", steps, bound(b)) + "."
+	return s + joined(", ", steps, bound(b)) + lost + "."
 }
 
 // busy is the remark on a machine that others kept busy, "" where they did not:

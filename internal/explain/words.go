@@ -195,3 +195,20 @@ func cpuList(cpus []uint16) string {
 	}
 	return strings.Join(parts, ",")
 }
+
+// Reason says in words what a blocked thread waits for, from the name of the
+// reason ("pipe", "gpu-driver").
+func Reason(name string) string {
+	for r, words := range reasonWords {
+		if r.String() == name && words != "" {
+			return words
+		}
+	}
+	if name == events.ReasonOther.String() {
+		return "the kernel"
+	}
+	return clean(name)
+}
+
+// Wrap breaks a text at spaces into lines of at most width columns.
+func Wrap(text string, width int) []string { return wrap(text, "", width) }

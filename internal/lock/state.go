@@ -26,8 +26,37 @@ type State struct {
 	CPU       time.Duration     `json:"cpu_ns"`    // of the agent since it began
 	RSS       int64             `json:"rss_bytes"` // of the agent, now
 	DBBytes   int64             `json:"db_bytes"`  // all files of the database
+	// Open are the calls that have not returned for a while, as of Updated: the
+	// longest first, at most MaxOpen. MoreOpen is how many there are beside.
+	Open     []OpenCall `json:"open,omitempty"`
+	MoreOpen int        `json:"more_open,omitempty"`
 	// Problems are what keeps it from doing all it was asked to, in words.
 	Problems []string `json:"problems,omitempty"`
+}
+
+// MaxOpen bounds the open calls of a state, which everyone may read once a second.
+const MaxOpen = 64
+
+// OpenCall is a call that has not returned, and what its thread did as of Updated.
+type OpenCall struct {
+	PID    uint32    `json:"pid"`
+	TID    uint32    `json:"tid"`
+	Comm   string    `json:"comm"`             // of the process
+	Thread string    `json:"thread,omitempty"` // of the thread, where it has another name
+	Op     string    `json:"op"`
+	Inner  string    `json:"inner,omitempty"` // the innermost traced call in it
+	Since  time.Time `json:"since"`
+	// State is on-cpu, runnable, throttled or blocked, since StateSince; the last
+	// on Reason, in Syscall. FD is the file descriptor that this was called with,
+	// -1: none; File and Dev are the kind of that file and its device.
+	State      string    `json:"state"`
+	StateSince time.Time `json:"state_since,omitzero"`
+	Reason     string    `json:"reason,omitempty"`
+	Syscall    string    `json:"syscall,omitempty"`
+	FD         int       `json:"fd"`
+	File       string    `json:"file,omitempty"`
+	Dev        uint32    `json:"dev,omitempty"` // major << 20 | minor
+	CPU        uint16    `json:"cpu"`           // on which it is, or was last
 }
 
 // Process is a traced process.

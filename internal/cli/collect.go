@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"ingero/internal/explain"
+	"ingero/internal/tick"
+)
+
+// collector keeps what is told of a trace when it is over. It is a sink.
+type collector struct {
+	gaps tick.Gaps // nil: not wanted
+	last tick.Tick
+	// Of each process the last account, and of each chain the last state: those
+	// that are long over are in no tick any more.
+	accounts map[uint32]tick.Breakdown
+	chains   map[string]tick.Chain
+	busy     float64 // sum of the machine's busy share over ticks
+	ticks    int
+}
+
+// maxKept bounds the chains and the accounts that are kept.
+const maxKept = 1 << 14
+
+// Batch implements [tick.Sink].
+func (c *collector) Batch(b *tick.Batch) error {
+	if c.gaps != nil {
+		for i := range b.Calls {
+			c.gaps.Add(&b.Calls[i])
+		}
+	}
+	return nil
+}
+
+// Tick implements [tick.Sink].
+func (c *collector) Tick(t *tick.Tick) error {
+	c.last = *t
+	if c.accounts == nil {
+		c.accounts, c.chains = map[uint32]tick.Breakdown{}, map[string]tick.Chain{}
+	}
+	for i := range t.Breakdowns {
+		if b := &t.Breakdowns[i]; len(c.accounts) < maxKept {
+			c.accounts[b.PID] = *b
+		}
+	}
+	for i := range t.Chains {
+		if x := &t.Chains[i]; len(c.chains) < maxKept {
+			c.chains[x.ID] = *x
+		}
+	}
+	if t.Host.CPUs > 0 {
+		c.busy += t.Host.CPU
+		c.ticks++
+	}
+	return nil
+}
+
+// Close implements [tick.Sink].
+func (c *collector) Close() error { return nil }
+
+// input returns what a report is made from.
+func (c *collector) input(node, source string) *explain.Input {
+	t := &c.last
+	in := &explain.Input{From: t.Started, To: t.Time, Node: node, Source: source, Processes: t.Processes, Ops: t.Ops,
+		Gaps: c.gaps, Drops: t.Drops, Reports: t.Reports, Self: &t.Self}
+	c.ledger(in, nil)
+	return in
+}
+
+// ledger adds what the time ledger says of some processes (none: of all) to what
+// a report is made from.
+func (c *collector) ledger(in *explain.Input, pids []uint32) {
+	wanted := func(pid uint32) bool { return len(pids) == 0 || slices.Contains(pids, pid) }
+	for _, pid := range slices.Sorted(maps.Keys(c.accounts)) {
+		if wanted(pid) {
+			in.Breakdowns = append(in.Breakdowns, c.accounts[pid])
+		}
+	}
+	for _, x := range c.chains {
+		if wanted(x.PID) {
+			in.Chains = append(in.Chains, x)
+		}
+	}
+	sortChains(in.Chains)
+	for i := range c.last.Threads {
+		if x := &c.last.Threads[i]; wanted(x.PID) {
+			in.Threads = append(in.Threads, *x)
+		}
+	}
+	if c.ticks > 0 {
+		host := c.last.Host
+		host.CPU = c.busy / float64(c.ticks)
+		in.Host = &host
+	}
+}
+
+// sortChains puts the gravest first.
+func sortChains(chains []tick.Chain) {
+	slices.SortFunc(chains, func(a, b tick.Chain) int {
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Lost, a.Lost), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// between keeps those chains of which a slow step lies in a window.
+func between(chains []tick.Chain, from, to time.Time) []tick.Chain {
+	return slices.DeleteFunc(chains, func(c tick.Chain) bool {
+		return !from.IsZero() && c.To.Before(from) || !to.IsZero() && c.From.After(to)
+	})
+}
