@@ -54,6 +54,9 @@ func smoke() error {
 				err = errors.Join(err, fmt.Errorf("%s: %w", l.op, e))
 			}
 		}
+		if e := ledger(tr, stack); e != nil {
+			err = errors.Join(err, fmt.Errorf("ledger: %w", e))
+		}
 		fmt.Printf("traced after %v\n", time.Since(start).Round(time.Millisecond))
 	}
 	for _, a := range attached {
