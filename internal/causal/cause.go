@@ -120,9 +120,9 @@ func (c *causes) sweep(all map[uint32]*series) {
 	}
 }
 
-// parts calls f for each part of a step's waits. A wait for another thread is
-// what that thread did, as far as it is known.
-func parts(s *ledger.Step, f func(*Part)) {
+// parts appends the parts of a step's waits. A wait for another thread is what that
+// thread did, as far as it is known.
+func parts(to []Part, s *ledger.Step) []Part {
 	for i := range s.Waits {
 		w := &s.Waits[i]
 		p := Part{
@@ -130,12 +130,13 @@ func parts(s *ledger.Step, f func(*Part)) {
 			Dev: w.Dev, CPU: w.CPU, Op: w.Op, Critical: w.Critical, Root: w.Reason, First: w.First, Last: w.Last,
 		}
 		if w.State == events.WaitBlocked && w.Who.TID != 0 && forAnother(w.Reason) && w.Waker.Total() > 0 {
-			via(&p, &w.Waker, f)
+			to = via(to, &p, &w.Waker)
 		}
 		if p.NS > 0 {
-			f(&p)
+			to = append(to, p)
 		}
 	}
+	return to
 }
 
 // forAnother says whether a thread that blocks so waits for another to act.
@@ -147,8 +148,8 @@ func forAnother(r events.Reason) bool {
 	return false
 }
 
-// via takes what the waker did off a part and passes it on as parts of its own.
-func via(p *Part, w *tick.WakerShare, f func(*Part)) {
+// via takes what the waker did off a part and appends it as parts of its own.
+func via(to []Part, p *Part, w *tick.WakerShare) []Part {
 	q := *p
 	q.Via, q.Who, q.Op, q.Flags = p.Who, events.Thread{}, 0, 0
 	for _, x := range []struct {
@@ -168,6 +169,7 @@ func via(p *Part, w *tick.WakerShare, f func(*Part)) {
 		case events.WaitBlocked:
 			q.Reason, q.Call, q.Dev = w.Reason, w.Call, w.Dev
 		}
-		f(&q)
+		to = append(to, q)
 	}
+	return to
 }

@@ -15,7 +15,7 @@
 //     longer. Steps without any excess give the length of a normal step. Where
 //     there are too few, the shortest-held third of the steps is compared with the
 //     longest-held. What of a part reaches the length, on
-//     the mean, is lost; none if that is less than a fifth.
+//     the mean, is lost; none if that is less than a tenth.
 //   - What is lost in a step is split over the parts that grew, and added up by
 //     cause. A step counts as slow if a rule took at least 1 % of a normal step
 //     from it, and 50 us.

@@ -86,11 +86,13 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 	for _, b := range p.Blocked {
 		r.blocked += b
 	}
-	parts(s, func(p *Part) {
-		if n, ok := e.causes.of(p); ok {
-			r.keep(part{p.NS, n, p.Critical})
+	list := parts(e.scratch.parts[:0], s)
+	e.scratch.parts = list
+	for i := range list {
+		if n, ok := e.causes.of(&list[i]); ok {
+			r.keep(part{list[i].NS, n, list[i].Critical})
 		}
-	})
+	}
 	for i := range s.Ops {
 		if o := &s.Ops[i]; o.Op != 0 && o.Seen > 0 {
 			r.keepOwn(ownTime{o.Own, o.Seen, o.Op, o.Size})

@@ -21,7 +21,7 @@ const (
 	freeShare = 0.05
 	// absorbed is the share of an excess that reaches the steps' length under which
 	// it was free.
-	absorbed = 0.2
+	absorbed = 0.1
 )
 
 // grown is a part of a step beyond what is normal.
@@ -50,6 +50,7 @@ type scratch struct {
 	samples []sample
 	steps   []step
 	values  []weighed
+	parts   []Part
 }
 
 // excess finds what grew in each step and how much of that was lost.
@@ -98,8 +99,8 @@ func (e *Engine) kind(steps []step, s *series) {
 
 // growWaits adds the waits beyond what is normal to the steps.
 func (e *Engine) growWaits(steps []step) {
-	var base [16]int64 // by rule
-	var learnt [16]bool
+	var base [maxRules]int64 // by rule
+	var learnt [maxRules]bool
 	for r := range Rules {
 		v := e.scratch.values[:0]
 		any := false
@@ -214,7 +215,7 @@ func (r *record) ofOp(like ownTime) *ownTime {
 
 // rule is the rule that most of what the host took from a step is of.
 func (e *Engine) rule(x *step) int {
-	var sums [16]int64
+	var sums [maxRules]int64
 	most := 0
 	for _, g := range x.grown[:x.n] {
 		if g.critical {

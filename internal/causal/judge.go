@@ -36,7 +36,7 @@ type verdict struct {
 	span   int64   // ns: the time looked at
 	count  float64 // steps
 	excess float64 // ns, whatever its cause
-	rule   [16]float64
+	rule   [maxRules]float64
 	tally  []*tally
 }
 
@@ -75,7 +75,7 @@ func (e *Engine) tally(v *verdict, x *step) {
 	if x.sum == 0 || x.max == 0 {
 		return
 	}
-	var byRule [16]float64
+	var byRule [maxRules]float64
 	for _, g := range x.grown[:x.n] {
 		byRule[e.causes.list[g.cause].id.rule] += x.took(g)
 	}
@@ -142,7 +142,7 @@ func (v *verdict) enough(y *tally) bool {
 // hundreds of programs, none of which costs enough to be told. The largest of them
 // stands for all; it does not where a cause that is told outweighs them.
 func (v *verdict) several() {
-	var told [16]float64
+	var told [maxRules]float64
 	for _, y := range v.tally {
 		if v.enough(y) {
 			told[y.rule] += y.lost

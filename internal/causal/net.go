@@ -14,7 +14,7 @@ type normal struct {
 	// host is how much of what the host took reaches the steps' length, by the rule
 	// that most of it is of; critical is that of what the closing call lost. NaN
 	// where too few steps tell.
-	host     [16]float64
+	host     [maxRules]float64
 	critical float64
 }
 
@@ -63,7 +63,7 @@ func (n *normal) own(x *step) int64 {
 // shares finds how much of an excess reaches the length: of what the host took, in
 // steps whose closing call lost little; of what the closing call lost, beside that.
 func (e *Engine) shares(steps []step, n *normal) {
-	var host [16]ratio
+	var host [maxRules]ratio
 	var critical ratio
 	for i := range steps {
 		if x := &steps[i]; x.held() && x.critical*10 < x.sum {

@@ -37,6 +37,9 @@ type Rule struct {
 	Blame func(p *Part) (group, what string)
 }
 
+// maxRules is how many rules there is room for in sums by rule.
+const maxRules = 16
+
 // Rules are all kinds of causes, in the order in which they are asked. To know
 // one more is to add a row.
 var Rules = []Rule{

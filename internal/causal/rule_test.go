@@ -1,0 +1,222 @@
+package causal
+
+import (
+	"strings"
+	"testing"
+
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// with returns steps of 15 ms of which every nth is longer by long, and has a wait.
+func with(count, nth int, long int64, w ledger.Wait) []ledger.Step {
+	steps := made(count, nth, long, events.Thread{})
+	for i := range steps {
+		if s := &steps[i]; len(s.Waits) > 0 {
+			s.Loss, s.Parts.SyncRunnable = ledger.Loss{}, 0
+			w.First, w.Last, w.Count = s.From, s.From+w.NS, 1
+			if w.Critical {
+				s.Loss = ledger.Loss{Est: w.NS, Min: w.NS, Max: w.NS}
+			}
+			s.Waits = []ledger.Wait{w}
+		}
+	}
+	return steps
+}
+
+var (
+	helper = events.Thread{PID: 7, TID: 8, Name: events.NameOf("helper")}
+	kwork  = events.Thread{PID: 33, TID: 33, Parent: kthreadd, Name: events.NameOf("kworker/0:1-mm")}
+)
+
+// Each kind of wait has the rule and the culprit that it should.
+func TestMatch(t *testing.T) {
+	blocked := events.WaitBlocked
+	waker := tick.WakerShare{Times: tick.Times{OnCPU: uint64(ms / 10), Runnable: uint64(39 * ms / 10)}, By: stress}
+	onDisk := tick.WakerShare{Times: tick.Times{OnCPU: uint64(ms / 10), Blocked: uint64(39 * ms / 10)}, Reason: events.ReasonDisk, Dev: 254 << 20}
+	idle := tick.WakerShare{Times: tick.Times{Blocked: uint64(4 * ms)}, Reason: events.ReasonSleep}
+	for _, tt := range []struct {
+		name string
+		w    ledger.Wait
+		want string // rule, culprit; empty: silence
+	}{
+		{"another process", ledger.Wait{State: events.WaitRunnable, Who: stress}, "cpu-taken stress-ng"},
+		{"a kernel thread", ledger.Wait{State: events.WaitRunnable, Who: kwork}, "cpu-taken kworker/0:1-mm"},
+		{"many short turns", ledger.Wait{State: events.WaitRunnable, Flags: events.WaitOthers}, "cpu-taken many short turns"},
+		{"nobody", ledger.Wait{State: events.WaitRunnable, Flags: events.WaitIdle}, ""},
+		{"own thread", ledger.Wait{State: events.WaitRunnable, Who: helper}, "own-threads helper"},
+		{"quota", ledger.Wait{State: events.WaitThrottled}, "cpu-throttled CPU quota"},
+		{"a signal", ledger.Wait{State: blocked, Reason: events.ReasonStopped, Who: stress}, "stopped stress-ng"},
+		{"disk", ledger.Wait{State: blocked, Reason: events.ReasonDisk, Dev: 8<<20 | 1}, "disk-wait disk 8:1"},
+		{"a journal", ledger.Wait{State: blocked, Reason: events.ReasonFile}, "disk-wait disk"},
+		{"swap", ledger.Wait{State: blocked, Reason: events.ReasonFault, Flags: events.WaitIO}, "disk-wait disk, for a page of memory"},
+		{"a page of another", ledger.Wait{State: blocked, Reason: events.ReasonFault}, ""},
+		{"driver", ledger.Wait{State: blocked, Reason: events.ReasonGPU, Op: 0x0110}, "driver-slow GPU driver, in cudaMalloc"},
+		{"driver, in no call", ledger.Wait{State: blocked, Reason: events.ReasonGPU}, ""},
+		{"lock", ledger.Wait{State: blocked, Reason: events.ReasonLock, Who: helper}, "lock-wait helper"},
+		{"sleep", ledger.Wait{State: blocked, Reason: events.ReasonSleep}, ""},
+		{"a request", ledger.Wait{State: blocked, Reason: events.ReasonSocket, Who: stress}, ""},
+		{"a thread that had no CPU", ledger.Wait{State: blocked, Reason: events.ReasonLock, Who: helper, Waker: waker}, "cpu-taken stress-ng"},
+		{"a process that had no CPU", ledger.Wait{State: blocked, Reason: events.ReasonPipe, Who: kwork, Waker: waker}, "cpu-taken stress-ng"},
+		{"a thread that read", ledger.Wait{State: blocked, Reason: events.ReasonLock, Who: helper, Waker: onDisk}, "disk-wait helper"},
+		{"a thread that slept", ledger.Wait{State: blocked, Reason: events.ReasonLock, Who: helper, Waker: idle}, "lock-wait helper"},
+		{"a sleep that another ended", ledger.Wait{State: blocked, Reason: events.ReasonSleep, Who: helper, Waker: waker}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.w.NS = 4 * ms
+			e := New(1)
+			e.Add(with(1000, 5, 4*ms, tt.w))
+			got := chainsOf(e, start+20*s1)
+			if tt.want == "" {
+				if len(got) != 0 {
+					show(t, got)
+					t.Error("want silence")
+				}
+				return
+			}
+			if len(got) != 1 {
+				show(t, got)
+				t.Fatalf("%d chains", len(got))
+			}
+			c := got[0].Culprits[0]
+			rule, who, _ := strings.Cut(tt.want, " ")
+			if got[0].Rule != rule || c.Thread.Name.String() != who && !strings.HasPrefix(c.What, who) {
+				t.Errorf("%s by %q, %q; want %s", got[0].Rule, c.Thread.Name, c.What, tt.want)
+			}
+			if got[0].Severity != tick.High || got[0].Lost.Seconds() < 0.7 || got[0].Lost.Seconds() > 0.81 {
+				t.Errorf("%s, lost %v of 0.8 s", got[0].Severity, got[0].Lost)
+			}
+		})
+	}
+}
+
+// Workers of the kernel are one culprit, whatever their numbers.
+func TestKernelWorkers(t *testing.T) {
+	steps := with(1000, 2, 2*ms, ledger.Wait{NS: 2 * ms, State: events.WaitRunnable})
+	for i := range steps {
+		for j := range steps[i].Waits {
+			k := uint32(30 + i/2%3)
+			steps[i].Waits[j].Who = events.Thread{PID: k, TID: k, Parent: kthreadd, Name: events.NameOf("kworker/0:" + string(rune('0'+k)))}
+		}
+	}
+	e := New(1)
+	e.Add(steps)
+	if got := chainsOf(e, start+20*s1); len(got) != 1 || len(got[0].Culprits) != 3 {
+		show(t, got)
+		t.Errorf("%d chains", len(got))
+	}
+}
+
+// What is not enough, or not to be believed, is not told.
+func TestNotEnough(t *testing.T) {
+	taken := ledger.Wait{State: events.WaitRunnable, Who: stress}
+	at := func(w ledger.Wait, ns int64) ledger.Wait { w.NS = ns; return w }
+	for _, tt := range []struct {
+		name  string
+		steps []ledger.Step
+		want  int
+	}{
+		{"8 ms of which 0.4 ms count", with(1000, 2, 400*us, at(taken, 8*ms)), 0},
+		{"8 ms of which 4 ms count", with(1000, 2, 4*ms, at(taken, 8*ms)), 1},
+		{"under 100 ms in a second", with(60, 3, 4*ms, at(taken, 4*ms)), 0},
+		{"over 100 ms in a second", with(60, 2, 4*ms, at(taken, 4*ms)), 1},
+		{"two slow steps", with(400, 250, 90*ms, at(taken, 90*ms)), 0},
+		{"two very slow steps", with(400, 250, 200*ms, at(taken, 200*ms)), 1},
+		{"each a little", with(3000, 1, 140*us, at(taken, 140*us)), 0},
+		{"each a little, but for a few", append(with(2000, 1, 140*us, at(taken, 140*us)), moved(with(1000, 100, 3*ms, at(taken, 3*ms)), 32*s1)...), 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := New(1)
+			e.Add(tt.steps)
+			if got := chainsOf(e, tt.steps[len(tt.steps)-1].To); len(got) != tt.want {
+				show(t, got)
+				t.Errorf("%d chains, want %d", len(got), tt.want)
+			}
+		})
+	}
+}
+
+// A call is slow from twice its usual time on, and by so much that the step is longer.
+func TestCallSlow(t *testing.T) {
+	calls := func(usual, slow int64) []ledger.Step {
+		steps := made(2000, 0, 0, events.Thread{})
+		var late int64
+		for i := range steps {
+			s := &steps[i]
+			own := usual
+			if i%4 == 0 {
+				own = slow
+			}
+			s.From += late
+			late += own - usual
+			s.To += late
+			s.Ops = []ledger.OpTime{{Op: 0x0110, Size: 20, Count: 1, Seen: 1, NS: own, Own: own}}
+		}
+		return steps
+	}
+	for _, tt := range []struct {
+		name        string
+		usual, slow int64
+		want        int
+	}{
+		{"ten times", 300 * us, 3 * ms, 1},
+		{"not twice", 2 * ms, 3900 * us, 0},
+		{"twice", 2 * ms, 4100 * us, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := New(1)
+			steps := calls(tt.usual, tt.slow)
+			e.Add(steps)
+			got := chainsOf(e, steps[len(steps)-1].To)
+			if len(got) != tt.want {
+				show(t, got)
+				t.Fatalf("%d chains, want %d", len(got), tt.want)
+			}
+			if tt.want > 0 && (got[0].Rule != "call-slow" || got[0].Op != 0x0110) {
+				t.Errorf("%s in %s", got[0].Rule, got[0].Op)
+			}
+		})
+	}
+}
+
+// Seconds of a thread without steps count for half, and for nothing where another
+// thread of the process has steps.
+func TestPeriods(t *testing.T) {
+	var seconds []ledger.Step
+	for i := range int64(30) {
+		seconds = append(seconds, ledger.Step{PID: 7, TID: 70, From: start + i*s1, To: start + (i+1)*s1, Period: true,
+			Waits: []ledger.Wait{{NS: 300 * ms, Count: 90, First: start + i*s1, Last: start + i*s1 + ms, State: events.WaitRunnable, Who: stress}}})
+	}
+	e := New(1)
+	e.Add(seconds)
+	got := chainsOf(e, start+30*s1)
+	if len(got) != 1 || got[0].Lost.Seconds() != 4.5 || got[0].LostMin != 0 || got[0].LostMax.Seconds() != 9 {
+		show(t, got)
+		t.Fatalf("%d chains", len(got))
+	}
+	e = New(1)
+	e.Add(seconds)
+	e.Add(made(2000, 0, 0, stress))
+	if got := chainsOf(e, start+30*s1); len(got) != 0 {
+		show(t, got)
+		t.Errorf("%d chains", len(got))
+	}
+}
+
+// A small loss beside one ten times as large is not told.
+func TestDwarfed(t *testing.T) {
+	steps := with(2000, 4, 10*ms, ledger.Wait{NS: 10 * ms, State: events.WaitRunnable, Who: stress})
+	for i := range steps {
+		if i%4 == 0 && i%8 == 0 {
+			steps[i].Waits = append(steps[i].Waits, ledger.Wait{NS: 1500 * us, Count: 1, State: events.WaitThrottled})
+		}
+	}
+	e := New(1)
+	e.Add(steps)
+	got := chainsOf(e, steps[len(steps)-1].To)
+	if len(got) != 1 || got[0].Rule != "cpu-taken" {
+		show(t, got)
+		t.Errorf("%d chains", len(got))
+	}
+}
