@@ -78,10 +78,6 @@ var fileReasons = map[events.FileKind]events.Reason{
 	events.FileAnon: events.ReasonPoll,
 }
 
-// nvidiaMajor is the device number of NVIDIA's GPUs and of nvidiactl: the one
-// that Linux has assigned (Documentation/admin-guide/devices.txt).
-const nvidiaMajor = 195
-
 // blockOf says what a thread is blocked on. The order matters: what stops a
 // thread stops it whatever it was about to do, and a device that it waits for is
 // more than the system call that led there.
@@ -96,8 +92,6 @@ func blockOf(on *bpf.IngeroBlock, flags uint8) tick.Doing {
 		d.Reason = events.ReasonStopped
 	case on.Syscall < 0:
 		d.Reason, d.Arg = events.ReasonFault, 0
-	case d.File == events.FileChar && on.Dev>>20 == nvidiaMajor:
-		d.Reason = events.ReasonGPU
 	case flags&uint8(bpf.IngeroWaitFlagsWAIT_IO) != 0:
 		d.Reason = events.ReasonDisk
 	case row.FD && row.Reason == events.ReasonOther && d.File != events.FileNone:

@@ -93,6 +93,7 @@ type Live struct {
 	gone      []tick.Thread // threads that have ended since the last tick; Poll's and Totals' own
 	names     names         // of threads; Totals' own
 	others    others        // Poll's and Totals' own
+	gpus      devices       // Poll's and Totals' own; read again each tick until there are some
 }
 
 type process struct {
@@ -146,6 +147,7 @@ func (l *Live) start(ctx context.Context) error {
 		return fmt.Errorf("%w: it is process %d here and %d on the host; start its container in the host's (docker run --pid=host, hostPID: true)",
 			ErrPIDNamespace, self, own)
 	}
+	l.findGPUs()
 	if !l.Raw {
 		l.calibrate(ctx)
 	}
@@ -200,6 +202,7 @@ func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
 		}
 	})
 	l.gone = append(l.gone, b.Ended[ended:]...)
+	l.gpus.waits(b.Waits[waits:])
 	l.others.note(b.Waits[waits:], l.tracing)
 	l.mu.Lock()
 	b.Procs = append(b.Procs, l.pending...)

@@ -28,6 +28,7 @@ func (l *Live) threads(t *tick.Tick) error {
 		delete(l.names, l.gone[i].TID)
 	}
 	l.gone = l.gone[:0]
+	l.findGPUs()
 	err := l.tracer.Threads(func(tid uint32, s *probes.ThreadState) {
 		x := decode.Thread(tid, s, uint64(now.Nano()), l.clock)
 		name, known := l.names[tid]
@@ -36,6 +37,7 @@ func (l *Live) threads(t *tick.Tick) error {
 			l.names[tid] = name
 		}
 		x.Comm = name
+		l.gpus.thread(&x)
 		t.Threads = append(t.Threads, x)
 	})
 	slices.SortFunc(t.Threads, func(a, b tick.Thread) int {
