@@ -12,10 +12,10 @@
 //   - CUDA is asynchronous: what the host loses while the GPU has work queued
 //     makes the closing synchronise shorter and costs nothing; a loop that sleeps
 //     to keep a pace sleeps less. So parts count only as far as they made steps
-//     longer. Steps without any excess give the length of a normal step. Where
-//     there are too few, the shortest-held third of the steps is compared with the
-//     longest-held. What of a part reaches the length, on
-//     the mean, is lost; none if that is less than a tenth.
+//     longer. Steps without any excess give the length of a normal step; where
+//     there are too few, the third of the steps with the least excess is compared
+//     with the third with the most. What of an excess reaches the length, on the
+//     mean, is lost; nothing if that is less than a tenth.
 //   - What is lost in a step is split over the parts that grew, and added up by
 //     cause. A step counts as slow if a rule took at least 1 % of a normal step
 //     from it, and 50 us.
@@ -24,8 +24,9 @@
 //     losses of other origin (timers, kernel threads, the agent itself) stay well
 //     under 1 % of a step.
 //
-// A thread's steps are kept for a minute, drawn at random where there are many,
-// and chains for five minutes after their last slow step, as they were then.
+// A thread's steps are kept for a minute, drawn at random where there are many.
+// What was found is judged anew as long as all of it is in that minute; then a
+// chain stays as it is until five minutes after its last slow step.
 //
 // The package is pure: no clock, no input, no output, nothing started; the same
 // steps give the same chains. Memory is bounded. Package session calls it, from

@@ -145,12 +145,13 @@ func (e *Engine) Tick(t *tick.Tick) {
 	found := e.find(t)
 	for i := range found {
 		c := &found[i]
-		if old := e.kept[c.ID]; t.Time.Sub(c.To) <= keepFor && (old == nil || c.To.After(old.To)) {
+		if old := e.kept[c.ID]; t.Time.Sub(c.To) <= keepFor && (old == nil || c.To.After(old.To) || e.sees(old)) {
 			e.kept[c.ID] = c
 		}
 	}
 	for id, c := range e.kept {
-		if t.Time.Sub(c.To) > keepFor {
+		again := slices.ContainsFunc(found, func(f tick.Chain) bool { return f.ID == id })
+		if t.Time.Sub(c.To) > keepFor || !again && e.sees(c) {
 			delete(e.kept, id)
 		}
 	}
@@ -168,6 +169,13 @@ func (e *Engine) Tick(t *tick.Tick) {
 	}
 	t.Chains = chains
 	e.forget(t.Time.Unix())
+}
+
+// sees says whether all that a chain rests on is still in the window. If so, and it
+// is not found again, it was a judgement on too little.
+func (e *Engine) sees(c *tick.Chain) bool {
+	s := e.series[c.TID]
+	return s != nil && s.pid == c.PID && c.From.Unix() > s.newest-windowSeconds
 }
 
 // find judges every thread. Of threads of one process that lost time to the same

@@ -351,3 +351,23 @@ func BenchmarkTick(b *testing.B) {
 		})
 	}
 }
+
+// A loss that was much of the first seconds may be little of a minute: as long as all
+// of it can be seen, it is judged anew.
+func TestRevised(t *testing.T) {
+	steps := made(300, 6, 3*ms, stress)
+	e := New(1)
+	e.Add(steps)
+	end := steps[299].To
+	first := chainsOf(e, end)
+	e.Add(moved(made(600, 0, 0, stress), end-start))
+	second := chainsOf(e, end+9*s1)
+	e.Add(moved(made(2700, 0, 0, stress), end-start+9*s1+100*ms))
+	third := chainsOf(e, end+50*s1)
+	if len(first) != 1 || first[0].Severity != tick.High || len(second) != 1 || second[0].Severity != tick.Low || second[0].Window <= first[0].Window || len(third) != 0 {
+		show(t, first)
+		show(t, second)
+		show(t, third)
+		t.Errorf("%d, %d, %d chains", len(first), len(second), len(third))
+	}
+}

@@ -209,7 +209,7 @@ func TestDwarfed(t *testing.T) {
 	steps := with(2000, 4, 10*ms, ledger.Wait{NS: 10 * ms, State: events.WaitRunnable, Who: stress})
 	for i := range steps {
 		if i%4 == 0 && i%8 == 0 {
-			steps[i].Waits = append(steps[i].Waits, ledger.Wait{NS: 1500 * us, Count: 1, State: events.WaitThrottled})
+			steps[i].Waits = append(steps[i].Waits, ledger.Wait{NS: 1800 * us, Count: 1, State: events.WaitThrottled})
 		}
 	}
 	e := New(1)
@@ -218,5 +218,100 @@ func TestDwarfed(t *testing.T) {
 	if len(got) != 1 || got[0].Rule != "cpu-taken" {
 		show(t, got)
 		t.Errorf("%d chains", len(got))
+	}
+}
+
+// Small programs are not told beside a large one.
+func TestSeveralBesideOne(t *testing.T) {
+	steps := with(3000, 2, 4*ms, ledger.Wait{NS: 4 * ms, State: events.WaitRunnable, Who: stress})
+	for i := range steps {
+		if w := steps[i].Waits; len(w) > 0 && i%10 == 0 {
+			k := uint32(i / 10 % 40)
+			w[0].Who = events.Thread{PID: 1000 + k, TID: 1000 + k, Name: events.NameOf("prog" + string(rune('A'+k)))}
+		}
+	}
+	e := New(1)
+	e.Add(steps)
+	if got := chainsOf(e, steps[len(steps)-1].To); len(got) != 1 || got[0].Culprits[0].Thread != stress {
+		show(t, got)
+		t.Errorf("%d chains", len(got))
+	}
+}
+
+// Culprits keep their names while others come and go.
+func TestCulpritsStay(t *testing.T) {
+	e := New(1)
+	for minute := range int64(4) {
+		for second := range int64(60) {
+			who := stress
+			if second%2 == 0 {
+				n := uint32(1000 + minute*60 + second)
+				who = events.Thread{PID: n, TID: n, Name: events.NameOf("short")}
+			}
+			at := (minute*60 + second) * s1
+			e.Add(moved(with(60, 3, 3*ms, ledger.Wait{NS: 3 * ms, State: events.WaitRunnable, Who: who}), at))
+			for _, c := range chainsOf(e, start+at+s1) {
+				for _, x := range c.Culprits {
+					if x.Thread != stress && x.Thread.Name != events.NameOf("short") || x.Thread.PID != x.Thread.TID && x.Thread != stress {
+						t.Fatalf("culprit %+v", x)
+					}
+				}
+				if c.ID == chainID(7, "cpu-taken", "stress-ng") != (c.Culprits[0].Thread == stress) {
+					t.Fatalf("%s is by %+v", c.ID, c.Culprits[0].Thread)
+				}
+			}
+		}
+	}
+	if got := chainsOf(e, start+240*s1); len(got) != 2 {
+		show(t, got)
+		t.Errorf("%d chains", len(got))
+	}
+}
+
+// What else grew is not ruled out.
+func TestNotIt(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		gpu      int64 // more, in slow steps
+		throttle bool
+		want     string
+	}{
+		{"taken alone", 0, false, "GPU (15.0 ms a step, as before),throttling,signals,own threads,disk,locks"},
+		{"the GPU was slower too", 5 * ms, false, "throttling,signals,own threads,disk,locks"},
+		{"throttled too", 0, true, "GPU (15.0 ms a step, as before),signals,own threads,disk,locks"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			steps := with(1000, 3, 3*ms, ledger.Wait{NS: 3 * ms, State: events.WaitRunnable, Who: stress})
+			for i := range steps {
+				s := &steps[i]
+				s.Parts.GPUWait = 15 * ms
+				if len(s.Waits) > 0 {
+					s.Parts.GPUWait += tt.gpu
+					if tt.throttle {
+						s.Waits = append(s.Waits, ledger.Wait{NS: 1 * ms, State: events.WaitThrottled})
+					}
+				}
+			}
+			e := New(1)
+			e.Add(steps)
+			for _, c := range chainsOf(e, start+20*s1) {
+				if got := strings.Join(c.NotIt, ","); c.Rule == "cpu-taken" && got != tt.want {
+					t.Errorf("not %s; want %s", got, tt.want)
+				}
+			}
+		})
+	}
+}
+
+// Nine steps teach nothing of what is normal.
+func TestLearn(t *testing.T) {
+	for count, want := range map[int]int{9: 0, 20: 1} {
+		steps := with(count, 3, 100*ms, ledger.Wait{NS: 100 * ms, State: events.WaitBlocked, Reason: events.ReasonDisk})
+		e := New(1)
+		e.Add(steps)
+		if got := chainsOf(e, steps[count-1].To); len(got) != want {
+			show(t, got)
+			t.Errorf("%d steps: %d chains, want %d", count, len(got), want)
+		}
 	}
 }
