@@ -1,5 +1,5 @@
 # make          generate + build + test + lint
-# make demo     build, then watch a training loop on a simulated GPU
+# make demo     build, then see who took the CPU of a training loop on a simulated GPU
 # make test     every test; those of the kernel side too where this is root
 # Each target installs by apt what it needs and lacks (tools/deps.sh says what and why).
 
@@ -78,7 +78,7 @@ vmlinux:
 	go run ./tools/btfcheck
 
 demo: build
-	@if [ "$$(id -u)" != 0 ] && sudo -n true 2>/dev/null; then sudo bin/ingero demo; else bin/ingero demo; fi
+	@if [ "$$(id -u)" != 0 ] && sudo -n true 2>/dev/null; then sudo bin/ingero demo incident; else bin/ingero demo incident; fi
 
 install:
 	@test -x bin/ingero || { echo 'install: run make build first' >&2; exit 1; }

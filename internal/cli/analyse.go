@@ -30,7 +30,7 @@ func analyse(ctx context.Context, r *query.Reader, s *query.Session, from, to ti
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	w := &windowed{Replay: store.NewReplay(rec, store.ReplayOptions{}), base: map[threadID]tick.Thread{}}
+	w := &windowed{Replay: store.NewReplay(rec, store.ReplayOptions{}), agent: s.PID, base: map[threadID]tick.Thread{}}
 	if from.After(s.Started) {
 		w.from = from.UnixNano()
 	}
@@ -91,9 +91,13 @@ type threadID struct {
 // begun at from and ended at to (Unix ns; 0: no bound).
 type windowed struct {
 	*store.Replay
+	agent    int // the process that recorded it
 	from, to int64
 	base     map[threadID]tick.Thread // the accounts as of from
 }
+
+// AgentPID implements [session.Agent].
+func (w *windowed) AgentPID() uint32 { return uint32(w.agent) }
 
 // Poll implements [session.Source].
 func (w *windowed) Poll(b *tick.Batch) (more bool, err error) {
@@ -130,6 +134,9 @@ func kept[T any](s []T, from int, want func(*T) bool) []T {
 func (w *windowed) Totals(t *tick.Tick) error {
 	if err := w.Replay.Totals(t); err != nil {
 		return err
+	}
+	if t.Host == (tick.Host{}) && t.Self == (tick.Self{}) {
+		t.Self.RSS = 1 // so that the session does not fill in this machine's
 	}
 	if w.from != 0 && t.Time.UnixNano() <= w.from {
 		clear(w.base)

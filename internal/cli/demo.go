@@ -25,18 +25,39 @@ import (
 	"ingero/sim"
 )
 
-// demoRecording was made by this command:
-//
-//	sudo unshare --cgroup bin/ingero demo --save internal/cli/demo/train.ingero
-//
-//go:embed demo/train.ingero
-var demoRecording []byte
+// scenario is what a demonstration runs.
+type scenario struct {
+	name    string
+	what    string   // in words
+	program []string // of sim, with its arguments
+	// recording was made by this command, as root:
+	//
+	//	bin/ingero demo [incident] --save internal/cli/demo/NAME.ingero
+	recording []byte
+	length    string        // how long it runs, if nothing is said
+	least     time.Duration // how long it must run
+	hog       bool          // in its second third another program takes its CPU
+	detail    explain.Detail
+}
 
-// demoProgram is what demo runs: a training loop whose steps take 10 ms of GPU.
-var demoProgram = []string{"train", "--launches", "20", "--kernel-us", "500"}
+//go:embed demo/train.ingero
+var trainRecording []byte
+
+//go:embed demo/incident.ingero
+var incidentRecording []byte
+
+// scenarios are what can be demonstrated; the first if nothing is said. A step
+// takes 10 ms of GPU.
+var scenarios = []scenario{
+	{name: "train", what: "a training loop on a simulated GPU", program: []string{"train", "--launches", "20", "--kernel-us", "500"},
+		recording: trainRecording, length: "5s", least: time.Second, detail: explain.Tables},
+	{name: "incident", what: "a training loop on a simulated GPU, and a hog on its CPU", program: []string{"train", "--launches", "20", "--kernel-us", "500"},
+		recording: incidentRecording, length: "12s", least: 3 * time.Second, hog: true, detail: explain.Shares},
+}
 
 // demoOptions are the flags of demo.
 type demoOptions struct {
+	*scenario
 	duration time.Duration
 	json     bool
 	recorded bool   // play the recording even if it could be traced
@@ -45,18 +66,30 @@ type demoOptions struct {
 }
 
 func demoCommand(e *Env) *cobra.Command {
-	var o demoOptions
-	length := "5s"
-	c := &cobra.Command{
-		Use:   "demo",
-		Short: "Trace a training loop on a simulated GPU; without root, show a recording of that",
-		Long: `demo runs a training loop on a simulated GPU and traces it with the probes that any
+	c := e.demoOf(&scenarios[0])
+	c.Use = "demo"
+	c.Short = "Trace a training loop on a simulated GPU; without root, show a recording of that"
+	c.Long = `demo runs a training loop on a simulated GPU and traces it with the probes that any
 program is traced with. It needs no GPU. Without root it plays a recording that this
 command has made, through the same pipeline. Its first line says which of both it is.
-Nothing is added to the database.`,
-		Example: "  sudo ingero demo\n  ingero demo --no-gpu\n  ingero demo --json",
-		Args:    noArguments,
-	}
+Nothing is added to the database.
+
+demo incident shows what ingero is for: some seconds into the run another program, a
+hog, takes the CPU on which the loop runs, and the report says who it was and how many
+milliseconds it cost.`
+	c.Example = "  sudo ingero demo\n  sudo ingero demo incident\n  ingero demo --no-gpu\n  ingero demo incident --json"
+	incident := e.demoOf(&scenarios[1])
+	incident.Use = "incident"
+	incident.Short = "The same with a hog on its CPU: what it cost, and who it was"
+	c.AddCommand(incident)
+	return c
+}
+
+// demoOf makes the command of a scenario.
+func (e *Env) demoOf(s *scenario) *cobra.Command {
+	o := demoOptions{scenario: s}
+	length := s.length
+	c := &cobra.Command{Args: noArguments}
 	f := c.Flags()
 	f.StringVar(&length, "duration", length, "how long the loop runs")
 	f.BoolVar(&o.json, "json", false, "print the report as JSON, and no table")
@@ -67,12 +100,19 @@ Nothing is added to the database.`,
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		e.debug = o.debug
 		var err error
-		if o.duration, err = config.ParseDuration(length); err != nil || o.duration < time.Second {
-			return usage("ingero demo --duration 5s", "--duration cannot be %q: at least a second is needed", length)
+		if o.duration, err = config.ParseDuration(length); err != nil || o.duration < s.least {
+			return usage(c.CommandPath()+" --duration "+s.length, "--duration cannot be %q: at least %s is needed", length, leastText(s.least))
 		}
 		return e.demo(c.Context(), o)
 	}
 	return c
+}
+
+func leastText(d time.Duration) string {
+	if d == time.Second {
+		return "a second"
+	}
+	return fmt.Sprintf("%.0f seconds", d.Seconds())
 }
 
 func (e *Env) demo(ctx context.Context, o demoOptions) error {
@@ -97,6 +137,8 @@ type demo struct {
 	table  bool   // a table was drawn
 	source string // what the report says that it was made from
 	began  bool   // the trace has begun: what fails now is an error
+	cpu    int    // on which the hog takes turns with the loop
+	own    owned  // the processes of the demonstration
 }
 
 // trace traces the loop. Until it has begun, an error says why it cannot be.
@@ -107,11 +149,17 @@ func (d *demo) trace(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	if d.hog {
+		if d.cpu, err = lastCPU(); err != nil {
+			return err
+		}
+	}
 	program, err := d.launch(dir)
 	if err != nil {
 		return err
 	}
 	defer program.kill()
+	d.own.add(program.pid(), uint32(os.Getpid()))
 	log := e.logger(d.debug)
 	t, err := e.open(ctx, d.save, session.LiveOptions{
 		Select: proc.Selector{PIDs: []uint32{program.pid()}}, Gated: program.pid(), Probes: probes.Options{}, Log: log,
@@ -121,7 +169,7 @@ func (d *demo) trace(ctx context.Context) error {
 	}
 	d.began = true
 	d.source = "the simulated GPU"
-	head := "Live: a training loop on a simulated GPU, traced by real probes on this machine."
+	head := "Live: " + d.what + ",\ntraced by real probes on this machine."
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	v := d.view(stop, head)
@@ -130,8 +178,14 @@ func (d *demo) trace(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, t.close())
 	}
+	if rec != nil {
+		rec.only = &d.own
+	}
 	program.run()
-	err = errors.Join(t.run(ctx, rec, d.sinks(v)...), v.failed(), rec.end(nil))
+	ended := d.disturb(ctx, dir, v)
+	err = t.run(ctx, rec, d.sinks(v)...)
+	stop()
+	err = errors.Join(err, <-ended, v.failed(), rec.end(nil))
 	if err != nil || d.save == "" {
 		return err
 	}
@@ -148,8 +202,11 @@ func (d *demo) launch(dir string) (*launched, error) {
 		return nil, err
 	}
 	seconds := strconv.Itoa(int((d.duration + time.Second - 1) / time.Second))
-	path := stack.Program(demoProgram[0])
-	args := append(append([]string{path}, demoProgram[1:]...), "--seconds", seconds)
+	path := stack.Program(d.program[0])
+	args := append(append([]string{path}, d.program[1:]...), "--seconds", seconds)
+	if d.hog {
+		args = append(args, "--pin", strconv.Itoa(d.cpu))
+	}
 	l, err := launch(&exec.Cmd{Path: path, Args: args, Dir: dir, Env: []string{"PATH=/usr/bin:/bin"}, SysProcAttr: d.env.invoker().attributes()})
 	if err != nil {
 		return nil, fmt.Errorf("run the training loop: %w", err)
@@ -159,13 +216,17 @@ func (d *demo) launch(dir string) (*launched, error) {
 
 // replay plays the recording.
 func (d *demo) replay(ctx context.Context, why string) error {
-	log, err := store.OpenLog(bytes.NewReader(demoRecording), int64(len(demoRecording)))
+	log, err := store.OpenLog(bytes.NewReader(d.recording), int64(len(d.recording)))
 	if err != nil {
 		return fmt.Errorf("read the recording in this program: %w", err)
 	}
 	made := log.Session()
-	head := fmt.Sprintf("Recording: a training loop on a simulated GPU, traced by this command on\n"+
-		"%s (Linux %s). Not live, since %s.\nLive: sudo ingero demo", made.Started.UTC().Format("2006-01-02"), made.Kernel, why)
+	live := "sudo ingero demo"
+	if d.hog {
+		live += " " + d.name
+	}
+	head := fmt.Sprintf("Recording: %s,\ntraced by this command on %s (Linux %s). Not live, since\n%s.\nLive: %s",
+		d.what, made.Started.UTC().Format("2006-01-02"), made.Kernel, why, live)
 	d.source = "a recording of the simulated GPU, made by ingero demo"
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -177,7 +238,7 @@ func (d *demo) replay(ctx context.Context, why string) error {
 		defer stop()
 	}
 	replay := store.NewReplay(log, o)
-	err = session.Run(ctx, session.Config{Source: replay, Clock: replay, Sinks: d.sinks(v), Log: d.env.logger(d.debug)})
+	err = session.Run(ctx, session.Config{Source: &windowed{Replay: replay, agent: made.PID}, Clock: replay, Sinks: d.sinks(v), Log: d.env.logger(d.debug)})
 	return errors.Join(err, v.failed())
 }
 
@@ -224,7 +285,7 @@ func (d *demo) tell() error {
 		}
 	}
 	if !d.json {
-		return d.env.tell(d.env.Stdout, in, explain.Tables)
+		return d.env.tell(d.env.Stdout, in, d.detail)
 	}
 	text, err := explain.ReportJSON(in)
 	if err != nil {

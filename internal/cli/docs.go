@@ -21,6 +21,9 @@ func Docs(w io.Writer) error {
 `)
 	root := (&Env{}).root()
 	for _, c := range root.Commands() {
+		if c.Hidden {
+			continue
+		}
 		fmt.Fprintf(&b, "- [ingero %s](#ingero-%s): %s\n", c.Name(), c.Name(), c.Short)
 	}
 	b.WriteString(`
@@ -46,7 +49,10 @@ the name of a setting is a level of the file.
 }
 
 func docs(b *strings.Builder, c *cobra.Command) {
-	fmt.Fprintf(b, "## ingero %s\n\n%s\n\n", c.Name(), c.Short+".")
+	if c.Hidden {
+		return
+	}
+	fmt.Fprintf(b, "## %s\n\n%s\n\n", c.CommandPath(), c.Short+".")
 	fmt.Fprintf(b, "    %s\n\n", c.UseLine())
 	if c.Long != "" {
 		fmt.Fprintf(b, "%s\n\n", c.Long)
@@ -70,6 +76,9 @@ func docs(b *strings.Builder, c *cobra.Command) {
 	})
 	if rows > 0 {
 		b.WriteByte('\n')
+	}
+	for _, sub := range c.Commands() {
+		docs(b, sub)
 	}
 }
 

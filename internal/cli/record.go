@@ -21,6 +21,7 @@ import (
 // is that of --record=false.
 type recording struct {
 	db     *store.DB
+	only   *owned // nil: of all; else what others did is told without names
 	failed func(line string)
 	once   sync.Once
 	closed error
@@ -51,10 +52,22 @@ func (e *Env) record(c *config.Config, mode, target string, failed func(string))
 }
 
 // Batch implements [tick.Sink].
-func (r *recording) Batch(b *tick.Batch) error { r.tell(r.db.Batch(b)); return nil }
+func (r *recording) Batch(b *tick.Batch) error {
+	if r.only != nil {
+		b = r.only.batch(b)
+	}
+	r.tell(r.db.Batch(b))
+	return nil
+}
 
 // Tick implements [tick.Sink].
-func (r *recording) Tick(t *tick.Tick) error { r.tell(r.db.Tick(t)); return nil }
+func (r *recording) Tick(t *tick.Tick) error {
+	if r.only != nil {
+		t = r.only.tick(t)
+	}
+	r.tell(r.db.Tick(t))
+	return nil
+}
 
 // Close implements [tick.Sink].
 func (r *recording) Close() error { r.closed = r.db.Close(); return nil }

@@ -29,7 +29,7 @@ type Env struct {
 
 // commands are the rows of the command line.
 var commands = []func(*Env) *cobra.Command{
-	checkCommand, traceCommand, runCommand, explainCommand, stuckCommand, demoCommand, statusCommand, versionCommand,
+	checkCommand, traceCommand, runCommand, explainCommand, stuckCommand, demoCommand, statusCommand, versionCommand, hogCommand,
 }
 
 // Main runs the command line and returns the exit code.

@@ -105,7 +105,7 @@ func stuckOf(t *lock.State, now time.Time, least time.Duration, pids []uint) *st
 	for _, o := range t.Open {
 		c := stuckCall{OpenCall: o, OpenNS: int64(t.Updated.Sub(o.Since))}
 		if !o.StateSince.IsZero() {
-			c.StateNS = int64(t.Updated.Sub(o.StateSince))
+			c.StateNS = max(0, int64(t.Updated.Sub(o.StateSince))) // it may have begun while the trace looked
 		}
 		if c.OpenNS >= int64(least) && (len(pids) == 0 || slices.Contains(pids, uint(o.PID))) {
 			s.Calls = append(s.Calls, c)

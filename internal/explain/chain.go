@@ -147,7 +147,7 @@ func confidenceText(c *chainJSON) string {
 		s += ": this explains " + Duration(c.LostNS) + " of the " + Duration(c.ExcessNS) + " beyond normal"
 	}
 	if c.Baseline != "" {
-		s += "; normal is " + c.Baseline
+		s += "; " + c.Baseline
 	}
 	return s
 }

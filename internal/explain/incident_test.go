@@ -54,7 +54,7 @@ func takenChain(pid uint32) tick.Chain {
 	return tick.Chain{
 		ID: "c-7f3a", Rule: "cpu-taken", Severity: tick.High, PID: pid, TID: pid, Op: streamSyn, From: at(20.3), To: at(25.1),
 		Lost: 1370 * time.Millisecond, LostMin: 1360 * time.Millisecond, LostMax: 1380 * time.Millisecond, Window: time.Minute,
-		Excess: 1410 * time.Millisecond, Steps: 3801, Slow: 412, Confidence: 0.97, Baseline: "no waiting for a CPU",
+		Excess: 1410 * time.Millisecond, Steps: 3801, Slow: 412, Confidence: 0.97, Baseline: "none of this is normal; a normal step takes 15.1 ms",
 		StepP50: 15_100_000, StepP99: 27_500_000, Without: 15_200_000, OpP50: 15_000_000, OpP99: 27_400_000,
 		Culprits: []tick.Culprit{
 			{Thread: thread("stress-ng", 8821, 8821), Cgroup: "/system.slice/cron.service", Parent: "cron 711", CPUs: []uint16{0}, Lost: 690 * time.Millisecond},

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"ingero/internal/explain"
+	"ingero/internal/session"
+	"ingero/internal/store"
+	"ingero/internal/tick"
+)
+
+// part analyses a part of the recording of the incident, in which a hog ran for
+// the second four of twelve seconds.
+func part(t *testing.T, from, to time.Duration) *collector {
+	t.Helper()
+	log, err := store.OpenLog(bytes.NewReader(incidentRecording), int64(len(incidentRecording)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := log.Session()
+	w := &windowed{Replay: store.NewReplay(log, store.ReplayOptions{}), agent: s.PID, base: map[threadID]tick.Thread{}}
+	if from > 0 {
+		w.from = s.Started.Add(from).UnixNano()
+	}
+	if to > 0 {
+		w.to = s.Started.Add(to).UnixNano()
+	}
+	log.Window(w.from, orMax(w.to))
+	c := &collector{}
+	if err := session.Run(context.Background(), session.Config{Source: w, Clock: w.Replay, Sinks: []tick.Sink{c}, Poll: replayPoll}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// What is analysed is what happened in the window, and nothing else.
+func TestAnalyseAPart(t *testing.T) {
+	for name, tt := range map[string]struct {
+		from, to time.Duration
+		length   time.Duration
+		hog      bool
+	}{
+		"all":    {0, 0, 12 * time.Second, true},
+		"before": {0, 3 * time.Second, 3 * time.Second, false},
+		"during": {3 * time.Second, 9 * time.Second, 6 * time.Second, true},
+		"after":  {9 * time.Second, 0, 3 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := part(t, tt.from, tt.to)
+			in := c.input("", "")
+			if len(in.Breakdowns) != 1 {
+				t.Fatalf("%d accounts, want that of the loop", len(in.Breakdowns))
+			}
+			b := &in.Breakdowns[0]
+			if got := time.Duration(b.Elapsed).Seconds(); math.Abs(got-tt.length.Seconds()) > 1.2 {
+				t.Errorf("the account is of %.1f s, want %v", got, tt.length)
+			}
+			if sum := b.GPUWait + b.CallCPU + b.GapCPU + b.Runnable + b.Throttled + b.Blocked; sum != b.Elapsed {
+				t.Errorf("its parts add up to %d of %d ns", sum, b.Elapsed)
+			}
+			if most := tt.length.Seconds() * 110; float64(b.Steps) > most || b.Steps < int(most/2) {
+				t.Errorf("%d steps in %v", b.Steps, tt.length)
+			}
+			hogged := false
+			for _, x := range in.Chains {
+				hogged = hogged || x.Culprits[0].Thread.Name.String() == hogName
+			}
+			if hogged != tt.hog || !tt.hog && len(in.Chains) > 0 {
+				t.Errorf("chains %+v, want the hog: %v", in.Chains, tt.hog)
+			}
+			if text := explain.Report(in, explain.Options{}); text == "" {
+				t.Error("nothing is said")
+			}
+		})
+	}
+}
+
+// How much of a recording is read at a time does not matter.
+func TestAnalysisIsTheSameEachTime(t *testing.T) {
+	var want string
+	for range 2 {
+		c := part(t, time.Second, 11*time.Second)
+		b, err := explain.ReportJSON(c.input("", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want != "" && want != string(b) {
+			t.Errorf("got %s\nwant %s", b, want)
+		}
+		want = string(b)
+	}
+}
+
+// A chain that is over stays told, in its last state, and so does the account of a
+// process that has ended.
+func TestCollectorKeeps(t *testing.T) {
+	c := &collector{}
+	at := time.Unix(1000, 0)
+	show := func(x *tick.Tick) {
+		t.Helper()
+		at = at.Add(time.Second)
+		x.Time = at
+		if err := c.Tick(x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	host := func(cpu float64) tick.Host { return tick.Host{CPU: cpu, CPUs: 4} }
+	show(&tick.Tick{Chains: []tick.Chain{{ID: "a", PID: 1, Severity: tick.Low, Lost: 1}}, Breakdowns: []tick.Breakdown{{PID: 1, Elapsed: 5}}, Host: host(0.2)})
+	show(&tick.Tick{Chains: []tick.Chain{{ID: "a", PID: 1, Severity: tick.Low, Lost: 9}, {ID: "b", PID: 2, Severity: tick.High}}, Breakdowns: []tick.Breakdown{{PID: 1, Elapsed: 7}, {PID: 2, Elapsed: 1}}, Host: host(0.6)})
+	show(&tick.Tick{Breakdowns: []tick.Breakdown{{PID: 2, Elapsed: 2}}, Threads: []tick.Thread{{PID: 1}, {PID: 2}}})
+	in := c.input("", "")
+	if len(in.Chains) != 2 || in.Chains[0].ID != "b" || in.Chains[1].Lost != 9 {
+		t.Errorf("chains: %+v", in.Chains)
+	}
+	if len(in.Breakdowns) != 2 || in.Breakdowns[0].Elapsed != 7 || in.Breakdowns[1].Elapsed != 2 || len(in.Threads) != 2 {
+		t.Errorf("accounts: %+v", in.Breakdowns)
+	}
+	if in.Host == nil || math.Abs(in.Host.CPU-0.4) > 1e-9 {
+		t.Errorf("host: %+v, want 0.4 on average", in.Host)
+	}
+	one := &explain.Input{}
+	c.ledger(one, []uint32{2})
+	if len(one.Chains) != 1 || len(one.Breakdowns) != 1 || len(one.Threads) != 1 {
+		t.Errorf("of one process: %+v", one)
+	}
+}

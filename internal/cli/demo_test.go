@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"ingero/internal/store"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// namesIn returns the names of all threads and processes in a recording.
+func namesIn(t *testing.T, text []byte) []string {
+	t.Helper()
+	log, err := store.OpenLog(bytes.NewReader(text), int64(len(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	var e store.Entry
+	for {
+		err := log.Next(&e)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range e.Waits {
+			seen[e.Waits[i].Who.Name.String()] = true
+		}
+		for i := range e.Lives {
+			seen[e.Lives[i].Comm] = true
+		}
+		for _, p := range []*tick.Process{e.Process, e.Other} {
+			if p != nil {
+				seen[p.Comm], seen[p.Cgroup] = true, true
+			}
+		}
+		if e.Tick != nil {
+			for i := range e.Tick.Threads {
+				seen[e.Tick.Threads[i].Comm] = true
+			}
+		}
+	}
+	delete(seen, "")
+	var out []string
+	for name := range seen {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// The recordings in this program name nobody but the programs of the demonstration.
+func TestRecordingsNameNobodyElse(t *testing.T) {
+	for _, s := range scenarios {
+		names := namesIn(t, s.recording)
+		if !slices.Contains(names, "train") || s.hog && !slices.Contains(names, hogName) {
+			t.Errorf("%s: names %q", s.name, names)
+		}
+		for _, name := range names {
+			if !slices.Contains([]string{"train", hogName, "ingero", "/"}, name) {
+				t.Errorf("%s: the recording names %q", s.name, name)
+			}
+		}
+	}
+}
+
+// A hog takes the CPU of a job on the running kernel: the report names it and no
+// less than half of what it took, and the recording nobody else.
+func TestDemoIncident(t *testing.T) {
+	b := newBench(t)
+	file := filepath.Join(b.dir, "incident.ingero")
+	stdout, stderr, code := b.output("demo", "incident", "--duration", "9s", "--json", "--save", file)
+	if code != 0 {
+		t.Fatalf("code %d:\n%s", code, stderr)
+	}
+	_, text, _ := bytes.Cut([]byte(stdout), []byte("{")) // nothing stands before it
+	var r struct {
+		Chains []struct {
+			Rule     string
+			LostNS   int64 `json:"lost_ns"`
+			Culprits []struct {
+				Name   string
+				PID    uint32
+				LostNS int64 `json:"lost_ns"`
+			}
+		}
+		Processes []struct {
+			Breakdown struct {
+				Elapsed uint64 `json:"elapsed_ns"`
+				Parts   []struct {
+					NS uint64
+					By []struct {
+						Comm string
+						PID  uint32
+						NS   uint64
+					}
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(append([]byte("{"), text...), &r); err != nil {
+		t.Fatalf("%v in %s", err, stdout)
+	}
+	if len(r.Processes) != 1 {
+		t.Fatalf("%d processes", len(r.Processes))
+	}
+	var took, all uint64
+	var pid uint32
+	for _, part := range r.Processes[0].Breakdown.Parts {
+		all += part.NS
+		for _, who := range part.By {
+			if who.Comm == hogName {
+				took, pid = took+who.NS, who.PID
+			}
+		}
+	}
+	if elapsed := r.Processes[0].Breakdown.Elapsed; all != elapsed || elapsed < 8*uint64(time.Second) {
+		t.Errorf("the parts add up to %d of %d ns", all, elapsed)
+	}
+	// It ran for 3 s beside a loop that always wants the CPU; others have their
+	// share on a machine that is busy.
+	if took < uint64(300*time.Millisecond) || took > uint64(3500*time.Millisecond) {
+		t.Errorf("the hog had the CPU for %v of 3 s", time.Duration(took))
+	}
+	var lost int64
+	for _, c := range r.Chains {
+		for _, x := range c.Culprits {
+			if c.Rule == "cpu-taken" && x.Name == hogName && x.PID == pid {
+				lost = max(lost, x.LostNS)
+			}
+		}
+	}
+	if lost < int64(took/50) || lost > int64(took) {
+		t.Errorf("the hog (%d) had the CPU for %v and cost %v", pid, time.Duration(took), time.Duration(lost))
+	}
+	saved, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := []string{"train", hogName, "exe", "ingero", "/"} // the test is run as /proc/self/exe
+	for _, name := range namesIn(t, saved) {
+		if !slices.Contains(own, name) {
+			t.Errorf("the recording names %q", name)
+		}
+	}
+}
+
+// What others did stays in a recording, without who they were; what was shared
+// with other sinks is left alone.
+func TestOwned(t *testing.T) {
+	o := &owned{}
+	o.add(7, 9)
+	other := events.Thread{PID: 8, TID: 8, Parent: 1, Cgroup: 5, Name: events.NameOf("secret")}
+	hog := events.Thread{PID: 9, TID: 9, Parent: 1, Cgroup: 5, Name: events.NameOf(hogName)}
+	b := &tick.Batch{
+		Calls: make([]events.Call, 1),
+		Waits: []events.Wait{
+			{PID: 7, TID: 7, State: events.WaitRunnable, Duration: 5, Taken: 3, Who: other}, {PID: 7, TID: 7, State: events.WaitRunnable, Who: hog},
+			{PID: 7, TID: 7, State: events.WaitBlocked, Who: other}, {PID: 8, TID: 8, State: events.WaitBlocked, Who: hog}},
+		Ended: []tick.Thread{{PID: 7, TID: 7}, {PID: 8, TID: 8, Comm: "secret"}},
+		Procs: []tick.ProcEvent{{PID: 7}, {PID: 8, Comm: "secret"}},
+	}
+	x := &tick.Tick{Threads: []tick.Thread{{PID: 8, Comm: "secret"}, {PID: 7, Comm: "train"}}, Others: []tick.Process{{PID: 8, Comm: "secret"}, {PID: 9, PPID: 8, Cgroup: "/secret"}},
+		Processes: []tick.Process{{PID: 7, Comm: "train", Cgroup: "/secret"}}, Chains: []tick.Chain{{ID: "secret"}}}
+	before := fmt.Sprintf("%+v %+v", b, x)
+	gotB, gotT := o.batch(b), o.tick(x)
+	if text := fmt.Sprintf("%+v %+v", gotB, gotT); bytes.Contains([]byte(text), []byte("secret")) {
+		t.Errorf("another is named in %s", text)
+	}
+	if len(gotB.Waits) != 3 || gotB.Waits[0].Taken != 3 || gotB.Waits[0].Flags != events.WaitOthers || gotB.Waits[0].Who != (events.Thread{}) ||
+		gotB.Waits[1].Who.Name != hog.Name || gotB.Waits[1].Who.Parent != 0 || gotB.Waits[2].Flags != 0 {
+		t.Errorf("waits: %+v", gotB.Waits)
+	}
+	if len(gotB.Calls) != 1 || len(gotB.Ended) != 1 || len(gotB.Procs) != 1 || len(gotT.Threads) != 1 || len(gotT.Others) != 1 || len(gotT.Processes) != 1 {
+		t.Errorf("kept: %+v %+v", gotB, gotT)
+	}
+	if after := fmt.Sprintf("%+v %+v", b, x); after != before {
+		t.Error("what other sinks have was changed")
+	}
+}

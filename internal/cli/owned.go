@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"slices"
+	"sync"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// owned are processes of which a recording may tell by name. What others did in it
+// stays, without who they were: a recording that is passed on must not name what
+// else ran on the machine.
+type owned struct {
+	mu   sync.Mutex
+	pids map[uint32]bool
+}
+
+func (o *owned) add(pids ...uint32) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.pids == nil {
+		o.pids = map[uint32]bool{}
+	}
+	for _, pid := range pids {
+		o.pids[pid] = true
+	}
+}
+
+func (o *owned) has(pid uint32) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.pids[pid]
+}
+
+// batch returns b without others. Batches are shared, so it is a copy.
+func (o *owned) batch(b *tick.Batch) *tick.Batch {
+	out := &tick.Batch{Calls: b.Calls}
+	for _, p := range b.Procs {
+		if o.has(p.PID) {
+			out.Procs = append(out.Procs, p)
+		}
+	}
+	for _, w := range b.Waits {
+		if o.has(w.PID) {
+			o.wait(&w)
+			out.Waits = append(out.Waits, w)
+		}
+	}
+	out.Ended = o.threads(b.Ended)
+	return out
+}
+
+// wait takes the name of another out of a wait.
+func (o *owned) wait(w *events.Wait) {
+	if o.has(w.Who.PID) {
+		w.Who.Cgroup = 0
+		if !o.has(w.Who.Parent) {
+			w.Who.Parent = 0
+		}
+		return
+	}
+	if w.Who.TID != 0 && w.State == events.WaitRunnable {
+		w.Flags |= events.WaitOthers
+	}
+	w.Who = events.Thread{}
+}
+
+func (o *owned) threads(all []tick.Thread) []tick.Thread {
+	return slices.DeleteFunc(slices.Clone(all), func(t tick.Thread) bool { return !o.has(t.PID) })
+}
+
+// tick returns t without others. Chains name them, and are made again by whoever
+// plays the recording.
+func (o *owned) tick(t *tick.Tick) *tick.Tick {
+	out := *t
+	out.Threads, out.Breakdowns, out.Chains = o.threads(t.Threads), nil, nil
+	out.Processes, out.Others = o.processes(t.Processes), o.processes(t.Others)
+	return &out
+}
+
+func (o *owned) processes(all []tick.Process) []tick.Process {
+	var out []tick.Process
+	for _, p := range all {
+		if o.has(p.PID) {
+			p.Cgroup = "/"
+			if !o.has(p.PPID) {
+				p.PPID = 0
+			}
+			out = append(out, p)
+		}
+	}
+	return out
+}

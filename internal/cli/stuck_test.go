@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/lock"
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// A call that does not return is listed while it is open, and no other; it is
+// gone when its process is.
+func TestStuck(t *testing.T) {
+	b := newBench(t)
+	if _, stderr, code := b.output("stuck"); code != 1 || !strings.Contains(stderr, "sudo ingero trace") {
+		t.Errorf("without a trace: code %d, want 1 and what to type:\n%s", code, stderr)
+	}
+	well := b.train("--seconds", "100")
+	hangs := b.train("--steps", "1", "--launches", "1", "--kernel-us", "90000000")
+	trace := b.ingero("trace", "--pid", pid(well)+","+pid(hangs), "--record=false")
+	b.tracing(2)
+	well.Say("go")
+	hangs.Say("go")
+	var out stuck
+	testkit.Eventually(t, "a call that is stuck", func() bool {
+		stdout, _, code := b.output("stuck", "--json")
+		out = stuck{}
+		return code == 3 && json.Unmarshal([]byte(stdout), &out) == nil
+	})
+	if len(out.Calls) != 1 {
+		t.Fatalf("%d calls are stuck, want 1: %+v", len(out.Calls), out.Calls)
+	}
+	if c := out.Calls[0]; c.PID != uint32(hangs.PID()) || c.Op != "cudaStreamSynchronize" ||
+		c.OpenNS < int64(time.Second) || c.StateNS < 0 || c.Comm != "train" {
+		t.Errorf("stuck: %+v", c)
+	}
+	stdout, _, _ := b.output("stuck")
+	for _, want := range []string{"1 call has not returned\n", fmt.Sprintf("  train (%d)  cudaStreamSynchronize for ", hangs.PID()), "CPU "} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("the list lacks %q:\n%s", want, stdout)
+		}
+	}
+	if stdout, _, code := b.output("stuck", "--pid", pid(well)); code != 0 || !strings.Contains(stdout, "No call has been open for 1.00 s") {
+		t.Errorf("stuck of the other process: code %d, want 0:\n%s", code, stdout)
+	}
+	hangs.Signal(syscall.SIGKILL)
+	_ = hangs.Wait()
+	if stdout, _, code := b.output("stuck"); code != 0 { // at once, whatever the trace says
+		t.Errorf("stuck of a process that was killed: code %d, want 0:\n%s", code, stdout)
+	}
+	testkit.Eventually(t, "the trace to say so", func() bool { return len(b.tracing(1).Open) == 0 })
+	trace.Signal(syscall.SIGINT)
+	_ = trace.Wait()
+}
+
+// What is published is bounded, and only what has been open for a while.
+func TestOpenCalls(t *testing.T) {
+	now := time.Unix(1000, 0)
+	x := &tick.Tick{Time: now, Processes: []tick.Process{{PID: 7, Comm: "train"}}}
+	add := func(tid uint32, age time.Duration, change func(*tick.Thread)) {
+		th := tick.Thread{PID: 7, TID: tid, Comm: "train", Until: now.UnixNano(), Open: []tick.OpenCall{{Op: 0x0110, Start: now.Add(-age).UnixNano()}}}
+		if change != nil {
+			change(&th)
+		}
+		x.Threads = append(x.Threads, th)
+	}
+	read := events.SyscallOf(unix.SYS_READ)
+	add(7, openFor-1, nil)
+	add(8, openFor, func(th *tick.Thread) {
+		th.Comm = "worker"
+		th.Open = append(th.Open, tick.OpenCall{Op: 0x0210, Start: now.UnixNano()})
+		th.Now = tick.Doing{State: events.WaitBlocked, Reason: events.ReasonPipe, Syscall: read, Arg: 5, File: events.FilePipe, Since: now.Add(-time.Second).UnixNano()}
+	})
+	add(9, time.Hour, func(th *tick.Thread) { th.Ended = true })
+	add(10, time.Minute, func(th *tick.Thread) {
+		th.Now = tick.Doing{State: events.WaitBlocked, Reason: events.ReasonLock, Syscall: events.SyscallOf(unix.SYS_FUTEX), Arg: 0x7f0000000000}
+	})
+	calls, more := openCalls(x)
+	if len(calls) != 2 || more != 0 || calls[0].TID != 10 || calls[1].TID != 8 {
+		t.Fatalf("%d calls and %d more: %+v, want those of 10 and 8", len(calls), more, calls)
+	}
+	if c := calls[1]; c.Comm != "train" || c.Thread != "worker" || c.Inner == "" || c.FD != 5 || c.State != "blocked" || c.Syscall != "read" {
+		t.Errorf("call = %+v", c)
+	}
+	if calls[0].FD != -1 {
+		t.Errorf("a futex is on file %d", calls[0].FD)
+	}
+	for tid := range uint32(500) {
+		add(100+tid, time.Minute, nil)
+	}
+	calls, more = openCalls(x)
+	if text, err := json.Marshal(calls); len(calls) != lock.MaxOpen || more != 502-lock.MaxOpen || err != nil || len(text) > 64<<10 {
+		t.Errorf("%d calls and %d more, in %d bytes", len(calls), more, len(text))
+	}
+}
+
+// Each state has its words.
+func TestStuckWords(t *testing.T) {
+	call := func(change func(c *stuckCall)) stuckCall {
+		c := stuckCall{OpenCall: lock.OpenCall{PID: 7, TID: 7, Comm: "train", Op: "cudaMalloc", FD: -1, CPU: 3}, OpenNS: 41e9, StateNS: 2e9}
+		change(&c)
+		return c
+	}
+	for want, c := range map[string]stuckCall{
+		"it runs on CPU 3 for 2.00 s": call(func(c *stuckCall) { c.State = "on-cpu" }),
+		"thread 8 (worker) has been waiting for CPU 3 for 2.00 s, which hog (9) has": call(func(c *stuckCall) {
+			c.TID, c.Thread, c.State, c.OnCPU = 8, "worker", "runnable", &cpuHolder{PID: 9, TID: 9, Comm: "hog"}
+		}),
+		"it is held back by the CPU quota of its cgroup for 2.00 s":  call(func(c *stuckCall) { c.State = "throttled" }),
+		"it waits: page-fault for 2.00 s":                            call(func(c *stuckCall) { c.State, c.Reason = "blocked", "page-fault" }),
+		"it is in futex for 2.00 s, waiting for lock":                call(func(c *stuckCall) { c.State, c.Reason, c.Syscall = "blocked", "lock", "futex" }),
+		"it is in read(/mnt/nfs/shard) for 2.00 s, waiting for disk": call(func(c *stuckCall) { c.State, c.Reason, c.Syscall, c.Path = "blocked", "disk", "read", "/mnt/nfs/shard" }),
+		"it is in read(file descriptor 5, a pipe) for 2.00 s, waiting for pipe": call(func(c *stuckCall) {
+			c.State, c.Reason, c.Syscall, c.FD, c.File = "blocked", "pipe", "read", 5, "pipe"
+		}),
+	} {
+		if got := c.does(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	c := call(func(c *stuckCall) { c.State, c.Comm, c.Path, c.Syscall = "blocked", "\x1b[2Jx", "/a\nb\x07", "read" })
+	if text := (&stuck{Calls: []stuckCall{c}, Problems: []string{"\x1b"}}).text(); strings.ContainsAny(text, "\x1b\x07") {
+		t.Errorf("control characters get through: %q", text)
+	}
+}
+
+// Which calls are asked for, and what is said when the trace is silent.
+func TestStuckOf(t *testing.T) {
+	now := time.Unix(1000, 0)
+	state := &lock.State{Updated: now, MoreOpen: 3, Open: []lock.OpenCall{
+		{PID: 1, Since: now.Add(-time.Minute)}, {PID: 2, Since: now.Add(-time.Second)}, {PID: 1, Since: now.Add(-time.Second + 1)}}}
+	if s := stuckOf(state, now, time.Second, nil); len(s.Calls) != 2 || s.More != 3 || len(s.Problems) != 0 {
+		t.Errorf("stuck = %+v", s)
+	}
+	if s := stuckOf(state, now, time.Second, []uint{2}); len(s.Calls) != 1 || s.Calls[0].OpenNS != int64(time.Second) {
+		t.Errorf("stuck of 2 = %+v", s)
+	}
+	if s := stuckOf(state, now.Add(time.Minute), time.Second, nil); len(s.Problems) != 1 {
+		t.Errorf("of a silent trace: %+v", s.Problems)
+	}
+}
+
+// A file is named if the descriptor still is such a file.
+func TestFileOf(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "shard"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		t.Fatal(err)
+	}
+	of := func(change func(c *stuckCall)) string {
+		c := stuckCall{OpenCall: lock.OpenCall{PID: uint32(os.Getpid()), FD: int(f.Fd()), File: "file", Dev: unix.Major(st.Dev)<<20 | unix.Minor(st.Dev)}}
+		change(&c)
+		return fileOf(&c)
+	}
+	if got := of(func(*stuckCall) {}); got != f.Name() {
+		t.Errorf("file = %q, want %q", got, f.Name())
+	}
+	for name, change := range map[string]func(c *stuckCall){
+		"another kind":     func(c *stuckCall) { c.File = "pipe" },
+		"another device":   func(c *stuckCall) { c.Dev++ },
+		"no descriptor":    func(c *stuckCall) { c.FD = -1 },
+		"one that is gone": func(c *stuckCall) { c.FD = 1 << 20 },
+		"no such process":  func(c *stuckCall) { c.PID = 1 << 23 },
+	} {
+		if got := of(change); got != "" {
+			t.Errorf("%s: %q, want nothing", name, got)
+		}
+	}
+}
+
+// Who has a CPU is found among those that are ready to run there.
+func TestHolderOf(t *testing.T) {
+	cpu, err := lastCPU()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hog, err := startHog(t.TempDir(), cpu, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hog.Process.Kill(); _ = hog.Wait() })
+	testkit.Eventually(t, "the hog to have the CPU", func() bool { // others may have it, too
+		h := holderOf(uint16(cpu), 0)
+		return h != nil && h.PID == uint32(hog.Process.Pid) && h.Comm == hogName
+	})
+	if threadLives(uint32(hog.Process.Pid), 1<<23) || !threadLives(uint32(hog.Process.Pid), uint32(hog.Process.Pid)) {
+		t.Error("which threads live is not known")
+	}
+	for _, text := range []string{"", "1 (x", "1 (x) R 1", "1 (x) R" + strings.Repeat(" x", 60)} {
+		if _, _, ok := stateOf([]byte(text)); ok {
+			t.Errorf("a state was read from %q", text)
+		}
+	}
+}
