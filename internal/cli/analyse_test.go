@@ -95,7 +95,7 @@ func TestAnalysisIsTheSameEachTime(t *testing.T) {
 	}
 }
 
-// A chain that is over stays told, in its last state, and so does the account of a
+// A chain that is over stays told (but one that was taken back does not), in its last state, and so does the account of a
 // process that has ended.
 func TestCollectorKeeps(t *testing.T) {
 	c := &collector{}
@@ -111,6 +111,7 @@ func TestCollectorKeeps(t *testing.T) {
 	host := func(cpu float64) tick.Host { return tick.Host{CPU: cpu, CPUs: 4} }
 	show(&tick.Tick{Chains: []tick.Chain{{ID: "a", PID: 1, Severity: tick.Low, Lost: 1}}, Breakdowns: []tick.Breakdown{{PID: 1, Elapsed: 5}}, Host: host(0.2)})
 	show(&tick.Tick{Chains: []tick.Chain{{ID: "a", PID: 1, Severity: tick.Low, Lost: 9}, {ID: "b", PID: 2, Severity: tick.High}}, Breakdowns: []tick.Breakdown{{PID: 1, Elapsed: 7}, {PID: 2, Elapsed: 1}}, Host: host(0.6)})
+	show(&tick.Tick{Chains: []tick.Chain{{ID: "a", PID: 1, Severity: tick.Low, Lost: 9}, {ID: "b", PID: 2, Severity: tick.High}, {ID: "c", To: at}}})
 	show(&tick.Tick{Breakdowns: []tick.Breakdown{{PID: 2, Elapsed: 2}}, Threads: []tick.Thread{{PID: 1}, {PID: 2}}})
 	in := c.input("", "")
 	if len(in.Chains) != 2 || in.Chains[0].ID != "b" || in.Chains[1].Lost != 9 {

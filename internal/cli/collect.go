@@ -46,16 +46,33 @@ func (c *collector) Tick(t *tick.Tick) error {
 			c.accounts[b.PID] = *b
 		}
 	}
-	for i := range t.Chains {
-		if x := &t.Chains[i]; len(c.chains) < maxKept {
-			c.chains[x.ID] = *x
-		}
-	}
+	c.keep(t)
 	if t.Host.CPUs > 0 {
 		c.busy += t.Host.CPU
 		c.ticks++
 	}
 	return nil
+}
+
+// chainsStay is for how long after its last slow step a chain is in the ticks. One
+// that goes before has been revised, as more was seen: there is nothing to tell.
+const chainsStay = 5*time.Minute - 5*time.Second
+
+// keep brings the chains up to date.
+func (c *collector) keep(t *tick.Tick) {
+	now := map[string]bool{}
+	for i := range t.Chains {
+		x := &t.Chains[i]
+		now[x.ID] = true
+		if len(c.chains) < maxKept {
+			c.chains[x.ID] = *x
+		}
+	}
+	for id, x := range c.chains {
+		if !now[id] && t.Time.Sub(x.To) < chainsStay {
+			delete(c.chains, id)
+		}
+	}
 }
 
 // Close implements [tick.Sink].

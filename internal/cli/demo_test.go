@@ -75,6 +75,32 @@ func TestRecordingsNameNobodyElse(t *testing.T) {
 	}
 }
 
+// jsonReport is what the tests read of a report.
+type jsonReport struct {
+	Chains []struct {
+		Rule     string
+		LostNS   int64 `json:"lost_ns"`
+		Culprits []struct {
+			Name   string
+			PID    uint32
+			LostNS int64 `json:"lost_ns"`
+		}
+	}
+	Processes []struct {
+		Breakdown struct {
+			Elapsed uint64 `json:"elapsed_ns"`
+			Parts   []struct {
+				NS uint64
+				By []struct {
+					Comm string
+					PID  uint32
+					NS   uint64
+				}
+			}
+		}
+	}
+}
+
 // A hog takes the CPU of a job on the running kernel: the report names it and no
 // less than half of what it took, and the recording nobody else.
 func TestDemoIncident(t *testing.T) {
@@ -85,30 +111,7 @@ func TestDemoIncident(t *testing.T) {
 		t.Fatalf("code %d:\n%s", code, stderr)
 	}
 	_, text, _ := bytes.Cut([]byte(stdout), []byte("{")) // nothing stands before it
-	var r struct {
-		Chains []struct {
-			Rule     string
-			LostNS   int64 `json:"lost_ns"`
-			Culprits []struct {
-				Name   string
-				PID    uint32
-				LostNS int64 `json:"lost_ns"`
-			}
-		}
-		Processes []struct {
-			Breakdown struct {
-				Elapsed uint64 `json:"elapsed_ns"`
-				Parts   []struct {
-					NS uint64
-					By []struct {
-						Comm string
-						PID  uint32
-						NS   uint64
-					}
-				}
-			}
-		}
-	}
+	var r jsonReport
 	if err := json.Unmarshal(append([]byte("{"), text...), &r); err != nil {
 		t.Fatalf("%v in %s", err, stdout)
 	}

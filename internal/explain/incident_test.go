@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/causal"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -271,9 +272,16 @@ func TestIncidentIsSafe(t *testing.T) {
 	}
 }
 
-// Every rule of the engine must have words: a test of package causal's neighbour
-// session compares the names; here each row is complete.
+// Every rule of the engine has words, and there are no others.
 func TestCausesAreComplete(t *testing.T) {
+	for i := range causal.Rules {
+		if _, ok := causes[causal.Rules[i].Name]; !ok {
+			t.Errorf("%s has no words", causal.Rules[i].Name)
+		}
+	}
+	if len(causes) != len(causal.Rules) {
+		t.Errorf("there are words for %d rules of %d", len(causes), len(causal.Rules))
+	}
 	for rule, w := range causes {
 		c := chainOfRule(rule, streamSyn, tick.Culprit{Thread: thread("x", 1, 1)})
 		v := &victim{name: "train", cpus: 4}

@@ -93,7 +93,11 @@ func (s *screen) head(t *tick.Tick, zone *time.Location) {
 		color = yellow
 	}
 	if s.verdicts(t, zone) {
-		facts = append([]string{plural(uint64(len(alive)), "process")}, facts...)
+		count := plural(uint64(len(alive)), "process")
+		if len(alive) == 0 {
+			count = "ended"
+		}
+		facts = append([]string{count}, facts...)
 		s.put(span{strings.Join(facts, " · "), color})
 		s.libraries(t, len(alive) > 0)
 		return
