@@ -4,7 +4,7 @@
  * calls: at once. late: loads the library first. forks: 40 children, each makes
  * the calls, every second one by running this program anew.
  * errors: all fail. many: 600 children, one after the other, then waits.
- * stay: makes calls until it is killed.
+ * stay: makes calls until it is killed, or whoever started it has gone.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -44,6 +44,7 @@ int main(int argc, char **argv)
 {
 	const char *mode = argv[1];
 	int n = atoi(argv[2]), status;
+	pid_t parent = getppid();
 
 	if (strcmp(mode, "late"))
 		load();
@@ -81,6 +82,6 @@ int main(int argc, char **argv)
 	}
 	do
 		calls(n, !strcmp(mode, "errors") ? 5 : 0);
-	while (!strcmp(mode, "stay"));
+	while (!strcmp(mode, "stay") && getppid() == parent);
 	return 0;
 }

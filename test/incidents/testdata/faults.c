@@ -6,7 +6,7 @@
  *                   takes the CPU while it fills: launches are slow, and cost
  *                   nothing, since the GPU has work for longer. Each step: launches
  *                   with CPU work between them, 8 ms in all, for 60 ms of GPU time.
- * hog CPU           Takes a CPU until it is killed.
+ * hog CPU           Takes a CPU until it is killed, or whoever started it has gone.
  */
 #define _GNU_SOURCE
 #include <linux/futex.h>
@@ -82,11 +82,14 @@ static void let_hog(int on)
 
 static void hog(void)
 {
+	pid_t parent = getppid();
+
 	prctl(PR_SET_NAME, "hog");
 	puts("ready");
 	fflush(stdout);
-	for (;;)
-		;
+	while (getppid() == parent)
+		for (volatile int i = 0; i < 10000000; i++)
+			;
 }
 
 static void deep(long seconds)
