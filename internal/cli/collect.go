@@ -120,10 +120,3 @@ func sortChains(chains []tick.Chain) {
 		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Lost, a.Lost), cmp.Compare(a.ID, b.ID))
 	})
 }
-
-// between keeps those chains of which a slow step lies in a window.
-func between(chains []tick.Chain, from, to time.Time) []tick.Chain {
-	return slices.DeleteFunc(chains, func(c tick.Chain) bool {
-		return !from.IsZero() && c.To.Before(from) || !to.IsZero() && c.From.After(to)
-	})
-}

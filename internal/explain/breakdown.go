@@ -148,14 +148,14 @@ func (w *writer) breakdown(p *processReport) {
 }
 
 // detail says what a part is made of: the calls, or who and what.
-func (p *processReport) detail(part int) string {
-	b := p.source
+func (r *processReport) detail(part int) string {
+	b := r.source
 	switch part {
 	case bdGPU, bdCalls:
-		if p.Time == nil {
+		if r.Time == nil {
 			return ""
 		}
-		return p.Time.Parts[map[int]int{bdGPU: gpuWait, bdCalls: cpuInCalls}[part]].detail(gpuWait, reportWidth-40)
+		return r.Time.Parts[map[int]int{bdGPU: gpuWait, bdCalls: cpuInCalls}[part]].detail(gpuWait, reportWidth-40)
 	case bdRunnable:
 		return shareText(b.RunnableBy, b.Runnable, hadCPU)
 	case bdBlocked:

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"ingero/internal/tick"
-	"ingero/pkg/events"
 )
 
 // chainJSON is a chain as JSON, with the words that the text has. Times of which
@@ -237,14 +236,4 @@ func ofPID(chains []tick.Chain, pid uint32) (out []*tick.Chain) {
 		}
 	}
 	return out
-}
-
-// opByPID tells how an operation of a process went, nil when it made none such.
-func opByPID(ops []tick.Op, pid uint32, op events.Op) *tick.Op {
-	for i := range ops {
-		if ops[i].PID == pid && ops[i].Op == op {
-			return &ops[i]
-		}
-	}
-	return nil
 }
