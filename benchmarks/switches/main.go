@@ -66,7 +66,7 @@ func measure(rounds, turns int) error {
 	setups := []setup{
 		{"nothing", func() (io.Closer, error) { return io.NopCloser(nil), nil }},
 		{"an empty program on sched_switch: the floor", empty},
-		{"ingero, no thread traced", func() (io.Closer, error) { return probes.Open(probes.Options{}) }},
+		{"ingero, waiting for a process to trace", func() (io.Closer, error) { return probes.Open(probes.Options{}) }},
 		{"ingero, threads of other CPUs traced", traced},
 	}
 	added, ratio := make([][]float64, len(setups)), make([][]float64, len(setups))

@@ -191,7 +191,7 @@ func (t *Tracer) startCalib(ctx context.Context, prog *os.File, args ...string) 
 		return nil, err
 	}
 	pid := uint32(cmd.Process.Pid)
-	err = t.Trace(pid, Target{})
+	err = t.target(pid, Target{})
 	_, werr := in.Write([]byte{'\n'}) // it waits for this
 	err = errors.Join(err, werr, cmd.Wait(), t.Forget(pid))
 	lines := bytes.Split(bytes.TrimSpace(out.Bytes()), []byte{'\n'})

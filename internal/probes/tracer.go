@@ -3,6 +3,7 @@ package probes
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"time"
@@ -40,6 +41,9 @@ type Options struct {
 	EntryOnly    bool         // watch no return at all
 	FirstByte    bool         // put no probe behind a first byte, however dear that is
 	NoLedger     bool         // do without the scheduler's tracepoints, and so without waits
+	// Object is a compiled bpf/ingero.bpf.c to load in place of the one that is
+	// part of this program. Tests use it, to see what a mistake in it does.
+	Object io.ReaderAt
 }
 
 const defaultRing = 8 << 20
@@ -65,8 +69,12 @@ type Tracer struct {
 
 	copies *copies
 
-	mu     sync.Mutex
-	closed bool
+	scheduler sync.Once // attaches to it
+	schedErr  error
+
+	mu      sync.Mutex
+	stopped bool // following the lives of processes
+	closed  bool
 }
 
 // Open loads the programs and starts to follow the lives of processes; it
@@ -103,7 +111,11 @@ var programsOf = map[Mode][]string{
 }
 
 func (t *Tracer) load(o Options) error {
-	spec, err := bpf.LoadIngero()
+	load := bpf.LoadIngero
+	if o.Object != nil {
+		load = func() (*ebpf.CollectionSpec, error) { return ebpf.LoadCollectionSpecFromReader(o.Object) }
+	}
+	spec, err := load()
 	if err != nil {
 		return fmt.Errorf("read BPF object: %w", err)
 	}
@@ -185,8 +197,15 @@ func (t *Tracer) attachLives(gate bool) error {
 	if gate {
 		names = append(names, bpf.IngeroProgGate)
 	}
-	if t.ledger {
-		names = append(names, ledgerPrograms...)
+	return t.attachBase(names)
+}
+
+// attachBase attaches programs that need no library.
+func (t *Tracer) attachBase(names []string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped {
+		return nil
 	}
 	for _, n := range names {
 		l, err := link.AttachTracing(link.TracingOptions{Program: t.programs[n]})
@@ -231,8 +250,20 @@ type Target struct {
 	Gate      bool // stop it when it maps a CUDA library
 }
 
-// Trace adds a process to those that are traced, or changes how it is.
+// Trace adds a process to those that are traced, or changes how it is. The first
+// has the programs of the ledger attached: until then no switch pays for them.
 func (t *Tracer) Trace(pid uint32, how Target) error {
+	if t.ledger {
+		t.scheduler.Do(func() { t.schedErr = t.attachBase(ledgerPrograms) })
+		if t.schedErr != nil {
+			return t.schedErr
+		}
+	}
+	return t.target(pid, how)
+}
+
+// target lets the programs know of a process.
+func (t *Tracer) target(pid uint32, how Target) error {
 	v := bpf.IngeroTarget{}
 	if how.Follow {
 		v.Follow = 1
@@ -318,10 +349,12 @@ var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 // WaitPressure return. It is idempotent.
 func (t *Tracer) StopLives() error {
 	var errs []error
+	t.mu.Lock()
 	for _, l := range t.base {
 		errs = append(errs, l.Close())
 	}
-	t.base = nil
+	t.base, t.stopped = nil, true
+	t.mu.Unlock()
 	if t.critical != nil {
 		errs = append(errs, t.critical.Close(), t.pressure.stop())
 	}
