@@ -11,7 +11,6 @@ import (
 )
 
 const (
-	keepFor   = 5 * time.Minute // after its last slow step, for a chain
 	maxChains = 64
 )
 
@@ -145,13 +144,13 @@ func (e *Engine) Tick(t *tick.Tick) {
 	found := e.find(t)
 	for i := range found {
 		c := &found[i]
-		if old := e.kept[c.ID]; t.Time.Sub(c.To) <= keepFor && (old == nil || c.To.After(old.To) || e.sees(old)) {
+		if old := e.kept[c.ID]; !c.Over(t.Time) && (old == nil || c.To.After(old.To) || e.sees(old)) {
 			e.kept[c.ID] = c
 		}
 	}
 	for id, c := range e.kept {
 		again := slices.ContainsFunc(found, func(f tick.Chain) bool { return f.ID == id })
-		if t.Time.Sub(c.To) > keepFor || !again && e.sees(c) {
+		if c.Over(t.Time) || !again && e.sees(c) {
 			delete(e.kept, id)
 		}
 	}

@@ -3,11 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -22,15 +19,15 @@ import (
 // bound) through a session, as if it happened now, and returns what that has
 // found. A recording whose calls are gone has nothing to play: nil.
 func analyse(ctx context.Context, r *query.Reader, s *query.Session, from, to time.Time, log *slog.Logger) (c *collector, err error) {
-	if s.Pruned {
+	file, rec, err := r.OpenLog(s)
+	if errors.Is(err, query.ErrNoCalls) {
 		return nil, nil
 	}
-	file, rec, err := openRecording(r, s)
-	if err != nil || file == nil {
+	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	w := &windowed{Replay: store.NewReplay(rec, store.ReplayOptions{}), agent: s.PID, base: map[threadID]tick.Thread{}}
+	w := &windowed{Replay: store.NewReplay(rec, store.ReplayOptions{}), base: map[threadID]tick.Thread{}}
 	if from.After(s.Started) {
 		w.from = from.UnixNano()
 	}
@@ -50,30 +47,6 @@ func analyse(ctx context.Context, r *query.Reader, s *query.Session, from, to ti
 // depend on it.
 const replayPoll = 250 * time.Millisecond
 
-// openRecording opens a recording's log as it is now, nil when it is gone.
-func openRecording(r *query.Reader, s *query.Session) (io.Closer, *store.Log, error) {
-	paths, err := filepath.Glob(filepath.Join(store.LogDir(r.Path()), "*"+s.ID+"*"))
-	if err != nil || len(paths) == 0 {
-		return nil, nil, err
-	}
-	file, err := os.Open(paths[0])
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil, nil
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return nil, nil, errors.Join(err, file.Close())
-	}
-	rec, err := store.OpenLog(file, info.Size())
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("%s: %w", file.Name(), err), file.Close())
-	}
-	return file, rec, nil
-}
-
 func orMax(ns int64) int64 {
 	if ns == 0 {
 		return 1<<63 - 1
@@ -91,13 +64,9 @@ type threadID struct {
 // begun at from and ended at to (Unix ns; 0: no bound).
 type windowed struct {
 	*store.Replay
-	agent    int // the process that recorded it
 	from, to int64
 	base     map[threadID]tick.Thread // the accounts as of from
 }
-
-// AgentPID implements [session.Agent].
-func (w *windowed) AgentPID() uint32 { return uint32(w.agent) }
 
 // Poll implements [session.Source].
 func (w *windowed) Poll(b *tick.Batch) (more bool, err error) {
@@ -134,9 +103,6 @@ func kept[T any](s []T, from int, want func(*T) bool) []T {
 func (w *windowed) Totals(t *tick.Tick) error {
 	if err := w.Replay.Totals(t); err != nil {
 		return err
-	}
-	if t.Host == (tick.Host{}) && t.Self == (tick.Self{}) {
-		t.Self.RSS = 1 // so that the session does not fill in this machine's
 	}
 	if w.from != 0 && t.Time.UnixNano() <= w.from {
 		clear(w.base)

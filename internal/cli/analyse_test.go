@@ -22,7 +22,7 @@ func part(t *testing.T, from, to time.Duration) *collector {
 		t.Fatal(err)
 	}
 	s := log.Session()
-	w := &windowed{Replay: store.NewReplay(log, store.ReplayOptions{}), agent: s.PID, base: map[threadID]tick.Thread{}}
+	w := &windowed{Replay: store.NewReplay(log, store.ReplayOptions{}), base: map[threadID]tick.Thread{}}
 	if from > 0 {
 		w.from = s.Started.Add(from).UnixNano()
 	}

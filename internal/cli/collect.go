@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"time"
 
 	"ingero/internal/explain"
 	"ingero/internal/tick"
@@ -54,10 +53,6 @@ func (c *collector) Tick(t *tick.Tick) error {
 	return nil
 }
 
-// chainsStay is for how long after its last slow step a chain is in the ticks. One
-// that goes before has been revised, as more was seen: there is nothing to tell.
-const chainsStay = 5*time.Minute - 5*time.Second
-
 // keep brings the chains up to date.
 func (c *collector) keep(t *tick.Tick) {
 	now := map[string]bool{}
@@ -69,7 +64,7 @@ func (c *collector) keep(t *tick.Tick) {
 		}
 	}
 	for id, x := range c.chains {
-		if !now[id] && t.Time.Sub(x.To) < chainsStay {
+		if !now[id] && !x.Over(t.Time) {
 			delete(c.chains, id)
 		}
 	}

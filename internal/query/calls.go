@@ -71,7 +71,12 @@ func (r *Reader) entries(ctx context.Context, s *Session, from, to int64, visit 
 	}
 }
 
-// openLog opens the log of a session as it is now.
+// OpenLog opens the log of a session as it is now, to be played; the closer is its
+// file's. The error is [ErrNoCalls] when it is gone.
+func (r *Reader) OpenLog(s *Session) (io.Closer, *store.Log, error) {
+	return r.openLog(s)
+}
+
 func (r *Reader) openLog(s *Session) (*os.File, *store.Log, error) {
 	if s.Pruned {
 		return nil, nil, ErrNoCalls

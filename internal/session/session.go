@@ -22,7 +22,7 @@ type Source interface {
 	// of all input it returns [io.EOF], possibly with a last batch.
 	Poll(b *tick.Batch) (more bool, err error)
 	// Totals fills Ops (Sum and Hist), Processes, Libraries, Reports and Drops as
-	// of now, and Host and Self if they are not this machine's. What it fills is
+	// of now, and Host and Self if it is a [Recording]. What it fills is
 	// the tick's from then on.
 	Totals(t *tick.Tick) error
 	// Stop ends the input; what had arrived until then can still be polled. It
@@ -47,6 +47,11 @@ type Thinner interface {
 // are told apart from others that take a CPU.
 type Agent interface {
 	AgentPID() uint32
+}
+
+// Recording is a source that plays what was: its Host and Self are all there are.
+type Recording interface {
+	Recorded()
 }
 
 // Config is a session to run. Source is required; the zero value of the rest is
@@ -198,7 +203,7 @@ func (r *runner) tick(now time.Time, final bool) error {
 	r.ledger.Tick(t)
 	r.causes.Tick(t)
 	introduce(t)
-	if t.Host == (tick.Host{}) && t.Self == (tick.Self{}) { // a recording has its own machine's
+	if _, recorded := r.Source.(Recording); !recorded {
 		if err := r.meter.Read(&t.Host, &t.Self); err != nil {
 			r.Log.Debug("host state unavailable", "error", err)
 		}

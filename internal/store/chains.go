@@ -10,6 +10,8 @@ import (
 	"ingero/pkg/events"
 )
 
+var sqlRevised = `DELETE FROM chains WHERE session = ? AND id = ?`
+
 var sqlChain = `REPLACE INTO chains VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // chainRow is a chain as the database holds it.
@@ -82,9 +84,10 @@ func toChainRow(c *tick.Chain) (chainRow, error) {
 	return r, nil
 }
 
-// noteChains keeps those chains of a tick that the file does not have yet. They
-// wait there while another process has the database: they may be in no tick after.
-func (v *saver) noteChains(chains []tick.Chain) error {
+// noteChains keeps those chains of a tick that the file does not have yet, and
+// those that it has and that were revised away. They wait there while another
+// process has the database: they may be in no tick after.
+func (v *saver) noteChains(chains []tick.Chain, now time.Time) error {
 	listed := make(map[string]bool, len(chains))
 	for i := range chains {
 		row, err := toChainRow(&chains[i])
@@ -92,15 +95,39 @@ func (v *saver) noteChains(chains []tick.Chain) error {
 			return err
 		}
 		listed[row.id] = true
+		delete(v.revised, row.id)
 		if v.chains[row.id] != row {
 			v.waiting[row.id] = row
 		}
 	}
-	for id := range v.chains { // what is over is not kept here
-		if !listed[id] {
-			delete(v.chains, id)
+	for id, row := range v.waiting {
+		if !listed[id] && !row.over(now) {
+			delete(v.waiting, id)
 		}
 	}
+	for id, row := range v.chains { // what is over is not kept here
+		if listed[id] {
+			continue
+		}
+		delete(v.chains, id)
+		if !row.over(now) {
+			v.revised[id] = true
+		}
+	}
+	return nil
+}
+
+func (r *chainRow) over(now time.Time) bool {
+	c := tick.Chain{To: fromUnixNano(r.to)}
+	return c.Over(now)
+}
+
+// revise takes a chain out.
+func (v *saving) revise(id string) error {
+	if err := v.exec(&sqlRevised, v.id, id); err != nil {
+		return err
+	}
+	v.done = append(v.done, func() { delete(v.revised, id) })
 	return nil
 }
 

@@ -64,6 +64,38 @@ func TestChainsWaitForTheDatabase(t *testing.T) {
 	}
 }
 
+// A chain that goes from the ticks before its time has been revised, and is taken
+// back; one that has had its time stays.
+func TestRevisedChains(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	db, c := open(t, path, Options{})
+	k := newKernel()
+	step := func(seq uint64, after time.Duration, chains ...tick.Chain) {
+		t.Helper()
+		c.advance(after)
+		x := k.tick(seq, c.now, false)
+		x.Chains = chains
+		if err := db.Tick(x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, revised := tick.Chain{ID: "kept", To: c.now}, tick.Chain{ID: "revised", To: c.now}
+	step(1, time.Second, kept, revised)
+	step(2, time.Second, kept)
+	if got := ask(t, path, "SELECT id FROM chains"); got != "kept" {
+		t.Errorf("after one was revised: %s", got)
+	}
+	step(3, tick.ChainStays)
+	step(4, time.Second)
+	if got := ask(t, path, "SELECT id FROM chains"); got != "kept" {
+		t.Errorf("after the other had its time: %s", got)
+	}
+	step(5, time.Second, tick.Chain{ID: "revised", To: c.now})
+	if got := ask(t, path, "SELECT id FROM chains ORDER BY id"); got != "kept\nrevised" {
+		t.Errorf("after it came back: %s", got)
+	}
+}
+
 // Waits are in the file as soon as calls are, and no longer once these are capped.
 func TestWaitsAreWrittenInTimeUntilCapped(t *testing.T) {
 	db, c := open(t, filepath.Join(t.TempDir(), "x.db"), Options{MaxBytes: 150 << 10})

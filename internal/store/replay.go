@@ -228,6 +228,12 @@ func (r *Replay) Totals(t *tick.Tick) error {
 	return nil
 }
 
+// AgentPID returns the process that recorded.
+func (r *Replay) AgentPID() uint32 { return uint32(r.log.Session().PID) }
+
+// Recorded says that Host and Self are another time's, and maybe machine's.
+func (r *Replay) Recorded() {}
+
 // Stop ends the replay where it is.
 func (r *Replay) Stop() error {
 	r.stopped = true

@@ -23,6 +23,7 @@ type saver struct {
 	gaps    map[uint32]*savedGap
 	chains  map[string]chainRow // those of the last tick, as they are in the file
 	waiting map[string]chainRow // are not there yet
+	revised map[string]bool     // are there, and must not be
 	last    *savedGap           // of the call before: most calls are like it
 	lastPID uint32
 	blob    []byte
@@ -59,7 +60,7 @@ var (
 func newSaver(db *sql.DB, s *Session, log string) (*saver, error) {
 	v := &saver{db: db, stmts: map[*string]*sql.Stmt{}, ops: map[opKey]savedOp{}, procs: map[uint32]processJSON{}, libs: map[libKey]libraryJSON{},
 		reports: map[tick.Report]bool{}, drops: map[string]uint64{}, gaps: map[uint32]*savedGap{},
-		chains: map[string]chainRow{}, waiting: map[string]chainRow{}}
+		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}}
 	if _, err := db.Exec(sqlStale); err != nil {
 		return nil, err
 	}
@@ -74,7 +75,7 @@ func newSaver(db *sql.DB, s *Session, log string) (*saver, error) {
 	if _, err := db.Exec(waitShort); err != nil {
 		return nil, err
 	}
-	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlChain} {
+	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlChain, &sqlRevised} {
 		if v.stmts[q], err = db.Prepare(*q); err != nil {
 			return nil, errors.Join(err, v.close())
 		}
@@ -136,7 +137,7 @@ func (v *saver) tick(t *tick.Tick, logBytes, capped int64) error {
 			return err
 		}
 	}
-	if err := v.noteChains(t.Chains); err != nil {
+	if err := v.noteChains(t.Chains, t.Time); err != nil {
 		return err
 	}
 	tx, err := v.db.Begin()
@@ -165,6 +166,11 @@ func (v *saving) all(t *tick.Tick, logBytes, capped int64) error {
 	}
 	for pid, g := range v.gaps {
 		if err := v.gap(pid, g); err != nil {
+			return err
+		}
+	}
+	for id := range v.revised {
+		if err := v.revise(id); err != nil {
 			return err
 		}
 	}

@@ -26,6 +26,15 @@ func (s Severity) String() string {
 	return "?"
 }
 
+// ChainStays is for how long after its last slow step a chain is in the ticks.
+// One that is missing before has been revised, as more was seen: there is nothing
+// to tell.
+const ChainStays = 5 * time.Minute
+
+// Over tells whether a chain that is in no tick any more has run its time, and was
+// not revised.
+func (c *Chain) Over(now time.Time) bool { return now.Sub(c.To) > ChainStays }
+
 // Chain is time that a process lost and the one cause of it: an excess over the
 // baseline, netted by step, of which Culprits took the parts.
 type Chain struct {
