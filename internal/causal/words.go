@@ -88,8 +88,17 @@ func (e *Engine) stepText(x *step) string {
 	if x.op != 0 {
 		name = x.op.String()
 	}
-	fmt.Fprintf(&b, "%s, up to %s = GPU wait %s + on CPU %s + runnable %s + blocked %s",
-		span(x.length), name, span(x.gpu), span(x.cpu), span(x.waited), span(x.blocked))
+	fmt.Fprintf(&b, "%s, up to %s", span(x.length), name)
+	sep := " = "
+	for _, p := range [...]struct {
+		name string
+		ns   int64
+	}{{"GPU wait", int64(x.gpu)}, {"on CPU", int64(x.cpu)}, {"runnable", int64(x.waited)}, {"blocked", int64(x.blocked)}} {
+		if p.ns > 0 {
+			fmt.Fprintf(&b, "%s%s %s", sep, p.name, span(p.ns))
+			sep = " + "
+		}
+	}
 	parts := slices.Clone(x.grown[:x.n])
 	slices.SortStableFunc(parts, func(a, b grown) int { return cmp.Compare(b.ns, a.ns) })
 	for i, g := range parts {
