@@ -12,6 +12,17 @@
 
 const volatile bool switch_has_state = true; /* sched_switch's fourth argument, since 5.18 */
 
+/* The state of a task's thread, if it has an account. */
+static __always_inline struct thread *followed(const struct task_struct *task)
+{
+	__u32 tid;
+
+	if (!tracked_threads)
+		return NULL;
+	tid = task->pid;
+	return tracked(tid) ? bpf_map_lookup_elem(&threads, &tid) : NULL;
+}
+
 /* How long the thread's cgroup has been throttled on a CPU so far, as of the last time it ended. */
 static __always_inline __u64 throttle_clock(struct task_struct *task, __u32 cpu)
 {
@@ -173,8 +184,7 @@ static __always_inline void close_wait(struct thread *t, struct task_struct *tas
 static __always_inline void switch_out(struct task_struct *task, bool preempt, __u32 state,
 				       __u32 cpu, __u64 now)
 {
-	__u32 tid = task->pid;
-	struct thread *t = bpf_map_lookup_elem(&threads, &tid);
+	struct thread *t = followed(task);
 	struct clock *k;
 
 	if (!t)
@@ -200,8 +210,7 @@ static __always_inline void wake(struct clock *k, __u64 now)
 
 static __always_inline void switch_in(struct task_struct *task, __u32 cpu, __u64 now)
 {
-	__u32 tid = task->pid;
-	struct thread *t = bpf_map_lookup_elem(&threads, &tid);
+	struct thread *t = followed(task);
 	struct clock *k;
 
 	if (!t)
@@ -239,7 +248,7 @@ int on_switch(__u64 *ctx)
 		return 0;
 	out = tracked(prev->pid);
 	in = tracked(next->pid);
-	if (!out && !in && !c->waiters)
+	if (!out && !in && !c->waiters) /* nearly always */
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (c->waiters)
@@ -256,16 +265,9 @@ int on_switch(__u64 *ctx)
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(on_wakeup, struct task_struct *task)
 {
-	struct thread *t;
-	__u32 tid;
+	struct thread *t = followed(task);
 	__u64 now;
 
-	if (!tracked_threads)
-		return 0;
-	tid = task->pid;
-	if (!tracked(tid))
-		return 0;
-	t = bpf_map_lookup_elem(&threads, &tid);
 	if (!t || t->clock.state != WAIT_BLOCKED)
 		return 0;
 	now = bpf_ktime_get_ns();
@@ -298,16 +300,9 @@ static __noinline int count_waker(struct thread *t, __u32 tid)
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *task)
 {
+	struct thread *t = followed(task);
 	struct task_struct *waker;
-	struct thread *t;
-	__u32 tid;
 
-	if (!tracked_threads)
-		return 0;
-	tid = task->pid;
-	if (!tracked(tid))
-		return 0;
-	t = bpf_map_lookup_elem(&threads, &tid);
 	if (!t)
 		return 0;
 	waker = bpf_get_current_task_btf();
@@ -324,16 +319,9 @@ int BPF_PROG(on_waking, struct task_struct *task)
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(on_migrate, struct task_struct *task, int cpu)
 {
-	struct thread *t;
-	__u32 tid;
+	struct thread *t = followed(task);
 	__u64 now;
 
-	if (!tracked_threads)
-		return 0;
-	tid = task->pid;
-	if (!tracked(tid))
-		return 0;
-	t = bpf_map_lookup_elem(&threads, &tid);
 	if (!t || t->clock.state != WAIT_RUNNABLE)
 		return 0;
 	now = bpf_ktime_get_ns();

@@ -44,7 +44,7 @@ func main() {
 	var err error
 	switch *role {
 	case "ping":
-		err = ping(*turns)
+		err = ping()
 	case "pong":
 		err = pong()
 	default:
@@ -71,13 +71,9 @@ func measure(rounds, turns int) error {
 	}
 	added, ratio := make([][]float64, len(setups)), make([][]float64, len(setups))
 	for range rounds {
-		var ns []float64
-		for _, s := range setups {
-			x, err := under(s, turns)
-			if err != nil {
-				return fmt.Errorf("%s: %w", s.name, err)
-			}
-			ns = append(ns, x)
+		ns, err := round(setups, turns)
+		if err != nil {
+			return err
 		}
 		for i := range setups {
 			added[i] = append(added[i], ns[i]-ns[0])
@@ -92,27 +88,32 @@ func measure(rounds, turns int) error {
 	return nil
 }
 
-func under(s setup, turns int) (ns float64, err error) {
-	c, err := s.start()
+// times is how often a round measures each setup. The least counts, since others'
+// work can only add to it.
+const times = 3
+
+// round measures every setup on one pair of processes: where a pair's memory
+// happens to lie makes more difference than what is measured.
+func round(setups []setup, turns int) (ns []float64, err error) {
+	p, err := startPair()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	for range pairs {
-		x, err := pair(turns)
-		if err != nil {
-			return 0, err
-		}
-		if ns == 0 || x < ns {
-			ns = x
+	defer func() { err = errors.Join(err, p.Close()) }()
+	ns = make([]float64, len(setups))
+	for range times {
+		for i, s := range setups {
+			x, err := p.under(s, turns)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", s.name, err)
+			}
+			if ns[i] == 0 || x < ns[i] {
+				ns[i] = x
+			}
 		}
 	}
 	return ns, nil
 }
-
-// pairs is how often a pair is started anew: where its memory lies makes a
-// difference, too.
-const pairs = 4
 
 // spread is the median of values with their range.
 func spread(v []float64) string {
@@ -187,41 +188,60 @@ const (
 	otherCPU = 1
 )
 
-// pair has two processes pass a byte to and fro, and returns the ns of one
-// switch: the least of many batches, since others' work can only add to it.
-func pair(turns int) (float64, error) {
+// pair is two processes that pass a byte to and fro on one CPU.
+type pair struct {
+	closers
+	in  io.Writer
+	out *bufio.Reader
+}
+
+func startPair() (*pair, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	there, here, err := os.Pipe()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	back, forth, err := os.Pipe()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	pong := exec.Command(self, "-role", "pong")
 	pong.ExtraFiles = []*os.File{there, forth}
-	ping := exec.Command(self, "-role", "ping", "-turns", strconv.Itoa(turns))
+	ping := exec.Command(self, "-role", "ping")
 	ping.ExtraFiles = []*os.File{back, here}
+	in, err := ping.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
 	out, err := ping.StdoutPipe()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	if err := errors.Join(pong.Start(), ping.Start()); err != nil {
-		return 0, err
+		return nil, err
 	}
 	for _, f := range []*os.File{there, here, back, forth} {
 		_ = f.Close()
 	}
-	line, rerr := bufio.NewReader(out).ReadString('\n')
-	if err := errors.Join(ping.Wait(), pong.Wait()); err != nil {
+	return &pair{closers{pong.Wait, ping.Wait, in.Close}, in, bufio.NewReader(out)}, nil
+}
+
+// under returns the ns of one switch while a setup is in place.
+func (p *pair) under(s setup, turns int) (ns float64, err error) {
+	c, err := s.start()
+	if err != nil {
 		return 0, err
 	}
-	if rerr != nil {
-		return 0, rerr
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if _, err := fmt.Fprintln(p.in, turns); err != nil {
+		return 0, err
+	}
+	line, err := p.out.ReadString('\n')
+	if err != nil {
+		return 0, err
 	}
 	return strconv.ParseFloat(line[:len(line)-1], 64)
 }
@@ -238,30 +258,47 @@ func pin() error {
 	return unix.SchedSetaffinity(0, &set) // the main thread; it is locked below
 }
 
-func ping(turns int) error {
-	const batches = 60
+// ping runs as many turns as each line of its standard input says.
+func ping() error {
 	if err := pin(); err != nil {
 		return err
 	}
+	for {
+		var turns int
+		if _, err := fmt.Scanln(&turns); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		ns, err := run(turns)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%.2f\n", ns)
+	}
+}
+
+// run returns the ns of one switch in the quickest of many batches.
+func run(turns int) (float64, error) {
+	const batches = 60
 	var b [1]byte
 	var ns []float64
 	for range batches {
 		var from, to unix.Timespec
 		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &from); err != nil {
-			return err
+			return 0, err
 		}
 		for range turns / batches {
 			if err := pass(toPeer, fromPeer, b[:]); err != nil {
-				return err
+				return 0, err
 			}
 		}
 		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &to); err != nil {
-			return err
+			return 0, err
 		}
 		ns = append(ns, float64(to.Nano()-from.Nano())/float64(2*(turns/batches)))
 	}
-	fmt.Printf("%.2f\n", slices.Min(ns))
-	return nil
+	return slices.Min(ns), nil
 }
 
 func pong() error {
