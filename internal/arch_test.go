@@ -53,6 +53,7 @@ var allowed = map[string]string{
 	"internal/testkit":  "github.com/cilium/ebpf github.com/google/go-cmp go.uber.org/goleak golang.org/x/sys pkg/events",
 	"test/guests":       "internal/testkit",
 	"test/incidents":    "internal/proc internal/session internal/testkit internal/tick sim",
+	"test/ledger":       "",
 	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes internal/tick pkg/events sim",
 	"benchmarks/overhead": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/session " +
 		"internal/stats internal/tick pkg/events sim",

@@ -1,0 +1,268 @@
+package ledger
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"ingero/pkg/events"
+)
+
+// judge checks what holds for each workload, and what its own check says. Where
+// the truth itself is not to be had, because most of its readings contradict each
+// other, it runs the workload once more.
+func judge(t testing.TB, o *outcome) *outcome {
+	t.Helper()
+	if o = again(t, o, tracing{}); !t.Failed() {
+		report(t, o.faults())
+	}
+	return o
+}
+
+// again is the outcome of the workload if it can be judged, or else of one more run.
+func again(t testing.TB, o *outcome, how tracing) *outcome {
+	t.Helper()
+	if o.consistent() {
+		return o
+	}
+	t.Logf("most of the readings contradict each other: the machine is disturbed")
+	if o = run(t, how, *o.workload)[0]; !o.consistent() {
+		t.Fatal("most of the readings contradict each other, twice: there is no truth to compare with")
+	}
+	return o
+}
+
+// faults is all that is wrong.
+func (o *outcome) faults() []string {
+	wrong := o.verify()
+	if o.workload.check != nil {
+		wrong = append(wrong, o.workload.check(o)...)
+	}
+	return wrong
+}
+
+// report shows the first of what is wrong.
+func report(t testing.TB, wrong []string) {
+	t.Helper()
+	for i, w := range wrong {
+		if i == 5 {
+			t.Errorf("and %d more", len(wrong)-i)
+			return
+		}
+		t.Error(w)
+	}
+}
+
+// consistent tells whether most calls can be judged.
+func (o *outcome) consistent() bool {
+	good := 0
+	for i := range o.truths {
+		if !o.truths[i].disturbed() {
+			good++
+		}
+	}
+	return 2*good > len(o.truths)
+}
+
+// verify compares what the session saw with what the program knows, and returns
+// what is wrong.
+func (o *outcome) verify() (wrong []string) {
+	calls, inner := o.own()
+	if len(calls) != len(o.truths) || len(inner) != len(o.inner) {
+		return []string{fmt.Sprintf("%d records of calls and %d of calls inside them, want %d and %d",
+			len(calls), len(inner), len(o.truths), len(o.inner))}
+	}
+	wrong = append(wrong, o.checkSums()...)
+	wrong = append(wrong, compareCalls("calls", calls, o.truths, callParts)...)
+	wrong = append(wrong, compareCalls("inner calls", inner, o.inner, callParts)...)
+	wrong = append(wrong, compareCalls("gaps", calls, o.gaps, gapParts)...)
+	wrong = append(wrong, o.checkWaits(calls, o.waitsOf(o.pid))...)
+	for _, d := range o.ticks[len(o.ticks)-1].Drops {
+		if d.Count > 0 {
+			wrong = append(wrong, fmt.Sprintf("dropped: %d, %s", d.Count, d.Reason))
+		}
+	}
+	return wrong
+}
+
+// own are the calls of the thread, and those inside them, in order.
+func (o *outcome) own() (calls, inner []events.Call) {
+	for i := range o.calls {
+		switch c := &o.calls[i]; {
+		case c.TID != o.pid:
+		case c.Flags&events.CallNested != 0:
+			inner = append(inner, *c)
+		default:
+			calls = append(calls, *c)
+		}
+	}
+	return calls, inner
+}
+
+// waitsOf are the waits of a thread, in order.
+func (o *outcome) waitsOf(tid uint32) (waits []events.Wait) {
+	for i := range o.waits {
+		if o.waits[i].TID == tid {
+			waits = append(waits, o.waits[i])
+		}
+	}
+	return waits
+}
+
+// checkSums: the parts of each call and gap add up to it exactly, and the calls
+// to the kernel's own sums.
+func (o *outcome) checkSums() (wrong []string) {
+	sums := map[events.Op]parts{}
+	var rounding int64 // of the parts of calls that last for seconds
+	for i := range o.calls {
+		c := &o.calls[i]
+		if c.OnCPU+c.Runnable+c.Throttled+c.Blocked != c.Duration || c.GapOnCPU+c.GapRunnable+c.GapThrottled+c.GapBlocked != c.Gap {
+			wrong = append(wrong, fmt.Sprintf("the parts of call %d do not add up: %+v", i, c))
+		}
+		if c.OnCPU < 0 || c.Runnable < 0 || c.Throttled < 0 || c.Blocked < 0 || c.Flags&(events.CallLedgerPartial|events.CallGapPartial) != 0 {
+			wrong = append(wrong, fmt.Sprintf("the parts of call %d are not whole: %+v", i, c))
+		}
+		if c.Duration>>32 != 0 {
+			rounding += 2048
+		}
+		s := sums[c.Op]
+		sums[c.Op] = parts{s.wall + c.Duration, s.cpu + c.OnCPU, s.runnable + c.Runnable, s.throttled + c.Throttled, s.blocked + c.Blocked}
+	}
+	for _, op := range o.ticks[len(o.ticks)-1].Ops {
+		if op.PID != o.pid {
+			continue
+		}
+		k := &op.Sum
+		kernel := parts{int64(k.Total), int64(k.OnCPU), int64(k.Runnable), int64(k.Throttled), int64(k.Blocked())}
+		if off := kernel.off(sums[op.Op]); off > rounding {
+			wrong = append(wrong, fmt.Sprintf("%v: the records sum to %+v, the kernel's account is %+v", op.Op, sums[op.Op], kernel))
+		}
+	}
+	return wrong
+}
+
+// compareCalls compares records with the truth where there is one.
+func compareCalls(what string, calls []events.Call, truths []truth, of func(*events.Call) parts) []string {
+	var got []parts
+	var want []truth
+	for i := range calls {
+		if t := &truths[i]; !t.disturbed() && t.wall > 0 {
+			got, want = append(got, of(&calls[i])), append(want, *t)
+		}
+	}
+	if len(got) == 0 {
+		return nil
+	}
+	return compare(what, got, want)
+}
+
+// within tells whether a wait lies in a call: it begins in it, and most of it is
+// not before it. The cost of the probes, which the agent subtracts from a call,
+// may make the call end a little before the wait.
+func within(c *events.Call, w *events.Wait) bool {
+	return w.Start+w.Duration/2 >= c.Start && w.Start < c.End()
+}
+
+// eachCall calls take for each call with the waits inside it. Both are in order
+// of time.
+func eachCall(calls []events.Call, waits []events.Wait, take func(i int, in []events.Wait)) {
+	for i := range calls {
+		for len(waits) > 0 && waits[0].Start+waits[0].Duration/2 < calls[i].Start {
+			waits = waits[1:]
+		}
+		n := 0
+		for n < len(waits) && within(&calls[i], &waits[n]) {
+			n++
+		}
+		take(i, waits[:n])
+		waits = waits[n:]
+	}
+}
+
+// recorded is how long a wait is at least that has a record.
+const recorded = 20 * time.Microsecond
+
+// checkWaits: the waits in a call are the parts of it, but for short ones, and
+// the culprits of a wait have had all of its time.
+func (o *outcome) checkWaits(calls []events.Call, waits []events.Wait) (wrong []string) {
+	eachCall(calls, waits, func(i int, in []events.Wait) {
+		if o.truths[i].disturbed() {
+			return
+		}
+		var sum [events.WaitBlocked + 1]int64
+		for _, w := range in {
+			if w.Flags&events.WaitPrevious == 0 {
+				sum[w.State] += w.Duration
+			}
+		}
+		c := &calls[i]
+		for state, part := range map[events.WaitState]int64{events.WaitRunnable: c.Runnable, events.WaitThrottled: c.Throttled, events.WaitBlocked: c.Blocked} {
+			// Of a call, but not of its waits, the cost of the probes is taken.
+			short := o.truths[i].switches() * int64(recorded)
+			if o.workload.roam || o.workload.meddle != "" {
+				short *= 3 // one that is moved is in pieces
+			}
+			if sum[state] > part+int64(recorded) || sum[state] < part-short {
+				wrong = append(wrong, fmt.Sprintf("call %d was %v for %v, its waits sum to %v", i, state, time.Duration(part), time.Duration(sum[state])))
+			}
+		}
+	})
+	return append(wrong, checkTaken(waits)...)
+}
+
+// checkTaken: a runnable wait is all taken, by one thread or several.
+func checkTaken(waits []events.Wait) (wrong []string) {
+	var first *events.Wait
+	var taken int64
+	flush := func() {
+		if first != nil && (taken > first.Duration || taken < first.Duration*97/100-int64(recorded)) {
+			wrong = append(wrong, fmt.Sprintf("of a runnable wait of %v, %v are accounted for", time.Duration(first.Duration), time.Duration(taken)))
+		}
+		first, taken = nil, 0
+	}
+	for i := range waits {
+		w := &waits[i]
+		if w.Flags&events.WaitPrevious == 0 {
+			flush()
+		}
+		if w.State != events.WaitRunnable {
+			continue
+		}
+		if first == nil {
+			first = w
+		}
+		if w.Start != first.Start || w.Duration != first.Duration {
+			wrong = append(wrong, fmt.Sprintf("%+v continues %+v, with other times", w, first))
+		}
+		taken += w.Taken
+	}
+	flush()
+	return wrong
+}
+
+// taken is what threads had of the CPU while the thread was runnable.
+func taken(waits []events.Wait, by func(*events.Wait) bool) (ns int64) {
+	for i := range waits {
+		if waits[i].State == events.WaitRunnable && by(&waits[i]) {
+			ns += waits[i].Taken
+		}
+	}
+	return ns
+}
+
+// String says how the truth and the ledger compare, for people.
+func (o *outcome) String() string {
+	calls, _ := o.own()
+	var want, got [5][]int64
+	for i := range calls {
+		w, g := o.truths[i].parts(), callParts(&calls[i])
+		for n := range want {
+			want[n], got[n] = append(want[n], w.list()[n]), append(got[n], g.list()[n])
+		}
+	}
+	text := "median of a call, in truth and by the ledger:"
+	for n, name := range partNames {
+		text += fmt.Sprintf(" %s %v %v;", name, time.Duration(median(want[n])), time.Duration(median(got[n])))
+	}
+	return text
+}

@@ -1,0 +1,16 @@
+// Package ledger measures the time ledger against clocks that are not its own.
+//
+// A program makes traced calls that spend their time in a known way: they spin,
+// sleep, wait for another thread, a disk or a page, are preempted, throttled or
+// stopped. Around each call it reads the thread's CPU clock, the scheduler's run
+// delay, the quota's own account and the CPU clocks of whoever disturbs it, and
+// it knows when it began to wait and when it was woken. The tests compare these
+// readings with the records of a live session.
+//
+// Where the readings of a call contradict each other, the machine disturbed the
+// measurement (the hypervisor took the CPU, say) and the call is left out; so it
+// is where the kernel kept a switch or a wake-up from BPF programs, which a witness
+// tells. That never depends on what the ledger says. The tests of mutations show
+// that the comparisons can fail: they run on copies of the BPF programs with one
+// mistake each. Only tests import this package.
+package ledger

@@ -1,0 +1,200 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ingero/pkg/events"
+)
+
+// reading is what the program's clocks showed at one moment, ns.
+type reading struct {
+	wall, cpu, delay, throttled int64
+	aside                       int64 // spent between reading wall and reading cpu
+	blocks, preemptions         int64 // switches away from the thread, so far
+	left, came, woken           int64 // what the witness was shown of these
+	hog                         [4]int64
+}
+
+func (r *reading) minus(o *reading) (d reading) {
+	d = reading{wall: r.wall - o.wall, cpu: r.cpu - o.cpu, delay: r.delay - o.delay, throttled: r.throttled - o.throttled,
+		blocks: r.blocks - o.blocks, preemptions: r.preemptions - o.preemptions, left: r.left - o.left, came: r.came - o.came, woken: r.woken - o.woken}
+	for i := range r.hog {
+		d.hog[i] = r.hog[i] - o.hog[i]
+	}
+	return d
+}
+
+// truth is what the program knows of one call, or of the gap before it, by
+// differences of its clocks. Blocked is what it planned and timed itself, or -1
+// where nobody could: then it is what the other clocks leave.
+type truth struct {
+	reading
+	blocked int64
+	margin  int64 // between the readings and the insides of the calls next to them
+}
+
+// switches is how often the thread left the CPU.
+func (t *truth) switches() int64 { return t.blocks + t.preemptions }
+
+// disturbed tells that there is no truth to compare with: the kernel did not show
+// all that happened; or the clocks contradict each other, since the hypervisor took
+// the CPU or the thread lost it between two readings; or it lost the CPU between a
+// reading and the call, so that the two are not of the same time.
+func (t *truth) disturbed() bool {
+	const slack, short = 40_000, 150_000
+	if t.left != t.switches() || t.came != t.switches() || t.woken < t.blocks {
+		return true
+	}
+	if t.delay < t.throttled-slack || t.margin > short || t.aside > short {
+		return true
+	}
+	return t.blocked >= 0 && abs(t.wall, t.cpu+t.delay+t.blocked) > slack+perSwitch*t.switches()
+}
+
+// wasBlocked is how long the thread was blocked.
+func (t *truth) wasBlocked() int64 {
+	if t.blocked < 0 {
+		return t.wall - t.cpu - t.delay
+	}
+	return t.blocked
+}
+
+// line is one of the program's: the readings before and after a call, the blocked
+// times of the call and of the gap before it, and times just inside the call.
+type line struct {
+	inner         int
+	before, after reading
+	blocked, gap  int64
+	begun, ended  int64
+}
+
+func parse(text string) (l line, err error) {
+	args := []any{&l.inner}
+	for _, r := range []*reading{&l.before, &l.after} {
+		args = append(args, &r.wall, &r.cpu, &r.aside, &r.delay, &r.throttled, &r.blocks, &r.preemptions, &r.left, &r.came, &r.woken)
+		for i := range r.hog {
+			args = append(args, &r.hog[i])
+		}
+	}
+	_, err = fmt.Sscan(strings.TrimPrefix(text, "call "), append(args, &l.blocked, &l.gap, &l.begun, &l.ended)...)
+	return l, err
+}
+
+// read takes in what the program printed.
+func (o *outcome) read(text string) error {
+	var last line
+	for text := range strings.Lines(text) {
+		var err error
+		switch word, rest, _ := strings.Cut(strings.TrimSpace(text), " "); word {
+		case "thread":
+			var tid uint32
+			_, err = fmt.Sscan(rest, &tid)
+			o.threads = append(o.threads, tid)
+		case "call":
+			var l line
+			if l, err = parse(text); err != nil {
+				break
+			}
+			call := truth{l.after.minus(&l.before), l.blocked, l.begun - l.before.wall + l.after.wall - l.ended}
+			call.aside = l.before.aside + l.after.aside
+			call.cpu -= call.aside + call.margin
+			call.wall -= call.margin
+			if l.inner == 1 {
+				o.inner = append(o.inner, call)
+				break
+			}
+			gap := truth{l.before.minus(&last.after), l.gap, l.begun - l.before.wall + last.after.wall - last.ended}
+			gap.aside = last.after.aside + l.before.aside
+			gap.cpu += gap.aside + gap.margin
+			gap.wall += gap.margin
+			o.truths, o.gaps = append(o.truths, call), append(o.gaps, gap)
+			last = l
+		}
+		if err != nil {
+			return fmt.Errorf("%q: %w", text, err)
+		}
+	}
+	if len(o.gaps) > 0 {
+		o.gaps[0] = truth{} // nothing is before the first call
+	}
+	return nil
+}
+
+const (
+	// tolerance is the error that is allowed in any part of a call: the wake-up of
+	// a CPU and the cost of the probes are in it. Longer parts may be off by 2 %.
+	tolerance = 50_000
+	// perSwitch is how far the scheduler's clock may be behind at each switch: it is
+	// as of the interrupt that brought it about.
+	perSwitch = 8_000
+)
+
+// parts are where the time of a call or a gap went by one account.
+type parts struct{ wall, cpu, runnable, throttled, blocked int64 }
+
+func (t *truth) parts() parts {
+	return parts{t.wall, t.cpu, max(t.delay-t.throttled, 0), t.throttled, t.wasBlocked()}
+}
+
+// slack is the error that is allowed in a part of this call.
+func (t *truth) slack(part int64) int64 { return max(tolerance, part/50) + perSwitch*t.switches() }
+
+func callParts(c *events.Call) parts {
+	return parts{c.Duration, c.OnCPU, c.Runnable, c.Throttled, c.Blocked}
+}
+
+func gapParts(c *events.Call) parts {
+	return parts{c.Gap, c.GapOnCPU, c.GapRunnable, c.GapThrottled, c.GapBlocked}
+}
+
+// each of the parts, in the order of partNames.
+func (p *parts) list() [5]int64 {
+	return [5]int64{p.wall, p.cpu, p.runnable, p.throttled, p.blocked}
+}
+
+// off is how far the worst of the parts are apart.
+func (p *parts) off(q parts) (ns int64) {
+	a, b := p.list(), q.list()
+	for i := range a {
+		ns = max(ns, abs(a[i], b[i]))
+	}
+	return ns
+}
+
+var partNames = [5]string{"duration", "on-CPU", "runnable", "throttled", "blocked"}
+
+// median of values, which it sorts.
+func median(v []int64) int64 {
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+// abs is the distance of two times.
+func abs(a, b int64) int64 { return max(a-b, b-a) }
+
+// compare says where records of calls or gaps differ by too much from the truth:
+// in the median, and in the sum.
+func compare(what string, got []parts, want []truth) (wrong []string) {
+	for i, name := range partNames {
+		var off, allowed []int64
+		var gotSum, wantSum, allowedSum int64
+		for n := range got {
+			t := want[n].parts()
+			g, w := got[n].list()[i], t.list()[i]
+			off, allowed = append(off, abs(g, w)), append(allowed, want[n].slack(w))
+			gotSum, wantSum, allowedSum = gotSum+g, wantSum+w, allowedSum+want[n].slack(w)
+		}
+		if m, limit := median(off), median(allowed); m > limit {
+			wrong = append(wrong, fmt.Sprintf("%s: the %s time is off by %v in the median of %d, more than %v",
+				what, name, time.Duration(m), len(got), time.Duration(limit)))
+		}
+		if abs(gotSum, wantSum) > allowedSum {
+			wrong = append(wrong, fmt.Sprintf("%s: the %s times of %d sum to %v, in truth to %v",
+				what, name, len(got), time.Duration(gotSum), time.Duration(wantSum)))
+		}
+	}
+	return wrong
+}
