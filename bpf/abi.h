@@ -143,6 +143,7 @@ enum call_flags { /* events.CallFlags */
 		  CALL_SHIFT_GAP = 1 << 8, /* gap figures are in units of 1,024 ns */
 		  CALL_SHIFT = 1 << 9, /* on_cpu, runnable, throttled are in units of 1,024 ns */
 		  CALL_THROTTLED = 1 << 10, /* the record has throttled and gap_throttled */
+		  CALL_UNSEEN = 1 << 11, /* the scheduler's figures split it or its gap */
 };
 
 enum record_kind {

@@ -40,16 +40,18 @@ static __noinline int count_stateless(__u32 tgid, __u32 row)
 }
 
 /* The time between the thread's last outermost call and this one. */
-static __always_inline void measure_gap(const struct thread *t, struct open_call *o)
+static __always_inline void measure_gap(struct thread *t, struct open_call *o)
 {
 	__u64 ns = o->rec.start_ns - t->returned_ns;
 	struct call_record *rec = &o->rec;
 	__u32 shift = 0;
 	struct parts p;
 
-	split(&t->returned, &o->at, ns, &p);
+	split(t, &t->returned, &o->at, ns, &p);
 	if (p.partial)
 		rec->flags |= CALL_GAP_PARTIAL;
+	if (p.unseen)
+		rec->flags |= CALL_UNSEEN;
 	if (p.throttled)
 		rec->flags |= CALL_THROTTLED;
 	if (ns >> 32) {
@@ -235,7 +237,7 @@ static __always_inline void count_return(struct counts *c, const struct call_rec
 
 /* Completes the record of a call that has returned, counts it and puts it out. */
 static __always_inline void close_call(struct pt_regs *ctx, struct thread *t, struct open_call *o,
-				       const struct recipe *r, const struct mark *m, __u64 ns)
+				       const struct recipe *r, struct mark *m, __u64 ns)
 {
 	struct counts *c = counts_of(t->cache, t->tgid, o->row);
 	struct call_record *rec = &o->rec;
@@ -246,9 +248,11 @@ static __always_inline void close_call(struct pt_regs *ctx, struct thread *t, st
 	rec->result = (__s32)PT_REGS_RC(ctx);
 	if (rec->result)
 		rec->flags |= CALL_FAILED;
-	split(&o->at, m, ns, &p);
+	split(t, &o->at, m, ns, &p);
 	if (p.partial)
 		rec->flags |= CALL_LEDGER_PARTIAL;
+	if (p.unseen)
+		rec->flags |= CALL_UNSEEN;
 	if (p.throttled)
 		rec->flags |= CALL_THROTTLED;
 	rec->duration_ns = ns;
@@ -300,13 +304,9 @@ static __always_inline int leave(struct pt_regs *ctx)
 			abandon(tgid, t->open[i].row);
 	t->depth = at;
 	o = &t->open[at];
-	if (ledger) {
-		m.off = t->clock.account.off;
-		if (t->clock.since > now) /* switched since the clock was read */
-			now = mark(task, t, &m);
-	} else {
-		snap(task, &m.task);
-	}
+	note(task, t, &m);
+	if (ledger && t->clock.since > now) /* switched since the clock was read */
+		now = mark(task, t, &m);
 	ns = now - o->rec.start_ns;
 	cost = price->inside_ns + o->probe_ns;
 	ns -= cost < ns ? cost : ns;

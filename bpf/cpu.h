@@ -11,7 +11,7 @@ struct slice {
 	struct who who;
 };
 
-#define CULPRITS 8
+#define CULPRITS 8 /* a power of two */
 
 struct cpu {
 	__u32 waiters; /* tracked threads that are runnable here */
@@ -92,6 +92,16 @@ static __always_inline bool in_interrupt(struct task_struct *current)
 	return count & 0x00ff0100; /* NMI, hard interrupt, soft interrupt being served */
 }
 
+/* The thread waits for its CPU no more. */
+static __always_inline void unqueue(struct clock *k)
+{
+	struct cpu *c = cpu_at(k->cpu);
+
+	if (k->queued && c)
+		__sync_fetch_and_add(&c->waiters, -1);
+	k->queued = false;
+}
+
 /* Notes that prev has had the CPU, for those that wait for it. */
 static __always_inline void add_slice(struct cpu *c, struct task_struct *prev, __u64 now)
 {
@@ -133,18 +143,31 @@ static __noinline int add_running(struct cpu *c, struct rq *rq, __u64 now)
 __noinline int accuse(__u32 scratch_cpu, __u32 tid, __u32 slice, __u64 ns)
 {
 	struct cpu *scratch = cpu_at(scratch_cpu);
+	__u32 least = 0;
 
 	if (!scratch)
 		return 0;
 	for (int i = 0; i < CULPRITS; i++) {
-		if (scratch->culprit[i].ns && scratch->culprit[i].tid != tid)
+		if (scratch->culprit[i].ns && scratch->culprit[i].tid != tid) {
+			if (scratch->culprit[i].ns < scratch->culprit[least].ns)
+				least = i;
 			continue;
+		}
 		scratch->culprit[i].tid = tid;
 		scratch->culprit[i].slice = slice;
 		scratch->culprit[i].ns += ns;
 		return 0;
 	}
-	scratch->others += ns;
+	/* No room: the one with the least gives way, and is named no more. */
+	least &= CULPRITS - 1;
+	if (scratch->culprit[least].ns >= ns) {
+		scratch->others += ns;
+		return 0;
+	}
+	scratch->others += scratch->culprit[least].ns;
+	scratch->culprit[least].tid = tid;
+	scratch->culprit[least].slice = slice;
+	scratch->culprit[least].ns = ns;
 	return 0;
 }
 

@@ -58,15 +58,6 @@ static __always_inline void queue(struct clock *k, struct task_struct *task, __u
 	__sync_fetch_and_add(&c->waiters, 1);
 }
 
-static __always_inline void unqueue(struct clock *k)
-{
-	struct cpu *c = cpu_at(k->cpu);
-
-	if (k->queued && c)
-		__sync_fetch_and_add(&c->waiters, -1);
-	k->queued = false;
-}
-
 /* Puts out who had the CPU in a wait of ns until now, one record for each. */
 static __always_inline void emit_runnable(struct thread *t, struct cpu *scratch, __u64 ns,
 					  __u64 now, __u8 flags)
@@ -190,8 +181,11 @@ static __always_inline void switch_out(struct task_struct *task, bool preempt, _
 	if (!t)
 		return;
 	k = &t->clock;
-	if (k->state == WAIT_RUNNABLE)
+	k->switches++;
+	if (k->state != WAIT_NONE) { /* its coming was not seen */
+		k->missed++;
 		unqueue(k);
+	}
 	if (preempt || !state) {
 		queue(k, task, cpu, now);
 		return;
@@ -217,6 +211,7 @@ static __always_inline void switch_in(struct task_struct *task, __u32 cpu, __u64
 		return;
 	k = &t->clock;
 	if (k->state == WAIT_BLOCKED) { /* its wake-up was not seen */
+		k->missed++;
 		wake(k, now);
 		queue(k, task, cpu, now);
 	}

@@ -8,22 +8,43 @@ static __always_inline void snap(struct task_struct *task, struct snapshot *s)
 	s->sum_exec = task->se.sum_exec_runtime;
 	s->exec_start = task->se.exec_start;
 	s->nvcsw = task->nvcsw;
+	s->switches = s->nvcsw + task->nivcsw;
 	s->migrations = task->se.nr_migrations;
 }
 
 const volatile bool ledger = true; /* Settings.NoLedger: false: by the scheduler's own figures */
 
-/* Notes where the clocks stand now and returns the time. */
-static __always_inline __u64 mark(struct task_struct *task, const struct thread *t, struct mark *m)
+/* A thread that runs this program has a CPU, whatever the ledger has seen of that. */
+static __noinline int found_running(struct clock *k)
 {
-	if (!ledger) {
-		snap(task, &m->task);
-		return bpf_ktime_get_ns();
-	}
+	if (!k)
+		return 0;
+	k->missed++;
+	unqueue(k);
+	k->state = WAIT_NONE;
+	k->since = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* Notes where the clocks of the current thread stand. */
+static __always_inline void note(struct task_struct *task, struct thread *t, struct mark *m)
+{
+	snap(task, &m->task);
+	if (!ledger)
+		return;
+	if (t->clock.state != WAIT_NONE)
+		found_running(&t->clock);
+	m->off = t->clock.account.off;
+	m->unseen = m->task.switches - t->clock.switches + t->clock.missed;
+}
+
+/* Notes where the clocks stand now and returns the time. */
+static __always_inline __u64 mark(struct task_struct *task, struct thread *t, struct mark *m)
+{
 	for (int i = 0; i < 2; i++) {
 		__u64 since = t->clock.since, now;
 
-		m->off = t->clock.account.off;
+		note(task, t, m);
 		now = bpf_ktime_get_ns();
 		if (since == t->clock.since) /* not switched in between */
 			return now;
@@ -37,6 +58,7 @@ struct parts {
 	__u64 runnable;
 	__u64 throttled;
 	bool partial; /* on_cpu is not known, and 0 */
+	bool unseen; /* by the scheduler's figures, since the ledger missed a switch */
 };
 
 /* Takes up to n from what is left. */
@@ -73,18 +95,63 @@ static __always_inline void split_by_scheduler(const struct snapshot *a, const s
 		p->on_cpu = run;
 }
 
-static __always_inline void split(const struct mark *a, const struct mark *b, __u64 ns,
-				  struct parts *p)
+/* Raises what the ledger has of a part, here and in the account, to what it is. */
+static __always_inline void raise(__u64 *sum, __u64 *now, __u64 from, __u64 is)
+{
+	__u64 has = *now - from;
+
+	if (is <= has)
+		return;
+	add(sum, is - has);
+	*now += is - has;
+}
+
+/*
+ * The time between two marks when the ledger has not seen all that happened: a
+ * kernel can have threads whose switches it does not show. The scheduler's own
+ * figures tell, and the account is mended by them.
+ */
+static __always_inline void split_unseen(struct thread *t, const struct mark *a, struct mark *b,
+					 __u64 ns, struct parts *p)
+{
+	struct sums *off = &t->clock.account.off;
+	__u64 left;
+
+	split_by_scheduler(&a->task, &b->task, ns, p);
+	left = p->runnable; /* throttled is a part of it there */
+	p->throttled = take_from(&left, b->off.throttled - a->off.throttled);
+	p->runnable = left;
+	raise(&off->runnable, &b->off.runnable, a->off.runnable, p->runnable);
+	if (!p->partial)
+		raise(&off->blocked, &b->off.blocked, a->off.blocked,
+		      ns - p->on_cpu - p->runnable - p->throttled);
+	p->unseen = true;
+}
+
+/*
+ * Splits ns, the time of a thread between two marks. A function of its own to the
+ * verifier: what follows it would be looked at for each way through it.
+ */
+__noinline int split(struct thread *t, const struct mark *a, struct mark *b, __u64 ns,
+		     struct parts *p)
 {
 	__u64 left = ns;
 
+	if (!t || !a || !b || !p)
+		return 0;
+	p->unseen = false;
 	if (!ledger) {
 		split_by_scheduler(&a->task, &b->task, ns, p);
-		return;
+		return 0;
+	}
+	if (a->unseen != b->unseen) {
+		split_unseen(t, a, b, ns, p);
+		return 0;
 	}
 	p->runnable = take_from(&left, b->off.runnable - a->off.runnable);
 	p->throttled = take_from(&left, b->off.throttled - a->off.throttled);
 	take_from(&left, b->off.blocked - a->off.blocked);
 	p->on_cpu = left;
 	p->partial = false;
+	return 0;
 }

@@ -11,12 +11,14 @@ struct snapshot {
 	__u64 sum_exec;
 	__u64 exec_start;
 	__u64 nvcsw;
+	__u64 switches; /* of either kind */
 	__u64 migrations;
 };
 
-/* Where the clocks of a thread stood: by the ledger, or else by the scheduler. */
+/* Where the clocks of a thread stood: by the ledger, and by the scheduler. */
 struct mark {
 	struct sums off;
+	__u64 unseen; /* grows with each switch that the ledger did not see */
 	struct snapshot task;
 };
 
@@ -42,6 +44,8 @@ struct clock {
 	__u64 since; /* when state began */
 	__u64 blocked_since; /* when a block began that ended at since, 0: none did */
 	__u64 throttle_base; /* throttle_clock() at since */
+	__u64 switches; /* seen: it left a CPU */
+	__u64 missed; /* seen too late: it was found where it could not have been */
 	__u32 state; /* enum wait_state */
 	__u32 cpu; /* where it is, was last, or waits */
 	__u8 queued; /* it is among the CPU's waiters */

@@ -138,6 +138,7 @@ struct task_struct {
 	struct task_group *sched_task_group;
 	struct css_set *cgroups;
 	unsigned long nvcsw;
+	unsigned long nivcsw;
 	struct sched_entity se;
 	struct sched_info sched_info;
 	struct signal_struct *signal;

@@ -44,6 +44,7 @@ const (
 	IngeroCallFlagsCALL_SHIFT_GAP      IngeroCallFlags = 256
 	IngeroCallFlagsCALL_SHIFT          IngeroCallFlags = 512
 	IngeroCallFlagsCALL_THROTTLED      IngeroCallFlags = 1024
+	IngeroCallFlagsCALL_UNSEEN         IngeroCallFlags = 2048
 )
 
 type IngeroCallRecord struct {
@@ -255,14 +256,16 @@ type IngeroThread struct {
 	}
 	ReturnedNs uint64
 	Returned   struct {
-		_    structs.HostLayout
-		Off  IngeroSums
-		Task struct {
+		_      structs.HostLayout
+		Off    IngeroSums
+		Unseen uint64
+		Task   struct {
 			_          structs.HostLayout
 			RunDelay   uint64
 			SumExec    uint64
 			ExecStart  uint64
 			Nvcsw      uint64
+			Switches   uint64
 			Migrations uint64
 		}
 	}
@@ -277,6 +280,8 @@ type IngeroThread struct {
 		Since        uint64
 		BlockedSince uint64
 		ThrottleBase uint64
+		Switches     uint64
+		Missed       uint64
 		State        uint32
 		Cpu          uint32
 		Queued       uint8
@@ -295,14 +300,16 @@ type IngeroThread struct {
 		Ip      uint64
 		InnerNs uint64
 		At      struct {
-			_    structs.HostLayout
-			Off  IngeroSums
-			Task struct {
+			_      structs.HostLayout
+			Off    IngeroSums
+			Unseen uint64
+			Task   struct {
 				_          structs.HostLayout
 				RunDelay   uint64
 				SumExec    uint64
 				ExecStart  uint64
 				Nvcsw      uint64
+				Switches   uint64
 				Migrations uint64
 			}
 		}

@@ -49,7 +49,7 @@ const (
 	shift          = 10 // of figures in units of 1,024 ns
 
 	callFlags = events.CallNested | events.CallUnmeasured | events.CallFailed |
-		events.CallLedgerPartial | events.CallGapPartial | events.CallArgsPartial
+		events.CallLedgerPartial | events.CallGapPartial | events.CallArgsPartial | events.CallUnseen
 )
 
 // Calls decodes one record of the call ring and appends the calls that it tells

@@ -30,6 +30,7 @@ func TestFlagsAgreeWithTheKernel(t *testing.T) {
 		{bpf.IngeroCallFlagsCALL_LEDGER_PARTIAL, events.CallLedgerPartial},
 		{bpf.IngeroCallFlagsCALL_GAP_PARTIAL, events.CallGapPartial},
 		{bpf.IngeroCallFlagsCALL_ARGS_PARTIAL, events.CallArgsPartial},
+		{bpf.IngeroCallFlagsCALL_UNSEEN, events.CallUnseen},
 	} {
 		if uint16(p.c) != uint16(p.goes) {
 			t.Errorf("%v: kernel %d, Go %d", p.c, p.c, p.goes)

@@ -19,7 +19,8 @@ import (
 // parts, since the thread's last outermost call.
 // weight is the number of calls it stands for, when more than one. What is not
 // known is absent; ledger_partial, gap_partial and args_partial say that parts of
-// it are not, inherited that timestamp and args are the parent's.
+// it are not, unseen_switches that the parts are the scheduler's own figures,
+// inherited that timestamp and args are the parent's.
 func AppendCallJSON(b []byte, c *events.Call, comm string) []byte {
 	b = append(b, `{"type":"call","timestamp":"`...)
 	b = time.Unix(0, c.Start).UTC().AppendFormat(b, time.RFC3339Nano)
@@ -60,6 +61,7 @@ func AppendCallJSON(b []byte, c *events.Call, comm string) []byte {
 	}{
 		{events.CallLedgerPartial, `,"ledger_partial":true`}, {events.CallGapPartial, `,"gap_partial":true`},
 		{events.CallArgsPartial, `,"args_partial":true`}, {events.CallInherited, `,"inherited":true`},
+		{events.CallUnseen, `,"unseen_switches":true`},
 	} {
 		if c.Flags&f.flag != 0 {
 			b = append(b, f.text...)

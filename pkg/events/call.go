@@ -23,6 +23,10 @@ const (
 	// Start, Args and Tag are those of the runtime launch around it, whose own
 	// Args begin with the host function in place of the driver's.
 	CallInherited
+	// CallUnseen marks a call that the ledger has not seen all switches of, in it
+	// or in the gap before: the parts of that are the scheduler's own figures, and
+	// waits may have no records.
+	CallUnseen CallFlags = 1 << 11
 )
 
 // Call is one call of a traced function.
