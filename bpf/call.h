@@ -283,7 +283,7 @@ static __always_inline int leave(struct pt_regs *ctx)
 	struct recipe *r = bpf_map_lookup_elem(&recipes, &row);
 	struct thread *t = thread_of(tgid, task->pid);
 	struct open_call *o;
-	struct mark m;
+	struct mark *m;
 
 	if (!r)
 		return 0;
@@ -304,16 +304,16 @@ static __always_inline int leave(struct pt_regs *ctx)
 			abandon(tgid, t->open[i].row);
 	t->depth = at;
 	o = &t->open[at];
-	note(task, t, &m);
+	m = &t->returned; /* until the outermost call returns, nobody asks for it */
+	note(task, t, m);
 	if (ledger && t->clock.since > now) /* switched since the clock was read */
-		now = mark(task, t, &m);
+		now = mark(task, t, m);
 	ns = now - o->rec.start_ns;
 	cost = price->inside_ns + o->probe_ns;
 	ns -= cost < ns ? cost : ns;
-	close_call(ctx, t, o, r, &m, ns);
+	close_call(ctx, t, o, r, m, ns);
 	if (at == 0) {
 		account_call(&t->clock, o, now);
-		t->returned = m;
 		t->returned_ns = now;
 		return 0;
 	}

@@ -2,17 +2,17 @@
 /* Marks on the clocks of a thread, and the parts of the time between two of them. */
 #pragma once
 
+const volatile bool ledger = true; /* Settings.NoLedger: false: by the scheduler's own figures */
+
 static __always_inline void snap(struct task_struct *task, struct snapshot *s)
 {
 	s->run_delay = task->sched_info.run_delay;
-	s->sum_exec = task->se.sum_exec_runtime;
-	s->exec_start = task->se.exec_start;
 	s->nvcsw = task->nvcsw;
 	s->switches = s->nvcsw + task->nivcsw;
+	s->sum_exec = task->se.sum_exec_runtime;
+	s->exec_start = task->se.exec_start;
 	s->migrations = task->se.nr_migrations;
 }
-
-const volatile bool ledger = true; /* Settings.NoLedger: false: by the scheduler's own figures */
 
 /* A thread that runs this program has a CPU, whatever the ledger has seen of that. */
 static __noinline int found_running(struct clock *k)
