@@ -77,7 +77,7 @@ func (e *Engine) seriesOf(s *ledger.Step) *series {
 
 // record makes a record of a step.
 func (e *Engine) record(r *record, s *ledger.Step) {
-	*r = record{from: s.From, length: s.Length(), kind: s.Kind, op: s.Op, period: s.Period, loss: s.Loss}
+	*r = record{from: s.From, length: s.Length(), kind: s.Kind, op: s.Op, period: s.Period, loss: s.Loss, behind: s.Behind}
 	p := &s.Parts
 	r.gpu = p.GPUWait
 	r.cpu = p.CallCPU + p.GapCPU

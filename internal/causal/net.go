@@ -126,7 +126,7 @@ func (n *normal) hostShare(x *step, rule int) float64 {
 
 // slope finds a normal length where nearly every step has an excess, by comparing
 // the third with the least of it with the third with the most. Where all have about
-// the same, all of it counts.
+// the same, all of it counts but for what the GPU's queue hid.
 func (e *Engine) slope(steps []step, n *normal) {
 	type point struct {
 		d, l int64
@@ -153,18 +153,35 @@ func (e *Engine) slope(steps []step, n *normal) {
 	excess := func(p *point) int64 { return p.d }
 	length := func(p *point) int64 { return p.l }
 	third := len(p) / 3
-	share := 1.0
+	share, critical := reach(steps), 1.0
 	if third >= few {
 		least, most := p[:third], p[len(p)-third:]
 		if d := middle(most, excess) - middle(least, excess); d*5 >= middle(most, excess) && d > 0 {
 			share = clamp(float64(middle(most, length)-middle(least, length)) / float64(d))
+			critical = share
 		}
 	}
 	n.length = middle(p[:max(third, 1)], func(p *point) int64 { return p.l - int64(share*float64(p.d)) })
 	for k := range n.host {
 		n.host[k] = share
 	}
-	n.critical = share
+	n.critical = critical
+}
+
+// reach is how much of what the host took can have reached the lengths, by what the
+// steps themselves say of the GPU's queue.
+func reach(steps []step) float64 {
+	var all, behind float64
+	for i := range steps {
+		x := &steps[i]
+		host := x.sum - x.critical
+		all += x.weight * float64(host)
+		behind += x.weight * float64(min(x.behind, host))
+	}
+	if all <= 0 {
+		return 1
+	}
+	return clamp(1 - behind/all)
 }
 
 // net says how much of a step's excess was lost.

@@ -28,6 +28,7 @@ type record struct {
 	gpu          int64 // GPU wait
 	cpu          int64 // on a CPU elsewhere
 	waited       int64 // runnable, throttled
+	behind       int64 // of the waits outside the closing call: hidden by the GPU's queue
 	blocked      int64 // outside the closing call
 	parts        [maxParts]part
 	own          [maxOwn]ownTime

@@ -22,6 +22,7 @@ type openStep struct {
 	waits           [maxWaits]Wait
 	nwaits          int
 	tail            tail
+	queue           queue
 }
 
 func (o *openStep) reset() {
@@ -31,6 +32,7 @@ func (o *openStep) reset() {
 	o.recorded = false
 	o.nops, o.lastOp, o.nwaits = 0, 0, 0
 	o.tail.reset()
+	o.queue.reset()
 }
 
 // split returns the parts of a time, made to add up to it.
@@ -77,6 +79,7 @@ func (o *openStep) add(c *events.Call, size uint8, launch bool) {
 	o.taken = 0
 	if launch {
 		o.launches += max(c.Weight, 1)
+		o.queue.launch(max(c.Weight, 1), c.End())
 	}
 }
 
@@ -113,6 +116,7 @@ func (o *openStep) op(op events.Op, size uint8) *OpTime {
 // wait adds a wait outside the closing call. x is w as an entry of the step.
 func (o *openStep) wait(w *events.Wait, x *Wait) {
 	o.recorded = true
+	o.queue.wait(w)
 	if w.State == events.WaitBlocked && w.Flags&events.WaitPrevious == 0 {
 		o.parts.Blocked[w.Reason] += w.Duration
 		if w.Op == 0 {

@@ -24,6 +24,9 @@ type Step struct {
 	Calls uint32 // outermost calls in it, by weight
 	Parts Parts
 	Loss  Loss
+	// Behind is how much of the waits outside the closing call, ns, fell into a
+	// time when the GPU probably had launches left to do: they cost nothing.
+	Behind int64
 	// Ops are the calls by operation and size, the closing one left out; Waits
 	// the waits that could have lengthened the step. Both are bounded: the
 	// largest are kept, the rest is in the last entry of Ops under Op 0, and of

@@ -118,6 +118,7 @@ func (l *Ledger) emit(t *thread, c *events.Call, end int64) {
 		s.Op = c.Op
 		s.Kind |= uint32(c.Op)<<16 | c.Tag&7<<8
 		s.Loss = o.tail.loss(o, c)
+		s.Behind = o.queue.behind(end, o.parts.GPUWait)
 	}
 	o.settle()
 	s.Parts = o.parts

@@ -3,8 +3,8 @@
  * Workloads and faults that sim's programs lack.
  *
  * deep CPU SECONDS  A training loop whose GPU has a deep queue, with a hog that
- *                   takes the CPU while it fills: launches are slow, and cost
- *                   nothing, since the GPU has work for longer. Each step: launches
+ *                   takes the CPU once it has begun to fill: launches are slow,
+ *                   and cost nothing, since the GPU has work for longer. Each step: launches
  *                   with CPU work between them, 8 ms in all, for 60 ms of GPU time.
  * hog CPU           Takes a CPU until it is killed, or whoever started it has gone.
  */
@@ -109,10 +109,11 @@ static void deep(long seconds)
 	getchar();
 	end = now_us() + seconds * 1000000L;
 	while (now_us() < end) {
-		let_hog(1);
 		for (int i = 0; i < 30; i++) {
 			long until = cpu_us() + 260;
 
+			if (i == 5) /* the GPU has 10 ms of work by now */
+				let_hog(1);
 			if (cudaLaunchKernel(&kernel, one, one, NULL, 0, NULL))
 				abort();
 			while (cpu_us() < until)
