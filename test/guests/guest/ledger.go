@@ -53,7 +53,8 @@ func callsSleep(calls []events.Call) error {
 	var synced, blocked int64
 	for i := range calls {
 		c := &calls[i]
-		if c.Flags&events.CallUnmeasured == 0 && c.OnCPU+c.Runnable+c.Throttled+c.Blocked != c.Duration {
+		whole := c.Flags&(events.CallUnmeasured|events.CallLedgerPartial) == 0
+		if whole && c.OnCPU+c.Runnable+c.Throttled+c.Blocked != c.Duration {
 			return fmt.Errorf("%+v: the parts are not the whole", c)
 		}
 		if c.Op.String() == "cudaStreamSynchronize" {
