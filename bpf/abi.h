@@ -194,7 +194,7 @@ enum wait_state {
 	WAIT_BLOCKED,
 };
 
-enum wait_flags { /* events.WaitFlags, but for the last two */
+enum wait_flags { /* events.WaitFlags, but for the last */
 		  WAIT_IO = 1, /* counted as waiting for a block device */
 		  WAIT_BY_IRQ = 2, /* an interrupt or a timer woke it */
 		  WAIT_IDLE = 4, /* nobody had the CPU */

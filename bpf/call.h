@@ -304,7 +304,7 @@ static __always_inline int leave(struct pt_regs *ctx)
 			abandon(tgid, t->open[i].row);
 	t->depth = at;
 	o = &t->open[at];
-	m = &t->returned; /* until the outermost call returns, nobody asks for it */
+	m = at ? &t->inner : &t->returned;
 	note(task, t, m);
 	if (ledger && t->clock.since > now) /* switched since the clock was read */
 		now = mark(task, t, m);

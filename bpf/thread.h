@@ -70,7 +70,8 @@ struct thread {
 	__u64 trampoline; /* where this process returns to through a return probe */
 	struct ring_view ring;
 	__u64 returned_ns; /* when the last outermost call returned */
-	struct mark returned;
+	struct mark returned; /* at returned_ns */
+	struct mark inner; /* where a call inside another returned; scratch */
 	struct cached_slot cache[CACHE];
 	struct clock clock;
 	struct open_call open[MAX_DEPTH];

@@ -269,6 +269,20 @@ type IngeroThread struct {
 			Migrations uint64
 		}
 	}
+	Inner struct {
+		_      structs.HostLayout
+		Off    IngeroSums
+		Unseen uint64
+		Task   struct {
+			_          structs.HostLayout
+			RunDelay   uint64
+			SumExec    uint64
+			ExecStart  uint64
+			Nvcsw      uint64
+			Switches   uint64
+			Migrations uint64
+		}
+	}
 	Cache [8]struct {
 		_        structs.HostLayout
 		RowPlus1 uint32

@@ -20,6 +20,7 @@ extern "C" {
 int cudaStreamSynchronize(void (*leave)(void));
 int cudaLaunchHostFunc(void *stream, void (*fn)(void *), void *data);
 int cudaDeviceSynchronize(void);
+int cudaEventSynchronize(void *event);
 extern int stub_result;
 }
 
@@ -35,6 +36,11 @@ static void calls(int n)
 
 static void jump()
 {
+	longjmp(back, 1);
+}
+static void jump_after_a_call()
+{
+	cudaEventSynchronize(nullptr);
 	longjmp(back, 1);
 }
 static void fork_here()
@@ -136,8 +142,14 @@ int main(int argc, char **argv)
 				cudaStreamSynchronize(jump);
 			calls(1);
 		}
-	else if (!strcmp(mode,
-			 "longjmp-loop")) // the abandoned call and the next have one stack pointer
+	else if (!strcmp(mode, "longjmp-gap")) { // asleep, then out of a call with one inside it
+		calls(1);
+		usleep(5000);
+		if (!setjmp(back))
+			cudaStreamSynchronize(jump_after_a_call);
+		calls(1);
+	} else if (!strcmp(mode,
+			   "longjmp-loop")) // the abandoned call and the next have one stack pointer
 		for (volatile int i = 0; i < 100; i++) {
 			volatile int first = !setjmp(back);
 			cudaStreamSynchronize(first ? jump : nullptr);
