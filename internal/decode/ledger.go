@@ -104,17 +104,24 @@ func blockOf(on *bpf.IngeroBlock, flags uint8) tick.Doing {
 
 // account turns a kernel's account into a thread's times, as of `until`.
 func account(t *tick.Thread, a *bpf.IngeroAccount, until uint64) {
-	calls := minus(a.CallsNs, a.InCalls)
 	all := minus(until-min(a.BornNs, until), a.Off)
-	t.InCalls, t.Sync = calls, minus(a.SyncNs, a.InSync)
-	t.Between = tick.Times{OnCPU: less(all.OnCPU, calls.OnCPU), Runnable: less(all.Runnable, calls.Runnable),
-		Throttled: less(all.Throttled, calls.Throttled), Blocked: less(all.Blocked, calls.Blocked)}
+	t.InCalls = within(minus(a.CallsNs, a.InCalls), all)
+	t.Sync = within(minus(a.SyncNs, a.InSync), t.InCalls)
+	t.Between = tick.Times{OnCPU: all.OnCPU - t.InCalls.OnCPU, Runnable: all.Runnable - t.InCalls.Runnable,
+		Throttled: all.Throttled - t.InCalls.Throttled, Blocked: all.Blocked - t.InCalls.Blocked}
 }
 
 // minus splits a time: what is off is off, the rest was on a CPU.
 func minus(total uint64, off bpf.IngeroSums) tick.Times {
 	return tick.Times{OnCPU: less(total, off.Runnable+off.Throttled+off.Blocked),
 		Runnable: off.Runnable, Throttled: off.Throttled, Blocked: off.Blocked}
+}
+
+// within cuts a part to its whole. It is larger only if the thread moved on
+// between the reading of the two; the next reading sets that right.
+func within(part, whole tick.Times) tick.Times {
+	return tick.Times{OnCPU: min(part.OnCPU, whole.OnCPU), Runnable: min(part.Runnable, whole.Runnable),
+		Throttled: min(part.Throttled, whole.Throttled), Blocked: min(part.Blocked, whole.Blocked)}
 }
 
 func less(a, b uint64) uint64 { return a - min(a, b) }
@@ -131,13 +138,13 @@ func ended(dst []tick.Thread, b []byte, clock Clock) ([]tick.Thread, error) {
 }
 
 // Thread is a thread's account as of `now` (CLOCK_MONOTONIC ns), with what it is
-// about: the state that it is in and the calls that are open count up to now.
+// about: the state that it is in and the calls that are open count up to now,
+// which is later than all that s tells.
 func Thread(tid uint32, s *bpf.IngeroThread, now uint64, clock Clock) tick.Thread {
 	k := &s.Clock
-	now = max(now, k.Since, k.Account.BornNs) // it may have moved on since the clock was read
 	t := tick.Thread{PID: s.Tgid, TID: tid, Enrolled: k.EnrolledFor != 0, Since: clock.Wall(k.Account.BornNs), Until: clock.Wall(now)}
 	a := k.Account
-	lasted := now - k.Since
+	lasted := less(now, k.Since)
 	switch t.Now = doing(s, clock); t.Now.State {
 	case events.WaitRunnable:
 		a.Off.Runnable += lasted

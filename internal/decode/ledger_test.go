@@ -169,6 +169,22 @@ func TestThread(t *testing.T) {
 	}
 }
 
+// A thread that moved on while it was read, so that its calls have more of
+// something than all its time, has no more than it lived.
+func TestThreadThatMovedOn(t *testing.T) {
+	s := bpf.IngeroThread{Tgid: 10}
+	s.Clock.Since = 9000
+	s.Clock.Account = bpf.IngeroAccount{BornNs: 1000, CallsNs: 5000, SyncNs: 5100,
+		Off: bpf.IngeroSums{Blocked: 900}, InCalls: bpf.IngeroSums{Blocked: 950}, InSync: bpf.IngeroSums{Blocked: 980}}
+	got := Thread(11, &s, 10000, Clock{})
+	if sum := got.InCalls.Total() + got.Between.Total(); sum != 9000 {
+		t.Errorf("the parts are %d ns, the time is 9000 ns: %+v", sum, got)
+	}
+	if got.Sync != got.InCalls {
+		t.Errorf("in calls that wait %+v, in all calls %+v", got.Sync, got.InCalls)
+	}
+}
+
 func TestEnded(t *testing.T) {
 	r := bpf.IngeroThreadRecord{Kind: uint8(bpf.IngeroRecordKindRECORD_THREAD), Enrolled: 1, Tgid: 10, Tid: 11, EndNs: 2000,
 		Account: bpf.IngeroAccount{BornNs: 500, Off: bpf.IngeroSums{Blocked: 600}}, Comm: [16]int8{'x'}}

@@ -72,7 +72,7 @@ func accounts(t testing.TB, tr *probes.Tracer) map[string]account {
 // threads is how many threads the kernel side keeps state of.
 func threads(t testing.TB, tr *probes.Tracer) (n int) {
 	t.Helper()
-	if err := tr.Threads(func(uint32, *probes.ThreadState) { n++ }); err != nil {
+	if err := tr.Threads(func(uint32, *probes.ThreadState, uint64) { n++ }); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -160,6 +160,37 @@ func TestDoNoHarm(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The gap before a call is measured from the return of the last outermost one, also
+// when a call inside another has returned since, and that other never did.
+func TestGapAfterALongjmp(t *testing.T) {
+	testkit.NeedBPF(t)
+	library, program := harm(t)
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) {
+			tr := tracer(t, probes.Options{Mode: mode, Rows: rowsNamed(t, "cudaStreamSynchronize", "cudaEventSynchronize")})
+			child := testkit.Start(t, exec.Command(program, "longjmp-gap"))
+			child.Line("ready")
+			if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
+				t.Fatal(err)
+			}
+			attach(t, tr, library, events.LibCudart)
+			child.Say("go")
+			if err := child.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			calls := drain(t, tr)
+			last := calls[len(calls)-1]
+			if last.Op.String() != "cudaStreamSynchronize" || last.Gap < 5e6 {
+				t.Fatalf("the last call is %+v, want one after 5 ms", last)
+			}
+			if last.GapBlocked+last.GapRunnable < 4e6 {
+				t.Errorf("a gap of %v, of which 5 ms asleep: on a CPU for %v, blocked for %v", time.Duration(last.Gap),
+					time.Duration(last.GapOnCPU), time.Duration(last.GapBlocked))
+			}
+		})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
 
 	"ingero/internal/bpf"
 	"ingero/pkg/events"
@@ -118,12 +119,12 @@ func switchHasState(kernel *btf.Spec) (bool, error) {
 }
 
 // ThreadState is what the kernel knows of a thread: its account, its state now,
-// and its open calls. A thread that runs may have moved on while it was read.
+// and its open calls. A thread that runs may move on while it is read.
 type ThreadState = bpf.IngeroThread
 
 // Threads calls take for every thread that has made traced calls, or is enrolled
-// for one that has.
-func (t *Tracer) Threads(take func(tid uint32, s *ThreadState)) error {
+// for one that has. now (CLOCK_MONOTONIC ns) is later than all that s tells.
+func (t *Tracer) Threads(take func(tid uint32, s *ThreadState, now uint64)) error {
 	const batch = 64
 	var (
 		cursor ebpf.MapBatchCursor
@@ -136,8 +137,12 @@ func (t *Tracer) Threads(take func(tid uint32, s *ThreadState)) error {
 		if err != nil && !last {
 			return fmt.Errorf("read threads: %w", err)
 		}
+		var now unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+			return fmt.Errorf("read the clock: %w", err)
+		}
 		for i := range n {
-			take(tids[i], &states[i])
+			take(tids[i], &states[i], uint64(now.Nano()))
 		}
 		if last {
 			return nil

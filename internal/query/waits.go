@@ -105,6 +105,6 @@ func (r *Reader) Threads(ctx context.Context, f Filter) ([]tick.Thread, error) {
 		return true
 	})
 	out := append(last, ended...)
-	slices.SortFunc(out, store.ByThread)
+	slices.SortFunc(out, tick.ByThread)
 	return out, err
 }

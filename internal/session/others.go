@@ -96,6 +96,9 @@ func describe(p *proc.Process) tick.Process {
 
 // introduce says of the culprits of a tick's chains whose they are.
 func introduce(t *tick.Tick) {
+	if len(t.Chains) == 0 {
+		return
+	}
 	known := map[uint32]*tick.Process{}
 	for i := range t.Others {
 		known[t.Others[i].PID] = &t.Others[i]

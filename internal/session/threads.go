@@ -1,11 +1,7 @@
 package session
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
-
-	"golang.org/x/sys/unix"
 
 	"ingero/internal/decode"
 	"ingero/internal/probes"
@@ -14,35 +10,35 @@ import (
 
 // names keeps the names of threads, so that each is read once. A thread that
 // renames itself keeps its first name until it ends.
-type names map[uint32]string
+type names map[nameKey]string
 
-// threads fills the accounts of the threads as of now, those included that have
+// nameKey is a thread: numbers are used again.
+type nameKey struct {
+	tid   uint32
+	since int64
+}
+
+// threads fills the accounts of the threads, those included that have
 // ended since the last tick.
 func (l *Live) threads(t *tick.Tick) error {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		return fmt.Errorf("read the clock: %w", err)
-	}
 	t.Threads = append(t.Threads, l.gone...)
-	for i := range l.gone {
-		delete(l.names, l.gone[i].TID)
-	}
 	l.gone = l.gone[:0]
 	l.findGPUs()
-	err := l.tracer.Threads(func(tid uint32, s *probes.ThreadState) {
-		x := decode.Thread(tid, s, uint64(now.Nano()), l.clock)
-		name, known := l.names[tid]
-		if !known {
+	known := names{}
+	err := l.tracer.Threads(func(tid uint32, s *probes.ThreadState, now uint64) {
+		x := decode.Thread(tid, s, now, l.clock)
+		k := nameKey{tid, x.Since}
+		name, ok := l.names[k]
+		if !ok {
 			name = l.fs.ThreadName(x.PID, tid)
-			l.names[tid] = name
 		}
+		known[k] = name
 		x.Comm = name
 		l.gpus.thread(&x)
 		t.Threads = append(t.Threads, x)
 	})
-	slices.SortFunc(t.Threads, func(a, b tick.Thread) int {
-		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.TID, b.TID), cmp.Compare(a.Since, b.Since))
-	})
+	l.names = known
+	slices.SortFunc(t.Threads, tick.ByThread)
 	return err
 }
 

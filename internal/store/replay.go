@@ -220,7 +220,7 @@ func (r *Replay) Totals(t *tick.Tick) error {
 	t.Others = append(t.Others, r.last.Others...)
 	t.Threads = append(append(t.Threads, r.last.Threads...), r.ended...)
 	r.ended = r.ended[:0]
-	slices.SortFunc(t.Threads, ByThread)
+	slices.SortFunc(t.Threads, tick.ByThread)
 	t.Libraries = append(t.Libraries, r.last.Libraries...)
 	t.Reports = append(t.Reports, r.last.Reports...)
 	t.Drops = append(t.Drops, r.last.Drops...)

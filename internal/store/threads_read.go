@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"slices"
 
 	"ingero/internal/tick"
@@ -40,14 +39,8 @@ func (m threadsReader) read(r *reader, t *tick.Tick) []tick.Thread {
 	for _, th := range m {
 		out = append(out, *th)
 	}
-	slices.SortFunc(out, ByThread)
+	slices.SortFunc(out, tick.ByThread)
 	return out
-}
-
-// ByThread is the order of a tick's threads. One that ended comes before one that
-// got its number.
-func ByThread(a, b tick.Thread) int {
-	return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.TID, b.TID), cmp.Compare(a.Since, b.Since))
 }
 
 // readThread reads an account; before is nil where there is none. What it shares

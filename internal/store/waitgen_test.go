@@ -166,6 +166,6 @@ func (m genAccounts) accounts() []tick.Thread {
 		c.Open = slices.Clone(t.Open)
 		out = append(out, c)
 	}
-	slices.SortFunc(out, ByThread)
+	slices.SortFunc(out, tick.ByThread)
 	return out
 }

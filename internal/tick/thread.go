@@ -1,6 +1,10 @@
 package tick
 
-import "ingero/pkg/events"
+import (
+	"cmp"
+
+	"ingero/pkg/events"
+)
 
 // Times is where a thread's time went, in nanoseconds.
 type Times struct {
@@ -60,4 +64,10 @@ type OpenCall struct {
 	Start int64 // Unix ns
 	Args  [events.MaxArgs]uint64
 	Tag   uint32
+}
+
+// ByThread is the order of a tick's threads. One that ended comes before one that
+// got its number.
+func ByThread(a, b Thread) int {
+	return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.TID, b.TID), cmp.Compare(a.Since, b.Since))
 }

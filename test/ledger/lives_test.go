@@ -143,7 +143,7 @@ func TestKilledInAWait(t *testing.T) {
 	})
 	attach(t, tr, filepath.Join(scratch, "libcudart.so.12"))
 	known := func() (n int) {
-		if err := tr.Threads(func(uint32, *probes.ThreadState) { n++ }); err != nil {
+		if err := tr.Threads(func(uint32, *probes.ThreadState, uint64) { n++ }); err != nil {
 			t.Fatal(err)
 		}
 		return n
