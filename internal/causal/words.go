@@ -99,20 +99,40 @@ func (e *Engine) stepText(x *step) string {
 			sep = " + "
 		}
 	}
-	parts := slices.Clone(x.grown[:x.n])
-	slices.SortStableFunc(parts, func(a, b grown) int { return cmp.Compare(b.ns, a.ns) })
-	for i, g := range parts {
-		sep := ", "
+	for i, g := range e.named(x) {
+		if i == 4 {
+			break
+		}
+		sep = ", "
 		if i == 0 {
 			sep = " ("
 		}
-		fmt.Fprintf(&b, "%s%s: %s", sep, culpritName(&e.causes.list[g.cause]), span(g.ns))
-		if i == 3 || i == len(parts)-1 {
-			b.WriteByte(')')
-			break
-		}
+		fmt.Fprintf(&b, "%s%s: %s", sep, g.name, span(g.ns))
+	}
+	if x.n > 0 {
+		b.WriteByte(')')
 	}
 	return b.String()
+}
+
+// taken is what one name took of a step.
+type taken struct {
+	name string
+	ns   int64
+}
+
+// named are a step's grown parts by culprit, the largest first.
+func (e *Engine) named(x *step) (out []taken) {
+	for _, g := range x.grown[:x.n] {
+		name := culpritName(&e.causes.list[g.cause])
+		i := slices.IndexFunc(out, func(o taken) bool { return o.name == name })
+		if i < 0 {
+			i, out = len(out), append(out, taken{name: name})
+		}
+		out[i].ns += g.ns
+	}
+	slices.SortStableFunc(out, func(a, b taken) int { return cmp.Compare(b.ns, a.ns) })
+	return out
 }
 
 // culpritName is a culprit in a few words.
