@@ -76,6 +76,7 @@ func (o *outcome) verify() (wrong []string) {
 	wrong = append(wrong, compareCalls("calls", calls, o.truths, callParts)...)
 	wrong = append(wrong, compareCalls("inner calls", inner, o.inner, callParts)...)
 	wrong = append(wrong, compareCalls("gaps", calls, o.gaps, gapParts)...)
+	wrong = append(wrong, compareSums(calls, o.truths, o.gaps)...)
 	wrong = append(wrong, o.checkWaits(calls, o.waitsOf(o.pid))...)
 	for _, d := range o.ticks[len(o.ticks)-1].Drops {
 		if d.Count > 0 {
