@@ -86,32 +86,9 @@ func (b *builder) add(c *events.Call) {
 	}
 	g.Add(c)
 	b.thinned = b.thinned || c.Weight > 1
-	o, w := b.op(c.PID, c.Op), uint64(c.Weight)
-	s := &o.Sum
-	s.Calls += w
-	if c.Flags&events.CallNested != 0 {
-		s.Nested += w
-	}
-	if c.Flags&events.CallUnmeasured != 0 {
-		s.Unmeasured += w
-		return
-	}
-	s.Done += w
-	if c.Flags&events.CallFailed != 0 {
-		s.Errors += w
-	}
-	total := uint64(max(c.Duration, 0)) * w
-	s.Total += total
-	s.Runnable += uint64(max(c.Runnable, 0)) * w
-	s.Throttled += uint64(max(c.Throttled, 0)) * w
-	if c.Flags&events.CallLedgerPartial != 0 {
-		s.Partial += w
-		s.PartialNS += uint64(max(c.OnCPU+c.Blocked, 0)) * w
-	} else {
-		s.OnCPU += uint64(max(c.OnCPU, 0)) * w
-	}
-	o.Dur.Add(c.Duration, c.Weight)
-	if c.Parent != 0 {
-		b.op(c.PID, c.Parent).Sum.Inner += total
+	o := b.op(c.PID, c.Op)
+	addCall(&o.Sum, o.Dur, c)
+	if c.Parent != 0 && c.Flags&events.CallUnmeasured == 0 {
+		b.op(c.PID, c.Parent).Sum.Inner += uint64(max(c.Duration, 0)) * uint64(c.Weight)
 	}
 }

@@ -17,7 +17,8 @@ import (
 // Filter says what a question is about. The zero value is all of the latest
 // session.
 type Filter struct {
-	Session string      // ID; "" is the latest
+	Session string      // ID; "" is the latest, [AllSessions] all where that is asked for
+	Node    string      // "": all; of AllSessions only
 	PIDs    []uint32    // nil: all
 	Ops     []events.Op // nil: all
 	// From and To bound when calls began: [From, To). Zero is no bound.
