@@ -19,14 +19,14 @@ import (
 // bound) through a session, as if it happened now, and returns what that has
 // found. A recording whose calls are gone has nothing to play: nil.
 func analyse(ctx context.Context, r *query.Reader, s *query.Session, from, to time.Time, log *slog.Logger) (c *collector, err error) {
-	file, rec, err := r.OpenLog(s)
+	rec, err := r.OpenLog(s)
 	if errors.Is(err, query.ErrNoCalls) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
+	defer func() { err = errors.Join(err, rec.Close()) }()
 	w := &windowed{Replay: store.NewReplay(rec, store.ReplayOptions{}), base: map[threadID]tick.Thread{}}
 	if from.After(s.Started) {
 		w.from = from.UnixNano()

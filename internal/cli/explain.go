@@ -308,8 +308,8 @@ func remarks(sums []*query.Summary) []string {
 		case "full", "failed":
 			out = append(out, fmt.Sprintf("recording ended before the trace did, at %s: %s", at, s.Session.Problem))
 		}
-		if !s.Session.Capped.IsZero() {
-			out = append(out, "calls were not kept one by one after "+s.Session.Capped.Local().Format(time.TimeOnly)+", for want of room")
+		if s.Session.Cut {
+			out = append(out, "the first of its calls were removed to make room")
 		}
 		if s.Session.Pruned {
 			out = append(out, "its calls are not kept any more, so this is of the whole recording")

@@ -97,7 +97,7 @@ func TestRemarks(t *testing.T) {
 		"thinned":     {func(s *query.Summary) { s.Rebuilt, s.Thinned = true, true }, "estimates"},
 		"damaged":     {func(s *query.Summary) { s.Damage = "bad sum" }, "bad sum"},
 		"pruned":      {func(s *query.Summary) { s.Session.Pruned = true }, "not kept any more"},
-		"capped":      {func(s *query.Summary) { s.Session.Capped = time.Unix(1, 0) }, "want of room"},
+		"cut":         {func(s *query.Summary) { s.Session.Cut = true }, "to make room"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s query.Summary

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,14 +15,14 @@ import (
 	"ingero/internal/tick"
 )
 
-// recording is the sink that writes the database. When that fails, a full disk
-// say, it tells so at once and the trace goes on without it. The nil recording
-// is that of --record=false.
+// recording is the sink that writes the database. When that fails it tells so at
+// once and the trace goes on without it, and it tells when the recording goes on
+// after a full disk. The nil recording is that of --record=false.
 type recording struct {
 	db     *store.DB
 	only   *owned // nil: of all; else what others did is told without names
 	failed func(line string)
-	once   sync.Once
+	paused bool // it was told that nothing is kept
 	closed error
 }
 
@@ -72,13 +71,22 @@ func (r *recording) Tick(t *tick.Tick) error {
 // Close implements [tick.Sink].
 func (r *recording) Close() error { r.closed = r.db.Close(); return nil }
 
-// tell says once that nothing is recorded any more.
+// tell says when nothing is recorded any more, for good or for now, and when it is
+// again.
 func (r *recording) tell(err error) {
-	if err != nil {
-		r.once.Do(func() {
-			r.failed("ingero: recording has stopped: " + inWords(err).What)
+	problem := r.db.Problem()
+	switch {
+	case problem != nil && !r.paused:
+		r.paused = true
+		r.failed("ingero: recording has stopped: " + inWords(problem).What)
+		if err == nil {
+			r.failed("        the trace goes on, and the recording when there is room")
+		} else {
 			r.failed("        the trace goes on; what was recorded is kept")
-		})
+		}
+	case problem == nil && r.paused:
+		r.paused = false
+		r.failed("ingero: recording goes on")
 	}
 }
 

@@ -7,8 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 
 	"ingero/internal/store"
 	"ingero/pkg/events"
@@ -22,22 +20,29 @@ func (r *Reader) Calls(ctx context.Context, f Filter, limit int) ([]events.Call,
 		return nil, err
 	}
 	var out []events.Call
-	_, err = r.scan(ctx, &s, f, func(c *events.Call) bool {
+	_, err = r.scan(ctx, &s, f, 0, func(c *events.Call, _ uint64) bool {
 		out = append(out, *c)
 		return limit == 0 || len(out) < limit
 	})
 	return out, err
 }
 
-// scan calls visit for each call that matches, until it returns false, and
-// returns how many bytes at the log's end are no whole frame. The call is
-// visit's only until it returns.
-func (r *Reader) scan(ctx context.Context, s *Session, f Filter, visit func(*events.Call) bool) (torn int64, err error) {
+// visitor is called for each call that matches, with its number in the session,
+// until it returns false. The call is its only until it returns.
+type visitor func(c *events.Call, number uint64) bool
+
+// scan visits the calls of a session from number after on. What cannot be read is
+// passed over and told.
+func (r *Reader) scan(ctx context.Context, s *Session, f Filter, after uint64, visit visitor) (Coverage, error) {
 	from, to := bounds(f)
-	return r.entries(ctx, s, from, to, func(e *store.Entry) bool {
+	return r.entries(ctx, s, func(l *store.Log) {
+		l.Window(from, to)
+		l.CallsOnly(after)
+	}, func(e *store.Entry) bool {
 		for i := range e.Calls {
 			c := &e.Calls[i]
-			if c.Start >= from && c.Start < to && f.matches(c.PID, c.Op) && !visit(c) {
+			n := e.First + uint64(i)
+			if n >= after && c.Start >= from && c.Start < to && f.matches(c.PID, c.Op) && !visit(c, n) {
 				return false
 			}
 		}
@@ -45,58 +50,48 @@ func (r *Reader) scan(ctx context.Context, s *Session, f Filter, visit func(*eve
 	})
 }
 
-// entries calls visit for each entry of a session's log, those of calls and waits
-// outside of a window left out as far as that can be seen without decoding them.
-func (r *Reader) entries(ctx context.Context, s *Session, from, to int64, visit func(*store.Entry) bool) (torn int64, err error) {
-	file, log, err := r.openLog(s)
+// entries calls visit for each entry of a session's log, of which prepare may say
+// what is wanted.
+func (r *Reader) entries(ctx context.Context, s *Session, prepare func(*store.Log), visit func(*store.Entry) bool) (c Coverage, err error) {
+	log, err := r.OpenLog(s)
 	if err != nil {
-		return 0, err
+		return c, err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	log.Window(from, to)
+	defer func() { err = errors.Join(err, log.Close()) }()
+	prepare(log)
 	var e store.Entry
 	for {
 		if err := ctx.Err(); err != nil {
-			return 0, err
+			return c, err
 		}
-		if err := log.Next(&e); err != nil {
-			if errors.Is(err, io.EOF) {
-				return log.Torn(), nil
+		err := log.Next(&e)
+		switch {
+		case errors.Is(err, io.EOF):
+			c.Torn = log.Torn()
+			if s.Cut || log.Gone() > 0 {
+				c.Missing = append(c.Missing, s.ID)
 			}
-			return log.Torn(), fmt.Errorf("%s: %w", file.Name(), err)
+			return c, nil
+		case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrVersion), errors.Is(err, store.ErrNotLog):
+			c.Damage = append(c.Damage, err.Error())
+			continue
+		case err != nil:
+			return c, err
 		}
 		if !visit(&e) {
-			return 0, nil
+			return c, nil
 		}
 	}
 }
 
-// OpenLog opens the log of a session as it is now, to be played; the closer is its
-// file's. The error is [ErrNoCalls] when it is gone.
-func (r *Reader) OpenLog(s *Session) (io.Closer, *store.Log, error) {
-	return r.openLog(s)
-}
-
-func (r *Reader) openLog(s *Session) (*os.File, *store.Log, error) {
-	if s.Pruned {
-		return nil, nil, ErrNoCalls
-	}
-	file, err := os.Open(filepath.Join(store.LogDir(r.path), filepath.Base(s.log)))
+// OpenLog opens the log of a session as it is now, to be played and closed. The error
+// is [ErrNoCalls] when it is gone.
+func (r *Reader) OpenLog(s *Session) (*store.Log, error) {
+	log, err := store.OpenSession(r.files, s.ID)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("%w (%s)", ErrNoCalls, s.log)
+		return nil, fmt.Errorf("%w (session %s)", ErrNoCalls, s.ID)
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return nil, nil, errors.Join(err, file.Close())
-	}
-	log, err := store.OpenLog(file, info.Size())
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("%s: %w", file.Name(), err), file.Close())
-	}
-	return file, log, nil
+	return log, err
 }
 
 // bounds returns the filter's window in Unix nanoseconds.

@@ -20,10 +20,6 @@ func (r *Reader) Chains(ctx context.Context, f Filter) ([]tick.Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	known, err := r.since(ctx, schemaLedger, "1")
-	if err != nil || known == "0" { // it is from before there were any
-		return nil, err
-	}
 	from, to := bounds(f)
 	var out []tick.Chain
 	err = r.rows(ctx, func(rows *sql.Rows) error {

@@ -25,6 +25,14 @@ type Coverage struct {
 	Damage  []string // why a log could not be read to its end
 }
 
+// add adds what another part of the answer says of itself.
+func (c *Coverage) add(o Coverage) {
+	c.Thinned = c.Thinned || o.Thinned
+	c.Torn += o.Torn
+	c.Missing = append(c.Missing, o.Missing...)
+	c.Damage = append(c.Damage, o.Damage...)
+}
+
 // Group says which calls [Reader.OpStats] counts together, beside those of one
 // operation.
 type Group struct {
@@ -50,44 +58,72 @@ type statKey struct {
 	op         events.Op
 }
 
+// opStats is an answer that is being made.
+type opStats struct {
+	Group
+	found map[statKey]*store.Sum
+	key   statKey // of the last sum that was asked for
+	last  *store.Sum
+}
+
+// at returns the sum for calls that began at a time.
+func (g *opStats) at(s *Session, time int64, pid uint32, op events.Op, stack uint32) *store.Sum {
+	k := statKey{op: op}
+	if g.Node {
+		k.node = s.Node
+	}
+	if g.PID {
+		k.pid = pid
+	}
+	if g.Stack {
+		k.stack = stack
+	}
+	if g.Every > 0 {
+		k.time = floor(time, int64(g.Every))
+	}
+	if g.last != nil && g.key == k {
+		return g.last
+	}
+	sum := g.found[k]
+	if sum == nil {
+		sum = &store.Sum{}
+		g.found[k] = sum
+	}
+	g.key, g.last = k, sum
+	return sum
+}
+
 // OpStats sums up the calls that match, in the order of time, node, op, pid and
-// stack. Counts and sums are exact for what was recorded, and quantiles are
-// within [stats.SketchError].
+// stack. Counts and sums are exact for what was recorded, also where the calls
+// themselves are gone, and quantiles are within [stats.SketchError]. Whole seconds
+// come from rollups, and so cost little.
 func (r *Reader) OpStats(ctx context.Context, f Filter, g Group) ([]OpStat, Coverage, error) {
-	found := map[statKey]*OpStat{}
-	cover, err := r.Each(ctx, f, func(s *Session, c *events.Call) bool {
-		k := statKey{op: c.Op}
-		if g.Node {
-			k.node = s.Node
+	var cover Coverage
+	sessions, err := r.chosen(ctx, f)
+	if err != nil {
+		return nil, cover, err
+	}
+	sums := &opStats{Group: g, found: map[statKey]*store.Sum{}}
+	for i := range sessions {
+		if err := r.sumSession(ctx, &sessions[i], f, sums, &cover); err != nil {
+			return nil, cover, fmt.Errorf("session %s: %w", sessions[i].ID, err)
 		}
-		if g.PID {
-			k.pid = c.PID
-		}
-		if g.Stack {
-			k.stack = c.Stack
-		}
+	}
+	out := make([]OpStat, 0, len(sums.found))
+	for k, sum := range sums.found {
+		cover.Thinned = cover.Thinned || sum.Thinned
+		o := OpStat{Node: k.node, PID: k.pid, Stack: k.stack, Op: k.op, Sum: sum.Counts, Dur: &sum.Dur}
 		if g.Every > 0 {
-			k.time = floor(c.Start, int64(g.Every))
+			o.Time = at(k.time)
 		}
-		o := found[k]
-		if o == nil {
-			o = &OpStat{Node: k.node, PID: k.pid, Stack: k.stack, Op: k.op, Dur: &stats.Sketch{}}
-			if g.Every > 0 {
-				o.Time = at(k.time)
-			}
-			found[k] = o
-		}
-		addCall(&o.Sum, o.Dur, c)
-		return true
-	})
-	out := make([]OpStat, 0, len(found))
-	for _, o := range found {
-		out = append(out, *o)
+		out = append(out, o)
 	}
 	slices.SortFunc(out, func(a, b OpStat) int {
 		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Op, b.Op), cmp.Compare(a.PID, b.PID), cmp.Compare(a.Stack, b.Stack))
 	})
-	return out, cover, err
+	slices.Sort(cover.Missing)
+	cover.Missing = slices.Compact(cover.Missing)
+	return out, cover, nil
 }
 
 // floor is the largest multiple of step that is not above v.
@@ -101,9 +137,9 @@ func floor(v, step int64) int64 {
 
 // Each calls visit for each call that matches, session by session, the oldest
 // first, and in one in the order in which the records came; until it returns
-// false. A call is visit's only until it returns. What cannot be read is passed
-// over and told.
-func (r *Reader) Each(ctx context.Context, f Filter, visit func(*Session, *events.Call) bool) (Coverage, error) {
+// false. number is the call's in its session, from 0: it is the same in every copy. A
+// call is visit's only until it returns. What cannot be read is passed over and told.
+func (r *Reader) Each(ctx context.Context, f Filter, visit func(s *Session, c *events.Call, number uint64) bool) (Coverage, error) {
 	var cover Coverage
 	sessions, err := r.chosen(ctx, f)
 	if err != nil {
@@ -112,17 +148,15 @@ func (r *Reader) Each(ctx context.Context, f Filter, visit func(*Session, *event
 	for i := range sessions {
 		s := &sessions[i]
 		more := true
-		torn, err := r.scan(ctx, s, f, func(c *events.Call) bool {
+		c, err := r.scan(ctx, s, f, 0, func(c *events.Call, number uint64) bool {
 			cover.Thinned = cover.Thinned || c.Weight > 1
-			more = visit(s, c)
+			more = visit(s, c, number)
 			return more
 		})
-		cover.Torn += torn
+		cover.add(c)
 		switch {
 		case errors.Is(err, ErrNoCalls):
 			cover.Missing = append(cover.Missing, s.ID)
-		case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrVersion), errors.Is(err, store.ErrNotLog):
-			cover.Damage = append(cover.Damage, err.Error())
 		case err != nil:
 			return cover, fmt.Errorf("session %s: %w", s.ID, err)
 		}
@@ -145,31 +179,4 @@ func (r *Reader) chosen(ctx context.Context, f Filter) ([]Session, error) {
 	return slices.DeleteFunc(all, func(s Session) bool {
 		return f.Node != "" && s.Node != f.Node || s.Started.UnixNano() >= to || !s.Ended.IsZero() && s.Ended.UnixNano() < from
 	}), err
-}
-
-// addCall counts a call by its weight.
-func addCall(s *tick.Counts, dur *stats.Sketch, c *events.Call) {
-	w := uint64(c.Weight)
-	s.Calls += w
-	if c.Flags&events.CallNested != 0 {
-		s.Nested += w
-	}
-	if c.Flags&events.CallUnmeasured != 0 {
-		s.Unmeasured += w
-		return
-	}
-	s.Done += w
-	if c.Flags&events.CallFailed != 0 {
-		s.Errors += w
-	}
-	s.Total += uint64(max(c.Duration, 0)) * w
-	s.Runnable += uint64(max(c.Runnable, 0)) * w
-	s.Throttled += uint64(max(c.Throttled, 0)) * w
-	if c.Flags&events.CallLedgerPartial != 0 {
-		s.Partial += w
-		s.PartialNS += uint64(max(c.OnCPU+c.Blocked, 0)) * w
-	} else {
-		s.OnCPU += uint64(max(c.OnCPU, 0)) * w
-	}
-	dur.Add(c.Duration, c.Weight)
 }

@@ -26,9 +26,10 @@ var (
 
 // Reader reads a database. Its methods may be called from any goroutine.
 type Reader struct {
-	path string
-	db   *sql.DB
-	temp string // directory of a copy, "" when there is none
+	path  string
+	db    *sql.DB
+	temp  string      // directory of a copy, "" when there is none
+	files store.Files // the segments
 }
 
 // Open opens the database at path for reading. It returns an error that wraps
@@ -42,9 +43,9 @@ func Open(path string) (*Reader, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w at %s", ErrNoDatabase, path)
 	}
-	r := &Reader{path: path}
+	r := &Reader{path: path, files: store.Dir(store.LogDir(path))}
 	err = r.open(path)
-	if store.NeedsWrite(err) {
+	if store.NeedsWrite(err) || errors.Is(err, errOld) {
 		err = r.openCopy()
 	}
 	if err != nil {
@@ -64,6 +65,9 @@ func (r *Reader) open(path string) error {
 	if err == nil && version == 0 {
 		err = fmt.Errorf("%w: it is empty", store.ErrNotDatabase)
 	}
+	if err == nil && version < store.Schema() {
+		err = errOld
+	}
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
@@ -71,8 +75,12 @@ func (r *Reader) open(path string) error {
 	return nil
 }
 
+// errOld says that an older ingero wrote the file.
+var errOld = errors.New("the schema is an old one")
+
 // openCopy opens a copy of the database, which may be written to: a reader that
-// finds the write-ahead log of a killed writer must make its index anew.
+// finds the write-ahead log of a killed writer must make its index anew, and one that
+// finds an old schema brings it up to date.
 func (r *Reader) openCopy() (err error) {
 	if r.temp, err = os.MkdirTemp("", "ingero-read-"); err != nil {
 		return err
@@ -83,6 +91,9 @@ func (r *Reader) openCopy() (err error) {
 		if err != nil && (suffix == "" || !errors.Is(err, fs.ErrNotExist)) {
 			return err
 		}
+	}
+	if err := store.Migrate(to); err != nil {
+		return err
 	}
 	return r.open(to)
 }
@@ -138,20 +149,6 @@ func Size(path string) int64 {
 		}
 	}
 	return n
-}
-
-// schemaLedger is the migration that brought throttled time and chains.
-const schemaLedger = 2
-
-// since returns a column, or 0 in its place where the database is from before a
-// migration: a reader changes none.
-func (r *Reader) since(ctx context.Context, migration int, column string) (string, error) {
-	var version int
-	err := r.db.QueryRowContext(ctx, "SELECT user_version FROM pragma_user_version").Scan(&version)
-	if version < migration {
-		column = "0"
-	}
-	return column, err
 }
 
 // rows runs a query and scans each row.

@@ -272,7 +272,7 @@ func TestReadOnlyAfterKill(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	x := record(t, filepath.Join(from, "x.db"), store.Session{ID: "killed"})
 	x.second()
-	for _, name := range []string{"x.db", "x.db-wal", "x.db.d/killed.ilog"} { // as it lies there
+	for _, name := range []string{"x.db", "x.db-wal", "x.db.d/killed-000000.ilog"} { // as it lies there
 		b, err := os.ReadFile(filepath.Join(from, name))
 		if err != nil {
 			t.Fatal(err)

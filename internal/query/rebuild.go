@@ -2,10 +2,9 @@ package query
 
 import (
 	"context"
-	"errors"
 	"slices"
+	"strings"
 
-	"ingero/internal/stats"
 	"ingero/internal/store"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -26,24 +25,24 @@ func (r *Reader) rebuild(ctx context.Context, sum *Summary, f Filter) error {
 	for _, d := range sum.Drops {
 		sum.Thinned = sum.Thinned || d.Reason == "ring-full"
 	}
-	b := builder{ops: map[opKey]*tick.Op{}, gaps: sum.Gaps}
+	b := builder{ops: map[opKey]*builtOp{}, gaps: sum.Gaps}
 	all := f
 	all.Ops = nil // calls inside of others and the time between calls are needed
-	torn, err := r.scan(ctx, &sum.Session, all, func(c *events.Call) bool {
+	cover, err := r.scan(ctx, &sum.Session, all, 0, func(c *events.Call, _ uint64) bool {
 		b.add(c)
 		return true
 	})
-	sum.Torn = torn
-	sum.Thinned = sum.Thinned || b.thinned
-	switch {
-	case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrVersion):
-		sum.Damage = err.Error()
-	case err != nil:
+	if err != nil {
 		return err
 	}
+	sum.Torn = cover.Torn
+	sum.Thinned = sum.Thinned || b.thinned
+	sum.Damage = strings.Join(cover.Damage, "; ")
 	for k, o := range b.ops { // an operation of which only inner calls lie in the window was not called
-		if o.Sum.Calls > 0 && f.matches(k.pid, k.op) {
-			sum.Ops = append(sum.Ops, *o)
+		if o.Calls > 0 && f.matches(k.pid, k.op) {
+			counts := o.Counts
+			counts.Inner = o.inner
+			sum.Ops = append(sum.Ops, tick.Op{PID: k.pid, Op: k.op, Sum: counts, Dur: &o.Dur})
 		}
 	}
 	// A process that had ended before, or began after, has no part in the window.
@@ -63,16 +62,21 @@ type opKey struct {
 
 // builder counts calls as the kernel does, from records.
 type builder struct {
-	ops     map[opKey]*tick.Op
+	ops     map[opKey]*builtOp
 	gaps    tick.Gaps
 	thinned bool
 }
 
-func (b *builder) op(pid uint32, op events.Op) *tick.Op {
+type builtOp struct {
+	store.Sum
+	inner uint64
+}
+
+func (b *builder) op(pid uint32, op events.Op) *builtOp {
 	k := opKey{pid, op}
 	o := b.ops[k]
 	if o == nil {
-		o = &tick.Op{PID: pid, Op: op, Dur: &stats.Sketch{}}
+		o = &builtOp{}
 		b.ops[k] = o
 	}
 	return o
@@ -86,9 +90,8 @@ func (b *builder) add(c *events.Call) {
 	}
 	g.Add(c)
 	b.thinned = b.thinned || c.Weight > 1
-	o := b.op(c.PID, c.Op)
-	addCall(&o.Sum, o.Dur, c)
+	b.op(c.PID, c.Op).Add(c)
 	if c.Parent != 0 && c.Flags&events.CallUnmeasured == 0 {
-		b.op(c.PID, c.Parent).Sum.Inner += uint64(max(c.Duration, 0)) * uint64(c.Weight)
+		b.op(c.PID, c.Parent).inner += uint64(max(c.Duration, 0)) * uint64(c.Weight)
 	}
 }

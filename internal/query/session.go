@@ -18,12 +18,13 @@ type Session struct {
 	Problem  string    // why it did not end as it should
 	Records  uint64    // of calls, read from the kernel
 	CPU      time.Duration
-	LogBytes int64
-	Capped   time.Time // from when on calls were not kept, for want of room; zero: all were
-	Pruned   bool      // its calls were removed, to make room for later sessions
+	LogBytes int64 // of the files that hold its calls and waits
+	Pruned   bool  // its calls were removed, to make room for later ones
+	Cut      bool  // the first of them were
 
-	id  int64
-	log string
+	id     int64
+	rolled uint64 // so many of its calls are in rollups
+	segs   []store.Segment
 }
 
 // Sessions returns all sessions, the latest first.
@@ -47,22 +48,33 @@ func (r *Reader) Session(ctx context.Context, id string) (Session, error) {
 
 func (r *Reader) sessions(ctx context.Context, where string, args ...any) ([]Session, error) {
 	recording := store.Recording(r.path)
+	segs, err := store.Segments(r.files)
+	if err != nil {
+		return nil, err
+	}
 	var out []Session
-	err := r.rows(ctx, func(rows *sql.Rows) error {
+	err = r.rows(ctx, func(rows *sql.Rows) error {
 		var s Session
 		var started, updated int64
-		var ended, capped sql.NullInt64
+		var ended sql.NullInt64
 		err := rows.Scan(&s.id, &s.ID, &s.Node, &started, &updated, &ended, &s.State, &s.Problem, &s.MonoOffset,
-			&s.Version, &s.Kernel, &s.Mode, &s.Target, &s.PID, &s.CPU, &s.Records, &s.log, &s.LogBytes, &capped)
-		s.Started, s.Updated, s.Ended, s.Capped = at(started), at(updated), null(ended), null(capped)
-		s.Pruned = s.log == ""
+			&s.Version, &s.Kernel, &s.Mode, &s.Target, &s.PID, &s.CPU, &s.Records, &s.rolled)
+		s.Started, s.Updated, s.Ended = at(started), at(updated), null(ended)
+		for i := range segs {
+			if segs[i].Session == s.ID {
+				s.segs = append(s.segs, segs[i])
+				s.LogBytes += segs[i].Bytes
+			}
+		}
+		s.Pruned = len(s.segs) == 0
+		s.Cut = !s.Pruned && s.segs[0].Seq > 0
 		if s.State == "running" && !recording { // it was killed, and nobody has written since
 			s.State, s.Ended = "interrupted", s.Updated
 		}
 		out = append(out, s)
 		return err
 	}, `SELECT id, uid, node, started_ns, updated_ns, ended_ns, state, problem, mono_offset_ns,
-		version, kernel, mode, target, agent_pid, agent_cpu_ns, records, log, log_bytes, capped_ns FROM sessions `+where, args...)
+		version, kernel, mode, target, agent_pid, agent_cpu_ns, records, rolled FROM sessions `+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read sessions: %w", err)
 	}

@@ -129,11 +129,7 @@ func (r *Reader) facts(ctx context.Context, sum *Summary, f Filter) error {
 
 // stored fills in the counts that the session kept.
 func (r *Reader) stored(ctx context.Context, sum *Summary, f Filter) error {
-	throttled, err := r.since(ctx, schemaLedger, "coalesce(throttled_ns, 0)")
-	if err != nil {
-		return err
-	}
-	err = r.rows(ctx, func(rows *sql.Rows) error {
+	err := r.rows(ctx, func(rows *sql.Rows) error {
 		o := tick.Op{Dur: &stats.Sketch{}}
 		s := &o.Sum
 		var sketch, hist []byte
@@ -155,7 +151,7 @@ func (r *Reader) stored(ctx context.Context, sum *Summary, f Filter) error {
 		sum.Ops = append(sum.Ops, o)
 		return nil
 	}, `SELECT pid, op, calls, done, errors, nested, unmeasured, abandoned, total_ns, oncpu_ns, runnable_ns, inner_ns, partial, partial_ns,
-		thinned, sketch, hist, `+throttled+` FROM ops WHERE session = ?`, sum.Session.id)
+		thinned, sketch, hist, coalesce(throttled_ns, 0) FROM ops WHERE session = ?`, sum.Session.id)
 	if err != nil {
 		return err
 	}
@@ -167,5 +163,5 @@ func (r *Reader) stored(ctx context.Context, sum *Summary, f Filter) error {
 			sum.Gaps[pid] = &g
 		}
 		return err
-	}, "SELECT pid, calls, count, total_ns, oncpu_ns, runnable_ns, blocked_ns, partial_ns, "+throttled+" FROM gaps WHERE session = ?", sum.Session.id)
+	}, "SELECT pid, calls, count, total_ns, oncpu_ns, runnable_ns, blocked_ns, partial_ns, coalesce(throttled_ns, 0) FROM gaps WHERE session = ?", sum.Session.id)
 }

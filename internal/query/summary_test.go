@@ -201,20 +201,25 @@ func TestCallsThatAreGone(t *testing.T) {
 	x.second()
 	x.close()
 	r := openReader(t, path)
-	log := filepath.Join(store.LogDir(path), "s.ilog")
+	log := filepath.Join(store.LogDir(path), "s-000000.iseg")
 	b, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	window := Filter{From: began.Add(time.Nanosecond)}
-	b[len(b)/2] ^= 1
+	for i := range b[len(b)/8 : len(b)/2] { // the calls are there
+		b[len(b)/8+i] ^= 1
+	}
 	if err := os.WriteFile(log, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if s := summary(t, r, window); s.Damage == "" {
 		t.Error("a damaged log is not mentioned")
 	}
-	if err := os.Truncate(log, int64(len(b)/2)); err != nil {
+	for i := range b[len(b)/8 : len(b)/2] {
+		b[len(b)/8+i] ^= 1
+	}
+	if err := os.WriteFile(log, b[:len(b)*3/4], 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if s := summary(t, r, window); s.Torn == 0 || s.Damage != "" {

@@ -2,9 +2,11 @@ package query
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"math"
 	"slices"
+	"strings"
 
 	"ingero/internal/store"
 	"ingero/internal/tick"
@@ -75,7 +77,10 @@ func (r *Reader) visit(ctx context.Context, f Filter, from, to int64, visit func
 	if err != nil {
 		return err
 	}
-	_, err = r.entries(ctx, &s, from, to, visit)
+	c, err := r.entries(ctx, &s, func(l *store.Log) { l.Window(from, to) }, visit)
+	if err == nil && len(c.Damage) > 0 {
+		err = fmt.Errorf("%w: %s", store.ErrCorrupt, strings.Join(c.Damage, "; "))
+	}
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,17 +21,17 @@ import (
 const (
 	flushEvery = 250 * time.Millisecond
 	reserve    = 256 << 10 // bytes kept free for an orderly end on a full disk
-	logSuffix  = ".ilog"
 )
 
 // Options say where and how to record. Path is required.
 type Options struct {
 	Path    string
 	Session Session
-	// MaxBytes bounds all files of the database together, about; 0 is no bound.
-	// Logs of older sessions go first, then calls of this one are no longer kept.
+	// MaxBytes bounds all files of the database together; 0 is no bound. The oldest
+	// segments go first, and rollups take at most a tenth.
 	MaxBytes int64
-	Owner    *Owner // whom files are made for; nil: this process's user
+	MaxAge   time.Duration // segments older than this go; 0 is no bound
+	Owner    *Owner        // whom files are made for; nil: this process's user
 	Now      func() time.Time
 	// AfterFunc runs a function later, so that calls are written in time when no
 	// more follow; nil is [time.AfterFunc].
@@ -41,9 +42,10 @@ type Options struct {
 // after they came, so that is what kill -9 loses; counts a second. Of a power
 // failure it promises nothing but that what is on the disk can be read.
 //
-// A write that fails ends the recording: the call that failed, and all after it,
-// return the same error; see [FullError]. What was written stays readable.
-// Methods may be called from any goroutine.
+// While the disk is full nothing is kept, and Problem says so; the recording goes on
+// at the first tick that finds room. Any other write that fails ends it: the call
+// that failed, and all after it, return the same error. What was written stays
+// readable. Methods may be called from any goroutine.
 type DB struct {
 	o     Options
 	dir   *os.File // of the logs
@@ -55,14 +57,19 @@ type DB struct {
 
 	mu      sync.Mutex // guards what follows
 	log     *logWriter
+	seq     int // of the segment that is being written
 	saver   *saver
 	flushed time.Time
+	synced  bool        // no sync of the log is under way
 	stop    func() bool // the timer of the next flush, nil when there is none
 	failed  error
-	capped  int64 // Unix nanoseconds, 0: all calls and waits are kept
-	others  int64 // bytes of other sessions' logs
+	paused  error  // why nothing is kept at the moment: a full disk
+	unkept  uint64 // calls and waits that came meanwhile
+	kept    []keptSegment
 	closed  bool
 	closing error
+	sealing sync.WaitGroup
+	sealer  sync.Mutex // one at a time
 
 	size    atomic.Int64
 	problem atomic.Pointer[error]
@@ -118,7 +125,7 @@ func (db *DB) open() error {
 	if err != nil {
 		return err
 	}
-	p := places{root: os.Geteuid() == 0, owner: db.o.Owner}
+	p := db.places()
 	parent, err := p.dir(filepath.Dir(path))
 	if err != nil {
 		return err
@@ -141,19 +148,40 @@ func (db *DB) open() error {
 	if err := db.makeRoom(p); err != nil {
 		return err
 	}
-	name := db.o.Session.ID + logSuffix
-	if db.file, err = p.open(db.dir, name, unix.O_EXCL|unix.O_APPEND); err != nil {
+	if err := db.list(); err != nil {
 		return err
 	}
-	if db.log, err = newLogWriter(db.file, &db.o.Session); err != nil {
+	if err := db.begin(0); err != nil {
 		return err
 	}
-	if db.saver, err = newSaver(db.sql, &db.o.Session, name); err != nil {
+	if db.saver, err = newSaver(db.sql, &db.o.Session); err != nil {
 		return err
 	}
-	db.flushed = db.o.Now()
-	db.others = db.otherLogs()
+	db.flushed, db.synced = db.o.Now(), true
 	db.measure()
+	db.sealLeft()
+	return nil
+}
+
+func (db *DB) places() places { return places{root: os.Geteuid() == 0, owner: db.o.Owner} }
+
+// begin starts the segment seq, in place of the one before. That is left as it is
+// when it fails.
+func (db *DB) begin(seq int) error {
+	number := uint64(0)
+	if db.log != nil {
+		number = db.log.number
+	}
+	name := segmentName(db.o.Session.ID, seq, false)
+	file, err := db.places().open(db.dir, name, unix.O_EXCL|unix.O_APPEND)
+	if err != nil {
+		return err
+	}
+	log, err := newLogWriter(file, &segmentJSON{Session: db.o.Session, Seq: seq, First: number})
+	if err != nil {
+		return errors.Join(err, unix.Unlinkat(int(db.dir.Fd()), name, 0), file.Close())
+	}
+	db.file, db.log, db.seq = file, log, seq
 	return nil
 }
 
@@ -218,10 +246,11 @@ func (db *DB) Batch(b *tick.Batch) error {
 	if db.failed != nil || db.closed {
 		return db.failed
 	}
-	db.saver.add(b.Calls)
-	if db.capped != 0 {
-		b = &tick.Batch{Procs: b.Procs}
+	if db.paused != nil {
+		db.unkept += uint64(len(b.Calls) + len(b.Waits))
+		return nil
 	}
+	db.saver.add(b.Calls)
 	db.log.add(b)
 	if !db.log.pending() {
 		return nil
@@ -241,7 +270,7 @@ func (db *DB) late() {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.stop = nil
-	if db.failed == nil && !db.closed {
+	if db.failed == nil && db.paused == nil && !db.closed {
 		_ = db.flush()
 	}
 }
@@ -252,6 +281,8 @@ func (db *DB) flush() error {
 		db.stop = nil
 	}
 	db.flushed = db.o.Now()
+	db.log.cut()
+	db.prune(int64(len(db.log.buf)))
 	if err := db.log.flush(); err != nil {
 		return db.fail(db.file.Name(), err)
 	}
@@ -265,38 +296,95 @@ func (db *DB) Tick(t *tick.Tick) error {
 	if db.failed != nil || db.closed {
 		return db.failed
 	}
+	if db.paused != nil && !db.resume() {
+		return nil
+	}
+	t = db.withUnkept(t)
 	if err := db.log.tick(t); err != nil {
 		return db.fail(db.file.Name(), err)
 	}
-	if err := db.flush(); err != nil {
+	if err := db.flush(); err != nil || db.paused != nil {
 		return err
 	}
-	db.prune(t.Time)
-	err := db.saver.tick(t, db.log.size, db.capped)
+	db.sync()
+	err := db.saver.tick(t)
+	if err == nil {
+		err = db.saver.trim(t.Time, db.o.MaxBytes/rollupShare)
+	}
 	if busy(err) && !t.Final { // somebody else's transaction: the next tick says it all
 		return nil
 	}
 	if err != nil {
 		return db.fail(db.o.Path, err)
 	}
+	if !t.Final && db.log.size >= db.segmentBytes() {
+		if err := db.rotate(); err != nil {
+			return db.fail(db.file.Name(), err)
+		}
+	}
 	db.measure()
 	return nil
 }
 
-// fail ends the recording and says why, here and in what was recorded.
-func (db *DB) fail(path string, err error) error {
-	db.failed = inWords(path, err)
-	db.problem.Store(&db.failed)
-	state := "failed"
-	if errors.Is(db.failed, unix.ENOSPC) {
-		state = "full"
-		db.freeSpare()
+// withUnkept returns the tick with what was not kept for want of room.
+func (db *DB) withUnkept(t *tick.Tick) *tick.Tick {
+	if db.unkept == 0 {
+		return t
 	}
-	db.log.drop()
-	end := End{Time: db.o.Now(), State: state, Problem: db.failed.Error()}
+	with := *t
+	with.Drops = append(slices.Clone(t.Drops), tick.Drop{Reason: "disk-full", Count: db.unkept})
+	return &with
+}
+
+// sync has what is written reach the disk, at leisure.
+func (db *DB) sync() {
+	if !db.synced {
+		return
+	}
+	db.synced = false
+	file := db.file
+	db.sealing.Go(func() {
+		_ = file.Sync() // where this fails a write will, and says so
+		db.mu.Lock()
+		db.synced = true
+		db.mu.Unlock()
+	})
+}
+
+// fail pauses the recording where the disk is full, and ends it otherwise; it says
+// why, here and in what was recorded.
+func (db *DB) fail(path string, err error) error {
+	err = inWords(path, err)
+	db.problem.Store(&err)
+	db.freeSpare()
+	db.unkept += uint64(db.log.drop())
+	if errors.Is(err, unix.ENOSPC) {
+		db.paused = err
+		_ = db.saver.end(&End{Time: db.o.Now(), State: "full", Problem: err.Error()})
+		return nil
+	}
+	db.failed = err
+	end := End{Time: db.o.Now(), State: "failed", Problem: err.Error()}
 	_ = errors.Join(db.log.end(end), db.log.flush()) // the same disk; the first error counts
-	_ = db.saver.end(&end, db.log.size)
+	_ = db.saver.end(&end)
 	return db.failed
+}
+
+// resume goes on with a paused recording, in a segment of its own, if there is room
+// again.
+func (db *DB) resume() bool {
+	db.prune(reserve)
+	if err := db.makeRoom(db.places()); err != nil {
+		db.freeSpare()
+		return false
+	}
+	if err := db.rotate(); err != nil {
+		db.freeSpare()
+		return false
+	}
+	db.paused = nil
+	db.problem.Store(nil)
+	return true
 }
 
 func (db *DB) freeSpare() {
@@ -319,18 +407,26 @@ func (db *DB) Close() error {
 	var errs []error
 	if db.failed == nil {
 		end := End{Time: db.o.Now(), State: "ended"}
-		err := errors.Join(db.log.end(end), db.flush())
-		if db.failed == nil {
-			err = errors.Join(err, db.file.Sync())
-			err = errors.Join(err, db.saver.end(&end, db.log.size))
+		if db.paused != nil {
+			end.State, end.Problem = "full", db.paused.Error()
+			_ = errors.Join(db.log.end(end), db.log.flush(), db.saver.end(&end)) // it was said
+		} else {
+			err := errors.Join(db.log.end(end), db.flush())
+			if db.failed == nil {
+				err = errors.Join(err, db.file.Sync(), db.saver.end(&end))
+			}
+			errs = append(errs, err)
 		}
-		errs = append(errs, err)
 	}
 	db.closed = true
 	if db.stop != nil {
 		db.stop()
 	}
 	db.freeSpare()
+	db.leave()
+	db.mu.Unlock() // what is being sealed needs it
+	db.sealing.Wait()
+	db.mu.Lock()
 	errs = append(errs, db.saver.close())
 	// Without its write-ahead log the file can be copied, and read from a disk
 	// that is read-only. While somebody reads it, that has to wait.
@@ -349,6 +445,7 @@ func (db *DB) release() error {
 	if db.dir != nil {
 		db.freeSpare()
 	}
+	db.sealing.Wait()
 	for _, f := range []*os.File{db.file, db.main, db.lock, db.dir} {
 		if f != nil {
 			errs = append(errs, f.Close())

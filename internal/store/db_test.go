@@ -95,15 +95,27 @@ func ask(t *testing.T, path, query string, args ...any) string {
 // readLog reads the log of a session.
 func readLog(t *testing.T, db *DB) (all, int64) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(LogDir(db.Path()), db.Session().ID+logSuffix))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, torn, err := readAll(b)
+	l := openSession(t, db)
+	a, torn, err := readEntries(l)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return a, torn
+}
+
+// openSession opens the log of a session, until the test ends.
+func openSession(t *testing.T, db *DB) *Log {
+	t.Helper()
+	l, err := OpenSession(Dir(LogDir(db.Path())), db.Session().ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
 }
 
 func TestDatabaseHoldsWhatTheSessionSaw(t *testing.T) {
@@ -141,7 +153,7 @@ func TestDatabaseHoldsWhatTheSessionSaw(t *testing.T) {
 		"SELECT path, probes FROM libraries":                                                  "/usr/lib/libcudart.so.12 32",
 		"SELECT kind, object FROM reports":                                                    "missing-symbol cuLaunchGrid",
 		"SELECT pid, comm, ended_ns - started_ns FROM processes":                              "4821 python3 63000000000\n4822 python3 63000000000",
-		"SELECT application_id, user_version FROM pragma_application_id, pragma_user_version": fmt.Sprint(applicationID, " 2"),
+		"SELECT application_id, user_version FROM pragma_application_id, pragma_user_version": fmt.Sprint(applicationID, " ", Schema()),
 	} {
 		if got := ask(t, path, query); got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", query, got, want)
@@ -224,18 +236,9 @@ func TestReplayOfDatabaseLog(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.Open(filepath.Join(LogDir(path), db.Session().ID+logSuffix))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	s, _ := f.Stat()
-	l, err := OpenLog(f, s.Size())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := NewReplay(l, ReplayOptions{})
+	r := NewReplay(openSession(t, db), ReplayOptions{})
 	var b tick.Batch
+	var err error
 	for err == nil {
 		<-r.After(time.Second)
 		_, err = r.Poll(&b)

@@ -39,6 +39,8 @@ const (
 	frameEnd     // last: JSON
 	frameWaits   // those that came before or among the calls of the next frame
 	frameOther   // JSON: a process that is not traced, as frameProcess
+	frameBlock   // where among the calls and waits of the next frames those behind them belong
+	frameIndex   // last of a sealed segment: where the calls are
 
 	frameKinds // one more than the last that is known
 )
@@ -85,10 +87,14 @@ type frames struct {
 	at   int64
 	size int64
 	body []byte
+	// damaged says that a frame was passed over.
+	damaged bool
 }
 
 // next returns the next frame; its body is valid until the call after. It
-// returns io.EOF at the end, whether that is whole or cut off.
+// returns io.EOF at the end, whether that is whole or cut off. The call after one
+// that found damage goes on behind it: at the next frame, or where it is not known
+// where that begins, at the end.
 func (f *frames) next() (kind frameKind, version uint8, body []byte, err error) {
 	var head [headSize]byte
 	if f.size-f.at < headSize {
@@ -102,7 +108,9 @@ func (f *frames) next() (kind frameKind, version uint8, body []byte, err error) 
 	}
 	n := int64(binary.LittleEndian.Uint32(head[0:]))
 	if binary.LittleEndian.Uint32(head[12:]) != crc32.Checksum(head[:12], castagnoli) || n > maxBody {
-		return 0, 0, nil, fmt.Errorf("%w at byte %d: a frame's head", ErrCorrupt, f.at)
+		err := fmt.Errorf("%w at byte %d: a frame's head; the %d bytes from there are lost", ErrCorrupt, f.at, f.size-f.at)
+		f.at, f.damaged = f.size, true
+		return 0, 0, nil, err
 	}
 	if f.size-f.at-headSize < n {
 		return 0, 0, nil, io.EOF
@@ -114,10 +122,12 @@ func (f *frames) next() (kind frameKind, version uint8, body []byte, err error) 
 	if err := f.read(f.body, f.at+headSize); err != nil {
 		return 0, 0, nil, err
 	}
-	if binary.LittleEndian.Uint32(head[8:]) != crc32.Checksum(f.body, castagnoli) {
-		return 0, 0, nil, fmt.Errorf("%w at byte %d: a frame's body", ErrCorrupt, f.at)
-	}
+	at := f.at
 	f.at += headSize + n
+	if binary.LittleEndian.Uint32(head[8:]) != crc32.Checksum(f.body, castagnoli) {
+		f.damaged = true
+		return 0, 0, nil, fmt.Errorf("%w at byte %d: a frame of kind %d, %d bytes, is lost", ErrCorrupt, at, head[4], n)
+	}
 	return frameKind(head[4]), head[5], f.body, nil
 }
 

@@ -12,65 +12,83 @@ import (
 
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
-	"ingero/pkg/events"
 )
 
-func TestMaxBytesPrunesOldSessionsThenCaps(t *testing.T) {
+// onDisk is what all files of a database take.
+func onDisk(t *testing.T, path string) (n int64) {
+	t.Helper()
+	for _, pattern := range []string{path + "*", filepath.Join(LogDir(path), "*")} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() && filepath.Base(name) != spareName {
+				n += info.Size()
+			}
+		}
+	}
+	return n
+}
+
+// The oldest segments go, of sessions before and then of this one, and what is there
+// never takes more than it may.
+func TestSizeCap(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	const limit = 400 << 10
-	var names []string
-	for i := range 3 {
-		db, c := open(t, path, Options{MaxBytes: limit, Session: Session{ID: fmt.Sprint("s", i)}})
-		names = append(names, db.file.Name())
-		k := newKernel()
-		for j := range uint64(12) {
-			calls := newGenerator(j).calls(nil, 2000)
+	const limit = 12 << 20
+	made := map[string]int{}
+	for _, id := range []string{"one", "two"} {
+		db, c := open(t, path, Options{MaxBytes: limit, Session: Session{ID: id}})
+		k, g := newKernel(), newGenerator(1)
+		for j := range uint64(80) {
+			calls := g.calls(nil, 30_000)
+			made[id] += len(calls)
 			k.see(calls)
 			c.advance(time.Second)
-			if err := errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(k.tick(j+1, c.now, j == 11))); err != nil {
+			if err := errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(k.tick(j+1, c.now, j == 79))); err != nil {
 				t.Fatal(err)
+			}
+			if n := onDisk(t, path); n > limit*101/100 {
+				t.Fatalf("session %s, second %d: %d bytes, of %d", id, j, n, limit)
 			}
 		}
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
-		at := began.Add(time.Duration(i) * time.Hour)
-		if err := os.Chtimes(names[i], at, at); err != nil {
-			t.Fatal(err)
+		if n := onDisk(t, path); n > limit || n < limit/2 {
+			t.Errorf("at the end of session %s: %d bytes, of %d", id, n, limit)
+		}
+		got, _ := readLog(t, db)
+		if n := len(got.calls); n == 0 || n >= made[id] || n < made[id]/20 || !got.ended() {
+			t.Errorf("session %s: %d of %d calls, end %+v", id, n, made[id], got.end)
+		}
+		if n := ask(t, path, "SELECT sum(calls) FROM rollups JOIN sessions ON id = session WHERE uid = ? AND seconds = 1", id); n != fmt.Sprint(made[id]) {
+			t.Errorf("session %s: the rollups have %s calls, want %d", id, n, made[id])
 		}
 	}
-	if got := ask(t, path, "SELECT uid, log FROM sessions ORDER BY uid"); got != "s0 \ns1 s1.ilog\ns2 s2.ilog" {
-		t.Errorf("sessions and logs:\n%s", got)
+	if segs, err := SessionSegments(Dir(LogDir(path)), "one"); err != nil || len(segs) != 0 {
+		t.Errorf("of the first session %v are left (%v)", segs, err)
 	}
-	if _, err := os.Stat(names[0]); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the oldest log: %v, want it gone", err)
-	}
-	testCapped(t)
 }
 
-func testCapped(t *testing.T) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "y.db")
-	db, c := open(t, path, Options{MaxBytes: 150 << 10})
-	k, made := newKernel(), 0
-	for j := range uint64(40) {
-		calls := newGenerator(j).calls(nil, 2000)
-		k.see(calls)
-		made += len(calls)
-		c.advance(time.Second)
-		if err := errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(k.tick(j+1, c.now, j == 39))); err != nil {
+func (a *all) ended() bool { return a.end != nil && a.end.State == "ended" }
+
+// A segment that is older than it may be goes, whatever room there is.
+func TestMaxAge(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	for i, id := range []string{"one", "two"} {
+		db, c := open(t, path, Options{MaxAge: time.Hour, Session: Session{ID: id}})
+		c.advance(time.Duration(i) * 2 * time.Hour)
+		if err := errors.Join(db.Batch(&tick.Batch{Calls: newGenerator(1).calls(nil, 10)}), db.Tick(newKernel().tick(1, c.now, true)), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(filepath.Join(LogDir(path), segmentName(id, 0, true)), c.now, c.now); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	got, _ := readLog(t, db)
-	if len(got.calls) == 0 || len(got.calls) >= made || len(got.ticks) != 40 {
-		t.Errorf("%d of %d calls, %d ticks", len(got.calls), made, len(got.ticks))
-	}
-	if n := ask(t, path, "SELECT sum(calls), capped_ns > 0 FROM ops, sessions"); n != fmt.Sprint(made, " 1") {
-		t.Errorf("counted %s, want %d and capped", n, made)
+	segs, err := Segments(Dir(LogDir(path)))
+	if err != nil || len(segs) != 1 || segs[0].Session != "two" {
+		t.Errorf("segments %+v (%v), want those of the second session alone", segs, err)
 	}
 }
 
@@ -88,41 +106,63 @@ func smallDisk(t *testing.T, bytes int) string {
 	return dir
 }
 
-// Whichever file the disk fills up under, what was recorded can be read.
+// Whichever file the disk fills up under, what was recorded can be read, and once
+// there is room the recording goes on.
 func TestFullDisk(t *testing.T) {
-	for size := 640 << 10; size < 1200<<10; size += 52 << 10 {
+	for size := 768 << 10; size < 1300<<10; size += 104 << 10 {
 		t.Run(fmt.Sprint(size>>10, "K"), func(t *testing.T) {
-			db, c := open(t, filepath.Join(smallDisk(t, size), "x.db"), Options{})
-			k, g, made, at := newKernel(), newGenerator(1), 0, ""
-			var err error
-			for i := uint64(1); err == nil && i < 10_000; i++ {
+			dir := smallDisk(t, size+512<<10)
+			filler := filepath.Join(dir, "filler")
+			if err := os.WriteFile(filler, make([]byte, 512<<10), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			db, c := open(t, filepath.Join(dir, "x.db"), Options{})
+			k, g, made, seq := newKernel(), newGenerator(1), 0, uint64(0)
+			second := func(final bool) {
+				t.Helper()
 				calls := g.calls(nil, 500)
+				made += len(calls)
 				k.see(calls)
 				c.advance(time.Second)
-				if err, at = db.Batch(&tick.Batch{Calls: calls}), "batch"; err == nil {
-					made += len(calls)
-					err, at = db.Tick(k.tick(i, c.now, false)), "tick"
+				seq++
+				if err := errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(k.tick(seq, c.now, final))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for db.Problem() == nil {
+				if second(false); seq == 10_000 {
+					t.Fatal("the disk never filled up")
 				}
 			}
 			var full *FullError
-			if !errors.As(err, &full) || !errors.Is(err, unix.ENOSPC) || db.Problem() == nil {
-				t.Fatalf("error %v, problem %v, want a FullError", err, db.Problem())
+			if !errors.As(db.Problem(), &full) || !errors.Is(db.Problem(), unix.ENOSPC) {
+				t.Fatalf("problem %v, want a FullError", db.Problem())
 			}
-			if again := db.Batch(&tick.Batch{Calls: make([]events.Call, 1)}); !errors.Is(again, unix.ENOSPC) {
-				t.Errorf("after it: %v", again)
+			if s := ask(t, db.Path(), "SELECT state, problem <> '' FROM sessions"); s != "full 1" {
+				t.Errorf("session: %s", s)
 			}
+			second(false)
+			if err := os.Remove(filler); err != nil {
+				t.Fatal(err)
+			}
+			second(false)
+			if db.Problem() != nil {
+				t.Fatalf("there is room, and yet %v", db.Problem())
+			}
+			second(true)
 			if err := db.Close(); err != nil {
 				t.Errorf("Close: %v", err)
 			}
 			got, torn := readLog(t, db)
-			if torn != 0 || len(got.calls) < made-1000 || got.end == nil || got.end.State != "full" {
+			lost := made - len(got.calls)
+			if torn != 0 || lost < 500 || lost > 2000 || !got.ended() {
 				t.Errorf("log: %d of %d calls, %d torn, end %+v", len(got.calls), made, torn, got.end)
 			}
 			if s := ask(t, db.Path(), "PRAGMA integrity_check"); s != "ok" {
 				t.Error(s)
 			}
-			if s := ask(t, db.Path(), "SELECT state, ended_ns, problem <> '' FROM sessions"); s != fmt.Sprint("full ", c.now.UnixNano(), " 1") {
-				t.Errorf("session: %s (failed in a %s with %v)", s, at, err)
+			if s := ask(t, db.Path(), "SELECT state, problem, (SELECT count FROM drops WHERE reason = 'disk-full') FROM sessions"); s != fmt.Sprint("ended  ", lost) {
+				t.Errorf("session: %s, want %d calls not kept", s, lost)
 			}
 		})
 	}

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 
-	"ingero/internal/stats"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -21,23 +21,34 @@ const (
 )
 
 // Log is a recording that is read from its beginning to its end. It is for one
-// goroutine; many may read one file, also while it is being written, and each
-// sees what was there when it was opened.
+// goroutine; many may read one, also while it is being written, and each sees
+// what was there when it came to a segment.
 type Log struct {
-	frames  frames
 	session Session
-	dec     *decoder
-	waits   *waitDecoder
-	ops     map[opKey]*tick.Op
-	threads threadsReader
-	from    int64 // frames of calls that lie outside are passed over
-	to      int64
+	files   Files
+	segs    []Segment
+	at      int  // of segs: the one that seg reads
+	file    File // of seg; nil when somebody else's
+	seg     *segment
+	view    view
+	torn    int64
+	gone    int // segments that were removed before they were reached
+}
+
+// view says what of a log is wanted.
+type view struct {
+	from, to  int64 // frames of calls and waits that lie outside are passed over
+	callsOnly bool
+	after     uint64 // calls before this one in the session are passed over
+	dec       *decoder
+	waits     *waitDecoder
 }
 
 // Entry is one entry of a log: calls, waits and calls, or one of the other
 // fields. Its memory is the log's, valid until the next call of Next.
 type Entry struct {
 	Calls []events.Call
+	First uint64 // the number of Calls[0] in its session, from 0
 	// Waits came before Calls or among them: before Waits[i], the first After[i] of
 	// Calls did, or all where that is more than there are.
 	Waits []events.Wait
@@ -52,8 +63,20 @@ type Entry struct {
 	End     *End
 }
 
-// OpenLog reads the beginning of a log of size bytes.
+// OpenLog reads the beginning of a log that is one segment, of size bytes.
 func OpenLog(r io.ReaderAt, size int64) (*Log, error) {
+	l, err := newLog()
+	if err != nil {
+		return nil, err
+	}
+	if l.seg, err = openSegment(r, size); err != nil {
+		return nil, err
+	}
+	l.session = l.seg.session.Session
+	return l, nil
+}
+
+func newLog() (*Log, error) {
 	dec, err := newDecoder()
 	if err != nil {
 		return nil, err
@@ -62,196 +85,133 @@ func OpenLog(r io.ReaderAt, size int64) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{frames: frames{r: r, size: size}, dec: dec, waits: waits}
-	l.Rewind()
-	var head [len(magic)]byte
-	if size < int64(len(magic)) {
-		return nil, fmt.Errorf("%w: it has %d bytes", ErrNotLog, size)
-	}
-	if err := l.frames.read(head[:], 0); err != nil {
+	return &Log{view: view{from: math.MinInt64, to: math.MaxInt64, dec: dec, waits: waits}}, nil
+}
+
+// OpenSession opens the log of a session, which is to be closed. The error wraps
+// [fs.ErrNotExist] when there is none.
+func OpenSession(files Files, session string) (*Log, error) {
+	segs, err := SessionSegments(files, session)
+	if err != nil {
 		return nil, err
 	}
-	if string(head[:]) != magic {
-		return nil, ErrNotLog
-	}
-	kind, version, body, err := l.frames.next()
-	switch {
-	case errors.Is(err, io.EOF):
-		return nil, fmt.Errorf("%w: it ends before it begins", ErrNotLog)
-	case err != nil:
-		return nil, err
-	case kind != frameSession:
-		return nil, fmt.Errorf("%w: its first frame is of kind %d", ErrCorrupt, kind)
-	case version != kind.version():
-		return nil, fmt.Errorf("%w (version %d)", ErrVersion, version)
-	}
-	if l.session, err = unmarshal[Session](body, "session"); err != nil {
+	l, err := newLog()
+	if err != nil {
 		return nil, err
 	}
-	l.Rewind()
+	l.files, l.segs = files, segs
+	if err := l.open(); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	if l.seg == nil {
+		return nil, fmt.Errorf("the log of session %s: %w", session, fs.ErrNotExist)
+	}
+	l.session = l.seg.session.Session
 	return l, nil
+}
+
+// open opens the segment at l.at, or the first after it that is still there.
+func (l *Log) open() error {
+	for ; l.at < len(l.segs); l.at++ {
+		s := l.segs[l.at]
+		file, err := l.files.Open(s.Name)
+		if errors.Is(err, fs.ErrNotExist) && !s.Sealed { // it may have been sealed meanwhile
+			file, err = l.files.Open(segmentName(s.Session, s.Seq, true))
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			l.gone++
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		size, err := file.Size()
+		if err == nil {
+			l.seg, err = openSegment(file, size)
+		}
+		if err != nil {
+			l.at++ // Next goes on behind it
+			return errors.Join(fmt.Errorf("%s: %w", s.Name, err), file.Close())
+		}
+		l.file = file
+		return nil
+	}
+	return nil
+}
+
+// Close closes what is open of the log's files. The reader that OpenLog was given
+// is its owner's.
+func (l *Log) Close() error {
+	l.at = len(l.segs)
+	return l.leave()
+}
+
+// leave closes the segment that is open.
+func (l *Log) leave() (err error) {
+	if l.seg != nil {
+		l.torn += l.seg.frames.size - l.seg.frames.at
+	}
+	if l.file != nil {
+		err = l.file.Close()
+	}
+	l.seg, l.file = nil, nil
+	return err
 }
 
 // Session returns what the recording is of.
 func (l *Log) Session() Session { return l.session }
 
-// Rewind goes back to the first entry.
-func (l *Log) Rewind() {
-	l.frames.at = int64(len(magic))
-	l.ops, l.threads = map[opKey]*tick.Op{}, threadsReader{}
-	l.Window(math.MinInt64, math.MaxInt64)
-}
-
 // Window lets Next pass over calls and waits of frames in which none began before
 // to and ended at from or later (Unix nanoseconds). It spares decoding them; those
 // of other frames are all returned.
-func (l *Log) Window(from, to int64) { l.from, l.to = from, to }
+func (l *Log) Window(from, to int64) { l.view.from, l.view.to = from, to }
+
+// CallsOnly lets Next pass over all but calls, and over the frames whose calls all
+// came before call number after of the session. In a sealed segment what is passed
+// over is not even read.
+func (l *Log) CallsOnly(after uint64) { l.view.callsOnly, l.view.after = true, after }
 
 // Torn returns how many bytes behind the last whole frame read so far are in
 // the log. At the end that is what a crash cut off.
-func (l *Log) Torn() int64 { return l.frames.size - l.frames.at }
+func (l *Log) Torn() int64 {
+	if l.seg != nil {
+		return l.torn + l.seg.frames.size - l.seg.frames.at
+	}
+	return l.torn
+}
+
+// Gone returns how many segments were removed before they were reached, of those
+// that were there when the log was opened.
+func (l *Log) Gone() int { return l.gone }
 
 // Next reads the next entry into e. It returns io.EOF at the end, also where
-// that is cut off, and an error that wraps [ErrCorrupt] or [ErrVersion] where
-// it cannot read on.
+// that is cut off, and an error that wraps [ErrCorrupt] or [ErrVersion] for what
+// it cannot read; the call after goes on behind that.
 func (l *Log) Next(e *Entry) error {
-	*e = Entry{Calls: e.Calls[:0], Waits: e.Waits[:0], After: e.After[:0], Lives: e.Lives[:0]}
 	for {
-		kind, version, body, err := l.frames.next()
-		if err != nil {
+		if l.seg == nil {
+			if l.at < len(l.segs) {
+				if err := l.open(); err != nil {
+					return err
+				}
+			}
+			if l.seg == nil {
+				return io.EOF
+			}
+		}
+		err := l.seg.next(e, &l.view)
+		if !errors.Is(err, io.EOF) {
+			if err != nil && l.at < len(l.segs) {
+				err = fmt.Errorf("%s: %w", l.segs[l.at].Name, err)
+			}
 			return err
 		}
-		if kind == frameSession || kind >= frameKinds || kind == 0 {
-			continue // the first, or of a kind that came later
+		if l.files == nil { // its one segment, which may be read again
+			return io.EOF
 		}
-		if version > kind.version() {
-			return fmt.Errorf("%w (frame of kind %d, version %d)", ErrVersion, kind, version)
+		if err := l.leave(); err != nil {
+			return err
 		}
-		if l.outside(kind, body) {
-			continue
-		}
-		if err := l.entry(e, kind, version, body); err != nil {
-			return fmt.Errorf("before byte %d: %w", l.frames.at, err)
-		}
-		if kind == frameWaits {
-			l.join(e)
-		}
-		return nil
+		l.at++
 	}
-}
-
-// outside says whether a frame may be passed over.
-func (l *Log) outside(kind frameKind, body []byte) bool {
-	if kind != frameCalls && kind != frameWaits {
-		return false
-	}
-	_, first, last := span(body)
-	return first >= l.to || last < l.from
-}
-
-// join adds to waits the calls of the frame behind, if it is one and can be read.
-// If not, that is the next entry's business.
-func (l *Log) join(e *Entry) {
-	at := l.frames.at
-	kind, version, body, err := l.frames.next()
-	if err == nil && kind == frameCalls && version <= kind.version() && !l.outside(kind, body) {
-		if err = l.entry(e, kind, version, body); err == nil {
-			return
-		}
-	}
-	l.frames.at = at
-}
-
-func (l *Log) entry(e *Entry, kind frameKind, version uint8, body []byte) (err error) {
-	switch kind {
-	case frameCalls:
-		e.Calls, err = l.dec.calls(e.Calls, body)
-	case frameWaits:
-		e.Waits, e.After, err = l.waits.waits(e.Waits, e.After, body)
-	case frameLives:
-		e.Lives, err = readLives(e.Lives, body)
-	case frameTick:
-		e.Tick, err = l.tick(body, version)
-	case frameProcess:
-		j, err := unmarshal[processJSON](body, "process")
-		p := j.process()
-		e.Process = &p
-		return err
-	case frameOther:
-		j, err := unmarshal[processJSON](body, "process")
-		p := j.process()
-		e.Other = &p
-		return err
-	case frameLibrary:
-		j, err := unmarshal[libraryJSON](body, "library")
-		lib := j.library()
-		e.Library = &lib
-		return err
-	case frameReport:
-		j, err := unmarshal[reportJSON](body, "report")
-		r := tick.Report(j)
-		e.Report = &r
-		return err
-	case frameEnd:
-		end, err := unmarshal[End](body, "end")
-		e.End = &end
-		return err
-	}
-	return err
-}
-
-// tick reads a tick. The operations' counts continue those of the ticks before,
-// and so do the threads' accounts.
-func (l *Log) tick(body []byte, version uint8) (*tick.Tick, error) {
-	r := reader{b: body}
-	raw, err := l.dec.column(&r, columns, maxTick)
-	if err != nil {
-		return nil, err
-	}
-	var changed []*tick.Op
-	t := readTick(&raw, version, func(pid uint32, op events.Op) *tick.Op {
-		k := opKey{pid, op}
-		o := l.ops[k]
-		if o == nil && len(l.ops) == maxOps {
-			return nil
-		}
-		if o == nil {
-			o = &tick.Op{PID: pid, Op: op, Hist: &stats.Hist{}}
-			l.ops[k] = o
-		}
-		changed = append(changed, o)
-		return o
-	})
-	if version > 1 {
-		t.Threads = l.threads.read(&raw, t)
-	}
-	if raw.bad || len(raw.b) != 0 {
-		return nil, fmt.Errorf("%w: a tick", ErrCorrupt)
-	}
-	for _, o := range changed {
-		t.Ops = append(t.Ops, *o)
-	}
-	return t, nil
-}
-
-func readLives(dst []tick.ProcEvent, body []byte) ([]tick.ProcEvent, error) {
-	r := reader{b: body}
-	at := int64(0)
-	for range r.count() {
-		var e tick.ProcEvent
-		at += r.int()
-		e.Time = at
-		if kind := r.bytes(1); kind != nil {
-			e.Kind = tick.ProcKind(kind[0])
-		}
-		e.PID, e.TID, e.Peer, e.Comm = r.small(), r.small(), r.small(), r.string()
-		if r.bad {
-			break
-		}
-		dst = append(dst, e)
-	}
-	if r.bad || len(r.b) != 0 {
-		return dst[:0], fmt.Errorf("%w: events of processes", ErrCorrupt)
-	}
-	return dst, nil
 }

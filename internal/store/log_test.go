@@ -38,7 +38,7 @@ func record(t testing.TB, n, calls int) recorded {
 	var rec recorded
 	m := &memory{}
 	s := testSession()
-	w, err := newLogWriter(m, &s)
+	w, err := newLogWriter(m, &segmentJSON{Session: s})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +83,10 @@ func readAll(b []byte) (a all, torn int64, err error) {
 	if err != nil {
 		return a, 0, err
 	}
+	return readEntries(l)
+}
+
+func readEntries(l *Log) (a all, torn int64, err error) {
 	var e Entry
 	for {
 		if err := l.Next(&e); err != nil {
@@ -303,7 +307,7 @@ func TestLogAfterFailedWriteIsWhole(t *testing.T) {
 	for room := 600; room < len(whole); room += 97 {
 		f := &broken{room: room}
 		s := testSession()
-		w, err := newLogWriter(f, &s)
+		w, err := newLogWriter(f, &segmentJSON{Session: s})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,19 +18,21 @@ type logFile interface {
 // logWriter appends to a log. It is for one goroutine. Nothing is lost by
 // writing late but what the process takes with it when it is killed.
 type logWriter struct {
-	f       logFile
-	size    int64 // bytes in the file, all of whole frames
-	enc     *encoder
-	waits   *waitEncoder
-	lives   []tick.ProcEvent
-	buf     []byte // frames to write
-	body    []byte
-	ops     map[opKey]*opState
-	procs   map[uint32]processJSON
-	others  map[uint32]processJSON
-	libs    map[libKey]libraryJSON
-	reports map[tick.Report]bool
-	threads threadsWriter
+	f         logFile
+	size      int64 // bytes in the file, all of whole frames
+	enc       *encoder
+	waits     *waitEncoder
+	lives     []tick.ProcEvent
+	buf       []byte // frames to write
+	body      []byte
+	ops       map[opKey]*opState
+	procs     map[uint32]processJSON
+	others    map[uint32]processJSON
+	libs      map[libKey]libraryJSON
+	reports   map[tick.Report]bool
+	threads   threadsWriter
+	number    uint64 // calls of the session that were taken in, here and before
+	unwritten int    // calls and waits in buf
 }
 
 type opKey struct {
@@ -47,8 +49,8 @@ type opState struct {
 
 type libKey struct{ path, buildID string }
 
-// newLogWriter starts a log in f, which is empty.
-func newLogWriter(f logFile, s *Session) (*logWriter, error) {
+// newLogWriter starts a segment in f, which is empty.
+func newLogWriter(f logFile, s *segmentJSON) (*logWriter, error) {
 	enc, err := newEncoder()
 	if err != nil {
 		return nil, err
@@ -58,7 +60,7 @@ func newLogWriter(f logFile, s *Session) (*logWriter, error) {
 		return nil, err
 	}
 	w := &logWriter{f: f, enc: enc, waits: waits, threads: threadsWriter{}, ops: map[opKey]*opState{}, procs: map[uint32]processJSON{}, others: map[uint32]processJSON{},
-		libs: map[libKey]libraryJSON{}, reports: map[tick.Report]bool{}}
+		libs: map[libKey]libraryJSON{}, reports: map[tick.Report]bool{}, number: s.First}
 	w.buf = append(w.buf, magic...)
 	if err := w.json(frameSession, s); err != nil {
 		return nil, err
@@ -88,6 +90,7 @@ func (w *logWriter) add(b *tick.Batch) {
 			w.cut()
 		}
 	}
+	w.number += uint64(len(b.Calls))
 	for i := range b.Calls {
 		w.enc.add(&b.Calls[i])
 		if w.enc.n == frameCallsMax {
@@ -112,12 +115,14 @@ func (w *logWriter) cut() {
 	if w.waits.n > 0 {
 		w.body = w.waits.body(w.body[:0])
 		w.frame(frameWaits, 1, w.body)
+		w.unwritten += w.waits.n
 		w.waits.reset()
 	}
 	if w.enc.n > 0 {
 		version := w.enc.version()
 		w.body = w.enc.body(w.body[:0])
 		w.frame(frameCalls, version, w.body)
+		w.unwritten += w.enc.n
 		w.enc.reset()
 	}
 }
@@ -138,14 +143,20 @@ func (w *logWriter) flush() error {
 	}
 	w.size += int64(n)
 	w.buf = w.buf[:0]
+	w.unwritten = 0
 	return nil
 }
 
-// drop forgets what was taken in and not written.
-func (w *logWriter) drop() {
+// drop forgets what was taken in and not written, and returns how many calls and
+// waits that were. Their numbers are not given again: what follows must be in
+// another segment.
+func (w *logWriter) drop() int {
+	n := w.enc.n + w.waits.n + w.unwritten
+	w.unwritten = 0
 	w.enc.reset()
 	w.waits.reset()
 	w.lives, w.buf = w.lives[:0], w.buf[:0]
+	return n
 }
 
 // tick takes a tick in: whatever of it is new.

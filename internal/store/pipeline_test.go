@@ -60,7 +60,7 @@ func TestReplayThroughSessionGivesWhatLiveGave(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, _ := open(t, path, Options{Session: testSession()})
 	live := run(record(t, 4, 20_000).bytes, db)
-	b, err := os.ReadFile(filepath.Join(LogDir(path), db.Session().ID+logSuffix))
+	b, err := os.ReadFile(filepath.Join(LogDir(path), segmentName(db.Session().ID, 0, true)))
 	if err != nil {
 		t.Fatal(err)
 	}

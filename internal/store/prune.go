@@ -1,54 +1,171 @@
 package store
 
 import (
+	"cmp"
+	"errors"
 	"os"
+	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// logInfo is another session's log.
-type logInfo struct {
-	name  string
-	bytes int64
-	mod   time.Time
+// A segment is sealed at a size of which many fit into what the database may take,
+// so that the bound can be kept closely.
+const (
+	segmentMax   = 16 << 20
+	segmentMin   = 64 << 10
+	segmentShare = 1024
+	rollupShare  = 10 // of what the database may take, the SQLite file gets one part
+)
+
+// keptSegment is a segment that is written.
+type keptSegment struct {
+	Segment
+	last time.Time // when it was written last
 }
 
-// logs returns the logs of other sessions, the oldest first.
-func (db *DB) logs() []logInfo {
-	entries, err := os.ReadDir(db.dir.Name())
+func (db *DB) segmentBytes() int64 {
+	if db.o.MaxBytes <= 0 {
+		return segmentMax
+	}
+	return min(max(db.o.MaxBytes/segmentShare, segmentMin), segmentMax)
+}
+
+// list finds the segments that there are, the oldest first.
+func (db *DB) list() error {
+	all, err := Segments(Dir(db.dir.Name()))
 	if err != nil {
-		return nil
+		return err
 	}
-	var out []logInfo
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), logSuffix) || e.Name() == db.o.Session.ID+logSuffix {
-			continue
-		}
-		if s, err := e.Info(); err == nil && s.Mode().IsRegular() {
-			out = append(out, logInfo{e.Name(), s.Size(), s.ModTime()})
+	for _, s := range all {
+		if info, err := os.Lstat(filepath.Join(db.dir.Name(), s.Name)); err == nil {
+			db.kept = append(db.kept, keptSegment{s, info.ModTime()})
 		}
 	}
-	slices.SortFunc(out, func(a, b logInfo) int { return a.mod.Compare(b.mod) })
-	return out
+	slices.SortStableFunc(db.kept, func(a, b keptSegment) int {
+		return cmp.Or(a.last.Compare(b.last), compareSegments(a.Segment, b.Segment))
+	})
+	return nil
 }
 
-func (db *DB) otherLogs() (bytes int64) {
-	for _, l := range db.logs() {
-		bytes += l.bytes
+// rotate ends the segment that is being written, and starts the next.
+func (db *DB) rotate() error {
+	file, log, seq := db.file, db.log, db.seq
+	if err := db.begin(db.seq + 1); err != nil {
+		return err
 	}
-	return bytes
+	db.retire(file, log.size, seq)
+	return nil
+}
+
+// leave ends the segment that is being written, for good.
+func (db *DB) leave() {
+	if db.file != nil {
+		db.retire(db.file, db.log.size, db.seq)
+		db.file = nil
+	}
+}
+
+// retire has a segment sealed to which nothing more is written.
+func (db *DB) retire(file *os.File, bytes int64, seq int) {
+	s := Segment{Name: segmentName(db.o.Session.ID, seq, false), Session: db.o.Session.ID, Seq: seq, Bytes: bytes}
+	db.kept = append(db.kept, keptSegment{s, db.o.Now()})
+	db.sealing.Go(func() {
+		db.seal(s)
+		_ = file.Close() // all of it was written
+	})
+}
+
+// sealLeft seals what writers left that were killed.
+func (db *DB) sealLeft() {
+	for _, k := range db.kept {
+		if !k.Sealed {
+			db.sealing.Go(func() { db.seal(k.Segment) })
+		}
+	}
+}
+
+// seal puts a sealed segment in the place of one that is not. One that is torn or
+// damaged, or for which there is no room, stays as it is and can be read.
+func (db *DB) seal(s Segment) {
+	db.sealer.Lock()
+	defer db.sealer.Unlock()
+	name := segmentName(s.Session, s.Seq, true)
+	size, err := sealFile(db.places(), db.dir, s.Name, name+".tmp")
+	if err != nil {
+		_ = unix.Unlinkat(int(db.dir.Fd()), name+".tmp", 0)
+		return
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	i := slices.IndexFunc(db.kept, func(k keptSegment) bool { return k.Name == s.Name })
+	if i < 0 || unix.Renameat(int(db.dir.Fd()), name+".tmp", int(db.dir.Fd()), name) != nil { // pruned meanwhile
+		_ = unix.Unlinkat(int(db.dir.Fd()), name+".tmp", 0)
+		return
+	}
+	_ = unix.Unlinkat(int(db.dir.Fd()), s.Name, 0)
+	db.kept[i].Name, db.kept[i].Sealed, db.kept[i].Bytes = name, true, size
+}
+
+// sealFile writes the segment from, sealed, to a new file, of the same age.
+func sealFile(p places, dir *os.File, from, to string) (size int64, err error) {
+	src, err := p.existing(dir, from)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, src.Close()) }()
+	info, err := src.Stat()
+	if err != nil {
+		return 0, err
+	}
+	_ = unix.Unlinkat(int(dir.Fd()), to, 0) // a crash may have left one
+	dst, err := p.open(dir, to, unix.O_EXCL)
+	if err != nil {
+		return 0, err
+	}
+	err = seal(dst, src, info.Size())
+	if err == nil {
+		err = dst.Sync()
+	}
+	if err == nil {
+		err = os.Chtimes(dst.Name(), info.ModTime(), info.ModTime())
+	}
+	out, statErr := dst.Stat()
+	if err = errors.Join(err, statErr, dst.Close()); err != nil {
+		return 0, err
+	}
+	return out.Size(), nil
 }
 
 // measure brings the size up to date.
-func (db *DB) measure() {
-	db.size.Store(db.kept() + fileSize(db.o.Path+"-wal") + fileSize(db.o.Path+"-shm"))
+func (db *DB) measure() { db.size.Store(db.bytes()) }
+
+// bytes is what all files take.
+func (db *DB) bytes() int64 {
+	n := int64(0)
+	if db.file != nil {
+		n = db.log.size
+	}
+	for i := range db.kept {
+		n += db.kept[i].Bytes
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		n += fileSize(db.o.Path + suffix)
+	}
+	return n
 }
 
-// kept is what stays when nobody has the database open.
-func (db *DB) kept() int64 { return db.others + db.log.size + fileSize(db.o.Path) }
+// unsealed is what the segments take that are to be sealed: so much more for a while.
+func (db *DB) unsealed() (n int64) {
+	for i := range db.kept {
+		if !db.kept[i].Sealed {
+			n += db.kept[i].Bytes
+		}
+	}
+	return n
+}
 
 func fileSize(path string) int64 {
 	s, err := os.Lstat(path)
@@ -58,23 +175,19 @@ func fileSize(path string) int64 {
 	return s.Size()
 }
 
-// prune makes room under MaxBytes: it removes other sessions' logs, the oldest
-// first, and where that is not enough keeps no more calls of this one. Readers
-// that have a log open are not disturbed.
-func (db *DB) prune(now time.Time) {
-	full := func() bool { return db.kept() > db.o.MaxBytes }
-	if db.o.MaxBytes <= 0 || db.capped != 0 || !full() {
-		return
-	}
-	for _, l := range db.logs() {
-		if err := unix.Unlinkat(int(db.dir.Fd()), l.name, 0); err != nil {
-			continue
-		}
-		_, _ = db.sql.Exec(sqlPruned, l.name) // a reader finds out in any case
-		db.others -= l.bytes
-		if !full() {
+// prune removes the oldest segments while with more bytes there are too many, or they
+// are too old. Readers that have one open are not disturbed.
+func (db *DB) prune(more int64) {
+	more += db.segmentBytes() + reserve // for the rows of a tick
+	for len(db.kept) > 0 {
+		old := db.o.MaxAge > 0 && db.o.Now().Sub(db.kept[0].last) > db.o.MaxAge
+		full := db.o.MaxBytes > 0 && db.bytes()+db.unsealed()+more > db.o.MaxBytes
+		if !old && !full {
 			return
 		}
+		if err := unix.Unlinkat(int(db.dir.Fd()), db.kept[0].Name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+			return
+		}
+		db.kept = slices.Delete(db.kept, 0, 1)
 	}
-	db.capped = now.UnixNano()
 }

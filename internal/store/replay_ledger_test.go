@@ -70,7 +70,7 @@ func job(seed uint64, n int) (batches []tick.Batch) {
 func TestReplayKeepsWaitsBeforeTheirCalls(t *testing.T) {
 	for seed := range uint64(2) {
 		m, s := &memory{}, testSession()
-		w, err := newLogWriter(m, &s)
+		w, err := newLogWriter(m, &segmentJSON{Session: s})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func lateWaits(polls []tick.Batch) (late int) {
 // Records are played when they are due, not when the whole of their frame is.
 func TestReplayDoesNotHoldRecordsBack(t *testing.T) {
 	m, s := &memory{}, testSession()
-	w, err := newLogWriter(m, &s)
+	w, err := newLogWriter(m, &segmentJSON{Session: s})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestReplayDoesNotHoldRecordsBack(t *testing.T) {
 // once, in a batch and in a tick.
 func TestReplayOfThreads(t *testing.T) {
 	m, s := &memory{}, testSession()
-	w, err := newLogWriter(m, &s)
+	w, err := newLogWriter(m, &segmentJSON{Session: s})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestThrottledCallsAreOfVersionTwo(t *testing.T) {
 		2: {Duration: 10, OnCPU: 4, Throttled: 6},
 	} {
 		m, s := &memory{}, testSession()
-		w, err := newLogWriter(m, &s)
+		w, err := newLogWriter(m, &segmentJSON{Session: s})
 		if err != nil {
 			t.Fatal(err)
 		}

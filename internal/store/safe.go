@@ -202,6 +202,20 @@ func (p places) open(dir *os.File, name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
+// existing opens a file in dir for reading.
+func (p places) existing(dir *os.File, name string) (*os.File, error) {
+	path := filepath.Join(dir.Name(), name)
+	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, pathError("open", path, err)
+	}
+	f := os.NewFile(uintptr(fd), path)
+	if err := p.plain(fd, path); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
 func (p places) plain(fd int, path string) error {
 	var s unix.Stat_t
 	if err := unix.Fstat(fd, &s); err != nil {

@@ -3,6 +3,7 @@ package store
 import (
 	"database/sql"
 	"errors"
+	"time"
 
 	"ingero/internal/stats"
 	"ingero/internal/tick"
@@ -27,6 +28,9 @@ type saver struct {
 	last    *savedGap           // of the call before: most calls are like it
 	lastPID uint32
 	blob    []byte
+	rollup  *rollup
+	swept   time.Time // when rollups were removed last
+	notable notable
 }
 
 type savedOp struct {
@@ -41,12 +45,11 @@ type savedGap struct {
 }
 
 var (
-	sqlSession = `INSERT INTO sessions (uid, node, started_ns, updated_ns, state, problem, mono_offset_ns, version, kernel, mode, target, agent_pid, agent_cpu_ns, records, log, log_bytes)
-		VALUES (?, ?, ?, ?, 'running', '', ?, ?, ?, ?, ?, ?, 0, 0, ?, 0)`
+	sqlSession = `INSERT INTO sessions (uid, node, started_ns, updated_ns, state, problem, mono_offset_ns, version, kernel, mode, target, agent_pid, agent_cpu_ns, records)
+		VALUES (?, ?, ?, ?, 'running', '', ?, ?, ?, ?, ?, ?, 0, 0)`
 	sqlStale   = `UPDATE sessions SET state = 'interrupted', ended_ns = updated_ns WHERE state = 'running'`
-	sqlTick    = `UPDATE sessions SET updated_ns = ?, records = ?, agent_cpu_ns = ?, log_bytes = ?, capped_ns = ? WHERE id = ?`
-	sqlEnd     = `UPDATE sessions SET ended_ns = ?, state = ?, problem = ?, log_bytes = ? WHERE id = ?`
-	sqlPruned  = `UPDATE sessions SET log = '', log_bytes = 0 WHERE log = ?`
+	sqlTick    = `UPDATE sessions SET updated_ns = ?, records = ?, agent_cpu_ns = ?, rolled = ?, state = 'running', problem = '', ended_ns = NULL WHERE id = ?`
+	sqlEnd     = `UPDATE sessions SET ended_ns = ?, state = ?, problem = ? WHERE id = ?`
 	sqlProcess = `REPLACE INTO processes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlLibrary = `REPLACE INTO libraries VALUES (?, ?, ?, ?, ?, ?)`
 	sqlReport  = `INSERT OR IGNORE INTO reports VALUES (?, ?, ?, ?)`
@@ -57,15 +60,15 @@ var (
 
 // newSaver starts a session in the database. Those that say that they run do
 // not: this process has the lock.
-func newSaver(db *sql.DB, s *Session, log string) (*saver, error) {
+func newSaver(db *sql.DB, s *Session) (*saver, error) {
 	v := &saver{db: db, stmts: map[*string]*sql.Stmt{}, ops: map[opKey]savedOp{}, procs: map[uint32]processJSON{}, libs: map[libKey]libraryJSON{},
 		reports: map[tick.Report]bool{}, drops: map[string]uint64{}, gaps: map[uint32]*savedGap{},
-		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}}
+		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}, rollup: newRollup()}
 	if _, err := db.Exec(sqlStale); err != nil {
 		return nil, err
 	}
 	at := s.Started.UnixNano()
-	r, err := db.Exec(sqlSession, s.ID, s.Node, at, at, s.MonoOffset, s.Version, s.Kernel, s.Mode, s.Target, s.PID, log)
+	r, err := db.Exec(sqlSession, s.ID, s.Node, at, at, s.MonoOffset, s.Version, s.Kernel, s.Mode, s.Target, s.PID)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +78,7 @@ func newSaver(db *sql.DB, s *Session, log string) (*saver, error) {
 	if _, err := db.Exec(waitShort); err != nil {
 		return nil, err
 	}
-	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlChain, &sqlRevised} {
+	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlChain, &sqlRevised, &sqlRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot} {
 		if v.stmts[q], err = db.Prepare(*q); err != nil {
 			return nil, errors.Join(err, v.close())
 		}
@@ -93,8 +96,10 @@ func (v *saver) close() error {
 	return errors.Join(errs...)
 }
 
-// add takes the gaps before calls in.
+// add takes calls in, and the gaps before them.
 func (v *saver) add(calls []events.Call) {
+	v.notable.add(calls, v.rollup.rolled)
+	v.rollup.add(calls)
 	for i := range calls {
 		c := &calls[i]
 		if v.last == nil || v.lastPID != c.PID {
@@ -131,7 +136,7 @@ func (v *saving) exec(q *string, args ...any) error {
 
 // tick writes the state of a session. What has been written is remembered only
 // once it is in the file.
-func (v *saver) tick(t *tick.Tick, logBytes, capped int64) error {
+func (v *saver) tick(t *tick.Tick) error {
 	if t.Final { // there is no next one
 		if _, err := v.db.Exec(waitLong); err != nil {
 			return err
@@ -145,7 +150,7 @@ func (v *saver) tick(t *tick.Tick, logBytes, capped int64) error {
 		return err
 	}
 	s := &saving{saver: v, tx: tx}
-	if err := s.all(t, logBytes, capped); err != nil {
+	if err := s.all(t); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	if err := tx.Commit(); err != nil {
@@ -157,8 +162,8 @@ func (v *saver) tick(t *tick.Tick, logBytes, capped int64) error {
 	return nil
 }
 
-func (v *saving) all(t *tick.Tick, logBytes, capped int64) error {
-	if err := v.exec(&sqlTick, t.Time.UnixNano(), int64(t.Records), int64(t.Self.CPU), logBytes, null(capped), v.id); err != nil {
+func (v *saving) all(t *tick.Tick) error {
+	if err := v.exec(&sqlTick, t.Time.UnixNano(), int64(t.Records), int64(t.Self.CPU), int64(v.rollup.rolled), v.id); err != nil {
 		return err
 	}
 	if err := v.things(t); err != nil {
@@ -184,7 +189,7 @@ func (v *saving) all(t *tick.Tick, logBytes, capped int64) error {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(v.notables(t), v.snapshot(t), v.roll(t.Time, t.Final))
 }
 
 // things writes what is new of processes, libraries, reports and drops.
@@ -280,10 +285,10 @@ func (v *saving) op(o *tick.Op) error {
 }
 
 // end notes how a session ended.
-func (v *saver) end(e *End, logBytes int64) error {
+func (v *saver) end(e *End) error {
 	if _, err := v.db.Exec(waitLong); err != nil {
 		return err
 	}
-	_, err := v.db.Exec(sqlEnd, e.Time.UnixNano(), e.State, e.Problem, logBytes, v.id)
+	_, err := v.db.Exec(sqlEnd, e.Time.UnixNano(), e.State, e.Problem, v.id)
 	return err
 }

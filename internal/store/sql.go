@@ -114,6 +114,24 @@ func SchemaVersion(db *sql.DB) (int, error) {
 	return version, nil
 }
 
+// Schema returns how many migrations there are.
+func Schema() int {
+	names, err := migrationNames()
+	if err != nil {
+		return 0
+	}
+	return len(names)
+}
+
+// Migrate brings the schema of the file at path up to date, which nobody else uses.
+func Migrate(path string) error {
+	db, err := openSQL(path, func() error { return nil })
+	if err != nil {
+		return err
+	}
+	return db.Close()
+}
+
 // migrationNames returns the migrations in order; the first is number 1.
 func migrationNames() ([]string, error) {
 	names, err := fs.Glob(migrations, "migrations/*.sql")

@@ -234,7 +234,7 @@ func TestKilledWriterLosesNothingWritten(t *testing.T) {
 		if Recording(path) {
 			t.Error("Recording says yes after the kill")
 		}
-		logs, err := filepath.Glob(filepath.Join(LogDir(path), "*"+logSuffix))
+		logs, err := filepath.Glob(filepath.Join(LogDir(path), "*"+hotSuffix))
 		if err != nil || len(logs) != 1 {
 			t.Fatalf("logs %v, error %v", logs, err)
 		}

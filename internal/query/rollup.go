@@ -1,0 +1,168 @@
+package query
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math"
+	"time"
+
+	"ingero/internal/store"
+	"ingero/pkg/events"
+)
+
+// A window is answered from the coarsest rollups that fit into it, its edges from
+// finer ones, and what is finer than a second from the calls; and so are the calls
+// that came since the rollups were written last.
+
+// rollTier is the rollups of one length that a session has: those that begin in
+// [kept, closed).
+type rollTier struct {
+	length, kept, closed int64 // nanoseconds
+}
+
+// stretch is a part of a window that the rollups of one tier answer, or if length
+// is 0 the calls.
+type stretch struct {
+	length, from, to int64
+}
+
+// cover cuts [from, to) into stretches. tiers go from coarse to fine.
+func cover(tiers []rollTier, from, to int64) []stretch {
+	if from >= to {
+		return nil
+	}
+	if len(tiers) == 0 {
+		return []stretch{{0, from, to}}
+	}
+	t := tiers[0]
+	a, b := ceil(max(from, t.kept), t.length), floor(min(to, t.closed), t.length)
+	if a >= b {
+		return cover(tiers[1:], from, to)
+	}
+	out := append(cover(tiers[1:], from, a), stretch{t.length, a, b})
+	return append(out, cover(tiers[1:], b, to)...)
+}
+
+// ceil is the smallest multiple of step that is not below v.
+func ceil(v, step int64) int64 {
+	f := floor(v, step)
+	if f < v {
+		f += step
+	}
+	return f
+}
+
+// sumSession adds a session's calls up.
+func (r *Reader) sumSession(ctx context.Context, s *Session, f Filter, sums *opStats, answer *Coverage) error {
+	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // rollups and the mark go together
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	var rolled uint64
+	if err := tx.QueryRowContext(ctx, "SELECT rolled FROM sessions WHERE id = ?", s.id).Scan(&rolled); err != nil {
+		return err
+	}
+	from, to := bounds(f)
+	// No call is from before the session, or of after now: bounds that tiers can be
+	// laid between.
+	from = max(from, floor(s.Started.UnixNano(), int64(time.Hour))-int64(time.Hour))
+	to = min(to, math.MaxInt64-2*int64(time.Hour))
+	var tiers []rollTier
+	if !sums.Stack {
+		if tiers, err = r.tiers(ctx, tx, s, sums.Every); err != nil {
+			return err
+		}
+	}
+	var raw []stretch
+	for _, x := range cover(tiers, from, to) {
+		if x.length == 0 {
+			raw = append(raw, x)
+			continue
+		}
+		if err := r.sumRollups(ctx, tx, s, f, x, sums); err != nil {
+			return err
+		}
+	}
+	if err := tx.Rollback(); err != nil {
+		return err
+	}
+	for _, x := range raw {
+		if err := r.sumCalls(ctx, s, f, x, 0, rolled, sums, answer); err != nil {
+			return err
+		}
+	}
+	return r.sumCalls(ctx, s, f, stretch{0, from, to}, rolled, math.MaxUint64, sums, answer)
+}
+
+// tiers returns the tiers of a session whose windows fit into steps, the coarsest
+// first.
+func (r *Reader) tiers(ctx context.Context, tx *sql.Tx, s *Session, every time.Duration) (out []rollTier, err error) {
+	rows, err := tx.QueryContext(ctx, "SELECT seconds, kept_ns, closed_ns FROM tiers WHERE session = ? ORDER BY seconds DESC", s.id)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var t rollTier
+		if err := rows.Scan(&t.length, &t.kept, &t.closed); err != nil {
+			return nil, err
+		}
+		if t.length == 1 { // those that are open are written too
+			t.closed = math.MaxInt64
+		}
+		if t.length *= int64(time.Second); every == 0 || int64(every)%t.length == 0 {
+			out = append(out, t)
+		}
+	}
+	return out, rows.Err()
+}
+
+// sumRollups adds the rollups of a stretch.
+func (r *Reader) sumRollups(ctx context.Context, tx *sql.Tx, s *Session, f Filter, x stretch, sums *opStats) (err error) {
+	rows, err := tx.QueryContext(ctx, "SELECT start_ns, pid, op, "+store.RollupColumns+
+		" FROM rollups WHERE session = ? AND seconds = ? AND start_ns >= ? AND start_ns < ?", s.id, x.length/int64(time.Second), x.from, x.to)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var start int64
+		var pid uint32
+		var op events.Op
+		var sum store.Sum
+		if err := store.ScanSum(rows.Scan, &sum, &start, &pid, &op); err != nil {
+			return err
+		}
+		if f.matches(pid, op) {
+			sums.at(s, start, pid, op, 0).Merge(&sum)
+		}
+	}
+	return rows.Err()
+}
+
+// sumCalls adds the calls of a stretch whose numbers are in [after, before).
+func (r *Reader) sumCalls(ctx context.Context, s *Session, f Filter, x stretch, after, before uint64, sums *opStats, answer *Coverage) error {
+	if after >= before {
+		return nil
+	}
+	f.From, f.To = at(x.from), at(x.to)
+	c, err := r.scan(ctx, s, f, after, func(c *events.Call, number uint64) bool {
+		if number < before {
+			sums.at(s, c.Start, c.PID, c.Op, c.Stack).Add(c)
+		}
+		return true
+	})
+	if errors.Is(err, ErrNoCalls) {
+		if after == 0 {
+			answer.Missing = append(answer.Missing, s.ID)
+		}
+		return nil
+	}
+	if after > 0 { // the oldest are not asked for
+		c.Missing = nil
+	}
+	answer.add(c)
+	return err
+}

@@ -1,0 +1,161 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A session's log is cut into segments. Each is a file that can be read by itself:
+// it begins with the session's frame and with all that is known by then. The one
+// that is being written is SESSION-NNNNNN.ilog; once it is full it is sealed: packed
+// tighter, with an index at its end, under the name SESSION-NNNNNN.iseg. Where both
+// are there, a crash came between, and the sealed one is whole. Logs of the first
+// version are SESSION.ilog.
+const (
+	hotSuffix    = ".ilog"
+	sealedSuffix = ".iseg"
+	seqDigits    = 6
+)
+
+// Segment is one file of a session's log.
+type Segment struct {
+	Name    string // of the file
+	Session string // ID
+	Seq     int
+	Sealed  bool
+	Bytes   int64
+}
+
+func segmentName(session string, seq int, sealed bool) string {
+	suffix := hotSuffix
+	if sealed {
+		suffix = sealedSuffix
+	}
+	return fmt.Sprintf("%s-%0*d%s", session, seqDigits, seq, suffix)
+}
+
+// parseSegment tells what a file of a database's directory is; ok is false when it
+// is no segment.
+func parseSegment(name string) (s Segment, ok bool) {
+	s.Name = name
+	base, hot := strings.CutSuffix(name, hotSuffix)
+	if !hot {
+		if base, s.Sealed = strings.CutSuffix(name, sealedSuffix); !s.Sealed {
+			return s, false
+		}
+	}
+	s.Session = base
+	if i := strings.LastIndexByte(base, '-'); i >= 0 && len(base)-i-1 >= seqDigits {
+		// The end of an ID is not taken for a number: it has 8 hexadecimal digits, and a
+		// number has fewer or a session would have written for years.
+		if n, err := strconv.Atoi(base[i+1:]); err == nil && len(base)-i-1 == seqDigits {
+			s.Session, s.Seq = base[:i], n
+		}
+	}
+	return s, s.Session != ""
+}
+
+// Files are the files of a database's directory, wherever they are kept.
+type Files interface {
+	// List returns the names and sizes of all files.
+	List() ([]FileInfo, error)
+	// Open opens one. The error wraps [fs.ErrNotExist] when it is gone.
+	Open(name string) (File, error)
+}
+
+// FileInfo is one of [Files].
+type FileInfo struct {
+	Name  string
+	Bytes int64
+}
+
+// File is an open one.
+type File interface {
+	io.ReaderAt
+	io.Closer
+	Size() (int64, error)
+}
+
+// Dir is the files of a directory.
+type Dir string
+
+// List implements [Files]. A directory that is not there has no files.
+func (d Dir) List() ([]FileInfo, error) {
+	entries, err := os.ReadDir(string(d))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := make([]FileInfo, 0, len(entries))
+	for _, e := range entries {
+		if s, err := e.Info(); err == nil && s.Mode().IsRegular() {
+			out = append(out, FileInfo{e.Name(), s.Size()})
+		}
+	}
+	return out, nil
+}
+
+// Open implements [Files].
+func (d Dir) Open(name string) (File, error) {
+	f, err := os.Open(filepath.Join(string(d), filepath.Base(name)))
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+type osFile struct{ *os.File }
+
+func (f osFile) Size() (int64, error) {
+	s, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return s.Size(), nil
+}
+
+// Segments returns the segments of all sessions, each session's in order.
+func Segments(files Files) ([]Segment, error) {
+	all, err := files.List()
+	if err != nil {
+		return nil, err
+	}
+	var out []Segment
+	for _, f := range all {
+		if s, ok := parseSegment(f.Name); ok {
+			s.Bytes = f.Bytes
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, compareSegments)
+	// Of one that a crash left in both forms, the sealed one stays.
+	return slices.CompactFunc(out, func(a, b Segment) bool { return a.Session == b.Session && a.Seq == b.Seq }), nil
+}
+
+func compareSegments(a, b Segment) int {
+	if c := strings.Compare(a.Session, b.Session); c != 0 {
+		return c
+	}
+	if a.Seq != b.Seq {
+		return a.Seq - b.Seq
+	}
+	if a.Sealed {
+		return -1
+	}
+	return 1
+}
+
+// SessionSegments returns those of one session.
+func SessionSegments(files Files, session string) ([]Segment, error) {
+	all, err := Segments(files)
+	return slices.DeleteFunc(all, func(s Segment) bool { return s.Session != session }), err
+}

@@ -1,0 +1,94 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+)
+
+// A sealed segment ends with a frame that says where its calls are, and with a
+// tail of 16 bytes, little endian:
+//
+//	0  u64 where that frame begins
+//	8  u32 CRC32C of these 8 bytes
+//	12 "iseg"
+const (
+	tailSize  = 16
+	tailMagic = "iseg"
+)
+
+// index is what a sealed segment says of itself.
+type index struct {
+	calls []callsFrame
+	waits uint64 // how many there are
+}
+
+// callsFrame is a frame of calls.
+type callsFrame struct {
+	at          int64
+	n           int
+	number      uint64 // of its first call, in the session
+	first, last int64  // when the calls lie
+}
+
+func appendIndex(b []byte, x *index) []byte {
+	b = put(put(b, x.waits), uint64(len(x.calls)))
+	var last callsFrame
+	for _, f := range x.calls {
+		b = put(put(b, uint64(f.at-last.at)), uint64(f.n))
+		b = put(put(b, f.number-last.number), zig(f.first-last.first))
+		b = put(b, zig(f.last-f.first))
+		last = f
+	}
+	return b
+}
+
+func appendTail(b []byte, at int64) []byte {
+	from := len(b)
+	b = binary.LittleEndian.AppendUint64(b, uint64(at))
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[from:], castagnoli))
+	return append(b, tailMagic...)
+}
+
+// readIndex reads the index of a segment. It returns nil when there is none, as in
+// one that is not sealed, or whose end was lost: that can be read all the same.
+func readIndex(f *frames) (*index, error) {
+	var tail [tailSize]byte
+	if f.size < tailSize {
+		return nil, nil
+	}
+	if err := f.read(tail[:], f.size-tailSize); err != nil {
+		return nil, err
+	}
+	at := int64(binary.LittleEndian.Uint64(tail[0:]))
+	if string(tail[12:]) != tailMagic || binary.LittleEndian.Uint32(tail[8:]) != crc32.Checksum(tail[:8], castagnoli) ||
+		at < int64(len(magic)) || at > f.size-tailSize-headSize {
+		return nil, nil
+	}
+	x := frames{r: f.r, at: at, size: f.size}
+	kind, version, body, err := x.next()
+	if err != nil || kind != frameIndex || version > kind.version() {
+		return nil, nil //nolint:nilerr // the rest can be read without
+	}
+	r := reader{b: body}
+	out := &index{waits: r.uint()}
+	var last callsFrame
+	for range r.count() {
+		last.at += int64(r.uint())
+		last.n = int(min(r.uint(), frameCallsCap+1))
+		last.number += r.uint()
+		last.first += r.int()
+		last.last = last.first + r.int()
+		if last.at < 0 || last.at > at || last.n > frameCallsCap {
+			r.fail()
+		}
+		if r.bad {
+			break
+		}
+		out.calls = append(out.calls, last)
+	}
+	if r.bad || len(r.b) != 0 {
+		return nil, fmt.Errorf("%w: the index of a segment", ErrCorrupt)
+	}
+	return out, nil
+}

@@ -1,0 +1,330 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"ingero/internal/stats"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// segment reads one file of a log.
+type segment struct {
+	session segmentJSON
+	frames  frames
+	index   *index // nil when it is not sealed
+	seek    int    // next of the index's frames, with callsOnly
+	ops     map[opKey]*tick.Op
+	threads threadsReader
+	number  uint64 // of the next call
+	block   block
+	calls   []events.Call
+	waits   []events.Wait
+	after   []int
+	lives   []tick.ProcEvent
+}
+
+// segmentJSON is the first frame of a segment.
+type segmentJSON struct {
+	Session
+	Seq   int    `json:"seq,omitempty"`
+	First uint64 `json:"first_call,omitempty"` // number of its first call in the session
+}
+
+// block is a run of frames whose calls and waits were put into one frame each.
+// Before frame i of the others, in their order, marks[i] of the calls and waits came.
+type block struct {
+	marks []mark
+	next  int
+	done  mark // delivered
+	live  bool
+}
+
+type mark struct{ calls, waits int }
+
+// openSegment reads the beginning of a segment, and its index where it has one.
+func openSegment(r io.ReaderAt, size int64) (*segment, error) {
+	s := &segment{frames: frames{r: r, size: size}, ops: map[opKey]*tick.Op{}, threads: threadsReader{}}
+	var head [len(magic)]byte
+	if size < int64(len(magic)) {
+		return nil, fmt.Errorf("%w: it has %d bytes", ErrNotLog, size)
+	}
+	if err := s.frames.read(head[:], 0); err != nil {
+		return nil, err
+	}
+	if string(head[:]) != magic {
+		return nil, ErrNotLog
+	}
+	s.frames.at = int64(len(magic))
+	kind, version, body, err := s.frames.next()
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("%w: it ends before it begins", ErrNotLog)
+	case err != nil:
+		return nil, err
+	case kind != frameSession:
+		return nil, fmt.Errorf("%w: its first frame is of kind %d", ErrCorrupt, kind)
+	case version != kind.version():
+		return nil, fmt.Errorf("%w (version %d)", ErrVersion, version)
+	}
+	if s.session, err = unmarshal[segmentJSON](body, "session"); err != nil {
+		return nil, err
+	}
+	s.number = s.session.First
+	at := s.frames.at
+	if s.index, err = readIndex(&s.frames); err != nil {
+		return nil, err
+	}
+	s.frames.at = at
+	return s, nil
+}
+
+// next reads the next entry, or returns io.EOF.
+func (s *segment) next(e *Entry, v *view) error {
+	*e = Entry{}
+	for {
+		if s.block.live && s.deliver(e) {
+			return nil
+		}
+		if v.callsOnly && s.index != nil && !s.jump(v) {
+			return io.EOF
+		}
+		kind, version, body, err := s.frames.next()
+		if err != nil {
+			return err
+		}
+		if s.block.live {
+			s.block.next++
+		}
+		if kind == frameSession || kind >= frameKinds || kind == 0 {
+			continue // the first, or of a kind that came later
+		}
+		if version > kind.version() {
+			return fmt.Errorf("%w (frame of kind %d, version %d)", ErrVersion, kind, version)
+		}
+		if kind == frameIndex { // the last
+			s.frames.at = s.frames.size
+			return io.EOF
+		}
+		switch {
+		case kind == frameBlock && !v.callsOnly:
+			err = s.open(body, v)
+		case kind == frameCalls:
+			if err = s.readCalls(body, v); err == nil && len(s.calls) > 0 {
+				e.Calls, e.First = s.calls, s.number-uint64(len(s.calls))
+				return nil
+			}
+		case v.callsOnly:
+		case kind == frameWaits:
+			if err = s.readWaits(body, v); err == nil {
+				if s.readJoined(v); len(s.waits)+len(s.calls) > 0 {
+					e.Calls, e.First, e.Waits, e.After = s.calls, s.number-uint64(len(s.calls)), s.waits, s.after
+					return nil
+				}
+			}
+		default:
+			if err = s.entry(e, kind, version, body, v.dec); err == nil {
+				return nil
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("before byte %d: %w", s.frames.at, err)
+		}
+	}
+}
+
+// jump goes to the next frame of calls that is wanted.
+func (s *segment) jump(v *view) bool {
+	for ; s.seek < len(s.index.calls); s.seek++ {
+		if f := &s.index.calls[s.seek]; f.first < v.to && f.last >= v.from && f.number+uint64(f.n) > v.after {
+			s.frames.at, s.number = f.at, f.number
+			s.seek++
+			return true
+		}
+	}
+	s.frames.at = s.frames.size
+	return false
+}
+
+// readCalls decodes a frame of calls, unless it may be passed over.
+func (s *segment) readCalls(body []byte, v *view) (err error) {
+	n, first, last := span(body)
+	s.calls = s.calls[:0]
+	s.number += uint64(n)
+	if first >= v.to || last < v.from || s.number <= v.after {
+		return nil
+	}
+	s.calls, err = v.dec.calls(s.calls, body)
+	return err
+}
+
+func (s *segment) readWaits(body []byte, v *view) (err error) {
+	_, first, last := span(body)
+	s.waits, s.after = s.waits[:0], s.after[:0]
+	if first >= v.to || last < v.from {
+		return nil
+	}
+	s.waits, s.after, err = v.waits.waits(s.waits, s.after, body)
+	return err
+}
+
+// readJoined reads the calls that a frame of waits belongs to: those of the frame
+// behind it, if that has calls.
+func (s *segment) readJoined(v *view) {
+	s.calls = s.calls[:0]
+	at, number := s.frames.at, s.number
+	kind, version, body, err := s.frames.next()
+	if err != nil || kind != frameCalls || version > kind.version() || s.readCalls(body, v) != nil {
+		s.frames.at, s.number = at, number // whatever it is, the next call says
+	}
+}
+
+// open reads the calls and waits of a block.
+func (s *segment) open(body []byte, v *view) error {
+	r := reader{b: body}
+	b := block{marks: s.block.marks[:0], live: true}
+	var m mark
+	for range r.count() {
+		m.calls += int(r.small())
+		m.waits += int(r.small())
+		b.marks = append(b.marks, m)
+	}
+	if r.bad || len(r.b) != 0 {
+		return fmt.Errorf("%w: a block", ErrCorrupt)
+	}
+	s.calls, s.waits, s.after = s.calls[:0], s.waits[:0], s.after[:0]
+	at := s.frames.at
+	kind, version, body, err := s.frames.next()
+	if err == nil && kind == frameWaits && version <= kind.version() {
+		if err := s.readWaits(body, v); err != nil {
+			return err
+		}
+	} else {
+		s.frames.at = at
+	}
+	s.readJoined(v)
+	s.block = b
+	return nil
+}
+
+// deliver returns what of the block came before its next frame, if that is
+// something.
+func (s *segment) deliver(e *Entry) bool {
+	b := &s.block
+	upTo := mark{len(s.calls), len(s.waits)}
+	if b.next < len(b.marks) {
+		m := b.marks[b.next]
+		upTo = mark{min(m.calls, upTo.calls), min(m.waits, upTo.waits)}
+	} else {
+		b.live = false
+	}
+	from := b.done
+	if upTo.calls <= from.calls && upTo.waits <= from.waits {
+		return false
+	}
+	b.done = mark{max(upTo.calls, from.calls), max(upTo.waits, from.waits)}
+	e.Calls = s.calls[from.calls:b.done.calls:b.done.calls]
+	e.First = s.number - uint64(len(s.calls)-from.calls)
+	e.Waits = s.waits[from.waits:b.done.waits:b.done.waits]
+	e.After = s.after[from.waits:b.done.waits:b.done.waits]
+	for i := range e.After {
+		e.After[i] -= min(e.After[i], from.calls)
+	}
+	return true
+}
+
+func (s *segment) entry(e *Entry, kind frameKind, version uint8, body []byte, dec *decoder) (err error) {
+	switch kind {
+	case frameLives:
+		s.lives, err = readLives(s.lives[:0], body)
+		e.Lives = s.lives
+	case frameTick:
+		e.Tick, err = s.tick(body, version, dec)
+	case frameProcess:
+		j, err := unmarshal[processJSON](body, "process")
+		p := j.process()
+		e.Process = &p
+		return err
+	case frameOther:
+		j, err := unmarshal[processJSON](body, "process")
+		p := j.process()
+		e.Other = &p
+		return err
+	case frameLibrary:
+		j, err := unmarshal[libraryJSON](body, "library")
+		lib := j.library()
+		e.Library = &lib
+		return err
+	case frameReport:
+		j, err := unmarshal[reportJSON](body, "report")
+		r := tick.Report(j)
+		e.Report = &r
+		return err
+	case frameEnd:
+		end, err := unmarshal[End](body, "end")
+		e.End = &end
+		return err
+	}
+	return err
+}
+
+// tick reads a tick. The operations' counts continue those of the ticks before,
+// and so do the threads' accounts.
+func (s *segment) tick(body []byte, version uint8, dec *decoder) (*tick.Tick, error) {
+	r := reader{b: body}
+	raw, err := dec.column(&r, columns, maxTick)
+	if err != nil {
+		return nil, err
+	}
+	var changed []*tick.Op
+	t := readTick(&raw, version, func(pid uint32, op events.Op) *tick.Op {
+		k := opKey{pid, op}
+		o := s.ops[k]
+		if o == nil && len(s.ops) == maxOps {
+			return nil
+		}
+		if o == nil {
+			o = &tick.Op{PID: pid, Op: op, Hist: &stats.Hist{}}
+			s.ops[k] = o
+		}
+		changed = append(changed, o)
+		return o
+	})
+	if version > 1 && !raw.bad {
+		t.Threads = s.threads.read(&raw, t)
+		if raw.bad && s.frames.damaged { // what they add to is not known
+			s.threads, raw = threadsReader{}, reader{}
+		}
+	}
+	if raw.bad || len(raw.b) != 0 {
+		return nil, fmt.Errorf("%w: a tick", ErrCorrupt)
+	}
+	for _, o := range changed {
+		t.Ops = append(t.Ops, *o)
+	}
+	return t, nil
+}
+
+func readLives(dst []tick.ProcEvent, body []byte) ([]tick.ProcEvent, error) {
+	r := reader{b: body}
+	at := int64(0)
+	for range r.count() {
+		var e tick.ProcEvent
+		at += r.int()
+		e.Time = at
+		if kind := r.bytes(1); kind != nil {
+			e.Kind = tick.ProcKind(kind[0])
+		}
+		e.PID, e.TID, e.Peer, e.Comm = r.small(), r.small(), r.small(), r.string()
+		if r.bad {
+			break
+		}
+		dst = append(dst, e)
+	}
+	if r.bad || len(r.b) != 0 {
+		return dst[:0], fmt.Errorf("%w: events of processes", ErrCorrupt)
+	}
+	return dst, nil
+}
