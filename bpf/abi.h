@@ -13,7 +13,7 @@
 #define MAX_TIDS (1 << 22) /* of the kernel: PID_MAX_LIMIT */
 #define MAX_SYSCALLS 512 /* numbers that are told apart: events.MaxSyscall */
 #define MAX_WAKERS 64 /* threads enrolled for one process */
-#define LONG_WAIT 20000 /* ns: shorter waits are in the sums only */
+#define LONG_WAIT 20000 /* ns: shorter waits are in the sums only, unless all are asked for */
 #define MAX_TARGETS 4096 /* traced processes, at a time */
 #define MAX_COUNTS 4096 /* (process, row) pairs that have calls */
 #define HIST_BUCKETS 320 /* 8 an octave, from 0 ns to 2^41 ns: stats.HistBuckets */

@@ -10,6 +10,7 @@
  */
 #pragma once
 
+const volatile __u64 long_wait = LONG_WAIT; /* ns: from here on a wait has a record */
 const volatile bool switch_has_state = true; /* sched_switch's fourth argument, since 5.18 */
 
 /* The state of a task's thread, if it has an account. */
@@ -87,7 +88,7 @@ static __always_inline void emit_runnable(struct thread *t, struct cpu *scratch,
 		emit_wait(&t->ring, rec);
 		flags |= WAIT_PREVIOUS;
 	}
-	if (flags & WAIT_PREVIOUS && scratch->others < LONG_WAIT)
+	if (flags & WAIT_PREVIOUS && scratch->others < long_wait)
 		return;
 	rec->flags = flags | WAIT_OTHERS;
 	rec->taken_ns = scratch->others;
@@ -155,10 +156,10 @@ static __always_inline void close_wait(struct thread *t, struct task_struct *tas
 	scratch->rec.cpu = k->cpu;
 	scratch->rec.tgid = t->tgid;
 	scratch->rec.tid = task->pid;
-	if (k->blocked_since && k->since - k->blocked_since >= LONG_WAIT)
+	if (k->blocked_since && k->since - k->blocked_since >= long_wait)
 		emit_blocked(t, task, scratch);
 	k->blocked_since = 0;
-	if (held >= LONG_WAIT) {
+	if (held >= long_wait) {
 		scratch->rec.state = WAIT_THROTTLED;
 		scratch->rec.flags = flags;
 		scratch->rec.start_ns = k->since;
@@ -168,7 +169,7 @@ static __always_inline void close_wait(struct thread *t, struct task_struct *tas
 		scratch->rec.who = (struct who){};
 		emit_wait(&t->ring, &scratch->rec);
 	}
-	if (wait - held >= LONG_WAIT)
+	if (wait - held >= long_wait)
 		emit_runnable(t, scratch, wait - held, now, flags);
 }
 

@@ -446,6 +446,7 @@ const (
 	IngeroVarFileCalls          = "file_calls"
 	IngeroVarLedger             = "ledger"
 	IngeroVarLinksChanged       = "links_changed"
+	IngeroVarLongWait           = "long_wait"
 	IngeroVarNoThread           = "no_thread"
 	IngeroVarProbeCosts         = "probe_costs"
 	IngeroVarRingBytes          = "ring_bytes"
@@ -555,6 +556,7 @@ type IngeroVariableSpecs struct {
 	FileCalls          *ebpf.VariableSpec `ebpf:"file_calls"`
 	Ledger             *ebpf.VariableSpec `ebpf:"ledger"`
 	LinksChanged       *ebpf.VariableSpec `ebpf:"links_changed"`
+	LongWait           *ebpf.VariableSpec `ebpf:"long_wait"`
 	NoThread           *ebpf.VariableSpec `ebpf:"no_thread"`
 	ProbeCosts         *ebpf.VariableSpec `ebpf:"probe_costs"`
 	RingBytes          *ebpf.VariableSpec `ebpf:"ring_bytes"`
@@ -637,6 +639,7 @@ type IngeroVariables struct {
 	FileCalls          *ebpf.Variable `ebpf:"file_calls"`
 	Ledger             *ebpf.Variable `ebpf:"ledger"`
 	LinksChanged       *ebpf.Variable `ebpf:"links_changed"`
+	LongWait           *ebpf.Variable `ebpf:"long_wait"`
 	NoThread           *ebpf.Variable `ebpf:"no_thread"`
 	ProbeCosts         *ebpf.Variable `ebpf:"probe_costs"`
 	RingBytes          *ebpf.Variable `ebpf:"ring_bytes"`

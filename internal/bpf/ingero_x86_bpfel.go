@@ -446,6 +446,7 @@ const (
 	IngeroVarFileCalls          = "file_calls"
 	IngeroVarLedger             = "ledger"
 	IngeroVarLinksChanged       = "links_changed"
+	IngeroVarLongWait           = "long_wait"
 	IngeroVarNoThread           = "no_thread"
 	IngeroVarPreemptFromRq      = "preempt_from_rq"
 	IngeroVarProbeCosts         = "probe_costs"
@@ -556,6 +557,7 @@ type IngeroVariableSpecs struct {
 	FileCalls          *ebpf.VariableSpec `ebpf:"file_calls"`
 	Ledger             *ebpf.VariableSpec `ebpf:"ledger"`
 	LinksChanged       *ebpf.VariableSpec `ebpf:"links_changed"`
+	LongWait           *ebpf.VariableSpec `ebpf:"long_wait"`
 	NoThread           *ebpf.VariableSpec `ebpf:"no_thread"`
 	PreemptFromRq      *ebpf.VariableSpec `ebpf:"preempt_from_rq"`
 	ProbeCosts         *ebpf.VariableSpec `ebpf:"probe_costs"`
@@ -639,6 +641,7 @@ type IngeroVariables struct {
 	FileCalls          *ebpf.Variable `ebpf:"file_calls"`
 	Ledger             *ebpf.Variable `ebpf:"ledger"`
 	LinksChanged       *ebpf.Variable `ebpf:"links_changed"`
+	LongWait           *ebpf.Variable `ebpf:"long_wait"`
 	NoThread           *ebpf.Variable `ebpf:"no_thread"`
 	PreemptFromRq      *ebpf.Variable `ebpf:"preempt_from_rq"`
 	ProbeCosts         *ebpf.Variable `ebpf:"probe_costs"`

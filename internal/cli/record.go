@@ -37,7 +37,7 @@ func (e *Env) record(c *config.Config, mode, target string, failed func(string))
 		kernel, _, _ = strings.Cut(kernel, "-")
 	}
 	who := e.invoker()
-	o := store.Options{Path: c.DB, Session: store.Session{
+	o := store.Options{Path: c.DB, MaxBytes: c.Trace.MaxDB, MaxAge: c.Trace.MaxAge, Session: store.Session{
 		Node: c.Node, Version: e.Build.number(), Kernel: kernel, MonoOffset: monoOffset(), Mode: mode, Target: target, PID: os.Getpid(),
 	}}
 	if who.Sudo {

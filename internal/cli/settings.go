@@ -68,7 +68,7 @@ func names(c *config.Config) (proc.Names, error) {
 
 // probeOptions returns how to probe.
 func probeOptions(c *config.Config) probes.Options {
-	o := probes.Options{RingBytes: int(c.Trace.RingBytes), SamplingRate: c.Trace.SamplingRate}
+	o := probes.Options{RingBytes: int(c.Trace.RingBytes), SamplingRate: c.Trace.SamplingRate, AllWaits: c.Trace.RecordAll}
 	if c.Trace.Link != "auto" {
 		o.Mode = probes.Mode(c.Trace.Link)
 	}

@@ -26,6 +26,9 @@ type Trace struct {
 	Duration     time.Duration // 0: until it is ended
 	JSON         bool
 	Record       bool
+	RecordAll    bool
+	MaxDB        int64         // bytes; 0: no bound
+	MaxAge       time.Duration // 0: no bound
 	Verbose      bool
 	NoFollow     bool
 	CudaLib      string // path; empty: found by name

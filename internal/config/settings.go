@@ -57,6 +57,15 @@ var Settings = []Setting{
 	{Key: "trace.record", Env: "INGERO_RECORD", Flag: "record", Commands: tracers, Default: "true",
 		Help:  "record to the database",
 		field: func(c *Config) any { return &c.Trace.Record }},
+	{Key: "trace.record-all", Env: "INGERO_RECORD_ALL", Flag: "record-all", Commands: tracers, Default: "false",
+		Help:  "record each wait of a thread, however short; calls are all recorded in any case",
+		field: func(c *Config) any { return &c.Trace.RecordAll }},
+	{Key: "trace.max-db", Env: "INGERO_MAX_DB", Flag: "max-db", Commands: tracers, Default: "10g",
+		Help:  "remove the oldest calls when the database takes more: 500m, 10g; 0: never",
+		field: func(c *Config) any { return (*byteCount)(&c.Trace.MaxDB) }, check: checkMaxDB},
+	{Key: "trace.max-age", Env: "INGERO_MAX_AGE", Flag: "max-age", Commands: tracers, Default: "0",
+		Help:  "remove calls that are older: 12h, 30d; 0: never",
+		field: func(c *Config) any { return &c.Trace.MaxAge }},
 	{Key: "trace.verbose", Env: "INGERO_VERBOSE", Flag: "verbose", Short: "v", Commands: tracers, Default: "false",
 		Help:  "print each call",
 		field: func(c *Config) any { return &c.Trace.Verbose }},
@@ -115,6 +124,14 @@ func checkRate(c *Config) error {
 	const most = 1 << 20
 	if c.Trace.SamplingRate < 0 || c.Trace.SamplingRate > most {
 		return fmt.Errorf("it must be from 0 to %d", most)
+	}
+	return nil
+}
+
+func checkMaxDB(c *Config) error {
+	const least = 16 << 20 // what is small and kept needs some
+	if n := c.Trace.MaxDB; n < 0 || n > 0 && n < least {
+		return errors.New("it must be 0 or at least 16m")
 	}
 	return nil
 }

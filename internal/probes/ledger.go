@@ -49,6 +49,11 @@ func (t *Tracer) prepareLedger(spec *ebpf.CollectionSpec) error {
 			return fmt.Errorf("set %s: %w", v.Name, err)
 		}
 	}
+	if t.allWaits {
+		if err := spec.Variables[bpf.IngeroVarLongWait].Set(uint64(1)); err != nil {
+			return err
+		}
+	}
 	return errors.Join(spec.Variables[bpf.IngeroVarSwitchHasState].Set(state),
 		spec.Variables[bpf.IngeroVarFileCalls].Set(files))
 }

@@ -41,6 +41,7 @@ type Options struct {
 	EntryOnly    bool         // watch no return at all
 	FirstByte    bool         // put no probe behind a first byte, however dear that is
 	NoLedger     bool         // do without the scheduler's tracepoints, and so without waits
+	AllWaits     bool         // make a record of each wait, however short
 	// Object is a compiled bpf/ingero.bpf.c to load in place of the one that is
 	// part of this program. Tests use it, to see what a mistake in it does.
 	Object io.ReaderAt
@@ -61,6 +62,7 @@ type Tracer struct {
 	entry     bool
 	firstByte bool
 	ledger    bool
+	allWaits  bool
 	ring      *Ring
 	pressure  *pressure
 	critical  *ringbuf.Reader
@@ -90,7 +92,7 @@ func Open(o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracer{rows: o.Rows, mode: mode, entry: o.EntryOnly, firstByte: o.FirstByte, ledger: !o.NoLedger}
+	t := &Tracer{rows: o.Rows, mode: mode, entry: o.EntryOnly, firstByte: o.FirstByte, ledger: !o.NoLedger, allWaits: o.AllWaits}
 	if err := t.load(o); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
