@@ -7,8 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 
 	"ingero/internal/store"
 	"ingero/pkg/events"
@@ -77,22 +75,18 @@ func (r *Reader) OpenLog(s *Session) (io.Closer, *store.Log, error) {
 	return r.openLog(s)
 }
 
-func (r *Reader) openLog(s *Session) (*os.File, *store.Log, error) {
+func (r *Reader) openLog(s *Session) (logFile, *store.Log, error) {
 	if s.Pruned {
 		return nil, nil, ErrNoCalls
 	}
-	file, err := os.Open(filepath.Join(store.LogDir(r.path), filepath.Base(s.log)))
+	file, err := r.openFile(s.log)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fmt.Errorf("%w (%s)", ErrNoCalls, s.log)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	info, err := file.Stat()
-	if err != nil {
-		return nil, nil, errors.Join(err, file.Close())
-	}
-	log, err := store.OpenLog(file, info.Size())
+	log, err := store.OpenLog(file, file.Size())
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("%s: %w", file.Name(), err), file.Close())
 	}
