@@ -48,17 +48,21 @@ func same(t *testing.T, what string, a, b *Reader) {
 	if d := cmp.Diff(want, all(b)); d != "" {
 		t.Errorf("%s: calls: %.2000s", what, d)
 	}
-	sa, err1 := a.Sessions(ctx)
-	sb, err2 := b.Sessions(ctx)
-	if err := errors.Join(err1, err2); err != nil {
+	sessions, err := a.Sessions(ctx)
+	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range sa {
-		f := Filter{Session: sa[i].ID}
-		opts := cmp.Options{cmpopts.IgnoreFields(Session{}, "State", "Ended", "id"), cmp.Exporter(func(reflect.Type) bool { return true }), cmpopts.EquateEmpty()}
-		if d := cmp.Diff(summary(t, a, f), summary(t, b, f), opts); d != "" {
-			t.Errorf("%s: session %s: %.2000s", what, sb[i].ID, d)
-		}
+	for i := range sessions {
+		sameSummary(t, what, a, b, sessions[i].ID)
+	}
+}
+
+// sameSummary compares what is stored of a session.
+func sameSummary(t *testing.T, what string, a, b *Reader, id string) {
+	t.Helper()
+	opts := cmp.Options{cmpopts.IgnoreFields(Session{}, "State", "Ended", "id"), cmp.Exporter(func(reflect.Type) bool { return true }), cmpopts.EquateEmpty()}
+	if d := cmp.Diff(summary(t, a, Filter{Session: id}), summary(t, b, Filter{Session: id}), opts); d != "" {
+		t.Errorf("%s: session %s: %.2000s", what, id, d)
 	}
 }
 

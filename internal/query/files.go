@@ -145,3 +145,14 @@ func (f *packedFile) load(at int64) error {
 	}
 	return nil
 }
+
+// Source returns the database as one to copy from, as long as the reader is open.
+func (r *Reader) Source(ctx context.Context) (store.Source, error) {
+	names, err := r.fileNames(ctx)
+	s := store.Source{Path: r.path, SQLite: r.path, Files: names,
+		Open: func(name string) (store.SourceFile, error) { return r.openFile(name) }}
+	if r.temp != "" {
+		s.SQLite = filepath.Join(r.temp, copyName)
+	}
+	return s, err
+}

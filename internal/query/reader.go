@@ -77,7 +77,7 @@ func (r *Reader) openCopy() (err error) {
 	if r.temp, err = os.MkdirTemp("", "ingero-read-"); err != nil {
 		return err
 	}
-	to := filepath.Join(r.temp, "copy.db")
+	to := filepath.Join(r.temp, copyName)
 	for _, suffix := range []string{"", "-wal"} {
 		err := copyFile(to+suffix, r.path+suffix)
 		if err != nil && (suffix == "" || !errors.Is(err, fs.ErrNotExist)) {
@@ -86,6 +86,9 @@ func (r *Reader) openCopy() (err error) {
 	}
 	return r.open(to)
 }
+
+// copyName is the name of a copy, in a directory of its own.
+const copyName = "copy.db"
 
 func copyFile(to, from string) error {
 	src, err := os.Open(from)
