@@ -38,6 +38,7 @@ var allowed = map[string]string{
 	"internal/query":   "internal/stats internal/store internal/tick pkg/events",
 	"internal/explain": "internal/query internal/stats internal/tick pkg/events",
 	"internal/export":  "github.com/parquet-go/parquet-go internal/query pkg/events",
+	"internal/legacy":  "internal/stats internal/store internal/tick pkg/events",
 	"internal/outfile": "golang.org/x/sys",
 
 	// What people start.
@@ -45,7 +46,7 @@ var allowed = map[string]string{
 	"internal/cli/check": "golang.org/x/sys internal/config internal/gpu internal/lock internal/probes internal/proc " +
 		"pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
-		"internal/cli/check internal/config internal/explain internal/export internal/gpu internal/lock internal/outfile " +
+		"internal/cli/check internal/config internal/explain internal/export internal/gpu internal/legacy internal/lock internal/outfile " +
 		"internal/probes internal/proc internal/query internal/session internal/stats internal/store internal/tick pkg/events sim",
 	"cmd/ingero": "internal/cli",
 

@@ -134,9 +134,11 @@ func (c *call) split() bool    { return c.ledger() && c.Flags&events.CallLedgerP
 func (c *call) gap() bool      { return c.measured() && c.Gap > 0 }
 func (c *call) gapSplit() bool { return c.gap() && c.Flags&events.CallGapPartial == 0 }
 
-// arg is an argument, where its row keeps so many.
+// arg is an argument, where its row keeps so many, and it could be read: what could
+// not is 0.
 func (c *call) arg(i int) parquet.Value {
-	if r := c.Op.Row(); r != nil && i >= len(r.Keep) {
+	unread := c.Flags&events.CallArgsPartial != 0 && c.Args[i] == 0
+	if r := c.Op.Row(); unread || r != nil && i >= len(r.Keep) {
 		return null
 	}
 	return parquet.Int64Value(int64(c.Args[i]))

@@ -110,7 +110,7 @@ func fields(id, session string, c *events.Call) []string {
 		has(done, c.Result), has(done, is(events.CallFailed)), fmt.Sprint(is(events.CallNested)), has(c.Parent != 0, c.Parent),
 		fmt.Sprint(c.Weight), has(c.Stack != 0, c.Stack), has(tag, c.Tag)}
 	for i, a := range c.Args {
-		out = append(out, has(i < keep, a))
+		out = append(out, has(i < keep && (a != 0 || !is(events.CallArgsPartial)), a))
 	}
 	return append(out, comm[0], comm[1])
 }

@@ -63,13 +63,13 @@ func nodes() map[string]parquet.Node {
 
 // parquetSink writes rows by the batch.
 type parquetSink struct {
-	w    *parquet.Writer
+	w    *parquet.GenericWriter[any]
 	rows []parquet.Row
 	text []byte // of the values in rows
 }
 
 func newParquet(w io.Writer) *parquetSink {
-	return &parquetSink{w: parquet.NewWriter(w, schema, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.MaxRowsPerRowGroup(parquetGroup))}
+	return &parquetSink{w: parquet.NewGenericWriter[any](w, schema, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.MaxRowsPerRowGroup(parquetGroup))}
 }
 
 func (p *parquetSink) put(row []parquet.Value) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
@@ -20,6 +21,9 @@ const sqliteBatch = 100_000
 // and beside it the tables that the database has of their sessions. The file at
 // path is empty, or there is none.
 func SQLite(ctx context.Context, path string, r *query.Reader, f query.Filter, p Progress) (_ *Result, err error) {
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
 	if err := r.Snapshot(ctx, path); err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // File is a file in the making, under a name of its own in the folder that it is
-// meant for. It is for one goroutine.
+// meant for, by an absolute path. It is for one goroutine.
 type File struct {
 	*os.File
 	path    string
@@ -27,11 +27,15 @@ func Create(path string, replace bool) (*File, error) {
 	if _, err := os.Lstat(path); err == nil && !replace {
 		return nil, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.part")
+	whole, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.CreateTemp(filepath.Dir(whole), "."+filepath.Base(path)+".*.part")
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", path, err)
 	}
-	return &File{File: f, path: path, replace: replace}, nil
+	return &File{File: f, path: whole, replace: replace}, nil
 }
 
 // Commit makes the file safe on the disk and gives it its name, for the user and

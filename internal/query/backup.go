@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"path/filepath"
 
 	"ingero/internal/store"
 )
@@ -50,6 +51,9 @@ type Backup struct {
 // there. That opens as a database. Whoever records meanwhile is not stopped: the
 // counts are those of one moment, and the logs go a little further.
 func (r *Reader) Backup(ctx context.Context, path string) (_ *Backup, err error) {
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
 	if err := r.Snapshot(ctx, path); err != nil {
 		return nil, err
 	}
