@@ -66,6 +66,7 @@ var allowed = map[string]string{
 		"internal/stats internal/store internal/tick pkg/events sim",
 	"tools/btfcheck":    "github.com/cilium/ebpf internal/bpf",
 	"tools/docs":        "internal/cli pkg/events",
+	"tools/duckdbcheck": "internal/export internal/query internal/store internal/tick pkg/events",
 	"tools/lint":        "",
 	"tools/testgpu":     "pkg/events sim",
 	"tools/testsummary": "",

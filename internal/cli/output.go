@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,6 +20,9 @@ func (e *Env) output(path string, force bool, write func(*outfile.File) error) (
 	}
 	defer f.Discard()
 	if err := write(f); err != nil {
+		if errors.Is(err, context.Canceled) {
+			err = &problem{What: "ended before all was written, so there is no " + path, Err: err}
+		}
 		return 0, err
 	}
 	s, err := f.Stat()

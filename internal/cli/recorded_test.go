@@ -8,6 +8,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"ingero/internal/stats"
 	"ingero/internal/store"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -44,8 +45,20 @@ func scriptRecord(ts *testscript.TestScript, _ bool, args []string) {
 		calls = append(calls, events.Call{Start: at, Duration: 5000, OnCPU: 5000, PID: 4821, TID: 4821, Weight: 1, Op: launch},
 			events.Call{Start: at + 6000, Duration: 9e7, OnCPU: 1e6, Blocked: 89e6, Gap: 1000, GapOnCPU: 1000, PID: 4821, TID: 4821, Weight: 1, Op: sync})
 	}
+	ops := []tick.Op{{Op: launch}, {Op: sync}}
+	for i := range ops {
+		o := &ops[i]
+		o.PID, o.Dur, o.Hist = 4821, &stats.Sketch{}, &stats.Hist{}
+		for _, c := range calls[i:] {
+			if c.Op == o.Op {
+				o.Dur.Add(c.Duration, 1)
+				o.Hist.Record(c.Duration, 1)
+				o.Sum.Calls, o.Sum.Done, o.Sum.Total, o.Sum.OnCPU = o.Sum.Calls+1, o.Sum.Done+1, o.Sum.Total+uint64(c.Duration), o.Sum.OnCPU+uint64(c.OnCPU)
+			}
+		}
+	}
 	now = now.Add(time.Second)
-	last := &tick.Tick{Time: now, Seq: 1, Final: true, Processes: []tick.Process{{PID: 4821, Comm: "python3"}}}
+	last := &tick.Tick{Ops: ops, Time: now, Seq: 1, Final: true, Processes: []tick.Process{{PID: 4821, Comm: "python3"}}}
 	ts.Check(errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(last), db.Close()))
 }
 

@@ -3,9 +3,9 @@ package export
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
+	"strconv"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -169,8 +169,16 @@ func appendValue(b []byte, k kind, v parquet.Value) []byte {
 	switch {
 	case v.IsNull():
 		return b
+	case k == text:
+		return append(b, v.ByteArray()...)
+	case k == truth:
+		return strconv.AppendBool(b, v.Boolean())
 	case k == natural:
-		return fmt.Append(b, uint64(v.Int64()))
+		return strconv.AppendUint(b, uint64(v.Int64()), 10)
+	case k == small:
+		return strconv.AppendUint(b, uint64(uint32(v.Int32())), 10)
+	case k == integer:
+		return strconv.AppendInt(b, int64(v.Int32()), 10)
 	}
-	return fmt.Append(b, goValue(k, v))
+	return strconv.AppendInt(b, v.Int64(), 10)
 }
