@@ -39,8 +39,9 @@ was found. What has no place is counted and told. Most do not say of which machi
 are: --force-node does.
 
 The clocks of the machines are looked at: where one was set between two recordings, times
-before and after do not agree, and merge says by how much. Recordings of two machines hold
-nothing that both saw at one moment, so how their clocks stood to each other cannot be told.`,
+before and after do not agree, and merge says by how much. Where jobs on two machines went
+in lockstep, as the ranks of a training do, the rhythm of their steps tells how far the
+clocks were apart; where none did, merge says that it cannot be told. No time is changed.`,
 		Example: `  ingero merge node-a.db node-b.db -o cluster.db
   ingero merge old.db --force-node gpu-7 -o cluster.db
   ingero explain --db cluster.db --since 1h`,
@@ -104,7 +105,11 @@ func (e *Env) merge(ctx context.Context, paths []string, o mergeOptions, thresho
 		return err
 	}
 	fmt.Fprint(e.Stderr, mergedText(o.output, done, sessions))
-	for _, n := range append(m.notes, clockNotes(sessions, threshold)...) {
+	skews, err := out.Skews(ctx, sessions)
+	if err != nil {
+		return err
+	}
+	for _, n := range slices.Concat(m.notes, stepNotes(query.ClockSteps(sessions, threshold)), skewNotes(skews, threshold)) {
 		fmt.Fprintf(e.Stderr, "Note: %s\n", oneLine(n))
 	}
 	return nil
@@ -209,10 +214,10 @@ func mergedText(path string, m *store.Merged, sessions []query.Session) string {
 		strings.Join(parts, ", "), counted(len(sessions), "recording"), counted(len(nodes), "machine"), explain.Bytes(m.Bytes))
 }
 
-// clockNotes says what is known of the clocks.
-func clockNotes(sessions []query.Session, threshold time.Duration) []string {
+// stepNotes says which clocks were set.
+func stepNotes(steps []query.ClockStep) []string {
 	var out []string
-	for _, s := range query.ClockSteps(sessions, threshold) {
+	for _, s := range steps {
 		way := "forward"
 		if s.Step < 0 {
 			way = "back"
@@ -220,9 +225,23 @@ func clockNotes(sessions []query.Session, threshold time.Duration) []string {
 		out = append(out, fmt.Sprintf("the clock of %s was set %s by %s before %s (or the machine slept): times before that are off against those after",
 			s.Node, way, explain.Duration(int64(s.Step.Abs())), s.At.Local().Format(time.DateTime)))
 	}
-	for i := range sessions {
-		if sessions[i].Node != sessions[0].Node {
-			return append(out, "how the clocks of the machines stood to each other cannot be told from the recordings: trust times across machines as far as you trust their NTP")
+	return out
+}
+
+// skewNotes says which clocks were apart, and of which that cannot be told.
+func skewNotes(skews []query.Skew, threshold time.Duration) []string {
+	var out []string
+	for _, k := range skews {
+		way := "ahead of"
+		if k.Ahead < 0 {
+			way = "behind"
+		}
+		switch {
+		case !k.Known:
+			out = append(out, fmt.Sprintf("how the clock of %s stood to that of %s cannot be told: no jobs on them went in lockstep", k.Node, k.Against))
+		case k.Ahead.Abs() >= threshold:
+			out = append(out, fmt.Sprintf("the clock of %s was %s that of %s by %s, give or take %s: times of the two are off by as much",
+				k.Node, way, k.Against, explain.Duration(int64(k.Ahead.Abs())), explain.Duration(int64(k.Within))))
 		}
 	}
 	return out
