@@ -112,6 +112,9 @@ func (e *Env) export(ctx context.Context, c *config.Config, o exportOptions) (er
 		default:
 			res, err = export.SQLite(ctx, file.Name(), r, f, p.calls)
 		}
+		if o.session != "" && errors.Is(err, query.ErrNoSession) {
+			return &problem{What: "there is no recording " + o.session + " in " + c.DB, Do: "leave --session out: column session names all that there are", Err: err}
+		}
 		return wordsDatabase(c.DB, err)
 	}
 	to := ""
