@@ -37,14 +37,17 @@ var allowed = map[string]string{
 	// What reads what was recorded, and says it.
 	"internal/query":   "internal/stats internal/store internal/tick pkg/events",
 	"internal/explain": "internal/query internal/stats internal/tick pkg/events",
+	"internal/export":  "github.com/parquet-go/parquet-go internal/query pkg/events",
+	"internal/legacy":  "internal/stats internal/store internal/tick pkg/events",
+	"internal/outfile": "golang.org/x/sys",
 
 	// What people start.
 	"internal/config": "github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys",
 	"internal/cli/check": "golang.org/x/sys internal/config internal/gpu internal/lock internal/probes internal/proc " +
 		"pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
-		"internal/cli/check internal/config internal/explain internal/gpu internal/lock internal/probes internal/proc " +
-		"internal/query internal/session internal/stats internal/store internal/tick pkg/events sim",
+		"internal/cli/check internal/config internal/explain internal/export internal/gpu internal/legacy internal/lock internal/outfile " +
+		"internal/probes internal/proc internal/query internal/session internal/stats internal/store internal/tick pkg/events sim",
 	"cmd/ingero": "internal/cli",
 
 	"sim": "",
@@ -63,6 +66,7 @@ var allowed = map[string]string{
 		"internal/stats internal/store internal/tick pkg/events sim",
 	"tools/btfcheck":    "github.com/cilium/ebpf internal/bpf",
 	"tools/docs":        "internal/cli pkg/events",
+	"tools/duckdbcheck": "internal/export internal/query internal/store internal/tick pkg/events",
 	"tools/lint":        "",
 	"tools/testgpu":     "pkg/events sim",
 	"tools/testsummary": "",

@@ -70,7 +70,7 @@ func (w *world) local() string { return filepath.Join(w.in.Cwd, localFile) }
 func TestDefaults(t *testing.T) {
 	got := newWorld(t).load()
 	want := &Config{DB: "/home/bob/.ingero/ingero.db", Node: "gpu-7", From: map[string]string{},
-		Trace: Trace{Record: true, Link: "auto"}}
+		Trace: Trace{Record: true, MaxDB: 10 << 30, Link: "auto"}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
 	}
@@ -99,7 +99,7 @@ func TestDefaultDB(t *testing.T) {
 // samples has two values of each kind, and how a Config shows them.
 var samples = map[string][2]string{
 	"path": {"/a/b", "/c/d"}, "text": {"alice", "bob"}, "bool": {"true", "false"}, "number": {"3", "4"},
-	"duration": {"1m30s", "2h0m0s"}, "size": {"4096", "8192"}, "pids": {"4821", "4822"},
+	"duration": {"1m30s", "2h0m0s"}, "size": {"16777216", "33554432"}, "pids": {"4821", "4822"},
 }
 
 func sample(s *Setting, layer int) string {

@@ -78,7 +78,9 @@ func appendTimes(b []byte, c *events.Call) []byte {
 	if c.Flags&events.CallFailed != 0 {
 		b = appendText(b, "error", ErrorName(c.Op, c.Result))
 	}
-	b = appendInt(b, "runnable_ns", c.Runnable)
+	if c.Flags&events.CallNoLedger == 0 {
+		b = appendInt(b, "runnable_ns", c.Runnable)
+	}
 	if c.Throttled > 0 {
 		b = appendInt(b, "throttled_ns", c.Throttled)
 	}

@@ -43,7 +43,8 @@ func Open(path string) (*Reader, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w at %s", ErrNoDatabase, path)
 	}
-	r := &Reader{path: path, files: store.Dir(store.LogDir(path))}
+	r := &Reader{path: path}
+	r.files = files{r, store.Dir(store.LogDir(path))}
 	err = r.open(path)
 	if store.NeedsWrite(err) || errors.Is(err, errOld) {
 		err = r.openCopy()
@@ -85,7 +86,7 @@ func (r *Reader) openCopy() (err error) {
 	if r.temp, err = os.MkdirTemp("", "ingero-read-"); err != nil {
 		return err
 	}
-	to := filepath.Join(r.temp, "copy.db")
+	to := filepath.Join(r.temp, copyName)
 	for _, suffix := range []string{"", "-wal"} {
 		err := copyFile(to+suffix, r.path+suffix)
 		if err != nil && (suffix == "" || !errors.Is(err, fs.ErrNotExist)) {
@@ -97,6 +98,9 @@ func (r *Reader) openCopy() (err error) {
 	}
 	return r.open(to)
 }
+
+// copyName is the name of a copy, in a directory of its own.
+const copyName = "copy.db"
 
 func copyFile(to, from string) error {
 	src, err := os.Open(from)

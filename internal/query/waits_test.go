@@ -235,6 +235,11 @@ func TestSummaryTellsThrottledTime(t *testing.T) {
 	}
 }
 
+// toFirstSchema takes out what migrations brought.
+const toFirstSchema = "DROP TABLE rollups; DROP TABLE tiers; DROP TABLE snapshots; DROP TABLE notable; ALTER TABLE sessions DROP COLUMN rolled;" +
+	"ALTER TABLE sessions ADD COLUMN log; ALTER TABLE sessions ADD COLUMN log_bytes; ALTER TABLE sessions ADD COLUMN capped_ns;" +
+	"DROP TABLE chains; ALTER TABLE ops DROP COLUMN throttled_ns; ALTER TABLE gaps DROP COLUMN throttled_ns; PRAGMA user_version = 1"
+
 // A database from before the ledger is read as it is.
 func TestDatabaseOfTheFirstSchema(t *testing.T) {
 	x, r, _, _ := ledgerDB(t)
@@ -244,9 +249,7 @@ func TestDatabaseOfTheFirstSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Exec("DROP TABLE rollups; DROP TABLE tiers; DROP TABLE snapshots; DROP TABLE notable; ALTER TABLE sessions DROP COLUMN rolled;" +
-		"ALTER TABLE sessions ADD COLUMN log; ALTER TABLE sessions ADD COLUMN log_bytes; ALTER TABLE sessions ADD COLUMN capped_ns;" +
-		"DROP TABLE chains; ALTER TABLE ops DROP COLUMN throttled_ns; ALTER TABLE gaps DROP COLUMN throttled_ns; PRAGMA user_version = 1"); err != nil {
+	if _, err := db.Exec(toFirstSchema); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {

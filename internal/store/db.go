@@ -99,21 +99,26 @@ func Open(o Options) (*DB, error) {
 	return db, nil
 }
 
-// newID makes a name that no other session has, in characters that are safe in
-// a file's.
+// newID makes a name that no other session has.
 func newID(s *Session) string {
-	node := strings.Map(func(r rune) rune {
+	var random [4]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return SessionID(s.Node, s.Started, random)
+}
+
+// SessionID returns the ID of a session, in characters that are safe in a file's
+// name. What is random tells sessions of a machine apart that began in the same second.
+func SessionID(node string, started time.Time, random [4]byte) string {
+	node = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
 			return r
 		}
 		return '-'
-	}, s.Node)
+	}, node)
 	if len(node) > 64 {
 		node = node[:64]
 	}
-	var random [4]byte
-	_, _ = rand.Read(random[:]) // never fails
-	return fmt.Sprintf("%s-%s-%x", node, s.Started.UTC().Format("20060102T150405"), random)
+	return fmt.Sprintf("%s-%s-%x", node, started.UTC().Format("20060102T150405"), random)
 }
 
 // open makes or opens all files. What it opened is closed by release.

@@ -114,10 +114,7 @@ func OpenSession(files Files, session string) (*Log, error) {
 func (l *Log) open() error {
 	for ; l.at < len(l.segs); l.at++ {
 		s := l.segs[l.at]
-		file, err := l.files.Open(s.Name)
-		if errors.Is(err, fs.ErrNotExist) && !s.Sealed { // it may have been sealed meanwhile
-			file, err = l.files.Open(segmentName(s.Session, s.Seq, true))
-		}
+		file, err := OpenSegment(l.files, &s)
 		if errors.Is(err, fs.ErrNotExist) {
 			l.gone++
 			continue
@@ -125,11 +122,7 @@ func (l *Log) open() error {
 		if err != nil {
 			return err
 		}
-		size, err := file.Size()
-		if err == nil {
-			l.seg, err = openSegment(file, size)
-		}
-		if err != nil {
+		if l.seg, err = openSegment(file, file.Size()); err != nil {
 			l.at++ // Next goes on behind it
 			return errors.Join(fmt.Errorf("%s: %w", s.Name, err), file.Close())
 		}

@@ -80,7 +80,7 @@ type FileInfo struct {
 type File interface {
 	io.ReaderAt
 	io.Closer
-	Size() (int64, error)
+	Size() int64 // bytes, when it was opened
 }
 
 // Dir is the files of a directory.
@@ -110,18 +110,19 @@ func (d Dir) Open(name string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return osFile{f}, nil
-}
-
-type osFile struct{ *os.File }
-
-func (f osFile) Size() (int64, error) {
 	s, err := f.Stat()
 	if err != nil {
-		return 0, err
+		return nil, errors.Join(err, f.Close())
 	}
-	return s.Size(), nil
+	return osFile{f, s.Size()}, nil
 }
+
+type osFile struct {
+	*os.File
+	size int64
+}
+
+func (f osFile) Size() int64 { return f.size }
 
 // Segments returns the segments of all sessions, each session's in order.
 func Segments(files Files) ([]Segment, error) {
@@ -158,4 +159,17 @@ func compareSegments(a, b Segment) int {
 func SessionSegments(files Files, session string) ([]Segment, error) {
 	all, err := Segments(files)
 	return slices.DeleteFunc(all, func(s Segment) bool { return s.Session != session }), err
+}
+
+// OpenSegment opens a segment, also if it was sealed since it was found; then its
+// Name and Sealed say so. The error wraps [fs.ErrNotExist] when it is gone.
+func OpenSegment(files Files, s *Segment) (File, error) {
+	file, err := files.Open(s.Name)
+	if errors.Is(err, fs.ErrNotExist) && !s.Sealed {
+		name := segmentName(s.Session, s.Seq, true)
+		if file, err = files.Open(name); err == nil {
+			s.Name, s.Sealed = name, true
+		}
+	}
+	return file, err
 }

@@ -27,6 +27,10 @@ const (
 	// or in the gap before: the parts of that are the scheduler's own figures, and
 	// waits may have no records.
 	CallUnseen CallFlags = 1 << 11
+	// CallNoLedger marks a call of which nobody measured where its time went: one
+	// of another program's recording. CallLedgerPartial is set too, and the parts
+	// are 0. The kernel never sets it.
+	CallNoLedger CallFlags = 1 << 12
 )
 
 // Call is one call of a traced function.

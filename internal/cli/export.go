@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ingero/internal/config"
+	"ingero/internal/explain"
+	"ingero/internal/export"
+	"ingero/internal/outfile"
+	"ingero/internal/query"
+	"ingero/pkg/events"
+)
+
+// exportOptions are the flags of export.
+type exportOptions struct {
+	format, output  string
+	since, from, to string
+	pids            []uint
+	ops             []string
+	session, node   string
+	force           bool
+}
+
+// toStdout is the name of standard output.
+const toStdout = "-"
+
+// exportFormats are the rows of --format: a format, and the ends of names that mean
+// it. SQLite cannot be written to a stream.
+var exportFormats = []struct {
+	name   string
+	ends   []string
+	stream bool
+}{
+	{"parquet", []string{".parquet"}, true},
+	{"csv", []string{".csv"}, true},
+	{"sqlite", []string{".sqlite", ".sqlite3", ".db"}, false},
+}
+
+func exportCommand(e *Env) *cobra.Command {
+	var o exportOptions
+	c := &cobra.Command{
+		Use:   "export",
+		Short: "Write recorded calls as Parquet, CSV or rows of SQLite, for other programs",
+		Long: `export writes every call that was recorded, or those that are asked for, one row a call:
+what it was, when, how long, and where its time went, in the call and in the gap before
+it. What is not known is NULL (CSV: empty), never 0. Times are Unix nanoseconds.
+
+Parquet is small and quick to read: DuckDB, pandas, Polars and Spark do. SQLite is one
+file for the sqlite3 shell, with the table events and those of sessions, processes,
+operations and chains; numbers of 64 bits without a sign have one there.
+
+The file is there once it is whole. What could not be read is told on standard error.`,
+		Example: `  ingero export -o calls.parquet
+  ingero export -o calls.csv --since 1h --pid 4821
+  ingero export -o syncs.sqlite --op cudaStreamSynchronize,cudaDeviceSynchronize
+  ingero export --format csv -o - --from 15:40 --to 15:41 | head`,
+		Args: noArguments,
+	}
+	flags := config.Bind(c)
+	f := c.Flags()
+	f.StringVar(&o.format, "format", "", "parquet, csv or sqlite (default: as the name of the output ends)")
+	f.StringVarP(&o.output, "output", "o", "", "the file to write; -: standard output")
+	f.StringVar(&o.since, "since", "", "what was recorded in this last time: 30s, 1h30m, 2d, 1w")
+	f.StringVar(&o.from, "from", "", "what was recorded from this time on")
+	f.StringVar(&o.to, "to", "", "what was recorded before this time")
+	f.UintSliceVarP(&o.pids, "pid", "p", nil, "calls of these processes only: 4821 or 4821,5032")
+	f.StringSliceVar(&o.ops, "op", nil, "calls of these operations only: cudaMalloc,cuMemAlloc")
+	f.StringVar(&o.session, "session", "", "calls of the recording with this ID only")
+	f.StringVar(&o.node, "node", "", "calls of this machine only")
+	f.BoolVar(&o.force, "force", false, "replace the file if there is one")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		s, err := e.settings(flags)
+		if err != nil {
+			return err
+		}
+		return e.export(c.Context(), s, o)
+	}
+	return c
+}
+
+func (e *Env) export(ctx context.Context, c *config.Config, o exportOptions) (err error) {
+	format, err := o.kind()
+	if err != nil {
+		return err
+	}
+	f, err := o.filter(time.Now())
+	if err != nil {
+		return err
+	}
+	r, err := query.Open(c.DB)
+	if err != nil {
+		return wordsDatabase(c.DB, err)
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	p := e.progress()
+	var res *export.Result
+	write := func(file *os.File) (err error) {
+		defer p.end()
+		switch format {
+		case "parquet":
+			res, err = export.Parquet(ctx, file, r, f, p.calls)
+		case "csv":
+			res, err = export.CSV(ctx, file, r, f, p.calls)
+		default:
+			res, err = export.SQLite(ctx, file.Name(), r, f, p.calls)
+		}
+		if o.session != "" && errors.Is(err, query.ErrNoSession) {
+			return &problem{What: "there is no recording " + o.session + " in " + c.DB, Do: "leave --session out: column session names all that there are", Err: err}
+		}
+		return wordsDatabase(c.DB, err)
+	}
+	to := ""
+	if o.output == toStdout {
+		err = write(e.Stdout)
+	} else {
+		var bytes int64
+		bytes, err = e.output(o.output, o.force, func(f *outfile.File) error { return write(f.File) })
+		to = fmt.Sprintf(" to %s (%s)", o.output, explain.Bytes(bytes))
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(e.Stderr, "Wrote %s%s.\n", counted(res.Calls, "call"), to)
+	for _, n := range coverageNotes(&res.Coverage) {
+		fmt.Fprintf(e.Stderr, "Note: %s\n", oneLine(n))
+	}
+	return nil
+}
+
+// kind returns the format that is meant.
+func (o *exportOptions) kind() (string, error) {
+	const do = "ingero export -o calls.parquet"
+	if o.output == "" {
+		return "", usage(do, "it is not said where to write to")
+	}
+	var names []string
+	for _, f := range exportFormats {
+		names = append(names, f.name)
+		meant := o.format == f.name
+		for _, end := range f.ends {
+			meant = meant || o.format == "" && strings.EqualFold(filepath.Ext(o.output), end)
+		}
+		switch {
+		case meant && o.output == toStdout && !f.stream:
+			return "", usage("give it a file: -o calls.sqlite", "%s cannot be written to standard output", f.name)
+		case meant:
+			return f.name, nil
+		}
+	}
+	if o.format == "" {
+		return "", usage("say which with --format: "+strings.Join(names, ", "), "the name %s does not say what to write", o.output)
+	}
+	return "", usage("it can be "+strings.Join(names, ", "), "--format cannot be %q", o.format)
+}
+
+// filter says which calls are meant.
+func (o *exportOptions) filter(now time.Time) (query.Filter, error) {
+	f := query.Filter{Session: query.AllSessions, Node: o.node}
+	w := explainOptions{since: o.since, from: o.from, to: o.to}
+	at, err := w.window(now)
+	if err != nil {
+		return f, err
+	}
+	f.From, f.To = at.from, at.to
+	if o.session != "" {
+		f.Session = o.session
+	}
+	for _, pid := range o.pids {
+		f.PIDs = append(f.PIDs, uint32(pid))
+	}
+	for _, name := range o.ops {
+		op, ok := events.OpByName(name)
+		if !ok {
+			return f, usage("docs/operations.md lists them", "--op: no operation is called %q", name)
+		}
+		f.Ops = append(f.Ops, op)
+	}
+	return f, nil
+}
+
+// counted is a number of things.
+func counted[N int | uint64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return explain.Count(uint64(n)) + " " + thing + "s"
+}
+
+// coverageNotes says what an answer from records lacks.
+func coverageNotes(c *query.Coverage) []string {
+	var out []string
+	if c.Thinned {
+		out = append(out, "some records stand for more than one call: column weight says for how many")
+	}
+	for _, s := range c.Missing {
+		out = append(out, "the calls of recording "+s+" are not kept any more")
+	}
+	if c.Torn > 0 {
+		out = append(out, fmt.Sprintf("%s at the ends of logs are not whole: a crash cut them off, or they are being written", explain.Bytes(c.Torn)))
+	}
+	for _, d := range c.Damage {
+		out = append(out, "a recording cannot be read to its end: "+d)
+	}
+	return out
+}

@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ingero/internal/config"
+	"ingero/internal/explain"
+	"ingero/internal/legacy"
+	"ingero/internal/query"
+	"ingero/internal/store"
+)
+
+// mergeOptions are the flags of merge.
+type mergeOptions struct {
+	output, node string
+	threshold    string
+}
+
+func mergeCommand(e *Env) *cobra.Command {
+	o := mergeOptions{threshold: "100ms"}
+	c := &cobra.Command{
+		Use:   "merge DATABASE...",
+		Short: "Copy the recordings of several databases into one",
+		Long: `merge copies all recordings of the databases, or of backups, into another, which is made
+if there is none. A recording is the same wherever it was copied to: what is there already
+stays, one that has gone on since is brought up to date, and merging a copy changes nothing.
+
+Databases of ingero 0.9 are converted: calls, recordings, the state of the machine and what
+was found. What has no place is counted and told. Most do not say of which machine they
+are: --force-node does.
+
+The clocks of the machines are looked at: where one was set between two recordings, times
+before and after do not agree, and merge says by how much. Where jobs on two machines went
+in lockstep, as the ranks of a training do, the rhythm of their steps tells how far the
+clocks were apart; where none did, merge says that it cannot be told. No time is changed.`,
+		Example: `  ingero merge node-a.db node-b.db -o cluster.db
+  ingero merge old.db --force-node gpu-7 -o cluster.db
+  ingero explain --db cluster.db --since 1h`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("ingero merge node-a.db node-b.db -o cluster.db", "there is no database to merge")
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&o.output, "output", "o", "", "the database to copy into")
+	f.StringVar(&o.node, "force-node", "", "the machine that the databases of ingero 0.9 are of")
+	f.StringVar(&o.threshold, "clock-skew-threshold", o.threshold, "tell of clocks that are off by this much")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if o.output == "" {
+			return usage("ingero merge "+strings.Join(args, " ")+" -o cluster.db", "it is not said where to copy to")
+		}
+		d, err := config.ParseDuration(o.threshold)
+		if err != nil || d <= 0 {
+			return usage("--clock-skew-threshold 100ms", "--clock-skew-threshold cannot be %q: it must be a duration", o.threshold)
+		}
+		return e.merge(c.Context(), args, o, d)
+	}
+	return c
+}
+
+// merging is what a merge works with.
+type merging struct {
+	e       *Env
+	o       *mergeOptions
+	owner   *store.Owner
+	temp    string // folder of converted databases, "" when there is none
+	readers []*query.Reader
+	sources []store.Source
+	notes   []string
+}
+
+func (e *Env) merge(ctx context.Context, paths []string, o mergeOptions, threshold time.Duration) (err error) {
+	m := &merging{e: e, o: &o, owner: e.owner()}
+	defer func() { err = errors.Join(err, m.close()) }()
+	for _, path := range paths {
+		if sameFile(path, o.output) {
+			return usage("give the output another name", "%s is to be merged into itself", path)
+		}
+		if err := m.open(ctx, path); err != nil {
+			return err
+		}
+	}
+	done, err := store.Merge(ctx, o.output, m.owner, m.sources)
+	if err != nil {
+		return wordsMerge(err)
+	}
+	out, err := query.Open(o.output)
+	if err != nil {
+		return err
+	}
+	m.readers = append(m.readers, out)
+	sessions, err := out.Sessions(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(e.Stderr, mergedText(o.output, done, sessions))
+	skews, err := out.Skews(ctx, sessions)
+	if err != nil {
+		return err
+	}
+	for _, n := range slices.Concat(m.notes, stepNotes(query.ClockSteps(sessions, threshold)), skewNotes(skews, threshold)) {
+		fmt.Fprintf(e.Stderr, "Note: %s\n", oneLine(n))
+	}
+	return nil
+}
+
+// owner is whom files are made for.
+func (e *Env) owner() *store.Owner {
+	if who := e.invoker(); who.Sudo {
+		return &store.Owner{UID: who.UID, GID: who.GID}
+	}
+	return nil
+}
+
+// open opens a database to merge, of whatever age.
+func (m *merging) open(ctx context.Context, path string) error {
+	r, err := query.Open(path)
+	switch {
+	case errors.Is(err, query.ErrNoDatabase):
+		return &problem{What: "there is no database at " + path, Do: "see if the name is right", Err: err}
+	case errors.Is(err, store.ErrNotDatabase):
+		if r, err = m.convert(ctx, path, err); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	}
+	m.readers = append(m.readers, r)
+	m.sources = append(m.sources, r.Source())
+	return nil
+}
+
+// convert makes a database of one of 0.9, beside the output.
+func (m *merging) convert(ctx context.Context, path string, not error) (_ *query.Reader, err error) {
+	old, err := legacy.Open(ctx, path)
+	if err != nil { // nor that
+		return nil, not
+	}
+	defer func() { err = errors.Join(err, old.Close()) }()
+	if m.temp == "" {
+		if m.temp, err = os.MkdirTemp(filepath.Dir(m.o.output), ".ingero-merge-"); err != nil {
+			return nil, err
+		}
+	}
+	to := filepath.Join(m.temp, fmt.Sprintf("%d.db", len(m.readers)))
+	done, err := old.Convert(ctx, legacy.Options{Path: to, Node: m.o.node, Owner: m.owner})
+	if errors.Is(err, legacy.ErrNoNode) {
+		return nil, &problem{What: path + " is of ingero 0.9 and does not say of which machine", Do: "say it: --force-node NAME", Code: exitUsage, Err: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	m.notes = append(m.notes, legacyNotes(path, done)...)
+	return query.Open(to)
+}
+
+func (m *merging) close() error {
+	var errs []error
+	for _, r := range m.readers {
+		errs = append(errs, r.Close())
+	}
+	if m.temp != "" {
+		errs = append(errs, os.RemoveAll(m.temp))
+	}
+	return errors.Join(errs...)
+}
+
+// sameFile tells whether two names are of one file.
+func sameFile(a, b string) bool {
+	x, err1 := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(x, y)
+}
+
+// wordsMerge says what to do where somebody records.
+func wordsMerge(err error) error {
+	var held *store.HeldError
+	if errors.As(err, &held) {
+		return &problem{What: held.Error(), Do: "end the trace first, or merge a copy: ingero backup --db " + held.Path + " -o FILE", Err: err}
+	}
+	return err
+}
+
+// mergedText says what was done.
+func mergedText(path string, m *store.Merged, sessions []query.Session) string {
+	var nodes []string
+	for i := range sessions {
+		if !slices.Contains(nodes, sessions[i].Node) {
+			nodes = append(nodes, sessions[i].Node)
+		}
+	}
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		what string
+	}{{len(m.Added), "added"}, {len(m.Replaced), "brought up to date"}, {len(m.Same), "there already"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	return fmt.Sprintf("Merged %s into %s: %s; it has %s of %s (%s copied).\n", counted(len(m.Added)+len(m.Replaced)+len(m.Same), "recording"), path,
+		strings.Join(parts, ", "), counted(len(sessions), "recording"), counted(len(nodes), "machine"), explain.Bytes(m.Bytes))
+}
+
+// stepNotes says which clocks were set.
+func stepNotes(steps []query.ClockStep) []string {
+	var out []string
+	for _, s := range steps {
+		way := "forward"
+		if s.Step < 0 {
+			way = "back"
+		}
+		out = append(out, fmt.Sprintf("the clock of %s was set %s by %s before %s (or the machine slept): times before that are off against those after",
+			s.Node, way, explain.Duration(int64(s.Step.Abs())), s.At.Local().Format(time.DateTime)))
+	}
+	return out
+}
+
+// skewNotes says which clocks were apart, and of which that cannot be told.
+func skewNotes(skews []query.Skew, threshold time.Duration) []string {
+	var out []string
+	for _, k := range skews {
+		way := "ahead of"
+		if k.Ahead < 0 {
+			way = "behind"
+		}
+		switch {
+		case !k.Known:
+			out = append(out, fmt.Sprintf("how the clock of %s stood to that of %s cannot be told: no jobs on them went in lockstep", k.Node, k.Against))
+		case k.Ahead.Abs() >= threshold:
+			out = append(out, fmt.Sprintf("the clock of %s was %s that of %s by %s, give or take %s: times of the two are off by as much",
+				k.Node, way, k.Against, explain.Duration(int64(k.Ahead.Abs())), explain.Duration(int64(k.Within))))
+		}
+	}
+	return out
+}
+
+// legacyNotes says what a conversion did.
+func legacyNotes(path string, r *legacy.Report) []string {
+	out := []string{fmt.Sprintf("%s is of ingero 0.9: %s converted; where their time went was not measured", path, counted(r.Calls, "call"))}
+	if r.Summed > 0 {
+		out = append(out, path+": "+counted(r.Summed, "more call")+" it had as sums of a minute: counts have them, their quantiles are estimates")
+	}
+	if len(r.Passed) > 0 {
+		var all []string
+		for _, p := range r.Passed {
+			all = append(all, fmt.Sprintf("%s (%s)", p.What, explain.Count(p.Count)))
+		}
+		out = append(out, path+": without a place in a recording, and left out: "+strings.Join(all, ", "))
+	}
+	return out
+}

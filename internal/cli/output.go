@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"ingero/internal/explain"
+	"ingero/internal/outfile"
+)
+
+// output makes the file at path, which write fills in by its name or as a writer.
+// It is there whole or not at all, and the invoker's. It returns its size.
+func (e *Env) output(path string, force bool, write func(*outfile.File) error) (bytes int64, err error) {
+	f, err := outfile.Create(path, force)
+	if err != nil {
+		return 0, wordsExists(path, err)
+	}
+	defer f.Discard()
+	if err := write(f); err != nil {
+		if errors.Is(err, context.Canceled) {
+			err = &problem{What: "ended before all was written, so there is no " + path, Err: err}
+		}
+		return 0, err
+	}
+	s, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	uid, gid := -1, -1
+	if who := e.invoker(); who.Sudo {
+		uid, gid = int(who.UID), int(who.GID)
+	}
+	return s.Size(), wordsExists(path, f.Commit(uid, gid))
+}
+
+func wordsExists(path string, err error) error {
+	if errors.Is(err, fs.ErrExist) {
+		return &problem{What: "there is a file already: " + path, Do: "give another name, or replace it with --force", Err: err}
+	}
+	return err
+}
+
+// every is how often a line of progress is drawn.
+const every = 100 * time.Millisecond
+
+// progress is a line on a terminal that says how far something is. Elsewhere it is
+// not there.
+type progress struct {
+	e     *Env
+	live  bool
+	drawn time.Time
+}
+
+func (e *Env) progress() *progress {
+	return &progress{e: e, live: isTerminal(e.Stderr, e.Getenv)}
+}
+
+// calls says how many there are so far.
+func (p *progress) calls(n uint64) {
+	if now := time.Now(); p.live && now.Sub(p.drawn) >= every {
+		p.drawn = now
+		fmt.Fprintf(p.e.Stderr, "\r\x1b[K%s calls ...", explain.Count(n))
+	}
+}
+
+// end takes the line away.
+func (p *progress) end() {
+	if !p.drawn.IsZero() {
+		fmt.Fprint(p.e.Stderr, "\r\x1b[K")
+	}
+}

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"ingero/internal/stats"
+	"ingero/internal/store"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// recordedAt is when the recordings of scripts begin, the second hour by hour.
+var recordedAt = time.Date(2026, 11, 21, 14, 41, 0, 0, time.UTC)
+
+// recordings are commands of scripts that make databases without a trace.
+var recordings = map[string]func(*testscript.TestScript, bool, []string){
+	"record":   scriptRecord,
+	"record09": scriptRecord09,
+}
+
+// scriptRecord is record DATABASE NODE ID [CLOCK]: a second of a process that launches
+// and synchronises, 20 calls. CLOCK is how far that of the machine has been set.
+func scriptRecord(ts *testscript.TestScript, _ bool, args []string) {
+	path, node, id := ts.MkAbs(args[0]), args[1], args[2]
+	now := recordedAt
+	offset := now.Add(-time.Hour).UnixNano()
+	if len(args) > 3 {
+		d, err := time.ParseDuration(args[3])
+		ts.Check(err)
+		now, offset = now.Add(time.Minute), offset+int64(d)
+	}
+	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now },
+		Session: store.Session{ID: node + "-" + id, Node: node, Started: now, Mode: "trace", MonoOffset: offset}})
+	ts.Check(err)
+	launch, _ := events.OpByName("cudaLaunchKernel")
+	sync, _ := events.OpByName("cudaStreamSynchronize")
+	var calls []events.Call
+	for i := range int64(10) {
+		at := now.UnixNano() + i*1e8
+		calls = append(calls, events.Call{Start: at, Duration: 5000, OnCPU: 5000, PID: 4821, TID: 4821, Weight: 1, Op: launch},
+			events.Call{Start: at + 6000, Duration: 9e7, OnCPU: 1e6, Blocked: 89e6, Gap: 1000, GapOnCPU: 1000, PID: 4821, TID: 4821, Weight: 1, Op: sync})
+	}
+	ops := []tick.Op{{Op: launch}, {Op: sync}}
+	for i := range ops {
+		o := &ops[i]
+		o.PID, o.Dur, o.Hist = 4821, &stats.Sketch{}, &stats.Hist{}
+		for _, c := range calls[i:] {
+			if c.Op == o.Op {
+				o.Dur.Add(c.Duration, 1)
+				o.Hist.Record(c.Duration, 1)
+				o.Sum.Calls, o.Sum.Done, o.Sum.Total, o.Sum.OnCPU = o.Sum.Calls+1, o.Sum.Done+1, o.Sum.Total+uint64(c.Duration), o.Sum.OnCPU+uint64(c.OnCPU)
+			}
+		}
+	}
+	now = now.Add(time.Second)
+	last := &tick.Tick{Ops: ops, Time: now, Seq: 1, Final: true, Processes: []tick.Process{{PID: 4821, Comm: "python3"}}}
+	ts.Check(errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(last), db.Close()))
+}
+
+// scriptRecord09 is record09 DATABASE: one of ingero 0.9, of a call and an event that
+// has no place now.
+func scriptRecord09(ts *testscript.TestScript, _ bool, args []string) {
+	db, err := sql.Open("sqlite", ts.MkAbs(args[0]))
+	ts.Check(err)
+	_, err = db.Exec(fmt.Sprintf(`CREATE TABLE events (timestamp, pid, tid, source, op, duration, arg0, arg1, ret_code);
+		INSERT INTO events VALUES (%[1]d, 7, 7, 1, 1, 5000, 1048576, 0, 0), (%[1]d + 1, 7, 7, 3, 1, 10, 0, 0, 0)`, recordedAt.UnixNano()))
+	ts.Check(errors.Join(err, db.Close()))
+}

@@ -1,0 +1,163 @@
+package export
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"ingero/internal/query"
+	"ingero/pkg/events"
+)
+
+// kind is what a column holds.
+type kind uint8
+
+const (
+	text    kind = iota
+	number       // 64 bits, signed
+	natural      // 64 bits, unsigned
+	small        // 32 bits, unsigned
+	integer      // 32 bits, signed
+	truth
+)
+
+// call is one row.
+type call struct {
+	*events.Call
+	s      *session
+	number uint64 // in its session, from 0
+	id     []byte // room
+}
+
+// session is what the rows of one session have in common.
+type session struct {
+	*query.Session
+	id, node []byte
+	prefix   string // of the rows' ids
+	procs    map[uint32]*process
+}
+
+// process is what the rows of a process have in common.
+type process struct{ comm, cgroup parquet.Value }
+
+// column is one column: its value is NULL where that is not known.
+type column struct {
+	name  string
+	kind  kind
+	value func(*call) parquet.Value
+}
+
+var null = parquet.NullValue()
+
+// columns are those of an event, in their order.
+var columns = []column{
+	{"id", text, func(c *call) parquet.Value {
+		c.id = fmt.Appendf(c.id[:0], "%s.%d", c.s.prefix, c.number)
+		return parquet.ByteArrayValue(c.id)
+	}},
+	{"node", text, func(c *call) parquet.Value { return parquet.ByteArrayValue(c.s.node) }},
+	{"session", text, func(c *call) parquet.Value { return parquet.ByteArrayValue(c.s.id) }},
+	{"source", text, func(c *call) parquet.Value { return textValue(c.Op.Source().String()) }},
+	{"op", text, func(c *call) parquet.Value { return textValue(c.Op.String()) }},
+	{"pid", small, func(c *call) parquet.Value { return smallValue(c.PID) }},
+	{"tid", small, func(c *call) parquet.Value { return smallValue(c.TID) }},
+	{"timestamp", number, func(c *call) parquet.Value { return parquet.Int64Value(c.Start) }},
+	{"duration_ns", number, func(c *call) parquet.Value { return known(c.measured(), c.Duration) }},
+	{"oncpu_ns", number, func(c *call) parquet.Value { return known(c.split(), c.OnCPU) }},
+	{"runnable_ns", number, func(c *call) parquet.Value { return known(c.ledger(), c.Runnable) }},
+	{"throttled_ns", number, func(c *call) parquet.Value { return known(c.ledger(), c.Throttled) }},
+	{"blocked_ns", number, func(c *call) parquet.Value { return known(c.split(), c.Blocked) }},
+	{"gap_ns", number, func(c *call) parquet.Value { return known(c.gap(), c.Gap) }},
+	{"gap_oncpu_ns", number, func(c *call) parquet.Value { return known(c.gapSplit(), c.GapOnCPU) }},
+	{"gap_runnable_ns", number, func(c *call) parquet.Value { return known(c.gap(), c.GapRunnable) }},
+	{"gap_throttled_ns", number, func(c *call) parquet.Value { return known(c.gap(), c.GapThrottled) }},
+	{"gap_blocked_ns", number, func(c *call) parquet.Value { return known(c.gapSplit(), c.GapBlocked) }},
+	{"result", integer, func(c *call) parquet.Value {
+		if !c.measured() {
+			return null
+		}
+		return parquet.Int32Value(c.Result)
+	}},
+	{"failed", truth, func(c *call) parquet.Value {
+		if !c.measured() {
+			return null
+		}
+		return parquet.BooleanValue(c.Flags&events.CallFailed != 0)
+	}},
+	{"nested", truth, func(c *call) parquet.Value { return parquet.BooleanValue(c.Flags&events.CallNested != 0) }},
+	{"parent", text, func(c *call) parquet.Value {
+		if c.Parent == 0 {
+			return null
+		}
+		return textValue(c.Parent.String())
+	}},
+	{"weight", small, func(c *call) parquet.Value { return smallValue(c.Weight) }},
+	{"stack", small, func(c *call) parquet.Value {
+		if c.Stack == 0 {
+			return null
+		}
+		return smallValue(c.Stack)
+	}},
+	{"tag", small, func(c *call) parquet.Value {
+		if r := c.Op.Row(); r != nil && r.Tag == "" {
+			return null
+		}
+		return smallValue(c.Tag)
+	}},
+	{"arg0", natural, func(c *call) parquet.Value { return c.arg(0) }},
+	{"arg1", natural, func(c *call) parquet.Value { return c.arg(1) }},
+	{"arg2", natural, func(c *call) parquet.Value { return c.arg(2) }},
+	{"arg3", natural, func(c *call) parquet.Value { return c.arg(3) }},
+	{"comm", text, func(c *call) parquet.Value {
+		if p := c.s.procs[c.PID]; p != nil {
+			return p.comm
+		}
+		return null
+	}},
+	{"cgroup", text, func(c *call) parquet.Value {
+		if p := c.s.procs[c.PID]; p != nil {
+			return p.cgroup
+		}
+		return null
+	}},
+}
+
+// measured says whether the call's return was seen, ledger whether it is known where
+// its time went, and split whether the parts that that has are known one by one.
+func (c *call) measured() bool { return c.Flags&events.CallUnmeasured == 0 }
+func (c *call) ledger() bool   { return c.measured() && c.Flags&events.CallNoLedger == 0 }
+func (c *call) split() bool    { return c.ledger() && c.Flags&events.CallLedgerPartial == 0 }
+
+// gap says whether a gap was before the call: a nested one has none, nor has a
+// thread's first, and that of one that was not measured is part of the next one's.
+func (c *call) gap() bool      { return c.measured() && c.Gap > 0 }
+func (c *call) gapSplit() bool { return c.gap() && c.Flags&events.CallGapPartial == 0 }
+
+// arg is an argument, where its row keeps so many, and it could be read: what could
+// not is 0.
+func (c *call) arg(i int) parquet.Value {
+	unread := c.Flags&events.CallArgsPartial != 0 && c.Args[i] == 0
+	if r := c.Op.Row(); unread || r != nil && i >= len(r.Keep) {
+		return null
+	}
+	return parquet.Int64Value(int64(c.Args[i]))
+}
+
+func known(ok bool, ns int64) parquet.Value {
+	if !ok {
+		return null
+	}
+	return parquet.Int64Value(ns)
+}
+
+func smallValue(v uint32) parquet.Value { return parquet.Int32Value(int32(v)) }
+
+// textValue is a text that is there as long as the program.
+func textValue(s string) parquet.Value { return parquet.ValueOf(s) }
+
+// prefixOf returns what the ids of a session's calls begin with: its node, which
+// its own id begins with, then what else that has.
+func prefixOf(s *query.Session) string {
+	return s.Node + ":" + strings.TrimPrefix(s.ID, s.Node+"-")
+}

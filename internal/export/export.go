@@ -1,0 +1,170 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/parquet-go/parquet-go"
+
+	"ingero/internal/query"
+	"ingero/pkg/events"
+)
+
+// Result says what was written.
+type Result struct {
+	Calls    uint64 // rows
+	Sessions int    // that these are of
+	Coverage query.Coverage
+}
+
+// Progress is told now and then how many calls have been written; nil: nobody is.
+type Progress func(calls uint64)
+
+// progressEvery is after how many calls that is.
+const progressEvery = 1 << 16
+
+// sink takes rows. A row is its values in the order of columns, valid until put
+// returns.
+type sink interface {
+	put(row []parquet.Value) error
+	close() error
+}
+
+// Parquet writes the calls that match as a Parquet file, with zstd.
+func Parquet(ctx context.Context, w io.Writer, r *query.Reader, f query.Filter, p Progress) (*Result, error) {
+	return stream(ctx, newParquet(w), r, f, p)
+}
+
+// CSV writes the calls that match as lines of RFC 4180, the first of which names
+// the columns.
+func CSV(ctx context.Context, w io.Writer, r *query.Reader, f query.Filter, p Progress) (*Result, error) {
+	out, err := newCSV(w)
+	if err != nil {
+		return nil, err
+	}
+	return stream(ctx, out, r, f, p)
+}
+
+// stream writes the calls that match to a sink, and closes that.
+func stream(ctx context.Context, out sink, r *query.Reader, f query.Filter, p Progress) (*Result, error) {
+	res := &Result{}
+	sessions, err := chosen(ctx, r, f)
+	if err != nil {
+		return nil, err
+	}
+	for i := range sessions {
+		if err := one(ctx, out, r, &sessions[i], f, p, res); err != nil {
+			return nil, err
+		}
+	}
+	return res, out.close()
+}
+
+// chosen returns the sessions that a filter is about, the oldest first.
+func chosen(ctx context.Context, r *query.Reader, f query.Filter) ([]query.Session, error) {
+	if f.Session != query.AllSessions {
+		s, err := r.Session(ctx, f.Session)
+		return []query.Session{s}, err
+	}
+	all, err := r.Sessions(ctx)
+	slices.Reverse(all)
+	return slices.DeleteFunc(all, func(s query.Session) bool {
+		early, late := !s.Ended.IsZero() && s.Ended.Before(f.From), !f.To.IsZero() && !s.Started.Before(f.To)
+		return f.Node != "" && s.Node != f.Node || early || late
+	}), err
+}
+
+// one writes the calls of a session that match.
+func one(ctx context.Context, out sink, r *query.Reader, of *query.Session, f query.Filter, p Progress, res *Result) error {
+	s, err := newSession(ctx, r, of)
+	if err != nil {
+		return err
+	}
+	var failed error
+	row := make([]parquet.Value, len(columns))
+	c := call{s: s}
+	before := res.Calls
+	f.Session = of.ID
+	cover, err := r.Each(ctx, f, func(_ *query.Session, e *events.Call, number uint64) bool {
+		c.Call, c.number = e, number
+		for i := range columns {
+			row[i] = columns[i].value(&c)
+		}
+		if failed = out.put(row); failed != nil {
+			return false
+		}
+		if res.Calls++; p != nil && res.Calls%progressEvery == 0 {
+			p(res.Calls)
+		}
+		return true
+	})
+	if res.Calls > before {
+		res.Sessions++
+	}
+	to := &res.Coverage
+	to.Thinned, to.Torn = to.Thinned || cover.Thinned, to.Torn+cover.Torn
+	to.Missing, to.Damage = append(to.Missing, cover.Missing...), append(to.Damage, cover.Damage...)
+	return errors.Join(failed, err)
+}
+
+// newSession looks up what the rows of a session have in common.
+func newSession(ctx context.Context, r *query.Reader, of *query.Session) (*session, error) {
+	sum, err := r.Summary(ctx, query.Filter{Session: of.ID})
+	if err != nil {
+		return nil, err
+	}
+	s := &session{Session: of, id: []byte(of.ID), node: []byte(of.Node), prefix: prefixOf(of), procs: map[uint32]*process{}}
+	for i := range sum.Processes {
+		p := &sum.Processes[i]
+		s.procs[p.PID] = &process{nameValue(p.Comm), nameValue(p.Cgroup)}
+	}
+	return s, nil
+}
+
+// nameValue is a name, NULL where that was not known.
+func nameValue(s string) parquet.Value {
+	if s == "" {
+		return null
+	}
+	return textValue(s)
+}
+
+// goValue returns what a value of a column is in Go: nil, int64, bool, or string.
+// Of what is 64 bits without a sign it is the same bits with one.
+func goValue(k kind, v parquet.Value) any {
+	switch {
+	case v.IsNull():
+		return nil
+	case k == text:
+		return string(v.ByteArray())
+	case k == truth:
+		return v.Boolean()
+	case k == small:
+		return int64(uint32(v.Int32()))
+	case k == integer:
+		return int64(v.Int32())
+	}
+	return v.Int64()
+}
+
+// appendValue appends a value as text, NULL as nothing.
+func appendValue(b []byte, k kind, v parquet.Value) []byte {
+	switch {
+	case v.IsNull():
+		return b
+	case k == text:
+		return append(b, v.ByteArray()...)
+	case k == truth:
+		return strconv.AppendBool(b, v.Boolean())
+	case k == natural:
+		return strconv.AppendUint(b, uint64(v.Int64()), 10)
+	case k == small:
+		return strconv.AppendUint(b, uint64(uint32(v.Int32())), 10)
+	case k == integer:
+		return strconv.AppendInt(b, int64(v.Int32()), 10)
+	}
+	return strconv.AppendInt(b, v.Int64(), 10)
+}

@@ -1,0 +1,143 @@
+package export
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"ingero/internal/query"
+)
+
+// sqliteBatch is how many rows one transaction has.
+const sqliteBatch = 100_000
+
+// SQLite writes the calls that match as rows of the table events of a SQLite file,
+// and beside it the tables that the database has of their sessions. The file at
+// path is empty, or there is none.
+func SQLite(ctx context.Context, path string, r *query.Reader, f query.Filter, p Progress) (_ *Result, err error) {
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
+	if err := r.Snapshot(ctx, path); err != nil {
+		return nil, err
+	}
+	q := url.Values{"_pragma": {"foreign_keys(on)", "journal_mode(off)", "synchronous(off)"}}
+	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
+	db, err := sql.Open("sqlite", u.String())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	out := &sqliteSink{ctx: ctx, db: db, args: make([]any, len(columns))}
+	if err := out.begin(r, f); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), out.rollback())
+	}
+	res, err := stream(ctx, out, r, f, p)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), out.rollback())
+	}
+	return res, nil
+}
+
+// sqliteSink inserts rows.
+type sqliteSink struct {
+	ctx  context.Context
+	db   *sql.DB
+	tx   *sql.Tx
+	stmt *sql.Stmt
+	rows int
+	args []any
+}
+
+// begin leaves the sessions that are asked for, and makes the table. The file is no
+// database of ingero any more: nobody must record to it.
+func (s *sqliteSink) begin(r *query.Reader, f query.Filter) error {
+	sessions, err := chosen(s.ctx, r, f)
+	if err != nil {
+		return err
+	}
+	uids := make([]any, len(sessions))
+	for i := range sessions {
+		uids[i] = sessions[i].ID
+	}
+	types := map[kind]string{text: "TEXT"}
+	var names []string
+	for _, c := range columns {
+		t := types[c.kind]
+		if t == "" {
+			t = "INTEGER"
+		}
+		names = append(names, c.name+" "+t)
+	}
+	for _, step := range []struct {
+		text string
+		args []any
+	}{
+		{"DELETE FROM sessions WHERE uid NOT IN (" + marks(len(uids)) + ")", uids},
+		{"DROP TABLE IF EXISTS events", nil},
+		{"CREATE TABLE events (" + strings.Join(names, ", ") + ")", nil},
+		{"PRAGMA application_id = 0", nil},
+		{"PRAGMA user_version = 0", nil},
+	} {
+		if _, err := s.db.ExecContext(s.ctx, step.text, step.args...); err != nil {
+			return err
+		}
+	}
+	return s.next()
+}
+
+func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
+
+// next starts a transaction.
+func (s *sqliteSink) next() (err error) {
+	if s.tx, err = s.db.BeginTx(s.ctx, nil); err != nil {
+		return err
+	}
+	s.stmt, err = s.tx.PrepareContext(s.ctx, "INSERT INTO events VALUES ("+marks(len(columns))+")")
+	return err
+}
+
+func (s *sqliteSink) put(row []parquet.Value) error {
+	for i, v := range row {
+		s.args[i] = goValue(columns[i].kind, v)
+	}
+	if _, err := s.stmt.ExecContext(s.ctx, s.args...); err != nil {
+		return err
+	}
+	if s.rows++; s.rows%sqliteBatch != 0 {
+		return nil
+	}
+	if err := s.commit(); err != nil {
+		return err
+	}
+	return s.next()
+}
+
+func (s *sqliteSink) commit() error {
+	tx := s.tx
+	s.tx = nil
+	return tx.Commit()
+}
+
+// close commits what is left, and makes the indexes: once, since that is quicker.
+func (s *sqliteSink) close() error {
+	if err := s.commit(); err != nil {
+		return err
+	}
+	_, err := s.db.ExecContext(s.ctx, "CREATE INDEX events_timestamp ON events (timestamp); CREATE INDEX events_op ON events (op)")
+	return err
+}
+
+func (s *sqliteSink) rollback() error {
+	if s.tx == nil {
+		return nil
+	}
+	return s.tx.Rollback()
+}

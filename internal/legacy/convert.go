@@ -1,0 +1,156 @@
+package legacy
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"ingero/internal/store"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// Report says what a conversion did.
+type Report struct {
+	Sessions []string // IDs
+	Nodes    []string
+	Calls    uint64   // with a record of their own
+	Summed   uint64   // that 0.9 kept as sums of a minute
+	Passed   []Passed // what has no place in a recording
+}
+
+// Passed counts what was passed over, by name: a table, a column, an operation.
+type Passed struct {
+	What  string
+	Count uint64
+}
+
+// Options say what to make of a database.
+type Options struct {
+	Path  string       // of the new database, which must not exist
+	Node  string       // the machine that it is of; "": as it says itself
+	Owner *store.Owner // whom files are made for; nil: this process's user
+}
+
+// Convert writes all that the database holds as recordings. The same database gives
+// the same recordings, by the same IDs. It returns an error that wraps [ErrNoNode]
+// when it must be told of which machine it is.
+func (d *DB) Convert(ctx context.Context, o Options) (*Report, error) {
+	sessions, err := d.sessions(ctx, o.Node)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.path, err)
+	}
+	r := &Report{}
+	for _, s := range sessions {
+		if err := d.session(ctx, o, s, len(sessions), r); err != nil {
+			return nil, fmt.Errorf("%s: session of %s: %w", d.path, s.Started.Format(time.RFC3339), err)
+		}
+		r.Sessions = append(r.Sessions, s.ID)
+		if !slices.Contains(r.Nodes, s.Node) {
+			r.Nodes = append(r.Nodes, s.Node)
+		}
+	}
+	if err := d.passed(ctx, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", d.path, err)
+	}
+	slices.SortFunc(r.Passed, func(a, b Passed) int { return cmp.Compare(a.What, b.What) })
+	return r, nil
+}
+
+// session converts one.
+func (d *DB) session(ctx context.Context, o Options, s *session, of int, r *Report) (err error) {
+	w := &writer{s: s, now: s.Started, ops: map[opKey]*tick.Op{}, procs: map[uint32]*tick.Process{}, order: order{open: map[uint32][]frame{}}}
+	w.db, err = store.Open(store.Options{Path: o.Path, Owner: o.Owner, Session: s.Session,
+		Now: func() time.Time { return w.now }, AfterFunc: func(time.Duration, func()) func() bool { return func() bool { return true } }})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.db.Close()) }()
+	if w.hosts, err = d.hosts(ctx, s); err != nil {
+		return err
+	}
+	if err := d.events(ctx, s, func(e *event) error { return w.event(e) }); err != nil {
+		return err
+	}
+	w.order.until(math.MaxInt64, w.give)
+	if err := d.sums(ctx, s, of, w, r); err != nil {
+		return err
+	}
+	if err := d.names(ctx, w); err != nil {
+		return err
+	}
+	if w.chains, err = d.chains(ctx, s); err != nil {
+		return err
+	}
+	r.Calls += w.calls
+	return w.end()
+}
+
+// event is a row of events.
+type event struct {
+	time, duration int64
+	pid, tid       uint32
+	code           code
+	arg0, arg1     int64
+	result         int32
+	stack          int64
+	comm           string
+}
+
+// events calls visit for each event of a session that is known here, in order of time;
+// of those that began at once, the one that lasted longest comes first.
+func (d *DB) events(ctx context.Context, s *session, visit func(*event) error) error {
+	t := "events"
+	var e event
+	return d.rows(ctx, func(rows *sql.Rows) error {
+		err := rows.Scan(&e.time, &e.duration, &e.pid, &e.tid, &e.code.source, &e.code.op, &e.arg0, &e.arg1, &e.result, &e.stack, &e.comm)
+		if err != nil {
+			return err
+		}
+		return visit(&e)
+	}, "SELECT timestamp, duration, pid, tid, source, op, arg0, arg1, ret_code, "+d.column(t, "stack_hash", "0")+", "+d.column(t, "comm", "''")+
+		" FROM events WHERE timestamp >= ? AND timestamp < ? AND "+d.column(t, "node", "''")+" = ? ORDER BY timestamp, duration DESC", s.from, s.to, s.node)
+}
+
+// names fills in what processes are called, and the cgroup that each was in last.
+func (d *DB) names(ctx context.Context, w *writer) error {
+	if d.has("process_names", "pid", "name") {
+		err := d.rows(ctx, func(rows *sql.Rows) error {
+			var pid uint32
+			var name string
+			err := rows.Scan(&pid, &name)
+			if p := w.procs[pid]; p != nil && p.Comm == "" {
+				p.Comm = name
+			}
+			return err
+		}, "SELECT pid, name FROM process_names")
+		if err != nil {
+			return err
+		}
+	}
+	if !d.has("cgroup_metadata", "cgroup_id", "cgroup_path") || !d.has("events", "cgroup_id") {
+		return nil
+	}
+	return d.rows(ctx, func(rows *sql.Rows) error {
+		var pid uint32
+		var path string
+		var last int64
+		err := rows.Scan(&pid, &path, &last)
+		if p := w.procs[pid]; p != nil {
+			p.Cgroup = path
+		}
+		return err
+	}, "SELECT e.pid, m.cgroup_path, max(e.timestamp) FROM events e JOIN cgroup_metadata m USING (cgroup_id) WHERE e.timestamp >= ? AND e.timestamp < ? AND "+
+		d.column("events", "node", "''")+" = ? GROUP BY e.pid", w.s.from, w.s.to, w.s.node)
+}
+
+// isCall says whether a code is that of a call now.
+func isCall(c code) (events.Op, bool) {
+	op, ok := ops[c]
+	return op, ok
+}

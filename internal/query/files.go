@@ -1,0 +1,132 @@
+package query
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"ingero/internal/store"
+)
+
+// packedTable holds the files of a backup, in pieces: that of a name which begins at
+// byte at.
+const packedTable = `CREATE TABLE IF NOT EXISTS files (name TEXT NOT NULL, at INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (name, at))`
+
+// pieceBytes is the size of a piece, but for a file's last.
+const pieceBytes = 4 << 20
+
+// files is where the segments of a reader's database are: beside it, or in it where
+// that is a backup.
+type files struct {
+	*Reader
+	store.Dir
+}
+
+// List implements [store.Files].
+func (f files) List() ([]store.FileInfo, error) {
+	found, err := f.Dir.List()
+	if err != nil || !f.packed(context.Background()) {
+		return found, err
+	}
+	err = f.rows(context.Background(), func(rows *sql.Rows) error {
+		var x store.FileInfo
+		err := rows.Scan(&x.Name, &x.Bytes)
+		if !slices.ContainsFunc(found, func(y store.FileInfo) bool { return y.Name == x.Name }) {
+			found = append(found, x)
+		}
+		return err
+	}, "SELECT name, max(at + length(data)) FROM files GROUP BY name ORDER BY name")
+	return found, err
+}
+
+// Open implements [store.Files].
+func (f files) Open(name string) (store.File, error) {
+	file, err := f.Dir.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f.openPacked(filepath.Base(name))
+	}
+	return file, err
+}
+
+// packed tells whether the database is a backup.
+func (r *Reader) packed(ctx context.Context) bool {
+	var n int
+	err := r.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'files'").Scan(&n)
+	return err == nil && n > 0
+}
+
+// packedFile is a file in a backup.
+type packedFile struct {
+	r    *Reader
+	name string
+	size int64
+
+	mu    sync.Mutex // guards what follows
+	at    int64      // where piece begins
+	piece []byte     // read last
+}
+
+func (r *Reader) openPacked(name string) (store.File, error) {
+	missing := &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	if !r.packed(context.Background()) {
+		return nil, missing
+	}
+	var size sql.NullInt64
+	if err := r.db.QueryRow("SELECT max(at + length(data)) FROM files WHERE name = ?", name).Scan(&size); err != nil {
+		return nil, err
+	}
+	if !size.Valid {
+		return nil, missing
+	}
+	return &packedFile{r: r, name: name, size: size.Int64}, nil
+}
+
+func (f *packedFile) Size() int64  { return f.size }
+func (f *packedFile) Close() error { return nil }
+
+// ReadAt implements [io.ReaderAt].
+func (f *packedFile) ReadAt(p []byte, at int64) (n int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for n < len(p) {
+		if at+int64(n) >= f.size {
+			return n, io.EOF
+		}
+		if err := f.load(at + int64(n)); err != nil {
+			return n, err
+		}
+		n += copy(p[n:], f.piece[at+int64(n)-f.at:])
+	}
+	return n, nil
+}
+
+// load makes the piece that has byte at the one in memory.
+func (f *packedFile) load(at int64) error {
+	if f.at <= at && at < f.at+int64(len(f.piece)) {
+		return nil
+	}
+	err := f.r.db.QueryRow("SELECT at, data FROM files WHERE name = ? AND at <= ? ORDER BY at DESC LIMIT 1", f.name, at).Scan(&f.at, &f.piece)
+	if err == nil && at >= f.at+int64(len(f.piece)) {
+		err = fmt.Errorf("%w: a piece is missing", store.ErrCorrupt)
+	}
+	if err != nil {
+		f.piece = nil
+		return fmt.Errorf("%s:%s at byte %d: %w", f.r.path, f.name, at, err)
+	}
+	return nil
+}
+
+// Source returns the database as one to copy from, as long as the reader is open.
+func (r *Reader) Source() store.Source {
+	s := store.Source{Path: r.path, SQLite: r.path, Files: r.files}
+	if r.temp != "" {
+		s.SQLite = filepath.Join(r.temp, copyName)
+	}
+	return s
+}

@@ -1,0 +1,266 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Source is a database to copy from.
+type Source struct {
+	Path   string // as people know it
+	SQLite string // the SQLite file: Path, or a copy of it
+	Files  Files  // that hold recordings
+}
+
+// Merged says what a merge did. Sessions are named by their IDs.
+type Merged struct {
+	Added    []string // were not there
+	Replaced []string // were, and went on in the source
+	Same     []string // were, and no less far
+	Files    int      // copied
+	Bytes    int64    // of these
+}
+
+// Merge copies all sessions of the sources into the database at path, which need not
+// exist, for owner (nil: this process's user). A session is the same on every machine
+// that it is copied to: of one that is there the rows are replaced where the source
+// has a later state of it, and a file is copied where it is not there or is shorter.
+// So a copy of what is there changes nothing, and a merge that was cut short goes on.
+//
+// Rows are copied of every table with a column session, which is the number of its
+// session; those of other tables must mean the same in every database, and what is
+// there stays. It returns a [HeldError] when a process records to any of them.
+func Merge(ctx context.Context, path string, owner *Owner, sources []Source) (_ *Merged, err error) {
+	for _, s := range sources {
+		if Recording(s.Path) {
+			return nil, &HeldError{Path: s.Path}
+		}
+	}
+	m := &merger{places: places{root: os.Geteuid() == 0, owner: owner}, db: &DB{o: Options{Path: path, Owner: owner}}, out: &Merged{}}
+	defer func() { err = errors.Join(inWords(path, err), m.db.release()) }()
+	if err := m.open(); err != nil {
+		return nil, err
+	}
+	for i := range sources {
+		if err := m.source(ctx, &sources[i]); err != nil {
+			return nil, fmt.Errorf("merge %s: %w", sources[i].Path, err)
+		}
+	}
+	_, err = m.db.sql.Exec(waitShort + "; PRAGMA journal_mode = delete") // as after a recording
+	return m.out, err
+}
+
+type merger struct {
+	places
+	db  *DB // of which no session is recorded
+	out *Merged
+}
+
+// open makes or opens the files of the database.
+func (m *merger) open() error {
+	db := m.db
+	path, err := filepath.Abs(db.o.Path)
+	if err != nil {
+		return err
+	}
+	parent, err := m.dir(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = parent.Close() }()
+	path = filepath.Join(parent.Name(), filepath.Base(path))
+	db.o.Path = path
+	if db.dir, err = m.dir(LogDir(path)); err != nil {
+		return err
+	}
+	if db.lock, err = m.lock(db.dir, path); err != nil {
+		return err
+	}
+	if db.main, err = m.places.open(parent, filepath.Base(path), 0); err != nil {
+		return err
+	}
+	db.sql, err = openSQL(path, db.sameFile)
+	return err
+}
+
+// source copies the sessions of one source.
+func (m *merger) source(ctx context.Context, s *Source) (err error) {
+	u := url.URL{Scheme: "file", Path: s.SQLite, RawQuery: "mode=ro"}
+	if _, err := m.db.sql.ExecContext(ctx, "ATTACH ? AS src", u.String()); err != nil {
+		return err
+	}
+	defer func() {
+		_, detached := m.db.sql.ExecContext(context.WithoutCancel(ctx), "DETACH src")
+		err = errors.Join(err, detached)
+	}()
+	tables, err := m.tables(ctx)
+	if err != nil {
+		return err
+	}
+	states, err := m.states(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range states {
+		if err := m.session(ctx, s, tables, &states[i]); err != nil {
+			return fmt.Errorf("session %s: %w", states[i].uid, err)
+		}
+	}
+	for _, t := range tables {
+		if t.name != `"sessions"` && !t.ofSession {
+			if _, err := m.db.sql.ExecContext(ctx, fmt.Sprintf("INSERT OR IGNORE INTO main.%[1]s (%[2]s) SELECT %[2]s FROM src.%[1]s", t.name, t.list())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// state is how far a session is in the source and, where it is there, here.
+type state struct {
+	uid   string
+	from  int64 // its number in the source
+	here  sql.NullInt64
+	later bool
+}
+
+func (m *merger) states(ctx context.Context) (out []state, err error) {
+	rows, err := m.db.sql.QueryContext(ctx, `SELECT s.uid, s.id, h.id,
+		h.id IS NULL OR (s.updated_ns, s.ended_ns IS NOT NULL, s.rolled) > (h.updated_ns, h.ended_ns IS NOT NULL, h.rolled)
+		FROM src.sessions s LEFT JOIN main.sessions h ON h.uid = s.uid ORDER BY s.started_ns, s.uid`)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var s state
+		if err := rows.Scan(&s.uid, &s.from, &s.here, &s.later); err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, rows.Err()
+}
+
+// session copies one: its files first, so that no row speaks of a file that is not
+// there yet.
+func (m *merger) session(ctx context.Context, src *Source, tables []table, s *state) error {
+	segs, err := SessionSegments(src.Files, s.uid)
+	if err != nil {
+		return err
+	}
+	for i := range segs {
+		if err := m.file(ctx, src, &segs[i]); err != nil {
+			return fmt.Errorf("%s: %w", segs[i].Name, err)
+		}
+	}
+	switch {
+	case !s.later:
+		m.out.Same = append(m.out.Same, s.uid)
+		return nil
+	case s.here.Valid:
+		m.out.Replaced = append(m.out.Replaced, s.uid)
+	default:
+		m.out.Added = append(m.out.Added, s.uid)
+	}
+	tx, err := m.db.sql.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := copyRows(ctx, tx, tables, s); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
+// copyRows copies the rows of a session, in place of those that are here.
+func copyRows(ctx context.Context, tx *sql.Tx, tables []table, s *state) error {
+	if s.here.Valid {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM main.sessions WHERE id = ?", s.here); err != nil { // and so all rows that refer to it
+			return err
+		}
+	}
+	sessions := tables[slices.IndexFunc(tables, func(t table) bool { return t.name == `"sessions"` })]
+	r, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO main.sessions (id, %[1]s) SELECT ?, %[1]s FROM src.sessions WHERE id = ?", sessions.list()), s.here, s.from)
+	if err != nil {
+		return err
+	}
+	id, err := r.LastInsertId()
+	if err != nil {
+		return err
+	}
+	for _, t := range tables {
+		if t.ofSession {
+			_, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO main.%[1]s (session, %[2]s) SELECT ?, %[2]s FROM src.%[1]s WHERE session = ?", t.name, t.list()), id, s.from)
+			if err != nil {
+				return fmt.Errorf("table %s: %w", t.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// file copies a segment that is not here, or of which less is. A sealed one is all
+// that there will ever be of it.
+func (m *merger) file(ctx context.Context, src *Source, seg *Segment) (err error) {
+	name, dir := seg.Name, m.db.dir.Name()
+	if fileSize(filepath.Join(dir, segmentName(seg.Session, seg.Seq, true))) > 0 {
+		return nil
+	}
+	from, err := src.Files.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	size, err := Whole(from, from.Size())
+	if err != nil || name != filepath.Base(name) || fileSize(filepath.Join(dir, name)) >= size {
+		return err
+	}
+	temp := "." + name + ".part" // of a merge that was cut short, too
+	if err := unix.Unlinkat(int(m.db.dir.Fd()), temp, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	to, err := m.places.open(m.db.dir, temp, unix.O_EXCL)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	if err := copyBytes(ctx, to, from, size); err != nil {
+		return errors.Join(err, unix.Unlinkat(int(m.db.dir.Fd()), temp, 0))
+	}
+	m.out.Files, m.out.Bytes = m.out.Files+1, m.out.Bytes+size
+	if err := unix.Renameat(int(m.db.dir.Fd()), temp, int(m.db.dir.Fd()), name); err != nil || !seg.Sealed {
+		return err
+	}
+	err = unix.Unlinkat(int(m.db.dir.Fd()), segmentName(seg.Session, seg.Seq, false), 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}
+
+func copyBytes(ctx context.Context, to *os.File, from io.ReaderAt, size int64) error {
+	room := make([]byte, min(size, 4<<20))
+	for at := int64(0); at < size; at += int64(len(room)) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		room = room[:min(int64(len(room)), size-at)]
+		if n, err := from.ReadAt(room, at); n < len(room) {
+			return err
+		}
+		if _, err := to.Write(room); err != nil {
+			return err
+		}
+	}
+	return to.Sync()
+}
