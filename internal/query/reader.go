@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"ingero/internal/store"
 )
@@ -30,7 +31,13 @@ type Reader struct {
 	db    *sql.DB
 	temp  string      // directory of a copy, "" when there is none
 	files store.Files // the segments
+
+	slot    chan struct{}  // of the one statement that runs
+	running sync.WaitGroup // statements, those too whose caller has gone
 }
+
+// copyName is the name of a copy in its directory.
+const copyName = "copy.db"
 
 // Open opens the database at path for reading. It returns an error that wraps
 // [ErrNoDatabase] when there is none, [store.ErrNotDatabase] when the file is
@@ -43,7 +50,7 @@ func Open(path string) (*Reader, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w at %s", ErrNoDatabase, path)
 	}
-	r := &Reader{path: path, files: store.Dir(store.LogDir(path))}
+	r := &Reader{path: path, files: store.Dir(store.LogDir(path)), slot: make(chan struct{}, 1)}
 	err = r.open(path)
 	if store.NeedsWrite(err) || errors.Is(err, errOld) {
 		err = r.openCopy()
@@ -85,7 +92,7 @@ func (r *Reader) openCopy() (err error) {
 	if r.temp, err = os.MkdirTemp("", "ingero-read-"); err != nil {
 		return err
 	}
-	to := filepath.Join(r.temp, "copy.db")
+	to := filepath.Join(r.temp, copyName)
 	for _, suffix := range []string{"", "-wal"} {
 		err := copyFile(to+suffix, r.path+suffix)
 		if err != nil && (suffix == "" || !errors.Is(err, fs.ErrNotExist)) {
@@ -112,8 +119,10 @@ func copyFile(to, from string) error {
 	return errors.Join(err, dst.Close())
 }
 
-// Close closes the database. It is idempotent.
+// Close closes the database, once the statements in it have ended: cancel them
+// first. It is idempotent.
 func (r *Reader) Close() error {
+	r.running.Wait()
 	var errs []error
 	if r.db != nil {
 		errs = append(errs, r.db.Close())
