@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
+	"hash/maphash"
 	"net/url"
 	"path/filepath"
 	"time"
@@ -62,13 +62,16 @@ func (e *SQLError) Error() string {
 // Unwrap returns the cause.
 func (e *SQLError) Unwrap() error { return e.Err }
 
-// Bounds that no caller can set.
+// Bounds that no caller can set. SQLite looks whether it shall end where a program
+// jumps back, so what runs in between is bounded by the length of the program and
+// that of a value: together they keep the memory below 256 MB.
 const (
-	sqlLength = 1_000_000 // bytes of a value, and of a row that SQLite keeps
-	sqlText   = 64 << 10  // bytes of a statement
-	sqlMemory = 128 << 20 // bytes by which the process may grow
-	sqlDisk   = 512 << 20 // bytes of what is sorted in temporary files
-	sqlGrace  = time.Second / 20
+	sqlLength = 100_000          // bytes of a value
+	sqlText   = 16 << 10         // bytes of a statement
+	sqlSteps  = 1400             // of the program that it is compiled to
+	sqlMemory = 96 << 20         // bytes by which the process may grow
+	sqlDisk   = 512 << 20        // bytes of what is sorted in temporary files
+	sqlGrace  = time.Second / 20 // to end in when told
 )
 
 // sqlBounds are SQLite's own limits, by their numbers.
@@ -78,7 +81,7 @@ var sqlBounds = map[int]int{
 	sqlite3.SQLITE_LIMIT_COLUMN:              128,
 	sqlite3.SQLITE_LIMIT_EXPR_DEPTH:          200,
 	sqlite3.SQLITE_LIMIT_COMPOUND_SELECT:     64,
-	sqlite3.SQLITE_LIMIT_VDBE_OP:             100_000,
+	sqlite3.SQLITE_LIMIT_VDBE_OP:             sqlSteps,
 	sqlite3.SQLITE_LIMIT_FUNCTION_ARG:        32,
 	sqlite3.SQLITE_LIMIT_ATTACHED:            0,
 	sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 64,
@@ -106,7 +109,7 @@ func (r *Reader) SQL(ctx context.Context, text string, l SQLLimits) (*SQLResult,
 		return nil, ctx.Err()
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	s := &statement{r: r, ctx: ctx, cancel: cancel, text: text, limits: l, now: began}
+	s := &statement{r: r, ctx: ctx, cancel: cancel, text: text, limits: l, now: began, seed: maphash.MakeSeed()}
 	ended := make(chan error, 1)
 	r.running.Add(1)
 	go func() {
@@ -148,6 +151,7 @@ type statement struct {
 	text   string
 	limits SQLLimits
 	now    time.Time
+	seed   maphash.Seed // of the rows' ids
 
 	conn    queryer
 	tables  map[string]bool // that may be read, lower case
@@ -262,6 +266,3 @@ func size(v any) int64 {
 	}
 	return header
 }
-
-// rowsEnd is the largest number of rows that a table is planned with.
-const rowsEnd = math.MaxInt32

@@ -2,6 +2,7 @@ package query
 
 import (
 	"database/sql"
+	"hash/maphash"
 	"strconv"
 
 	"modernc.org/sqlite/vtab"
@@ -182,8 +183,15 @@ func kept(c *events.Call, i int) vtab.Value {
 	return int64(c.Args[i])
 }
 
-// id makes a call's id.
-func (b *eventBatch) id(row int) string {
+func (b *eventBatch) id(row int, seed maphash.Seed) uint64 {
+	return maphash.Comparable(seed, struct {
+		session string
+		call    events.Call
+	}{b.session.ID, b.calls[row]})
+}
+
+// name makes a call's id for people.
+func (b *eventBatch) name(row int) string {
 	buf := make([]byte, 0, 64)
 	buf = append(append(buf, b.session.Node...), ':')
 	buf = append(append(buf, b.session.ID...), '.')
@@ -193,7 +201,7 @@ func (b *eventBatch) id(row int) string {
 // eventColumns are the columns of events.
 var eventColumns = []eventColumn{
 	{SQLColumn{"id", "TEXT", "node:session.number: the call, the same wherever the recording is copied to"},
-		func(b *eventBatch, row int, _ *events.Call) vtab.Value { return b.id(row) }},
+		func(b *eventBatch, row int, _ *events.Call) vtab.Value { return b.name(row) }},
 	{SQLColumn{"node", "TEXT", "machine on which it was recorded"},
 		func(b *eventBatch, _ int, _ *events.Call) vtab.Value { return b.session.Node }},
 	{SQLColumn{"session", "TEXT", "recording: sessions.uid"},

@@ -88,7 +88,7 @@ func (s *statement) authorize(action sqlite.AuthorizerActionCode, one, two, _, _
 	switch action {
 	case sqlite.AuthSelect, sqlite.AuthRecursive:
 	case sqlite.AuthRead:
-		if !s.tables[strings.ToLower(one)] {
+		if name := strings.ToLower(one); !s.tables[name] && (two != "" || reachesOut(name)) {
 			why = &SQLError{What: fmt.Sprintf("the table %s cannot be read", one), Do: tablesAre()}
 		}
 	case sqlite.AuthFunction:
@@ -109,6 +109,12 @@ func (s *statement) authorize(action sqlite.AuthorizerActionCode, one, two, _, _
 		s.denied = why
 	}
 	return sqlite.AuthorizerDeny
+}
+
+// reachesOut says whether a name that a statement reads no column of is one that
+// SQLite makes a table for by itself. Others are those of WITH.
+func reachesOut(name string) bool {
+	return strings.HasPrefix(name, "pragma_") || strings.HasPrefix(name, "sqlite_") || name == "dbstat"
 }
 
 const onlyReads = "a statement begins with SELECT, WITH, VALUES or EXPLAIN, and only reads"
@@ -213,7 +219,12 @@ func wordLen(s string) int {
 func inWords(err error) error {
 	var known *SQLError
 	var lite *sqlite.Error
-	if errors.As(err, &known) || !errors.As(err, &lite) {
+	switch {
+	case errors.As(err, &known):
+		return err
+	case strings.HasPrefix(err.Error(), "missing argument"): // the driver's, without a type
+		return &SQLError{What: "the statement has parameters", Do: "write the values into it", Err: err}
+	case !errors.As(err, &lite):
 		return err
 	}
 	code := lite.Code()
@@ -222,7 +233,7 @@ func inWords(err error) error {
 	case sqlite3.SQLITE_TOOBIG:
 		out.What, out.Do = "a value or the statement is too large", fmt.Sprintf("a value can have %d bytes", sqlLength)
 	case sqlite3.SQLITE_NOMEM:
-		return tooLarge(err)
+		out.What, out.Do = "the statement is too complex", "take some of it out, or make two of it"
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL:
 		out.Do = "what is sorted needs a temporary directory with room: TMPDIR names one"
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
@@ -233,8 +244,6 @@ func inWords(err error) error {
 		out.Do = tablesAre()
 	case strings.HasPrefix(out.What, "no such column"), strings.HasPrefix(out.What, "no such function"):
 		out.Do = "columns and functions are in docs/schema.md"
-	case strings.HasPrefix(out.What, "missing argument"):
-		out.What, out.Do = "the statement has parameters", "write the values into it"
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package query
 
 import (
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"time"
 
@@ -27,6 +28,11 @@ type statBatch struct {
 func (b *statBatch) count() int { return len(b.stats) }
 
 func (b *statBatch) at(row, column int) vtab.Value { return b.columns[column].of(b, &b.stats[row]) }
+
+func (b *statBatch) id(row int, seed maphash.Seed) uint64 {
+	o := &b.stats[row]
+	return maphash.Comparable(seed, statKey{node: o.Node, time: o.Time.UnixNano(), pid: o.PID, op: o.Op})
+}
 
 var (
 	sinceUntil = []SQLColumn{

@@ -2,7 +2,9 @@ package query
 
 import (
 	"fmt"
+	"hash/maphash"
 	"iter"
+	"math"
 	"strconv"
 	"strings"
 
@@ -90,6 +92,9 @@ func (v *virtual) declaration() string {
 type batch interface {
 	count() int
 	at(row, column int) vtab.Value
+	// id is a number that is the row's in whatever plan it is read, and no other's:
+	// SQLite tells by it which rows it has had.
+	id(row int, seed maphash.Seed) uint64
 }
 
 // term is one condition of a statement on a column.
@@ -146,6 +151,13 @@ type plan struct {
 	s *statement
 }
 
+// A plan is weighed by rows that are read. To read fewer of them costs more than half
+// of reading all: SQLite shall go through the logs once, not for each part of an OR.
+const (
+	allRows   = 1e7
+	leastCost = 0.6 * allRows
+)
+
 // planned are the conditions that a table can look at itself: how the plan that is
 // handed to the cursor writes them, and by how much they narrow the rows down.
 var planned = map[vtab.ConstraintOp]struct {
@@ -159,7 +171,7 @@ var planned = map[vtab.ConstraintOp]struct {
 func (p *plan) BestIndex(info *vtab.IndexInfo) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%x", info.ColUsed)
-	rows, args := 1e7, 0
+	rows, cost, args := float64(allRows), float64(allRows), 0
 	for i := range info.Constraints {
 		c := &info.Constraints[i]
 		how, known := planned[c.Op]
@@ -172,17 +184,20 @@ func (p *plan) BestIndex(info *vtab.IndexInfo) error {
 		}
 		if !c.Usable {
 			if arg { // without its arguments it would answer something else
-				rows *= 1e9
+				cost = math.MaxFloat32
 			}
 			continue
 		}
 		c.ArgIndex = args
 		c.Omit = arg || contains(p.v, p.v.exact, c.Column)
 		args++
-		rows *= how.factor
+		rows = max(rows*how.factor, 1)
+		if cost == allRows {
+			cost = leastCost
+		}
 		fmt.Fprintf(&b, " %d%s", c.Column, how.code)
 	}
-	info.IdxStr, info.EstimatedCost, info.EstimatedRows = b.String(), max(rows, 1), int64(min(max(rows, 1), rowsEnd))
+	info.IdxStr, info.EstimatedCost, info.EstimatedRows = b.String(), cost, int64(rows)
 	return nil
 }
 
@@ -217,7 +232,6 @@ type cursor struct {
 	stop  func()
 	rows  batch // nil at the end
 	at    int
-	id    int64
 }
 
 // Filter starts to read, by what BestIndex planned.
@@ -229,7 +243,7 @@ func (c *cursor) Filter(_ int, text string, values []vtab.Value) error {
 	if err != nil {
 		return err
 	}
-	c.asked, c.id = a, 0
+	c.asked = a
 	c.next, c.stop = iter.Pull(func(yield func(batch) bool) {
 		if err := c.v.scan(c.s, &c.asked, yield); err != nil && c.s.err == nil {
 			c.s.err = err
@@ -282,7 +296,6 @@ func (c *cursor) load() error {
 // Next goes to the next row.
 func (c *cursor) Next() error {
 	c.at++
-	c.id++
 	if c.at < c.rows.count() {
 		return nil
 	}
@@ -300,8 +313,8 @@ func (c *cursor) Column(i int) (vtab.Value, error) {
 	return c.asked.arg(c.v.Args[i-len(c.v.Columns)].Name), nil
 }
 
-// Rowid returns the number of the row among those that were read.
-func (c *cursor) Rowid() (int64, error) { return c.id, nil }
+// Rowid returns the row's id.
+func (c *cursor) Rowid() (int64, error) { return int64(c.rows.id(c.at, c.s.seed)), nil }
 
 // Close ends the reading.
 func (c *cursor) Close() error {

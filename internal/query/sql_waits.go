@@ -1,6 +1,8 @@
 package query
 
 import (
+	"hash/maphash"
+
 	"modernc.org/sqlite/vtab"
 
 	"ingero/pkg/events"
@@ -17,6 +19,13 @@ func (b *waitBatch) count() int { return len(b.waits) }
 
 func (b *waitBatch) at(row, column int) vtab.Value {
 	return waitColumns[column].of(b, &b.waits[row])
+}
+
+func (b *waitBatch) id(row int, seed maphash.Seed) uint64 {
+	return maphash.Comparable(seed, struct {
+		session string
+		wait    events.Wait
+	}{b.session.ID, b.waits[row]})
 }
 
 // waitColumn is a column of waits and how it is made of a wait.

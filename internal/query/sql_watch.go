@@ -36,7 +36,7 @@ func watch(ctx context.Context, cancel context.CancelCauseFunc) (end func()) {
 			case <-t.C:
 			}
 			if resident()-before > sqlMemory {
-				cancel(tooLarge(nil))
+				cancel(&SQLError{What: fmt.Sprintf("the statement needs more than %d MB of memory", sqlMemory>>20), Do: narrow})
 			}
 			if n%diskEvery == 0 && temporary()-spilled > sqlDisk {
 				cancel(&SQLError{What: fmt.Sprintf("the statement sorts more than %d MB", sqlDisk>>20), Do: narrow})
@@ -50,10 +50,6 @@ func watch(ctx context.Context, cancel context.CancelCauseFunc) (end func()) {
 }
 
 const narrow = "bound it by timestamp, op or pid, or ask op_stats or timeline, which need no sorting"
-
-func tooLarge(err error) *SQLError {
-	return &SQLError{What: fmt.Sprintf("the statement needs more than %d MB of memory", sqlMemory>>20), Do: narrow, Err: err}
-}
 
 // resident returns the bytes of memory that the process has, 0 where that cannot be
 // told.
