@@ -122,10 +122,10 @@ const onlyReads = "a statement begins with SELECT, WITH, VALUES or EXPLAIN, and 
 // safeFunctions are SQLite's functions that can be used, and those of this package:
 // none reaches out of the statement.
 var safeFunctions = func() map[string]bool {
-	names := strings.Fields(`-> ->> abs avg cast ceil ceiling char coalesce concat concat_ws count cume_dist current_date
+	names := strings.Fields(`-> ->> abs avg ceil ceiling char coalesce concat concat_ws count cume_dist current_date
 		current_time current_timestamp date datetime dense_rank exp first_value floor format glob group_concat hex if ifnull
-		iif instr json json_array json_array_length json_each json_error_position json_extract json_group_array
-		json_group_object json_object json_patch json_pretty json_quote json_remove json_replace json_set json_insert json_tree
+		iif instr json json_array json_array_length json_error_position json_extract json_group_array
+		json_group_object json_object json_patch json_pretty json_quote json_remove json_replace json_set json_insert
 		json_type json_valid julianday lag last_value lead length like likelihood likely ln log log10 log2 lower ltrim max min
 		mod nth_value ntile nullif octet_length percent_rank pi pow power printf quote random randomblob rank replace round
 		row_number rtrim sign sqlite_version sqrt strftime string_agg substr substring sum time timediff total trim trunc
