@@ -97,7 +97,8 @@ var sqlBounds = map[int]int{
 // other.
 func (r *Reader) SQL(ctx context.Context, text string, l SQLLimits) (*SQLResult, error) {
 	l = l.orDefaults()
-	if err := checkText(text); err != nil {
+	text, err := one(text)
+	if err != nil {
 		return nil, err
 	}
 	began := time.Now()

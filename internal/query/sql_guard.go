@@ -140,30 +140,36 @@ var safeFunctions = func() map[string]bool {
 	return out
 }()
 
-// checkText refuses, in words, what is not one statement that reads.
-func checkText(text string) error {
+// one returns the statement that a text is, without what follows its semicolon. It
+// refuses, in words, what is not one statement that reads.
+func one(text string) (string, error) {
 	switch {
 	case len(text) > sqlText:
-		return &SQLError{What: fmt.Sprintf("the statement has %d bytes", len(text)), Do: fmt.Sprintf("it can have %d", sqlText)}
+		return "", &SQLError{What: fmt.Sprintf("the statement has %d bytes", len(text)), Do: fmt.Sprintf("it can have %d", sqlText)}
 	case !utf8.ValidString(text):
-		return &SQLError{What: "the statement is no UTF-8 text"}
+		return "", &SQLError{What: "the statement is no UTF-8 text"}
 	case strings.ContainsRune(text, 0):
-		return &SQLError{What: "the statement contains a zero byte", Do: "SQLite would end it there"}
+		return "", &SQLError{What: "the statement contains a zero byte", Do: "SQLite would end it there"}
 	}
-	first, rest := skipBlank(text), ""
-	for rest = first; rest != "" && rest[0] != ';'; {
+	first := skipBlank(text)
+	rest := first
+	for rest != "" && rest[0] != ';' {
 		rest = skipBlank(rest[tokenLen(rest):])
 	}
-	if rest != "" && skipBlank(strings.TrimLeft(rest, "; \t\r\n")) != "" {
-		return &SQLError{What: "there are several statements", Do: "give one at a time"}
+	statement := text[:len(text)-len(rest)]
+	for strings.HasPrefix(rest, ";") {
+		rest = skipBlank(rest[1:])
+	}
+	if rest != "" {
+		return "", &SQLError{What: "there are several statements", Do: "give one at a time"}
 	}
 	switch word := strings.ToUpper(first[:wordLen(first)]); word {
 	case "SELECT", "WITH", "VALUES", "EXPLAIN":
-		return nil
+		return statement, nil
 	case "":
-		return &SQLError{What: "there is no statement", Do: "try SELECT op, count(*) FROM events GROUP BY op"}
+		return "", &SQLError{What: "there is no statement", Do: "try SELECT op, count(*) FROM events GROUP BY op"}
 	default:
-		return &SQLError{What: word + " cannot be used", Do: onlyReads}
+		return "", &SQLError{What: word + " cannot be used", Do: onlyReads}
 	}
 }
 

@@ -144,6 +144,8 @@ var endlessOnes = []struct{ name, text string }{
 	{"cross join of sums", "SELECT count(*) FROM op_stats a, timeline('1s') b, quantile c, op_stats d, op_stats e, op_stats f, op_stats g"},
 	{"join of sixty", "SELECT count(*) FROM events" + strings.Repeat(", events", 59)},
 	{"laughter", "WITH a AS (SELECT 1 UNION ALL SELECT 2)" + laughter(22) + " SELECT count(*) FROM a22"},
+	{"wide laughter", "WITH a AS (SELECT 1), b AS (SELECT 1 FROM a" + strings.Repeat(", a", 49) + "), c AS (SELECT 1 FROM b" + strings.Repeat(", b", 49) + "), d AS (SELECT 1 FROM c" + strings.Repeat(", c", 49) + "), e AS (SELECT 1 FROM d" + strings.Repeat(", d", 49) + ") SELECT count(*) FROM e, events, events, events, events"},
+	{"wide laughter in conditions", "WITH a AS (SELECT 1 AS x), b AS (SELECT 1 AS x WHERE 1 IN a" + strings.Repeat(" OR 1 IN a", 49) + "), c AS (SELECT 1 AS x WHERE 1 IN b" + strings.Repeat(" OR 1 IN b", 49) + "), d AS (SELECT 1 AS x WHERE 1 IN c" + strings.Repeat(" OR 1 IN c", 49) + ") SELECT count(*) FROM d, events, events, events, events"},
 	{"like", endless + "SELECT count(*) FROM c WHERE hex(zeroblob(49000)) || x LIKE '%0_0%0_0%0_0%0_0%0_0%0_0%z'"},
 	{"glob", endless + "SELECT count(*) FROM c WHERE hex(zeroblob(49000)) || x GLOB '*0?0*0?0*0?0*[^0-9]*'"},
 	{"instr of the worst case", endless + "SELECT sum(instr(hex(zeroblob(49000)), hex(zeroblob(20000)) || x)) FROM c"},
