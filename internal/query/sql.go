@@ -178,7 +178,7 @@ func (s *statement) run() (err error) {
 	if err := s.prepare(conn, key); err != nil {
 		return s.failed(err)
 	}
-	ended := watch(s.ctx, s.cancel)
+	ended := watch(s.ctx, s.cancel, sqlMemory, sqlDisk)
 	defer ended()
 	return s.failed(conn.Raw(func(c any) error { return s.guard(c, key) }))
 }

@@ -17,11 +17,11 @@ const (
 	diskEvery   = 10 // looks at the memory
 )
 
-// watch ends a statement that makes the process grow by more than [sqlMemory], or
-// that fills temporary files with more than [sqlDisk]. This build of SQLite does not
-// count what it allocates, so it is the whole process that is looked at. The
+// watch ends a statement that makes the process grow by more than memory, or that
+// fills temporary files with more than disk, both in bytes. This build of SQLite does
+// not count what it allocates, so it is the whole process that is looked at. The
 // function that it returns ends it.
-func watch(ctx context.Context, cancel context.CancelCauseFunc) (end func()) {
+func watch(ctx context.Context, cancel context.CancelCauseFunc, memory, disk int64) (end func()) {
 	ctx, stop := context.WithCancel(ctx)
 	before, spilled := resident(), temporary()
 	ended := make(chan struct{})
@@ -35,11 +35,11 @@ func watch(ctx context.Context, cancel context.CancelCauseFunc) (end func()) {
 				return
 			case <-t.C:
 			}
-			if resident()-before > sqlMemory {
-				cancel(&SQLError{What: fmt.Sprintf("the statement needs more than %d MB of memory", sqlMemory>>20), Do: narrow})
+			if resident()-before > memory {
+				cancel(&SQLError{What: fmt.Sprintf("the statement needs more than %d MB of memory", memory>>20), Do: narrow})
 			}
-			if n%diskEvery == 0 && temporary()-spilled > sqlDisk {
-				cancel(&SQLError{What: fmt.Sprintf("the statement sorts more than %d MB", sqlDisk>>20), Do: narrow})
+			if n%diskEvery == 0 && temporary()-spilled > disk {
+				cancel(&SQLError{What: fmt.Sprintf("the statement sorts more than %d MB", disk>>20), Do: narrow})
 			}
 		}
 	}()
