@@ -17,7 +17,7 @@ const eventBatchRows = 512
 type eventBatch struct {
 	session *Session
 	calls   []events.Call
-	first   uint64             // number of the first call in its session, from 1
+	numbers []uint64           // theirs in the session
 	procs   map[uint32]process // of the session; empty unless it is asked for
 	names   names
 }
@@ -55,8 +55,7 @@ var eventsTable = &virtual{
 	scan: scanEvents,
 }
 
-// scanEvents yields the calls that match. The number of a call counts all of its
-// session, so where it is asked for all of them are read.
+// scanEvents yields the calls that match.
 func scanEvents(s *statement, a *asked, yield func(batch) bool) error {
 	f, some := a.filter("timestamp")
 	if id, ok := a.arg("id").(string); ok {
@@ -65,37 +64,23 @@ func scanEvents(s *statement, a *asked, yield func(batch) bool) error {
 	if !some {
 		return nil
 	}
-	read, numbered := f, a.wants("id")
-	if numbered {
-		read = Filter{Session: f.Session, Node: f.Node}
-	}
-	from, to := bounds(f)
 	b := &eventBatch{names: names{}}
-	var number uint64
 	var failed error
 	flush := func() bool {
 		more := len(b.calls) == 0 || yield(b)
-		b.calls = b.calls[:0]
+		b.calls, b.numbers = b.calls[:0], b.numbers[:0]
 		return more
 	}
-	cover, err := s.r.Each(s.ctx, read, func(of *Session, c *events.Call) bool {
+	cover, err := s.r.Each(s.ctx, f, func(of *Session, c *events.Call, number uint64) bool {
 		if b.session == nil || b.session.ID != of.ID {
 			if !flush() {
 				return false
 			}
-			number = 0
 			if failed = s.enter(b, of, a); failed != nil {
 				return false
 			}
 		}
-		number++
-		if numbered && (c.Start < from || c.Start >= to || !f.matches(c.PID, c.Op)) {
-			return flush() // a batch has calls that follow each other
-		}
-		if len(b.calls) == 0 {
-			b.first = number
-		}
-		b.calls = append(b.calls, *c)
+		b.calls, b.numbers = append(b.calls, *c), append(b.numbers, number)
 		return len(b.calls) < eventBatchRows || flush()
 	})
 	s.note(cover)
@@ -186,8 +171,8 @@ func kept(c *events.Call, i int) vtab.Value {
 func (b *eventBatch) id(row int, seed maphash.Seed) uint64 {
 	return maphash.Comparable(seed, struct {
 		session string
-		call    events.Call
-	}{b.session.ID, b.calls[row]})
+		number  uint64
+	}{b.session.ID, b.numbers[row]})
 }
 
 // name makes a call's id for people.
@@ -195,13 +180,15 @@ func (b *eventBatch) name(row int) string {
 	buf := make([]byte, 0, 64)
 	buf = append(append(buf, b.session.Node...), ':')
 	buf = append(append(buf, b.session.ID...), '.')
-	return string(strconv.AppendUint(buf, b.first+uint64(row), 10))
+	return string(strconv.AppendUint(buf, b.numbers[row], 10))
 }
 
 // eventColumns are the columns of events.
 var eventColumns = []eventColumn{
 	{SQLColumn{"id", "TEXT", "node:session.number: the call, the same wherever the recording is copied to"},
 		func(b *eventBatch, row int, _ *events.Call) vtab.Value { return b.name(row) }},
+	{SQLColumn{"number", "INTEGER", "number in its session, from 0: notable.number"},
+		func(b *eventBatch, row int, _ *events.Call) vtab.Value { return int64(b.numbers[row]) }},
 	{SQLColumn{"node", "TEXT", "machine on which it was recorded"},
 		func(b *eventBatch, _ int, _ *events.Call) vtab.Value { return b.session.Node }},
 	{SQLColumn{"session", "TEXT", "recording: sessions.uid"},

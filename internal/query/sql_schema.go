@@ -77,9 +77,12 @@ FROM chains c JOIN sessions s ON s.id = c.session ORDER BY c.severity = 'HIGH' D
 	{"Who is to blame in the chains, by name?",
 		`SELECT c.rule, coalesce(j.value ->> 'comm', j.value ->> 'what') AS culprit, ms(sum(j.value ->> 'lost_ns')) AS lost_ms
 FROM chains c, json_each(c.culprits) j GROUP BY 1, 2 ORDER BY lost_ms DESC`},
-	{"Which recordings are there, and how much did they keep?",
-		`SELECT uid, node, state, iso(started_ns) AS began, s(coalesce(ended_ns, updated_ns) - started_ns) AS seconds, records, log_bytes
+	{"Which recordings are there, and how long are they?",
+		`SELECT uid, node, state, iso(started_ns) AS began, s(coalesce(ended_ns, updated_ns) - started_ns) AS seconds, records
 FROM sessions ORDER BY started_ns DESC`},
+	{"Which calls stand out, also where the recording of all calls is gone?",
+		`SELECT s.node, n.why, n.name AS op, n.pid, iso(n.start_ns) AS began, us(n.duration_ns) AS us
+FROM notable n JOIN sessions s ON s.id = n.session ORDER BY n.duration_ns DESC LIMIT 10`},
 	{"Did a recording lose records, and why?",
 		`SELECT s.uid, d.reason, d.count FROM drops d JOIN sessions s ON s.id = d.session ORDER BY d.count DESC`},
 	{"How do two machines compare?",

@@ -113,7 +113,7 @@ func TestSchemaIsThatOfTheFile(t *testing.T) {
 func TestSchemaOfMigrations(t *testing.T) {
 	dir := testkit.Tree(t, map[string]string{
 		"0001_a.sql": "-- Of the whole.\n\n-- One\n-- thing.\nCREATE TABLE a (\n\tid INTEGER PRIMARY KEY,\n\tx TEXT NOT NULL DEFAULT '', -- the name,\n\t                            -- in words\n\tPRIMARY KEY (id)\n) WITHOUT ROWID;\nCREATE TABLE b (\n\ty REAL\n);\nCREATE INDEX i ON a (x);\n",
-		"0002_b.sql": "-- New.\nALTER TABLE a ADD COLUMN z INTEGER;\nALTER TABLE a ADD COLUMN w BLOB; -- bytes\nDROP TABLE b;\n",
+		"0002_b.sql": "-- New.\nALTER TABLE a ADD COLUMN z INTEGER;\nALTER TABLE a ADD COLUMN w BLOB; -- bytes\nDROP TABLE b;\nALTER TABLE a ADD COLUMN v TEXT;\nALTER TABLE a DROP COLUMN v;\n",
 	})
 	got, err := fileTables(dir)
 	if err != nil {

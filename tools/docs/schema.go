@@ -101,6 +101,7 @@ var (
 	endLine    = regexp.MustCompile(`^\)[^;]*;$`)
 	columnLine = regexp.MustCompile(`^\t(\w+)\s+(TEXT|INTEGER|REAL|BLOB)\b[^-]*(?:-- (.*))?$`)
 	addLine    = regexp.MustCompile(`^ALTER TABLE (\w+) ADD COLUMN (\w+) (TEXT|INTEGER|REAL|BLOB)\b[^-]*(?:-- (.*))?$`)
+	cutLine    = regexp.MustCompile(`^ALTER TABLE (\w+) DROP COLUMN (\w+);`)
 	renameLine = regexp.MustCompile(`^ALTER TABLE (\w+) RENAME TO (\w+);`)
 	dropLine   = regexp.MustCompile(`^DROP TABLE (?:IF EXISTS )?(\w+);`)
 	keyLine    = regexp.MustCompile(`^\t(PRIMARY KEY|UNIQUE|FOREIGN KEY|CHECK)\b`)
@@ -178,6 +179,11 @@ func (m *migrated) line(s string) error {
 		}
 		t.columns = append(t.columns, query.SQLColumn{Name: add[2], Type: add[3], About: about})
 		return nil // the comment is of the lines that follow too
+	case cutLine.MatchString(s):
+		f := cutLine.FindStringSubmatch(s)
+		if t := m.find(f[1]); t != nil {
+			t.columns = slices.DeleteFunc(t.columns, func(c query.SQLColumn) bool { return c.Name == f[2] })
+		}
 	case renameLine.MatchString(s):
 		f := renameLine.FindStringSubmatch(s)
 		if t := m.find(f[1]); t != nil {
