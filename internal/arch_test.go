@@ -35,7 +35,7 @@ var allowed = map[string]string{
 	"internal/store":   "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick pkg/events",
 
 	// What reads what was recorded, and says it.
-	"internal/query":   "internal/stats internal/store internal/tick pkg/events",
+	"internal/query":   "modernc.org/sqlite internal/stats internal/store internal/tick pkg/events",
 	"internal/explain": "internal/query internal/stats internal/tick pkg/events",
 	"internal/export":  "github.com/parquet-go/parquet-go internal/query pkg/events",
 	"internal/legacy":  "internal/stats internal/store internal/tick pkg/events",
@@ -65,7 +65,7 @@ var allowed = map[string]string{
 	"benchmarks/throughput": "golang.org/x/sys internal/decode internal/probes internal/proc internal/session " +
 		"internal/stats internal/store internal/tick pkg/events sim",
 	"tools/btfcheck":    "github.com/cilium/ebpf internal/bpf",
-	"tools/docs":        "internal/cli pkg/events",
+	"tools/docs":        "internal/cli internal/query pkg/events",
 	"tools/duckdbcheck": "internal/export internal/query internal/store internal/tick pkg/events",
 	"tools/lint":        "",
 	"tools/testgpu":     "pkg/events sim",

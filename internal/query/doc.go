@@ -5,6 +5,8 @@
 // Answers about a whole session are the kernel's own counts, as the session
 // stored them. Answers about a part of one are rebuilt from the records of its
 // calls; an answer says which it is and how far it goes. Waits and the accounts of
-// threads are read from the log, chains as they were stored. The package renders
+// threads are read from the log, chains as they were stored. [Reader.SQL] answers what
+// has no type: a statement has a connection of its own, which can only read, and
+// bounds on its time, memory and rows. The package renders
 // nothing; package explain does. Its callers are the commands.
 package query

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"ingero/internal/store"
 )
@@ -30,7 +31,13 @@ type Reader struct {
 	db    *sql.DB
 	temp  string      // directory of a copy, "" when there is none
 	files store.Files // the segments
+
+	slot    chan struct{}  // of the one statement that runs
+	running sync.WaitGroup // statements, those too whose caller has gone
 }
+
+// copyName is the name of a copy in its directory.
+const copyName = "copy.db"
 
 // Open opens the database at path for reading. It returns an error that wraps
 // [ErrNoDatabase] when there is none, [store.ErrNotDatabase] when the file is
@@ -43,7 +50,7 @@ func Open(path string) (*Reader, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w at %s", ErrNoDatabase, path)
 	}
-	r := &Reader{path: path}
+	r := &Reader{path: path, slot: make(chan struct{}, 1)}
 	r.files = files{r, store.Dir(store.LogDir(path))}
 	err = r.open(path)
 	if store.NeedsWrite(err) || errors.Is(err, errOld) {
@@ -99,9 +106,6 @@ func (r *Reader) openCopy() (err error) {
 	return r.open(to)
 }
 
-// copyName is the name of a copy, in a directory of its own.
-const copyName = "copy.db"
-
 func copyFile(to, from string) error {
 	src, err := os.Open(from)
 	if err != nil {
@@ -116,8 +120,10 @@ func copyFile(to, from string) error {
 	return errors.Join(err, dst.Close())
 }
 
-// Close closes the database. It is idempotent.
+// Close closes the database, once the statements in it have ended: cancel them
+// first. It is idempotent.
 func (r *Reader) Close() error {
+	r.running.Wait()
 	var errs []error
 	if r.db != nil {
 		errs = append(errs, r.db.Close())

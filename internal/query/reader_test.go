@@ -41,7 +41,7 @@ var (
 
 // session is a recording in the making.
 type session struct {
-	t     *testing.T
+	t     testing.TB
 	db    *store.DB
 	now   time.Time
 	r     *rand.Rand
@@ -51,7 +51,7 @@ type session struct {
 	left  uint64 // records that were lost
 }
 
-func record(t *testing.T, path string, s store.Session) *session {
+func record(t testing.TB, path string, s store.Session) *session {
 	t.Helper()
 	x := &session{t: t, now: began, r: rand.New(rand.NewPCG(1, 2)), ops: map[opKey]*tick.Op{}}
 	if s.Started.IsZero() {
@@ -171,7 +171,7 @@ func (x *session) close() {
 	}
 }
 
-func openReader(t *testing.T, path string) *Reader {
+func openReader(t testing.TB, path string) *Reader {
 	t.Helper()
 	r, err := Open(path)
 	if err != nil {

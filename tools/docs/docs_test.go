@@ -2,9 +2,15 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"ingero/internal/query"
+	"ingero/internal/store"
 	"ingero/internal/testkit"
 	"ingero/pkg/events"
 )
@@ -57,5 +63,73 @@ func TestOperations(t *testing.T) {
 		if n := strings.Count(line, "|") - strings.Count(line, `\|`); n != 9 {
 			t.Errorf("%d cells in %q, want 8", n-1, line)
 		}
+	}
+}
+
+// The tables are those that a database has, with their columns: what the migrations'
+// text says is what SQLite makes of it.
+func TestSchemaIsThatOfTheFile(t *testing.T) {
+	tables, err := fileTables("../../internal/store/migrations")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "x.db")
+	db, err := store.Open(store.Options{Path: path, Session: store.Session{ID: "s", Started: time.Unix(1, 0)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := query.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	made, err := r.SQL(t.Context(), "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY rowid", query.SQLLimits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(made.Rows) != len(tables) {
+		t.Errorf("%d tables are explained, the file has %v", len(tables), made.Rows)
+	}
+	for _, table := range tables {
+		res, err := r.SQL(t.Context(), "SELECT * FROM main."+table.name, query.SQLLimits{})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		var names []string
+		for _, c := range table.columns {
+			names = append(names, c.Name)
+		}
+		if !slices.Equal(res.Columns, names) {
+			t.Errorf("%s: %v are explained, it has %v", table.name, names, res.Columns)
+		}
+	}
+}
+
+// A migration's comments become what is said of a table and its columns.
+func TestSchemaOfMigrations(t *testing.T) {
+	dir := testkit.Tree(t, map[string]string{
+		"0001_a.sql": "-- Of the whole.\n\n-- One\n-- thing.\nCREATE TABLE a (\n\tid INTEGER PRIMARY KEY,\n\tx TEXT NOT NULL DEFAULT '', -- the name,\n\t                            -- in words\n\tPRIMARY KEY (id)\n) WITHOUT ROWID;\nCREATE TABLE b (\n\ty REAL\n);\nCREATE INDEX i ON a (x);\n",
+		"0002_b.sql": "-- New.\nALTER TABLE a ADD COLUMN z INTEGER;\nALTER TABLE a ADD COLUMN w BLOB; -- bytes\nDROP TABLE b;\nALTER TABLE a ADD COLUMN v TEXT;\nALTER TABLE a DROP COLUMN v;\n",
+	})
+	got, err := fileTables(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []tableDoc{{"a", "One thing.", []query.SQLColumn{{Name: "id", Type: "INTEGER"}, {Name: "x", Type: "TEXT", About: "the name, in words"},
+		{Name: "z", Type: "INTEGER", About: "New."}, {Name: "w", Type: "BLOB", About: "bytes"}}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for name, text := range map[string]string{"a column": "CREATE TABLE a (\n\tx NUMBER,\n);\n", "a table": "ALTER TABLE a ADD COLUMN z INTEGER;\n"} {
+		if _, err := fileTables(testkit.Tree(t, map[string]string{"0001.sql": text})); err == nil {
+			t.Errorf("%s that cannot be read is passed over", name)
+		}
+	}
+	if _, err := fileTables(t.TempDir()); err == nil {
+		t.Error("no migrations are no error")
 	}
 }

@@ -1,6 +1,6 @@
 // Command docs writes the generated pages of docs/: commands.md from the commands
-// and settings, operations.md from the catalog, test_matrix.md from the tests. Run
-// it from the repository root.
+// and settings, operations.md from the catalog, schema.md from the migrations and
+// the virtual tables, test_matrix.md from the tests. Run it from the repository root.
 package main
 
 import (
@@ -18,6 +18,7 @@ func main() {
 	}{
 		{"docs/commands.md", commands},
 		{"docs/operations.md", func() (string, error) { return operations(), nil }},
+		{"docs/schema.md", func() (string, error) { return schema("internal/store/migrations") }},
 		{"docs/test_matrix.md", func() (string, error) { return testMatrix(".") }},
 	} {
 		text, err := page.make()

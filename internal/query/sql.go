@@ -1,0 +1,269 @@
+package query
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// SQLLimits bound what a statement may take. Zero is the default of each.
+type SQLLimits struct {
+	Rows  int           // of the result; 10,000
+	Bytes int64         // of the result's values; 16 MiB
+	Time  time.Duration // waiting for another statement included; 10 s
+}
+
+// orDefaults fills in what is not set.
+func (l SQLLimits) orDefaults() SQLLimits {
+	if l.Rows <= 0 {
+		l.Rows = 10_000
+	}
+	if l.Bytes <= 0 {
+		l.Bytes = 16 << 20
+	}
+	if l.Time <= 0 {
+		l.Time = 10 * time.Second
+	}
+	return l
+}
+
+// SQLResult is what a statement returned.
+type SQLResult struct {
+	Columns  []string
+	Rows     [][]any // of nil, int64, float64, string and []byte
+	Cut      string  // why there are no more rows, though there would be; "" when these are all
+	Coverage Coverage
+	Took     time.Duration
+}
+
+// SQLError says in words what is wrong with a statement.
+type SQLError struct {
+	What string // one line
+	Do   string // one line: what to do about it; may be empty
+	Err  error  // what it came from; may be nil
+}
+
+// Error returns both lines as one.
+func (e *SQLError) Error() string {
+	if e.Do == "" {
+		return e.What
+	}
+	return e.What + ": " + e.Do
+}
+
+// Unwrap returns the cause.
+func (e *SQLError) Unwrap() error { return e.Err }
+
+// Bounds that no caller can set. SQLite looks whether it shall end where a program
+// jumps back, so what runs in between is bounded by the length of the program and
+// that of a value: together they keep the memory below 256 MB.
+const (
+	sqlLength = 100_000          // bytes of a value
+	sqlText   = 16 << 10         // bytes of a statement
+	sqlSteps  = 1400             // of the program that it is compiled to
+	sqlMemory = 96 << 20         // bytes by which the process may grow
+	sqlDisk   = 512 << 20        // bytes of what is sorted in temporary files
+	sqlGrace  = time.Second / 20 // to end in when told
+)
+
+// sqlBounds are SQLite's own limits, by their numbers.
+var sqlBounds = map[int]int{
+	sqlite3.SQLITE_LIMIT_LENGTH:              sqlLength,
+	sqlite3.SQLITE_LIMIT_SQL_LENGTH:          sqlText,
+	sqlite3.SQLITE_LIMIT_COLUMN:              128,
+	sqlite3.SQLITE_LIMIT_EXPR_DEPTH:          200,
+	sqlite3.SQLITE_LIMIT_COMPOUND_SELECT:     64,
+	sqlite3.SQLITE_LIMIT_VDBE_OP:             sqlSteps,
+	sqlite3.SQLITE_LIMIT_FUNCTION_ARG:        32,
+	sqlite3.SQLITE_LIMIT_ATTACHED:            0,
+	sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 64,
+	sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER:     1,
+	sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH:       1,
+	sqlite3.SQLITE_LIMIT_WORKER_THREADS:      0,
+}
+
+// SQL runs one statement that reads: over the tables of the file and over the
+// virtual tables and functions that [SQLSchema] lists. What is wrong with a
+// statement is an [SQLError]; one that takes too long ends with the context's error,
+// no later than 100 ms after its time. Statements of one Reader run one after the
+// other.
+func (r *Reader) SQL(ctx context.Context, text string, l SQLLimits) (*SQLResult, error) {
+	l = l.orDefaults()
+	text, err := one(text)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	ctx, stop := context.WithTimeout(ctx, l.Time)
+	defer stop()
+	select {
+	case r.slot <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	s := &statement{r: r, ctx: ctx, cancel: cancel, text: text, limits: l, now: began, seed: maphash.MakeSeed()}
+	ended := make(chan error, 1)
+	r.running.Add(1)
+	go func() {
+		defer r.running.Done()
+		defer func() { <-r.slot }()
+		defer cancel(nil)
+		ended <- s.run()
+	}()
+	if err := awaitEnd(ctx, ended); err != nil {
+		return nil, err
+	}
+	s.result.Took = time.Since(began)
+	return &s.result, nil
+}
+
+// awaitEnd returns how a statement ended. One that is told to end does so at once as
+// a rule; what SQLite does in one go, as it does its planning, is not waited for.
+func awaitEnd(ctx context.Context, ended <-chan error) error {
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(sqlGrace)
+	defer grace.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-grace.C:
+		return context.Cause(ctx)
+	}
+}
+
+// statement is one statement that runs. Its fields are its goroutine's.
+type statement struct {
+	r      *Reader
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	text   string
+	limits SQLLimits
+	now    time.Time
+	seed   maphash.Seed // of the rows' ids
+
+	conn    queryer
+	tables  map[string]bool // that may be read, lower case
+	guarded bool            // the rest is the statement's own
+	denied  *SQLError       // why the authorizer said no
+	err     error           // why a virtual table could not go on
+	result  SQLResult
+}
+
+// run opens a connection for the statement alone, so that nothing outlives it, and
+// runs it there.
+func (s *statement) run() (err error) {
+	key := register(s)
+	defer unregister(key)
+	db := sql.OpenDB(connector{s.r.dataSource()})
+	db.SetMaxOpenConns(1)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	conn, err := db.Conn(s.ctx)
+	if err != nil {
+		return s.failed(err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if err := s.prepare(conn, key); err != nil {
+		return s.failed(err)
+	}
+	ended := watch(s.ctx, s.cancel, sqlMemory, sqlDisk)
+	defer ended()
+	return s.failed(conn.Raw(func(c any) error { return s.guard(c, key) }))
+}
+
+// dataSource names the database, to be read and nothing else. The name must begin
+// with file:, or SQLite does not see the mode.
+func (r *Reader) dataSource() string {
+	path := r.path
+	if r.temp != "" {
+		path = filepath.Join(r.temp, copyName)
+	}
+	q := url.Values{"mode": {"ro"}, "_defensive": {"1"}, "_pragma": {"busy_timeout(2000)", "trusted_schema(off)", "temp_store(file)"}}
+	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
+	return u.String()
+}
+
+// prepare makes the virtual tables, which are the connection's alone, and then
+// closes it to all that is not reading.
+func (s *statement) prepare(conn *sql.Conn, key string) error {
+	s.tables = map[string]bool{"sqlite_schema": true, "sqlite_master": true, "json_each": true, "json_tree": true}
+	rows, err := conn.QueryContext(s.ctx, "SELECT lower(name) FROM main.sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%'")
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return errors.Join(err, rows.Close())
+		}
+		s.tables[name] = true
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	for _, v := range virtuals {
+		s.tables[v.Name] = true
+		if _, err := conn.ExecContext(s.ctx, fmt.Sprintf("CREATE VIRTUAL TABLE temp.%s USING %s(%s)", v.Name, v.module(), key)); err != nil {
+			return err
+		}
+	}
+	if _, err := conn.ExecContext(s.ctx, "PRAGMA query_only=on"); err != nil {
+		return err
+	}
+	for id, most := range sqlBounds {
+		if _, err := sqlite.Limit(conn, id, most); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failed says why the statement failed: the cause of all that follows first.
+func (s *statement) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(s.ctx); cause != nil {
+		return cause
+	}
+	if s.denied != nil {
+		return s.denied
+	}
+	if s.err != nil {
+		return s.err
+	}
+	return inWords(err)
+}
+
+// note adds how far a part of the answer goes.
+func (s *statement) note(c Coverage) {
+	to := &s.result.Coverage
+	to.Thinned = to.Thinned || c.Thinned
+	to.Torn = max(to.Torn, c.Torn) // a table may be read more than once
+	to.Missing = addNew(to.Missing, c.Missing)
+	to.Damage = addNew(to.Damage, c.Damage)
+}
+
+// size is what a value counts towards [SQLLimits.Bytes].
+func size(v any) int64 {
+	const header = 16
+	switch v := v.(type) {
+	case string:
+		return header + int64(len(v))
+	case []byte:
+		return header + int64(len(v))
+	}
+	return header
+}

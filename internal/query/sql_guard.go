@@ -1,0 +1,285 @@
+package query
+
+import (
+	"bytes"
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// queryer is the part of a connection that a statement runs on.
+type queryer interface {
+	driver.QueryerContext
+	driver.ExecerContext
+	sqlite.AuthorizerRegisterer
+}
+
+// guard runs the statement inside another one that calls it as a function. The
+// driver interrupts a connection while it executes, but not while rows are read one
+// by one: so all of it is one execution.
+func (s *statement) guard(c any, key string) error {
+	conn, ok := c.(queryer)
+	if !ok {
+		return fmt.Errorf("a connection of %T", c)
+	}
+	s.conn = conn
+	if err := conn.RegisterAuthorizer(s.authorize); err != nil {
+		return err
+	}
+	_, err := conn.ExecContext(s.ctx, "SELECT "+runFunction+"("+key+")", nil)
+	return err
+}
+
+// query runs the statement and keeps its rows.
+func (s *statement) query() (err error) {
+	s.guarded = true
+	rows, err := s.conn.QueryContext(context.Background(), s.text, nil) // the execution around it is interrupted
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	out := &s.result
+	out.Columns = slices.Clone(rows.Columns())
+	left := s.limits.Bytes
+	for {
+		row := make([]driver.Value, len(out.Columns))
+		if err := rows.Next(row); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		if len(out.Rows) == s.limits.Rows {
+			out.Cut = fmt.Sprintf("there are more than %d rows", s.limits.Rows)
+			return nil
+		}
+		kept := make([]any, len(row))
+		for i, v := range row {
+			if b, ok := v.([]byte); ok {
+				v = bytes.Clone(b)
+			}
+			kept[i] = v
+			left -= size(v)
+		}
+		if left < 0 {
+			out.Cut = fmt.Sprintf("the rows have more than %d bytes", s.limits.Bytes)
+			return nil
+		}
+		out.Rows = append(out.Rows, kept)
+	}
+}
+
+// authorize says yes to what only reads: SQLite asks while it compiles. What is not
+// in the lists is denied, so that what SQLite learns tomorrow is too.
+func (s *statement) authorize(action sqlite.AuthorizerActionCode, one, two, _, _ string) sqlite.AuthorizerReturnCode {
+	if !s.guarded {
+		return sqlite.AuthorizerOK
+	}
+	var why *SQLError
+	switch action {
+	case sqlite.AuthSelect, sqlite.AuthRecursive:
+	case sqlite.AuthRead:
+		if name := strings.ToLower(one); !s.tables[name] && (two != "" || reachesOut(name)) {
+			why = &SQLError{What: fmt.Sprintf("the table %s cannot be read", one), Do: tablesAre()}
+		}
+	case sqlite.AuthFunction:
+		if !safeFunctions[strings.ToLower(two)] {
+			why = &SQLError{What: fmt.Sprintf("the function %s cannot be used", two), Do: "the functions that can be are in docs/schema.md"}
+		}
+	case sqlite.AuthPragma:
+		why = &SQLError{What: "PRAGMA cannot be used", Do: onlyReads}
+	case sqlite.AuthAttach, sqlite.AuthDetach:
+		why = &SQLError{What: "no other database can be used", Do: onlyReads}
+	default:
+		why = &SQLError{What: "the statement would change something", Do: onlyReads}
+	}
+	if why == nil {
+		return sqlite.AuthorizerOK
+	}
+	if s.denied == nil {
+		s.denied = why
+	}
+	return sqlite.AuthorizerDeny
+}
+
+// reachesOut says whether a name that a statement reads no column of is one that
+// SQLite makes a table for by itself. Others are those of WITH.
+func reachesOut(name string) bool {
+	return strings.HasPrefix(name, "pragma_") || strings.HasPrefix(name, "sqlite_") || name == "dbstat"
+}
+
+const onlyReads = "a statement begins with SELECT, WITH, VALUES or EXPLAIN, and only reads"
+
+// safeFunctions are SQLite's functions that can be used, and those of this package:
+// none reaches out of the statement.
+var safeFunctions = func() map[string]bool {
+	names := strings.Fields(`-> ->> abs avg ceil ceiling char coalesce concat concat_ws count cume_dist current_date
+		current_time current_timestamp date datetime dense_rank exp first_value floor format glob group_concat hex if ifnull
+		iif instr json json_array json_array_length json_error_position json_extract json_group_array
+		json_group_object json_object json_patch json_pretty json_quote json_remove json_replace json_set json_insert
+		json_type json_valid julianday lag last_value lead length like likelihood likely ln log log10 log2 lower ltrim max min
+		mod nth_value ntile nullif octet_length percent_rank pi pow power printf quote random randomblob rank replace round
+		row_number rtrim sign sqlite_version sqrt strftime string_agg substr substring sum time timediff total trim trunc
+		typeof unhex unicode unistr unixepoch unlikely upper zeroblob`)
+	out := map[string]bool{}
+	for _, n := range names {
+		out[n] = true
+	}
+	for _, f := range sqlFunctions {
+		out[f.Name] = true
+	}
+	return out
+}()
+
+// one returns the statement that a text is, without what follows its semicolon. It
+// refuses, in words, what is not one statement that reads.
+func one(text string) (string, error) {
+	switch {
+	case len(text) > sqlText:
+		return "", &SQLError{What: fmt.Sprintf("the statement has %d bytes", len(text)), Do: fmt.Sprintf("it can have %d", sqlText)}
+	case !utf8.ValidString(text):
+		return "", &SQLError{What: "the statement is no UTF-8 text"}
+	case strings.ContainsRune(text, 0):
+		return "", &SQLError{What: "the statement contains a zero byte", Do: "SQLite would end it there"}
+	}
+	first := skipBlank(text)
+	rest := first
+	for rest != "" && rest[0] != ';' {
+		rest = skipBlank(rest[tokenLen(rest):])
+	}
+	statement := text[:len(text)-len(rest)]
+	for strings.HasPrefix(rest, ";") {
+		rest = skipBlank(rest[1:])
+	}
+	if rest != "" {
+		return "", &SQLError{What: "there are several statements", Do: "give one at a time"}
+	}
+	switch word := strings.ToUpper(first[:wordLen(first)]); word {
+	case "SELECT", "WITH", "VALUES", "EXPLAIN":
+		return statement, nil
+	case "":
+		return "", &SQLError{What: "there is no statement", Do: "try SELECT op, count(*) FROM events GROUP BY op"}
+	default:
+		return "", &SQLError{What: word + " cannot be used", Do: onlyReads}
+	}
+}
+
+// skipBlank returns what follows white space and comments. A comment that does not
+// end goes to the end, as for SQLite; they do not nest.
+func skipBlank(s string) string {
+	for {
+		s = strings.TrimLeft(s, " \t\n\f\r\ufeff")
+		switch {
+		case strings.HasPrefix(s, "--"):
+			_, s, _ = strings.Cut(s, "\n")
+		case strings.HasPrefix(s, "/*"):
+			_, s, _ = strings.Cut(s[2:], "*/")
+		default:
+			return s
+		}
+	}
+}
+
+// tokenLen is the length of what stands at the start of s: a string or a quoted
+// name, a word, or one character.
+func tokenLen(s string) int {
+	end := s[0]
+	switch s[0] {
+	case '\'', '"', '`':
+	case '[':
+		end = ']'
+	default:
+		_, n := utf8.DecodeRuneInString(s)
+		return max(wordLen(s), n)
+	}
+	for i := 1; i < len(s); i++ {
+		if s[i] != end {
+			continue
+		}
+		if end == ']' || i+1 == len(s) || s[i+1] != end { // a doubled quote is one inside
+			return i + 1
+		}
+		i++
+	}
+	return len(s)
+}
+
+func wordLen(s string) int {
+	n := strings.IndexFunc(s, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	if n < 0 {
+		return len(s)
+	}
+	return n
+}
+
+// inWords makes an SQLError of what SQLite says about a statement.
+func inWords(err error) error {
+	var known *SQLError
+	var lite *sqlite.Error
+	switch {
+	case errors.As(err, &known):
+		return err
+	case strings.HasPrefix(err.Error(), "missing argument"): // the driver's, without a type
+		return &SQLError{What: "the statement has parameters", Do: "write the values into it", Err: err}
+	case !errors.As(err, &lite):
+		return err
+	}
+	code := lite.Code()
+	out := &SQLError{What: plainText(lite.Error()), Err: err}
+	switch code & 0xff {
+	case sqlite3.SQLITE_TOOBIG:
+		out.What, out.Do = "a value or the statement is too large", fmt.Sprintf("a value can have %d bytes", sqlLength)
+	case sqlite3.SQLITE_NOMEM:
+		out.What, out.Do = "the statement is too complex", "take some of it out, or make two of it"
+	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL:
+		out.Do = "what is sorted needs a temporary directory with room: TMPDIR names one"
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return err // not the statement's fault
+	}
+	switch {
+	case strings.HasPrefix(out.What, "no such table"):
+		out.Do = tablesAre()
+	case strings.HasPrefix(out.What, "no such column"), strings.HasPrefix(out.What, "no such function"):
+		out.Do = "columns and functions are in docs/schema.md"
+	}
+	return out
+}
+
+// plainText takes off what the driver puts around SQLite's message.
+func plainText(s string) string {
+	if _, after, ok := strings.Cut(s, "SQL logic error: "); ok {
+		s = after
+	}
+	if i := strings.LastIndex(s, " ("); i > 0 && strings.HasSuffix(s, ")") {
+		s = s[:i]
+	}
+	return s
+}
+
+// tablesAre names the tables, those of calls first.
+func tablesAre() string {
+	names := make([]string, 0, len(virtuals))
+	for _, v := range virtuals {
+		names = append(names, v.Name)
+	}
+	return "there are " + strings.Join(names, ", ") + " and those of the file, as sessions: see docs/schema.md"
+}
+
+// addNew appends what is not there yet.
+func addNew(to, from []string) []string {
+	for _, s := range from {
+		if !slices.Contains(to, s) {
+			to = append(to, s)
+		}
+	}
+	return to
+}

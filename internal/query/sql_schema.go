@@ -1,0 +1,95 @@
+package query
+
+import "slices"
+
+// SQLSchema returns the virtual tables and the functions that stand in the place of
+// one, in the order in which they are explained. The other tables are the file's:
+// migrations of package store declare them.
+func SQLSchema() []SQLTable {
+	out := make([]SQLTable, len(virtuals))
+	for i, v := range virtuals {
+		out[i] = v.SQLTable
+	}
+	return out
+}
+
+// SQLFunctions returns the functions of ingero's own, and the names of SQLite's that
+// statements can use.
+func SQLFunctions() (own []SQLFunction, builtin []string) {
+	names := map[string]bool{}
+	for _, f := range sqlFunctions {
+		own = append(own, f.SQLFunction)
+		names[f.Name] = true
+	}
+	for name := range safeFunctions {
+		if !names[name] {
+			builtin = append(builtin, name)
+		}
+	}
+	slices.Sort(builtin)
+	return own, builtin
+}
+
+// SQLExample is a question and the statement that answers it.
+type SQLExample struct{ Question, SQL string }
+
+// SQLExamples are worked examples. Each has rows in a recording of some length.
+var SQLExamples = []SQLExample{
+	{"Which operations take the most time, and how long do they take?",
+		`SELECT op, count, ms(total_ns) AS total_ms, us(p50_ns) AS p50_us, us(p99_ns) AS p99_us
+FROM op_stats(NULL, NULL, 'op') ORDER BY total_ns DESC LIMIT 10`},
+	{"How many calls did each machine record, by layer?",
+		`SELECT node, source, count(*) FROM events GROUP BY node, source`},
+	{"Which process waits longest in synchronisation?",
+		`SELECT node, pid, count, ms(total_ns) AS total_ms, us(p99_ns) AS p99_us
+FROM op_stats WHERE op = 'cudaStreamSync' ORDER BY total_ns DESC`},
+	{"Where did the time of each operation go?",
+		`SELECT op, ms(oncpu_ns) AS on_cpu, ms(runnable_ns) AS runnable, ms(throttled_ns) AS throttled, ms(blocked_ns) AS blocked
+FROM op_stats(NULL, NULL, 'op') WHERE total_ns > 0 ORDER BY total_ns DESC`},
+	{"How did the 99th percentile of synchronisation change, minute by minute?",
+		`SELECT iso(timestamp) AS minute, count, us(p99_ns) AS p99_us FROM timeline('1m', 'cudaStreamSync') ORDER BY timestamp`},
+	{"What were the 10 slowest calls?",
+		`SELECT iso(timestamp) AS began, op, pid, us(duration_ns) AS us, us(runnable_ns) AS runnable_us, us(blocked_ns) AS blocked_us
+FROM events WHERE nested = 0 ORDER BY duration_ns DESC LIMIT 10`},
+	{"What is the 99.9th percentile of one operation since a moment?",
+		`SELECT op, us(duration_ns) AS p999_us, count FROM quantile('cudaStreamSynchronize', 0.999, '2026-11-21T14:41:00Z')`},
+	{"Which calls failed, and how?",
+		`SELECT op, error, count(*) AS calls, min(iso(timestamp)) AS first FROM events WHERE failed = 1 GROUP BY op, error ORDER BY calls DESC`},
+	{"Which operations fail more often than once in a hundred calls?",
+		`SELECT op, count, errors, round(100.0 * errors / count, 1) AS percent FROM op_stats(NULL, NULL, 'op') WHERE errors * 100 > count`},
+	{"How much memory did each process ask for?",
+		`SELECT pid, comm, count(*) AS calls, sum(arg0) AS bytes FROM events WHERE op IN ('cudaMalloc', 'cuMemAlloc') GROUP BY pid, comm`},
+	{"What happened in one second?",
+		`SELECT iso(timestamp) AS began, pid, tid, op, us(duration_ns) AS us FROM events
+WHERE timestamp >= ns('2026-11-21T14:41:01Z') AND timestamp < ns('2026-11-21T14:41:02Z') ORDER BY timestamp LIMIT 20`},
+	{"Who took the CPU from the traced threads?",
+		`SELECT who_comm, who_pid, count(*) AS times, ms(sum(taken_ns)) AS taken_ms
+FROM waits WHERE state = 'runnable' AND who_tid IS NOT NULL GROUP BY who_comm, who_pid ORDER BY taken_ms DESC`},
+	{"What did threads wait for inside of calls?",
+		`SELECT op, reason, count(*) AS times, ms(sum(duration_ns)) AS ms
+FROM waits WHERE op IS NOT NULL AND state = 'blocked' GROUP BY op, reason ORDER BY ms DESC`},
+	{"How long do threads do other things between their calls?",
+		`SELECT pid, tid, ms(sum(gap_ns)) AS gap_ms, ms(sum(gap_oncpu_ns)) AS on_cpu_ms, us(percentile(gap_ns, 99)) AS p99_us
+FROM events WHERE nested = 0 GROUP BY pid, tid ORDER BY gap_ms DESC`},
+	{"Which causes of lost time were found, the gravest first?",
+		`SELECT s.node, c.severity, c.rule, c.pid, c.name AS op, ms(c.lost_ns) AS lost_ms
+FROM chains c JOIN sessions s ON s.id = c.session ORDER BY c.severity = 'HIGH' DESC, c.severity = 'MEDIUM' DESC, c.lost_ns DESC`},
+	{"Who is to blame in the chains, by name?",
+		`SELECT c.rule, coalesce(j.value ->> 'comm', j.value ->> 'what') AS culprit, ms(sum(j.value ->> 'lost_ns')) AS lost_ms
+FROM chains c, json_each(c.culprits) j GROUP BY 1, 2 ORDER BY lost_ms DESC`},
+	{"Which recordings are there, and how long are they?",
+		`SELECT uid, node, state, iso(started_ns) AS began, s(coalesce(ended_ns, updated_ns) - started_ns) AS seconds, records
+FROM sessions ORDER BY started_ns DESC`},
+	{"Which calls stand out, also where the recording of all calls is gone?",
+		`SELECT s.node, n.why, n.name AS op, n.pid, iso(n.start_ns) AS began, us(n.duration_ns) AS us
+FROM notable n JOIN sessions s ON s.id = n.session ORDER BY n.duration_ns DESC LIMIT 10`},
+	{"Did a recording lose records, and why?",
+		`SELECT s.uid, d.reason, d.count FROM drops d JOIN sessions s ON s.id = d.session ORDER BY d.count DESC`},
+	{"How do two machines compare?",
+		`SELECT a.op, us(a.p50_ns) AS gpu_7_us, us(b.p50_ns) AS gpu_8_us FROM op_stats(NULL, NULL, 'node') a
+JOIN op_stats(NULL, NULL, 'node') b ON b.op = a.op WHERE a.node = 'gpu-7' AND b.node = 'gpu-8' AND a.p50_ns IS NOT NULL`},
+	{"Which calls took more than twice as long as the median of their operation?",
+		`WITH usual AS MATERIALIZED (SELECT op, p50_ns FROM op_stats(NULL, NULL, 'op'))
+SELECT e.id, e.op, us(e.duration_ns) AS us, us(u.p50_ns) AS usual_us FROM events e JOIN usual u ON u.op = e.op
+WHERE e.duration_ns > 2 * u.p50_ns ORDER BY e.duration_ns DESC LIMIT 10`},
+}

@@ -1,0 +1,326 @@
+package query
+
+import (
+	"fmt"
+	"hash/maphash"
+	"iter"
+	"math"
+	"strconv"
+	"strings"
+
+	"modernc.org/sqlite/vtab"
+)
+
+// SQLColumn is a column of a table, or an argument of a function.
+type SQLColumn struct {
+	Name, Type string // TEXT, INTEGER or REAL
+	About      string // what it is, and its unit
+}
+
+// SQLTable is a virtual table, or where it has arguments a function that stands in
+// the place of one.
+type SQLTable struct {
+	Name, About string
+	Columns     []SQLColumn
+	Args        []SQLColumn // may be left out from the end, or be NULL
+}
+
+// derived is a column and how its values are made.
+type derived[F any] struct {
+	SQLColumn
+	of F
+}
+
+// declared returns the columns alone.
+func declared[F any](from []derived[F]) []SQLColumn {
+	out := make([]SQLColumn, len(from))
+	for i, c := range from {
+		out[i] = c.SQLColumn
+	}
+	return out
+}
+
+// virtual is a virtual table and where its rows come from.
+type virtual struct {
+	SQLTable
+	equal  []string // columns whose = is looked at where the rows are read
+	ranges []string // likewise <, <=, > and >=
+	exact  []string // of equal: those that SQLite need not look at again
+	// scan yields the rows that are asked for, and may yield more.
+	scan func(s *statement, a *asked, yield func(batch) bool) error
+}
+
+// virtuals are the virtual tables.
+var virtuals = []*virtual{eventsTable, waitsTable, opStatsTable, quantileTable, timelineTable}
+
+// module is the name by which SQLite knows what makes the table.
+func (v *virtual) module() string { return "ingero_" + v.Name }
+
+// column returns the number of a column or argument.
+func (v *virtual) column(name string) int {
+	for i, c := range v.Columns {
+		if c.Name == name {
+			return i
+		}
+	}
+	for i, c := range v.Args {
+		if c.Name == name {
+			return len(v.Columns) + i
+		}
+	}
+	return -1
+}
+
+// declaration is the statement that tells SQLite the columns; arguments are hidden.
+func (v *virtual) declaration() string {
+	var b strings.Builder
+	b.WriteString("CREATE TABLE x(")
+	for i, c := range v.Columns {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%q %s", c.Name, c.Type)
+	}
+	for _, c := range v.Args {
+		fmt.Fprintf(&b, ", %q HIDDEN", c.Name)
+	}
+	b.WriteString(")")
+	return b.String()
+}
+
+// batch is a run of rows. It is the consumer's until it asks for the next one.
+type batch interface {
+	count() int
+	at(row, column int) vtab.Value
+	// id is a number that is the row's in whatever plan it is read, and no other's:
+	// SQLite tells by it which rows it has had.
+	id(row int, seed maphash.Seed) uint64
+}
+
+// term is one condition of a statement on a column.
+type term struct {
+	column int
+	op     vtab.ConstraintOp
+	value  vtab.Value
+}
+
+// asked is what a statement wants of a table.
+type asked struct {
+	v     *virtual
+	terms []term
+	used  uint64 // columns that are read, by bits
+}
+
+// wants says whether a column is read.
+func (a *asked) wants(name string) bool { return a.used>>min(a.v.column(name), 63)&1 != 0 }
+
+// arg returns the value of an argument, nil where there is none.
+func (a *asked) arg(name string) vtab.Value {
+	at := a.v.column(name)
+	for _, t := range a.terms {
+		if t.column == at && t.op == vtab.OpEQ {
+			return t.value
+		}
+	}
+	return nil
+}
+
+// module makes the tables of connections.
+type module struct{ v *virtual }
+
+// Create makes the table of a connection.
+func (m module) Create(ctx vtab.Context, args []string) (vtab.Table, error) {
+	return m.Connect(ctx, args)
+}
+
+// Connect is Create.
+func (m module) Connect(ctx vtab.Context, args []string) (vtab.Table, error) {
+	if len(args) != 4 { // module, database, table, key
+		return nil, fmt.Errorf("%d arguments", len(args))
+	}
+	s, err := running(args[3])
+	if err != nil {
+		return nil, err
+	}
+	return &plan{v: m.v, s: s}, ctx.Declare(m.v.declaration())
+}
+
+// plan is a table of a connection.
+type plan struct {
+	v *virtual
+	s *statement
+}
+
+// A plan is weighed by rows that are read. To read fewer of them costs more than half
+// of reading all: SQLite shall go through the logs once, not for each part of an OR.
+const (
+	allRows   = 1e7
+	leastCost = 0.6 * allRows
+)
+
+// planned are the conditions that a table can look at itself: how the plan that is
+// handed to the cursor writes them, and by how much they narrow the rows down.
+var planned = map[vtab.ConstraintOp]struct {
+	code   string
+	factor float64
+}{
+	vtab.OpEQ: {"=", 0.05}, vtab.OpGT: {">", 0.3}, vtab.OpGE: {"}", 0.3}, vtab.OpLT: {"<", 0.3}, vtab.OpLE: {"{", 0.3},
+}
+
+// BestIndex takes the conditions that the table can look at itself.
+func (p *plan) BestIndex(info *vtab.IndexInfo) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%x", info.ColUsed)
+	rows, cost, args := float64(allRows), float64(allRows), 0
+	for i := range info.Constraints {
+		c := &info.Constraints[i]
+		how, known := planned[c.Op]
+		if !known || c.Column < 0 {
+			continue
+		}
+		arg := c.Column >= len(p.v.Columns)
+		if !arg && !p.v.takes(c.Column, c.Op) {
+			continue
+		}
+		if !c.Usable {
+			if arg { // without its arguments it would answer something else
+				cost = math.MaxFloat32
+			}
+			continue
+		}
+		c.ArgIndex = args
+		c.Omit = arg || contains(p.v, p.v.exact, c.Column)
+		args++
+		rows = max(rows*how.factor, 1)
+		if cost == allRows {
+			cost = leastCost
+		}
+		fmt.Fprintf(&b, " %d%s", c.Column, how.code)
+	}
+	info.IdxStr, info.EstimatedCost, info.EstimatedRows = b.String(), cost, int64(rows)
+	return nil
+}
+
+// takes says whether a column's condition is looked at where the rows are read.
+func (v *virtual) takes(column int, op vtab.ConstraintOp) bool {
+	return op == vtab.OpEQ && contains(v, v.equal, column) || contains(v, v.ranges, column)
+}
+
+func contains(v *virtual, names []string, column int) bool {
+	for _, n := range names {
+		if v.column(n) == column {
+			return true
+		}
+	}
+	return false
+}
+
+// Open makes a cursor.
+func (p *plan) Open() (vtab.Cursor, error) { return &cursor{plan: p}, nil }
+
+// Disconnect has nothing to do: the statement outlives its tables.
+func (p *plan) Disconnect() error { return nil }
+
+// Destroy is Disconnect.
+func (p *plan) Destroy() error { return nil }
+
+// cursor reads a table's rows.
+type cursor struct {
+	*plan
+	asked asked
+	next  func() (batch, bool)
+	stop  func()
+	rows  batch // nil at the end
+	at    int
+}
+
+// Filter starts to read, by what BestIndex planned.
+func (c *cursor) Filter(_ int, text string, values []vtab.Value) error {
+	if err := c.Close(); err != nil {
+		return err
+	}
+	a, err := parsePlan(c.v, text, values)
+	if err != nil {
+		return err
+	}
+	c.asked = a
+	c.next, c.stop = iter.Pull(func(yield func(batch) bool) {
+		if err := c.v.scan(c.s, &c.asked, yield); err != nil && c.s.err == nil {
+			c.s.err = err
+		}
+	})
+	return c.load()
+}
+
+// parsePlan is the inverse of what BestIndex writes.
+func parsePlan(v *virtual, text string, values []vtab.Value) (asked, error) {
+	words := strings.Fields(text)
+	a := asked{v: v}
+	if len(words) != len(values)+1 {
+		return a, fmt.Errorf("%d values for the plan %q", len(values), text)
+	}
+	var err error
+	if a.used, err = strconv.ParseUint(words[0], 16, 64); err != nil {
+		return a, err
+	}
+	for i, w := range words[1:] {
+		t := term{value: values[i]}
+		if t.column, err = strconv.Atoi(w[:len(w)-1]); err != nil {
+			return a, err
+		}
+		for op, how := range planned {
+			if how.code == w[len(w)-1:] {
+				t.op = op
+			}
+		}
+		a.terms = append(a.terms, t)
+	}
+	return a, nil
+}
+
+// load takes the next rows.
+func (c *cursor) load() error {
+	for {
+		rows, more := c.next()
+		if !more {
+			c.rows = nil
+			return c.s.err
+		}
+		if rows.count() > 0 {
+			c.rows, c.at = rows, 0
+			return nil
+		}
+	}
+}
+
+// Next goes to the next row.
+func (c *cursor) Next() error {
+	c.at++
+	if c.at < c.rows.count() {
+		return nil
+	}
+	return c.load()
+}
+
+// Eof says whether there is no row any more.
+func (c *cursor) Eof() bool { return c.rows == nil }
+
+// Column returns a value of the row. That of an argument is what was given.
+func (c *cursor) Column(i int) (vtab.Value, error) {
+	if i < len(c.v.Columns) {
+		return c.rows.at(c.at, i), nil
+	}
+	return c.asked.arg(c.v.Args[i-len(c.v.Columns)].Name), nil
+}
+
+// Rowid returns the row's id.
+func (c *cursor) Rowid() (int64, error) { return int64(c.rows.id(c.at, c.s.seed)), nil }
+
+// Close ends the reading.
+func (c *cursor) Close() error {
+	if c.stop != nil {
+		c.stop()
+	}
+	c.next, c.stop, c.rows = nil, nil, nil
+	return nil
+}

@@ -1,0 +1,157 @@
+package query
+
+import (
+	"hash/maphash"
+
+	"modernc.org/sqlite/vtab"
+
+	"ingero/pkg/events"
+)
+
+// waitBatch is a run of waits of one session.
+type waitBatch struct {
+	session *Session
+	waits   []events.Wait
+	names   names
+}
+
+func (b *waitBatch) count() int { return len(b.waits) }
+
+func (b *waitBatch) at(row, column int) vtab.Value {
+	return waitColumns[column].of(b, &b.waits[row])
+}
+
+func (b *waitBatch) id(row int, seed maphash.Seed) uint64 {
+	return maphash.Comparable(seed, struct {
+		session string
+		wait    events.Wait
+	}{b.session.ID, b.waits[row]})
+}
+
+// waitColumn is a column of waits and how it is made of a wait.
+type waitColumn = derived[func(b *waitBatch, w *events.Wait) vtab.Value]
+
+// waitsTable is one row a wait and culprit.
+var waitsTable = &virtual{
+	SQLTable: SQLTable{Name: "waits", Columns: declared(waitColumns),
+		About: "Every recorded time of 20 us and more that a thread of a traced process had no CPU. A wait for a CPU that several threads took has a row for each: all but the first have again = 1, and their duration must not be added."},
+	equal: []string{"session", "node", "pid", "op"}, ranges: []string{"timestamp"}, exact: []string{"op"},
+	scan: scanWaits,
+}
+
+// scanWaits yields the waits that match, session by session, the oldest first.
+func scanWaits(s *statement, a *asked, yield func(batch) bool) error {
+	f, some := a.filter("timestamp")
+	if !some {
+		return nil
+	}
+	sessions, err := s.r.chosen(s.ctx, f)
+	if err != nil {
+		if s.unread(f.Session, err) {
+			return nil
+		}
+		return err
+	}
+	b := &waitBatch{names: names{}}
+	flush := func() bool {
+		more := len(b.waits) == 0 || yield(b)
+		b.waits = b.waits[:0]
+		return more
+	}
+	for i := range sessions {
+		b.session, f.Session = &sessions[i], sessions[i].ID
+		for w, err := range s.r.Waits(s.ctx, f) {
+			if err != nil {
+				if s.unread(f.Session, err) {
+					break
+				}
+				return err
+			}
+			b.waits = append(b.waits, *w)
+			if len(b.waits) == eventBatchRows && !flush() {
+				return nil
+			}
+		}
+		if !flush() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// text is a value, NULL for "".
+func text(s string) vtab.Value {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// number is a value, NULL for 0.
+func number(n int64) vtab.Value {
+	if n == 0 {
+		return nil
+	}
+	return n
+}
+
+func waitFlag(w *events.Wait, f events.WaitFlags) vtab.Value {
+	if w.Flags&f != 0 {
+		return int64(1)
+	}
+	return int64(0)
+}
+
+// waitColumns are the columns of waits.
+var waitColumns = []waitColumn{
+	{SQLColumn{"node", "TEXT", "machine on which it was recorded"},
+		func(b *waitBatch, _ *events.Wait) vtab.Value { return b.session.Node }},
+	{SQLColumn{"session", "TEXT", "recording: sessions.uid"},
+		func(b *waitBatch, _ *events.Wait) vtab.Value { return b.session.ID }},
+	{SQLColumn{"timestamp", "INTEGER", "start, Unix ns"},
+		func(_ *waitBatch, w *events.Wait) vtab.Value { return w.Start }},
+	{SQLColumn{"duration_ns", "INTEGER", "ns"},
+		func(_ *waitBatch, w *events.Wait) vtab.Value { return w.Duration }},
+	{SQLColumn{"pid", "INTEGER", "process of the thread that waited"},
+		func(_ *waitBatch, w *events.Wait) vtab.Value { return int64(w.PID) }},
+	{SQLColumn{"tid", "INTEGER", "thread that waited"},
+		func(_ *waitBatch, w *events.Wait) vtab.Value { return int64(w.TID) }},
+	{SQLColumn{"op", "TEXT", "traced call in which it waited, NULL between calls"},
+		func(b *waitBatch, w *events.Wait) vtab.Value { return b.names.of(w.Op) }},
+	{SQLColumn{"state", "TEXT", "runnable (others had the CPU), throttled (the quota was used up), blocked"},
+		func(_ *waitBatch, w *events.Wait) vtab.Value { return w.State.String() }},
+	{SQLColumn{"reason", "TEXT", "of a blocked thread: lock, poll, sleep, pipe, socket, disk, file, page-fault, gpu-driver and others; else NULL"},
+		func(_ *waitBatch, w *events.Wait) vtab.Value {
+			if w.State != events.WaitBlocked {
+				return nil
+			}
+			return w.Reason.String()
+		}},
+	{SQLColumn{"syscall", "TEXT", "system call in which it waited, NULL for none"},
+		func(_ *waitBatch, w *events.Wait) vtab.Value { return text(w.Syscall.String()) }},
+	{SQLColumn{"file", "TEXT", "kind of file that the system call was made on, NULL for none"},
+		func(_ *waitBatch, w *events.Wait) vtab.Value { return text(w.File.String()) }},
+	{SQLColumn{"taken_ns", "INTEGER", "of a runnable wait: ns in which who had the CPU, else NULL"},
+		func(_ *waitBatch, w *events.Wait) vtab.Value {
+			if w.State != events.WaitRunnable {
+				return nil
+			}
+			return w.Taken
+		}},
+	{SQLColumn{"who_pid", "INTEGER", "process that had the CPU, or that woke the thread; NULL for none"},
+		func(_ *waitBatch, w *events.Wait) vtab.Value { return number(int64(w.Who.PID)) }},
+	{SQLColumn{"who_tid", "INTEGER", "its thread"},
+		func(_ *waitBatch, w *events.Wait) vtab.Value { return number(int64(w.Who.TID)) }},
+	{SQLColumn{"who_comm", "TEXT", "name of that thread"},
+		func(_ *waitBatch, w *events.Wait) vtab.Value { return text(w.Who.Name.String()) }},
+	{SQLColumn{"cpu", "INTEGER", "on which it waited, or last ran"},
+		func(_ *waitBatch, w *events.Wait) vtab.Value { return int64(w.CPU) }},
+	{SQLColumn{"io", "INTEGER", "1 where the kernel counted it as waiting for a block device"},
+		func(_ *waitBatch, w *events.Wait) vtab.Value { return waitFlag(w, events.WaitIO) }},
+	{SQLColumn{"again", "INTEGER", "1 for one more culprit of the wait in the row before"},
+		func(_ *waitBatch, w *events.Wait) vtab.Value { return waitFlag(w, events.WaitPrevious) }},
+	{SQLColumn{"moved", "INTEGER", "1 where it went on waiting on another CPU, in a row of its own"},
+		func(_ *waitBatch, w *events.Wait) vtab.Value { return waitFlag(w, events.WaitMoved) }},
+	{SQLColumn{"flags", "INTEGER", "all flags of the record, as bits"},
+		func(_ *waitBatch, w *events.Wait) vtab.Value { return int64(w.Flags) }},
+}
