@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -22,7 +23,9 @@ type Env struct {
 	Stdin, Stdout, Stderr *os.File
 	Getenv                func(string) string
 	Build                 Build
-	Lock                  lock.Place // the zero value is the machine's
+	Lock                  lock.Place       // the zero value is the machine's
+	Now                   func() time.Time // nil: the clock's. Of commands that read
+	Zone                  *time.Location   // in which people are told times by those; nil: the machine's
 
 	debug bool // --debug
 }
