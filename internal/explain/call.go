@@ -76,7 +76,7 @@ func appendTimes(b []byte, c *events.Call) []byte {
 	b = append(appendDuration(append(b, `,"duration":"`...), c.Duration), '"')
 	b = appendInt(b, "result", int64(c.Result))
 	if c.Flags&events.CallFailed != 0 {
-		b = appendText(b, "error", ErrorName(c.Op, c.Result))
+		b = appendText(b, "error", events.ErrorName(c.Op, c.Result))
 	}
 	b = appendInt(b, "runnable_ns", c.Runnable)
 	if c.Throttled > 0 {
@@ -155,7 +155,7 @@ func AppendCallLine(b []byte, c *events.Call, comm string, zone *time.Location) 
 		b = appendSplit(b, c)
 		if c.Flags&events.CallFailed != 0 {
 			b = append(b, "  FAILED "...)
-			b = append(b, ErrorName(c.Op, c.Result)...)
+			b = append(b, events.ErrorName(c.Op, c.Result)...)
 		}
 	}
 	eachArg(c, func(a *arg, v uint64) {

@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -56,9 +57,21 @@ func OpByName(name string) (Op, bool) {
 	return o, ok
 }
 
+// OpsNamed returns the operations that a name stands for, in the catalog's order:
+// of those that [OpByName] knows the name by, all. Several are called cuMemAlloc,
+// which libcuda exports in two forms. None is nil.
+func OpsNamed(name string) []Op {
+	name = strings.ToLower(name)
+	if full, ok := shortNames[name]; ok {
+		name = strings.ToLower(full)
+	}
+	return slices.Clone(opsByName[name])
+}
+
 var (
-	rowByOp  = map[Op]*Row{}
-	opByName = map[string]Op{}
+	opsByName = map[string][]Op{}
+	rowByOp   = map[Op]*Row{}
+	opByName  = map[string]Op{}
 )
 
 // shortNames are what ingero 0.9 called operations, beside their real names.
@@ -79,6 +92,12 @@ func init() {
 		rowByOp[r.Op] = r
 		for _, s := range r.AllSymbols() {
 			opByName[strings.ToLower(s)] = r.Op
+		}
+		for _, s := range slices.Concat(r.AllSymbols(), []string{r.Name}) {
+			s = strings.ToLower(s)
+			if !slices.Contains(opsByName[s], r.Op) {
+				opsByName[s] = append(opsByName[s], r.Op)
+			}
 		}
 	}
 	for i := range Catalog { // a name outranks another row's legacy symbol

@@ -1,23 +1,19 @@
-package explain
+package events
 
-import (
-	"strconv"
-
-	"ingero/pkg/events"
-)
+import "strconv"
 
 // ErrorName returns the name of what a call of op returned: a cudaError_t for
 // the runtime, a CUresult for the driver. A code without a known name is
 // "cudaError 1234".
 //
 // Source: driver_types.h and cuda.h of CUDA 11 to 13.
-func ErrorName(op events.Op, code int32) string {
+func ErrorName(op Op, code int32) string {
 	names, kind := runtimeErrors, "cudaError "
 	if r := op.Row(); r != nil {
 		switch r.Lib {
-		case events.LibCuda:
+		case LibCuda:
 			names, kind = driverErrors, "CUresult "
-		case events.LibNCCL:
+		case LibNCCL:
 			names, kind = nil, "ncclResult "
 		}
 	}
