@@ -83,6 +83,7 @@ func scripts(t *testing.T, dir string) {
 		UpdateScripts:       testkit.Updating(),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"record": recordCommand},
 		Setup: func(env *testscript.Env) error {
 			_, variable := testLock(env.WorkDir)
 			stack, err := sim.Extract(filepath.Join(env.WorkDir, "sim"))
