@@ -83,7 +83,11 @@ func wordsSQL(err error, limit time.Duration) error {
 	var wrong *query.SQLError
 	switch {
 	case errors.As(err, &wrong):
-		return &problem{What: "the statement cannot be run: " + wrong.Error(), Do: "ingero sql lists the tables (.tables) and their columns (.schema)", Code: exitUsage, Err: err}
+		do := wrong.Do
+		if do == "" {
+			do = "ingero sql lists the tables (.tables) and their columns (.schema)"
+		}
+		return &problem{What: "the statement cannot be run: " + wrong.What, Do: do, Code: exitUsage, Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &problem{What: "the statement took longer than " + explain.Duration(int64(limit)) + " and was stopped", Do: "narrow it down with WHERE, or give it more: --timeout 5m", Err: err}
 	case errors.Is(err, context.Canceled):

@@ -2,9 +2,8 @@ package cli
 
 import (
 	"errors"
+	"os"
 	"time"
-
-	"github.com/rogpeppe/go-internal/testscript"
 
 	"ingero/internal/stats"
 	"ingero/internal/store"
@@ -156,12 +155,13 @@ func recordFixture(path, id, node string, at time.Time, seconds int) error {
 	return x.end()
 }
 
-// recordCommand is `record FILE` of scripts: three seconds of gpu-7, and an hour
-// later one second of gpu-8.
-func recordCommand(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: record FILE")
+// record is the program of scripts that records, `record FILE`: three seconds on
+// gpu-7, and an hour later one second on gpu-8. It is a process of its own, since what
+// the test binary has open is open in its children, locks and all, until they run.
+func record() {
+	path := os.Args[1]
+	err := recordFixture(path, "gpu-7-one", "gpu-7", began, 3)
+	if err = errors.Join(err, recordFixture(path, "gpu-8-two", "gpu-8", began.Add(time.Hour), 1)); err != nil {
+		panic(err)
 	}
-	ts.Check(recordFixture(ts.MkAbs(args[0]), "gpu-7-one", "gpu-7", began, 3))
-	ts.Check(recordFixture(ts.MkAbs(args[0]), "gpu-8-two", "gpu-8", began.Add(time.Hour), 1))
 }

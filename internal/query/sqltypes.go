@@ -23,14 +23,20 @@ type SQLResult struct {
 	Took     time.Duration
 }
 
-// SQLError says what is wrong with a statement.
+// SQLError says in words what is wrong with a statement.
 type SQLError struct {
-	What string
-	Err  error
+	What string // one line
+	Do   string // one line: what to do about it; may be empty
+	Err  error  // what it came from; may be nil
 }
 
-// Error returns what is wrong, in words.
-func (e *SQLError) Error() string { return e.What }
+// Error returns both lines as one.
+func (e *SQLError) Error() string {
+	if e.Do == "" {
+		return e.What
+	}
+	return e.What + ": " + e.Do
+}
 
 // Unwrap returns the cause.
 func (e *SQLError) Unwrap() error { return e.Err }
@@ -84,3 +90,23 @@ func sqlFailed(ctx context.Context, err error) error {
 	}
 	return &SQLError{What: err.Error(), Err: err}
 }
+
+// SQLColumn is a column of a table, or an argument of a function.
+type SQLColumn struct {
+	Name, Type string // TEXT, INTEGER or REAL
+	About      string // what it is, and its unit
+}
+
+// SQLTable is a virtual table, or where it has arguments a function that stands in
+// the place of one.
+type SQLTable struct {
+	Name, About string
+	Columns     []SQLColumn
+	Args        []SQLColumn // may be left out from the end, or be NULL
+}
+
+// SQLFunction is a function that statements can use beside SQLite's.
+type SQLFunction struct{ Name, Args, About string }
+
+// SQLSchema returns the virtual tables and the functions that statements can use.
+func SQLSchema() ([]SQLTable, []SQLFunction) { return nil, nil }
