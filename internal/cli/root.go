@@ -32,7 +32,7 @@ type Env struct {
 
 // commands are the rows of the command line.
 var commands = []func(*Env) *cobra.Command{
-	checkCommand, traceCommand, runCommand, explainCommand, queryCommand, sqlCommand, stuckCommand, demoCommand, statusCommand, versionCommand, hogCommand,
+	checkCommand, traceCommand, runCommand, explainCommand, queryCommand, sqlCommand, stuckCommand, demoCommand, statusCommand, topCommand, versionCommand, hogCommand,
 }
 
 // Main runs the command line and returns the exit code.
