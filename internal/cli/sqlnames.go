@@ -92,7 +92,7 @@ func (s *shell) tables(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	virtual, _ := query.SQLSchema()
+	virtual := query.SQLSchema()
 	var b strings.Builder
 	for i := range virtual {
 		t := &virtual[i]
@@ -115,7 +115,7 @@ func (s *shell) schema(ctx context.Context, args []string) error {
 	}
 	wanted := func(name string) bool { return len(args) == 0 || strings.EqualFold(args[0], name) }
 	found := 0
-	virtual, _ := query.SQLSchema()
+	virtual := query.SQLSchema()
 	for i := range virtual {
 		t := &virtual[i]
 		if !wanted(t.Name) {
@@ -158,14 +158,11 @@ var sqlWords = strings.Fields(`SELECT DISTINCT FROM WHERE GROUP BY HAVING ORDER 
 // tableFollows are the words behind which a table is named.
 var tableFollows = map[string]bool{"from": true, "join": true}
 
-// sqlFunctions are some of SQLite's.
-var sqlFunctions = strings.Fields(`abs avg coalesce count datetime group_concat ifnull length lower max min printf round substr sum
-	strftime total upper row_number`)
-
 // names returns the names of all tables, columns and functions. That some cannot be
 // learnt is no reason not to begin.
 func (s *shell) names(ctx context.Context) sqlNames {
-	n := sqlNames{words: slices.Clone(sqlFunctions)}
+	own, builtin := query.SQLFunctions()
+	n := sqlNames{words: slices.Clone(builtin)}
 	stored, _ := s.fileTables(ctx)
 	for _, row := range stored {
 		name := fmt.Sprint(row[0])
@@ -174,14 +171,13 @@ func (s *shell) names(ctx context.Context) sqlNames {
 			n.words = append(n.words, res.Columns...)
 		}
 	}
-	virtual, functions := query.SQLSchema()
-	for _, t := range virtual {
+	for _, t := range query.SQLSchema() {
 		n.tables = append(n.tables, t.Name)
 		for _, c := range slices.Concat(t.Columns, t.Args) {
 			n.words = append(n.words, c.Name)
 		}
 	}
-	for _, f := range functions {
+	for _, f := range own {
 		n.words = append(n.words, f.Name)
 	}
 	for _, list := range []*[]string{&n.tables, &n.words} {

@@ -108,5 +108,9 @@ type SQLTable struct {
 // SQLFunction is a function that statements can use beside SQLite's.
 type SQLFunction struct{ Name, Args, About string }
 
-// SQLSchema returns the virtual tables and the functions that statements can use.
-func SQLSchema() ([]SQLTable, []SQLFunction) { return nil, nil }
+// SQLSchema returns the virtual tables.
+func SQLSchema() []SQLTable { return nil }
+
+// SQLFunctions returns the functions of ingero's own, and the names of SQLite's that
+// statements can use.
+func SQLFunctions() (own []SQLFunction, builtin []string) { return nil, []string{"count", "sum"} }
