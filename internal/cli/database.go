@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 
 	"ingero/internal/config"
 	"ingero/internal/query"
@@ -18,6 +19,13 @@ import (
 // there.
 func (e *Env) read(ctx context.Context, c *config.Config) (r *query.Reader, err error) {
 	path := firstThere(c.Databases())
+	if isFolder(path) {
+		do := "name a file with --db PATH"
+		if file := strings.TrimSuffix(path, ".d"); store.LogDir(file) == path && isThere(file) {
+			do = "name the file beside it: --db " + file
+		}
+		return nil, &problem{What: path + " is a folder, not a database", Do: do}
+	}
 	if r, err = query.Open(path); err != nil {
 		return nil, wordsDatabase(path, err)
 	}
@@ -63,6 +71,11 @@ func firstThere(paths []string) string {
 func isThere(path string) bool {
 	_, err := os.Stat(path)
 	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func isFolder(path string) bool {
+	s, err := os.Stat(path)
+	return err == nil && s.IsDir()
 }
 
 // wordsDatabase says what to do when there is nothing to read.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ingero/internal/query"
 	"ingero/internal/testkit"
 )
 
@@ -251,5 +252,20 @@ func TestSQLEndsWithItsContext(t *testing.T) {
 	}
 	if err := k.close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// What there is to know of a table fits the terminal.
+func TestDescribed(t *testing.T) {
+	got := described(&query.SQLTable{Name: "op_stats", Args: []query.SQLColumn{{Name: "since", Type: "any", About: strings.Repeat("from when on ", 8) + "on"}},
+		Columns: []query.SQLColumn{{Name: "op", Type: "TEXT", About: "operation"}}})
+	want := `op_stats(since)
+    since            any     from when on from when on from when on from when on
+                             from when on from when on from when on from when on
+                             on
+    op               TEXT    operation
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -108,6 +108,20 @@ func (s *shell) tables(ctx context.Context, _ []string) error {
 	return s.env.printf("%s", b.String())
 }
 
+// described is a table with its arguments and columns, in 80 columns.
+func described(t *query.SQLTable) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", called(t))
+	for _, c := range slices.Concat(t.Args, t.Columns) {
+		head := fmt.Sprintf("    %-16s %-7s ", c.Name, c.Type)
+		for _, l := range explain.Wrap(c.About, 80-len(head)) {
+			fmt.Fprintf(&b, "%s%s\n", head, l)
+			head = strings.Repeat(" ", len(head))
+		}
+	}
+	return b.String()
+}
+
 func (s *shell) schema(ctx context.Context, args []string) error {
 	stored, err := s.fileTables(ctx)
 	if err != nil {
@@ -121,12 +135,8 @@ func (s *shell) schema(ctx context.Context, args []string) error {
 		if !wanted(t.Name) {
 			continue
 		}
-		g := &explain.Grid{Columns: []string{called(t), "type", ""}}
-		for _, c := range slices.Concat(t.Args, t.Columns) {
-			g.Rows = append(g.Rows, []any{c.Name, c.Type, c.About})
-		}
 		found++
-		if err := s.env.printf("%s\n", explain.GridText(g)); err != nil {
+		if err := s.env.printf("%s\n", described(t)); err != nil {
 			return err
 		}
 	}

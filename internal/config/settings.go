@@ -34,7 +34,7 @@ var Settings = []Setting{
 		Help:  "a file of settings that is yours or root's",
 		field: func(c *Config) any { return (*path)(&c.file) }},
 	{Key: "db", Env: "INGERO_DB", Flag: "db", Short: "d",
-		Help:  "the database (default ~/.ingero/ingero.db; in a container, and where readers look next, /var/lib/ingero/ingero.db)",
+		Help:  "the database (default ~/.ingero/ingero.db; in a container /var/lib/ingero/ingero.db)",
 		field: func(c *Config) any { return (*path)(&c.DB) }},
 	{Key: "node", Env: "INGERO_NODE", Flag: "node", Commands: tracers,
 		Help:  "the name of this machine in recordings (default: its host name)",
