@@ -17,8 +17,9 @@ import (
 
 // analyse plays the part of a recording from one time to another (zero: no
 // bound) through a session, as if it happened now, and returns what that has
-// found. A recording whose calls are gone has nothing to play: nil.
-func analyse(ctx context.Context, r *query.Reader, s *query.Session, from, to time.Time, log *slog.Logger) (c *collector, err error) {
+// found; the other sinks see it, too. A recording whose calls are gone has nothing to
+// play: nil.
+func analyse(ctx context.Context, r *query.Reader, s *query.Session, from, to time.Time, log *slog.Logger, also ...tick.Sink) (c *collector, err error) {
 	rec, err := r.OpenLog(s)
 	if errors.Is(err, query.ErrNoCalls) {
 		return nil, nil
@@ -36,7 +37,7 @@ func analyse(ctx context.Context, r *query.Reader, s *query.Session, from, to ti
 	}
 	rec.Window(w.from, orMax(w.to))
 	c = &collector{}
-	err = session.Run(ctx, session.Config{Source: w, Clock: w.Replay, Sinks: []tick.Sink{c}, Poll: replayPoll, Log: log})
+	err = session.Run(ctx, session.Config{Source: w, Clock: w.Replay, Sinks: append([]tick.Sink{c}, also...), Poll: replayPoll, Log: log})
 	if errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrVersion) {
 		err = nil // up to there it is good; the summary tells of it
 	}

@@ -43,9 +43,9 @@ what it had recorded by then is in the file.`,
 }
 
 func (e *Env) backup(ctx context.Context, c *config.Config, path string, force bool) (err error) {
-	r, err := query.Open(c.DB)
+	r, err := e.read(ctx, c)
 	if err != nil {
-		return wordsDatabase(c.DB, err)
+		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	sessions, err := r.Sessions(ctx)

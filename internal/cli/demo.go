@@ -285,7 +285,7 @@ func (d *demo) tell() error {
 		}
 	}
 	if !d.json {
-		return d.env.tell(d.env.Stdout, in, d.detail)
+		return d.env.tell(d.env.Stdout, in, d.detail, d.env.zone(false))
 	}
 	text, err := explain.ReportJSON(in)
 	if err != nil {

@@ -21,12 +21,12 @@ const recent = 5 * time.Minute
 
 // explainOptions are the flags of explain.
 type explainOptions struct {
-	since, from, to string
-	last            uint
-	pids            []uint
-	json            bool
-	tables          bool // --per-process
-	stored          bool // --chains
+	timeFlags
+	last   uint
+	pids   []uint
+	json   bool
+	tables bool // --per-process
+	stored bool // --chains
 }
 
 func explainCommand(e *Env) *cobra.Command {
@@ -43,9 +43,9 @@ says so and stops.
 failed, how long they took, and what their threads did meanwhile. --json has all of it.
 
 Without a time it takes the last 5 minutes of the latest recording. --since, --from
-and --to take all recordings of that time; a time is 15:40, 15:40:30, "2026-01-02
-15:40" or RFC 3339. Counts of a whole recording are exact; those of a part are made
-from the records of its calls.`,
+and --to take all recordings of that time; ` + timesHelp + `.
+Counts of a whole recording are exact; those of a part are made from the records of
+its calls.`,
 		Example: `  ingero explain
   ingero explain --since 1h --pid 4821
   ingero explain --from 15:40 --to 15:45
@@ -56,9 +56,7 @@ from the records of its calls.`,
 	}
 	flags := config.Bind(c)
 	f := c.Flags()
-	f.StringVar(&o.since, "since", "", "what was recorded in this last time: 30s, 1h30m, 2d, 1w")
-	f.StringVar(&o.from, "from", "", "what was recorded from this time on")
-	f.StringVar(&o.to, "to", "", "what was recorded before this time")
+	o.bind(f)
 	f.UintVar(&o.last, "last", 0, "the last calls of the latest recording, so many")
 	f.UintSliceVarP(&o.pids, "pid", "p", nil, "these processes only: 4821 or 4821,5032")
 	f.BoolVar(&o.tables, "per-process", false, "add where the time went and the operations, process by process")
@@ -75,24 +73,27 @@ from the records of its calls.`,
 }
 
 func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (err error) {
-	w, err := o.window(time.Now())
+	if o.last > 0 && o.given() {
+		return usage("give one of them", "--since, --last, and --from with --to are three ways to say what to explain")
+	}
+	w, err := o.window(e.now(o.utc))
 	if err != nil {
 		return err
 	}
-	r, err := query.Open(c.DB)
+	r, err := e.read(ctx, c)
 	if err != nil {
-		return wordsDatabase(c.DB, err)
+		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	sums, err := w.read(ctx, r, o)
+	sums, err := e.summaries(ctx, r, &w, o)
 	if err != nil {
-		return wordsDatabase(c.DB, err)
+		return wordsDatabase(r.Path(), err)
 	}
 	in := joined(sums)
-	in.Source, in.Remarks = r.Path(), remarks(sums)
+	in.Source, in.Remarks = r.Path(), remarks(sums, e.zone(o.utc))
 	for _, s := range sums {
 		if err := e.causes(ctx, r, s, in, &o); err != nil {
-			return wordsDatabase(c.DB, err)
+			return wordsDatabase(r.Path(), err)
 		}
 	}
 	sortChains(in.Chains)
@@ -107,7 +108,7 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 	if o.tables {
 		detail = explain.Tables
 	}
-	return e.tell(e.Stdout, in, detail)
+	return e.tell(e.Stdout, in, detail, e.zone(o.utc))
 }
 
 // causes adds what slowed the processes of a recording, and where their time went.
@@ -135,94 +136,17 @@ func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in 
 	return nil
 }
 
-// wordsDatabase says what to do when there is nothing to read.
-func wordsDatabase(path string, err error) error {
-	if errors.Is(err, query.ErrNoDatabase) || errors.Is(err, query.ErrNoSession) {
-		return &problem{What: "nothing has been recorded yet in " + path, Do: "record something: sudo ingero trace; or name another database with --db PATH", Err: err}
-	}
-	return err
-}
-
-// window is what is to be explained.
-type window struct {
-	from, to time.Time // zero: the latest recording's last minutes
-	latest   bool
-}
-
-// window makes times of the flags.
-func (o *explainOptions) window(now time.Time) (window, error) {
-	var w window
-	var err error
-	ways := 0
-	for _, given := range []bool{o.since != "", o.from != "" || o.to != "", o.last > 0} {
-		if given {
-			ways++
-		}
-	}
-	switch {
-	case ways > 1:
-		return w, usage("give one of them", "--since, --last, and --from with --to are three ways to say what to explain")
-	case o.since != "":
-		d, err := config.ParseDuration(o.since)
-		if err != nil || d <= 0 {
-			return w, usage("ingero explain --since 1h30m", "--since cannot be %q: it must be a duration", o.since)
-		}
-		w.from, w.to = now.Add(-d), now
-	case o.from != "" || o.to != "":
-		w.to = now
-		if o.from != "" {
-			if w.from, err = parseTime(o.from, now); err != nil {
-				return w, usage("ingero explain --from 15:40 --to 15:45", "--from cannot be %q: it must be a time", o.from)
-			}
-		}
-		if o.to != "" {
-			if w.to, err = parseTime(o.to, now); err != nil {
-				return w, usage("ingero explain --from 15:40 --to 15:45", "--to cannot be %q: it must be a time", o.to)
-			}
-		}
-		if !w.from.Before(w.to) {
-			return w, usage("ingero explain --from 15:40 --to 15:45", "--from must be before --to")
-		}
-	default:
-		w.latest = true
-	}
-	return w, nil
-}
-
-// parseTime reads a time of the reader's zone. One without a date is the last
-// such time of day that has been.
-func parseTime(s string, now time.Time) (time.Time, error) {
-	if t, err := time.Parse(time.RFC3339, s); err == nil {
-		return t, nil
-	}
-	for _, layout := range []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"} {
-		if t, err := time.ParseInLocation(layout, s, now.Location()); err == nil {
-			return t, nil
-		}
-	}
-	for _, layout := range []string{"15:04:05", "15:04"} {
-		if t, err := time.ParseInLocation(layout, s, now.Location()); err == nil {
-			y, m, d := now.Date()
-			t = time.Date(y, m, d, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), now.Location())
-			if t.After(now) {
-				t = time.Date(y, m, d-1, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), now.Location())
-			}
-			return t, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("%q is not a time", s)
-}
-
-// read asks the database about the window, recording by recording.
-func (w *window) read(ctx context.Context, r *query.Reader, o explainOptions) ([]*query.Summary, error) {
-	sessions, err := r.Sessions(ctx)
+// summaries asks the database about the window, recording by recording.
+func (e *Env) summaries(ctx context.Context, r *query.Reader, w *window, o explainOptions) ([]*query.Summary, error) {
+	all, err := r.Sessions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if len(sessions) == 0 {
-		return nil, query.ErrNoSession
+	sessions, err := w.sessions(all, r.Path(), e.zone(o.utc))
+	if err != nil {
+		return nil, err
 	}
-	f := query.Filter{}
+	f := query.Filter{From: w.from, To: w.to}
 	for _, pid := range o.pids {
 		f.PIDs = append(f.PIDs, uint32(pid))
 	}
@@ -234,35 +158,17 @@ func (w *window) read(ctx context.Context, r *query.Reader, o explainOptions) ([
 				return nil, err
 			}
 		}
-		s, err := summaryOf(ctx, r, f)
-		return []*query.Summary{s}, err
 	}
 	var out []*query.Summary
-	for i := len(sessions) - 1; i >= 0; i-- { // the oldest first
-		if end(&sessions[i]).Before(w.from) || !sessions[i].Started.Before(w.to) {
-			continue
-		}
-		f.Session, f.From, f.To = sessions[i].ID, w.from, w.to
+	for i := range sessions {
+		f.Session = sessions[i].ID
 		s, err := summaryOf(ctx, r, f)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, s)
 	}
-	if len(out) == 0 {
-		s := &sessions[0]
-		return nil, &problem{What: "nothing was recorded in that time in " + r.Path(),
-			Do: fmt.Sprintf("the latest recording is of %s to %s", s.Started.Local().Format(time.DateTime), end(s).Local().Format(time.DateTime))}
-	}
 	return out, nil
-}
-
-// end returns up to when a recording goes.
-func end(s *query.Session) time.Time {
-	if s.Ended.After(s.Updated) {
-		return s.Ended
-	}
-	return s.Updated
 }
 
 // summaryOf asks about a part of a recording, or about all of it where its calls
@@ -296,10 +202,10 @@ func startOfLast(ctx context.Context, r *query.Reader, s *query.Session, f query
 }
 
 // remarks says what a reader must know of the recordings.
-func remarks(sums []*query.Summary) []string {
+func remarks(sums []*query.Summary, zone *time.Location) []string {
 	var out []string
 	for _, s := range sums {
-		at := end(&s.Session).Local().Format(time.TimeOnly)
+		at := end(&s.Session).In(zone).Format(time.TimeOnly)
 		switch s.Session.State {
 		case "running":
 			out = append(out, "the trace still runs; this is what it had at "+at)

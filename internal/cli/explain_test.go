@@ -12,50 +12,6 @@ import (
 	"ingero/pkg/events"
 )
 
-func TestParseTime(t *testing.T) {
-	zone := time.FixedZone("CET", 3600)
-	now := time.Date(2026, 3, 2, 15, 0, 0, 0, zone)
-	for in, want := range map[string]time.Time{
-		"14:59":                time.Date(2026, 3, 2, 14, 59, 0, 0, zone),
-		"15:00:01":             time.Date(2026, 3, 1, 15, 0, 1, 0, zone), // today's has not been yet
-		"2026-01-02 15:40":     time.Date(2026, 1, 2, 15, 40, 0, 0, zone),
-		"2026-01-02":           time.Date(2026, 1, 2, 0, 0, 0, 0, zone),
-		"2026-01-02T15:40:00Z": time.Date(2026, 1, 2, 15, 40, 0, 0, time.UTC),
-	} {
-		got, err := parseTime(in, now)
-		if err != nil || !got.Equal(want) {
-			t.Errorf("parseTime(%q) = %v, %v, want %v", in, got, err, want)
-		}
-	}
-	for _, in := range []string{"", "now", "25:00", "15", "2026-13-01"} {
-		if got, err := parseTime(in, now); err == nil {
-			t.Errorf("parseTime(%q) = %v, want an error", in, got)
-		}
-	}
-}
-
-func TestWindow(t *testing.T) {
-	now := time.Date(2026, 3, 2, 15, 0, 0, 0, time.UTC)
-	for name, tt := range map[string]struct {
-		o    explainOptions
-		want window
-	}{
-		"nothing":     {explainOptions{}, window{latest: true}},
-		"last":        {explainOptions{last: 5}, window{latest: true}},
-		"since":       {explainOptions{since: "1h30m"}, window{from: now.Add(-90 * time.Minute), to: now}},
-		"from":        {explainOptions{from: "14:00"}, window{from: now.Add(-time.Hour), to: now}},
-		"to":          {explainOptions{to: "14:00"}, window{to: now.Add(-time.Hour)}},
-		"from and to": {explainOptions{from: "13:00", to: "14:00"}, window{from: now.Add(-2 * time.Hour), to: now.Add(-time.Hour)}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := tt.o.window(now)
-			if err != nil || !got.from.Equal(tt.want.from) || !got.to.Equal(tt.want.to) || got.latest != tt.want.latest {
-				t.Errorf("window = %+v, %v, want %+v", got, err, tt.want)
-			}
-		})
-	}
-}
-
 func TestNthLast(t *testing.T) {
 	calls := []events.Call{{Start: 30}, {Start: 10}, {Start: 40}, {Start: 20}}
 	for n, want := range map[int]int64{1: 40, 2: 30, 4: 10} {
@@ -102,7 +58,7 @@ func TestRemarks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var s query.Summary
 			tt.change(&s)
-			got := strings.Join(remarks([]*query.Summary{&s}), "\n")
+			got := strings.Join(remarks([]*query.Summary{&s}, time.UTC), "\n")
 			if !strings.Contains(got, tt.want) || (tt.want == "") != (got == "") {
 				t.Errorf("remarks = %q, want %q", got, tt.want)
 			}

@@ -16,17 +16,16 @@ import (
 	"ingero/internal/export"
 	"ingero/internal/outfile"
 	"ingero/internal/query"
-	"ingero/pkg/events"
 )
 
 // exportOptions are the flags of export.
 type exportOptions struct {
-	format, output  string
-	since, from, to string
-	pids            []uint
-	ops             []string
-	session, node   string
-	force           bool
+	timeFlags
+	format, output string
+	pids           []uint
+	ops            []string
+	session, node  string
+	force          bool
 }
 
 // toStdout is the name of standard output.
@@ -68,9 +67,7 @@ The file is there once it is whole. What could not be read is told on standard e
 	f := c.Flags()
 	f.StringVar(&o.format, "format", "", "parquet, csv or sqlite (default: as the name of the output ends)")
 	f.StringVarP(&o.output, "output", "o", "", "the file to write; -: standard output")
-	f.StringVar(&o.since, "since", "", "what was recorded in this last time: 30s, 1h30m, 2d, 1w")
-	f.StringVar(&o.from, "from", "", "what was recorded from this time on")
-	f.StringVar(&o.to, "to", "", "what was recorded before this time")
+	o.timeFlags.bind(f)
 	f.UintSliceVarP(&o.pids, "pid", "p", nil, "calls of these processes only: 4821 or 4821,5032")
 	f.StringSliceVar(&o.ops, "op", nil, "calls of these operations only: cudaMalloc,cuMemAlloc")
 	f.StringVar(&o.session, "session", "", "calls of the recording with this ID only")
@@ -91,13 +88,13 @@ func (e *Env) export(ctx context.Context, c *config.Config, o exportOptions) (er
 	if err != nil {
 		return err
 	}
-	f, err := o.filter(time.Now())
+	f, err := o.filter(e.now(o.utc))
 	if err != nil {
 		return err
 	}
-	r, err := query.Open(c.DB)
+	r, err := e.read(ctx, c)
 	if err != nil {
-		return wordsDatabase(c.DB, err)
+		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	p := e.progress()
@@ -113,9 +110,9 @@ func (e *Env) export(ctx context.Context, c *config.Config, o exportOptions) (er
 			res, err = export.SQLite(ctx, file.Name(), r, f, p.calls)
 		}
 		if o.session != "" && errors.Is(err, query.ErrNoSession) {
-			return &problem{What: "there is no recording " + o.session + " in " + c.DB, Do: "leave --session out: column session names all that there are", Err: err}
+			return &problem{What: "there is no recording " + o.session + " in " + r.Path(), Do: "leave --session out: column session names all that there are", Err: err}
 		}
-		return wordsDatabase(c.DB, err)
+		return wordsDatabase(r.Path(), err)
 	}
 	to := ""
 	if o.output == toStdout {
@@ -164,8 +161,7 @@ func (o *exportOptions) kind() (string, error) {
 // filter says which calls are meant.
 func (o *exportOptions) filter(now time.Time) (query.Filter, error) {
 	f := query.Filter{Session: query.AllSessions, Node: o.node}
-	w := explainOptions{since: o.since, from: o.from, to: o.to}
-	at, err := w.window(now)
+	at, err := o.window(now)
 	if err != nil {
 		return f, err
 	}
@@ -176,12 +172,8 @@ func (o *exportOptions) filter(now time.Time) (query.Filter, error) {
 	for _, pid := range o.pids {
 		f.PIDs = append(f.PIDs, uint32(pid))
 	}
-	for _, name := range o.ops {
-		op, ok := events.OpByName(name)
-		if !ok {
-			return f, usage("docs/operations.md lists them", "--op: no operation is called %q", name)
-		}
-		f.Ops = append(f.Ops, op)
+	if f.Ops, err = opsNamed(o.ops); err != nil {
+		return f, err
 	}
 	return f, nil
 }
@@ -192,22 +184,4 @@ func counted[N int | uint64](n N, thing string) string {
 		return "1 " + thing
 	}
 	return explain.Count(uint64(n)) + " " + thing + "s"
-}
-
-// coverageNotes says what an answer from records lacks.
-func coverageNotes(c *query.Coverage) []string {
-	var out []string
-	if c.Thinned {
-		out = append(out, "some records stand for more than one call: column weight says for how many")
-	}
-	for _, s := range c.Missing {
-		out = append(out, "the calls of recording "+s+" are not kept any more")
-	}
-	if c.Torn > 0 {
-		out = append(out, fmt.Sprintf("%s at the ends of logs are not whole: a crash cut them off, or they are being written", explain.Bytes(c.Torn)))
-	}
-	for _, d := range c.Damage {
-		out = append(out, "a recording cannot be read to its end: "+d)
-	}
-	return out
 }

@@ -34,10 +34,11 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == hogName { // demo incident starts this program under that name
 		os.Exit(Main(Env{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}))
 	}
-	if os.Getenv(asIngero) != "" && filepath.Base(os.Args[0]) != "ingero" {
+	programs := map[string]func(){"ingero": ingero, "record": record}
+	if os.Getenv(asIngero) != "" && programs[filepath.Base(os.Args[0])] == nil {
 		ingero()
 	}
-	testscript.Main(m, map[string]func(){"ingero": ingero})
+	testscript.Main(m, programs)
 }
 
 // ingero is the program, with a lock of the test's own.

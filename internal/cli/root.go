@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -22,14 +23,16 @@ type Env struct {
 	Stdin, Stdout, Stderr *os.File
 	Getenv                func(string) string
 	Build                 Build
-	Lock                  lock.Place // the zero value is the machine's
+	Lock                  lock.Place       // the zero value is the machine's
+	Now                   func() time.Time // nil: the clock's. Of commands that read
+	Zone                  *time.Location   // in which people are told times by those; nil: the machine's
 
 	debug bool // --debug
 }
 
 // commands are the rows of the command line.
 var commands = []func(*Env) *cobra.Command{
-	checkCommand, traceCommand, runCommand, explainCommand, stuckCommand, exportCommand, mergeCommand, backupCommand,
+	checkCommand, traceCommand, runCommand, explainCommand, queryCommand, sqlCommand, stuckCommand, topCommand, exportCommand, mergeCommand, backupCommand,
 	demoCommand, statusCommand, versionCommand, hogCommand,
 }
 

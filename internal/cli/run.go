@@ -100,7 +100,7 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 	go func() { <-program.ended; stop() }()
 	err = t.run(ctx, rec, sinks...)
 	if err == nil && !c.Trace.JSON {
-		err = e.tell(out, seen.input(c.Node, rec.path()), explain.Tables)
+		err = e.tell(out, seen.input(c.Node, rec.path()), explain.Tables, e.zone(false))
 	}
 	err = errors.Join(err, v.failed(), rec.end(nil))
 	code := program.exit()
@@ -111,8 +111,8 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 }
 
 // tell writes the report for a person.
-func (e *Env) tell(out *os.File, in *explain.Input, detail explain.Detail) error {
-	o := explain.Options{Location: time.Local, Detail: detail, Color: isTerminal(out, e.Getenv) && e.Getenv("NO_COLOR") == ""}
+func (e *Env) tell(out *os.File, in *explain.Input, detail explain.Detail, zone *time.Location) error {
+	o := explain.Options{Location: zone, Detail: detail, Color: isTerminal(out, e.Getenv) && e.Getenv("NO_COLOR") == ""}
 	text := strings.TrimRight(explain.Report(in, o), "\n") + "\n"
 	if _, err := io.WriteString(out, text); err != nil && !gone(err) {
 		return &problem{What: "cannot write the report: " + err.Error(), Do: "what was recorded is kept: ingero explain", Err: err}

@@ -20,18 +20,23 @@ func (e *Env) settings(flags *config.Flags) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	home := who.Home
-	if h := e.Getenv("HOME"); !who.Sudo && h != "" {
-		home = h
-	}
 	c, err := config.Load(config.Inputs{
 		Getenv: e.Getenv, Flags: flags.Given(), UID: os.Geteuid(), Caller: int(who.UID),
-		Home: home, Cwd: cwd, Hostname: host, Container: e.inContainer(),
+		Home: e.home(), Cwd: cwd, Hostname: host, Container: e.inContainer(),
 	})
 	if err == nil {
 		e.debug = c.Debug
 	}
 	return c, err
+}
+
+// home is the folder of the person behind the command, "" where there is none.
+func (e *Env) home() string {
+	who := e.invoker()
+	if h := e.Getenv("HOME"); !who.Sudo && h != "" {
+		return h
+	}
+	return who.Home
 }
 
 // inContainer tells whether this process lives in a container, by what Docker,

@@ -16,7 +16,8 @@ type Config struct {
 	// "/etc/ingero/ingero.yaml:3", "INGERO_DB", "--db".
 	From map[string]string
 
-	file string // --config
+	file string   // --config
+	dbs  []string // where a database is looked for when none is named
 }
 
 // Trace is what the trace and run commands do.
@@ -108,6 +109,10 @@ func Load(in Inputs) (*Config, error) {
 	return c, nil
 }
 
+// Databases are where a reader looks for a database, in this order: DB alone when
+// it was named, else each place where this machine may keep one.
+func (c *Config) Databases() []string { return c.dbs }
+
 // apply sets the assignments, layer by layer.
 func (c *Config) apply(in Inputs, layers ...[]assignment) error {
 	for _, layer := range layers {
@@ -148,15 +153,19 @@ func (c *Config) exclude(in Inputs, layer []assignment) error {
 
 // complete fills what depends on the machine.
 func (c *Config) complete(in Inputs) {
-	if c.DB == "" {
-		const name = "ingero.db"
-		switch {
-		case in.Container || in.Home == "":
-			c.DB = filepath.Join("/var/lib/ingero", name)
-		default:
-			c.DB = filepath.Join(in.Home, ".ingero", name)
-		}
+	const service = "/var/lib/ingero/ingero.db"
+	own := filepath.Join(in.Home, ".ingero", "ingero.db")
+	switch {
+	case c.DB != "":
+		c.dbs = []string{c.DB}
+	case in.Home == "":
+		c.dbs = []string{service}
+	case in.Container:
+		c.dbs = []string{service, own}
+	default:
+		c.dbs = []string{own, service}
 	}
+	c.DB = c.dbs[0]
 	if c.Node == "" {
 		c.Node = in.Hostname
 	}

@@ -77,20 +77,25 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestDefaultDB(t *testing.T) {
+	const service = "/var/lib/ingero/ingero.db"
 	for _, tt := range []struct {
 		name, home string
 		container  bool
-		want       string
+		named      string
+		want       []string
 	}{
-		{"a person", "/home/bob", false, "/home/bob/.ingero/ingero.db"},
-		{"a container", "/root", true, "/var/lib/ingero/ingero.db"},
-		{"nobody's", "", false, "/var/lib/ingero/ingero.db"},
+		{"a person", "/home/bob", false, "", []string{"/home/bob/.ingero/ingero.db", service}},
+		{"a container", "/root", true, "", []string{service, "/root/.ingero/ingero.db"}},
+		{"nobody's", "", false, "", []string{service}},
+		{"named", "/home/bob", false, "/x.db", []string{"/x.db"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.in.Home, w.in.Container = tt.home, tt.container
-			if got := w.load().DB; got != tt.want {
-				t.Errorf("DB = %s, want %s", got, tt.want)
+			w.env["INGERO_DB"] = tt.named
+			c := w.load()
+			if diff := cmp.Diff(tt.want, c.Databases()); diff != "" || c.DB != tt.want[0] {
+				t.Errorf("DB = %s, readers look there (-want +got):\n%s", c.DB, diff)
 			}
 		})
 	}

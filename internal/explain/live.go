@@ -277,5 +277,8 @@ func (s *screen) foot(t *tick.Tick, zone *time.Location) {
 	if up := t.Time.Sub(t.Started); up > 0 {
 		line += ", after " + Duration(up.Round(time.Second).Nanoseconds()) + " · ingero: " + Percent(float64(t.Self.CPU)/float64(up)) + " CPU"
 	}
-	s.put(span{line + ", " + Bytes(t.Self.RSS) + " memory", plain})
+	if t.Self.RSS > 0 { // else it is not known
+		line += ", " + Bytes(t.Self.RSS) + " memory"
+	}
+	s.put(span{line, plain})
 }

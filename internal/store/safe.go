@@ -234,6 +234,18 @@ func (p places) plain(fd int, path string) error {
 	return nil
 }
 
+// OpenFile opens a file beside a database for reading and writing, with the same
+// caution: what is missing of its directories and itself is made for the owner.
+func OpenFile(path string, owner *Owner) (*os.File, error) {
+	p := places{root: os.Geteuid() == 0, owner: owner}
+	dir, err := p.dir(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	f, err := p.open(dir, filepath.Base(path), 0)
+	return f, errors.Join(err, dir.Close())
+}
+
 func readLink(at int, name string) (string, error) {
 	var buf [unix.PathMax]byte
 	n, err := unix.Readlinkat(at, name, buf[:])

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"ingero/internal/config"
+	"ingero/internal/query"
+	"ingero/internal/store"
+)
+
+// read opens the database that the settings name, or the first of the usual places
+// that has one, and says on standard error which that is and what of it is not
+// there.
+func (e *Env) read(ctx context.Context, c *config.Config) (r *query.Reader, err error) {
+	path := firstThere(c.Databases())
+	if isFolder(path) {
+		do := "name a file with --db PATH"
+		if file := strings.TrimSuffix(path, ".d"); store.LogDir(file) == path && isThere(file) {
+			do = "name the file beside it: --db " + file
+		}
+		return nil, &problem{What: path + " is a folder, not a database", Do: do}
+	}
+	if r, err = query.Open(path); err != nil {
+		return nil, wordsDatabase(path, err)
+	}
+	defer func() {
+		if err != nil {
+			err, r = errors.Join(err, r.Close()), nil
+		}
+	}()
+	from := ""
+	if by := c.From["db"]; by != "" && by != "--db" {
+		from = " (" + by + ")"
+	}
+	e.note("Reading %s%s", path, from)
+	if isThere(store.LogDir(path)) {
+		return r, nil
+	}
+	all, err := r.Sessions(ctx)
+	if err != nil {
+		return r, wordsDatabase(path, err)
+	}
+	if slices.ContainsFunc(all, func(s query.Session) bool { return s.Pruned && s.Records > 0 }) {
+		e.note("Note: %s is not there, and the single calls are in it; ingero backup copies both", store.LogDir(path))
+	}
+	return r, nil
+}
+
+// note tells a person something beside the data. That nobody reads it is no error.
+func (e *Env) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(e.Stderr, "%s\n", oneLine(fmt.Sprintf(format, args...)))
+}
+
+// firstThere returns the first path that exists, or of which that cannot be known;
+// the first where none does.
+func firstThere(paths []string) string {
+	for _, p := range paths {
+		if isThere(p) {
+			return p
+		}
+	}
+	return paths[0]
+}
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func isFolder(path string) bool {
+	s, err := os.Stat(path)
+	return err == nil && s.IsDir()
+}
+
+// wordsDatabase says what to do when there is nothing to read.
+func wordsDatabase(path string, err error) error {
+	if errors.Is(err, query.ErrNoDatabase) || errors.Is(err, query.ErrNoSession) {
+		return &problem{What: "nothing has been recorded yet in " + path, Do: "record something: sudo ingero trace; or name another database with --db PATH", Err: err}
+	}
+	return err
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ingero/internal/config"
+)
+
+func TestFirstThere(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(os.WriteFile(at("b"), nil, 0o600), os.WriteFile(at("c"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for want, paths := range map[string][]string{"a": {"a"}, "b": {"a", "b", "c"}, "c": {"c", "b"}, "x": {"x", "y"}} {
+		var all []string
+		for _, p := range paths {
+			all = append(all, at(p))
+		}
+		if got := firstThere(all); got != at(want) {
+			t.Errorf("of %q the first is %s, want %s", paths, got, want)
+		}
+	}
+}
+
+// The person's own database comes before that of a service, what is named before
+// both, and which was read is said in one way by each command.
+func TestReadersSayWhatTheyRead(t *testing.T) {
+	home, dir := t.TempDir(), t.TempDir()
+	own, named := filepath.Join(home, ".ingero", "ingero.db"), filepath.Join(dir, "named.db")
+	if err := os.MkdirAll(filepath.Dir(own), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{own, named} {
+		if err := recordFixture(path, "one", "gpu-7", began, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, command := range []string{"explain", "query", "top", "sql"} {
+		for name, tt := range map[string]struct {
+			args []string
+			env  map[string]string
+			want string
+		}{
+			"its own":  {nil, nil, own},
+			"variable": {nil, map[string]string{"INGERO_DB": named}, named + " (INGERO_DB)"},
+			"flag":     {[]string{"-d", named}, map[string]string{"INGERO_DB": "/nowhere.db"}, named},
+		} {
+			if container := (&Env{Getenv: func(string) string { return "" }}).inContainer(); container && name == "its own" {
+				continue // there it is elsewhere
+			}
+			t.Run(command+", "+name, func(t *testing.T) {
+				stderr, stdout := temporary(t), temporary(t)
+				null, err := os.Open(os.DevNull)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = null.Close() }()
+				e := &Env{Args: append([]string{command}, tt.args...), Stdin: null, Stdout: stdout, Stderr: stderr, Getenv: func(k string) string {
+					if k == "HOME" {
+						return home
+					}
+					return tt.env[k]
+				}}
+				code := e.run(t.Context())
+				text, err := os.ReadFile(stderr.Name())
+				if code != 0 || err != nil || string(text) != "Reading "+tt.want+"\n" {
+					t.Errorf("code %d (%v), standard error %q, want that %s is read", code, err, text, tt.want)
+				}
+			})
+		}
+	}
+}
+
+func temporary(t *testing.T) *os.File {
+	t.Helper()
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// -d is the database wherever there is one, and nothing else anywhere; no duration
+// has a letter.
+func TestShortFlags(t *testing.T) {
+	named := 0
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Name == "db" {
+				named++
+			}
+			if (f.Name == "db") != (f.Shorthand == "d") {
+				t.Errorf("%s: --%s, -%s", c.CommandPath(), f.Name, f.Shorthand)
+			}
+			_, err := config.ParseDuration(f.DefValue)
+			lasts := err == nil && strings.Trim(f.DefValue, "0123456789") != "" || strings.Contains(f.Usage, "1h30m")
+			if lasts && f.Shorthand != "" {
+				t.Errorf("%s: the duration --%s has the letter %s", c.CommandPath(), f.Name, f.Shorthand)
+			}
+		})
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk((&Env{}).root())
+	if named < 6 {
+		t.Errorf("%d commands have --db", named)
+	}
+}

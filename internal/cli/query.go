@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ingero/internal/config"
+	"ingero/pkg/events"
+)
+
+// queryOptions are the flags of query.
+type queryOptions struct {
+	timeFlags
+	pids                  []uint
+	names                 []string // --op
+	node, cgroup, session string
+	perProcess, calls     bool
+	order                 string // of calls
+	limit                 uint
+	timeout               string
+	output
+
+	ops []events.Op // that the names stand for
+}
+
+// output is the form of what is printed.
+type output struct{ json, csv bool }
+
+func (o *output) check(command string) error {
+	if o.json && o.csv {
+		return usage(command+" --json, or --csv", "--json and --csv cannot be given at once")
+	}
+	return nil
+}
+
+// Orders of single calls.
+const (
+	bySlowest = "slowest"
+	byTime    = "time"
+)
+
+// someCalls is how many calls are listed if nothing is said.
+const someCalls = 20
+
+func queryCommand(e *Env) *cobra.Command {
+	var o queryOptions
+	c := &cobra.Command{
+		Use:   "query [flags] [SQL]",
+		Short: "Say how often operations were called and how long they took, list calls, or run SQL",
+		Long: `query reads what was recorded, also while it is being recorded, and changes nothing. It
+prints of each operation how many calls there were, how long they took in all, and
+quantiles; what took most time comes first. --calls lists the calls one by one.
+
+Without a time it takes all of the latest recording. --since, --from and --to take all
+recordings of that time; ` + timesHelp + `. --session names one recording.
+
+With SQL it runs that statement instead: it can read every table and change nothing, and
+is cut short where it returns too much or takes too long. ingero sql lists the tables.
+
+Which database was read, and what of it was missing, damaged, cut or thinned, goes to
+standard error; --json has it, too. A time in JSON and CSV is in UTC, a duration in
+nanoseconds.`,
+		Example: `  ingero query --since 1h
+  ingero query --since 1h --pid 4821,5032 --per-process
+  ingero query --since 30m --op cudaMemcpy --json
+  ingero query --calls --op cudaStreamSync --limit 5
+  ingero query --from 15:40 --to 15:45 --csv > ops.csv
+  ingero query "SELECT node, source, count(*) FROM events GROUP BY node, source"`,
+		Args: oneStatement,
+	}
+	flags := config.Bind(c)
+	f := c.Flags()
+	o.bind(f)
+	f.UintSliceVarP(&o.pids, "pid", "p", nil, "of these processes only: 4821 or 4821,5032")
+	f.StringSliceVar(&o.names, "op", nil, "these operations only: cudaMemcpyAsync or cudaMemcpyAsync,cuMemAlloc")
+	f.StringVar(&o.node, "node", "", "what was recorded on this machine only")
+	f.StringVar(&o.cgroup, "cgroup", "", "of processes with this in the path of their cgroup: system.slice, a container's number")
+	f.StringVar(&o.session, "session", "", "of this recording only, by its id in the table sessions")
+	f.BoolVar(&o.perProcess, "per-process", false, "count each process by itself")
+	f.BoolVar(&o.calls, "calls", false, "list single calls")
+	f.StringVar(&o.order, "order", bySlowest, "which calls are listed: the slowest, or by time the first")
+	f.UintVar(&o.limit, "limit", 0, "list so many calls or rows at most; 0: 20 calls, 10,000 rows")
+	f.StringVar(&o.timeout, "timeout", "30s", "how long the SQL may take")
+	f.BoolVar(&o.json, "json", false, "print it as JSON; of calls one a line")
+	f.BoolVar(&o.csv, "csv", false, "print it as CSV")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		s, err := e.settings(flags)
+		if err != nil {
+			return err
+		}
+		if len(args) > 0 {
+			return e.querySQL(c, s, &o, args[0])
+		}
+		return e.query(c.Context(), s, &o)
+	}
+	return c
+}
+
+func oneStatement(c *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usage(c.CommandPath()+` "SELECT ..."`, "there are %d arguments; the statement must be one: put it in quotes", len(args))
+	}
+	return nil
+}
+
+func (e *Env) query(ctx context.Context, c *config.Config, o *queryOptions) (err error) {
+	w, err := o.parse(e.now(o.utc))
+	if err != nil {
+		return err
+	}
+	r, err := e.read(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	zone := e.zone(o.utc)
+	a, err := o.ask(ctx, r, &w, zone)
+	if err != nil {
+		return wordsDatabase(r.Path(), err)
+	}
+	show := o.table
+	if o.calls {
+		show = o.list
+	}
+	text, err := show(ctx, r, a, zone)
+	if err == nil {
+		_, err = e.Stdout.Write(text)
+	}
+	if err != nil {
+		return err
+	}
+	for _, n := range a.notes(zone) {
+		e.note("Note: %s", n)
+	}
+	return nil
+}
+
+// parse makes sense of the flags.
+func (o *queryOptions) parse(now time.Time) (window, error) {
+	if err := o.check("ingero query"); err != nil {
+		return window{}, err
+	}
+	if o.order != bySlowest && o.order != byTime {
+		return window{}, usage("--order slowest, or --order time", "--order cannot be %q", o.order)
+	}
+	if !o.calls && o.limit > 0 {
+		return window{}, usage("ingero query --calls --limit 5", "--limit is for --calls and SQL")
+	}
+	var err error
+	if o.ops, err = opsNamed(o.names); err != nil {
+		return window{}, err
+	}
+	return o.window(now)
+}
+
+// opsNamed returns the operations that names stand for.
+func opsNamed(names []string) ([]events.Op, error) {
+	var out []events.Op
+	for _, name := range names {
+		ops := events.OpsNamed(strings.TrimSpace(name))
+		if len(ops) == 0 {
+			return nil, usage(likeOp(name), "--op cannot be %q: no operation has that name", name)
+		}
+		for _, op := range ops {
+			if !slices.Contains(out, op) {
+				out = append(out, op)
+			}
+		}
+	}
+	return out, nil
+}
+
+// likeOp names operations that may have been meant.
+func likeOp(name string) string {
+	const most = 3
+	var like []string
+	for i := range events.Catalog {
+		n := events.Catalog[i].Name
+		if name != "" && strings.Contains(strings.ToLower(n), strings.ToLower(name)) && len(like) < most {
+			like = append(like, n)
+		}
+	}
+	if len(like) > 0 {
+		return "did you mean " + strings.Join(like, ", ") + "?"
+	}
+	return "ingero query shows those that were called"
+}

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ingero/internal/explain"
+	"ingero/internal/query"
+	"ingero/internal/store"
+)
+
+// asked is what was found in the recordings of a window.
+type asked struct {
+	sessions []query.Session
+	facts    []*query.Summary // of each session
+	from, to time.Time        // of what was recorded in it
+	cover    query.Coverage
+	path     string
+	filters  []query.Filter // of each session
+}
+
+// ask finds the recordings and, of each, which calls are asked for.
+func (o *queryOptions) ask(ctx context.Context, r *query.Reader, w *window, zone *time.Location) (*asked, error) {
+	all, err := r.Sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if all, err = o.recordings(all, r.Path()); err != nil {
+		return nil, err
+	}
+	a := &asked{path: r.Path()}
+	if a.sessions, err = w.sessions(all, r.Path(), zone); err != nil {
+		return nil, err
+	}
+	for i := range a.sessions {
+		s := &a.sessions[i]
+		facts, err := r.Summary(ctx, query.Filter{Session: s.ID})
+		if err != nil {
+			return nil, err
+		}
+		a.facts = append(a.facts, facts)
+		a.filters = append(a.filters, o.filter(s, facts, w))
+		from, to := s.Started, end(s)
+		if w.from.After(from) {
+			from = w.from
+		}
+		if !w.to.IsZero() && w.to.Before(to) {
+			to = w.to
+		}
+		if a.from.IsZero() || from.Before(a.from) {
+			a.from = from
+		}
+		if to.After(a.to) {
+			a.to = to
+		}
+	}
+	return a, nil
+}
+
+// recordings picks those of the node and the session that were named.
+func (o *queryOptions) recordings(all []query.Session, path string) ([]query.Session, error) {
+	if len(all) == 0 || o.node == "" && o.session == "" {
+		return all, nil
+	}
+	out := slices.DeleteFunc(slices.Clone(all), func(s query.Session) bool {
+		return o.node != "" && s.Node != o.node || o.session != "" && s.ID != o.session
+	})
+	if len(out) > 0 {
+		return out, nil
+	}
+	var there []string
+	for i := range all {
+		name := all[i].ID
+		if o.session == "" {
+			name = all[i].Node
+		}
+		if !slices.Contains(there, name) && len(there) < 3 {
+			there = append(there, name)
+		}
+	}
+	what := "no recording in " + path + " is"
+	if o.session != "" {
+		what += " " + o.session
+	}
+	if o.node != "" {
+		what += " of node " + o.node
+	}
+	return nil, &problem{What: what, Do: "there is, say, " + strings.Join(there, ", ")}
+}
+
+// nobody is no process's number.
+const nobody = 1<<32 - 1
+
+// filter says which calls of a session are asked for.
+func (o *queryOptions) filter(s *query.Session, facts *query.Summary, w *window) query.Filter {
+	f := query.Filter{Session: s.ID, Ops: o.ops, From: w.from, To: w.to}
+	for _, pid := range o.pids {
+		f.PIDs = append(f.PIDs, uint32(pid))
+	}
+	if o.cgroup == "" {
+		return f
+	}
+	wanted := f.PIDs
+	f.PIDs = []uint32{nobody}
+	for i := range facts.Processes {
+		p := &facts.Processes[i]
+		if strings.Contains(p.Cgroup, o.cgroup) && (len(wanted) == 0 || slices.Contains(wanted, p.PID)) {
+			f.PIDs = append(f.PIDs, p.PID)
+		}
+	}
+	return f
+}
+
+// covered takes in how far an answer goes.
+func (a *asked) covered(c query.Coverage) {
+	a.cover.Thinned = a.cover.Thinned || c.Thinned
+	a.cover.Torn += c.Torn
+	a.cover.Missing = append(a.cover.Missing, c.Missing...)
+	a.cover.Damage = append(a.cover.Damage, c.Damage...)
+}
+
+// notes says what a reader must know of the answer.
+func (a *asked) notes(zone *time.Location) []string {
+	out := coverageNotes(&a.cover)
+	var lost uint64
+	for i, s := range a.facts {
+		lost += explain.Lost(s.Drops)
+		if x := &a.sessions[i]; x.State == "full" || x.State == "failed" {
+			out = append(out, fmt.Sprintf("recording ended before the trace did, at %s: %s", clockText(end(x).In(zone)), x.Problem))
+		}
+	}
+	if lost > 0 {
+		out = append(out, explain.Count(lost)+" records were lost in these recordings, so the counts may be low: ingero explain --per-process has the exact ones")
+	}
+	return out
+}
+
+// coverageNotes says in words how far an answer from records goes.
+func coverageNotes(c *query.Coverage) []string {
+	var out []string
+	if c.Thinned {
+		out = append(out, "not every call was recorded; some stand for several, so quantiles are estimates")
+	}
+	if len(c.Missing) > 0 {
+		out = append(out, "the calls of these recordings are not kept any more: "+someOf(c.Missing))
+	}
+	if c.Torn > 0 {
+		out = append(out, "a crash cut off the last "+explain.Bytes(c.Torn)+" of what was recorded")
+	}
+	for _, d := range c.Damage {
+		out = append(out, "a recording cannot be read to its end: "+oneLine(d))
+	}
+	return out
+}
+
+// someOf names a few of many.
+func someOf(names []string) string {
+	const most = 3
+	if more := len(names) - most; more > 0 {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// gone says why there is nothing to tell of calls that were recorded.
+func (a *asked) gone() error {
+	if dir := store.LogDir(a.path); !isThere(dir) {
+		return &problem{What: "the calls are not here: " + dir + " is missing", Do: "copy it along with the database: ingero backup does"}
+	}
+	return &problem{What: "the calls of that time are not kept any more", Do: "ingero explain --per-process still has the sums of whole recordings"}
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"ingero/internal/explain"
+	"ingero/internal/query"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// table asks for the operations and writes them.
+func (o *queryOptions) table(ctx context.Context, r *query.Reader, a *asked, zone *time.Location) ([]byte, error) {
+	t := &explain.OpTable{From: a.from, To: a.to, Database: a.path}
+	for i := range a.sessions {
+		stats, cover, err := r.OpStats(ctx, a.filters[i], query.Group{PID: o.perProcess})
+		if err != nil {
+			return nil, err
+		}
+		a.covered(cover)
+		comms := commsOf(a.facts[i])
+		for j := range stats {
+			x := &stats[j]
+			row := explain.OpRow{Node: a.sessions[i].Node, Op: tick.Op{PID: x.PID, Op: x.Op, Sum: x.Sum, Dur: x.Dur}}
+			if o.perProcess {
+				row.Comm = comms[x.PID]
+			}
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	if len(t.Rows) == 0 && len(a.cover.Missing) > 0 {
+		return nil, a.gone()
+	}
+	switch {
+	case o.json:
+		t.Notes = a.notes(zone)
+		return explain.OperationsJSON(t)
+	case o.csv:
+		return explain.OperationsCSV(t), nil
+	}
+	return []byte(explain.Operations(t, explain.Options{Location: zone})), nil
+}
+
+func commsOf(s *query.Summary) map[uint32]string {
+	out := map[uint32]string{}
+	for i := range s.Processes {
+		out[s.Processes[i].PID] = s.Processes[i].Comm
+	}
+	return out
+}
+
+// list asks for single calls and writes them.
+func (o *queryOptions) list(ctx context.Context, r *query.Reader, a *asked, zone *time.Location) ([]byte, error) {
+	p := picker{most: int(o.limit), slowest: o.order == bySlowest}
+	if p.most == 0 {
+		p.most = someCalls
+	}
+	for i := range a.sessions {
+		s := &a.sessions[i]
+		comms := commsOf(a.facts[i])
+		cover, err := r.Each(ctx, a.filters[i], func(_ *query.Session, c *events.Call, _ uint64) bool {
+			return p.add(c, func() explain.CallRow {
+				return explain.CallRow{Node: s.Node, Session: s.ID, Comm: comms[c.PID], Call: *c}
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+		a.covered(cover)
+		if p.full {
+			break
+		}
+	}
+	l := &explain.CallList{From: a.from, To: a.to, Slowest: p.slowest, Rows: p.sorted()}
+	if !p.full {
+		l.Of = p.seen
+	}
+	if len(l.Rows) == 0 && len(a.cover.Missing) > 0 {
+		return nil, a.gone()
+	}
+	switch {
+	case o.json:
+		return explain.CallsJSON(l), nil
+	case o.csv:
+		return explain.CallsCSV(l), nil
+	}
+	return []byte(explain.Calls(l, explain.Options{Location: zone})), nil
+}
+
+// picker keeps some calls of many: the slowest, or the first.
+type picker struct {
+	most    int
+	slowest bool
+	seen    uint64
+	full    bool // there are more than the first
+	rows    []explain.CallRow
+}
+
+// add takes in a call. It returns false when no more are wanted.
+func (p *picker) add(c *events.Call, row func() explain.CallRow) bool {
+	if !p.slowest {
+		if p.full = len(p.rows) == p.most; p.full {
+			return false
+		}
+		p.seen++
+		p.rows = append(p.rows, row())
+		return true
+	}
+	if c.Flags&events.CallUnmeasured != 0 { // how long it took is not known
+		return true
+	}
+	p.seen += uint64(c.Weight)
+	if len(p.rows) == p.most && bySlow(*c, p.rows[len(p.rows)-1].Call) >= 0 {
+		return true
+	}
+	at, _ := slices.BinarySearchFunc(p.rows, c, func(r explain.CallRow, c *events.Call) int { return bySlow(r.Call, *c) })
+	if len(p.rows) == p.most {
+		p.rows = p.rows[:p.most-1]
+	}
+	p.rows = slices.Insert(p.rows, at, row())
+	return true
+}
+
+// bySlow orders calls: the slowest first, of two that are alike the earlier.
+func bySlow(a, b events.Call) int {
+	return cmp.Or(cmp.Compare(b.Duration, a.Duration), cmp.Compare(a.Start, b.Start))
+}
+
+// sorted returns what was kept, the first in order of time.
+func (p *picker) sorted() []explain.CallRow {
+	if !p.slowest { // records come as calls end
+		slices.SortStableFunc(p.rows, func(a, b explain.CallRow) int { return cmp.Compare(a.Call.Start, b.Call.Start) })
+	}
+	return p.rows
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ingero/internal/config"
+	"ingero/internal/explain"
+	"ingero/internal/query"
+)
+
+// notWithSQL are the flags of query that a statement says for itself.
+var notWithSQL = []string{"since", "from", "to", "pid", "op", "node", "cgroup", "session", "per-process", "calls", "order"}
+
+// querySQL runs a statement and prints what it returns.
+func (e *Env) querySQL(c *cobra.Command, s *config.Config, o *queryOptions, text string) (err error) {
+	for _, name := range notWithSQL {
+		if c.Flags().Changed(name) {
+			return usage("say it in the statement, in WHERE or GROUP BY", "--%s does not go with SQL", name)
+		}
+	}
+	if err := o.check("ingero query"); err != nil {
+		return err
+	}
+	limits, err := sqlLimits(o.timeout, o.limit)
+	if err != nil {
+		return err
+	}
+	r, err := e.read(c.Context(), s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	res, err := r.SQL(c.Context(), text, limits)
+	if err != nil {
+		return wordsSQL(err, limits.Time)
+	}
+	return e.printResult(res, r.Path(), o.output)
+}
+
+// sqlLimits are what a statement may take, as flags say it.
+func sqlLimits(timeout string, rows uint) (query.SQLLimits, error) {
+	d, err := config.ParseDuration(timeout)
+	if err != nil || d <= 0 {
+		return query.SQLLimits{}, usage("--timeout 2m", "--timeout cannot be %q: it must be a duration", timeout)
+	}
+	return query.SQLLimits{Rows: int(rows), Time: d}, nil
+}
+
+// printResult prints the rows of a statement, and says what is missing of them.
+func (e *Env) printResult(res *query.SQLResult, path string, form output) error {
+	g := &explain.Grid{Columns: res.Columns, Rows: res.Rows, Database: path, Cut: res.Cut, Notes: coverageNotes(&res.Coverage)}
+	var text []byte
+	var err error
+	switch {
+	case form.json:
+		text, err = explain.GridJSON(g)
+	case form.csv:
+		text = explain.GridCSV(g)
+	default:
+		text = []byte(explain.GridText(g))
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := e.Stdout.Write(text); err != nil {
+		return err
+	}
+	if g.Cut != "" {
+		e.note("Note: cut short after %s rows: %s", explain.Count(uint64(len(g.Rows))), g.Cut)
+	}
+	for _, n := range g.Notes {
+		e.note("Note: %s", n)
+	}
+	return nil
+}
+
+// wordsSQL says what is wrong with a statement.
+func wordsSQL(err error, limit time.Duration) error {
+	var wrong *query.SQLError
+	switch {
+	case errors.As(err, &wrong):
+		do := wrong.Do
+		if do == "" {
+			do = "ingero sql lists the tables (.tables) and their columns (.schema)"
+		}
+		return &problem{What: "the statement cannot be run: " + wrong.What, Do: do, Code: exitUsage, Err: err}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &problem{What: "the statement took longer than " + explain.Duration(int64(limit)) + " and was stopped", Do: "narrow it down with WHERE, or give it more: --timeout 5m", Err: err}
+	case errors.Is(err, context.Canceled):
+		return &problem{What: "the statement was stopped", Err: err}
+	}
+	return err
+}

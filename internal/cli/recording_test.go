@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"ingero/internal/stats"
+	"ingero/internal/store"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// began is when the recordings of the tests start.
+var began = time.Date(2026, 11, 20, 14, 41, 0, 0, time.UTC)
+
+// fixture is a recording that is the same each time: a training loop of 50 steps a
+// second, and a server that allocates.
+type fixture struct {
+	db    *store.DB
+	node  string
+	start time.Time
+	now   time.Time
+	seq   uint64
+	calls uint64
+	ops   map[[2]uint32]*tick.Op
+	runs  tick.Thread // the trainer's account
+}
+
+// startFixture begins a recording; its files are path and path.d.
+func startFixture(path, id, node string, at time.Time) (*fixture, error) {
+	x := &fixture{node: node, start: at, now: at, ops: map[[2]uint32]*tick.Op{},
+		runs: tick.Thread{PID: 4821, TID: 4821, Comm: "train.py", Since: at.UnixNano()}}
+	var err error
+	x.db, err = store.Open(store.Options{Path: path, Now: func() time.Time { return x.now },
+		Session: store.Session{ID: id, Node: node, Started: at, Version: "v1.2.3", Kernel: "6.18.0", Mode: "trace", Target: "all users", PID: 99}})
+	return x, err
+}
+
+func mustOp(name string) events.Op {
+	o, ok := events.OpByName(name)
+	if !ok {
+		panic(name)
+	}
+	return o
+}
+
+var (
+	fixtureLaunch   = mustOp("cudaLaunchKernel")
+	fixtureCuLaunch = mustOp("cuLaunchKernel")
+	fixtureSync     = mustOp("cudaStreamSynchronize")
+	fixtureMalloc   = mustOp("cudaMalloc")
+)
+
+// second records one more second.
+func (x *fixture) second() error {
+	var calls []events.Call
+	at := x.now.UnixNano()
+	for step := range int64(50) {
+		begin := at + step*20e6
+		last := int64(0) // where the call before ended
+		for i := range int64(4) {
+			c := events.Call{Start: begin + i*20e3, Duration: 5000 + 100*(step%7), PID: 4821, TID: 4821, Weight: 1, Op: fixtureLaunch}
+			c.OnCPU = c.Duration
+			in := events.Call{Start: c.Start, PID: 4821, TID: 4821, Weight: 1, Op: fixtureCuLaunch, Parent: fixtureLaunch,
+				Flags: events.CallNested | events.CallUnmeasured | events.CallInherited}
+			calls = append(calls, c, in)
+			last = c.End()
+		}
+		s := events.Call{Start: last + 10e3, Duration: 15e6 + 1000*step, PID: 4821, TID: 4821, Weight: 1, Op: fixtureSync, Gap: 10e3, GapOnCPU: 10e3}
+		if step == 20 {
+			s.Duration, s.Runnable = 19e6, 4e6
+		}
+		s.Blocked, s.OnCPU = s.Duration/2, s.Duration-s.Duration/2-s.Runnable
+		calls = append(calls, s)
+		x.runs.InCalls.Add(&tick.Times{OnCPU: uint64(s.OnCPU) + 20e3, Runnable: uint64(s.Runnable), Blocked: uint64(s.Blocked)})
+		x.runs.Sync.Add(&tick.Times{OnCPU: uint64(s.OnCPU), Runnable: uint64(s.Runnable), Blocked: uint64(s.Blocked)})
+	}
+	x.runs.Until = x.now.Add(time.Second).UnixNano()
+	x.runs.Between.OnCPU = uint64(x.runs.Until-x.runs.Since) - x.runs.InCalls.Total()
+	m := events.Call{Start: at + 500e6, Duration: 250e3, OnCPU: 250e3, PID: 5032, TID: 5040, Weight: 1, Op: fixtureMalloc, Args: [4]uint64{1 << 20}}
+	if x.seq == 1 {
+		m.Result, m.Flags, m.Args[0] = 2, events.CallFailed, 1<<40
+	}
+	calls = append(calls, m)
+	for i := range calls {
+		x.count(&calls[i])
+	}
+	x.now = x.now.Add(time.Second)
+	return errors.Join(x.db.Batch(&tick.Batch{Calls: calls}), x.db.Tick(x.tick(false)))
+}
+
+func (x *fixture) count(c *events.Call) {
+	k := [2]uint32{c.PID, uint32(c.Op)}
+	o := x.ops[k]
+	if o == nil {
+		o = &tick.Op{PID: c.PID, Op: c.Op, Dur: &stats.Sketch{}, Hist: &stats.Hist{}}
+		x.ops[k] = o
+	}
+	x.calls++
+	o.Sum.Calls++
+	if c.Parent != 0 {
+		o.Sum.Nested++
+	}
+	if c.Flags&events.CallUnmeasured != 0 {
+		o.Sum.Unmeasured++
+		return
+	}
+	o.Sum.Done++
+	if c.Flags&events.CallFailed != 0 {
+		o.Sum.Errors++
+	}
+	o.Sum.Total += uint64(c.Duration)
+	o.Sum.OnCPU += uint64(c.OnCPU)
+	o.Sum.Runnable += uint64(c.Runnable)
+	o.Dur.Add(c.Duration, 1)
+	o.Hist.Record(c.Duration, 1)
+}
+
+func (x *fixture) tick(final bool) *tick.Tick {
+	x.seq++
+	t := &tick.Tick{Time: x.now, Started: x.start, Seq: x.seq, Window: time.Second, Final: final, Records: x.calls,
+		Self: tick.Self{CPU: time.Duration(x.seq) * 5 * time.Millisecond}, Threads: []tick.Thread{x.runs},
+		Libraries: []tick.Library{{Path: "/usr/lib/libcudart.so.12", Lib: events.LibCudart, Probes: 32}}}
+	for _, o := range x.ops {
+		c := *o
+		c.Dur = o.Dur.Clone()
+		t.Ops = append(t.Ops, c)
+	}
+	for _, p := range []tick.Process{
+		{PID: 4821, Comm: "train.py", Exe: "/usr/bin/python3.12", Cgroup: "/user.slice/job-1.scope"},
+		{PID: 5032, Comm: "embed\x1b[31m", Exe: "/usr/bin/embed", Cgroup: "/system.slice/embed.service"},
+	} {
+		p.PPID, p.NSPID, p.UID = 1, p.PID, 1000
+		p.Started, p.Mapped, p.Attached = x.start.Add(-time.Minute), x.start, x.start
+		t.Processes = append(t.Processes, p)
+	}
+	return t
+}
+
+// end ends the recording, as a trace does.
+func (x *fixture) end() error { return errors.Join(x.db.Tick(x.tick(true)), x.db.Close()) }
+
+// recordFixture makes a recording of so many seconds.
+func recordFixture(path, id, node string, at time.Time, seconds int) error {
+	x, err := startFixture(path, id, node, at)
+	for range seconds {
+		if err == nil {
+			err = x.second()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return x.end()
+}
+
+// record is the program of scripts that records, `record FILE`: three seconds on
+// gpu-7, and an hour later one second on gpu-8. It is a process of its own, since what
+// the test binary has open is open in its children, locks and all, until they run.
+func record() {
+	path := os.Args[1]
+	err := recordFixture(path, "gpu-7-one", "gpu-7", began, 3)
+	if err = errors.Join(err, recordFixture(path, "gpu-8-two", "gpu-8", began.Add(time.Hour), 1)); err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,215 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ingero/internal/config"
+	"ingero/internal/explain"
+	"ingero/internal/query"
+)
+
+// sqlOptions are the flags of sql.
+type sqlOptions struct {
+	timeout string
+	limit   uint
+	output
+}
+
+func sqlCommand(e *Env) *cobra.Command {
+	var o sqlOptions
+	c := &cobra.Command{
+		Use:   "sql",
+		Short: "Ask what was recorded in SQL, line by line or from a file",
+		Long: `sql reads statements, each up to a semicolon, and prints what they return. They can read
+every table and change nothing; one that returns too much is cut short, one that takes
+too long is stopped.
+
+On a terminal there are a history (~/.ingero/sql_history), completion of names with the
+tab key, and Ctrl-C, which stops a statement. Elsewhere statements come from standard
+input and the first that fails ends it. ` + "`.help`" + ` lists what else can be typed.`,
+		Example: `  ingero sql
+  ingero sql --csv < questions.sql
+  echo "SELECT uid, node, state FROM sessions;" | ingero sql --json`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage(`ingero query "SELECT ..."`, "ingero sql reads statements from its input, but there is %q", args[0])
+			}
+			return nil
+		},
+	}
+	flags := config.Bind(c)
+	f := c.Flags()
+	f.StringVar(&o.timeout, "timeout", "30s", "how long a statement may take")
+	f.UintVar(&o.limit, "limit", 0, "print so many rows at most; 0: 10,000")
+	f.BoolVar(&o.json, "json", false, "print rows as JSON: .mode json")
+	f.BoolVar(&o.csv, "csv", false, "print rows as CSV: .mode csv")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		s, err := e.settings(flags)
+		if err != nil {
+			return err
+		}
+		return e.sql(c.Context(), s, o)
+	}
+	return c
+}
+
+func (e *Env) sql(ctx context.Context, c *config.Config, o sqlOptions) (err error) {
+	if err := o.check("ingero sql"); err != nil {
+		return err
+	}
+	limits, err := sqlLimits(o.timeout, o.limit)
+	if err != nil {
+		return err
+	}
+	r, err := e.read(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	s := &shell{env: e, r: r, limits: limits, form: o.output}
+	if !isTerminal(e.Stdin, e.Getenv) {
+		return s.run(ctx, &script{bufio.NewReader(e.Stdin)})
+	}
+	s.person = true
+	in, err := e.keyboard(ctx, s.names(ctx))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.close()) }()
+	e.note(".help lists what can be typed beside SQL; a statement ends with ;")
+	return s.run(ctx, in)
+}
+
+// lines are where statements come from.
+type lines interface {
+	// next returns the next line; more says that it goes on with a statement. At the
+	// end it returns io.EOF, beside a last line that has no end.
+	next(more bool) (string, error)
+	// during runs something that takes a while, with a context that ends when
+	// whoever writes the lines no longer wants it.
+	during(ctx context.Context, run func(context.Context) error) error
+}
+
+// errDropped says that the person does not want what was typed.
+var errDropped = errors.New("dropped")
+
+// script is lines of a file or a pipe.
+type script struct{ in *bufio.Reader }
+
+func (s *script) next(bool) (string, error) { return s.in.ReadString('\n') }
+
+func (s *script) during(ctx context.Context, run func(context.Context) error) error { return run(ctx) }
+
+// shell runs what lines say.
+type shell struct {
+	env    *Env
+	r      *query.Reader
+	limits query.SQLLimits
+	form   output
+	person bool // somebody types, so it goes on after an error
+}
+
+// errQuit ends the shell.
+var errQuit = errors.New("quit")
+
+// run runs the statements and commands of in, up to its end.
+func (s *shell) run(ctx context.Context, in lines) error {
+	text, number, first := "", 0, 0
+	for ctx.Err() == nil {
+		line, err := in.next(text != "")
+		number++
+		if errors.Is(err, errDropped) {
+			text = ""
+			continue
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if text == "" {
+			first = number
+		}
+		rest, failed := s.take(ctx, in, text+line, err != nil && !s.person)
+		switch {
+		case errors.Is(failed, errQuit):
+			return nil
+		case failed != nil && !s.person:
+			return atLine(failed, first)
+		case failed != nil && gone(failed):
+			return failed
+		case failed != nil:
+			report(s.env.Stderr, failed, s.env.debug)
+		}
+		if text = rest; err != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+// take runs the statements that text has, and returns what follows them. last says
+// that no more text comes.
+func (s *shell) take(ctx context.Context, in lines, text string, last bool) (rest string, err error) {
+	for {
+		if strings.TrimSpace(text) == "" {
+			return "", nil
+		}
+		if line := strings.TrimSpace(text); line[0] == '.' {
+			line, rest, _ := strings.Cut(line, "\n")
+			if err := s.command(ctx, strings.Fields(line)); err != nil {
+				return "", err
+			}
+			text = rest
+			continue
+		}
+		end := statementEnd(text)
+		if end == 0 {
+			if !last || blank(text) {
+				return text, nil
+			}
+			end = len(text)
+		}
+		statement := text[:end]
+		if text = text[end:]; blank(strings.TrimRight(statement, "; \t\r\n")) {
+			continue
+		}
+		if err := in.during(ctx, func(ctx context.Context) error { return s.statement(ctx, statement) }); err != nil {
+			return "", err
+		}
+	}
+}
+
+// statement runs one statement and prints its rows.
+func (s *shell) statement(ctx context.Context, text string) error {
+	res, err := s.r.SQL(ctx, text, s.limits)
+	if err != nil {
+		return wordsSQL(err, s.limits.Time)
+	}
+	if err := s.env.printResult(res, s.r.Path(), s.form); err != nil || !s.person {
+		return err
+	}
+	count := explain.Count(uint64(len(res.Rows))) + " rows"
+	if len(res.Rows) == 1 {
+		count = "1 row"
+	}
+	s.env.note("(%s, %s)", count, explain.Duration(int64(res.Took.Round(time.Microsecond))))
+	return nil
+}
+
+// atLine says in which line of a script something failed.
+func atLine(err error, line int) error {
+	var p *problem
+	if !errors.As(err, &p) {
+		return err
+	}
+	q := *p
+	q.What, q.Code = fmt.Sprintf("line %d: %s", line, p.What), exitFailed
+	return &q
+}

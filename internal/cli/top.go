@@ -1,0 +1,266 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ingero/internal/config"
+	"ingero/internal/explain"
+	"ingero/internal/proc"
+	"ingero/internal/query"
+	"ingero/internal/stats"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// topOptions are the flags of top.
+type topOptions struct {
+	pids []uint
+	once bool
+	utc  bool
+}
+
+// How top looks: once a second, or so seldom that it takes a tenth of a CPU, at the
+// last seconds of the recording.
+const (
+	topEvery = time.Second
+	topShare = 10
+	topTail  = 10 * time.Second
+)
+
+func topCommand(e *Env) *cobra.Command {
+	var o topOptions
+	c := &cobra.Command{
+		Use:   "top",
+		Short: "Show the table of a running trace, from what it records",
+		Long: `top shows what a trace shows while it runs, but from its recording: it needs no root and
+does not disturb the trace. Counts and quantiles are those of the whole recording; where
+the time went, and how fast calls come, is of its last 10 seconds.
+
+It draws the table once a second, until Ctrl-C. With --once, or where no terminal shows
+it, it writes it once and ends. When nothing records it shows the last recording and says
+when that ended.`,
+		Example: "  ingero top\n  ingero top --once\n  ingero top --db /var/lib/ingero/ingero.db",
+		Args:    noArguments,
+	}
+	flags := config.Bind(c)
+	f := c.Flags()
+	f.UintSliceVarP(&o.pids, "pid", "p", nil, "these processes only: 4821 or 4821,5032")
+	f.BoolVar(&o.once, "once", false, "write the table once")
+	bindUTC(f, &o.utc)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		s, err := e.settings(flags)
+		if err != nil {
+			return err
+		}
+		return e.top(c.Context(), s, o)
+	}
+	return c
+}
+
+func (e *Env) top(ctx context.Context, c *config.Config, o topOptions) error {
+	r, err := e.read(ctx, c)
+	if err != nil {
+		return err
+	}
+	path := r.Path()
+	if err := r.Close(); err != nil {
+		return err
+	}
+	v := &topView{path: path, log: e.logger(e.debug), now: func() time.Time { return e.now(o.utc) },
+		show: explain.Options{Location: e.zone(o.utc), Color: e.Getenv("NO_COLOR") == "" && isTerminal(e.Stdout, e.Getenv)}}
+	for _, pid := range o.pids {
+		v.pids = append(v.pids, uint32(pid))
+	}
+	if o.once || !isTerminal(e.Stdout, e.Getenv) {
+		text, err := v.text(ctx)
+		if err != nil {
+			return wordsDatabase(path, err)
+		}
+		return e.printf("%s", text)
+	}
+	err = v.follow(ctx, newPane(e.Stdout))
+	if ctx.Err() != nil { // Ctrl-C is how it ends
+		return nil
+	}
+	return wordsDatabase(path, err)
+}
+
+// topView shows the latest recording of a database.
+type topView struct {
+	path  string
+	pids  []uint32 // nil: all
+	show  explain.Options
+	now   func() time.Time
+	log   *slog.Logger
+	meter *proc.Meter // nil: not needed yet
+}
+
+// follow draws the table over and over, until ctx ends.
+func (v *topView) follow(ctx context.Context, p *pane) error {
+	for {
+		began := time.Now()
+		width, height := p.size()
+		v.show.Width, v.show.Height = width-1, height-2 // one line is for what records
+		text, err := v.text(ctx)
+		if err == nil {
+			err = p.draw(text)
+		}
+		if err != nil {
+			return err
+		}
+		next := time.NewTimer(max(topEvery-time.Since(began), (topShare-1)*time.Since(began)))
+		select {
+		case <-ctx.Done():
+			next.Stop()
+			return ctx.Err()
+		case <-next.C:
+		}
+	}
+}
+
+// text makes the table of what is recorded now. The database is opened anew: where
+// a reader may not write beside it, it has a copy.
+func (v *topView) text(ctx context.Context) (text string, err error) {
+	r, err := query.Open(v.path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	s, err := r.Session(ctx, "")
+	if err != nil {
+		return "", err
+	}
+	t, seen, err := v.tick(ctx, r, &s)
+	if err != nil {
+		return "", err
+	}
+	return v.state(&s) + explain.Live(t, seen, v.show), nil
+}
+
+// state is a line on what is shown, where that is no running trace.
+func (v *topView) state(s *query.Session) string {
+	how := ""
+	switch s.State {
+	case "running":
+		return ""
+	case "interrupted":
+		how = ", when it was killed"
+	case "full", "failed":
+		how = ": " + s.Problem
+	}
+	at := end(s).In(v.show.Location)
+	clock := "15:04:05 MST"
+	if now := v.now(); now.YearDay() != at.YearDay() || now.Year() != at.Year() {
+		clock = "2006-01-02 15:04:05 MST"
+	}
+	return oneLine(fmt.Sprintf("Nothing records now; the last recording ended at %s, %s ago%s",
+		at.Format(clock), explain.Duration(int64(max(v.now().Sub(at), 0))), how)) + "\n"
+}
+
+// tick makes of a recording what a session shows of itself: its counts, and what its
+// last seconds say.
+func (v *topView) tick(ctx context.Context, r *query.Reader, s *query.Session) (*tick.Tick, *explain.Seen, error) {
+	f := query.Filter{Session: s.ID, PIDs: v.pids}
+	sum, err := r.Summary(ctx, f)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &tick.Tick{Time: end(s), Started: s.Started, Ops: sum.Ops, Processes: sum.Processes, Libraries: sum.Libraries,
+		Reports: sum.Reports, Drops: sum.Drops, Records: s.Records, Self: tick.Self{CPU: s.CPU}}
+	f.From = t.Time.Add(-tick.ChainStays)
+	if t.Chains, err = r.Chains(ctx, f); err != nil {
+		return nil, nil, err
+	}
+	if s.State == "running" {
+		v.host(&t.Host)
+	}
+	last := &tail{pids: v.pids, ops: map[opOfPID]*tick.Op{}}
+	from := t.Time.Add(-topTail)
+	if from.Before(s.Started) {
+		from = s.Started
+	}
+	c, err := analyse(ctx, r, s, from, time.Time{}, v.log, last)
+	if err != nil || c == nil { // its calls are gone
+		return t, nil, err
+	}
+	in := &explain.Input{}
+	c.ledger(in, v.pids)
+	t.Breakdowns, t.Threads, t.Others = in.Breakdowns, in.Threads, c.last.Others
+	if t.Window = t.Time.Sub(from); t.Window > 0 {
+		last.fill(t.Ops)
+	}
+	return t, &last.seen, nil
+}
+
+// host reads the state of this machine, which is the one that records.
+func (v *topView) host(h *tick.Host) {
+	var err error
+	if v.meter == nil {
+		if v.meter, err = proc.NewMeter(proc.FS{}); err != nil {
+			v.meter = nil
+			return
+		}
+	}
+	var self tick.Self // top's own, which is not told
+	if err := v.meter.Read(h, &self); err != nil {
+		v.log.Debug("the machine's state", "error", err)
+	}
+}
+
+// opOfPID is an operation of a process.
+type opOfPID struct {
+	pid uint32
+	op  events.Op
+}
+
+// tail is a sink that counts the calls that it is shown.
+type tail struct {
+	pids []uint32 // nil: all
+	seen explain.Seen
+	ops  map[opOfPID]*tick.Op
+}
+
+// Batch implements [tick.Sink].
+func (l *tail) Batch(b *tick.Batch) error {
+	wanted := func(pid uint32) bool { return len(l.pids) == 0 || slices.Contains(l.pids, pid) }
+	l.seen.Add(&tick.Batch{
+		Procs: slices.DeleteFunc(slices.Clone(b.Procs), func(p tick.ProcEvent) bool { return !wanted(p.PID) }),
+		Waits: slices.DeleteFunc(slices.Clone(b.Waits), func(w events.Wait) bool { return !wanted(w.PID) }),
+	})
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		k := opOfPID{c.PID, c.Op}
+		o := l.ops[k]
+		if o == nil {
+			o = &tick.Op{DurLast: &stats.Sketch{}}
+			l.ops[k] = o
+		}
+		o.Last.Calls += uint64(c.Weight)
+		if c.Flags&events.CallUnmeasured == 0 {
+			o.DurLast.Add(c.Duration, c.Weight)
+		}
+	}
+	return nil
+}
+
+// fill gives operations their share of the calls.
+func (l *tail) fill(ops []tick.Op) {
+	for i := range ops {
+		if o := l.ops[opOfPID{ops[i].PID, ops[i].Op}]; o != nil {
+			ops[i].Last, ops[i].DurLast = o.Last, o.DurLast
+		}
+	}
+}
+
+// Tick implements [tick.Sink].
+func (l *tail) Tick(*tick.Tick) error { return nil }
+
+// Close implements [tick.Sink].
+func (l *tail) Close() error { return nil }

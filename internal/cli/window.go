@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"ingero/internal/config"
+	"ingero/internal/query"
+)
+
+// timeFlags are the flags that say of when something is told. Every command that
+// reads has the same.
+type timeFlags struct {
+	since, from, to string
+	utc             bool
+}
+
+func (t *timeFlags) bind(f *pflag.FlagSet) {
+	f.StringVar(&t.since, "since", "", "what was recorded in this last time: 30s, 1h30m, 2d, 1w")
+	f.StringVar(&t.from, "from", "", "what was recorded from this time on")
+	f.StringVar(&t.to, "to", "", "what was recorded before this time")
+	bindUTC(f, &t.utc)
+}
+
+func bindUTC(f *pflag.FlagSet, utc *bool) {
+	f.BoolVar(utc, "utc", false, "read and show times in UTC, not in the zone of this machine")
+}
+
+// timesHelp says in help texts what a time is.
+const timesHelp = `a time is 15:40, 15:40:30 (the last that has
+been), "2026-01-02 15:40", RFC 3339 or Unix seconds, in the zone of this machine or,
+with --utc, in UTC`
+
+// given says whether a time was asked for.
+func (t *timeFlags) given() bool { return t.since != "" || t.from != "" || t.to != "" }
+
+// window is the time that a question is about: [from, to).
+type window struct {
+	from, to time.Time // zero: no bound
+	latest   bool      // no time was asked for: the latest recording, and how much of it the command says
+}
+
+// window makes times of the flags. now is in the reader's zone.
+func (t *timeFlags) window(now time.Time) (window, error) {
+	switch {
+	case t.since != "" && (t.from != "" || t.to != ""):
+		return window{}, usage("give one of them", "--since, and --from with --to, are two ways to say when")
+	case t.since != "":
+		d, err := config.ParseDuration(t.since)
+		if err != nil || d <= 0 {
+			return window{}, usage("as in --since 1h30m; 30s, 2d and 1w will do, too", "--since cannot be %q: it must be a duration", t.since)
+		}
+		return window{from: now.Add(-d), to: now}, nil
+	case t.from == "" && t.to == "":
+		return window{latest: true}, nil
+	}
+	return t.between(now)
+}
+
+// between makes a window of --from and --to.
+func (t *timeFlags) between(now time.Time) (window, error) {
+	w := window{to: now}
+	var err error
+	if t.from != "" {
+		if w.from, _, err = parseTime(t.from, now); err != nil {
+			return w, badTime("--from", t.from)
+		}
+	}
+	if t.to != "" {
+		var late time.Time
+		if w.to, late, err = parseTime(t.to, now); err != nil {
+			return w, badTime("--to", t.to)
+		}
+		if !late.IsZero() && !w.from.Before(w.to) { // --from 15:40 --to 15:45 at 15:42 is of today
+			w.to = late
+		}
+	}
+	if w.from.After(now) {
+		return w, usage("it is "+clockText(now)+" now", "--from %s is still to come", clockText(w.from))
+	}
+	if !w.from.Before(w.to) {
+		return w, usage(fmt.Sprintf("they are %s and %s", clockText(w.from), clockText(w.to)), "--from must be before --to")
+	}
+	return w, nil
+}
+
+func badTime(flag, text string) error {
+	return usage(`as in `+flag+` 15:40; 15:40:30, "2026-01-02 15:40", RFC 3339 and Unix seconds will do, too`,
+		"%s cannot be %q: it must be a time", flag, text)
+}
+
+// clockText is a time of the reader's, with its zone.
+func clockText(t time.Time) string { return t.Format("2006-01-02 15:04:05 MST") }
+
+// unixSeconds has nine digits at least, so that 1540 is no time: 15:40 may be meant.
+var unixSeconds = regexp.MustCompile(`^[0-9]{9,11}(\.[0-9]{1,9})?$`)
+
+// parseTime reads a time of now's zone. One without a date is the last such time
+// of day that has been; later is then the next, where today's is still to come.
+func parseTime(s string, now time.Time) (t, later time.Time, err error) {
+	if t, err = parseDate(s, now.Location()); err == nil {
+		if t.Unix() < 0 || t.Year() > 2261 { // Unix nanoseconds end in 2262
+			return t, later, fmt.Errorf("nothing was recorded in %d", t.Year())
+		}
+		return t, later, nil
+	}
+	for _, layout := range []string{"15:04:05", "15:04"} {
+		c, err := time.Parse(layout, s)
+		if err != nil {
+			continue
+		}
+		y, m, d := now.Date()
+		on := func(day int) time.Time {
+			return time.Date(y, m, day, c.Hour(), c.Minute(), c.Second(), c.Nanosecond(), now.Location())
+		}
+		if t = on(d); t.After(now) {
+			return on(d - 1), t, nil
+		}
+		return t, later, nil
+	}
+	return t, later, fmt.Errorf("%q is not a time", s)
+}
+
+// parseDate reads a time that says of which day it is.
+func parseDate(s string, zone *time.Location) (time.Time, error) {
+	if unixSeconds.MatchString(s) {
+		whole, part, _ := strings.Cut(s, ".")
+		sec, _ := strconv.ParseInt(whole, 10, 64)
+		ns, _ := strconv.ParseInt((part + "000000000")[:9], 10, 64)
+		return time.Unix(sec, ns).In(zone), nil // digits they are, and few
+	}
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t.In(zone), nil
+	}
+	for _, layout := range []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"} {
+		if t, err := time.ParseInLocation(layout, s, zone); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q has no date", s)
+}
+
+// now returns the time, in the reader's zone.
+func (e *Env) now(utc bool) time.Time {
+	now := time.Now
+	if e.Now != nil {
+		now = e.Now
+	}
+	return now().In(e.zone(utc))
+}
+
+// zone returns the zone in which times are read and shown.
+func (e *Env) zone(utc bool) *time.Location {
+	switch {
+	case utc:
+		return time.UTC
+	case e.Zone != nil:
+		return e.Zone
+	}
+	return time.Local
+}
+
+// sessions returns the recordings of a window, the oldest first, of all that there
+// are, the latest first. The error is a [problem] when there is none.
+func (w *window) sessions(all []query.Session, path string, zone *time.Location) ([]query.Session, error) {
+	if len(all) == 0 {
+		return nil, query.ErrNoSession
+	}
+	if w.latest {
+		return all[:1], nil
+	}
+	var out []query.Session
+	for i := range slices.Backward(all) {
+		s := &all[i]
+		over := s.State != "running" && end(s).Before(w.from)
+		if !over && s.Started.Before(w.to) {
+			out = append(out, *s)
+		}
+	}
+	if len(out) == 0 {
+		s := &all[0]
+		return nil, &problem{What: "nothing was recorded in that time in " + path,
+			Do: fmt.Sprintf("the latest recording is of %s to %s", s.Started.In(zone).Format(time.DateTime), clockText(end(s).In(zone)))}
+	}
+	return out, nil
+}
+
+// end returns up to when a recording goes.
+func end(s *query.Session) time.Time {
+	if s.Ended.After(s.Updated) {
+		return s.Ended
+	}
+	return s.Updated
+}

@@ -1,0 +1,176 @@
+package explain
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Grid is the rows that a statement returned: of nil, int64, float64, string and
+// []byte.
+type Grid struct {
+	Columns  []string
+	Rows     [][]any
+	Database string
+	Cut      string   // why there are fewer rows than there would be
+	Notes    []string // what a reader must know; in JSON only
+}
+
+// widestCell bounds what is shown of a value beside others.
+const widestCell = 60
+
+// GridText writes rows as text in columns: numbers to the right, what is NULL as
+// "-". A long value is cut short where others stand beside it.
+func GridText(g *Grid) string {
+	if len(g.Columns) == 0 {
+		return ""
+	}
+	cellsOf := make([][]string, 0, len(g.Rows)+1)
+	head := make([]string, len(g.Columns))
+	wide, number := make([]int, len(g.Columns)), make([]bool, len(g.Columns))
+	for i, name := range g.Columns {
+		head[i], number[i] = clean(name), len(g.Rows) > 0
+	}
+	cellsOf = append(cellsOf, head)
+	for _, row := range g.Rows {
+		line := make([]string, len(g.Columns))
+		for i, v := range row {
+			line[i] = valueText(v, unknown)
+			if len(g.Columns) > 1 {
+				line[i] = cut(line[i], widestCell)
+			}
+			switch v.(type) {
+			case nil, int64, float64:
+			default:
+				number[i] = false
+			}
+		}
+		cellsOf = append(cellsOf, line)
+	}
+	for _, line := range cellsOf {
+		for i, c := range line {
+			wide[i] = max(wide[i], cells(c))
+		}
+	}
+	var b strings.Builder
+	for _, line := range cellsOf {
+		for i, c := range line {
+			if number[i] {
+				line[i] = right(c, wide[i])
+			} else {
+				line[i] = left(c, wide[i])
+			}
+		}
+		b.WriteString(strings.TrimRight(strings.Join(line, "  "), " ") + "\n")
+	}
+	return b.String()
+}
+
+// valueText writes a value for people.
+func valueText(v any, null string) string {
+	switch v := v.(type) {
+	case nil:
+		return null
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case float64:
+		if a := math.Abs(v); a >= 1e6 && a < 1e15 {
+			return strconv.FormatFloat(v, 'f', 0, 64)
+		}
+		return strconv.FormatFloat(v, 'g', 6, 64)
+	case []byte:
+		return hex.EncodeToString(v)
+	}
+	return clean(fmt.Sprint(v))
+}
+
+// GridCSV writes rows as CSV (RFC 4180) with a line of names: numbers in full, blobs
+// as hexadecimal, NULL as nothing.
+func GridCSV(g *Grid) []byte {
+	rows := [][]string{g.Columns}
+	for _, row := range g.Rows {
+		line := make([]string, len(row))
+		for i, v := range row {
+			switch v := v.(type) {
+			case string:
+				line[i] = tame(v)
+			case float64:
+				line[i] = strconv.FormatFloat(v, 'g', -1, 64)
+			default:
+				line[i] = valueText(v, "")
+			}
+		}
+		rows = append(rows, line)
+	}
+	return csvOf(rows)
+}
+
+// GridJSON writes rows as JSON: columns, their names, and rows, each an object in
+// the order of the columns; a name that is there twice gets a number behind. Blobs
+// are hexadecimal, a float that JSON has no number for is null. cut says why there
+// are fewer rows than there would be; "" when these are all.
+func GridJSON(g *Grid) ([]byte, error) {
+	names := unique(g.Columns)
+	rows := make([]json.RawMessage, 0, len(g.Rows))
+	for _, row := range g.Rows {
+		b := []byte{'{'}
+		for i, v := range row {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			switch x := v.(type) {
+			case []byte:
+				v = hex.EncodeToString(x)
+			case float64:
+				if math.IsNaN(x) || math.IsInf(x, 0) {
+					v = nil
+				}
+			}
+			text, err := json.Marshal(v)
+			if err != nil {
+				return nil, err
+			}
+			name, _ := json.Marshal(names[i]) // of a string: cannot fail
+			b = append(append(append(b, name...), ':'), text...)
+		}
+		rows = append(rows, append(b, '}'))
+	}
+	out := struct {
+		Database string            `json:"database"`
+		Columns  []string          `json:"columns"`
+		Rows     []json.RawMessage `json:"rows"`
+		Cut      string            `json:"cut"`
+		Notes    []string          `json:"notes"`
+	}{g.Database, names, rows, g.Cut, append([]string{}, g.Notes...)}
+	b, err := json.MarshalIndent(&out, "", "  ")
+	return append(b, '\n'), err
+}
+
+// tame is clean for CSV, in which a line's end is quoted.
+func tame(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// unique returns the names, those that occur again with a number behind.
+func unique(names []string) []string {
+	out := make([]string, 0, len(names))
+	seen := map[string]bool{}
+	for _, name := range names {
+		free := name
+		for n := 2; seen[free]; n++ {
+			free = name + "_" + strconv.Itoa(n)
+		}
+		seen[free] = true
+		out = append(out, free)
+	}
+	return out
+}

@@ -1,0 +1,319 @@
+package explain
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// OpTable is operations of a window, to be written as a table.
+type OpTable struct {
+	From, To time.Time
+	Database string
+	// Rows are the sums; those of the same group and operation are added up.
+	Rows  []OpRow
+	Notes []string // what a reader must know; in JSON only
+}
+
+// OpRow is an operation of a group: a node, a process, or all in one.
+type OpRow struct {
+	Node string
+	Comm string // of the process Op.PID, which is 0 where they are not
+	Op   tick.Op
+}
+
+// opGroup is what is counted together: a process of a machine, or all of one.
+type opGroup struct {
+	node, comm string
+	pid        uint32
+}
+
+func (g *opGroup) title(node string) string {
+	name := ""
+	if g.pid != 0 {
+		name = who(g.comm, g.pid)
+	}
+	if g.node == node { // the head line has said it
+		return name
+	}
+	return joined(" · ", name, "node "+clean(g.node))
+}
+
+// oneNode is the machine that all groups are of, "" when they are of several.
+func oneNode(groups []groupRows) string {
+	for i := range groups {
+		if groups[i].node != groups[0].node {
+			return ""
+		}
+	}
+	return groups[0].node
+}
+
+// groupRows is a group with its operations, those that took most time first.
+type groupRows struct {
+	opGroup
+	ops []opJSON
+	sum tick.Counts
+}
+
+// groups adds up the rows, and puts those first that took most time.
+func (t *OpTable) groups() []groupRows {
+	rows := map[opGroup][]tick.Op{}
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		g := opGroup{r.Node, r.Comm, r.Op.PID}
+		rows[g] = append(rows[g], r.Op)
+	}
+	out := make([]groupRows, 0, len(rows))
+	for g, ops := range rows {
+		x := groupRows{opGroup: g}
+		for _, o := range joinOps(ops) {
+			j := opOf(&o, &o.Sum, o.Dur)
+			j.PID, j.SelfNS = g.pid, nil // records do not say what was inside
+			x.ops = append(x.ops, j)
+			x.sum = plus(x.sum, o.Sum)
+		}
+		slices.SortStableFunc(x.ops, func(a, b opJSON) int { return cmp.Compare(b.parts.total, a.parts.total) })
+		out = append(out, x)
+	}
+	slices.SortFunc(out, func(a, b groupRows) int {
+		return cmp.Or(cmp.Compare(b.sum.Total, a.sum.Total), cmp.Compare(a.node, b.node), cmp.Compare(a.pid, b.pid), cmp.Compare(a.comm, b.comm))
+	})
+	return out
+}
+
+// Columns of the table of operations: two spaces, the name, then these.
+const (
+	opNameWide  = 22
+	opCallsWide = 11
+	opTimeWide  = 9
+)
+
+// Operations writes a table of operations as text, 80 columns wide: of each how
+// many calls there were, how long they took in all, and quantiles. Groups follow
+// each other.
+func Operations(t *OpTable, o Options) string {
+	w := &writer{loc: o.location()}
+	groups := t.groups()
+	if len(groups) == 0 {
+		w.text(joined(", ", "No such calls were recorded", period(t.From, t.To, w.loc))+".", "")
+		return w.String()
+	}
+	node := oneNode(groups)
+	w.text(joined(" · ", "OPERATIONS", period(t.From, t.To, w.loc), prefixed("node ", clean(node))), "  ")
+	for i := range groups {
+		g := &groups[i]
+		w.line("")
+		outer := g.sum.Calls - g.sum.Nested
+		count := plural(outer, "call")
+		if g.sum.Nested > 0 {
+			count += ", " + Count(g.sum.Nested) + " more inside them"
+			if outer == 0 {
+				count = plural(g.sum.Nested, "call") + ", all inside others"
+			}
+		}
+		w.text(joined(" · ", g.title(node), count), "  ")
+		head := "  " + left("", opNameWide) + right("calls", opCallsWide)
+		for _, name := range []string{"total", "p50", "p95", "p99", "max"} {
+			head += right(name, opTimeWide)
+		}
+		w.line(head)
+		for j := range g.ops {
+			w.operation(&g.ops[j])
+		}
+	}
+	return w.String()
+}
+
+func (w *writer) operation(j *opJSON) {
+	row := right(Count(j.Calls), opCallsWide)
+	total := unknown
+	if j.Done > 0 {
+		total = short(ns64(j.parts.total))
+	}
+	row += right(total, opTimeWide)
+	for _, q := range []int64{j.q.p50, j.q.p95, j.q.p99, j.q.max} {
+		row += right(j.q.text(q), opTimeWide)
+	}
+	w.named(j.Op, opNameWide, row)
+	if j.Errors > 0 {
+		w.line(fmt.Sprintf("      %s of them failed", Count(j.Errors)))
+	}
+}
+
+// opTableJSON is an [OpTable] as JSON. Times are UTC, durations nanoseconds.
+type opTableJSON struct {
+	From       time.Time   `json:"from,omitzero"`
+	To         time.Time   `json:"to,omitzero"`
+	Database   string      `json:"database"`
+	Operations []opRowJSON `json:"operations"` // what took most time first
+	Notes      []string    `json:"notes"`
+}
+
+type opRowJSON struct {
+	Node string `json:"node,omitempty"`
+	Comm string `json:"comm,omitempty"`
+	opJSON
+}
+
+// OperationsJSON is [Operations] as JSON, with full precision.
+func OperationsJSON(t *OpTable) ([]byte, error) {
+	j := opTableJSON{From: t.From.UTC(), To: t.To.UTC(), Database: t.Database, Operations: []opRowJSON{}, Notes: []string{}}
+	j.Notes = append(j.Notes, t.Notes...)
+	for _, g := range t.groups() {
+		for _, o := range g.ops {
+			j.Operations = append(j.Operations, opRowJSON{Node: clean(g.node), Comm: clean(g.comm), opJSON: o})
+		}
+	}
+	b, err := json.MarshalIndent(&j, "", "  ")
+	return append(b, '\n'), err
+}
+
+// OperationsCSV is [Operations] as CSV (RFC 4180) with a line of names. Durations
+// are nanoseconds; what is not known is empty.
+func OperationsCSV(t *OpTable) []byte {
+	rows := [][]string{strings.Split("node,pid,comm,source,op,calls,done,errors,nested,total_ns,on_cpu_ns,runnable_ns,throttled_ns,blocked_ns,p50_ns,p95_ns,p99_ns,max_ns", ",")}
+	for _, g := range t.groups() {
+		pid := ""
+		if g.pid != 0 {
+			pid = strconv.FormatUint(uint64(g.pid), 10)
+		}
+		for i := range g.ops {
+			o := &g.ops[i]
+			row := []string{clean(g.node), pid, clean(g.comm), o.Source, o.Op}
+			if o.ThrottledNS == nil && o.Done > 0 {
+				o.ThrottledNS = new(uint64)
+			}
+			for _, n := range []*uint64{&o.Calls, &o.Done, &o.Errors, &o.Nested, o.TotalNS, o.OnCPUNS, o.RunnableNS, o.ThrottledNS, o.BlockedNS} {
+				row = append(row, numberText(n))
+			}
+			for _, n := range []*int64{o.P50NS, o.P95NS, o.P99NS, o.MaxNS} {
+				row = append(row, numberText(n))
+			}
+			rows = append(rows, row)
+		}
+	}
+	return csvOf(rows)
+}
+
+// numberText is a number, or nothing where it is not known.
+func numberText[T int64 | uint64](n *T) string {
+	if n == nil {
+		return ""
+	}
+	return fmt.Sprint(*n)
+}
+
+func csvOf(rows [][]string) []byte {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	_ = w.WriteAll(rows) // to memory
+	return b.Bytes()
+}
+
+// CallList is calls one by one, to be written as lines.
+type CallList struct {
+	From, To time.Time
+	Of       uint64 // calls that there are; 0: it is not known
+	Slowest  bool   // these are the slowest, else the first
+	Rows     []CallRow
+}
+
+// CallRow is a call with what its record does not say.
+type CallRow struct {
+	Node, Session, Comm string
+	Call                events.Call
+}
+
+// Calls writes calls as lines of text, below one that says which they are.
+func Calls(l *CallList, o Options) string {
+	w := &writer{loc: o.location()}
+	at := period(l.From, l.To, w.loc)
+	if len(l.Rows) == 0 {
+		w.text(joined(", ", "No such calls were recorded", at)+".", "")
+		return w.String()
+	}
+	n, node := uint64(len(l.Rows)), ""
+	which, one := plural(n, "call"), true
+	if l.Slowest && l.Of > n {
+		which = "The " + Count(n) + " slowest of " + plural(l.Of, "call")
+	} else if l.Of > n || l.Of == 0 {
+		which = "The first " + plural(n, "call")
+	}
+	for i := range l.Rows {
+		one = one && l.Rows[i].Node == l.Rows[0].Node
+	}
+	if one {
+		node = prefixed("node ", clean(l.Rows[0].Node))
+	}
+	w.line(joined(" · ", which, at, node)) // the calls are wider anyway
+	for i := range l.Rows {
+		r := &l.Rows[i]
+		if !one {
+			w.WriteString(clean(r.Node) + "  ")
+		}
+		w.line(string(AppendCallLine(nil, &r.Call, r.Comm, w.loc)))
+	}
+	return w.String()
+}
+
+// CallsJSON writes each call as one line of JSON: see [AppendCallJSON]. node and
+// session come last.
+func CallsJSON(l *CallList) []byte {
+	var b []byte
+	for i := range l.Rows {
+		r := &l.Rows[i]
+		b = AppendCallJSON(b, &r.Call, r.Comm)
+		b = append(b[:len(b)-1], `,"node":`...)
+		b = append(appendString(b, r.Node), `,"session":`...)
+		b = append(appendString(b, r.Session), '}', '\n')
+	}
+	return b
+}
+
+// CallsCSV writes calls as CSV (RFC 4180) with a line of names. Times are RFC 3339
+// in UTC, durations nanoseconds; what is not known is empty.
+func CallsCSV(l *CallList) []byte {
+	rows := [][]string{strings.Split("timestamp,node,session,pid,tid,comm,source,op,parent,weight,duration_ns,on_cpu_ns,runnable_ns,throttled_ns,blocked_ns,result,error", ",")}
+	for i := range l.Rows {
+		r := &l.Rows[i]
+		c := &r.Call
+		parent := ""
+		if c.Parent != 0 {
+			parent = c.Parent.String()
+		}
+		row := []string{time.Unix(0, c.Start).UTC().Format(time.RFC3339Nano), clean(r.Node), clean(r.Session),
+			fmt.Sprint(c.PID), fmt.Sprint(c.TID), clean(r.Comm), c.Op.Source().String(), c.Op.String(), parent, fmt.Sprint(c.Weight)}
+		rows = append(rows, append(row, callCells(c)...))
+	}
+	return csvOf(rows)
+}
+
+// callCells are what only a call has whose return was seen.
+func callCells(c *events.Call) []string {
+	out := make([]string, 7)
+	if c.Flags&events.CallUnmeasured != 0 {
+		return out
+	}
+	parts := []*int64{&c.Duration, &c.OnCPU, &c.Runnable, &c.Throttled, &c.Blocked}
+	if c.Flags&events.CallLedgerPartial != 0 {
+		parts[1], parts[4] = nil, nil
+	}
+	for i, p := range parts {
+		out[i] = numberText(p)
+	}
+	out[5] = fmt.Sprint(c.Result)
+	if c.Flags&events.CallFailed != 0 {
+		out[6] = events.ErrorName(c.Op, c.Result)
+	}
+	return out
+}
