@@ -15,15 +15,15 @@ import (
 )
 
 // recordedAt is when the recordings of scripts begin, the second hour by hour.
-var recordedAt = time.Date(2026, 11, 21, 14, 41, 0, 0, time.UTC)
+var recordedAt = time.Date(2026, 11, 20, 14, 41, 0, 0, time.UTC)
 
 // recordings are commands of scripts that make databases without a trace.
 var recordings = map[string]func(*testscript.TestScript, bool, []string){
-	"record":   scriptRecord,
+	"made":     scriptRecord,
 	"record09": scriptRecord09,
 }
 
-// scriptRecord is record DATABASE NODE ID [CLOCK]: a second of a process that launches
+// scriptRecord is made DATABASE NODE ID [CLOCK]: a second of a process that launches
 // and synchronises, 20 calls. CLOCK is how far that of the machine has been set.
 func scriptRecord(ts *testscript.TestScript, _ bool, args []string) {
 	path, node, id := ts.MkAbs(args[0]), args[1], args[2]

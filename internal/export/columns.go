@@ -1,9 +1,6 @@
 package export
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/parquet-go/parquet-go"
 
 	"ingero/internal/query"
@@ -34,7 +31,6 @@ type call struct {
 type session struct {
 	*query.Session
 	id, node []byte
-	prefix   string // of the rows' ids
 	procs    map[uint32]*process
 }
 
@@ -53,7 +49,7 @@ var null = parquet.NullValue()
 // columns are those of an event, in their order.
 var columns = []column{
 	{"id", text, func(c *call) parquet.Value {
-		c.id = fmt.Appendf(c.id[:0], "%s.%d", c.s.prefix, c.number)
+		c.id = c.s.AppendCallID(c.id[:0], c.number)
 		return parquet.ByteArrayValue(c.id)
 	}},
 	{"node", text, func(c *call) parquet.Value { return parquet.ByteArrayValue(c.s.node) }},
@@ -155,9 +151,3 @@ func smallValue(v uint32) parquet.Value { return parquet.Int32Value(int32(v)) }
 
 // textValue is a text that is there as long as the program.
 func textValue(s string) parquet.Value { return parquet.ValueOf(s) }
-
-// prefixOf returns what the ids of a session's calls begin with: its node, which
-// its own id begins with, then what else that has.
-func prefixOf(s *query.Session) string {
-	return s.Node + ":" + strings.TrimPrefix(s.ID, s.Node+"-")
-}

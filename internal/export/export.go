@@ -116,7 +116,7 @@ func newSession(ctx context.Context, r *query.Reader, of *query.Session) (*sessi
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Session: of, id: []byte(of.ID), node: []byte(of.Node), prefix: prefixOf(of), procs: map[uint32]*process{}}
+	s := &session{Session: of, id: []byte(of.ID), node: []byte(of.Node), procs: map[uint32]*process{}}
 	for i := range sum.Processes {
 		p := &sum.Processes[i]
 		s.procs[p.PID] = &process{nameValue(p.Comm), nameValue(p.Cgroup)}

@@ -118,14 +118,13 @@ func fields(id, session string, c *events.Call) []string {
 // want reads what an export must have.
 func want(t *testing.T, r *query.Reader, f query.Filter) [][]string {
 	t.Helper()
-	prefix := map[string]string{"elsewhere": "gpu-7:elsewhere", "gpu-7-20261121T144100-01020304": "gpu-7:20261121T144100-01020304"}
 	var rows [][]string
 	_, err := r.Each(context.Background(), query.Filter{Session: query.AllSessions}, func(s *query.Session, c *events.Call, number uint64) bool {
 		at := time.Unix(0, c.Start)
 		in := (len(f.PIDs) == 0 || c.PID == f.PIDs[0]) && (len(f.Ops) == 0 || c.Op == f.Ops[0]) && (f.Session == query.AllSessions || f.Session == s.ID) &&
 			!at.Before(f.From) && (f.To.IsZero() || at.Before(f.To))
 		if in {
-			rows = append(rows, fields(fmt.Sprintf("%s.%d", prefix[s.ID], number), s.ID, c))
+			rows = append(rows, fields(fmt.Sprintf("gpu-7:%s.%d", s.ID, number), s.ID, c))
 		}
 		return true
 	})

@@ -68,7 +68,7 @@ func (r *Reader) sumSession(ctx context.Context, s *Session, f Filter, sums *opS
 	// No call is from before the session, or of after now: bounds that tiers can be
 	// laid between.
 	from = max(from, floor(s.Started.UnixNano(), int64(time.Hour))-int64(time.Hour))
-	to = min(to, math.MaxInt64-2*int64(time.Hour))
+	to = min(to, floor(math.MaxInt64, int64(time.Hour)))
 	var tiers []rollTier
 	if !sums.Stack {
 		if tiers, err = r.tiers(ctx, tx, s, sums.Every); err != nil {

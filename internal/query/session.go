@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strconv"
 	"time"
 
 	"ingero/internal/store"
@@ -25,6 +26,14 @@ type Session struct {
 	id     int64
 	rolled uint64 // so many of its calls are in rollups
 	segs   []store.Segment
+}
+
+// AppendCallID appends the name of one of its calls, node:session.number, which is
+// the same wherever the recording is copied to.
+func (s *Session) AppendCallID(b []byte, number uint64) []byte {
+	b = append(append(b, s.Node...), ':')
+	b = append(append(b, s.ID...), '.')
+	return strconv.AppendUint(b, number, 10)
 }
 
 // Sessions returns all sessions, the latest first.

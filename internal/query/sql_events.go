@@ -3,7 +3,6 @@ package query
 import (
 	"database/sql"
 	"hash/maphash"
-	"strconv"
 
 	"modernc.org/sqlite/vtab"
 
@@ -177,10 +176,7 @@ func (b *eventBatch) id(row int, seed maphash.Seed) uint64 {
 
 // name makes a call's id for people.
 func (b *eventBatch) name(row int) string {
-	buf := make([]byte, 0, 64)
-	buf = append(append(buf, b.session.Node...), ':')
-	buf = append(append(buf, b.session.ID...), '.')
-	return string(strconv.AppendUint(buf, b.numbers[row], 10))
+	return string(b.session.AppendCallID(make([]byte, 0, 64), b.numbers[row]))
 }
 
 // eventColumns are the columns of events.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +20,7 @@ import (
 const (
 	flushEvery = 250 * time.Millisecond
 	reserve    = 256 << 10 // bytes kept free for an orderly end on a full disk
+	resumeRoom = 2 << 20   // bytes that must be free to go on: more than the end of a recording frees
 )
 
 // Options say where and how to record. Path is required.
@@ -331,16 +331,6 @@ func (db *DB) Tick(t *tick.Tick) error {
 	return nil
 }
 
-// withUnkept returns the tick with what was not kept for want of room.
-func (db *DB) withUnkept(t *tick.Tick) *tick.Tick {
-	if db.unkept == 0 {
-		return t
-	}
-	with := *t
-	with.Drops = append(slices.Clone(t.Drops), tick.Drop{Reason: "disk-full", Count: db.unkept})
-	return &with
-}
-
 // sync has what is written reach the disk, at leisure.
 func (db *DB) sync() {
 	if !db.synced {
@@ -354,42 +344,6 @@ func (db *DB) sync() {
 		db.synced = true
 		db.mu.Unlock()
 	})
-}
-
-// fail pauses the recording where the disk is full, and ends it otherwise; it says
-// why, here and in what was recorded.
-func (db *DB) fail(path string, err error) error {
-	err = inWords(path, err)
-	db.problem.Store(&err)
-	db.freeSpare()
-	db.unkept += uint64(db.log.drop())
-	if errors.Is(err, unix.ENOSPC) {
-		db.paused = err
-		_ = db.saver.end(&End{Time: db.o.Now(), State: "full", Problem: err.Error()})
-		return nil
-	}
-	db.failed = err
-	end := End{Time: db.o.Now(), State: "failed", Problem: err.Error()}
-	_ = errors.Join(db.log.end(end), db.log.flush()) // the same disk; the first error counts
-	_ = db.saver.end(&end)
-	return db.failed
-}
-
-// resume goes on with a paused recording, in a segment of its own, if there is room
-// again.
-func (db *DB) resume() bool {
-	db.prune(reserve)
-	if err := db.makeRoom(db.places()); err != nil {
-		db.freeSpare()
-		return false
-	}
-	if err := db.rotate(); err != nil {
-		db.freeSpare()
-		return false
-	}
-	db.paused = nil
-	db.problem.Store(nil)
-	return true
 }
 
 func (db *DB) freeSpare() {

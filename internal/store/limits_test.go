@@ -111,9 +111,9 @@ func smallDisk(t *testing.T, bytes int) string {
 func TestFullDisk(t *testing.T) {
 	for size := 768 << 10; size < 1300<<10; size += 104 << 10 {
 		t.Run(fmt.Sprint(size>>10, "K"), func(t *testing.T) {
-			dir := smallDisk(t, size+512<<10)
+			dir := smallDisk(t, size+4<<20)
 			filler := filepath.Join(dir, "filler")
-			if err := os.WriteFile(filler, make([]byte, 512<<10), 0o600); err != nil {
+			if err := os.WriteFile(filler, make([]byte, 4<<20), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			db, c := open(t, filepath.Join(dir, "x.db"), Options{})
