@@ -110,7 +110,6 @@ type rollup struct {
 		sum *rolling
 	}
 	rolled uint64 // calls taken in
-	sweep  time.Time
 }
 
 func newRollup() *rollup {
