@@ -12,7 +12,7 @@ import (
 // Limits of a block.
 const (
 	frameBig   = frameCallsMax / 2 // calls from which a frame is kept as it is
-	blockMarks = 4096
+	blockMarks = 1024
 	blockBytes = 1 << 20 // of the frames that lie among the calls
 )
 

@@ -107,10 +107,11 @@ func TestSealKeepsEverything(t *testing.T) {
 		smaller float64 // at most this part of the size
 	}{
 		{"few", recordOften(t, 9, 3), 1.1},
-		{"small frames", recordOften(t, 400, 100), 0.6},
-		{"middling frames", recordOften(t, 40, 5000), 1},
+		{"small frames", recordOften(t, 200, 100), 0.6},
+		{"middling frames", recordOften(t, 20, 5000), 1},
 		{"large frames", record(t, 2, 20_000).bytes, 1.01},
-		{"ticks alone", recordOften(t, 9000, 0), 1.2},
+		{"ticks alone", recordOften(t, 100, 0), 1.2},
+		{"more than a block among the calls", recordOften(t, 4400, 1), 1.1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			out := sealed(t, tt.log)
@@ -177,7 +178,7 @@ func TestSealedCallsOnly(t *testing.T) {
 // Of a sealed segment that was cut off or changed, what lies before can be read, and
 // what lies behind a frame that was changed too.
 func TestSealedAndThenDamaged(t *testing.T) {
-	whole := sealed(t, recordOften(t, 30, 40))
+	whole := sealed(t, recordOften(t, 15, 30))
 	want, _, err := readAll(whole)
 	if err != nil {
 		t.Fatal(err)
