@@ -42,7 +42,7 @@ func (r *Reader) scan(ctx context.Context, s *Session, f Filter, after uint64, v
 		for i := range e.Calls {
 			c := &e.Calls[i]
 			n := e.First + uint64(i)
-			if n >= after && c.Start >= from && c.Start < to && f.matches(c.PID, c.Op) && !visit(c, n) {
+			if n >= after && c.Start >= from && c.Start < to && f.matches(c.PID, c.Op) && f.hasStack(c.Stack) && !visit(c, n) {
 				return false
 			}
 		}

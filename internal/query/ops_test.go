@@ -21,7 +21,7 @@ func bySum(calls []events.Call, f Filter, g Group) map[statKey]*store.Sum {
 	from, to := bounds(f)
 	s := &opStats{Group: g, found: map[statKey]*store.Sum{}}
 	for i := range calls {
-		if c := &calls[i]; c.Start >= from && c.Start < to && f.matches(c.PID, c.Op) {
+		if c := &calls[i]; c.Start >= from && c.Start < to && f.matches(c.PID, c.Op) && f.hasStack(c.Stack) {
 			s.at(&Session{Session: store.Session{Node: "gpu-7"}}, c.Start, c.PID, c.Op, c.Stack).Add(c)
 		}
 	}
@@ -73,7 +73,9 @@ func TestOpStatsOfAnyWindow(t *testing.T) {
 			case 1:
 				f.To = time.Time{}
 			case 2:
-				f.PIDs = []uint32{4830}
+				f.PIDs, g.Stack = []uint32{4830}, i%4 == 0
+			case 4:
+				f.Stacks = []uint32{1, 2}
 			case 3:
 				g.Every = []time.Duration{time.Second, 7 * time.Second, time.Minute, 250 * time.Millisecond}[i%4]
 			}

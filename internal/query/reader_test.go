@@ -105,6 +105,7 @@ func (x *session) second() {
 		}
 	}
 	for i := range calls {
+		calls[i].Stack = uint32(calls[i].Op) % 3
 		x.count(&calls[i])
 	}
 	x.calls = append(x.calls, calls...)
@@ -148,7 +149,8 @@ func (x *session) count(c *events.Call) {
 
 func (x *session) tick(final bool) *tick.Tick {
 	x.seq++
-	t := &tick.Tick{Time: x.now, Started: began, Seq: x.seq, Final: final, Records: uint64(len(x.calls)), Self: tick.Self{CPU: time.Millisecond},
+	t := &tick.Tick{Time: x.now, Started: began, Seq: x.seq, Final: final, Records: uint64(len(x.calls)), Self: tick.Self{CPU: time.Millisecond, RSS: 30 << 20},
+		Host:      tick.Host{CPU: 0.5, CPUs: 16, MemTotal: 128 << 30, MemAvail: 64 << 30, SwapTotal: 1 << 30, SwapUsed: 1, Load: [3]float64{1, 2, 3}},
 		Libraries: []tick.Library{{Path: "/lib/libcuda.so.1", Lib: events.LibCuda, Probes: 40}, {Path: "/lib/libcudart.so.12", Lib: events.LibCudart, Probes: 32}},
 		Reports:   []tick.Report{{Kind: "missing-symbol", Object: "cuLaunch", Why: "not exported"}},
 		Drops:     []tick.Drop{{Reason: "ring-full", Count: x.left}, {Reason: "thinned"}}}

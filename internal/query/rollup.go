@@ -70,7 +70,7 @@ func (r *Reader) sumSession(ctx context.Context, s *Session, f Filter, sums *opS
 	from = max(from, floor(s.Started.UnixNano(), int64(time.Hour))-int64(time.Hour))
 	to = min(to, floor(math.MaxInt64, int64(time.Hour)))
 	var tiers []rollTier
-	if !sums.Stack {
+	if !sums.Stack && len(f.Stacks) == 0 { // rollups are of all stacks
 		if tiers, err = r.tiers(ctx, tx, s, sums.Every); err != nil {
 			return err
 		}

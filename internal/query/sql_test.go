@@ -84,6 +84,9 @@ func TestEvents(t *testing.T) {
 			if c.Flags&events.CallFailed != 0 {
 				want[16], want[17] = int64(1), "cudaErrorMemoryAllocation"
 			}
+			if c.Stack != 0 {
+				want[19] = int64(c.Stack)
+			}
 			if c.Parent != 0 {
 				want[20], want[21] = int64(1), c.Parent.String()
 			}

@@ -21,6 +21,7 @@ type Filter struct {
 	Node    string      // "": all; of AllSessions only
 	PIDs    []uint32    // nil: all
 	Ops     []events.Op // nil: all
+	Stacks  []uint32    // IDs of user stacks, nil: all; of calls and [Reader.OpStats] only
 	// From and To bound when calls began: [From, To). Zero is no bound.
 	From, To time.Time
 }
@@ -32,6 +33,10 @@ func (f *Filter) matches(pid uint32, op events.Op) bool {
 
 func (f *Filter) wants(pid uint32) bool {
 	return len(f.PIDs) == 0 || slices.Contains(f.PIDs, pid)
+}
+
+func (f *Filter) hasStack(id uint32) bool {
+	return len(f.Stacks) == 0 || slices.Contains(f.Stacks, id)
 }
 
 // Summary says what happened in a session or in a part of it.
