@@ -92,7 +92,8 @@ func TestNeighbourOnTheSameCore(t *testing.T) {
 			if c.Rule != "cpu-taken" || c.PID != uint32(victim.PID()) {
 				t.Errorf("%s of %d, want cpu-taken of %d", c.Rule, c.PID, victim.PID())
 			}
-			if len(c.Culprits) == 0 || c.Culprits[0].Thread.PID != uint32(hog) || c.Culprits[0].Thread.Name.String() != "hog" {
+			// It takes its name on the CPU: where that is busy, what it took first was as "faults".
+			if len(c.Culprits) == 0 || c.Culprits[0].Thread.PID != uint32(hog) || !slices.Contains([]string{"hog", "faults"}, c.Culprits[0].Thread.Name.String()) {
 				t.Errorf("culprits %+v, want hog (%d)", c.Culprits, hog)
 			}
 			share[when] = c.Lost.Seconds() / last.Time.Sub(arrived).Seconds()
