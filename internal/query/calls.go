@@ -68,11 +68,14 @@ func (r *Reader) entries(ctx context.Context, s *Session, prepare func(*store.Lo
 		switch {
 		case errors.Is(err, io.EOF):
 			c.Torn = log.Torn()
+			if n, known := log.Number(); known && n < s.rolled {
+				c.Damage = append(c.Damage, fmt.Sprintf("%v: the last calls of session %s, %d to %d, are lost", store.ErrCorrupt, s.ID, n, s.rolled-1))
+			}
 			if s.Cut || log.Gone() > 0 {
 				c.Missing = append(c.Missing, s.ID)
 			}
 			return c, nil
-		case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrVersion), errors.Is(err, store.ErrNotLog):
+		case store.Unreadable(err):
 			c.Damage = append(c.Damage, err.Error())
 			continue
 		case err != nil:

@@ -20,6 +20,9 @@ func newDecoder() (*decoder, error) {
 	return &decoder{unpacker: u}, err
 }
 
+// callMax is how many bytes a call can take in each column.
+var callMax = [columns]int{colShape: 5, colStart: 10, colTime: 10, colWait: 30, colGap: 10, colGapArg: 30, colArg0: 10, colArg1: 10, colArg2: 10, colArg3: 10, colOdd: 100}
+
 // span returns between which times the calls of a frame lie, without decoding
 // them.
 func span(body []byte) (n int, first, last int64) {
@@ -39,13 +42,13 @@ func (d *decoder) calls(dst []events.Call, body []byte) ([]events.Call, error) {
 	if r.bad || n > frameCallsCap || shapes > n {
 		return dst, fmt.Errorf("%w: a frame of %d calls", ErrCorrupt, n)
 	}
-	const shapeMax, callMax = 5*6 + 3*4, 100 // bytes that one can take in a column
+	const shapeMax = 5*6 + 3*4 // bytes that one can take
 	table, err := d.column(&r, columns, int(shapes)*shapeMax)
 	if err != nil {
 		return dst, err
 	}
 	for i := range d.cols {
-		if d.cols[i], err = d.column(&r, i, int(n)*callMax); err != nil {
+		if d.cols[i], err = d.column(&r, i, int(n)*callMax[i]); err != nil {
 			return dst, err
 		}
 	}
