@@ -54,6 +54,10 @@ func (r *Reader) scan(ctx context.Context, s *Session, f Filter, after uint64, v
 // what is wanted.
 func (r *Reader) entries(ctx context.Context, s *Session, prepare func(*store.Log), visit func(*store.Entry) bool) (c Coverage, err error) {
 	log, err := r.OpenLog(s)
+	if store.Unreadable(err) { // others may be whole
+		c.Damage = append(c.Damage, err.Error())
+		return c, nil
+	}
 	if err != nil {
 		return c, err
 	}

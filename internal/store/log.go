@@ -20,8 +20,8 @@ const (
 	maxLives   = 1 << 16 // of a frame
 	maxFrames  = 1 << 18 // of calls, in a segment that has an index
 	maxJSON    = 1 << 20 // bytes of an entry
-	maxOpen    = 16 // open calls of a thread
-	maxComm    = 64 // bytes of a thread's name, of which the kernel keeps 15
+	maxOpen    = 16      // open calls of a thread
+	maxComm    = 64      // bytes of a thread's name, of which the kernel keeps 15
 )
 
 // Log is a recording that is read from its beginning to its end. It is for one
