@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 
 	"ingero/pkg/events"
 )
@@ -66,7 +67,7 @@ func (d *decoder) calls(dst []events.Call, body []byte) ([]events.Call, error) {
 }
 
 func (d *decoder) readShapes(r *reader, n int) bool {
-	d.shapes, d.prev = d.shapes[:0], d.prev[:0]
+	d.shapes, d.prev = slices.Grow(d.shapes[:0], n), slices.Grow(d.prev[:0], n)
 	for range n {
 		var s shape
 		for _, p := range [...]*uint32{&s.pid, &s.tid, &s.tag, &s.weight, &s.stack} {
@@ -97,6 +98,7 @@ func (d *decoder) readShapes(r *reader, n int) bool {
 func (d *decoder) rows(dst []events.Call, n int) []events.Call {
 	var start int64
 	var args [events.MaxArgs]uint64
+	dst = slices.Grow(dst, n)
 	for range n {
 		id := d.cols[colShape].uint()
 		if id >= uint64(len(d.shapes)) {

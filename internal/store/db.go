@@ -1,13 +1,10 @@
 package store
 
 import (
-	"crypto/rand"
 	"database/sql"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -106,28 +103,6 @@ func Open(o Options) (*DB, error) {
 // was opened, and what has passed since. So an hour by which somebody sets the clock
 // is in no tick, and makes nothing old.
 func (db *DB) steady(t time.Time) time.Time { return db.started.Add(t.Sub(db.started)) }
-
-// newID makes a name that no other session has.
-func newID(s *Session) string {
-	var random [4]byte
-	_, _ = rand.Read(random[:]) // never fails
-	return SessionID(s.Node, s.Started, random)
-}
-
-// SessionID returns the ID of a session, in characters that are safe in a file's
-// name. What is random tells sessions of a machine apart that began in the same second.
-func SessionID(node string, started time.Time, random [4]byte) string {
-	node = strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
-			return r
-		}
-		return '-'
-	}, node)
-	if len(node) > 64 {
-		node = node[:64]
-	}
-	return fmt.Sprintf("%s-%s-%x", node, started.UTC().Format("20060102T150405"), random)
-}
 
 // open makes or opens all files. What it opened is closed by release.
 func (db *DB) open() error {
