@@ -333,7 +333,13 @@ func TestAgesAfterTheClockWasSet(t *testing.T) {
 	db, c := open(t, path, Options{Session: Session{ID: "s"}})
 	s := newSeconds(db, c)
 	for range 3 {
-		if err := errors.Join(s.record(1, 10), db.rotate()); err != nil {
+		if err := s.record(1, 10); err != nil {
+			t.Fatal(err)
+		}
+		db.mu.Lock()
+		err := db.rotate()
+		db.mu.Unlock()
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -348,9 +354,11 @@ func TestAgesAfterTheClockWasSet(t *testing.T) {
 	}
 	next, c := open(t, path, Options{MaxAge: 24 * time.Hour, Session: Session{ID: "next"}})
 	var order []int
+	next.mu.Lock()
 	for _, k := range next.kept {
 		order = append(order, k.Seq)
 	}
+	next.mu.Unlock()
 	if !slices.Equal(order, []int{0, 1, 2, 3}) {
 		t.Errorf("they would be removed in the order %v", order)
 	}
