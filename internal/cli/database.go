@@ -80,6 +80,9 @@ func isFolder(path string) bool {
 
 // wordsDatabase says what to do when there is nothing to read.
 func wordsDatabase(path string, err error) error {
+	if errors.Is(err, query.ErrLost) { // the SQLite file alone is gone
+		return err
+	}
 	if errors.Is(err, query.ErrNoDatabase) || errors.Is(err, query.ErrNoSession) {
 		return &problem{What: "nothing has been recorded yet in " + path, Do: "record something: sudo ingero trace; or name another database with --db PATH", Err: err}
 	}

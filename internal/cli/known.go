@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 
 	"ingero/internal/config"
 	"ingero/internal/lock"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
+	"ingero/internal/query"
 	"ingero/internal/session"
 	"ingero/internal/store"
 )
@@ -75,6 +77,11 @@ func wordsStore(err error) *problem {
 		return &problem{What: held.Error(), Do: "record elsewhere: --db PATH"}
 	case errors.As(err, &unsafe):
 		return &problem{What: unsafe.Error() + ", so root will not write there", Do: "record elsewhere: --db PATH"}
+	case errors.Is(err, query.ErrLost):
+		what, _, _ := strings.Cut(oneLine(err.Error()), "; "+query.ErrLost.Error())
+		return &problem{What: what, Do: query.ErrLost.Error(), Err: err}
+	case store.Damaged(err) && !errors.Is(err, store.ErrNotDatabase):
+		return &problem{What: oneLine(err.Error()), Do: "its disk may be failing; ingero sql can still read what is whole", Err: err}
 	case errors.Is(err, store.ErrNotDatabase):
 		return &problem{What: err.Error(), Do: "name another with --db PATH, or move that file away"}
 	case errors.Is(err, store.ErrVersion):

@@ -54,6 +54,10 @@ func (r *Reader) scan(ctx context.Context, s *Session, f Filter, after uint64, v
 // what is wanted.
 func (r *Reader) entries(ctx context.Context, s *Session, prepare func(*store.Log), visit func(*store.Entry) bool) (c Coverage, err error) {
 	log, err := r.OpenLog(s)
+	if store.Unreadable(err) { // others may be whole
+		c.Damage = append(c.Damage, err.Error())
+		return c, nil
+	}
 	if err != nil {
 		return c, err
 	}
@@ -68,11 +72,14 @@ func (r *Reader) entries(ctx context.Context, s *Session, prepare func(*store.Lo
 		switch {
 		case errors.Is(err, io.EOF):
 			c.Torn = log.Torn()
+			if n, known := log.Number(); known && n < s.rolled {
+				c.Damage = append(c.Damage, fmt.Sprintf("%v: the last calls of session %s, %d to %d, are lost", store.ErrCorrupt, s.ID, n, s.rolled-1))
+			}
 			if s.Cut || log.Gone() > 0 {
 				c.Missing = append(c.Missing, s.ID)
 			}
 			return c, nil
-		case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrVersion), errors.Is(err, store.ErrNotLog):
+		case store.Unreadable(err):
 			c.Damage = append(c.Damage, err.Error())
 			continue
 		case err != nil:

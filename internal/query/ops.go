@@ -106,7 +106,7 @@ func (r *Reader) OpStats(ctx context.Context, f Filter, g Group) ([]OpStat, Cove
 	sums := &opStats{Group: g, found: map[statKey]*store.Sum{}}
 	for i := range sessions {
 		if err := r.sumSession(ctx, &sessions[i], f, sums, &cover); err != nil {
-			return nil, cover, fmt.Errorf("session %s: %w", sessions[i].ID, err)
+			return nil, cover, fmt.Errorf("session %s: %w", sessions[i].ID, r.read(err))
 		}
 	}
 	out := make([]OpStat, 0, len(sums.found))

@@ -19,6 +19,9 @@ import (
 var (
 	// ErrNoDatabase says that there is no file at the path.
 	ErrNoDatabase = errors.New("no database")
+	// ErrLost says that the SQLite file is gone or damaged, and that there are
+	// recordings from which most of it can be made anew.
+	ErrLost = errors.New("the recordings are there: ingero db repair makes the rest anew from them")
 	// ErrNoSession says that the database has no such session, or none at all.
 	ErrNoSession = errors.New("no session")
 	// ErrNoCalls says that the calls of the session are not kept any more.
@@ -41,14 +44,17 @@ const copyName = "copy.db"
 
 // Open opens the database at path for reading. It returns an error that wraps
 // [ErrNoDatabase] when there is none, [store.ErrNotDatabase] when the file is
-// something else.
+// something else; and [ErrLost], too, where there are recordings.
 func Open(path string) (*Reader, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w at %s", ErrNoDatabase, path)
+	switch s, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, orLost(path, fmt.Errorf("%w at %s", ErrNoDatabase, path))
+	case err == nil && !s.Mode().IsRegular(): // who opens a pipe waits for its other end
+		return nil, fmt.Errorf("%s: %w: it is not a file", path, store.ErrNotDatabase)
 	}
 	r := &Reader{path: path, slot: make(chan struct{}, 1)}
 	r.files = files{r, store.Dir(store.LogDir(path))}
@@ -57,9 +63,30 @@ func Open(path string) (*Reader, error) {
 		err = r.openCopy()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), r.Close())
+		err = fmt.Errorf("%s: %w", path, err)
+		if store.Damaged(err) || errors.Is(err, errEmpty) {
+			err = orLost(path, err)
+		}
+		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
+}
+
+// orLost adds to an error about a SQLite file that there are recordings, if so.
+func orLost(path string, err error) error {
+	segs, listed := store.Segments(store.Dir(store.LogDir(path)))
+	if listed != nil || len(segs) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; %w", err, ErrLost)
+}
+
+// read puts into words what is wrong with the file.
+func (r *Reader) read(err error) error {
+	if store.Damaged(err) {
+		return orLost(r.path, fmt.Errorf("%s is damaged: %w", r.path, err))
+	}
+	return err
 }
 
 func (r *Reader) open(path string) error {
@@ -71,7 +98,7 @@ func (r *Reader) open(path string) error {
 	}
 	version, err := store.SchemaVersion(db)
 	if err == nil && version == 0 {
-		err = fmt.Errorf("%w: it is empty", store.ErrNotDatabase)
+		err = errEmpty
 	}
 	if err == nil && version < store.Schema() {
 		err = errOld
@@ -82,6 +109,9 @@ func (r *Reader) open(path string) error {
 	r.db = db
 	return nil
 }
+
+// errEmpty says that nothing was ever written to the file, or all of it is lost.
+var errEmpty = fmt.Errorf("%w: it is empty", store.ErrNotDatabase)
 
 // errOld says that an older ingero wrote the file.
 var errOld = errors.New("the schema is an old one")
@@ -163,6 +193,7 @@ func Size(path string) int64 {
 
 // rows runs a query and scans each row.
 func (r *Reader) rows(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) (err error) {
+	defer func() { err = r.read(err) }()
 	rows, err := r.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err

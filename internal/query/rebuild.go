@@ -36,6 +36,7 @@ func (r *Reader) rebuild(ctx context.Context, sum *Summary, f Filter) error {
 		return err
 	}
 	sum.Torn = cover.Torn
+	sum.Session.Cut = sum.Session.Cut || len(cover.Missing) > 0 // removed meanwhile
 	sum.Thinned = sum.Thinned || b.thinned
 	sum.Damage = strings.Join(cover.Damage, "; ")
 	for k, o := range b.ops { // an operation of which only inner calls lie in the window was not called

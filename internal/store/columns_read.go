@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 
 	"ingero/pkg/events"
 )
@@ -19,6 +20,9 @@ func newDecoder() (*decoder, error) {
 	u, err := newUnpacker(columns + 1)
 	return &decoder{unpacker: u}, err
 }
+
+// callMax is how many bytes a call can take in each column.
+var callMax = [columns]int{colShape: 5, colStart: 10, colTime: 10, colWait: 30, colGap: 10, colGapArg: 30, colArg0: 10, colArg1: 10, colArg2: 10, colArg3: 10, colOdd: 100}
 
 // span returns between which times the calls of a frame lie, without decoding
 // them.
@@ -39,13 +43,13 @@ func (d *decoder) calls(dst []events.Call, body []byte) ([]events.Call, error) {
 	if r.bad || n > frameCallsCap || shapes > n {
 		return dst, fmt.Errorf("%w: a frame of %d calls", ErrCorrupt, n)
 	}
-	const shapeMax, callMax = 5*6 + 3*4, 100 // bytes that one can take in a column
+	const shapeMax = 5*6 + 3*4 // bytes that one can take
 	table, err := d.column(&r, columns, int(shapes)*shapeMax)
 	if err != nil {
 		return dst, err
 	}
 	for i := range d.cols {
-		if d.cols[i], err = d.column(&r, i, int(n)*callMax); err != nil {
+		if d.cols[i], err = d.column(&r, i, int(n)*callMax[i]); err != nil {
 			return dst, err
 		}
 	}
@@ -63,7 +67,7 @@ func (d *decoder) calls(dst []events.Call, body []byte) ([]events.Call, error) {
 }
 
 func (d *decoder) readShapes(r *reader, n int) bool {
-	d.shapes, d.prev = d.shapes[:0], d.prev[:0]
+	d.shapes, d.prev = slices.Grow(d.shapes[:0], n), slices.Grow(d.prev[:0], n)
 	for range n {
 		var s shape
 		for _, p := range [...]*uint32{&s.pid, &s.tid, &s.tag, &s.weight, &s.stack} {
@@ -94,6 +98,7 @@ func (d *decoder) readShapes(r *reader, n int) bool {
 func (d *decoder) rows(dst []events.Call, n int) []events.Call {
 	var start int64
 	var args [events.MaxArgs]uint64
+	dst = slices.Grow(dst, n)
 	for range n {
 		id := d.cols[colShape].uint()
 		if id >= uint64(len(d.shapes)) {

@@ -52,6 +52,8 @@ type DB struct {
 	file  *os.File // the log
 	spare *os.File
 
+	started time.Time // when it was opened
+
 	mu      sync.Mutex // guards what follows
 	log     *logWriter
 	seq     int // of the segment that is being written
@@ -89,12 +91,18 @@ func Open(o Options) (*DB, error) {
 	if o.Session.ID == "" {
 		o.Session.ID = newID(&o.Session)
 	}
-	db := &DB{o: o}
+	db := &DB{o: o, started: o.Now()}
+	db.o.Now = func() time.Time { return db.steady(o.Now()) }
 	if err := db.open(); err != nil {
 		return nil, errors.Join(inWords(o.Path, err), db.release())
 	}
 	return db, nil
 }
+
+// steady is a time by the clock of the calls: that of the machine when the database
+// was opened, and what has passed since. So an hour by which somebody sets the clock
+// is in no tick, and makes nothing old.
+func (db *DB) steady(t time.Time) time.Time { return db.started.Add(t.Sub(db.started)) }
 
 // open makes or opens all files. What it opened is closed by release.
 func (db *DB) open() error {
@@ -148,16 +156,16 @@ func (db *DB) places() places { return places{root: os.Geteuid() == 0, owner: db
 // begin starts the segment seq, in place of the one before. That is left as it is
 // when it fails.
 func (db *DB) begin(seq int) error {
-	number := uint64(0)
+	first := segmentJSON{Session: db.o.Session, Seq: seq}
 	if db.log != nil {
-		number = db.log.number
+		first.First, first.Unkept = db.log.number, db.log.number-db.log.written
 	}
 	name := segmentName(db.o.Session.ID, seq, false)
 	file, err := db.places().open(db.dir, name, unix.O_EXCL|unix.O_APPEND)
 	if err != nil {
 		return err
 	}
-	log, err := newLogWriter(file, &segmentJSON{Session: db.o.Session, Seq: seq, First: number})
+	log, err := newLogWriter(file, &first)
 	if err != nil {
 		return errors.Join(err, unix.Unlinkat(int(db.dir.Fd()), name, 0), file.Close())
 	}
@@ -235,7 +243,7 @@ func (db *DB) Batch(b *tick.Batch) error {
 	if !db.log.pending() {
 		return nil
 	}
-	due := flushEvery - db.o.Now().Sub(db.flushed)
+	due := flushEvery - max(db.o.Now().Sub(db.flushed), 0)
 	if due <= 0 {
 		return db.flush()
 	}
@@ -276,10 +284,13 @@ func (db *DB) Tick(t *tick.Tick) error {
 	if db.failed != nil || db.closed {
 		return db.failed
 	}
+	if err := db.removed(); err != nil {
+		return db.fail(db.o.Path, err)
+	}
 	if db.paused != nil && !db.resume() {
 		return nil
 	}
-	t = db.withUnkept(t)
+	t = db.asKept(t)
 	if err := db.log.tick(t); err != nil {
 		return db.fail(db.file.Name(), err)
 	}
@@ -297,8 +308,8 @@ func (db *DB) Tick(t *tick.Tick) error {
 	if err != nil {
 		return db.fail(db.o.Path, err)
 	}
-	if !t.Final && db.log.size >= db.segmentBytes() {
-		if err := db.rotate(); err != nil {
+	if !t.Final && (db.log.size >= db.segmentBytes() || db.log.full()) {
+		if err := db.rotate(); err != nil && !noFiles(err) { // this segment will do until there are some
 			return db.fail(db.file.Name(), err)
 		}
 	}

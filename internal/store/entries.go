@@ -95,6 +95,9 @@ type End struct {
 
 func unmarshal[T any](body []byte, what string) (T, error) {
 	var v T
+	if len(body) > maxJSON {
+		return v, fmt.Errorf("%w: a %s of %d bytes", ErrCorrupt, what, len(body))
+	}
 	if err := json.Unmarshal(body, &v); err != nil {
 		return v, fmt.Errorf("%w: a %s: %w", ErrCorrupt, what, err)
 	}
@@ -190,7 +193,12 @@ func readTick(r *reader, version uint8, state func(pid uint32, op events.Op) *ti
 	for _, v := range [...]*int64{&h.MemTotal, &h.MemAvail, &h.SwapTotal, &h.SwapUsed} {
 		*v = r.int()
 	}
-	for range r.count() {
+	drops := r.count()
+	if drops > maxDrops {
+		r.fail()
+		return t
+	}
+	for range drops {
 		t.Drops = append(t.Drops, tick.Drop{Reason: r.string(), Count: r.uint()})
 	}
 	for range r.count() {

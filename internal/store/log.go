@@ -14,10 +14,14 @@ import (
 // Limits of what a reader makes room for.
 const (
 	maxTick    = 8 << 20 // bytes of a tick
-	maxOps     = 1 << 15 // operations of processes
-	maxThreads = 1 << 15
-	maxOpen    = 16 // open calls of a thread
-	maxComm    = 64 // bytes of a thread's name, of which the kernel keeps 15
+	maxOps     = 1 << 14 // operations of processes; a writer starts a segment at half of it
+	maxThreads = 1 << 14
+	maxDrops   = 1 << 10
+	maxLives   = 1 << 16 // of a frame
+	maxFrames  = 1 << 18 // of calls, in a segment that has an index
+	maxJSON    = 1 << 20 // bytes of an entry
+	maxOpen    = 16      // open calls of a thread
+	maxComm    = 64      // bytes of a thread's name, of which the kernel keeps 15
 )
 
 // Log is a recording that is read from its beginning to its end. It is for one
@@ -33,6 +37,9 @@ type Log struct {
 	view    view
 	torn    int64
 	gone    int // segments that were removed before they were reached
+	number  uint64
+	sure    bool    // number is that of the call behind the last segment
+	told    []error // of segments that could not be opened, for Next to return
 }
 
 // view says what of a log is wanted.
@@ -95,28 +102,45 @@ func OpenSession(files Files, session string) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	if segs, err = unlisted(files, session, segs); err != nil {
+		return nil, err
+	}
 	l, err := newLog()
 	if err != nil {
 		return nil, err
 	}
 	l.files, l.segs = files, segs
-	if err := l.open(); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	if l.seg == nil {
-		return nil, fmt.Errorf("the log of session %s: %w", session, fs.ErrNotExist)
+	for l.seg == nil {
+		switch err := l.open(); {
+		case Unreadable(err): // the next one may be whole
+			l.told = append(l.told, err)
+		case err != nil:
+			return nil, errors.Join(err, l.Close())
+		case l.seg == nil && len(l.told) > 0:
+			return nil, l.told[0]
+		case l.seg == nil:
+			return nil, fmt.Errorf("the log of session %s: %w", session, fs.ErrNotExist)
+		}
 	}
 	l.session = l.seg.session.Session
 	return l, nil
 }
 
-// open opens the segment at l.at, or the first after it that is still there.
+// Unreadable says whether an error is about what a recording holds, and not about
+// the reading of it: what is behind may be read all the same.
+func Unreadable(err error) bool {
+	return errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) || errors.Is(err, ErrNotLog)
+}
+
+// open opens the segment at l.at, or the first after it that is still there. Where
+// others are missing before it, it is open and the error says so.
 func (l *Log) open() error {
 	for ; l.at < len(l.segs); l.at++ {
-		s := l.segs[l.at]
-		file, err := OpenSegment(l.files, &s)
+		s := &l.segs[l.at]
+		file, err := OpenSegment(l.files, s)
 		if errors.Is(err, fs.ErrNotExist) {
 			l.gone++
+			l.sure = false
 			continue
 		}
 		if err != nil {
@@ -124,10 +148,33 @@ func (l *Log) open() error {
 		}
 		if l.seg, err = openSegment(file, file.Size()); err != nil {
 			l.at++ // Next goes on behind it
+			l.sure = false
 			return errors.Join(fmt.Errorf("%s: %w", s.Name, err), file.Close())
 		}
-		l.file = file
+		l.file, l.seg.sealed = file, s.Sealed
+		return l.hole()
+	}
+	return nil
+}
+
+// hole says what is missing between the segment that was opened and the one before.
+func (l *Log) hole() error {
+	if l.at == 0 {
 		return nil
+	}
+	s, before := &l.segs[l.at], &l.segs[l.at-1]
+	first := l.seg.session.First - min(l.seg.session.Unkept, l.seg.session.First)
+	calls := ""
+	if l.sure && first > l.number {
+		calls = fmt.Sprintf("calls %d to %d of the session", l.number, first-1)
+	}
+	switch n := s.Seq - before.Seq - 1; {
+	case n > 0 && calls != "":
+		return fmt.Errorf("%w before %s: %d of its segments are missing, with %s", ErrCorrupt, s.Name, n, calls)
+	case n > 0:
+		return fmt.Errorf("%w before %s: %d of its segments are missing", ErrCorrupt, s.Name, n)
+	case calls != "":
+		return fmt.Errorf("%w: %s is cut short; %s are lost", ErrCorrupt, before.Name, calls)
 	}
 	return nil
 }
@@ -135,7 +182,7 @@ func (l *Log) open() error {
 // Close closes what is open of the log's files. The reader that OpenLog was given
 // is its owner's.
 func (l *Log) Close() error {
-	l.at = len(l.segs)
+	l.at, l.told = len(l.segs), nil
 	return l.leave()
 }
 
@@ -143,6 +190,7 @@ func (l *Log) Close() error {
 func (l *Log) leave() (err error) {
 	if l.seg != nil {
 		l.torn += l.seg.frames.size - l.seg.frames.at
+		l.number, l.sure = l.seg.number, !l.seg.frames.damaged
 	}
 	if l.file != nil {
 		err = l.file.Close()
@@ -177,10 +225,24 @@ func (l *Log) Torn() int64 {
 // that were there when the log was opened.
 func (l *Log) Gone() int { return l.gone }
 
+// Number returns the number in its session of the call that would come next. It is
+// not known behind damage, nor where segments are gone.
+func (l *Log) Number() (n uint64, known bool) {
+	if l.seg != nil {
+		return l.seg.number, !l.seg.frames.damaged
+	}
+	return l.number, l.sure
+}
+
 // Next reads the next entry into e. It returns io.EOF at the end, also where
 // that is cut off, and an error that wraps [ErrCorrupt] or [ErrVersion] for what
 // it cannot read; the call after goes on behind that.
 func (l *Log) Next(e *Entry) error {
+	if len(l.told) > 0 {
+		err := l.told[0]
+		l.told = l.told[1:]
+		return err
+	}
 	for {
 		if l.seg == nil {
 			if l.at < len(l.segs) {

@@ -335,6 +335,44 @@ func TestLogAfterFailedWriteIsWhole(t *testing.T) {
 	}
 }
 
+// FuzzSealed reads sealed segments from the beginning to the end, and by their index;
+// and a log that can be read must be told alike once it is sealed.
+func FuzzSealed(f *testing.F) {
+	for _, b := range [][]byte{record(f, 2, 30).bytes, recordOften(f, 9, 3), recordOften(f, 30, 40)} {
+		f.Add(sealed(f, b))
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = fixSums(b)
+		for _, callsOnly := range []bool{false, true} {
+			l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
+			if err != nil {
+				break
+			}
+			l.seg.sealed = true
+			if callsOnly {
+				l.CallsOnly(5)
+			}
+			var e Entry
+			for i := 0; !errors.Is(err, io.EOF); i++ {
+				if err = l.Next(&e); err != nil && !errors.Is(err, io.EOF) && !Unreadable(err) || i > len(b) {
+					t.Fatalf("error %v is of no kind, or there is no end", err)
+				}
+			}
+		}
+		want, torn, err := readAll(b)
+		var out bytes.Buffer
+		if err != nil || torn != 0 || seal(&out, bytes.NewReader(b), int64(len(b))) != nil {
+			return
+		}
+		got, torn, err := readAll(out.Bytes())
+		if err != nil || torn != 0 || !slices.Equal(got.calls, want.calls) || !slices.Equal(got.waits, want.waits) || !slices.Equal(got.ticks, want.ticks) {
+			t.Errorf("sealed: %d calls, %d waits, %d ticks, %d torn (%v); want %d, %d, %d", len(got.calls), len(got.waits), len(got.ticks), torn, err,
+				len(want.calls), len(want.waits), len(want.ticks))
+		}
+	})
+}
+
 func FuzzLog(f *testing.F) {
 	rec := record(f, 2, 30)
 	f.Add(rec.bytes)

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"io"
+	"slices"
 
 	"ingero/internal/stats"
 	"ingero/internal/tick"
@@ -32,6 +33,7 @@ type logWriter struct {
 	reports   map[tick.Report]bool
 	threads   threadsWriter
 	number    uint64 // calls of the session that were taken in, here and before
+	written   uint64 // those of them that are in the file, or came before it
 	unwritten int    // calls and waits in buf
 }
 
@@ -60,7 +62,7 @@ func newLogWriter(f logFile, s *segmentJSON) (*logWriter, error) {
 		return nil, err
 	}
 	w := &logWriter{f: f, enc: enc, waits: waits, threads: threadsWriter{}, ops: map[opKey]*opState{}, procs: map[uint32]processJSON{}, others: map[uint32]processJSON{},
-		libs: map[libKey]libraryJSON{}, reports: map[tick.Report]bool{}, number: s.First}
+		libs: map[libKey]libraryJSON{}, reports: map[tick.Report]bool{}, number: s.First, written: s.First}
 	w.buf = append(w.buf, magic...)
 	if err := w.json(frameSession, s); err != nil {
 		return nil, err
@@ -107,11 +109,11 @@ func (w *logWriter) pending() bool {
 // cut ends the frames that are being filled. That of the waits goes right before
 // that of the calls: it says which of them came first.
 func (w *logWriter) cut() {
-	if len(w.lives) > 0 {
-		w.body = appendLives(w.body[:0], w.lives)
+	for lives := range slices.Chunk(w.lives, maxLives) {
+		w.body = appendLives(w.body[:0], lives)
 		w.frame(frameLives, 1, w.body)
-		w.lives = w.lives[:0]
 	}
+	w.lives = w.lives[:0]
 	if w.waits.n > 0 {
 		w.body = w.waits.body(w.body[:0])
 		w.frame(frameWaits, 1, w.body)
@@ -143,9 +145,12 @@ func (w *logWriter) flush() error {
 	}
 	w.size += int64(n)
 	w.buf = w.buf[:0]
-	w.unwritten = 0
+	w.unwritten, w.written = 0, w.number
 	return nil
 }
+
+// full says that a reader would have to keep too much in mind to read on.
+func (w *logWriter) full() bool { return len(w.ops) >= maxOps/2 }
 
 // drop forgets what was taken in and not written, and returns how many calls and
 // waits that were. Their numbers are not given again: what follows must be in

@@ -1,6 +1,12 @@
 package store
 
-import "path/filepath"
+import (
+	"crypto/rand"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+)
 
 // SystemDir is where a service or a container keeps its database.
 const SystemDir = "/var/lib/ingero"
@@ -31,4 +37,26 @@ func DefaultPath(getenv func(string) string, who Invoker) string {
 		return filepath.Join(SystemDir, file)
 	}
 	return filepath.Join(who.Home, ".ingero", file)
+}
+
+// newID makes a name that no other session has.
+func newID(s *Session) string {
+	var random [4]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return SessionID(s.Node, s.Started, random)
+}
+
+// SessionID returns the ID of a session, in characters that are safe in a file's
+// name. What is random tells sessions of a machine apart that began in the same second.
+func SessionID(node string, started time.Time, random [4]byte) string {
+	node = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return '-'
+	}, node)
+	if len(node) > 64 {
+		node = node[:64]
+	}
+	return fmt.Sprintf("%s-%s-%x", node, started.UTC().Format("20060102T150405"), random)
 }

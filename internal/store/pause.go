@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -9,14 +10,15 @@ import (
 	"ingero/internal/tick"
 )
 
-// withUnkept returns the tick with what was not kept for want of room.
-func (db *DB) withUnkept(t *tick.Tick) *tick.Tick {
-	if db.unkept == 0 {
-		return t
+// asKept returns the tick by the clock of the calls, with what was not kept for want of
+// room.
+func (db *DB) asKept(t *tick.Tick) *tick.Tick {
+	kept := *t
+	kept.Time = db.steady(t.Time)
+	if db.unkept > 0 {
+		kept.Drops = append(slices.Clone(t.Drops), tick.Drop{Reason: "disk-full", Count: db.unkept})
 	}
-	with := *t
-	with.Drops = append(slices.Clone(t.Drops), tick.Drop{Reason: "disk-full", Count: db.unkept})
-	return &with
+	return &kept
 }
 
 // fail pauses the recording where the disk is full, and ends it otherwise; it says
@@ -42,9 +44,11 @@ func (db *DB) fail(path string, err error) error {
 // again.
 func (db *DB) resume() bool {
 	db.prune(reserve)
-	var fs unix.Statfs_t
-	if err := unix.Fstatfs(int(db.dir.Fd()), &fs); err != nil || int64(fs.Bavail)*fs.Bsize < resumeRoom {
-		return false
+	for _, f := range []*os.File{db.dir, db.main} { // which may lie on different disks
+		var fs unix.Statfs_t
+		if err := unix.Fstatfs(int(f.Fd()), &fs); err != nil || int64(fs.Bavail)*fs.Bsize < resumeRoom {
+			return false
+		}
 	}
 	err := db.makeRoom(db.places())
 	if err == nil {
@@ -58,3 +62,21 @@ func (db *DB) resume() bool {
 	db.problem.Store(nil)
 	return true
 }
+
+// errRemoved says that the files that are written have no name any more.
+var errRemoved = errors.New("it was removed while it was being recorded to")
+
+// removed says whether somebody has removed the database: the writes would go on,
+// and nobody could ever read them.
+func (db *DB) removed() error {
+	for _, f := range []*os.File{db.main, db.dir, db.file} {
+		var s unix.Stat_t
+		if err := unix.Fstat(int(f.Fd()), &s); err == nil && s.Nlink == 0 {
+			return errRemoved
+		}
+	}
+	return nil
+}
+
+// noFiles says that a file could not be opened since too many are.
+func noFiles(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }

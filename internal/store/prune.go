@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -39,15 +40,46 @@ func (db *DB) list() error {
 	if err != nil {
 		return err
 	}
+	now := db.o.Now()
+	last := keptSegment{}
 	for _, s := range all {
-		if info, err := os.Lstat(filepath.Join(db.dir.Name(), s.Name)); err == nil {
-			db.kept = append(db.kept, keptSegment{s, info.ModTime()})
+		info, err := os.Lstat(filepath.Join(db.dir.Name(), s.Name))
+		if err != nil {
+			continue
 		}
+		// Ages are what they are now, whatever becomes of the clock. One of the future
+		// is of a clock that was wrong; and none is older than the one before it.
+		k := keptSegment{s, now.Add(min(info.ModTime().Sub(now), 0))}
+		if last.Session == k.Session && k.last.Before(last.last) {
+			k.last = last.last
+		}
+		db.kept, last = append(db.kept, k), k
 	}
+	db.leftovers()
 	slices.SortStableFunc(db.kept, func(a, b keptSegment) int {
 		return cmp.Or(a.last.Compare(b.last), compareSegments(a.Segment, b.Segment))
 	})
 	return nil
+}
+
+// leftovers removes what writers left that were killed while they sealed a segment or
+// copied one: files that are not whole, and segments that were sealed.
+func (db *DB) leftovers() {
+	all, err := Dir(db.dir.Name()).List()
+	if err != nil {
+		return
+	}
+	for _, f := range all {
+		_, part := parseSegment(strings.TrimSuffix(f.Name, ".tmp"))
+		part = part && strings.HasSuffix(f.Name, ".tmp")
+		if s, ok := parseSegment(f.Name); ok && !s.Sealed {
+			name := segmentName(s.Session, s.Seq, true)
+			part = slices.ContainsFunc(db.kept, func(k keptSegment) bool { return k.Name == name })
+		}
+		if part || strings.HasPrefix(f.Name, ".") && strings.HasSuffix(f.Name, ".part") {
+			_ = unix.Unlinkat(int(db.dir.Fd()), f.Name, 0)
+		}
+	}
 }
 
 // rotate ends the segment that is being written, and starts the next.

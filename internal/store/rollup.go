@@ -165,6 +165,7 @@ func (r *rollup) close(now time.Time, final bool) {
 		if t > 0 {
 			edge = min(edge, floor(r.closed[t-1], length))
 		}
+		edge = max(edge, r.closed[t]) // also for a clock that went back: what is late is added once, now
 		if final {
 			edge = math.MaxInt64
 		}

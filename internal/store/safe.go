@@ -284,7 +284,7 @@ const lockName = "writer"
 
 // Recording says whether a process records to the database at path now.
 func Recording(path string) bool {
-	f, err := os.Open(filepath.Join(LogDir(path), lockName))
+	f, err := openPlain(filepath.Join(LogDir(path), lockName))
 	if err != nil {
 		return false
 	}

@@ -30,6 +30,7 @@ type saver struct {
 	blob    []byte
 	rollup  *rollup
 	swept   time.Time // when rollups were removed last
+	latest  int64     // end of a call: no tick is earlier, whatever the clock says
 	notable notable
 }
 
@@ -102,6 +103,7 @@ func (v *saver) add(calls []events.Call) {
 	v.rollup.add(calls)
 	for i := range calls {
 		c := &calls[i]
+		v.latest = max(v.latest, c.End())
 		if v.last == nil || v.lastPID != c.PID {
 			g := v.gaps[c.PID]
 			if g == nil {
@@ -163,7 +165,7 @@ func (v *saver) tick(t *tick.Tick) error {
 }
 
 func (v *saving) all(t *tick.Tick) error {
-	if err := v.exec(&sqlTick, t.Time.UnixNano(), int64(t.Records), int64(t.Self.CPU), int64(v.rollup.rolled), v.id); err != nil {
+	if err := v.exec(&sqlTick, max(t.Time.UnixNano(), v.latest), int64(t.Records), int64(t.Self.CPU), int64(v.rollup.rolled), v.id); err != nil {
 		return err
 	}
 	if err := v.things(t); err != nil {
@@ -289,6 +291,6 @@ func (v *saver) end(e *End) error {
 	if _, err := v.db.Exec(waitLong); err != nil {
 		return err
 	}
-	_, err := v.db.Exec(sqlEnd, e.Time.UnixNano(), e.State, e.Problem, v.id)
+	_, err := v.db.Exec(sqlEnd, max(e.Time.UnixNano(), v.latest), e.State, e.Problem, v.id)
 	return err
 }

@@ -73,7 +73,7 @@ func order(t *testing.T, b []byte) (out []any) {
 }
 
 // recordOften writes a log of which each flush has few calls.
-func recordOften(t *testing.T, flushes, calls int) []byte {
+func recordOften(t testing.TB, flushes, calls int) []byte {
 	t.Helper()
 	m, s := &memory{}, testSession()
 	w, err := newLogWriter(m, &segmentJSON{Session: s, Seq: 3, First: 1000})

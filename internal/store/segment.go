@@ -1,7 +1,6 @@
 package store
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A session's log is cut into segments. Each is a file that can be read by itself:
@@ -107,8 +107,11 @@ func (d Dir) List() ([]FileInfo, error) {
 }
 
 // Open implements [Files].
+//
+// What is no plain file is not there: nobody is led elsewhere by a link, or made to
+// wait at a pipe.
 func (d Dir) Open(name string) (File, error) {
-	f, err := os.Open(filepath.Join(string(d), filepath.Base(name)))
+	f, err := openPlain(filepath.Join(string(d), filepath.Base(name)))
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +120,21 @@ func (d Dir) Open(name string) (File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return osFile{f, s.Size()}, nil
+}
+
+// openPlain opens a file for reading, if it is one.
+func openPlain(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) { // a link, a socket
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s, err := f.Stat(); err != nil || !s.Mode().IsRegular() {
+		return nil, errors.Join(&fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}, err, f.Close())
+	}
+	return f, nil
 }
 
 type osFile struct {
@@ -163,6 +181,50 @@ func SessionSegments(files Files, session string) ([]Segment, error) {
 	return slices.DeleteFunc(all, func(s Segment) bool { return s.Session != session }), err
 }
 
+// unlisted adds those segments of a session that are there and not in a list: one
+// that is sealed while a long directory is read may be found under neither name.
+func unlisted(files Files, session string, segs []Segment) ([]Segment, error) {
+	const most = 64 // in a row; where more are missing they are gone
+	var out []Segment
+	next := 0
+	if len(segs) > 0 {
+		next = segs[0].Seq
+	}
+	look := func(upTo int) error {
+		for ; next < upTo; next++ {
+			s := Segment{Name: segmentName(session, next, false), Session: session, Seq: next}
+			file, err := OpenSegment(files, &s)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			s.Bytes = file.Size()
+			if err := file.Close(); err != nil {
+				return err
+			}
+			out = append(out, s)
+		}
+		return nil
+	}
+	for _, s := range segs {
+		if s.Seq-next <= most {
+			if err := look(s.Seq); err != nil {
+				return nil, err
+			}
+		}
+		out, next = append(out, s), s.Seq+1
+	}
+	for had := -1; had < len(out); { // as long as there is one more
+		had = len(out)
+		if err := look(next + 1); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 // OpenSegment opens a segment, also if it was sealed since it was found; then its
 // Name and Sealed say so. The error wraps [fs.ErrNotExist] when it is gone.
 func OpenSegment(files Files, s *Segment) (File, error) {
@@ -174,26 +236,4 @@ func OpenSegment(files Files, s *Segment) (File, error) {
 		}
 	}
 	return file, err
-}
-
-// newID makes a name that no other session has.
-func newID(s *Session) string {
-	var random [4]byte
-	_, _ = rand.Read(random[:]) // never fails
-	return SessionID(s.Node, s.Started, random)
-}
-
-// SessionID returns the ID of a session, in characters that are safe in a file's
-// name. What is random tells sessions of a machine apart that began in the same second.
-func SessionID(node string, started time.Time, random [4]byte) string {
-	node = strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
-			return r
-		}
-		return '-'
-	}, node)
-	if len(node) > 64 {
-		node = node[:64]
-	}
-	return fmt.Sprintf("%s-%s-%x", node, started.UTC().Format("20060102T150405"), random)
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
 )
 
@@ -73,13 +72,21 @@ func readIndex(f *frames) (*index, error) {
 	r := reader{b: body}
 	out := &index{waits: r.uint()}
 	var last callsFrame
-	for range r.count() {
-		last.at += int64(r.uint())
+	n := r.count()
+	if n > maxFrames {
+		return nil, nil
+	}
+	for range n {
+		step := r.uint()
+		if step < headSize || step > uint64(at) {
+			r.fail()
+		}
+		last.at += int64(step)
 		last.n = int(min(r.uint(), frameCallsCap+1))
 		last.number += r.uint()
 		last.first += r.int()
 		last.last = last.first + r.int()
-		if last.at < 0 || last.at > at || last.n > frameCallsCap {
+		if last.at > at || last.n > frameCallsCap {
 			r.fail()
 		}
 		if r.bad {
@@ -88,7 +95,7 @@ func readIndex(f *frames) (*index, error) {
 		out.calls = append(out.calls, last)
 	}
 	if r.bad || len(r.b) != 0 {
-		return nil, fmt.Errorf("%w: the index of a segment", ErrCorrupt)
+		return nil, nil
 	}
 	return out, nil
 }

@@ -14,8 +14,10 @@ import (
 type segment struct {
 	session segmentJSON
 	frames  frames
-	index   *index // nil when it is not sealed
-	seek    int    // next of the index's frames, with callsOnly
+	index   *index // nil when it is not sealed, or has lost it
+	seek    int    // next of the index's frames
+	sealed  bool   // by its name
+	whole   bool   // the end of a sealed one was there, or that it was not has been told
 	ops     map[opKey]*tick.Op
 	threads threadsReader
 	number  uint64 // of the next call
@@ -31,6 +33,9 @@ type segmentJSON struct {
 	Session
 	Seq   int    `json:"seq,omitempty"`
 	First uint64 `json:"first_call,omitempty"` // number of its first call in the session
+	// Unkept is how many calls before it have numbers and were not written: there was
+	// no room.
+	Unkept uint64 `json:"unkept_calls,omitempty"`
 }
 
 // block is a run of frames whose calls and waits were put into one frame each.
@@ -73,11 +78,9 @@ func openSegment(r io.ReaderAt, size int64) (*segment, error) {
 		return nil, err
 	}
 	s.number = s.session.First
-	at := s.frames.at
 	if s.index, err = readIndex(&s.frames); err != nil {
 		return nil, err
 	}
-	s.frames.at = at
 	return s, nil
 }
 
@@ -92,6 +95,9 @@ func (s *segment) next(e *Entry, v *view) error {
 			return io.EOF
 		}
 		kind, version, body, err := s.frames.next()
+		if errors.Is(err, io.EOF) {
+			err = s.cut()
+		}
 		if err != nil {
 			return err
 		}
@@ -105,7 +111,7 @@ func (s *segment) next(e *Entry, v *view) error {
 			return fmt.Errorf("%w (frame of kind %d, version %d)", ErrVersion, kind, version)
 		}
 		if kind == frameIndex { // the last
-			s.frames.at = s.frames.size
+			s.frames.at, s.whole = s.frames.size, true
 			return io.EOF
 		}
 		switch {
@@ -135,6 +141,16 @@ func (s *segment) next(e *Entry, v *view) error {
 	}
 }
 
+// cut returns io.EOF at the end of a segment. A sealed one is complete or it has lost
+// its end, which is told once.
+func (s *segment) cut() error {
+	if !s.sealed || s.whole || s.frames.damaged {
+		return io.EOF
+	}
+	s.whole = true
+	return fmt.Errorf("%w at byte %d: what was behind is cut off", ErrCorrupt, s.frames.at)
+}
+
 // jump goes to the next frame of calls that is wanted.
 func (s *segment) jump(v *view) bool {
 	for ; s.seek < len(s.index.calls); s.seek++ {
@@ -145,6 +161,9 @@ func (s *segment) jump(v *view) bool {
 		}
 	}
 	s.frames.at = s.frames.size
+	if n := len(s.index.calls); n > 0 {
+		s.number = s.index.calls[n-1].number + uint64(s.index.calls[n-1].n)
+	}
 	return false
 }
 
@@ -152,12 +171,27 @@ func (s *segment) jump(v *view) bool {
 func (s *segment) readCalls(body []byte, v *view) (err error) {
 	n, first, last := span(body)
 	s.calls = s.calls[:0]
-	s.number += uint64(n)
+	s.number = s.numberAt(s.frames.at-headSize-int64(len(body))) + uint64(n)
 	if first >= v.to || last < v.from || s.number <= v.after {
 		return nil
 	}
 	s.calls, err = v.dec.calls(s.calls, body)
 	return err
+}
+
+// numberAt returns the number of the first call of the frame at a byte. The index has
+// it also where frames before that are lost.
+func (s *segment) numberAt(at int64) uint64 {
+	if s.index == nil {
+		return s.number
+	}
+	calls := s.index.calls
+	for i := max(s.seek-1, 0); i < len(calls) && calls[i].at <= at; i++ {
+		if s.seek = i + 1; calls[i].at == at {
+			return calls[i].number
+		}
+	}
+	return s.number
 }
 
 func (s *segment) readWaits(body []byte, v *view) (err error) {
@@ -186,7 +220,12 @@ func (s *segment) open(body []byte, v *view) error {
 	r := reader{b: body}
 	b := block{marks: s.block.marks[:0], live: true}
 	var m mark
-	for range r.count() {
+	n := r.count()
+	if n > blockMarks {
+		r.fail()
+		n = 0
+	}
+	for range n {
 		m.calls += int(r.small())
 		m.waits += int(r.small())
 		b.marks = append(b.marks, m)
@@ -310,7 +349,11 @@ func (s *segment) tick(body []byte, version uint8, dec *decoder) (*tick.Tick, er
 func readLives(dst []tick.ProcEvent, body []byte) ([]tick.ProcEvent, error) {
 	r := reader{b: body}
 	at := int64(0)
-	for range r.count() {
+	n := r.count()
+	if n > maxLives {
+		return dst[:0], fmt.Errorf("%w: %d events of processes", ErrCorrupt, n)
+	}
+	for range n {
 		var e tick.ProcEvent
 		at += r.int()
 		e.Time = at

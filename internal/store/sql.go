@@ -24,6 +24,8 @@ const applicationID = 0x494e4752
 // ErrNotDatabase says that a file is not a database of this ingero.
 var ErrNotDatabase = errors.New("not a database of this ingero")
 
+var errNoSQLite = fmt.Errorf("%w: it is no SQLite file", ErrNotDatabase)
+
 // FullError says that recording has stopped for want of room. It is
 // [syscall.ENOSPC] to errors.Is. All from before can be read.
 type FullError struct {
@@ -98,7 +100,7 @@ func SchemaVersion(db *sql.DB) (int, error) {
 	var lite *sqlite.Error
 	switch {
 	case errors.As(err, &lite) && lite.Code()&0xff == sqlite3.SQLITE_NOTADB:
-		return 0, fmt.Errorf("%w: it is no SQLite file", ErrNotDatabase)
+		return 0, errNoSQLite
 	case err != nil:
 		return 0, err
 	case id != applicationID && things > 0:
@@ -183,6 +185,23 @@ const (
 func busy(err error) bool {
 	var lite *sqlite.Error
 	return errors.As(err, &lite) && lite.Code()&0xff == sqlite3.SQLITE_BUSY
+}
+
+// Damaged says whether SQLite found that a file is not as it was written.
+func Damaged(err error) bool {
+	if errors.Is(err, errNoSQLite) {
+		return true
+	}
+	var lite *sqlite.Error
+	if !errors.As(err, &lite) {
+		return false
+	}
+	switch code := lite.Code(); code & 0xff {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return true
+	default:
+		return code == sqlite3.SQLITE_IOERR_SHORT_READ
+	}
 }
 
 // NeedsWrite says whether SQLite could not read a file because it may not write

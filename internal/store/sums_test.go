@@ -25,5 +25,8 @@ func fixSums(b []byte) []byte {
 		appendHeadSum(b[at:end])
 		at = end
 	}
+	if at := len(b) - tailSize; at >= 0 && string(b[at+12:]) == tailMagic {
+		binary.LittleEndian.PutUint32(b[at+8:], crc32.Checksum(b[at:at+8], castagnoli))
+	}
 	return b
 }

@@ -1,0 +1,360 @@
+package query
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/store"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// inMemory is the files of a directory that a test damages.
+type inMemory map[string][]byte
+
+func (m inMemory) List() (out []store.FileInfo, _ error) {
+	for name, b := range m {
+		out = append(out, store.FileInfo{Name: name, Bytes: int64(len(b))})
+	}
+	return out, nil
+}
+
+func (m inMemory) Open(name string) (store.File, error) {
+	b, ok := m[name]
+	if !ok {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return memoryFile{bytes.NewReader(b)}, nil
+}
+
+type memoryFile struct{ *bytes.Reader }
+
+func (memoryFile) Close() error { return nil }
+
+// intoMemory has a reader read copies of its segments.
+func intoMemory(t *testing.T, r *Reader) inMemory {
+	t.Helper()
+	m := inMemory{}
+	names, err := filepath.Glob(filepath.Join(store.LogDir(r.path), "*.i*"))
+	if err != nil || len(names) == 0 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		if m[filepath.Base(name)], err = os.ReadFile(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.files = m
+	return m
+}
+
+// numbered is the calls of an answer, by their numbers.
+type numbered map[uint64]events.Call
+
+// each asks for all calls. The numbers must go up.
+func each(t *testing.T, r *Reader) (numbered, Coverage, error) {
+	t.Helper()
+	out, last := numbered{}, uint64(0)
+	c, err := r.Each(context.Background(), Filter{Session: AllSessions}, func(_ *Session, c *events.Call, n uint64) bool {
+		if len(out) > 0 && n <= last {
+			t.Errorf("call %d comes after call %d", n, last)
+		}
+		out[n], last = *c, n
+		return true
+	})
+	return out, c, err
+}
+
+// told says whether an answer says that it is not all.
+func (c *Coverage) told() bool { return len(c.Damage)+len(c.Missing) > 0 || c.Torn > 0 }
+
+// honest checks that an answer has all calls, or says that it has not and has no
+// others. Behind damage of a segment without index numbers may be too low.
+func honest(t *testing.T, what string, want []events.Call, got numbered, c Coverage, err error, numbersHold bool) {
+	t.Helper()
+	if err != nil {
+		if !store.Unreadable(err) {
+			t.Errorf("%s: error %v", what, err)
+		}
+		return
+	}
+	if len(got) < len(want) && !c.told() {
+		t.Errorf("%s: %d of %d calls, and nothing is said", what, len(got), len(want))
+	}
+	for n, call := range got {
+		right := numbersHold && n < uint64(len(want)) && want[n] == call || !numbersHold && slices.Contains(want, call)
+		if !right {
+			t.Errorf("%s: call %d is %+v", what, n, call)
+			return
+		}
+	}
+}
+
+// few records a few calls in ticks ticks.
+func few(t *testing.T, path string, ticks int) *session {
+	t.Helper()
+	x := record(t, path, store.Session{ID: "s", Node: "gpu-7"})
+	for range ticks {
+		var calls []events.Call
+		for i := range int64(5) {
+			calls = append(calls, events.Call{Start: x.now.UnixNano() + i*1000, PID: 4821, TID: 4821, Weight: 1, Op: opLaunch, Duration: 700 + i, OnCPU: 700 + i, Args: [4]uint64{uint64(len(x.calls)), 7}})
+		}
+		for i := range calls {
+			x.count(&calls[i])
+		}
+		x.calls = append(x.calls, calls...)
+		x.now = x.now.Add(time.Second)
+		if err := errors.Join(x.db.Batch(&tick.Batch{Calls: calls}), x.db.Tick(x.tick(false))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return x
+}
+
+// Whichever bit of a segment changes, and wherever it ends: no call is told that was
+// not made, and none is left out in silence.
+func TestAnyBitOfASegment(t *testing.T) {
+	for _, name := range []string{"s-000000.ilog", "s-000000.iseg"} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "x.db")
+			x := few(t, path, 3)
+			if strings.HasSuffix(name, "iseg") {
+				x.close()
+			}
+			r := openReader(t, path)
+			files := intoMemory(t, r)
+			whole := files[name]
+			if got, c, err := each(t, r); err != nil || c.told() || len(got) != len(x.calls) {
+				t.Fatalf("undamaged: %d of %d calls, %+v (%v)", len(got), len(x.calls), c, err)
+			}
+			sums := bySum(x.calls, Filter{}, Group{Stack: true})
+			for bit := 0; bit < len(whole)*8; bit += 7 { // of each byte one at least; package store tries all
+				b := bytes.Clone(whole)
+				b[bit/8] ^= 1 << (bit % 8)
+				files[name] = b
+				what := fmt.Sprintf("bit %d of byte %d of %d", bit%8, bit/8, len(b))
+				got, c, err := each(t, r)
+				honest(t, what, x.calls, got, c, err, false)
+				if bit%64 == 0 { // from the calls, too
+					stats, c, err := r.OpStats(context.Background(), Filter{}, Group{Stack: true})
+					if err == nil && !c.told() {
+						sameStats(t, what, stats, sums)
+					}
+				}
+			}
+			for n := range whole {
+				files[name] = whole[:n]
+				got, c, err := each(t, r)
+				honest(t, fmt.Sprintf("cut at %d of %d", n, len(whole)), x.calls, got, c, err, true)
+			}
+		})
+	}
+}
+
+// rotatingFrom begins a session "s" of small segments.
+func rotatingFrom(t *testing.T, path string) *session {
+	t.Helper()
+	x := &session{t: t, now: began, r: rand.New(rand.NewPCG(1, 2)), ops: map[opKey]*tick.Op{}}
+	var err error
+	x.db, err = store.Open(store.Options{Path: path, MaxBytes: 64 << 20, Session: store.Session{ID: "s", Node: "gpu-7", Started: began}, Now: func() time.Time { return x.now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = x.db.Close() })
+	return x
+}
+
+// rotating records until there are six segments.
+func rotating(t *testing.T, path string) *session {
+	t.Helper()
+	x := rotatingFrom(t, path)
+	for n := 0; n < 6; {
+		x.second()
+		segs, err := store.SessionSegments(store.Dir(store.LogDir(path)), "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n = len(segs)
+	}
+	x.second() // into the last one
+	return x
+}
+
+// What is lost of a recording in several segments is named, and the rest is whole.
+func TestLostSegments(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	x := rotating(t, path)
+	x.close()
+	r := openReader(t, path)
+	files := intoMemory(t, r)
+	seg := func(i int) string { return fmt.Sprintf("s-%06d.iseg", i) }
+	last := 0
+	for files[seg(last+1)] != nil {
+		last++
+	}
+	for _, tt := range []struct {
+		name    string
+		damage  func(inMemory)
+		told    string // of Coverage.Damage, "" for none
+		missing bool   // Coverage.Missing names it
+	}{
+		{"nothing", func(inMemory) {}, "", false},
+		{"first", func(m inMemory) { delete(m, seg(0)) }, "", true},
+		{"third", func(m inMemory) { delete(m, seg(2)) }, "1 of its segments are missing, with calls", false},
+		{"third and fourth", func(m inMemory) { delete(m, seg(2)); delete(m, seg(3)) }, "2 of its segments are missing, with calls", false},
+		{"last", func(m inMemory) { delete(m, seg(last)) }, "the last calls of session s", false},
+		{"end of the third", func(m inMemory) { m[seg(2)] = m[seg(2)][:len(m[seg(2)])/2] }, "s-000002.iseg is cut short; calls", false},
+		{"end of the last", func(m inMemory) { m[seg(last)] = m[seg(last)][:len(m[seg(last)])/4] }, "the last calls of session s", false},
+		{"beginning of the first", func(m inMemory) { m[seg(0)] = append([]byte("no magic"), m[seg(0)][8:]...) }, "s-000000.iseg: not a recording", false},
+		{"all of the third", func(m inMemory) { m[seg(2)] = nil }, "s-000002.iseg: not a recording", false},
+		{"index of the third", func(m inMemory) { m[seg(2)] = m[seg(2)][:len(m[seg(2)])-16] }, "", false},
+		{"third, of a newer ingero", func(m inMemory) { m[seg(2)] = newerSession(m[seg(2)]) }, "of a newer ingero", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := inMemory{}
+			for name, b := range files {
+				m[name] = b
+			}
+			tt.damage(m)
+			r.files = m
+			got, c, err := each(t, r)
+			honest(t, tt.name, x.calls, got, c, err, true)
+			if said := strings.Join(c.Damage, "\n"); err != nil || tt.told == "" && said != "" || !strings.Contains(said, tt.told) || slices.Contains(c.Missing, "s") != tt.missing {
+				t.Errorf("%+v (%v), want %q, missing %v", c, err, tt.told, tt.missing)
+			}
+			if len(got) < len(x.calls)/2 {
+				t.Errorf("%d of %d calls are left", len(got), len(x.calls))
+			}
+		})
+	}
+}
+
+// newerSession makes the first frame of a segment one of a version that is not known.
+func newerSession(b []byte) []byte {
+	b = bytes.Clone(b)
+	head := b[8:24] // behind the magic
+	head[5] = 200
+	binary.LittleEndian.PutUint32(head[12:], crc32.Checksum(head[:12], crc32.MakeTable(crc32.Castagnoli)))
+	return b
+}
+
+// What is no file of ingero's is not opened: a reader at a pipe would wait for ever.
+func TestForeignFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	x := few(t, path, 2)
+	x.close()
+	dir := store.LogDir(path)
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := errors.Join(
+		os.WriteFile(secret, []byte("secret"), 0o600),
+		unix.Mkfifo(filepath.Join(dir, "s-000001.ilog"), 0o600),
+		unix.Mkfifo(filepath.Join(dir, "s-000001.iseg"), 0o600),
+		os.Symlink(secret, filepath.Join(dir, "s-000002.iseg")),
+		os.Mkdir(filepath.Join(dir, "s-000003.iseg"), 0o700),
+		os.WriteFile(filepath.Join(dir, "README"), []byte("notes"), 0o600),
+		os.WriteFile(filepath.Join(dir, "other.ilog"), []byte("another program's log"), 0o600),
+		os.Remove(filepath.Join(dir, "writer")),
+		unix.Mkfifo(filepath.Join(dir, "writer"), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	got, c, err := each(t, openReader(t, path))
+	if err != nil || c.told() || len(got) != len(x.calls) {
+		t.Errorf("%d of %d calls, %+v (%v)", len(got), len(x.calls), c, err)
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe.db")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(pipe); !errors.Is(err, store.ErrNotDatabase) {
+		t.Errorf("a pipe: %v", err)
+	}
+}
+
+// Readers meet no call twice and miss none while segments are written and sealed.
+func TestReadersWhileSealing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	x := rotatingFrom(t, path)
+	x.second()
+	r := openReader(t, path)
+	var written, reads atomic.Int64
+	var readers sync.WaitGroup
+	stop := make(chan struct{})
+	for range 2 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				least, n := uint64(written.Load()), uint64(0)
+				c, err := r.Each(context.Background(), Filter{}, func(_ *Session, _ *events.Call, number uint64) bool {
+					if number != n {
+						t.Errorf("call %d where %d was to come", number, n)
+						return false
+					}
+					n++
+					return true
+				})
+				if err != nil || len(c.Damage)+len(c.Missing) > 0 || n < least {
+					t.Errorf("%d calls, at least %d were there; %+v (%v)", n, least, c, err)
+				}
+				reads.Add(1)
+			}
+		})
+	}
+	for segs := 0; (reads.Load() < 30 || segs < 5) && !t.Failed(); {
+		x.second()
+		written.Store(int64(len(x.calls)))
+		all, err := store.SessionSegments(store.Dir(store.LogDir(path)), "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		segs = len(all)
+	}
+	close(stop)
+	readers.Wait()
+	x.close()
+	got, c, err := each(t, r)
+	honest(t, "in the end", x.calls, got, c, err, true)
+}
+
+// A reader that has a segment open goes on in it when it is removed, and tells of
+// those behind it that are gone.
+func TestSegmentsRemovedWhileRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	x := rotating(t, path)
+	x.close()
+	r := openReader(t, path)
+	n := 0
+	c, err := r.Each(context.Background(), Filter{}, func(*Session, *events.Call, uint64) bool {
+		if n++; n == 1 {
+			for i := range 3 {
+				if err := os.Remove(filepath.Join(store.LogDir(path), fmt.Sprintf("s-%06d.iseg", i))); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		return true
+	})
+	if err != nil || len(c.Damage) > 0 || !slices.Equal(c.Missing, []string{"s"}) || n < 200 || n >= len(x.calls) {
+		t.Errorf("%d of %d calls, %+v (%v)", n, len(x.calls), c, err)
+	}
+}
