@@ -47,8 +47,8 @@ func bound(dir string, o *options) error {
 	if err := errors.Join(err, r.Close()); err != nil {
 		return err
 	}
-	fmt.Printf("cap: %d calls in an hour, %d kept; at most %.2f %% of the bound of %d MB in use, %.2f %% at the end; rollups count all\n",
-		s.fed(), kept, 100*float64(largest)/float64(most), o.cap, 100*float64(end)/float64(most))
+	fmt.Printf("cap: %d calls in an hour, %d kept; the bound is %d bytes, at most %+d bytes beyond it (%+.3f %%), %+.2f %% at the end; rollups count all\n",
+		s.fed(), kept, most, largest-most, 100*float64(largest-most)/float64(most), 100*float64(end-most)/float64(most))
 	return nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -47,7 +46,7 @@ func TestKilledUnderLoad(t *testing.T) {
 			if age := killed - g.at; g.calls > kept {
 				worst = max(worst, age)
 				if age > lateFrom {
-					t.Errorf("round %d: %d calls are kept, but %d were given %v before the kill", round, kept, g.calls, age)
+					t.Fatalf("round %d: %d calls are kept, but %d were given %v before the kill", round, kept, g.calls, age)
 				}
 				break
 			}
@@ -73,17 +72,30 @@ type giving struct {
 // said is returned, and when it was killed.
 func killWriter(t *testing.T, exe, path string, after time.Duration) (given []giving, killed time.Duration) {
 	t.Helper()
+	said, err := os.Create(path + ".given")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = said.Close() }()
 	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), loadEnv+"="+path)
-	child := testkit.Start(t, cmd)
-	child.Line("given")
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), loadEnv+"="+path), said, os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended, as a rule
+	testkit.Eventually(t, "the writer is given calls", func() bool { s, err := said.Stat(); return err == nil && s.Size() > 0 })
 	<-time.After(after)
 	killed = monotonic()
-	child.Signal(syscall.SIGKILL)
-	_ = child.Wait() // says that it was killed
-	lines := strings.Split(strings.TrimSpace(child.Stdout()), "\n")
-	for _, line := range lines {
-		if strings.HasSuffix(line, ".") {
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // says that it was killed
+	b, err := os.ReadFile(said.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if strings.HasSuffix(line, ".\n") {
 			given = append(given, parseGiving(t, line))
 		}
 	}
@@ -129,7 +141,7 @@ func checkKilled(t *testing.T, path string) (kept int, torn int64) {
 			read[k] = &store.Sum{}
 		}
 		read[k].Add(c)
-		return !t.Failed()
+		return number == uint64(kept)-1
 	})
 	if err != nil || len(cover.Damage) > 0 || len(cover.Missing) > 0 {
 		t.Errorf("calls: %+v, %v", cover, err)
