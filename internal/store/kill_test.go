@@ -46,7 +46,8 @@ func TestKilledUnderLoad(t *testing.T) {
 			if age := killed - g.at; g.calls > kept {
 				worst = max(worst, age)
 				if age > lateFrom {
-					t.Fatalf("round %d: %d calls are kept, but %d were given %v before the kill", round, kept, g.calls, age)
+					t.Fatalf("round %d: %d calls are kept, but %d were given %v before the kill, the last of %d %v before",
+						round, kept, g.calls, age, len(given), killed-given[len(given)-1].at)
 				}
 				break
 			}
