@@ -29,28 +29,35 @@ var killRounds = flag.Int("rounds", 5, "writers that are killed")
 const lateFrom = 250 * time.Millisecond
 
 // A writer that is killed at any moment under load loses nothing that it was given
-// more than 250 ms before. What is left is read as it is, and the next writer goes on.
+// more than 250 ms before, but for the time that a write stands still. What is left is read as it is, and the next writer goes on.
 func TestKilledUnderLoad(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var worst time.Duration // from the first call that is missing to the kill
-	torn := 0
+	var worst, stood time.Duration
+	torn, slow := 0, 0
 	for round := range *killRounds {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "x.db")
 		given, killed := killWriter(t, exe, path, time.Duration(50+rand.IntN(950))*time.Millisecond)
 		kept, cut := checkKilled(t, path)
+		// Since its last word the writer was in a call that had not returned, or had no
+		// CPU: on a machine whose disk or CPUs are taken, the time that writing takes.
+		last := given[len(given)-1].at
+		stood = max(stood, killed-last)
+		if killed-last > 50*time.Millisecond {
+			slow++
+		}
 		for _, g := range given {
-			if age := killed - g.at; g.calls > kept {
-				worst = max(worst, age)
-				if age > lateFrom {
-					t.Fatalf("round %d: %d calls are kept, but %d were given %v before the kill, the last of %d %v before",
-						round, kept, g.calls, age, len(given), killed-given[len(given)-1].at)
-				}
-				break
+			if g.calls <= kept {
+				continue
 			}
+			if age := last - g.at; age > lateFrom {
+				t.Fatalf("round %d: %d calls are kept, but %d were given %v before the writer's last word, %v before the kill", round, kept, g.calls, age, killed-g.at)
+			}
+			worst = max(worst, last-g.at)
+			break
 		}
 		if cut > 0 {
 			torn++
@@ -60,7 +67,8 @@ func TestKilledUnderLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("%d writers killed: the oldest call that is missing was given %v before; %d logs end in a torn frame", *killRounds, worst, torn)
+	t.Logf("%d writers killed: the oldest call that is missing was given %v before the last word; %d were silent for more than 50 ms when killed, at most %v; %d logs end in a torn frame",
+		*killRounds, worst, slow, stood, torn)
 }
 
 // giving says that so many calls had been given, at a time of the monotonic clock.
@@ -243,9 +251,9 @@ func recordUntilKilled(path string) error {
 		if _, err := os.Stdout.Write(line); err != nil {
 			return err
 		}
-		if at := time.Now(); at.Sub(ticked) >= time.Second/4 {
+		if at := time.Now(); at.Sub(ticked) >= time.Second/2 {
 			seq, ticked = seq+1, at
-			if err := db.Tick(&tick.Tick{Time: at, Seq: seq, Window: time.Second / 4, Records: uint64(given)}); err != nil {
+			if err := db.Tick(&tick.Tick{Time: at, Seq: seq, Window: time.Second / 2, Records: uint64(given)}); err != nil {
 				return err
 			}
 		}
