@@ -60,6 +60,8 @@ var allowed = map[string]string{
 	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes internal/tick pkg/events sim",
 	"benchmarks/overhead": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/session " +
 		"internal/stats internal/tick pkg/events sim",
+	"benchmarks/store": "golang.org/x/sys modernc.org/sqlite internal/proc internal/query internal/session internal/stats internal/store " +
+		"internal/tick pkg/events sim",
 	"benchmarks/switches": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/session " +
 		"internal/tick sim",
 	"benchmarks/throughput": "golang.org/x/sys internal/decode internal/probes internal/proc internal/session " +

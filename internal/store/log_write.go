@@ -129,10 +129,15 @@ func (w *logWriter) cut() {
 	}
 }
 
-// flush writes all that was taken in. If it fails, the file ends with a whole
-// frame all the same.
+// flush writes all that was taken in.
 func (w *logWriter) flush() error {
 	w.cut()
+	return w.write()
+}
+
+// write writes the frames that were ended. If it fails, the file ends with a whole
+// frame all the same.
+func (w *logWriter) write() error {
 	if len(w.buf) == 0 {
 		return nil
 	}

@@ -32,13 +32,13 @@ func TestCallsAreWrittenInTime(t *testing.T) {
 	var got []int
 	for _, step := range []func(){
 		batch,
-		func() { c.advance(249 * time.Millisecond) },
+		func() { c.advance(199 * time.Millisecond) },
 		func() { c.advance(time.Millisecond) }, // the timer
 		func() { c.advance(time.Second) },
 		batch, // at once: long since the last
-		func() { c.advance(100 * time.Millisecond); batch() },
-		func() { c.advance(100 * time.Millisecond); batch() },
-		func() { c.advance(50 * time.Millisecond) },
+		func() { c.advance(80 * time.Millisecond); batch() },
+		func() { c.advance(80 * time.Millisecond); batch() },
+		func() { c.advance(40 * time.Millisecond) },
 	} {
 		step()
 		got = append(got, written())

@@ -1,0 +1,107 @@
+// Store measures what keeping and asking a recording costs: how many calls a
+// second one core takes in, with a tick a second, rollups and the sealing of
+// segments, beside rows inserted into SQLite; the bytes a call takes, of recorded
+// programs and at worst; how soon a large recording answers; and how closely the
+// bound of its size is kept. What it writes it also reads back and compares.
+//
+// Each part is asked for by its name. bytes traces programs of its own, which
+// needs root. The agent's CPU time while it records is benchmarks/throughput's.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"runtime/pprof"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// options are the flags.
+type options struct {
+	dir    string
+	rounds int
+	events int
+	rate   int
+	hours  float64
+	cap    int64
+}
+
+// part is a measurement by itself, in a directory of its own.
+type part struct {
+	name string
+	run  func(dir string, o *options) error
+}
+
+var parts = []part{{"ingest", ingest}, {"bytes", bytesPerCall}, {"read", read}, {"cap", bound}}
+
+func main() {
+	var o options
+	flag.StringVar(&o.dir, "dir", "", "where recordings are made, and removed again; a temporary directory")
+	flag.IntVar(&o.rounds, "rounds", 5, "rounds of ingest")
+	flag.IntVar(&o.events, "events", 100_000_000, "calls that read has")
+	flag.IntVar(&o.rate, "rate", 300_000, "calls a second of ingest and read; cap has a fifteenth of it")
+	flag.Float64Var(&o.hours, "hours", 0, "over how many hours read spreads its calls, in place of -rate")
+	flag.Int64Var(&o.cap, "cap", 256, "bound of cap, 10^6 bytes")
+	profile := flag.String("cpuprofile", "", "write a profile there")
+	flag.Parse()
+	if err := measure(flag.Args(), &o, *profile); err != nil {
+		fmt.Fprintln(os.Stderr, "store:", err)
+		os.Exit(1)
+	}
+}
+
+// measure runs the parts asked for, all for none.
+func measure(names []string, o *options, profile string) (err error) {
+	for _, name := range names {
+		if !slices.ContainsFunc(parts, func(p part) bool { return p.name == name }) {
+			return fmt.Errorf("there is no part %q: they are ingest, bytes, read, cap", name)
+		}
+	}
+	if profile != "" {
+		f, err := os.Create(profile)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	for _, p := range parts {
+		if len(names) > 0 && !slices.Contains(names, p.name) {
+			continue
+		}
+		if err := within(o.dir, func(dir string) error { return p.run(dir, o) }); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+// within calls f with a new directory, which is removed afterwards.
+func within(parent string, f func(dir string) error) (err error) {
+	dir, err := os.MkdirTemp(parent, "ingero-store-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	return f(dir)
+}
+
+// cpu is the CPU time of this process or of this thread, in seconds.
+func cpu(who int) float64 {
+	var r unix.Rusage
+	_ = unix.Getrusage(who, &r)
+	return float64(r.Utime.Nano()+r.Stime.Nano()) / 1e9
+}
+
+// spread is the median of some figures, and their range.
+func spread(figures []float64, format string) string {
+	s := slices.Sorted(slices.Values(figures))
+	return fmt.Sprintf(strings.ReplaceAll("% (%-%)", "%", format), s[len(s)/2], s[0], s[len(s)-1])
+}
