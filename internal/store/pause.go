@@ -9,13 +9,17 @@ import (
 	"ingero/internal/tick"
 )
 
+// dropUnkept is the reason for which calls and waits were dropped that there was no
+// room for.
+const dropUnkept = "disk-full"
+
 // withUnkept returns the tick with what was not kept for want of room.
 func (db *DB) withUnkept(t *tick.Tick) *tick.Tick {
 	if db.unkept == 0 {
 		return t
 	}
 	with := *t
-	with.Drops = append(slices.Clone(t.Drops), tick.Drop{Reason: "disk-full", Count: db.unkept})
+	with.Drops = append(slices.Clone(t.Drops), tick.Drop{Reason: dropUnkept, Count: db.unkept})
 	return &with
 }
 

@@ -24,6 +24,8 @@ const applicationID = 0x494e4752
 // ErrNotDatabase says that a file is not a database of this ingero.
 var ErrNotDatabase = errors.New("not a database of this ingero")
 
+var errNotSQLite = fmt.Errorf("%w: it is no SQLite file", ErrNotDatabase)
+
 // FullError says that recording has stopped for want of room. It is
 // [syscall.ENOSPC] to errors.Is. All from before can be read.
 type FullError struct {
@@ -98,7 +100,7 @@ func SchemaVersion(db *sql.DB) (int, error) {
 	var lite *sqlite.Error
 	switch {
 	case errors.As(err, &lite) && lite.Code()&0xff == sqlite3.SQLITE_NOTADB:
-		return 0, fmt.Errorf("%w: it is no SQLite file", ErrNotDatabase)
+		return 0, errNotSQLite
 	case err != nil:
 		return 0, err
 	case id != applicationID && things > 0:
