@@ -11,6 +11,9 @@ import (
 // one gets an index.
 func rewrite(to io.Writer, from io.ReaderAt, c *checked, size int64) error {
 	s := &sealer{to: bufio.NewWriterSize(to, 1<<20), number: c.head.First}
+	if err := s.prepare(); err != nil {
+		return err
+	}
 	if err := s.write([]byte(magic)); err != nil {
 		return err
 	}
