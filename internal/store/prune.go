@@ -33,7 +33,8 @@ func (db *DB) segmentBytes() int64 {
 	return min(max(db.o.MaxBytes/segmentShare, segmentMin), segmentMax)
 }
 
-// list finds the segments that there are, the oldest first.
+// list finds the segments that there are, the oldest first. Files that were copied may
+// all be of now: a session's are in their order all the same.
 func (db *DB) list() error {
 	all, err := Segments(Dir(db.dir.Name()))
 	if err != nil {
@@ -41,7 +42,11 @@ func (db *DB) list() error {
 	}
 	for _, s := range all {
 		if info, err := os.Lstat(filepath.Join(db.dir.Name(), s.Name)); err == nil {
-			db.kept = append(db.kept, keptSegment{s, info.ModTime()})
+			last := info.ModTime()
+			if n := len(db.kept); n > 0 && db.kept[n-1].Session == s.Session && last.Before(db.kept[n-1].last) {
+				last = db.kept[n-1].last
+			}
+			db.kept = append(db.kept, keptSegment{s, last})
 		}
 	}
 	slices.SortStableFunc(db.kept, func(a, b keptSegment) int {

@@ -71,11 +71,11 @@ func (db *DB) remove(ctx context.Context, o *Removal) (*Removed, error) {
 	if err := db.list(); err != nil {
 		return nil, err
 	}
-	r := &Removed{Before: db.bytes()}
+	r := &Removed{Before: db.atRest()}
 	if !o.DryRun {
 		r.Vacuumed = db.vacuum(ctx) // before calls must make room for what is free
 	}
-	left := db.bytes()
+	left := db.atRest()
 	if o.Session != "" && !slices.ContainsFunc(db.kept, func(k keptSegment) bool { return k.Session == o.Session }) && o.CallsOnly {
 		return nil, fmt.Errorf("calls of session %s: %w", o.Session, fs.ErrNotExist)
 	}
@@ -115,13 +115,23 @@ func (db *DB) remove(ctx context.Context, o *Removal) (*Removed, error) {
 	db.settle()
 	db.kept = nil
 	err := db.list()
-	r.After = db.bytes()
+	r.After = db.atRest()
 	return r, err
+}
+
+// atRest is what all files take when nobody has the database open: then there is no
+// write-ahead log.
+func (db *DB) atRest() (n int64) {
+	for i := range db.kept {
+		n += db.kept[i].Bytes
+	}
+	return n + fileSize(db.o.Path)
 }
 
 // vacuum lets the SQLite file give back pages that hold nothing. While somebody reads
 // it, it cannot; nor without as much room again on the disk.
 func (db *DB) vacuum(ctx context.Context) bool {
+	_, _ = db.sql.ExecContext(ctx, "PRAGMA wal_checkpoint(truncate)") // of a writer that was killed
 	var unused int64
 	if err := db.sql.QueryRowContext(ctx, "SELECT freelist_count FROM pragma_freelist_count").Scan(&unused); err != nil || unused == 0 {
 		return false

@@ -60,17 +60,25 @@ func recordSessions(t *testing.T) (path string, ids []string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "x.db")
 	for n := range 2 {
-		db, c := open(t, path, Options{MaxBytes: 60 << 20, Session: Session{ID: fmt.Sprintf("gpu-7-%d", n), Node: "gpu-7", Started: began, Target: "all"}})
+		db, c := open(t, path, Options{Session: Session{ID: fmt.Sprintf("gpu-7-%d", n), Node: "gpu-7", Started: began, Target: "all"}})
 		g, k := newGenerator(uint64(7+n)), newKernel()
 		for i := range 16 {
 			c.advance(time.Second)
-			b := tick.Batch{Calls: g.calls(nil, 4000), Waits: g.waiting.waits(nil, 50, c.now.Add(-time.Second), time.Second)}
+			b := tick.Batch{Calls: g.calls(nil, 300), Waits: g.waiting.waits(nil, 50, c.now.Add(-time.Second), time.Second)}
 			for j := range b.Calls { // as old as they are
-				b.Calls[j].Start = c.now.UnixNano() - int64(len(b.Calls)-j)*2e5
+				b.Calls[j].Start = c.now.UnixNano() - int64(len(b.Calls)-j)*2e6
 			}
 			k.see(b.Calls)
 			if err := errors.Join(db.Batch(&b), db.Tick(k.tick(uint64(i+1), c.now, i == 15))); err != nil {
 				t.Fatal(err)
+			}
+			if i%4 == 3 && i < 15 { // as if it were full
+				db.mu.Lock()
+				err := db.rotate()
+				db.mu.Unlock()
+				if err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		if err := db.Close(); err != nil {
@@ -199,66 +207,69 @@ func TestRepairMakesRowsAnew(t *testing.T) {
 	}
 }
 
+// callsOf returns when the calls of a session began, by number.
+func callsOf(t *testing.T, path, id string) map[uint64]int64 {
+	t.Helper()
+	l, err := OpenSession(Dir(LogDir(path)), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	out := map[uint64]int64{}
+	var e Entry
+	for err = l.Next(&e); err == nil; err = l.Next(&e) {
+		for i := range e.Calls {
+			out[e.First+uint64(i)] = e.Calls[i].Start
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// firstFrame returns where in a sealed segment its first frame of calls is.
+func firstFrame(t *testing.T, b []byte) callsFrame {
+	t.Helper()
+	l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.seg.index.calls[0]
+}
+
+// damages are ways to harm a sealed segment with a frame f of calls. Some lose f.
+var damages = map[string]struct {
+	harm  func(b []byte, f callsFrame) []byte
+	loses bool
+}{
+	"a frame of calls": {func(b []byte, f callsFrame) []byte { b[f.at+headSize+9] ^= 1; return b }, true},
+	"its head":         {func(b []byte, f callsFrame) []byte { b[f.at+2] ^= 1; return b }, true},
+	"head and index":   {func(b []byte, f callsFrame) []byte { b[f.at+2] ^= 1; b[len(b)-3] ^= 1; return b }, true},
+	"the index":        {func(b []byte, _ callsFrame) []byte { b[len(b)-tailSize-3] ^= 1; return b }, false},
+	"the beginning":    {func(b []byte, _ callsFrame) []byte { b[40] ^= 1; return b }, false},
+	"the magic":        {func(b []byte, _ callsFrame) []byte { b[0] ^= 1; return b }, false},
+	"zeros":            {func(b []byte, f callsFrame) []byte { clear(b[f.at : f.at+headSize]); return b }, true},
+}
+
 // A frame that is damaged is lost, with its calls; all others stay, under the numbers
 // that they had.
 func TestRepairKeepsTheRest(t *testing.T) {
-	type numbers map[uint64]int64 // of calls: when they began
-	read := func(t *testing.T, path, id string) numbers {
-		l, err := OpenSession(Dir(LogDir(path)), id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = l.Close() }()
-		out := numbers{}
-		var e Entry
-		for err = l.Next(&e); err == nil; err = l.Next(&e) {
-			for i := range e.Calls {
-				out[e.First+uint64(i)] = e.Calls[i].Start
-			}
-		}
-		if !errors.Is(err, io.EOF) {
-			t.Fatal(err)
-		}
-		return out
-	}
-	// frameAt returns where in a segment its nth frame of calls is.
-	frameAt := func(t *testing.T, b []byte, n int) callsFrame {
-		l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l.seg.index.calls[n]
-	}
-	for name, tt := range map[string]struct {
-		harm func(b []byte, f callsFrame) []byte
-		lost func(f callsFrame) int
-	}{
-		"a frame of calls": {func(b []byte, f callsFrame) []byte { b[f.at+headSize+9] ^= 1; return b }, func(f callsFrame) int { return f.n }},
-		"its head":         {func(b []byte, f callsFrame) []byte { b[f.at+2] ^= 1; return b }, func(f callsFrame) int { return f.n }},
-		"head and index": {func(b []byte, f callsFrame) []byte {
-			b[f.at+2] ^= 1
-			b[len(b)-3] ^= 1
-			return b
-		}, func(f callsFrame) int { return f.n }},
-		"the index":     {func(b []byte, _ callsFrame) []byte { b[len(b)-tailSize-3] ^= 1; return b }, func(callsFrame) int { return 0 }},
-		"the beginning": {func(b []byte, _ callsFrame) []byte { b[40] ^= 1; return b }, func(callsFrame) int { return 0 }},
-		"the magic":     {func(b []byte, _ callsFrame) []byte { b[0] ^= 1; return b }, func(callsFrame) int { return 0 }},
-		"zeros": {func(b []byte, f callsFrame) []byte {
-			clear(b[f.at : f.at+headSize])
-			return b
-		}, func(f callsFrame) int { return f.n }},
-	} {
+	for name, tt := range damages {
 		t.Run(name, func(t *testing.T) {
 			path, ids := recordTwo(t)
-			want := read(t, path, ids[0])
+			want := callsOf(t, path, ids[0])
 			rows := rowsOf(t, path)
 			file := segmentsOf(t, path, ids[0])[1]
 			var f callsFrame
 			change(t, file, func(b []byte) []byte {
-				f = frameAt(t, b, 0)
+				f = firstFrame(t, b)
 				return tt.harm(b, f)
 			})
-			lost := tt.lost(f)
+			lost := 0
+			if tt.loses {
+				lost = f.n
+			}
 			v := verify(t, path)
 			calls := int64(0)
 			for _, d := range v.Damage {
@@ -277,7 +288,7 @@ func TestRepairKeepsTheRest(t *testing.T) {
 			for i := range lost {
 				delete(want, f.number+uint64(i))
 			}
-			if d := diff.Diff(want, read(t, path, ids[0])); d != "" {
+			if d := diff.Diff(want, callsOf(t, path, ids[0])); d != "" {
 				t.Errorf("calls -want +got: %.2000s", d)
 			}
 			if v := verify(t, path); len(v.Damage)+len(v.Torn)+len(v.Left) > 0 || len(v.Bad) != 1 || v.Lost != uint64(lost) {
@@ -303,7 +314,7 @@ func TestRepairOfAnyBit(t *testing.T) {
 	}
 	s := Segment{Name: "x-000003.iseg", Session: "x", Seq: 3, Sealed: true}
 	head := segmentJSON{Session: testSession(), Seq: 3, First: 1000}
-	for at := 0; at < len(whole); at += 7 {
+	for at := 0; at < len(whole); at += 13 {
 		b := bytes.Clone(whole)
 		b[at] ^= 1 << (at % 8)
 		c, err := k.check(s, bytes.NewReader(b), int64(len(b)), &head)
@@ -354,90 +365,5 @@ func TestRepairAfterKill(t *testing.T) {
 	}
 	if got := ask(t, path, "SELECT state FROM sessions WHERE uid = 'gpu-7-test'"); got != "interrupted" {
 		t.Errorf("the session is %q", got)
-	}
-}
-
-// A segment that is not there cannot be made again; it is told.
-func TestVerifyTellsOfMissingSegments(t *testing.T) {
-	path, ids := recordTwo(t)
-	files := segmentsOf(t, path, ids[1])
-	if err := os.Remove(files[1]); err != nil {
-		t.Fatal(err)
-	}
-	v := verify(t, path)
-	if len(v.Damage) != 1 || v.Damage[0].Calls < 1000 || !v.Broken[ids[1]] || v.Broken[ids[0]] {
-		t.Errorf("found %+v", v)
-	}
-	repair(t, path)
-}
-
-// Nobody repairs, or removes, what is being recorded.
-func TestMaintenanceNeedsTheLock(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.db")
-	open(t, path, Options{})
-	var held *HeldError
-	if _, err := Repair(context.Background(), path, nil, nil); !errors.As(err, &held) {
-		t.Errorf("repair: %v", err)
-	}
-	for _, dry := range []bool{false, true} {
-		if _, err := Remove(context.Background(), Removal{Path: path, MaxBytes: 1, DryRun: dry}); !errors.As(err, &held) {
-			t.Errorf("remove, dry %v: %v", dry, err)
-		}
-	}
-}
-
-func TestRemove(t *testing.T) {
-	ctx := context.Background()
-	for name, tt := range map[string]struct {
-		o    func(path string, ids []string) Removal
-		segs func(all [2]int) [2]int
-		rows string
-	}{
-		"nothing is old":  {func(string, []string) Removal { return Removal{Before: began.AddDate(-1, 0, 0)} }, func(all [2]int) [2]int { return all }, "2"},
-		"all is old":      {func(string, []string) Removal { return Removal{Before: time.Now().Add(time.Hour)} }, func([2]int) [2]int { return [2]int{} }, "2"},
-		"a session":       {func(_ string, ids []string) Removal { return Removal{Session: ids[0]} }, func(all [2]int) [2]int { return [2]int{0, all[1]} }, "1"},
-		"its calls alone": {func(_ string, ids []string) Removal { return Removal{Session: ids[0], CallsOnly: true} }, func(all [2]int) [2]int { return [2]int{0, all[1]} }, "2"},
-		"to a size":       {func(path string, ids []string) Removal { return Removal{MaxBytes: onDisk(t, path) - 1} }, func(all [2]int) [2]int { return [2]int{all[0] - 1, all[1]} }, "2"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			path, ids := recordTwo(t)
-			count := func() (n [2]int) {
-				for i, id := range ids {
-					segs, err := SessionSegments(Dir(LogDir(path)), id)
-					if err != nil {
-						t.Fatal(err)
-					}
-					n[i] = len(segs)
-				}
-				return n
-			}
-			all := count()
-			o := tt.o(path, ids)
-			o.Path, o.DryRun = path, true
-			would, err := Remove(ctx, o)
-			if err != nil || count() != all {
-				t.Fatalf("a dry run removes: %+v, %v", would, err)
-			}
-			o.DryRun = false
-			did, err := Remove(ctx, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if want := tt.segs(all); count() != want {
-				t.Errorf("%v segments are left of %v, want %v", count(), all, want)
-			}
-			if name != "to a size" && !diff.Equal(would.Segments, did.Segments) {
-				t.Errorf("removes %q, and would %q", did.Segments, would.Segments)
-			}
-			if got := ask(t, path, "SELECT count(*) FROM sessions"); got != tt.rows {
-				t.Errorf("%s sessions, want %s", got, tt.rows)
-			}
-			if o.MaxBytes > 0 && did.After > o.MaxBytes {
-				t.Errorf("%d bytes are left, want at most %d", did.After, o.MaxBytes)
-			}
-			if v := verify(t, path); len(v.Damage) > 0 {
-				t.Errorf("left %+v", v.Damage)
-			}
-		})
 	}
 }
