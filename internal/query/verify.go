@@ -198,31 +198,40 @@ type secondKey struct {
 	op  events.Op
 }
 
-// compareSeconds compares those of [from, to).
-func (r *Reader) compareSeconds(ctx context.Context, s *Session, from, to int64, v *Verified) error {
-	var rolled uint64
-	stored := map[secondKey]*store.Sum{}
+// storedSeconds returns the sums of [from, to), and how many calls are in them; no sums
+// where they were removed meanwhile.
+func (r *Reader) storedSeconds(ctx context.Context, s *Session, from, to int64) (stored map[secondKey]*store.Sum, rolled uint64, err error) {
 	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // the sums and how far they go
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	defer func() { _ = tx.Rollback() }()
-	if err := tx.QueryRowContext(ctx, "SELECT rolled FROM sessions WHERE id = ?", s.id).Scan(&rolled); err != nil {
-		return err
+	var kept sql.NullInt64
+	err = tx.QueryRowContext(ctx, "SELECT rolled, (SELECT kept_ns FROM tiers WHERE session = id AND seconds = 1) FROM sessions WHERE id = ?", s.id).Scan(&rolled, &kept)
+	if err != nil || from < kept.Int64 {
+		return nil, 0, err
 	}
 	rows, err := tx.QueryContext(ctx, "SELECT start_ns, pid, op, "+store.RollupColumns+" FROM rollups WHERE session = ? AND seconds = 1 AND start_ns >= ? AND start_ns < ?", s.id, from, to)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	stored = map[secondKey]*store.Sum{}
 	for rows.Next() {
 		var k secondKey
 		sum := &store.Sum{}
 		if err := store.ScanSum(rows.Scan, sum, &k.at, &k.pid, &k.op); err != nil {
-			return errors.Join(err, rows.Close())
+			return nil, 0, err
 		}
 		stored[k] = sum
 	}
-	if err := errors.Join(rows.Err(), rows.Close(), tx.Rollback()); err != nil {
+	return stored, rolled, rows.Err()
+}
+
+// compareSeconds compares those of [from, to).
+func (r *Reader) compareSeconds(ctx context.Context, s *Session, from, to int64, v *Verified) error {
+	stored, rolled, err := r.storedSeconds(ctx, s, from, to)
+	if err != nil || stored == nil {
 		return err
 	}
 	counted := map[secondKey]*store.Sum{}
@@ -248,6 +257,12 @@ func (r *Reader) compareSeconds(ctx context.Context, s *Session, from, to int64,
 	}
 	for k := range stored {
 		wrong[k.at]++
+	}
+	if len(wrong) > 0 && v.Recording { // calls may have been pruned since
+		segs, err := store.SessionSegments(r.files, s.ID)
+		if err != nil || len(segs) == 0 || segs[0].Seq != s.segs[0].Seq {
+			return err
+		}
 	}
 	for second, n := range wrong {
 		v.harm(r.path, fmt.Sprintf("%d sums of session %s for the second from %s are not those of its calls", n, s.ID, at(second).UTC().Format(time.RFC3339)), 0)
