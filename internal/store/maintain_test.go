@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -23,6 +24,33 @@ func TestVerifyTellsOfMissingSegments(t *testing.T) {
 		t.Errorf("found %+v", v)
 	}
 	repair(t, path)
+}
+
+// Of a session without segments, what of the damaged SQLite file can be read stays.
+func TestRepairSalvagesRows(t *testing.T) {
+	path, ids := recordTwo(t)
+	for _, name := range segmentsOf(t, path, ids[0]) {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const ops = "SELECT s.uid, o.pid, o.op, o.calls, o.total_ns FROM ops o JOIN sessions s ON s.id = o.session ORDER BY 1, 2, 3"
+	want := ask(t, path, ops)
+	var page int
+	if _, err := fmt.Sscan(ask(t, path, "SELECT rootpage FROM sqlite_schema WHERE name = 'snapshots'"), &page); err != nil {
+		t.Fatal(err)
+	}
+	change(t, path, func(b []byte) []byte {
+		copy(b[(page-1)*4096:], "\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8\xf7")
+		return b
+	})
+	r := repair(t, path)
+	if len(r.Restored) != 1 || len(r.Copied) != 1 || r.Copied[0] != ids[0] || len(r.Kept) != 1 {
+		t.Errorf("did %+v", r)
+	}
+	if got := ask(t, path, ops); got != want {
+		t.Errorf("operations are\n%s\nand were\n%s", got, want)
+	}
 }
 
 // Nobody repairs, or removes, what is being recorded.

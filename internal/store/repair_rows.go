@@ -243,11 +243,33 @@ func (r *repairer) salvage(ctx context.Context, bad string) error {
 		}
 		n := len(m.out.Added)
 		if err := m.session(ctx, &Source{Path: bad, SQLite: bad, Files: Dir(LogDir(bad))}, tables, s); err != nil {
-			m.out.Added = m.out.Added[:n] // it cannot be read
+			m.out.Added = m.out.Added[:n]
+			if r.partly(ctx, tables, s) {
+				m.out.Added = append(m.out.Added, s.uid)
+			}
 		}
 	}
 	r.out.Copied = m.out.Added
 	return ctx.Err()
+}
+
+// partly copies of a session the tables that can be read.
+func (r *repairer) partly(ctx context.Context, tables []table, s *state) bool {
+	i := slices.IndexFunc(tables, func(t table) bool { return t.name == `"sessions"` })
+	if i < 0 {
+		return false
+	}
+	made, err := r.db.sql.ExecContext(ctx, fmt.Sprintf("INSERT INTO main.sessions (%[1]s) SELECT %[1]s FROM src.sessions WHERE id = ?", tables[i].list()), s.from)
+	if err != nil {
+		return false
+	}
+	id, err := made.LastInsertId()
+	for _, t := range tables {
+		if t.ofSession && err == nil {
+			_, _ = r.db.sql.ExecContext(ctx, fmt.Sprintf("INSERT INTO main.%[1]s (session, %[2]s) SELECT ?, %[2]s FROM src.%[1]s WHERE session = ?", t.name, t.list()), id, s.from)
+		}
+	}
+	return err == nil
 }
 
 // chains copies those of a session, as far as they can be read.
