@@ -15,6 +15,7 @@ const (
 	exitUsage    = 2 // the command line or a setting is wrong
 	exitDegraded = 3 // status: it traces, but not all that it was asked to
 	exitStuck    = 3 // stuck: a call has not returned
+	exitDamaged  = 3 // db verify: something is damaged
 	exitCannot   = 126
 	exitNotFound = 127
 )

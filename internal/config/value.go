@@ -186,3 +186,9 @@ func ParseDuration(s string) (time.Duration, error) {
 	}
 	return time.Duration(math.Round(total)), nil
 }
+
+// ParseBytes reads a size as settings have it.
+func ParseBytes(s string) (int64, error) {
+	n, err := parseBytes(s)
+	return int64(n), err
+}

@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"errors"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -110,28 +109,11 @@ func (db *DB) open() error {
 	if db.o.Path == "" {
 		return errors.New("no path is given for the database")
 	}
-	path, err := filepath.Abs(db.o.Path)
-	if err != nil {
-		return err
-	}
 	p := db.places()
-	parent, err := p.dir(filepath.Dir(path))
-	if err != nil {
+	if err := db.hold(p); err != nil {
 		return err
 	}
-	defer func() { _ = parent.Close() }()
-	path = filepath.Join(parent.Name(), filepath.Base(path)) // links resolved
-	db.o.Path = path
-	if db.dir, err = p.dir(LogDir(path)); err != nil {
-		return err
-	}
-	if db.lock, err = p.lock(db.dir, path); err != nil {
-		return err
-	}
-	if db.main, err = p.open(parent, filepath.Base(path), 0); err != nil {
-		return err
-	}
-	if db.sql, err = openSQL(path, db.sameFile); err != nil {
+	if err := db.openMain(p); err != nil {
 		return err
 	}
 	if err := db.makeRoom(p); err != nil {
@@ -143,6 +125,7 @@ func (db *DB) open() error {
 	if err := db.begin(0); err != nil {
 		return err
 	}
+	var err error
 	if db.saver, err = newSaver(db.sql, &db.o.Session); err != nil {
 		return err
 	}

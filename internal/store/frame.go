@@ -41,6 +41,7 @@ const (
 	frameOther   // JSON: a process that is not traced, as frameProcess
 	frameBlock   // where among the calls and waits of the next frames those behind them belong
 	frameIndex   // last of a sealed segment: where the calls are
+	frameLost    // JSON: damaged frames were here, and a repair took them out
 
 	frameKinds // one more than the last that is known
 )

@@ -221,6 +221,9 @@ func (l *Log) Torn() int64 {
 	return l.torn
 }
 
+// Cut says whether the first segments were removed before the log was opened.
+func (l *Log) Cut() bool { return len(l.segs) > 0 && l.segs[0].Seq > 0 }
+
 // Gone returns how many segments were removed before they were reached, of those
 // that were there when the log was opened.
 func (l *Log) Gone() int { return l.gone }

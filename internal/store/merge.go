@@ -67,29 +67,10 @@ type merger struct {
 
 // open makes or opens the files of the database.
 func (m *merger) open() error {
-	db := m.db
-	path, err := filepath.Abs(db.o.Path)
-	if err != nil {
+	if err := m.db.hold(m.places); err != nil {
 		return err
 	}
-	parent, err := m.dir(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = parent.Close() }()
-	path = filepath.Join(parent.Name(), filepath.Base(path))
-	db.o.Path = path
-	if db.dir, err = m.dir(LogDir(path)); err != nil {
-		return err
-	}
-	if db.lock, err = m.lock(db.dir, path); err != nil {
-		return err
-	}
-	if db.main, err = m.places.open(parent, filepath.Base(path), 0); err != nil {
-		return err
-	}
-	db.sql, err = openSQL(path, db.sameFile)
-	return err
+	return m.db.openMain(m.places)
 }
 
 // source copies the sessions of one source.

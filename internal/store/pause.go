@@ -10,13 +10,17 @@ import (
 	"ingero/internal/tick"
 )
 
+// dropUnkept is the reason for which calls and waits were dropped that there was no
+// room for.
+const dropUnkept = "disk-full"
+
 // asKept returns the tick by the clock of the calls, with what was not kept for want of
 // room.
 func (db *DB) asKept(t *tick.Tick) *tick.Tick {
 	kept := *t
 	kept.Time = db.steady(t.Time)
 	if db.unkept > 0 {
-		kept.Drops = append(slices.Clone(t.Drops), tick.Drop{Reason: "disk-full", Count: db.unkept})
+		kept.Drops = append(slices.Clone(t.Drops), tick.Drop{Reason: dropUnkept, Count: db.unkept})
 	}
 	return &kept
 }

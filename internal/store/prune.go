@@ -34,7 +34,8 @@ func (db *DB) segmentBytes() int64 {
 	return min(max(db.o.MaxBytes/segmentShare, segmentMin), segmentMax)
 }
 
-// list finds the segments that there are, the oldest first.
+// list finds the segments that there are, the oldest first. Files that were copied may
+// all be of now: a session's are in their order all the same.
 func (db *DB) list() error {
 	all, err := Segments(Dir(db.dir.Name()))
 	if err != nil {

@@ -133,6 +133,8 @@ func (s *sealer) take(kind frameKind, version uint8, body []byte) error {
 		return fmt.Errorf("%w: it has been sealed", ErrCorrupt)
 	case frameSession:
 		return s.put(kind, version, body)
+	case frameLost: // the numbers of the calls go on behind it
+		return s.lost(version, body)
 	}
 	if s.calls == 0 && s.wait.n == 0 {
 		return s.put(kind, version, body)
@@ -167,6 +169,19 @@ func (s *sealer) putCalls(version uint8, body []byte) error {
 	s.index.calls = append(s.index.calls, callsFrame{at: s.at, n: n, number: s.number, first: first, last: last})
 	s.number += uint64(n)
 	return s.put(frameCalls, version, body)
+}
+
+// lost writes the mark of frames that are lost. No block goes across it.
+func (s *sealer) lost(version uint8, body []byte) error {
+	l, err := unmarshal[lostJSON](body, "mark of what is lost")
+	if err == nil {
+		err = s.flush()
+	}
+	if err != nil {
+		return err
+	}
+	s.number += l.Calls
+	return s.put(frameLost, version, body)
 }
 
 // merge puts the waits that were read last, and a frame of calls, into the block.

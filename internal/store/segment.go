@@ -188,7 +188,7 @@ func unlisted(files Files, session string, segs []Segment) ([]Segment, error) {
 	var out []Segment
 	next := 0
 	if len(segs) > 0 {
-		next = segs[0].Seq
+		next = max(segs[0].Seq-1, 0) // one is sealed at a time
 	}
 	look := func(upTo int) error {
 		for ; next < upTo; next++ {

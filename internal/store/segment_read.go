@@ -101,7 +101,7 @@ func (s *segment) next(e *Entry, v *view) error {
 		if err != nil {
 			return err
 		}
-		if s.block.live {
+		if s.block.live && kind != frameLost {
 			s.block.next++
 		}
 		if kind == frameSession || kind >= frameKinds || kind == 0 {
@@ -115,6 +115,8 @@ func (s *segment) next(e *Entry, v *view) error {
 			return io.EOF
 		}
 		switch {
+		case kind == frameLost:
+			err = s.lost(body)
 		case kind == frameBlock && !v.callsOnly:
 			err = s.open(body, v)
 		case kind == frameCalls:
@@ -149,6 +151,21 @@ func (s *segment) cut() error {
 	}
 	s.whole = true
 	return fmt.Errorf("%w at byte %d: what was behind is cut off", ErrCorrupt, s.frames.at)
+}
+
+// lostJSON says what of a segment a repair took out, for nobody could read it.
+type lostJSON struct {
+	Bytes int64  `json:"bytes"`
+	Calls uint64 `json:"calls,omitempty"` // as far as that is known
+}
+
+// lost passes over what is not there any more. What ticks behind it add to may have
+// been in it.
+func (s *segment) lost(body []byte) error {
+	l, err := unmarshal[lostJSON](body, "mark of what is lost")
+	s.number += l.Calls
+	s.frames.damaged = true
+	return err
 }
 
 // jump goes to the next frame of calls that is wanted.

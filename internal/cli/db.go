@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"ingero/internal/config"
+	"ingero/internal/query"
+	"ingero/internal/store"
+)
+
+func dbCommand(e *Env) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "db",
+		Short: "Look at the database, make room in it, and repair it",
+		Long: `db looks after the database: the SQLite file, and the folder beside it that has the single
+calls in segments. All of it works without a trace; info and verify work beside one too.`,
+		Example: "  ingero db info\n  ingero db prune --to 2g",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("ingero db --help lists them", "ingero db has no command %q", args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	for _, command := range []func(*Env) *cobra.Command{dbInfoCommand, dbPruneCommand, dbVerifyCommand, dbRepairCommand} {
+		c.AddCommand(command(e))
+	}
+	return c
+}
+
+// database returns the path of the database that the settings name. There is at least
+// a part of it.
+func (e *Env) database(c *config.Config) (string, error) {
+	path := firstThere(c.Databases())
+	switch {
+	case isFolder(path):
+		return "", &problem{What: path + " is a folder, not a database", Do: "name a file with --db PATH"}
+	case !isThere(path) && !isThere(store.LogDir(path)):
+		return "", wordsDatabase(path, query.ErrNoDatabase)
+	}
+	return path, nil
+}
+
+// json prints a value.
+func (e *Env) json(v any) error {
+	enc := json.NewEncoder(e.Stdout)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// wordsKept says what to do where a command needs the database for itself, and cannot
+// have it.
+func wordsKept(err error) error {
+	var held *store.HeldError
+	var unsafe *store.UnsafeError
+	switch {
+	case errors.As(err, &held):
+		return &problem{What: held.Error(), Do: "end the trace first; ingero status shows it", Err: err}
+	case errors.As(err, &unsafe):
+		return &problem{What: unsafe.Error() + ", so root will not write there", Do: "do this as the user whom the database belongs to", Err: err}
+	case errors.Is(err, fs.ErrPermission):
+		return &problem{What: err.Error(), Do: "do this as the user whom the database belongs to, or with sudo", Err: err}
+	}
+	return err
+}

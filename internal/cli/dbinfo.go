@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ingero/internal/config"
+	"ingero/internal/explain"
+	"ingero/internal/query"
+)
+
+func dbInfoCommand(e *Env) *cobra.Command {
+	var asJSON, utc bool
+	c := &cobra.Command{
+		Use:   "info",
+		Short: "Say what the database holds, and what takes the room",
+		Long: `info says where the database is, how large its parts are, which recordings it has, from
+when on single calls are kept, and of what time sums are. It reads no calls, so it is
+quick however large the database is.`,
+		Example: "  ingero db info\n  ingero db info --json | jq .bytes",
+		Args:    noArguments,
+	}
+	flags := config.Bind(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	c.Flags().BoolVar(&utc, "utc", false, "times in UTC")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		s, err := e.settings(flags)
+		if err != nil {
+			return err
+		}
+		return e.dbInfo(c.Context(), s, asJSON, utc)
+	}
+	return c
+}
+
+func (e *Env) dbInfo(ctx context.Context, c *config.Config, asJSON, utc bool) (err error) {
+	r, err := e.read(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	i, err := r.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return e.json(infoOf(i))
+	}
+	return e.printf("%s", infoText(i, e.zone(utc)))
+}
+
+// infoJSON is an info with what only the text works out.
+type infoJSON struct {
+	*query.Info
+	From     *time.Time    `json:"calls_from,omitempty"`
+	PerCall  float64       `json:"bytes_per_call,omitempty"` // of segments
+	Sessions []sessionInfo `json:"sessions"`
+}
+
+type sessionInfo struct {
+	ID      string    `json:"id"`
+	Node    string    `json:"node"`
+	State   string    `json:"state"`
+	Started time.Time `json:"started"`
+	Updated time.Time `json:"updated"`
+	Records uint64    `json:"records"`
+	Bytes   int64     `json:"segment_bytes"`
+}
+
+func infoOf(i *query.Info) infoJSON {
+	out := infoJSON{Info: i, PerCall: perCall(i), Sessions: []sessionInfo{}}
+	if !i.From.IsZero() {
+		out.From = &i.From
+	}
+	for k := range i.Sessions {
+		s := &i.Sessions[k]
+		out.Sessions = append(out.Sessions, sessionInfo{s.ID, s.Node, s.State, s.Started, s.Updated, s.Records, s.LogBytes})
+	}
+	return out
+}
+
+// perCall is what a call takes, with the waits and ticks between; 0 without calls.
+func perCall(i *query.Info) float64 {
+	if i.Calls == 0 {
+		return 0
+	}
+	return float64(i.Sealed.Bytes+i.Hot.Bytes) / float64(i.Calls)
+}
+
+func infoText(i *query.Info, zone *time.Location) string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-12s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	stamp := func(t time.Time) string { return t.In(zone).Format("2006-01-02 15:04:05") }
+	held := "nobody records to it"
+	if i.Recording {
+		held = "a trace records to it"
+	}
+	line("Database", "%s (schema %d; times in %s)", oneLine(i.Path), i.Schema, i.From.In(zone).Format("MST"))
+	line("Writer", "%s", held)
+	line("Size", "%s", explain.Bytes(i.Bytes))
+	line("  SQLite", "%s (%s of it unused), write-ahead log %s", explain.Bytes(i.SQLite), explain.Bytes(i.Unused), explain.Bytes(i.WAL))
+	line("  Segments", "%s in %s sealed, %s in %d not sealed", explain.Bytes(i.Sealed.Bytes), counted(i.Sealed.Files, "file"), explain.Bytes(i.Hot.Bytes), i.Hot.Files)
+	if i.Other.Files > 0 {
+		line("  Other", "%s in %s", explain.Bytes(i.Other.Bytes), counted(i.Other.Files, "file"))
+	}
+	states, order := map[string]int{}, []string{}
+	for k := range i.Sessions {
+		s := &i.Sessions[k]
+		if states[s.State]++; states[s.State] == 1 {
+			order = append(order, s.State)
+		}
+	}
+	var parts []string
+	for _, s := range order {
+		parts = append(parts, fmt.Sprintf("%d %s", states[s], s))
+	}
+	if n := len(i.Sessions); n > 0 {
+		line("Recordings", "%d (%s), from %s to %s", n, strings.Join(parts, ", "), stamp(i.Sessions[n-1].Started), stamp(latest(i.Sessions)))
+	} else {
+		line("Recordings", "none")
+	}
+	if i.Calls > 0 {
+		line("Calls", "%s kept, from %s on; %.1f B each, with waits and counts", explain.Count(i.Calls), stamp(i.From), perCall(i))
+	} else {
+		line("Calls", "none are kept")
+	}
+	for k, t := range i.Tiers {
+		name := ""
+		if k == 0 {
+			name = "Sums"
+		}
+		line(name, "of %-6s %s, %s to %s", time.Duration(t.Seconds*int64(time.Second)).String(), counted(uint64(t.Rows), "row"), stamp(t.From), stamp(t.To))
+	}
+	return b.String()
+}
+
+// latest is when the last of the sessions went on last.
+func latest(all []query.Session) (t time.Time) {
+	for i := range all {
+		if all[i].Updated.After(t) {
+			t = all[i].Updated
+		}
+	}
+	return t
+}

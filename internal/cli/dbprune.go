@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ingero/internal/config"
+	"ingero/internal/explain"
+	"ingero/internal/query"
+	"ingero/internal/store"
+)
+
+// pruneOptions are the flags of db prune.
+type pruneOptions struct {
+	older, to, session string
+	callsOnly, dry     bool
+}
+
+func dbPruneCommand(e *Env) *cobra.Command {
+	var o pruneOptions
+	c := &cobra.Command{
+		Use:   "prune",
+		Short: "Remove old calls, or a recording",
+		Long: `prune removes single calls: those older than a time, or the oldest until the database is
+as small as it is said to be. What they sum to stays: counts, distributions, chains.
+--session removes a whole recording, or with --calls-only its single calls.
+
+A trace that records prunes by itself (--max-db, --max-age), and must have ended.`,
+		Example: "  ingero db prune --older 30d\n  ingero db prune --to 2g --dry-run\n  ingero db prune --session gpu-7-20261121T144100-1f2e3d4c",
+		Args:    noArguments,
+	}
+	flags := config.Bind(c)
+	f := c.Flags()
+	f.StringVar(&o.older, "older", "", "remove calls older than this, as 30d")
+	f.StringVar(&o.to, "to", "", "remove the oldest calls until the database takes no more than this, as 2g")
+	f.StringVar(&o.session, "session", "", "remove this recording, by its id in the table sessions")
+	f.BoolVar(&o.callsOnly, "calls-only", false, "with --session: remove its single calls, and keep what they sum to")
+	f.BoolVar(&o.dry, "dry-run", false, "say what would be removed, and remove nothing")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		s, err := e.settings(flags)
+		if err != nil {
+			return err
+		}
+		return e.dbPrune(c.Context(), s, &o)
+	}
+	return c
+}
+
+func (e *Env) dbPrune(ctx context.Context, c *config.Config, o *pruneOptions) error {
+	r, err := e.removal(o)
+	if err != nil {
+		return err
+	}
+	if r.Path, err = e.database(c); err != nil {
+		return err
+	}
+	if o.session != "" {
+		if err := e.known(ctx, r.Path, o.session); err != nil {
+			return err
+		}
+	}
+	done, err := store.Remove(ctx, *r)
+	if errors.Is(err, fs.ErrNotExist) && o.session != "" {
+		return &problem{What: "no calls are kept of recording " + o.session, Do: "without --calls-only the rest of it is removed", Err: err}
+	}
+	if err != nil {
+		return wordsKept(err)
+	}
+	return e.printf("%s", removedText(r, done))
+}
+
+// removal says what the flags ask for.
+func (e *Env) removal(o *pruneOptions) (*store.Removal, error) {
+	r := &store.Removal{Owner: e.owner(), Session: o.session, CallsOnly: o.callsOnly, DryRun: o.dry}
+	given := 0
+	for _, f := range []string{o.older, o.to, o.session} {
+		if f != "" {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		return nil, usage("ingero db prune --older 30d, or --to 2g, or --session ID", "it is to be said what to remove, in one way")
+	case o.callsOnly && o.session == "":
+		return nil, usage("--older and --to never remove anything else", "--calls-only goes with --session")
+	case o.older != "":
+		d, err := config.ParseDuration(o.older)
+		if err != nil || d <= 0 {
+			return nil, usage("--older 30d", "--older cannot be %q: it must be a duration", o.older)
+		}
+		now := time.Now
+		if e.Now != nil {
+			now = e.Now
+		}
+		r.Before = now().Add(-d)
+	case o.to != "":
+		n, err := config.ParseBytes(o.to)
+		if err != nil || n <= 0 {
+			return nil, usage("--to 2g", "--to cannot be %q: it must be a size", o.to)
+		}
+		r.MaxBytes = n
+	}
+	return r, nil
+}
+
+// known sees to it that there is such a recording.
+func (e *Env) known(ctx context.Context, path, id string) (err error) {
+	r, err := query.Open(path)
+	if err != nil {
+		return wordsDatabase(path, err)
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if _, err := r.Session(ctx, id); errors.Is(err, query.ErrNoSession) {
+		return &problem{What: fmt.Sprintf("there is no recording %q in %s", id, path), Do: "ingero db info --json lists them", Err: err}
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+func removedText(o *store.Removal, r *store.Removed) string {
+	did := "Removed"
+	if o.DryRun {
+		did = "Would remove"
+	}
+	var b strings.Builder
+	switch {
+	case len(r.Segments) == 0 && !r.Rows:
+		b.WriteString("There is nothing to remove.")
+	case r.Rows:
+		fmt.Fprintf(&b, "%s recording %s, with %s of calls (%s).", did, oneLine(o.Session), counted(len(r.Segments), "segment"), explain.Bytes(r.Bytes))
+	default:
+		fmt.Fprintf(&b, "%s %s of calls (%s) of %s.", did, counted(len(r.Segments), "segment"), explain.Bytes(r.Bytes), counted(len(r.Sessions), "recording"))
+	}
+	if !o.DryRun {
+		fmt.Fprintf(&b, " The database takes %s, and took %s.", explain.Bytes(r.After), explain.Bytes(r.Before))
+	}
+	b.WriteByte('\n')
+	if o.MaxBytes > 0 && r.After > o.MaxBytes {
+		fmt.Fprintf(&b, "Note: that is more than %s: what is left is not calls, and goes with --session alone\n", explain.Bytes(o.MaxBytes))
+	}
+	return b.String()
+}

@@ -1,0 +1,135 @@
+package query
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"ingero/internal/store"
+)
+
+// Info is what a database holds, by part.
+type Info struct {
+	Path      string `json:"path"`
+	Schema    int    `json:"schema"`
+	Recording bool   `json:"recording"`
+	Bytes     int64  `json:"bytes"`
+	SQLite    int64  `json:"sqlite_bytes"`
+	Unused    int64  `json:"sqlite_unused_bytes"` // of SQLite: what vacuuming would give back
+	WAL       int64  `json:"wal_bytes"`           // the write-ahead log and its index
+	Sealed    Part   `json:"sealed"`
+	Hot       Part   `json:"hot"` // segments that are being written, or that a crash left
+	Other     Part   `json:"other"`
+	Tiers     []Tier `json:"rollups"`
+	// Sessions are the latest first.
+	Sessions []Session `json:"-"`
+	Calls    uint64    `json:"calls_kept"`
+	// From is when the first call began that is kept; zero when there is none.
+	From time.Time `json:"-"`
+}
+
+// Part is files of a kind.
+type Part struct {
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+}
+
+// Tier is the rollups of one length.
+type Tier struct {
+	Seconds int64     `json:"seconds"`
+	Rows    int64     `json:"rows"`
+	From    time.Time `json:"from,omitzero"` // the first and the last window
+	To      time.Time `json:"to,omitzero"`
+}
+
+// Info says what the database holds. It reads the beginnings and the indexes of
+// segments, and the segments that are not sealed, but no other calls.
+func (r *Reader) Info(ctx context.Context) (_ *Info, err error) {
+	i := &Info{Path: r.path, Recording: store.Recording(r.path), Bytes: r.Size()}
+	if i.Schema, err = store.SchemaVersion(r.db); err != nil {
+		return nil, err
+	}
+	if i.SQLite, err = sizeOf(r.path); err != nil {
+		return nil, err
+	}
+	for _, suffix := range []string{"-wal", "-shm"} {
+		n, err := sizeOf(r.path + suffix)
+		if err != nil {
+			return nil, err
+		}
+		i.WAL += n
+	}
+	if err := r.db.QueryRowContext(ctx, "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size").Scan(&i.Unused); err != nil {
+		return nil, err
+	}
+	if i.Sessions, err = r.Sessions(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.parts(ctx, i); err != nil {
+		return nil, err
+	}
+	err = r.rows(ctx, func(rows *sql.Rows) error {
+		var t Tier
+		var from, to int64
+		err := rows.Scan(&t.Seconds, &t.Rows, &from, &to)
+		t.From, t.To = at(from), at(to).Add(time.Duration(t.Seconds)*time.Second)
+		i.Tiers = append(i.Tiers, t)
+		return err
+	}, "SELECT seconds, count(*), min(start_ns), max(start_ns) FROM rollups GROUP BY seconds ORDER BY seconds")
+	return i, err
+}
+
+func sizeOf(path string) (int64, error) {
+	s, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return s.Size(), nil
+}
+
+// parts counts files and the calls in them.
+func (r *Reader) parts(ctx context.Context, i *Info) error {
+	segs, err := store.Segments(r.files)
+	if err != nil {
+		return err
+	}
+	isSegment := map[string]bool{}
+	var first int64
+	for _, s := range segs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		isSegment[s.Name] = true
+		part := &i.Hot
+		if s.Sealed {
+			part = &i.Sealed
+		}
+		part.Files, part.Bytes = part.Files+1, part.Bytes+s.Bytes
+		n, from, err := store.CountCalls(r.files, s)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrNotLog), errors.Is(err, store.ErrVersion):
+			continue // verify says so
+		case err != nil:
+			return err
+		}
+		if i.Calls += n; n > 0 && (first == 0 || from < first) {
+			first = from
+		}
+	}
+	if i.Calls > 0 {
+		i.From = at(first)
+	}
+	all, err := r.files.List()
+	for _, f := range all {
+		if !isSegment[f.Name] {
+			i.Other.Files, i.Other.Bytes = i.Other.Files+1, i.Other.Bytes+f.Bytes
+		}
+	}
+	return err
+}

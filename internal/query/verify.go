@@ -1,0 +1,281 @@
+package query
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"ingero/internal/stats"
+	"ingero/internal/store"
+	"ingero/pkg/events"
+)
+
+// Verified is what a look at all of a database found.
+type Verified struct {
+	*store.Verified
+	Recording bool `json:"recording"` // a process writes to it
+	// Seconds are those of which the calls were compared with what was summed up of
+	// them. Unchecked are sessions of which that cannot be, as calls are missing.
+	Seconds   int      `json:"seconds_compared"`
+	Unchecked []string `json:"sessions_not_compared"`
+}
+
+// VerifyOptions say what to compare, and whom to tell how far it is.
+type VerifyOptions struct {
+	Full  bool // all seconds, not a sample
+	Calls func(n uint64)
+}
+
+// sample is of how many seconds of a session the calls are compared.
+const sample = 16
+
+// Verify reads all of the database at path: each frame of each segment, the SQLite file,
+// and whether sums are those of the calls. Damage is no error. A database of which the
+// SQLite file cannot be read has segments all the same.
+func Verify(ctx context.Context, path string, o VerifyOptions) (_ *Verified, err error) {
+	v := &Verified{Recording: store.Recording(path)}
+	r, unreadable := Open(path)
+	var files store.Files = store.Dir(store.LogDir(path))
+	if unreadable == nil {
+		defer func() { err = errors.Join(err, r.Close()) }()
+		files = r.files
+	}
+	if v.Verified, err = store.Verify(ctx, files, o.Calls); err != nil {
+		return nil, err
+	}
+	if v.Recording {
+		v.Left = nil // they are being written
+	}
+	if unreadable != nil {
+		if v.Segments == 0 { // it may be anything
+			return nil, unreadable
+		}
+		v.harm(path, unreadable.Error(), -1)
+		return v, nil
+	}
+	sound, err := r.integrity(ctx, v)
+	if err != nil || !sound {
+		return v, err
+	}
+	sessions, err := r.Sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.lacking(v, sessions); err != nil {
+		return nil, err
+	}
+	for i := range sessions {
+		s := &sessions[i]
+		if s.Pruned {
+			continue
+		}
+		if v.Broken[s.ID] {
+			v.Unchecked = append(v.Unchecked, s.ID)
+			continue
+		}
+		if err := r.compare(ctx, s, &o, v); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+// harm notes what is wrong with a file as a whole.
+func (v *Verified) harm(path, what string, calls int64) {
+	v.Damage = append(v.Damage, store.Damage{File: filepath.Base(path), Calls: calls, What: what})
+}
+
+// integrity asks SQLite. sound says that the rows can be asked for.
+func (r *Reader) integrity(ctx context.Context, v *Verified) (sound bool, err error) {
+	sound = true
+	err = r.rows(ctx, func(rows *sql.Rows) error {
+		var text string
+		if err := rows.Scan(&text); err != nil || text == "ok" {
+			return err
+		}
+		sound = false
+		v.harm(r.path, text, 0)
+		return nil
+	}, "PRAGMA integrity_check(20)")
+	if err != nil {
+		if ctx.Err() != nil {
+			return false, err
+		}
+		v.harm(r.path, err.Error(), 0)
+		return false, nil
+	}
+	err = r.rows(ctx, func(rows *sql.Rows) error {
+		var table, parent string
+		var row, key sql.NullInt64
+		err := rows.Scan(&table, &row, &parent, &key)
+		v.harm(r.path, fmt.Sprintf("a row of table %s belongs to no row of %s", table, parent), 0)
+		return err
+	}, "SELECT * FROM pragma_foreign_key_check LIMIT 20")
+	return sound, err
+}
+
+// lacking finds sessions that have segments and no rows.
+func (r *Reader) lacking(v *Verified, sessions []Session) error {
+	known := map[string]bool{}
+	for i := range sessions {
+		known[sessions[i].ID] = true
+	}
+	segs, err := store.Segments(r.files)
+	for _, s := range segs {
+		if !known[s.Session] {
+			known[s.Session] = true
+			v.harm(r.path, fmt.Sprintf("it does not know session %s, of which there are segments", s.Session), 0)
+		}
+	}
+	return err
+}
+
+// late is how far apart the calls of a log may be from the order of their ends.
+const late = 5 * time.Second
+
+// compare compares rollups of whole seconds with the calls of these.
+func (r *Reader) compare(ctx context.Context, s *Session, o *VerifyOptions, v *Verified) error {
+	var from sql.NullInt64
+	err := r.db.QueryRowContext(ctx, "SELECT kept_ns FROM tiers WHERE session = ? AND seconds = 1", s.id).Scan(&from)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if s.Cut { // calls that are not there came before the first that is
+		first, ok, err := r.firstCall(ctx, s)
+		if err != nil || !ok {
+			return err
+		}
+		from.Int64 = max(from.Int64, floor(first+int64(late), int64(time.Second)))
+	}
+	var seconds []int64
+	err = r.rows(ctx, func(rows *sql.Rows) error {
+		var at int64
+		err := rows.Scan(&at)
+		seconds = append(seconds, at)
+		return err
+	}, "SELECT DISTINCT start_ns FROM rollups WHERE session = ? AND seconds = 1 AND start_ns >= ? ORDER BY 1", s.id, from.Int64)
+	if err != nil {
+		return err
+	}
+	step := 1
+	if !o.Full {
+		step = max(len(seconds)/sample, 1)
+	}
+	for i := 0; i < len(seconds); {
+		n := 1
+		for o.Full && i+n < len(seconds) && n < 60 && seconds[i+n]-seconds[i] < int64(time.Minute) {
+			n++
+		}
+		if err := r.compareSeconds(ctx, s, seconds[i], seconds[i+n-1]+int64(time.Second), v); err != nil {
+			return err
+		}
+		v.Seconds += n
+		i += max(n, step)
+	}
+	return nil
+}
+
+// firstCall returns when the first call ended that is kept.
+func (r *Reader) firstCall(ctx context.Context, s *Session) (at int64, ok bool, err error) {
+	_, err = r.scan(ctx, s, Filter{}, 0, func(c *events.Call, _ uint64) bool {
+		at, ok = c.End(), true
+		return false
+	})
+	return at, ok, err
+}
+
+// secondKey is a rollup of the finest tier in its session.
+type secondKey struct {
+	at  int64
+	pid uint32
+	op  events.Op
+}
+
+// storedSeconds returns the sums of [from, to), and how many calls are in them; no sums
+// where they were removed meanwhile.
+func (r *Reader) storedSeconds(ctx context.Context, s *Session, from, to int64) (stored map[secondKey]*store.Sum, rolled uint64, err error) {
+	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // the sums and how far they go
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { _ = tx.Rollback() }()
+	var kept sql.NullInt64
+	err = tx.QueryRowContext(ctx, "SELECT rolled, (SELECT kept_ns FROM tiers WHERE session = id AND seconds = 1) FROM sessions WHERE id = ?", s.id).Scan(&rolled, &kept)
+	if err != nil || from < kept.Int64 {
+		return nil, 0, err
+	}
+	rows, err := tx.QueryContext(ctx, "SELECT start_ns, pid, op, "+store.RollupColumns+" FROM rollups WHERE session = ? AND seconds = 1 AND start_ns >= ? AND start_ns < ?", s.id, from, to)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	stored = map[secondKey]*store.Sum{}
+	for rows.Next() {
+		var k secondKey
+		sum := &store.Sum{}
+		if err := store.ScanSum(rows.Scan, sum, &k.at, &k.pid, &k.op); err != nil {
+			return nil, 0, err
+		}
+		stored[k] = sum
+	}
+	return stored, rolled, rows.Err()
+}
+
+// compareSeconds compares those of [from, to).
+func (r *Reader) compareSeconds(ctx context.Context, s *Session, from, to int64, v *Verified) error {
+	stored, rolled, err := r.storedSeconds(ctx, s, from, to)
+	if err != nil || stored == nil {
+		return err
+	}
+	counted := map[secondKey]*store.Sum{}
+	_, err = r.scan(ctx, s, Filter{From: at(from), To: at(to)}, 0, func(c *events.Call, n uint64) bool {
+		if n < rolled {
+			k := secondKey{floor(c.Start, int64(time.Second)), c.PID, c.Op}
+			if counted[k] == nil {
+				counted[k] = &store.Sum{}
+			}
+			counted[k].Add(c)
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	wrong := map[int64]int{}
+	for k, sum := range counted {
+		if !sameSum(sum, stored[k]) {
+			wrong[k.at]++
+		}
+		delete(stored, k)
+	}
+	for k := range stored {
+		wrong[k.at]++
+	}
+	if len(wrong) > 0 && v.Recording { // calls may have been pruned since
+		segs, err := store.SessionSegments(r.files, s.ID)
+		if err != nil || len(segs) == 0 || segs[0].Seq != s.segs[0].Seq {
+			return err
+		}
+	}
+	for second, n := range wrong {
+		v.harm(r.path, fmt.Sprintf("%d sums of session %s for the second from %s are not those of its calls", n, s.ID, at(second).UTC().Format(time.RFC3339)), 0)
+	}
+	return nil
+}
+
+func sameSum(a, b *store.Sum) bool {
+	return b != nil && a.Counts == b.Counts && a.Thinned == b.Thinned && sameSketch(&a.Dur, &b.Dur)
+}
+
+func sameSketch(a, b *stats.Sketch) bool {
+	x, err1 := a.AppendBinary(nil)
+	y, err2 := b.AppendBinary(nil)
+	return err1 == nil && err2 == nil && bytes.Equal(x, y)
+}

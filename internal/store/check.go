@@ -1,0 +1,327 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"slices"
+
+	"ingero/internal/tick"
+)
+
+// Damage is something that is wrong with a file of a database.
+type Damage struct {
+	File  string `json:"file"`
+	At    int64  `json:"byte"`  // where it begins
+	Bytes int64  `json:"bytes"` // that cannot be read
+	Calls int64  `json:"calls"` // lost with them; -1: not known
+	What  string `json:"what"`
+}
+
+// end is where the damage ends.
+func (d *Damage) end() int64 { return d.At + d.Bytes }
+
+// checked is what a look at all of a segment found.
+type checked struct {
+	Segment
+	head   segmentJSON
+	calls  uint64
+	waits  uint64
+	frames int
+	lost   uint64   // calls that an earlier repair marked as lost
+	unkept uint64   // calls and waits for which there was no room, as of its last tick
+	bad    []Damage // stretches that cannot be read, in order
+	torn   int64    // bytes behind the last whole frame: a crash cut it off
+	whole  int64    // bytes before those
+	index  string   // what is wrong with its index, "" for nothing
+	newer  bool     // some of it is of a newer ingero
+	err    error    // why not even its beginning can be read
+}
+
+// next is the number of the call that comes after it.
+func (c *checked) next() uint64 {
+	n := c.head.First + c.calls + c.lost
+	for i := range c.bad {
+		n += uint64(max(c.bad[i].Calls, 0))
+	}
+	return n
+}
+
+// checker reads segments. It is for one goroutine.
+type checker struct {
+	view  view
+	calls func(n uint64) // progress, may be nil
+	seen  uint64
+	built []callsFrame
+}
+
+func newChecker(calls func(uint64)) (*checker, error) {
+	l, err := newLog()
+	if err != nil {
+		return nil, err
+	}
+	return &checker{view: l.view, calls: calls}, nil
+}
+
+// check reads all frames of a segment and decodes what is in them. It fails only
+// where the file cannot be read. Where the beginning is damaged, head stands for it
+// if it is not nil.
+func (k *checker) check(s Segment, r io.ReaderAt, size int64, head *segmentJSON) (*checked, error) {
+	c := &checked{Segment: s}
+	k.built = k.built[:0]
+	seg, err := openSegment(r, size)
+	switch {
+	case errors.Is(err, ErrVersion):
+		c.newer, c.err = true, err
+		return c, nil
+	case errors.Is(err, ErrNotLog), errors.Is(err, ErrCorrupt):
+		if c.err = err; head == nil {
+			return c, nil
+		}
+		seg = &segment{session: *head, frames: frames{r: r, size: size, damaged: true}, ops: map[opKey]*tick.Op{}, threads: threadsReader{}}
+		at, err := resync(r, 0, size)
+		if err != nil {
+			return nil, err
+		}
+		seg.frames.at = at
+		c.add(Damage{At: 0, Bytes: at, Calls: -1, What: "its beginning"})
+		if seg.index, err = readIndex(&frames{r: r, size: size}); err != nil {
+			seg.index = nil
+		}
+	case err != nil:
+		return nil, err
+	}
+	c.head = seg.session
+	if err := k.walk(c, seg); err != nil {
+		return nil, err
+	}
+	k.finish(c, seg)
+	return c, nil
+}
+
+func (c *checked) add(d Damage) {
+	d.File = c.Name
+	if n := len(c.bad); n > 0 && c.bad[n-1].end() == d.At { // one after another
+		last := &c.bad[n-1]
+		last.Bytes += d.Bytes
+		if last.Calls < 0 || d.Calls < 0 {
+			last.Calls = -1
+		}
+		return
+	}
+	c.bad = append(c.bad, d)
+}
+
+// walk reads the frames of a segment.
+func (k *checker) walk(c *checked, seg *segment) error {
+	f := &seg.frames
+	for {
+		at := f.at
+		if c.Sealed && f.size-at == tailSize { // its index was passed over
+			c.whole = f.size
+			return nil
+		}
+		kind, version, body, err := f.next()
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, ErrCorrupt) && f.at == f.size:
+			c.whole = at
+			if at == f.size {
+				return nil
+			}
+			p, readErr := resync(f.r, at+1, f.size)
+			switch {
+			case readErr != nil:
+				return readErr
+			case p == f.size && !errors.Is(err, ErrCorrupt):
+				c.torn = p - at
+				return nil
+			}
+			c.add(Damage{At: at, Bytes: p - at, Calls: lostCalls(f.r, at), What: "a frame"})
+			f.at, f.damaged = p, true
+		case errors.Is(err, ErrCorrupt):
+			c.add(Damage{At: at, Bytes: f.at - at, Calls: lostCalls(f.r, at), What: "a frame"})
+		case err != nil:
+			return err
+		case kind == frameIndex:
+			c.whole = f.size
+			if f.size-f.at != tailSize {
+				c.index = "more lies behind its index"
+			}
+			return nil
+		default:
+			c.frames++
+			if err := k.decode(c, seg, at, kind, version, body); err != nil {
+				c.add(Damage{At: at, Bytes: f.at - at, Calls: lostCalls(f.r, at), What: "a frame"})
+				f.damaged = true
+			}
+		}
+	}
+}
+
+// decode reads what is in a frame.
+func (k *checker) decode(c *checked, seg *segment, at int64, kind frameKind, version uint8, body []byte) error {
+	if kind == 0 || kind >= frameKinds || version > kind.version() {
+		c.newer = true
+		return nil
+	}
+	switch kind {
+	case frameSession:
+		return nil
+	case frameCalls:
+		n, first, last := span(body)
+		calls, err := k.view.dec.calls(seg.calls[:0], body)
+		if err != nil {
+			return err
+		}
+		k.built = append(k.built, callsFrame{at, n, c.head.First + c.calls + c.lost, first, last})
+		seg.calls = calls
+		c.calls += uint64(len(calls))
+		k.seen += uint64(len(calls))
+		if k.calls != nil {
+			k.calls(k.seen)
+		}
+		return nil
+	case frameWaits:
+		waits, after, err := k.view.waits.waits(seg.waits[:0], seg.after[:0], body)
+		seg.waits, seg.after = waits, after
+		c.waits += uint64(len(waits))
+		return err
+	case frameBlock:
+		r := reader{b: body}
+		for range r.count() {
+			r.small()
+			r.small()
+		}
+		if r.bad || len(r.b) != 0 {
+			return fmt.Errorf("%w: a block", ErrCorrupt)
+		}
+		return nil
+	case frameLost:
+		before := seg.number
+		err := seg.lost(body)
+		c.lost += seg.number - before
+		return err
+	}
+	var e Entry
+	err := seg.entry(&e, kind, version, body, k.view.dec)
+	if e.Tick != nil {
+		for _, d := range e.Tick.Drops {
+			if d.Reason == dropUnkept {
+				c.unkept = max(c.unkept, d.Count)
+			}
+		}
+	}
+	return err
+}
+
+// finish says how many calls are lost, where the index knows, and whether that is
+// right.
+func (k *checker) finish(c *checked, seg *segment) {
+	switch {
+	case !c.Sealed:
+		return
+	case seg.index == nil:
+		if c.index = "it cannot be read"; c.torn > 0 {
+			c.add(Damage{At: c.whole, Bytes: c.torn, Calls: -1, What: "its end is cut off"})
+			c.torn = 0
+		}
+		return
+	}
+	for i := range c.bad {
+		d := &c.bad[i]
+		d.Calls = 0
+		for _, f := range seg.index.calls {
+			if f.at >= d.At && f.at < d.end() {
+				d.Calls += int64(f.n)
+			}
+		}
+	}
+	if len(c.bad) == 0 && c.index == "" && (!slices.Equal(k.built, seg.index.calls) || c.waits != seg.index.waits) {
+		c.index = "it does not fit what is in the segment"
+	}
+}
+
+// lostCalls says how many calls a damaged frame had: none where its head can be read
+// and says so.
+func lostCalls(r io.ReaderAt, at int64) int64 {
+	head, ok := readHead(r, at)
+	if kind := frameKind(head[4]); ok && kind != frameCalls {
+		return 0
+	}
+	return -1
+}
+
+// readHead reads the head of a frame; ok is false where there is none.
+func readHead(r io.ReaderAt, at int64) (head [headSize]byte, ok bool) {
+	if n, _ := r.ReadAt(head[:], at); n < headSize {
+		return head, false
+	}
+	return head, isHead(head[:])
+}
+
+func isHead(b []byte) bool {
+	n := int64(binary.LittleEndian.Uint32(b))
+	return b[6] == 0 && b[7] == 0 && b[4] != 0 && n <= maxBody && binary.LittleEndian.Uint32(b[12:]) == crc32.Checksum(b[:12], castagnoli)
+}
+
+// resync returns where the first whole frame at from or behind it begins, size where
+// there is none.
+func resync(r io.ReaderAt, from, size int64) (int64, error) {
+	const step = 1 << 20
+	buf := make([]byte, min(step+headSize, max(size-from, 0)))
+	for at := from; at+headSize <= size; at += step {
+		n, err := r.ReadAt(buf[:min(int64(len(buf)), size-at)], at)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, fmt.Errorf("read the recording at byte %d: %w", at, err)
+		}
+		for i := 0; i+headSize <= n && i < step; i++ {
+			if !isHead(buf[i : i+headSize]) {
+				continue
+			}
+			f := frames{r: r, at: at + int64(i), size: size}
+			if _, _, _, err := f.next(); err == nil {
+				return at + int64(i), nil
+			}
+		}
+	}
+	return size, nil
+}
+
+// fit compares the numbers of a session's segments, which are in order, and returns
+// what is missing between them. It is laid to the damage of the segment before where
+// it is not known how much that took.
+func fit(all []*checked) (missing []Damage) {
+	unkept := uint64(0) // while the disk was full calls were counted, and not kept
+	for _, c := range all {
+		unkept = max(unkept, c.unkept)
+	}
+	for i := 1; i < len(all); i++ {
+		p, c := all[i-1], all[i]
+		if p.head.ID == "" || c.head.ID == "" { // not even the beginning can be read
+			continue
+		}
+		n := apart(p.next(), c.head.First)
+		j := slices.IndexFunc(p.bad, func(d Damage) bool { return d.Calls < 0 })
+		switch {
+		case c.Seq != p.Seq+1:
+			missing = append(missing, Damage{File: segmentName(c.Session, p.Seq+1, true), Calls: n,
+				What: fmt.Sprintf("not there: %d of the session's segments, before %s", c.Seq-p.Seq-1, c.Name)})
+		case j >= 0:
+			p.bad[j].Calls = max(n, 0)
+		case n < 0 || uint64(n) > unkept:
+			missing = append(missing, Damage{File: c.Name, Calls: n, What: "its calls do not begin where those of the segment before end"})
+		}
+	}
+	return missing
+}
+
+// apart is b less a, or -1 where b is the smaller.
+func apart(a, b uint64) int64 {
+	if b >= a {
+		return int64(min(b-a, math.MaxInt64))
+	}
+	return -1
+}

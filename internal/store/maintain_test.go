@@ -1,0 +1,136 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	diff "github.com/google/go-cmp/cmp"
+)
+
+// A segment that is not there cannot be made again; it is told.
+func TestVerifyTellsOfMissingSegments(t *testing.T) {
+	path, ids := recordTwo(t)
+	files := segmentsOf(t, path, ids[1])
+	if err := os.Remove(files[1]); err != nil {
+		t.Fatal(err)
+	}
+	v := verify(t, path)
+	if len(v.Damage) != 1 || v.Damage[0].Calls < 1000 || !v.Broken[ids[1]] || v.Broken[ids[0]] {
+		t.Errorf("found %+v", v)
+	}
+	repair(t, path)
+}
+
+// Of a session without segments, what of the damaged SQLite file can be read stays.
+func TestRepairSalvagesRows(t *testing.T) {
+	path, ids := recordTwo(t)
+	for _, name := range segmentsOf(t, path, ids[0]) {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const ops = "SELECT s.uid, o.pid, o.op, o.calls, o.total_ns FROM ops o JOIN sessions s ON s.id = o.session ORDER BY 1, 2, 3"
+	want := ask(t, path, ops)
+	var page int
+	if _, err := fmt.Sscan(ask(t, path, "SELECT rootpage FROM sqlite_schema WHERE name = 'snapshots'"), &page); err != nil {
+		t.Fatal(err)
+	}
+	change(t, path, func(b []byte) []byte {
+		copy(b[(page-1)*4096:], "\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8\xf7")
+		return b
+	})
+	r := repair(t, path)
+	if len(r.Restored) != 1 || len(r.Copied) != 1 || r.Copied[0] != ids[0] || len(r.Kept) != 1 {
+		t.Errorf("did %+v", r)
+	}
+	if got := ask(t, path, ops); got != want {
+		t.Errorf("operations are\n%s\nand were\n%s", got, want)
+	}
+}
+
+// Nobody repairs, or removes, what is being recorded.
+func TestMaintenanceNeedsTheLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	open(t, path, Options{})
+	var held *HeldError
+	if _, err := Repair(context.Background(), path, nil, nil); !errors.As(err, &held) {
+		t.Errorf("repair: %v", err)
+	}
+	for _, dry := range []bool{false, true} {
+		if _, err := Remove(context.Background(), Removal{Path: path, MaxBytes: 1, DryRun: dry}); !errors.As(err, &held) {
+			t.Errorf("remove, dry %v: %v", dry, err)
+		}
+	}
+}
+
+// inUse is what a database takes, but for its lock.
+func inUse(t *testing.T, path string) int64 {
+	t.Helper()
+	return onDisk(t, path) - fileSize(filepath.Join(LogDir(path), lockName))
+}
+
+func TestRemove(t *testing.T) {
+	ctx := context.Background()
+	for name, tt := range map[string]struct {
+		o    func(path string, ids []string) Removal
+		segs func(all [2]int) [2]int
+		rows string
+	}{
+		"nothing is old":  {func(string, []string) Removal { return Removal{Before: began.AddDate(-1, 0, 0)} }, func(all [2]int) [2]int { return all }, "2"},
+		"all is old":      {func(string, []string) Removal { return Removal{Before: began.AddDate(1, 0, 0)} }, func([2]int) [2]int { return [2]int{} }, "2"},
+		"a session":       {func(_ string, ids []string) Removal { return Removal{Session: ids[0]} }, func(all [2]int) [2]int { return [2]int{0, all[1]} }, "1"},
+		"its calls alone": {func(_ string, ids []string) Removal { return Removal{Session: ids[0], CallsOnly: true} }, func(all [2]int) [2]int { return [2]int{0, all[1]} }, "2"},
+		"to a size":       {func(path string, ids []string) Removal { return Removal{MaxBytes: inUse(t, path) - 1} }, func(all [2]int) [2]int { return [2]int{all[0] - 1, all[1]} }, "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, ids := recordTwo(t)
+			for i, name := range append(segmentsOf(t, path, ids[1]), segmentsOf(t, path, ids[0])...) { // a copy lost their times
+				if err := os.Chtimes(name, began, began.Add(time.Duration(-i)*time.Hour)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			count := func() (n [2]int) {
+				for i, id := range ids {
+					segs, err := SessionSegments(Dir(LogDir(path)), id)
+					if err != nil {
+						t.Fatal(err)
+					}
+					n[i] = len(segs)
+				}
+				return n
+			}
+			all := count()
+			o := tt.o(path, ids)
+			o.Path, o.DryRun = path, true
+			would, err := Remove(ctx, o)
+			if err != nil || count() != all {
+				t.Fatalf("a dry run removes: %+v, %v", would, err)
+			}
+			o.DryRun = false
+			did, err := Remove(ctx, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := tt.segs(all); count() != want {
+				t.Errorf("%v segments are left of %v, want %v", count(), all, want)
+			}
+			if name != "to a size" && !diff.Equal(would.Segments, did.Segments) {
+				t.Errorf("removes %q, and would %q", did.Segments, would.Segments)
+			}
+			if got := ask(t, path, "SELECT count(*) FROM sessions"); got != tt.rows {
+				t.Errorf("%s sessions, want %s", got, tt.rows)
+			}
+			if o.MaxBytes > 0 && did.After > o.MaxBytes {
+				t.Errorf("%d bytes are left, want at most %d", did.After, o.MaxBytes)
+			}
+			if v := verify(t, path); len(v.Damage) > 0 {
+				t.Errorf("left %+v", v.Damage)
+			}
+		})
+	}
+}

@@ -1,0 +1,300 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Repaired says what a repair did. All empty: there was nothing to do.
+type Repaired struct {
+	Removed []string `json:"removed"` // files that nobody needed
+	Cut     []Damage `json:"cut"`     // ends of segments that a crash had cut off, within a frame
+	// Lost is what damaged segments had that nobody can read. They were replaced by
+	// what can be.
+	Lost    []Damage `json:"lost"`
+	Indexed []string `json:"indexed"` // segments whose index was made anew
+	Kept    []string `json:"kept"`    // the damaged files, by the names that they have now
+	Sealed  int      `json:"sealed"`  // segments that killed writers left
+	// SQLite says why the SQLite file was made anew; "" when it was not.
+	SQLite   string   `json:"sqlite"`
+	Restored []string `json:"restored"` // sessions whose rows were made from their segments
+	Copied   []string `json:"copied"`   // sessions whose rows come from the damaged SQLite file
+	// Without are those that were restored and of which the first calls had been
+	// removed: sums by time begin with what is left.
+	Without []string `json:"without_first_calls"`
+}
+
+// Nothing says whether there was nothing to do.
+func (r *Repaired) Nothing() bool {
+	return len(r.Removed)+len(r.Cut)+len(r.Lost)+len(r.Indexed)+len(r.Kept)+r.Sealed+len(r.Restored)+len(r.Copied) == 0 && r.SQLite == ""
+}
+
+// Repair puts right what can be of the database at path, and loses nothing that can be
+// read: what was damaged is kept under another name. Files are made for owner (nil:
+// this process's user). calls is told how many calls were read so far; it may be nil.
+// One that was cut short can be run again. It returns a [HeldError] when a process
+// records.
+func Repair(ctx context.Context, path string, owner *Owner, calls func(uint64)) (_ *Repaired, err error) {
+	k, err := newChecker(calls)
+	if err != nil {
+		return nil, err
+	}
+	r := &repairer{places: places{root: os.Geteuid() == 0, owner: owner}, db: &DB{o: Options{Path: path, Owner: owner}}, checker: k, out: &Repaired{}}
+	defer func() { err = errors.Join(inWords(path, err), r.db.release()) }()
+	if err := r.db.hold(r.places); err != nil {
+		return nil, err
+	}
+	for _, step := range []func(context.Context) error{r.leftovers, r.segments, r.seal, r.rows} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return r.out, nil
+}
+
+// repairer repairs a database that it holds.
+type repairer struct {
+	places
+	*checker
+	db  *DB
+	out *Repaired
+}
+
+func (r *repairer) files() Dir { return Dir(r.db.dir.Name()) }
+
+func (r *repairer) path(name string) string { return filepath.Join(r.db.dir.Name(), name) }
+
+// leftovers removes what killed processes left.
+func (r *repairer) leftovers(context.Context) error {
+	all, err := r.files().List()
+	if err != nil {
+		return err
+	}
+	for _, f := range all {
+		name, rewritten := strings.CutSuffix(f.Name, rewrittenSuffix)
+		if rewritten && !exists(r.path(name)) { // whole: the damaged one has its other name already
+			if err := r.db.rename(f.Name, name); err != nil {
+				return err
+			}
+			continue
+		}
+		remove := Leftover(f.Name)
+		if s, ok := parseSegment(f.Name); ok && !s.Sealed {
+			if remove, err = r.twin(s, f.Bytes); err != nil {
+				return err
+			}
+		}
+		if remove {
+			if err := r.db.unlink(f.Name); err != nil {
+				return err
+			}
+			r.out.Removed = append(r.out.Removed, f.Name)
+		}
+	}
+	return nil
+}
+
+// twin says whether a segment that is not sealed is not needed: it is empty, or the
+// sealed one is there and whole. A damaged sealed one makes room for it.
+func (r *repairer) twin(s Segment, size int64) (bool, error) {
+	if size == 0 {
+		return true, nil
+	}
+	sealed := Segment{Name: segmentName(s.Session, s.Seq, true), Session: s.Session, Seq: s.Seq, Sealed: true}
+	if !exists(r.path(sealed.Name)) {
+		return false, nil
+	}
+	c, err := r.look(sealed, nil)
+	if err != nil || c.err == nil && len(c.bad) == 0 && c.index == "" {
+		return err == nil, err
+	}
+	return false, r.keep(sealed.Name)
+}
+
+// keep gives a damaged file its other name.
+func (r *repairer) keep(name string) error {
+	bad := free(func(n string) bool { return exists(r.path(n)) }, name+badSuffix)
+	r.out.Kept = append(r.out.Kept, r.path(bad))
+	return r.db.rename(name, bad)
+}
+
+// look checks a segment.
+func (r *repairer) look(s Segment, head *segmentJSON) (_ *checked, err error) {
+	file, err := r.existing(r.db.dir, s.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return r.check(s, file, info.Size(), head)
+}
+
+// segments rewrites damaged segments, and cuts torn ones.
+func (r *repairer) segments(ctx context.Context) error {
+	segs, err := Segments(r.files())
+	if err != nil {
+		return err
+	}
+	for len(segs) > 0 {
+		n := slices.IndexFunc(segs, func(s Segment) bool { return s.Session != segs[0].Session })
+		if n < 0 {
+			n = len(segs)
+		}
+		if err := r.session(ctx, segs[:n]); err != nil {
+			return err
+		}
+		segs = segs[n:]
+	}
+	return nil
+}
+
+func (r *repairer) session(ctx context.Context, segs []Segment) error {
+	var all []*checked
+	for _, s := range segs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		c, err := r.look(s, nil)
+		if err != nil {
+			return err
+		}
+		all = append(all, c)
+	}
+	for i, c := range all {
+		if c.err == nil || c.newer {
+			continue
+		}
+		if head := headOf(all, i); head != nil {
+			again, err := r.look(c.Segment, head)
+			if err != nil {
+				return err
+			}
+			all[i] = again
+		}
+	}
+	fit(all)
+	for _, c := range all {
+		if err := r.one(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// headOf makes the beginning of a segment from those of the session's others, nil
+// where no other can be read.
+func headOf(all []*checked, i int) *segmentJSON {
+	for _, c := range all {
+		if c.err != nil {
+			continue
+		}
+		head := c.head
+		head.Seq, head.First = all[i].Seq, 0
+		switch {
+		case i > 0 && all[i-1].head.ID != "" && all[i-1].Seq == head.Seq-1:
+			head.First = all[i-1].next()
+		case i+1 < len(all) && all[i+1].err == nil && head.Seq > 0: // about: how many it has is not known
+			head.First = all[i+1].head.First
+		}
+		return &head
+	}
+	return nil
+}
+
+// one repairs a segment.
+func (r *repairer) one(c *checked) error {
+	switch {
+	case c.newer:
+		return nil
+	case c.head.ID == "":
+		r.out.Lost = append(r.out.Lost, Damage{File: c.Name, Bytes: c.Bytes, Calls: -1, What: "its beginning cannot be read"})
+		return r.keep(c.Name)
+	case len(c.bad) > 0 || c.index != "":
+		return r.rewrite(c)
+	case c.torn > 0:
+		file, err := r.open(r.db.dir, c.Name, 0)
+		if err != nil {
+			return err
+		}
+		info, err := file.Stat()
+		if err == nil {
+			err = errors.Join(file.Truncate(c.whole), file.Sync(), age(file.Name(), info.ModTime()))
+		}
+		r.out.Cut = append(r.out.Cut, Damage{File: c.Name, At: c.whole, Bytes: c.torn, What: "its end was cut off"})
+		return errors.Join(err, file.Close())
+	}
+	return nil
+}
+
+// rewrite puts what can be read of a segment in its place.
+func (r *repairer) rewrite(c *checked) (err error) {
+	src, err := r.existing(r.db.dir, c.Name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, src.Close()) }()
+	info, err := src.Stat()
+	if err != nil {
+		return err
+	}
+	temp := c.Name + rewrittenSuffix
+	dst, err := r.open(r.db.dir, temp, unix.O_EXCL)
+	if err != nil {
+		return err
+	}
+	err = rewrite(dst, src, c, info.Size())
+	if err == nil {
+		err = errors.Join(dst.Sync(), age(dst.Name(), info.ModTime()))
+	}
+	if err = errors.Join(err, dst.Close()); err != nil {
+		return errors.Join(err, r.db.unlink(temp))
+	}
+	if err := r.keep(c.Name); err != nil {
+		return err
+	}
+	if r.out.Lost = append(r.out.Lost, c.bad...); len(c.bad) == 0 {
+		r.out.Indexed = append(r.out.Indexed, c.Name)
+	}
+	return r.db.rename(temp, c.Name)
+}
+
+// seal seals what is not. What cannot be, as a newer ingero wrote it, stays.
+func (r *repairer) seal(ctx context.Context) error {
+	segs, err := Segments(r.files())
+	if err != nil {
+		return err
+	}
+	for _, s := range segs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if s.Sealed {
+			continue
+		}
+		name := segmentName(s.Session, s.Seq, true)
+		_, err := sealFile(r.places, r.db.dir, s.Name, name+".tmp")
+		if errors.Is(err, ErrVersion) {
+			err = r.db.unlink(name + ".tmp")
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return errors.Join(err, r.db.unlink(name+".tmp"))
+		}
+		if err := errors.Join(r.db.rename(name+".tmp", name), r.db.unlink(s.Name)); err != nil {
+			return err
+		}
+		r.out.Sealed++
+	}
+	return nil
+}

@@ -1,0 +1,283 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// restoredName is the SQLite file in which sessions are restored. From there they come
+// into the database one at a time, whole.
+const restoredName = ".restored.part"
+
+// rows sees to it that the SQLite file can be read, and has all sessions of which there
+// are segments.
+func (r *repairer) rows(ctx context.Context) error {
+	why, err := r.state(ctx)
+	if err != nil {
+		return err
+	}
+	bad := ""
+	if why != "" {
+		if bad, err = r.setAside(); err != nil {
+			return err
+		}
+		r.out.SQLite = why
+		if err := r.db.openMain(r.places); err != nil {
+			return err
+		}
+	}
+	lacking, err := r.lacking(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.restore(ctx, lacking); err != nil {
+		return err
+	}
+	if bad != "" {
+		if err := r.salvage(ctx, bad); err != nil {
+			return err
+		}
+	}
+	r.db.settle()
+	return nil
+}
+
+// state opens the SQLite file, or says why another is to be made.
+func (r *repairer) state(ctx context.Context) (why string, err error) {
+	if !exists(r.db.o.Path) {
+		return "it was not there", nil
+	}
+	segs, err := Segments(r.files())
+	if err != nil {
+		return "", err
+	}
+	err = r.db.openMain(r.places)
+	if err == nil {
+		var first string
+		if err = r.db.sql.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&first); err == nil && first != "ok" {
+			why, _, _ = strings.Cut(first, "\n")
+		}
+	}
+	switch {
+	case why != "":
+	case err == nil:
+		return "", nil
+	case len(segs) == 0: // it may be anybody's
+		return "", err
+	case errors.Is(err, errNoSQLite):
+		why = "it was no SQLite file any more"
+	case corrupt(err):
+		why = "it was malformed"
+	default:
+		return "", err
+	}
+	return why, nil
+}
+
+// corrupt says whether SQLite finds that a file is damaged.
+func corrupt(err error) bool {
+	var lite *sqlite.Error
+	if !errors.As(err, &lite) {
+		return false
+	}
+	code := lite.Code() & 0xff
+	return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB
+}
+
+// setAside gives the SQLite file, and what belongs to it, other names, and returns its
+// own; "" when there is none.
+func (r *repairer) setAside() (bad string, err error) {
+	for _, closer := range []func() error{r.closeSQL, r.closeMain} {
+		_ = closer() // of a damaged file
+	}
+	dir, err := r.dir(filepath.Dir(r.db.o.Path))
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	base := filepath.Base(r.db.o.Path)
+	to := free(func(n string) bool { return exists(filepath.Join(dir.Name(), n)) }, base+badSuffix)
+	for _, suffix := range []string{"-shm", "-wal", "-journal", ""} { // itself last: until then this is done again
+		err := unix.Renameat(int(dir.Fd()), base+suffix, int(dir.Fd()), to+suffix)
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if err != nil {
+			return "", pathError("rename", r.db.o.Path+suffix, err)
+		}
+		if suffix == "" {
+			bad = filepath.Join(dir.Name(), to)
+			r.out.Kept = append(r.out.Kept, bad)
+		}
+	}
+	return bad, nil
+}
+
+func (r *repairer) closeSQL() error {
+	if r.db.sql == nil {
+		return nil
+	}
+	err := r.db.sql.Close()
+	r.db.sql = nil
+	return err
+}
+
+func (r *repairer) closeMain() error {
+	if r.db.main == nil {
+		return nil
+	}
+	err := r.db.main.Close()
+	r.db.main = nil
+	return err
+}
+
+// lacking returns the sessions that have segments and no rows.
+func (r *repairer) lacking(ctx context.Context) (out []string, err error) {
+	segs, err := Segments(r.files())
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range segs {
+		if n := len(out); n > 0 && out[n-1] == s.Session {
+			continue
+		}
+		var n int
+		if err := r.db.sql.QueryRowContext(ctx, "SELECT count(*) FROM sessions WHERE uid = ?", s.Session).Scan(&n); err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			out = append(out, s.Session)
+		}
+	}
+	return out, nil
+}
+
+// restore makes the rows of sessions from their segments.
+func (r *repairer) restore(ctx context.Context, sessions []string) (err error) {
+	if len(sessions) == 0 {
+		return nil
+	}
+	if err := r.unlinkRestored(); err != nil {
+		return err
+	}
+	file, err := r.open(r.db.dir, restoredName, unix.O_EXCL)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close(), r.unlinkRestored()) }()
+	to := &DB{o: Options{Path: r.path(restoredName)}}
+	if to.sql, err = openSQL(to.o.Path, func() error { return nil }); err != nil {
+		return err
+	}
+	for _, id := range sessions {
+		if err := r.fromSegments(ctx, to, id); err != nil {
+			return errors.Join(fmt.Errorf("session %s: %w", id, err), to.sql.Close())
+		}
+	}
+	to.settle()
+	if err := to.sql.Close(); err != nil {
+		return err
+	}
+	m := &merger{places: r.places, db: r.db, out: &Merged{}}
+	err = m.source(ctx, &Source{Path: to.o.Path, SQLite: to.o.Path, Files: Dir(LogDir(to.o.Path))})
+	r.out.Restored = append(r.out.Restored, m.out.Added...)
+	return err
+}
+
+func (r *repairer) unlinkRestored() (err error) {
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		err = errors.Join(err, r.db.unlink(restoredName+suffix))
+	}
+	return err
+}
+
+func (r *repairer) fromSegments(ctx context.Context, to *DB, id string) error {
+	log, err := OpenSession(r.files(), id)
+	if err != nil {
+		if errors.Is(err, ErrNotLog) || errors.Is(err, ErrVersion) || errors.Is(err, ErrCorrupt) { // stays as it is
+			return nil
+		}
+		return err
+	}
+	if log.segs[0].Seq > 0 {
+		r.out.Without = append(r.out.Without, id)
+	}
+	before := r.seen
+	err = restore(ctx, to, log, func(n uint64) {
+		if r.checker.calls != nil {
+			r.checker.calls(before + n)
+		}
+	})
+	return errors.Join(err, log.Close())
+}
+
+// salvage takes over from a damaged SQLite file what can be read and is not in the
+// segments: sessions whose segments were removed, and chains.
+func (r *repairer) salvage(ctx context.Context, bad string) error {
+	m := &merger{places: r.places, db: r.db, out: &Merged{}}
+	if _, err := r.db.sql.ExecContext(ctx, "ATTACH ? AS src", "file:"+bad+"?mode=ro"); err != nil {
+		return ctx.Err() // nothing of it can be read
+	}
+	defer func() { _, _ = r.db.sql.ExecContext(context.WithoutCancel(ctx), "DETACH src") }()
+	tables, err := m.tables(ctx)
+	if err != nil {
+		return ctx.Err()
+	}
+	states, err := m.states(ctx)
+	if err != nil {
+		return ctx.Err()
+	}
+	for i := range states {
+		s := &states[i]
+		if s.here.Valid {
+			r.chains(ctx, tables, s)
+			continue
+		}
+		n := len(m.out.Added)
+		if err := m.session(ctx, &Source{Path: bad, SQLite: bad, Files: Dir(LogDir(bad))}, tables, s); err != nil {
+			m.out.Added = m.out.Added[:n]
+			if r.partly(ctx, tables, s) {
+				m.out.Added = append(m.out.Added, s.uid)
+			}
+		}
+	}
+	r.out.Copied = m.out.Added
+	return ctx.Err()
+}
+
+// partly copies of a session the tables that can be read.
+func (r *repairer) partly(ctx context.Context, tables []table, s *state) bool {
+	i := slices.IndexFunc(tables, func(t table) bool { return t.name == `"sessions"` })
+	if i < 0 {
+		return false
+	}
+	made, err := r.db.sql.ExecContext(ctx, fmt.Sprintf("INSERT INTO main.sessions (%[1]s) SELECT %[1]s FROM src.sessions WHERE id = ?", tables[i].list()), s.from)
+	if err != nil {
+		return false
+	}
+	id, err := made.LastInsertId()
+	for _, t := range tables {
+		if t.ofSession && err == nil {
+			_, _ = r.db.sql.ExecContext(ctx, fmt.Sprintf("INSERT INTO main.%[1]s (session, %[2]s) SELECT ?, %[2]s FROM src.%[1]s WHERE session = ?", t.name, t.list()), id, s.from)
+		}
+	}
+	return err == nil
+}
+
+// chains copies those of a session, as far as they can be read.
+func (r *repairer) chains(ctx context.Context, tables []table, s *state) {
+	i := slices.IndexFunc(tables, func(t table) bool { return t.name == `"chains"` })
+	if i < 0 {
+		return
+	}
+	_, _ = r.db.sql.ExecContext(ctx, fmt.Sprintf("INSERT OR IGNORE INTO main.chains (session, %[1]s) SELECT ?, %[1]s FROM src.chains WHERE session = ?",
+		tables[i].list()), s.here, s.from)
+}

@@ -1,0 +1,369 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	diff "github.com/google/go-cmp/cmp"
+
+	"ingero/internal/tick"
+)
+
+// two is a database of two sessions, of several segments each: recorded once, for that
+// takes a while.
+var two struct {
+	sync.Once
+	ids   []string
+	files map[string][]byte
+}
+
+// recordTwo returns a database of two sessions, which is the test's own.
+func recordTwo(t *testing.T) (path string, ids []string) {
+	t.Helper()
+	two.Do(func() {
+		var path string
+		path, two.ids = recordSessions(t)
+		two.files = map[string][]byte{}
+		err := filepath.WalkDir(filepath.Dir(path), func(name string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				two.files[strings.TrimPrefix(name, filepath.Dir(path))], err = os.ReadFile(name)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	path = filepath.Join(t.TempDir(), "x.db")
+	err := os.Mkdir(LogDir(path), 0o700)
+	for name, b := range two.files {
+		err = errors.Join(err, os.WriteFile(filepath.Join(filepath.Dir(path), name), b, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, two.ids
+}
+
+func recordSessions(t *testing.T) (path string, ids []string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "x.db")
+	for n := range 2 {
+		db, c := open(t, path, Options{Session: Session{ID: fmt.Sprintf("gpu-7-%d", n), Node: "gpu-7", Started: began, Target: "all"}})
+		g, k := newGenerator(uint64(7+n)), newKernel()
+		for i := range 16 {
+			c.advance(time.Second)
+			b := tick.Batch{Calls: g.calls(nil, 300), Waits: g.waiting.waits(nil, 50, c.now.Add(-time.Second), time.Second)}
+			for j := range b.Calls { // as old as they are
+				b.Calls[j].Start = c.now.UnixNano() - int64(len(b.Calls)-j)*2e6
+			}
+			k.see(b.Calls)
+			if err := errors.Join(db.Batch(&b), db.Tick(k.tick(uint64(i+1), c.now, i == 15))); err != nil {
+				t.Fatal(err)
+			}
+			if i%4 == 3 && i < 15 { // as if it were full
+				db.mu.Lock()
+				err := db.rotate()
+				db.mu.Unlock()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, db.Session().ID)
+	}
+	return path, ids
+}
+
+// rowsOf are all rows that a log can tell of.
+func rowsOf(t *testing.T, path string) string {
+	t.Helper()
+	var b strings.Builder
+	names := ask(t, path, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('chains', 'sessions') AND name IN (SELECT m.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c WHERE c.name = 'session') ORDER BY name")
+	for name := range strings.SplitSeq(names, "\n") {
+		columns := ask(t, path, "SELECT group_concat('r.' || name, ', ') FROM pragma_table_info(?) WHERE name <> 'session'", name)
+		fmt.Fprintln(&b, name, ask(t, path, fmt.Sprintf("SELECT s.uid, %[1]s FROM %[2]s r JOIN sessions s ON s.id = r.session ORDER BY 1, %[1]s", columns, name)))
+	}
+	columns := ask(t, path, "SELECT group_concat(name, ', ') FROM pragma_table_info('sessions') WHERE name <> 'id'")
+	fmt.Fprintln(&b, ask(t, path, "SELECT "+columns+" FROM sessions ORDER BY uid"))
+	return b.String()
+}
+
+func repair(t *testing.T, path string) *Repaired {
+	t.Helper()
+	r, err := Repair(context.Background(), path, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Repair(context.Background(), path, nil, nil)
+	if err != nil || !again.Nothing() {
+		text, _ := json.Marshal(again)
+		t.Errorf("a second repair does %s, %v", text, err)
+	}
+	return r
+}
+
+func verify(t *testing.T, path string) *Verified {
+	t.Helper()
+	v, err := Verify(context.Background(), Dir(LogDir(path)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// segmentsOf returns the paths of a session's segments.
+func segmentsOf(t *testing.T, path, id string) (out []string) {
+	t.Helper()
+	segs, err := SessionSegments(Dir(LogDir(path)), id)
+	if err != nil || len(segs) < 3 {
+		t.Fatalf("%d segments, %v: this shows nothing", len(segs), err)
+	}
+	for _, s := range segs {
+		out = append(out, filepath.Join(LogDir(path), s.Name))
+	}
+	return out
+}
+
+// change changes a file.
+func change(t *testing.T, path string, f func([]byte) []byte) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, f(b), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Without its SQLite file, or with one that is damaged, a database is made anew from
+// its segments: all rows are what they were.
+func TestRepairMakesRowsAnew(t *testing.T) {
+	for name, tt := range map[string]struct {
+		harm     func(t *testing.T, path string, ids []string)
+		restored int
+		kept     int
+	}{
+		"missing": {func(t *testing.T, path string, _ []string) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}, 2, 0},
+		"no SQLite file": {func(t *testing.T, path string, _ []string) {
+			change(t, path, func(b []byte) []byte { return append([]byte("nothing of the kind"), b[19:]...) })
+		}, 2, 1},
+		"pages overwritten": {func(t *testing.T, path string, _ []string) {
+			change(t, path, func(b []byte) []byte {
+				for at := 4096; at+4096 < len(b); at += 4096 {
+					copy(b[at:], "\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8\xf7")
+				}
+				return b
+			})
+		}, 2, 1},
+		"cut off": {func(t *testing.T, path string, _ []string) {
+			change(t, path, func(b []byte) []byte { return b[:len(b)/2] })
+		}, 2, 1},
+		"empty": {func(t *testing.T, path string, _ []string) {
+			change(t, path, func([]byte) []byte { return nil })
+		}, 2, 0},
+		"one lacks": {func(t *testing.T, path string, ids []string) {
+			db, err := openSQL(path, func() error { return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = db.Exec("DELETE FROM sessions WHERE uid = ?; PRAGMA journal_mode = delete", ids[0])
+			if err = errors.Join(err, db.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, ids := recordTwo(t)
+			want := rowsOf(t, path)
+			tt.harm(t, path, ids)
+			r := repair(t, path)
+			if len(r.Restored) != tt.restored || len(r.Kept) != tt.kept || len(r.Lost)+len(r.Removed)+len(r.Without) > 0 {
+				t.Errorf("did %+v", r)
+			}
+			if d := diff.Diff(want, rowsOf(t, path)); d != "" {
+				t.Errorf("rows -recorded +restored: %.4000s", d)
+			}
+		})
+	}
+}
+
+// callsOf returns when the calls of a session began, by number.
+func callsOf(t *testing.T, path, id string) map[uint64]int64 {
+	t.Helper()
+	l, err := OpenSession(Dir(LogDir(path)), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	out := map[uint64]int64{}
+	var e Entry
+	for err = l.Next(&e); err == nil; err = l.Next(&e) {
+		for i := range e.Calls {
+			out[e.First+uint64(i)] = e.Calls[i].Start
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// firstFrame returns where in a sealed segment its first frame of calls is.
+func firstFrame(t *testing.T, b []byte) callsFrame {
+	t.Helper()
+	l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.seg.index.calls[0]
+}
+
+// damages are ways to harm a sealed segment with a frame f of calls. Some lose f.
+var damages = map[string]struct {
+	harm  func(b []byte, f callsFrame) []byte
+	loses bool
+}{
+	"a frame of calls": {func(b []byte, f callsFrame) []byte { b[f.at+headSize+9] ^= 1; return b }, true},
+	"its head":         {func(b []byte, f callsFrame) []byte { b[f.at+2] ^= 1; return b }, true},
+	"head and index":   {func(b []byte, f callsFrame) []byte { b[f.at+2] ^= 1; b[len(b)-3] ^= 1; return b }, true},
+	"the index":        {func(b []byte, _ callsFrame) []byte { b[len(b)-tailSize-3] ^= 1; return b }, false},
+	"the beginning":    {func(b []byte, _ callsFrame) []byte { b[40] ^= 1; return b }, false},
+	"the magic":        {func(b []byte, _ callsFrame) []byte { b[0] ^= 1; return b }, false},
+	"zeros":            {func(b []byte, f callsFrame) []byte { clear(b[f.at : f.at+headSize]); return b }, true},
+}
+
+// A frame that is damaged is lost, with its calls; all others stay, under the numbers
+// that they had.
+func TestRepairKeepsTheRest(t *testing.T) {
+	for name, tt := range damages {
+		t.Run(name, func(t *testing.T) {
+			path, ids := recordTwo(t)
+			want := callsOf(t, path, ids[0])
+			rows := rowsOf(t, path)
+			file := segmentsOf(t, path, ids[0])[1]
+			var f callsFrame
+			change(t, file, func(b []byte) []byte {
+				f = firstFrame(t, b)
+				return tt.harm(b, f)
+			})
+			lost := 0
+			if tt.loses {
+				lost = f.n
+			}
+			v := verify(t, path)
+			calls := int64(0)
+			for _, d := range v.Damage {
+				if d.File != filepath.Base(file) {
+					t.Errorf("%s is said to be damaged: %s", d.File, d.What)
+				}
+				calls += max(d.Calls, 0)
+			}
+			if len(v.Damage) == 0 || name != "the magic" && name != "the beginning" && calls != int64(lost) {
+				t.Errorf("found %+v, want %d calls lost", v.Damage, lost)
+			}
+			r := repair(t, path)
+			if len(r.Kept) != 1 || r.Kept[0] != file+badSuffix {
+				t.Errorf("kept %q", r.Kept)
+			}
+			for i := range lost {
+				delete(want, f.number+uint64(i))
+			}
+			if d := diff.Diff(want, callsOf(t, path, ids[0])); d != "" {
+				t.Errorf("calls -want +got: %.2000s", d)
+			}
+			if v := verify(t, path); len(v.Damage)+len(v.Torn)+len(v.Left) > 0 || len(v.Bad) != 1 || v.Lost != uint64(lost) {
+				t.Errorf("after the repair there is %+v", v)
+			}
+			if got := rowsOf(t, path); got != rows {
+				t.Error("rows have changed")
+			}
+		})
+	}
+}
+
+// Whichever bit is changed, what is verified is what is read, and a repair ends it.
+func TestRepairOfAnyBit(t *testing.T) {
+	whole := sealed(t, recordOften(t, 12, 20))
+	want, _, err := readAll(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := newChecker(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Segment{Name: "x-000003.iseg", Session: "x", Seq: 3, Sealed: true}
+	head := segmentJSON{Session: testSession(), Seq: 3, First: 1000}
+	for at := 0; at < len(whole); at += 13 {
+		b := bytes.Clone(whole)
+		b[at] ^= 1 << (at % 8)
+		c, err := k.check(s, bytes.NewReader(b), int64(len(b)), &head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(c.bad) == 0 && c.index == "" && !c.newer {
+			t.Fatalf("byte %d: nothing is found", at)
+		}
+		var out bytes.Buffer
+		if err := rewrite(&out, bytes.NewReader(b), c, int64(len(b))); err != nil {
+			t.Fatal(err)
+		}
+		again, err := k.check(s, bytes.NewReader(out.Bytes()), int64(out.Len()), nil)
+		if err != nil || again.err != nil || len(again.bad) > 0 || again.index != "" || again.torn > 0 {
+			t.Fatalf("byte %d: rewritten, %+v, %v", at, again, err)
+		}
+		if again.calls != c.calls || again.waits != c.waits || again.next() != 1000+uint64(len(want.calls)) {
+			t.Fatalf("byte %d: %d calls, %d waits, next is %d; want %d, %d, %d", at, again.calls, again.waits, again.next(), c.calls, c.waits, 1000+len(want.calls))
+		}
+	}
+}
+
+// What a killed writer left is put away: its segment is cut and sealed.
+func TestRepairAfterKill(t *testing.T) {
+	path, ids := recordTwo(t)
+	hot := recordOften(t, 8, 50)
+	name := filepath.Join(LogDir(path), segmentName("gpu-7-test", 3, false))
+	left := []string{"spare", ids[0] + "-000001.iseg.tmp", "." + ids[0] + "-000001.iseg.part", segmentName("gpu-7-empty", 0, false)}
+	for _, f := range left[:3] {
+		if err := os.WriteFile(filepath.Join(LogDir(path), f), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := errors.Join(os.WriteFile(filepath.Join(LogDir(path), left[3]), nil, 0o600), os.WriteFile(name, hot[:len(hot)-5], 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := verify(t, path); len(v.Damage) > 0 || len(v.Torn) != 2 || len(v.Left) != 3 || v.Unsealed != 2 {
+		t.Errorf("found %+v", v)
+	}
+	r := repair(t, path)
+	if len(r.Removed) != 4 || len(r.Cut) != 1 || r.Cut[0].Bytes == 0 || r.Sealed != 1 || len(r.Restored) != 1 || len(r.Without) != 1 || len(r.Lost) > 0 {
+		t.Errorf("did %+v", r)
+	}
+	if v := verify(t, path); len(v.Damage)+len(v.Torn)+len(v.Left)+v.Unsealed > 0 {
+		t.Errorf("after the repair there is %+v", v)
+	}
+	if got := ask(t, path, "SELECT state FROM sessions WHERE uid = 'gpu-7-test'"); got != "interrupted" {
+		t.Errorf("the session is %q", got)
+	}
+}

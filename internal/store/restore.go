@@ -1,0 +1,144 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"ingero/internal/stats"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// restore writes the rows of a session from its log, as they were written when it was
+// recorded. Chains are not in a log: they are what an analysis made of it.
+func restore(ctx context.Context, db *DB, log *Log, calls func(uint64)) error {
+	s := log.Session()
+	v, err := newSaver(db.sql, &s)
+	if err != nil {
+		return err
+	}
+	r := &restorer{saver: v, sketches: map[opKey]*stats.Sketch{}, ops: map[opKey]int{}, calls: calls}
+	return errors.Join(r.play(ctx, log), v.close())
+}
+
+type restorer struct {
+	*saver
+	sketches map[opKey]*stats.Sketch
+	ops      map[opKey]int // where they are in next.Ops
+	next     tick.Tick     // what has come since the last
+	begun    bool          // calls have
+	cut      bool          // calls are missing
+	ended    bool
+	calls    func(uint64)
+}
+
+// play takes all of a log in. What is damaged is passed over.
+func (r *restorer) play(ctx context.Context, log *Log) error {
+	var e Entry
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := log.Next(&e)
+		switch {
+		case errors.Is(err, io.EOF):
+			if r.ended {
+				return nil
+			}
+			_, err := r.db.Exec(sqlStale) // it was killed
+			return err
+		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrVersion), errors.Is(err, ErrNotLog):
+			continue
+		case err != nil:
+			return err
+		}
+		if err := r.take(&e); err != nil {
+			return err
+		}
+	}
+}
+
+// take takes one entry in.
+func (r *restorer) take(e *Entry) error {
+	r.records(e)
+	switch t := &r.next; {
+	case e.Process != nil:
+		t.Processes = append(t.Processes, *e.Process)
+	case e.Library != nil:
+		t.Libraries = append(t.Libraries, *e.Library)
+	case e.Report != nil:
+		t.Reports = append(t.Reports, *e.Report)
+	case e.End != nil:
+		r.ended = true
+		return r.end(e.End)
+	case e.Tick != nil:
+		return r.write(e.Tick)
+	}
+	return nil
+}
+
+// records takes calls in.
+func (r *restorer) records(e *Entry) {
+	if len(e.Calls) == 0 {
+		return
+	}
+	if !r.begun && e.First > 0 { // those before were pruned: rollups tell of what came later
+		r.cut = true
+		for i := range tiers {
+			length := int64(tiers[i].length)
+			r.rollup.kept[i] = floor(e.Calls[0].End()+int64(rollLate), length) + length
+		}
+	}
+	r.cut = r.cut || e.First != r.rollup.rolled
+	r.begun, r.rollup.rolled = true, e.First
+	r.add(e.Calls)
+	if r.calls != nil {
+		r.calls(r.rollup.rolled)
+	}
+	for i := range e.Calls {
+		c := &e.Calls[i]
+		if c.Flags&events.CallUnmeasured != 0 {
+			continue
+		}
+		k := opKey{c.PID, c.Op}
+		s := r.sketches[k]
+		if s == nil {
+			s = &stats.Sketch{}
+			r.sketches[k] = s
+		}
+		s.Add(c.Duration, c.Weight)
+	}
+}
+
+// write writes a tick. The log has those operations of it that changed, the file wants
+// all, for more of their calls may have come.
+func (r *restorer) write(t *tick.Tick) error {
+	for _, o := range t.Ops {
+		k := opKey{o.PID, o.Op}
+		if hist := o.Hist; hist != nil { // the log's, who goes on with it
+			own := *hist
+			o.Hist = &own
+		}
+		if i, ok := r.ops[k]; ok {
+			r.next.Ops[i] = o
+			continue
+		}
+		r.ops[k] = len(r.next.Ops)
+		r.next.Ops = append(r.next.Ops, o)
+	}
+	for i := range r.next.Ops {
+		o := &r.next.Ops[i]
+		if o.Dur = r.sketches[opKey{o.PID, o.Op}]; o.Dur == nil {
+			o.Dur = &stats.Sketch{}
+		}
+		o.Thinned = o.Thinned || r.cut && o.Dur.Count() != o.Sum.Done
+	}
+	now := *t
+	now.Ops, now.Processes, now.Libraries, now.Reports = r.next.Ops, r.next.Processes, r.next.Libraries, r.next.Reports
+	if err := errors.Join(r.tick(&now), r.trim(now.Time, 0)); err != nil {
+		return err
+	}
+	r.next.Processes, r.next.Libraries, r.next.Reports = nil, nil, nil
+	return nil
+}

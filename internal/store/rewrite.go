@@ -1,0 +1,78 @@
+package store
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+)
+
+// rewrite copies what of a segment can be read, and marks what is left out. A sealed
+// one gets an index.
+func rewrite(to io.Writer, from io.ReaderAt, c *checked, size int64) error {
+	s := &sealer{to: bufio.NewWriterSize(to, 1<<20), number: c.head.First}
+	if err := s.prepare(); err != nil {
+		return err
+	}
+	if err := s.write([]byte(magic)); err != nil {
+		return err
+	}
+	f := frames{r: from, at: int64(len(magic)), size: size}
+	bad := c.bad
+	if c.err != nil { // nor has it a beginning
+		head, err := json.Marshal(&c.head)
+		if err == nil {
+			err = s.put(frameSession, 1, head)
+		}
+		if f.at = 0; err != nil {
+			return err
+		}
+	}
+	for {
+		if len(bad) > 0 && bad[0].At <= f.at {
+			if err := s.leave(&bad[0]); err != nil {
+				return err
+			}
+			f.at, bad = bad[0].end(), bad[1:]
+			continue
+		}
+		kind, version, body, err := f.next()
+		if err == nil && kind != frameIndex {
+			if err := s.copy(kind, version, body); err != nil {
+				return err
+			}
+			continue
+		}
+		// Nothing comes behind the last whole frame but what was found to be bad.
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, ErrCorrupt) {
+			return err
+		}
+		if c.Sealed {
+			return s.end()
+		}
+		return s.to.Flush()
+	}
+}
+
+// copy writes a frame as it is.
+func (s *sealer) copy(kind frameKind, version uint8, body []byte) error {
+	switch kind {
+	case frameCalls:
+		return s.putCalls(version, body)
+	case frameWaits:
+		n, _, _ := span(body)
+		s.index.waits += uint64(n)
+	case frameLost:
+		return s.lost(version, body)
+	}
+	return s.put(kind, version, body)
+}
+
+// leave marks what is left out.
+func (s *sealer) leave(d *Damage) error {
+	body, err := json.Marshal(lostJSON{Bytes: d.Bytes, Calls: uint64(max(d.Calls, 0))})
+	if err != nil {
+		return err
+	}
+	return s.lost(frameLost.version(), body)
+}
