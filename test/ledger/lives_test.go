@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -93,10 +94,13 @@ func TestAccounts(t *testing.T) {
 				in.Add(&tick.Times{OnCPU: uint64(c.OnCPU), Runnable: uint64(c.Runnable), Throttled: uint64(c.Throttled), Blocked: uint64(c.Blocked)})
 				between.Add(&tick.Times{OnCPU: uint64(c.GapOnCPU), Runnable: uint64(c.GapRunnable), Throttled: uint64(c.GapThrottled), Blocked: uint64(c.GapBlocked)})
 			}
-			if th.InCalls != in || th.Sync != in {
+			// A call that has not seen all switches is split by the scheduler's figures,
+			// and says so; the account is as the ledger saw it.
+			unseen := slices.ContainsFunc(calls, func(c events.Call) bool { return c.Flags&events.CallUnseen != 0 })
+			if th.Sync != th.InCalls || th.InCalls != in && (!unseen || th.InCalls.Total() != in.Total()) {
 				t.Errorf("in calls it spent %+v, of which synchronising %+v; the calls sum to %+v", th.InCalls, th.Sync, in)
 			}
-			if th.Between.Blocked < between.Blocked || th.Between.OnCPU < between.OnCPU {
+			if !unseen && (th.Between.Blocked < between.Blocked || th.Between.OnCPU < between.OnCPU) {
 				t.Errorf("between calls it spent %+v, the gaps sum to %+v", th.Between, between)
 			}
 			for _, tk := range o.ticks {
