@@ -60,6 +60,10 @@ func (c *causes) of(p *Part) (n uint32, ok bool) {
 		if p.First != 0 && (x.first == 0 || p.First < x.first) {
 			x.first = p.First
 		}
+		if p.Who.TID == x.who.TID && p.Who.Name != x.who.Name && p.Last > x.last { // it runs another program now
+			x.who = p.Who
+			x.group, x.what = Rules[r].Blame(p)
+		}
 		x.last = max(x.last, p.Last)
 		if p.State == events.WaitRunnable && len(x.cpus) < maxCPUs && !slices.Contains(x.cpus, p.CPU) {
 			x.cpus = append(x.cpus, p.CPU)
