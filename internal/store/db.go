@@ -373,7 +373,7 @@ func (db *DB) Close() error {
 	return db.closing
 }
 
-// release closes all files, the lock last.
+// release closes all files and lets go of the lock last.
 func (db *DB) release() error {
 	var errs []error
 	if db.sql != nil {
@@ -383,6 +383,9 @@ func (db *DB) release() error {
 		db.freeSpare()
 	}
 	db.sealing.Wait()
+	if db.lock != nil {
+		errs = append(errs, unlock(db.lock))
+	}
 	for _, f := range []*os.File{db.file, db.main, db.lock, db.dir} {
 		if f != nil {
 			errs = append(errs, f.Close())

@@ -280,6 +280,14 @@ func (p places) lock(dir *os.File, path string) (*os.File, error) {
 	return f, nil
 }
 
+// unlock lets go of what lock took. Closing the file would not be enough: a child of
+// this process that another thread has just forked has the open file too, until it
+// executes its program.
+func unlock(f *os.File) error {
+	whole := unix.Flock_t{Type: unix.F_UNLCK}
+	return pathError("unlock", f.Name(), unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &whole))
+}
+
 const lockName = "writer"
 
 // Recording says whether a process records to the database at path now.

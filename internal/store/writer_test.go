@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -62,6 +64,12 @@ func TestOneWriter(t *testing.T) {
 	if !Recording(path) {
 		t.Error("Recording says no while it is held")
 	}
+	// As a child has it between fork and exec.
+	forked, err := unix.FcntlInt(db.lock.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Close(forked) }()
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
