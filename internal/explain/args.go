@@ -50,11 +50,10 @@ var args = func() map[events.Op][]arg {
 	out := map[events.Op][]arg{}
 	for i := range events.Catalog {
 		r := &events.Catalog[i]
-		for _, expr := range r.Keep {
-			out[r.Op] = append(out[r.Op], argOf(expr))
-		}
-		if r.Tag != "" {
-			out[r.Op] = append(out[r.Op], argOf(r.Tag))
+		for _, keep := range slices.Concat(r.Keep, []string{r.Tag}) {
+			if _, expr := events.SplitRole(keep); expr != "" {
+				out[r.Op] = append(out[r.Op], argOf(expr))
+			}
 		}
 	}
 	return out

@@ -46,7 +46,7 @@ func newOpTable() opTable {
 			}
 			fallthrough
 		case events.ClassMalloc, events.ClassMemset:
-			f.sized = len(r.Keep) > 0 && !strings.HasPrefix(r.Keep[0], "*")
+			f.sized = r.Has(events.RoleBytes)
 		}
 	}
 	return t
@@ -61,8 +61,9 @@ func (t *opTable) of(op events.Op) opFacts {
 
 // size returns the size class of a call: bits in its number of bytes.
 func (t *opTable) size(c *events.Call) uint8 {
-	if t.of(c.Op).sized {
-		return uint8(bits.Len64(c.Args[0]))
+	if !t.of(c.Op).sized {
+		return 0
 	}
-	return 0
+	n, _ := c.Value(events.RoleBytes)
+	return uint8(bits.Len64(n))
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -101,7 +102,8 @@ func outWord(r *events.Row, i int) uint64 { return uint64(r.Op)<<40 | uint64(i+1
 // uses tells how the row's expressions use a parameter: as a plain value, as a
 // pointer to a result, or as a pointer to memory.
 func uses(r *events.Row, name string) (out, memory bool) {
-	for _, x := range append(append([]string(nil), r.Keep...), r.Tag) {
+	for _, x := range slices.Concat(r.Keep, []string{r.Tag}) {
+		_, x = events.SplitRole(x)
 		if x == "*"+name {
 			out = true
 		}

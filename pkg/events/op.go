@@ -90,6 +90,7 @@ func init() {
 			panic(fmt.Sprintf("events: %s and %s have the same number %#04x", rowByOp[r.Op].Name, r.Name, uint16(r.Op)))
 		}
 		rowByOp[r.Op] = r
+		rolePlaces[r.Op] = placeRoles(r)
 		for _, s := range r.AllSymbols() {
 			opByName[strings.ToLower(s)] = r.Op
 		}

@@ -80,6 +80,7 @@ type Row struct {
 	//   config+0:dim3    a dim3 in memory at entry
 	//   copy+112*120     a product of two 64-bit fields in memory at entry
 	//   =3               a constant
+	// Before it and a colon stands what the value is, see [Role]: "bytes:count".
 	Keep []string
 	// Tag is one more expression, of 32 bits: a kind, a direction, flags.
 	Tag string
@@ -181,6 +182,7 @@ func (r *Row) Rules() (keep []Rule, tag Rule, err error) {
 		return nil, tag, err
 	}
 	for _, x := range r.Keep {
+		_, x = SplitRole(x)
 		u, err := compile(r, params, x)
 		if err != nil {
 			return nil, tag, err
@@ -188,7 +190,8 @@ func (r *Row) Rules() (keep []Rule, tag Rule, err error) {
 		keep = append(keep, u)
 	}
 	if r.Tag != "" {
-		if tag, err = compile(r, params, r.Tag); err != nil {
+		_, x := SplitRole(r.Tag)
+		if tag, err = compile(r, params, x); err != nil {
 			return nil, tag, err
 		}
 	}
