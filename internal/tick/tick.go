@@ -19,6 +19,11 @@ type Batch struct {
 	// runs another program now.
 	Ended []Thread
 	Procs []ProcEvent
+	// Texts are strings that calls were given, each before its call.
+	Texts []events.Text
+	// Functions are names of GPU functions that were learnt, each before the first
+	// launch that it is the name of, unless that had come before it could be known.
+	Functions []events.Function
 }
 
 // ProcEvent is one step in a process's life, never thinned and never dropped.
