@@ -102,6 +102,7 @@ type Process struct {
 	// Mapped is when the first traced library was mapped, Attached when its
 	// probes were in place. Calls in between were not seen.
 	Mapped, Attached time.Time
+	Where
 }
 
 // Library is one traced shared object.
@@ -166,6 +167,7 @@ type Tick struct {
 	Breakdowns []Breakdown
 	Chains     []Chain
 	Libraries  []Library
+	Pods       []Pod // of this machine, that ask for GPUs; empty also where that is not known
 	Reports    []Report
 	Drops      []Drop
 	Records    uint64 // read since the session began
