@@ -14,7 +14,7 @@ import (
 // The kinds of a setting are the types of its field: these, and string, bool,
 // int, time.Duration and []uint32.
 type (
-	path      string // "~/" is the caller's home; else relative to where it is given
+	path      string   // "~/" is the caller's home; else relative to where it is given
 	paths     []string // of which each is a path; a colon between
 	byteCount int64
 	share     float64 // of one, written in percent

@@ -54,6 +54,8 @@ var reportWords = map[string]string{
 	"not-attached":    "has no probes, so its calls were not seen",
 	"unprobed-symbol": "has no probe, so its calls were not seen",
 	"entry-only":      "calls are counted, not timed",
+	"late-attach":     "was not seen all the time",
+	"runtime-unseen":  "is seen in part",
 }
 
 // reportNotes says what bears on all processes.

@@ -17,6 +17,8 @@ type Object struct {
 	Name string      // that people know it by
 	File io.ReaderAt // its contents
 	Lib  events.Library
+	// Functions are those to choose from; nil: all that it exports.
+	Functions []elf.Symbol
 }
 
 // site is one place in a library for one row's probes.
@@ -46,9 +48,11 @@ func findSites(o Object, rows []events.Row, firstByte bool) (sites []site, repor
 	if err != nil {
 		return nil, nil, fmt.Errorf("read %s: %w (%v)", o.Name, errNotELF, err)
 	}
-	syms, err := f.DynamicSymbols()
-	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
-		return nil, nil, fmt.Errorf("read symbols of %s: %w", o.Name, err)
+	syms := o.Functions
+	if syms == nil {
+		if syms, err = f.DynamicSymbols(); err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+			return nil, nil, fmt.Errorf("read symbols of %s: %w", o.Name, err)
+		}
 	}
 	functions := map[string][]elf.Symbol{}
 	for _, s := range syms {
