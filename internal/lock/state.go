@@ -63,6 +63,8 @@ type OpenCall struct {
 type Process struct {
 	PID  uint32 `json:"pid"`
 	Comm string `json:"comm"`
+	// Counted says that its launches are counted and not timed, see --probe-budget.
+	Counted bool `json:"launches_counted,omitempty"`
 }
 
 // ErrNoState says that a holder has published nothing that can be read here.

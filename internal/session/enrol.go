@@ -21,6 +21,7 @@ func (l *Live) calibrate(ctx context.Context) {
 		l.report("not-calibrated", "probes", fmt.Sprintf("durations include what the probes cost, since that could not be measured: %v", err))
 		return
 	}
+	l.costs = c.Costs
 	l.Log.Debug("calibrated", "costs", c.Costs, "seccomp_harm", c.SeccompHarm)
 	if l.seccompHarm = c.SeccompHarm; c.SeccompHarm && l.tracer.Mode() != probes.ModeSession {
 		l.report("entry-only", "all processes", "this kernel kills processes with a seccomp filter at a return probe, and cannot leave single ones out")

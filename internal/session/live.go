@@ -29,9 +29,12 @@ type LiveOptions struct {
 	// Alone leaves out children, and probes the selected processes only.
 	Alone bool
 	// Raw leaves the cost of the probes in the durations.
-	Raw    bool
-	Notify func(Notice) // nil: nobody; called from any goroutine, must not block
-	Log    *slog.Logger // nil: none
+	Raw bool
+	// ProbeBudget is the share of one CPU that the probes on a process's launches may
+	// take before these are counted only; 0: no bound.
+	ProbeBudget float64
+	Notify      func(Notice) // nil: nobody; called from any goroutine, must not block
+	Log         *slog.Logger // nil: none
 }
 
 // Notice is something that a person who waits wants to know.
@@ -44,6 +47,7 @@ type Notice struct {
 	// Late is how long after the mapping the probes were in place; 0: not known.
 	Late time.Duration // NoticeAttached
 	Err  error         // NoticeFailed
+	Why  string        // NoticeCounted
 }
 
 // NoticeKind says what happened.
@@ -55,6 +59,7 @@ const (
 	NoticeAttached                       // a library has its probes
 	NoticeEnded                          // a traced process has ended
 	NoticeFailed                         // a library could not be probed
+	NoticeCounted                        // launches of a process are counted only, or timed again
 )
 
 // batchLimit bounds the calls of one batch, and so the memory of a session.
@@ -95,11 +100,12 @@ type Live struct {
 	inside proc.Finder
 	look   chan struct{} // there are some
 
-	malformed uint64        // records; Poll's own
-	gone      []tick.Thread // threads that have ended since the last tick; Poll's and Totals' own
-	names     names         // of threads; Totals' own
-	others    others        // Poll's and Totals' own
-	gpus      devices       // Poll's and Totals' own; read again each tick until there are some
+	malformed uint64                       // records; Poll's own
+	gone      []tick.Thread                // threads that have ended since the last tick; Poll's and Totals' own
+	names     names                        // of threads; Totals' own
+	others    others                       // Poll's and Totals' own
+	costs     map[probes.Place]probes.Cost // of probes; nil: not known
+	gpus      devices                      // Poll's and Totals' own; read again each tick until there are some
 }
 
 type process struct {
