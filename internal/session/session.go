@@ -118,16 +118,16 @@ func Run(ctx context.Context, c Config) error {
 
 type runner struct {
 	Config
-	table   *table
-	ledger  *ledger.Ledger
-	causes  *causal.Engine
-	govern  govern.Governor
-	fan     *fan
-	meter   *proc.Meter
-	started time.Time
-	ticked  time.Time
-	seq     uint64
-	records uint64
+	table    *table
+	ledger   *ledger.Ledger
+	causes   *causal.Engine
+	governor govern.Governor
+	fan      *fan
+	meter    *proc.Meter
+	started  time.Time
+	ticked   time.Time
+	seq      uint64
+	records  uint64
 }
 
 func newRunner(c Config) *runner {
