@@ -56,7 +56,7 @@ func (e *Env) logger(debug bool) *slog.Logger {
 	if debug {
 		level = slog.LevelDebug
 	}
-	return slog.New(slog.NewTextHandler(e.Stderr, &slog.HandlerOptions{Level: level}))
+	return slog.New(newLogLines(e.Stderr, level))
 }
 
 // names returns which files are CUDA libraries.

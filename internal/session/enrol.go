@@ -33,14 +33,7 @@ func (l *Live) calibrate(ctx context.Context) {
 
 // harm says why the returns of a process must not be watched, if so.
 func (l *Live) harm(p *proc.Process) string {
-	const filter = 2
-	switch {
-	case p.ShadowStack:
-		return "it guards its return addresses (x86 shadow stack), and a return probe would end it"
-	case p.Seccomp == filter && l.seccompHarm:
-		return "it has a seccomp filter, and this kernel kills such processes at a return probe"
-	}
-	return ""
+	return p.ReturnHarm(l.seccompHarm)
 }
 
 // rescan enrols all selected processes that use CUDA.
