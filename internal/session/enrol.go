@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"ingero/internal/probes"
@@ -173,10 +174,7 @@ func (l *Live) attach(p *proc.Process, m proc.Library, since time.Time) error {
 	l.mu.Lock()
 	l.libs[key] = lib
 	l.order = append(l.order, lib)
-	if m.Inside { // it has what its program uses, and lacks the rest
-		a.Reports = slices.DeleteFunc(a.Reports, func(r tick.Report) bool { return r.Kind == "missing-symbol" })
-	}
-	l.addReports(a.Reports...)
+	l.addReports(lacking(m, a.Reports)...)
 	l.use(lib, p.PID, since)
 	l.mu.Unlock()
 	n := Notice{Kind: NoticeAttached, PID: p.PID, Comm: p.Comm, Library: m.Path, Probes: a.Probes}
@@ -184,9 +182,31 @@ func (l *Live) attach(p *proc.Process, m proc.Library, since time.Time) error {
 		n.Late = a.At.Sub(since)
 	}
 	l.Log.Info("discover: attached", "path", m.Path, "library", m.Lib.String(), "build_id", id, "probes", a.Probes,
-		"stepped", a.Stepped, "lacks", len(a.Reports), "late", n.Late)
+		"stepped", a.Stepped, "lacks", len(a.Reports), "unprobed", len(a.Unprobed), "late", n.Late)
 	l.Notify(n)
 	return nil
+}
+
+// lacking makes one report of all that say that a library lacks a function: versions
+// differ in hundreds. One that is linked in has what its program uses, and no report.
+func lacking(m proc.Library, reports []tick.Report) (out []tick.Report) {
+	const most = 4
+	var names []string
+	for _, r := range reports {
+		if r.Kind == "missing-symbol" {
+			names = append(names, strings.TrimPrefix(r.Why, "does not export "))
+		} else {
+			out = append(out, r)
+		}
+	}
+	if len(names) == 0 || m.Inside {
+		return out
+	}
+	why := "does not export " + strings.Join(names[:min(len(names), most)], ", ")
+	if more := len(names) - most; more > 0 {
+		why += fmt.Sprintf(" and %d more (ingero check --pid)", more)
+	}
+	return append(out, tick.Report{Kind: "missing-symbol", Object: m.Path, Why: why})
 }
 
 // lateAttach is from when on it is told that a library's first calls were not seen
