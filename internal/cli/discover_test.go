@@ -5,9 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"ingero/internal/cli/check"
+	"ingero/internal/testkit"
 )
 
 // --debug says what is found, and check --pid what is seen of a process.
@@ -83,5 +85,35 @@ func TestCudaLib(t *testing.T) {
 	_, stderr, exit := b.output("trace", "--cuda-lib", b.stack.Program("train"))
 	if exit != exitUsage || !strings.Contains(stderr, "defines no function of CUDA or NCCL") {
 		t.Errorf("a program as a library: code %d, want %d:\n%s", exit, exitUsage, stderr)
+	}
+}
+
+// Launches that are too many to be timed are counted: status, the lines of the trace,
+// and the report on what was recorded say so.
+func TestProbeBudget(t *testing.T) {
+	b := newBench(t)
+	target := b.train("--seconds", "120")
+	target.Say("go")
+	c := b.ingero("trace", "--probe-budget", "0.01%", "--pid", pid(target))
+	testkit.Eventually(t, "launches that are counted only", func() bool {
+		s := b.tracing(1)
+		return s.Processes[0].Counted
+	})
+	stdout, _, _ := b.output("status")
+	if want := "Launches     counted, not timed, to spare train (" + pid(target) + ")"; !strings.Contains(stdout, want) {
+		t.Errorf("status lacks %q:\n%s", want, stdout)
+	}
+	stdout, _, _ = b.output("check", "--pid", pid(target))
+	if !strings.Contains(strings.Join(strings.Fields(stdout), " "), "its launches are counted and not timed") {
+		t.Errorf("check --pid does not say that launches are counted only:\n%s", stdout)
+	}
+	c.Signal(syscall.SIGINT)
+	const said = "are counted and not timed from"
+	if stdout, _, code := finish(t, c); code != 0 || !strings.Contains(stdout, said) {
+		t.Errorf("trace: code %d, want 0 and a word on launches:\n%s", code, stdout)
+	}
+	stdout, stderr, code := b.output("explain")
+	if code != 0 || !strings.Contains(strings.Join(strings.Fields(stdout), " "), said) {
+		t.Errorf("explain: code %d, want 0 and %q:\n%s%s", code, said, stdout, stderr)
 	}
 }

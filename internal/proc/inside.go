@@ -19,7 +19,13 @@ type Finder struct {
 	FS FS
 
 	mu    sync.Mutex
-	known map[content]Symbols
+	known map[content]held
+}
+
+// held is what is remembered of a file.
+type held struct {
+	libs    []events.Library // of statics
+	gpuCode bool
 }
 
 // content identifies what a file holds: by its build id where it has one.
@@ -80,7 +86,7 @@ func (c *Finder) Look(pid uint32, names Names, have []Library) (Inside, error) {
 			in.Skipped++
 			continue
 		}
-		s, err := c.symbols(pid, m)
+		h, err := c.hold(pid, m)
 		switch {
 		case errors.Is(err, ErrGone):
 			return in, err
@@ -88,7 +94,7 @@ func (c *Finder) Look(pid uint32, names Names, have []Library) (Inside, error) {
 			in.Skipped++
 			continue
 		}
-		in.add(m, s, want)
+		in.add(m, h, want)
 	}
 	if maps(events.LibCudart) || slices.ContainsFunc(in.Libraries, func(l Library) bool { return l.Lib == events.LibCudart }) {
 		in.Unseen = ""
@@ -97,44 +103,51 @@ func (c *Finder) Look(pid uint32, names Names, have []Library) (Inside, error) {
 }
 
 // add takes in what one file holds.
-func (in *Inside) add(m Mapping, s Symbols, want []events.Library) {
+func (in *Inside) add(m Mapping, h held, want []events.Library) {
 	for _, lib := range want {
-		if s.Of(lib) > 0 {
+		if slices.Contains(h.libs, lib) {
 			in.Libraries = append(in.Libraries, Library{Mapping: m, Lib: lib, Inside: true})
 		}
 	}
-	if s.GPUCode && in.Unseen == "" {
+	if h.gpuCode && in.Unseen == "" {
 		in.Unseen = m.Path
 	}
 }
 
-// symbols looks into a file, once for each content.
-func (c *Finder) symbols(pid uint32, m Mapping) (Symbols, error) {
+// hold looks into a file, once for each content.
+func (c *Finder) hold(pid uint32, m Mapping) (held, error) {
 	file, _, err := c.FS.OpenMapped(pid, m)
 	if err != nil {
-		return Symbols{}, err
+		return held{}, err
 	}
 	defer file.Close()
 	k, err := contentOf(file, m.Key)
 	if err != nil {
-		return Symbols{}, err
+		return held{}, err
 	}
 	c.mu.Lock()
-	s, ok := c.known[k]
+	h, ok := c.known[k]
 	c.mu.Unlock()
 	if ok {
-		return s, nil
+		return h, nil
 	}
-	if s, err = FindSymbols(file); err != nil {
-		return Symbols{}, err
+	s, err := FindSymbols(file)
+	if err != nil {
+		return held{}, err
+	}
+	h.gpuCode = s.GPUCode
+	for _, lib := range statics {
+		if s.Of(lib) > 0 {
+			h.libs = append(h.libs, lib)
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.known == nil || len(c.known) >= maxKnown {
-		c.known = map[content]Symbols{}
+		c.known = map[content]held{}
 	}
-	c.known[k] = s
-	return s, nil
+	c.known[k] = h
+	return h, nil
 }
 
 func contentOf(file *os.File, key Key) (content, error) {

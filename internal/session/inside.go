@@ -72,6 +72,7 @@ func (l *Live) lookInto(pid uint32, since time.Time) error {
 	if err != nil {
 		return err
 	}
+	l.Log.Info("discover: looked for linked-in libraries", "pid", pid, "found", len(in.Libraries), "not_looked_into", in.Skipped)
 	if in.Unseen != "" {
 		l.mu.Lock()
 		l.addReports(tick.Report{Kind: "runtime-unseen", Object: fmt.Sprintf("%s (%d)", p.Comm, pid), Why: unseenRuntime(in.Unseen)})
