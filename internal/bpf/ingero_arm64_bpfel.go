@@ -257,7 +257,6 @@ type IngeroTextRecord struct {
 	Tid    uint32
 	Size   uint32
 	TimeNs uint64
-	Text   [0]int8
 }
 
 type IngeroThread struct {
