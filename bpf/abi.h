@@ -15,7 +15,7 @@
 #define MAX_WAKERS 64 /* threads enrolled for one process */
 #define LONG_WAIT 20000 /* ns: shorter waits are in the sums only, unless all are asked for */
 #define MAX_TARGETS 4096 /* traced processes, at a time */
-#define MAX_COUNTS 4096 /* (process, row) pairs that have calls */
+#define MAX_COUNTS 8192 /* (process, row) pairs that have calls: of 130 processes that load everything */
 #define HIST_BUCKETS 320 /* 8 an octave, from 0 ns to 2^41 ns: stats.HistBuckets */
 
 /* How one kept value is computed: events.Take. */
@@ -206,8 +206,7 @@ struct text_record {
 	__u32 tid;
 	__u32 size; /* with its end; TEXT_LONG: it was cut */
 	__u64 time_ns; /* CLOCK_MONOTONIC */
-	char text[]; /* TEXT_SHORT or TEXT_LONG bytes */
-};
+}; /* the string follows, in TEXT_SHORT or TEXT_LONG bytes */
 _Static_assert(sizeof(struct text_record) == 24, "text_record");
 
 /* Why a thread is not on a CPU: events.WaitState. */

@@ -257,7 +257,6 @@ type IngeroTextRecord struct {
 	Tid    uint32
 	Size   uint32
 	TimeNs uint64
-	Text   [0]int8
 }
 
 type IngeroThread struct {
@@ -309,7 +308,7 @@ type IngeroThread struct {
 			Migrations uint64
 		}
 	}
-	Cache [8]struct {
+	Cache [32]struct {
 		_        structs.HostLayout
 		RowPlus1 uint32
 		Slot     uint32
