@@ -155,6 +155,7 @@ func (s *screen) host(t *tick.Tick, seen *Seen, zone *time.Location) {
 		line += " · " + plural(seen.forks, "fork") + ", " + plural(seen.execs, "exec") + ", " + plural(seen.exits, "exit")
 	}
 	s.put(span{line, plain})
+	s.pods(t.Pods)
 	if seen == nil {
 		return
 	}
