@@ -30,7 +30,7 @@ func processOf(p *tick.Process) processJSON {
 	return processJSON{
 		PID: p.PID, PPID: p.PPID, NSPID: p.NSPID, UID: p.UID, Comm: clean(p.Comm), Exe: clean(p.Exe), Cgroup: clean(p.Cgroup),
 		Started: p.Started.UTC(), Ended: p.Ended.UTC(), Mapped: p.Mapped.UTC(), Attached: p.Attached.UTC(), Where: p.Where.Map(clean),
-		Counted: p.Counted, Where: p.Where.Map(clean),
+		Counted: p.Counted,
 	}
 }
 
