@@ -137,26 +137,6 @@ func (db *DB) open() error {
 
 func (db *DB) places() places { return places{root: os.Geteuid() == 0, owner: db.o.Owner} }
 
-// begin starts the segment seq, in place of the one before. That is left as it is
-// when it fails.
-func (db *DB) begin(seq int) error {
-	first := segmentJSON{Session: db.o.Session, Seq: seq}
-	if db.log != nil {
-		first.First, first.Unkept = db.log.number, db.log.number-db.log.written
-	}
-	name := segmentName(db.o.Session.ID, seq, false)
-	file, err := db.places().open(db.dir, name, unix.O_EXCL|unix.O_APPEND)
-	if err != nil {
-		return err
-	}
-	log, err := newLogWriter(file, &first)
-	if err != nil {
-		return errors.Join(err, unix.Unlinkat(int(db.dir.Fd()), name, 0), file.Close())
-	}
-	db.file, db.log, db.seq = file, log, seq
-	return nil
-}
-
 // sameFile makes sure that SQLite has opened the file that was looked at, and
 // not another that was put in its place: then this process has it open twice.
 func (db *DB) sameFile() error {
