@@ -157,6 +157,7 @@ func TestSemantics(t *testing.T) {
 	s := extract(t)
 	for _, tt := range [][2]string{
 		{"semantics.py", "spin"}, {"semantics.py", "yield"}, {"semantics.py", "block"}, {"objects.py", "spin"},
+		{"nccl.py", "spin"}, {"nccl.py", "yield"}, {"nccl.py", "block"},
 	} {
 		t.Run(tt[0]+" "+tt[1], func(t *testing.T) {
 			t.Parallel()
@@ -199,7 +200,7 @@ func TestHoldWaitsForALine(t *testing.T) {
 // --help goes to stdout and names every option; a wrong argument is an error.
 func TestHelp(t *testing.T) {
 	s := extract(t)
-	for _, program := range []string{"train", "infer", "loader", "calls", "multi", "late", "calib", "memory", "advanced"} {
+	for _, program := range []string{"train", "infer", "loader", "calls", "multi", "late", "calib", "memory", "advanced", "ddp"} {
 		t.Run(program, func(t *testing.T) {
 			out, err := s.command(program, "--help").Output()
 			if err != nil || !strings.HasPrefix(string(out), "usage: "+program) {

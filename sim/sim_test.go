@@ -44,8 +44,8 @@ func TestExtract(t *testing.T) {
 		}
 	}
 	want := []string{
-		"advanced", "calib", "calls", "gpu.py", "infer", "infer.py", "late", "libcuda.so.1", "libcudart.so.12",
-		"libcudart.so.13", "loader", "memory", "multi", "train", "train.py", "vecAdd.cubin",
+		"advanced", "calib", "calls", "ddp", "gpu.py", "infer", "infer.py", "late", "libcuda.so.1", "libcudart.so.12",
+		"libcudart.so.13", "libnccl.so.2", "loader", "memory", "multi", "train", "train.py", "vecAdd.cubin",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("extracted files (-want +got):\n%s", diff)

@@ -5,6 +5,7 @@
 #define SIM_GPU_H
 
 #include "../driver.h"
+#include "../gate.h"
 
 #define MAX_DEVICES 16
 #define MAX_STREAMS 16384
@@ -13,6 +14,7 @@
 #define MAX_CONTEXTS 64
 #define MAX_FUNCTIONS 4096
 #define MAX_QUEUE 1024
+#define UNKNOWN (~0ull)
 #define MAX_REGISTERED 1024
 #define MAX_RANGES 4096
 #define MAX_PHYSICAL 65536
@@ -56,6 +58,18 @@ struct object {
 	struct object *next_free;
 };
 
+/* A time on the GPU, which may hang on kernels that wait for other processes: `at`, and
+ * for each of them `plus` after it ends. */
+struct term {
+	u64 gate, plus;
+};
+
+struct when {
+	u64 at;
+	u32 n, pad;
+	struct term term[4];
+};
+
 struct graph {
 	struct object o;
 	u32 nodes;
@@ -66,7 +80,7 @@ struct graph {
 struct host_call {
 	host_fn fn;
 	void *data;
-	u64 at;
+	struct when at;
 };
 
 struct stream {
@@ -74,19 +88,19 @@ struct stream {
 	struct context *ctx;
 	u32 flags;
 	u32 head; /* next slot of ends */
-	u64 until; /* when its last work is done */
+	struct when until; /* when its last work is done */
 	struct graph *capture;
 	u32 capture_broken;
 	u32 n_host, host_cap;
 	struct host_call *host; /* functions to run, in order */
-	u64 ends[MAX_QUEUE];
+	u64 ends[MAX_QUEUE]; /* UNKNOWN: after a kernel that waits for others */
 };
 
 struct event {
 	struct object o;
 	u32 flags;
 	u32 recorded;
-	u64 at; /* when the work before it is done */
+	struct when at; /* when the work before it is done */
 	struct graph *capture;
 };
 
@@ -114,7 +128,8 @@ struct function {
 	struct object *of; /* module or library */
 	struct context *ctx; /* of a function */
 	u64 kernel_ns;
-	u64 has_ns; /* kernel_ns comes from its name */
+	u32 has_ns; /* kernel_ns comes from its name */
+	u32 gated; /* it waits for other processes: see gate.h */
 	char name[NAME_LEN];
 };
 
@@ -129,9 +144,9 @@ struct context {
 	struct object o;
 	u32 device;
 	u32 flags; /* SCHED_* */
-	u64 legacy_until; /* the legacy default stream */
-	u64 blocking_until; /* last of the streams that synchronise with it */
-	u64 all_until; /* last of all */
+	struct when legacy_until; /* the legacy default stream */
+	struct when blocking_until; /* last of the streams that synchronise with it */
+	struct when all_until; /* last of all */
 	struct stream *legacy;
 };
 
@@ -263,6 +278,13 @@ int device_check(int dev);
 int devices_visible(void);
 void burn(u64 ns);
 void wait_until(u64 until, u32 sched);
+void when_join(struct when *to, const struct when *with);
+int when_known(struct when *w);
+int when_past(struct when *w);
+void when_plus(struct when *w, u64 ns);
+void wait_known(struct when *w, u32 sched);
+void wait_when(struct when w, u32 sched);
+int gate_new(struct sim_gate *from, const struct when *start, u64 *id);
 u32 sched_of(const struct context *ctx);
 u64 copy_gpu_ns(u64 bytes);
 
@@ -274,8 +296,9 @@ u32 object_count(u32 kind);
 
 struct context *primary_retain(u32 dev);
 int stream_find(struct thread *t, void *handle, void *dflt, struct stream **out);
-int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, u64 *end);
-u64 stream_end(struct stream *s);
+int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, struct when *end);
+int stream_gate(struct stream *s, u64 host_ns, struct sim_gate *gate, u64 gpu_ns);
+struct when stream_end(struct stream *s);
 int stream_wait(struct stream *s, u32 sched);
 int context_wait(struct context *ctx);
 void run_host_calls(struct stream *s);
