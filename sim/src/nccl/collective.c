@@ -129,7 +129,7 @@ static int launch(struct task *tasks, u32 n)
 		free(o);
 		return nccl_fail(NCCL_CUDA, capturing ? "the stream is capturing" : "no stream");
 	}
-	*o = (struct op){ .gate = { look, NULL, &c->sh->word }, .comm = c };
+	*o = (struct op){ .gate = { look, &c->sh->word }, .comm = c };
 	for (u32 i = 0; i < n; i++)
 		if (tasks[i].comm == c) {
 			meet(o, &tasks[i]);
