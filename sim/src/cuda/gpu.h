@@ -308,7 +308,14 @@ void *object_get(const void *handle, u32 kind);
 struct object *object_at(u32 kind, u32 index);
 u32 object_count(u32 kind);
 
-struct context *primary_retain(u32 dev);
+/* A function that can be launched: a CUfunction, or a CUkernel in its place. */
+static inline struct function *function_get(const void *handle)
+{
+	struct function *f = object_get(handle, KIND_FUNCTION);
+
+	return likely(f != NULL) ? f : object_get(handle, KIND_KERNEL);
+}
+
 int stream_find(struct thread *t, void *handle, void *dflt, struct stream **out);
 int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, struct when *end);
 int stream_gate(struct stream *s, u64 host_ns, struct sim_gate *gate, u64 gpu_ns);
@@ -324,7 +331,6 @@ int add_node(void **node, void *graph, u64 gpu_ns);
 void functions_forget(const struct object *of);
 void modules_forget(const struct context *ctx);
 void arrays_forget(const struct context *ctx);
-struct function *function_get(const void *handle);
 CUresult impl_cuModuleGetGlobal_v2(devptr *p, size_t *n, void *mod, const char *name);
 CUresult impl_cuModuleGetFunction(void **out, void *mod, const char *name);
 struct pool *pool_get(const void *handle);
