@@ -106,6 +106,8 @@ func (v *view) tell() {
 					v.named = true
 					v.write(fmt.Sprintf("Tracing %s (%d)", n.Comm, n.PID))
 				}
+			case session.NoticeCounted:
+				v.write("ingero: " + n.Why)
 			case session.NoticeFailed:
 				v.write(fmt.Sprintf("ingero: %s is not traced: %s", n.Library, inWords(n.Err).What))
 			}

@@ -20,6 +20,8 @@ type Object struct {
 	Name string      // that people know it by
 	File io.ReaderAt // its contents
 	Lib  events.Library
+	// Functions are those to choose from; nil: all that it exports.
+	Functions []elf.Symbol
 }
 
 // site is one place in a library for one row's probes.
@@ -62,9 +64,11 @@ func readSurface(o Object) (l surface, err error) {
 	if l.file, err = elf.NewFile(o.File); err != nil {
 		return l, fmt.Errorf("read %s: %w (%v)", o.Name, errNotELF, err)
 	}
-	syms, err := l.file.DynamicSymbols()
-	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
-		return l, fmt.Errorf("read symbols of %s: %w", o.Name, err)
+	syms := o.Functions
+	if syms == nil {
+		if syms, err = l.file.DynamicSymbols(); err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+			return l, fmt.Errorf("read symbols of %s: %w", o.Name, err)
+		}
 	}
 	l.functions = map[string][]elf.Symbol{}
 	for _, s := range syms {
@@ -72,7 +76,7 @@ func readSurface(o Object) (l surface, err error) {
 			l.functions[s.Name] = append(l.functions[s.Name], s)
 		}
 	}
-	if name, err := l.file.DynString(elf.DT_SONAME); err == nil && len(name) > 0 {
+	if name, err := l.file.DynString(elf.DT_SONAME); o.Functions == nil && err == nil && len(name) > 0 {
 		l.version = majorVersion(name[0])
 	}
 	return l, nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ingero/internal/causal"
+	"ingero/internal/govern"
 	"ingero/internal/ledger"
 	"ingero/internal/proc"
 	"ingero/internal/tick"
@@ -41,6 +42,18 @@ type Waker interface {
 // know which calls are slow: those it leaves out last.
 type Thinner interface {
 	SetSlow(op events.Op, d time.Duration) error
+}
+
+// Governed is a source that can do without the times of a process's launches.
+type Governed interface {
+	// LaunchBudget is the share of one CPU that the probes on the launches of a process
+	// may take; 0: there is no bound.
+	LaunchBudget() float64
+	// ProbeCost is what the probes of an operation cost a call, in ns: one that is
+	// timed, one that is counted only. It is not known where that was not measured.
+	ProbeCost(op events.Op) (timed, counted uint64, known bool)
+	// CountLaunches has launches counted and not timed, or timed again.
+	CountLaunches(now time.Time, s govern.Switch) error
 }
 
 // Agent is a source that knows which process the agent is, or was: its threads
@@ -105,15 +118,16 @@ func Run(ctx context.Context, c Config) error {
 
 type runner struct {
 	Config
-	table   *table
-	ledger  *ledger.Ledger
-	causes  *causal.Engine
-	fan     *fan
-	meter   *proc.Meter
-	started time.Time
-	ticked  time.Time
-	seq     uint64
-	records uint64
+	table    *table
+	ledger   *ledger.Ledger
+	causes   *causal.Engine
+	governor govern.Governor
+	fan      *fan
+	meter    *proc.Meter
+	started  time.Time
+	ticked   time.Time
+	seq      uint64
+	records  uint64
 }
 
 func newRunner(c Config) *runner {
@@ -200,6 +214,11 @@ func (r *runner) tick(now time.Time, final bool) error {
 		return fmt.Errorf("read totals: %w", err)
 	}
 	r.table.fill(t)
+	if g, ok := r.Source.(Governed); ok && !final {
+		if err := r.spare(g, t); err != nil {
+			return err
+		}
+	}
 	r.ledger.Tick(t)
 	r.causes.Tick(t)
 	introduce(t)

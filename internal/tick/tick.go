@@ -102,6 +102,9 @@ type Process struct {
 	// Mapped is when the first traced library was mapped, Attached when its
 	// probes were in place. Calls in between were not seen.
 	Mapped, Attached time.Time
+	// Counted says that its launches are counted now and not timed, since the probes
+	// on them took too much of a CPU.
+	Counted bool
 }
 
 // Library is one traced shared object.
