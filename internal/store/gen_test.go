@@ -6,6 +6,7 @@ import (
 
 	"ingero/internal/stats"
 	"ingero/internal/tick"
+	"ingero/internal/track"
 	"ingero/pkg/events"
 )
 
@@ -108,9 +109,12 @@ func (g *generator) odd() events.Call {
 type kernel struct {
 	ops     map[opKey]*tick.Op
 	threads genAccounts
+	track   *track.Tracker
 }
 
-func newKernel() *kernel { return &kernel{ops: map[opKey]*tick.Op{}, threads: genAccounts{}} }
+func newKernel() *kernel {
+	return &kernel{ops: map[opKey]*tick.Op{}, threads: genAccounts{}, track: track.New()}
+}
 
 func (k *kernel) op(pid uint32, o events.Op) *tick.Op {
 	x := k.ops[opKey{pid, o}]
@@ -122,6 +126,7 @@ func (k *kernel) op(pid uint32, o events.Op) *tick.Op {
 }
 
 func (k *kernel) see(calls []events.Call) {
+	k.track.Batch(&tick.Batch{Calls: calls})
 	for i := range calls {
 		c := &calls[i]
 		o := k.op(c.PID, c.Op)
@@ -170,6 +175,7 @@ func (k *kernel) tick(seq uint64, at time.Time, final bool) *tick.Tick {
 		}
 		t.Processes = append(t.Processes, p)
 	}
+	k.track.Tick(t)
 	t.Others = []tick.Process{{PID: 711, PPID: 1, NSPID: 711, Comm: "cron", Cgroup: "/system.slice/cron.service", Started: began.Add(-time.Hour)}}
 	return t
 }

@@ -13,6 +13,7 @@ import (
 type State struct {
 	PID     uint32
 	Memory  Memory
+	Held    []Kind // most first
 	Streams List[Stream]
 	Graphs  List[Graph]
 	Comms   List[Comm]
@@ -85,7 +86,6 @@ type Memory struct {
 	Used    bool // something was allocated or freed
 	GPU     Held // all of the device's, managed memory too
 	Host    Held // pinned and registered
-	Kinds   []Kind
 
 	Allocs, Frees uint64
 	// DoubleFrees were of what had been freed before and not given again.
@@ -142,6 +142,7 @@ type Growth struct {
 
 // Stream is what is known of a stream.
 type Stream struct {
+	Number      uint64 // tells it from others that have, or had, its handle
 	Handle      uint64 // 0 is the default stream
 	Device      int16
 	Launches    uint64
@@ -150,11 +151,11 @@ type Stream struct {
 	Bytes       uint64 // of Copies
 	Captures    uint64 // begun: more than one is capturing again
 	Last        int64  // Unix ns: last use
-	Destroyed   bool
 }
 
 // Graph is the life of an executable graph, from the capture it came of.
 type Graph struct {
+	Number           uint64 // tells it from others that have, or had, its handles
 	Exec, Graph      uint64 // handles; 0: not known
 	Device           int16
 	Captured         int64 // Unix ns: when the capture began; 0: not seen
@@ -195,6 +196,7 @@ func (s CommState) String() string { return nameOf(commStates, int(s)) }
 // Comm is an NCCL communicator as one process has it. Those of other processes with
 // the same ID are its other ranks.
 type Comm struct {
+	Number uint64 // tells it from others that have, or had, its handle
 	Handle uint64
 	ID     uint64 // first 64 bits of the unique id; of a split one made from its parent's; 0: not known
 	Rank   int32  // below 0: not known

@@ -39,7 +39,7 @@ func (p *process) comm(handle uint64, fresh bool) *comm {
 		}
 		k.gone = append(k.gone, x.Comm)
 	}
-	x = &comm{Comm: tick.Comm{Handle: handle, Rank: -1}}
+	x = &comm{Comm: tick.Comm{Number: p.number(), Handle: handle, Rank: -1}}
 	k.all[handle] = x
 	return x
 }

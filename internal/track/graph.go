@@ -25,7 +25,7 @@ func beginCapture(p *process, th *thread, c *events.Call, _ *effect) {
 	if !done(c) || nested(c) {
 		return
 	}
-	x := &tick.Graph{Captured: c.Start, CaptureTID: c.TID, Device: c.Device}
+	x := &tick.Graph{Number: p.number(), Captured: c.Start, CaptureTID: c.TID, Device: c.Device}
 	x.CaptureStream, _ = c.Value(events.RoleStream)
 	if mode, ok := c.Value(events.RoleFlags); ok {
 		x.CaptureMode = uint32(mode)
@@ -85,7 +85,11 @@ func instantiate(p *process, _ *thread, c *events.Call, _ *effect) {
 		return
 	}
 	if from != nil {
-		*x = *from
+		number := x.Number
+		if *x = *from; from.Exec != 0 { // it is not the first that is made of that graph
+			x.Number = number
+		}
+		from.Exec = exec
 	}
 	x.Exec, x.Graph, x.Device = exec, handle, c.Device
 	x.Instantiated, x.InstantiateNS = c.Start, c.Duration
@@ -102,7 +106,7 @@ func (g *graphs) exec(p *process, handle uint64, fresh bool) *tick.Graph {
 		p.untracked++
 		return nil
 	case x == nil || fresh:
-		x = &tick.Graph{Exec: handle}
+		x = &tick.Graph{Number: p.number(), Exec: handle}
 		g.execs[handle] = x
 	}
 	g.at, g.last = handle, x
@@ -162,26 +166,11 @@ func dropGraph(p *process, _ *thread, c *events.Call, _ *effect) {
 	}
 	if x := p.graphs.captured[handle]; x != nil {
 		delete(p.graphs.captured, handle)
-		if !p.graphs.made(handle, x.Captured) {
+		if x.Exec == 0 {
 			x.Destroyed = c.End()
 			p.graphs.end(*x)
 		}
 	}
-}
-
-// made says whether something was made executable of a captured graph.
-func (g *graphs) made(handle uint64, captured int64) bool {
-	for _, x := range g.execs {
-		if x.Graph == handle && x.Captured == captured {
-			return true
-		}
-	}
-	for i := range g.gone {
-		if x := &g.gone[i]; x.Exec != 0 && x.Graph == handle && x.Captured == captured {
-			return true
-		}
-	}
-	return false
 }
 
 // end keeps the latest of those that are gone.
@@ -198,8 +187,8 @@ func (g *graphs) list() tick.List[tick.Graph] {
 	for _, x := range g.execs {
 		out = append(out, *x)
 	}
-	for handle, x := range g.captured {
-		if !g.made(handle, x.Captured) {
+	for _, x := range g.captured {
+		if x.Exec == 0 {
 			out = append(out, *x)
 		}
 	}

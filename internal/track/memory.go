@@ -300,10 +300,15 @@ func (m *memory) freeAll(p *process, device int16) {
 func (m *memory) state() tick.Memory {
 	out := m.Memory
 	out.Inexact = m.inexact
-	for k, h := range m.kinds {
-		out.Kinds = append(out.Kinds, tick.Kind{Kind: k.kind, Device: k.device, Held: *h})
-	}
-	slices.SortFunc(out.Kinds, tick.ByBytes)
 	out.Growth = m.growth.estimate(m.GPU.Bytes)
+	return out
+}
+
+func (m *memory) list() []tick.Kind {
+	var out []tick.Kind
+	for k, h := range m.kinds {
+		out = append(out, tick.Kind{Kind: k.kind, Device: k.device, Held: *h})
+	}
+	slices.SortFunc(out, tick.ByBytes)
 	return out
 }

@@ -79,7 +79,7 @@ func (p *process) stream(c *events.Call) *stream {
 			p.untracked++
 			return nil
 		}
-		x = &stream{Stream: tick.Stream{Handle: handle, Device: c.Device}}
+		x = &stream{Stream: tick.Stream{Number: p.number(), Handle: handle, Device: c.Device}}
 		s.all[k] = x
 	}
 	s.at, s.last = k, x

@@ -26,7 +26,8 @@ const (
 type Tracker struct {
 	procs map[uint32]*process
 	last  *process
-	held  int // allocations of all processes
+	held  int    // allocations of all processes
+	count uint64 // streams, graphs and communicators that were given numbers
 	ticks uint64
 }
 
@@ -35,11 +36,13 @@ func New() *Tracker { return &Tracker{procs: map[uint32]*process{}} }
 
 // process is what is kept of one process.
 type process struct {
-	pid  uint32
-	all  *Tracker
-	born int64 // Unix ns: when it was forked, or began its program; 0: not seen
-	over uint64
-	late bool // calls may have been made before its probes were in place
+	pid   uint32
+	all   *Tracker
+	born  int64  // Unix ns: when it was forked, or began its program; 0: not seen
+	call0 int64  // Unix ns: start of its first call; 0: none yet
+	ended int64  // Unix ns; 0: it lives
+	over  uint64 // tick
+	late  bool   // calls may have been made before its probes were in place
 
 	memory   memory
 	threads  map[uint32]*thread
@@ -96,8 +99,16 @@ func (t *Tracker) Batch(b *tick.Batch) {
 			t.life(&lives[0])
 			lives = lives[1:]
 		}
-		if p := t.process(c.PID); p != nil {
-			p.call(c)
+		p := t.process(c.PID)
+		if p != nil && p.ended != 0 && c.Start > p.ended { // its number was given to another
+			t.forget(p)
+			p = t.process(c.PID)
+		}
+		if p == nil {
+			continue
+		}
+		if p.call(c); p.ended != 0 { // a record that comes after the end
+			p.end()
 		}
 	}
 	for i := range lives {
@@ -113,21 +124,32 @@ func (t *Tracker) life(e *tick.ProcEvent) {
 		pid = e.Peer
 	}
 	p := t.procs[pid]
-	switch {
-	case p != nil && e.Kind == tick.ProcExited:
-		p.end()
-		p.over = max(t.ticks, 1)
-	case p != nil || e.Kind == tick.ProcForked:
-		if p == nil && len(t.procs) >= maxProcesses {
+	if e.Kind == tick.ProcExited {
+		if p != nil && p.ended == 0 {
+			p.end()
+			p.ended, p.over = e.Time, t.ticks+1
+		}
+		return
+	}
+	if p != nil && (p.call0 == 0 || p.call0 < e.Time) {
+		t.forget(p)
+		p = nil
+	} else if p == nil && e.Kind == tick.ProcExeced {
+		return // it makes no calls
+	}
+	if p == nil {
+		if p = t.process(pid); p == nil {
 			return
 		}
-		if p != nil {
-			t.forget(p)
-		}
-		p = t.fresh(pid)
-		p.born, p.late = e.Time, false
-		t.procs[pid] = p
 	}
+	p.born, p.late = e.Time, false // its calls may have come before this
+	p.known()
+}
+
+// number is one that nothing else of the session has.
+func (p *process) number() uint64 {
+	p.all.count++
+	return p.all.count
 }
 
 func (t *Tracker) forget(p *process) {
@@ -148,6 +170,9 @@ func (p *process) end() {
 
 // call takes in one call.
 func (p *process) call(c *events.Call) {
+	if p.call0 == 0 {
+		p.call0 = c.Start
+	}
 	th := p.of(c.TID)
 	if c.Device == 0 {
 		c.Device = th.device
@@ -254,7 +279,7 @@ func (t *Tracker) compare(o *tick.Op) {
 }
 
 func (p *process) state() tick.State {
-	s := tick.State{PID: p.pid, Memory: p.memory.state(), Untracked: p.untracked}
+	s := tick.State{PID: p.pid, Memory: p.memory.state(), Held: p.memory.list(), Untracked: p.untracked}
 	if p.late {
 		s.Memory.Inexact |= tick.InexactLate
 	}
