@@ -88,6 +88,13 @@ build() { # ARCH DIR
 		objs=$(objects "$arch" prog "-fPIE" $(cd "$here/src" && ls prog/$p.c prog/${p}_*.c 2>/dev/null))
 		link -pie -s -dynamic-linker $interp -o "$out/$p" $rpath $objs $common_objs "$out/libcudart.so.12" $libs
 	done
+	tally=$(objects "$arch" prog "-fPIE" prog/tally.c)
+	for p in memory advanced; do
+		objs=$(objects "$arch" prog "-fPIE" prog/$p.c)
+		link -pie -s -dynamic-linker $interp -o "$out/$p" $rpath $objs $tally $common_objs \
+			"$out/libcudart.so.12" "$out/libcuda.so.1" $libs
+	done
+	printf 'kernels:\nvecAdd\n' >"$out/vecAdd.cubin"
 	objs=$(objects "$arch" calib "-fno-pic -fno-pie" prog/calib.c prog/calib_fns.S)
 	link -static -o "$out/calib" $objs
 	chmod 755 "$out"/*

@@ -22,8 +22,7 @@ type Stack struct {
 	Libcudart13 string // libcudart.so.13
 }
 
-// Program returns the path of a program: train, infer, loader, calls, multi,
-// late or calib.
+// Program returns the path of a program; README.md lists them.
 func (s Stack) Program(name string) string { return filepath.Join(s.Dir, name) }
 
 // Script returns the path of a Python program, train.py or infer.py, to be run
