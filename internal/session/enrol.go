@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"ingero/internal/probes"
 	"ingero/internal/proc"
@@ -159,6 +160,9 @@ func (l *Live) use(lib *library, pid uint32) {
 	p := l.procs[pid]
 	if p == nil {
 		return
+	}
+	if p.Mapped.IsZero() {
+		p.Mapped = time.Now()
 	}
 	if at := lib.attached.At; p.Attached.IsZero() || at.After(p.Attached) {
 		p.Attached = at

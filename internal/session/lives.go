@@ -183,9 +183,4 @@ func (l *Live) mapped(e proc.MapEvent) {
 		return
 	}
 	l.enrol(&p)
-	l.mu.Lock()
-	if known := l.procs[e.PID]; known != nil && known.Mapped.IsZero() {
-		known.Mapped = time.Unix(0, l.clock.Wall(uint64(e.Time)))
-	}
-	l.mu.Unlock()
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -32,15 +31,11 @@ var driverKinds = map[tick.MemoryKind]string{
 	tick.MemoryArray: "array", tick.MemoryPinned: "pinned", tick.MemoryRegistered: "registered",
 }
 
-// traced says whether the catalog has what allocates and frees a kind.
-var traced = map[tick.MemoryKind]string{tick.MemoryPhysical: "cuMemCreate", tick.MemoryArray: "cudaMallocArray", tick.MemoryRegistered: "cudaHostRegister"}
-
 // memoryRows are the rows that make and free memory, and those that choose a device.
 func memoryRows() (rows []events.Row) {
 	for _, r := range events.Catalog {
-		choose := strings.Contains(r.Name, "Device") && r.Has(events.RoleDevice) || strings.Contains(r.Name, "Ctx")
-		mem := strings.Contains(r.Name, "Register") || strings.Contains(r.Name, "cuMem") || strings.Contains(r.Name, "Array")
-		if r.Class == events.ClassMalloc || r.Class == events.ClassFree || choose || mem && r.Class == events.ClassOther {
+		switch r.Class {
+		case events.ClassMalloc, events.ClassFree, events.ClassMemory, events.ClassDevice:
 			rows = append(rows, r)
 		}
 	}
@@ -55,12 +50,11 @@ func TestMemoryIsTheDriversOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(s.Program("memory"), "--hold", "--ops", "3000", "--ask", "500", "--seed", "11", "--drain")
-	cmd.Env = append(os.Environ(), "INGERO_SIM_ZERO=1")
+	cmd := exec.Command(s.Program("memory"), "--hold", "--ops", "3000", "--ask", "500", "--seed", "11", "--devices", "2", "--drain")
+	cmd.Env = append(os.Environ(), "INGERO_SIM_ZERO=1", "INGERO_SIM_DEVICES=2")
 	child := testkit.Start(t, cmd)
 	child.Line("ready")
-	r := beginWith(t, session.LiveOptions{Probes: probes.Options{Rows: memoryRows()}, Select: selected(child)}, session.Config{Interval: 20 * time.Millisecond})
-	r.attached(t)
+	r := beginWith(t, session.LiveOptions{Probes: probes.Options{Rows: memoryRows()}, Select: pids(child)}, session.Config{Interval: 20 * time.Millisecond})
 	child.Say("")
 	for range 6 {
 		compareMemory(t, r, child)
@@ -73,7 +67,22 @@ func TestMemoryIsTheDriversOwn(t *testing.T) {
 	if err := json.Unmarshal([]byte(child.Line(`{"program"`)), &end); err != nil {
 		t.Fatal(err)
 	}
-	_ = child.Wait()
+	if err := child.Wait(); err != nil {
+		t.Error(err)
+	}
+	r.end(t)
+	s0 := r.last.States[0]
+	var failed uint64
+	for _, e := range s0.Errors.First {
+		if e.Op.Row().Class == events.ClassFree {
+			failed += e.Count
+		}
+	}
+	if m := s0.Memory; m.DoubleFrees != end.Doubles || end.Doubles == 0 || m.OOMs == 0 || m.LastOOM.Size != 1<<50 || m.UnknownFrees != 0 || m.Released != 0 {
+		t.Errorf("%+v, the program freed %d twice", m, end.Doubles)
+	} else if failed < end.Doubles {
+		t.Errorf("%d frees failed by the errors, %d were second ones", failed, end.Doubles)
+	}
 }
 
 func compareMemory(t *testing.T, r *running, child *testkit.Child) {
@@ -106,22 +115,29 @@ func differs(r *running, pid uint32, devices []map[string]driverMemory) string {
 		if s.PID != pid {
 			continue
 		}
-		got := map[tick.MemoryKind]tick.Held{}
-		for _, h := range s.Held {
-			x := got[h.Kind]
-			x.Bytes, x.Count, x.Unsized = x.Bytes+h.Bytes, x.Count+h.Count, x.Unsized+h.Unsized
-			got[h.Kind] = x
+		got, want := map[tick.Kind]driverMemory{}, map[tick.Kind]driverMemory{}
+		add := func(to map[tick.Kind]driverMemory, kind tick.MemoryKind, device int16, count, bytes uint64) {
+			if kind.Host() { // it is no device's
+				device = 0
+			}
+			if kind == tick.MemoryArray { // of which calls do not tell the size
+				bytes = 0
+			}
+			x := to[tick.Kind{Kind: kind, Device: device}]
+			x.Live, x.Bytes = x.Live+count, x.Bytes+bytes
+			to[tick.Kind{Kind: kind, Device: device}] = x
 		}
-		for kind, name := range driverKinds {
-			if _, known := events.OpByName(traced[kind]); traced[kind] != "" && !known {
-				continue
+		for _, h := range s.Held {
+			add(got, h.Kind, h.Device, h.Count, h.Bytes)
+		}
+		for i, d := range devices {
+			for kind, name := range driverKinds {
+				add(want, kind, int16(i)+1, d[name].Live, d[name].Bytes)
 			}
-			var want driverMemory
-			for _, d := range devices {
-				want.Live, want.Bytes = want.Live+d[name].Live, want.Bytes+d[name].Bytes
-			}
-			if h := got[kind]; h.Count != want.Live || h.Unsized == 0 && h.Bytes != want.Bytes {
-				return fmt.Sprintf("%s: %+v, the driver has %+v; %+v", name, h, want, s.Memory)
+		}
+		for k, x := range want {
+			if got[k] != x {
+				return fmt.Sprintf("%s on device %d: %+v, the driver has %+v; %+v", k.Kind, k.Device-1, got[k], x, s.Memory)
 			}
 		}
 		if why := s.Memory.Inexact &^ tick.InexactLate; why != 0 {

@@ -2,6 +2,7 @@ package track
 
 import (
 	"cmp"
+	"hash/fnv"
 
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -10,6 +11,7 @@ import (
 // comm is a communicator.
 type comm struct {
 	tick.Comm
+	splits uint64 // so far: the ranks of a split find each other by its number
 }
 
 // comms are those of a process.
@@ -62,6 +64,42 @@ func initComm(p *process, _ *thread, c *events.Call, _ *effect) {
 	if n, ok := c.Value(events.RoleRank); ok {
 		x.Rank = int32(n)
 	}
+}
+
+// splitComm takes in one that was split off another. All ranks of the parent split it
+// together, so parent, number and colour name the child, in every process.
+func splitComm(p *process, _ *thread, c *events.Call, _ *effect) {
+	from, ok := c.Value(events.RoleParent)
+	if !done(c) || !ok || nested(c) {
+		return
+	}
+	parent := p.comm(from, false)
+	if parent == nil {
+		return
+	}
+	parent.splits++
+	child, ok := c.Value(events.RoleComm)
+	if !ok || child == 0 { // this rank is in none
+		return
+	}
+	x := p.comm(child, true)
+	if x == nil {
+		return
+	}
+	x.Began, x.InitNS, x.Device = c.Start, c.Duration, parent.Device
+	if color, ok := c.Value(events.RoleColor); ok && parent.ID != 0 && parent.Began != 0 {
+		x.ID = mix(parent.ID, parent.splits, color)
+	}
+}
+
+func mix(values ...uint64) uint64 {
+	h := fnv.New64a()
+	for _, v := range values {
+		for i := range 8 {
+			_, _ = h.Write([]byte{byte(v >> (8 * i))})
+		}
+	}
+	return h.Sum64()
 }
 
 // dataBytes are the sizes of ncclDataType_t: int8, uint8, int32, uint32, int64, uint64,

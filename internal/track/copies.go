@@ -9,7 +9,7 @@ import (
 
 // memcpy takes in a copy. One inside another is the same.
 func memcpy(p *process, th *thread, c *events.Call, e *effect) {
-	if inside(c, events.ClassMemcpy) || c.Flags&events.CallFailed != 0 {
+	if inside(c, copies) || c.Flags&events.CallFailed != 0 {
 		return
 	}
 	dir, host := p.direction(c, e)

@@ -5,13 +5,26 @@ import (
 	"ingero/pkg/events"
 )
 
+// verb is what a call does. One inside another of the same verb is a part of that.
+type verb uint8
+
+const (
+	other verb = iota
+	allocates
+	frees
+	launches
+	copies
+)
+
 // effect is what calls of an operation do to the state.
 type effect struct {
 	do      func(*process, *thread, *events.Call, *effect)
+	is      verb
 	kind    tick.MemoryKind
 	state   tick.CommState
 	depth   int  // of groups: +1, -1
 	peer    bool // a copy from one device to another
+	loose   bool // an allocation that does not say how much it takes: the one inside it does
 	counted bool // a call without a record makes the ledger of memory inexact
 }
 
@@ -25,15 +38,17 @@ func (e *effect) role() events.Role {
 
 // classes are the effects of operations that have none of their own.
 var classes = map[events.Class]effect{
-	events.ClassLaunch: {do: launch},
-	events.ClassMalloc: {do: allocate, counted: true},
-	events.ClassFree:   {do: release, counted: true},
-	events.ClassMemcpy: {do: memcpy},
-	events.ClassSync:   {do: wait},
+	events.ClassLaunch:     {do: launch, is: launches},
+	events.ClassMalloc:     {do: allocate, is: allocates, counted: true},
+	events.ClassFree:       {do: release, is: frees, counted: true},
+	events.ClassMemcpy:     {do: memcpy, is: copies},
+	events.ClassSync:       {do: wait},
+	events.ClassQuery:      {do: wait},
+	events.ClassCollective: {do: collective},
 }
 
 // kinds are the kinds of memory that are not plain device memory, by who allocates it
-// and who frees it.
+// and who frees it, where that says more than the class does.
 var kinds = []struct {
 	kind        tick.MemoryKind
 	alloc, free []string
@@ -43,8 +58,7 @@ var kinds = []struct {
 	{tick.MemoryPinned, []string{"cudaMallocHost", "cudaHostAlloc", "cuMemAllocHost", "cuMemAllocHost.v1", "cuMemHostAlloc"}, nil},
 	{tick.MemoryRegistered, []string{"cudaHostRegister", "cuMemHostRegister"}, []string{"cudaHostUnregister", "cuMemHostUnregister"}},
 	{tick.MemoryPhysical, []string{"cuMemCreate"}, []string{"cuMemRelease"}},
-	{tick.MemoryArray, []string{"cudaMallocArray", "cudaMalloc3DArray", "cudaMallocMipmappedArray", "cuArrayCreate", "cuArray3DCreate", "cuMipmappedArrayCreate"},
-		[]string{"cudaFreeArray", "cudaFreeMipmappedArray", "cuArrayDestroy", "cuMipmappedArrayDestroy"}},
+	{tick.MemoryArray, []string{"cudaMallocArray", "cudaMalloc3DArray", "cudaMallocMipmappedArray", "cuArrayCreate", "cuArray3DCreate", "cuMipmappedArrayCreate"}, nil},
 }
 
 // named are the effects that do not follow from an operation's class.
@@ -52,36 +66,37 @@ var named = []struct {
 	effect
 	names []string
 }{
+	{effect{do: allocate, is: allocates, loose: true, counted: true}, []string{"cudaMalloc3D"}},
+	{effect{do: retain}, []string{"cuMemRetainAllocationHandle"}},
 	{effect{do: mapMemory, counted: true}, []string{"cuMemMap"}},
 	{effect{do: unmapMemory, counted: true}, []string{"cuMemUnmap"}},
-	{effect{do: memcpy, peer: true}, []string{"cudaMemcpyPeer", "cudaMemcpyPeerAsync", "cuMemcpyPeer", "cuMemcpyPeerAsync"}},
+	{effect{do: memcpy, is: copies, peer: true}, []string{"cudaMemcpyPeer", "cudaMemcpyPeerAsync", "cuMemcpyPeer", "cuMemcpyPeerAsync"}},
 
-	{effect{do: choose}, []string{"cudaSetDevice", "cudaGetDevice", "cuCtxGetDevice"}},
+	{effect{do: choose}, []string{"cudaSetDevice"}},
 	{effect{do: learn}, []string{"cuDevicePrimaryCtxRetain"}},
-	{effect{do: create}, []string{"cuCtxCreate"}},
+	{effect{do: create}, []string{"cuCtxCreate", "cuCtxCreate_v3", "cuCtxCreate_v4"}},
 	{effect{do: enter}, []string{"cuCtxSetCurrent"}},
 	{effect{do: push}, []string{"cuCtxPushCurrent"}},
 	{effect{do: pop}, []string{"cuCtxPopCurrent"}},
 	{effect{do: leave}, []string{"cuCtxDestroy"}},
-	{effect{do: restart}, []string{"cudaDeviceReset", "cuDevicePrimaryCtxReset"}},
+	{effect{do: restart}, []string{"cudaDeviceReset", "cudaThreadExit", "cuDevicePrimaryCtxReset"}},
 
 	{effect{do: makeStream}, []string{"cudaStreamCreate", "cudaStreamCreateWithFlags", "cudaStreamCreateWithPriority", "cuStreamCreate", "cuStreamCreateWithPriority"}},
 	{effect{do: dropStream}, []string{"cudaStreamDestroy", "cuStreamDestroy"}},
-	{effect{do: wait}, []string{"cudaStreamQuery", "cudaEventQuery", "cuStreamQuery", "cuEventQuery"}},
 	{effect{do: record}, []string{"cudaEventRecord", "cudaEventRecordWithFlags", "cuEventRecord", "cuEventRecordWithFlags"}},
 	{effect{do: dropEvent}, []string{"cudaEventDestroy", "cuEventDestroy"}},
 
-	{effect{do: beginCapture}, []string{"cudaStreamBeginCapture", "cuStreamBeginCapture"}},
+	{effect{do: beginCapture}, []string{"cudaStreamBeginCapture", "cudaStreamBeginCaptureToGraph", "cuStreamBeginCapture", "cuStreamBeginCapture.v1", "cuStreamBeginCaptureToGraph"}},
 	{effect{do: endCapture}, []string{"cudaStreamEndCapture", "cuStreamEndCapture"}},
-	{effect{do: instantiate}, []string{"cudaGraphInstantiate", "cudaGraphInstantiateWithFlags", "cudaGraphInstantiateWithParams",
+	{effect{do: instantiate}, []string{"cudaGraphInstantiate", "cudaGraphInstantiate.v11", "cudaGraphInstantiateWithFlags", "cudaGraphInstantiateWithParams",
 		"cuGraphInstantiate", "cuGraphInstantiateWithFlags", "cuGraphInstantiateWithParams"}},
-	{effect{do: update}, []string{"cudaGraphExecUpdate", "cuGraphExecUpdate"}},
+	{effect{do: update}, []string{"cudaGraphExecUpdate", "cudaGraphExecUpdate.v11", "cuGraphExecUpdate", "cuGraphExecUpdate.v1"}},
 	{effect{do: upload}, []string{"cudaGraphUpload", "cuGraphUpload"}},
 	{effect{do: dropExec}, []string{"cudaGraphExecDestroy", "cuGraphExecDestroy"}},
 	{effect{do: dropGraph}, []string{"cudaGraphDestroy", "cuGraphDestroy"}},
 
-	{effect{do: initComm}, []string{"ncclCommInitRank", "ncclCommInitRankConfig", "ncclCommInitRankScalable"}},
-	{effect{do: collective}, []string{"ncclAllReduce", "ncclReduceScatter", "ncclAllGather", "ncclBroadcast", "ncclBcast", "ncclReduce", "ncclSend", "ncclRecv"}},
+	{effect{do: initComm}, []string{"ncclCommInitRank", "ncclCommInitRankConfig", "ncclCommInitRankScalable", "ncclCommInitAll", "ncclCommShrink", "ncclCommGrow"}},
+	{effect{do: splitComm}, []string{"ncclCommSplit"}},
 	{effect{do: endComm, state: tick.CommFinalized}, []string{"ncclCommFinalize"}},
 	{effect{do: endComm, state: tick.CommDestroyed}, []string{"ncclCommDestroy"}},
 	{effect{do: endComm, state: tick.CommAborted}, []string{"ncclCommAbort"}},
@@ -90,29 +105,50 @@ var named = []struct {
 }
 
 // effects are by Op, for this is asked of every call.
-var effects = func() (out [int(events.SourceGPU+1) << 8]*effect) {
+var effects [int(events.SourceGPU+1) << 8]*effect
+
+func init() {
 	for i := range events.Catalog {
 		r := &events.Catalog[i]
 		if e, ok := classes[r.Class]; ok {
-			out[r.Op] = &e
+			effects[r.Op] = &e
 		}
 	}
 	set := func(names []string, e effect) {
 		for _, name := range names {
 			for _, op := range rowsNamed(name) {
-				out[op] = &e
+				effects[op] = &e
 			}
 		}
 	}
 	for _, k := range kinds {
-		set(k.alloc, effect{do: allocate, kind: k.kind, counted: true})
-		set(k.free, effect{do: release, kind: k.kind, counted: true})
+		set(k.alloc, effect{do: allocate, is: allocates, kind: k.kind, counted: true})
+		set(k.free, effect{do: release, is: frees, kind: k.kind, counted: true})
 	}
 	for _, n := range named {
 		set(n.names, n.effect)
 	}
-	return out
-}()
+}
+
+// effectOf returns the effect of an operation, nil where it has none.
+func effectOf(o events.Op) *effect {
+	if int(o) < len(effects) {
+		return effects[o]
+	}
+	return nil
+}
+
+// inside says whether a call is part of one that does the same.
+func inside(c *events.Call, is verb) bool {
+	if c.Flags&events.CallNested == 0 {
+		return false
+	}
+	e := effectOf(c.Parent)
+	return e != nil && e.is == is && !e.loose
+}
+
+// nested says whether a call was made by another that is in the catalog.
+func nested(c *events.Call) bool { return c.Flags&events.CallNested != 0 && c.Parent != 0 }
 
 // rowsNamed returns the operations whose own name it is.
 func rowsNamed(name string) (out []events.Op) {

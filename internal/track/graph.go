@@ -27,9 +27,7 @@ func beginCapture(p *process, th *thread, c *events.Call, _ *effect) {
 	}
 	x := &tick.Graph{Number: p.number(), Captured: c.Start, CaptureTID: c.TID, Device: c.Device}
 	x.CaptureStream, _ = c.Value(events.RoleStream)
-	if mode, ok := c.Value(events.RoleFlags); ok {
-		x.CaptureMode = uint32(mode)
-	}
+	x.CaptureMode = c.Tag // of the first version, which has none, it is 0: global
 	if stream := p.stream(c); stream != nil {
 		stream.Captures++
 		x.Cold = stream.Launches == 0
@@ -59,9 +57,6 @@ func endCapture(p *process, th *thread, c *events.Call, _ *effect) {
 	}
 	p.graphs.captured[handle] = x
 }
-
-// nested says whether the call around one is in the catalog, and so tells the same.
-func nested(c *events.Call) bool { return c.Flags&events.CallNested != 0 && c.Parent != 0 }
 
 func instantiate(p *process, _ *thread, c *events.Call, _ *effect) {
 	if nested(c) {

@@ -61,14 +61,13 @@ func (m *memory) entries() int { return len(m.live) + len(m.maps) }
 // allocate takes in an allocation.
 func allocate(p *process, th *thread, c *events.Call, e *effect) {
 	m := &p.memory
-	parent := c.Parent.Row()
-	if inside(c, events.ClassMalloc) && parent.Has(events.RolePtr) && sizeKnown(parent) {
-		return // of which it is a part
+	if inside(c, allocates) {
+		return
 	}
 	m.Used = true
-	size, sized := sizeOf(c)
+	size, sized := sizeOf(c, e)
 	if c.Flags&events.CallFailed != 0 {
-		if outOfMemory(c) {
+		if outOfMemory(c) && !(e.loose && m.LastOOM.Time >= c.Start) { // else the driver's call inside has failed so
 			m.oom(c, size, sized)
 		}
 		return
@@ -83,11 +82,13 @@ func allocate(p *process, th *thread, c *events.Call, e *effect) {
 		}
 		return
 	}
-	if x, there := m.live[place{at: at}]; there && !sized && x.end >= c.Start {
+	if x, there := m.live[place{at: at}]; there && e.loose && x.end >= c.Start {
 		return // the driver's call inside has said how much
 	}
 	a := allocation{bytes: size, sized: sized, end: c.End(), kind: e.kind, device: c.Device}
-	if e.kind.Host() {
+	if device, said := c.Value(events.RoleDevice); said {
+		a.device = ordinal(device, true)
+	} else if e.kind.Host() {
 		a.device = 0
 	}
 	if e.kind == tick.MemoryPhysical {
@@ -96,13 +97,10 @@ func allocate(p *process, th *thread, c *events.Call, e *effect) {
 	m.add(p, place{at, e.kind == tick.MemoryPhysical}, a)
 }
 
-// sizeKnown says whether calls of a row tell how much is allocated.
-func sizeKnown(r *events.Row) bool { return r.Has(events.RoleBytes) }
-
 // sizeOf returns how many bytes an allocation takes.
-func sizeOf(c *events.Call) (uint64, bool) {
+func sizeOf(c *events.Call, e *effect) (uint64, bool) {
 	pitch, padded := c.Value(events.RolePitch)
-	if height, ok := c.Value(events.RoleHeight); padded && ok && pitch > 0 && c.Flags&events.CallFailed == 0 {
+	if height, ok := c.Value(events.RoleHeight); padded && ok && pitch > 0 && !e.loose && c.Flags&events.CallFailed == 0 {
 		return pitch * height, true
 	}
 	return c.Value(events.RoleBytes)
@@ -174,7 +172,7 @@ func (m *memory) drop(p *process, at place, a allocation) {
 // release takes in a free.
 func release(p *process, th *thread, c *events.Call, e *effect) {
 	m := &p.memory
-	if inside(c, events.ClassFree) {
+	if inside(c, frees) {
 		return
 	}
 	v, ok := c.Value(e.role())
@@ -211,6 +209,7 @@ func release(p *process, th *thread, c *events.Call, e *effect) {
 		m.drop(p, at, a)
 		m.growth.floor(m.GPU.Bytes)
 		m.remember(at)
+	case at.handle: // of memory that another process made
 	default: // allocated before the attach, or in a call that has no record
 		m.UnknownFrees++
 	}
@@ -226,6 +225,15 @@ func (m *memory) remember(at place) {
 		m.fifoAt = (m.fifoAt + 1) % maxFreed
 	}
 	m.freed[at] = struct{}{}
+}
+
+// retain takes in another handle of physical memory, which is the same number.
+func retain(p *process, _ *thread, c *events.Call, _ *effect) {
+	h, ok := c.Value(events.RoleHandle)
+	if a, held := p.memory.live[place{h, true}]; ok && held && done(c) {
+		a.refs++
+		p.memory.live[place{h, true}] = a
+	}
 }
 
 // mapMemory takes in that physical memory has an address.

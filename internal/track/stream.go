@@ -106,7 +106,7 @@ func dropStream(p *process, _ *thread, c *events.Call, _ *effect) {
 
 // launch takes in a launch. One inside another is the same.
 func launch(p *process, th *thread, c *events.Call, _ *effect) {
-	if inside(c, events.ClassLaunch) || c.Flags&events.CallFailed != 0 {
+	if inside(c, launches) || c.Flags&events.CallFailed != 0 {
 		return
 	}
 	if th.capture != nil { // it does not run
@@ -155,7 +155,7 @@ func wait(p *process, _ *thread, c *events.Call, _ *effect) {
 				m.stream.done = max(m.stream.done, m.upTo)
 			}
 		}
-	default:
+	case row.Class == events.ClassSync:
 		for _, x := range p.streams.all {
 			if x.Device == c.Device || c.Device == 0 {
 				x.until(c.Start)

@@ -182,10 +182,7 @@ func (p *process) call(c *events.Call) {
 	if c.Flags&events.CallFailed != 0 {
 		p.failed(c)
 	}
-	var e *effect
-	if int(c.Op) < len(effects) {
-		e = effects[c.Op]
-	}
+	e := effectOf(c.Op)
 	if e == nil {
 		return
 	}
@@ -210,16 +207,6 @@ func (p *process) count(c *events.Call) {
 	if c.Weight > 1 {
 		p.memory.inexact |= tick.InexactLost
 	}
-}
-
-// inside says whether a call was made by one that the rows of a class have, and so is
-// part of that.
-func inside(c *events.Call, class events.Class) bool {
-	if c.Flags&events.CallNested == 0 {
-		return false
-	}
-	r := c.Parent.Row()
-	return r != nil && r.Class == class
 }
 
 // Tick compares what was seen with the kernel's counts, and fills States.
@@ -260,7 +247,7 @@ func (p *process) attached(of *tick.Process) {
 // compare finds calls that have no records: what the kernel had counted a tick ago
 // must have come by now.
 func (t *Tracker) compare(o *tick.Op) {
-	if int(o.Op) >= len(effects) || effects[o.Op] == nil || !effects[o.Op].counted {
+	if e := effectOf(o.Op); e == nil || !e.counted {
 		return
 	}
 	p := t.procs[o.PID]
