@@ -82,7 +82,7 @@ func (g *growth) estimate(held uint64) tick.Growth {
 	low := max(int((float64(k)-c)/2), 0)
 	high := min(int((float64(k)+c)/2)+1, k-1)
 	out := tick.Growth{PerMinute: (all[(k-1)/2] + all[k/2]) / 2, Low: all[low], High: all[high], Over: over}
-	grown := float64(g.levels[g.n-1]) - float64(g.levels[0])
+	grown := out.Low * float64(over) / 60e9
 	late := float64(g.levels[g.n-1]) - float64(g.levels[g.n*3/4-1])
 	out.Leak = out.Low > 0 && late > 0 && grown >= max(leakFrom, leakShare*float64(held))
 	return out
