@@ -2,6 +2,7 @@ package tick
 
 import (
 	"cmp"
+	"slices"
 
 	"ingero/pkg/events"
 )
@@ -77,6 +78,16 @@ func (x Inexact) Reasons() []string {
 		}
 	}
 	return out
+}
+
+// InexactOf is the inverse of Reasons. A name that is not known says nothing.
+func InexactOf(reasons []string) (x Inexact) {
+	for i, name := range inexactNames {
+		if slices.Contains(reasons, name) {
+			x |= 1 << i
+		}
+	}
+	return x
 }
 
 // Memory is the ledger of a process's allocations. Bytes are those asked for, and

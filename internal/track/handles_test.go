@@ -84,7 +84,9 @@ func TestCaptures(t *testing.T) {
 		}},
 		{"of before the attach", func(b *bench) {
 			b.call("cudaGraphLaunch", with{events.RoleExec: 0xe1, events.RoleStream: 0x50})
-		}, func(s *tick.State) bool { return s.Graphs.First[0].Launches == 1 && s.Graphs.First[0].Instantiated == 0 }},
+		}, func(s *tick.State) bool {
+			return s.Graphs.First[0].Launches == 1 && s.Graphs.First[0].Instantiated == 0
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t)

@@ -160,10 +160,9 @@ func (t *Tracker) forget(p *process) {
 	}
 }
 
-// end frees what the process held.
+// end frees what the process held. What its streams, graphs and communicators were at is kept.
 func (p *process) end() {
 	p.memory.freeAll(p, 0)
-	p.streams.reset()
 	p.contexts = map[uint64]int16{}
 	p.threads, p.thread = map[uint32]*thread{}, nil
 }
