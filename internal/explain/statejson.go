@@ -12,6 +12,7 @@ type stateJSON struct {
 	PID       uint32          `json:"pid"`
 	Memory    *memoryJSON     `json:"memory,omitempty"` // absent: it has allocated none
 	Held      []heldJSON      `json:"held"`
+	Devices   []deviceJSON    `json:"devices,omitempty"`
 	Streams   listJSON        `json:"streams"`
 	Graphs    listJSON        `json:"graphs"`
 	Comms     listJSON        `json:"comms"`
@@ -71,6 +72,11 @@ type heldJSON struct {
 	Peak    uint64 `json:"peak_bytes"`
 	Count   uint64 `json:"count"`
 	Unsized uint64 `json:"unsized,omitempty"`
+}
+
+type deviceJSON struct {
+	Device int    `json:"device"`
+	UUID   string `json:"uuid"`
 }
 
 type streamJSON struct {
@@ -167,6 +173,9 @@ func stateOf(s *tick.State) stateJSON {
 	j := stateJSON{PID: s.PID, Memory: memoryOf(&s.Memory), Held: []heldJSON{}, Copies: []copyJSON{}, Errors: []callErrorJSON{}, Untracked: s.Untracked}
 	for _, h := range s.Held {
 		j.Held = append(j.Held, heldJSON{h.Kind.String(), ordinal(h.Device), h.Bytes, h.Peak, h.Count, h.Unsized})
+	}
+	for _, d := range s.Devices {
+		j.Devices = append(j.Devices, deviceJSON{int(d.Device) - 1, d.UUID})
 	}
 	j.Streams = listOf(s.Streams, func(x *tick.Stream) any {
 		return streamJSON{fmt.Sprintf("%#x", x.Handle), ordinal(x.Device), x.Launches, x.Outstanding, x.Copies, x.Bytes, x.Captures, unix(x.Last)}

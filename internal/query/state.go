@@ -32,6 +32,7 @@ var StateViews = []StateView{
 		"%iso(time_ns) AS at, pid, gpu_bytes, host_bytes, allocs, frees, exact", "memory", "time_ns, pid", "time_ns >= ? AND time_ns < ?"},
 	{"held", "the memory of each process by kind and device",
 		"pid, kind, nullif(device, -1) AS device, bytes, peak, count, unsized", "held", "bytes DESC, pid, kind, device", ""},
+	{"devices", "which GPU each process means by an ordinal", "pid, device, uuid", "devices", "pid, device", ""},
 	{"streams", "launches and copies of each stream",
 		"pid, printf('0x%x', handle) AS stream, device, launches, outstanding, copies, bytes, captures, %iso(last_ns) AS last", "streams", "launches DESC, number", "last_ns >= ? AND last_ns < ?"},
 	{"graphs", "the life of CUDA graphs",

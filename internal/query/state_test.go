@@ -18,6 +18,7 @@ func stateOf(now time.Time, seq uint64) tick.State {
 			LastOOM: tick.OOM{Time: at, Op: opMalloc, Size: 1 << 30, Device: 1, Live: 1000, Peak: 5000, Holes: 0.25},
 			Growth:  tick.Growth{PerMinute: 3, Low: 1, High: 4, Over: 60e9, Leak: true}},
 		Held:    []tick.Kind{{Kind: tick.MemoryDevice, Device: 2, Held: tick.Held{Count: 3, Bytes: 1000 * seq, Peak: 5000}}},
+		Devices: []tick.Device{{Device: 1, UUID: "00010203-0405-0607-0809-0a0b0c0d0e0f"}},
 		Streams: tick.List[tick.Stream]{First: []tick.Stream{{Number: 1, Handle: 0x50, Device: 1, Launches: 7 * seq, Outstanding: 2, Last: at}}, All: 1},
 		Graphs: tick.List[tick.Graph]{First: []tick.Graph{{Number: 2, Exec: 0xe1, Graph: 0x91, Device: 1, Captured: at - 100, CaptureNS: 50, Cold: true,
 			Instantiated: at - 40, InstantiateNS: 30, Launches: seq, LastLaunch: at}}, All: 1},

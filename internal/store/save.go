@@ -81,7 +81,7 @@ func newSaver(db *sql.DB, s *Session) (*saver, error) {
 		return nil, err
 	}
 	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlChain, &sqlRevised, &sqlRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot,
-		&sqlMemory, &sqlLedger, &sqlHeld, &sqlStream, &sqlGraph, &sqlComm, &sqlCopy, &sqlError} {
+		&sqlMemory, &sqlLedger, &sqlDevice, &sqlHeld, &sqlStream, &sqlGraph, &sqlComm, &sqlCopy, &sqlError} {
 		if v.stmts[q], err = db.Prepare(*q); err != nil {
 			return nil, errors.Join(err, v.close())
 		}

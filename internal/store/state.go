@@ -12,6 +12,7 @@ import (
 var (
 	sqlMemory = `REPLACE INTO memory VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlLedger = `REPLACE INTO ledgers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlDevice = `REPLACE INTO devices VALUES (?, ?, ?, ?)`
 	sqlHeld   = `REPLACE INTO held VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlStream = `REPLACE INTO streams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlGraph  = `REPLACE INTO graphs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -50,6 +51,13 @@ func (v *saving) state(s *tick.State, at time.Time) error {
 	for _, h := range s.Held {
 		if err := upsert(v, stateKey{&sqlHeld, s.PID, uint64(h.Kind), uint64(h.Device)}, h, func() []any {
 			return []any{s.PID, h.Kind.String(), int(h.Device) - 1, int64(h.Bytes), int64(h.Peak), int64(h.Count), int64(h.Unsized)}
+		}); err != nil {
+			return err
+		}
+	}
+	for _, d := range s.Devices {
+		if err := upsert(v, stateKey{sql: &sqlDevice, pid: s.PID, a: uint64(d.Device)}, d, func() []any {
+			return []any{s.PID, int(d.Device) - 1, d.UUID}
 		}); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ type State struct {
 	PID     uint32
 	Memory  Memory
 	Held    []Kind // most first
+	Devices []Device
 	Streams List[Stream]
 	Graphs  List[Graph]
 	Comms   List[Comm]
@@ -108,6 +109,12 @@ type Memory struct {
 	OOMs      uint64 // allocations that failed for want of memory
 	LastOOM   OOM    // the last, where there was one
 	Growth    Growth
+}
+
+// Device is a device as a process counts its own, which need not be as others do.
+type Device struct {
+	Device int16  // as in events.Call
+	UUID   string // 32 hexadecimal digits in five groups, without GPU- or MIG- before them
 }
 
 // Held is memory that is allocated and not freed.

@@ -1,6 +1,9 @@
 package track
 
 import (
+	"encoding/binary"
+	"fmt"
+	"slices"
 	"time"
 
 	"ingero/internal/tick"
@@ -72,6 +75,31 @@ func choose(_ *process, th *thread, c *events.Call, _ *effect) {
 	if done(c) {
 		th.device = ordinal(c.Value(events.RoleDevice))
 		c.Device = th.device
+	}
+}
+
+// maxDevices bounds the devices of a process that are told apart.
+const maxDevices = 64
+
+// identify takes in which device has an ordinal: the runtime asks for all that the
+// process can see. What it is given are 16 bytes, in two halves.
+func identify(p *process, _ *thread, c *events.Call, _ *effect) {
+	at := ordinal(c.Value(events.RoleDevice))
+	if !done(c) || at == 0 || c.Flags&events.CallArgsPartial != 0 || len(p.uuids) >= maxDevices {
+		return
+	}
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:], c.Args[1])
+	binary.LittleEndian.PutUint64(b[8:], c.Args[2])
+	d := tick.Device{Device: at, UUID: fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])}
+	i := slices.IndexFunc(p.uuids, func(x tick.Device) bool { return x.Device >= at })
+	switch {
+	case i < 0:
+		p.uuids = append(p.uuids, d)
+	case p.uuids[i].Device == at:
+		p.uuids[i] = d
+	default:
+		p.uuids = slices.Insert(p.uuids, i, d)
 	}
 }
 

@@ -73,6 +73,7 @@ var named = []struct {
 	{effect{do: memcpy, is: copies, peer: true}, []string{"cudaMemcpyPeer", "cudaMemcpyPeerAsync", "cuMemcpyPeer", "cuMemcpyPeerAsync"}},
 
 	{effect{do: choose}, []string{"cudaSetDevice"}},
+	{effect{do: identify}, []string{"cuDeviceGetUuid"}},
 	{effect{do: learn}, []string{"cuDevicePrimaryCtxRetain"}},
 	{effect{do: create}, []string{"cuCtxCreate", "cuCtxCreate_v3", "cuCtxCreate_v4"}},
 	{effect{do: enter}, []string{"cuCtxSetCurrent"}},

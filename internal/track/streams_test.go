@@ -1,6 +1,7 @@
 package track
 
 import (
+	"slices"
 	"testing"
 
 	"ingero/internal/tick"
@@ -177,5 +178,18 @@ func TestEffectsHaveRows(t *testing.T) {
 		if len(rowsNamed(name)) != 1 {
 			t.Errorf("%s: %d operations have that name", name, len(rowsNamed(name)))
 		}
+	}
+}
+
+// Which GPU an ordinal is, is what the process was told.
+func TestIdentities(t *testing.T) {
+	b := newBench(t)
+	for _, d := range []uint64{1, 0, 1} {
+		b.call("cuDeviceGetUuid", device(d), func(c *events.Call) { c.Args[1], c.Args[2] = 0x0706050403020100, 0x0f0e0d0c0b0a0908+d<<56 })
+	}
+	b.call("cuDeviceGetUuid", device(5), failing(101))
+	want := []tick.Device{{Device: 1, UUID: "00010203-0405-0607-0809-0a0b0c0d0e0f"}, {Device: 2, UUID: "00010203-0405-0607-0809-0a0b0c0d0e10"}}
+	if got := b.state().Devices; !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
 	}
 }

@@ -49,6 +49,7 @@ type process struct {
 	tid      uint32 // of thread
 	thread   *thread
 	contexts map[uint64]int16 // their devices
+	uuids    []tick.Device
 	streams  streams
 	graphs   graphs
 	comms    comms
@@ -265,7 +266,7 @@ func (t *Tracker) compare(o *tick.Op) {
 }
 
 func (p *process) state() tick.State {
-	s := tick.State{PID: p.pid, Memory: p.memory.state(), Held: p.memory.list(), Untracked: p.untracked}
+	s := tick.State{PID: p.pid, Memory: p.memory.state(), Held: p.memory.list(), Devices: slices.Clone(p.uuids), Untracked: p.untracked}
 	if p.late {
 		s.Memory.Inexact |= tick.InexactLate
 	}

@@ -61,6 +61,15 @@ CREATE TABLE held (
 	PRIMARY KEY (session, pid, kind, device)
 ) WITHOUT ROWID;
 
+-- Which GPU a process means by an ordinal.
+CREATE TABLE devices (
+	session INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+	pid     INTEGER NOT NULL,
+	device  INTEGER NOT NULL,
+	uuid    TEXT NOT NULL,                -- of the GPU, or of its part (MIG), without GPU- or MIG- before it
+	PRIMARY KEY (session, pid, device)
+) WITHOUT ROWID;
+
 CREATE TABLE streams (
 	session     INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
 	number      INTEGER NOT NULL,         -- tells it from others that have, or had, its handle
