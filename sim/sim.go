@@ -20,6 +20,7 @@ type Stack struct {
 	Libcuda     string // libcuda.so.1
 	Libcudart   string // libcudart.so.12, which the programs are linked to
 	Libcudart13 string // libcudart.so.13
+	Libnccl     string // libnccl.so.2
 }
 
 // Program returns the path of a program; README.md lists them.
@@ -69,6 +70,7 @@ func Extract(dir string) (Stack, error) {
 		Libcuda:     filepath.Join(dir, "libcuda.so.1"),
 		Libcudart:   filepath.Join(dir, "libcudart.so.12"),
 		Libcudart13: filepath.Join(dir, "libcudart.so.13"),
+		Libnccl:     filepath.Join(dir, "libnccl.so.2"),
 	}, nil
 }
 

@@ -23,6 +23,7 @@ class Case(unittest.TestCase):
     def setUpClass(cls):
         cls.cuda = gpu.Runtime()
         cls.lib = cls.cuda.lib
+        cls.cuda.call("cudaSetDevice", 0)
         cls.driver = ctypes.CDLL(os.path.join(DIR, "libcuda.so.1"))
         cls.long = cls.cuda.kernel(f"work_{LONG_MS * 1000}us")
         cls.short = cls.cuda.kernel("work_2000us")

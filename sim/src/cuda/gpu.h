@@ -5,14 +5,17 @@
 #define SIM_GPU_H
 
 #include "../driver.h"
+#include "../gate.h"
 
 #define MAX_DEVICES 16
 #define MAX_STREAMS 16384
 #define MAX_EVENTS 65536
 #define MAX_GRAPHS 16384
+#define MAX_NODES (1 << 20)
 #define MAX_CONTEXTS 64
 #define MAX_FUNCTIONS 4096
 #define MAX_QUEUE 1024
+#define UNKNOWN (~0ull)
 #define MAX_REGISTERED 1024
 #define MAX_RANGES 4096
 #define MAX_PHYSICAL 65536
@@ -46,6 +49,7 @@ enum {
 	KIND_RANGE,
 	KIND_PHYSICAL,
 	KIND_MAPPING,
+	KIND_NODE,
 	KIND_DEAD_POOL /* destroyed, and still with memory of its own */
 };
 
@@ -56,17 +60,40 @@ struct object {
 	struct object *next_free;
 };
 
+/* A time on the GPU, which may hang on kernels that wait for other processes: `at`, and
+ * for each of them `plus` after it ends. */
+struct term {
+	u64 gate, plus;
+};
+
+struct when {
+	u64 at;
+	u32 n, pad;
+	struct term term[4];
+};
+
 struct graph {
 	struct object o;
 	u32 nodes;
 	u32 captures; /* streams that record into it */
+	u32 borrowed; /* the capture goes to the program's own graph */
+	u32 pad;
 	u64 gpu_ns; /* what one launch of it takes */
+	struct node *first, *last;
+};
+
+/* Of a graph, or of an executable one: then `from` is the graph's. */
+struct node {
+	struct object o;
+	struct graph *graph;
+	struct node *next, *from;
+	u64 gpu_ns;
 };
 
 struct host_call {
 	host_fn fn;
 	void *data;
-	u64 at;
+	struct when at;
 };
 
 struct stream {
@@ -74,19 +101,20 @@ struct stream {
 	struct context *ctx;
 	u32 flags;
 	u32 head; /* next slot of ends */
-	u64 until; /* when its last work is done */
+	struct when until; /* when its last work is done */
 	struct graph *capture;
+	u64 capture_id;
 	u32 capture_broken;
 	u32 n_host, host_cap;
 	struct host_call *host; /* functions to run, in order */
-	u64 ends[MAX_QUEUE];
+	u64 ends[MAX_QUEUE]; /* UNKNOWN: after a kernel that waits for others */
 };
 
 struct event {
 	struct object o;
 	u32 flags;
 	u32 recorded;
-	u64 at; /* when the work before it is done */
+	struct when at; /* when the work before it is done */
 	struct graph *capture;
 };
 
@@ -114,7 +142,8 @@ struct function {
 	struct object *of; /* module or library */
 	struct context *ctx; /* of a function */
 	u64 kernel_ns;
-	u64 has_ns; /* kernel_ns comes from its name */
+	u32 has_ns; /* kernel_ns comes from its name */
+	u32 gated; /* it waits for other processes: see gate.h */
 	char name[NAME_LEN];
 };
 
@@ -129,9 +158,9 @@ struct context {
 	struct object o;
 	u32 device;
 	u32 flags; /* SCHED_* */
-	u64 legacy_until; /* the legacy default stream */
-	u64 blocking_until; /* last of the streams that synchronise with it */
-	u64 all_until; /* last of all */
+	struct when legacy_until; /* the legacy default stream */
+	struct when blocking_until; /* last of the streams that synchronise with it */
+	struct when all_until; /* last of all */
 	struct stream *legacy;
 };
 
@@ -263,6 +292,13 @@ int device_check(int dev);
 int devices_visible(void);
 void burn(u64 ns);
 void wait_until(u64 until, u32 sched);
+void when_join(struct when *to, const struct when *with);
+int when_known(struct when *w);
+int when_past(struct when *w);
+void when_plus(struct when *w, u64 ns);
+void wait_known(struct when *w, u32 sched);
+void wait_when(struct when w, u32 sched);
+int gate_new(struct sim_gate *from, const struct when *start, u64 *id);
 u32 sched_of(const struct context *ctx);
 u64 copy_gpu_ns(u64 bytes);
 
@@ -272,18 +308,29 @@ void *object_get(const void *handle, u32 kind);
 struct object *object_at(u32 kind, u32 index);
 u32 object_count(u32 kind);
 
-struct context *primary_retain(u32 dev);
+/* A function that can be launched: a CUfunction, or a CUkernel in its place. */
+static inline struct function *function_get(const void *handle)
+{
+	struct function *f = object_get(handle, KIND_FUNCTION);
+
+	return likely(f != NULL) ? f : object_get(handle, KIND_KERNEL);
+}
+
 int stream_find(struct thread *t, void *handle, void *dflt, struct stream **out);
-int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, u64 *end);
-u64 stream_end(struct stream *s);
+int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, struct when *end);
+int stream_gate(struct stream *s, u64 host_ns, struct sim_gate *gate, u64 gpu_ns);
+struct when stream_end(struct stream *s);
 int stream_wait(struct stream *s, u32 sched);
 int context_wait(struct context *ctx);
 void run_host_calls(struct stream *s);
 void stream_free(struct stream *s);
+struct node *node_new(struct graph *gr, u64 gpu_ns);
+int graph_new(u32 kind, const struct graph *from, void **out);
+void graph_free(struct graph *gr);
+int add_node(void **node, void *graph, u64 gpu_ns);
 void functions_forget(const struct object *of);
 void modules_forget(const struct context *ctx);
 void arrays_forget(const struct context *ctx);
-struct function *function_get(const void *handle);
 CUresult impl_cuModuleGetGlobal_v2(devptr *p, size_t *n, void *mod, const char *name);
 CUresult impl_cuModuleGetFunction(void **out, void *mod, const char *name);
 struct pool *pool_get(const void *handle);

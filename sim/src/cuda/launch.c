@@ -2,7 +2,29 @@
 /* Kernel launches. */
 #include "gpu.h"
 
-static inline int launch(struct thread *t, void *handle, void *stream, void *dflt)
+/* A kernel that waits for those of other processes: see gate.h. */
+static int launch_gated(struct stream *s, void **params)
+{
+	if (!params || s->capture) {
+		s->capture_broken |= s->capture != NULL;
+		return params ? ERR_CAPTURE_UNSUPPORTED : ERR_INVALID_VALUE;
+	}
+	return stream_gate(s, g.cfg.launch_ns, *(struct sim_gate **)params[0],
+			   *(u64 *)params[1]);
+}
+
+/* Marks a function: its parameters are a gate and the time that it takes from then on. */
+CU(simGate)(void *handle)
+{
+	struct function *f = function_get(handle);
+
+	if (!f)
+		return ERR_INVALID_HANDLE;
+	f->gated = 1;
+	return OK;
+}
+
+static inline int launch(struct thread *t, void *handle, void *stream, void *dflt, void **params)
 {
 	struct function *f = function_get(handle);
 	struct stream *s;
@@ -13,6 +35,8 @@ static inline int launch(struct thread *t, void *handle, void *stream, void *dfl
 	err = stream_find(t, stream, dflt, &s);
 	if (unlikely(err))
 		return err;
+	if (unlikely(f->gated))
+		return launch_gated(s, params);
 	return stream_submit(s, g.cfg.launch_ns, f->has_ns ? f->kernel_ns : g.cfg.kernel_ns, NULL);
 }
 
@@ -27,10 +51,10 @@ static inline int bad_shape(u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz)
 static inline int cuLaunchKernel_on(void *dflt, LAUNCH_PARAMS, void **extra)
 {
 	ENTER_AS("cuLaunchKernel");
-	(void)shared, (void)params, (void)extra;
+	(void)shared, (void)extra;
 	if (unlikely(bad_shape(gx, gy, gz, bx, by, bz)))
 		return ERR_INVALID_VALUE;
-	return launch(t, f, s, dflt);
+	return launch(t, f, s, dflt, params);
 }
 TWIN(cuLaunchKernel, _ptsz, (LAUNCH_PARAMS, void **extra), f, gx, gy, gz, bx, by, bz, shared, s,
      params, extra)
@@ -38,10 +62,10 @@ TWIN(cuLaunchKernel, _ptsz, (LAUNCH_PARAMS, void **extra), f, gx, gy, gz, bx, by
 static int cuLaunchCooperativeKernel_on(void *dflt, LAUNCH_PARAMS)
 {
 	ENTER_AS("cuLaunchCooperativeKernel");
-	(void)shared, (void)params;
+	(void)shared;
 	if (bad_shape(gx, gy, gz, bx, by, bz))
 		return ERR_INVALID_VALUE;
-	return launch(t, f, s, dflt);
+	return launch(t, f, s, dflt, params);
 }
 TWIN(cuLaunchCooperativeKernel, _ptsz, (LAUNCH_PARAMS), f, gx, gy, gz, bx, by, bz, shared, s,
      params)
@@ -50,11 +74,11 @@ static int cuLaunchKernelEx_on(void *dflt, const struct launch_config *c, void *
 			       void **extra)
 {
 	ENTER_AS("cuLaunchKernelEx");
-	(void)params, (void)extra;
+	(void)extra;
 	if (!c ||
 	    bad_shape(c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2]))
 		return ERR_INVALID_VALUE;
-	return launch(t, f, c->stream, dflt);
+	return launch(t, f, c->stream, dflt, params);
 }
 TWIN(cuLaunchKernelEx, _ptsz, (const struct launch_config *c, void *f, void **params, void **extra),
      c, f, params, extra)
@@ -73,24 +97,24 @@ CU(cuLaunchCooperativeKernelMultiDevice)(const struct multi_launch *list, u32 n,
 	if (!list || !n || n > (u32)g.device_count)
 		return ERR_INVALID_VALUE;
 	for (u32 i = 0; i < n && !err; i++)
-		err = launch(t, list[i].f, list[i].stream, STREAM_LEGACY);
+		err = launch(t, list[i].f, list[i].stream, STREAM_LEGACY, list[i].params);
 	return err;
 }
 
 CU(cuLaunch)(void *f)
 {
 	ENTER;
-	return launch(t, f, NULL, STREAM_LEGACY);
+	return launch(t, f, NULL, STREAM_LEGACY, NULL);
 }
 
 CU(cuLaunchGrid)(void *f, int w, int h)
 {
 	ENTER;
-	return w > 0 && h > 0 ? launch(t, f, NULL, STREAM_LEGACY) : ERR_INVALID_VALUE;
+	return w > 0 && h > 0 ? launch(t, f, NULL, STREAM_LEGACY, NULL) : ERR_INVALID_VALUE;
 }
 
 CU(cuLaunchGridAsync)(void *f, int w, int h, void *s)
 {
 	ENTER;
-	return w > 0 && h > 0 ? launch(t, f, s, STREAM_LEGACY) : ERR_INVALID_VALUE;
+	return w > 0 && h > 0 ? launch(t, f, s, STREAM_LEGACY, NULL) : ERR_INVALID_VALUE;
 }

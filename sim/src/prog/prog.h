@@ -31,6 +31,8 @@ int fflush(void *file);
 long write(int fd, const void *buf, size_t n);
 int pipe(int fd[2]);
 int unlink(const char *path);
+int rename(const char *from, const char *to);
+int dup2(int from, int to);
 int fork(void);
 int execv(const char *path, char *const argv[]);
 int waitpid(int pid, int *status, int options);
