@@ -113,7 +113,7 @@ func (m *memory) add(p *process, at place, a allocation) {
 	if old, ok := m.live[at]; ok { // its free is on its way
 		m.drop(p, at, old)
 		m.owed++
-	} else if m.entries() >= maxAllocations || p.all.held >= maxAllHeld {
+	} else if p.all.held >= maxAllocations {
 		m.Untracked++
 		m.inexact |= tick.InexactFull
 		return
@@ -246,7 +246,7 @@ func mapMemory(p *process, _ *thread, c *events.Call, _ *effect) {
 		return
 	}
 	a, held := m.live[place{h, true}]
-	if _, again := m.maps[at]; !held || again || m.entries() >= maxAllocations || p.all.held >= maxAllHeld {
+	if _, again := m.maps[at]; !held || again || p.all.held >= maxAllocations {
 		return // the memory is not known
 	}
 	a.refs++

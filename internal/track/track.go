@@ -10,13 +10,12 @@ import (
 
 // Limits of what is kept, whatever comes.
 const (
-	maxProcesses   = 1024
+	maxProcesses   = 512
 	maxThreads     = 4096    // of a process
-	maxAllocations = 1 << 20 // of a process
-	maxAllHeld     = 1 << 21 // of all processes
-	maxFreed       = 1 << 16 // freed addresses that are remembered, of a process
+	maxAllocations = 1 << 20 // of all processes; about 90 MB
+	maxFreed       = 1 << 14 // freed addresses that are remembered, of a process
 	maxRanges      = 8192    // allocations that a pointer into them leads to
-	maxHandles     = 4096    // of a process: streams; events; contexts; graphs; communicators
+	maxHandles     = 2048    // of a process: streams; events; contexts; graphs; communicators
 	maxErrors      = 256     // operations and codes
 	maxListed      = 64      // things of one list of a state
 	keepEnded      = 60      // ticks for which the state of an ended process is kept
