@@ -32,8 +32,9 @@ var allowed = map[string]string{
 	"internal/ledger":  "internal/stats internal/tick pkg/events",
 	"internal/causal":  "internal/ledger internal/stats internal/tick pkg/events",
 	"internal/govern":  "",
-	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/govern internal/ledger internal/probes internal/proc internal/stats internal/tick pkg/events",
-	"internal/store":   "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick pkg/events",
+	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/govern internal/ledger internal/probes internal/proc internal/stats internal/tick internal/track pkg/events",
+	"internal/store":   "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track pkg/events",
+	"internal/track":   "internal/tick pkg/events",
 
 	// What reads what was recorded, and says it.
 	"internal/query":   "modernc.org/sqlite internal/stats internal/store internal/tick pkg/events",

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ingero/internal/config"
+	"ingero/internal/query"
 	"ingero/pkg/events"
 )
 
@@ -21,11 +22,13 @@ type queryOptions struct {
 	node, cgroup, session string
 	perProcess, calls     bool
 	order                 string // of calls
+	show                  string // a view of what follows from calls
 	limit                 uint
 	timeout               string
 	output
 
-	ops []events.Op // that the names stand for
+	ops  []events.Op // that the names stand for
+	view query.StateView
 }
 
 // output is the form of what is printed.
@@ -51,10 +54,13 @@ func queryCommand(e *Env) *cobra.Command {
 	var o queryOptions
 	c := &cobra.Command{
 		Use:   "query [flags] [SQL]",
-		Short: "Say how often operations were called and how long they took, list calls, or run SQL",
+		Short: "Say how often operations were called and how long they took, list calls, show memory and graphs, or run SQL",
 		Long: `query reads what was recorded, also while it is being recorded, and changes nothing. It
 prints of each operation how many calls there were, how long they took in all, and
 quantiles; what took most time comes first. --calls lists the calls one by one.
+
+--show tells what follows from the calls, as far as it is known: ` + viewsHelp() + `.
+It is the last state of each process; of what has times, what was in use in the window.
 
 Without a time it takes all of the latest recording. --since, --from and --to take all
 recordings of that time; ` + timesHelp + `. --session names one recording.
@@ -69,6 +75,8 @@ nanoseconds.`,
   ingero query --since 1h --pid 4821,5032 --per-process
   ingero query --since 30m --op cudaMemcpy --json
   ingero query --calls --op cudaStreamSync --limit 5
+  ingero query --show memory
+  ingero query --show graphs --pid 4821 --json
   ingero query --from 15:40 --to 15:45 --csv > ops.csv
   ingero query "SELECT node, source, count(*) FROM events GROUP BY node, source"`,
 		Args: oneStatement,
@@ -83,6 +91,7 @@ nanoseconds.`,
 	f.StringVar(&o.session, "session", "", "of this recording only, by its id in the table sessions")
 	f.BoolVar(&o.perProcess, "per-process", false, "count each process by itself")
 	f.BoolVar(&o.calls, "calls", false, "list single calls")
+	f.StringVar(&o.show, "show", "", "show what follows from calls: "+strings.Join(viewNames(), ", "))
 	f.StringVar(&o.order, "order", bySlowest, "which calls are listed: the slowest, or by time the first")
 	f.UintVar(&o.limit, "limit", 0, "list so many calls or rows at most; 0: 20 calls, 10,000 rows")
 	f.StringVar(&o.timeout, "timeout", "30s", "how long the SQL may take")
@@ -124,8 +133,11 @@ func (e *Env) query(ctx context.Context, c *config.Config, o *queryOptions) (err
 		return wordsDatabase(r.Path(), err)
 	}
 	show := o.table
-	if o.calls {
+	switch {
+	case o.calls:
 		show = o.list
+	case o.show != "":
+		show = o.state
 	}
 	text, err := show(ctx, r, a, zone)
 	if err == nil {
@@ -150,6 +162,9 @@ func (o *queryOptions) parse(now time.Time) (window, error) {
 	}
 	if !o.calls && o.limit > 0 {
 		return window{}, usage("ingero query --calls --limit 5", "--limit is for --calls and SQL")
+	}
+	if err := o.parseView(); err != nil {
+		return window{}, err
 	}
 	var err error
 	if o.ops, err = opsNamed(o.names); err != nil {

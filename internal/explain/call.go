@@ -17,7 +17,7 @@ import (
 // for a call inside another; on_cpu_ns, runnable_ns, blocked_ns and, where its CPU
 // quota was used up, throttled_ns, which add up to the duration; gap_ns and its
 // parts, since the thread's last outermost call.
-// weight is the number of calls it stands for, when more than one. What is not
+// device is the ordinal of the device that was current, weight the number of calls it stands for, when more than one. What is not
 // known is absent; ledger_partial, gap_partial and args_partial say that parts of
 // it are not, unseen_switches that the parts are the scheduler's own figures,
 // inherited that timestamp and args are the parent's.
@@ -35,6 +35,9 @@ func AppendCallJSON(b []byte, c *events.Call, comm string) []byte {
 	b = appendText(b, "op", c.Op.String())
 	if c.Flags&events.CallNested != 0 {
 		b = appendText(b, "parent", c.Parent.String())
+	}
+	if c.Device > 0 {
+		b = appendUint(b, "device", uint64(c.Device)-1)
 	}
 	if c.Weight > 1 {
 		b = appendUint(b, "weight", uint64(c.Weight))

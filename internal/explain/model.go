@@ -43,6 +43,7 @@ type processReport struct {
 	Breakdown *breakdownJSON `json:"breakdown,omitempty"`
 	Time      *timeReport    `json:"time,omitempty"`
 	Launch    *uint64        `json:"launches,omitempty"`
+	Memory    *memoryJSON    `json:"memory,omitempty"` // absent: it has allocated none, or it is not known
 	Layers    []layerReport  `json:"layers"`
 	Ops       []opJSON       `json:"ops"`
 	Notes     []string       `json:"notes"`
@@ -121,6 +122,9 @@ func build(in *Input) report {
 		x := buildProcess(in, &p, joinOps(byPID[p.PID]))
 		if b := shares[p.PID]; b != nil {
 			x.source, x.Breakdown = b, new(breakdownOf(b))
+		}
+		if m, known := in.Memory[p.PID]; known {
+			x.Memory = memoryOf(&m)
 		}
 		r.Processes = append(r.Processes, x)
 	}

@@ -22,6 +22,7 @@ func Report(in *Input, o Options) string {
 	w := &writer{loc: o.location()}
 	if !r.ledger && len(r.Chains) == 0 {
 		w.tables(&r)
+		w.memory(in, &r)
 		w.ending(&r, true)
 		return w.String()
 	}
@@ -30,6 +31,7 @@ func Report(in *Input, o Options) string {
 		w.line("")
 		w.tables(&r)
 	}
+	w.memory(in, &r)
 	w.ending(&r, o.Detail > Brief)
 	return w.String()
 }

@@ -95,6 +95,12 @@ var columns = []column{
 		}
 		return smallValue(c.Stack)
 	}},
+	{"device", small, func(c *call) parquet.Value {
+		if c.Device <= 0 {
+			return null
+		}
+		return smallValue(uint32(c.Device) - 1)
+	}},
 	{"tag", small, func(c *call) parquet.Value {
 		if r := c.Op.Row(); r != nil && r.Tag == "" {
 			return null

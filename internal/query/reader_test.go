@@ -154,6 +154,7 @@ func (x *session) tick(final bool) *tick.Tick {
 		Libraries: []tick.Library{{Path: "/lib/libcuda.so.1", Lib: events.LibCuda, Probes: 40}, {Path: "/lib/libcudart.so.12", Lib: events.LibCudart, Probes: 32}},
 		Reports:   []tick.Report{{Kind: "missing-symbol", Object: "cuLaunch", Why: "not exported"}},
 		Drops:     []tick.Drop{{Reason: "ring-full", Count: x.left}, {Reason: "thinned"}}}
+	t.States = []tick.State{stateOf(x.now, x.seq)}
 	for _, o := range x.ops {
 		c := *o
 		c.Dur = o.Dur.Clone()

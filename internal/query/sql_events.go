@@ -247,6 +247,13 @@ var eventColumns = []eventColumn{
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return flag(c, events.CallNested) }},
 	{SQLColumn{"parent", "TEXT", "operation of the call around it, NULL for an outermost one"},
 		func(b *eventBatch, _ int, c *events.Call) vtab.Value { return b.names.of(c.Parent) }},
+	{SQLColumn{"device", "INTEGER", "ordinal of the device that was current, as the process counts; NULL where it is not known"},
+		func(_ *eventBatch, _ int, c *events.Call) vtab.Value {
+			if c.Device == 0 {
+				return nil
+			}
+			return int64(c.Device) - 1
+		}},
 	{SQLColumn{"arg0", "INTEGER", "the values that are kept of it, as docs/operations.md lists them: unsigned 64 bits, shown signed"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return kept(c, 0) }},
 	{SQLColumn{"arg1", "INTEGER", "likewise"},

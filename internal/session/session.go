@@ -13,6 +13,7 @@ import (
 	"ingero/internal/ledger"
 	"ingero/internal/proc"
 	"ingero/internal/tick"
+	"ingero/internal/track"
 	"ingero/pkg/events"
 )
 
@@ -122,6 +123,7 @@ type runner struct {
 	ledger   *ledger.Ledger
 	causes   *causal.Engine
 	governor govern.Governor
+	track    *track.Tracker
 	fan      *fan
 	meter    *proc.Meter
 	started  time.Time
@@ -141,7 +143,7 @@ func newRunner(c Config) *runner {
 	if a, ok := c.Source.(Agent); ok {
 		agent = a.AgentPID()
 	}
-	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent),
+	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), track: track.New(),
 		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now}
 }
 
@@ -188,6 +190,7 @@ func (r *runner) poll() (calls int, err error) {
 		r.table.add(b.Calls)
 		r.ledger.Batch(&b.Batch)
 		r.causes.Add(r.ledger.Steps())
+		r.track.Batch(&b.Batch)
 		r.records += uint64(len(b.Calls))
 		calls += len(b.Calls)
 		r.fan.send(b)
@@ -221,6 +224,7 @@ func (r *runner) tick(now time.Time, final bool) error {
 	}
 	r.ledger.Tick(t)
 	r.causes.Tick(t)
+	r.track.Tick(t)
 	introduce(t)
 	if _, recorded := r.Source.(Recording); !recorded {
 		if err := r.meter.Read(&t.Host, &t.Self); err != nil {

@@ -50,10 +50,13 @@ const (
 // the earliest version that can hold what is in it.
 //
 //	calls 2: time that was throttled
+//	calls 3: devices
 //	ticks 2: time that was throttled, threads
 func (k frameKind) version() uint8 {
 	switch k {
-	case frameCalls, frameTick:
+	case frameCalls:
+		return 3
+	case frameTick:
 		return 2
 	}
 	return 1

@@ -168,13 +168,15 @@ type Tick struct {
 	// minutes, the gravest first.
 	Breakdowns []Breakdown
 	Chains     []Chain
-	Libraries  []Library
-	Reports    []Report
-	Drops      []Drop
-	Records    uint64 // read since the session began
-	Self       Self
-	Host       Host
-	Final      bool // the session's last: everything recorded is in it
+	// States is what follows from the calls of each process, by PID.
+	States    []State
+	Libraries []Library
+	Reports   []Report
+	Drops     []Drop
+	Records   uint64 // read since the session began
+	Self      Self
+	Host      Host
+	Final     bool // the session's last: everything recorded is in it
 }
 
 // Sink takes what a session sees. Calls are delivered in batches, a few
