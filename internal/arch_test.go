@@ -31,7 +31,8 @@ var allowed = map[string]string{
 	"internal/tick":    "internal/stats pkg/events",
 	"internal/ledger":  "internal/stats internal/tick pkg/events",
 	"internal/causal":  "internal/ledger internal/stats internal/tick pkg/events",
-	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/ledger internal/probes internal/proc internal/stats internal/tick pkg/events",
+	"internal/symbols": "github.com/ianlancetaylor/demangle internal/tick pkg/events",
+	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/ledger internal/probes internal/proc internal/stats internal/symbols internal/tick pkg/events",
 	"internal/store":   "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick pkg/events",
 
 	// What reads what was recorded, and says it.

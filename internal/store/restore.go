@@ -63,6 +63,8 @@ func (r *restorer) play(ctx context.Context, log *Log) error {
 func (r *restorer) take(e *Entry) error {
 	r.records(e)
 	switch t := &r.next; {
+	case e.Functions != nil:
+		r.addFunctions(e.Functions)
 	case e.Process != nil:
 		t.Processes = append(t.Processes, *e.Process)
 	case e.Library != nil:

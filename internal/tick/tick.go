@@ -165,13 +165,15 @@ type Tick struct {
 	// minutes, the gravest first.
 	Breakdowns []Breakdown
 	Chains     []Chain
-	Libraries  []Library
-	Reports    []Report
-	Drops      []Drop
-	Records    uint64 // read since the session began
-	Self       Self
-	Host       Host
-	Final      bool // the session's last: everything recorded is in it
+	// Launches are what was launched, by process.
+	Launches  []Launches
+	Libraries []Library
+	Reports   []Report
+	Drops     []Drop
+	Records   uint64 // read since the session began
+	Self      Self
+	Host      Host
+	Final     bool // the session's last: everything recorded is in it
 }
 
 // Sink takes what a session sees. Calls are delivered in batches, a few
