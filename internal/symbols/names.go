@@ -119,7 +119,9 @@ func (n *Names) call(b *tick.Batch, c *events.Call, a action) {
 	switch {
 	case a.kind == kindAlias:
 		r.alias = true
-		r.value, _ = c.Value(a.target)
+		if r.value, _ = c.Value(a.target); r.value == handle { // the handle is the function itself
+			return
+		}
 	case text != "":
 		r.name = n.words.id(text)
 	default:
@@ -185,6 +187,10 @@ func (n *Names) launch(b *tick.Batch, p *process, c *events.Call, a action) {
 			n.resolve(b, p, handle, f, c.Start)
 		}
 		p.last, p.at = f, handle
+	}
+	for len(f.next) > 0 && f.next[0].since <= c.Start {
+		p.mean(f, f.next[0])
+		f.next = f.next[1:]
 	}
 	count(f.tally, c)
 }
@@ -265,15 +271,24 @@ func (n *Names) told(f *events.Function) {
 		p.funcs[f.Handle] = x
 	case x.state == stateWaiting:
 		p.wait--
-	case x.told == a:
+	case x.told != a || len(x.next) > 0: // calls from before may come yet
+		x.next = append(x.next, meaning{f.Time, a})
 		return
-	default: // what was counted so far was of another
-		x.tally = &tally{}
+	default:
+		return
 	}
-	x.state, x.told, x.since = stateKnown, a, f.Time
-	t := p.tallyOf(a)
-	t.add(x.tally)
-	x.tally = t
+	p.mean(x, meaning{f.Time, a})
+}
+
+// mean has launches of a function from now on counted as what it means.
+func (p *process) mean(f *function, m meaning) {
+	if f.state == stateKnown { // what was counted so far was of another
+		f.tally = &tally{}
+	}
+	f.state, f.told, f.since = stateKnown, m.answer, m.since
+	t := p.tallyOf(m.answer)
+	t.add(f.tally)
+	f.tally = t
 }
 
 // process returns the process that made a call which began at start.

@@ -44,6 +44,13 @@ type function struct {
 	since int64  // of what was told of it
 	told  answer
 	state state
+	next  []meaning // what it comes to mean, as a recording told ahead of its calls
+}
+
+// meaning is what a handle means from a time on.
+type meaning struct {
+	since int64
+	answer
 }
 
 type state uint8

@@ -24,6 +24,9 @@ type texts map[textKey][]events.Text
 
 func (t texts) add(list []events.Text) {
 	for i := range list {
+		if actionFor(list[i].Op).kind != kindDefine {
+			continue
+		}
 		k := textKey{list[i].TID, list[i].Op}
 		if len(t) >= maxTexts { // of calls that were lost
 			clear(t)

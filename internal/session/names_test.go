@@ -1,0 +1,127 @@
+package session_test
+
+import (
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ingero/internal/probes"
+	"ingero/internal/session"
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+	"ingero/sim"
+)
+
+// kernels builds the program that launches kernels, and the libraries it loads.
+func kernels(t testing.TB) (program string, stack sim.Stack) {
+	t.Helper()
+	testkit.NeedBPF(t)
+	testkit.NeedTool(t, "gcc")
+	dir := t.TempDir()
+	stack, err := sim.Extract(filepath.Join(dir, "sim"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	program = filepath.Join(dir, "kernels")
+	if out, err := exec.Command("gcc", "-O1", "-rdynamic", "-o", program, "testdata/kernels.c", "-ldl").CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	return program, stack
+}
+
+// nameRows are the rows that the program calls.
+func nameRows(t testing.TB) (rows []events.Row) {
+	t.Helper()
+	for _, name := range []string{"cudaLaunchKernel", "__cudaLaunchKernel", "cuLaunchKernel", "__cudaRegisterFunction",
+		"__cudaUnregisterFatBinary", "__cudaGetKernel", "cuModuleGetFunction", "cuModuleUnload"} {
+		op, ok := events.OpByName(name)
+		if !ok {
+			t.Fatalf("no row %s", name)
+		}
+		rows = append(rows, *op.Row())
+	}
+	return rows
+}
+
+// launches adds up the figures of the last tick: launches by name, and those without.
+func launches(last *tick.Tick) (named map[string]uint64, why map[events.NoName]uint64) {
+	named, why = map[string]uint64{}, map[events.NoName]uint64{}
+	for _, l := range last.Launches {
+		for _, f := range l.Top {
+			named[f.Function] += f.Launches
+		}
+		for _, u := range l.Unnamed {
+			why[u.Why] += u.Launches
+		}
+		if l.Pending > 0 {
+			why[0] += l.Pending
+		}
+	}
+	return named, why
+}
+
+const (
+	addKernel   = "_ZN3gpu3addIfEEvPT_i"
+	scaleKernel = "_Z5scalePfi"
+)
+
+var longKernel = strings.Repeat("l", 3000)
+
+func TestNamesOfLaunches(t *testing.T) {
+	program, stack := kernels(t)
+	three := map[string]uint64{addKernel: 100, scaleKernel: 100, longKernel: 100}
+	twice := map[string]uint64{addKernel: 200, scaleKernel: 200, longKernel: 200}
+	for _, tt := range []struct {
+		name  string
+		steps string
+		told  []int // functions that are told by the time of each wait
+		want  map[string]uint64
+	}{
+		{"registered", "wait register launch wait", []int{3}, three},
+		{"handle of a kernel", "wait register get wait", []int{1}, map[string]uint64{addKernel: 100}},
+		{"attached late", "register launch wait launch wait", []int{3}, map[string]uint64{addKernel: 100, scaleKernel: 100, "plain_kernel": 100}},
+		{"forked", "wait register fork launch wait", []int{3}, three},
+		{"another program", "wait register launch wait exec register launch wait", []int{3, 6}, twice},
+		{"registered again", "wait register launch wait unregister again wait", []int{3, 4},
+			map[string]uint64{addKernel: 100, scaleKernel: 100, longKernel: 100, "_Z5againv": 100}},
+		{"of a module", "wait module wait", []int{2}, map[string]uint64{"_Z6jittedILi4EEvv": 100, "triton_poi_fused_0": 100}},
+		{"of a module, the handle again", "wait module wait swap wait", []int{2, 3},
+			map[string]uint64{"_Z6jittedILi4EEvv": 100, "triton_poi_fused_0": 100, "_Z7swappedv": 100}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			testkit.LeakCheck(t)
+			child := testkit.Start(t, exec.Command(program, append([]string{stack.Dir}, strings.Fields(tt.steps)...)...))
+			child.Line("ready")
+			r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: nameRows(t)}})
+			for _, n := range tt.told {
+				child.Say("go")
+				child.Line("ready")
+				testkit.Eventually(t, "names of what was launched", func() bool {
+					r.mu.Lock()
+					defer r.mu.Unlock()
+					return len(r.told) >= n
+				})
+			}
+			child.Say("end")
+			if err := child.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			r.end(t)
+			named, why := launches(r.last)
+			if !maps.Equal(named, tt.want) || len(why) > 0 {
+				t.Errorf("launches %v, without name %v, want %v", short(named), why, short(tt.want))
+			}
+		})
+	}
+}
+
+func short(m map[string]uint64) map[string]uint64 {
+	out := map[string]uint64{}
+	for k, v := range m {
+		out[k[:min(len(k), 40)]] = v
+	}
+	return out
+}
