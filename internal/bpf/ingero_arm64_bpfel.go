@@ -129,8 +129,9 @@ const (
 	IngeroDropReasonDROP_DUPLICATE_LINK IngeroDropReason = 7
 	IngeroDropReasonDROP_WAIT           IngeroDropReason = 8
 	IngeroDropReasonDROP_WAKERS_FULL    IngeroDropReason = 9
-	IngeroDropReasonDROP_ORPHAN_RETURN  IngeroDropReason = 10
-	IngeroDropReasonDROP_REASONS        IngeroDropReason = 11
+	IngeroDropReasonDROP_TEXT           IngeroDropReason = 10
+	IngeroDropReasonDROP_ORPHAN_RETURN  IngeroDropReason = 11
+	IngeroDropReasonDROP_REASONS        IngeroDropReason = 12
 )
 
 type IngeroPlace uint32
@@ -160,13 +161,15 @@ type IngeroProcRecord struct {
 }
 
 type IngeroRecipe struct {
-	_      structs.HostLayout
-	Op     uint16
-	Nargs  uint8
-	Flags  uint8
-	SlowNs uint32
-	Arg    [4]IngeroRule
-	Tag    IngeroRule
+	_       structs.HostLayout
+	Op      uint16
+	Nargs   uint8
+	Flags   uint8
+	SlowNs  uint32
+	Arg     [4]IngeroRule
+	Tag     IngeroRule
+	Pending uint32
+	Pad     uint32
 }
 
 type IngeroRecipeFlags uint32
@@ -177,6 +180,8 @@ const (
 	IngeroRecipeFlagsRECIPE_STACK      IngeroRecipeFlags = 4
 	IngeroRecipeFlagsRECIPE_OUT        IngeroRecipeFlags = 8
 	IngeroRecipeFlagsRECIPE_SYNC       IngeroRecipeFlags = 16
+	IngeroRecipeFlagsRECIPE_TEXT       IngeroRecipeFlags = 32
+	IngeroRecipeFlagsRECIPE_KEEP       IngeroRecipeFlags = 64
 )
 
 type IngeroRecordKind uint32
@@ -189,6 +194,7 @@ const (
 	IngeroRecordKindRECORD_GATE   IngeroRecordKind = 5
 	IngeroRecordKindRECORD_WAIT   IngeroRecordKind = 6
 	IngeroRecordKindRECORD_THREAD IngeroRecordKind = 7
+	IngeroRecordKindRECORD_TEXT   IngeroRecordKind = 8
 )
 
 type IngeroRule struct {
@@ -221,6 +227,8 @@ const (
 	IngeroTakeTAKE_MEM         IngeroTake = 7
 	IngeroTakeTAKE_MEM_DIM3    IngeroTake = 8
 	IngeroTakeTAKE_MEM_PRODUCT IngeroTake = 9
+	IngeroTakeTAKE_MEM_VOLUME  IngeroTake = 10
+	IngeroTakeTAKE_PAIR        IngeroTake = 11
 )
 
 type IngeroTarget struct {
@@ -237,6 +245,7 @@ type IngeroTargetFlags uint32
 const (
 	IngeroTargetFlagsTARGET_ENTRY_ONLY IngeroTargetFlags = 1
 	IngeroTargetFlagsTARGET_GATE       IngeroTargetFlags = 2
+	IngeroTargetFlagsTARGET_LAUNCHES   IngeroTargetFlags = 4
 )
 
 type IngeroThread struct {
@@ -438,6 +447,7 @@ const (
 	IngeroVarExportSums         = "export_sums"
 	IngeroVarExportTake         = "export_take"
 	IngeroVarExportTargetFlags  = "export_target_flags"
+	IngeroVarExportTextRecord   = "export_text_record"
 	IngeroVarExportThreadRecord = "export_thread_record"
 	IngeroVarExportWaitFlags    = "export_wait_flags"
 	IngeroVarExportWaitRecord   = "export_wait_record"
@@ -548,6 +558,7 @@ type IngeroVariableSpecs struct {
 	ExportSums         *ebpf.VariableSpec `ebpf:"export_sums"`
 	ExportTake         *ebpf.VariableSpec `ebpf:"export_take"`
 	ExportTargetFlags  *ebpf.VariableSpec `ebpf:"export_target_flags"`
+	ExportTextRecord   *ebpf.VariableSpec `ebpf:"export_text_record"`
 	ExportThreadRecord *ebpf.VariableSpec `ebpf:"export_thread_record"`
 	ExportWaitFlags    *ebpf.VariableSpec `ebpf:"export_wait_flags"`
 	ExportWaitRecord   *ebpf.VariableSpec `ebpf:"export_wait_record"`
@@ -631,6 +642,7 @@ type IngeroVariables struct {
 	ExportSums         *ebpf.Variable `ebpf:"export_sums"`
 	ExportTake         *ebpf.Variable `ebpf:"export_take"`
 	ExportTargetFlags  *ebpf.Variable `ebpf:"export_target_flags"`
+	ExportTextRecord   *ebpf.Variable `ebpf:"export_text_record"`
 	ExportThreadRecord *ebpf.Variable `ebpf:"export_thread_record"`
 	ExportWaitFlags    *ebpf.Variable `ebpf:"export_wait_flags"`
 	ExportWaitRecord   *ebpf.Variable `ebpf:"export_wait_record"`

@@ -344,6 +344,7 @@ var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 	bpf.IngeroDropReasonDROP_DUPLICATE_LINK: "duplicate-link",
 	bpf.IngeroDropReasonDROP_WAIT:           "wait-left-out",
 	bpf.IngeroDropReasonDROP_WAKERS_FULL:    "too-many-wakers",
+	bpf.IngeroDropReasonDROP_TEXT:           "text-left-out",
 	bpf.IngeroDropReasonDROP_ORPHAN_RETURN:  "orphan-return",
 }
 
