@@ -25,7 +25,8 @@ type Input struct {
 	Breakdowns []tick.Breakdown
 	Chains     []tick.Chain // the gravest first
 	Threads    []tick.Thread
-	Remarks    []string // what a reader must know of the recording
+	Launches   []tick.Launches // of GPU functions
+	Remarks    []string        // what a reader must know of the recording
 	Drops      []tick.Drop
 	Reports    []tick.Report
 	Host       *tick.Host // nil: not known

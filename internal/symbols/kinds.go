@@ -29,6 +29,7 @@ type action struct {
 	handle events.Role // the one that is defined, or launched
 	target events.Role // kindAlias: what it is made of
 	owner  events.Role // of module or library, 0 where there is none
+	text   bool        // kindDefine: the name comes as a text; where it was it may not be any more
 }
 
 const opLimit = (int(events.SourceGPU) + 1) << 8
@@ -60,7 +61,7 @@ func actionOf(r *events.Row) (a action) {
 	case unloads[r.Name]:
 		a.kind = kindUnload
 	case has(events.RoleName) && (has(events.RoleFunc) || has(events.RoleKernel)):
-		a.kind = kindDefine
+		a.kind, a.text = kindDefine, r.Text
 		if has(events.RoleKernel) {
 			a.handle = events.RoleKernel
 		}
@@ -69,6 +70,8 @@ func actionOf(r *events.Row) (a action) {
 		if isOut(r, events.RoleKernel) {
 			a.handle, a.target = events.RoleKernel, events.RoleFunc
 		}
+	case has(events.RoleFunc) && has(events.RoleParent) && isOut(r, events.RoleFunc):
+		a.kind, a.target = kindAlias, events.RoleParent
 	}
 	return a
 }

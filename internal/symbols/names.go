@@ -124,7 +124,7 @@ func (n *Names) call(b *tick.Batch, c *events.Call, a action) {
 		}
 	case text != "":
 		r.name = n.words.id(text)
-	default:
+	case !a.text:
 		r.value, _ = c.Value(events.RoleName)
 	}
 	n.define(p, handle, r)
