@@ -206,8 +206,7 @@ struct text_record {
 	__u32 tid;
 	__u32 size; /* with its end; TEXT_LONG: it was cut */
 	__u64 time_ns; /* CLOCK_MONOTONIC */
-	char text[]; /* TEXT_SHORT or TEXT_LONG bytes */
-};
+}; /* the string follows, in TEXT_SHORT or TEXT_LONG bytes */
 _Static_assert(sizeof(struct text_record) == 24, "text_record");
 
 /* Why a thread is not on a CPU: events.WaitState. */

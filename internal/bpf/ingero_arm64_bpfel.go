@@ -248,6 +248,17 @@ const (
 	IngeroTargetFlagsTARGET_LAUNCHES   IngeroTargetFlags = 4
 )
 
+type IngeroTextRecord struct {
+	_      structs.HostLayout
+	Kind   uint8
+	Pad    uint8
+	Op     uint16
+	Tgid   uint32
+	Tid    uint32
+	Size   uint32
+	TimeNs uint64
+}
+
 type IngeroThread struct {
 	_          structs.HostLayout
 	Tgid       uint32
@@ -263,6 +274,11 @@ type IngeroThread struct {
 		Emitted uint32
 		Used    uint32
 	}
+	LeversSeen uint32
+	CountedOp  uint16
+	Pad        uint16
+	CountedSp  uint64
+	CountedRet uint64
 	ReturnedNs uint64
 	Returned   struct {
 		_      structs.HostLayout
@@ -416,6 +432,7 @@ const (
 	IngeroMapCriticalRing       = "critical_ring"
 	IngeroMapDrops              = "drops"
 	IngeroMapFreeSlots          = "free_slots"
+	IngeroMapLevers             = "levers"
 	IngeroMapRecipes            = "recipes"
 	IngeroMapTargets            = "targets"
 	IngeroMapThreads            = "threads"
@@ -455,6 +472,7 @@ const (
 	IngeroVarExportWho          = "export_who"
 	IngeroVarFileCalls          = "file_calls"
 	IngeroVarLedger             = "ledger"
+	IngeroVarLeversChanged      = "levers_changed"
 	IngeroVarLinksChanged       = "links_changed"
 	IngeroVarLongWait           = "long_wait"
 	IngeroVarNoThread           = "no_thread"
@@ -536,6 +554,7 @@ type IngeroMapSpecs struct {
 	CriticalRing *ebpf.MapSpec `ebpf:"critical_ring"`
 	Drops        *ebpf.MapSpec `ebpf:"drops"`
 	FreeSlots    *ebpf.MapSpec `ebpf:"free_slots"`
+	Levers       *ebpf.MapSpec `ebpf:"levers"`
 	Recipes      *ebpf.MapSpec `ebpf:"recipes"`
 	Targets      *ebpf.MapSpec `ebpf:"targets"`
 	Threads      *ebpf.MapSpec `ebpf:"threads"`
@@ -566,6 +585,7 @@ type IngeroVariableSpecs struct {
 	ExportWho          *ebpf.VariableSpec `ebpf:"export_who"`
 	FileCalls          *ebpf.VariableSpec `ebpf:"file_calls"`
 	Ledger             *ebpf.VariableSpec `ebpf:"ledger"`
+	LeversChanged      *ebpf.VariableSpec `ebpf:"levers_changed"`
 	LinksChanged       *ebpf.VariableSpec `ebpf:"links_changed"`
 	LongWait           *ebpf.VariableSpec `ebpf:"long_wait"`
 	NoThread           *ebpf.VariableSpec `ebpf:"no_thread"`
@@ -604,6 +624,7 @@ type IngeroMaps struct {
 	CriticalRing *ebpf.Map `ebpf:"critical_ring"`
 	Drops        *ebpf.Map `ebpf:"drops"`
 	FreeSlots    *ebpf.Map `ebpf:"free_slots"`
+	Levers       *ebpf.Map `ebpf:"levers"`
 	Recipes      *ebpf.Map `ebpf:"recipes"`
 	Targets      *ebpf.Map `ebpf:"targets"`
 	Threads      *ebpf.Map `ebpf:"threads"`
@@ -619,6 +640,7 @@ func (m *IngeroMaps) Close() error {
 		m.CriticalRing,
 		m.Drops,
 		m.FreeSlots,
+		m.Levers,
 		m.Recipes,
 		m.Targets,
 		m.Threads,
@@ -650,6 +672,7 @@ type IngeroVariables struct {
 	ExportWho          *ebpf.Variable `ebpf:"export_who"`
 	FileCalls          *ebpf.Variable `ebpf:"file_calls"`
 	Ledger             *ebpf.Variable `ebpf:"ledger"`
+	LeversChanged      *ebpf.Variable `ebpf:"levers_changed"`
 	LinksChanged       *ebpf.Variable `ebpf:"links_changed"`
 	LongWait           *ebpf.Variable `ebpf:"long_wait"`
 	NoThread           *ebpf.Variable `ebpf:"no_thread"`

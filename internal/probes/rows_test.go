@@ -209,6 +209,26 @@ func TestEveryRowOnThisKernel(t *testing.T) {
 	}
 }
 
+// What a function keeps goes by the version of the library that exports it.
+func TestRowsOfOtherVersions(t *testing.T) {
+	testkit.NeedBPF(t)
+	var versioned []events.Row
+	for _, r := range libraryRows(events.Catalog) {
+		if strings.Contains(strings.Join(r.Symbols, " "), "@") {
+			versioned = append(versioned, r)
+		}
+	}
+	for _, version := range []int{11, 13} {
+		t.Run(fmt.Sprint(version), func(t *testing.T) {
+			stubs := testkit.MakeStubs(t, versioned, version)
+			said, saw, pid := trace(t, stubs, probes.Options{Rows: versioned})
+			for symbol, wrong := range differences(t, stubs, said, saw, pid) {
+				t.Errorf("%s: %s", symbol, strings.Join(wrong, "; "))
+			}
+		})
+	}
+}
+
 // The comparison above must see what it is there to see. The kernel gets a row
 // with a fault, the comparison the sound one.
 func TestRowsTestSeesFaults(t *testing.T) {

@@ -75,7 +75,8 @@ type Tracer struct {
 	schedErr  error
 
 	mu      sync.Mutex
-	stopped bool // following the lives of processes
+	levers  uint32 // changes of them
+	stopped bool   // following the lives of processes
 	closed  bool
 }
 
@@ -282,6 +283,28 @@ func (t *Tracer) target(pid uint32, how Target) error {
 	return nil
 }
 
+// LaunchesEntryOnly has the launches of a traced process counted at their entry only,
+// or watched to their return again, from its threads' next calls on. It ends with the
+// process. Launches that are open return as they would have.
+func (t *Tracer) LaunchesEntryOnly(pid uint32, on bool) error {
+	var err error
+	if on {
+		err = t.objects.Levers.Put(pid, uint32(1))
+	} else if err = t.objects.Levers.Delete(pid); errors.Is(err, ebpf.ErrKeyNotExist) {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("count launches of process %d at entry only (%v): %w", pid, on, err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.levers++
+	if err := t.objects.LeversChanged.Set(t.levers); err != nil {
+		return fmt.Errorf("tell programs that launches of process %d are counted at entry only (%v): %w", pid, on, err)
+	}
+	return nil
+}
+
 // Traced tells whether a process is among the targets.
 func (t *Tracer) Traced(pid uint32) bool {
 	var v bpf.IngeroTarget
@@ -290,8 +313,10 @@ func (t *Tracer) Traced(pid uint32) bool {
 
 // Untrace ends the tracing of a process. Its counts stay until [Tracer.Forget].
 func (t *Tracer) Untrace(pid uint32) error {
-	if err := t.objects.Targets.Delete(pid); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("stop tracing process %d: %w", pid, err)
+	for _, m := range []*ebpf.Map{t.objects.Targets, t.objects.Levers} {
+		if err := m.Delete(pid); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("stop tracing process %d: %w", pid, err)
+		}
 	}
 	return nil
 }

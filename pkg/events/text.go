@@ -3,11 +3,12 @@ package events
 // MaxText bounds the text of a [Text], in bytes.
 const MaxText = 4095
 
-// Text is a string that a call was given, as it was when the call began: the name of
-// a kernel that is looked up, of which the call's record has the address only. It
-// comes before the record of its call: the next one of the same thread and Op.
+// Text is a string that a call was given: the name of a kernel that is looked up, of
+// which the call's record has the address only. It comes before the record of its
+// call, which has the same TID, Op and, as Start, the same Time; a text or a record
+// can be lost, each without the other.
 type Text struct {
-	Time int64 // Unix ns
+	Time int64 // Unix ns: the Start of the call
 	Text string
 	PID  uint32
 	TID  uint32
