@@ -83,11 +83,20 @@ build() { # ARCH DIR
 		link -shared -s -soname libcudart.so.$v --version-script "$here/src/cudart/libcudart.so.$v.map" \
 			-o "$out/libcudart.so.$v" $rpath $objs $libs
 	done
+	objs=$(objects "$arch" nccl "-fPIC -fvisibility=hidden $rtflags" inject.c $(sources nccl))
+	link -shared -s -soname libnccl.so.2 -o "$out/libnccl.so.2" $rpath $objs $libs
 	common_objs=$(objects "$arch" prog "-fPIE" prog/start.S prog/common.c)
 	for p in train infer loader calls multi late; do
 		objs=$(objects "$arch" prog "-fPIE" $(cd "$here/src" && ls prog/$p.c prog/${p}_*.c 2>/dev/null))
 		link -pie -s -dynamic-linker $interp -o "$out/$p" $rpath $objs $common_objs "$out/libcudart.so.12" $libs
 	done
+	tally=$(objects "$arch" prog "-fPIE" prog/tally.c)
+	for p in memory advanced ddp; do
+		objs=$(objects "$arch" prog "-fPIE" prog/$p.c)
+		link -pie -s -dynamic-linker $interp -o "$out/$p" $rpath $objs $tally $common_objs \
+			"$out/libcudart.so.12" "$out/libcuda.so.1" "$out/libnccl.so.2" $libs
+	done
+	printf 'kernels:\nvecAdd\n' >"$out/vecAdd.cubin"
 	objs=$(objects "$arch" calib "-fno-pic -fno-pie" prog/calib.c prog/calib_fns.S)
 	link -static -o "$out/calib" $objs
 	chmod 755 "$out"/*

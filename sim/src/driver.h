@@ -56,6 +56,15 @@ struct launch_config {
 	u32 n_attrs;
 };
 
+struct location { /* CUmemLocation: type 1 device, 2 host, 3 a NUMA node, 4 the current one */
+	int type, id;
+};
+
+static inline int location_device(struct location l)
+{
+	return l.type == 1 ? l.id : l.type >= 2 && l.type <= 4 ? -1 : -2;
+}
+
 struct copy2d { /* CUDA_MEMCPY2D */
 	u64 src_x, src_y;
 	u32 src_type, pad0;
@@ -73,6 +82,46 @@ struct copy2d { /* CUDA_MEMCPY2D */
 _Static_assert(offsetof(struct copy2d, width) == 112, "CUDA_MEMCPY2D has WidthInBytes at 112");
 _Static_assert(offsetof(struct launch_config, stream) == 32, "CUlaunchConfig has hStream at 32");
 
+struct desc3d { /* CUDA_ARRAY3D_DESCRIPTOR */
+	size_t w, h, depth;
+	u32 format, channels, flags, pad;
+};
+
+/* CUDA_MEMCPY3D, and CUDA_MEMCPY3D_PEER with its contexts in the reserved fields. */
+struct end3d {
+	size_t x, y, z, lod;
+	u32 type, pad;
+	void *host;
+	devptr device;
+	void *array, *reserved;
+	size_t pitch, height;
+};
+
+struct copy3d {
+	struct end3d src, dst;
+	size_t w, h, depth;
+};
+
+_Static_assert(offsetof(struct copy3d, w) == 176, "CUDA_MEMCPY3D has WidthInBytes at 176");
+
+/* What an IPC handle holds: there is no GPU that processes share, so the memory opened
+ * is addresses alone, and none of the device's is used up. */
+struct ipc_handle {
+	u64 magic, addr, size;
+	int pid;
+	u8 rest[36];
+};
+
+_Static_assert(sizeof(struct ipc_handle) == 64, "CUipcMemHandle has 64 bytes");
+
+#define LIBRARY_OPTIONS                                                                            \
+	void *jit, void **jit_values, u32 n_jit, void *options, void **values, u32 n_options
+
+/* What simMemory tells; the same for each family and for all of a device's memory. */
+struct sim_memory {
+	u64 live_bytes, live, peak_bytes, allocs, frees;
+};
+
 /* name, parameters: each is resolved by cuGetProcAddress, once for either default stream. */
 #define DRIVER_CALLS(X)                                                                            \
 	X(cuInit, (u32 flags))                                                                     \
@@ -88,9 +137,16 @@ _Static_assert(offsetof(struct launch_config, stream) == 32, "CUlaunchConfig has
 	X(cuCtxSynchronize, (void))                                                                \
 	X(cuGetErrorName, (int e, const char **s))                                                 \
 	X(cuGetErrorString, (int e, const char **s))                                               \
-	X(cuModuleLoadData, (void **mod, const void *image))                                       \
-	X(cuModuleUnload, (void *mod))                                                             \
-	X(cuModuleGetFunction, (void **f, void *mod, const char *name))                            \
+	X(cuLibraryLoadData, (void **lib, const void *image, LIBRARY_OPTIONS))                     \
+	X(cuLibraryLoadFromFile, (void **lib, const char *file, LIBRARY_OPTIONS))                  \
+	X(cuLibraryUnload, (void *lib))                                                            \
+	X(cuLibraryGetKernel, (void **k, void *lib, const char *name))                             \
+	X(cuLibraryGetGlobal, (devptr * p, size_t * n, void *lib, const char *name))               \
+	X(cuKernelGetFunction, (void **f, void *k))                                                \
+	X(cuKernelGetName, (const char **name, void *k))                                           \
+	X(cuFuncGetName, (const char **name, void *f))                                             \
+	X(cuFuncGetAttribute, (int *v, int attr, void *f))                                         \
+	X(cuFuncSetAttribute, (void *f, int attr, int v))                                          \
 	X(cuLaunchKernel, (void *f, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, u32 shared,    \
 			   void *s, void **params, void **extra))                                  \
 	X(cuLaunchKernelEx, (const struct launch_config *c, void *f, void **params, void **extra)) \
@@ -112,9 +168,24 @@ _Static_assert(offsetof(struct launch_config, stream) == 32, "CUlaunchConfig has
 	X(cuMemHostUnregister, (void *p))                                                          \
 	X(cuMemHostGetDevicePointer, (devptr * d, void *p, u32 flags))                             \
 	X(cuMemPrefetchAsync, (devptr p, size_t n, int dev, void *s))                              \
+	X(cuMemPrefetchAsync_v2, (devptr p, size_t n, struct location to, u32 flags, void *s))     \
+	X(cuMemAdvise, (devptr p, size_t n, int advice, int dev))                                  \
+	X(cuMemAdvise_v2, (devptr p, size_t n, int advice, struct location to))                    \
+	X(cuDeviceGetMemPool, (void **pool, int dev))                                              \
+	X(cuDeviceSetMemPool, (int dev, void *pool))                                               \
 	X(cuMemPoolCreate, (void **pool, const void *props))                                       \
 	X(cuMemPoolDestroy, (void *pool))                                                          \
 	X(cuMemPoolTrimTo, (void *pool, size_t keep))                                              \
+	X(cuMemPoolGetAttribute, (void *pool, int attr, void *value))                              \
+	X(cuMemPoolSetAttribute, (void *pool, int attr, void *value))                              \
+	X(cuMemPoolGetAccess, (u32 *flags, void *pool, const struct location *at))                 \
+	X(cuMemPoolSetAccess, (void *pool, const void *map, size_t n))                             \
+	X(cuIpcGetMemHandle, (struct ipc_handle *h, devptr p))                                     \
+	X(cuIpcOpenMemHandle, (devptr * p, struct ipc_handle h, u32 flags))                        \
+	X(cuIpcCloseMemHandle, (devptr p))                                                         \
+	X(cuArray3DCreate, (void **a, const struct desc3d *d))                                     \
+	X(cuArray3DGetDescriptor, (struct desc3d *d, void *a))                                     \
+	X(cuArrayDestroy, (void *a))                                                               \
 	X(cuPointerGetAttribute, (void *data, int attr, devptr p))                                 \
 	X(cuMemcpy, (devptr dst, devptr src, size_t n))                                            \
 	X(cuMemcpyAsync, (devptr dst, devptr src, size_t n, void *s))                              \
@@ -126,6 +197,10 @@ _Static_assert(offsetof(struct launch_config, stream) == 32, "CUlaunchConfig has
 	X(cuMemcpyDtoDAsync, (devptr dst, devptr src, size_t n, void *s))                          \
 	X(cuMemcpy2DUnaligned, (const struct copy2d *c))                                           \
 	X(cuMemcpy2DAsync, (const struct copy2d *c, void *s))                                      \
+	X(cuMemcpy3D, (const struct copy3d *c))                                                    \
+	X(cuMemcpy3DAsync, (const struct copy3d *c, void *s))                                      \
+	X(cuMemcpy3DPeer, (const struct copy3d *c))                                                \
+	X(cuMemcpy3DPeerAsync, (const struct copy3d *c, void *s))                                  \
 	X(cuMemcpyPeer, (devptr dst, void *dctx, devptr src, void *sctx, size_t n))                \
 	X(cuMemcpyPeerAsync, (devptr dst, void *dctx, devptr src, void *sctx, size_t n, void *s))  \
 	X(cuMemsetD8, (devptr p, u8 v, size_t n))                                                  \
@@ -162,6 +237,7 @@ _Static_assert(offsetof(struct launch_config, stream) == 32, "CUlaunchConfig has
 	X(cuGraphLaunch, (void *exec, void *s))                                                    \
 	X(cuGraphExecUpdate, (void *exec, void *g, void *info))                                    \
 	X(cuGraphExecDestroy, (void *exec))                                                        \
+	X(simMemory, (int dev, int family, struct sim_memory *out))                                \
 	X(simSetCallHook, (call_hook fn))
 
 #endif

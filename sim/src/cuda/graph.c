@@ -172,7 +172,7 @@ CU(cuGraphAddKernelNode_v2)
 
 	ENTER;
 	(void)deps, (void)n;
-	f = params ? object_get(params[0], KIND_FUNCTION) : NULL;
+	f = params ? function_get(params[0]) : NULL;
 	if (!f)
 		return ERR_INVALID_VALUE;
 	return add_node(node, graph, f->has_ns ? f->kernel_ns : g.cfg.kernel_ns);
