@@ -125,3 +125,44 @@ func short(m map[string]uint64) map[string]uint64 {
 	}
 	return out
 }
+
+// What a program launches that ends at once is named all the same: the names of the
+// functions that it registers first came with their registrations.
+func TestNamesOfAShortRun(t *testing.T) {
+	program, stack := kernels(t)
+	for _, steps := range []string{"wait register launch", "wait register fork launch", "wait register launch unregister again", "wait module", "wait register exec register launch"} {
+		t.Run(steps, func(t *testing.T) {
+			child := testkit.Start(t, exec.Command(program, append([]string{stack.Dir}, strings.Fields(steps)...)...))
+			child.Line("ready")
+			r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: nameRows(t)}})
+			child.Say("go")
+			if err := child.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			r.end(t)
+			if named, why := launches(r.last); len(named) < 2 || len(why) > 0 {
+				t.Errorf("launches %v, without name %v", short(named), why)
+			}
+		})
+	}
+}
+
+// A handle that was made before the attach, and is no host function, has no name, and
+// the figures say why.
+func TestNamesThatCannotBeHad(t *testing.T) {
+	program, stack := kernels(t)
+	child := testkit.Start(t, exec.Command(program, stack.Dir, "module", "wait", "more", "wait"))
+	child.Line("ready")
+	r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: nameRows(t)}})
+	child.Say("go")
+	child.Line("ready")
+	child.Say("go")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	r.end(t)
+	named, why := launches(r.last)
+	if len(named) > 0 || why[events.NoNameUnseen]+why[events.NoNameEnded] != 100 {
+		t.Errorf("launches %v, without name %v, want 100 whose handle was made before", named, why)
+	}
+}

@@ -61,7 +61,7 @@ func actionOf(r *events.Row) (a action) {
 	case unloads[r.Name]:
 		a.kind = kindUnload
 	case has(events.RoleName) && (has(events.RoleFunc) || has(events.RoleKernel)):
-		a.kind, a.text = kindDefine, r.Text
+		a.kind, a.text = kindDefine, r.Text && !r.EntryOnly
 		if has(events.RoleKernel) {
 			a.handle = events.RoleKernel
 		}

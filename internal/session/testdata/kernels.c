@@ -9,6 +9,7 @@
  * get          a handle of the first kernel, which is launched 100 times
  * module       takes two functions of a module, by names that lie on the stack, and
  *              launches each 100 times
+ * more         launches the second 100 times more
  * swap         unloads the module and takes another function of another one, until a
  *              handle comes again; launches it 100 times
  * fork         has a child take the rest of the steps
@@ -26,12 +27,12 @@ struct dim3 {
 	unsigned x, y, z;
 };
 
-#define HOST(name, symbol) \
-	__attribute__((visibility("default"), noinline)) void name(void) __asm__(symbol); \
-	void name(void) \
-	{ \
-		__asm__ volatile("" ::: "memory"); \
-		fputs(symbol, stderr); \
+#define HOST(name, symbol)                                                                         \
+	__attribute__((visibility("default"), noinline)) void name(void) __asm__(symbol);          \
+	void name(void)                                                                            \
+	{                                                                                          \
+		__asm__ volatile("" ::: "memory");                                                 \
+		fputs(symbol, stderr);                                                             \
 	}
 
 /* As clang and nvcc name the host functions of kernels. */
@@ -82,20 +83,22 @@ static void *function(const char *name)
 	void *f;
 
 	strcpy(here, name);
-	check(name, ((int (*)(void **, void *, const char *))dlsym(cu, "cuModuleGetFunction"))(&f, module, here));
+	check(name, ((int (*)(void **, void *, const char *))dlsym(cu, "cuModuleGetFunction"))(
+			    &f, module, here));
 	memset(here, 'x', sizeof(here) - 1);
 	return f;
 }
 
 static void load(void)
 {
-	check("load", ((int (*)(void **, const void *))dlsym(cu, "cuModuleLoadData"))(&module, "simulated"));
+	check("load", ((int (*)(void **, const void *))dlsym(cu, "cuModuleLoadData"))(&module,
+										      "simulated"));
 }
 
 static void drive(void *f)
 {
-	int (*launch_)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
-		       void **) = dlsym(cu, "cuLaunchKernel");
+	int (*launch_)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+		       void *, void **, void **) = dlsym(cu, "cuLaunchKernel");
 
 	for (int i = 0; i < 100; i++)
 		check("cuLaunchKernel", launch_(f, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0));
@@ -136,6 +139,7 @@ static void step(const char *s, char **argv, char ***rest)
 	} else if (!strcmp(s, "unregister")) {
 		RT(__cudaUnregisterFatBinary)(fat);
 	} else if (!strcmp(s, "again")) {
+		fat = RT(__cudaRegisterFatBinary)("simulated");
 		reg(add, "_Z5againv");
 		launch(add);
 	} else if (!strcmp(s, "launch")) {
@@ -152,6 +156,8 @@ static void step(const char *s, char **argv, char ***rest)
 		load();
 		drive(function("_Z6jittedILi4EEvv"));
 		drive(last = function("triton_poi_fused_0"));
+	} else if (!strcmp(s, "more")) {
+		drive(last);
 	} else if (!strcmp(s, "swap")) {
 		swap();
 	} else if (!strcmp(s, "fork")) {
