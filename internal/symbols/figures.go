@@ -12,8 +12,12 @@ const topFunctions = 20
 
 // figures returns what a process has launched.
 func (p *process) figures(w *words) tick.Launches {
-	l := tick.Launches{PID: p.pid, Functions: len(p.names)}
+	l := tick.Launches{PID: p.pid}
 	for id, t := range p.names {
+		if t.launches == 0 {
+			continue
+		}
+		l.Functions++
 		l.Named += t.launches
 		l.Top = append(l.Top, tick.Launched{Function: w.text(id), Launches: t.launches, Timed: t.timed, Time: t.ns})
 	}
@@ -23,6 +27,9 @@ func (p *process) figures(w *words) tick.Launches {
 	l.Top = slices.Clip(l.Top[:min(len(l.Top), topFunctions)])
 	l.Launches = l.Named
 	for why, t := range p.whys {
+		if t.launches == 0 {
+			continue
+		}
 		l.Launches += t.launches
 		l.Unnamed = append(l.Unnamed, tick.Unnamed{Why: why, Launches: t.launches})
 	}

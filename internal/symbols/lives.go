@@ -25,16 +25,27 @@ func (n *Names) process(pid uint32, start int64) *process {
 	return p
 }
 
+// add begins a process. The figures of one that had its number go on.
 func (n *Names) add(pid uint32, since int64) *process {
 	if len(n.procs) >= maxProcesses {
 		for other := range n.procs {
-			n.end(other)
+			n.end(other, since)
 			break
 		}
 	}
 	p := newProcess(pid, since)
+	if old := n.ended[pid]; old != nil {
+		p.names, p.whys, p.since = old.names, old.whys, max(since, old.since)
+		n.forget(pid)
+	}
 	n.procs[pid] = p
 	return p
+}
+
+// forget takes out the figures of a process that has ended.
+func (n *Names) forget(pid uint32) {
+	delete(n.ended, pid)
+	n.order = slices.DeleteFunc(n.order, func(p uint32) bool { return p == pid })
 }
 
 // live applies the steps that are due, in their order.
@@ -56,7 +67,7 @@ func (n *Names) live(due func(*life) bool) {
 		case tick.ProcExeced:
 			n.execed(&l)
 		case tick.ProcExited:
-			n.end(l.pid)
+			n.end(l.pid, l.Time)
 		}
 	}
 	n.lives = rest
@@ -97,7 +108,7 @@ func (n *Names) execed(l *life) {
 }
 
 // end takes a process out, but for its figures.
-func (n *Names) end(pid uint32) {
+func (n *Names) end(pid uint32, at int64) {
 	p := n.procs[pid]
 	if p == nil {
 		return
@@ -107,19 +118,17 @@ func (n *Names) end(pid uint32) {
 	}
 	n.regs -= len(p.regs)
 	delete(n.procs, pid)
-	if p.wait > 0 { // its answers are to come
-		n.leaving = append(n.leaving, p)
+	if len(p.funcs) == 0 && len(p.names)+len(p.whys) == 0 {
 		return
 	}
-	n.keep(p)
-}
-
-// keep notes the figures of a process that has ended.
-func (n *Names) keep(p *process) {
-	if l := p.figures(&n.words); l.Launches > 0 {
-		if len(n.ended) >= maxEnded {
-			n.ended = slices.Delete(n.ended, 0, maxEnded/4)
-		}
-		n.ended = append(n.ended, l)
+	if len(n.order) >= maxEnded {
+		n.forget(n.order[0])
 	}
+	gone := newProcess(pid, at)
+	gone.names, gone.whys = p.names, p.whys
+	if p.wait > 0 { // these may come yet
+		gone.wait, gone.funcs = p.wait, p.funcs
+	}
+	n.ended[pid] = gone
+	n.order = append(n.order, pid)
 }

@@ -3,7 +3,6 @@ package symbols
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -26,14 +25,14 @@ type Names struct {
 	regs    int // of all processes
 	out     []request
 	results []result
-	leaving []*process // have ended, and names of them are to come
-	ended   []tick.Launches
+	ended   map[uint32]*process // with their figures
+	order   []uint32            // of ended, the oldest first
 }
 
 // New makes an empty table. With r nil its names come from the batches alone. It is
 // to be closed.
 func New(r Reader) *Names {
-	n := &Names{procs: map[uint32]*process{}, due: map[uint32]int{}, texts: texts{}, words: newWords()}
+	n := &Names{procs: map[uint32]*process{}, due: map[uint32]int{}, ended: map[uint32]*process{}, texts: texts{}, words: newWords()}
 	if r != nil {
 		n.work = startWorker(r)
 	}
@@ -51,11 +50,13 @@ func (n *Names) Close() {
 // are known now.
 func (n *Names) Batch(b *tick.Batch) {
 	n.texts.add(b.Texts)
-	for _, e := range b.Procs {
-		l := lifeOf(e)
-		n.lives = append(n.lives, l)
-		n.due[l.pid]++
-		n.last = nil
+	if n.work != nil { // what a recording tells of a handle begins when its process does
+		for _, e := range b.Procs {
+			l := lifeOf(e)
+			n.lives = append(n.lives, l)
+			n.due[l.pid]++
+			n.last = nil
+		}
 	}
 	for i := range b.Functions {
 		n.told(&b.Functions[i])
@@ -96,6 +97,9 @@ func (n *Names) call(b *tick.Batch, c *events.Call, a action) {
 		if launches(c, a.kind) {
 			n.launch(b, n.process(c.PID, c.Start), c, a)
 		}
+		return
+	}
+	if n.work == nil {
 		return
 	}
 	var text string
@@ -157,6 +161,7 @@ func (n *Names) unload(p *process, owner uint64, at int64) {
 	if owner == 0 {
 		return
 	}
+	p.changed = at
 	for handle, r := range p.regs {
 		if r.owner == owner {
 			p.leave(handle, r, at)
@@ -222,7 +227,7 @@ func (n *Names) resolve(b *tick.Batch, p *process, handle uint64, f *function, s
 	}
 	f.since = since
 	if !known { // of a handle that is made of another one, that one's symbol
-		f.since = max(since, p.since)
+		f.since = max(since, p.since, p.changed)
 	}
 	switch {
 	case known && r.name != 0:
@@ -297,18 +302,13 @@ func (n *Names) Tick(t *tick.Tick) {
 	if len(n.lives) > 0 {
 		n.live(func(l *life) bool { return t.Final || l.Time <= now })
 	}
-	n.leaving = slices.DeleteFunc(n.leaving, func(p *process) bool {
-		if p.wait == 0 {
-			n.keep(p)
-		}
-		return p.wait == 0
-	})
-	t.Launches = slices.Clone(n.ended)
-	for _, p := range slices.Concat(slices.Collect(maps.Values(n.procs)), n.leaving) {
-		if l := p.figures(&n.words); l.Launches > 0 {
-			t.Launches = append(t.Launches, l)
+	for _, all := range []map[uint32]*process{n.ended, n.procs} {
+		for _, p := range all {
+			if l := p.figures(&n.words); l.Launches > 0 {
+				t.Launches = append(t.Launches, l)
+			}
 		}
 	}
-	slices.SortStableFunc(t.Launches, func(a, b tick.Launches) int { return cmp.Compare(a.PID, b.PID) })
+	slices.SortFunc(t.Launches, func(a, b tick.Launches) int { return cmp.Compare(a.PID, b.PID) })
 	n.sweep()
 }

@@ -90,11 +90,14 @@ type process struct {
 	funcs  map[uint64]*function
 	last   *function // of the launch before: most launches come in runs
 	at     uint64
-	eager  int // names that were read before a launch
-	names  map[nameID]*tally
-	whys   map[events.NoName]*tally
-	wait   int  // functions in stateWaiting
-	full   bool // registrations were left out
+	// changed is when it last unloaded something: what its handles mean without a
+	// registration, they mean since then.
+	changed int64
+	eager   int // names that were read before a launch
+	names   map[nameID]*tally
+	whys    map[events.NoName]*tally
+	wait    int  // functions in stateWaiting
+	full    bool // registrations were left out
 }
 
 func newProcess(pid uint32, since int64) *process {

@@ -78,7 +78,7 @@ func (n *Names) sweep() {
 	for _, p := range n.procs {
 		mark(p)
 	}
-	for _, p := range n.leaving {
+	for _, p := range n.ended {
 		mark(p)
 	}
 	for id := 1; id < len(w.list); id++ {
