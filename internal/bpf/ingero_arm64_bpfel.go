@@ -309,7 +309,7 @@ type IngeroThread struct {
 			Migrations uint64
 		}
 	}
-	Cache [8]struct {
+	Cache [32]struct {
 		_        structs.HostLayout
 		RowPlus1 uint32
 		Slot     uint32
