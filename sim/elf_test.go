@@ -15,6 +15,7 @@ var libraries = []struct {
 	version string // of its symbols
 }{
 	{"libcuda.so.1", events.LibCuda, ""},
+	{"libcudart.so.11.0", events.LibCudart, "libcudart.so.11.0"},
 	{"libcudart.so.12", events.LibCudart, "libcudart.so.12"},
 	{"libcudart.so.13", events.LibCudart, "libcudart.so.13"},
 	{"libnccl.so.2", events.LibNCCL, ""},

@@ -156,7 +156,7 @@ func TestSemantics(t *testing.T) {
 	testkit.NeedTool(t, "python3")
 	s := extract(t)
 	for _, tt := range [][2]string{
-		{"semantics.py", "spin"}, {"semantics.py", "yield"}, {"semantics.py", "block"}, {"objects.py", "spin"},
+		{"semantics.py", "spin"}, {"semantics.py", "yield"}, {"semantics.py", "block"}, {"objects.py", "spin"}, {"graphs.py", "spin"},
 		{"nccl.py", "spin"}, {"nccl.py", "yield"}, {"nccl.py", "block"},
 	} {
 		t.Run(tt[0]+" "+tt[1], func(t *testing.T) {
@@ -175,7 +175,8 @@ func TestHoldWaitsForALine(t *testing.T) {
 	programs := [][]string{
 		{"train", "--steps", "2", "--hold"}, {"infer", "--requests", "2", "--hold"},
 		{"loader", "--batches", "2", "--hold"}, {"calls", "launch", "5", "--start-on-stdin"},
-		{"multi", "--hold"}, {"late"}, {"memory", "--hold"}, {"advanced", "--hold"}, {"calib", "push", "3"},
+		{"multi", "--hold"}, {"late"}, {"memory", "--hold"}, {"advanced", "--hold"},
+		{"torch", "--hold"}, {"cuda13", "--hold"}, {"static", "--hold"}, {"jit", "--hold"}, {"graph", "--hold"}, {"calib", "push", "3"},
 	}
 	for _, args := range programs {
 		t.Run(args[0], func(t *testing.T) {
@@ -200,7 +201,8 @@ func TestHoldWaitsForALine(t *testing.T) {
 // --help goes to stdout and names every option; a wrong argument is an error.
 func TestHelp(t *testing.T) {
 	s := extract(t)
-	for _, program := range []string{"train", "infer", "loader", "calls", "multi", "late", "calib", "memory", "advanced", "ddp"} {
+	for _, program := range []string{"train", "infer", "loader", "calls", "multi", "late", "calib", "memory", "advanced", "ddp",
+		"torch", "cuda13", "static", "jit", "graph"} {
 		t.Run(program, func(t *testing.T) {
 			out, err := s.command(program, "--help").Output()
 			if err != nil || !strings.HasPrefix(string(out), "usage: "+program) {

@@ -44,8 +44,9 @@ func TestExtract(t *testing.T) {
 		}
 	}
 	want := []string{
-		"advanced", "calib", "calls", "ddp", "gpu.py", "infer", "infer.py", "late", "libcuda.so.1", "libcudart.so.12",
-		"libcudart.so.13", "libnccl.so.2", "loader", "memory", "multi", "train", "train.py", "vecAdd.cubin",
+		"advanced", "calib", "calls", "cuda13", "ddp", "gpu.py", "graph", "infer", "infer.py", "jit", "late",
+		"libcuda.so.1", "libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13", "libnccl.so.2", "loader", "memory",
+		"multi", "static", "static-stripped", "torch", "train", "train.py", "vecAdd.cubin",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("extracted files (-want +got):\n%s", diff)

@@ -35,6 +35,7 @@ enum {
 	ERR_CAPTURE_INVALIDATED = 901,
 	ERR_CAPTURE_UNMATCHED = 903,
 	ERR_ILLEGAL_STATE = 401,
+	ERR_EXEC_UPDATE = 910,
 };
 
 #define STREAM_LEGACY ((void *)1)
@@ -134,6 +135,8 @@ struct sim_memory {
 	X(cuDevicePrimaryCtxReset, (int dev))                                                      \
 	X(cuDeviceGetDefaultMemPool, (void **pool, int dev))                                       \
 	X(cuCtxSetCurrent, (void *ctx))                                                            \
+	X(cuCtxEnablePeerAccess, (void *peer, u32 flags))                                          \
+	X(cuCtxDisablePeerAccess, (void *peer))                                                    \
 	X(cuCtxSynchronize, (void))                                                                \
 	X(cuGetErrorName, (int e, const char **s))                                                 \
 	X(cuGetErrorString, (int e, const char **s))                                               \
@@ -229,13 +232,27 @@ struct sim_memory {
 	X(cuGraphDestroy, (void *g))                                                               \
 	X(cuGraphAddKernelNode,                                                                    \
 	  (void **node, void *g, const void *deps, size_t n, const void *params))                  \
+	X(cuStreamBeginCaptureToGraph, (void *s, void *g, const void *deps, const void *edges,      \
+					size_t n, int mode))                                       \
+	X(cuStreamGetCaptureInfo_v3, (void *s, int *status, u64 *id, void **g, const void **deps,      \
+				   const void **edges, size_t *n))                                 \
+	X(cuGraphClone, (void **g, void *from))                                                    \
+	X(cuGraphAddMemcpyNode, (void **node, void *g, const void *deps, size_t n,                  \
+				 const struct copy3d *c, void *ctx))                               \
+	X(cuGraphAddMemsetNode,                                                                    \
+	  (void **node, void *g, const void *deps, size_t n, const void *p, void *ctx))            \
+	X(cuGraphAddHostNode, (void **node, void *g, const void *deps, size_t n, const void *p))   \
+	X(cuGraphAddChildGraphNode, (void **node, void *g, const void *deps, size_t n, void *c))   \
+	X(cuGraphKernelNodeSetParams, (void *node, const void *p))                                 \
+	X(cuGraphExecKernelNodeSetParams, (void *exec, void *node, const void *p))                 \
+	X(cuEventRecordWithFlags, (void *ev, void *s, u32 flags))                                  \
 	X(cuGraphAddEmptyNode, (void **node, void *g, const void *deps, size_t n))                 \
 	X(cuGraphGetNodes, (void *g, void **nodes, size_t *n))                                     \
 	X(cuGraphInstantiateWithFlags, (void **exec, void *g, unsigned long long flags))           \
 	X(cuGraphInstantiateWithParams, (void **exec, void *g, void *params))                      \
 	X(cuGraphUpload, (void *exec, void *s))                                                    \
 	X(cuGraphLaunch, (void *exec, void *s))                                                    \
-	X(cuGraphExecUpdate, (void *exec, void *g, void *info))                                    \
+	X(cuGraphExecUpdate_v2, (void *exec, void *g, void *info))                                    \
 	X(cuGraphExecDestroy, (void *exec))                                                        \
 	X(simMemory, (int dev, int family, struct sim_memory *out))                                \
 	X(simSetCallHook, (call_hook fn))

@@ -11,8 +11,6 @@ struct sim_gate {
 	 * has come, if it has: then it returns 1, and the gate is never looked at again. It
 	 * is called with libcuda's lock held and makes no CUDA call. */
 	int (*look)(struct sim_gate *g, u64 begin, u64 *all);
-	/* The gate of the same kernel when a graph that holds it runs once more. */
-	struct sim_gate *(*again)(struct sim_gate *g);
 	const u32 *word; /* shared; changes whenever somebody comes */
 };
 

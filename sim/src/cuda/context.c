@@ -213,6 +213,21 @@ CU(cuCtxCreate_v4)(void **out, const void *params, u32 flags, int dev)
 	return impl_cuCtxCreate_v2(out, flags, dev);
 }
 
+/* Devices see each other's memory anyhow; there is only to check. */
+CU(cuCtxEnablePeerAccess)(void *peer, u32 flags)
+{
+	ENTER;
+	if (flags)
+		return ERR_INVALID_VALUE;
+	return object_get(peer, KIND_CONTEXT) && peer != t->ctx ? OK : ERR_INVALID_CONTEXT;
+}
+
+CU(cuCtxDisablePeerAccess)(void *peer)
+{
+	ENTER;
+	return object_get(peer, KIND_CONTEXT) && peer != t->ctx ? OK : ERR_INVALID_CONTEXT;
+}
+
 CU(cuCtxGetId)(void *ctx, u64 *id)
 {
 	const struct context *c = ctx ? object_get(ctx, KIND_CONTEXT) : thread_self()->ctx;

@@ -48,7 +48,9 @@ static int record(const char *op, void *dflt, void *handle, void *stream)
 	err = stream_find(t, stream, dflt, &s);
 	if (!ev || err)
 		return ERR_INVALID_HANDLE;
-	stream_submit(s, g.cfg.call_ns, 0, &end);
+	memset(&end, 0, sizeof(end));
+	if (!s->capture) /* in a capture it is a place in the graph, and no node */
+		stream_submit(s, g.cfg.call_ns, 0, &end);
 	lock(&g.lock);
 	ev->capture = s->capture;
 	ev->at = end;
@@ -129,6 +131,7 @@ static int cuStreamWaitEvent_on(void *dflt, void *handle, void *event, u32 flags
 	lock(&g.lock);
 	if (ev->capture && !s->capture) { /* the stream joins the capture */
 		s->capture = ev->capture;
+		s->capture_id = 0;
 		s->capture->captures++;
 		g.capturing++;
 	} else if (!ev->capture) {

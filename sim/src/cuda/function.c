@@ -101,14 +101,6 @@ CU(cuFuncGetModule)(void **mod, void *handle)
 	return OK;
 }
 
-/* A function that can be launched: a CUfunction, or a CUkernel in its place. */
-struct function *function_get(const void *handle)
-{
-	struct function *f = object_get(handle, KIND_FUNCTION);
-
-	return likely(f != NULL) ? f : object_get(handle, KIND_KERNEL);
-}
-
 CU(cuFuncSetBlockShape)(void *f, int x, int y, int z)
 {
 	ENTER;

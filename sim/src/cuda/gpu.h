@@ -11,6 +11,7 @@
 #define MAX_STREAMS 16384
 #define MAX_EVENTS 65536
 #define MAX_GRAPHS 16384
+#define MAX_NODES (1 << 20)
 #define MAX_CONTEXTS 64
 #define MAX_FUNCTIONS 4096
 #define MAX_QUEUE 1024
@@ -48,6 +49,7 @@ enum {
 	KIND_RANGE,
 	KIND_PHYSICAL,
 	KIND_MAPPING,
+	KIND_NODE,
 	KIND_DEAD_POOL /* destroyed, and still with memory of its own */
 };
 
@@ -74,7 +76,18 @@ struct graph {
 	struct object o;
 	u32 nodes;
 	u32 captures; /* streams that record into it */
+	u32 borrowed; /* the capture goes to the program's own graph */
+	u32 pad;
 	u64 gpu_ns; /* what one launch of it takes */
+	struct node *first, *last;
+};
+
+/* Of a graph, or of an executable one: then `from` is the graph's. */
+struct node {
+	struct object o;
+	struct graph *graph;
+	struct node *next, *from;
+	u64 gpu_ns;
 };
 
 struct host_call {
@@ -90,6 +103,7 @@ struct stream {
 	u32 head; /* next slot of ends */
 	struct when until; /* when its last work is done */
 	struct graph *capture;
+	u64 capture_id;
 	u32 capture_broken;
 	u32 n_host, host_cap;
 	struct host_call *host; /* functions to run, in order */
@@ -294,7 +308,14 @@ void *object_get(const void *handle, u32 kind);
 struct object *object_at(u32 kind, u32 index);
 u32 object_count(u32 kind);
 
-struct context *primary_retain(u32 dev);
+/* A function that can be launched: a CUfunction, or a CUkernel in its place. */
+static inline struct function *function_get(const void *handle)
+{
+	struct function *f = object_get(handle, KIND_FUNCTION);
+
+	return likely(f != NULL) ? f : object_get(handle, KIND_KERNEL);
+}
+
 int stream_find(struct thread *t, void *handle, void *dflt, struct stream **out);
 int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, struct when *end);
 int stream_gate(struct stream *s, u64 host_ns, struct sim_gate *gate, u64 gpu_ns);
@@ -303,10 +324,13 @@ int stream_wait(struct stream *s, u32 sched);
 int context_wait(struct context *ctx);
 void run_host_calls(struct stream *s);
 void stream_free(struct stream *s);
+struct node *node_new(struct graph *gr, u64 gpu_ns);
+int graph_new(u32 kind, const struct graph *from, void **out);
+void graph_free(struct graph *gr);
+int add_node(void **node, void *graph, u64 gpu_ns);
 void functions_forget(const struct object *of);
 void modules_forget(const struct context *ctx);
 void arrays_forget(const struct context *ctx);
-struct function *function_get(const void *handle);
 CUresult impl_cuModuleGetGlobal_v2(devptr *p, size_t *n, void *mod, const char *name);
 CUresult impl_cuModuleGetFunction(void **out, void *mod, const char *name);
 struct pool *pool_get(const void *handle);

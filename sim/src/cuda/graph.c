@@ -1,10 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs: a graph is a number of nodes and the GPU time that they take together. */
+/* Graphs: lists of nodes, each of some GPU time, that run one after the other. */
 #include "gpu.h"
 
 #define NODE_LAUNCH_NS 50 /* CPU time that each node adds to a graph launch */
 
-static int graph_new(u32 kind, const struct graph *from, void **out)
+/* A node more, of so much GPU time; NULL when there is no room. The caller holds the lock. */
+struct node *node_new(struct graph *gr, u64 gpu_ns)
+{
+	struct node *n = (void *)object_new(KIND_NODE);
+
+	if (!n)
+		return NULL;
+	n->graph = gr;
+	n->gpu_ns = gpu_ns;
+	if (gr->last)
+		gr->last->next = n;
+	else
+		gr->first = n;
+	gr->last = n;
+	gr->nodes++;
+	gr->gpu_ns += gpu_ns;
+	return n;
+}
+
+void graph_free(struct graph *gr)
+{
+	for (struct node *n = gr->first, *next; n; n = next) {
+		next = n->next;
+		object_free(&n->o);
+	}
+	object_free(&gr->o);
+}
+
+/* A new graph, or a copy of one. */
+int graph_new(u32 kind, const struct graph *from, void **out)
 {
 	struct graph *gr;
 
@@ -12,113 +41,28 @@ static int graph_new(u32 kind, const struct graph *from, void **out)
 		return ERR_INVALID_VALUE;
 	lock(&g.lock);
 	gr = (void *)object_new(kind);
-	if (gr && from) {
-		gr->nodes = from->nodes;
-		gr->gpu_ns = from->gpu_ns;
+	for (struct node *n = from ? from->first : NULL; gr && n; n = n->next) {
+		struct node *copy = node_new(gr, n->gpu_ns);
+
+		if (copy)
+			copy->from = n;
+		else {
+			graph_free(gr);
+			gr = NULL;
+		}
 	}
+	if (gr)
+		*out = gr;
 	unlock(&g.lock);
-	*out = gr;
 	return gr ? OK : ERR_OUT_OF_MEMORY;
 }
 
-static int begin_capture(const char *op, void *dflt, void *handle, int mode)
+CU(cuGraphClone)(void **out, void *graph)
 {
-	struct stream *s;
-	void *gr;
-
-	ENTER_AS(op);
-	err = stream_find(t, handle, dflt, &s);
-	if (err)
-		return err;
-	if (mode < 0 || mode > 2)
-		return ERR_INVALID_VALUE;
-	if (s == t->ctx->legacy)
-		return ERR_CAPTURE_UNSUPPORTED;
-	if (s->capture)
-		return ERR_ILLEGAL_STATE;
-	err = graph_new(KIND_GRAPH, NULL, &gr);
-	if (err)
-		return err;
-	lock(&g.lock);
-	s->capture = gr;
-	s->capture->captures = 1;
-	s->capture_broken = 0;
-	g.capturing++;
-	unlock(&g.lock);
-	return OK;
-}
-
-static int cuStreamBeginCapture_v2_on(void *dflt, void *s, int mode)
-{
-	return begin_capture("cuStreamBeginCapture", dflt, s, mode);
-}
-TWIN(cuStreamBeginCapture_v2, _ptsz, (void *s, int mode), s, mode)
-CU(cuStreamBeginCapture)(void *s)
-{
-	return cuStreamBeginCapture_v2_on(STREAM_LEGACY, s, 0);
-}
-CU(cuStreamBeginCapture_ptsz)(void *s)
-{
-	return cuStreamBeginCapture_v2_on(STREAM_PER_THREAD, s, 0);
-}
-
-static int cuStreamEndCapture_on(void *dflt, void *handle, void **out)
-{
-	struct stream *s;
-	struct graph *gr;
-	int broken = 0;
-
-	ENTER_AS("cuStreamEndCapture");
-	err = stream_find(t, handle, dflt, &s);
-	if (err)
-		return err;
-	if (!s->capture)
-		return ERR_ILLEGAL_STATE;
-	lock(&g.lock);
-	gr = s->capture;
-	for (u32 i = 0; i < object_count(KIND_STREAM); i++) { /* all that joined leave with it */
-		struct stream *o = (void *)object_at(KIND_STREAM, i);
-
-		if (o && o->capture == gr) {
-			broken |= (int)o->capture_broken;
-			o->capture = NULL;
-			o->capture_broken = 0;
-			g.capturing--;
-		}
-	}
-	gr->captures = 0;
-	if (broken)
-		object_free(&gr->o);
-	unlock(&g.lock);
-	if (out)
-		*out = broken ? NULL : gr;
-	return broken ? ERR_CAPTURE_INVALIDATED : OK;
-}
-TWIN(cuStreamEndCapture, _ptsz, (void *s, void **out), s, out)
-
-static int cuStreamIsCapturing_on(void *dflt, void *handle, int *status)
-{
-	struct stream *s;
-
-	ENTER_AS("cuStreamIsCapturing");
-	err = stream_find(t, handle, dflt, &s);
-	if (!err)
-		*status = !s->capture ? 0 : s->capture_broken ? 2 : 1;
-	return err;
-}
-TWIN(cuStreamIsCapturing, _ptsz, (void *s, int *status), s, status)
-
-CU(cuThreadExchangeStreamCaptureMode)(int *mode)
-{
-	int old;
+	struct graph *gr = object_get(graph, KIND_GRAPH);
 
 	ENTER;
-	if (!mode)
-		return ERR_INVALID_VALUE;
-	old = t->capture_mode;
-	t->capture_mode = *mode;
-	*mode = old;
-	return OK;
+	return gr ? graph_new(KIND_GRAPH, gr, out) : ERR_INVALID_VALUE;
 }
 
 CU(cuGraphCreate)(void **out, u32 flags)
@@ -134,7 +78,7 @@ static int destroy(void *handle, u32 kind)
 	if (!gr)
 		return ERR_INVALID_VALUE;
 	lock(&g.lock);
-	object_free(&gr->o);
+	graph_free(gr);
 	unlock(&g.lock);
 	return OK;
 }
@@ -149,60 +93,6 @@ CU(cuGraphExecDestroy)(void *handle)
 {
 	ENTER;
 	return destroy(handle, KIND_EXEC);
-}
-
-static int add_node(void **node, void *graph, u64 gpu_ns)
-{
-	struct graph *gr = object_get(graph, KIND_GRAPH);
-
-	if (!gr || !node)
-		return ERR_INVALID_VALUE;
-	lock(&g.lock);
-	gr->nodes++;
-	gr->gpu_ns += gpu_ns;
-	*node = (void *)((u64)gr + gr->nodes); /* names the node; nothing looks behind it */
-	unlock(&g.lock);
-	return OK;
-}
-
-CU(cuGraphAddKernelNode_v2)
-(void **node, void *graph, const void *deps, size_t n, void *const *params)
-{
-	struct function *f;
-
-	ENTER;
-	(void)deps, (void)n;
-	f = params ? function_get(params[0]) : NULL;
-	if (!f)
-		return ERR_INVALID_VALUE;
-	return add_node(node, graph, f->has_ns ? f->kernel_ns : g.cfg.kernel_ns);
-}
-
-CU(cuGraphAddKernelNode)(void **node, void *graph, const void *deps, size_t n, void *const *params)
-{
-	return impl_cuGraphAddKernelNode_v2(node, graph, deps, n, params);
-}
-
-CU(cuGraphAddEmptyNode)(void **node, void *graph, const void *deps, size_t n)
-{
-	ENTER;
-	(void)deps, (void)n;
-	return add_node(node, graph, 0);
-}
-
-CU(cuGraphGetNodes)(void *graph, void **nodes, size_t *n)
-{
-	struct graph *gr;
-
-	ENTER;
-	gr = object_get(graph, KIND_GRAPH);
-	if (!gr || !n)
-		return ERR_INVALID_VALUE;
-	for (size_t i = 0; nodes && i < *n; i++)
-		nodes[i] = i < gr->nodes ? (void *)((u64)gr + i + 1) : NULL;
-	if (!nodes || *n > gr->nodes)
-		*n = gr->nodes;
-	return OK;
 }
 
 static int instantiate(const char *op, void **exec, void *graph)
@@ -283,8 +173,14 @@ CU(cuGraphExecUpdate_v2)(void *exec, void *graph, void *info)
 	if (!e || !gr)
 		return ERR_INVALID_VALUE;
 	if (e->nodes != gr->nodes)
-		return 910; /* CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE: the shape has changed */
+		return ERR_EXEC_UPDATE; /* the shape has changed */
+	lock(&g.lock);
+	for (struct node *to = e->first, *n = gr->first; to && n; to = to->next, n = n->next) {
+		to->gpu_ns = n->gpu_ns;
+		to->from = n;
+	}
 	e->gpu_ns = gr->gpu_ns;
+	unlock(&g.lock);
 	return OK;
 }
 
@@ -294,6 +190,6 @@ CU(cuGraphExecUpdate)(void *exec, void *graph, void **bad, int *result)
 
 	(void)bad;
 	if (result)
-		*result = err == 910;
+		*result = err == ERR_EXEC_UPDATE;
 	return err;
 }

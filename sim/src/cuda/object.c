@@ -24,6 +24,7 @@ static struct arena arenas[] = {
 	[KIND_ARRAY - FIRST] = { sizeof(struct array), MAX_RANGES },
 	[KIND_RANGE - FIRST] = { sizeof(struct range), MAX_RANGES },
 	[KIND_PHYSICAL - FIRST] = { sizeof(struct physical), MAX_PHYSICAL },
+	[KIND_NODE - FIRST] = { sizeof(struct node), MAX_NODES },
 	[KIND_MAPPING - FIRST] = { sizeof(struct mapping), MAX_PHYSICAL },
 };
 

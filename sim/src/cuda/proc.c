@@ -4,6 +4,8 @@
 #include "gpu.h"
 
 #define X(name, since) extern const char name[];
+#define NO X
+#define OLD X
 #include "exports.def"
 #undef X
 
@@ -78,6 +80,16 @@ CU(cuGetProcAddress_v2)(const char *symbol, void **fn, int version, u64 flags, i
 	if (status)
 		*status = p ? 0 : 1;
 	return p ? OK : ERR_NOT_FOUND;
+}
+
+CU(unsupported)(void)
+{
+	return *g.live ? ERR_NOT_SUPPORTED : ERR_NOT_INITIALIZED;
+}
+
+CU(of_32_bits)(void)
+{
+	return *g.live ? ERR_INVALID_CONTEXT : ERR_NOT_INITIALIZED;
 }
 
 CU(cuGetProcAddress)(const char *symbol, void **fn, int version, u64 flags)

@@ -87,13 +87,12 @@ int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, struct when *end)
 
 	if (likely(!(host_ns | gpu_ns | g.capturing) && !end))
 		return OK;
+	if (end)
+		memset(end, 0, sizeof(*end));
 	burn(host_ns);
 	lock(&g.lock);
 	if (s->capture) {
-		s->capture->nodes++;
-		s->capture->gpu_ns += gpu_ns;
-		if (end)
-			memset(end, 0, sizeof(*end));
+		s->capture_broken |= !node_new(s->capture, gpu_ns);
 		unlock(&g.lock);
 		return OK;
 	}

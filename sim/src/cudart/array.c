@@ -213,6 +213,19 @@ TWIN(cudaMemcpyToArrayAsync, _ptsz, (TO_1D, void *s), ARGS_1D, s)
 TWIN(cudaMemcpyFromArray, _ptds, (FROM_1D), ARGS_1D)
 TWIN(cudaMemcpyFromArrayAsync, _ptsz, (FROM_1D, void *s), ARGS_1D, s)
 
+static int cudaMemset3D_on(const struct driver *d, struct pitched p, int v, struct extent e)
+{
+	return d->cuMemsetD8(p.ptr, (u8)v, e.w * e.h * e.depth);
+}
+TWIN(cudaMemset3D, _ptds, (struct pitched p, int v, struct extent e), p, v, e)
+
+static int cudaMemset3DAsync_on(const struct driver *d, struct pitched p, int v, struct extent e,
+				void *s)
+{
+	return d->cuMemsetD8Async(p.ptr, (u8)v, e.w * e.h * e.depth, s);
+}
+TWIN(cudaMemset3DAsync, _ptsz, (struct pitched p, int v, struct extent e, void *s), p, v, e, s)
+
 EXPORT int cudaGetSymbolAddress(devptr *p, const void *symbol)
 {
 	u64 size;

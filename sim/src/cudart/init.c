@@ -191,6 +191,33 @@ EXPORT int cudaDeviceGetAttribute(int *v, int attr, int dev)
 	return done(err ? err : DRV(cuDeviceGetAttribute)(v, attr, dev));
 }
 
+static int peer_context(int dev, void **ctx)
+{
+	void *own;
+
+	return dev == self.device ? ERR_INVALID_DEVICE : rt_peers(self.device, dev, &own, ctx);
+}
+
+EXPORT int cudaDeviceEnablePeerAccess(int dev, u32 flags)
+{
+	void *ctx;
+	int err;
+
+	BEGIN;
+	err = peer_context(dev, &ctx);
+	return done(err ? err : DRV(cuCtxEnablePeerAccess)(ctx, flags));
+}
+
+EXPORT int cudaDeviceDisablePeerAccess(int dev)
+{
+	void *ctx;
+	int err;
+
+	BEGIN;
+	err = peer_context(dev, &ctx);
+	return done(err ? err : DRV(cuCtxDisablePeerAccess)(ctx));
+}
+
 EXPORT int cudaDeviceReset(void)
 {
 	int err;
