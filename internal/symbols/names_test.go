@@ -110,10 +110,15 @@ func sums(all []tick.Launches) map[string]uint64 {
 	return out
 }
 
-func TestNames(t *testing.T) {
-	mem := func() *memory {
-		return &memory{names: map[uint64]string{100: "_Z1av", 200: "_Z1bv"}, symbols: map[uint64]string{7: "_Z3symv"}, gone: map[uint32]bool{9: true}}
-	}
+// namesCase is what happens, and what is known of it then.
+type namesCase struct {
+	name    string
+	batches []tick.Batch
+	want    map[string]uint64 // launches by name or reason
+	told    int
+}
+
+func namesCases(t *testing.T) []namesCase {
 	fork := func(at int64, pid, child uint32) tick.ProcEvent {
 		return tick.ProcEvent{Kind: tick.ProcForked, Time: at, PID: pid, Peer: child}
 	}
@@ -140,12 +145,7 @@ func TestNames(t *testing.T) {
 	unload := func(pid uint32, at int64) events.Call {
 		return call(t, "cuModuleUnload", pid, at, map[events.Role]uint64{events.RoleModule: 5})
 	}
-	for _, tt := range []struct {
-		name    string
-		batches []tick.Batch
-		want    map[string]uint64
-		told    int
-	}{
+	return []namesCase{
 		{"registered", []tick.Batch{{Calls: []events.Call{register(t, 1, 10, 1, 100, 3), launch(t, 1, 20, 1), launch(t, 1, 21, 1)}}},
 			map[string]uint64{"_Z1av": 2}, 1},
 		{"thinned", []tick.Batch{{Calls: []events.Call{register(t, 1, 10, 1, 100, 3), heavy}}}, map[string]uint64{"_Z1av": 16}, 1},
@@ -189,7 +189,14 @@ func TestNames(t *testing.T) {
 			map[string]uint64{"_Z1av": 1, "_Z1bv": 1}, 2},
 		{"a number again", []tick.Batch{{Calls: []events.Call{register(t, 1, 10, 1, 100, 3), launch(t, 1, 12, 1)}, Procs: []tick.ProcEvent{exit(15, 1)}},
 			{Calls: []events.Call{launch(t, 1, 20, 1)}}}, map[string]uint64{"_Z1av": 1, events.NoNameUnseen.String(): 1}, 2},
-	} {
+	}
+}
+
+func TestNames(t *testing.T) {
+	mem := func() *memory {
+		return &memory{names: map[uint64]string{100: "_Z1av", 200: "_Z1bv"}, symbols: map[uint64]string{7: "_Z3symv"}, gone: map[uint32]bool{9: true}}
+	}
+	for _, tt := range namesCases(t) {
 		t.Run(tt.name, func(t *testing.T) {
 			n := New(mem())
 			defer n.Close()
