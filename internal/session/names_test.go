@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"encoding/json"
 	"maps"
 	"os/exec"
 	"path/filepath"
@@ -36,7 +37,8 @@ func kernels(t testing.TB) (program string, stack sim.Stack) {
 func nameRows(t testing.TB) (rows []events.Row) {
 	t.Helper()
 	for _, name := range []string{"cudaLaunchKernel", "__cudaLaunchKernel", "cuLaunchKernel", "__cudaRegisterFunction",
-		"__cudaUnregisterFatBinary", "__cudaGetKernel", "cuModuleGetFunction", "cuModuleUnload"} {
+		"__cudaUnregisterFatBinary", "__cudaGetKernel", "cuModuleGetFunction", "cuModuleUnload", "cuLaunchKernelEx",
+		"cuLibraryGetKernel", "cuLibraryUnload", "cuKernelGetFunction"} {
 		op, ok := events.OpByName(name)
 		if !ok {
 			t.Fatalf("no row %s", name)
@@ -164,5 +166,35 @@ func TestNamesThatCannotBeHad(t *testing.T) {
 	named, why := launches(r.last)
 	if len(named) > 0 || why[events.NoNameUnseen]+why[events.NoNameEnded] != 100 {
 		t.Errorf("launches %v, without name %v, want 100 whose handle was made before", named, why)
+	}
+}
+
+// Every launch of programs like those that people run has its right name: they say
+// themselves how often they launched which kernel.
+func TestNamesOfFrameworks(t *testing.T) {
+	_, stack := kernels(t)
+	for _, args := range []string{"torch", "torch --graph", "cuda13", "jit --like jax", "jit --like triton", "static", "static-stripped"} {
+		t.Run(args, func(t *testing.T) {
+			words := strings.Fields(args)
+			child := testkit.Start(t, exec.Command(stack.Program(words[0]), append(words[1:], "--hold")...))
+			child.Line("ready")
+			r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: nameRows(t)}})
+			child.Say("go")
+			if err := child.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			r.end(t)
+			lines := strings.Split(strings.TrimSpace(child.Stdout()), "\n")
+			var said struct {
+				Launches map[string]uint64 `json:"launches"`
+			}
+			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &said); err != nil || len(said.Launches) == 0 {
+				t.Fatalf("%v: %v", lines, err)
+			}
+			named, why := launches(r.last)
+			if !maps.Equal(named, said.Launches) || len(why) > 0 {
+				t.Errorf("launches %v, without name %v, want %v", short(named), why, short(said.Launches))
+			}
+		})
 	}
 }
