@@ -107,6 +107,7 @@ func (db *DB) begin(seq int) error {
 	if err != nil {
 		return errors.Join(err, db.unlink(part), file.Close())
 	}
+	log.putFunctions(db.functions.list)
 	db.file, db.log, db.seq = file, log, seq
 	return nil
 }
