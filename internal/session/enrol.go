@@ -100,6 +100,7 @@ func (l *Live) admit(p *proc.Process) bool {
 		how.EntryOnly = true
 		l.report("entry-only", fmt.Sprintf("%s (%d)", p.Comm, p.PID), why)
 	}
+	l.Log.Info("discover: process", "pid", p.PID, "comm", p.Comm, "own_pid", p.NSPID(), "seccomp", p.Seccomp, "entry_only", how.EntryOnly)
 	own := !l.tracer.Traced(p.PID) // else it is a child, traced from its fork on
 	if err := l.tracer.Trace(p.PID, how); err != nil {
 		l.failed(p.PID, p.Comm, err)
@@ -189,6 +190,7 @@ func (l *Live) attach(p *proc.Process, m proc.Library, since time.Time) error {
 	}
 	l.Log.Info("discover: attached", "path", m.Path, "library", m.Lib.String(), "build_id", id, "probes", a.Probes,
 		"stepped", a.Stepped, "lacks", len(a.Reports), "unprobed", len(a.Unprobed), "late", n.Late)
+	l.Log.Debug("discover: there, and not traced", "path", m.Path, "functions", strings.Join(a.Unprobed, " "))
 	l.Notify(n)
 	return nil
 }

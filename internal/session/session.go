@@ -12,7 +12,9 @@ import (
 	"ingero/internal/govern"
 	"ingero/internal/ledger"
 	"ingero/internal/proc"
+	"ingero/internal/symbols"
 	"ingero/internal/tick"
+	"ingero/internal/track"
 	"ingero/pkg/events"
 )
 
@@ -113,6 +115,7 @@ func Run(ctx context.Context, c Config) error {
 	r := newRunner(c)
 	err := r.loop(ctx)
 	err = errors.Join(err, r.finish())
+	r.names.Close()
 	return errors.Join(err, r.fan.close(), c.Source.Close())
 }
 
@@ -122,6 +125,8 @@ type runner struct {
 	ledger   *ledger.Ledger
 	causes   *causal.Engine
 	governor govern.Governor
+	track    *track.Tracker
+	names    *symbols.Names
 	fan      *fan
 	meter    *proc.Meter
 	started  time.Time
@@ -141,7 +146,7 @@ func newRunner(c Config) *runner {
 	if a, ok := c.Source.(Agent); ok {
 		agent = a.AgentPID()
 	}
-	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent),
+	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), track: track.New(), names: newNames(c.Source),
 		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now}
 }
 
@@ -185,9 +190,11 @@ func (r *runner) poll() (calls int, err error) {
 	for more := true; more && err == nil; {
 		b := r.fan.batch()
 		more, err = r.Source.Poll(&b.Batch)
+		r.names.Batch(&b.Batch)
 		r.table.add(b.Calls)
 		r.ledger.Batch(&b.Batch)
 		r.causes.Add(r.ledger.Steps())
+		r.track.Batch(&b.Batch)
 		r.records += uint64(len(b.Calls))
 		calls += len(b.Calls)
 		r.fan.send(b)
@@ -204,6 +211,7 @@ func (r *runner) finish() error {
 	if _, perr := r.poll(); !errors.Is(perr, io.EOF) {
 		err = errors.Join(err, perr)
 	}
+	r.settleNames()
 	return errors.Join(err, r.tick(r.Clock.Now(), true))
 }
 
@@ -221,6 +229,8 @@ func (r *runner) tick(now time.Time, final bool) error {
 	}
 	r.ledger.Tick(t)
 	r.causes.Tick(t)
+	r.track.Tick(t)
+	r.names.Tick(t)
 	introduce(t)
 	if _, recorded := r.Source.(Recording); !recorded {
 		if err := r.meter.Read(&t.Host, &t.Self); err != nil {

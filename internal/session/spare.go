@@ -24,9 +24,11 @@ func (r *runner) spare(g Governed, t *tick.Tick) error {
 	return nil
 }
 
-// launchUses adds up the launches of each process that lives.
+// launchUses adds up the launches of each process that lives. Those of a process that
+// has none timed cannot be made cheaper, and cost nothing here.
 func launchUses(g Governed, t *tick.Tick) []govern.Use {
 	var out []govern.Use
+	watched := map[uint32]bool{}
 	at := map[uint32]int{}
 	for i := range t.Processes {
 		if p := &t.Processes[i]; p.Ended.IsZero() {
@@ -46,8 +48,14 @@ func launchUses(g Governed, t *tick.Tick) []govern.Use {
 			continue
 		}
 		only := min(o.Last.Unmeasured, o.Last.Calls)
+		watched[o.PID] = watched[o.PID] || only < o.Last.Calls
 		out[j].Launches += o.Last.Calls - min(o.Last.Nested, o.Last.Calls)
 		out[j].Cost += time.Duration((o.Last.Calls-only)*timed + only*counted)
+	}
+	for i := range out {
+		if !watched[out[i].PID] {
+			out[i].Cost = 0
+		}
 	}
 	return out
 }

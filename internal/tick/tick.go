@@ -169,14 +169,18 @@ type Tick struct {
 	// minutes, the gravest first.
 	Breakdowns []Breakdown
 	Chains     []Chain
-	Libraries  []Library
-	Pods       []Pod // of this machine, that ask for GPUs; empty also where that is not known
-	Reports    []Report
-	Drops      []Drop
-	Records    uint64 // read since the session began
-	Self       Self
-	Host       Host
-	Final      bool // the session's last: everything recorded is in it
+	// States is what follows from the calls of each process, by PID.
+	States []State
+	// Launches are what was launched, by process.
+	Launches  []Launches
+	Libraries []Library
+	Pods      []Pod // of this machine, that ask for GPUs; empty also where that is not known
+	Reports   []Report
+	Drops     []Drop
+	Records   uint64 // read since the session began
+	Self      Self
+	Host      Host
+	Final     bool // the session's last: everything recorded is in it
 }
 
 // Sink takes what a session sees. Calls are delivered in batches, a few
