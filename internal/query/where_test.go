@@ -27,86 +27,99 @@ var placed = tick.Where{
 	Master: "10.0.0.1:29500", Devices: "none",
 }
 
-// What is recorded of where processes run comes back, also from the segments alone.
-func TestWhereComesBack(t *testing.T) {
-	path := t.TempDir() + "/a.db"
+// recordPlaced records a process of which all is known and calls of it, another that took
+// its time, and a pod that came to run; end closes the recording.
+func recordPlaced(t *testing.T, path string) (end func()) {
+	t.Helper()
 	x := record(t, path, store.Session{ID: "one"})
 	x.second()
-	now := x.tick(false)
-	now.Processes[0].Where = placed
-	now.Others = append(now.Others, tick.Process{PID: 9, Comm: "hog", Where: tick.Where{Cmdline: "hog -n 4", Unit: "cron.service"}})
-	now.Pods = []tick.Pod{{UID: "u", Name: "train-0", Namespace: "ml", Phase: "Pending", GPUs: 2}}
-	if err := x.db.Tick(now); err != nil {
-		t.Fatal(err)
+	tell := func(phase string, final bool) {
+		now := x.tick(final)
+		now.Processes[0].Where = placed
+		now.Others = []tick.Process{{PID: 9, Comm: "hog", Where: tick.Where{Cmdline: "hog -n 4", Unit: "cron.service"}}}
+		now.Pods = []tick.Pod{{UID: "u", Name: "train-0", Namespace: "ml", Phase: phase, GPUs: 2}}
+		if err := x.db.Tick(now); err != nil {
+			t.Fatal(err)
+		}
 	}
-	later := x.tick(false)
-	later.Time = now.Time.Add(time.Second)
-	later.Processes[0].Where = placed
-	later.Pods = []tick.Pod{{UID: "u", Name: "train-0", Namespace: "ml", Phase: "Running", GPUs: 2}}
-	if err := x.db.Tick(later); err != nil {
-		t.Fatal(err)
+	tell("Pending", false)
+	x.now = x.now.Add(time.Second)
+	tell("Running", false)
+	return func() {
+		tell("Running", true)
+		if err := x.db.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	pid := now.Processes[0].PID
+}
+
+// What is recorded of where processes run comes back, live and at rest.
+func TestWhereComesBack(t *testing.T) {
+	path := t.TempDir() + "/a.db"
+	end := recordPlaced(t, path)
 	check := func(t *testing.T) {
 		t.Helper()
 		r := openReader(t, path)
-		all, err := r.Processes(t.Context(), "one")
-		if err != nil {
-			t.Fatal(err)
+		all := summary(t, r, Filter{Session: "one"}).Processes
+		if len(all) != 3 || all[1].Where != (tick.Where{}) {
+			t.Errorf("processes %+v", all)
 		}
-		for i := range all {
-			want := tick.Where{}
-			if all[i].PID == pid {
-				want = placed
+		if diff := cmp.Diff(placed, all[0].Where); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		for sql, want := range map[string][]any{
+			"SELECT container, container_name, pod, namespace, job, rank FROM events WHERE pid = (SELECT pid FROM processes WHERE pod = 'train-0') LIMIT 1": {"3f2b8c1d9e7a", "trainer", "train-0", "ml", "12", int64(0)},
+			"SELECT count(*) > 0 FROM events WHERE pod IS NULL AND rank IS NULL":                                                                            {int64(1)},
+		} {
+			res, err := r.SQL(t.Context(), sql, SQLLimits{})
+			if err != nil {
+				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, all[i].Where); diff != "" {
-				t.Errorf("process %d (-want +got):\n%s", all[i].PID, diff)
+			if diff := cmp.Diff([][]any{want}, res.Rows); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", sql, diff)
 			}
-		}
-		res, err := r.SQL(t.Context(), "SELECT container, container_name, pod, namespace, job, rank FROM events WHERE pid = (SELECT pid FROM processes WHERE pod = 'train-0') LIMIT 1", SQLLimits{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff([][]any{{"3f2b8c1d9e7a", "trainer", "train-0", "ml", "12", int64(0)}}, res.Rows); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
-		res, err = r.SQL(t.Context(), "SELECT count(*) FROM events WHERE pod IS NULL AND rank IS NULL", SQLLimits{})
-		if err != nil || len(res.Rows) != 1 || res.Rows[0][0] == int64(0) {
-			t.Errorf("calls of processes whose place is not known: %v, %v", res, err)
 		}
 	}
 	t.Run("live", check)
-	t.Run("pods", func(t *testing.T) {
-		res, err := openReader(t, path).SQL(t.Context(), "SELECT uid, name, namespace, phase, gpus, last_ns - first_ns FROM pods", SQLLimits{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff([][]any{{"u", "train-0", "ml", "Running", int64(2), int64(time.Second)}}, res.Rows); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	})
-	t.Run("others", func(t *testing.T) {
-		r := openReader(t, path)
-		s, err := r.Session(t.Context(), "one")
-		if err != nil {
-			t.Fatal(err)
-		}
-		log, err := r.OpenLog(&s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = log.Close() }()
-		var e store.Entry
-		found := tick.Where{}
-		for log.Next(&e) == nil {
-			if e.Other != nil && e.Other.PID == 9 {
-				found = e.Other.Where
-			}
-		}
-		if found.Cmdline != "hog -n 4" || found.Unit != "cron.service" {
-			t.Errorf("got %+v", found)
-		}
-	})
-	x.close()
+	end()
 	t.Run("at rest", check)
+}
+
+// A pod that asked for GPUs is told of, and from when until when it was there.
+func TestPodsComeBack(t *testing.T) {
+	path := t.TempDir() + "/a.db"
+	recordPlaced(t, path)()
+	res, err := openReader(t, path).SQL(t.Context(), "SELECT uid, name, namespace, phase, gpus, last_ns - first_ns FROM pods", SQLLimits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([][]any{{"u", "train-0", "ml", "Running", int64(2), int64(time.Second)}}, res.Rows); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Those that took a target's time are in the log as what they were.
+func TestWhereOfOthersComesBack(t *testing.T) {
+	path := t.TempDir() + "/a.db"
+	recordPlaced(t, path)()
+	r := openReader(t, path)
+	s, err := r.Session(t.Context(), "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := r.OpenLog(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	var e store.Entry
+	var found tick.Where
+	for log.Next(&e) == nil {
+		if e.Other != nil && e.Other.PID == 9 {
+			found = e.Other.Where
+		}
+	}
+	if want := (tick.Where{Cmdline: "hog -n 4", Unit: "cron.service"}); found != want {
+		t.Errorf("got %+v, want %+v", found, want)
+	}
 }
