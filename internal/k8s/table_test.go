@@ -2,7 +2,6 @@ package k8s
 
 import (
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
