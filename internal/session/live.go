@@ -276,10 +276,10 @@ func (l *Live) Stop() error {
 		}
 		errs = append(errs, l.tracer.StopLives())
 		l.work.Wait()
-		l.programs.stop()
 		for _, lib := range l.order {
 			errs = append(errs, lib.attached.Close())
 		}
+		l.programs.stop()
 		l.stopErr = errors.Join(errs...)
 	})
 	return l.stopErr

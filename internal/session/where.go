@@ -34,6 +34,7 @@ type programs struct {
 
 	mu      sync.Mutex
 	seq     uint64
+	open    uint64 // questions without an answer yet
 	closed  bool
 	answers map[uint32]answer
 	left    uint64 // questions that were left out, since too many were open
@@ -42,7 +43,8 @@ type programs struct {
 const (
 	readers      = 4
 	maxQuestions = 1024
-	// lastAnswers is how long the end of a session waits for answers.
+	// lastAnswers is how long the end of a session waits for answers, and how long
+	// whoever must know one.
 	lastAnswers = 2 * time.Second
 )
 
@@ -50,6 +52,7 @@ type question struct {
 	pid   uint32
 	start uint64 // the process's StartTicks
 	seq   uint64
+	back  chan answer // who waits for it, with room for one; nil: it is for take
 }
 
 type answer struct {
@@ -69,14 +72,19 @@ func newPrograms(mode redact.Mode) *programs {
 func (p *programs) run() {
 	vars := where.Variables()
 	for q := range p.queue {
+		a := answer{question: q}
 		x, err := p.fs.Program(q.pid, vars)
-		if x == nil || x.StartTicks != q.start || err != nil && len(x.Args) == 0 {
-			continue // it has ended, or may not be read
+		known := x != nil && x.StartTicks == q.start && (err == nil || len(x.Args) > 0) // else it has ended, or may not be read
+		if known {
+			a.cmdline, a.vars = p.mode.Line(x.Args), x.Vars
 		}
-		a := answer{question: q, cmdline: p.mode.Line(x.Args), vars: x.Vars}
+		if q.back != nil {
+			q.back <- a
+		}
 		p.mu.Lock()
+		p.open--
 		switch {
-		case p.answers[q.pid].seq > q.seq: // of an earlier program
+		case !known, q.back != nil, p.answers[q.pid].seq > q.seq: // the last: of an earlier program
 		case len(p.answers) < maxQuestions:
 			p.answers[q.pid] = a
 		default:
@@ -87,17 +95,37 @@ func (p *programs) run() {
 }
 
 // ask has a process looked at. It does not wait.
-func (p *programs) ask(pid uint32, start uint64) {
+func (p *programs) ask(pid uint32, start uint64) { p.put(question{pid: pid, start: start}) }
+
+func (p *programs) put(q question) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return
+		return false
 	}
 	p.seq++
+	q.seq = p.seq
 	select {
-	case p.queue <- question{pid, start, p.seq}:
+	case p.queue <- q:
+		p.open++
+		return true
 	default:
 		p.left++
+		return false
+	}
+}
+
+// vars returns the variables of a process, none where they do not come in time.
+func (p *programs) vars(pid uint32, start uint64) map[string]string {
+	q := question{pid: pid, start: start, back: make(chan answer, 1)}
+	if !p.put(q) {
+		return nil
+	}
+	select {
+	case a := <-q.back:
+		return a.vars
+	case <-time.After(lastAnswers):
+		return nil
 	}
 }
 
@@ -107,7 +135,11 @@ func (p *programs) take() (map[uint32]answer, uint64) {
 	defer p.mu.Unlock()
 	out := p.answers
 	p.answers = map[uint32]answer{}
-	return out, p.left
+	left := p.left
+	if p.closed {
+		left += p.open
+	}
+	return out, left
 }
 
 // stop ends the readers once they have read what was asked for. One that is held up is
@@ -200,9 +232,7 @@ func (l *Live) sameUser(uid uint32) bool {
 func (l *Live) placed(p *proc.Process) bool {
 	w := where.Cgroups(p.Cgroups)
 	if l.Place.Job != "" && w.Job == "" {
-		if x, err := l.fs.Program(p.PID, where.Variables()); err == nil {
-			where.Environ(x.Vars, &w)
-		}
+		where.Environ(l.programs.vars(p.PID, p.StartTicks), &w)
 	}
 	if l.Pods != nil {
 		l.Pods.Complete(&w)
