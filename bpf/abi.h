@@ -52,6 +52,7 @@ enum recipe_flags {
 	RECIPE_SYNC = 16, /* it waits for the GPU: events.ClassSync */
 	RECIPE_TEXT = 32, /* arg[0] is the address of a string to put out: events.Row.Text */
 	RECIPE_KEEP = 64, /* other things follow from it: thin it last */
+	RECIPE_STAYS = 128, /* the string stays where it is: put out a process's first alone */
 };
 
 /* One catalog row, compiled for this architecture. */
@@ -194,6 +195,7 @@ struct call_record {
 _Static_assert(sizeof(struct call_record) == 104, "call_record");
 _Static_assert(offsetof(struct call_record, throttled) == 96, "call_record");
 
+#define TEXT_FIRST 256 /* calls of a process whose strings are put out though they stay */
 #define TEXT_SHORT 256 /* bytes of most texts, with their end */
 #define TEXT_LONG 4097 /* events.MaxText, its end, and one to see that there is more */
 

@@ -98,7 +98,7 @@ static __always_inline bool fold(const struct recipe *r, struct open_call *o)
 /* A call whose return is not watched: its times are unknown, not zero. */
 static __always_inline void count_only(struct pt_regs *ctx, struct thread *t,
 				       const struct recipe *r, __u32 tid, struct open_call *around,
-				       __u16 inside, __u64 cookie)
+				       __u16 inside, __u64 cookie, __u64 calls)
 {
 	struct call_record rec = {};
 
@@ -119,8 +119,8 @@ static __always_inline void count_only(struct pt_regs *ctx, struct thread *t,
 	rec.flags |= CALL_UNMEASURED;
 	read_args(ctx, r, &rec);
 	rec.start_ns = bpf_ktime_get_ns();
-	if (r->flags & RECIPE_TEXT)
-		emit_text(&rec);
+	if (r->flags & RECIPE_TEXT && (!(r->flags & RECIPE_STAYS) || calls <= TEXT_FIRST))
+		emit_text(&rec, r->flags & RECIPE_STAYS);
 	emit_call(&t->ring, &rec, offsetof(struct call_record, duration_ns),
 		  r->flags & RECIPE_KEEP);
 }
@@ -199,7 +199,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 		if (top >= MAX_DEPTH)
 			drop(DROP_TOO_DEEP);
 		add(&c->unmeasured, 1);
-		count_only(ctx, t, r, tid, o, lever, cookie);
+		count_only(ctx, t, r, tid, o, lever, cookie, c->calls);
 		return SKIP_RETURN;
 	}
 	follow(ctx, task, t, r, o, cookie);
@@ -288,7 +288,9 @@ static __always_inline void close_call(struct pt_regs *ctx, struct thread *t, st
 	if (rec->flags & CALL_THROTTLED)
 		size = sizeof(*rec);
 	if (r->flags & RECIPE_TEXT)
-		emit_text(rec); /* not at entry: by now the library has had it read from the disk */
+		emit_text(
+			rec,
+			false); /* not at entry: by now the library has had it read from the disk */
 	emit_call(&t->ring, rec, size,
 		  rec->flags & CALL_FAILED || r->flags & RECIPE_KEEP ||
 			  (r->slow_ns && ns >= r->slow_ns));

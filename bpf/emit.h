@@ -116,9 +116,10 @@ static __always_inline void emit_call(struct ring_view *view, struct call_record
 
 /*
  * Puts out the string that arg[0] of a call points to, as a record before the call's.
- * Most are short; one that may be longer is read again.
+ * Most are short; one that may be longer is read again. One that can be read later is no
+ * loss.
  */
-__noinline int emit_text(const struct call_record *call)
+__noinline int emit_text(const struct call_record *call, bool later)
 {
 	struct text_record *rec;
 	long n;
@@ -130,13 +131,11 @@ __noinline int emit_text(const struct call_record *call)
 		bpf_ringbuf_discard(rec, BPF_RB_NO_WAKEUP);
 		n = READ_TEXT(rec, TEXT_LONG, call->arg[0]);
 	}
-	if (!rec) {
-		drop(DROP_TEXT);
-		return 0;
-	}
-	if (n < 0) {
-		bpf_ringbuf_discard(rec, BPF_RB_NO_WAKEUP);
-		drop(DROP_TEXT);
+	if (!rec || n < 0) {
+		if (rec)
+			bpf_ringbuf_discard(rec, BPF_RB_NO_WAKEUP);
+		if (!later)
+			drop(DROP_TEXT);
 		return 0;
 	}
 	rec->kind = RECORD_TEXT;

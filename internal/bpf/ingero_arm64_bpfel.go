@@ -182,6 +182,7 @@ const (
 	IngeroRecipeFlagsRECIPE_SYNC       IngeroRecipeFlags = 16
 	IngeroRecipeFlagsRECIPE_TEXT       IngeroRecipeFlags = 32
 	IngeroRecipeFlagsRECIPE_KEEP       IngeroRecipeFlags = 64
+	IngeroRecipeFlagsRECIPE_STAYS      IngeroRecipeFlags = 128
 )
 
 type IngeroRecordKind uint32

@@ -106,6 +106,11 @@ func (c *collector) ledger(in *explain.Input, pids []uint32) {
 			in.Threads = append(in.Threads, *x)
 		}
 	}
+	for i := range c.last.Launches {
+		if x := &c.last.Launches[i]; wanted(x.PID) {
+			in.Launches = append(in.Launches, *x)
+		}
+	}
 	if c.ticks > 0 {
 		host := c.last.Host
 		host.CPU = c.busy / float64(c.ticks)

@@ -21,6 +21,7 @@ type queryOptions struct {
 	names                 []string // --op
 	node, cgroup, session string
 	perProcess, calls     bool
+	by                    string // what launches are told apart by
 	order                 string // of calls
 	show                  string // a view of what follows from calls
 	limit                 uint
@@ -46,6 +47,9 @@ const (
 	bySlowest = "slowest"
 	byTime    = "time"
 )
+
+// byFunction tells launches apart by the GPU function.
+const byFunction = "function"
 
 // someCalls is how many calls are listed if nothing is said.
 const someCalls = 20
@@ -74,6 +78,7 @@ nanoseconds.`,
 		Example: `  ingero query --since 1h
   ingero query --since 1h --pid 4821,5032 --per-process
   ingero query --since 30m --op cudaMemcpy --json
+  ingero query --by function
   ingero query --calls --op cudaStreamSync --limit 5
   ingero query --show memory
   ingero query --show graphs --pid 4821 --json
@@ -90,6 +95,7 @@ nanoseconds.`,
 	f.StringVar(&o.cgroup, "cgroup", "", "of processes with this in the path of their cgroup: system.slice, a container's number")
 	f.StringVar(&o.session, "session", "", "of this recording only, by its id in the table sessions")
 	f.BoolVar(&o.perProcess, "per-process", false, "count each process by itself")
+	f.StringVar(&o.by, "by", "", "count launches by function: what GPU functions (kernels) were launched")
 	f.BoolVar(&o.calls, "calls", false, "list single calls")
 	f.StringVar(&o.show, "show", "", "show what follows from calls: "+strings.Join(viewNames(), ", "))
 	f.StringVar(&o.order, "order", bySlowest, "which calls are listed: the slowest, or by time the first")
@@ -159,6 +165,12 @@ func (o *queryOptions) parse(now time.Time) (window, error) {
 	}
 	if o.order != bySlowest && o.order != byTime {
 		return window{}, usage("--order slowest, or --order time", "--order cannot be %q", o.order)
+	}
+	if o.by != "" && o.by != byFunction {
+		return window{}, usage("--by function", "--by cannot be %q", o.by)
+	}
+	if o.by != "" && o.calls {
+		return window{}, usage("ingero query --by function", "--by and --calls cannot be given at once")
 	}
 	if !o.calls && o.limit > 0 {
 		return window{}, usage("ingero query --calls --limit 5", "--limit is for --calls and SQL")

@@ -32,7 +32,7 @@ func TestAppendCallJSON(t *testing.T) {
 	var b []byte
 	for _, c := range samples() {
 		n := len(b)
-		b = AppendCallJSON(b, &c, "python3")
+		b = AppendCallJSON(b, &c, "python3", "")
 		if !json.Valid(b[n:]) {
 			t.Errorf("no JSON: %s", b[n:])
 		}
@@ -44,7 +44,7 @@ func TestAppendCallJSON(t *testing.T) {
 func TestAppendCallLine(t *testing.T) {
 	var b []byte
 	for _, c := range samples() {
-		b = append(AppendCallLine(b, &c, "python3", cet), '\n')
+		b = append(AppendCallLine(b, &c, "python3", "", cet), '\n')
 	}
 	testkit.Golden(t, "calls.txt", string(b))
 }
@@ -54,7 +54,7 @@ func TestAppendCallLine(t *testing.T) {
 func TestCallJSONFields(t *testing.T) {
 	keys := func(c events.Call) map[string]any {
 		var out map[string]any
-		if err := json.Unmarshal(AppendCallJSON(nil, &c, ""), &out); err != nil {
+		if err := json.Unmarshal(AppendCallJSON(nil, &c, "", ""), &out); err != nil {
 			t.Fatal(err)
 		}
 		return out
@@ -117,7 +117,7 @@ func TestArgsOfEveryRow(t *testing.T) {
 			}
 		}
 		c := events.Call{Op: r.Op, Weight: 1}
-		if b := AppendCallJSON(nil, &c, "x"); !json.Valid(b) {
+		if b := AppendCallJSON(nil, &c, "x", ""); !json.Valid(b) {
 			t.Errorf("%s: no JSON: %s", r.Name, b)
 		}
 	}
@@ -129,10 +129,10 @@ func FuzzCallJSON(f *testing.F) {
 		c := events.Call{Op: events.Op(op), Parent: launch, Flags: events.CallFlags(flags), Start: n >> 2, Duration: n, OnCPU: n, Runnable: n, Blocked: n,
 			Gap: n, Args: [4]uint64{arg, arg, arg, arg}, Tag: uint32(arg), Result: int32(n), Weight: uint32(arg)}
 		var out map[string]any
-		if b := AppendCallJSON(nil, &c, comm); json.Unmarshal(b, &out) != nil {
+		if b := AppendCallJSON(nil, &c, comm, ""); json.Unmarshal(b, &out) != nil {
 			t.Errorf("no JSON: %s", b)
 		}
-		if line := AppendCallLine(nil, &c, comm, nil); strings.ContainsAny(string(line), "\n\x1b") {
+		if line := AppendCallLine(nil, &c, comm, "", nil); strings.ContainsAny(string(line), "\n\x1b") {
 			t.Errorf("more than a line: %q", line)
 		}
 	})
@@ -143,7 +143,7 @@ func BenchmarkAppendCallJSON(b *testing.B) {
 	var buf []byte
 	b.ReportAllocs()
 	for b.Loop() {
-		buf = AppendCallJSON(buf[:0], &c, "python3")
+		buf = AppendCallJSON(buf[:0], &c, "python3", "")
 	}
 }
 
@@ -151,7 +151,7 @@ func BenchmarkAppendCallJSON(b *testing.B) {
 func TestCallJSONDoesNotAllocate(t *testing.T) {
 	buf := make([]byte, 0, 4096)
 	for _, c := range samples()[:6] {
-		if n := testing.AllocsPerRun(100, func() { buf = AppendCallJSON(buf[:0], &c, "python3") }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { buf = AppendCallJSON(buf[:0], &c, "python3", "") }); n != 0 {
 			t.Errorf("%s: %v allocations", c.Op, n)
 		}
 	}

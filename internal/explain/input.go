@@ -25,6 +25,7 @@ type Input struct {
 	Breakdowns []tick.Breakdown
 	Chains     []tick.Chain // the gravest first
 	Threads    []tick.Thread
+	Launches   []tick.Launches // of GPU functions
 	// Memory is the ledger of each process's memory, as of the end.
 	Memory  map[uint32]tick.Memory
 	Remarks []string // what a reader must know of the recording

@@ -41,6 +41,9 @@ type opJSON struct {
 	Source      string  `json:"source"`
 	Op          string  `json:"op"`
 	Class       string  `json:"class"`
+	Function    string  `json:"function,omitempty"`    // where launches are told apart by the GPU function
+	Symbol      string  `json:"symbol,omitempty"`      // as it is linked
+	NoFunction  string  `json:"no_function,omitempty"` // why it has no name
 	Calls       uint64  `json:"calls"`
 	Done        uint64  `json:"done"`
 	Errors      uint64  `json:"errors"`

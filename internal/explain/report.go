@@ -150,6 +150,9 @@ func (w *writer) process(r *report, p *processReport) {
 		w.line("")
 		w.layer(p, &p.Layers[i])
 	}
+	if p.Functions != nil {
+		w.functions(p.Functions)
+	}
 	if len(p.Notes) > 0 {
 		w.line("")
 		w.notes(p.Notes, "")

@@ -29,7 +29,7 @@ var began = time.Date(2026, 11, 21, 14, 41, 0, 0, time.UTC)
 // header is the columns, in their order.
 const header = "id,node,session,source,op,pid,tid,timestamp,duration_ns,oncpu_ns,runnable_ns,throttled_ns,blocked_ns," +
 	"gap_ns,gap_oncpu_ns,gap_runnable_ns,gap_throttled_ns,gap_blocked_ns,result,failed,nested,parent,weight,stack,device,tag," +
-	"arg0,arg1,arg2,arg3,comm,cgroup"
+	"arg0,arg1,arg2,arg3,comm,cgroup,function"
 
 // calls returns calls of every kind, the fields of which are anything.
 func calls(r *rand.Rand, from time.Time, n int) []events.Call {
@@ -112,7 +112,7 @@ func fields(id, session string, c *events.Call) []string {
 	for i, a := range c.Args {
 		out = append(out, has(i < keep && (a != 0 || !is(events.CallArgsPartial)), a))
 	}
-	return append(out, comm[0], comm[1])
+	return append(out, comm[0], comm[1], "")
 }
 
 // want reads what an export must have.

@@ -38,6 +38,7 @@ func recipe(row *events.Row) (bpf.IngeroRecipe, error) {
 		bpf.IngeroRecipeFlagsRECIPE_SYNC:       row.Class == events.ClassSync,
 		bpf.IngeroRecipeFlagsRECIPE_ENTRY_ONLY: row.EntryOnly,
 		bpf.IngeroRecipeFlagsRECIPE_TEXT:       row.Text,
+		bpf.IngeroRecipeFlagsRECIPE_STAYS:      row.Text && row.EntryOnly,
 		bpf.IngeroRecipeFlagsRECIPE_KEEP:       keptClasses[row.Class],
 	} {
 		if on {

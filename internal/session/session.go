@@ -11,6 +11,7 @@ import (
 	"ingero/internal/causal"
 	"ingero/internal/ledger"
 	"ingero/internal/proc"
+	"ingero/internal/symbols"
 	"ingero/internal/tick"
 	"ingero/internal/track"
 	"ingero/pkg/events"
@@ -101,6 +102,7 @@ func Run(ctx context.Context, c Config) error {
 	r := newRunner(c)
 	err := r.loop(ctx)
 	err = errors.Join(err, r.finish())
+	r.names.Close()
 	return errors.Join(err, r.fan.close(), c.Source.Close())
 }
 
@@ -110,6 +112,7 @@ type runner struct {
 	ledger  *ledger.Ledger
 	causes  *causal.Engine
 	track   *track.Tracker
+	names   *symbols.Names
 	fan     *fan
 	meter   *proc.Meter
 	started time.Time
@@ -129,7 +132,7 @@ func newRunner(c Config) *runner {
 	if a, ok := c.Source.(Agent); ok {
 		agent = a.AgentPID()
 	}
-	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), track: track.New(),
+	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), track: track.New(), names: newNames(c.Source),
 		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now}
 }
 
@@ -173,6 +176,7 @@ func (r *runner) poll() (calls int, err error) {
 	for more := true; more && err == nil; {
 		b := r.fan.batch()
 		more, err = r.Source.Poll(&b.Batch)
+		r.names.Batch(&b.Batch)
 		r.table.add(b.Calls)
 		r.ledger.Batch(&b.Batch)
 		r.causes.Add(r.ledger.Steps())
@@ -193,6 +197,7 @@ func (r *runner) finish() error {
 	if _, perr := r.poll(); !errors.Is(perr, io.EOF) {
 		err = errors.Join(err, perr)
 	}
+	r.settleNames()
 	return errors.Join(err, r.tick(r.Clock.Now(), true))
 }
 
@@ -206,6 +211,7 @@ func (r *runner) tick(now time.Time, final bool) error {
 	r.ledger.Tick(t)
 	r.causes.Tick(t)
 	r.track.Tick(t)
+	r.names.Tick(t)
 	introduce(t)
 	if _, recorded := r.Source.(Recording); !recorded {
 		if err := r.meter.Read(&t.Host, &t.Self); err != nil {

@@ -54,21 +54,22 @@ type DB struct {
 
 	started time.Time // when it was opened
 
-	mu      sync.Mutex // guards what follows
-	log     *logWriter
-	seq     int // of the segment that is being written
-	saver   *saver
-	flushed time.Time
-	synced  bool        // no sync of the log is under way
-	stop    func() bool // the timer of the next flush, nil when there is none
-	failed  error
-	paused  error  // why nothing is kept at the moment: a full disk
-	unkept  uint64 // calls and waits that came meanwhile
-	kept    []keptSegment
-	closed  bool
-	closing error
-	sealing sync.WaitGroup
-	sealer  sync.Mutex // one at a time
+	mu        sync.Mutex // guards what follows
+	log       *logWriter
+	seq       int // of the segment that is being written
+	saver     *saver
+	functions functionsKept
+	flushed   time.Time
+	synced    bool        // no sync of the log is under way
+	stop      func() bool // the timer of the next flush, nil when there is none
+	failed    error
+	paused    error  // why nothing is kept at the moment: a full disk
+	unkept    uint64 // calls and waits that came meanwhile
+	kept      []keptSegment
+	closed    bool
+	closing   error
+	sealing   sync.WaitGroup
+	sealer    sync.Mutex // one at a time
 
 	size    atomic.Int64
 	problem atomic.Pointer[error]
@@ -153,6 +154,7 @@ func (db *DB) begin(seq int) error {
 	if err != nil {
 		return errors.Join(err, unix.Unlinkat(int(db.dir.Fd()), name, 0), file.Close())
 	}
+	log.putFunctions(db.functions.list)
 	db.file, db.log, db.seq = file, log, seq
 	return nil
 }
@@ -218,6 +220,8 @@ func (db *DB) Batch(b *tick.Batch) error {
 	if db.failed != nil || db.closed {
 		return db.failed
 	}
+	db.functions.add(b.Functions)
+	db.saver.addFunctions(b.Functions)
 	if db.paused != nil {
 		db.unkept += uint64(len(b.Calls) + len(b.Waits))
 		return nil

@@ -70,6 +70,8 @@ func (r *restorer) take(e *Entry) error {
 		r.lives = r.lives[:0]
 	}
 	switch t := &r.next; {
+	case e.Functions != nil:
+		r.addFunctions(e.Functions)
 	case e.Process != nil:
 		t.Processes = append(t.Processes, *e.Process)
 	case e.Library != nil:

@@ -166,7 +166,9 @@ type Tick struct {
 	Breakdowns []Breakdown
 	Chains     []Chain
 	// States is what follows from the calls of each process, by PID.
-	States    []State
+	States []State
+	// Launches are what was launched, by process.
+	Launches  []Launches
 	Libraries []Library
 	Reports   []Report
 	Drops     []Drop

@@ -223,7 +223,7 @@ var runtimeRows = []Row{
 	{Op: 0x01a2, Name: "__cudaUnregisterFatBinary", Lib: LibCudart, Class: ClassModule,
 		Params: "fatCubinHandle", Keep: []string{"library:fatCubinHandle"}, EntryOnly: true},
 	{Op: 0x01a3, Name: "__cudaRegisterFunction", Lib: LibCudart, Class: ClassModule,
-		Params: "fatCubinHandle, hostFun, deviceFun, deviceName, thread_limit int, tid, bid, bDim, gDim, wSize", Keep: []string{"func:hostFun", "name:deviceName", "library:fatCubinHandle"}, EntryOnly: true},
+		Params: "fatCubinHandle, hostFun, deviceFun, deviceName, thread_limit int, tid, bid, bDim, gDim, wSize", Keep: []string{"name:deviceName", "func:hostFun", "library:fatCubinHandle"}, EntryOnly: true, Text: true},
 	{Op: 0x01b0, Name: "cudaSetDevice", Lib: LibCudart, Class: ClassDevice,
 		Params: "device int", Keep: []string{"device"}},
 	{Op: 0x01b1, Name: "cudaInitDevice", Lib: LibCudart, Class: ClassDevice,

@@ -103,7 +103,8 @@ type Row struct {
 	// that may unwind through it.
 	EntryOnly bool
 	// Text has the string that the first kept value points to, a name, delivered
-	// too: see [Text].
+	// too: see [Text]. An EntryOnly function's is delivered for the first calls of a
+	// process alone; it stays where it is, and can be read there later.
 	Text bool
 	// Pending is a result that is neither success nor failure: not ready yet.
 	Pending uint16

@@ -20,8 +20,38 @@ type Text struct {
 // process: a host function, a CUfunction, a CUkernel or a cudaKernel_t. A handle
 // can come to mean another function: the latest before a launch counts.
 type Function struct {
-	Time   int64 // Unix ns: since when
+	Time   int64 // Unix ns: since when; 0: since before the first call that was seen
 	Handle uint64
 	Name   string // as it is linked: mangled
 	PID    uint32
+	Why    NoName // there is no name
+}
+
+// NoName says why a [Function] has no name. It is 0 where there is one.
+type NoName uint8
+
+// The reasons.
+const (
+	NoNameUnseen NoName = iota + 1 // its registration was not seen
+	NoNameEnded
+	NoNameUnread
+	NoNameFull
+	NoNameSeveral
+	noNames
+)
+
+var noNameWords = [noNames]string{
+	NoNameUnseen:  "it was registered before ingero attached, and has no symbol",
+	NoNameEnded:   "the process ended before its name could be read",
+	NoNameUnread:  "its name could not be read",
+	NoNameFull:    "the table of functions is full",
+	NoNameSeveral: "one call launches on several devices",
+}
+
+// String returns the reason in words, "" for 0.
+func (n NoName) String() string {
+	if n < noNames {
+		return noNameWords[n]
+	}
+	return "unknown reason"
 }

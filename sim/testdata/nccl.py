@@ -138,6 +138,27 @@ class Ranks(Case):
         for i in range(self.N):
             self.comms[i] = None
 
+    def test_abort_lets_go_of_a_thread_that_waits(self):
+        for _ in range(20):
+            self.all_reduce(0)
+            t = threading.Thread(target=self.cuda.synchronize, args=(self.streams[0],))
+            t.start()
+            self.assertEqual(self.nccl.ncclCommAbort(self.comm(0)), 0)
+            t.join()
+            for i in range(1, self.N):
+                self.assertEqual(self.nccl.ncclCommAbort(self.comm(i)), 0)
+            self.assertEqual(self.nccl.ncclCommInitAll(self.comms, self.N, None), 0)
+
+    def test_more_communicators_than_there_may_be_at_a_time(self):
+        for _ in range(300):
+            c, ident = ctypes.c_void_p(), (ctypes.c_char * 128)()
+            self.assertEqual(self.nccl.ncclGetUniqueId(ident), 0)
+            self.assertEqual(self.nccl.ncclCommInitRankScalable(ctypes.byref(c), 1, 0, 1, ident, None), 0)
+            self.assertEqual(self.nccl.ncclAllReduce(
+                None, None, ctypes.c_size_t(1), FLOAT32, SUM, c, self.streams[0]), 0)
+            self.assertEqual(self.nccl.ncclCommDestroy(c), 0)
+        self.cuda.synchronize(self.streams[0])
+
     def test_split(self):
         new, threads = (ctypes.c_void_p * self.N)(), []
 

@@ -62,8 +62,9 @@ static int look(struct sim_gate *gate, u64 begin, u64 *all)
 		last = last < latest ? latest : last;
 	}
 	*all = last;
-	__atomic_sub_fetch(&c->outstanding, 1, __ATOMIC_ACQ_REL);
 	free(o);
+	__atomic_sub_fetch(&c->outstanding, 1, __ATOMIC_ACQ_REL);
+	comm_reuse(c);
 	return 1;
 }
 
@@ -113,7 +114,7 @@ static int launch(struct task *tasks, u32 n)
 {
 	struct launch_config config = { .grid = { 2, 1, 1 }, .block = { 512, 1, 1 } };
 	struct comm *c = tasks->comm;
-	struct op *o = malloc(sizeof(*o) + n * sizeof(o->meet[0]));
+	struct op *o = comm_live(c) ? malloc(sizeof(*o) + n * sizeof(o->meet[0])) : NULL;
 	char name[160];
 	void *f, *params[2];
 	struct sim_gate *gate;
@@ -121,7 +122,7 @@ static int launch(struct task *tasks, u32 n)
 	int capturing = 0;
 
 	if (!o)
-		return nccl_fail(NCCL_SYSTEM, "no memory");
+		return nccl_fail(comm_live(c) ? NCCL_SYSTEM : NCCL_ARGUMENT, "no communicator, or no memory");
 	config.stream = tasks->stream;
 	mangled(name, sizeof(name), tasks->kernel);
 	if (drv.cuStreamIsCapturing(tasks->stream, &capturing) || capturing ||

@@ -123,6 +123,16 @@ static int join(struct comm *c, const u64 name[2], int nranks, int rank)
 	return NCCL_OK;
 }
 
+/* An aborted communicator's kernels may be behind others that still wait; they point to it. */
+void comm_reuse(struct comm *c)
+{
+	u32 dead = COMM_DEAD;
+
+	if (!__atomic_load_n(&c->outstanding, __ATOMIC_ACQUIRE))
+		__atomic_compare_exchange_n(&c->used, &dead, COMM_FREE, 0, __ATOMIC_ACQ_REL,
+					    __ATOMIC_RELAXED);
+}
+
 static void close_comm(struct comm *c)
 {
 	__atomic_store_n(&c->closing, 1, __ATOMIC_RELEASE);
@@ -132,14 +142,12 @@ static void close_comm(struct comm *c)
 		pthread_join(c->thread, NULL);
 	if (c->sh && !comm_joined(c))
 		shared_remove(c->name);
+	if (c->sh)
+		shared_close(c->sh, c->len);
+	free(c->messages);
 	lock(&comms_lock);
 	c->used = COMM_DEAD;
-	if (!__atomic_load_n(&c->outstanding, __ATOMIC_ACQUIRE)) { /* else its kernels point to it */
-		if (c->sh)
-			munmap(c->sh, c->len);
-		free(c->messages);
-		c->used = COMM_FREE;
-	}
+	comm_reuse(c);
 	unlock(&comms_lock);
 }
 

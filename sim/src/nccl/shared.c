@@ -37,6 +37,27 @@ struct shared *shared_open(const u64 name[2], int nranks, u64 *len)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+/* A thread that waits for a stream may look at the word once more after the communicator is
+ * gone: what is closed stays mapped until some more are. */
+void shared_close(struct shared *sh, u64 len)
+{
+	static struct {
+		struct shared *sh;
+		u64 len;
+	} closed[32];
+	static struct lock closed_lock;
+	static u32 next;
+	u32 i;
+
+	lock(&closed_lock);
+	i = next++ % ARRAY_SIZE(closed);
+	if (closed[i].sh)
+		munmap(closed[i].sh, closed[i].len);
+	closed[i].sh = sh;
+	closed[i].len = len;
+	unlock(&closed_lock);
+}
+
 void shared_remove(const u64 name[2])
 {
 	char path[96];
