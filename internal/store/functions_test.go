@@ -1,13 +1,17 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
@@ -103,4 +107,76 @@ func FuzzFunctions(f *testing.F) {
 			break
 		}
 	})
+}
+
+// A segment can be read alone: it begins with what the handles mean.
+func TestNextSegmentHasTheFunctions(t *testing.T) {
+	now := time.Unix(1000, 0)
+	db, err := Open(Options{Path: t.TempDir() + "/x.db", Session: Session{ID: "s", Node: "n"}, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := []events.Function{{PID: 1, Handle: 1, Name: "a"}, {PID: 1, Handle: 2, Why: events.NoNameEnded}}
+	if err := db.Batch(&tick.Batch{Functions: first}); err != nil {
+		t.Fatal(err)
+	}
+	db.mu.Lock()
+	err = errors.Join(db.flush(), db.rotate())
+	db.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := []events.Function{{PID: 1, Handle: 1, Time: 7, Name: "b"}}
+	if err := errors.Join(db.Batch(&tick.Batch{Functions: second}), db.Tick(&tick.Tick{Time: now, Final: true}), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	segs, err := SessionSegments(Dir(LogDir(db.Path())), "s")
+	if err != nil || len(segs) != 2 {
+		t.Fatalf("%d segments, %v", len(segs), err)
+	}
+	for i, want := range [][]events.Function{first, append(slices.Clone(first), second...)} {
+		f, err := OpenSegment(Dir(LogDir(db.Path())), &segs[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := OpenLog(f, f.Size())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []events.Function
+		var e Entry
+		for l.Next(&e) == nil {
+			got = append(got, e.Functions...)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("segment %d (-want +got):\n%s", i, d)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What the SQLite file has can be made anew of them.
+	count := func() (n, names int) {
+		lite, err := openSQL(db.Path(), func() error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = lite.Close() }()
+		if err := lite.QueryRow("SELECT (SELECT count(*) FROM functions), (SELECT count(*) FROM names)").Scan(&n, &names); err != nil {
+			t.Fatal(err)
+		}
+		return n, names
+	}
+	if n, names := count(); n != 3 || names != 2 {
+		t.Errorf("%d functions and %d names, want 3 and 2", n, names)
+	}
+	if err := os.Remove(db.Path()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Repair(t.Context(), db.Path(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if n, names := count(); n != 3 || names != 2 {
+		t.Errorf("after the repair: %d functions and %d names, want 3 and 2", n, names)
+	}
 }
