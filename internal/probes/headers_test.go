@@ -116,6 +116,7 @@ func (h *headers) kindOf(typ string) string {
 // prototypeless are rows of functions that these headers do not have: those of CUDA 12.8
 // and 13 and of later NCCL, and two that only the compiler calls.
 var prototypeless = []string{
+	"cudaMemcpyWithAttributesAsync", "cuMemcpyWithAttributesAsync",
 	"__cudaLaunchKernel", "cudaMemcpyBatchAsync", "cudaMemcpyBatchAsync.v12", "cudaMemcpy3DBatchAsync", "cudaMemcpy3DBatchAsync.v12",
 	"cudaMemPrefetchBatchAsync", "cudaLibraryLoadData", "cudaLibraryLoadFromFile", "cudaLibraryUnload", "cudaLibraryGetKernel",
 	"__cudaGetKernel", "cuMemcpyBatchAsync", "cuMemcpyBatchAsync.v1", "cuMemcpy3DBatchAsync", "cuMemcpy3DBatchAsync.v1",

@@ -131,6 +131,8 @@ var driverRows = []Row{
 		Symbols: []string{"cuMemcpyAtoD_v2", "cuMemcpyAtoD_v2_ptds"}, Params: "dstDevice, srcArray, srcOffset, ByteCount", Keep: []string{"bytes:ByteCount", "dst:dstDevice", "src:srcArray", "srcOffset"}, Tag: "kind:=3"},
 	{Op: 0x024c, Name: "cuMemcpyAtoA", Lib: LibCuda, Class: ClassMemcpy,
 		Symbols: []string{"cuMemcpyAtoA_v2", "cuMemcpyAtoA_v2_ptds"}, Params: "dstArray, dstOffset, srcArray, srcOffset, ByteCount", Keep: []string{"bytes:ByteCount", "dst:dstArray", "src:srcArray", "srcOffset"}, Tag: "kind:=3"},
+	{Op: 0x024d, Name: "cuMemcpyWithAttributesAsync", Lib: LibCuda, Class: ClassMemcpy,
+		Symbols: []string{"cuMemcpyWithAttributesAsync", "cuMemcpyWithAttributesAsync_ptsz"}, Params: "dst, src, size, attr, hStream", Keep: []string{"bytes:size", "dst", "src", "stream:hStream"}},
 	{Op: 0x0250, Name: "cuMemCreate", Lib: LibCuda, Class: ClassMalloc,
 		Params: "handle, size, prop, flags", Keep: []string{"bytes:size", "handle:*handle", "device:prop+12:int", "flags"}, Tag: "prop+0:int"},
 	{Op: 0x0251, Name: "cuMemRelease", Lib: LibCuda, Class: ClassFree,

@@ -120,6 +120,8 @@ var runtimeRows = []Row{
 		Symbols: []string{"cudaMemcpy3DBatchAsync@13-", "cudaMemcpy3DBatchAsync_ptsz@13-"}, Params: "numOps, opList, flags, stream", Keep: []string{"numOps", "stream"}},
 	{Op: 0x015b, Name: "cudaMemcpy3DBatchAsync.v12", Lib: LibCudart, Class: ClassMemcpy,
 		Symbols: []string{"cudaMemcpy3DBatchAsync@-12", "cudaMemcpy3DBatchAsync_ptsz@-12"}, Params: "numOps, opList, failIdx, flags, stream", Keep: []string{"numOps", "stream"}},
+	{Op: 0x015c, Name: "cudaMemcpyWithAttributesAsync", Lib: LibCudart, Class: ClassMemcpy,
+		Symbols: []string{"cudaMemcpyWithAttributesAsync", "cudaMemcpyWithAttributesAsync_ptsz"}, Params: "dst, src, size, attr, stream", Keep: []string{"bytes:size", "dst", "src", "stream"}},
 	{Op: 0x0160, Name: "cudaHostRegister", Lib: LibCudart, Class: ClassMemory,
 		Params: "ptr, size, flags int", Keep: []string{"bytes:size", "ptr"}, Tag: "flags"},
 	{Op: 0x0161, Name: "cudaHostUnregister", Lib: LibCudart, Class: ClassMemory,
