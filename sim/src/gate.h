@@ -11,6 +11,9 @@ struct sim_gate {
 	 * has come, if it has: then it returns 1, and the gate is never looked at again. It
 	 * is called with libcuda's lock held and makes no CUDA call. */
 	int (*look)(struct sim_gate *g, u64 begin, u64 *all);
+	/* In a stream capture the gate goes to the graph and is never looked at: each launch of
+	 * the graph takes a new one of it. NULL: there is none any more. */
+	struct sim_gate *(*again)(struct sim_gate *g);
 	const u32 *word; /* shared; changes whenever somebody comes */
 };
 

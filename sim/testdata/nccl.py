@@ -125,6 +125,34 @@ class Ranks(Case):
         for s in self.streams + other:
             self.cuda.synchronize(s)
 
+    def test_a_graph_is_a_new_collective_at_each_launch(self):
+        runs = []
+        for i, s in enumerate(self.streams):
+            graph, run = ctypes.c_void_p(), ctypes.c_void_p()
+            self.cuda.call("cudaStreamBeginCapture", s, 1)
+            self.cuda.launch(self.short, s)
+            self.assertEqual(self.all_reduce(i), 0)
+            self.cuda.launch(self.short, s)
+            self.cuda.call("cudaStreamEndCapture", s, ctypes.byref(graph))
+            n = ctypes.c_size_t()
+            self.cuda.call("cudaGraphGetNodes", graph, None, ctypes.byref(n))
+            self.assertEqual(n.value, 3)
+            self.cuda.call("cudaGraphInstantiate", ctypes.byref(run), graph, ctypes.c_ulonglong(0))
+            self.cuda.call("cudaGraphDestroy", graph)
+            runs.append(run)
+        for _ in range(5):
+            for i in (2, 0):
+                self.cuda.call("cudaGraphLaunch", runs[i], self.streams[i])
+            begin = time.monotonic()
+            while time.monotonic() - begin < 10 * ms:
+                self.assertEqual(self.query(0), 600)
+            self.cuda.call("cudaGraphLaunch", runs[1], self.streams[1])
+            for s in self.streams:
+                self.cuda.synchronize(s)
+        self.assertEqual(self.nccl.ncclCommAbort(self.comm(0)), 0)
+        self.comms[0] = None
+        self.assertEqual(self.lib.cudaGraphLaunch(runs[0], self.streams[0]), 1)
+
     def test_abort_lets_go_of_this_rank_alone(self):
         self.all_reduce(0)
         self.all_reduce(1)

@@ -6,6 +6,8 @@ usage: objects.py DIR
 
 import ctypes
 import os
+import subprocess
+import sys
 import unittest
 
 from case import DIR, Case
@@ -146,6 +148,24 @@ class Objects(Case):
             self.assertEqual(name.value, b"_ZN2at6native4copyEPf")
         self.ok("cuLaunchKernel", f, 1, 1, 1, 1, 1, 1, 0, None, None, None)
         self.assertEqual(self.lib.cudaFuncGetName(ctypes.byref(name), f), 98)
+
+    def test_memory_of_another_process(self):
+        class Handle(ctypes.Structure):
+            _fields_ = [("bytes", ctypes.c_ubyte * 64)]
+
+        h, p, q = Handle(), self.cuda.malloc(1 << 20), ctypes.c_void_p()
+        self.cuda.call("cudaIpcGetMemHandle", ctypes.byref(h), p)
+        self.assertEqual(self.lib.cudaIpcOpenMemHandle(ctypes.byref(q), h, 1), 201, "it is this process's own")
+        code = (
+            "import ctypes, sys\n"
+            "class Handle(ctypes.Structure): _fields_ = [('bytes', ctypes.c_ubyte * 64)]\n"
+            "lib, p = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p()\n"
+            "h = Handle.from_buffer_copy(bytes.fromhex(sys.argv[2]))\n"
+            "print(lib.cudaIpcOpenMemHandle(ctypes.byref(p), h, 1), lib.cudaMemset(p, 0, ctypes.c_size_t(4096)),"
+            " lib.cudaIpcCloseMemHandle(p), lib.cudaIpcCloseMemHandle(p))")
+        args = [sys.executable, "-c", code, os.path.join(DIR, "libcudart.so.12"), bytes(h).hex()]
+        self.assertEqual(subprocess.run(args, capture_output=True, check=True).stdout.split(), [b"0", b"0", b"0", b"1"])
+        self.cuda.free(p)
 
     def test_variables(self):
         cell, p = ctypes.create_string_buffer(256), ctypes.c_void_p()

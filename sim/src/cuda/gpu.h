@@ -77,7 +77,7 @@ struct graph {
 	u32 nodes;
 	u32 captures; /* streams that record into it */
 	u32 borrowed; /* the capture goes to the program's own graph */
-	u32 pad;
+	u32 gated; /* nodes that wait for other processes */
 	u64 gpu_ns; /* what one launch of it takes */
 	struct node *first, *last;
 };
@@ -88,6 +88,7 @@ struct node {
 	struct graph *graph;
 	struct node *next, *from;
 	u64 gpu_ns;
+	struct sim_gate *gate; /* of a kernel that waits for other processes */
 };
 
 struct host_call {
@@ -324,7 +325,7 @@ int stream_wait(struct stream *s, u32 sched);
 int context_wait(struct context *ctx);
 void run_host_calls(struct stream *s);
 void stream_free(struct stream *s);
-struct node *node_new(struct graph *gr, u64 gpu_ns);
+struct node *node_new(struct graph *gr, u64 gpu_ns, struct sim_gate *gate);
 int graph_new(u32 kind, const struct graph *from, void **out);
 void graph_free(struct graph *gr);
 int add_node(void **node, void *graph, u64 gpu_ns);

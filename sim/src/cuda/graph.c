@@ -5,7 +5,7 @@
 #define NODE_LAUNCH_NS 50 /* CPU time that each node adds to a graph launch */
 
 /* A node more, of so much GPU time; NULL when there is no room. The caller holds the lock. */
-struct node *node_new(struct graph *gr, u64 gpu_ns)
+struct node *node_new(struct graph *gr, u64 gpu_ns, struct sim_gate *gate)
 {
 	struct node *n = (void *)object_new(KIND_NODE);
 
@@ -18,6 +18,8 @@ struct node *node_new(struct graph *gr, u64 gpu_ns)
 	else
 		gr->first = n;
 	gr->last = n;
+	n->gate = gate;
+	gr->gated += gate != NULL;
 	gr->nodes++;
 	gr->gpu_ns += gpu_ns;
 	return n;
@@ -42,7 +44,7 @@ int graph_new(u32 kind, const struct graph *from, void **out)
 	lock(&g.lock);
 	gr = (void *)object_new(kind);
 	for (struct node *n = from ? from->first : NULL; gr && n; n = n->next) {
-		struct node *copy = node_new(gr, n->gpu_ns);
+		struct node *copy = node_new(gr, n->gpu_ns, n->gate);
 
 		if (copy)
 			copy->from = n;
@@ -134,6 +136,26 @@ static int cuGraphInstantiateWithParams_on(void *dflt, void **exec, void *graph,
 TWIN(cuGraphInstantiateWithParams, _ptsz, (void **exec, void *graph, void *params), exec, graph,
      params)
 
+/* The nodes one by one, since some wait for other processes. */
+static int submit_gated(struct stream *s, const struct graph *gr)
+{
+	int err = OK;
+	u64 ns = 0;
+
+	for (const struct node *n = gr->first; n && !err; n = n->next) {
+		struct sim_gate *gate = n->gate ? n->gate->again(n->gate) : NULL;
+
+		if (!n->gate) {
+			ns += n->gpu_ns;
+			continue;
+		}
+		stream_submit(s, 0, ns, NULL);
+		ns = 0;
+		err = gate ? stream_gate(s, 0, gate, n->gpu_ns) : ERR_INVALID_VALUE;
+	}
+	return err ? err : stream_submit(s, 0, ns, NULL);
+}
+
 static int submit_exec(const char *op, void *dflt, void *exec, void *stream, int run)
 {
 	struct graph *gr;
@@ -146,6 +168,10 @@ static int submit_exec(const char *op, void *dflt, void *exec, void *stream, int
 		return gr ? err : ERR_INVALID_VALUE;
 	if (!run)
 		return stream_submit(s, g.cfg.call_ns, 0, NULL);
+	if (gr->gated && !s->capture) {
+		burn(g.cfg.launch_ns);
+		return submit_gated(s, gr);
+	}
 	return stream_submit(s, g.cfg.launch_ns ? g.cfg.launch_ns + gr->nodes * NODE_LAUNCH_NS : 0,
 			     gr->gpu_ns, NULL);
 }

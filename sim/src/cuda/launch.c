@@ -5,10 +5,8 @@
 /* A kernel that waits for those of other processes: see gate.h. */
 static int launch_gated(struct stream *s, void **params)
 {
-	if (!params || s->capture) {
-		s->capture_broken |= s->capture != NULL;
-		return params ? ERR_CAPTURE_UNSUPPORTED : ERR_INVALID_VALUE;
-	}
+	if (!params)
+		return ERR_INVALID_VALUE;
 	return stream_gate(s, g.cfg.launch_ns, *(struct sim_gate **)params[0],
 			   *(u64 *)params[1]);
 }

@@ -10,7 +10,7 @@ int add_node(void **node, void *graph, u64 gpu_ns)
 	if (!gr || !node)
 		return ERR_INVALID_VALUE;
 	lock(&g.lock);
-	n = node_new(gr, gpu_ns);
+	n = node_new(gr, gpu_ns, NULL);
 	unlock(&g.lock);
 	if (!n)
 		return ERR_OUT_OF_MEMORY;

@@ -92,7 +92,7 @@ int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, struct when *end)
 	burn(host_ns);
 	lock(&g.lock);
 	if (s->capture) {
-		s->capture_broken |= !node_new(s->capture, gpu_ns);
+		s->capture_broken |= !node_new(s->capture, gpu_ns, NULL);
 		unlock(&g.lock);
 		return OK;
 	}
@@ -113,7 +113,7 @@ int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, struct when *end)
 	return OK;
 }
 
-/* A kernel that runs gpu_ns from when all have come to it. */
+/* A kernel that runs gpu_ns from when all have come to it. In a capture it goes to the graph. */
 int stream_gate(struct stream *s, u64 host_ns, struct sim_gate *gate, u64 gpu_ns)
 {
 	struct when start, end = { .n = 1 };
@@ -121,6 +121,11 @@ int stream_gate(struct stream *s, u64 host_ns, struct sim_gate *gate, u64 gpu_ns
 
 	burn(host_ns);
 	lock(&g.lock);
+	if (s->capture) {
+		s->capture_broken |= !node_new(s->capture, gpu_ns, gate);
+		unlock(&g.lock);
+		return OK;
+	}
 	wait_place(s);
 	start = stream_end(s);
 	if (start.at < now_ns())

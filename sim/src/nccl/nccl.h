@@ -90,6 +90,16 @@ struct nccl_driver {
 #undef X
 };
 
+/* What one call of a collective enqueues. */
+struct task {
+	struct comm *comm;
+	void *stream;
+	int peer; /* -1: a collective; else a message to it, or from it */
+	int receive;
+	const char *kernel;
+	u64 ns;
+};
+
 extern struct nccl_driver drv;
 
 int nccl_fail(int err, const char *why);
@@ -103,7 +113,7 @@ int comm_live(const struct comm *c);
 void comm_settle(struct comm *c);
 void comm_reuse(struct comm *c);
 int comm_joined(const struct comm *c);
-int group_depth(void);
+int enqueue(struct task t);
 int group_defer_join(struct comm *c);
 
 int pthread_create(unsigned long *t, const void *attr, void *(*fn)(void *), void *arg);
