@@ -28,7 +28,7 @@ var began = time.Date(2026, 11, 21, 14, 41, 0, 0, time.UTC)
 
 // header is the columns, in their order.
 const header = "id,node,session,source,op,pid,tid,timestamp,duration_ns,oncpu_ns,runnable_ns,throttled_ns,blocked_ns," +
-	"gap_ns,gap_oncpu_ns,gap_runnable_ns,gap_throttled_ns,gap_blocked_ns,result,failed,nested,parent,weight,stack,tag," +
+	"gap_ns,gap_oncpu_ns,gap_runnable_ns,gap_throttled_ns,gap_blocked_ns,result,failed,nested,parent,weight,stack,device,tag," +
 	"arg0,arg1,arg2,arg3,comm,cgroup,function"
 
 // launched is a function that some of the calls launch.
@@ -42,7 +42,7 @@ func calls(r *rand.Rand, from time.Time, n int) []events.Call {
 		out[i] = events.Call{Start: from.UnixNano() + int64(i)*1e6, Duration: ns(), OnCPU: ns(), Runnable: ns(), Throttled: ns(), Blocked: ns(),
 			Gap: ns() * int64(r.IntN(2)), GapOnCPU: ns(), GapRunnable: ns(), GapThrottled: ns(), GapBlocked: ns(),
 			Args: [4]uint64{r.Uint64(), r.Uint64(), 0, 7}, PID: 4821 + uint32(r.IntN(3)), TID: r.Uint32(), Tag: r.Uint32(),
-			Result: int32(r.Uint32()), Weight: 1 + uint32(r.IntN(3)), Stack: uint32(r.IntN(2)) * r.Uint32(),
+			Result: int32(r.Uint32()), Weight: 1 + uint32(r.IntN(3)), Stack: uint32(r.IntN(2)) * r.Uint32(), Device: int16(r.IntN(3)),
 			Op:    events.Catalog[r.IntN(len(events.Catalog))].Op,
 			Flags: events.CallFlags(r.Uint32()) & (events.CallUnseen | events.CallNoLedger | 0x3f)}
 		if r.IntN(3) == 0 {
@@ -114,7 +114,7 @@ func fields(id, session string, c *events.Call) []string {
 		has(done, c.Duration), has(all, c.OnCPU), has(parts, c.Runnable), has(parts, c.Throttled), has(all, c.Blocked),
 		has(gap, c.Gap), has(allGap, c.GapOnCPU), has(gap, c.GapRunnable), has(gap, c.GapThrottled), has(allGap, c.GapBlocked),
 		has(done, c.Result), has(done, is(events.CallFailed)), fmt.Sprint(is(events.CallNested)), has(c.Parent != 0, c.Parent),
-		fmt.Sprint(c.Weight), has(c.Stack != 0, c.Stack), has(tag, c.Tag)}
+		fmt.Sprint(c.Weight), has(c.Stack != 0, c.Stack), has(c.Device != 0, c.Device-1), has(tag, c.Tag)}
 	for i, a := range c.Args {
 		out = append(out, has(i < keep && (a != 0 || !is(events.CallArgsPartial)), a))
 	}
