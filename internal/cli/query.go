@@ -83,7 +83,6 @@ nanoseconds.`,
   ingero query --by function
   ingero query --calls --op cudaStreamSync --limit 5
   ingero query --show memory
-  ingero query --show graphs --pid 4821 --json
   ingero query --from 15:40 --to 15:45 --csv > ops.csv
   ingero query "SELECT node, source, count(*) FROM events GROUP BY node, source"`,
 		Args: oneStatement,

@@ -18,7 +18,8 @@ import (
 // on_cpu_ns, runnable_ns, blocked_ns and, where its CPU
 // quota was used up, throttled_ns, which add up to the duration; gap_ns and its
 // parts, since the thread's last outermost call.
-// device is the ordinal of the device that was current, weight the number of calls it stands for, when more than one. What is not
+// device is the ordinal of the device that was current, weight the number of calls
+// it stands for, when more than one. What is not
 // known is absent; ledger_partial, gap_partial and args_partial say that parts of
 // it are not, unseen_switches that the parts are the scheduler's own figures,
 // inherited that timestamp and args are the parent's.

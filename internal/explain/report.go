@@ -153,7 +153,7 @@ func (w *writer) process(r *report, p *processReport) {
 		w.line("")
 		w.layer(p, &p.Layers[i])
 	}
-	if p.Functions != nil {
+	if f := p.Functions; f != nil && f.Functions+len(f.Unnamed) > 0 { // an old recording tells nothing of them
 		w.functions(p.Functions)
 	}
 	if len(p.Notes) > 0 {

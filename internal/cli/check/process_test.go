@@ -47,7 +47,7 @@ func TestProcess(t *testing.T) {
 		t.Errorf("report %+v, want one of calls that is ready", r)
 	}
 	for id, lib := range map[string]struct{ path, probed, lacks, unprobed string }{
-		"cudart": {stack.Libcudart, "cudaLaunchKernel", "cudaDeviceGraphMemTrim", "__cudaPushCallConfiguration"},
+		"cudart": {stack.Libcudart, "cudaLaunchKernel", "cudaMemcpyWithAttributesAsync", "__cudaPushCallConfiguration"},
 		"cuda":   {stack.Libcuda, "cuLaunchKernel", "", ""},
 	} {
 		l := line(t, &r, id)
