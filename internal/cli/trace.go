@@ -95,6 +95,9 @@ func (e *Env) selector(ctx context.Context, c *config.Config) (proc.Selector, er
 	if c.Trace.Place != (config.Place{}) && user == "" && len(c.Trace.PIDs) == 0 {
 		user = "all" // programs of a container run as whomever its image says
 	}
+	if c.Trace.Place != (config.Place{}) && len(c.Trace.PIDs) > 0 {
+		return proc.Selector{}, usage("ingero trace --pid PID, or --pod POD", "--pid says which processes: --pod, --namespace, --container, --cgroup and --job do not go with it")
+	}
 	sel, err := proc.Select(ctx, c.Trace.PIDs, user, e.invoker().UID)
 	if errors.Is(err, proc.ErrNoUser) {
 		return sel, &problem{What: err.Error(), Do: "give a name or a number of this machine, or \"all\"", Code: exitUsage, Err: err}

@@ -162,7 +162,7 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 	if l.tracer, err = probes.Open(o.Probes); err != nil {
 		return nil, err
 	}
-	l.programs = newPrograms(o.Cmdline)
+	l.programs = newPrograms(l.fs.Program, o.Cmdline)
 	l.others.ask = func(p *proc.Process) {
 		if l.sameUser(p.UID) {
 			l.programs.ask(p.PID, p.StartTicks)

@@ -27,7 +27,7 @@ type Pods interface {
 // can hold its reader up for as long, so nobody waits for an answer: they are taken when
 // they are there.
 type programs struct {
-	fs    proc.FS
+	read  func(pid uint32, vars []string) (*proc.Program, error)
 	mode  redact.Mode
 	queue chan question
 	work  sync.WaitGroup
@@ -61,8 +61,8 @@ type answer struct {
 	vars    map[string]string
 }
 
-func newPrograms(mode redact.Mode) *programs {
-	p := &programs{mode: mode, queue: make(chan question, maxQuestions), answers: map[uint32]answer{}}
+func newPrograms(read func(uint32, []string) (*proc.Program, error), mode redact.Mode) *programs {
+	p := &programs{read: read, mode: mode, queue: make(chan question, maxQuestions), answers: map[uint32]answer{}}
 	for range readers {
 		p.work.Go(p.run)
 	}
@@ -73,7 +73,7 @@ func (p *programs) run() {
 	vars := where.Variables()
 	for q := range p.queue {
 		a := answer{question: q}
-		x, err := p.fs.Program(q.pid, vars)
+		x, err := p.read(q.pid, vars)
 		known := x != nil && x.StartTicks == q.start && (err == nil || len(x.Args) > 0) // else it has ended, or may not be read
 		if known {
 			a.cmdline, a.vars = p.mode.Line(x.Args), x.Vars
