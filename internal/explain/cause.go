@@ -213,6 +213,9 @@ func culpritGroup(c *tick.Chain, first int, name string) string {
 	if x.Parent != "" {
 		facts = append(facts, "started by "+clean(x.Parent))
 	}
+	if line := clean(x.Cmdline); !x.Own && strings.Contains(line, " ") { // more than its name
+		facts = append(facts, "runs "+cut(line, 60))
+	}
 	switch {
 	case x.Own:
 	case x.Where != "":

@@ -40,6 +40,7 @@ func (f FS) Program(pid uint32, vars []string) (*Program, error) {
 	if buf, err = d.read("cmdline", buf[:0], maxCmdline); err != nil {
 		return nil, err
 	}
+	buf = whole(buf, maxCmdline)
 	if len(buf) > 0 {
 		p.Args = strings.Split(strings.TrimSuffix(string(buf), "\x00"), "\x00")
 	}
@@ -50,8 +51,17 @@ func (f FS) Program(pid uint32, vars []string) (*Program, error) {
 	if buf, err = d.read("environ", buf[:0], maxEnviron); err != nil {
 		return p, err
 	}
-	p.Vars = pick(buf, vars)
+	p.Vars = pick(whole(buf, maxEnviron), vars)
 	return p, nil
+}
+
+// whole leaves out the string that the limit of what is read cut in two: half a value is
+// another, and half a secret need not look like one.
+func whole(b []byte, limit int) []byte {
+	if len(b) < limit {
+		return b
+	}
+	return b[:bytes.LastIndexByte(b, 0)+1]
 }
 
 // pick returns the named variables of an environment. The first of a name counts, as

@@ -56,3 +56,14 @@ func TestCgroupPaths(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestWhole(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{"a\x00b", "a\x00b"}, {"abc\x00", "abc\x00"}, // there was no more
+		{"a\x00b\x00c", "a\x00b\x00"}, {"abcde", ""}, {"ab\x00d\x00", "ab\x00d\x00"},
+	} {
+		if got := string(whole([]byte(tt.in), 5)); got != tt.want {
+			t.Errorf("%q became %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}

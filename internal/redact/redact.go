@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -26,15 +27,15 @@ func (m Mode) Line(args []string) string {
 	for len(args) > 0 && args[len(args)-1] == "" { // what a program that renames itself leaves
 		args = args[:len(args)-1]
 	}
-	switch m {
-	case Off:
+	if m == Off {
 		return ""
-	case Full:
-	default:
-		args = Args(args)
 	}
 	var b strings.Builder
+	var r redactor
 	for i, a := range args {
+		if m != Full {
+			a = r.next(a)
+		}
 		if i > 0 {
 			b.WriteByte(' ')
 		}
@@ -63,24 +64,38 @@ func cut(s string) string {
 // Args returns the arguments without what may be a secret.
 func Args(args []string) []string {
 	out := make([]string, len(args))
-	var options []option // of the programs that were named so far
-	secret := false      // the argument is the value of the one before
+	var r redactor
 	for i, a := range args {
-		end, open := named(a)
-		for _, o := range options {
-			if at, is := o.value(a); is {
-				end, open = min(end, at), open || at == len(a)
-			}
-		}
-		shown := argument(a, end)
-		if secret {
-			shown = Hidden
-		}
-		out[i] = shown
-		secret = open || secret && leads(a)
-		options = append(options, programs[base(a)]...)
+		out[i] = r.next(a)
 	}
 	return out
+}
+
+// redactor goes through arguments from the first on.
+type redactor struct {
+	options []option // of the programs that were named so far, each once
+	secret  bool     // the argument is the value of the one before
+}
+
+// next returns what of the next argument can be shown.
+func (r *redactor) next(a string) string {
+	end, open := named(a)
+	for _, o := range r.options {
+		if at, is := o.value(a); is {
+			end, open = min(end, at), open || at == len(a)
+		}
+	}
+	shown := argument(a, end)
+	if r.secret {
+		shown = Hidden
+	}
+	r.secret = open || r.secret && leads(a)
+	for _, o := range programs[base(a)] {
+		if !slices.Contains(r.options, o) {
+			r.options = append(r.options, o)
+		}
+	}
+	return shown
 }
 
 // argument returns what of one argument can be shown: nothing from end on, and not the

@@ -101,7 +101,7 @@ func number(s string) tick.Number {
 func word(s string) string {
 	s = strings.TrimSpace(s)
 	odd := func(r rune) bool {
-		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.,:/[]@+", r)
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.,:/[]", r)
 	}
 	if len(s) > most || strings.ContainsFunc(s, odd) {
 		return ""
