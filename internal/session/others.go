@@ -83,6 +83,7 @@ func (o *others) add(w *events.Wait) {
 	x := &other{seen: w.End(), Process: tick.Process{PID: w.Who.PID, PPID: w.Who.Parent, Comm: w.Who.Name.String()}}
 	if p, err := o.fs.Process(w.Who.PID); err == nil {
 		x.Process, x.start = describe(&p), p.StartTicks
+		x.Where = where.Cgroups(p.Cgroups)
 		if o.ask != nil {
 			o.ask(&p)
 		}
@@ -115,7 +116,7 @@ func (o *others) list() []tick.Process {
 // describe is what a tick says of a process.
 func describe(p *proc.Process) tick.Process {
 	return tick.Process{PID: p.PID, PPID: p.PPID, NSPID: p.NSPID(), UID: p.UID,
-		Comm: p.Comm, Exe: p.Exe, Cgroup: p.Cgroup, Started: p.Started, Where: where.Cgroups(p.Cgroups)}
+		Comm: p.Comm, Exe: p.Exe, Cgroup: p.Cgroup, Started: p.Started}
 }
 
 // introduce says of the culprits of a tick's chains whose they are.

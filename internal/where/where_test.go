@@ -189,3 +189,15 @@ func FuzzCgroups(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkCgroups(b *testing.B) {
+	pod := "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + low + ".slice/cri-containerd-" + id1 + ".scope"
+	for name, paths := range map[string][]string{"v2": {pod}, "v1": {pod, pod + "/x", "/system.slice/containerd.service", "/"}, "none": {"/user.slice/user-1000.slice/session-3.scope"}} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for range b.N {
+				Cgroups(paths)
+			}
+		})
+	}
+}
