@@ -15,6 +15,16 @@ func whereText(w *tick.Where) string {
 	return where.Text(&safe)
 }
 
+// placeOf is whereText of a process by its number.
+func placeOf(ps []tick.Process, pid uint32) string {
+	for i := range ps {
+		if ps[i].PID == pid {
+			return whereText(&ps[i].Where)
+		}
+	}
+	return ""
+}
+
 // pods names those that ask for GPUs: "ml/train-0 asks for 2 GPUs (Pending)".
 func (s *screen) pods(pods []tick.Pod) {
 	if len(pods) == 0 {

@@ -45,6 +45,20 @@ func TestWhereInReports(t *testing.T) {
 	}
 }
 
+// The line that matters of a process says which rank it is, and of what.
+func TestWhereOnTheScreen(t *testing.T) {
+	x := ledgerTick(well(4821), well(4822))
+	x.Processes[0].Where = inPod
+	for width, want := range map[int]string{
+		130: "python3 (4821)  pod ml/train-0 (trainer), job 4711, rank 0 of 8  15.1 ms a step",
+		80:  "python3 (4821)  pod ml/train-0 (trainer), job 4711, rank 0 of 8\n  15.1 ms a step",
+	} {
+		if text := Live(x, nil, Options{Width: width}); !strings.Contains(text, want) {
+			t.Errorf("the table lacks %q:\n%s", want, text)
+		}
+	}
+}
+
 // What to do about a quota goes by what set it.
 func TestThrottledFixGoesByPlace(t *testing.T) {
 	for want, v := range map[string]victim{
