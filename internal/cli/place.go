@@ -78,7 +78,7 @@ func (e *Env) live(c *config.Config) (o session.LiveOptions, err error) {
 		return o, nil
 	}
 	pods, err := k8s.New(k8s.Options{Kubelet: k.Kubelet, API: k.API, Node: c.Node, Insecure: k.Insecure,
-		TokenFile: orMounted(k.TokenFile, "token"), CAFile: orMounted(k.CAFile, "ca.crt")})
+		TokenFile: orMounted(k.TokenFile, serviceAccount, "token"), CAFile: orMounted(k.CAFile, serviceAccount, "ca.crt")})
 	if err != nil {
 		return o, &problem{What: "Kubernetes cannot be asked: " + err.Error(), Do: "ingero trace --kubelet https://127.0.0.1:10250", Code: exitUsage, Err: err}
 	}
@@ -86,13 +86,15 @@ func (e *Env) live(c *config.Config) (o session.LiveOptions, err error) {
 	return o, nil
 }
 
-// orMounted returns a path, or else that of the file which Kubernetes puts into a pod,
-// if it is there.
-func orMounted(path, name string) string {
+// serviceAccount is where Kubernetes puts what the programs of a pod may ask with.
+const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// orMounted returns a path, or else that of a file in dir, if it is there.
+func orMounted(path, dir, name string) string {
 	if path != "" {
 		return path
 	}
-	path = filepath.Join("/var/run/secrets/kubernetes.io/serviceaccount", name)
+	path = filepath.Join(dir, name)
 	if _, err := os.Stat(path); err != nil {
 		return ""
 	}
