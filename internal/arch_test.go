@@ -43,7 +43,7 @@ var allowed = map[string]string{
 	// What reads what was recorded, and says it.
 	"internal/query":   "modernc.org/sqlite internal/stats internal/store internal/symbols internal/tick pkg/events",
 	"internal/explain": "internal/query internal/stats internal/symbols internal/tick internal/where pkg/events",
-	"internal/export":  "github.com/parquet-go/parquet-go internal/query internal/symbols pkg/events",
+	"internal/export":  "github.com/parquet-go/parquet-go internal/query internal/symbols internal/tick pkg/events",
 	"internal/legacy":  "internal/stats internal/store internal/tick internal/where pkg/events",
 	"internal/outfile": "golang.org/x/sys",
 

@@ -68,7 +68,14 @@ func whereValues(w *tick.Where) (into []any, done func()) {
 }
 
 // eventWhere are those of them that events has, too.
-var eventWhere = []string{"container", "container_name", "pod", "namespace", "job", "rank"}
+var eventWhere = func() (names []string) {
+	for i := range tick.WhereFields {
+		if f := &tick.WhereFields[i]; f.Beside {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}()
 
 // eventColumns are the columns of events.
 var eventColumns = func() []eventColumn {

@@ -32,6 +32,7 @@ type Where struct {
 // it is. One of Text and Number is there.
 type WhereField struct {
 	Name, About string
+	Beside      bool // it stands beside each call of the process, too: in SQL and exports
 	Text        func(*Where) *string
 	Number      func(*Where) *Number
 }
@@ -39,24 +40,24 @@ type WhereField struct {
 // WhereFields are the fields in the order in which they are kept. To keep one more is
 // to add it above and here, and a column by a migration of package store.
 var WhereFields = []WhereField{
-	{"cmdline", "command line, without what may be secret", func(w *Where) *string { return &w.Cmdline }, nil},
-	{"runtime", "what made its container: docker, containerd, cri-o, podman, systemd-nspawn, lxc", func(w *Where) *string { return &w.Runtime }, nil},
-	{"container", "id of its container", func(w *Where) *string { return &w.Container }, nil},
-	{"container_name", "what its pod calls the container", func(w *Where) *string { return &w.ContainerName }, nil},
-	{"pod", "Kubernetes pod", func(w *Where) *string { return &w.Pod }, nil},
-	{"namespace", "namespace of the pod", func(w *Where) *string { return &w.Namespace }, nil},
-	{"pod_uid", "id of the pod", func(w *Where) *string { return &w.PodUID }, nil},
-	{"qos", "class of the pod: guaranteed, burstable, besteffort", func(w *Where) *string { return &w.QoS }, nil},
-	{"unit", "systemd unit", func(w *Where) *string { return &w.Unit }, nil},
-	{"job", "batch job: of Slurm, PBS or LSF", func(w *Where) *string { return &w.Job }, nil},
-	{"step", "step of the Slurm job", func(w *Where) *string { return &w.Step }, nil},
-	{"rank", "rank in its distributed program", nil, func(w *Where) *Number { return &w.Rank }},
-	{"local_rank", "rank among those on this machine", nil, func(w *Where) *Number { return &w.LocalRank }},
-	{"world_size", "how many ranks there are", nil, func(w *Where) *Number { return &w.WorldSize }},
-	{"local_world_size", "how many of them on this machine", nil, func(w *Where) *Number { return &w.LocalSize }},
-	{"node_rank", "number of this machine among those of the program", nil, func(w *Where) *Number { return &w.NodeRank }},
-	{"master", "address and port where its ranks meet", func(w *Where) *string { return &w.Master }, nil},
-	{"visible_devices", "GPUs that it may see: CUDA_VISIBLE_DEVICES; none where that is empty", func(w *Where) *string { return &w.Devices }, nil},
+	{"cmdline", "command line, without what may be secret", false, func(w *Where) *string { return &w.Cmdline }, nil},
+	{"runtime", "what made its container: docker, containerd, cri-o, podman, systemd-nspawn, lxc", false, func(w *Where) *string { return &w.Runtime }, nil},
+	{"container", "id of its container", true, func(w *Where) *string { return &w.Container }, nil},
+	{"container_name", "what its pod calls the container", true, func(w *Where) *string { return &w.ContainerName }, nil},
+	{"pod", "Kubernetes pod", true, func(w *Where) *string { return &w.Pod }, nil},
+	{"namespace", "namespace of the pod", true, func(w *Where) *string { return &w.Namespace }, nil},
+	{"pod_uid", "id of the pod", false, func(w *Where) *string { return &w.PodUID }, nil},
+	{"qos", "class of the pod: guaranteed, burstable, besteffort", false, func(w *Where) *string { return &w.QoS }, nil},
+	{"unit", "systemd unit", false, func(w *Where) *string { return &w.Unit }, nil},
+	{"job", "batch job: of Slurm, PBS or LSF", true, func(w *Where) *string { return &w.Job }, nil},
+	{"step", "step of the Slurm job", false, func(w *Where) *string { return &w.Step }, nil},
+	{"rank", "rank in its distributed program", true, nil, func(w *Where) *Number { return &w.Rank }},
+	{"local_rank", "rank among those on this machine", false, nil, func(w *Where) *Number { return &w.LocalRank }},
+	{"world_size", "how many ranks there are", false, nil, func(w *Where) *Number { return &w.WorldSize }},
+	{"local_world_size", "how many of them on this machine", false, nil, func(w *Where) *Number { return &w.LocalSize }},
+	{"node_rank", "number of this machine among those of the program", false, nil, func(w *Where) *Number { return &w.NodeRank }},
+	{"master", "address and port where its ranks meet", false, func(w *Where) *string { return &w.Master }, nil},
+	{"visible_devices", "GPUs that it may see: CUDA_VISIBLE_DEVICES; none where that is empty", false, func(w *Where) *string { return &w.Devices }, nil},
 }
 
 // Map returns w with f applied to its texts.
