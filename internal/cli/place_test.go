@@ -14,6 +14,7 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/redact"
 	"ingero/internal/testkit"
+	"ingero/internal/tick"
 )
 
 const podAnswer = `{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[{
@@ -107,5 +108,15 @@ func TestLiveOptions(t *testing.T) {
 	c.Trace.Kube.Kubelet = "https://127.0.0.1:10250"
 	if o, err = e.live(c); err != nil || o.Pods == nil {
 		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// A demonstration's recording is for others to see: it does not tell where it was made.
+func TestDemoHasNoPlace(t *testing.T) {
+	var o owned
+	o.add(7)
+	x := o.tick(&tick.Tick{Pods: []tick.Pod{{UID: "u"}}, Processes: []tick.Process{{PID: 7, Comm: "train", Where: tick.Where{Cmdline: "/home/ann/train", Job: "12"}}}})
+	if len(x.Pods) != 0 || len(x.Processes) != 1 || x.Processes[0].Where != (tick.Where{}) || x.Processes[0].Comm != "train" {
+		t.Errorf("%+v", x)
 	}
 }

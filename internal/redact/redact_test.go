@@ -14,6 +14,9 @@ const secret = "Zq9vX7Lm"
 func TestArgs(t *testing.T) {
 	for _, tt := range []struct{ name, args, want string }{
 		{"nothing secret", "python train.py --lr 0.1 --tokenizer /models/llama --pin 3", "python train.py --lr 0.1 --tokenizer /models/llama --pin 3"},
+		{"numbers of tokens", "vllm serve m --max-num-batched-tokens 8192 --max_tokens=64 --tokens-per-step 9 --num_key_value_heads 8",
+			"vllm serve m --max-num-batched-tokens 8192 --max_tokens=64 --tokens-per-step 9 --num_key_value_heads 8"},
+		{"a number that is none", "x --max-tokens-secret Zq9vX7Lm --access-tokens Zq9vX7Lm", "x --max-tokens-secret *** --access-tokens ***"},
 		{"a value of its own", "train --hf-token Zq9vX7Lm --lr 0.1", "train --hf-token *** --lr 0.1"},
 		{"an attached value", "train --my_password=Zq9vX7Lm --lr 0.1", "train --my_password=*** --lr 0.1"},
 		{"key", "train key=Zq9vX7Lm lr=0.1", "train key=*** lr=0.1"},

@@ -18,7 +18,10 @@ var (
 	whole = map[string]bool{"pw": true, "pat": true, "sas": true, "sig": true, "jwt": true, "dsn": true, "otp": true, "cred": true, "creds": true,
 		"login": true, "passin": true, "passout": true}
 	// taken out of the name before
-	harmless = []string{"tokenizer", "tokenization", "tokenize", "bypass", "compass"}
+	harmless = []string{"tokenizer", "tokenization", "tokenize", "bypass", "compass", "monkey", "turkey", "keyboard",
+		// how many, as language models are told
+		"max-tokens", "max_tokens", "new-tokens", "new_tokens", "min-tokens", "min_tokens", "num-tokens", "num_tokens", "batched-tokens", "batched_tokens",
+		"tokens-per", "tokens_per", "key-value", "key_value"}
 	// schemes come before a value that is one
 	schemes = map[string]bool{"basic": true, "bearer": true, "digest": true, "token": true, "negotiate": true, "apikey": true}
 )
