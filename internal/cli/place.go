@@ -60,12 +60,16 @@ func (o *whom) of(ctx context.Context, r *query.Reader, session string) ([]uint3
 	return out, nil
 }
 
-// live returns how to trace, but for whom.
-func (e *Env) live(c *config.Config) (o session.LiveOptions, err error) {
-	o = session.LiveOptions{Probes: probeOptions(c), Alone: c.Trace.NoFollow, ProbeBudget: c.Trace.ProbeBudget,
-		Cmdline: redact.Mode(c.Trace.Cmdline), Log: e.logger(c.Debug)}
+// place returns where the processes must be that are traced.
+func place(c *config.Config) where.Selector {
 	p := &c.Trace.Place
-	o.Place = where.Selector{Pod: p.Pod, Namespace: p.Namespace, Container: p.Container, Cgroup: p.Cgroup, Job: p.Job}
+	return where.Selector{Pod: p.Pod, Namespace: p.Namespace, Container: p.Container, Cgroup: p.Cgroup, Job: p.Job}
+}
+
+// live returns how to trace what is in a place.
+func (e *Env) live(c *config.Config, in where.Selector) (o session.LiveOptions, err error) {
+	o = session.LiveOptions{Probes: probeOptions(c), Alone: c.Trace.NoFollow, ProbeBudget: c.Trace.ProbeBudget,
+		Place: in, Cmdline: redact.Mode(c.Trace.Cmdline), Log: e.logger(c.Debug)}
 	if o.Names, err = names(c); err != nil {
 		return o, err
 	}

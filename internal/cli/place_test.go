@@ -101,12 +101,12 @@ func TestShown(t *testing.T) {
 func TestLiveOptions(t *testing.T) {
 	e := &Env{Stderr: os.Stderr}
 	c := &config.Config{Node: "gpu-7", Trace: config.Trace{Link: "auto", Cmdline: "off", Place: config.Place{Container: "abcdef", Job: "12"}}}
-	o, err := e.live(c)
+	o, err := e.live(c, place(c))
 	if err != nil || o.Pods != nil || o.Place.Container != "abcdef" || o.Place.Job != "12" || o.Cmdline != redact.Off {
 		t.Errorf("%+v, %v", o, err)
 	}
 	c.Trace.Kube.Kubelet = "https://127.0.0.1:10250"
-	if o, err = e.live(c); err != nil || o.Pods == nil {
+	if o, err = e.live(c, place(c)); err != nil || o.Pods == nil {
 		t.Errorf("%+v, %v", o, err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"ingero/internal/explain"
 	"ingero/internal/proc"
 	"ingero/internal/tick"
+	"ingero/internal/where"
 )
 
 func runCommand(e *Env) *cobra.Command {
@@ -55,7 +56,7 @@ is no such command. Signals that run is sent are passed on to it.`,
 func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, args []string) error {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	o, err := e.live(c)
+	o, err := e.live(c, where.Selector{}) // what is run is traced, wherever that is
 	if err != nil {
 		return err
 	}

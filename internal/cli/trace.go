@@ -51,7 +51,7 @@ One trace at a time runs on a machine.`,
 }
 
 func (e *Env) trace(ctx context.Context, c *config.Config) error {
-	o, err := e.live(c)
+	o, err := e.live(c, place(c))
 	if err != nil {
 		return err
 	}
