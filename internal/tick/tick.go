@@ -32,8 +32,10 @@ type ProcEvent struct {
 	Kind ProcKind
 	PID  uint32 // in the root PID namespace
 	TID  uint32
-	Peer uint32 // Forked: the child
-	Comm string
+	Peer uint32 // Forked: the child. Killed: the sender, 0: the kernel
+	Comm string // Killed: the sender's
+	// Signal is what Killed the process.
+	Signal uint8
 }
 
 // ProcKind says what happened.
@@ -44,6 +46,8 @@ const (
 	ProcForked ProcKind = iota + 1 // PID made a child process Peer
 	ProcExeced                     // PID runs another program now, named Comm
 	ProcExited                     // PID's last thread ended
+	ProcOOM                        // the kernel kills PID, traced or not, for want of memory
+	ProcKilled                     // PID gets a signal that ends it
 )
 
 // Counts are exact sums kept in the kernel, whatever became of the records.
@@ -141,6 +145,9 @@ type Host struct {
 	SwapTotal int64 // bytes
 	SwapUsed  int64 // bytes
 	Load      [3]float64
+	// Sums are what happened since the last tick, by kind: of traced processes, and
+	// of others that use what those wait for.
+	Sums []HostSum
 }
 
 // Tick is the state of a session, once a second. Sinks share one value and
