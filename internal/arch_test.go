@@ -23,6 +23,7 @@ var allowed = map[string]string{
 	"internal/probes": "github.com/cilium/ebpf golang.org/x/arch golang.org/x/sys internal/bpf internal/tick pkg/events sim",
 	"internal/decode": "golang.org/x/sys internal/bpf internal/tick pkg/events",
 	"internal/proc":   "golang.org/x/sys internal/tick pkg/events",
+	"internal/host":   "golang.org/x/sys internal/tick",
 	"internal/gpu":    "",
 	"internal/lock":   "golang.org/x/sys",
 
@@ -31,7 +32,7 @@ var allowed = map[string]string{
 	"internal/tick":    "internal/stats pkg/events",
 	"internal/ledger":  "internal/stats internal/tick pkg/events",
 	"internal/causal":  "internal/ledger internal/stats internal/tick pkg/events",
-	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/ledger internal/probes internal/proc internal/stats internal/tick pkg/events",
+	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/host internal/ledger internal/probes internal/proc internal/stats internal/tick pkg/events",
 	"internal/store":   "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick pkg/events",
 
 	// What reads what was recorded, and says it.

@@ -88,11 +88,13 @@ type Live struct {
 	alive    int      // traced processes that live
 	started  bool
 	accounts accounts
+	victims  map[uint32]string // cgroups of processes killed for want of memory
 
 	malformed uint64        // records; Poll's own
 	gone      []tick.Thread // threads that have ended since the last tick; Poll's and Totals' own
 	names     names         // of threads; Totals' own
 	others    others        // Poll's and Totals' own
+	hostSums  hostWatch     // Totals' own
 	gpus      devices       // Poll's and Totals' own; read again each tick until there are some
 }
 
@@ -123,7 +125,7 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 		return nil, err
 	}
 	l := &Live{LiveOptions: o, clock: clock, wake: make(chan struct{}, 1),
-		procs: map[uint32]*process{}, libs: map[proc.Key]*library{}, accounts: accounts{}, names: names{}, others: others{known: map[uint32]*other{}}}
+		procs: map[uint32]*process{}, libs: map[proc.Key]*library{}, accounts: accounts{}, victims: map[uint32]string{}, names: names{}, others: others{known: map[uint32]*other{}}}
 	if l.tracer, err = probes.Open(o.Probes); err != nil {
 		return nil, err
 	}

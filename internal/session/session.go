@@ -207,6 +207,7 @@ func (r *runner) tick(now time.Time, final bool) error {
 		if err := r.meter.Read(&t.Host, &t.Self); err != nil {
 			r.Log.Debug("host state unavailable", "error", err)
 		}
+		t.HostSums = append(t.HostSums, r.meter.Sums()...)
 	}
 	if s, ok := r.Source.(Thinner); ok && !final {
 		for op, d := range slowest(t.Ops) {

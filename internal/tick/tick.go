@@ -145,9 +145,6 @@ type Host struct {
 	SwapTotal int64 // bytes
 	SwapUsed  int64 // bytes
 	Load      [3]float64
-	// Sums are what happened since the last tick, by kind: of traced processes, and
-	// of others that use what those wait for.
-	Sums []HostSum
 }
 
 // Tick is the state of a session, once a second. Sinks share one value and
@@ -178,7 +175,10 @@ type Tick struct {
 	Records    uint64 // read since the session began
 	Self       Self
 	Host       Host
-	Final      bool // the session's last: everything recorded is in it
+	// HostSums are what happened on the host since the last tick, by kind: of traced
+	// processes, and of others that use what those wait for.
+	HostSums []HostSum
+	Final    bool // the session's last: everything recorded is in it
 }
 
 // Sink takes what a session sees. Calls are delivered in batches, a few
