@@ -34,15 +34,16 @@ type view struct {
 	notices chan session.Notice // not told yet
 	found   atomic.Bool         // a process to trace
 
-	mu    sync.Mutex // held while writing, which may take as long as the reader likes
-	pane  *pane      // nil: no terminal to draw on
-	table string
-	shown time.Time
-	named bool // the first process, to a person
-	comms map[uint32]string
-	seen  explain.Seen
-	line  []byte
-	err   error
+	mu     sync.Mutex // held while writing, which may take as long as the reader likes
+	pane   *pane      // nil: no terminal to draw on
+	table  string
+	shown  time.Time
+	named  bool // the first process, to a person
+	comms  map[uint32]string
+	seen   explain.Seen
+	losses losses
+	line   []byte
+	err    error
 }
 
 // view returns what shows a trace on out. When that cannot be written any more
@@ -178,11 +179,16 @@ func (v *view) Tick(t *tick.Tick) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.tell()
+	v.seen.Tick(t)
+	if line := v.losses.line(t); line != "" {
+		v.write(line)
+	}
 	for i := range t.Processes {
 		v.comms[t.Processes[i].PID] = t.Processes[i].Comm
 	}
 	switch {
 	case v.err != nil:
+	case v.json && t.Idle:
 	case v.json:
 		line, err := explain.TickJSON(t)
 		if err != nil {

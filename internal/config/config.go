@@ -35,7 +35,13 @@ type Trace struct {
 	CudaLib      string // path; empty: found by name
 	SamplingRate int    // 0 adaptive, 1 all, N: one in N
 	RingBytes    int64  // a power of two, or 0: the default
-	Link         string // "auto", "session", "multi" or "perf"
+	NoIO         bool
+	NoTCP        bool
+	NoNet        bool
+	Pages        bool
+	Deadband     int           // percent; 0: none
+	Heartbeat    time.Duration // 0: none
+	Link         string        // "auto", "session", "multi" or "perf"
 }
 
 // Inputs is all that Load depends on, but for the content and owners of files.

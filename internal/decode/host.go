@@ -5,8 +5,6 @@ import (
 	"net/netip"
 	"strconv"
 
-	"golang.org/x/sys/unix"
-
 	"ingero/internal/bpf"
 	"ingero/internal/tick"
 )
@@ -25,7 +23,7 @@ func HostKey(k *bpf.IngeroHostKey) tick.HostKey {
 		out.Object = peer(k)
 	case "signal":
 		out.Sender = uint32(k.Object[0] >> 32)
-		out.Object = unix.SignalName(unix.Signal(uint32(k.Object[0])))
+		out.Object = tick.SignalName(uint8(k.Object[0]))
 	}
 	return out
 }

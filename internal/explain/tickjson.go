@@ -26,6 +26,7 @@ type tickJSON struct {
 	Drops      []dropJSON      `json:"drops"`
 	Self       selfJSON        `json:"self"`
 	Host       hostJSON        `json:"host"`
+	HostSums   []hostSumJSON   `json:"host_sums"`
 }
 
 // lastJSON is a tick's own share of an operation. Times and quantiles are absent
@@ -62,7 +63,8 @@ type libraryJSON struct {
 // the tick's own share. threads are the accounts of threads, with what each does now
 // and its open calls; breakdowns say where the time of each process went, chains what
 // was lost in the last minutes and why, the gravest first. Beside it are processes,
-// libraries, reports, drops, self and host. Durations are nanoseconds; what is not
+// libraries, reports, drops, self and host. host_sums are what happened on the host
+// since the tick before: kind, process, object, count, bytes, total_ns. Durations are nanoseconds; what is not
 // known is absent.
 func TickJSON(t *tick.Tick) ([]byte, error) {
 	j := tickJSON{
@@ -70,7 +72,7 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 		Final: t.Final, Records: t.Records, Lost: Lost(t.Drops), Ops: []opJSON{}, Processes: []processJSON{},
 		Threads: threadsOf(t.Threads), Breakdowns: []breakdownJSON{}, Chains: []chainJSON{},
 		Libraries: []libraryJSON{}, Reports: reportsOf(t.Reports), Drops: dropsOf(t.Drops),
-		Self: selfOf(&t.Self), Host: hostOf(&t.Host),
+		Self: selfOf(&t.Self), Host: hostOf(&t.Host), HostSums: hostSumsOf(t.HostSums),
 	}
 	hidden := hiddenLaunches(t.Ops)
 	for i := range t.Ops {

@@ -21,7 +21,7 @@ const (
 	HostDisk   HostPart = "disks"   // block I/O
 	HostTCP    HostPart = "tcp"     // retransmits
 	HostNet    HostPart = "sockets" // connects, sends, receives
-	HostPages  HostPart = "pages"   // page allocations
+	HostPages  HostPart = "page-allocations"
 )
 
 // hostPrograms are the programs of each part. Which tracepoint one belongs to is in
@@ -59,9 +59,13 @@ var argumentsSince = []struct {
 // prepareHost fits the programs of the host to this machine, and takes out what is
 // not wanted or cannot be had.
 func (t *Tracer) prepareHost(spec *ebpf.CollectionSpec, leave []HostPart, pages bool) error {
-	off := map[HostPart]bool{HostPages: !pages}
+	if !pages {
+		leave = append([]HostPart{HostPages}, leave...)
+	}
+	off := map[HostPart]bool{}
 	for _, part := range leave {
 		off[part] = true
+		t.hostLacks = append(t.hostLacks, tick.Report{Kind: "host-off", Object: string(part), Why: "it was not asked for"})
 	}
 	kernel, err := btf.LoadKernelSpec()
 	if err != nil {
@@ -99,6 +103,36 @@ func (t *Tracer) prepareHost(spec *ebpf.CollectionSpec, leave []HostPart, pages 
 		}
 	}
 	return spec.Variables[bpf.IngeroVarPageBytes].Set(uint32(os.Getpagesize()))
+}
+
+// hostGives says what each part of the host is good for, in the order of check's lines.
+var hostGives = []struct {
+	part HostPart
+	what string
+}{
+	{HostMemory, "tells when a process had to look for memory itself, and whom the kernel killed for it"},
+	{HostDisk, "tells who used a disk, and how long its requests took"},
+	{HostTCP, "tells whose packets were lost"},
+	{HostNet, "tells with whom processes talk, and how far away they are"},
+	{HostPages, "counts page allocations (--pages)"},
+}
+
+// hostFeatures tells of each part whether this kernel has its tracepoints.
+func hostFeatures(have func(name, cost string, must bool, err error) Feature) (out []Feature) {
+	lacks := map[HostPart]error{}
+	spec, err := bpf.LoadIngero()
+	kernel, kerr := btf.LoadKernelSpec()
+	if err = errors.Join(err, kerr); err == nil {
+		for _, p := range hostPrograms {
+			if at := spec.Programs[p.name].AttachTo; arguments(kernel, at) == nil && p.name != bpf.IngeroProgOnIoStart {
+				lacks[p.part] = errors.Join(lacks[p.part], fmt.Errorf("this kernel has no tracepoint %s", at))
+			}
+		}
+	}
+	for _, g := range hostGives {
+		out = append(out, have("host-"+string(g.part), g.what, false, errors.Join(err, lacks[g.part])))
+	}
+	return out
 }
 
 // arguments returns what a tracepoint hands to its programs, nil where the kernel has

@@ -236,7 +236,7 @@ func TestSummaryTellsThrottledTime(t *testing.T) {
 }
 
 // toFirstSchema takes out what migrations brought.
-const toFirstSchema = "DROP TABLE rollups; DROP TABLE tiers; DROP TABLE snapshots; DROP TABLE notable; ALTER TABLE sessions DROP COLUMN rolled;" +
+const toFirstSchema = "DROP TABLE rollups; DROP TABLE tiers; DROP TABLE snapshots; DROP TABLE notable; DROP TABLE host_sums; ALTER TABLE sessions DROP COLUMN rolled;" +
 	"ALTER TABLE sessions ADD COLUMN log; ALTER TABLE sessions ADD COLUMN log_bytes; ALTER TABLE sessions ADD COLUMN capped_ns;" +
 	"DROP TABLE chains; ALTER TABLE ops DROP COLUMN throttled_ns; ALTER TABLE gaps DROP COLUMN throttled_ns; PRAGMA user_version = 1"
 

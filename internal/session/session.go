@@ -60,6 +60,7 @@ type Config struct {
 	Source   Source
 	Sinks    []tick.Sink
 	Interval time.Duration // between ticks; 0: 1 s
+	Quiet    Deadband      // which ticks are idle
 	Poll     time.Duration // between polls under load; 0: 8 ms. Four times that when idle
 	Log      *slog.Logger  // nil: none
 	Clock    Clock         // nil: the machine's
@@ -114,6 +115,7 @@ type runner struct {
 	ticked  time.Time
 	seq     uint64
 	records uint64
+	quiet   quiet
 }
 
 func newRunner(c Config) *runner {
@@ -128,7 +130,7 @@ func newRunner(c Config) *runner {
 		agent = a.AgentPID()
 	}
 	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent),
-		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now}
+		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now, quiet: quiet{Deadband: c.Quiet}}
 }
 
 // loop returns nil when ctx or the input ends.
@@ -216,6 +218,7 @@ func (r *runner) tick(now time.Time, final bool) error {
 			}
 		}
 	}
+	r.quiet.look(t)
 	r.ticked = now
 	r.fan.tick(t)
 	return nil

@@ -42,6 +42,7 @@ const (
 	frameBlock   // where among the calls and waits of the next frames those behind them belong
 	frameIndex   // last of a sealed segment: where the calls are
 	frameLost    // JSON: damaged frames were here, and a repair took them out
+	frameHost    // what happened on the host, before the tick that it is of
 
 	frameKinds // one more than the last that is known
 )
@@ -51,9 +52,10 @@ const (
 //
 //	calls 2: time that was throttled
 //	ticks 2: time that was throttled, threads
+//	lives 2: signals
 func (k frameKind) version() uint8 {
 	switch k {
-	case frameCalls, frameTick:
+	case frameCalls, frameTick, frameLives:
 		return 2
 	}
 	return 1

@@ -178,7 +178,10 @@ type Tick struct {
 	// HostSums are what happened on the host since the last tick, by kind: of traced
 	// processes, and of others that use what those wait for.
 	HostSums []HostSum
-	Final    bool // the session's last: everything recorded is in it
+	// Idle says that nothing has changed that is worth telling: what is kept of the
+	// machine once a second can be left out.
+	Idle  bool
+	Final bool // the session's last: everything recorded is in it
 }
 
 // Sink takes what a session sees. Calls are delivered in batches, a few
