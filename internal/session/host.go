@@ -24,6 +24,7 @@ type hostWatch struct {
 type tracedProcess struct {
 	comm  string
 	alive bool
+	asked bool // its files and those of its cgroup are read
 }
 
 type hostSeen struct {
@@ -50,15 +51,11 @@ const (
 // traced is told apart while it is among those that did most.
 func (l *Live) host(t *tick.Tick) error {
 	w := &l.hostSums
-	if w.seen == nil {
-		w.seen, w.pages = map[probes.HostKey]*hostSeen{}, map[pagesKey]uint64{}
+	before := w.procs
+	w.procs = l.tracedNow()
+	for pid, p := range w.procs { // what its cgroup says of its end is still to be read
+		w.procs[pid] = tracedProcess{p.comm, p.alive, p.alive || before[pid].alive}
 	}
-	w.procs = map[uint32]tracedProcess{}
-	l.mu.Lock()
-	for pid, p := range l.procs {
-		w.procs[pid] = tracedProcess{p.Comm, p.Ended.IsZero()}
-	}
-	l.mu.Unlock()
 	var sums tick.HostSums
 	var other []tick.HostSum
 	tell := func(x *hostSeen, now *probes.HostSum) {
@@ -77,6 +74,52 @@ func (l *Live) host(t *tick.Tick) error {
 			other = append(other, s)
 		}
 	}
+	if err := l.readHost(tell); err != nil {
+		return err
+	}
+	sums.Add(most(other, maxHostOthers))
+	if err := l.pages(&sums); err != nil {
+		return err
+	}
+	l.hostFiles(t, &sums)
+	t.HostSums = sums.List()
+	return nil
+}
+
+// beginHost notes where the files stand: what they say is told from here on.
+func (l *Live) beginHost() {
+	w := &l.hostSums
+	w.seen, w.pages, w.procs = map[probes.HostKey]*hostSeen{}, map[pagesKey]uint64{}, l.tracedNow()
+	w.files.Read(w.asked(), false)
+}
+
+// tracedNow returns the traced processes.
+func (l *Live) tracedNow() map[uint32]tracedProcess {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := map[uint32]tracedProcess{}
+	for pid, p := range l.procs {
+		out[pid] = tracedProcess{p.Comm, p.Ended.IsZero(), p.Ended.IsZero()}
+	}
+	return out
+}
+
+// asked returns the traced processes whose files are read, by number.
+func (w *hostWatch) asked() []uint32 {
+	var pids []uint32
+	for pid, p := range w.procs {
+		if p.asked {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids
+}
+
+// readHost tells what was added to each of the kernel's sums, and has the kernel forget
+// those that have long been idle.
+func (l *Live) readHost(tell func(*hostSeen, *probes.HostSum)) error {
+	w := &l.hostSums
 	var stale []probes.HostKey
 	err := l.tracer.HostSums(func(k probes.HostKey, now *probes.HostSum) {
 		x := w.seen[k]
@@ -106,12 +149,6 @@ func (l *Live) host(t *tick.Tick) error {
 		}
 		delete(w.seen, k)
 	}
-	sums.Add(most(other, maxHostOthers))
-	if err := l.pages(&sums); err != nil {
-		return err
-	}
-	l.hostFiles(t, &sums)
-	t.HostSums = sums.List()
 	return nil
 }
 
@@ -160,14 +197,7 @@ func (l *Live) pages(sums *tick.HostSums) error {
 // hostFiles adds what the kernel's files say.
 func (l *Live) hostFiles(t *tick.Tick, sums *tick.HostSums) {
 	w := &l.hostSums
-	var pids []uint32
-	for pid, p := range w.procs {
-		if p.alive {
-			pids = append(pids, pid)
-		}
-	}
-	slices.Sort(pids)
-	read := w.files.Read(pids, l.stopped)
+	read := w.files.Read(w.asked(), l.stopped)
 	for i := range read {
 		read[i].Comm = w.procs[read[i].PID].comm
 	}

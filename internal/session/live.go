@@ -173,6 +173,7 @@ func (l *Live) start(ctx context.Context) error {
 		return err
 	}
 	l.work.Go(func() { l.readMaps(ctx) })
+	l.beginHost()
 	l.mu.Lock()
 	l.started = true
 	l.mu.Unlock()

@@ -59,6 +59,7 @@ type collector struct {
 	mu      sync.Mutex
 	records uint64 // measured calls, by weight
 	procs   []tick.ProcEvent
+	host    tick.HostSums
 	last    *tick.Tick
 	closed  bool
 }
@@ -77,6 +78,7 @@ func (c *collector) Tick(t *tick.Tick) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last = t
+	c.host.Add(t.HostSums)
 	return nil
 }
 
