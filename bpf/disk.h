@@ -34,8 +34,10 @@ static __always_inline int submit(struct request *rq)
 	__u64 key = (__u64)rq;
 	struct gendisk *disk;
 
-	if (op > REQ_OP_FLUSH)
+	if (op > REQ_OP_FLUSH) { /* its end is not to be taken for another's */
+		bpf_map_delete_elem(&requests, &key);
 		return 0;
+	}
 	disk = BPF_CORE_READ(rq, q, disk);
 	f.event.key.kind = HOST_DISK_READ + op;
 	f.event.key.tgid = bpf_get_current_pid_tgid() >> 32;

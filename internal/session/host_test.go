@@ -95,15 +95,18 @@ func TestHostDisk(t *testing.T) {
 		trace string
 	}{{tick.HostDiskWrite, wrote, "W"}, {tick.HostDiskRead, read, "R"}} {
 		s := r.of(x.kind, c.PID())
-		if s.Count != n || s.Bytes != n*block || s.Failed != 0 || s.Object == "" || s.Comm != "hostwork" || s.Hist.Count() != n {
-			t.Errorf("%v: %+v, want %d requests of %d bytes", x.kind, s, n, block)
+		m, hidden, ns := requests(seen, fmt.Sprintf("hostwork-%d", c.PID()), x.trace)
+		if m != n {
+			t.Errorf("%v: the kernel's tracer saw %d requests, want %d", x.kind, m, n)
+		}
+		if s.Count > n || s.Count+hidden < n || s.Bytes != s.Count*block || s.Failed != 0 || s.Object == "" || s.Comm != "hostwork" || s.Hist.Count() != s.Count {
+			t.Errorf("%v: %+v, want %d requests of %d bytes, but for %d at most", x.kind, s, n, block, hidden)
 		}
 		if s.NS > x.ns { // the way to the block layer and back is not in it
 			t.Errorf("%v: %d ns in requests, the workload says %d", x.kind, s.NS, x.ns)
 		}
-		m, ns := requests(seen, fmt.Sprintf("hostwork-%d", c.PID()), x.trace)
-		if m != n || math.Abs(float64(s.NS)-ns) > 0.05*ns {
-			t.Errorf("%v: %d ns, the kernel's tracer saw %d requests of %.0f ns", x.kind, s.NS, m, ns)
+		if hidden == 0 && math.Abs(float64(s.NS)-ns) > 0.05*ns {
+			t.Errorf("%v: %d ns, the kernel's tracer saw %.0f ns", x.kind, s.NS, ns)
 		}
 		t.Logf("%v: %.2f %% of what the tracer saw, %.1f %% of the time of the calls around them", x.kind,
 			100*float64(s.NS)/ns, 100*float64(s.NS)/float64(x.ns))

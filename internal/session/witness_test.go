@@ -73,8 +73,9 @@ type seenEvent struct {
 }
 
 // requests returns how many requests of a process the tracer saw, and their time.
-// Reads and writes have an R or a W in front.
-func requests(seen []seenEvent, who, kind string) (n uint64, ns float64) {
+// Reads and writes have an R or a W in front. hidden is how many of them ended in an
+// interrupt of a thread of init: there are sandboxes whose kernel runs no program there.
+func requests(seen []seenEvent, who, kind string) (n, hidden uint64, ns float64) {
 	begun := map[string]float64{}
 	for _, e := range seen {
 		words := strings.Fields(e.text) // "254,0 WS ... () sector + sectors ..."
@@ -85,12 +86,22 @@ func requests(seen []seenEvent, who, kind string) (n uint64, ns float64) {
 		switch began, known := begun[words[at-1]]; {
 		case e.name == "block_rq_complete" && known:
 			n, ns = n+1, ns+e.ns-began
+			if ofInit(e.who) {
+				hidden++
+			}
 			delete(begun, words[at-1])
 		case e.name != "block_rq_complete" && e.who == who:
 			begun[words[at-1]] = e.ns
 		}
 	}
-	return n, ns
+	return n, hidden, ns
+}
+
+// ofInit tells whether a thread, as comm-pid, is one of init's.
+func ofInit(who string) bool {
+	tid := who[strings.LastIndexByte(who, '-')+1:]
+	b, _ := os.ReadFile("/proc/" + tid + "/status")
+	return strings.Contains(string(b), "\nTgid:\t1\n")
 }
 
 // memoryGroup makes a cgroup with a limit, of either version, for a process.
