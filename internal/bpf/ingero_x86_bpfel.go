@@ -129,10 +129,11 @@ const (
 	IngeroDropReasonDROP_DUPLICATE_LINK IngeroDropReason = 7
 	IngeroDropReasonDROP_WAIT           IngeroDropReason = 8
 	IngeroDropReasonDROP_WAKERS_FULL    IngeroDropReason = 9
-	IngeroDropReasonDROP_ORPHAN_RETURN  IngeroDropReason = 10
-	IngeroDropReasonDROP_HOST_FULL      IngeroDropReason = 11
-	IngeroDropReasonDROP_HOST_BEGUN     IngeroDropReason = 12
-	IngeroDropReasonDROP_REASONS        IngeroDropReason = 13
+	IngeroDropReasonDROP_TEXT           IngeroDropReason = 10
+	IngeroDropReasonDROP_ORPHAN_RETURN  IngeroDropReason = 11
+	IngeroDropReasonDROP_HOST_FULL      IngeroDropReason = 12
+	IngeroDropReasonDROP_HOST_BEGUN     IngeroDropReason = 13
+	IngeroDropReasonDROP_REASONS        IngeroDropReason = 14
 )
 
 type IngeroHostKey struct {
@@ -226,13 +227,15 @@ type IngeroProcRecord struct {
 }
 
 type IngeroRecipe struct {
-	_      structs.HostLayout
-	Op     uint16
-	Nargs  uint8
-	Flags  uint8
-	SlowNs uint32
-	Arg    [4]IngeroRule
-	Tag    IngeroRule
+	_       structs.HostLayout
+	Op      uint16
+	Nargs   uint8
+	Flags   uint8
+	SlowNs  uint32
+	Arg     [4]IngeroRule
+	Tag     IngeroRule
+	Pending uint32
+	Pad     uint32
 }
 
 type IngeroRecipeFlags uint32
@@ -243,6 +246,9 @@ const (
 	IngeroRecipeFlagsRECIPE_STACK      IngeroRecipeFlags = 4
 	IngeroRecipeFlagsRECIPE_OUT        IngeroRecipeFlags = 8
 	IngeroRecipeFlagsRECIPE_SYNC       IngeroRecipeFlags = 16
+	IngeroRecipeFlagsRECIPE_TEXT       IngeroRecipeFlags = 32
+	IngeroRecipeFlagsRECIPE_KEEP       IngeroRecipeFlags = 64
+	IngeroRecipeFlagsRECIPE_STAYS      IngeroRecipeFlags = 128
 )
 
 type IngeroRecordKind uint32
@@ -255,8 +261,9 @@ const (
 	IngeroRecordKindRECORD_GATE   IngeroRecordKind = 5
 	IngeroRecordKindRECORD_WAIT   IngeroRecordKind = 6
 	IngeroRecordKindRECORD_THREAD IngeroRecordKind = 7
-	IngeroRecordKindRECORD_OOM    IngeroRecordKind = 8
-	IngeroRecordKindRECORD_KILL   IngeroRecordKind = 9
+	IngeroRecordKindRECORD_TEXT   IngeroRecordKind = 8
+	IngeroRecordKindRECORD_OOM    IngeroRecordKind = 9
+	IngeroRecordKindRECORD_KILL   IngeroRecordKind = 10
 )
 
 type IngeroRule struct {
@@ -289,6 +296,8 @@ const (
 	IngeroTakeTAKE_MEM         IngeroTake = 7
 	IngeroTakeTAKE_MEM_DIM3    IngeroTake = 8
 	IngeroTakeTAKE_MEM_PRODUCT IngeroTake = 9
+	IngeroTakeTAKE_MEM_VOLUME  IngeroTake = 10
+	IngeroTakeTAKE_PAIR        IngeroTake = 11
 )
 
 type IngeroTarget struct {
@@ -305,7 +314,19 @@ type IngeroTargetFlags uint32
 const (
 	IngeroTargetFlagsTARGET_ENTRY_ONLY IngeroTargetFlags = 1
 	IngeroTargetFlagsTARGET_GATE       IngeroTargetFlags = 2
+	IngeroTargetFlagsTARGET_LAUNCHES   IngeroTargetFlags = 4
 )
+
+type IngeroTextRecord struct {
+	_      structs.HostLayout
+	Kind   uint8
+	Pad    uint8
+	Op     uint16
+	Tgid   uint32
+	Tid    uint32
+	Size   uint32
+	TimeNs uint64
+}
 
 type IngeroThread struct {
 	_          structs.HostLayout
@@ -322,6 +343,11 @@ type IngeroThread struct {
 		Emitted uint32
 		Used    uint32
 	}
+	LeversSeen uint32
+	CountedOp  uint16
+	Pad        uint16
+	CountedSp  uint64
+	CountedRet uint64
 	ReturnedNs uint64
 	Returned   struct {
 		_      structs.HostLayout
@@ -351,7 +377,7 @@ type IngeroThread struct {
 			Migrations uint64
 		}
 	}
-	Cache [8]struct {
+	Cache [32]struct {
 		_        structs.HostLayout
 		RowPlus1 uint32
 		Slot     uint32
@@ -476,6 +502,7 @@ const (
 	IngeroMapDrops              = "drops"
 	IngeroMapFreeSlots          = "free_slots"
 	IngeroMapHostSums           = "host_sums"
+	IngeroMapLevers             = "levers"
 	IngeroMapPageCounts         = "page_counts"
 	IngeroMapRecipes            = "recipes"
 	IngeroMapReclaiming         = "reclaiming"
@@ -525,6 +552,7 @@ const (
 	IngeroVarExportSums         = "export_sums"
 	IngeroVarExportTake         = "export_take"
 	IngeroVarExportTargetFlags  = "export_target_flags"
+	IngeroVarExportTextRecord   = "export_text_record"
 	IngeroVarExportThreadRecord = "export_thread_record"
 	IngeroVarExportWaitFlags    = "export_wait_flags"
 	IngeroVarExportWaitRecord   = "export_wait_record"
@@ -532,6 +560,7 @@ const (
 	IngeroVarExportWho          = "export_who"
 	IngeroVarFileCalls          = "file_calls"
 	IngeroVarLedger             = "ledger"
+	IngeroVarLeversChanged      = "levers_changed"
 	IngeroVarLinksChanged       = "links_changed"
 	IngeroVarLongWait           = "long_wait"
 	IngeroVarNoThread           = "no_thread"
@@ -631,6 +660,7 @@ type IngeroMapSpecs struct {
 	Drops        *ebpf.MapSpec `ebpf:"drops"`
 	FreeSlots    *ebpf.MapSpec `ebpf:"free_slots"`
 	HostSums     *ebpf.MapSpec `ebpf:"host_sums"`
+	Levers       *ebpf.MapSpec `ebpf:"levers"`
 	PageCounts   *ebpf.MapSpec `ebpf:"page_counts"`
 	Recipes      *ebpf.MapSpec `ebpf:"recipes"`
 	Reclaiming   *ebpf.MapSpec `ebpf:"reclaiming"`
@@ -658,6 +688,7 @@ type IngeroVariableSpecs struct {
 	ExportSums         *ebpf.VariableSpec `ebpf:"export_sums"`
 	ExportTake         *ebpf.VariableSpec `ebpf:"export_take"`
 	ExportTargetFlags  *ebpf.VariableSpec `ebpf:"export_target_flags"`
+	ExportTextRecord   *ebpf.VariableSpec `ebpf:"export_text_record"`
 	ExportThreadRecord *ebpf.VariableSpec `ebpf:"export_thread_record"`
 	ExportWaitFlags    *ebpf.VariableSpec `ebpf:"export_wait_flags"`
 	ExportWaitRecord   *ebpf.VariableSpec `ebpf:"export_wait_record"`
@@ -665,6 +696,7 @@ type IngeroVariableSpecs struct {
 	ExportWho          *ebpf.VariableSpec `ebpf:"export_who"`
 	FileCalls          *ebpf.VariableSpec `ebpf:"file_calls"`
 	Ledger             *ebpf.VariableSpec `ebpf:"ledger"`
+	LeversChanged      *ebpf.VariableSpec `ebpf:"levers_changed"`
 	LinksChanged       *ebpf.VariableSpec `ebpf:"links_changed"`
 	LongWait           *ebpf.VariableSpec `ebpf:"long_wait"`
 	NoThread           *ebpf.VariableSpec `ebpf:"no_thread"`
@@ -708,6 +740,7 @@ type IngeroMaps struct {
 	Drops        *ebpf.Map `ebpf:"drops"`
 	FreeSlots    *ebpf.Map `ebpf:"free_slots"`
 	HostSums     *ebpf.Map `ebpf:"host_sums"`
+	Levers       *ebpf.Map `ebpf:"levers"`
 	PageCounts   *ebpf.Map `ebpf:"page_counts"`
 	Recipes      *ebpf.Map `ebpf:"recipes"`
 	Reclaiming   *ebpf.Map `ebpf:"reclaiming"`
@@ -728,6 +761,7 @@ func (m *IngeroMaps) Close() error {
 		m.Drops,
 		m.FreeSlots,
 		m.HostSums,
+		m.Levers,
 		m.PageCounts,
 		m.Recipes,
 		m.Reclaiming,
@@ -756,6 +790,7 @@ type IngeroVariables struct {
 	ExportSums         *ebpf.Variable `ebpf:"export_sums"`
 	ExportTake         *ebpf.Variable `ebpf:"export_take"`
 	ExportTargetFlags  *ebpf.Variable `ebpf:"export_target_flags"`
+	ExportTextRecord   *ebpf.Variable `ebpf:"export_text_record"`
 	ExportThreadRecord *ebpf.Variable `ebpf:"export_thread_record"`
 	ExportWaitFlags    *ebpf.Variable `ebpf:"export_wait_flags"`
 	ExportWaitRecord   *ebpf.Variable `ebpf:"export_wait_record"`
@@ -763,6 +798,7 @@ type IngeroVariables struct {
 	ExportWho          *ebpf.Variable `ebpf:"export_who"`
 	FileCalls          *ebpf.Variable `ebpf:"file_calls"`
 	Ledger             *ebpf.Variable `ebpf:"ledger"`
+	LeversChanged      *ebpf.Variable `ebpf:"levers_changed"`
 	LinksChanged       *ebpf.Variable `ebpf:"links_changed"`
 	LongWait           *ebpf.Variable `ebpf:"long_wait"`
 	NoThread           *ebpf.Variable `ebpf:"no_thread"`

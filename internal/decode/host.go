@@ -13,7 +13,7 @@ import (
 // their numbers ("254:0"), which is what [tick.HostKey] calls an object until
 // somebody knows a name.
 func HostKey(k *bpf.IngeroHostKey) tick.HostKey {
-	out := tick.HostKey{Kind: tick.HostKind(k.Kind), PID: k.Tgid}
+	out := tick.HostKey{Kind: tick.HostEvent(k.Kind), PID: k.Tgid}
 	switch out.Kind.Row().Object {
 	case "device":
 		if k.Object[0] != 0 {

@@ -58,18 +58,18 @@ type hostLine struct {
 }
 
 // badHost are the kinds that slow or end a process whenever they happen.
-var badHost = map[tick.HostKind]bool{
+var badHost = map[tick.HostEvent]bool{
 	tick.HostReclaim: true, tick.HostCgroupReclaim: true, tick.HostOOM: true, tick.HostSignal: true, tick.HostRetransmit: true,
 	tick.HostThrottled: true, tick.HostAtLimit: true, tick.HostSwapIn: true, tick.HostMemoryFull: true, tick.HostIOFull: true, tick.HostSteal: true,
 }
 
 // hostLines says what happened on the host, a line for each kind.
 func hostLines(sums []tick.HostSum) []hostLine {
-	byKind := map[tick.HostKind][]tick.HostSum{}
+	byKind := map[tick.HostEvent][]tick.HostSum{}
 	for i := range sums {
 		byKind[sums[i].Kind] = append(byKind[sums[i].Kind], sums[i])
 	}
-	var kinds []tick.HostKind
+	var kinds []tick.HostEvent
 	for k := range byKind {
 		kinds = append(kinds, k)
 	}
@@ -92,7 +92,7 @@ func hostLines(sums []tick.HostSum) []hostLine {
 const mostNamed = 3
 
 // hostText tells the sums of a kind: all together, and whose most was.
-func hostText(k tick.HostKind, of []tick.HostSum) string {
+func hostText(k tick.HostEvent, of []tick.HostSum) string {
 	row := k.Row()
 	var all tick.HostSum
 	for i := range of {

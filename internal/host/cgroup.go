@@ -173,7 +173,7 @@ func (p *Poller) throttled(object string, b []byte, key string, unit uint64) {
 
 // counter reads one number behind a key: a time in units of unit ns, or with unit 0 a
 // count.
-func (p *Poller) counter(kind tick.HostKind, object string, b []byte, key string, unit uint64) {
+func (p *Poller) counter(kind tick.HostEvent, object string, b []byte, key string, unit uint64) {
 	v, ok := field(b, key)
 	if !ok {
 		return

@@ -34,11 +34,11 @@ func (p *Poller) machine() {
 
 // pressure is what reads a file of PSI (Documentation/accounting/psi.rst), whose
 // totals are us.
-func pressure(some, full tick.HostKind) func(*Poller, []byte) {
+func pressure(some, full tick.HostEvent) func(*Poller, []byte) {
 	return func(p *Poller, b []byte) { p.pressure(some, full, "", b) }
 }
 
-func (p *Poller) pressure(some, full tick.HostKind, object string, b []byte) {
+func (p *Poller) pressure(some, full tick.HostEvent, object string, b []byte) {
 	for line := range bytes.Lines(b) {
 		kind := some
 		switch word, _, _ := bytes.Cut(line, []byte(" ")); string(word) {
@@ -61,7 +61,7 @@ const userTick = uint64(time.Second / 100)
 
 // swap reads /proc/vmstat, which counts pages.
 func (p *Poller) swap(b []byte) {
-	for kind, key := range map[tick.HostKind]string{tick.HostSwapIn: "pswpin ", tick.HostSwapOut: "pswpout "} {
+	for kind, key := range map[tick.HostEvent]string{tick.HostSwapIn: "pswpin ", tick.HostSwapOut: "pswpout "} {
 		if v, ok := field(b, key); ok {
 			if n, ok := number(v); ok {
 				p.note(tick.HostKey{Kind: kind}, n, n*pageBytes, 0, false)

@@ -81,7 +81,7 @@ const (
 
 // notForTasks are the times that no task had.
 var notForTasks = []struct {
-	kind tick.HostKind
+	kind tick.HostEvent
 	at   int
 }{{tick.HostIRQ, irqTime}, {tick.HostSoftIRQ, softIRQTime}, {tick.HostSteal, stealTime}, {tick.HostIOWait, ioWait}}
 

@@ -43,7 +43,7 @@ func watchHost(t testing.TB, c *testkit.Child, o probes.Options) *running {
 }
 
 // of adds up the sums of a kind that a process has.
-func (r *running) of(k tick.HostKind, pid int) (sum tick.HostSum) {
+func (r *running) of(k tick.HostEvent, pid int) (sum tick.HostSum) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.host.List() {
@@ -90,7 +90,7 @@ func TestHostDisk(t *testing.T) {
 	seen := saw()
 	r.stop(t, c)
 	for _, x := range []struct {
-		kind  tick.HostKind
+		kind  tick.HostEvent
 		ns    uint64
 		trace string
 	}{{tick.HostDiskWrite, wrote, "W"}, {tick.HostDiskRead, read, "R"}} {

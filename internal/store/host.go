@@ -59,7 +59,7 @@ func readHost(body []byte, dec *decoder) ([]tick.HostSum, error) {
 		if kind > 1<<8-1 {
 			r.fail()
 		}
-		s.Kind, s.PID, s.Sender = tick.HostKind(kind), r.small(), r.small()
+		s.Kind, s.PID, s.Sender = tick.HostEvent(kind), r.small(), r.small()
 		s.Object, s.Comm = r.string(), r.string()
 		for _, v := range [...]*uint64{&s.Count, &s.Failed, &s.Bytes, &s.NS} {
 			*v = r.uint()

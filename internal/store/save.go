@@ -33,6 +33,8 @@ type saver struct {
 	latest  int64     // end of a call: no tick is earlier, whatever the clock says
 	notable notable
 	host    savedHost
+	stated  map[stateKey]any  // what the file has of what follows from calls
+	named   []events.Function // are not there yet
 }
 
 type savedOp struct {
@@ -65,7 +67,7 @@ var (
 func newSaver(db *sql.DB, s *Session) (*saver, error) {
 	v := &saver{db: db, stmts: map[*string]*sql.Stmt{}, ops: map[opKey]savedOp{}, procs: map[uint32]processJSON{}, libs: map[libKey]libraryJSON{},
 		reports: map[tick.Report]bool{}, drops: map[string]uint64{}, gaps: map[uint32]*savedGap{},
-		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}, rollup: newRollup()}
+		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}, rollup: newRollup(), stated: map[stateKey]any{}}
 	if _, err := db.Exec(sqlStale); err != nil {
 		return nil, err
 	}
@@ -80,7 +82,8 @@ func newSaver(db *sql.DB, s *Session) (*saver, error) {
 	if _, err := db.Exec(waitShort); err != nil {
 		return nil, err
 	}
-	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlChain, &sqlRevised, &sqlRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot, &sqlHost} {
+	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlChain, &sqlRevised, &sqlRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot,
+		&sqlMemory, &sqlLedger, &sqlDevice, &sqlHeld, &sqlStream, &sqlGraph, &sqlComm, &sqlCopy, &sqlError, &sqlName, &sqlFunction, &sqlHost} {
 		if v.stmts[q], err = db.Prepare(*q); err != nil {
 			return nil, errors.Join(err, v.close())
 		}
@@ -192,7 +195,7 @@ func (v *saving) all(t *tick.Tick) error {
 			return err
 		}
 	}
-	return errors.Join(v.notables(t), v.snapshot(t), v.hostSums(t), v.roll(t.Time, t.Final))
+	return errors.Join(v.functions(), v.notables(t), v.snapshot(t), v.states(t), v.hostSums(t), v.roll(t.Time, t.Final))
 }
 
 // things writes what is new of processes, libraries, reports and drops.

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// HostKind is a kind of thing that the kernel or its files tell of the host.
-type HostKind uint8
+// HostEvent is a kind of thing that the kernel or its files tell of the host.
+type HostEvent uint8
 
 // The kinds. Those that the kernel's programs sum up come first, in their order
 // (enum host_kind).
 const (
-	HostDiskRead HostKind = iota + 1
+	HostDiskRead HostEvent = iota + 1
 	HostDiskWrite
 	HostDiskFlush
 	HostReclaim
@@ -41,7 +41,7 @@ const (
 	HostSteal
 	HostIOWait
 
-	hostKinds
+	hostEvents
 )
 
 // HostRow says what the sums of a kind are of.
@@ -56,7 +56,7 @@ type HostRow struct {
 }
 
 // HostRows is the table of the kinds, by kind.
-var HostRows = [hostKinds]HostRow{
+var HostRows = [hostEvents]HostRow{
 	HostDiskRead:       {Name: "disk-read", Title: "disk reads", Object: "device", One: "request", NS: "request", Bytes: true, PID: true},
 	HostDiskWrite:      {Name: "disk-write", Title: "disk writes", Object: "device", One: "request", NS: "request", Bytes: true, PID: true},
 	HostDiskFlush:      {Name: "disk-flush", Title: "disk flushes", Object: "device", One: "request", NS: "request", PID: true},
@@ -87,34 +87,24 @@ var HostRows = [hostKinds]HostRow{
 }
 
 // Row returns what the sums of a kind are of; that of an unknown kind is empty.
-func (k HostKind) Row() *HostRow {
-	if k >= hostKinds {
+func (k HostEvent) Row() *HostRow {
+	if k >= hostEvents {
 		k = 0
 	}
 	return &HostRows[k]
 }
 
 // String returns the kind's name, "?" for an unknown one.
-func (k HostKind) String() string {
+func (k HostEvent) String() string {
 	if n := k.Row().Name; n != "" {
 		return n
 	}
 	return "?"
 }
 
-// HostKindByName is the inverse of String, 0 for no kind's name.
-func HostKindByName(name string) HostKind {
-	for k := HostKind(1); k < hostKinds; k++ {
-		if HostRows[k].Name == name {
-			return k
-		}
-	}
-	return 0
-}
-
 // HostKey is what a sum of the host is of.
 type HostKey struct {
-	Kind   HostKind
+	Kind   HostEvent
 	PID    uint32 // 0: of nobody in particular, or of processes that are not told apart
 	Sender uint32 // HostSignal: who sent it; 0: the kernel
 	Object string // "vda", "10.0.0.7:443", "/system.slice", "SIGKILL", "order-0"; empty: none, or not known

@@ -106,6 +106,9 @@ type Process struct {
 	// Mapped is when the first traced library was mapped, Attached when its
 	// probes were in place. Calls in between were not seen.
 	Mapped, Attached time.Time
+	// Counted says that its launches are counted now and not timed, since the probes
+	// on them took too much of a CPU.
+	Counted bool
 }
 
 // Library is one traced shared object.
@@ -169,12 +172,16 @@ type Tick struct {
 	// minutes, the gravest first.
 	Breakdowns []Breakdown
 	Chains     []Chain
-	Libraries  []Library
-	Reports    []Report
-	Drops      []Drop
-	Records    uint64 // read since the session began
-	Self       Self
-	Host       Host
+	// States is what follows from the calls of each process, by PID.
+	States []State
+	// Launches are what was launched, by process.
+	Launches  []Launches
+	Libraries []Library
+	Reports   []Report
+	Drops     []Drop
+	Records   uint64 // read since the session began
+	Self      Self
+	Host      Host
 	// HostSums are what happened on the host since the last tick, by kind: of traced
 	// processes, and of others that use what those wait for.
 	HostSums []HostSum
