@@ -9,7 +9,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// hostSumJSON is what happened of one kind on the host. Bytes, times and quantiles
+// hostSumJSON is what happened of one kind on the host. Counts, bytes, times and quantiles
 // are absent where the kind has none, the process where it is of nobody in
 // particular. The quantiles are within a factor of 1.5.
 type hostSumJSON struct {
@@ -18,7 +18,7 @@ type hostSumJSON struct {
 	Comm    string  `json:"comm,omitempty"`
 	Sender  *uint32 `json:"sender_pid,omitempty"` // of a signal, whose comm it is then; 0: the kernel
 	Object  string  `json:"object,omitempty"`
-	Count   uint64  `json:"count"`
+	Count   *uint64 `json:"count,omitempty"`
 	Failed  uint64  `json:"failed,omitempty"`
 	Bytes   *uint64 `json:"bytes,omitempty"`
 	TotalNS *uint64 `json:"total_ns,omitempty"`
@@ -31,7 +31,10 @@ func hostSumsOf(sums []tick.HostSum) []hostSumJSON {
 	for i := range sums {
 		s := &sums[i]
 		row := s.Kind.Row()
-		j := hostSumJSON{Kind: s.Kind.String(), PID: s.PID, Comm: clean(s.Comm), Object: clean(s.Object), Count: s.Count, Failed: s.Failed}
+		j := hostSumJSON{Kind: s.Kind.String(), PID: s.PID, Comm: clean(s.Comm), Object: clean(s.Object), Failed: s.Failed}
+		if row.One != "" {
+			j.Count = &s.Count
+		}
 		if s.Kind == tick.HostSignal {
 			j.Sender = &s.Sender
 		}

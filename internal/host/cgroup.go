@@ -127,17 +127,17 @@ var cgroupFiles = []struct {
 
 // cgroups reads those that the processes are in, each once.
 func (p *Poller) cgroups(pids []uint32) {
-	seen := map[string]bool{}
+	seen := map[dir]bool{} // one folder can be that of several controllers
 	for _, pid := range pids {
 		for _, d := range p.member(pid) {
-			if seen[d.at] {
+			if seen[d] {
 				continue
 			}
 			if len(seen) == maxCgroups {
 				p.left++
 				continue
 			}
-			seen[d.at] = true
+			seen[d] = true
 			for i := range cgroupFiles {
 				f := &cgroupFiles[i]
 				if f.controller != d.controller {

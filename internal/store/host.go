@@ -112,7 +112,10 @@ func (v *saving) hostSums(t *tick.Tick) error {
 	}
 	for _, s := range h.sums.List() {
 		row := s.Kind.Row()
-		var bytes, ns, p50, p99 any
+		var count, bytes, ns, p50, p99 any
+		if row.One != "" {
+			count = int64(s.Count)
+		}
 		if row.Bytes {
 			bytes = int64(s.Bytes)
 		}
@@ -123,7 +126,7 @@ func (v *saving) hostSums(t *tick.Tick) error {
 			p50, p99 = s.Hist.Quantile(0.5), s.Hist.Quantile(0.99)
 		}
 		if err := v.exec(&sqlHost, v.id, t.Time.UnixNano(), int64(window), s.Kind.String(), s.PID, s.Sender, s.Object, s.Comm,
-			int64(s.Count), int64(s.Failed), bytes, ns, p50, p99); err != nil {
+			count, int64(s.Failed), bytes, ns, p50, p99); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,7 @@ CREATE TABLE host_sums (
 	sender    INTEGER NOT NULL,            -- of a signal; 0: the kernel
 	object    TEXT NOT NULL,               -- device, peer, cgroup, signal or order; '': none, or not known
 	comm      TEXT NOT NULL,               -- of pid; of a signal's sender
-	count     INTEGER NOT NULL,
+	count     INTEGER,                     -- NULL: the kind has a time alone
 	failed    INTEGER NOT NULL,            -- of count
 	bytes     INTEGER,                     -- NULL: the kind has none
 	total_ns  INTEGER,                     -- NULL: the kind has no time
