@@ -103,7 +103,11 @@ func hostText(k tick.HostEvent, of []tick.HostSum) string {
 	}
 	parts := amounts(row, &all)
 	if n := all.Hist.Count(); n > 0 {
-		parts = append(parts, row.NS+" p50 "+short(all.Hist.Quantile(0.5))+" p99 "+short(all.Hist.Quantile(0.99)))
+		what := row.NS + " "
+		if row.NS == row.One {
+			what = ""
+		}
+		parts = append(parts, what+"p50 "+short(all.Hist.Quantile(0.5))+" p99 "+short(all.Hist.Quantile(0.99)))
 	}
 	if all.Failed > 0 {
 		parts = append(parts, Count(all.Failed)+" failed")
@@ -162,8 +166,11 @@ func hostName(row *tick.HostRow, s *tick.HostSum) string {
 	case row.PID:
 		name = "others"
 	}
-	if s.Object == "" {
+	switch {
+	case s.Object == "":
 		return name
+	case name == "":
+		return clean(s.Object)
 	}
 	link := " on "
 	switch row.Object {
@@ -174,7 +181,7 @@ func hostName(row *tick.HostRow, s *tick.HostSum) string {
 	case "order":
 		link = " "
 	}
-	return strings.TrimPrefix(name+link+clean(s.Object), strings.TrimLeft(link, " ")) // without a name, the object alone
+	return name + link + clean(s.Object)
 }
 
 // happened writes what happened on the host in the window, where something did.
