@@ -130,8 +130,9 @@ var procKinds = map[tick.ProcKind]string{tick.ProcForked: "fork", tick.ProcExece
 	tick.ProcOOM: "oom-kill", tick.ProcKilled: "kill"}
 
 // AppendProcJSON appends a step in a process's life as one line of JSON, without
-// the line's end. Its type is "process". It has timestamp, event (fork, exec,
-// exit), pid and comm; child is the process that a fork made.
+// the line's end. Its type is "process". It has timestamp, event (fork, exec, exit,
+// oom-kill, kill), pid and comm; child is the process that a fork made, sender_pid (0:
+// the kernel) and comm are of who sent the signal that kills.
 func AppendProcJSON(b []byte, e *tick.ProcEvent) []byte {
 	b = append(b, `{"type":"process","timestamp":"`...)
 	b = time.Unix(0, e.Time).UTC().AppendFormat(b, time.RFC3339Nano)

@@ -187,6 +187,33 @@ func TestHostReclaim(t *testing.T) {
 	}
 }
 
+// A cgroup that has used up its CPU time stands still, as often and as long as the
+// kernel's own account of it says.
+func TestHostThrottled(t *testing.T) {
+	dir, enter := group(t, "cpu", map[string]string{"cpu.cfs_period_us": "20000", "cpu.cfs_quota_us": "4000"}, map[string]string{"cpu.max": "4000 20000"})
+	c := hostWorker(t, nil, "spin", "100")
+	enter(c.PID())
+	r := watchHost(t, c, probes.Options{})
+	c.Say("go")
+	c.Line("spun")
+	r.stop(t, c)
+	var got tick.HostSum
+	for _, s := range r.host.List() {
+		if s.Kind == tick.HostThrottled && s.Object != "" && strings.HasSuffix(dir, s.Object) {
+			got.Add(&s)
+		}
+	}
+	key, unit := "throttled_time ", uint64(1)
+	if b, _ := os.ReadFile(filepath.Join(dir, "cpu.stat")); strings.Contains(string(b), "throttled_usec ") {
+		key, unit = "throttled_usec ", 1000
+	}
+	n, ns := counter(t, filepath.Join(dir, "cpu.stat"), "nr_throttled "), unit*counter(t, filepath.Join(dir, "cpu.stat"), key)
+	t.Logf("throttled %d times, %d ns", n, ns)
+	if n == 0 || got.Count != n || got.NS != ns {
+		t.Errorf("%+v, want %d times and %d ns", got, n, ns)
+	}
+}
+
 // dropCache takes a file out of the page cache.
 func dropCache(path string) error {
 	f, err := os.Open(path)

@@ -104,21 +104,28 @@ func ofInit(who string) bool {
 	return strings.Contains(string(b), "\nTgid:\t1\n")
 }
 
-// memoryGroup makes a cgroup with a limit, of either version, for a process.
+// memoryGroup makes a cgroup with a limit on memory, for a process.
 func memoryGroup(t testing.TB, limit int) (dir string, enter func(pid int)) {
 	t.Helper()
-	root, limits := "/sys/fs/cgroup/memory", map[string]int{"memory.limit_in_bytes": limit, "memory.swappiness": 0}
-	if _, err := os.Stat(root + "/memory.limit_in_bytes"); err != nil && os.IsNotExist(err) {
-		root, limits = "/sys/fs/cgroup", map[string]int{"memory.max": limit, "memory.swap.max": 0}
+	return group(t, "memory", map[string]string{"memory.limit_in_bytes": strconv.Itoa(limit), "memory.swappiness": "0"},
+		map[string]string{"memory.max": strconv.Itoa(limit), "memory.swap.max": "0"})
+}
+
+// group makes a cgroup with settings of a controller, of either version.
+func group(t testing.TB, controller string, first, second map[string]string) (dir string, enter func(pid int)) {
+	t.Helper()
+	root, settings := "/sys/fs/cgroup/"+controller, first
+	if _, err := os.Stat(root + "/cgroup.procs"); err != nil {
+		root, settings = "/sys/fs/cgroup", second
 	}
 	dir = filepath.Join(root, fmt.Sprintf("ingero-test-%d-%s", os.Getpid(), t.Name()))
 	err := os.Mkdir(dir, 0o755)
-	for name, n := range limits {
+	for name, text := range settings {
 		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), []byte(strconv.Itoa(n)), 0o644)
+			err = os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)
 		}
 	}
-	testkit.NeedKernel(t, fmt.Sprintf("a memory cgroup (%v)", err), err == nil)
+	testkit.NeedKernel(t, fmt.Sprintf("a cgroup with limits (%v)", err), err == nil)
 	t.Cleanup(func() {
 		testkit.Eventually(t, "the cgroup to be empty", func() bool { return os.Remove(dir) == nil })
 	})

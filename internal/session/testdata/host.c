@@ -117,6 +117,18 @@ static void touch(int mb)
 	done();
 }
 
+// spin MS: so much CPU time.
+static void spin(int ms)
+{
+	struct timespec t = { 0 };
+
+	ready();
+	while (t.tv_sec * 1000 + t.tv_nsec / 1000000 < ms)
+		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	puts("spun");
+	done();
+}
+
 static int server;
 
 static void *echo(void *arg)
@@ -177,6 +189,8 @@ int main(int argc, char **argv)
 		cache(argv[2]);
 	else if (!strcmp(mode, "touch") && argc > 2)
 		touch(atoi(argv[2]));
+	else if (!strcmp(mode, "spin") && argc > 2)
+		spin(atoi(argv[2]));
 	else if (!strcmp(mode, "tcp") && argc > 2)
 		tcp(atoi(argv[2]));
 	else if (!strcmp(mode, "wait")) {
