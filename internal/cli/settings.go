@@ -85,9 +85,12 @@ func probeOptions(c *config.Config) probes.Options {
 
 // hostOff returns which parts of the host are left alone.
 func hostOff(c *config.Config) (off []probes.HostPart) {
-	for part, is := range map[probes.HostPart]bool{probes.HostDisk: c.Trace.NoIO, probes.HostTCP: c.Trace.NoTCP, probes.HostNet: c.Trace.NoNet} {
-		if is {
-			off = append(off, part)
+	for _, x := range []struct {
+		part probes.HostPart
+		off  bool
+	}{{probes.HostDisk, c.Trace.NoIO}, {probes.HostTCP, c.Trace.NoTCP}, {probes.HostNet, c.Trace.NoNet}} {
+		if x.off {
+			off = append(off, x.part)
 		}
 	}
 	return off

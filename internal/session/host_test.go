@@ -113,6 +113,32 @@ func TestHostDisk(t *testing.T) {
 	}
 }
 
+// What is not wanted is not looked at, and a report says so.
+func TestHostOff(t *testing.T) {
+	off := []probes.HostPart{probes.HostDisk, probes.HostTCP, probes.HostNet}
+	c := hostWorker(t, nil, "disk", filepath.Join(t.TempDir(), "file"), "10")
+	r := watchHost(t, c, probes.Options{NoHost: off})
+	c.Say("go")
+	c.Line("read ")
+	r.stop(t, c)
+	for _, s := range r.host.List() {
+		if row := s.Kind.Row(); row.Object == "device" || row.Object == "peer" {
+			t.Errorf("%+v", s)
+		}
+	}
+	told := map[string]bool{}
+	for _, x := range r.last.Reports {
+		if x.Kind == "host-off" {
+			told[x.Object] = true
+		}
+	}
+	for _, part := range append(off, probes.HostPages) {
+		if !told[string(part)] {
+			t.Errorf("no report says that %s is off: %v", part, told)
+		}
+	}
+}
+
 // Who stops and who kills is told, each time.
 func TestHostSignals(t *testing.T) {
 	const n = 20
