@@ -24,13 +24,14 @@ var dropWords = map[string]string{
 	"duplicate-link":     "calls came by a second way and were left out, so that each counts once",
 	"orphan-return":      "returns came whose calls had begun before the probes were in place",
 	"malformed-record":   "records could not be read",
+	"programs-not-read":  "command lines and ranks of processes were not read: too many processes came at once",
 }
 
 // isLoss tells whether a reason means that something that should be known is
-// not. What was thinned was left out on purpose, and a duplicate was a copy.
+// not of calls. What was thinned was left out on purpose, and a duplicate was a copy.
 func isLoss(reason string) bool {
 	switch reason {
-	case "thinned", "duplicate-link", "orphan-return":
+	case "thinned", "duplicate-link", "orphan-return", "programs-not-read":
 		return false
 	}
 	return true
@@ -58,6 +59,7 @@ var reportWords = map[string]string{
 	"launches-timed":   "",
 	"late-attach":      "was not seen all the time",
 	"runtime-unseen":   "is seen in part",
+	"kubernetes":       "are not all known by name",
 }
 
 // reportNotes says what bears on all processes.
