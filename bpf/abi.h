@@ -164,6 +164,8 @@ enum record_kind {
 	RECORD_WAIT,
 	RECORD_THREAD,
 	RECORD_TEXT,
+	RECORD_OOM,
+	RECORD_KILL,
 };
 
 /*
@@ -288,15 +290,62 @@ _Static_assert(sizeof(struct thread_record) == 136, "thread_record");
 
 /* A process's life, on the critical ring. */
 struct proc_record {
-	__u8 kind; /* RECORD_FORK ... RECORD_GATE */
-	__u8 pad[3];
+	__u8 kind; /* RECORD_FORK ... RECORD_GATE, RECORD_OOM, RECORD_KILL */
+	__u8 signal; /* RECORD_KILL */
+	__u8 pad[2];
 	__u32 tgid;
 	__u32 tid;
-	__u32 peer; /* RECORD_FORK: the child's tgid */
+	__u32 peer; /* RECORD_FORK: the child's tgid. RECORD_KILL: the sender's, 0: the kernel */
 	__u64 time_ns; /* CLOCK_MONOTONIC */
-	char comm[16];
+	char comm[16]; /* RECORD_KILL: the sender's */
 };
 _Static_assert(sizeof(struct proc_record) == 40, "proc_record");
+
+/* What is summed up of the host: tick.HostEvent. */
+enum host_kind {
+	HOST_NONE,
+	HOST_DISK_READ, /* object: device. In the order of the kernel's REQ_OP_... */
+	HOST_DISK_WRITE,
+	HOST_DISK_FLUSH,
+	HOST_RECLAIM, /* direct: the thread itself had to look for free memory */
+	HOST_CGROUP_RECLAIM, /* likewise, for its cgroup's limit */
+	HOST_OOM, /* the process was killed for want of memory */
+	HOST_SIGNAL, /* stops or kills it. object: signal | sender's tgid << 32 */
+	HOST_RETRANSMIT, /* object: peer, as the rest */
+	HOST_CONNECT,
+	HOST_SEND, /* ns: the smoothed round trip then */
+	HOST_RECEIVE,
+	HOST_KINDS,
+};
+
+#define HOST_SUMS 4096 /* host_key that are told apart at a time */
+#define HOST_BUCKETS 32 /* bucket 0: below 1,024 ns, then one an octave: tick.HostBuckets */
+
+/* What is summed up, and of whom. */
+struct host_key {
+	__u32 tgid; /* 0: of nobody in particular */
+	__u16 kind; /* enum host_kind */
+	__u16 port; /* of the peer, in network order; 0: any */
+	__u64 object[2]; /* of a peer: its IPv6 address, or IPv4 mapped to one */
+};
+_Static_assert(sizeof(struct host_key) == 24, "host_key");
+
+/* Exact sums; added to atomically. */
+struct host_sum {
+	__u64 count;
+	__u64 failed; /* of count */
+	__u64 bytes;
+	__u64 ns;
+	__u32 hist[HOST_BUCKETS]; /* of ns, by power of two; wraps */
+	char comm[16]; /* of tgid; HOST_SIGNAL: of the sender */
+};
+_Static_assert(sizeof(struct host_sum) == 176, "host_sum");
+
+/* Whose page allocations, of 2^order pages each. */
+struct pages_key {
+	__u32 tgid;
+	__u32 order;
+};
 
 /* Why something was not kept. The names shown are made from these. */
 enum drop_reason {
@@ -312,5 +361,7 @@ enum drop_reason {
 	DROP_WAKERS_FULL, /* a thread that woke a traced one is not accounted for */
 	DROP_TEXT, /* a string that a call was given could not be read, or found no room */
 	DROP_ORPHAN_RETURN, /* a return without its entry: a forked child, a call begun before the attach */
+	DROP_HOST_FULL, /* something on the host was counted for its kind alone */
+	DROP_HOST_BEGUN, /* the end of it will not be recognised: too many had begun */
 	DROP_REASONS,
 };

@@ -5,6 +5,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
 #include "abi.h"
 #include "emit.h"
 #include "args.h"
@@ -17,6 +18,11 @@
 #include "block.h"
 #include "ledger.h"
 #include "proc.h"
+#include "host.h"
+#include "disk.h"
+#include "mem.h"
+#include "net.h"
+#include "signal.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -40,3 +46,4 @@ EXPORT(enum, drop_reason);
 EXPORT(enum, place);
 EXPORT(enum, wait_state);
 EXPORT(enum, wait_flags);
+EXPORT(enum, host_kind);

@@ -328,21 +328,3 @@ int BPF_PROG(on_migrate, struct task_struct *task, int cpu)
 	queue(&t->clock, task, cpu, now);
 	return 0;
 }
-
-#define SIG_STOPS (1ULL << 19 | 1ULL << 20 | 1ULL << 21 | 1ULL << 22) /* SIGSTOP to SIGTTOU */
-
-/* Remembers who sent a process the signal that stops it. */
-SEC("tp_btf/signal_generate")
-int BPF_PROG(on_signal, int sig, void *info, struct task_struct *task)
-{
-	struct target *p;
-	__u32 tgid;
-
-	if (sig < 0 || sig > 63 || !(SIG_STOPS >> sig & 1))
-		return 0;
-	tgid = task->tgid;
-	p = bpf_map_lookup_elem(&targets, &tgid);
-	if (p)
-		set_who(&p->stopper, bpf_get_current_task_btf());
-	return 0;
-}

@@ -23,6 +23,7 @@ var allowed = map[string]string{
 	"internal/probes": "github.com/cilium/ebpf golang.org/x/arch golang.org/x/sys internal/bpf internal/tick pkg/events sim",
 	"internal/decode": "golang.org/x/sys internal/bpf internal/tick pkg/events",
 	"internal/proc":   "golang.org/x/sys internal/tick pkg/events",
+	"internal/host":   "golang.org/x/sys internal/tick",
 	"internal/gpu":    "",
 	"internal/lock":   "golang.org/x/sys",
 
@@ -37,7 +38,7 @@ var allowed = map[string]string{
 	"internal/govern":  "",
 	"internal/symbols": "github.com/ianlancetaylor/demangle internal/tick pkg/events",
 	"internal/track":   "internal/tick pkg/events",
-	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/govern internal/ledger internal/probes internal/proc internal/redact internal/stats internal/symbols internal/tick internal/track internal/where pkg/events",
+	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/govern internal/host internal/ledger internal/probes internal/proc internal/redact internal/stats internal/symbols internal/tick internal/track internal/where pkg/events",
 	"internal/store":   "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track pkg/events",
 
 	// What reads what was recorded, and says it.

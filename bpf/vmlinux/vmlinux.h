@@ -63,6 +63,58 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
+struct sigaction {
+	void *sa_handler;
+};
+
+struct k_sigaction {
+	struct sigaction sa;
+};
+
+struct sighand_struct {
+	struct k_sigaction action[64];
+};
+
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct request_queue {
+	struct gendisk *disk; /* 5.15 */
+};
+
+struct request {
+	struct request_queue *q;
+	unsigned int cmd_flags;
+	unsigned int __data_len;
+};
+
+struct in6_addr {
+	char in6_u; /* 16 bytes, read as such */
+};
+
+struct sock_common {
+	__be32 skc_daddr;
+	__be16 skc_dport;
+	__u16 skc_num;
+	unsigned short skc_family;
+	struct in6_addr skc_v6_daddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	unsigned short sk_protocol;
+};
+
+struct tcp_sock {
+	__u32 srtt_us; /* times 8 */
+};
+
+struct sk_buff {
+	unsigned int len;
+};
+
 struct signal_struct {
 	atomic_t live;
 };
@@ -142,6 +194,7 @@ struct task_struct {
 	struct sched_entity se;
 	struct sched_info sched_info;
 	struct signal_struct *signal;
+	struct sighand_struct *sighand;
 	struct mm_struct *mm;
 	struct files_struct *files;
 	char comm[16];

@@ -131,8 +131,73 @@ const (
 	IngeroDropReasonDROP_WAKERS_FULL    IngeroDropReason = 9
 	IngeroDropReasonDROP_TEXT           IngeroDropReason = 10
 	IngeroDropReasonDROP_ORPHAN_RETURN  IngeroDropReason = 11
-	IngeroDropReasonDROP_REASONS        IngeroDropReason = 12
+	IngeroDropReasonDROP_HOST_FULL      IngeroDropReason = 12
+	IngeroDropReasonDROP_HOST_BEGUN     IngeroDropReason = 13
+	IngeroDropReasonDROP_REASONS        IngeroDropReason = 14
 )
+
+type IngeroHostKey struct {
+	_      structs.HostLayout
+	Tgid   uint32
+	Kind   uint16
+	Port   uint16
+	Object [2]uint64
+}
+
+type IngeroHostKind uint32
+
+const (
+	IngeroHostKindHOST_NONE           IngeroHostKind = 0
+	IngeroHostKindHOST_DISK_READ      IngeroHostKind = 1
+	IngeroHostKindHOST_DISK_WRITE     IngeroHostKind = 2
+	IngeroHostKindHOST_DISK_FLUSH     IngeroHostKind = 3
+	IngeroHostKindHOST_RECLAIM        IngeroHostKind = 4
+	IngeroHostKindHOST_CGROUP_RECLAIM IngeroHostKind = 5
+	IngeroHostKindHOST_OOM            IngeroHostKind = 6
+	IngeroHostKindHOST_SIGNAL         IngeroHostKind = 7
+	IngeroHostKindHOST_RETRANSMIT     IngeroHostKind = 8
+	IngeroHostKindHOST_CONNECT        IngeroHostKind = 9
+	IngeroHostKindHOST_SEND           IngeroHostKind = 10
+	IngeroHostKindHOST_RECEIVE        IngeroHostKind = 11
+	IngeroHostKindHOST_KINDS          IngeroHostKind = 12
+)
+
+type IngeroHostSum struct {
+	_      structs.HostLayout
+	Count  uint64
+	Failed uint64
+	Bytes  uint64
+	Ns     uint64
+	Hist   [32]uint32
+	Comm   [16]int8
+}
+
+type IngeroInFlight struct {
+	_       structs.HostLayout
+	StartNs uint64
+	Event   struct {
+		_      structs.HostLayout
+		Key    IngeroHostKey
+		Bytes  uint64
+		Ns     int64
+		Failed uint64
+		Comm   [16]int8
+	}
+}
+
+type IngeroOwner struct {
+	_       structs.HostLayout
+	Tgid    uint32
+	Pad     uint32
+	SinceNs uint64
+	Comm    [16]int8
+}
+
+type IngeroPagesKey struct {
+	_     structs.HostLayout
+	Tgid  uint32
+	Order uint32
+}
 
 type IngeroPlace uint32
 
@@ -152,7 +217,8 @@ type IngeroProbeCost struct {
 type IngeroProcRecord struct {
 	_      structs.HostLayout
 	Kind   uint8
-	Pad    [3]uint8
+	Signal uint8
+	Pad    [2]uint8
 	Tgid   uint32
 	Tid    uint32
 	Peer   uint32
@@ -196,6 +262,8 @@ const (
 	IngeroRecordKindRECORD_WAIT   IngeroRecordKind = 6
 	IngeroRecordKindRECORD_THREAD IngeroRecordKind = 7
 	IngeroRecordKindRECORD_TEXT   IngeroRecordKind = 8
+	IngeroRecordKindRECORD_OOM    IngeroRecordKind = 9
+	IngeroRecordKindRECORD_KILL   IngeroRecordKind = 10
 )
 
 type IngeroRule struct {
@@ -433,8 +501,13 @@ const (
 	IngeroMapCriticalRing       = "critical_ring"
 	IngeroMapDrops              = "drops"
 	IngeroMapFreeSlots          = "free_slots"
+	IngeroMapHostSums           = "host_sums"
 	IngeroMapLevers             = "levers"
+	IngeroMapPageCounts         = "page_counts"
 	IngeroMapRecipes            = "recipes"
+	IngeroMapReclaiming         = "reclaiming"
+	IngeroMapRequests           = "requests"
+	IngeroMapSocketOwners       = "socket_owners"
 	IngeroMapTargets            = "targets"
 	IngeroMapThreads            = "threads"
 	IngeroMapTrackedTids        = "tracked_tids"
@@ -444,11 +517,24 @@ const (
 	IngeroProgCallExitMulti     = "call_exit_multi"
 	IngeroProgCallSession       = "call_session"
 	IngeroProgGate              = "gate"
+	IngeroProgOnCgroupReclaim   = "on_cgroup_reclaim"
+	IngeroProgOnCgroupReclaimed = "on_cgroup_reclaimed"
 	IngeroProgOnExec            = "on_exec"
 	IngeroProgOnExit            = "on_exit"
 	IngeroProgOnFork            = "on_fork"
+	IngeroProgOnIoComplete      = "on_io_complete"
+	IngeroProgOnIoIssue         = "on_io_issue"
+	IngeroProgOnIoStart         = "on_io_start"
 	IngeroProgOnMigrate         = "on_migrate"
+	IngeroProgOnOom             = "on_oom"
+	IngeroProgOnPages           = "on_pages"
+	IngeroProgOnReceive         = "on_receive"
+	IngeroProgOnReclaim         = "on_reclaim"
+	IngeroProgOnReclaimed       = "on_reclaimed"
+	IngeroProgOnRetransmit      = "on_retransmit"
+	IngeroProgOnSend            = "on_send"
 	IngeroProgOnSignal          = "on_signal"
+	IngeroProgOnSocketState     = "on_socket_state"
 	IngeroProgOnSwitch          = "on_switch"
 	IngeroProgOnWakeup          = "on_wakeup"
 	IngeroProgOnWaking          = "on_waking"
@@ -458,6 +544,7 @@ const (
 	IngeroVarExportCallFlags    = "export_call_flags"
 	IngeroVarExportCallRecord   = "export_call_record"
 	IngeroVarExportDropReason   = "export_drop_reason"
+	IngeroVarExportHostKind     = "export_host_kind"
 	IngeroVarExportPlace        = "export_place"
 	IngeroVarExportProcRecord   = "export_proc_record"
 	IngeroVarExportRecipeFlags  = "export_recipe_flags"
@@ -477,8 +564,11 @@ const (
 	IngeroVarLinksChanged       = "links_changed"
 	IngeroVarLongWait           = "long_wait"
 	IngeroVarNoThread           = "no_thread"
+	IngeroVarOomHasTask         = "oom_has_task"
+	IngeroVarPageBytes          = "page_bytes"
 	IngeroVarPreemptFromRq      = "preempt_from_rq"
 	IngeroVarProbeCosts         = "probe_costs"
+	IngeroVarRetransmitHasError = "retransmit_has_error"
 	IngeroVarRingBytes          = "ring_bytes"
 	IngeroVarRingWoken          = "ring_woken"
 	IngeroVarSamplingRate       = "sampling_rate"
@@ -528,21 +618,34 @@ type IngeroSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type IngeroProgramSpecs struct {
-	CallEnter      *ebpf.ProgramSpec `ebpf:"call_enter"`
-	CallEnterMulti *ebpf.ProgramSpec `ebpf:"call_enter_multi"`
-	CallExit       *ebpf.ProgramSpec `ebpf:"call_exit"`
-	CallExitMulti  *ebpf.ProgramSpec `ebpf:"call_exit_multi"`
-	CallSession    *ebpf.ProgramSpec `ebpf:"call_session"`
-	Gate           *ebpf.ProgramSpec `ebpf:"gate"`
-	OnExec         *ebpf.ProgramSpec `ebpf:"on_exec"`
-	OnExit         *ebpf.ProgramSpec `ebpf:"on_exit"`
-	OnFork         *ebpf.ProgramSpec `ebpf:"on_fork"`
-	OnMigrate      *ebpf.ProgramSpec `ebpf:"on_migrate"`
-	OnSignal       *ebpf.ProgramSpec `ebpf:"on_signal"`
-	OnSwitch       *ebpf.ProgramSpec `ebpf:"on_switch"`
-	OnWakeup       *ebpf.ProgramSpec `ebpf:"on_wakeup"`
-	OnWaking       *ebpf.ProgramSpec `ebpf:"on_waking"`
-	Whoami         *ebpf.ProgramSpec `ebpf:"whoami"`
+	CallEnter         *ebpf.ProgramSpec `ebpf:"call_enter"`
+	CallEnterMulti    *ebpf.ProgramSpec `ebpf:"call_enter_multi"`
+	CallExit          *ebpf.ProgramSpec `ebpf:"call_exit"`
+	CallExitMulti     *ebpf.ProgramSpec `ebpf:"call_exit_multi"`
+	CallSession       *ebpf.ProgramSpec `ebpf:"call_session"`
+	Gate              *ebpf.ProgramSpec `ebpf:"gate"`
+	OnCgroupReclaim   *ebpf.ProgramSpec `ebpf:"on_cgroup_reclaim"`
+	OnCgroupReclaimed *ebpf.ProgramSpec `ebpf:"on_cgroup_reclaimed"`
+	OnExec            *ebpf.ProgramSpec `ebpf:"on_exec"`
+	OnExit            *ebpf.ProgramSpec `ebpf:"on_exit"`
+	OnFork            *ebpf.ProgramSpec `ebpf:"on_fork"`
+	OnIoComplete      *ebpf.ProgramSpec `ebpf:"on_io_complete"`
+	OnIoIssue         *ebpf.ProgramSpec `ebpf:"on_io_issue"`
+	OnIoStart         *ebpf.ProgramSpec `ebpf:"on_io_start"`
+	OnMigrate         *ebpf.ProgramSpec `ebpf:"on_migrate"`
+	OnOom             *ebpf.ProgramSpec `ebpf:"on_oom"`
+	OnPages           *ebpf.ProgramSpec `ebpf:"on_pages"`
+	OnReceive         *ebpf.ProgramSpec `ebpf:"on_receive"`
+	OnReclaim         *ebpf.ProgramSpec `ebpf:"on_reclaim"`
+	OnReclaimed       *ebpf.ProgramSpec `ebpf:"on_reclaimed"`
+	OnRetransmit      *ebpf.ProgramSpec `ebpf:"on_retransmit"`
+	OnSend            *ebpf.ProgramSpec `ebpf:"on_send"`
+	OnSignal          *ebpf.ProgramSpec `ebpf:"on_signal"`
+	OnSocketState     *ebpf.ProgramSpec `ebpf:"on_socket_state"`
+	OnSwitch          *ebpf.ProgramSpec `ebpf:"on_switch"`
+	OnWakeup          *ebpf.ProgramSpec `ebpf:"on_wakeup"`
+	OnWaking          *ebpf.ProgramSpec `ebpf:"on_waking"`
+	Whoami            *ebpf.ProgramSpec `ebpf:"whoami"`
 }
 
 // IngeroMapSpecs contains maps before they are loaded into the kernel.
@@ -556,8 +659,13 @@ type IngeroMapSpecs struct {
 	CriticalRing *ebpf.MapSpec `ebpf:"critical_ring"`
 	Drops        *ebpf.MapSpec `ebpf:"drops"`
 	FreeSlots    *ebpf.MapSpec `ebpf:"free_slots"`
+	HostSums     *ebpf.MapSpec `ebpf:"host_sums"`
 	Levers       *ebpf.MapSpec `ebpf:"levers"`
+	PageCounts   *ebpf.MapSpec `ebpf:"page_counts"`
 	Recipes      *ebpf.MapSpec `ebpf:"recipes"`
+	Reclaiming   *ebpf.MapSpec `ebpf:"reclaiming"`
+	Requests     *ebpf.MapSpec `ebpf:"requests"`
+	SocketOwners *ebpf.MapSpec `ebpf:"socket_owners"`
 	Targets      *ebpf.MapSpec `ebpf:"targets"`
 	Threads      *ebpf.MapSpec `ebpf:"threads"`
 	TrackedTids  *ebpf.MapSpec `ebpf:"tracked_tids"`
@@ -572,6 +680,7 @@ type IngeroVariableSpecs struct {
 	ExportCallFlags    *ebpf.VariableSpec `ebpf:"export_call_flags"`
 	ExportCallRecord   *ebpf.VariableSpec `ebpf:"export_call_record"`
 	ExportDropReason   *ebpf.VariableSpec `ebpf:"export_drop_reason"`
+	ExportHostKind     *ebpf.VariableSpec `ebpf:"export_host_kind"`
 	ExportPlace        *ebpf.VariableSpec `ebpf:"export_place"`
 	ExportProcRecord   *ebpf.VariableSpec `ebpf:"export_proc_record"`
 	ExportRecipeFlags  *ebpf.VariableSpec `ebpf:"export_recipe_flags"`
@@ -591,8 +700,11 @@ type IngeroVariableSpecs struct {
 	LinksChanged       *ebpf.VariableSpec `ebpf:"links_changed"`
 	LongWait           *ebpf.VariableSpec `ebpf:"long_wait"`
 	NoThread           *ebpf.VariableSpec `ebpf:"no_thread"`
+	OomHasTask         *ebpf.VariableSpec `ebpf:"oom_has_task"`
+	PageBytes          *ebpf.VariableSpec `ebpf:"page_bytes"`
 	PreemptFromRq      *ebpf.VariableSpec `ebpf:"preempt_from_rq"`
 	ProbeCosts         *ebpf.VariableSpec `ebpf:"probe_costs"`
+	RetransmitHasError *ebpf.VariableSpec `ebpf:"retransmit_has_error"`
 	RingBytes          *ebpf.VariableSpec `ebpf:"ring_bytes"`
 	RingWoken          *ebpf.VariableSpec `ebpf:"ring_woken"`
 	SamplingRate       *ebpf.VariableSpec `ebpf:"sampling_rate"`
@@ -627,8 +739,13 @@ type IngeroMaps struct {
 	CriticalRing *ebpf.Map `ebpf:"critical_ring"`
 	Drops        *ebpf.Map `ebpf:"drops"`
 	FreeSlots    *ebpf.Map `ebpf:"free_slots"`
+	HostSums     *ebpf.Map `ebpf:"host_sums"`
 	Levers       *ebpf.Map `ebpf:"levers"`
+	PageCounts   *ebpf.Map `ebpf:"page_counts"`
 	Recipes      *ebpf.Map `ebpf:"recipes"`
+	Reclaiming   *ebpf.Map `ebpf:"reclaiming"`
+	Requests     *ebpf.Map `ebpf:"requests"`
+	SocketOwners *ebpf.Map `ebpf:"socket_owners"`
 	Targets      *ebpf.Map `ebpf:"targets"`
 	Threads      *ebpf.Map `ebpf:"threads"`
 	TrackedTids  *ebpf.Map `ebpf:"tracked_tids"`
@@ -643,8 +760,13 @@ func (m *IngeroMaps) Close() error {
 		m.CriticalRing,
 		m.Drops,
 		m.FreeSlots,
+		m.HostSums,
 		m.Levers,
+		m.PageCounts,
 		m.Recipes,
+		m.Reclaiming,
+		m.Requests,
+		m.SocketOwners,
 		m.Targets,
 		m.Threads,
 		m.TrackedTids,
@@ -660,6 +782,7 @@ type IngeroVariables struct {
 	ExportCallFlags    *ebpf.Variable `ebpf:"export_call_flags"`
 	ExportCallRecord   *ebpf.Variable `ebpf:"export_call_record"`
 	ExportDropReason   *ebpf.Variable `ebpf:"export_drop_reason"`
+	ExportHostKind     *ebpf.Variable `ebpf:"export_host_kind"`
 	ExportPlace        *ebpf.Variable `ebpf:"export_place"`
 	ExportProcRecord   *ebpf.Variable `ebpf:"export_proc_record"`
 	ExportRecipeFlags  *ebpf.Variable `ebpf:"export_recipe_flags"`
@@ -679,8 +802,11 @@ type IngeroVariables struct {
 	LinksChanged       *ebpf.Variable `ebpf:"links_changed"`
 	LongWait           *ebpf.Variable `ebpf:"long_wait"`
 	NoThread           *ebpf.Variable `ebpf:"no_thread"`
+	OomHasTask         *ebpf.Variable `ebpf:"oom_has_task"`
+	PageBytes          *ebpf.Variable `ebpf:"page_bytes"`
 	PreemptFromRq      *ebpf.Variable `ebpf:"preempt_from_rq"`
 	ProbeCosts         *ebpf.Variable `ebpf:"probe_costs"`
+	RetransmitHasError *ebpf.Variable `ebpf:"retransmit_has_error"`
 	RingBytes          *ebpf.Variable `ebpf:"ring_bytes"`
 	RingWoken          *ebpf.Variable `ebpf:"ring_woken"`
 	SamplingRate       *ebpf.Variable `ebpf:"sampling_rate"`
@@ -692,21 +818,34 @@ type IngeroVariables struct {
 //
 // It can be passed to LoadIngeroObjects or ebpf.CollectionSpec.LoadAndAssign.
 type IngeroPrograms struct {
-	CallEnter      *ebpf.Program `ebpf:"call_enter"`
-	CallEnterMulti *ebpf.Program `ebpf:"call_enter_multi"`
-	CallExit       *ebpf.Program `ebpf:"call_exit"`
-	CallExitMulti  *ebpf.Program `ebpf:"call_exit_multi"`
-	CallSession    *ebpf.Program `ebpf:"call_session"`
-	Gate           *ebpf.Program `ebpf:"gate"`
-	OnExec         *ebpf.Program `ebpf:"on_exec"`
-	OnExit         *ebpf.Program `ebpf:"on_exit"`
-	OnFork         *ebpf.Program `ebpf:"on_fork"`
-	OnMigrate      *ebpf.Program `ebpf:"on_migrate"`
-	OnSignal       *ebpf.Program `ebpf:"on_signal"`
-	OnSwitch       *ebpf.Program `ebpf:"on_switch"`
-	OnWakeup       *ebpf.Program `ebpf:"on_wakeup"`
-	OnWaking       *ebpf.Program `ebpf:"on_waking"`
-	Whoami         *ebpf.Program `ebpf:"whoami"`
+	CallEnter         *ebpf.Program `ebpf:"call_enter"`
+	CallEnterMulti    *ebpf.Program `ebpf:"call_enter_multi"`
+	CallExit          *ebpf.Program `ebpf:"call_exit"`
+	CallExitMulti     *ebpf.Program `ebpf:"call_exit_multi"`
+	CallSession       *ebpf.Program `ebpf:"call_session"`
+	Gate              *ebpf.Program `ebpf:"gate"`
+	OnCgroupReclaim   *ebpf.Program `ebpf:"on_cgroup_reclaim"`
+	OnCgroupReclaimed *ebpf.Program `ebpf:"on_cgroup_reclaimed"`
+	OnExec            *ebpf.Program `ebpf:"on_exec"`
+	OnExit            *ebpf.Program `ebpf:"on_exit"`
+	OnFork            *ebpf.Program `ebpf:"on_fork"`
+	OnIoComplete      *ebpf.Program `ebpf:"on_io_complete"`
+	OnIoIssue         *ebpf.Program `ebpf:"on_io_issue"`
+	OnIoStart         *ebpf.Program `ebpf:"on_io_start"`
+	OnMigrate         *ebpf.Program `ebpf:"on_migrate"`
+	OnOom             *ebpf.Program `ebpf:"on_oom"`
+	OnPages           *ebpf.Program `ebpf:"on_pages"`
+	OnReceive         *ebpf.Program `ebpf:"on_receive"`
+	OnReclaim         *ebpf.Program `ebpf:"on_reclaim"`
+	OnReclaimed       *ebpf.Program `ebpf:"on_reclaimed"`
+	OnRetransmit      *ebpf.Program `ebpf:"on_retransmit"`
+	OnSend            *ebpf.Program `ebpf:"on_send"`
+	OnSignal          *ebpf.Program `ebpf:"on_signal"`
+	OnSocketState     *ebpf.Program `ebpf:"on_socket_state"`
+	OnSwitch          *ebpf.Program `ebpf:"on_switch"`
+	OnWakeup          *ebpf.Program `ebpf:"on_wakeup"`
+	OnWaking          *ebpf.Program `ebpf:"on_waking"`
+	Whoami            *ebpf.Program `ebpf:"whoami"`
 }
 
 func (p *IngeroPrograms) Close() error {
@@ -717,11 +856,24 @@ func (p *IngeroPrograms) Close() error {
 		p.CallExitMulti,
 		p.CallSession,
 		p.Gate,
+		p.OnCgroupReclaim,
+		p.OnCgroupReclaimed,
 		p.OnExec,
 		p.OnExit,
 		p.OnFork,
+		p.OnIoComplete,
+		p.OnIoIssue,
+		p.OnIoStart,
 		p.OnMigrate,
+		p.OnOom,
+		p.OnPages,
+		p.OnReceive,
+		p.OnReclaim,
+		p.OnReclaimed,
+		p.OnRetransmit,
+		p.OnSend,
 		p.OnSignal,
+		p.OnSocketState,
 		p.OnSwitch,
 		p.OnWakeup,
 		p.OnWaking,

@@ -111,7 +111,7 @@ func (w *windowed) Totals(t *tick.Tick) error {
 			x := &t.Threads[i]
 			w.base[threadID{x.PID, x.TID, x.Since}] = *x
 		}
-		t.Threads = nil
+		t.Threads, t.HostSums = nil, nil
 		return nil
 	}
 	t.Threads = kept(slices.Clone(t.Threads), 0, w.since)

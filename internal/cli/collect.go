@@ -17,6 +17,7 @@ type collector struct {
 	// that are long over are in no tick any more.
 	accounts map[uint32]tick.Breakdown
 	chains   map[string]tick.Chain
+	host     tick.HostSums
 	busy     float64 // sum of the machine's busy share over ticks
 	ticks    int
 }
@@ -46,6 +47,7 @@ func (c *collector) Tick(t *tick.Tick) error {
 		}
 	}
 	c.keep(t)
+	c.host.Add(t.HostSums)
 	if t.Host.CPUs > 0 {
 		c.busy += t.Host.CPU
 		c.ticks++
@@ -111,6 +113,7 @@ func (c *collector) ledger(in *explain.Input, pids []uint32) {
 			in.Launches = append(in.Launches, *x)
 		}
 	}
+	in.HostSums = c.host.List()
 	if c.ticks > 0 {
 		host := c.last.Host
 		host.CPU = c.busy / float64(c.ticks)

@@ -7,6 +7,7 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
+	"ingero/internal/session"
 )
 
 // settings puts the layers of settings together for a command with these flags.
@@ -74,9 +75,28 @@ func names(c *config.Config) (proc.Names, error) {
 
 // probeOptions returns how to probe.
 func probeOptions(c *config.Config) probes.Options {
-	o := probes.Options{RingBytes: int(c.Trace.RingBytes), SamplingRate: c.Trace.SamplingRate, AllWaits: c.Trace.RecordAll}
+	o := probes.Options{RingBytes: int(c.Trace.RingBytes), SamplingRate: c.Trace.SamplingRate, AllWaits: c.Trace.RecordAll,
+		Pages: c.Trace.Pages, NoHost: hostOff(c)}
 	if c.Trace.Link != "auto" {
 		o.Mode = probes.Mode(c.Trace.Link)
 	}
 	return o
+}
+
+// hostOff returns which parts of the host are left alone.
+func hostOff(c *config.Config) (off []probes.HostPart) {
+	for _, x := range []struct {
+		part probes.HostPart
+		off  bool
+	}{{probes.HostDisk, c.Trace.NoIO}, {probes.HostTCP, c.Trace.NoTCP}, {probes.HostNet, c.Trace.NoNet}} {
+		if x.off {
+			off = append(off, x.part)
+		}
+	}
+	return off
+}
+
+// quiet returns which ticks are idle.
+func quiet(c *config.Config) session.Deadband {
+	return session.Deadband{Percent: float64(c.Trace.Deadband), Heartbeat: c.Trace.Heartbeat}
 }

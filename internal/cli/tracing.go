@@ -19,6 +19,7 @@ type tracing struct {
 	log    *slog.Logger
 	lock   *lock.Lock
 	source *session.Live
+	quiet  session.Deadband
 }
 
 // open takes the lock and attaches. When it returns, what the processes do from
@@ -58,7 +59,7 @@ func (t *tracing) run(ctx context.Context, rec *recording, sinks ...tick.Sink) e
 		sinks = append(sinks, rec)
 	}
 	sinks = append(sinks, p)
-	err := session.Run(ctx, session.Config{Source: t.source, Sinks: sinks, Log: t.log})
+	err := session.Run(ctx, session.Config{Source: t.source, Sinks: sinks, Quiet: t.quiet, Log: t.log})
 	return errors.Join(err, t.lock.Release())
 }
 

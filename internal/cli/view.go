@@ -44,6 +44,7 @@ type view struct {
 	functions symbols.Functions
 	words     map[string]string // names of functions as they are shown
 	seen      explain.Seen
+	losses    losses
 	line      []byte
 	err       error
 }
@@ -208,11 +209,16 @@ func (v *view) Tick(t *tick.Tick) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.tell()
+	v.seen.Tick(t)
+	if line := v.losses.line(t); line != "" {
+		v.write(line)
+	}
 	for i := range t.Processes {
 		v.comms[t.Processes[i].PID] = t.Processes[i].Comm
 	}
 	switch {
 	case v.err != nil:
+	case v.json && t.Idle:
 	case v.json:
 		line, err := explain.TickJSON(t)
 		if err != nil {

@@ -39,7 +39,13 @@ type Trace struct {
 	ProbeBudget  float64  // share of one CPU; 0: no bound
 	SamplingRate int      // 0 adaptive, 1 all, N: one in N
 	RingBytes    int64    // a power of two, or 0: the default
-	Link         string   // "auto", "session", "multi" or "perf"
+	NoIO         bool
+	NoTCP        bool
+	NoNet        bool
+	Pages        bool
+	Deadband     int           // percent; 0: none
+	Heartbeat    time.Duration // 0: none
+	Link         string        // "auto", "session", "multi" or "perf"
 }
 
 // Place says where a process must be to be traced: each may name several, with commas

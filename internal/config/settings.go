@@ -118,6 +118,24 @@ var Settings = []Setting{
 	{Key: "trace.ringbuf-size", Env: "INGERO_RINGBUF_SIZE", Flag: "ringbuf-size", Commands: tracers, Default: "0",
 		Help:  "buffer for records from the kernel: a power of two from 4096; 0: 8m",
 		field: func(c *Config) any { return (*byteCount)(&c.Trace.RingBytes) }, check: checkRing},
+	{Key: "trace.no-io", Env: "INGERO_NO_IO", Flag: "no-io", Commands: tracers, Default: "false",
+		Help:  "leave block I/O alone",
+		field: func(c *Config) any { return &c.Trace.NoIO }},
+	{Key: "trace.no-tcp", Env: "INGERO_NO_TCP", Flag: "no-tcp", Commands: tracers, Default: "false",
+		Help:  "leave TCP retransmits alone",
+		field: func(c *Config) any { return &c.Trace.NoTCP }},
+	{Key: "trace.no-net", Env: "INGERO_NO_NET", Flag: "no-net", Commands: tracers, Default: "false",
+		Help:  "leave sockets alone: connects, sends, receives",
+		field: func(c *Config) any { return &c.Trace.NoNet }},
+	{Key: "trace.pages", Env: "INGERO_PAGES", Flag: "pages", Commands: tracers, Default: "false",
+		Help:  "count the page allocations of traced processes, by order",
+		field: func(c *Config) any { return &c.Trace.Pages }},
+	{Key: "trace.deadband", Env: "INGERO_DEADBAND", Flag: "deadband", Commands: tracers, Default: "0",
+		Help:  "keep no snapshot of a machine that is idle and moved by less than this percentage; 0: keep each",
+		field: func(c *Config) any { return &c.Trace.Deadband }, check: checkDeadband},
+	{Key: "trace.heartbeat", Env: "INGERO_HEARTBEAT", Flag: "heartbeat", Commands: tracers, Default: "0",
+		Help:  "with --deadband keep a snapshot after this time in any case: 30s; 0: never",
+		field: func(c *Config) any { return &c.Trace.Heartbeat }},
 	{Key: "trace.link", Env: "INGERO_LINK", Flag: "link", Commands: tracers, Default: "auto", Hidden: true,
 		Choices: []string{"auto", "session", "multi", "perf"},
 		Help:    "how probes are attached",
@@ -161,6 +179,13 @@ func checkRate(c *Config) error {
 	const most = 1 << 20
 	if c.Trace.SamplingRate < 0 || c.Trace.SamplingRate > most {
 		return fmt.Errorf("it must be from 0 to %d", most)
+	}
+	return nil
+}
+
+func checkDeadband(c *Config) error {
+	if d := c.Trace.Deadband; d < 0 || d > 100 {
+		return errors.New("it must be from 0 to 100")
 	}
 	return nil
 }

@@ -141,6 +141,8 @@ var procKinds = map[uint8]tick.ProcKind{
 	uint8(bpf.IngeroRecordKindRECORD_EXEC): tick.ProcExeced,
 	uint8(bpf.IngeroRecordKindRECORD_EXIT): tick.ProcExited,
 	uint8(bpf.IngeroRecordKindRECORD_GATE): Gate,
+	uint8(bpf.IngeroRecordKindRECORD_OOM):  tick.ProcOOM,
+	uint8(bpf.IngeroRecordKindRECORD_KILL): tick.ProcKilled,
 }
 
 // Proc decodes one record of the critical ring. b is not kept.
@@ -151,7 +153,7 @@ func Proc(b []byte, clock Clock) (tick.ProcEvent, error) {
 	r := (*bpf.IngeroProcRecord)(unsafe.Pointer(&b[0]))
 	return tick.ProcEvent{
 		Time: clock.Wall(r.TimeNs), Kind: procKinds[b[0]],
-		PID: r.Tgid, TID: r.Tid, Peer: r.Peer, Comm: text(r.Comm),
+		PID: r.Tgid, TID: r.Tid, Peer: r.Peer, Comm: text(r.Comm), Signal: r.Signal,
 	}, nil
 }
 

@@ -157,11 +157,13 @@ func (s *screen) host(t *tick.Tick, seen *Seen, zone *time.Location) {
 	s.put(span{line, plain})
 	s.pods(t.Pods)
 	if seen == nil {
+		s.hostSums(t.HostSums, t.Reports)
 		return
 	}
 	for i := range seen.last {
 		s.row(uint64(i)+1, []span{{cut("             "+life(&seen.last[i], t, zone), s.width), plain}})
 	}
+	s.hostSums(seen.sums.List(), t.Reports)
 	s.correlations(t, seen)
 }
 
@@ -209,6 +211,16 @@ func life(e *tick.ProcEvent, t *tick.Tick, zone *time.Location) string {
 		return at + nameOf(t.Processes, e.PID) + " forked " + who(e.Comm, e.Peer)
 	case tick.ProcExeced:
 		return at + who("process", e.PID) + " runs " + clean(e.Comm)
+	}
+	switch e.Kind {
+	case tick.ProcOOM:
+		return at + who(e.Comm, e.PID) + " is killed for want of memory"
+	case tick.ProcKilled:
+		from := "the kernel"
+		if e.Peer != 0 {
+			from = who(e.Comm, e.Peer)
+		}
+		return at + nameOf(t.Processes, e.PID) + " gets " + tick.SignalName(e.Signal) + " from " + from
 	}
 	if e.Comm != "" {
 		return at + who(e.Comm, e.PID) + " exited"

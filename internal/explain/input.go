@@ -34,6 +34,7 @@ type Input struct {
 	Reports  []tick.Report
 	Host     *tick.Host // nil: not known
 	Self     *tick.Self // nil: not known
+	HostSums []tick.HostSum
 }
 
 // Options say for whom something is written. The zero value is 80 columns of

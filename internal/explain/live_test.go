@@ -75,6 +75,8 @@ var liveTables = []struct {
 		return t
 	}(), Options{Location: cet}},
 	{"state", stateTick(), Options{Location: cet}},
+	{"host", hostTick(), Options{Width: 110, Location: cet}},
+	{"host-low", hostTick(), Options{Height: 24, Location: cet}},
 	{"many", func() *tick.Tick {
 		var list []tick.Breakdown
 		for pid := range uint32(9) {
@@ -127,10 +129,20 @@ func hogBatch() *tick.Batch {
 
 // seenBy is what a table's case has seen.
 func seenBy(name string) *Seen {
-	if !strings.HasPrefix(name, "hog") {
+	s := &Seen{}
+	switch {
+	case strings.HasPrefix(name, "host"):
+		s.Add(&tick.Batch{Procs: []tick.ProcEvent{
+			{Time: start.UnixNano(), Kind: tick.ProcOOM, PID: 5000, Comm: "loader"},
+			{Time: start.Add(time.Second).UnixNano(), Kind: tick.ProcKilled, PID: 4821, Peer: 711, Comm: "kubelet", Signal: 15},
+			{Time: start.Add(2 * time.Second).UnixNano(), Kind: tick.ProcKilled, PID: 4822, Signal: 9},
+		}})
+		s.Tick(hostTick())
+		s.Tick(hostTick())
+		return s
+	case !strings.HasPrefix(name, "hog"):
 		return nil
 	}
-	s := &Seen{}
 	s.Add(hogBatch())
 	return s
 }

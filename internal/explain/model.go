@@ -27,6 +27,7 @@ type report struct {
 	Reports    []reportJSON    `json:"reports"`
 	Host       *hostJSON       `json:"host,omitempty"`
 	Self       *selfJSON       `json:"self,omitempty"`
+	HostSums   []hostSumJSON   `json:"host_sums"` // what happened on the host
 
 	ledger bool // there are breakdowns
 }
@@ -110,6 +111,7 @@ func build(in *Input) report {
 	if in.Host != nil {
 		r.Host = new(hostOf(in.Host))
 	}
+	r.HostSums = hostSumsOf(in.HostSums)
 	if in.Self != nil {
 		r.Self = new(selfOf(in.Self))
 	}

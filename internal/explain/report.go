@@ -23,10 +23,14 @@ func Report(in *Input, o Options) string {
 	if !r.ledger && len(r.Chains) == 0 {
 		w.tables(&r)
 		w.memory(in, &r)
+		w.happened(in.HostSums)
 		w.ending(&r, true)
 		return w.String()
 	}
 	w.incident(in, &r, o.Detail)
+	if o.Detail > Brief {
+		w.happened(in.HostSums)
+	}
 	if o.Detail == Tables {
 		w.line("")
 		w.tables(&r)

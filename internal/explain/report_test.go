@@ -25,6 +25,11 @@ var reports = []struct {
 		in.Self = &tick.Self{CPU: 512 * time.Millisecond, RSS: 22 << 20}
 		return in
 	}},
+	{"host", func() *Input {
+		in := input(train(4821, 10), 4821)
+		in.HostSums = hostSums()
+		return in
+	}},
 	{"lossy", func() *Input {
 		m := train(4821, 100)
 		in := input(m, 4821)

@@ -16,14 +16,18 @@ const (
 	maxCulprits = 64
 )
 
-// Seen is what the live table tells that is in no tick: what happened to
-// processes, and which waits for a CPU lay in which calls. The zero value has seen
+// Seen is what the live table tells that is not in its tick: what happened to
+// processes and on the host, and which waits for a CPU lay in which calls. The zero value has seen
 // nothing. It is for one goroutine at a time.
 type Seen struct {
 	forks, execs, exits uint64
 	last                []tick.ProcEvent // the latest, the oldest first
 	waits               map[events.Op]*opWaits
+	sums                tick.HostSums
 }
+
+// Tick takes in what happened on the host.
+func (s *Seen) Tick(t *tick.Tick) { s.sums.Add(t.HostSums) }
 
 // opWaits are the waits for a CPU inside the calls of an operation.
 type opWaits struct {

@@ -29,6 +29,7 @@ type tickJSON struct {
 	Drops      []dropJSON      `json:"drops"`
 	Self       selfJSON        `json:"self"`
 	Host       hostJSON        `json:"host"`
+	HostSums   []hostSumJSON   `json:"host_sums"`
 }
 
 // lastJSON is a tick's own share of an operation. Times and quantiles are absent
@@ -68,7 +69,9 @@ type libraryJSON struct {
 // the calls of each process: memory, streams, graphs, communicators, copies, errors; of
 // each list the largest, and how many there are. launches say, by process, which GPU
 // functions were launched and why some have no name. Beside it are processes,
-// libraries, reports, drops, self and host. Durations are nanoseconds; what is not
+// libraries, reports, drops, self and host. host_sums are what happened on the host since the
+// tick before: kind, process, object, count, bytes, total_ns. Durations are nanoseconds;
+// what is not
 // known is absent.
 func TickJSON(t *tick.Tick) ([]byte, error) {
 	j := tickJSON{
@@ -76,7 +79,7 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 		Final: t.Final, Records: t.Records, Lost: Lost(t.Drops), Ops: []opJSON{}, Processes: []processJSON{},
 		Threads: threadsOf(t.Threads), Breakdowns: []breakdownJSON{}, Chains: []chainJSON{}, States: []stateJSON{},
 		Launches: []launchesJSON{}, Libraries: []libraryJSON{}, Reports: reportsOf(t.Reports), Drops: dropsOf(t.Drops),
-		Self: selfOf(&t.Self), Host: hostOf(&t.Host),
+		Self: selfOf(&t.Self), Host: hostOf(&t.Host), HostSums: hostSumsOf(t.HostSums),
 	}
 	hidden := hiddenLaunches(t.Ops)
 	for i := range t.Ops {

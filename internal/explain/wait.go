@@ -126,19 +126,25 @@ func AppendWaitLine(b []byte, w *events.Wait, comm string, zone *time.Location) 
 }
 
 // procKinds are what happens to processes, as JSON has it.
-var procKinds = map[tick.ProcKind]string{tick.ProcForked: "fork", tick.ProcExeced: "exec", tick.ProcExited: "exit"}
+var procKinds = map[tick.ProcKind]string{tick.ProcForked: "fork", tick.ProcExeced: "exec", tick.ProcExited: "exit",
+	tick.ProcOOM: "oom-kill", tick.ProcKilled: "kill"}
 
 // AppendProcJSON appends a step in a process's life as one line of JSON, without
-// the line's end. Its type is "process". It has timestamp, event (fork, exec,
-// exit), pid and comm; child is the process that a fork made.
+// the line's end. Its type is "process". It has timestamp, event (fork, exec, exit,
+// oom-kill, kill), pid and comm; child is the process that a fork made, sender_pid (0:
+// the kernel) and comm are of who sent the signal that kills.
 func AppendProcJSON(b []byte, e *tick.ProcEvent) []byte {
 	b = append(b, `{"type":"process","timestamp":"`...)
 	b = time.Unix(0, e.Time).UTC().AppendFormat(b, time.RFC3339Nano)
 	b = append(b, '"')
 	b = appendText(b, "event", procKinds[e.Kind])
 	b = appendUint(b, "pid", uint64(e.PID))
-	if e.Kind == tick.ProcForked {
+	switch e.Kind {
+	case tick.ProcForked:
 		b = appendUint(b, "child", uint64(e.Peer))
+	case tick.ProcKilled:
+		b = appendUint(b, "sender_pid", uint64(e.Peer))
+		b = appendText(b, "signal", tick.SignalName(e.Signal))
 	}
 	if e.Comm != "" {
 		b = appendString(appendKey(b, "comm"), e.Comm)

@@ -43,6 +43,9 @@ func TestWaits(t *testing.T) {
 		{Time: start.UnixNano(), Kind: tick.ProcForked, PID: 7, TID: 7, Peer: 8, Comm: "sh"},
 		{Time: start.Add(time.Second).UnixNano(), Kind: tick.ProcExeced, PID: 8, Comm: `a "quoted" name`},
 		{Time: start.Add(2 * time.Second).UnixNano(), Kind: tick.ProcExited, PID: 8},
+		{Time: start.Add(3 * time.Second).UnixNano(), Kind: tick.ProcOOM, PID: 9, TID: 9, Comm: "loader"},
+		{Time: start.Add(4 * time.Second).UnixNano(), Kind: tick.ProcKilled, PID: 7, TID: 7, Peer: 711, Comm: "kubelet", Signal: 15},
+		{Time: start.Add(5 * time.Second).UnixNano(), Kind: tick.ProcKilled, PID: 7, TID: 7, Signal: 9},
 	} {
 		b := AppendProcJSON(nil, &e)
 		if !json.Valid(b) {

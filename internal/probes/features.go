@@ -79,13 +79,13 @@ func Probe() []Feature {
 		}
 		return f
 	}
-	return []Feature{
+	return append([]Feature{
 		have("btf", "tells where the kernel keeps what the ledger reads", true, haveBTF()),
 		have("programs", "load, and pass the verifier", true, haveLoad()),
 		have("session-links", "half the price of a return, detach in 0.1 s", false, haveMode(ModeSession)),
 		have("multi-links", "detach in 0.1 s, not 0.1 s a function", false, haveMode(ModeMulti)),
 		have("map-files", "reach libraries that were deleted or lie in another mount namespace", false, haveMapFiles()),
-	}
+	}, hostFeatures(have)...)
 }
 
 func haveBTF() error {

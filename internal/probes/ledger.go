@@ -34,10 +34,6 @@ func (t *Tracer) prepareLedger(spec *ebpf.CollectionSpec) error {
 	if err != nil {
 		return fmt.Errorf("read the kernel's BTF: %w", err)
 	}
-	state, err := switchHasState(kernel)
-	if err != nil {
-		return err
-	}
 	var files [events.MaxSyscall / 64]uint64
 	for nr := range events.MaxSyscall {
 		if events.SyscallOf(nr).Row().FD {
@@ -54,7 +50,7 @@ func (t *Tracer) prepareLedger(spec *ebpf.CollectionSpec) error {
 			return err
 		}
 	}
-	return errors.Join(spec.Variables[bpf.IngeroVarSwitchHasState].Set(state),
+	return errors.Join(spec.Variables[bpf.IngeroVarSwitchHasState].Set(switchHasState(kernel)),
 		spec.Variables[bpf.IngeroVarFileCalls].Set(files))
 }
 
@@ -110,17 +106,8 @@ func memberOffset(members []btf.Member, name string) int64 {
 
 // switchHasState tells whether sched_switch hands the state of the thread that
 // leaves to its programs, as it does since Linux 5.18.
-func switchHasState(kernel *btf.Spec) (bool, error) {
-	var def *btf.Typedef
-	if err := kernel.TypeByName("btf_trace_sched_switch", &def); err != nil {
-		return false, fmt.Errorf("look at sched_switch: %w", err)
-	}
-	if p, ok := def.Type.(*btf.Pointer); ok {
-		if f, ok := p.Target.(*btf.FuncProto); ok {
-			return len(f.Params) > 4, nil // the first is the tracepoint's own
-		}
-	}
-	return false, nil
+func switchHasState(kernel *btf.Spec) bool {
+	return len(arguments(kernel, "sched_switch")) > 3
 }
 
 // ThreadState is what the kernel knows of a thread: its account, its state now,

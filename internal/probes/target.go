@@ -17,13 +17,17 @@ type Target struct {
 }
 
 // Trace adds a process to those that are traced, or changes how it is. The first
-// has the programs of the ledger attached: until then no switch pays for them.
+// has the programs of the ledger and of the host attached: until then nothing pays
+// for them.
 func (t *Tracer) Trace(pid uint32, how Target) error {
-	if t.ledger {
-		t.scheduler.Do(func() { t.schedErr = t.attachBase(ledgerPrograms) })
-		if t.schedErr != nil {
-			return t.schedErr
+	t.first.Do(func() {
+		if t.ledger {
+			t.schedErr = t.attachBase(ledgerPrograms)
 		}
+		t.attachHost()
+	})
+	if t.schedErr != nil {
+		return t.schedErr
 	}
 	return t.target(pid, how)
 }

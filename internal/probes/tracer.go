@@ -42,6 +42,8 @@ type Options struct {
 	FirstByte    bool         // put no probe behind a first byte, however dear that is
 	NoLedger     bool         // do without the scheduler's tracepoints, and so without waits
 	AllWaits     bool         // make a record of each wait, however short
+	NoHost       []HostPart   // parts of the host to leave alone
+	Pages        bool         // count page allocations
 	// Object is a compiled bpf/ingero.bpf.c to load in place of the one that is
 	// part of this program. Tests use it, to see what a mistake in it does.
 	Object io.ReaderAt
@@ -68,11 +70,13 @@ type Tracer struct {
 	critical  *ringbuf.Reader
 	life      ringbuf.Record // ReadCritical's
 	base      []link.Link
+	hostNames []string      // programs of the host
+	hostLacks []tick.Report // those that cannot be had; mu
 
 	copies *copies
 
-	scheduler sync.Once // attaches to it
-	schedErr  error
+	first    sync.Once // attaches to the scheduler, and to the host's sources
+	schedErr error
 
 	mu      sync.Mutex
 	levers  uint32 // changes of them
@@ -142,7 +146,7 @@ func (t *Tracer) load(o Options) error {
 	if !o.Gate {
 		delete(spec.Programs, bpf.IngeroProgGate)
 	}
-	if err := t.prepareLedger(spec); err != nil {
+	if err := errors.Join(t.prepareLedger(spec), t.prepareHost(spec, o.NoHost, o.Pages)); err != nil {
 		return err
 	}
 	coll, err := ebpf.NewCollection(spec)
@@ -156,7 +160,7 @@ func (t *Tracer) load(o Options) error {
 		return fmt.Errorf("read BPF object: %w", err)
 	}
 	t.copies = &copies{changes: t.objects.LinksChanged, taken: map[uint64]uint64{}}
-	if err := errors.Join(t.fillRecipes(), t.fillSlots()); err != nil {
+	if err := errors.Join(t.fillRecipes(), t.fillSlots(), t.fillHostRests()); err != nil {
 		return err
 	}
 	if t.ring, err = newRing(t.objects.CallRing.FD(), o.RingBytes); err != nil {
@@ -296,6 +300,8 @@ var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 	bpf.IngeroDropReasonDROP_WAKERS_FULL:    "too-many-wakers",
 	bpf.IngeroDropReasonDROP_TEXT:           "text-left-out",
 	bpf.IngeroDropReasonDROP_ORPHAN_RETURN:  "orphan-return",
+	bpf.IngeroDropReasonDROP_HOST_FULL:      "host-sums-full",
+	bpf.IngeroDropReasonDROP_HOST_BEGUN:     "host-not-followed",
 }
 
 // StopLives stops following the lives of processes; ReadCritical and

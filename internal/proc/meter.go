@@ -19,6 +19,7 @@ type Meter struct {
 	last cpuTimes
 	cpu  float64
 	self time.Duration // of CPU, at NewMeter
+	sums []tick.HostSum
 	buf  []byte
 }
 
@@ -56,6 +57,7 @@ func (m *Meter) readCPU(h *tick.Host) (err error) {
 		busy, idle := now.busy-m.last.busy, now.idle-m.last.idle
 		m.cpu = float64(busy) / float64(max(busy+idle, 1))
 	}
+	m.addTimes(&now)
 	m.last = now
 	h.CPU, h.CPUs = m.cpu, now.cpus
 	return nil
@@ -64,13 +66,44 @@ func (m *Meter) readCPU(h *tick.Host) (err error) {
 // cpuTimes are sums over all CPUs, in clock ticks.
 type cpuTimes struct {
 	busy, idle uint64
+	of         [8]uint64 // in the order of the file
 	cpus       int
+}
+
+// Columns of /proc/stat.
+const (
+	idleTime = iota + 3
+	ioWait
+	irqTime
+	softIRQTime
+	stealTime
+)
+
+// notForTasks are the times that no task had.
+var notForTasks = []struct {
+	kind tick.HostEvent
+	at   int
+}{{tick.HostIRQ, irqTime}, {tick.HostSoftIRQ, softIRQTime}, {tick.HostSteal, stealTime}, {tick.HostIOWait, ioWait}}
+
+// Sums returns what of the CPU time between the last two readings no task had.
+func (m *Meter) Sums() []tick.HostSum { return m.sums }
+
+// addTimes makes them. Time spent idle while a task waits for a disk can go backwards.
+func (m *Meter) addTimes(now *cpuTimes) {
+	m.sums = nil
+	if m.last.cpus == 0 {
+		return
+	}
+	for _, x := range notForTasks {
+		if n := now.of[x.at]; n > m.last.of[x.at] {
+			m.sums = append(m.sums, tick.HostSum{HostKey: tick.HostKey{Kind: x.kind}, NS: (n - m.last.of[x.at]) * uint64(userTick)})
+		}
+	}
 }
 
 // parseCPUTimes reads /proc/stat. Idle is what no task wanted; time stolen by a
 // hypervisor counts as busy, since a task wanted it. Guest time is in user time.
 func parseCPUTimes(b []byte) (cpuTimes, error) {
-	const idle, iowait, steal = 3, 4, 7
 	var t cpuTimes
 	found := false
 	for len(b) > 0 {
@@ -84,13 +117,14 @@ func parseCPUTimes(b []byte) (cpuTimes, error) {
 			t.cpus++
 			continue
 		}
-		for i := 0; i <= steal; i++ {
+		for i := range t.of {
 			n, after, ok := number(bytes.TrimLeft(rest, " "))
 			if !ok || n > 1<<56 {
 				return cpuTimes{}, errFormat
 			}
 			rest = after
-			if i == idle || i == iowait {
+			t.of[i] = n
+			if i == idleTime || i == ioWait {
 				t.idle += n
 			} else {
 				t.busy += n

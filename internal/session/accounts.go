@@ -85,6 +85,9 @@ func (l *Live) Totals(t *tick.Tick) error {
 		return err
 	}
 	t.Drops = append(t.Drops, tick.Drop{Reason: "malformed-record", Count: l.malformed})
+	if err := l.host(t); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.checkAlive(t.Time)

@@ -104,6 +104,7 @@ type Live struct {
 	started  bool
 	accounts accounts
 	unlooked map[uint32]time.Time // processes to be looked into for linked-in libraries, and since when they could use one
+	victims  map[uint32]string    // cgroups of processes killed for want of memory
 
 	inside proc.Finder
 	look   chan struct{} // there are some
@@ -113,6 +114,7 @@ type Live struct {
 	names     names         // of threads; Totals' own
 	programs  *programs
 	others    others                       // Poll's and Totals' own
+	hostSums  hostWatch                    // Totals' own
 	costs     map[probes.Place]probes.Cost // of probes; nil: not known
 	gpus      devices                      // Poll's and Totals' own; read again each tick until there are some
 }
@@ -155,7 +157,7 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 	}
 	l := &Live{LiveOptions: o, clock: clock, wake: make(chan struct{}, 1),
 		procs: map[uint32]*process{}, libs: map[libraryKey]*library{}, unlooked: map[uint32]time.Time{}, look: make(chan struct{}, 1),
-		accounts: accounts{}, names: names{}, others: others{known: map[uint32]*other{}}}
+		accounts: accounts{}, victims: map[uint32]string{}, names: names{}, others: others{known: map[uint32]*other{}}}
 	if o.Place != (where.Selector{}) {
 		l.Select.Only = l.placed
 	}
@@ -217,6 +219,7 @@ func (l *Live) start(ctx context.Context) error {
 	l.lookInside()
 	l.work.Go(func() { l.readMaps(ctx) })
 	l.work.Go(func() { l.readInside(ctx) })
+	l.beginHost()
 	l.mu.Lock()
 	l.started = true
 	l.mu.Unlock()

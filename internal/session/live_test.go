@@ -60,6 +60,7 @@ type collector struct {
 	records uint64 // measured calls, by weight
 	procs   []tick.ProcEvent
 	told    []events.Function
+	host    tick.HostSums
 	last    *tick.Tick
 	closed  bool
 }
@@ -79,6 +80,7 @@ func (c *collector) Tick(t *tick.Tick) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last = t
+	c.host.Add(t.HostSums)
 	return nil
 }
 

@@ -34,7 +34,7 @@ func (l *Live) readLives() {
 			continue
 		}
 		l.mu.Lock()
-		if l.procs[e.PID] != nil { // not a process of the calibration
+		if l.procs[e.PID] != nil || e.Kind == tick.ProcOOM { // not a process of the calibration
 			l.live(e)
 			l.pending = append(l.pending, e)
 		}
@@ -97,6 +97,8 @@ func (l *Live) live(e tick.ProcEvent) {
 		}
 	case tick.ProcExited:
 		l.ended(e.PID, time.Unix(0, e.Time))
+	case tick.ProcOOM:
+		l.killed(e)
 	}
 }
 

@@ -75,6 +75,7 @@ type Config struct {
 	Source   Source
 	Sinks    []tick.Sink
 	Interval time.Duration // between ticks; 0: 1 s
+	Quiet    Deadband      // which ticks are idle
 	Poll     time.Duration // between polls under load; 0: 8 ms. Four times that when idle
 	Log      *slog.Logger  // nil: none
 	Clock    Clock         // nil: the machine's
@@ -133,6 +134,7 @@ type runner struct {
 	ticked   time.Time
 	seq      uint64
 	records  uint64
+	quiet    quiet
 }
 
 func newRunner(c Config) *runner {
@@ -147,7 +149,7 @@ func newRunner(c Config) *runner {
 		agent = a.AgentPID()
 	}
 	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), track: track.New(), names: newNames(c.Source),
-		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now}
+		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now, quiet: quiet{Deadband: c.Quiet}}
 }
 
 // loop returns nil when ctx or the input ends.
@@ -236,6 +238,7 @@ func (r *runner) tick(now time.Time, final bool) error {
 		if err := r.meter.Read(&t.Host, &t.Self); err != nil {
 			r.Log.Debug("host state unavailable", "error", err)
 		}
+		t.HostSums = append(t.HostSums, r.meter.Sums()...)
 	}
 	if s, ok := r.Source.(Thinner); ok && !final {
 		for op, d := range slowest(t.Ops) {
@@ -244,6 +247,7 @@ func (r *runner) tick(now time.Time, final bool) error {
 			}
 		}
 	}
+	r.quiet.look(t)
 	r.ticked = now
 	r.fan.tick(t)
 	return nil

@@ -43,6 +43,7 @@ const (
 	frameIndex     // last of a sealed segment: where the calls are
 	frameLost      // JSON: damaged frames were here, and a repair took them out
 	frameFunctions // names of GPU functions; each before the calls that it is the name for, if it was known by then
+	frameHost      // what happened on the host, before the tick that it is of
 
 	frameKinds // one more than the last that is known
 )
@@ -53,11 +54,12 @@ const (
 //	calls 2: time that was throttled
 //	calls 3: devices
 //	ticks 2: time that was throttled, threads
+//	lives 2: signals
 func (k frameKind) version() uint8 {
 	switch k {
 	case frameCalls:
 		return 3
-	case frameTick:
+	case frameTick, frameLives:
 		return 2
 	}
 	return 1

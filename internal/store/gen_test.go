@@ -176,6 +176,7 @@ func (k *kernel) tick(seq uint64, at time.Time, final bool) *tick.Tick {
 		t.Processes = append(t.Processes, p)
 	}
 	k.track.Tick(t)
+	t.HostSums = hostSums(seq)
 	t.Others = []tick.Process{{PID: 711, PPID: 1, NSPID: 711, Comm: "cron", Cgroup: "/system.slice/cron.service", Started: began.Add(-time.Hour)}}
 	return t
 }

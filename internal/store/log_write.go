@@ -114,8 +114,9 @@ func (w *logWriter) cut() {
 	w.putFunctions(w.functions)
 	w.functions = w.functions[:0]
 	for lives := range slices.Chunk(w.lives, maxLives) {
-		w.body = appendLives(w.body[:0], lives)
-		w.frame(frameLives, 1, w.body)
+		version := livesVersion(lives)
+		w.body = appendLives(w.body[:0], lives, version)
+		w.frame(frameLives, version, w.body)
 	}
 	w.lives = w.lives[:0]
 	if w.waits.n > 0 {
@@ -179,6 +180,7 @@ func (w *logWriter) tick(t *tick.Tick) error {
 	if err := w.things(t); err != nil {
 		return err
 	}
+	w.host(t)
 	raw := appendTick(w.body[:0], t)
 	changed := make([]*tick.Op, 0, len(t.Ops))
 	for i := range t.Ops {
@@ -265,20 +267,4 @@ func (w *logWriter) things(t *tick.Tick) error {
 func (w *logWriter) end(e End) error {
 	w.cut()
 	return w.json(frameEnd, e)
-}
-
-func appendLives(b []byte, lives []tick.ProcEvent) []byte {
-	b = put(b, uint64(len(lives)))
-	prev := int64(0)
-	for i := range lives {
-		e := &lives[i]
-		b = put(b, zig(e.Time-prev))
-		prev = e.Time
-		b = append(b, byte(e.Kind))
-		for _, v := range [...]uint32{e.PID, e.TID, e.Peer} {
-			b = put(b, uint64(v))
-		}
-		b = putString(b, e.Comm)
-	}
-	return b
 }

@@ -104,6 +104,9 @@ func (v *saving) note(c *numbered, why string) error {
 var sqlSnapshot = `INSERT OR IGNORE INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 func (v *saving) snapshot(t *tick.Tick) error {
+	if t.Idle {
+		return nil
+	}
 	h := &t.Host
 	return v.exec(&sqlSnapshot, v.id, t.Time.UnixNano(), h.CPU, h.Load[0], h.Load[1], h.Load[2], h.CPUs,
 		h.MemTotal, h.MemAvail, h.SwapTotal, h.SwapUsed, int64(t.Records), int64(t.Self.CPU), t.Self.RSS)

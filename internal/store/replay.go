@@ -45,8 +45,9 @@ type Replay struct {
 	procs  map[uint32]int
 	others map[uint32]int
 	libs   map[libKey]int
-	ended  []tick.Thread // and in no tick yet
-	last   tick.Tick     // Processes, Threads, Libraries, Reports, Drops, Host and Self as of now
+	ended  []tick.Thread  // and in no tick yet
+	host   []tick.HostSum // in no tick yet
+	last   tick.Tick      // Processes, Threads, Libraries, Reports, Drops, Host and Self as of now
 }
 
 // NewReplay plays log from where it stands. A log that was cut off ends there.
@@ -162,6 +163,7 @@ func (r *Replay) take(b *tick.Batch) {
 	switch {
 	case e.Tick != nil:
 		t.Drops, t.Host, t.Self = e.Tick.Drops, e.Tick.Host, e.Tick.Self
+		r.host = append(r.host, e.Tick.HostSums...)
 		t.Threads = t.Threads[:0]
 		for _, th := range e.Tick.Threads {
 			if th.Ended { // the log tells it once, and so must a tick
@@ -227,6 +229,7 @@ func (r *Replay) Totals(t *tick.Tick) error {
 	t.Reports = append(t.Reports, r.last.Reports...)
 	t.Drops = append(t.Drops, r.last.Drops...)
 	t.Host, t.Self = r.last.Host, r.last.Self
+	t.HostSums, r.host = append(t.HostSums, r.host...), nil
 	return nil
 }
 

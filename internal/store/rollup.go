@@ -302,6 +302,9 @@ func (v *saver) trim(now time.Time, limit int64) error {
 		return nil
 	}
 	v.swept = now
+	if err := v.sweepHost(now); err != nil {
+		return err
+	}
 	all, err := v.tiers()
 	if err != nil {
 		return err

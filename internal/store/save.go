@@ -33,6 +33,7 @@ type saver struct {
 	swept   time.Time // when rollups were removed last
 	latest  int64     // end of a call: no tick is earlier, whatever the clock says
 	notable notable
+	host    savedHost
 	stated  map[stateKey]any  // what the file has of what follows from calls
 	named   []events.Function // are not there yet
 }
@@ -82,7 +83,7 @@ func newSaver(db *sql.DB, s *Session) (*saver, error) {
 		return nil, err
 	}
 	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlPod, &sqlChain, &sqlRevised, &sqlRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot,
-		&sqlMemory, &sqlLedger, &sqlDevice, &sqlHeld, &sqlStream, &sqlGraph, &sqlComm, &sqlCopy, &sqlError, &sqlName, &sqlFunction} {
+		&sqlMemory, &sqlLedger, &sqlDevice, &sqlHeld, &sqlStream, &sqlGraph, &sqlComm, &sqlCopy, &sqlError, &sqlName, &sqlFunction, &sqlHost} {
 		if v.stmts[q], err = db.Prepare(*q); err != nil {
 			return nil, errors.Join(err, v.close())
 		}
@@ -194,7 +195,7 @@ func (v *saving) all(t *tick.Tick) error {
 			return err
 		}
 	}
-	return errors.Join(v.functions(), v.notables(t), v.snapshot(t), v.states(t), v.roll(t.Time, t.Final))
+	return errors.Join(v.functions(), v.notables(t), v.snapshot(t), v.states(t), v.hostSums(t), v.roll(t.Time, t.Final))
 }
 
 // things writes what is new of processes, libraries, reports and drops.

@@ -26,6 +26,7 @@ type segment struct {
 	waits   []events.Wait
 	after   []int
 	lives   []tick.ProcEvent
+	host    []tick.HostSum // of the tick that comes next
 }
 
 // segmentJSON is the first frame of a segment.
@@ -294,12 +295,17 @@ func (s *segment) deliver(e *Entry) bool {
 func (s *segment) entry(e *Entry, kind frameKind, version uint8, body []byte, dec *decoder) (err error) {
 	switch kind {
 	case frameLives:
-		s.lives, err = readLives(s.lives[:0], body)
+		s.lives, err = readLives(s.lives[:0], body, version)
 		e.Lives = s.lives
 	case frameFunctions:
 		e.Functions, err = readFunctions(body, dec)
 	case frameTick:
 		e.Tick, err = s.tick(body, version, dec)
+		if err == nil {
+			e.Tick.HostSums, s.host = s.host, nil
+		}
+	case frameHost:
+		s.host, err = readHost(body, dec)
 	case frameProcess:
 		j, err := unmarshal[processJSON](body, "process")
 		p := j.process()
@@ -363,30 +369,4 @@ func (s *segment) tick(body []byte, version uint8, dec *decoder) (*tick.Tick, er
 		t.Ops = append(t.Ops, *o)
 	}
 	return t, nil
-}
-
-func readLives(dst []tick.ProcEvent, body []byte) ([]tick.ProcEvent, error) {
-	r := reader{b: body}
-	at := int64(0)
-	n := r.count()
-	if n > maxLives {
-		return dst[:0], fmt.Errorf("%w: %d events of processes", ErrCorrupt, n)
-	}
-	for range n {
-		var e tick.ProcEvent
-		at += r.int()
-		e.Time = at
-		if kind := r.bytes(1); kind != nil {
-			e.Kind = tick.ProcKind(kind[0])
-		}
-		e.PID, e.TID, e.Peer, e.Comm = r.small(), r.small(), r.small(), r.string()
-		if r.bad {
-			break
-		}
-		dst = append(dst, e)
-	}
-	if r.bad || len(r.b) != 0 {
-		return dst[:0], fmt.Errorf("%w: events of processes", ErrCorrupt)
-	}
-	return dst, nil
 }

@@ -32,8 +32,10 @@ type ProcEvent struct {
 	Kind ProcKind
 	PID  uint32 // in the root PID namespace
 	TID  uint32
-	Peer uint32 // Forked: the child
-	Comm string
+	Peer uint32 // Forked: the child. Killed: the sender, 0: the kernel
+	Comm string // Killed: the sender's
+	// Signal is what Killed the process.
+	Signal uint8
 }
 
 // ProcKind says what happened.
@@ -44,6 +46,8 @@ const (
 	ProcForked ProcKind = iota + 1 // PID made a child process Peer
 	ProcExeced                     // PID runs another program now, named Comm
 	ProcExited                     // PID's last thread ended
+	ProcOOM                        // the kernel kills PID, traced or not, for want of memory
+	ProcKilled                     // PID gets a signal that ends it
 )
 
 // Counts are exact sums kept in the kernel, whatever became of the records.
@@ -180,7 +184,13 @@ type Tick struct {
 	Records   uint64 // read since the session began
 	Self      Self
 	Host      Host
-	Final     bool // the session's last: everything recorded is in it
+	// HostSums are what happened on the host since the last tick, by kind: of traced
+	// processes, and of others that use what those wait for.
+	HostSums []HostSum
+	// Idle says that nothing has changed that is worth telling: what is kept of the
+	// machine once a second can be left out.
+	Idle  bool
+	Final bool // the session's last: everything recorded is in it
 }
 
 // Sink takes what a session sees. Calls are delivered in batches, a few

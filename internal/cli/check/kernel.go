@@ -94,6 +94,16 @@ func featureLines(f *facts) []Line {
 	return out
 }
 
+func pressureLine(f *facts) []Line {
+	const path = "/proc/pressure/memory"
+	l := Line{ID: "pressure", Name: "Pressure (PSI)", State: OK, Value: "tells how long threads stood still for want of CPU, memory or I/O"}
+	if _, err := f.read(path); err != nil {
+		l.State, l.Value, l.Note = Lack, "absent", "how long threads stood still for want of CPU, memory or I/O is not known for the whole machine"
+		l.Do = "boot with psi=1 (the kernel needs CONFIG_PSI=y)"
+	}
+	return []Line{l}
+}
+
 // title makes "session-links" "Session links".
 func title(id string) string {
 	switch id {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/* Signals that stop or kill a traced process, and who sent them. */
+#pragma once
+
+#define BIT(n) (1ULL << (n))
+#define SIG_STOPS (BIT(19) | BIT(20) | BIT(21) | BIT(22)) /* SIGSTOP to SIGTTOU */
+#define SIG_NEVER_CAUGHT (BIT(9) | BIT(19)) /* SIGKILL, SIGSTOP */
+/* Nothing comes of them by default: SIGCHLD, SIGCONT, SIGURG, SIGWINCH. */
+#define SIG_HARMLESS (BIT(17) | BIT(18) | BIT(23) | BIT(28))
+
+SEC("tp_btf/signal_generate")
+int BPF_PROG(on_signal, int sig, void *info, struct task_struct *task, int group, int result)
+{
+	struct task_struct *sender = bpf_get_current_task_btf();
+	struct host_event e = { .key = { .kind = HOST_SIGNAL }, .ns = -1 };
+	struct proc_record rec = { .kind = RECORD_KILL };
+	struct sighand_struct *hand;
+	void *handler = NULL;
+	struct target *p;
+	__u32 tgid;
+
+	if (sig < 1 || sig > 63 || SIG_HARMLESS >> sig & 1)
+		return 0;
+	tgid = task->tgid;
+	p = bpf_map_lookup_elem(&targets, &tgid);
+	if (!p)
+		return 0;
+	if (SIG_STOPS >> sig & 1)
+		set_who(&p->stopper, sender);
+	if (result) /* ignored, or there already */
+		return 0;
+	hand = task->sighand;
+	bpf_probe_read_kernel(&handler, sizeof(handler), &hand->action[(sig - 1) & 63].sa.sa_handler);
+	if (handler && !(SIG_NEVER_CAUGHT >> sig & 1)) /* it has its own way with it */
+		return 0;
+	e.key.tgid = tgid;
+	e.key.object[0] = sig;
+	/* SEND_SIG_PRIV is 1: the kernel's own. */
+	if (info != (void *)1 && !in_interrupt(sender)) {
+		rec.peer = sender->tgid;
+		e.key.object[0] |= (__u64)rec.peer << 32;
+		bpf_get_current_comm(rec.comm, sizeof(rec.comm));
+		__builtin_memcpy(e.comm, rec.comm, sizeof(e.comm));
+	}
+	host_add(&e);
+	if (SIG_STOPS >> sig & 1) /* its waits tell when */
+		return 0;
+	rec.signal = sig;
+	rec.tgid = tgid;
+	rec.tid = task->pid;
+	rec.time_ns = bpf_ktime_get_ns();
+	emit_proc(&rec);
+	return 0;
+}

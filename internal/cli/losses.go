@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"ingero/internal/explain"
+	"ingero/internal/tick"
+)
+
+// lossEvery is how often losses are warned of at most.
+const lossEvery = 5 * time.Second
+
+// losses makes a warning of what is lost. The zero value has seen none.
+type losses struct {
+	told    time.Time
+	records uint64
+	counts  map[string]uint64 // as of then
+}
+
+// line returns a warning where more was lost since the last one, "" otherwise.
+func (l *losses) line(t *tick.Tick) string {
+	if !l.told.IsZero() && t.Time.Sub(l.told) < lossEvery {
+		return ""
+	}
+	var since []tick.Drop
+	now := map[string]uint64{}
+	for _, d := range t.Drops {
+		now[d.Reason] = d.Count
+		if more := d.Count - min(d.Count, l.counts[d.Reason]); more > 0 {
+			since = append(since, tick.Drop{Reason: d.Reason, Count: more})
+		}
+	}
+	lost := explain.Lost(since)
+	if lost == 0 {
+		return ""
+	}
+	var parts []string
+	for _, d := range since {
+		parts = append(parts, d.Reason+"="+explain.Count(d.Count))
+	}
+	seen := t.Records - min(t.Records, l.records)
+	l.told, l.records, l.counts = t.Time, t.Records, now
+	return fmt.Sprintf("WARN events dropped: %s; %s of what came was lost (--ringbuf-size, --sampling-rate)",
+		strings.Join(parts, " "), explain.Percent(float64(lost)/float64(lost+seen)))
+}

@@ -1,0 +1,68 @@
+package decode
+
+import (
+	"net/netip"
+	"testing"
+	"unsafe"
+
+	"ingero/internal/bpf"
+	"ingero/internal/tick"
+)
+
+// What a sum is of, from the kernel's key.
+func TestHostKey(t *testing.T) {
+	peer := func(kind uint16, addr string, port uint16) bpf.IngeroHostKey {
+		k := bpf.IngeroHostKey{Tgid: 7, Kind: kind}
+		*(*[16]byte)(unsafe.Pointer(&k.Object)) = netip.MustParseAddr(addr).As16()
+		*(*[2]byte)(unsafe.Pointer(&k.Port)) = [2]byte{byte(port >> 8), byte(port)} // as the network has it
+		return k
+	}
+	for _, x := range []struct {
+		in   bpf.IngeroHostKey
+		want tick.HostKey
+	}{
+		{bpf.IngeroHostKey{Tgid: 7, Kind: uint16(tick.HostDiskRead), Object: [2]uint64{254<<20 | 3}}, tick.HostKey{Kind: tick.HostDiskRead, PID: 7, Object: "254:3"}},
+		{bpf.IngeroHostKey{Kind: uint16(tick.HostDiskWrite)}, tick.HostKey{Kind: tick.HostDiskWrite}},
+		{bpf.IngeroHostKey{Tgid: 7, Kind: uint16(tick.HostSignal), Object: [2]uint64{99<<32 | 19}}, tick.HostKey{Kind: tick.HostSignal, PID: 7, Sender: 99, Object: "SIGSTOP"}},
+		{bpf.IngeroHostKey{Tgid: 7, Kind: uint16(tick.HostSignal), Object: [2]uint64{40}}, tick.HostKey{Kind: tick.HostSignal, PID: 7, Object: "signal 40"}},
+		{peer(uint16(tick.HostSend), "::ffff:10.0.0.7", 443), tick.HostKey{Kind: tick.HostSend, PID: 7, Object: "10.0.0.7:443"}},
+		{peer(uint16(tick.HostRetransmit), "fd00::1", 8080), tick.HostKey{Kind: tick.HostRetransmit, PID: 7, Object: "[fd00::1]:8080"}},
+		{peer(uint16(tick.HostReceive), "fd00::1", 0), tick.HostKey{Kind: tick.HostReceive, PID: 7, Object: "fd00::1"}},
+		{peer(uint16(tick.HostConnect), "::", 0), tick.HostKey{Kind: tick.HostConnect, PID: 7}},
+		{bpf.IngeroHostKey{Tgid: 7, Kind: uint16(tick.HostReclaim)}, tick.HostKey{Kind: tick.HostReclaim, PID: 7}},
+	} {
+		if got := HostKey(&x.in); got != x.want {
+			t.Errorf("got %+v, want %+v", got, x.want)
+		}
+	}
+}
+
+// The kernel's kinds are ours, and so are its buckets.
+func TestHostKinds(t *testing.T) {
+	for kind, want := range map[bpf.IngeroHostKind]tick.HostEvent{
+		bpf.IngeroHostKindHOST_DISK_READ: tick.HostDiskRead, bpf.IngeroHostKindHOST_DISK_WRITE: tick.HostDiskWrite,
+		bpf.IngeroHostKindHOST_DISK_FLUSH: tick.HostDiskFlush, bpf.IngeroHostKindHOST_RECLAIM: tick.HostReclaim,
+		bpf.IngeroHostKindHOST_CGROUP_RECLAIM: tick.HostCgroupReclaim, bpf.IngeroHostKindHOST_OOM: tick.HostOOM,
+		bpf.IngeroHostKindHOST_SIGNAL: tick.HostSignal, bpf.IngeroHostKindHOST_RETRANSMIT: tick.HostRetransmit,
+		bpf.IngeroHostKindHOST_CONNECT: tick.HostConnect, bpf.IngeroHostKindHOST_SEND: tick.HostSend,
+		bpf.IngeroHostKindHOST_RECEIVE: tick.HostReceive, bpf.IngeroHostKindHOST_KINDS: tick.HostPages,
+	} {
+		if tick.HostEvent(kind) != want {
+			t.Errorf("the kernel's kind %d is %v here, want %v", kind, tick.HostEvent(kind), want)
+		}
+	}
+	if n := len(bpf.IngeroHostSum{}.Hist); n != tick.HostBuckets {
+		t.Errorf("the kernel has %d buckets, we have %d", n, tick.HostBuckets)
+	}
+}
+
+// A sum is what was added between two readings, also when a bucket has wrapped.
+func TestHostSum(t *testing.T) {
+	a, b := bpf.IngeroHostSum{Count: 5, Failed: 1, Bytes: 50, Ns: 500}, bpf.IngeroHostSum{Count: 8, Failed: 2, Bytes: 90, Ns: 900, Comm: [16]int8{'d', 'd'}}
+	a.Hist[3], b.Hist[3] = 1<<32-1, 2
+	want := tick.HostSum{HostKey: tick.HostKey{Kind: tick.HostDiskRead, PID: 7}, Comm: "dd", Count: 3, Failed: 1, Bytes: 40, NS: 400}
+	want.Hist[3] = 3
+	if got := HostSum(want.HostKey, &b, &a); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}

@@ -1,0 +1,228 @@
+package explain
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ingero/internal/tick"
+)
+
+// hostSumJSON is what happened of one kind on the host. Counts, bytes, times and quantiles
+// are absent where the kind has none, the process where it is of nobody in
+// particular. The quantiles are within a factor of 1.5.
+type hostSumJSON struct {
+	Kind    string  `json:"kind"`
+	PID     uint32  `json:"pid,omitempty"`
+	Comm    string  `json:"comm,omitempty"`
+	Sender  *uint32 `json:"sender_pid,omitempty"` // of a signal, whose comm it is then; 0: the kernel
+	Object  string  `json:"object,omitempty"`
+	Count   *uint64 `json:"count,omitempty"`
+	Failed  uint64  `json:"failed,omitempty"`
+	Bytes   *uint64 `json:"bytes,omitempty"`
+	TotalNS *uint64 `json:"total_ns,omitempty"`
+	P50NS   *int64  `json:"p50_ns,omitempty"`
+	P99NS   *int64  `json:"p99_ns,omitempty"`
+}
+
+func hostSumsOf(sums []tick.HostSum) []hostSumJSON {
+	out := []hostSumJSON{}
+	for i := range sums {
+		s := &sums[i]
+		row := s.Kind.Row()
+		j := hostSumJSON{Kind: s.Kind.String(), PID: s.PID, Comm: clean(s.Comm), Object: clean(s.Object), Failed: s.Failed}
+		if row.One != "" {
+			j.Count = &s.Count
+		}
+		if s.Kind == tick.HostSignal {
+			j.Sender = &s.Sender
+		}
+		if row.Bytes {
+			j.Bytes = &s.Bytes
+		}
+		timed := s.Hist.Count() > 0
+		if row.NS != "" && (s.NS > 0 || timed) {
+			j.TotalNS = &s.NS
+		}
+		if timed {
+			j.P50NS, j.P99NS = new(s.Hist.Quantile(0.5)), new(s.Hist.Quantile(0.99))
+		}
+		out = append(out, j)
+	}
+	return out
+}
+
+// hostLine is what happened of one kind, in words.
+type hostLine struct {
+	title string
+	text  string
+	bad   bool // it should not happen
+}
+
+// badHost are the kinds that slow or end a process whenever they happen.
+var badHost = map[tick.HostEvent]bool{
+	tick.HostReclaim: true, tick.HostCgroupReclaim: true, tick.HostOOM: true, tick.HostSignal: true, tick.HostRetransmit: true,
+	tick.HostThrottled: true, tick.HostAtLimit: true, tick.HostSwapIn: true, tick.HostMemoryFull: true, tick.HostIOFull: true, tick.HostSteal: true,
+}
+
+// hostLines says what happened on the host, a line for each kind.
+func hostLines(sums []tick.HostSum) []hostLine {
+	byKind := map[tick.HostEvent][]tick.HostSum{}
+	for i := range sums {
+		byKind[sums[i].Kind] = append(byKind[sums[i].Kind], sums[i])
+	}
+	var kinds []tick.HostEvent
+	for k := range byKind {
+		kinds = append(kinds, k)
+	}
+	slices.Sort(kinds)
+	var out []hostLine
+	for _, k := range kinds {
+		of := byKind[k]
+		if k.Row().Object == "cgroup" && !k.Row().PID { // each is a sum of its own; the machine's has no name
+			for i := range of {
+				out = append(out, hostLine{k.Row().Title, hostText(k, of[i:i+1]), badHost[k]})
+			}
+			continue
+		}
+		out = append(out, hostLine{k.Row().Title, hostText(k, of), badHost[k]})
+	}
+	return out
+}
+
+// mostNamed is how many are named of those who did something.
+const mostNamed = 3
+
+// hostText tells the sums of a kind: all together, and whose most was.
+func hostText(k tick.HostEvent, of []tick.HostSum) string {
+	row := k.Row()
+	var all tick.HostSum
+	for i := range of {
+		all.Add(&of[i])
+	}
+	parts := amounts(row, &all)
+	if n := all.Hist.Count(); n > 0 {
+		what := row.NS + " "
+		if row.NS == row.One {
+			what = ""
+		}
+		parts = append(parts, what+"p50 "+short(all.Hist.Quantile(0.5))+" p99 "+short(all.Hist.Quantile(0.99)))
+	}
+	if all.Failed > 0 {
+		parts = append(parts, Count(all.Failed)+" failed")
+	}
+	text := strings.Join(parts, ", ")
+	slices.SortFunc(of, func(a, b tick.HostSum) int {
+		return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Count, a.Count), tick.ByHostKey(a, b))
+	})
+	var names []string
+	for i := range of {
+		if len(names) == mostNamed {
+			names = append(names, "...")
+			break
+		}
+		name := hostName(row, &of[i])
+		if name == "" {
+			continue
+		}
+		if len(of) > 1 {
+			if x := amounts(row, &of[i]); len(x) > 0 {
+				name += " " + x[len(x)-1]
+			}
+		}
+		names = append(names, name)
+	}
+	if len(names) > 0 {
+		text += ": " + strings.Join(names, " · ")
+	}
+	return text
+}
+
+// amounts are how often, how much, how long.
+func amounts(row *tick.HostRow, s *tick.HostSum) (parts []string) {
+	if row.One != "" {
+		parts = append(parts, plural(s.Count, row.One))
+	}
+	if row.Bytes {
+		parts = append(parts, Bytes(int64(min(s.Bytes, 1<<62))))
+	}
+	if row.NS != "" && s.NS > 0 && row.NS != "round trip" { // which overlap
+		parts = append(parts, short(ns64(s.NS)))
+	}
+	return parts
+}
+
+// hostName says whose a sum is, and of what.
+func hostName(row *tick.HostRow, s *tick.HostSum) string {
+	name := ""
+	switch {
+	case s.Kind == tick.HostSignal && s.Sender == 0:
+		return "to " + strconv.Itoa(int(s.PID)) + " " + s.Object + " from the kernel"
+	case s.Kind == tick.HostSignal:
+		return "to " + strconv.Itoa(int(s.PID)) + " " + s.Object + " from " + who(s.Comm, s.Sender)
+	case s.PID != 0:
+		name = who(s.Comm, s.PID)
+	case row.PID:
+		name = "others"
+	}
+	switch {
+	case s.Object == "":
+		return name
+	case name == "":
+		return clean(s.Object)
+	}
+	link := " on "
+	switch row.Object {
+	case "peer":
+		link = " with "
+	case "cgroup":
+		link = " in "
+	case "order":
+		link = " "
+	}
+	return name + link + clean(s.Object)
+}
+
+// happened writes what happened on the host in the window, where something did.
+func (w *writer) happened(sums []tick.HostSum) {
+	lines := hostLines(sums)
+	if len(lines) == 0 {
+		return
+	}
+	w.line("")
+	w.line("ON THE HOST")
+	for _, l := range lines {
+		w.hang("  "+left(l.title, titleWide), l.text)
+	}
+}
+
+// offWords say what decides that a part is left alone.
+var offWords = map[string]string{
+	"disks": " (--no-io)", "tcp": " retransmits (--no-tcp)", "sockets": " (--no-net)", "page-allocations": " (--pages counts them)",
+}
+
+// titleWide is the width of the titles of what happens on the host.
+const titleWide = 18
+
+// hostSums shows them in the live table.
+func (s *screen) hostSums(sums []tick.HostSum, reports []tick.Report) {
+	lines := hostLines(sums)
+	for i, l := range lines {
+		color := plain
+		rank := uint64(len(lines) - i)
+		if l.bad {
+			color, rank = yellow, rank+uint64(len(lines))
+		}
+		s.row(rank, []span{{cut("  "+left(l.title, titleWide)+l.text, s.width), color}})
+	}
+	var off []string
+	for _, r := range reports {
+		if r.Kind == "host-off" {
+			off = append(off, clean(strings.ReplaceAll(r.Object, "-", " "))+offWords[r.Object])
+		}
+	}
+	if len(off) > 0 {
+		s.put(span{cut("  "+left("off", titleWide)+strings.Join(off, ", "), s.width), plain})
+	}
+}

@@ -1,0 +1,189 @@
+package host
+
+import (
+	"bytes"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+var pageBytes = uint64(os.Getpagesize())
+
+// mount is a mounted hierarchy of cgroups.
+type mount struct {
+	at    string   // where
+	root  string   // what of the hierarchy
+	names []string // its controllers; none: the unified hierarchy (version 2)
+}
+
+// parseMounts reads /proc/PID/mountinfo (proc(5)).
+func parseMounts(b []byte) (out []mount) {
+	for line := range bytes.Lines(b) {
+		head, tail, ok := strings.Cut(strings.TrimSpace(string(line)), " - ")
+		h, t := strings.Fields(head), strings.Fields(tail)
+		if !ok || len(h) < 5 || len(t) < 3 {
+			continue
+		}
+		m := mount{at: h[4], root: h[3]}
+		switch t[0] {
+		case "cgroup2":
+		case "cgroup":
+			m.names = strings.Split(t[2], ",")
+		default:
+			continue
+		}
+		if !slices.ContainsFunc(out, func(x mount) bool { return slices.Equal(x.names, m.names) }) { // the first will do
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// dir is a cgroup in one hierarchy.
+type dir struct {
+	controller string // "" of version 2
+	path       string // as the kernel tells it
+	at         string // its folder, below Root
+}
+
+// membership is which cgroups a process is in.
+type membership struct {
+	dirs  []dir
+	round uint64 // that read it
+}
+
+// membershipAge is after how many rounds it is read again: processes move rarely.
+const membershipAge = 30
+
+// member returns the cgroups of a process, but for roots.
+func (p *Poller) member(pid uint32) []dir {
+	m := p.groups[pid]
+	if m != nil && p.round-m.round < membershipAge {
+		return m.dirs
+	}
+	b := p.read("proc", pidName(pid), "cgroup")
+	if b == nil {
+		if m != nil { // it has ended; its cgroup may be there still
+			return m.dirs
+		}
+		return nil
+	}
+	m = &membership{round: p.round}
+	for line := range bytes.Lines(b) { // "id:controllers:path"
+		words := strings.SplitN(strings.TrimSpace(string(line)), ":", 3)
+		if len(words) != 3 || words[2] == "/" {
+			continue
+		}
+		for _, name := range strings.Split(words[1], ",") {
+			if at, ok := p.folder(name, words[2]); ok {
+				m.dirs = append(m.dirs, dir{name, words[2], at})
+			}
+		}
+	}
+	p.groups[pid] = m
+	return m.dirs
+}
+
+// folder returns where a cgroup's files lie.
+func (p *Poller) folder(controller, of string) (string, bool) {
+	for _, m := range p.mounts {
+		if controller == "" && m.names == nil || controller != "" && slices.Contains(m.names, controller) {
+			rel := path.Clean("/" + of) // nothing leads out of the mount
+			if m.root != "/" {
+				rel = strings.TrimPrefix(rel, m.root)
+			}
+			return filepath.Join("/", p.Root, m.at, rel), true
+		}
+	}
+	return "", false
+}
+
+// cgroupFiles are what is read of a cgroup, by controller; "" is version 2.
+var cgroupFiles = []struct {
+	controller, name string
+	parse            func(p *Poller, object string, b []byte)
+}{
+	{"", "cpu.stat", func(p *Poller, object string, b []byte) {
+		p.throttled(object, b, "throttled_usec ", uint64(time.Microsecond))
+		p.counter(tick.HostCgroupCPU, object, b, "usage_usec ", uint64(time.Microsecond))
+	}},
+	{"", "cpu.pressure", func(p *Poller, object string, b []byte) { p.pressure(tick.HostCPUPressure, 0, object, b) }},
+	{"", "memory.pressure", func(p *Poller, object string, b []byte) {
+		p.pressure(tick.HostMemoryPressure, tick.HostMemoryFull, object, b)
+	}},
+	{"", "io.pressure", func(p *Poller, object string, b []byte) {
+		p.pressure(tick.HostIOPressure, tick.HostIOFull, object, b)
+	}},
+	{"", "memory.events", func(p *Poller, object string, b []byte) { p.counter(tick.HostAtLimit, object, b, "max ", 0) }},
+	{"cpu", "cpu.stat", func(p *Poller, object string, b []byte) { p.throttled(object, b, "throttled_time ", 1) }},
+	{"cpuacct", "cpuacct.usage", func(p *Poller, object string, b []byte) { p.counter(tick.HostCgroupCPU, object, b, "", 1) }},
+	{"memory", "memory.failcnt", func(p *Poller, object string, b []byte) { p.counter(tick.HostAtLimit, object, b, "", 0) }},
+}
+
+// cgroups reads those that the processes are in, each once.
+func (p *Poller) cgroups(pids []uint32) {
+	seen := map[dir]bool{} // one folder can be that of several controllers
+	for _, pid := range pids {
+		for _, d := range p.member(pid) {
+			if seen[d] {
+				continue
+			}
+			if len(seen) == maxCgroups {
+				p.left++
+				continue
+			}
+			seen[d] = true
+			for i := range cgroupFiles {
+				f := &cgroupFiles[i]
+				if f.controller != d.controller {
+					continue
+				}
+				if b := p.readPath(filepath.Join(d.at, f.name)); b != nil {
+					f.parse(p, d.path, b)
+				}
+			}
+		}
+	}
+	for pid, m := range p.groups {
+		if p.round-m.round > 2*membershipAge {
+			delete(p.groups, pid)
+		}
+	}
+}
+
+// throttled reads cpu.stat: how often a cgroup ran out of its CPU quota, and for how
+// long its threads stood still then, in units of unit ns.
+func (p *Poller) throttled(object string, b []byte, key string, unit uint64) {
+	times, ok := field(b, "nr_throttled ")
+	long, ok2 := field(b, key)
+	if !ok || !ok2 {
+		return
+	}
+	n, ok := number(times)
+	ns, ok2 := number(long)
+	if ok && ok2 {
+		p.note(tick.HostKey{Kind: tick.HostThrottled, Object: object}, n, 0, ns*unit, false)
+	}
+}
+
+// counter reads one number behind a key: a time in units of unit ns, or with unit 0 a
+// count.
+func (p *Poller) counter(kind tick.HostEvent, object string, b []byte, key string, unit uint64) {
+	v, ok := field(b, key)
+	if !ok {
+		return
+	}
+	n, ok := number(v)
+	switch {
+	case !ok:
+	case unit == 0:
+		p.note(tick.HostKey{Kind: kind, Object: object}, n, 0, 0, false)
+	default:
+		p.note(tick.HostKey{Kind: kind, Object: object}, 0, 0, n*unit, false)
+	}
+}

@@ -1,0 +1,150 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	diff "github.com/google/go-cmp/cmp"
+
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+)
+
+const (
+	mounts = `21 1 0:5 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+22 1 0:6 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+23 1 0:7 /pod /sys/fs/cgroup/unified rw shared:4 - cgroup2 none rw
+24 1 0:8 / /proc rw - proc proc rw
+`
+	stat = "70 (a) b) S 1 70 70 0 -1 4194304 500 0 %d 0 10 20 0 0 20 0 1 0 %d 1000 10\n"
+)
+
+// machine returns the files of a machine at a moment: n is added to each counter.
+func machine(n int) map[string]string {
+	psi := func(us int) string {
+		return fmt.Sprintf("some avg10=0.00 avg60=0.00 avg300=0.00 total=%d\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=%d\n", us+20_000*n, us/2+10_000*n)
+	}
+	return map[string]string{
+		"proc/self/mountinfo":  mounts,
+		"proc/pressure/cpu":    psi(100),
+		"proc/pressure/memory": psi(200),
+		"proc/pressure/io":     psi(300),
+		"proc/vmstat":          fmt.Sprintf("nr_free_pages 7\npswpin %d\npswpout %d\n", 40+n, 50+2*n),
+		"proc/70/stat":         fmt.Sprintf(stat, 5+3*n, 100),
+		"proc/70/cgroup":       "4:memory:/job\n3:cpu,cpuacct:/job\n0::/pod/a\n",
+		"proc/71/stat":         "garbage",
+		"proc/71/cgroup":       "4:memory:/job\n3:cpu,cpuacct:/\n0::/pod/../../../etc\n",
+
+		"sys/fs/cgroup/memory/job/memory.failcnt":     fmt.Sprintf("%d\n", 9+n),
+		"sys/fs/cgroup/cpu,cpuacct/job/cpu.stat":      fmt.Sprintf("nr_periods 4\nnr_throttled %d\nthrottled_time %d\n", 3+n, 500+30_000_000*n),
+		"sys/fs/cgroup/cpu,cpuacct/job/cpuacct.usage": fmt.Sprintf("%d\n", 1000+40_000_000*n),
+		"sys/fs/cgroup/unified/a/cpu.stat":            fmt.Sprintf("usage_usec %d\nnr_throttled %d\nthrottled_usec %d\n", 10+50_000*n, 1+2*n, 10+60_000*n),
+		"sys/fs/cgroup/unified/a/memory.pressure":     psi(10),
+		"sys/fs/cgroup/unified/a/memory.events":       fmt.Sprintf("low 0\nhigh 0\nmax %d\noom 0\n", 6+4*n),
+		"sys/dev/block/254:0/uevent":                  "MAJOR=254\nMINOR=0\nDEVNAME=vda\nDEVTYPE=disk\n",
+	}
+}
+
+func write(t *testing.T, root string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func sum(kind tick.HostEvent, object string, pid uint32, count, bytes, ns uint64) tick.HostSum {
+	return tick.HostSum{HostKey: tick.HostKey{Kind: kind, PID: pid, Object: object}, Count: count, Bytes: bytes, NS: ns}
+}
+
+// What was added to each counter is told, of both versions of cgroups.
+func TestPoller(t *testing.T) {
+	root := testkit.Tree(t, machine(0))
+	p := Poller{Root: root, Boot: time.Minute}
+	if got := p.Read([]uint32{70, 71}, false); len(got) != 0 {
+		t.Errorf("the first reading tells %v", got)
+	}
+	write(t, root, machine(1))
+	const ms = 1_000_000
+	want := []tick.HostSum{
+		sum(tick.HostMajorFault, "", 70, 3, 0, 0),
+		sum(tick.HostSwapIn, "", 0, 1, pageBytes, 0),
+		sum(tick.HostSwapOut, "", 0, 2, 2*pageBytes, 0),
+		sum(tick.HostThrottled, "/pod/a", 0, 2, 0, 60*ms),
+		sum(tick.HostThrottled, "/job", 0, 1, 0, 30*ms),
+		sum(tick.HostAtLimit, "/pod/a", 0, 4, 0, 0),
+		sum(tick.HostAtLimit, "/job", 0, 1, 0, 0),
+		sum(tick.HostCgroupCPU, "/pod/a", 0, 0, 0, 50*ms),
+		sum(tick.HostCgroupCPU, "/job", 0, 0, 0, 40*ms),
+		sum(tick.HostCPUPressure, "", 0, 0, 0, 20*ms),
+		sum(tick.HostMemoryPressure, "", 0, 0, 0, 20*ms),
+		sum(tick.HostMemoryPressure, "/pod/a", 0, 0, 0, 20*ms),
+		sum(tick.HostMemoryFull, "", 0, 0, 0, 10*ms),
+		sum(tick.HostMemoryFull, "/pod/a", 0, 0, 0, 10*ms),
+		sum(tick.HostIOPressure, "", 0, 0, 0, 20*ms),
+		sum(tick.HostIOFull, "", 0, 0, 0, 10*ms),
+	}
+	if d := diff.Diff(want, p.Read([]uint32{70, 71}, false)); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+	if got := p.Read([]uint32{70, 71}, true); len(got) != 0 {
+		t.Errorf("nothing has moved, and it tells %v", got)
+	}
+	if p.Left() != 0 || len(p.Reports()) != 0 {
+		t.Errorf("%d left, reports %v", p.Left(), p.Reports())
+	}
+	if a, b := p.Device("254:0"), p.Device("9:9"); a != "vda" || b != "9:9" {
+		t.Errorf("devices %q and %q", a, b)
+	}
+}
+
+// Too little time to be worth a line is told with what comes later, at the latest in
+// the end; and a process's faults since its start where the trace was there.
+func TestPollerKeeps(t *testing.T) {
+	files := map[string]string{"proc/self/mountinfo": "", "proc/vmstat": "", "proc/pressure/cpu": "some total=1000\n", "proc/7/stat": ""}
+	root := testkit.Tree(t, files)
+	p := Poller{Root: root, Boot: time.Minute}
+	p.Read(nil, false)
+	files["proc/pressure/cpu"], files["proc/7/stat"] = "some total=7000\n", fmt.Sprintf(stat, 4, 6001)
+	write(t, root, files)
+	if d := diff.Diff([]tick.HostSum{sum(tick.HostMajorFault, "", 7, 4, 0, 0)}, p.Read([]uint32{7}, false)); d != "" {
+		t.Errorf("6 ms: -want +got:\n%s", d)
+	}
+	if d := diff.Diff([]tick.HostSum{sum(tick.HostCPUPressure, "", 0, 0, 0, 6_000_000)}, p.Read([]uint32{7}, true)); d != "" {
+		t.Errorf("at the end: -want +got:\n%s", d)
+	}
+	var lacks []string
+	for _, r := range p.Reports() {
+		lacks = append(lacks, r.Object)
+	}
+	if got := strings.Join(lacks, ", "); got != "memory pressure, io pressure" {
+		t.Errorf("it reports that it lacks %s", got)
+	}
+}
+
+// No number and no size is believed, and what there are too many of is counted.
+func TestPollerHostile(t *testing.T) {
+	root := testkit.Tree(t, machine(0))
+	p := Poller{Root: root, Boot: time.Minute}
+	p.Read([]uint32{70}, false)
+	for name := range machine(0) {
+		for _, text := range []string{"", "\n\n", "some total=99999999999999999999999\n", "pswpin -4\nnr_throttled x\n", strings.Repeat("a", 1<<20),
+			strings.Repeat("(", 1<<17), "70 (x) " + strings.Repeat("1 ", 9)} {
+			write(t, root, machine(0))
+			write(t, root, map[string]string{name: text})
+			p.groups = map[uint32]*membership{}
+			for _, s := range p.Read([]uint32{70}, true) {
+				t.Errorf("%s as %.20q: %+v", name, text, s)
+			}
+		}
+	}
+	pids := make([]uint32, maxProcesses+5)
+	if p.Read(pids, false); p.Left() != 5 {
+		t.Errorf("%d processes were not read, want 5", p.Left())
+	}
+}

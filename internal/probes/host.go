@@ -1,0 +1,253 @@
+package probes
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+
+	"ingero/internal/bpf"
+	"ingero/internal/tick"
+)
+
+// HostPart is a part of the host that programs sum up.
+type HostPart string
+
+// The parts.
+const (
+	HostMemory HostPart = "memory"
+	HostDisk   HostPart = "disks"   // block I/O
+	HostTCP    HostPart = "tcp"     // retransmits
+	HostNet    HostPart = "sockets" // connects, sends, receives
+	HostPages  HostPart = "page-allocations"
+)
+
+// hostPrograms are the programs of each part. Which tracepoint one belongs to is in
+// the object. A program that another one replaces goes where that one can be had.
+var hostPrograms = []struct {
+	part    HostPart
+	name    string
+	instead string
+}{
+	{HostMemory, bpf.IngeroProgOnReclaim, ""},
+	{HostMemory, bpf.IngeroProgOnReclaimed, ""},
+	{HostMemory, bpf.IngeroProgOnCgroupReclaim, ""},
+	{HostMemory, bpf.IngeroProgOnCgroupReclaimed, ""},
+	{HostMemory, bpf.IngeroProgOnOom, ""},
+	{HostDisk, bpf.IngeroProgOnIoComplete, ""}, // before what begins: an end without a beginning is nothing
+	{HostDisk, bpf.IngeroProgOnIoStart, ""},
+	{HostDisk, bpf.IngeroProgOnIoIssue, bpf.IngeroProgOnIoStart},
+	{HostNet, bpf.IngeroProgOnSocketState, ""},
+	{HostNet, bpf.IngeroProgOnSend, ""},
+	{HostNet, bpf.IngeroProgOnReceive, ""},
+	{HostTCP, bpf.IngeroProgOnRetransmit, ""},
+	{HostPages, bpf.IngeroProgOnPages, ""},
+}
+
+// argumentsSince are tracepoints whose arguments have changed, and what says so.
+var argumentsSince = []struct {
+	variable, tracepoint string
+	params               int  // it has at least so many
+	task                 bool // the first is a pointer
+}{
+	{bpf.IngeroVarRetransmitHasError, "tcp_retransmit_skb", 3, false},
+	{bpf.IngeroVarOomHasTask, "mark_victim", 1, true},
+}
+
+// prepareHost fits the programs of the host to this machine, and takes out what is
+// not wanted or cannot be had.
+func (t *Tracer) prepareHost(spec *ebpf.CollectionSpec, leave []HostPart, pages bool) error {
+	if !pages {
+		leave = append([]HostPart{HostPages}, leave...)
+	}
+	off := map[HostPart]bool{}
+	for _, part := range leave {
+		off[part] = true
+		t.hostLacks = append(t.hostLacks, tick.Report{Kind: "host-off", Object: string(part), Why: "it was not asked for"})
+	}
+	kernel, err := btf.LoadKernelSpec()
+	if err != nil {
+		return fmt.Errorf("read the kernel's BTF: %w", err)
+	}
+	have := map[string]bool{}
+	for _, p := range hostPrograms {
+		program := spec.Programs[p.name]
+		if program == nil {
+			return fmt.Errorf("the BPF object has no program %s", p.name)
+		}
+		switch known := arguments(kernel, program.AttachTo) != nil; {
+		case off[p.part], p.instead != "" && have[p.instead]:
+			delete(spec.Programs, p.name)
+			continue
+		case !known:
+			delete(spec.Programs, p.name)
+			if p.name != bpf.IngeroProgOnIoStart { // another tells nearly as much
+				t.hostLacks = append(t.hostLacks, tick.Report{Kind: "host-source", Object: string(p.part),
+					Why: "this kernel has no tracepoint " + program.AttachTo})
+			}
+			continue
+		}
+		have[p.name] = true
+		t.hostNames = append(t.hostNames, p.name)
+	}
+	for _, a := range argumentsSince {
+		params := arguments(kernel, a.tracepoint)
+		is := len(params) >= a.params
+		if is && a.task {
+			_, is = params[0].Type.(*btf.Pointer)
+		}
+		if err := spec.Variables[a.variable].Set(is); err != nil {
+			return fmt.Errorf("set %s: %w", a.variable, err)
+		}
+	}
+	return spec.Variables[bpf.IngeroVarPageBytes].Set(uint32(os.Getpagesize()))
+}
+
+// hostGives says what each part of the host is good for, in the order of check's lines.
+var hostGives = []struct {
+	part HostPart
+	what string
+}{
+	{HostMemory, "tells when a process had to look for memory itself, and whom the kernel killed for it"},
+	{HostDisk, "tells who used a disk, and how long its requests took"},
+	{HostTCP, "tells whose packets were lost"},
+	{HostNet, "tells with whom processes talk, and how far away they are"},
+	{HostPages, "counts page allocations (--pages)"},
+}
+
+// hostFeatures tells of each part whether this kernel has its tracepoints.
+func hostFeatures(have func(name, cost string, must bool, err error) Feature) (out []Feature) {
+	lacks := map[HostPart]error{}
+	spec, err := bpf.LoadIngero()
+	kernel, kerr := btf.LoadKernelSpec()
+	if err = errors.Join(err, kerr); err == nil {
+		for _, p := range hostPrograms {
+			if at := spec.Programs[p.name].AttachTo; arguments(kernel, at) == nil && p.name != bpf.IngeroProgOnIoStart {
+				lacks[p.part] = errors.Join(lacks[p.part], fmt.Errorf("this kernel has no tracepoint %s", at))
+			}
+		}
+	}
+	for _, g := range hostGives {
+		out = append(out, have("host-"+string(g.part), g.what, false, errors.Join(err, lacks[g.part])))
+	}
+	return out
+}
+
+// arguments returns what a tracepoint hands to its programs, nil where the kernel has
+// no such tracepoint.
+func arguments(kernel *btf.Spec, tracepoint string) []btf.FuncParam {
+	var def *btf.Typedef
+	if kernel.TypeByName("btf_trace_"+tracepoint, &def) != nil {
+		return nil
+	}
+	if p, ok := def.Type.(*btf.Pointer); ok {
+		if f, ok := p.Target.(*btf.FuncProto); ok && len(f.Params) > 0 {
+			return append(make([]btf.FuncParam, 0, len(f.Params)), f.Params[1:]...) // the first is the tracepoint's own
+		}
+	}
+	return nil
+}
+
+// fillHostRests makes the sums that take what there is no room for.
+func (t *Tracer) fillHostRests() error {
+	for kind := uint16(1); kind < uint16(bpf.IngeroHostKindHOST_KINDS); kind++ {
+		if err := t.objects.HostSums.Put(HostKey{Kind: kind}, HostSum{}); err != nil {
+			return fmt.Errorf("make the sums of the host: %w", err)
+		}
+	}
+	return nil
+}
+
+// attachHost attaches what could be had. A tracepoint that refuses is a report.
+func (t *Tracer) attachHost() {
+	for _, n := range t.hostNames {
+		if err := t.attachBase([]string{n}); err != nil {
+			t.mu.Lock()
+			t.hostLacks = append(t.hostLacks, tick.Report{Kind: "host-source", Object: n, Why: err.Error()})
+			t.mu.Unlock()
+		}
+	}
+}
+
+// HostReports says which sources of the host cannot be had.
+func (t *Tracer) HostReports() []tick.Report {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]tick.Report(nil), t.hostLacks...)
+}
+
+// HostKey is what a sum of the host is of, HostSum what the kernel has of it.
+type (
+	HostKey = bpf.IngeroHostKey
+	HostSum = bpf.IngeroHostSum
+)
+
+// HostRest tells whether a key is of what there was no room for.
+func HostRest(k HostKey) bool { return k == HostKey{Kind: k.Kind} }
+
+// HostSums calls take for every sum of the host. The value is reused.
+func (t *Tracer) HostSums(take func(k HostKey, s *HostSum)) error {
+	const batch = 256
+	var (
+		cursor ebpf.MapBatchCursor
+		keys   [batch]HostKey
+		sums   = make([]HostSum, batch)
+	)
+	for {
+		n, err := t.objects.HostSums.BatchLookup(&cursor, keys[:], sums, nil)
+		last := errors.Is(err, ebpf.ErrKeyNotExist)
+		if err != nil && !last {
+			return fmt.Errorf("read the sums of the host: %w", err)
+		}
+		for i := range n {
+			take(keys[i], &sums[i])
+		}
+		if last {
+			return nil
+		}
+	}
+}
+
+// ForgetHost deletes a sum, and returns what it was at its end.
+func (t *Tracer) ForgetHost(k HostKey) (s HostSum, err error) {
+	err = t.objects.HostSums.LookupAndDelete(k, &s)
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		return HostSum{}, nil
+	}
+	return s, err
+}
+
+// Pages calls take for each process and order of its page allocations so far.
+func (t *Tracer) Pages(take func(pid, order uint32, n uint64)) error {
+	if t.programs[bpf.IngeroProgOnPages] == nil {
+		return nil
+	}
+	var (
+		key bpf.IngeroPagesKey
+		cpu []uint64
+	)
+	for it := t.objects.PageCounts.Iterate(); ; {
+		if !it.Next(&key, &cpu) {
+			return it.Err()
+		}
+		var n uint64
+		for _, x := range cpu {
+			n += x
+		}
+		take(key.Tgid, key.Order, n)
+	}
+}
+
+// ForgetPages deletes the page allocations of a process that has ended.
+func (t *Tracer) ForgetPages(pid uint32) error {
+	const orders = 64
+	for order := range uint32(orders) {
+		err := t.objects.PageCounts.Delete(bpf.IngeroPagesKey{Tgid: pid, Order: order})
+		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("delete page allocations of process %d: %w", pid, err)
+		}
+	}
+	return nil
+}

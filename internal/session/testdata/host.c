@@ -1,0 +1,202 @@
+// A workload that says what it did to the host: each mode waits for a line on
+// standard input, works, prints what it measured itself, and waits for the end of it.
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static long long now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static void ready(void)
+{
+	char line[16];
+
+	puts("ready");
+	fflush(stdout);
+	if (!fgets(line, sizeof(line), stdin))
+		exit(0);
+}
+
+static void done(void)
+{
+	fflush(stdout);
+	while (getchar() != EOF)
+		;
+}
+
+// disk FILE N: N blocks of 256 KiB written and read past the page cache.
+static void disk(const char *path, int n)
+{
+	const int block = 256 << 10;
+	long long write_ns = 0, read_ns = 0, t;
+	char *buf;
+	int fd;
+
+	if (posix_memalign((void **)&buf, 4096, block))
+		die("memory");
+	memset(buf, 7, block);
+	fd = open(path, O_RDWR | O_CREAT, 0600);
+	for (int i = 0; i < n; i++)
+		if (pwrite(fd, buf, block, (off_t)i * block) != block)
+			die("prepare");
+	if (fsync(fd) || close(fd))
+		die("fsync");
+	fd = open(path, O_RDWR | O_DIRECT);
+	if (fd < 0)
+		die("O_DIRECT");
+	ready();
+	for (int i = 0; i < n; i++) {
+		t = now();
+		if (pwrite(fd, buf, block, (off_t)i * block) != block)
+			die("write");
+		write_ns += now() - t;
+	}
+	for (int i = 0; i < n; i++) {
+		t = now();
+		if (pread(fd, buf, block, (off_t)i * block) != block)
+			die("read");
+		read_ns += now() - t;
+	}
+	printf("write %d %lld\nread %d %lld\n", n, write_ns, n, read_ns);
+	done();
+}
+
+// cache FILE: reads a file twice, so that its cgroup has to give pages back.
+static void cache(const char *path)
+{
+	static char buf[1 << 20];
+	int fd = open(path, O_RDONLY);
+
+	if (fd < 0)
+		die(path);
+	ready();
+	for (int i = 0; i < 2; i++) {
+		lseek(fd, 0, SEEK_SET);
+		while (read(fd, buf, sizeof(buf)) > 0)
+			;
+	}
+	puts("read");
+	done();
+}
+
+// touch MB: more memory than there is.
+static void touch(int mb)
+{
+	ready();
+	for (int i = 0; i < mb; i++) {
+		char *p = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (p == MAP_FAILED)
+			die("mmap");
+		memset(p, 1, 1 << 20);
+	}
+	puts("touched");
+	done();
+}
+
+// spin MS: so much CPU time.
+static void spin(int ms)
+{
+	struct timespec t = { 0 };
+
+	ready();
+	while (t.tv_sec * 1000 + t.tv_nsec / 1000000 < ms)
+		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	puts("spun");
+	done();
+}
+
+static int server;
+
+static void *echo(void *arg)
+{
+	int fd = accept(server, NULL, NULL);
+	char buf[64];
+	ssize_t n;
+
+	while ((n = recv(fd, buf, sizeof(buf), 0)) > 0)
+		if (send(fd, buf, n, 0) != n)
+			break;
+	return arg;
+}
+
+// tcp N: a connection to itself over lo, then N messages there and back.
+static void tcp(int n)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(5001) };
+	socklen_t len = sizeof(struct tcp_info);
+	struct tcp_info info;
+	long long t, connect_ns;
+	int fd, one = 1;
+	pthread_t thread;
+	char buf[64] = "x";
+
+	server = socket(AF_INET, SOCK_STREAM, 0);
+	setsockopt(server, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	ready(); // lo is up
+	if (bind(server, (void *)&a, sizeof(a)) || listen(server, 1))
+		die("listen");
+	pthread_create(&thread, NULL, echo, NULL);
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	t = now();
+	if (connect(fd, (void *)&a, sizeof(a)))
+		die("connect");
+	connect_ns = now() - t;
+	ready(); // packets get lost from now on
+	for (int i = 0; i < n; i++) {
+		if (send(fd, buf, 50, 0) != 50)
+			die("send");
+		if (recv(fd, buf, 50, MSG_WAITALL) != 50)
+			die("recv");
+	}
+	memset(&info, 0, sizeof(info));
+	getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len);
+	printf("connect 1 %lld\nretransmits %u 0\n", connect_ns, info.tcpi_total_retrans);
+	done();
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "";
+
+	if (!strcmp(mode, "disk") && argc > 3)
+		disk(argv[2], atoi(argv[3]));
+	else if (!strcmp(mode, "cache") && argc > 2)
+		cache(argv[2]);
+	else if (!strcmp(mode, "touch") && argc > 2)
+		touch(atoi(argv[2]));
+	else if (!strcmp(mode, "spin") && argc > 2)
+		spin(atoi(argv[2]));
+	else if (!strcmp(mode, "tcp") && argc > 2)
+		tcp(atoi(argv[2]));
+	else if (!strcmp(mode, "wait")) {
+		ready();
+		done();
+	} else
+		return 2;
+	return 0;
+}
