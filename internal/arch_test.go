@@ -23,7 +23,8 @@ var allowed = map[string]string{
 	"internal/probes": "github.com/cilium/ebpf golang.org/x/arch golang.org/x/sys internal/bpf internal/tick pkg/events sim",
 	"internal/decode": "golang.org/x/sys internal/bpf internal/tick pkg/events",
 	"internal/proc":   "golang.org/x/sys internal/tick pkg/events",
-	"internal/gpu":    "",
+	"internal/gpu":    "internal/tick",
+	"internal/xid":    "golang.org/x/sys internal/tick",
 	"internal/lock":   "golang.org/x/sys",
 
 	// The pipeline.
@@ -31,7 +32,7 @@ var allowed = map[string]string{
 	"internal/tick":    "internal/stats pkg/events",
 	"internal/ledger":  "internal/stats internal/tick pkg/events",
 	"internal/causal":  "internal/ledger internal/stats internal/tick pkg/events",
-	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/ledger internal/probes internal/proc internal/stats internal/tick pkg/events",
+	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/gpu internal/ledger internal/probes internal/proc internal/stats internal/tick internal/xid pkg/events",
 	"internal/store":   "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick pkg/events",
 
 	// What reads what was recorded, and says it.
@@ -47,7 +48,7 @@ var allowed = map[string]string{
 		"pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
 		"internal/cli/check internal/config internal/explain internal/export internal/gpu internal/legacy internal/lock internal/outfile " +
-		"internal/probes internal/proc internal/query internal/session internal/stats internal/store internal/tick pkg/events sim",
+		"internal/probes internal/proc internal/query internal/session internal/stats internal/store internal/tick internal/xid pkg/events sim",
 	"cmd/ingero": "internal/cli",
 
 	"sim": "",

@@ -24,13 +24,19 @@ var dropWords = map[string]string{
 	"duplicate-link":     "calls came by a second way and were left out, so that each counts once",
 	"orphan-return":      "returns came whose calls had begun before the probes were in place",
 	"malformed-record":   "records could not be read",
+	"faults-full":        "faults of GPUs were left out: too many came at once",
+	"faults-lost":        "faults of GPUs were reported by the driver and could not be taken down",
+	// Of the kernel's log, all lines count: whether they were faults is not known.
+	"kernel-log-overwritten": "lines of the kernel's log were written over before they were read: faults of GPUs may have been among them",
+	"kernel-log-suppressed":  "messages of the driver were kept back by the kernel, for there were too many",
 }
 
 // isLoss tells whether a reason means that something that should be known is
-// not. What was thinned was left out on purpose, and a duplicate was a copy.
+// not. What was thinned was left out on purpose, and a duplicate was a copy; lines of
+// the kernel's log are mostly of no concern.
 func isLoss(reason string) bool {
 	switch reason {
-	case "thinned", "duplicate-link", "orphan-return":
+	case "thinned", "duplicate-link", "orphan-return", "kernel-log-overwritten", "kernel-log-suppressed":
 		return false
 	}
 	return true

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ingero/internal/decode"
+	"ingero/internal/gpu"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/tick"
@@ -94,6 +95,8 @@ type Live struct {
 	names     names         // of threads; Totals' own
 	others    others        // Poll's and Totals' own
 	gpus      devices       // Poll's and Totals' own; read again each tick until there are some
+	faults    *Faults       // nil: they cannot be learnt
+	states    *gpu.Poll
 }
 
 type process struct {
@@ -148,6 +151,7 @@ func (l *Live) start(ctx context.Context) error {
 			ErrPIDNamespace, self, own)
 	}
 	l.findGPUs()
+	l.watchGPUs(ctx)
 	if !l.Raw {
 		l.calibrate(ctx)
 	}
@@ -228,7 +232,7 @@ func (l *Live) Stop() error {
 		if l.watcher != nil {
 			errs = append(errs, l.watcher.Close())
 		}
-		errs = append(errs, l.tracer.StopLives())
+		errs = append(errs, l.tracer.StopLives(), l.leaveGPUs())
 		l.work.Wait()
 		for _, lib := range l.order {
 			errs = append(errs, lib.attached.Close())

@@ -108,6 +108,7 @@ type runner struct {
 	table   *table
 	ledger  *ledger.Ledger
 	causes  *causal.Engine
+	faults  *joiner
 	fan     *fan
 	meter   *proc.Meter
 	started time.Time
@@ -127,7 +128,7 @@ func newRunner(c Config) *runner {
 	if a, ok := c.Source.(Agent); ok {
 		agent = a.AgentPID()
 	}
-	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent),
+	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), faults: newJoiner(),
 		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now}
 }
 
@@ -174,6 +175,7 @@ func (r *runner) poll() (calls int, err error) {
 		r.table.add(b.Calls)
 		r.ledger.Batch(&b.Batch)
 		r.causes.Add(r.ledger.Steps())
+		r.faults.batch(r.Source, &b.Batch)
 		r.records += uint64(len(b.Calls))
 		calls += len(b.Calls)
 		r.fan.send(b)
@@ -203,6 +205,7 @@ func (r *runner) tick(now time.Time, final bool) error {
 	r.ledger.Tick(t)
 	r.causes.Tick(t)
 	introduce(t)
+	r.faults.tick(t)
 	if _, recorded := r.Source.(Recording); !recorded {
 		if err := r.meter.Read(&t.Host, &t.Self); err != nil {
 			r.Log.Debug("host state unavailable", "error", err)

@@ -165,13 +165,17 @@ type Tick struct {
 	// minutes, the gravest first.
 	Breakdowns []Breakdown
 	Chains     []Chain
-	Libraries  []Library
-	Reports    []Report
-	Drops      []Drop
-	Records    uint64 // read since the session began
-	Self       Self
-	Host       Host
-	Final      bool // the session's last: everything recorded is in it
+	// Xids are the faults that GPUs reported, in the order in which they came: each
+	// is in one tick. GPUs is how the GPUs are, by index.
+	Xids      []Xid
+	GPUs      []GPU
+	Libraries []Library
+	Reports   []Report
+	Drops     []Drop
+	Records   uint64 // read since the session began
+	Self      Self
+	Host      Host
+	Final     bool // the session's last: everything recorded is in it
 }
 
 // Sink takes what a session sees. Calls are delivered in batches, a few
