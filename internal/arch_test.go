@@ -37,7 +37,7 @@ var allowed = map[string]string{
 
 	// What reads what was recorded, and says it.
 	"internal/query":   "modernc.org/sqlite internal/stats internal/store internal/tick pkg/events",
-	"internal/explain": "internal/query internal/stats internal/tick pkg/events",
+	"internal/explain": "internal/query internal/stats internal/tick internal/xid pkg/events",
 	"internal/export":  "github.com/parquet-go/parquet-go internal/query pkg/events",
 	"internal/legacy":  "internal/stats internal/store internal/tick pkg/events",
 	"internal/outfile": "golang.org/x/sys",

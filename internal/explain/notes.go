@@ -31,6 +31,14 @@ var dropWords = map[string]string{
 	"kernel-log-suppressed":  "messages of the driver were kept back by the kernel, for there were too many",
 }
 
+// DropWords says what a reason for not keeping something means, behind a count.
+func DropWords(reason string) string {
+	if words := dropWords[reason]; words != "" {
+		return words
+	}
+	return reason
+}
+
 // isLoss tells whether a reason means that something that should be known is
 // not. What was thinned was left out on purpose, and a duplicate was a copy; lines of
 // the kernel's log are mostly of no concern.

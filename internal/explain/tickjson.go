@@ -21,6 +21,8 @@ type tickJSON struct {
 	Threads    []threadJSON    `json:"threads"`
 	Breakdowns []breakdownJSON `json:"breakdowns"`
 	Chains     []chainJSON     `json:"chains"`
+	Xids       []xidJSON       `json:"xids,omitempty"`
+	GPUs       []gpuJSON       `json:"gpus,omitempty"`
 	Libraries  []libraryJSON   `json:"libraries"`
 	Reports    []reportJSON    `json:"reports"`
 	Drops      []dropJSON      `json:"drops"`
@@ -61,7 +63,8 @@ type libraryJSON struct {
 // with the quantiles (p50_ns, p95_ns, p99_ns, max_ns, quantile_error), and under last
 // the tick's own share. threads are the accounts of threads, with what each does now
 // and its open calls; breakdowns say where the time of each process went, chains what
-// was lost in the last minutes and why, the gravest first. Beside it are processes,
+// was lost in the last minutes and why, the gravest first. xids are the faults of GPUs
+// that came in it, gpus the state of each. Beside it are processes,
 // libraries, reports, drops, self and host. Durations are nanoseconds; what is not
 // known is absent.
 func TickJSON(t *tick.Tick) ([]byte, error) {
@@ -92,6 +95,12 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 	}
 	for i := range t.Processes {
 		j.Processes = append(j.Processes, processOf(&t.Processes[i]))
+	}
+	for i := range t.Xids {
+		j.Xids = append(j.Xids, xidOf(&t.Xids[i]))
+	}
+	for i := range t.GPUs {
+		j.GPUs = append(j.GPUs, gpuOf(&t.GPUs[i]))
 	}
 	for _, l := range t.Libraries {
 		j.Libraries = append(j.Libraries, libraryJSON{Path: clean(l.Path), Library: l.Lib.String(), BuildID: l.BuildID, Probes: l.Probes})
