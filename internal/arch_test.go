@@ -33,7 +33,7 @@ var allowed = map[string]string{
 	"internal/ledger":  "internal/stats internal/tick pkg/events",
 	"internal/causal":  "internal/ledger internal/stats internal/tick pkg/events",
 	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/gpu internal/ledger internal/probes internal/proc internal/stats internal/tick internal/xid pkg/events",
-	"internal/store":   "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick pkg/events",
+	"internal/store":   "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/xid pkg/events",
 
 	// What reads what was recorded, and says it.
 	"internal/query":   "modernc.org/sqlite internal/stats internal/store internal/tick pkg/events",

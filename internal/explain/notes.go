@@ -25,6 +25,7 @@ var dropWords = map[string]string{
 	"orphan-return":      "returns came whose calls had begun before the probes were in place",
 	"malformed-record":   "records could not be read",
 	"faults-full":        "faults of GPUs were left out: too many came at once",
+	"faults-over":        "faults of GPUs were left out: a session tells the first 100,000",
 	"faults-lost":        "faults of GPUs were reported by the driver and could not be taken down",
 	// Of the kernel's log, all lines count: whether they were faults is not known.
 	"kernel-log-overwritten": "lines of the kernel's log were written over before they were read: faults of GPUs may have been among them",

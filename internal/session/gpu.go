@@ -29,6 +29,9 @@ const (
 	// maxCallers bounds the processes of which the last calls are kept. Of those that
 	// come when they are so many, none are.
 	maxCallers = 1024
+	// maxTold bounds the faults of a session that are told: a driver can report some all
+	// day long. Those that come later are counted.
+	maxTold = 100_000
 	// settles is how long a fault waits for the calls before it to be read.
 	settles = 500 * time.Millisecond
 )
@@ -84,6 +87,8 @@ type joiner struct {
 	groups []*group
 	bursts xid.Bursts
 	next   []tick.Xid
+	told   int
+	over   uint64
 }
 
 // recent are the last outermost calls of a process.
@@ -178,6 +183,9 @@ func (j *joiner) tick(t *tick.Tick) {
 		ripe = append(ripe, g)
 		return true
 	})
+	if j.over > 0 {
+		t.Drops = append(t.Drops, tick.Drop{Reason: "faults-over", Count: j.over})
+	}
 	if len(ripe) == 0 {
 		return
 	}
@@ -200,6 +208,11 @@ func (j *joiner) tick(t *tick.Tick) {
 		t.Xids = append(t.Xids, g.xids...)
 	}
 	j.bursts.Group(t.Xids)
+	if room := maxTold - j.told; len(t.Xids) > room {
+		j.over += uint64(len(t.Xids) - room)
+		t.Xids = t.Xids[:room]
+	}
+	j.told += len(t.Xids)
 }
 
 // looked is what is known of a process that a fault names.

@@ -42,6 +42,8 @@ const (
 	frameBlock   // where among the calls and waits of the next frames those behind them belong
 	frameIndex   // last of a sealed segment: where the calls are
 	frameLost    // JSON: damaged frames were here, and a repair took them out
+	frameXid     // JSON: a fault of a GPU
+	frameGPU     // JSON: the state of a GPU
 
 	frameKinds // one more than the last that is known
 )

@@ -46,7 +46,8 @@ type Replay struct {
 	others map[uint32]int
 	libs   map[libKey]int
 	ended  []tick.Thread // and in no tick yet
-	last   tick.Tick     // Processes, Threads, Libraries, Reports, Drops, Host and Self as of now
+	gpu    gpuReplay
+	last   tick.Tick // Processes, Threads, Libraries, Reports, Drops, Host and Self as of now
 }
 
 // NewReplay plays log from where it stands. A log that was cut off ends there.
@@ -195,6 +196,8 @@ func (r *Replay) take(b *tick.Batch) {
 		t.Libraries = append(t.Libraries, *e.Library)
 	case e.Report != nil:
 		t.Reports = append(t.Reports, *e.Report)
+	default:
+		r.gpu.take(e)
 	}
 }
 
@@ -225,6 +228,7 @@ func (r *Replay) Totals(t *tick.Tick) error {
 	t.Reports = append(t.Reports, r.last.Reports...)
 	t.Drops = append(t.Drops, r.last.Drops...)
 	t.Host, t.Self = r.last.Host, r.last.Self
+	r.gpu.totals(t)
 	return nil
 }
 

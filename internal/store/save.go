@@ -32,6 +32,10 @@ type saver struct {
 	swept   time.Time // when rollups were removed last
 	latest  int64     // end of a call: no tick is earlier, whatever the clock says
 	notable notable
+	gpus    gpuNews
+	xids    []tick.Xid // are not there yet
+	states  []tick.GPU // likewise
+	faults  int        // that were noted
 }
 
 type savedOp struct {
@@ -64,7 +68,7 @@ var (
 func newSaver(db *sql.DB, s *Session) (*saver, error) {
 	v := &saver{db: db, stmts: map[*string]*sql.Stmt{}, ops: map[opKey]savedOp{}, procs: map[uint32]processJSON{}, libs: map[libKey]libraryJSON{},
 		reports: map[tick.Report]bool{}, drops: map[string]uint64{}, gaps: map[uint32]*savedGap{},
-		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}, rollup: newRollup()}
+		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}, rollup: newRollup(), gpus: gpuNews{}}
 	if _, err := db.Exec(sqlStale); err != nil {
 		return nil, err
 	}
@@ -79,7 +83,7 @@ func newSaver(db *sql.DB, s *Session) (*saver, error) {
 	if _, err := db.Exec(waitShort); err != nil {
 		return nil, err
 	}
-	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlChain, &sqlRevised, &sqlRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot} {
+	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlChain, &sqlRevised, &sqlRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot, &sqlXid, &sqlGPU, &sqlGPUState} {
 		if v.stmts[q], err = db.Prepare(*q); err != nil {
 			return nil, errors.Join(err, v.close())
 		}
@@ -147,6 +151,7 @@ func (v *saver) tick(t *tick.Tick) error {
 	if err := v.noteChains(t.Chains, t.Time); err != nil {
 		return err
 	}
+	v.noteGPU(t)
 	tx, err := v.db.Begin()
 	if err != nil {
 		return err
@@ -191,7 +196,7 @@ func (v *saving) all(t *tick.Tick) error {
 			return err
 		}
 	}
-	return errors.Join(v.notables(t), v.snapshot(t), v.roll(t.Time, t.Final))
+	return errors.Join(v.notables(t), v.snapshot(t), v.gpu(), v.roll(t.Time, t.Final))
 }
 
 // things writes what is new of processes, libraries, reports and drops.

@@ -74,12 +74,12 @@ type Xid struct {
 
 // XidCall is one of the last calls of a process that a fault hit.
 type XidCall struct {
-	TID      uint32
-	Op       events.Op
-	Before   time.Duration // how long before the fault it began
-	Duration time.Duration // 0: it is not known
-	Result   int32         // of a call that has returned and is measured
-	Open     bool          // it had not returned by the end of the tick
+	TID      uint32        `json:"tid"`
+	Op       events.Op     `json:"op"`
+	Before   time.Duration `json:"before_ns"`             // how long before the fault it began
+	Duration time.Duration `json:"duration_ns,omitempty"` // 0: it is not known
+	Result   int32         `json:"result,omitempty"`      // of a call that has returned and is measured
+	Open     bool          `json:"open,omitempty"`        // it had not returned by the end of the tick
 }
 
 // GPU is the state of one GPU. What is not known is nil: it is absent, not zero.
