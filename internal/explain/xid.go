@@ -150,7 +150,7 @@ func xidCalls(x *tick.Xid) []string {
 // gpuJSON is the state of a GPU. What is not known is absent.
 type gpuJSON struct {
 	Timestamp    time.Time `json:"timestamp"`
-	Index        int       `json:"index"`
+	Index        *int      `json:"index,omitempty"`
 	PCI          string    `json:"pci"`
 	UUID         string    `json:"uuid,omitempty"`
 	Name         string    `json:"name,omitempty"`
@@ -172,7 +172,11 @@ type gpuJSON struct {
 }
 
 func gpuOf(g *tick.GPU) gpuJSON {
-	return gpuJSON{Timestamp: g.Time.UTC(), Index: g.Index, PCI: g.Bus, UUID: clean(g.UUID), Name: clean(g.Name), MIG: g.MIG, Lost: g.Lost, Throttle: g.Throttle,
+	var index *int
+	if g.Index >= 0 {
+		index = &g.Index
+	}
+	return gpuJSON{Timestamp: g.Time.UTC(), Index: index, PCI: g.Bus, UUID: clean(g.UUID), Name: clean(g.Name), MIG: g.MIG, Lost: g.Lost, Throttle: g.Throttle,
 		MemTotal: g.MemTotal, MemUsed: g.MemUsed, Busy: g.Busy, MemBusy: g.MemBusy, ClockSM: g.ClockSM, ClockMem: g.ClockMem, ClockSMMax: g.ClockSMMax,
 		Temperature: g.Temperature, Power: g.Power, PowerLimit: g.PowerLimit, ECCCorrected: g.ECCCorrected, ECCLost: g.ECCLost}
 }

@@ -94,7 +94,11 @@ func (p *Poll) States() []tick.GPU {
 	defer p.mu.Unlock()
 	var out []tick.GPU
 	for bus, g := range p.states {
-		if age := p.o.Now().Sub(g.Time); age <= 3*p.o.Every+time.Second {
+		fresh := 3*p.o.Every + time.Second
+		if g.Lost { // nvidia-smi ends at it, and is not begun anew at once
+			fresh = again + patience
+		}
+		if age := p.o.Now().Sub(g.Time); age <= fresh {
 			out = append(out, g)
 		} else if age > time.Hour {
 			delete(p.states, bus)
@@ -129,15 +133,19 @@ func (p *Poll) run(t *tool) {
 		if errors.Is(err, errField) { // without that field it may do
 			wait = 0
 		}
-		p.mu.Lock()
-		p.why = err
-		p.mu.Unlock()
+		p.failed(err)
 		select {
 		case <-p.stop:
 			return
 		case <-p.o.After(wait):
 		}
 	}
+}
+
+func (p *Poll) failed(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.why = why
 }
 
 var errField = errors.New("it does not know a field")
@@ -161,12 +169,16 @@ func (p *Poll) session(t *tool) error {
 	quit := make(chan struct{})
 	go func() {
 		err := readLines(out, lines, quit)
+		if err != nil {
+			kill(cmd)
+		}
 		ended <- cmp.Or(err, cmd.Wait())
 	}()
 	err = p.listen(fields, lines, ended)
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	kill(cmd)
 	close(quit)
-	if err != nil && !errors.Is(err, errEnded) {
+	if !errors.Is(err, errEnded) {
+		p.failed(err)
 		// Nothing else is started while this one is there.
 		select {
 		case <-ended:
@@ -175,6 +187,9 @@ func (p *Poll) session(t *tool) error {
 	}
 	return err
 }
+
+// kill kills a process and those that it has started, whose group is theirs alone.
+func kill(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 
 // readLines hands on lines until there are no more, or nobody takes them.
 func readLines(r io.Reader, lines chan<- string, quit <-chan struct{}) error {
@@ -219,9 +234,10 @@ func (p *Poll) listen(fields []string, lines <-chan string, ended <-chan error) 
 			if said++; said > 4*maxGPUs {
 				return fmt.Errorf("%s says more than it was asked", smiName)
 			}
-			if p.take(fields, line) {
+			switch {
+			case p.take(fields, line):
 				late = p.o.After(patience)
-			} else {
+			case strings.TrimSpace(line) != "":
 				last = fmt.Sprintf("%.200q", line)
 			}
 		}
@@ -230,7 +246,8 @@ func (p *Poll) listen(fields []string, lines <-chan string, ended <-chan error) 
 
 var (
 	badField = regexp.MustCompile(`Field "([a-z_.]+)" is not a valid field`)
-	lostLine = regexp.MustCompile(`GPU ?([0-9A-Fa-f]+:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]).*(?i:is lost|fallen off)`)
+	// Without its handle a GPU is of no use, whatever the reason that is told.
+	lostLine = regexp.MustCompile(`device handle for GPU ?(?:[0-9]+: )?([0-9A-Fa-f]+:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9])`)
 )
 
 // take takes a line in. It returns false when it does not tell of a GPU.
@@ -243,23 +260,30 @@ func (p *Poll) take(fields []string, line string) bool {
 		return false
 	}
 	if m := lostLine.FindStringSubmatch(line); m != nil {
-		if bus := normalBus(m[1]); bus != "" {
-			g := p.states[bus] // what it was is not known any more
-			p.put(tick.GPU{Time: now, Index: g.Index, Bus: bus, UUID: g.UUID, Name: g.Name, Lost: true})
-		}
+		p.lose(tick.GPU{Time: now, Index: -1, Bus: normalBus(m[1])})
 		return false
 	}
-	g, ok := parseState(fields, line)
+	g, ok := parseState(fields, strings.ToValidUTF8(line, "?"))
 	if !ok {
 		return false
 	}
-	g.Time, p.why = now, nil
-	if g.Lost { // it does not know its own name
-		was := p.states[g.Bus]
-		g.Name, g.UUID = cmp.Or(g.Name, was.Name), cmp.Or(g.UUID, was.UUID)
+	if g.Time, p.why = now, nil; g.Lost {
+		p.lose(g)
+	} else {
+		p.put(g)
 	}
-	p.put(g)
 	return true
+}
+
+// lose notes that a GPU is lost. It does not know its own name any more, nor anything
+// else.
+func (p *Poll) lose(g tick.GPU) {
+	if was, ok := p.states[g.Bus]; ok {
+		g.Index, g.UUID, g.Name = was.Index, was.UUID, was.Name
+	}
+	if g.Lost = true; g.Bus != "" {
+		p.put(g)
+	}
 }
 
 func (p *Poll) put(g tick.GPU) {

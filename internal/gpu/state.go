@@ -18,19 +18,23 @@ type field struct {
 // hold a comma. What is "[N/A]" is not set.
 var fields = []field{
 	{name: "pci.bus_id", set: func(g *tick.GPU, v string) { g.Bus = normalBus(v) }},
-	{name: "index", set: func(g *tick.GPU, v string) { g.Index, _ = strconv.Atoi(v) }},
+	{name: "index", set: func(g *tick.GPU, v string) {
+		if n, err := strconv.ParseUint(v, 10, 16); err == nil {
+			g.Index = int(n)
+		}
+	}},
 	{name: "uuid", set: func(g *tick.GPU, v string) { g.UUID = v }},
 	{name: "mig.mode.current", set: func(g *tick.GPU, v string) { g.MIG = v == "Enabled" }},
 	{name: "memory.total", set: func(g *tick.GPU, v string) { whole(&g.MemTotal, v, 1<<20) }},
 	{name: "memory.used", set: func(g *tick.GPU, v string) { whole(&g.MemUsed, v, 1<<20) }},
-	{name: "utilization.gpu", set: func(g *tick.GPU, v string) { number(&g.Busy, v, 0.01) }},
-	{name: "utilization.memory", set: func(g *tick.GPU, v string) { number(&g.MemBusy, v, 0.01) }},
+	{name: "utilization.gpu", set: func(g *tick.GPU, v string) { share(&g.Busy, v) }},
+	{name: "utilization.memory", set: func(g *tick.GPU, v string) { share(&g.MemBusy, v) }},
 	{name: "clocks.sm", set: func(g *tick.GPU, v string) { whole(&g.ClockSM, v, 1e6) }},
 	{name: "clocks.mem", set: func(g *tick.GPU, v string) { whole(&g.ClockMem, v, 1e6) }},
 	{name: "clocks.max.sm", set: func(g *tick.GPU, v string) { whole(&g.ClockSMMax, v, 1e6) }},
-	{name: "temperature.gpu", set: func(g *tick.GPU, v string) { number(&g.Temperature, v, 1) }},
-	{name: "power.draw", set: func(g *tick.GPU, v string) { number(&g.Power, v, 1) }},
-	{name: "power.limit", set: func(g *tick.GPU, v string) { number(&g.PowerLimit, v, 1) }},
+	{name: "temperature.gpu", set: func(g *tick.GPU, v string) { number(&g.Temperature, v) }},
+	{name: "power.draw", set: func(g *tick.GPU, v string) { number(&g.Power, v) }},
+	{name: "power.limit", set: func(g *tick.GPU, v string) { number(&g.PowerLimit, v) }},
 	{name: "clocks_event_reasons.active", older: "clocks_throttle_reasons.active", set: func(g *tick.GPU, v string) { g.Throttle = reasons(v) }},
 	{name: "ecc.errors.corrected.volatile.total", set: func(g *tick.GPU, v string) { whole(&g.ECCCorrected, v, 1) }},
 	{name: "ecc.errors.uncorrected.volatile.total", set: func(g *tick.GPU, v string) { whole(&g.ECCLost, v, 1) }},
@@ -55,7 +59,7 @@ func (p *Poll) fields() []string {
 
 // parseState reads a line of the values of the named fields.
 func parseState(names []string, line string) (tick.GPU, bool) {
-	var g tick.GPU
+	g := tick.GPU{Index: -1}
 	values := strings.SplitN(strings.TrimSpace(line), ", ", len(names))
 	if len(values) != len(names) {
 		return g, false
@@ -85,9 +89,16 @@ func whole(to **int64, value string, unit int64) {
 }
 
 // number is whole for numbers that need not be.
-func number(to **float64, value string, unit float64) {
+func number(to **float64, value string) {
 	if n, err := strconv.ParseFloat(value, 64); err == nil && n >= 0 && n < 1e6 {
-		v := n * unit
+		*to = &n
+	}
+}
+
+// share reads a percentage.
+func share(to **float64, value string) {
+	if n, err := strconv.ParseUint(value, 10, 7); err == nil && n <= 100 {
+		v := float64(n) / 100
 		*to = &v
 	}
 }

@@ -85,8 +85,8 @@ type XidCall struct {
 // GPU is the state of one GPU. What is not known is nil: it is absent, not zero.
 type GPU struct {
 	Time  time.Time // when it was so
-	Index int
-	Bus   string // "0000:75:00.0"
+	Index int       // as nvidia-smi numbers it; -1: not known
+	Bus   string    // "0000:75:00.0"
 	UUID  string
 	Name  string // "NVIDIA H200"
 	MIG   bool   // it is divided into instances, and has no utilisation of its own
