@@ -15,7 +15,7 @@
 #define MAX_WAKERS 64 /* threads enrolled for one process */
 #define LONG_WAIT 20000 /* ns: shorter waits are in the sums only, unless all are asked for */
 #define MAX_TARGETS 4096 /* traced processes, at a time */
-#define MAX_COUNTS 4096 /* (process, row) pairs that have calls */
+#define MAX_COUNTS 8192 /* (process, row) pairs that have calls: of 130 processes that load everything */
 #define HIST_BUCKETS 320 /* 8 an octave, from 0 ns to 2^41 ns: stats.HistBuckets */
 
 /* How one kept value is computed: events.Take. */
@@ -24,17 +24,19 @@ enum take {
 	TAKE_SLOT, /* slot, masked to its width */
 	TAKE_CONST, /* off */
 	TAKE_PRODUCT, /* slot * slot2 */
-	TAKE_OUT, /* *(u64 *)slot at return */
+	TAKE_OUT, /* *(slot + off) at return */
 	TAKE_DIM3, /* two slots: x | y << 32, z */
 	TAKE_PACK3, /* three int slots */
 	TAKE_MEM, /* *(slot + off) at entry */
 	TAKE_MEM_DIM3, /* dim3 at slot + off */
 	TAKE_MEM_PRODUCT, /* *(u64 *)(slot + off) * *(u64 *)(slot + off2) */
+	TAKE_MEM_VOLUME, /* the product of three u64 from slot + off */
+	TAKE_PAIR, /* slot | slot2 << 16 */
 };
 
 struct rule {
 	__u8 take;
-	__u8 slot; /* from 1 */
+	__u8 slot; /* from 1; 0: the address of the first argument on the stack */
 	__u8 slot2;
 	__u8 bytes; /* 4 or 8 */
 	__u16 off;
@@ -48,6 +50,9 @@ enum recipe_flags {
 	RECIPE_STACK = 4, /* some slot lies on the stack */
 	RECIPE_OUT = 8, /* some value is read at return */
 	RECIPE_SYNC = 16, /* it waits for the GPU: events.ClassSync */
+	RECIPE_TEXT = 32, /* arg[0] is the address of a string to put out: events.Row.Text */
+	RECIPE_KEEP = 64, /* other things follow from it: thin it last */
+	RECIPE_STAYS = 128, /* the string stays where it is: put out a process's first alone */
 };
 
 /* One catalog row, compiled for this architecture. */
@@ -58,8 +63,10 @@ struct recipe {
 	__u32 slow_ns; /* calls at least this long are the last to be thinned; 0: none is */
 	struct rule arg[MAX_ARGS];
 	struct rule tag;
+	__u32 pending; /* a result that is no failure: events.Row.Pending */
+	__u32 pad;
 };
-_Static_assert(sizeof(struct recipe) == 48, "recipe");
+_Static_assert(sizeof(struct recipe) == 56, "recipe");
 
 /* An attach cookie: row | copy << 16 | place << 32. */
 #define COOKIE_ROW(c) ((__u32)(c)&0xffff)
@@ -83,6 +90,7 @@ struct probe_cost {
 enum target_flags {
 	TARGET_ENTRY_ONLY = 1, /* a return probe would harm this process */
 	TARGET_GATE = 2, /* stop it when it maps a CUDA library, until probes are in place */
+	TARGET_LAUNCHES = 4, /* its launches are counted at entry, and their returns not watched */
 };
 
 /* A thread that has a part in another's wait: events.Thread. */
@@ -154,6 +162,7 @@ enum record_kind {
 	RECORD_GATE,
 	RECORD_WAIT,
 	RECORD_THREAD,
+	RECORD_TEXT,
 };
 
 /*
@@ -185,6 +194,22 @@ struct call_record {
 };
 _Static_assert(sizeof(struct call_record) == 104, "call_record");
 _Static_assert(offsetof(struct call_record, throttled) == 96, "call_record");
+
+#define TEXT_FIRST 256 /* calls of a process whose strings are put out though they stay */
+#define TEXT_SHORT 256 /* bytes of most texts, with their end */
+#define TEXT_LONG 4097 /* events.MaxText, its end, and one to see that there is more */
+
+/* A string that a call was given, before the call's record: events.Text. */
+struct text_record {
+	__u8 kind; /* RECORD_TEXT */
+	__u8 pad;
+	__u16 op;
+	__u32 tgid;
+	__u32 tid;
+	__u32 size; /* with its end; TEXT_LONG: it was cut */
+	__u64 time_ns; /* CLOCK_MONOTONIC */
+}; /* the string follows, in TEXT_SHORT or TEXT_LONG bytes */
+_Static_assert(sizeof(struct text_record) == 24, "text_record");
 
 /* Why a thread is not on a CPU: events.WaitState. */
 enum wait_state {
@@ -284,6 +309,7 @@ enum drop_reason {
 	DROP_DUPLICATE_LINK, /* the same call came by a second link, and was left out */
 	DROP_WAIT, /* a wait, or a thread's last account, found no room, or was left out on purpose; the sums have it */
 	DROP_WAKERS_FULL, /* a thread that woke a traced one is not accounted for */
+	DROP_TEXT, /* a string that a call was given could not be read, or found no room */
 	DROP_ORPHAN_RETURN, /* a return without its entry: a forked child, a call begun before the attach */
 	DROP_REASONS,
 };

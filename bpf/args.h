@@ -13,11 +13,13 @@
 #endif
 
 /*
- * The integer arguments in calling order, from 1. The context is read at
+ * The integer arguments in calling order, from 1; 0 has where those on the stack
+ * begin, so that a structure there is read as others are. The context is read at
  * constant offsets, as the verifier asks; after this a rule is only an index.
  */
 static __always_inline bool read_slots(struct pt_regs *ctx, __u64 slot[16], bool stack)
 {
+	slot[0] = PT_REGS_SP(ctx) + STACK_AT;
 	slot[1] = PT_REGS_PARM1(ctx);
 	slot[2] = PT_REGS_PARM2(ctx);
 	slot[3] = PT_REGS_PARM3(ctx);
@@ -34,7 +36,7 @@ static __always_inline bool read_slots(struct pt_regs *ctx, __u64 slot[16], bool
 		return true;
 	return !bpf_probe_read_user(&slot[STACK_SLOT],
 				    (MAX_SLOTS + 1 - STACK_SLOT) * sizeof(slot[0]),
-				    (void *)(PT_REGS_SP(ctx) + STACK_AT));
+				    (void *)slot[0]);
 }
 
 #define SLOT(n) ((n)&15)
@@ -93,6 +95,17 @@ static __always_inline bool take(const __u64 slot[16], const struct rule *r, __u
 			return false;
 		*out *= w;
 		return true;
+	case TAKE_MEM_VOLUME: {
+		__u64 d[3];
+
+		if (bpf_probe_read_user(d, sizeof(d), (void *)(v + r->off)))
+			return false;
+		*out = d[0] * d[1] * d[2];
+		return true;
+	}
+	case TAKE_PAIR:
+		*out = (v & 0xffff) | (slot[SLOT(r->slot2)] & 0xffff) << 16;
+		return true;
 	}
 	*out = 0;
 	return true;
@@ -129,7 +142,9 @@ static __always_inline void take_out(const struct recipe *r, struct call_record 
 		if (i >= r->nargs || r->arg[i].take != TAKE_OUT)
 			continue;
 		rec->arg[i] = 0; /* a failed call leaves nothing to read */
-		if (!(rec->flags & CALL_FAILED) && bpf_probe_read_user(&rec->arg[i], 8, (void *)at))
+		if (!(rec->flags & CALL_FAILED) &&
+		    bpf_probe_read_user(&rec->arg[i], r->arg[i].bytes == 4 ? 4 : 8,
+					(void *)(at + r->arg[i].off)))
 			rec->flags |= CALL_ARGS_PARTIAL;
 	}
 }

@@ -98,7 +98,7 @@ static __always_inline bool fold(const struct recipe *r, struct open_call *o)
 /* A call whose return is not watched: its times are unknown, not zero. */
 static __always_inline void count_only(struct pt_regs *ctx, struct thread *t,
 				       const struct recipe *r, __u32 tid, struct open_call *around,
-				       __u64 cookie)
+				       __u16 inside, __u64 cookie, __u64 calls)
 {
 	struct call_record rec = {};
 
@@ -112,10 +112,17 @@ static __always_inline void count_only(struct pt_regs *ctx, struct thread *t,
 			return;
 	}
 	begin(&rec, r, t->tgid, tid, around);
+	if (inside) {
+		rec.flags |= CALL_NESTED;
+		rec.other = inside;
+	}
 	rec.flags |= CALL_UNMEASURED;
 	read_args(ctx, r, &rec);
 	rec.start_ns = bpf_ktime_get_ns();
-	emit_call(&t->ring, &rec, offsetof(struct call_record, duration_ns), false);
+	if (r->flags & RECIPE_TEXT && (!(r->flags & RECIPE_STAYS) || calls <= TEXT_FIRST))
+		emit_text(&rec, r->flags & RECIPE_STAYS);
+	emit_call(&t->ring, &rec, offsetof(struct call_record, duration_ns),
+		  r->flags & RECIPE_KEEP);
 }
 
 /* Opens a call, inside `around` if there is one, to be closed at its return. */
@@ -149,14 +156,16 @@ static __always_inline int enter(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 cookie = bpf_get_attach_cookie(ctx), sp = PT_REGS_SP(ctx), ip = PT_REGS_IP(ctx);
-	__u32 tgid = task->tgid, tid = task->pid, row = COOKIE_ROW(cookie), top;
+	__u32 tgid = task->tgid, tid = task->pid, row = COOKIE_ROW(cookie), top, lever = 0;
 	struct thread *t = thread_of(tgid, tid);
 	struct recipe *r = bpf_map_lookup_elem(&recipes, &row);
 	struct open_call *o = NULL;
 	struct counts *c;
+	bool launch, counted = false;
 
 	if (!r)
 		return SKIP_RETURN;
+	launch = r->flags & RECIPE_LAUNCH;
 	if (!t || t->clock.enrolled_for) {
 		t = new_caller(t, tgid, tid);
 		if (!t) {
@@ -164,11 +173,13 @@ static __always_inline int enter(struct pt_regs *ctx)
 			return SKIP_RETURN;
 		}
 	}
+	if (t->levers_seen != levers_changed)
+		see_levers(t);
 	if (duplicate(t, sp, ip, cookie)) {
 		drop(DROP_DUPLICATE_LINK);
 		return SKIP_RETURN;
 	}
-	prune(ctx, t, sp, r->flags & RECIPE_LAUNCH);
+	prune(ctx, t, sp, launch);
 	c = counts_of(t->cache, tgid, row);
 	if (!c)
 		return SKIP_RETURN;
@@ -176,15 +187,19 @@ static __always_inline int enter(struct pt_regs *ctx)
 	top = t->depth - 1;
 	if (top < MAX_DEPTH) {
 		o = &t->open[top];
-		add(&c->nested, 1);
+		counted = launch && o->recipe_flags & RECIPE_LAUNCH;
 	}
+	if (launch && !counted && (t->flags & TARGET_LAUNCHES || t->counted_sp))
+		lever = lever_counts(t, sp, r->op);
+	if (o || (__u16)lever)
+		add(&c->nested, 1);
 	top = t->depth;
 	if (top >= MAX_DEPTH || r->flags & RECIPE_ENTRY_ONLY || t->flags & TARGET_ENTRY_ONLY ||
-	    (o && o->recipe_flags & r->flags & RECIPE_LAUNCH)) {
+	    counted || lever) {
 		if (top >= MAX_DEPTH)
 			drop(DROP_TOO_DEEP);
 		add(&c->unmeasured, 1);
-		count_only(ctx, t, r, tid, o, cookie);
+		count_only(ctx, t, r, tid, o, lever, cookie, c->calls);
 		return SKIP_RETURN;
 	}
 	follow(ctx, task, t, r, o, cookie);
@@ -209,6 +224,8 @@ static __always_inline bool return_expected(const struct thread *t, const struct
 	__u32 top = t->depth - 1;
 
 	if (r->flags & RECIPE_ENTRY_ONLY || t->flags & TARGET_ENTRY_ONLY)
+		return false;
+	if (r->flags & RECIPE_LAUNCH && (t->flags & TARGET_LAUNCHES || t->counted_sp))
 		return false;
 	return top >= MAX_DEPTH || !(t->open[top].recipe_flags & r->flags & RECIPE_LAUNCH);
 }
@@ -246,7 +263,7 @@ static __always_inline void close_call(struct pt_regs *ctx, struct thread *t, st
 	struct parts p;
 
 	rec->result = (__s32)PT_REGS_RC(ctx);
-	if (rec->result)
+	if (rec->result && (__u32)rec->result != r->pending)
 		rec->flags |= CALL_FAILED;
 	split(t, &o->at, m, ns, &p);
 	if (p.partial)
@@ -270,8 +287,13 @@ static __always_inline void close_call(struct pt_regs *ctx, struct thread *t, st
 	rec->throttled = p.throttled >> shift;
 	if (rec->flags & CALL_THROTTLED)
 		size = sizeof(*rec);
+	if (r->flags & RECIPE_TEXT)
+		emit_text(
+			rec,
+			false); /* not at entry: by now the library has had it read from the disk */
 	emit_call(&t->ring, rec, size,
-		  rec->flags & CALL_FAILED || (r->slow_ns && ns >= r->slow_ns));
+		  rec->flags & CALL_FAILED || r->flags & RECIPE_KEEP ||
+			  (r->slow_ns && ns >= r->slow_ns));
 }
 
 static __always_inline int leave(struct pt_regs *ctx)
@@ -296,6 +318,8 @@ static __always_inline int leave(struct pt_regs *ctx)
 	if (at >= MAX_DEPTH) {
 		if (return_expected(t, r))
 			drop(DROP_ORPHAN_RETURN);
+		if (t->counted_sp == PT_REGS_SP(ctx) - RETURN_POP)
+			t->counted_sp = 0;
 		return 0;
 	}
 #pragma unroll

@@ -104,6 +104,51 @@ static __always_inline void emit_call(struct ring_view *view, struct call_record
 	}
 }
 
+/* Reads the string into a record of the ring. Returns its bytes with the end, or why not. */
+#define READ_TEXT(rec, room, at)                                                                   \
+	({                                                                                         \
+		long n = -1;                                                                       \
+		rec = bpf_ringbuf_reserve(&call_ring, sizeof(*rec) + (room), 0);                   \
+		if (rec)                                                                           \
+			n = bpf_probe_read_user_str(rec + 1, room, (void *)(at));                \
+		n;                                                                                 \
+	})
+
+/*
+ * Puts out the string that arg[0] of a call points to, as a record before the call's.
+ * Most are short; one that may be longer is read again. One that can be read later is no
+ * loss.
+ */
+__noinline int emit_text(const struct call_record *call, bool later)
+{
+	struct text_record *rec;
+	long n;
+
+	if (!call)
+		return 0;
+	n = READ_TEXT(rec, TEXT_SHORT, call->arg[0]);
+	if (rec && n == TEXT_SHORT) {
+		bpf_ringbuf_discard(rec, BPF_RB_NO_WAKEUP);
+		n = READ_TEXT(rec, TEXT_LONG, call->arg[0]);
+	}
+	if (!rec || n < 0) {
+		if (rec)
+			bpf_ringbuf_discard(rec, BPF_RB_NO_WAKEUP);
+		if (!later)
+			drop(DROP_TEXT);
+		return 0;
+	}
+	rec->kind = RECORD_TEXT;
+	rec->pad = 0;
+	rec->op = call->op;
+	rec->tgid = call->tgid;
+	rec->tid = call->tid;
+	rec->size = n;
+	rec->time_ns = call->start_ns;
+	bpf_ringbuf_submit(rec, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
 static __always_inline void emit_proc(struct proc_record *rec)
 {
 	if (bpf_ringbuf_output(&critical_ring, rec, sizeof(*rec), BPF_RB_FORCE_WAKEUP))

@@ -61,6 +61,52 @@ static __always_inline void prune(struct pt_regs *ctx, struct thread *t, __u64 s
 	}
 }
 
+/*
+ * Is a launch made inside one that was counted at its entry only, and so is not open?
+ * That one stands if its return address is where it was: a caller that went on has
+ * written over it, all but for chance. A jump from one launch to another is not seen.
+ */
+static __always_inline bool inside_counted(struct thread *t, __u64 sp)
+{
+#if defined(__TARGET_ARCH_x86)
+	__u64 ret = 0;
+
+	if (sp >= t->counted_sp ||
+	    bpf_probe_read_user(&ret, sizeof(ret), (void *)t->counted_sp))
+		return false;
+	return ret == t->counted_ret || (ret && ret == trampoline(t));
+#else
+	return sp < t->counted_sp;
+#endif
+}
+
+#define LEVER_COUNTS (1 << 16)
+
+/*
+ * Is a launch to be counted at its entry only, since a lever says so, or said when the
+ * launch around it was entered? Then LEVER_COUNTS, and that one's op if there is one.
+ */
+__noinline int lever_counts(struct thread *t, __u64 sp, __u32 op)
+{
+	__u64 ret = 0;
+
+	if (!t)
+		return 0;
+	if (inside_counted(t, sp))
+		return LEVER_COUNTS | t->counted_op;
+	if (!(t->flags & TARGET_LAUNCHES)) {
+		t->counted_sp = 0;
+		return 0;
+	}
+#if defined(__TARGET_ARCH_x86)
+	bpf_probe_read_user(&ret, sizeof(ret), (void *)sp);
+#endif
+	t->counted_op = op;
+	t->counted_sp = sp;
+	t->counted_ret = ret;
+	return LEVER_COUNTS;
+}
+
 /* Counts links made and closed: what hits a call may get is another since. Written from user space. */
 volatile __u32 links_changed = 0;
 

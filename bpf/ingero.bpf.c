@@ -30,6 +30,7 @@ EXPORT(struct, account);
 EXPORT(struct, wait_record);
 EXPORT(struct, thread_record);
 EXPORT(struct, proc_record);
+EXPORT(struct, text_record);
 EXPORT(enum, take);
 EXPORT(enum, recipe_flags);
 EXPORT(enum, target_flags);

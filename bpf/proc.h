@@ -73,6 +73,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 		return 0;
 	tell(RECORD_EXIT, task, 0);
 	bpf_map_delete_elem(&targets, &tgid);
+	bpf_map_delete_elem(&levers, &tgid);
 	return 0;
 }
 

@@ -61,7 +61,7 @@ struct clock {
 
 struct thread {
 	__u32 tgid;
-	__u32 flags; /* enum target_flags, as when the thread was first seen */
+	__u32 flags; /* enum target_flags, as when the thread was first seen, but for TARGET_LAUNCHES */
 	__u32 depth;
 	__u32 skip_links; /* links_changed at the last call that was counted only */
 	__u64 skip_sp; /* of that call, as in open_call */
@@ -69,6 +69,11 @@ struct thread {
 	__u64 skip_seen;
 	__u64 trampoline; /* where this process returns to through a return probe */
 	struct ring_view ring;
+	__u32 levers_seen; /* levers_changed as of flags */
+	__u16 counted_op; /* of the launch that was last counted at its entry only, by a lever */
+	__u16 pad;
+	__u64 counted_sp; /* of that call, as in open_call; 0: there is none, or it has returned */
+	__u64 counted_ret; /* its return address */
 	__u64 returned_ns; /* when the last outermost call returned */
 	struct mark returned; /* at returned_ns */
 	struct mark inner; /* where a call inside another returned; scratch */
@@ -87,6 +92,21 @@ struct {
 	__type(key, __u32);
 	__type(value, struct target);
 } targets SEC(".maps");
+
+/*
+ * levers: tgid -> anything: TARGET_LAUNCHES is on. Written from user space while the
+ * process runs, deleted at its exit. A map of its own, since the programs write to
+ * targets. Cannot fill.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_TARGETS);
+	__type(key, __u32);
+	__type(value, __u32);
+} levers SEC(".maps");
+
+/* Counts changes of levers, so that threads look again. Written from user space. */
+volatile __u32 levers_changed = 0;
 
 /*
  * threads: tid -> state. Written by the thread, deleted at its exit and exec.
@@ -205,9 +225,27 @@ static __noinline struct thread *new_caller(struct thread *t, __u32 tgid, __u32 
 		unenrol(t);
 	else
 		t = add_thread(tgid, tid);
-	if (t)
+	if (t) {
 		t->flags = p->flags;
+		t->levers_seen = 0;
+	}
 	return t;
+}
+
+/* Has a thread see that levers have changed. */
+__noinline int see_levers(struct thread *t)
+{
+	__u32 tgid;
+
+	if (!t)
+		return 0;
+	t->levers_seen = levers_changed; /* first: what changes from now on is seen next time */
+	tgid = t->tgid;
+	if (bpf_map_lookup_elem(&levers, &tgid))
+		t->flags |= TARGET_LAUNCHES;
+	else
+		t->flags &= ~TARGET_LAUNCHES;
+	return 0;
 }
 
 static __always_inline struct thread *thread_of(__u32 tgid, __u32 tid)

@@ -32,13 +32,16 @@ var allowed = map[string]string{
 	"internal/tick":    "internal/stats pkg/events",
 	"internal/ledger":  "internal/stats internal/tick pkg/events",
 	"internal/causal":  "internal/ledger internal/stats internal/tick pkg/events",
-	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/gpu internal/ledger internal/probes internal/proc internal/stats internal/tick internal/xid pkg/events",
-	"internal/store":   "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/xid pkg/events",
+	"internal/govern":  "",
+	"internal/symbols": "github.com/ianlancetaylor/demangle internal/tick pkg/events",
+	"internal/track":   "internal/tick pkg/events",
+	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/gpu internal/govern internal/ledger internal/probes internal/proc internal/stats internal/symbols internal/tick internal/track internal/xid pkg/events",
+	"internal/store":   "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track internal/xid pkg/events",
 
 	// What reads what was recorded, and says it.
-	"internal/query":   "modernc.org/sqlite internal/stats internal/store internal/tick pkg/events",
-	"internal/explain": "internal/query internal/stats internal/tick internal/xid pkg/events",
-	"internal/export":  "github.com/parquet-go/parquet-go internal/query pkg/events",
+	"internal/query":   "modernc.org/sqlite internal/stats internal/store internal/symbols internal/tick pkg/events",
+	"internal/explain": "internal/query internal/stats internal/symbols internal/tick internal/xid pkg/events",
+	"internal/export":  "github.com/parquet-go/parquet-go internal/query internal/symbols pkg/events",
 	"internal/legacy":  "internal/stats internal/store internal/tick pkg/events",
 	"internal/outfile": "golang.org/x/sys",
 
@@ -48,7 +51,7 @@ var allowed = map[string]string{
 		"pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
 		"internal/cli/check internal/config internal/explain internal/export internal/gpu internal/legacy internal/lock internal/outfile " +
-		"internal/probes internal/proc internal/query internal/session internal/stats internal/store internal/tick internal/xid pkg/events sim",
+		"internal/probes internal/proc internal/query internal/session internal/stats internal/store internal/symbols internal/tick internal/xid pkg/events sim",
 	"cmd/ingero": "internal/cli",
 
 	"sim": "",

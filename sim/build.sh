@@ -78,16 +78,38 @@ build() { # ARCH DIR
 	# Objects go by a variable: a compiler that fails then ends the script.
 	objs=$(objects "$arch" cuda "-fPIC -fvisibility=hidden" inject.c $(sources cuda))
 	link -shared -s -Bsymbolic -soname libcuda.so.1 -o "$out/libcuda.so.1" --as-needed $objs $libs
-	for v in 12 13; do
-		objs=$(objects "$arch" cudart$v "-fPIC -fvisibility=hidden -DCUDART=$v $rtflags" inject.c $(sources cudart))
+	for v in 11.0 12 13; do
+		objs=$(objects "$arch" cudart$v "-fPIC -fvisibility=hidden -DCUDART=${v%.0} $rtflags" \
+			inject.c $(sources cudart))
 		link -shared -s -soname libcudart.so.$v --version-script "$here/src/cudart/libcudart.so.$v.map" \
 			-o "$out/libcudart.so.$v" $rpath $objs $libs
 	done
+	objs=$(objects "$arch" nccl "-fPIC -fvisibility=hidden $rtflags" inject.c $(sources nccl))
+	link -shared -s -soname libnccl.so.2 -o "$out/libnccl.so.2" $rpath $objs $libs
 	common_objs=$(objects "$arch" prog "-fPIE" prog/start.S prog/common.c)
 	for p in train infer loader calls multi late; do
 		objs=$(objects "$arch" prog "-fPIE" $(cd "$here/src" && ls prog/$p.c prog/${p}_*.c 2>/dev/null))
 		link -pie -s -dynamic-linker $interp -o "$out/$p" $rpath $objs $common_objs "$out/libcudart.so.12" $libs
 	done
+	tally=$(objects "$arch" prog "-fPIE" prog/tally.c)
+	for p in memory advanced ddp torch jit graph; do
+		objs=$(objects "$arch" prog "-fPIE" prog/$p.c)
+		link -pie -s -dynamic-linker $interp -o "$out/$p" $rpath $objs $tally $common_objs \
+			"$out/libcudart.so.12" "$out/libcuda.so.1" "$out/libnccl.so.2" $libs
+	done
+	objs=$(objects "$arch" cuda13 "-fPIE -DCUDA13 -DPROGRAM=\"cuda13\"" prog/torch.c)
+	link -pie -s -dynamic-linker $interp -o "$out/cuda13" $rpath $objs $tally $common_objs \
+		"$out/libcudart.so.13" "$out/libcuda.so.1" $libs
+	# The runtime within the program, as nvcc links it unless told otherwise.
+	objs=$(objects "$arch" static "-fPIE -ffunction-sections -fdata-sections -fvisibility=hidden \
+		-DCUDART=12 -DPROGRAM=\"static\" $rtflags" inject.c prog/torch.c $(sources cudart))
+	for p in static static-stripped; do
+		strip=
+		[ $p = static ] || strip=-s
+		link -pie $strip --gc-sections -dynamic-linker $interp -o "$out/$p" $rpath $objs $tally \
+			$common_objs "$out/libcuda.so.1" $libs
+	done
+	printf 'kernels:\nvecAdd\n' >"$out/vecAdd.cubin"
 	objs=$(objects "$arch" calib "-fno-pic -fno-pie" prog/calib.c prog/calib_fns.S)
 	link -static -o "$out/calib" $objs
 	chmod 755 "$out"/*

@@ -15,14 +15,16 @@ var libraries = []struct {
 	version string // of its symbols
 }{
 	{"libcuda.so.1", events.LibCuda, ""},
+	{"libcudart.so.11.0", events.LibCudart, "libcudart.so.11.0"},
 	{"libcudart.so.12", events.LibCudart, "libcudart.so.12"},
 	{"libcudart.so.13", events.LibCudart, "libcudart.so.13"},
+	{"libnccl.so.2", events.LibNCCL, ""},
 }
 
 var arches = []string{"amd64", "arm64"}
 
 // own are exports that the real libraries do not have.
-var own = map[string]bool{"simSetCallHook": true}
+var own = map[string]bool{"simSetCallHook": true, "simMemory": true, "simGate": true, "simLook": true}
 
 // eachLibrary runs a test on each library of each architecture.
 func eachLibrary(t *testing.T, test func(t *testing.T, arch string, i int, f *elf.File)) {
@@ -98,7 +100,8 @@ func TestShape(t *testing.T) {
 			if s.Size == 0 {
 				t.Errorf("%s has no size", s.Name)
 			}
-			known := bytes.HasPrefix([]byte(s.Name), []byte("cu")) || bytes.HasPrefix([]byte(s.Name), []byte("__cuda"))
+			known := bytes.HasPrefix([]byte(s.Name), []byte("cu")) || bytes.HasPrefix([]byte(s.Name), []byte("__cuda")) ||
+				bytes.HasPrefix([]byte(s.Name), []byte("nccl"))
 			if !known && !own[s.Name] {
 				t.Errorf("%s is exported, a name that is not CUDA's", s.Name)
 			}

@@ -155,11 +155,14 @@ func TestPython(t *testing.T) {
 func TestSemantics(t *testing.T) {
 	testkit.NeedTool(t, "python3")
 	s := extract(t)
-	for _, mode := range []string{"spin", "yield", "block"} {
-		t.Run(mode, func(t *testing.T) {
+	for _, tt := range [][2]string{
+		{"semantics.py", "spin"}, {"semantics.py", "yield"}, {"semantics.py", "block"}, {"objects.py", "spin"}, {"graphs.py", "spin"},
+		{"nccl.py", "spin"}, {"nccl.py", "yield"}, {"nccl.py", "block"},
+	} {
+		t.Run(tt[0]+" "+tt[1], func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.Command("python3", filepath.Join("testdata", "semantics.py"), s.Dir)
-			cmd.Env = append(os.Environ(), "INGERO_SIM_SYNC="+mode, "PYTHONDONTWRITEBYTECODE=1")
+			cmd := exec.Command("python3", filepath.Join("testdata", tt[0]), s.Dir)
+			cmd.Env = append(os.Environ(), "INGERO_SIM_SYNC="+tt[1], "PYTHONDONTWRITEBYTECODE=1")
 			if err := testkit.Start(t, cmd).Wait(); err != nil {
 				t.Error(err)
 			}
@@ -172,7 +175,8 @@ func TestHoldWaitsForALine(t *testing.T) {
 	programs := [][]string{
 		{"train", "--steps", "2", "--hold"}, {"infer", "--requests", "2", "--hold"},
 		{"loader", "--batches", "2", "--hold"}, {"calls", "launch", "5", "--start-on-stdin"},
-		{"multi", "--hold"}, {"late"}, {"calib", "push", "3"},
+		{"multi", "--hold"}, {"late"}, {"memory", "--hold"}, {"advanced", "--hold"},
+		{"torch", "--hold"}, {"cuda13", "--hold"}, {"static", "--hold"}, {"jit", "--hold"}, {"graph", "--hold"}, {"calib", "push", "3"},
 	}
 	for _, args := range programs {
 		t.Run(args[0], func(t *testing.T) {
@@ -197,7 +201,8 @@ func TestHoldWaitsForALine(t *testing.T) {
 // --help goes to stdout and names every option; a wrong argument is an error.
 func TestHelp(t *testing.T) {
 	s := extract(t)
-	for _, program := range []string{"train", "infer", "loader", "calls", "multi", "late", "calib"} {
+	for _, program := range []string{"train", "infer", "loader", "calls", "multi", "late", "calib", "memory", "advanced", "ddp",
+		"torch", "cuda13", "static", "jit", "graph"} {
 		t.Run(program, func(t *testing.T) {
 			out, err := s.command(program, "--help").Output()
 			if err != nil || !strings.HasPrefix(string(out), "usage: "+program) {

@@ -20,10 +20,10 @@ type Stack struct {
 	Libcuda     string // libcuda.so.1
 	Libcudart   string // libcudart.so.12, which the programs are linked to
 	Libcudart13 string // libcudart.so.13
+	Libnccl     string // libnccl.so.2
 }
 
-// Program returns the path of a program: train, infer, loader, calls, multi,
-// late or calib.
+// Program returns the path of a program; README.md lists them.
 func (s Stack) Program(name string) string { return filepath.Join(s.Dir, name) }
 
 // Script returns the path of a Python program, train.py or infer.py, to be run
@@ -70,6 +70,7 @@ func Extract(dir string) (Stack, error) {
 		Libcuda:     filepath.Join(dir, "libcuda.so.1"),
 		Libcudart:   filepath.Join(dir, "libcudart.so.12"),
 		Libcudart13: filepath.Join(dir, "libcudart.so.13"),
+		Libnccl:     filepath.Join(dir, "libnccl.so.2"),
 	}, nil
 }
 

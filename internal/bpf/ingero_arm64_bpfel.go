@@ -129,8 +129,9 @@ const (
 	IngeroDropReasonDROP_DUPLICATE_LINK IngeroDropReason = 7
 	IngeroDropReasonDROP_WAIT           IngeroDropReason = 8
 	IngeroDropReasonDROP_WAKERS_FULL    IngeroDropReason = 9
-	IngeroDropReasonDROP_ORPHAN_RETURN  IngeroDropReason = 10
-	IngeroDropReasonDROP_REASONS        IngeroDropReason = 11
+	IngeroDropReasonDROP_TEXT           IngeroDropReason = 10
+	IngeroDropReasonDROP_ORPHAN_RETURN  IngeroDropReason = 11
+	IngeroDropReasonDROP_REASONS        IngeroDropReason = 12
 )
 
 type IngeroPlace uint32
@@ -160,13 +161,15 @@ type IngeroProcRecord struct {
 }
 
 type IngeroRecipe struct {
-	_      structs.HostLayout
-	Op     uint16
-	Nargs  uint8
-	Flags  uint8
-	SlowNs uint32
-	Arg    [4]IngeroRule
-	Tag    IngeroRule
+	_       structs.HostLayout
+	Op      uint16
+	Nargs   uint8
+	Flags   uint8
+	SlowNs  uint32
+	Arg     [4]IngeroRule
+	Tag     IngeroRule
+	Pending uint32
+	Pad     uint32
 }
 
 type IngeroRecipeFlags uint32
@@ -177,6 +180,9 @@ const (
 	IngeroRecipeFlagsRECIPE_STACK      IngeroRecipeFlags = 4
 	IngeroRecipeFlagsRECIPE_OUT        IngeroRecipeFlags = 8
 	IngeroRecipeFlagsRECIPE_SYNC       IngeroRecipeFlags = 16
+	IngeroRecipeFlagsRECIPE_TEXT       IngeroRecipeFlags = 32
+	IngeroRecipeFlagsRECIPE_KEEP       IngeroRecipeFlags = 64
+	IngeroRecipeFlagsRECIPE_STAYS      IngeroRecipeFlags = 128
 )
 
 type IngeroRecordKind uint32
@@ -189,6 +195,7 @@ const (
 	IngeroRecordKindRECORD_GATE   IngeroRecordKind = 5
 	IngeroRecordKindRECORD_WAIT   IngeroRecordKind = 6
 	IngeroRecordKindRECORD_THREAD IngeroRecordKind = 7
+	IngeroRecordKindRECORD_TEXT   IngeroRecordKind = 8
 )
 
 type IngeroRule struct {
@@ -221,6 +228,8 @@ const (
 	IngeroTakeTAKE_MEM         IngeroTake = 7
 	IngeroTakeTAKE_MEM_DIM3    IngeroTake = 8
 	IngeroTakeTAKE_MEM_PRODUCT IngeroTake = 9
+	IngeroTakeTAKE_MEM_VOLUME  IngeroTake = 10
+	IngeroTakeTAKE_PAIR        IngeroTake = 11
 )
 
 type IngeroTarget struct {
@@ -237,7 +246,19 @@ type IngeroTargetFlags uint32
 const (
 	IngeroTargetFlagsTARGET_ENTRY_ONLY IngeroTargetFlags = 1
 	IngeroTargetFlagsTARGET_GATE       IngeroTargetFlags = 2
+	IngeroTargetFlagsTARGET_LAUNCHES   IngeroTargetFlags = 4
 )
+
+type IngeroTextRecord struct {
+	_      structs.HostLayout
+	Kind   uint8
+	Pad    uint8
+	Op     uint16
+	Tgid   uint32
+	Tid    uint32
+	Size   uint32
+	TimeNs uint64
+}
 
 type IngeroThread struct {
 	_          structs.HostLayout
@@ -254,6 +275,11 @@ type IngeroThread struct {
 		Emitted uint32
 		Used    uint32
 	}
+	LeversSeen uint32
+	CountedOp  uint16
+	Pad        uint16
+	CountedSp  uint64
+	CountedRet uint64
 	ReturnedNs uint64
 	Returned   struct {
 		_      structs.HostLayout
@@ -283,7 +309,7 @@ type IngeroThread struct {
 			Migrations uint64
 		}
 	}
-	Cache [8]struct {
+	Cache [32]struct {
 		_        structs.HostLayout
 		RowPlus1 uint32
 		Slot     uint32
@@ -407,6 +433,7 @@ const (
 	IngeroMapCriticalRing       = "critical_ring"
 	IngeroMapDrops              = "drops"
 	IngeroMapFreeSlots          = "free_slots"
+	IngeroMapLevers             = "levers"
 	IngeroMapRecipes            = "recipes"
 	IngeroMapTargets            = "targets"
 	IngeroMapThreads            = "threads"
@@ -438,6 +465,7 @@ const (
 	IngeroVarExportSums         = "export_sums"
 	IngeroVarExportTake         = "export_take"
 	IngeroVarExportTargetFlags  = "export_target_flags"
+	IngeroVarExportTextRecord   = "export_text_record"
 	IngeroVarExportThreadRecord = "export_thread_record"
 	IngeroVarExportWaitFlags    = "export_wait_flags"
 	IngeroVarExportWaitRecord   = "export_wait_record"
@@ -445,6 +473,7 @@ const (
 	IngeroVarExportWho          = "export_who"
 	IngeroVarFileCalls          = "file_calls"
 	IngeroVarLedger             = "ledger"
+	IngeroVarLeversChanged      = "levers_changed"
 	IngeroVarLinksChanged       = "links_changed"
 	IngeroVarLongWait           = "long_wait"
 	IngeroVarNoThread           = "no_thread"
@@ -526,6 +555,7 @@ type IngeroMapSpecs struct {
 	CriticalRing *ebpf.MapSpec `ebpf:"critical_ring"`
 	Drops        *ebpf.MapSpec `ebpf:"drops"`
 	FreeSlots    *ebpf.MapSpec `ebpf:"free_slots"`
+	Levers       *ebpf.MapSpec `ebpf:"levers"`
 	Recipes      *ebpf.MapSpec `ebpf:"recipes"`
 	Targets      *ebpf.MapSpec `ebpf:"targets"`
 	Threads      *ebpf.MapSpec `ebpf:"threads"`
@@ -548,6 +578,7 @@ type IngeroVariableSpecs struct {
 	ExportSums         *ebpf.VariableSpec `ebpf:"export_sums"`
 	ExportTake         *ebpf.VariableSpec `ebpf:"export_take"`
 	ExportTargetFlags  *ebpf.VariableSpec `ebpf:"export_target_flags"`
+	ExportTextRecord   *ebpf.VariableSpec `ebpf:"export_text_record"`
 	ExportThreadRecord *ebpf.VariableSpec `ebpf:"export_thread_record"`
 	ExportWaitFlags    *ebpf.VariableSpec `ebpf:"export_wait_flags"`
 	ExportWaitRecord   *ebpf.VariableSpec `ebpf:"export_wait_record"`
@@ -555,6 +586,7 @@ type IngeroVariableSpecs struct {
 	ExportWho          *ebpf.VariableSpec `ebpf:"export_who"`
 	FileCalls          *ebpf.VariableSpec `ebpf:"file_calls"`
 	Ledger             *ebpf.VariableSpec `ebpf:"ledger"`
+	LeversChanged      *ebpf.VariableSpec `ebpf:"levers_changed"`
 	LinksChanged       *ebpf.VariableSpec `ebpf:"links_changed"`
 	LongWait           *ebpf.VariableSpec `ebpf:"long_wait"`
 	NoThread           *ebpf.VariableSpec `ebpf:"no_thread"`
@@ -593,6 +625,7 @@ type IngeroMaps struct {
 	CriticalRing *ebpf.Map `ebpf:"critical_ring"`
 	Drops        *ebpf.Map `ebpf:"drops"`
 	FreeSlots    *ebpf.Map `ebpf:"free_slots"`
+	Levers       *ebpf.Map `ebpf:"levers"`
 	Recipes      *ebpf.Map `ebpf:"recipes"`
 	Targets      *ebpf.Map `ebpf:"targets"`
 	Threads      *ebpf.Map `ebpf:"threads"`
@@ -608,6 +641,7 @@ func (m *IngeroMaps) Close() error {
 		m.CriticalRing,
 		m.Drops,
 		m.FreeSlots,
+		m.Levers,
 		m.Recipes,
 		m.Targets,
 		m.Threads,
@@ -631,6 +665,7 @@ type IngeroVariables struct {
 	ExportSums         *ebpf.Variable `ebpf:"export_sums"`
 	ExportTake         *ebpf.Variable `ebpf:"export_take"`
 	ExportTargetFlags  *ebpf.Variable `ebpf:"export_target_flags"`
+	ExportTextRecord   *ebpf.Variable `ebpf:"export_text_record"`
 	ExportThreadRecord *ebpf.Variable `ebpf:"export_thread_record"`
 	ExportWaitFlags    *ebpf.Variable `ebpf:"export_wait_flags"`
 	ExportWaitRecord   *ebpf.Variable `ebpf:"export_wait_record"`
@@ -638,6 +673,7 @@ type IngeroVariables struct {
 	ExportWho          *ebpf.Variable `ebpf:"export_who"`
 	FileCalls          *ebpf.Variable `ebpf:"file_calls"`
 	Ledger             *ebpf.Variable `ebpf:"ledger"`
+	LeversChanged      *ebpf.Variable `ebpf:"levers_changed"`
 	LinksChanged       *ebpf.Variable `ebpf:"links_changed"`
 	LongWait           *ebpf.Variable `ebpf:"long_wait"`
 	NoThread           *ebpf.Variable `ebpf:"no_thread"`

@@ -18,7 +18,8 @@ const (
 // cause is a culprit of a victim, by one rule.
 type cause struct {
 	id          causeID
-	who         events.Thread
+	who         events.Thread // of its threads, the one that did the most
+	most        int64         // ns by which it did more than the others
 	own         bool
 	prior       bool // no amount of it is normal
 	group, what string
@@ -60,7 +61,7 @@ func (c *causes) of(p *Part) (n uint32, ok bool) {
 		if p.First != 0 && (x.first == 0 || p.First < x.first) {
 			x.first = p.First
 		}
-		if p.Who.TID == x.who.TID && p.Who.Name != x.who.Name && p.Last > x.last { // it runs another program now
+		if x.goesBy(p) {
 			x.who = p.Who
 			x.group, x.what = Rules[r].Blame(p)
 		}
@@ -71,6 +72,24 @@ func (c *causes) of(p *Part) (n uint32, ok bool) {
 		return n, true
 	}
 	return 0, false
+}
+
+// goesBy says whether the culprit is to be called by the thread of a part from now
+// on: by the latest name of whichever of its threads did the most. The first that
+// was seen may have been the one that was about to run another program.
+func (x *cause) goesBy(p *Part) bool {
+	switch {
+	case p.Who.TID == x.who.TID:
+		x.most += p.NS
+		return p.Who.Name != x.who.Name && p.Last > x.last
+	case p.Who.PID != x.who.PID || p.Who.TID == 0:
+		return false
+	case x.most < p.NS:
+		x.most = p.NS - x.most
+		return true
+	}
+	x.most -= p.NS
+	return false
 }
 
 func (c *causes) add(id causeID, p *Part) (uint32, bool) {

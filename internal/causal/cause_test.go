@@ -37,3 +37,29 @@ func TestLatestName(t *testing.T) {
 		t.Errorf("%d chains, want one that names stress-ng", len(got))
 	}
 }
+
+// A program's first thread may have done next to nothing before others of its
+// threads began, as the one of a shell that was about to run it.
+func TestNameOfTheBusiestThread(t *testing.T) {
+	first := stress
+	first.Name, first.TID = events.NameOf("sh"), stress.PID
+	busy := stress
+	busy.TID = stress.PID + 5
+	for _, turns := range []int{2, 7} { // the first thread's part in the steps: one in so many
+		e := New(1)
+		steps := made(1000, 3, 3*ms, busy)
+		for i := range steps {
+			for j := range steps[i].Waits {
+				if i < 20 || i%turns == 1 && i < 400 {
+					steps[i].Waits[j].Who = first
+				}
+			}
+		}
+		e.Add(steps)
+		got := chainsOf(e, steps[999].To)
+		if len(got) != 1 || len(got[0].Culprits) != 1 || got[0].Culprits[0].Thread.Name != busy.Name {
+			show(t, got)
+			t.Errorf("one step in %d: want one chain that names stress-ng", turns)
+		}
+	}
+}

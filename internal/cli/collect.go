@@ -78,6 +78,10 @@ func (c *collector) input(node, source string) *explain.Input {
 	t := &c.last
 	in := &explain.Input{From: t.Started, To: t.Time, Node: node, Source: source, Processes: t.Processes, Ops: t.Ops,
 		Gaps: c.gaps, Drops: t.Drops, Reports: t.Reports, Self: &t.Self}
+	in.Memory = map[uint32]tick.Memory{}
+	for i := range t.States {
+		in.Memory[t.States[i].PID] = t.States[i].Memory
+	}
 	c.ledger(in, nil)
 	return in
 }
@@ -100,6 +104,11 @@ func (c *collector) ledger(in *explain.Input, pids []uint32) {
 	for i := range c.last.Threads {
 		if x := &c.last.Threads[i]; wanted(x.PID) {
 			in.Threads = append(in.Threads, *x)
+		}
+	}
+	for i := range c.last.Launches {
+		if x := &c.last.Launches[i]; wanted(x.PID) {
+			in.Launches = append(in.Launches, *x)
 		}
 	}
 	if c.ticks > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -97,6 +98,9 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 		}
 	}
 	sortChains(in.Chains)
+	if err := memory(ctx, r, sums, in); err != nil {
+		return wordsDatabase(r.Path(), err)
+	}
 	if o.json {
 		text, err := explain.ReportJSON(in)
 		return errors.Join(err, e.printf("%s\n", text))
@@ -109,6 +113,20 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 		detail = explain.Tables
 	}
 	return e.tell(e.Stdout, in, detail, e.zone(o.utc))
+}
+
+// memory adds the ledgers of the recordings' processes, as they were recorded: a part
+// of a recording does not tell what was allocated before it.
+func memory(ctx context.Context, r *query.Reader, sums []*query.Summary, in *explain.Input) error {
+	in.Memory = map[uint32]tick.Memory{}
+	for _, s := range sums {
+		all, err := r.Memory(ctx, query.Filter{Session: s.Session.ID})
+		if err != nil {
+			return err
+		}
+		maps.Copy(in.Memory, all)
+	}
+	return nil
 }
 
 // causes adds what slowed the processes of a recording, and where their time went.

@@ -35,7 +35,7 @@ func (p *publisher) Tick(t *tick.Tick) error {
 	}
 	for i := range t.Processes {
 		if x := &t.Processes[i]; x.Ended.IsZero() {
-			s.Processes = append(s.Processes, lock.Process{PID: x.PID, Comm: x.Comm})
+			s.Processes = append(s.Processes, lock.Process{PID: x.PID, Comm: x.Comm, Mapped: x.Mapped, Attached: x.Attached, Counted: x.Counted})
 		}
 	}
 	for i := range t.Libraries {

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ingero/internal/config"
+	"ingero/internal/query"
 	"ingero/pkg/events"
 )
 
@@ -20,12 +22,15 @@ type queryOptions struct {
 	names                 []string // --op
 	node, cgroup, session string
 	perProcess, calls     bool
+	by                    string // what launches are told apart by
 	order                 string // of calls
+	show                  string // a view of what follows from calls
 	limit                 uint
 	timeout               string
 	output
 
-	ops []events.Op // that the names stand for
+	ops  []events.Op // that the names stand for
+	view query.StateView
 }
 
 // output is the form of what is printed.
@@ -44,6 +49,9 @@ const (
 	byTime    = "time"
 )
 
+// byFunction tells launches apart by the GPU function.
+const byFunction = "function"
+
 // someCalls is how many calls are listed if nothing is said.
 const someCalls = 20
 
@@ -51,10 +59,13 @@ func queryCommand(e *Env) *cobra.Command {
 	var o queryOptions
 	c := &cobra.Command{
 		Use:   "query [flags] [SQL]",
-		Short: "Say how often operations were called and how long they took, list calls, or run SQL",
+		Short: "Say how often operations were called and how long they took, list calls, show memory and graphs, or run SQL",
 		Long: `query reads what was recorded, also while it is being recorded, and changes nothing. It
 prints of each operation how many calls there were, how long they took in all, and
 quantiles; what took most time comes first. --calls lists the calls one by one.
+
+--show tells what follows from the calls, as far as it is known: ` + viewsHelp() + `.
+It is the last state of each process; of what has times, what was in use in the window.
 
 Without a time it takes all of the latest recording. --since, --from and --to take all
 recordings of that time; ` + timesHelp + `. --session names one recording.
@@ -68,7 +79,9 @@ nanoseconds.`,
 		Example: `  ingero query --since 1h
   ingero query --since 1h --pid 4821,5032 --per-process
   ingero query --since 30m --op cudaMemcpy --json
+  ingero query --by function
   ingero query --calls --op cudaStreamSync --limit 5
+  ingero query --show memory
   ingero query --from 15:40 --to 15:45 --csv > ops.csv
   ingero query "SELECT node, source, count(*) FROM events GROUP BY node, source"`,
 		Args: oneStatement,
@@ -76,18 +89,7 @@ nanoseconds.`,
 	flags := config.Bind(c)
 	f := c.Flags()
 	o.bind(f)
-	f.UintSliceVarP(&o.pids, "pid", "p", nil, "of these processes only: 4821 or 4821,5032")
-	f.StringSliceVar(&o.names, "op", nil, "these operations only: cudaMemcpyAsync or cudaMemcpyAsync,cuMemAlloc")
-	f.StringVar(&o.node, "node", "", "what was recorded on this machine only")
-	f.StringVar(&o.cgroup, "cgroup", "", "of processes with this in the path of their cgroup: system.slice, a container's number")
-	f.StringVar(&o.session, "session", "", "of this recording only, by its id in the table sessions")
-	f.BoolVar(&o.perProcess, "per-process", false, "count each process by itself")
-	f.BoolVar(&o.calls, "calls", false, "list single calls")
-	f.StringVar(&o.order, "order", bySlowest, "which calls are listed: the slowest, or by time the first")
-	f.UintVar(&o.limit, "limit", 0, "list so many calls or rows at most; 0: 20 calls, 10,000 rows")
-	f.StringVar(&o.timeout, "timeout", "30s", "how long the SQL may take")
-	f.BoolVar(&o.json, "json", false, "print it as JSON; of calls one a line")
-	f.BoolVar(&o.csv, "csv", false, "print it as CSV")
+	o.bindCalls(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s, err := e.settings(flags)
 		if err != nil {
@@ -99,6 +101,24 @@ nanoseconds.`,
 		return e.query(c.Context(), s, &o)
 	}
 	return c
+}
+
+// bindCalls binds what says of which calls, and how they are shown.
+func (o *queryOptions) bindCalls(f *pflag.FlagSet) {
+	f.UintSliceVarP(&o.pids, "pid", "p", nil, "of these processes only: 4821 or 4821,5032")
+	f.StringSliceVar(&o.names, "op", nil, "these operations only: cudaMemcpyAsync or cudaMemcpyAsync,cuMemAlloc")
+	f.StringVar(&o.node, "node", "", "what was recorded on this machine only")
+	f.StringVar(&o.cgroup, "cgroup", "", "of processes with this in the path of their cgroup: system.slice, a container's number")
+	f.StringVar(&o.session, "session", "", "of this recording only, by its id in the table sessions")
+	f.BoolVar(&o.perProcess, "per-process", false, "count each process by itself")
+	f.StringVar(&o.by, "by", "", "count launches by function: what GPU functions (kernels) were launched")
+	f.BoolVar(&o.calls, "calls", false, "list single calls")
+	f.StringVar(&o.show, "show", "", "show what follows from calls: "+strings.Join(viewNames(), ", "))
+	f.StringVar(&o.order, "order", bySlowest, "which calls are listed: the slowest, or by time the first")
+	f.UintVar(&o.limit, "limit", 0, "list so many calls or rows at most; 0: 20 calls, 10,000 rows")
+	f.StringVar(&o.timeout, "timeout", "30s", "how long the SQL may take")
+	f.BoolVar(&o.json, "json", false, "print it as JSON; of calls one a line")
+	f.BoolVar(&o.csv, "csv", false, "print it as CSV")
 }
 
 func oneStatement(c *cobra.Command, args []string) error {
@@ -124,8 +144,11 @@ func (e *Env) query(ctx context.Context, c *config.Config, o *queryOptions) (err
 		return wordsDatabase(r.Path(), err)
 	}
 	show := o.table
-	if o.calls {
+	switch {
+	case o.calls:
 		show = o.list
+	case o.show != "":
+		show = o.state
 	}
 	text, err := show(ctx, r, a, zone)
 	if err == nil {
@@ -148,8 +171,17 @@ func (o *queryOptions) parse(now time.Time) (window, error) {
 	if o.order != bySlowest && o.order != byTime {
 		return window{}, usage("--order slowest, or --order time", "--order cannot be %q", o.order)
 	}
+	if o.by != "" && o.by != byFunction {
+		return window{}, usage("--by function", "--by cannot be %q", o.by)
+	}
+	if o.by != "" && o.calls {
+		return window{}, usage("ingero query --by function", "--by and --calls cannot be given at once")
+	}
 	if !o.calls && o.limit > 0 {
 		return window{}, usage("ingero query --calls --limit 5", "--limit is for --calls and SQL")
+	}
+	if err := o.parseView(); err != nil {
+		return window{}, err
 	}
 	var err error
 	if o.ops, err = opsNamed(o.names); err != nil {

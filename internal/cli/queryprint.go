@@ -16,6 +16,12 @@ import (
 func (o *queryOptions) table(ctx context.Context, r *query.Reader, a *asked, zone *time.Location) ([]byte, error) {
 	t := &explain.OpTable{From: a.from, To: a.to, Database: a.path}
 	for i := range a.sessions {
+		if o.by == byFunction {
+			if err := o.functions(ctx, r, a, i, t); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		stats, cover, err := r.OpStats(ctx, a.filters[i], query.Group{PID: o.perProcess})
 		if err != nil {
 			return nil, err
@@ -44,6 +50,23 @@ func (o *queryOptions) table(ctx context.Context, r *query.Reader, a *asked, zon
 	return []byte(explain.Operations(t, explain.Options{Location: zone})), nil
 }
 
+// functions adds the launches of a session by GPU function.
+func (o *queryOptions) functions(ctx context.Context, r *query.Reader, a *asked, i int, t *explain.OpTable) error {
+	stats, cover, err := r.FunctionStats(ctx, a.filters[i], o.perProcess)
+	a.covered(cover)
+	comms := commsOf(a.facts[i])
+	for j := range stats {
+		x := &stats[j]
+		row := explain.OpRow{Node: a.sessions[i].Node, Function: x.Function, NoFunction: x.Why,
+			Op: tick.Op{PID: x.PID, Op: x.Op, Sum: x.Sum, Dur: x.Dur}}
+		if o.perProcess {
+			row.Comm = comms[x.PID]
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return err
+}
+
 func commsOf(s *query.Summary) map[uint32]string {
 	out := map[uint32]string{}
 	for i := range s.Processes {
@@ -61,9 +84,13 @@ func (o *queryOptions) list(ctx context.Context, r *query.Reader, a *asked, zone
 	for i := range a.sessions {
 		s := &a.sessions[i]
 		comms := commsOf(a.facts[i])
+		funcs, err := r.Functions(ctx, s)
+		if err != nil {
+			return nil, err
+		}
 		cover, err := r.Each(ctx, a.filters[i], func(_ *query.Session, c *events.Call, _ uint64) bool {
 			return p.add(c, func() explain.CallRow {
-				return explain.CallRow{Node: s.Node, Session: s.ID, Comm: comms[c.PID], Call: *c}
+				return explain.CallRow{Node: s.Node, Session: s.ID, Comm: comms[c.PID], Function: funcs.Name(c), Call: *c}
 			})
 		})
 		if err != nil {

@@ -76,7 +76,7 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 	v.side = e.Stderr
 	t, err := e.open(ctx, recordTo(c), session.LiveOptions{
 		Select: proc.Selector{PIDs: []uint32{program.pid()}}, Gated: program.pid(),
-		Names: lib, Probes: probeOptions(c), Alone: c.Trace.NoFollow, Notify: v.notify, Log: e.logger(c.Debug),
+		Names: lib, Probes: probeOptions(c), Alone: c.Trace.NoFollow, ProbeBudget: c.Trace.ProbeBudget, Notify: v.notify, Log: e.logger(c.Debug),
 	})
 	if err != nil {
 		program.kill() // it has done nothing yet

@@ -56,19 +56,20 @@ func (e *Env) logger(debug bool) *slog.Logger {
 	if debug {
 		level = slog.LevelDebug
 	}
-	return slog.New(slog.NewTextHandler(e.Stderr, &slog.HandlerOptions{Level: level}))
+	return slog.New(newLogLines(e.Stderr, level))
 }
 
 // names returns which files are CUDA libraries.
 func names(c *config.Config) (proc.Names, error) {
-	if c.Trace.CudaLib == "" {
-		return proc.Names{}, nil
+	var n proc.Names
+	for _, path := range c.Trace.CudaLibs {
+		g, err := proc.Identify(path)
+		if err != nil {
+			return proc.Names{}, &problem{What: "--cuda-lib: " + err.Error(), Do: "give the path of a libcudart, libcuda or libnccl that a process loads", Code: exitUsage, Err: err}
+		}
+		n.Given = append(n.Given, g)
 	}
-	key, err := proc.KeyOf(c.Trace.CudaLib)
-	if err != nil {
-		return proc.Names{}, &problem{What: "--cuda-lib: " + err.Error(), Do: "give the path of a libcudart that a process loads", Code: exitUsage, Err: err}
-	}
-	return proc.Names{Cudart: key}, nil
+	return n, nil
 }
 
 // probeOptions returns how to probe.

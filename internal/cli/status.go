@@ -136,6 +136,9 @@ func (s *status) text(now time.Time) string {
 		line("Processes", "%s", processesText(t.Processes))
 		line("Probes", "%d in %d libraries", t.Probes, t.Libraries)
 		line("Calls", "%s counted, %s seen one by one", explain.Count(t.Calls), explain.Count(t.Records))
+		if spared := slices.DeleteFunc(slices.Clone(t.Processes), func(p lock.Process) bool { return !p.Counted }); len(spared) > 0 {
+			line("Launches", "counted, not timed, to spare %s (--probe-budget)", processesText(spared))
+		}
 		line("Dropped", "%s", dropsText(t.Drops))
 		line("Own cost", "%s of CPU time, %s of memory", explain.Duration(int64(t.CPU)), explain.Bytes(t.RSS))
 		if t.DB == "" {

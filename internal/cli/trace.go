@@ -61,7 +61,7 @@ func (e *Env) trace(ctx context.Context, c *config.Config) error {
 	defer stop()
 	v := e.view(c.Trace.JSON, c.Trace.Verbose, e.Stdout, stop)
 	t, err := e.open(ctx, recordTo(c), session.LiveOptions{
-		Select: sel, Names: lib, Probes: probeOptions(c), Alone: c.Trace.NoFollow, Notify: v.notify, Log: log,
+		Select: sel, Names: lib, Probes: probeOptions(c), Alone: c.Trace.NoFollow, ProbeBudget: c.Trace.ProbeBudget, Notify: v.notify, Log: log,
 	})
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"ingero/internal/explain"
 	"ingero/internal/proc"
 	"ingero/internal/session"
+	"ingero/internal/symbols"
 	"ingero/internal/tick"
 )
 
@@ -34,15 +35,17 @@ type view struct {
 	notices chan session.Notice // not told yet
 	found   atomic.Bool         // a process to trace
 
-	mu    sync.Mutex // held while writing, which may take as long as the reader likes
-	pane  *pane      // nil: no terminal to draw on
-	table string
-	shown time.Time
-	named bool // the first process, to a person
-	comms map[uint32]string
-	seen  explain.Seen
-	line  []byte
-	err   error
+	mu        sync.Mutex // held while writing, which may take as long as the reader likes
+	pane      *pane      // nil: no terminal to draw on
+	table     string
+	shown     time.Time
+	named     bool // the first process, to a person
+	comms     map[uint32]string
+	functions symbols.Functions
+	words     map[string]string // names of functions as they are shown
+	seen      explain.Seen
+	line      []byte
+	err       error
 }
 
 // view returns what shows a trace on out. When that cannot be written any more
@@ -106,6 +109,8 @@ func (v *view) tell() {
 					v.named = true
 					v.write(fmt.Sprintf("Tracing %s (%d)", n.Comm, n.PID))
 				}
+			case session.NoticeCounted:
+				v.write("ingero: " + n.Why)
 			case session.NoticeFailed:
 				v.write(fmt.Sprintf("ingero: %s is not traced: %s", n.Library, inWords(n.Err).What))
 			}
@@ -155,6 +160,12 @@ func (v *view) lines(b *tick.Batch) {
 			put(explain.AppendProcJSON(v.line[:0], &b.Procs[i]))
 		}
 	}
+	v.functions.Add(b.Functions)
+	for i := range b.Functions {
+		if v.json {
+			put(explain.AppendFunctionJSON(v.line[:0], &b.Functions[i]))
+		}
+	}
 	for i := range b.Waits {
 		w := &b.Waits[i]
 		if v.json {
@@ -166,11 +177,30 @@ func (v *view) lines(b *tick.Batch) {
 	for i := range b.Calls {
 		c := &b.Calls[i]
 		if v.json {
-			put(explain.AppendCallJSON(v.line[:0], c, v.comms[c.PID]))
+			put(explain.AppendCallJSON(v.line[:0], c, v.comms[c.PID], v.functions.Name(c)))
 		} else {
-			put(explain.AppendCallLine(v.line[:0], c, v.comms[c.PID], time.Local))
+			put(explain.AppendCallLine(v.line[:0], c, v.comms[c.PID], v.readable(v.functions.Name(c)), time.Local))
 		}
 	}
+}
+
+// maxReadable bounds the names that are kept in the words in which they are shown.
+const maxReadable = 1 << 12
+
+// readable returns a mangled name for people. mu is held.
+func (v *view) readable(name string) string {
+	if name == "" {
+		return ""
+	}
+	s, ok := v.words[name]
+	if !ok {
+		if len(v.words) >= maxReadable || v.words == nil {
+			v.words = map[string]string{}
+		}
+		s = explain.FunctionName(name)
+		v.words[name] = s
+	}
+	return s
 }
 
 // Tick implements [tick.Sink].

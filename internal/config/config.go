@@ -32,10 +32,11 @@ type Trace struct {
 	MaxAge       time.Duration // 0: no bound
 	Verbose      bool
 	NoFollow     bool
-	CudaLib      string // path; empty: found by name
-	SamplingRate int    // 0 adaptive, 1 all, N: one in N
-	RingBytes    int64  // a power of two, or 0: the default
-	Link         string // "auto", "session", "multi" or "perf"
+	CudaLibs     []string // paths; of a library that has none here, all are found by name
+	ProbeBudget  float64  // share of one CPU; 0: no bound
+	SamplingRate int      // 0 adaptive, 1 all, N: one in N
+	RingBytes    int64    // a power of two, or 0: the default
+	Link         string   // "auto", "session", "multi" or "perf"
 }
 
 // Inputs is all that Load depends on, but for the content and owners of files.

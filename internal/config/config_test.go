@@ -70,7 +70,7 @@ func (w *world) local() string { return filepath.Join(w.in.Cwd, localFile) }
 func TestDefaults(t *testing.T) {
 	got := newWorld(t).load()
 	want := &Config{DB: "/home/bob/.ingero/ingero.db", Node: "gpu-7", From: map[string]string{},
-		Trace: Trace{Record: true, MaxDB: 10 << 30, Link: "auto"}}
+		Trace: Trace{Record: true, MaxDB: 10 << 30, ProbeBudget: 0.03, Link: "auto"}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
 	}
@@ -103,7 +103,7 @@ func TestDefaultDB(t *testing.T) {
 
 // samples has two values of each kind, and how a Config shows them.
 var samples = map[string][2]string{
-	"path": {"/a/b", "/c/d"}, "text": {"alice", "bob"}, "bool": {"true", "false"}, "number": {"3", "4"},
+	"path": {"/a/b", "/c/d"}, "paths": {"/a/x.so:/y.so", "/b.so"}, "percent": {"5%", "50%"}, "text": {"alice", "bob"}, "bool": {"true", "false"}, "number": {"3", "4"},
 	"duration": {"1m30s", "2h0m0s"}, "size": {"16777216", "33554432"}, "pids": {"4821", "4822"},
 }
 
@@ -119,6 +119,10 @@ func shown(s *Setting, c *Config) string {
 	switch v := s.field(c).(type) {
 	case *path:
 		return string(*v)
+	case *paths:
+		return strings.Join(*v, ":")
+	case *share:
+		return fmt.Sprintf("%v%%", float64(*v)*100)
 	case *byteCount:
 		return fmt.Sprint(*v)
 	case *[]uint32:

@@ -150,15 +150,15 @@ func (p *parser) value(s *Setting, v *yaml.Node) error {
 	switch {
 	case v.Kind == yaml.ScalarNode && v.Tag != "!!null":
 		a.value = v.Value
-	case v.Kind == yaml.SequenceNode && s.Kind() == "pids":
+	case v.Kind == yaml.SequenceNode && between[s.Kind()] != "":
 		var words []string
 		for _, item := range v.Content {
 			if item.Kind != yaml.ScalarNode {
-				return &Error{At: p.at(item), What: fmt.Sprintf("%s: a process number is expected here", s.Key)}
+				return &Error{At: p.at(item), What: fmt.Sprintf("%s: a single value is expected here", s.Key)}
 			}
 			words = append(words, item.Value)
 		}
-		a.value = strings.Join(words, ",")
+		a.value = strings.Join(words, between[s.Kind()])
 	default:
 		return &Error{At: p.at(v), What: fmt.Sprintf("%s needs one value of the kind %s", s.Key, s.Kind()), Do: s.Help}
 	}

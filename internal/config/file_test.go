@@ -63,7 +63,7 @@ func TestFileIsStrict(t *testing.T) {
 		{"twice a heading", "trace:\n  user: a\ntrace:\n  json: true\n", 3, "given in line 1", "one of them"},
 		{"list", "node: [a, b]\n", 1, "node needs one value of the kind text", ""},
 		{"map", "node:\n  a: b\n", 2, "node needs one value", ""},
-		{"list of lists", "trace:\n  pid: [[1]]\n", 2, "process number", ""},
+		{"list of lists", "trace:\n  pid: [[1]]\n", 2, "single value", ""},
 		{"text as a heading", "trace: on\n", 1, "settings are expected", ""},
 		{"a list of all", "- node: a\n", 1, "settings are expected", ""},
 		{"number as a key", "1: a\n", 1, "name of a setting", ""},

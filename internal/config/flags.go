@@ -44,8 +44,8 @@ func (v *flagValue) Set(text string) error {
 	if err := v.s.set(new(Config), text, Inputs{Home: "/"}, "/"); err != nil {
 		return err
 	}
-	if old, ok := v.f.given[v.s.Flag]; ok && v.s.Kind() == "pids" { // --pid 1 --pid 2
-		text = old + "," + text
+	if old, ok := v.f.given[v.s.Flag]; ok && between[v.s.Kind()] != "" { // --pid 1 --pid 2
+		text = old + between[v.s.Kind()] + text
 	}
 	v.f.given[v.s.Flag] = text
 	return nil

@@ -37,6 +37,7 @@ func TestBind(t *testing.T) {
 		{"short ones", []string{"-p", "7,8", "-d", "x.db", "-v"}, map[string]string{"pid": "7,8", "db": "x.db", "verbose": "true"}},
 		{"off", []string{"--record=false", "--json"}, map[string]string{"record": "false", "json": "true"}},
 		{"list in parts", []string{"--pid", "7", "--pid=8"}, map[string]string{"pid": "7,8"}},
+		{"paths in parts", []string{"--cuda-lib", "a.so", "--cuda-lib=/b.so:c.so"}, map[string]string{"cuda-lib": "a.so:/b.so:c.so"}},
 		{"last one", []string{"--user", "a", "--user", "b"}, map[string]string{"user": "b"}},
 		{"hidden", []string{"--link", "perf"}, map[string]string{"link": "perf"}},
 		{"home", []string{"--db", "~/x"}, map[string]string{"db": "~/x"}},

@@ -14,17 +14,26 @@ import (
 // The kinds of a setting are the types of its field: these, and string, bool,
 // int, time.Duration and []uint32.
 type (
-	path      string // "~/" is the caller's home; else relative to where it is given
+	path      string   // "~/" is the caller's home; else relative to where it is given
+	paths     []string // of which each is a path; a colon between
 	byteCount int64
+	share     float64 // of one, written in percent
 )
+
+// between is what stands between the values of a kind that has several.
+var between = map[string]string{"pids": ",", "paths": ":"}
 
 // Kind names the type of the setting's values, as help does.
 func (s *Setting) Kind() string {
 	switch s.field(new(Config)).(type) {
 	case *path:
 		return "path"
+	case *paths:
+		return "paths"
 	case *byteCount:
 		return "size"
+	case *share:
+		return "percent"
 	case *bool:
 		return "bool"
 	case *int:
@@ -48,6 +57,10 @@ func (s *Setting) set(c *Config, value string, in Inputs, base string) (err erro
 		*to = value
 	case *path:
 		*to, err = parsePath(value, in.Home, base)
+	case *paths:
+		*to, err = parsePaths(value, in.Home, base)
+	case *share:
+		*to, err = parseShare(value)
 	case *bool:
 		*to, err = parseBool(value)
 	case *int:
@@ -81,6 +94,31 @@ func parsePath(s, home, base string) (path, error) {
 		return path(s), nil
 	}
 	return path(filepath.Join(base, s)), nil
+}
+
+func parsePaths(s, home, base string) (out paths, err error) {
+	for part := range strings.SplitSeq(s, ":") {
+		if part == "" {
+			continue
+		}
+		p, err := parsePath(part, home, base)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(out, string(p)) {
+			out = append(out, string(p))
+		}
+	}
+	return out, nil
+}
+
+// parseShare reads 3%, 0.5%, 3 or 0: a number is of percent, with its sign or not.
+func parseShare(s string) (share, error) {
+	n, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
+	if err != nil || !(n >= 0 && n <= 100) {
+		return 0, errors.New("it must be from 0% to 100%")
+	}
+	return share(n / 100), nil
 }
 
 func parseBool(s string) (bool, error) {

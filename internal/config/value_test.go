@@ -57,6 +57,31 @@ func TestParsePIDs(t *testing.T) {
 	}
 }
 
+func TestParsePaths(t *testing.T) {
+	for text, want := range map[string]paths{
+		"": nil, ":": nil, "/a.so": {"/a.so"}, "/a.so:b.so:~/c.so:/a.so": {"/a.so", "/base/b.so", "/home/x/c.so"},
+	} {
+		t.Run(text, func(t *testing.T) {
+			if got, err := parsePaths(text, "/home/x", "/base"); err != nil || !slices.Equal(got, want) {
+				t.Errorf("parsePaths = %v, %v, want %v", got, err, want)
+			}
+		})
+	}
+}
+
+func TestParseShare(t *testing.T) {
+	for text, want := range map[string]share{"0": 0, "3%": 0.03, "0.5": 0.005, "100%": 1} {
+		if got, err := parseShare(text); err != nil || got != want {
+			t.Errorf("parseShare(%q) = %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "%", "-1%", "101", "NaN", "3%%", "x"} {
+		if got, err := parseShare(text); err == nil {
+			t.Errorf("parseShare(%q) = %v, want an error", text, got)
+		}
+	}
+}
+
 func FuzzValues(f *testing.F) {
 	for _, seed := range []string{"1h30m", "3d12h", "500m", "8MiB", "7,8", "true", "~/x", "-1", "1.0000000000000000001ns"} {
 		f.Add(seed)

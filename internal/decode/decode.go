@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -45,6 +46,7 @@ const (
 	recordSize     = int(unsafe.Offsetof(bpf.IngeroCallRecord{}.Throttled))
 	throttledSize  = int(unsafe.Sizeof(bpf.IngeroCallRecord{}))
 	unmeasuredSize = int(unsafe.Offsetof(bpf.IngeroCallRecord{}.DurationNs))
+	textSize       = int(unsafe.Sizeof(bpf.IngeroTextRecord{}))
 	procSize       = int(unsafe.Sizeof(bpf.IngeroProcRecord{}))
 	shift          = 10 // of figures in units of 1,024 ns
 
@@ -108,6 +110,27 @@ func scaled(v uint32, flags uint16, unit bpf.IngeroCallFlags) int64 {
 		return int64(v) << shift
 	}
 	return int64(v)
+}
+
+// Texts decodes one record of a string and appends it. b is not kept. On error nothing
+// is appended.
+func Texts(dst []events.Text, b []byte, clock Clock) ([]events.Text, error) {
+	if len(b) < textSize || b[0] != uint8(bpf.IngeroRecordKindRECORD_TEXT) {
+		return dst, fmt.Errorf("text of %d bytes: %w", len(b), ErrRecord)
+	}
+	r := (*bpf.IngeroTextRecord)(unsafe.Pointer(&b[0]))
+	size := uint64(r.Size) // with its end
+	if size == 0 || size > uint64(len(b)-textSize) || size > events.MaxText+2 {
+		return dst, fmt.Errorf("text of %d bytes in a record of %d: %w", size, len(b), ErrRecord)
+	}
+	text := b[textSize : textSize+int(size)-1]
+	if i := bytes.IndexByte(text, 0); i >= 0 {
+		text = text[:i]
+	}
+	return append(dst, events.Text{
+		Time: clock.Wall(r.TimeNs), PID: r.Tgid, TID: r.Tid, Op: events.Op(r.Op),
+		Cut: len(text) > events.MaxText, Text: strings.ToValidUTF8(string(text[:min(len(text), events.MaxText)]), "?"),
+	}), nil
 }
 
 // Gate tells that a process waits for its probes and must be continued.

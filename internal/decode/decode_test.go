@@ -3,7 +3,9 @@ package decode
 import (
 	"encoding/binary"
 	"errors"
+	"strings"
 	"testing"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,6 +44,7 @@ func TestFlagsAgreeWithTheKernel(t *testing.T) {
 		bpf.IngeroTakeTAKE_OUT: events.TakeOut, bpf.IngeroTakeTAKE_DIM3: events.TakeDim3,
 		bpf.IngeroTakeTAKE_PACK3: events.TakePack3, bpf.IngeroTakeTAKE_MEM: events.TakeMem,
 		bpf.IngeroTakeTAKE_MEM_DIM3: events.TakeMemDim3, bpf.IngeroTakeTAKE_MEM_PRODUCT: events.TakeMemProduct,
+		bpf.IngeroTakeTAKE_MEM_VOLUME: events.TakeMemVolume, bpf.IngeroTakeTAKE_PAIR: events.TakePair,
 	} {
 		if uint8(c) != uint8(g) {
 			t.Errorf("take %v: kernel %d, Go %d", c, c, g)
@@ -122,6 +125,59 @@ func TestFoldedLaunch(t *testing.T) {
 	if diff := cmp.Diff([]events.Call{outer, inner}, got); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
+}
+
+// textBytes is a text record with this string, and this size in its head.
+func textBytes(text string, size uint32) []byte {
+	rec := bpf.IngeroTextRecord{Kind: uint8(bpf.IngeroRecordKindRECORD_TEXT), Op: 0x02a5, Tgid: 10, Tid: 11, Size: size, TimeNs: 5}
+	return append(raw(&rec), text...)
+}
+
+func TestTexts(t *testing.T) {
+	long := strings.Repeat("x", events.MaxText)
+	for _, tt := range []struct {
+		name string
+		in   []byte
+		want string
+		cut  bool
+		err  error
+	}{
+		{"text", textBytes("_Z3addPf\x00rest", 9), "_Z3addPf", false, nil},
+		{"empty", textBytes("\x00", 1), "", false, nil},
+		{"longest", textBytes(long+"\x00", events.MaxText+1), long, false, nil},
+		{"cut", textBytes(long+"y\x00", events.MaxText+2), long, true, nil},
+		{"no UTF-8", textBytes("a\xff\xfeb\x00", 5), "a?b", false, nil},
+		{"ends before its size", textBytes("ab\x00cd\x00", 6), "ab", false, nil},
+		{"no end", textBytes("", 0), "", false, ErrRecord},
+		{"more than the record", textBytes("ab\x00", 4), "", false, ErrRecord},
+		{"more than the bound", textBytes(long+"yz\x00", events.MaxText+3), "", false, ErrRecord},
+		{"head cut off", textBytes("ab\x00", 3)[:20], "", false, ErrRecord},
+		{"another kind", append([]byte{1}, textBytes("ab\x00", 3)[1:]...), "", false, ErrRecord},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := Texts(nil, tt.in, Clock{Offset: 1000})
+			if !errors.Is(err, tt.err) {
+				t.Fatalf("error = %v, want %v", err, tt.err)
+			}
+			want := []events.Text{{Time: 1005, Text: tt.want, PID: 10, TID: 11, Op: 0x02a5, Cut: tt.cut}}
+			if err != nil {
+				want = nil
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("text (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func FuzzTexts(f *testing.F) {
+	f.Add(textBytes("name\x00", 5))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		texts, err := Texts(nil, b, Clock{})
+		if err == nil && (len(texts) != 1 || len(texts[0].Text) > events.MaxText || !utf8.ValidString(texts[0].Text)) {
+			t.Errorf("texts %+v", texts)
+		}
+	})
 }
 
 func TestProc(t *testing.T) {

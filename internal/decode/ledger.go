@@ -17,8 +17,8 @@ const (
 	stopped   = uint8(bpf.IngeroWaitFlagsWAIT_STOPPED)
 )
 
-// Record decodes one record of the call ring into the batch: calls, a wait, or
-// a thread's last account. b is not kept. On error the batch is as before.
+// Record decodes one record of the call ring into the batch: calls, a wait, a
+// thread's last account, or a text. b is not kept. On error the batch is as before.
 func Record(to *tick.Batch, b []byte, clock Clock) (err error) {
 	if len(b) == 0 {
 		return fmt.Errorf("record of 0 bytes: %w", ErrRecord)
@@ -28,6 +28,8 @@ func Record(to *tick.Batch, b []byte, clock Clock) (err error) {
 		to.Waits, err = Waits(to.Waits, b, clock)
 	case bpf.IngeroRecordKindRECORD_THREAD:
 		to.Ended, err = ended(to.Ended, b, clock)
+	case bpf.IngeroRecordKindRECORD_TEXT:
+		to.Texts, err = Texts(to.Texts, b, clock)
 	default:
 		to.Calls, err = Calls(to.Calls, b, clock)
 	}

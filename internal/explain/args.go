@@ -38,11 +38,21 @@ var argNames = map[string]arg{
 	"pCopy+112*120":  {name: "width*height"},
 }
 
-// argNumbers are the parameters, and what they point to, that are numbers. All
-// others of 64 bits are pointers or handles.
+// roleKinds are how values are written whose role says it. All others are numbers.
+var roleKinds = map[events.Role]argKind{
+	events.RolePtr: argPointer, events.RoleDst: argPointer, events.RoleSrc: argPointer, events.RoleStream: argPointer,
+	events.RoleFunc: argPointer, events.RoleEvent: argPointer, events.RoleGraph: argPointer, events.RoleExec: argPointer,
+	events.RoleContext: argPointer, events.RolePool: argPointer, events.RoleHandle: argPointer, events.RoleModule: argPointer,
+	events.RoleLibrary: argPointer, events.RoleKernel: argPointer, events.RoleName: argPointer, events.RoleComm: argPointer,
+	events.RoleCommID: argPointer, events.RoleParent: argPointer, events.RoleImage: argPointer,
+	events.RoleGrid: argDim3, events.RoleBlock: argDim3, events.RoleKind: argCopyKind,
+}
+
+// argNumbers are the parameters of 64 bits without a role that are numbers. All others
+// are pointers or handles; those of 32 bits, and what lies in memory, are numbers.
 var argNumbers = []string{
-	"count", "size", "bytesize", "byteCount", "n", "height", "width", "sharedMem", "sharedMemBytes", "gridWidth", "gridHeight",
-	"numDevices", "flags", "value", "elementSizeBytes", "*pitch", "*pPitch",
+	"height", "width", "sharedMem", "numDevices", "count", "numOps", "offset", "dstOffset", "srcOffset", "mcOffset", "alignment",
+	"minBytesToKeep", "*free", "*total", "value",
 }
 
 // args are the values of every row: its Keep, and its Tag last when it has one.
@@ -51,32 +61,48 @@ var args = func() map[events.Op][]arg {
 	for i := range events.Catalog {
 		r := &events.Catalog[i]
 		for _, keep := range slices.Concat(r.Keep, []string{r.Tag}) {
-			if _, expr := events.SplitRole(keep); expr != "" {
-				out[r.Op] = append(out[r.Op], argOf(expr))
+			if keep != "" {
+				out[r.Op] = append(out[r.Op], argOf(r, keep))
 			}
 		}
 	}
 	return out
 }()
 
-func argOf(expr string) arg {
+// argOf is how a value that a row keeps is shown: by its parameter's name, or, if it lies
+// in memory, by its role.
+func argOf(r *events.Row, keep string) arg {
+	role, expr := events.SplitRole(keep)
 	if a, ok := argNames[expr]; ok {
 		return a
 	}
-	if first, _, ok := strings.Cut(expr, "|"); ok { // gridDimX|gridDimY|gridDimZ
-		return arg{name: strings.TrimSuffix(first, "X"), kind: argDim3}
-	}
-	name := strings.TrimPrefix(expr, "*")
-	a := arg{name: name, kind: argPointer, out: name != expr}
+	body, typ, _ := strings.Cut(expr, ":")
+	name, out := strings.CutPrefix(body, "*")
+	a := arg{name: name, out: out, kind: roleKinds[role]}
+	base, at, memory := strings.Cut(name, "+")
+	first, _, packed := strings.Cut(name, "|")
 	switch {
-	case expr == "kind" || expr[0] == '=':
+	case role == events.RoleKind || expr[0] == '=':
 		a.name, a.kind = "kind", argCopyKind
-	case slices.Contains(argNumbers, expr) || strings.Contains(name, "*"):
-		a.kind = argNumber
-	case name == "gridDim" || name == "blockDim":
-		a.kind = argDim3
+	case role == events.RoleNone && !memory && typ != "int" && !strings.Contains(name, "*") && !slices.Contains(argNumbers, expr) && !isInt(r, expr):
+		a.kind = argPointer
+	}
+	switch {
+	case packed: // gridDimX|gridDimY|gridDimZ
+		a.name = strings.TrimSuffix(first, "X")
+	case memory && role != events.RoleNone && a.kind != argCopyKind:
+		a.name = role.String()
+	case memory && a.kind != argCopyKind:
+		a.name = base + "." + at
 	}
 	return a
+}
+
+// isInt tells whether a row's value is a parameter of 32 bits.
+func isInt(r *events.Row, expr string) bool {
+	params, _ := r.ParamList(events.ARM64) // events' own tests see to the error
+	i := slices.IndexFunc(params, func(p events.Param) bool { return p.Name == expr })
+	return i >= 0 && params[i].Type == "int"
 }
 
 // copyKinds are those of cudaMemcpyKind.

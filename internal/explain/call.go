@@ -14,14 +14,16 @@ import (
 // tid, comm, source, op, and, when its return was seen, duration_ns, duration in
 // words, result, and error when the call failed; args by the names of the C
 // parameters (pointers and handles as hexadecimal text, dim3 as [x,y,z]); parent
-// for a call inside another; on_cpu_ns, runnable_ns, blocked_ns and, where its CPU
+// for a call inside another; function, which is given as it is linked, for a launch;
+// on_cpu_ns, runnable_ns, blocked_ns and, where its CPU
 // quota was used up, throttled_ns, which add up to the duration; gap_ns and its
 // parts, since the thread's last outermost call.
-// weight is the number of calls it stands for, when more than one. What is not
+// device is the ordinal of the device that was current, weight the number of calls
+// it stands for, when more than one. What is not
 // known is absent; ledger_partial, gap_partial and args_partial say that parts of
 // it are not, unseen_switches that the parts are the scheduler's own figures,
 // inherited that timestamp and args are the parent's.
-func AppendCallJSON(b []byte, c *events.Call, comm string) []byte {
+func AppendCallJSON(b []byte, c *events.Call, comm, function string) []byte {
 	b = append(b, `{"type":"call","timestamp":"`...)
 	b = time.Unix(0, c.Start).UTC().AppendFormat(b, time.RFC3339Nano)
 	b = append(b, `","pid":`...)
@@ -35,6 +37,13 @@ func AppendCallJSON(b []byte, c *events.Call, comm string) []byte {
 	b = appendText(b, "op", c.Op.String())
 	if c.Flags&events.CallNested != 0 {
 		b = appendText(b, "parent", c.Parent.String())
+	}
+	if c.Device > 0 {
+		b = appendUint(b, "device", uint64(c.Device)-1)
+	}
+	if function != "" {
+		b = append(b, `,"function":`...)
+		b = appendString(b, function)
 	}
 	if c.Weight > 1 {
 		b = appendUint(b, "weight", uint64(c.Weight))
@@ -138,7 +147,7 @@ func appendString(b []byte, s string) []byte {
 
 // AppendCallLine appends a call as one line of text, without the line's end, in
 // the reader's zone (nil: UTC).
-func AppendCallLine(b []byte, c *events.Call, comm string, zone *time.Location) []byte {
+func AppendCallLine(b []byte, c *events.Call, comm, function string, zone *time.Location) []byte {
 	if zone == nil {
 		zone = time.UTC
 	}
@@ -151,6 +160,9 @@ func AppendCallLine(b []byte, c *events.Call, comm string, zone *time.Location) 
 	}
 	b = append(b, ' ', ' ')
 	b = append(b, c.Op.String()...)
+	if function != "" {
+		b = append(append(append(b, " of "...), function...), ' ')
+	}
 	if c.Flags&events.CallUnmeasured == 0 {
 		b = append(b, ' ')
 		b = appendDuration(b, c.Duration)

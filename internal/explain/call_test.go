@@ -24,7 +24,7 @@ func samples() []events.Call {
 		{Start: at, PID: 4821, TID: 4821, Op: malloc, Duration: 90_000, OnCPU: 90_000, Weight: 1, Args: [4]uint64{1 << 40, 0xdead}, Result: 2, Flags: events.CallFailed},
 		{Start: at, PID: 4821, TID: 4821, Op: cuAlloc, Duration: 70_000, OnCPU: 70_000, Weight: 1, Args: [4]uint64{1 << 20, 0x7f0000000000}},
 		{Start: at, PID: 4821, TID: 4821, Op: mustOp("cuMemcpyDtoH"), Duration: 70_000, OnCPU: 70_000, Weight: 1, Args: [4]uint64{16, 1, 2}, Tag: 2, Result: -5, Flags: events.CallFailed},
-		{Start: at, PID: 1, TID: 1, Op: 0x0177, Weight: 1, Flags: events.CallUnmeasured},
+		{Start: at, PID: 1, TID: 1, Op: 0x01ff, Weight: 1, Flags: events.CallUnmeasured},
 	}
 }
 
@@ -32,7 +32,7 @@ func TestAppendCallJSON(t *testing.T) {
 	var b []byte
 	for _, c := range samples() {
 		n := len(b)
-		b = AppendCallJSON(b, &c, "python3")
+		b = AppendCallJSON(b, &c, "python3", "")
 		if !json.Valid(b[n:]) {
 			t.Errorf("no JSON: %s", b[n:])
 		}
@@ -44,7 +44,7 @@ func TestAppendCallJSON(t *testing.T) {
 func TestAppendCallLine(t *testing.T) {
 	var b []byte
 	for _, c := range samples() {
-		b = append(AppendCallLine(b, &c, "python3", cet), '\n')
+		b = append(AppendCallLine(b, &c, "python3", "", cet), '\n')
 	}
 	testkit.Golden(t, "calls.txt", string(b))
 }
@@ -54,7 +54,7 @@ func TestAppendCallLine(t *testing.T) {
 func TestCallJSONFields(t *testing.T) {
 	keys := func(c events.Call) map[string]any {
 		var out map[string]any
-		if err := json.Unmarshal(AppendCallJSON(nil, &c, ""), &out); err != nil {
+		if err := json.Unmarshal(AppendCallJSON(nil, &c, "", ""), &out); err != nil {
 			t.Fatal(err)
 		}
 		return out
@@ -103,21 +103,24 @@ func TestCallJSONFields(t *testing.T) {
 // Every kept value has a name of its own, and the rows' authors have thought of
 // whether it is a number.
 func TestArgsOfEveryRow(t *testing.T) {
-	pointers := " stream func kernel f fn userData dst src dstDevice srcDevice dstHost srcHost devPtr dptr ptr pp pHost p event graphExec memPool pool launchParamsList pitchedDevPtr "
+	pointers := " fn userData launchParamsList addr callback config devlist extMem extMem_out extSemArray handle hCtx hNode location mapInfoList memHandle node " +
+		"osHandle pGraphNode phCtx phGraphNode shareableHandle signalDescs state stateOut uuid win " // of those without a role
 	for i := range events.Catalog {
 		r := &events.Catalog[i]
 		seen := map[string]bool{}
-		for _, a := range args[r.Op] {
+		values := append(r.Keep[:len(r.Keep):len(r.Keep)], r.Tag)
+		for i, a := range args[r.Op] {
+			role, _ := events.SplitRole(values[i])
 			if seen[a.name] || strings.ContainsAny(a.name, "+|=:") {
 				t.Errorf("%s: the name %q is taken twice, or no name", r.Name, a.name)
 			}
 			seen[a.name] = true
-			if a.kind == argPointer && !strings.Contains(pointers, " "+a.name+" ") {
+			if a.kind == argPointer && role == events.RoleNone && !strings.Contains(pointers, " "+a.name+" ") {
 				t.Errorf("%s: %s is shown as a pointer; if it is a number, it belongs in argNumbers, else here", r.Name, a.name)
 			}
 		}
 		c := events.Call{Op: r.Op, Weight: 1}
-		if b := AppendCallJSON(nil, &c, "x"); !json.Valid(b) {
+		if b := AppendCallJSON(nil, &c, "x", ""); !json.Valid(b) {
 			t.Errorf("%s: no JSON: %s", r.Name, b)
 		}
 	}
@@ -129,10 +132,10 @@ func FuzzCallJSON(f *testing.F) {
 		c := events.Call{Op: events.Op(op), Parent: launch, Flags: events.CallFlags(flags), Start: n >> 2, Duration: n, OnCPU: n, Runnable: n, Blocked: n,
 			Gap: n, Args: [4]uint64{arg, arg, arg, arg}, Tag: uint32(arg), Result: int32(n), Weight: uint32(arg)}
 		var out map[string]any
-		if b := AppendCallJSON(nil, &c, comm); json.Unmarshal(b, &out) != nil {
+		if b := AppendCallJSON(nil, &c, comm, ""); json.Unmarshal(b, &out) != nil {
 			t.Errorf("no JSON: %s", b)
 		}
-		if line := AppendCallLine(nil, &c, comm, nil); strings.ContainsAny(string(line), "\n\x1b") {
+		if line := AppendCallLine(nil, &c, comm, "", nil); strings.ContainsAny(string(line), "\n\x1b") {
 			t.Errorf("more than a line: %q", line)
 		}
 	})
@@ -143,7 +146,7 @@ func BenchmarkAppendCallJSON(b *testing.B) {
 	var buf []byte
 	b.ReportAllocs()
 	for b.Loop() {
-		buf = AppendCallJSON(buf[:0], &c, "python3")
+		buf = AppendCallJSON(buf[:0], &c, "python3", "")
 	}
 }
 
@@ -151,7 +154,7 @@ func BenchmarkAppendCallJSON(b *testing.B) {
 func TestCallJSONDoesNotAllocate(t *testing.T) {
 	buf := make([]byte, 0, 4096)
 	for _, c := range samples()[:6] {
-		if n := testing.AllocsPerRun(100, func() { buf = AppendCallJSON(buf[:0], &c, "python3") }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { buf = AppendCallJSON(buf[:0], &c, "python3", "") }); n != 0 {
 			t.Errorf("%s: %v allocations", c.Op, n)
 		}
 	}

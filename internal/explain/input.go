@@ -25,11 +25,15 @@ type Input struct {
 	Breakdowns []tick.Breakdown
 	Chains     []tick.Chain // the gravest first
 	Threads    []tick.Thread
-	Remarks    []string // what a reader must know of the recording
-	Drops      []tick.Drop
-	Reports    []tick.Report
-	Host       *tick.Host // nil: not known
-	Self       *tick.Self // nil: not known
+	// Memory is the ledger of each process's memory, as of the end.
+	Memory map[uint32]tick.Memory
+	// Launches are of GPU functions.
+	Launches []tick.Launches
+	Remarks  []string // what a reader must know of the recording
+	Drops    []tick.Drop
+	Reports  []tick.Report
+	Host     *tick.Host // nil: not known
+	Self     *tick.Self // nil: not known
 }
 
 // Options say for whom something is written. The zero value is 80 columns of

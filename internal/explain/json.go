@@ -20,14 +20,16 @@ type processJSON struct {
 	Cgroup   string    `json:"cgroup,omitempty"`
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
-	Mapped   time.Time `json:"mapped,omitzero"`   // its first CUDA library
-	Attached time.Time `json:"attached,omitzero"` // calls before were not seen
+	Mapped   time.Time `json:"mapped,omitzero"`            // its first CUDA library
+	Attached time.Time `json:"attached,omitzero"`          // calls before were not seen
+	Counted  bool      `json:"launches_counted,omitempty"` // now, and not timed
 }
 
 func processOf(p *tick.Process) processJSON {
 	return processJSON{
 		PID: p.PID, PPID: p.PPID, NSPID: p.NSPID, UID: p.UID, Comm: clean(p.Comm), Exe: clean(p.Exe), Cgroup: clean(p.Cgroup),
 		Started: p.Started.UTC(), Ended: p.Ended.UTC(), Mapped: p.Mapped.UTC(), Attached: p.Attached.UTC(),
+		Counted: p.Counted,
 	}
 }
 
@@ -41,6 +43,9 @@ type opJSON struct {
 	Source      string  `json:"source"`
 	Op          string  `json:"op"`
 	Class       string  `json:"class"`
+	Function    string  `json:"function,omitempty"`    // where launches are told apart by the GPU function
+	Symbol      string  `json:"symbol,omitempty"`      // as it is linked
+	NoFunction  string  `json:"no_function,omitempty"` // why it has no name
 	Calls       uint64  `json:"calls"`
 	Done        uint64  `json:"done"`
 	Errors      uint64  `json:"errors"`

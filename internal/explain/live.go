@@ -24,6 +24,7 @@ func Live(t *tick.Tick, seen *Seen, o Options) string {
 	s.head(t, o.location())
 	s.shares(t)
 	s.system(&t.Host)
+	s.memory(t)
 	ops := joinPIDs(t.Ops)
 	s.layer(events.SourceRuntime, ops)
 	s.layer(events.SourceDriver, ops)
@@ -31,6 +32,9 @@ func Live(t *tick.Tick, seen *Seen, o Options) string {
 	for source := events.SourceGraph; source <= events.SourceGPU; source++ {
 		if uses(ops, source) {
 			s.layer(source, ops)
+		}
+		if source == events.SourceGraph && uses(ops, source) {
+			s.graphs(t)
 		}
 	}
 	s.foot(t, o.location())

@@ -74,6 +74,7 @@ var liveTables = []struct {
 		t.Time = t.Time.Add(time.Minute)
 		return t
 	}(), Options{Location: cet}},
+	{"state", stateTick(), Options{Location: cet}},
 	{"many", func() *tick.Tick {
 		var list []tick.Breakdown
 		for pid := range uint32(9) {

@@ -43,6 +43,8 @@ type processReport struct {
 	Breakdown *breakdownJSON `json:"breakdown,omitempty"`
 	Time      *timeReport    `json:"time,omitempty"`
 	Launch    *uint64        `json:"launches,omitempty"`
+	Memory    *memoryJSON    `json:"memory,omitempty"`    // absent: it has allocated none, or it is not known
+	Functions *launchesJSON  `json:"functions,omitempty"` // that it launched
 	Layers    []layerReport  `json:"layers"`
 	Ops       []opJSON       `json:"ops"`
 	Notes     []string       `json:"notes"`
@@ -115,13 +117,17 @@ func build(in *Input) report {
 	for i := range in.Ops {
 		byPID[in.Ops[i].PID] = append(byPID[in.Ops[i].PID], in.Ops[i])
 	}
-	shares := breakdowns(in.Breakdowns)
+	shares, launched := breakdowns(in.Breakdowns), joinLaunches(in.Launches)
 	r.ledger = len(shares) > 0
 	for _, p := range processes(in, byPID) {
 		x := buildProcess(in, &p, joinOps(byPID[p.PID]))
 		if b := shares[p.PID]; b != nil {
 			x.source, x.Breakdown = b, new(breakdownOf(b))
 		}
+		if m, known := in.Memory[p.PID]; known {
+			x.Memory = memoryOf(&m)
+		}
+		x.Functions = launched[p.PID]
 		r.Processes = append(r.Processes, x)
 	}
 	r.Concurrent = concurrent(r.Processes)

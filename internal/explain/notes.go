@@ -65,10 +65,14 @@ func Lost(drops []tick.Drop) uint64 {
 // reportWords says how what could not be done bears on the report. A kind that
 // is absent does not: a library without a symbol has no calls of it.
 var reportWords = map[string]string{
-	"not-calibrated":  "",
-	"not-attached":    "has no probes, so its calls were not seen",
-	"unprobed-symbol": "has no probe, so its calls were not seen",
-	"entry-only":      "calls are counted, not timed",
+	"not-calibrated":   "",
+	"not-attached":     "has no probes, so its calls were not seen",
+	"unprobed-symbol":  "has no probe, so its calls were not seen",
+	"entry-only":       "calls are counted, not timed",
+	"launches-counted": "",
+	"launches-timed":   "",
+	"late-attach":      "was not seen all the time",
+	"runtime-unseen":   "is seen in part",
 }
 
 // reportNotes says what bears on all processes.

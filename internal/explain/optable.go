@@ -6,11 +6,13 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"ingero/internal/symbols"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -29,6 +31,9 @@ type OpRow struct {
 	Node string
 	Comm string // of the process Op.PID, which is 0 where they are not
 	Op   tick.Op
+	// Function is the GPU function of launches, mangled, and NoFunction why it has no
+	// name; both are empty where they are not told apart.
+	Function, NoFunction string
 }
 
 // opGroup is what is counted together: a process of a machine, or all of one.
@@ -67,20 +72,31 @@ type groupRows struct {
 
 // groups adds up the rows, and puts those first that took most time.
 func (t *OpTable) groups() []groupRows {
-	rows := map[opGroup][]tick.Op{}
+	type function struct{ name, why string }
+	rows := map[opGroup]map[function][]tick.Op{}
 	for i := range t.Rows {
 		r := &t.Rows[i]
 		g := opGroup{r.Node, r.Comm, r.Op.PID}
-		rows[g] = append(rows[g], r.Op)
+		if rows[g] == nil {
+			rows[g] = map[function][]tick.Op{}
+		}
+		f := function{r.Function, r.NoFunction}
+		rows[g][f] = append(rows[g][f], r.Op)
 	}
 	out := make([]groupRows, 0, len(rows))
-	for g, ops := range rows {
+	for g, functions := range rows {
 		x := groupRows{opGroup: g}
-		for _, o := range joinOps(ops) {
-			j := opOf(&o, &o.Sum, o.Dur)
-			j.PID, j.SelfNS = g.pid, nil // records do not say what was inside
-			x.ops = append(x.ops, j)
-			x.sum = plus(x.sum, o.Sum)
+		for _, f := range slices.SortedFunc(maps.Keys(functions), func(a, b function) int {
+			return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.why, b.why))
+		}) {
+			for _, o := range joinOps(functions[f]) {
+				j := opOf(&o, &o.Sum, o.Dur)
+				j.PID, j.SelfNS = g.pid, nil // records do not say what was inside
+				j.Symbol, j.NoFunction = clean(f.name), f.why
+				j.Function = clean(symbols.Demangle(f.name))
+				x.ops = append(x.ops, j)
+				x.sum = plus(x.sum, o.Sum)
+			}
 		}
 		slices.SortStableFunc(x.ops, func(a, b opJSON) int { return cmp.Compare(b.parts.total, a.parts.total) })
 		out = append(out, x)
@@ -144,10 +160,21 @@ func (w *writer) operation(j *opJSON) {
 	for _, q := range []int64{j.q.p50, j.q.p95, j.q.p99, j.q.max} {
 		row += right(j.q.text(q), opTimeWide)
 	}
-	w.named(j.Op, opNameWide, row)
+	w.named(j.title(), opNameWide, row)
 	if j.Errors > 0 {
 		w.line(fmt.Sprintf("      %s of them failed", Count(j.Errors)))
 	}
+}
+
+// title is what an operation is called among others.
+func (j *opJSON) title() string {
+	switch {
+	case j.NoFunction != "":
+		return "(" + j.NoFunction + ")"
+	case j.Symbol != "":
+		return FunctionName(j.Symbol)
+	}
+	return j.Op
 }
 
 // opTableJSON is an [OpTable] as JSON. Times are UTC, durations nanoseconds.
@@ -181,7 +208,7 @@ func OperationsJSON(t *OpTable) ([]byte, error) {
 // OperationsCSV is [Operations] as CSV (RFC 4180) with a line of names. Durations
 // are nanoseconds; what is not known is empty.
 func OperationsCSV(t *OpTable) []byte {
-	rows := [][]string{strings.Split("node,pid,comm,source,op,calls,done,errors,nested,total_ns,on_cpu_ns,runnable_ns,throttled_ns,blocked_ns,p50_ns,p95_ns,p99_ns,max_ns", ",")}
+	rows := [][]string{strings.Split("node,pid,comm,source,op,function,calls,done,errors,nested,total_ns,on_cpu_ns,runnable_ns,throttled_ns,blocked_ns,p50_ns,p95_ns,p99_ns,max_ns", ",")}
 	for _, g := range t.groups() {
 		pid := ""
 		if g.pid != 0 {
@@ -189,7 +216,7 @@ func OperationsCSV(t *OpTable) []byte {
 		}
 		for i := range g.ops {
 			o := &g.ops[i]
-			row := []string{clean(g.node), pid, clean(g.comm), o.Source, o.Op}
+			row := []string{clean(g.node), pid, clean(g.comm), o.Source, o.Op, o.Function}
 			if o.ThrottledNS == nil && o.Done > 0 {
 				o.ThrottledNS = new(uint64)
 			}
@@ -231,6 +258,7 @@ type CallList struct {
 // CallRow is a call with what its record does not say.
 type CallRow struct {
 	Node, Session, Comm string
+	Function            string // that it launched, mangled; "" for none
 	Call                events.Call
 }
 
@@ -261,7 +289,7 @@ func Calls(l *CallList, o Options) string {
 		if !one {
 			w.WriteString(clean(r.Node) + "  ")
 		}
-		w.line(string(AppendCallLine(nil, &r.Call, r.Comm, w.loc)))
+		w.line(string(AppendCallLine(nil, &r.Call, r.Comm, FunctionName(r.Function), w.loc)))
 	}
 	return w.String()
 }
@@ -272,7 +300,7 @@ func CallsJSON(l *CallList) []byte {
 	var b []byte
 	for i := range l.Rows {
 		r := &l.Rows[i]
-		b = AppendCallJSON(b, &r.Call, r.Comm)
+		b = AppendCallJSON(b, &r.Call, r.Comm, r.Function)
 		b = append(b[:len(b)-1], `,"node":`...)
 		b = append(appendString(b, r.Node), `,"session":`...)
 		b = append(appendString(b, r.Session), '}', '\n')

@@ -22,6 +22,7 @@ func Report(in *Input, o Options) string {
 	w := &writer{loc: o.location()}
 	if !r.ledger && len(r.Chains) == 0 {
 		w.tables(&r)
+		w.memory(in, &r)
 		w.ending(&r, true)
 		return w.String()
 	}
@@ -30,6 +31,7 @@ func Report(in *Input, o Options) string {
 		w.line("")
 		w.tables(&r)
 	}
+	w.memory(in, &r)
 	w.ending(&r, o.Detail > Brief)
 	return w.String()
 }
@@ -147,6 +149,9 @@ func (w *writer) process(r *report, p *processReport) {
 	for i := range p.Layers {
 		w.line("")
 		w.layer(p, &p.Layers[i])
+	}
+	if f := p.Functions; f != nil && f.Functions+len(f.Unnamed) > 0 { // an old recording tells nothing of them
+		w.functions(p.Functions)
 	}
 	if len(p.Notes) > 0 {
 		w.line("")

@@ -21,6 +21,8 @@ type tickJSON struct {
 	Threads    []threadJSON    `json:"threads"`
 	Breakdowns []breakdownJSON `json:"breakdowns"`
 	Chains     []chainJSON     `json:"chains"`
+	States     []stateJSON     `json:"states"`
+	Launches   []launchesJSON  `json:"launches"`
 	Xids       []xidJSON       `json:"xids,omitempty"`
 	GPUs       []gpuJSON       `json:"gpus,omitempty"`
 	Libraries  []libraryJSON   `json:"libraries"`
@@ -63,16 +65,19 @@ type libraryJSON struct {
 // with the quantiles (p50_ns, p95_ns, p99_ns, max_ns, quantile_error), and under last
 // the tick's own share. threads are the accounts of threads, with what each does now
 // and its open calls; breakdowns say where the time of each process went, chains what
-// was lost in the last minutes and why, the gravest first. xids are the faults of GPUs
-// that came in it, gpus the state of each. Beside it are processes,
+// was lost in the last minutes and why, the gravest first. states say what follows from
+// the calls of each process: memory, streams, graphs, communicators, copies, errors; of
+// each list the largest, and how many there are. launches say, by process, which GPU
+// functions were launched and why some have no name. xids are the faults
+// of GPUs that came in it, gpus the state of each. Beside it are processes,
 // libraries, reports, drops, self and host. Durations are nanoseconds; what is not
 // known is absent.
 func TickJSON(t *tick.Tick) ([]byte, error) {
 	j := tickJSON{
 		Type: "tick", Timestamp: t.Time.UTC(), Started: t.Started.UTC(), Seq: t.Seq, WindowNS: t.Window.Nanoseconds(),
 		Final: t.Final, Records: t.Records, Lost: Lost(t.Drops), Ops: []opJSON{}, Processes: []processJSON{},
-		Threads: threadsOf(t.Threads), Breakdowns: []breakdownJSON{}, Chains: []chainJSON{},
-		Libraries: []libraryJSON{}, Reports: reportsOf(t.Reports), Drops: dropsOf(t.Drops),
+		Threads: threadsOf(t.Threads), Breakdowns: []breakdownJSON{}, Chains: []chainJSON{}, States: []stateJSON{},
+		Launches: []launchesJSON{}, Libraries: []libraryJSON{}, Reports: reportsOf(t.Reports), Drops: dropsOf(t.Drops),
 		Self: selfOf(&t.Self), Host: hostOf(&t.Host),
 	}
 	hidden := hiddenLaunches(t.Ops)
@@ -92,6 +97,12 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 	}
 	for i := range t.Chains {
 		j.Chains = append(j.Chains, chainOf(&t.Chains[i], of(t.Chains[i].PID)))
+	}
+	for i := range t.States {
+		j.States = append(j.States, stateOf(&t.States[i]))
+	}
+	for i := range t.Launches {
+		j.Launches = append(j.Launches, launchesOf(&t.Launches[i]))
 	}
 	for i := range t.Processes {
 		j.Processes = append(j.Processes, processOf(&t.Processes[i]))

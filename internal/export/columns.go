@@ -4,6 +4,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"ingero/internal/query"
+	"ingero/internal/symbols"
 	"ingero/pkg/events"
 )
 
@@ -32,6 +33,8 @@ type session struct {
 	*query.Session
 	id, node []byte
 	procs    map[uint32]*process
+	funcs    *symbols.Functions
+	readable map[string]parquet.Value // of mangled names
 }
 
 // process is what the rows of a process have in common.
@@ -95,6 +98,12 @@ var columns = []column{
 		}
 		return smallValue(c.Stack)
 	}},
+	{"device", small, func(c *call) parquet.Value {
+		if c.Device <= 0 {
+			return null
+		}
+		return smallValue(uint32(c.Device) - 1)
+	}},
 	{"tag", small, func(c *call) parquet.Value {
 		if r := c.Op.Row(); r != nil && r.Tag == "" {
 			return null
@@ -117,6 +126,7 @@ var columns = []column{
 		}
 		return null
 	}},
+	{"function", text, func(c *call) parquet.Value { return c.s.function(c.s.funcs.Name(c.Call)) }},
 }
 
 // measured says whether the call's return was seen, ledger whether it is known where
@@ -151,3 +161,13 @@ func smallValue(v uint32) parquet.Value { return parquet.Int32Value(int32(v)) }
 
 // textValue is a text that is there as long as the program.
 func textValue(s string) parquet.Value { return parquet.ValueOf(s) }
+
+// function is the name of a GPU function as it stands in the source.
+func (s *session) function(name string) parquet.Value {
+	v, ok := s.readable[name]
+	if !ok {
+		v = nameValue(symbols.Demangle(name))
+		s.readable[name] = v
+	}
+	return v
+}

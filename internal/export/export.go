@@ -116,7 +116,10 @@ func newSession(ctx context.Context, r *query.Reader, of *query.Session) (*sessi
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Session: of, id: []byte(of.ID), node: []byte(of.Node), procs: map[uint32]*process{}}
+	s := &session{Session: of, id: []byte(of.ID), node: []byte(of.Node), procs: map[uint32]*process{}, readable: map[string]parquet.Value{}}
+	if s.funcs, err = r.Functions(ctx, of); err != nil {
+		return nil, err
+	}
 	for i := range sum.Processes {
 		p := &sum.Processes[i]
 		s.procs[p.PID] = &process{nameValue(p.Comm), nameValue(p.Cgroup)}

@@ -28,8 +28,11 @@ var began = time.Date(2026, 11, 21, 14, 41, 0, 0, time.UTC)
 
 // header is the columns, in their order.
 const header = "id,node,session,source,op,pid,tid,timestamp,duration_ns,oncpu_ns,runnable_ns,throttled_ns,blocked_ns," +
-	"gap_ns,gap_oncpu_ns,gap_runnable_ns,gap_throttled_ns,gap_blocked_ns,result,failed,nested,parent,weight,stack,tag," +
-	"arg0,arg1,arg2,arg3,comm,cgroup"
+	"gap_ns,gap_oncpu_ns,gap_runnable_ns,gap_throttled_ns,gap_blocked_ns,result,failed,nested,parent,weight,stack,device,tag," +
+	"arg0,arg1,arg2,arg3,comm,cgroup,function"
+
+// launched is a function that some of the calls launch.
+var launched = events.Function{PID: 4821, Handle: 7777, Name: "_ZN3gpu3addIfEEvPT_i"}
 
 // calls returns calls of every kind, the fields of which are anything.
 func calls(r *rand.Rand, from time.Time, n int) []events.Call {
@@ -39,9 +42,12 @@ func calls(r *rand.Rand, from time.Time, n int) []events.Call {
 		out[i] = events.Call{Start: from.UnixNano() + int64(i)*1e6, Duration: ns(), OnCPU: ns(), Runnable: ns(), Throttled: ns(), Blocked: ns(),
 			Gap: ns() * int64(r.IntN(2)), GapOnCPU: ns(), GapRunnable: ns(), GapThrottled: ns(), GapBlocked: ns(),
 			Args: [4]uint64{r.Uint64(), r.Uint64(), 0, 7}, PID: 4821 + uint32(r.IntN(3)), TID: r.Uint32(), Tag: r.Uint32(),
-			Result: int32(r.Uint32()), Weight: 1 + uint32(r.IntN(3)), Stack: uint32(r.IntN(2)) * r.Uint32(),
+			Result: int32(r.Uint32()), Weight: 1 + uint32(r.IntN(3)), Stack: uint32(r.IntN(2)) * r.Uint32(), Device: int16(r.IntN(3)),
 			Op:    events.Catalog[r.IntN(len(events.Catalog))].Op,
 			Flags: events.CallFlags(r.Uint32()) & (events.CallUnseen | events.CallNoLedger | 0x3f)}
+		if r.IntN(3) == 0 {
+			out[i].Args[0], out[i].Op = launched.Handle, events.Catalog[0].Op
+		}
 		if r.IntN(10) == 0 {
 			out[i].Op = 0x6fff // of no row
 		}
@@ -68,7 +74,7 @@ func record(t *testing.T, n int) string {
 		now = now.Add(time.Duration(n) * time.Millisecond)
 		last := &tick.Tick{Time: now, Started: began, Seq: 1, Final: true, Processes: []tick.Process{
 			{PID: 4821, Comm: "python3, \"the\" one", Cgroup: "/a"}, {PID: 4822, Comm: "x"}}}
-		if err := errors.Join(db.Batch(&tick.Batch{Calls: all}), db.Tick(last), db.Close()); err != nil {
+		if err := errors.Join(db.Batch(&tick.Batch{Calls: all, Functions: []events.Function{launched}}), db.Tick(last), db.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -108,11 +114,18 @@ func fields(id, session string, c *events.Call) []string {
 		has(done, c.Duration), has(all, c.OnCPU), has(parts, c.Runnable), has(parts, c.Throttled), has(all, c.Blocked),
 		has(gap, c.Gap), has(allGap, c.GapOnCPU), has(gap, c.GapRunnable), has(gap, c.GapThrottled), has(allGap, c.GapBlocked),
 		has(done, c.Result), has(done, is(events.CallFailed)), fmt.Sprint(is(events.CallNested)), has(c.Parent != 0, c.Parent),
-		fmt.Sprint(c.Weight), has(c.Stack != 0, c.Stack), has(tag, c.Tag)}
+		fmt.Sprint(c.Weight), has(c.Stack != 0, c.Stack), has(c.Device != 0, c.Device-1), has(tag, c.Tag)}
 	for i, a := range c.Args {
 		out = append(out, has(i < keep && (a != 0 || !is(events.CallArgsPartial)), a))
 	}
-	return append(out, comm[0], comm[1])
+	row, function := c.Op.Row(), ""
+	if is(events.CallInherited) {
+		row = c.Parent.Row()
+	}
+	if handle, _ := c.Value(events.RoleFunc); row != nil && row.Class == events.ClassLaunch && handle == launched.Handle && c.PID == launched.PID {
+		function = "void gpu::add<float>(float*, int)"
+	}
+	return append(out, comm[0], comm[1], function)
 }
 
 // want reads what an export must have.

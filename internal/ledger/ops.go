@@ -41,7 +41,7 @@ func newOpTable() opTable {
 		case events.ClassSync:
 			f.rank = rankSync
 		case events.ClassMemcpy:
-			if !strings.HasSuffix(r.Name, "Async") {
+			if !strings.Contains(r.Name, "Async") {
 				f.rank = rankCopy
 			}
 			fallthrough

@@ -63,6 +63,12 @@ type OpenCall struct {
 type Process struct {
 	PID  uint32 `json:"pid"`
 	Comm string `json:"comm"`
+	// Mapped is when it loaded its first CUDA library, Attached when that had its
+	// probes: calls in between were not seen.
+	Mapped   time.Time `json:"mapped,omitzero"`
+	Attached time.Time `json:"attached,omitzero"`
+	// Counted says that its launches are counted and not timed, see --probe-budget.
+	Counted bool `json:"launches_counted,omitempty"`
 }
 
 // ErrNoState says that a holder has published nothing that can be read here.

@@ -21,6 +21,8 @@ type Attached struct {
 	Stepped int // of these: at a place that costs a second trap
 	Reports []tick.Report
 	At      time.Time
+	// Unprobed are the functions of the library's API that no row is for, sorted.
+	Unprobed []string
 
 	once  sync.Once
 	links []io.Closer
@@ -44,11 +46,11 @@ func (a *Attached) Close() error {
 // process that maps the file, of which the targets are traced. On error nothing
 // stays attached. A row that this library lacks is a report, not an error.
 func (t *Tracer) Attach(o Object, pids ...uint32) (*Attached, error) {
-	sites, reports, err := findSites(o, t.rows, t.firstByte)
+	l, sites, reports, err := inspect(o, t.rows, t.firstByte)
 	if err != nil {
 		return nil, err
 	}
-	a := &Attached{Probes: len(sites), Reports: reports}
+	a := &Attached{Probes: len(sites), Reports: reports, Unprobed: l.unprobed(o.Lib, t.rows)}
 	if len(sites) == 0 {
 		return a, nil
 	}

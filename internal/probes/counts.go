@@ -20,7 +20,7 @@ type CountsRow struct {
 // Indices into the array of counts: the rows' own, then those to give away.
 const (
 	ownSlots  = 512  // MAX_ROWS
-	freeSlots = 4096 // MAX_COUNTS
+	freeSlots = 8192 // MAX_COUNTS
 )
 
 // fillSlots makes all slots free.
@@ -71,7 +71,14 @@ func (t *Tracer) Counts(take func(*CountsRow)) error {
 		}
 		return nil
 	}
+	var full uint64 // calls for which there was no slot: until then the rows' own are empty
+	if err := t.objects.Drops.Lookup(uint32(bpf.IngeroDropReasonDROP_COUNTS_FULL), &full); err != nil {
+		return fmt.Errorf("read counts: %w", err)
+	}
 	for i := range t.rows {
+		if full == 0 {
+			break
+		}
 		if err := read(bpf.IngeroCountsKey{Row: uint32(i)}, uint32(i)); err != nil {
 			return err
 		}

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sort"
+	"strconv"
+	"strings"
 
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -17,6 +20,8 @@ type Object struct {
 	Name string      // that people know it by
 	File io.ReaderAt // its contents
 	Lib  events.Library
+	// Functions are those to choose from; nil: all that it exports.
+	Functions []elf.Symbol
 }
 
 // site is one place in a library for one row's probes.
@@ -33,29 +38,102 @@ const maxCode = 16 << 10
 
 var errNotELF = errors.New("not an ELF library of this machine")
 
-// findSites reads a library's exported functions and places a probe in each
-// that has a row. Aliases of one address get one probe. Rows whose symbols are
-// all absent are reported.
-func findSites(o Object, rows []events.Row, firstByte bool) (sites []site, reports []tick.Report, err error) {
+// surface is what a library exports that a row could be for.
+type surface struct {
+	file      *elf.File
+	functions map[string][]elf.Symbol
+	version   int // of the library, as its name says; 0: unknown
+}
+
+// inspect reads a library and places the probes of the rows.
+func inspect(o Object, rows []events.Row, firstByte bool) (l surface, sites []site, reports []tick.Report, err error) {
 	defer func() {
 		if p := recover(); p != nil { // debug/elf on a hostile file
-			sites, reports, err = nil, nil, fmt.Errorf("read %s: %w (%v)", o.Name, errNotELF, p)
+			err = fmt.Errorf("read %s: %w (%v)", o.Name, errNotELF, p)
 		}
 	}()
-	f, err := elf.NewFile(o.File)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read %s: %w (%v)", o.Name, errNotELF, err)
+	if l, err = readSurface(o); err != nil {
+		return l, nil, nil, err
 	}
-	syms, err := f.DynamicSymbols()
-	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
-		return nil, nil, fmt.Errorf("read symbols of %s: %w", o.Name, err)
+	sites, reports = l.findSites(o, rows, firstByte)
+	return l, sites, reports, nil
+}
+
+// readSurface reads a library's exported functions.
+func readSurface(o Object) (l surface, err error) {
+	if l.file, err = elf.NewFile(o.File); err != nil {
+		return l, fmt.Errorf("read %s: %w (%v)", o.Name, errNotELF, err)
 	}
-	functions := map[string][]elf.Symbol{}
-	for _, s := range syms {
-		if elf.ST_TYPE(s.Info) == elf.STT_FUNC && s.Section != elf.SHN_UNDEF {
-			functions[s.Name] = append(functions[s.Name], s)
+	syms := o.Functions
+	if syms == nil {
+		if syms, err = l.file.DynamicSymbols(); err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+			return l, fmt.Errorf("read symbols of %s: %w", o.Name, err)
 		}
 	}
+	l.functions = map[string][]elf.Symbol{}
+	for _, s := range syms {
+		if elf.ST_TYPE(s.Info) == elf.STT_FUNC && s.Section != elf.SHN_UNDEF {
+			l.functions[s.Name] = append(l.functions[s.Name], s)
+		}
+	}
+	if name, err := l.file.DynString(elf.DT_SONAME); o.Functions == nil && err == nil && len(name) > 0 {
+		l.version = majorVersion(name[0])
+	}
+	return l, nil
+}
+
+// named returns the functions that a row's symbol stands for in this library: a symbol
+// tells its version, cudaGraphInstantiate@@libcudart.so.12, or else the library's name.
+func (l *surface) named(want events.Symbol) (out []elf.Symbol) {
+	for _, s := range l.functions[want.Name] {
+		version := majorVersion(s.Version)
+		if version == 0 {
+			version = l.version
+		}
+		if want.In(version) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// majorVersion returns 12 of "libcudart.so.12" and 11 of "libcudart.so.11.0"; 0 is none.
+func majorVersion(name string) int {
+	_, version, _ := strings.Cut(name, ".so.")
+	major, _, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(major)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// api are how the functions of each library's API begin.
+var api = map[events.Library][]string{
+	events.LibCudart: {"cuda", "__cuda"}, events.LibCuda: {"cu"}, events.LibNCCL: {"nccl"},
+}
+
+// unprobed returns the functions of the library's API that have no row, sorted.
+func (l *surface) unprobed(lib events.Library, rows []events.Row) (names []string) {
+	known := map[string]bool{}
+	for i := range rows {
+		for _, s := range rows[i].AllSymbols() {
+			known[s] = true
+		}
+	}
+	for name := range l.functions {
+		if !known[name] && slices.ContainsFunc(api[lib], func(p string) bool { return strings.HasPrefix(name, p) }) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// findSites places a probe in each function of the library that has a row. Aliases of
+// one address get one probe. Rows whose symbols are all absent are reported, unless
+// they are of other versions only.
+func (l *surface) findSites(o Object, rows []events.Row, firstByte bool) (sites []site, reports []tick.Report) {
 	taken := map[uint64]bool{}
 	for i := range rows {
 		row := &rows[i]
@@ -63,10 +141,10 @@ func findSites(o Object, rows []events.Row, firstByte bool) (sites []site, repor
 			continue
 		}
 		found := false
-		for _, name := range row.AllSymbols() {
-			for _, s := range functions[name] {
-				found = true
-				x, err := newSite(f, s, firstByte)
+		for _, symbol := range row.Exports() {
+			found = found || len(l.functions[symbol.Name]) > 0
+			for _, s := range l.named(symbol) {
+				x, err := newSite(l.file, s, firstByte)
 				if err != nil {
 					reports = append(reports, tick.Report{Kind: "unprobed-symbol", Object: o.Name, Why: err.Error()})
 					continue
@@ -85,14 +163,14 @@ func findSites(o Object, rows []events.Row, firstByte bool) (sites []site, repor
 		}
 	}
 	sort.Slice(sites, func(i, j int) bool { return sites[i].offset < sites[j].offset })
-	return sites, reports, nil
+	return sites, reports
 }
 
 // Where returns where in the file a function's probe would go, and what kind of
 // place that is.
 func Where(o Object, symbol string) (offset uint64, at Place, err error) {
 	row := events.Row{Name: symbol, Lib: o.Lib}
-	sites, reports, err := findSites(o, []events.Row{row}, false)
+	_, sites, reports, err := inspect(o, []events.Row{row}, false)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -1,6 +1,7 @@
 package probes_test
 
 import (
+	"debug/elf"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,28 +14,48 @@ import (
 	"ingero/pkg/events"
 )
 
-// nvidiaCaller loads a library, calls functions of it with zeros, a hundred
-// times each, and says what they returned the last time.
+// nvidiaCaller loads a library and calls each function of it, in a child of its own, three
+// times with arguments that tell their place, and says what it returned the last
+// time, and that it did not outlive that if so.
 const nvidiaCaller = `#include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <sys/wait.h>
 int main(int c, char **v)
 {
 	void *h = dlopen(v[1], RTLD_NOW);
+	long b = 0x500000000000;
+	int fds[2], r = 0, state;
 	if (!h) { fprintf(stderr, "%s\n", dlerror()); return 1; }
 	puts("ready"); fflush(stdout); getchar();
 	for (int i = 2; i < c; i++) {
-		int (*f)(long, long, long, long, long, long, long, long, long, long, long) = dlsym(h, v[i]), r = 0;
+		int (*f)(long, long, long, long, long, long, long, long, long, long, long) = dlsym(h, v[i]);
 		if (!f) { fprintf(stderr, "%s\n", dlerror()); return 1; }
-		for (int n = 0; n < 100; n++) r = f(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-		printf("%s %d\n", v[i], r);
+		if (pipe(fds)) return 1;
+		pid_t p = fork();
+		if (!p) {
+			alarm(20);
+			for (int n = 0; n < 3; n++)
+				r = f(b + 0x1001, b + 0x2002, b + 0x3003, b + 0x4004, b + 0x5005, b + 0x6006, b + 0x7007, b + 0x8008, b + 0x9009, b + 0xa00a, b + 0xb00b);
+			write(fds[1], &r, sizeof(r));
+			_exit(0);
+		}
+		waitpid(p, &state, 0);
+		if (WIFEXITED(state) && read(fds[0], &r, sizeof(r)) == sizeof(r)) printf("called %s %d %d\n", v[i], p, r);
+		close(fds[0]); close(fds[1]);
 	}
 	return 0;
 }
 `
 
+// passed is the argument in a slot.
+func passed(slot uint8) uint64 { return 0x500000000000 + 0x1001*uint64(slot) }
+
 // NVIDIA's own libraries: every row finds its functions, none at a dear place
-// where the simulated ones have a cheap one, and calls are counted exactly with
-// the result that the caller got. Without a GPU that is an error.
+// where the simulated ones have a cheap one, and of every function that can be called
+// without a GPU, calls are seen with their arguments and the result that the caller
+// got, which is an error.
 func TestNVIDIALibraries(t *testing.T) {
 	testkit.NeedBPF(t)
 	testkit.NeedTool(t, "gcc")
@@ -46,68 +67,133 @@ func TestNVIDIALibraries(t *testing.T) {
 	if out, err := exec.Command("gcc", "-w", "-o", caller, caller+".c", "-ldl").CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
-	for _, tt := range []struct {
-		name  string
-		lib   events.Library
-		calls []string
-	}{
-		{"libcudart.so", events.LibCudart, []string{"cudaLaunchKernel", "cudaMalloc", "cudaMemcpyAsync", "cudaStreamSynchronize", "cudaDeviceSynchronize"}},
-		{"libcuda.so", events.LibCuda, []string{"cuLaunchKernel", "cuMemAlloc_v2", "cuMemcpyHtoDAsync_v2", "cuStreamSynchronize", "cuCtxSynchronize"}},
-	} {
-		for _, path := range testkit.NVIDIALibraries(t, tt.name) {
-			t.Run(filepath.Base(path), func(t *testing.T) {
-				tr := tracer(t, probes.Options{})
-				child := testkit.Start(t, exec.Command(caller, append([]string{path}, tt.calls...)...))
-				child.Line("ready")
-				if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
-					t.Fatal(err)
-				}
-				a := attach(t, tr, path, tt.lib)
-				t.Logf("%d probes, %d of them at a dear place", a.Probes, a.Stepped)
-				for _, r := range a.Reports {
-					t.Log(r.Why)
-				}
-				if a.Probes < 40 || a.Stepped > a.Probes/10 {
-					t.Errorf("%d probes, %d of them at a dear place", a.Probes, a.Stepped)
-				}
-				child.Say("go")
-				if err := child.Wait(); err != nil {
-					t.Fatal(err)
-				}
-				compareResults(t, tr, child.Stdout(), uint32(child.PID()), tt.calls)
-			})
+	for name, lib := range map[string]events.Library{"libcudart.so": events.LibCudart, "libcuda.so": events.LibCuda} {
+		for _, path := range testkit.NVIDIALibraries(t, name) {
+			t.Run(filepath.Base(path), func(t *testing.T) { tryLibrary(t, caller, path, lib) })
 		}
 	}
 }
 
-// compareResults compares what the caller said with what was seen.
-func compareResults(t *testing.T, tr *probes.Tracer, said string, pid uint32, calls []string) {
+func tryLibrary(t *testing.T, caller, path string, lib events.Library) {
+	rows, exported := rowsOf(t, path, lib)
+	tr := tracer(t, probes.Options{SamplingRate: 1, NoLedger: true})
+	args := []string{path}
+	for symbol := range rows {
+		args = append(args, symbol)
+	}
+	child := testkit.Start(t, exec.Command(caller, args...))
+	child.Line("ready")
+	if err := tr.Trace(uint32(child.PID()), probes.Target{Follow: true}); err != nil {
+		t.Fatal(err)
+	}
+	a := attach(t, tr, path, lib)
+	if len(rows) < 150 || a.Probes < len(rows)*9/10 || a.Stepped > a.Probes/10 {
+		t.Errorf("%d probes for %d symbols with rows, %d of them at a dear place", a.Probes, len(rows), a.Stepped)
+	}
+	child.Say("go")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	called := compareResults(t, drain(t, tr), child.Stdout(), rows)
+	t.Logf("%d probes, %d of %d functions have rows, %d of these can be called here; %d have none", a.Probes, len(rows), exported, called, len(a.Unprobed))
+	if called < len(rows)*3/4 {
+		t.Errorf("only %d of %d functions could be called", called, len(rows))
+	}
+	for reason, n := range dropped(t, tr) {
+		if reason != "text-left-out" && reason != "thinned" { // the names that are passed are no addresses
+			t.Errorf("%d drops for %s", n, reason)
+		}
+	}
+}
+
+// rowsOf returns the rows of a library's functions, by symbol, and how many there are in all.
+func rowsOf(t *testing.T, path string, lib events.Library) (rows map[string]*events.Row, exported int) {
 	t.Helper()
-	results := map[events.Op]int32{}
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for _, s := range symbols {
+		if s.Section != elf.SHN_UNDEF && elf.ST_TYPE(s.Info) == elf.STT_FUNC {
+			there[s.Name] = true
+		}
+	}
+	version := 12
+	if strings.Contains(path, ".so.11") {
+		version = 11
+	}
+	rows = map[string]*events.Row{}
+	for i := range events.Catalog {
+		for _, s := range events.Catalog[i].Exports() {
+			if r := &events.Catalog[i]; r.Lib == lib && there[s.Name] && s.In(version) {
+				rows[s.Name] = r
+			}
+		}
+	}
+	return rows, len(there)
+}
+
+// compareResults compares what the caller said with what was seen, and returns how many
+// functions it called and lived.
+func compareResults(t *testing.T, saw []events.Call, said string, rows map[string]*events.Row) (called int) {
+	t.Helper()
+	byPID := map[uint32][]events.Call{}
+	for _, c := range saw {
+		if c.Parent == 0 {
+			byPID[c.PID] = append(byPID[c.PID], c)
+		}
+	}
 	for line := range strings.Lines(said) {
 		var symbol string
+		var pid uint32
 		var result int32
-		if n, _ := fmt.Sscan(line, &symbol, &result); n == 2 {
-			op, _ := events.OpByName(symbol)
-			results[op] = result
-		}
-	}
-	if len(results) != len(calls) {
-		t.Fatalf("the caller told of %d functions, want %d", len(results), len(calls))
-	}
-	outermost := map[events.Op]int{}
-	for _, c := range drain(t, tr) {
-		if c.Parent != 0 || c.PID != pid {
+		if n, _ := fmt.Sscanf(line, "called %s %d %d", &symbol, &pid, &result); n != 3 {
 			continue
 		}
-		outermost[c.Op]++
-		if want, ok := results[c.Op]; ok && c.Result != want {
-			t.Errorf("%v returned %d, the caller got %d", c.Op, c.Result, want)
+		called++
+		calls := byPID[pid]
+		if len(calls) != 3 {
+			t.Errorf("%s: saw %d calls, want 3", symbol, len(calls))
+			continue
+		}
+		for _, c := range calls {
+			checkPassed(t, symbol, rows[symbol], &c)
+		}
+		if c := &calls[2]; c.Flags&events.CallUnmeasured == 0 && c.Result != result {
+			t.Errorf("%s returned %d, the caller got %d", symbol, c.Result, result)
 		}
 	}
-	for op := range results {
-		if outermost[op] != 100 {
-			t.Errorf("%v: saw %d calls, want 100", op, outermost[op])
+	return called
+}
+
+// checkPassed compares what was kept of a call, and is an argument, with what was passed.
+func checkPassed(t *testing.T, symbol string, row *events.Row, c *events.Call) {
+	t.Helper()
+	if c.Op != row.Op {
+		t.Errorf("%s is a call of %v, want %v", symbol, c.Op, row.Op)
+		return
+	}
+	keep, tag, err := row.Rules(events.AMD64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range append(keep, tag) {
+		got := uint64(c.Tag)
+		if i < len(keep) {
+			got = c.Args[i]
+		}
+		want := passed(r.Slot)
+		if r.Bytes == 4 || i == len(keep) {
+			want = uint64(uint32(want))
+		}
+		if r.Take == events.TakeSlot && got != want {
+			t.Errorf("%s: value %d is %#x, want %#x", symbol, i, got, want)
 		}
 	}
 }

@@ -8,41 +8,51 @@ import (
 	"ingero/pkg/events"
 )
 
-// regSlots is how many integer arguments each architecture passes in registers.
-var regSlots = map[string]uint8{"amd64": 6, "arm64": 8}
+// conventions are how each architecture passes arguments.
+var conventions = map[string]events.Convention{"amd64": events.AMD64, "arm64": events.ARM64}
 
 // recipe compiles one row for the architecture this program runs on.
 func recipe(row *events.Row) (bpf.IngeroRecipe, error) {
-	regs, ok := regSlots[runtime.GOARCH]
+	cc, ok := conventions[runtime.GOARCH]
 	if !ok {
 		return bpf.IngeroRecipe{}, fmt.Errorf("no calling convention known for %s", runtime.GOARCH)
 	}
-	keep, tag, err := row.Rules()
+	keep, tag, err := row.Rules(cc)
 	if err != nil {
 		return bpf.IngeroRecipe{}, err
 	}
-	r := bpf.IngeroRecipe{Op: uint16(row.Op), Nargs: uint8(len(keep)), Tag: rule(tag)}
+	r := bpf.IngeroRecipe{Op: uint16(row.Op), Nargs: uint8(len(keep)), Tag: rule(tag), Pending: uint32(row.Pending)}
 	for i, k := range keep {
 		r.Arg[i] = rule(k)
 	}
 	for _, k := range append(keep, tag) {
-		if lastSlot(k) > regs {
+		if lastSlot(k) > cc.Regs {
 			r.Flags |= uint8(bpf.IngeroRecipeFlagsRECIPE_STACK)
 		}
 		if k.Take == events.TakeOut {
 			r.Flags |= uint8(bpf.IngeroRecipeFlagsRECIPE_OUT)
 		}
 	}
-	if row.Class == events.ClassLaunch {
-		r.Flags |= uint8(bpf.IngeroRecipeFlagsRECIPE_LAUNCH)
-	}
-	if row.Class == events.ClassSync {
-		r.Flags |= uint8(bpf.IngeroRecipeFlagsRECIPE_SYNC)
-	}
-	if row.EntryOnly {
-		r.Flags |= uint8(bpf.IngeroRecipeFlagsRECIPE_ENTRY_ONLY)
+	for flag, on := range map[bpf.IngeroRecipeFlags]bool{
+		bpf.IngeroRecipeFlagsRECIPE_LAUNCH:     row.Class == events.ClassLaunch,
+		bpf.IngeroRecipeFlagsRECIPE_SYNC:       row.Class == events.ClassSync,
+		bpf.IngeroRecipeFlagsRECIPE_ENTRY_ONLY: row.EntryOnly,
+		bpf.IngeroRecipeFlagsRECIPE_TEXT:       row.Text,
+		bpf.IngeroRecipeFlagsRECIPE_STAYS:      row.Text && row.EntryOnly,
+		bpf.IngeroRecipeFlagsRECIPE_KEEP:       keptClasses[row.Class],
+	} {
+		if on {
+			r.Flags |= uint8(flag)
+		}
 	}
 	return r, nil
+}
+
+// keptClasses are what other things follow from: what memory, graphs, streams, code and
+// communicators there are. Their records are the last to be left out.
+var keptClasses = map[events.Class]bool{
+	events.ClassMalloc: true, events.ClassFree: true, events.ClassMemory: true, events.ClassGraph: true, events.ClassStream: true,
+	events.ClassModule: true, events.ClassDevice: true, events.ClassComm: true,
 }
 
 func rule(r events.Rule) bpf.IngeroRule {

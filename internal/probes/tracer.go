@@ -75,7 +75,8 @@ type Tracer struct {
 	schedErr  error
 
 	mu      sync.Mutex
-	stopped bool // following the lives of processes
+	levers  uint32 // changes of them
+	stopped bool   // following the lives of processes
 	closed  bool
 }
 
@@ -245,57 +246,6 @@ func (t *Tracer) SetSlow(row int, d time.Duration) error {
 	return t.objects.Recipes.Put(uint32(row), r)
 }
 
-// Target says how a process is traced.
-type Target struct {
-	Follow    bool // its children too
-	EntryOnly bool // a return probe would harm it
-	Gate      bool // stop it when it maps a CUDA library
-}
-
-// Trace adds a process to those that are traced, or changes how it is. The first
-// has the programs of the ledger attached: until then no switch pays for them.
-func (t *Tracer) Trace(pid uint32, how Target) error {
-	if t.ledger {
-		t.scheduler.Do(func() { t.schedErr = t.attachBase(ledgerPrograms) })
-		if t.schedErr != nil {
-			return t.schedErr
-		}
-	}
-	return t.target(pid, how)
-}
-
-// target lets the programs know of a process.
-func (t *Tracer) target(pid uint32, how Target) error {
-	v := bpf.IngeroTarget{}
-	if how.Follow {
-		v.Follow = 1
-	}
-	if how.EntryOnly {
-		v.Flags |= uint32(bpf.IngeroTargetFlagsTARGET_ENTRY_ONLY)
-	}
-	if how.Gate {
-		v.Flags |= uint32(bpf.IngeroTargetFlagsTARGET_GATE)
-	}
-	if err := t.objects.Targets.Put(pid, v); err != nil {
-		return fmt.Errorf("trace process %d: %w", pid, err)
-	}
-	return nil
-}
-
-// Traced tells whether a process is among the targets.
-func (t *Tracer) Traced(pid uint32) bool {
-	var v bpf.IngeroTarget
-	return t.objects.Targets.Lookup(pid, &v) == nil
-}
-
-// Untrace ends the tracing of a process. Its counts stay until [Tracer.Forget].
-func (t *Tracer) Untrace(pid uint32) error {
-	if err := t.objects.Targets.Delete(pid); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("stop tracing process %d: %w", pid, err)
-	}
-	return nil
-}
-
 // Drain hands over call records that have arrived, at most limit of them; see
 // [Ring.Drain].
 func (t *Tracer) Drain(limit int, take func(record []byte)) int {
@@ -344,6 +294,7 @@ var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 	bpf.IngeroDropReasonDROP_DUPLICATE_LINK: "duplicate-link",
 	bpf.IngeroDropReasonDROP_WAIT:           "wait-left-out",
 	bpf.IngeroDropReasonDROP_WAKERS_FULL:    "too-many-wakers",
+	bpf.IngeroDropReasonDROP_TEXT:           "text-left-out",
 	bpf.IngeroDropReasonDROP_ORPHAN_RETURN:  "orphan-return",
 }
 

@@ -2,6 +2,10 @@ package proc
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
 
 	"ingero/pkg/events"
 )
@@ -10,15 +14,34 @@ import (
 type Library struct {
 	Mapping // the first executable mapping of the file
 	Lib     events.Library
+	// Inside says that the library is part of a larger file, or of one that goes by
+	// another name: its functions are those that FindSymbols finds.
+	Inside bool
 }
 
 // Names says which files are CUDA libraries. The zero value goes by the base
 // name: libcudart.so.12, libcudart-0123abcd.so.12 of a wheel, libcuda.so.1,
 // libnccl.so.2, whatever the folder.
 type Names struct {
-	// Cudart, when not zero, is the only file that is a libcudart, whatever its
-	// name; see KeyOf.
-	Cudart Key
+	// Given are files that are libraries whatever their names. Of a library that
+	// has one here, no other file counts.
+	Given []Given
+}
+
+// Given is a file that was named; see [Identify].
+type Given struct {
+	Key Key
+	Lib events.Library
+}
+
+// has tells whether files were named for a library.
+func (n Names) has(lib events.Library) bool {
+	for i := range n.Given {
+		if n.Given[i].Lib == lib {
+			return true
+		}
+	}
+	return false
 }
 
 var libraryStems = [...]struct {
@@ -32,27 +55,93 @@ var libraryStems = [...]struct {
 
 // Match tells which library a file is, by its path as maps shows it and its key.
 func (n Names) Match(path string, key Key) (events.Library, bool) {
-	return n.match([]byte(path), key)
+	lib, _, ok := n.match([]byte(path), key)
+	return lib, ok
 }
 
-// match does not allocate.
-func (n Names) match(path []byte, key Key) (events.Library, bool) {
-	if n.Cudart != (Key{}) && key == n.Cudart {
-		return events.LibCudart, true
+// match does not allocate. inside is as in [Library].
+func (n Names) match(path []byte, key Key) (lib events.Library, inside, ok bool) {
+	lib = stemOf(path)
+	for i := range n.Given {
+		if g := &n.Given[i]; g.Key == key {
+			return g.Lib, g.Lib != lib, true
+		}
 	}
+	if lib == 0 || n.has(lib) {
+		return 0, false, false
+	}
+	return lib, false, true
+}
+
+// stemOf goes by the base name alone; 0 is none of the libraries.
+func stemOf(path []byte) events.Library {
 	path = bytes.TrimSuffix(path, []byte(deletedSuffix))
 	base := path[bytes.LastIndexByte(path, '/')+1:]
 	base = bytes.TrimPrefix(base, []byte("memfd:"))
 	for _, l := range libraryStems {
-		if !isShared(base, l.stem) {
-			continue
+		if isShared(base, l.stem) {
+			return l.lib
 		}
-		if l.lib == events.LibCudart && n.Cudart != (Key{}) {
-			break
-		}
-		return l.lib, true
 	}
-	return 0, false
+	return 0
+}
+
+// Identify says of a file in the agent's own root, as --cuda-lib names one, which
+// library it is: the one that it has most functions of, else the one that it is
+// called.
+func Identify(path string) (Given, error) {
+	o, err := openRegular(path)
+	if err != nil {
+		return Given{}, err
+	}
+	defer o.file.Close()
+	s, err := FindSymbols(o.file)
+	if err != nil {
+		return Given{}, fmt.Errorf("read %s: %w", path, err)
+	}
+	lib := s.mostOf()
+	if lib == 0 {
+		lib = stemOf([]byte(path))
+	}
+	if lib == 0 {
+		return Given{}, fmt.Errorf("%s: %w", path, ErrNoLibrary)
+	}
+	return Given{Key: o.key, Lib: lib}, nil
+}
+
+// ErrNoLibrary says that a file is none of the libraries that are traced.
+var ErrNoLibrary = errors.New("it defines no function of CUDA or NCCL that is traced")
+
+// tracedFunctions says which library each symbol of the catalog is of.
+var tracedFunctions = sync.OnceValue(func() map[string]events.Library {
+	out := map[string]events.Library{}
+	for i := range events.Catalog {
+		for _, symbol := range events.Catalog[i].AllSymbols() {
+			out[symbol] = events.Catalog[i].Lib
+		}
+	}
+	return out
+})
+
+// Of counts the functions of a library that are traced.
+func (s *Symbols) Of(lib events.Library) (n int) {
+	for i := range s.Functions {
+		if tracedFunctions()[s.Functions[i].Name] == lib {
+			n++
+		}
+	}
+	return n
+}
+
+// mostOf returns the library that most functions are of, 0 if there are none.
+func (s *Symbols) mostOf() (lib events.Library) {
+	most := 0
+	for _, l := range libraryStems {
+		if n := s.Of(l.lib); n > most {
+			lib, most = l.lib, n
+		}
+	}
+	return lib
 }
 
 // isShared tells whether base is stem[-hash].so[.version]. The hash is what
@@ -94,16 +183,11 @@ func (d pidDir) libraries(names Names) ([]Library, error) {
 		if !m.exec || m.inode == 0 {
 			return
 		}
-		lib, ok := names.match(m.path, m.key())
-		if !ok {
+		lib, inside, ok := names.match(m.path, m.key())
+		if !ok || slices.ContainsFunc(out, func(l Library) bool { return l.Key == m.key() }) {
 			return
 		}
-		for i := range out {
-			if out[i].Key == m.key() {
-				return
-			}
-		}
-		out = append(out, Library{Mapping: m.mapping(), Lib: lib})
+		out = append(out, Library{Mapping: m.mapping(), Lib: lib, Inside: inside})
 	})
 	return out, err
 }

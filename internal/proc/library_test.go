@@ -38,16 +38,19 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestNamesWithCudart(t *testing.T) {
-	n := Names{Cudart: Key{Dev: 7, Inode: 9}}
+func TestNamesGiven(t *testing.T) {
+	given := Key{Dev: 7, Inode: 9}
+	n := Names{Given: []Given{{given, events.LibCudart}, {Key{Dev: 7, Inode: 10}, events.LibCudart}}}
 	for _, tt := range []struct {
 		name, path string
 		key        Key
 		want       events.Library
 	}{
-		{"that file", "/odd/name.bin", n.Cudart, events.LibCudart},
-		{"that file, moved", "/lib/libcudart.so.12", n.Cudart, events.LibCudart},
+		{"that file", "/odd/name.bin", given, events.LibCudart},
+		{"that file, moved", "/lib/libcudart.so.12", given, events.LibCudart},
 		{"another libcudart", "/lib/libcudart.so.12", Key{Dev: 7, Inode: 8}, 0},
+		{"a second one", "/lib/libcudart.so.13", Key{Dev: 7, Inode: 10}, events.LibCudart},
+		{"named for another library", "/lib/libnccl.so.2", given, events.LibCudart},
 		{"libcuda", "/lib/libcuda.so.1", Key{Dev: 7, Inode: 8}, events.LibCuda},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

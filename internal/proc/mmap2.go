@@ -41,7 +41,7 @@ func decodeMmap2(rec []byte, misc uint16, names Names, ev *MapEvent) bool {
 	if m.inode == 0 || m.end < m.start {
 		return false
 	}
-	lib, ok := names.match(path, m.key())
+	lib, inside, ok := names.match(path, m.key())
 	pid := ne.Uint32(rec[8:])
 	if !ok || int32(pid) <= 0 { // 0 and -1: a process that this PID namespace does not see
 		return false
@@ -49,7 +49,7 @@ func decodeMmap2(rec []byte, misc uint16, names Names, ev *MapEvent) bool {
 	*ev = MapEvent{
 		Time: int64(ne.Uint64(rec[len(rec)-sampleID:])),
 		PID:  pid, TID: ne.Uint32(rec[12:]),
-		Library: Library{Mapping: m.mapping(), Lib: lib},
+		Library: Library{Mapping: m.mapping(), Lib: lib, Inside: inside},
 	}
 	return true
 }

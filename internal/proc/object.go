@@ -43,21 +43,17 @@ func (f FS) OpenMapped(pid uint32, m Mapping) (file *os.File, path string, err e
 	return o.file, fmt.Sprintf("/proc/self/fd/%d", o.file.Fd()), nil
 }
 
-// KeyOf returns the key of the library at a path in the agent's own root, as
-// --cuda-lib names one.
-func KeyOf(path string) (Key, error) {
+// openRegular opens a file in the agent's own root.
+func openRegular(path string) (object, error) {
 	fd, err := openRetry(unix.AT_FDCWD, path, unix.O_PATH|unix.O_CLOEXEC)
 	if err != nil {
-		return Key{}, fmt.Errorf("open %s: %w", path, err)
+		return object{}, fmt.Errorf("open %s: %w", path, err)
 	}
 	o, err := reopen(fd, path)
 	if err != nil {
-		return Key{}, fmt.Errorf("open %s: %w", path, err)
+		return object{}, fmt.Errorf("open %s: %w", path, err)
 	}
-	if _, err := BuildID(o.file); err != nil {
-		return Key{}, errors.Join(fmt.Errorf("read %s: %w", path, err), o.file.Close())
-	}
-	return o.key, o.file.Close()
+	return o, nil
 }
 
 // object is an open regular file.

@@ -243,27 +243,6 @@ func TestOverlay(t *testing.T) {
 	}
 }
 
-func TestKeyOf(t *testing.T) {
-	h := startHelper(t, nil)
-	path := elfFile(t, filepath.Join(t.TempDir(), "odd.bin"), 'A')
-	h.do("map " + path)
-	key, err := KeyOf(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	libs, err := FS{}.Libraries(h.pid, Names{Cudart: key})
-	if err != nil || len(libs) != 1 || libs[0].Path != path {
-		t.Errorf("Libraries = %+v, %v, want %s", libs, err, path)
-	}
-	for _, bad := range []string{"/nowhere", t.TempDir(), "/dev/null", "/etc/passwd"} {
-		t.Run(bad, func(t *testing.T) {
-			if key, err := KeyOf(bad); err == nil || key != (Key{}) {
-				t.Errorf("KeyOf = %v, %v", key, err)
-			}
-		})
-	}
-}
-
 // A file that is mapped without being run, as a package manager does it, is none
 // of a CUDA process; a file that is mapped often is listed once.
 func TestLibraries(t *testing.T) {

@@ -41,6 +41,21 @@ type Process struct {
 	Libraries []Library
 }
 
+// SeccompFilter is the value of Seccomp for a filter (SECCOMP_MODE_FILTER).
+const SeccompFilter = 2
+
+// ReturnHarm says why the returns of its functions must not be watched, "" if they
+// may. kills says that the kernel kills a process with a seccomp filter there.
+func (p *Process) ReturnHarm(kills bool) string {
+	switch {
+	case p.ShadowStack:
+		return "it guards its return addresses (x86 shadow stack), and a return probe would end it"
+	case p.Seccomp == SeccompFilter && kills:
+		return "it has a seccomp filter, and this kernel kills such processes at a return probe"
+	}
+	return ""
+}
+
 // NSPID returns what the process calls itself.
 func (p *Process) NSPID() uint32 {
 	if len(p.NSPIDs) == 0 {

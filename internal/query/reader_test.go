@@ -67,6 +67,9 @@ func record(t testing.TB, path string, s store.Session) *session {
 	return x
 }
 
+// launched are the functions of the calls of a second: one process' has no name.
+var launched = []events.Function{{PID: 4821, Name: "_ZN3gpu3addIfEEvPT_i"}, {PID: 4830, Why: events.NoNameUnseen}}
+
 // second records a second of two processes: launches with the driver's inside,
 // an allocation that fails, a synchronise with the driver's inside.
 func (x *session) second() {
@@ -110,7 +113,7 @@ func (x *session) second() {
 	}
 	x.calls = append(x.calls, calls...)
 	x.now = x.now.Add(time.Second)
-	if err := errors.Join(x.db.Batch(&tick.Batch{Calls: calls}), x.db.Tick(x.tick(false))); err != nil {
+	if err := errors.Join(x.db.Batch(&tick.Batch{Calls: calls, Functions: launched}), x.db.Tick(x.tick(false))); err != nil {
 		x.t.Fatal(err)
 	}
 }
@@ -154,6 +157,7 @@ func (x *session) tick(final bool) *tick.Tick {
 		Libraries: []tick.Library{{Path: "/lib/libcuda.so.1", Lib: events.LibCuda, Probes: 40}, {Path: "/lib/libcudart.so.12", Lib: events.LibCudart, Probes: 32}},
 		Reports:   []tick.Report{{Kind: "missing-symbol", Object: "cuLaunch", Why: "not exported"}},
 		Drops:     []tick.Drop{{Reason: "ring-full", Count: x.left}, {Reason: "thinned"}}}
+	t.States = []tick.State{stateOf(x.now, x.seq)}
 	for _, o := range x.ops {
 		c := *o
 		c.Dur = o.Dur.Clone()

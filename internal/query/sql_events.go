@@ -6,6 +6,7 @@ import (
 
 	"modernc.org/sqlite/vtab"
 
+	"ingero/internal/symbols"
 	"ingero/pkg/events"
 )
 
@@ -19,6 +20,8 @@ type eventBatch struct {
 	numbers []uint64           // theirs in the session
 	procs   map[uint32]process // of the session; empty unless it is asked for
 	names   names
+	funcs   *symbols.Functions // of the session; empty unless it is asked for
+	texts   readable
 }
 
 // process is what is told of a call's process.
@@ -63,7 +66,7 @@ func scanEvents(s *statement, a *asked, yield func(batch) bool) error {
 	if !some {
 		return nil
 	}
-	b := &eventBatch{names: names{}}
+	b := &eventBatch{names: names{}, funcs: &symbols.Functions{}, texts: readable{}}
 	var failed error
 	flush := func() bool {
 		more := len(b.calls) == 0 || yield(b)
@@ -96,6 +99,12 @@ func scanEvents(s *statement, a *asked, yield func(batch) bool) error {
 // enter makes a batch one of another session.
 func (s *statement) enter(b *eventBatch, of *Session, a *asked) error {
 	b.session = of
+	if a.wants("function") || a.wants("symbol") {
+		var err error
+		if b.funcs, err = s.r.Functions(s.ctx, of); err != nil {
+			return err
+		}
+	}
 	if !a.wants("comm") && !a.wants("cgroup") {
 		return nil
 	}
@@ -247,6 +256,13 @@ var eventColumns = []eventColumn{
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return flag(c, events.CallNested) }},
 	{SQLColumn{"parent", "TEXT", "operation of the call around it, NULL for an outermost one"},
 		func(b *eventBatch, _ int, c *events.Call) vtab.Value { return b.names.of(c.Parent) }},
+	{SQLColumn{"device", "INTEGER", "ordinal of the device that was current, as the process counts; NULL where it is not known"},
+		func(_ *eventBatch, _ int, c *events.Call) vtab.Value {
+			if c.Device == 0 {
+				return nil
+			}
+			return int64(c.Device) - 1
+		}},
 	{SQLColumn{"arg0", "INTEGER", "the values that are kept of it, as docs/operations.md lists them: unsigned 64 bits, shown signed"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return kept(c, 0) }},
 	{SQLColumn{"arg1", "INTEGER", "likewise"},
@@ -259,4 +275,13 @@ var eventColumns = []eventColumn{
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return int64(c.Tag) }},
 	{SQLColumn{"args_partial", "INTEGER", "1 where some of these could not be read, and are 0, else 0"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return flag(c, events.CallArgsPartial) }},
+	{SQLColumn{"function", "TEXT", "the GPU function (kernel) that it launched, as it stands in the source; NULL where that is not known, or it is no launch of one"},
+		func(b *eventBatch, _ int, c *events.Call) vtab.Value { return b.texts.of(b.funcs.Name(c)) }},
+	{SQLColumn{"symbol", "TEXT", "the same as it is linked: mangled"},
+		func(b *eventBatch, _ int, c *events.Call) vtab.Value {
+			if name := b.funcs.Name(c); name != "" {
+				return name
+			}
+			return nil
+		}},
 }

@@ -12,6 +12,7 @@ import (
 	"modernc.org/sqlite"
 
 	"ingero/internal/stats"
+	"ingero/internal/symbols"
 )
 
 // SQLFunction is a function for statements, beside SQLite's own.
@@ -46,6 +47,8 @@ var sqlFunctions = []struct {
 			n, err := whole(v[0])
 			return at(n).UTC().Format("2006-01-02T15:04:05.000000000Z"), err
 		})},
+	{SQLFunction{"demangle", "name", "A mangled C++ name as it stands in the source: names.name."},
+		scalar(1, func(v []driver.Value) (driver.Value, error) { return symbols.Demangle(textOf(v[0])), nil })},
 	{SQLFunction{"us", "ns", "Nanoseconds as microseconds."}, inUnits(time.Microsecond)},
 	{SQLFunction{"ms", "ns", "Nanoseconds as milliseconds."}, inUnits(time.Millisecond)},
 	{SQLFunction{"s", "ns", "Nanoseconds as seconds."}, inUnits(time.Second)},

@@ -2,9 +2,11 @@ package session
 
 import (
 	"context"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"ingero/internal/probes"
@@ -20,6 +22,7 @@ func (l *Live) calibrate(ctx context.Context) {
 		l.report("not-calibrated", "probes", fmt.Sprintf("durations include what the probes cost, since that could not be measured: %v", err))
 		return
 	}
+	l.costs = c.Costs
 	l.Log.Debug("calibrated", "costs", c.Costs, "seccomp_harm", c.SeccompHarm)
 	if l.seccompHarm = c.SeccompHarm; c.SeccompHarm && l.tracer.Mode() != probes.ModeSession {
 		l.report("entry-only", "all processes", "this kernel kills processes with a seccomp filter at a return probe, and cannot leave single ones out")
@@ -31,14 +34,7 @@ func (l *Live) calibrate(ctx context.Context) {
 
 // harm says why the returns of a process must not be watched, if so.
 func (l *Live) harm(p *proc.Process) string {
-	const filter = 2
-	switch {
-	case p.ShadowStack:
-		return "it guards its return addresses (x86 shadow stack), and a return probe would end it"
-	case p.Seccomp == filter && l.seccompHarm:
-		return "it has a seccomp filter, and this kernel kills such processes at a return probe"
-	}
-	return ""
+	return p.ReturnHarm(l.seccompHarm)
 }
 
 // rescan enrols all selected processes that use CUDA.
@@ -48,7 +44,7 @@ func (l *Live) rescan(ctx context.Context) error {
 		return fmt.Errorf("look for processes: %w", err)
 	}
 	for i := range found {
-		l.enrol(&found[i])
+		l.enrol(&found[i], mapping{})
 	}
 	return nil
 }
@@ -62,34 +58,56 @@ func (l *Live) enrolPID(pid uint32) error {
 	if p.Libraries, err = l.fs.Libraries(pid, l.Names); err != nil {
 		return fmt.Errorf("process %d: %w", pid, err)
 	}
-	l.enrol(&p)
+	l.enrol(&p, mapping{})
 	return nil
 }
 
-// enrol traces a process and attaches to the libraries that it maps.
-func (l *Live) enrol(p *proc.Process) {
+// mapping is when a process mapped a library, where that was told.
+type mapping struct {
+	of libraryKey
+	at time.Time
+}
+
+// enrol traces a process and attaches to the libraries that it maps. at says since
+// when it maps one of them.
+func (l *Live) enrol(p *proc.Process, at mapping) {
 	l.enrolling.Lock()
 	defer l.enrolling.Unlock()
-	if !l.lives(p.PID) {
-		how := probes.Target{Follow: !l.Alone, Gate: l.Gated != 0}
-		if why := l.harm(p); why != "" {
-			how.EntryOnly = true
-			l.report("entry-only", fmt.Sprintf("%s (%d)", p.Comm, p.PID), why)
-		}
-		if err := l.tracer.Trace(p.PID, how); err != nil {
-			l.failed(p.PID, p.Comm, err)
-			return
-		}
-		l.mu.Lock()
-		l.know(p)
-		l.mu.Unlock()
-		l.Notify(Notice{Kind: NoticeTracing, PID: p.PID, Comm: p.Comm})
+	if !l.lives(p.PID) && !l.admit(p) {
+		return
 	}
 	for _, lib := range p.Libraries {
-		if err := l.attach(p, lib); err != nil {
+		since := time.Time{}
+		if at.of == (libraryKey{lib.Key, lib.Lib}) {
+			since = at.at
+		}
+		if err := l.attach(p, lib, since); err != nil {
 			l.failed(p.PID, lib.Path, err)
 		}
 	}
+	l.markInside(p, at.at)
+}
+
+// admit adds a process to those that are traced.
+func (l *Live) admit(p *proc.Process) bool {
+	how := probes.Target{Follow: !l.Alone, Gate: l.Gated != 0}
+	if why := l.harm(p); why != "" {
+		how.EntryOnly = true
+		l.report("entry-only", fmt.Sprintf("%s (%d)", p.Comm, p.PID), why)
+	}
+	l.Log.Info("discover: process", "pid", p.PID, "comm", p.Comm, "own_pid", p.NSPID(), "seccomp", p.Seccomp, "entry_only", how.EntryOnly)
+	own := !l.tracer.Traced(p.PID) // else it is a child, traced from its fork on
+	if err := l.tracer.Trace(p.PID, how); err != nil {
+		l.failed(p.PID, p.Comm, err)
+		return false
+	}
+	l.mu.Lock()
+	if k := l.know(p); own {
+		k.traced = time.Now()
+	}
+	l.mu.Unlock()
+	l.Notify(Notice{Kind: NoticeTracing, PID: p.PID, Comm: p.Comm})
+	return true
 }
 
 // lives tells whether a process is in the table and has not ended.
@@ -113,17 +131,20 @@ func (l *Live) know(p *proc.Process) *process {
 	return k
 }
 
-// attach probes a library unless that has been done.
-func (l *Live) attach(p *proc.Process, m proc.Library) error {
+// attach probes a library unless that has been done. since is when the process
+// mapped it, zero if that is not known.
+func (l *Live) attach(p *proc.Process, m proc.Library, since time.Time) error {
+	key := libraryKey{m.Key, m.Lib}
 	l.mu.Lock()
-	known := l.libs[m.Key]
+	known := l.libs[key]
 	if known != nil {
-		l.use(known, p.PID)
+		l.use(known, p.PID, since)
 	}
 	l.mu.Unlock()
 	if known != nil {
 		return nil
 	}
+	l.Log.Info("discover: found "+m.Lib.String()+".so", "path", m.Path, "pid", p.PID, "deleted", m.Deleted, "linked_in", m.Inside)
 	f, path, err := l.fs.OpenMapped(p.PID, m.Mapping)
 	if err != nil {
 		return err
@@ -133,7 +154,15 @@ func (l *Live) attach(p *proc.Process, m proc.Library) error {
 	if l.Alone {
 		only = l.Select.PIDs
 	}
-	a, err := l.tracer.Attach(probes.Object{Path: path, Name: m.Path, File: f, Lib: m.Lib}, only...)
+	o := probes.Object{Path: path, Name: m.Path, File: f, Lib: m.Lib}
+	if m.Inside {
+		s, err := proc.FindSymbols(f)
+		if err != nil {
+			return err
+		}
+		o.Functions = append([]elf.Symbol{}, s.Functions...) // not nil, which would mean its exports
+	}
+	a, err := l.tracer.Attach(o, only...)
 	if err != nil {
 		return err
 	}
@@ -144,31 +173,82 @@ func (l *Live) attach(p *proc.Process, m proc.Library) error {
 	lib := &library{attached: a, users: map[uint32]bool{},
 		Library: tick.Library{Path: m.Path, Lib: m.Lib, BuildID: id, Probes: a.Probes}}
 	l.mu.Lock()
-	l.libs[m.Key] = lib
+	l.libs[key] = lib
 	l.order = append(l.order, lib)
-	l.addReports(a.Reports...)
-	l.use(lib, p.PID)
+	l.addReports(lacking(m, a.Reports)...)
+	l.use(lib, p.PID, since)
 	l.mu.Unlock()
-	l.Log.Info("discover: attached", "path", m.Path, "library", m.Lib.String(), "probes", a.Probes, "stepped", a.Stepped)
-	l.Notify(Notice{Kind: NoticeAttached, PID: p.PID, Comm: p.Comm, Library: m.Path, Probes: a.Probes})
+	n := Notice{Kind: NoticeAttached, PID: p.PID, Comm: p.Comm, Library: m.Path, Probes: a.Probes}
+	if !since.IsZero() {
+		n.Late = a.At.Sub(since)
+	}
+	l.Log.Info("discover: attached", "path", m.Path, "library", m.Lib.String(), "build_id", id, "probes", a.Probes,
+		"stepped", a.Stepped, "lacks", len(a.Reports), "unprobed", len(a.Unprobed), "late", n.Late)
+	l.Log.Debug("discover: there, and not traced", "path", m.Path, "functions", strings.Join(a.Unprobed, " "))
+	l.Notify(n)
 	return nil
 }
 
-// use notes that a process maps a library whose probes are in place. mu is held.
-func (l *Live) use(lib *library, pid uint32) {
+// lacking makes one report of all that say that a library lacks a function: versions
+// differ in hundreds. One that is linked in has what its program uses, and no report.
+func lacking(m proc.Library, reports []tick.Report) (out []tick.Report) {
+	const most = 4
+	var names []string
+	for _, r := range reports {
+		if r.Kind == "missing-symbol" {
+			names = append(names, strings.TrimPrefix(r.Why, "does not export "))
+		} else {
+			out = append(out, r)
+		}
+	}
+	if len(names) == 0 || m.Inside {
+		return out
+	}
+	why := "does not export " + strings.Join(names[:min(len(names), most)], ", ")
+	if more := len(names) - most; more > 0 {
+		why += fmt.Sprintf(" and %d more (ingero check --pid)", more)
+	}
+	return append(out, tick.Report{Kind: "missing-symbol", Object: m.Path, Why: why})
+}
+
+// lateAttach is from when on it is told that a library's first calls were not seen
+// that a process mapped after its first.
+const lateAttach = 100 * time.Millisecond
+
+// use notes that a process maps a library whose probes are in place, since when if
+// that is known. The time in which its calls were not seen lies between Mapped and
+// Attached; libraries that are mapped within it make it longer. mu is held.
+func (l *Live) use(lib *library, pid uint32, since time.Time) {
 	lib.users[pid] = true
 	p := l.procs[pid]
 	if p == nil {
 		return
 	}
-	if p.Mapped.IsZero() {
-		p.Mapped = time.Now()
+	seen := lib.attached.At
+	if p.traced.After(seen) {
+		seen = p.traced
 	}
-	if at := lib.attached.At; p.Attached.IsZero() || at.After(p.Attached) {
-		p.Attached = at
-	}
-	if l.Gated != 0 { // it stood still in between
-		p.Mapped = p.Attached
+	switch {
+	case l.Gated != 0: // it stood still in between
+		if p.Mapped.IsZero() {
+			p.Mapped, p.Attached = seen, seen
+		}
+	case p.Attached.IsZero() || p.Mapped.IsZero() && !since.IsZero() && since.Before(p.Attached):
+		p.Mapped = since
+		if since.After(seen) { // others mapped it before, so nothing was missed
+			seen = since
+		}
+		if seen.After(p.Attached) {
+			p.Attached = seen
+		}
+	case since.IsZero():
+	case !since.After(p.Attached):
+		if seen.After(p.Attached) {
+			p.Attached = seen
+		}
+	case seen.Sub(since) >= lateAttach:
+		l.addReports(tick.Report{Kind: "late-attach", Object: fmt.Sprintf("%s (%d)", p.Comm, pid),
+			Why: fmt.Sprintf("calls into %s in the %s after it was loaded were not seen", lib.Path, seen.Sub(since).Round(time.Millisecond))})
 	}
 }
 

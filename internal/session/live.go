@@ -30,9 +30,12 @@ type LiveOptions struct {
 	// Alone leaves out children, and probes the selected processes only.
 	Alone bool
 	// Raw leaves the cost of the probes in the durations.
-	Raw    bool
-	Notify func(Notice) // nil: nobody; called from any goroutine, must not block
-	Log    *slog.Logger // nil: none
+	Raw bool
+	// ProbeBudget is the share of one CPU that the probes on a process's launches may
+	// take before these are counted only; 0: no bound.
+	ProbeBudget float64
+	Notify      func(Notice) // nil: nobody; called from any goroutine, must not block
+	Log         *slog.Logger // nil: none
 }
 
 // Notice is something that a person who waits wants to know.
@@ -42,7 +45,10 @@ type Notice struct {
 	Comm    string
 	Library string // NoticeAttached: its path
 	Probes  int    // NoticeAttached
-	Err     error  // NoticeFailed
+	// Late is how long after the mapping the probes were in place; 0: not known.
+	Late time.Duration // NoticeAttached
+	Err  error         // NoticeFailed
+	Why  string        // NoticeCounted
 }
 
 // NoticeKind says what happened.
@@ -54,6 +60,7 @@ const (
 	NoticeAttached                       // a library has its probes
 	NoticeEnded                          // a traced process has ended
 	NoticeFailed                         // a library could not be probed
+	NoticeCounted                        // launches of a process are counted only, or timed again
 )
 
 // batchLimit bounds the calls of one batch, and so the memory of a session.
@@ -81,7 +88,7 @@ type Live struct {
 
 	mu       sync.Mutex // guards what follows, never for long
 	procs    map[uint32]*process
-	libs     map[proc.Key]*library
+	libs     map[libraryKey]*library
 	order    []*library
 	pending  []tick.ProcEvent
 	reports  []tick.Report
@@ -89,19 +96,32 @@ type Live struct {
 	alive    int      // traced processes that live
 	started  bool
 	accounts accounts
+	unlooked map[uint32]time.Time // processes to be looked into for linked-in libraries, and since when they could use one
 
-	malformed uint64        // records; Poll's own
-	gone      []tick.Thread // threads that have ended since the last tick; Poll's and Totals' own
-	names     names         // of threads; Totals' own
-	others    others        // Poll's and Totals' own
-	gpus      devices       // Poll's and Totals' own; read again each tick until there are some
-	faults    *Faults       // nil: they cannot be learnt
+	inside proc.Finder
+	look   chan struct{} // there are some
+
+	malformed uint64                       // records; Poll's own
+	gone      []tick.Thread                // threads that have ended since the last tick; Poll's and Totals' own
+	names     names                        // of threads; Totals' own
+	others    others                       // Poll's and Totals' own
+	costs     map[probes.Place]probes.Cost // of probes; nil: not known
+	gpus      devices                      // Poll's and Totals' own; read again each tick until there are some
+	faults    *Faults                      // nil: they cannot be learnt
 	states    *gpu.Poll
 }
 
 type process struct {
 	tick.Process
-	counted bool // its counts have been read since it ended
+	traced  time.Time // since when, on its own account: zero if it was born to a traced process
+	counted bool      // its counts have been read since it ended
+}
+
+// libraryKey tells apart what one file holds: a program may have a runtime linked
+// in, and an NCCL too.
+type libraryKey struct {
+	proc.Key
+	lib events.Library
 }
 
 type library struct {
@@ -126,7 +146,8 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 		return nil, err
 	}
 	l := &Live{LiveOptions: o, clock: clock, wake: make(chan struct{}, 1),
-		procs: map[uint32]*process{}, libs: map[proc.Key]*library{}, accounts: accounts{}, names: names{}, others: others{known: map[uint32]*other{}}}
+		procs: map[uint32]*process{}, libs: map[libraryKey]*library{}, unlooked: map[uint32]time.Time{}, look: make(chan struct{}, 1),
+		accounts: accounts{}, names: names{}, others: others{known: map[uint32]*other{}}}
 	if l.tracer, err = probes.Open(o.Probes); err != nil {
 		return nil, err
 	}
@@ -174,7 +195,9 @@ func (l *Live) start(ctx context.Context) error {
 	if err := l.rescan(ctx); err != nil {
 		return err
 	}
+	l.lookInside()
 	l.work.Go(func() { l.readMaps(ctx) })
+	l.work.Go(func() { l.readInside(ctx) })
 	l.mu.Lock()
 	l.started = true
 	l.mu.Unlock()

@@ -59,6 +59,7 @@ type collector struct {
 	mu      sync.Mutex
 	records uint64 // measured calls, by weight
 	procs   []tick.ProcEvent
+	told    []events.Function
 	last    *tick.Tick
 	closed  bool
 }
@@ -70,6 +71,7 @@ func (c *collector) Batch(b *tick.Batch) error {
 		c.records += uint64(b.Calls[i].Weight)
 	}
 	c.procs = append(c.procs, b.Procs...)
+	c.told = append(c.told, b.Functions...)
 	return nil
 }
 

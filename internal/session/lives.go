@@ -122,6 +122,7 @@ func (l *Live) openGate(e tick.ProcEvent) {
 	if err := l.enrolPID(e.PID); err != nil {
 		l.Log.Debug("gate", "pid", e.PID, "error", err)
 	}
+	l.lookInside()
 }
 
 // waitStopped waits until a thread stands still in a stopped process, which
@@ -167,9 +168,6 @@ func (l *Live) mapped(e proc.MapEvent) {
 	l.mu.Lock()
 	known := l.procs[e.PID]
 	traced := known != nil && known.Ended.IsZero()
-	if traced && known.Mapped.IsZero() {
-		known.Mapped = time.Unix(0, l.clock.Wall(uint64(e.Time)))
-	}
 	l.mu.Unlock()
 	p, err := l.fs.Process(e.PID)
 	if err != nil {
@@ -182,5 +180,5 @@ func (l *Live) mapped(e proc.MapEvent) {
 	if p.Libraries, err = l.fs.Libraries(e.PID, l.Names); err != nil {
 		return
 	}
-	l.enrol(&p)
+	l.enrol(&p, mapping{libraryKey{e.Library.Key, e.Library.Lib}, time.Unix(0, l.clock.Wall(uint64(e.Time)))})
 }

@@ -9,9 +9,12 @@ import (
 	"time"
 
 	"ingero/internal/causal"
+	"ingero/internal/govern"
 	"ingero/internal/ledger"
 	"ingero/internal/proc"
+	"ingero/internal/symbols"
 	"ingero/internal/tick"
+	"ingero/internal/track"
 	"ingero/pkg/events"
 )
 
@@ -41,6 +44,18 @@ type Waker interface {
 // know which calls are slow: those it leaves out last.
 type Thinner interface {
 	SetSlow(op events.Op, d time.Duration) error
+}
+
+// Governed is a source that can do without the times of a process's launches.
+type Governed interface {
+	// LaunchBudget is the share of one CPU that the probes on the launches of a process
+	// may take; 0: there is no bound.
+	LaunchBudget() float64
+	// ProbeCost is what the probes of an operation cost a call, in ns: one that is
+	// timed, one that is counted only. It is not known where that was not measured.
+	ProbeCost(op events.Op) (timed, counted uint64, known bool)
+	// CountLaunches has launches counted and not timed, or timed again.
+	CountLaunches(now time.Time, s govern.Switch) error
 }
 
 // Agent is a source that knows which process the agent is, or was: its threads
@@ -100,21 +115,25 @@ func Run(ctx context.Context, c Config) error {
 	r := newRunner(c)
 	err := r.loop(ctx)
 	err = errors.Join(err, r.finish())
+	r.names.Close()
 	return errors.Join(err, r.fan.close(), c.Source.Close())
 }
 
 type runner struct {
 	Config
-	table   *table
-	ledger  *ledger.Ledger
-	causes  *causal.Engine
-	faults  *joiner
-	fan     *fan
-	meter   *proc.Meter
-	started time.Time
-	ticked  time.Time
-	seq     uint64
-	records uint64
+	table    *table
+	ledger   *ledger.Ledger
+	causes   *causal.Engine
+	governor govern.Governor
+	track    *track.Tracker
+	names    *symbols.Names
+	faults   *joiner
+	fan      *fan
+	meter    *proc.Meter
+	started  time.Time
+	ticked   time.Time
+	seq      uint64
+	records  uint64
 }
 
 func newRunner(c Config) *runner {
@@ -128,7 +147,7 @@ func newRunner(c Config) *runner {
 	if a, ok := c.Source.(Agent); ok {
 		agent = a.AgentPID()
 	}
-	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), faults: newJoiner(),
+	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), track: track.New(), names: newNames(c.Source), faults: newJoiner(),
 		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now}
 }
 
@@ -172,9 +191,11 @@ func (r *runner) poll() (calls int, err error) {
 	for more := true; more && err == nil; {
 		b := r.fan.batch()
 		more, err = r.Source.Poll(&b.Batch)
+		r.names.Batch(&b.Batch)
 		r.table.add(b.Calls)
 		r.ledger.Batch(&b.Batch)
 		r.causes.Add(r.ledger.Steps())
+		r.track.Batch(&b.Batch)
 		r.faults.batch(r.Source, &b.Batch)
 		r.records += uint64(len(b.Calls))
 		calls += len(b.Calls)
@@ -192,6 +213,7 @@ func (r *runner) finish() error {
 	if _, perr := r.poll(); !errors.Is(perr, io.EOF) {
 		err = errors.Join(err, perr)
 	}
+	r.settleNames()
 	return errors.Join(err, r.tick(r.Clock.Now(), true))
 }
 
@@ -202,8 +224,15 @@ func (r *runner) tick(now time.Time, final bool) error {
 		return fmt.Errorf("read totals: %w", err)
 	}
 	r.table.fill(t)
+	if g, ok := r.Source.(Governed); ok && !final {
+		if err := r.spare(g, t); err != nil {
+			return err
+		}
+	}
 	r.ledger.Tick(t)
 	r.causes.Tick(t)
+	r.track.Tick(t)
+	r.names.Tick(t)
 	introduce(t)
 	r.faults.tick(t)
 	if _, recorded := r.Source.(Recording); !recorded {

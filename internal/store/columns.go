@@ -47,7 +47,9 @@ const (
 	// From version 2 on.
 	formThrottled    form = 1 << 10
 	formGapThrottled form = 1 << 11
-	formAll          form = 1<<12 - 1
+	// From version 3 on: the shape has a device.
+	formDevice form = 1 << 12
+	formAll    form = 1<<13 - 1
 )
 
 // shape is what calls of the same kind share.
@@ -56,13 +58,14 @@ type shape struct {
 	result                       int32
 	op, parent                   events.Op
 	flags                        events.CallFlags
+	device                       int16
 	form                         form
 }
 
 func (s *shape) hash() uint32 {
 	h := (uint64(s.pid)<<32 | uint64(s.tid)) * 0x9e3779b97f4a7c15
 	h ^= (uint64(s.op)<<48 | uint64(s.parent)<<32 | uint64(s.flags)<<16 | uint64(s.form)) * 0xc2b2ae3d27d4eb4f
-	h ^= (uint64(s.tag)<<32 | uint64(s.weight)) * 0x165667b19e3779f9
+	h ^= (uint64(s.tag)<<32 | uint64(s.weight) ^ uint64(uint16(s.device))<<16) * 0x165667b19e3779f9
 	h ^= (uint64(uint32(s.result))<<32 | uint64(s.stack)) * 0x27d4eb2f165667c5
 	return uint32(h ^ h>>29 ^ h>>47)
 }
@@ -145,6 +148,9 @@ func (e *encoder) formOf(c *events.Call) form {
 			f = f&^(formGap|formGapWait) | formGapOdd
 		}
 	}
+	if c.Device != 0 {
+		f |= formDevice
+	}
 	return f
 }
 
@@ -156,7 +162,7 @@ func whole(sum, on, runnable, throttled, blocked int64) bool {
 // add takes one call in.
 func (e *encoder) add(c *events.Call) {
 	f := e.formOf(c)
-	s := shape{c.PID, c.TID, c.Tag, c.Weight, c.Stack, c.Result, c.Op, c.Parent, c.Flags, f}
+	s := shape{c.PID, c.TID, c.Tag, c.Weight, c.Stack, c.Result, c.Op, c.Parent, c.Flags, c.Device, f}
 	id := e.find(&s)
 	e.cols[colShape] = put(e.cols[colShape], uint64(id))
 	e.cols[colStart] = put(e.cols[colStart], zig(c.Start-e.start))
@@ -213,7 +219,10 @@ func (e *encoder) odd(five bool, parts ...int64) {
 
 // version is that of the body's format.
 func (e *encoder) version() uint8 {
-	if e.forms&(formThrottled|formGapThrottled) != 0 {
+	switch {
+	case e.forms&formDevice != 0:
+		return 3
+	case e.forms&(formThrottled|formGapThrottled) != 0:
 		return 2
 	}
 	return 1
@@ -292,6 +301,9 @@ func appendShape(b []byte, s *shape) []byte {
 	b = put(b, zig(int64(s.result)))
 	for _, v := range [...]uint16{uint16(s.op), uint16(s.parent), uint16(s.flags), uint16(s.form)} {
 		b = put(b, uint64(v))
+	}
+	if s.form&formDevice != 0 {
+		b = put(b, zig(int64(s.device)))
 	}
 	return b
 }

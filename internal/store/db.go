@@ -54,21 +54,22 @@ type DB struct {
 
 	started time.Time // when it was opened
 
-	mu      sync.Mutex // guards what follows
-	log     *logWriter
-	seq     int // of the segment that is being written
-	saver   *saver
-	flushed time.Time
-	synced  bool        // no sync of the log is under way
-	stop    func() bool // the timer of the next flush, nil when there is none
-	failed  error
-	paused  error  // why nothing is kept at the moment: a full disk
-	unkept  uint64 // calls and waits that came meanwhile
-	kept    []keptSegment
-	closed  bool
-	closing error
-	sealing sync.WaitGroup
-	sealer  sync.Mutex // one at a time
+	mu        sync.Mutex // guards what follows
+	log       *logWriter
+	seq       int // of the segment that is being written
+	saver     *saver
+	functions functionsKept
+	flushed   time.Time
+	synced    bool        // no sync of the log is under way
+	stop      func() bool // the timer of the next flush, nil when there is none
+	failed    error
+	paused    error  // why nothing is kept at the moment: a full disk
+	unkept    uint64 // calls and waits that came meanwhile
+	kept      []keptSegment
+	closed    bool
+	closing   error
+	sealing   sync.WaitGroup
+	sealer    sync.Mutex // one at a time
 
 	size    atomic.Int64
 	problem atomic.Pointer[error]
@@ -137,26 +138,6 @@ func (db *DB) open() error {
 
 func (db *DB) places() places { return places{root: os.Geteuid() == 0, owner: db.o.Owner} }
 
-// begin starts the segment seq, in place of the one before. That is left as it is
-// when it fails.
-func (db *DB) begin(seq int) error {
-	first := segmentJSON{Session: db.o.Session, Seq: seq}
-	if db.log != nil {
-		first.First, first.Unkept = db.log.number, db.log.number-db.log.written
-	}
-	name := segmentName(db.o.Session.ID, seq, false)
-	file, err := db.places().open(db.dir, name, unix.O_EXCL|unix.O_APPEND)
-	if err != nil {
-		return err
-	}
-	log, err := newLogWriter(file, &first)
-	if err != nil {
-		return errors.Join(err, unix.Unlinkat(int(db.dir.Fd()), name, 0), file.Close())
-	}
-	db.file, db.log, db.seq = file, log, seq
-	return nil
-}
-
 // sameFile makes sure that SQLite has opened the file that was looked at, and
 // not another that was put in its place: then this process has it open twice.
 func (db *DB) sameFile() error {
@@ -218,6 +199,8 @@ func (db *DB) Batch(b *tick.Batch) error {
 	if db.failed != nil || db.closed {
 		return db.failed
 	}
+	db.functions.add(b.Functions)
+	db.saver.addFunctions(b.Functions)
 	if db.paused != nil {
 		db.unkept += uint64(len(b.Calls) + len(b.Waits))
 		return nil

@@ -31,19 +31,20 @@ type frameKind uint8
 const (
 	frameSession frameKind = iota + 1 // first: JSON
 	frameCalls
-	frameLives   // process events
-	frameTick    // counts
-	frameProcess // JSON; a later one of the same process replaces it
-	frameLibrary // JSON; a later one of the same object replaces it
-	frameReport  // JSON
-	frameEnd     // last: JSON
-	frameWaits   // those that came before or among the calls of the next frame
-	frameOther   // JSON: a process that is not traced, as frameProcess
-	frameBlock   // where among the calls and waits of the next frames those behind them belong
-	frameIndex   // last of a sealed segment: where the calls are
-	frameLost    // JSON: damaged frames were here, and a repair took them out
-	frameXid     // JSON: a fault of a GPU
-	frameGPU     // JSON: the state of a GPU
+	frameLives     // process events
+	frameTick      // counts
+	frameProcess   // JSON; a later one of the same process replaces it
+	frameLibrary   // JSON; a later one of the same object replaces it
+	frameReport    // JSON
+	frameEnd       // last: JSON
+	frameWaits     // those that came before or among the calls of the next frame
+	frameOther     // JSON: a process that is not traced, as frameProcess
+	frameBlock     // where among the calls and waits of the next frames those behind them belong
+	frameIndex     // last of a sealed segment: where the calls are
+	frameLost      // JSON: damaged frames were here, and a repair took them out
+	frameFunctions // names of GPU functions; each before the calls that it is the name for, if it was known by then
+	frameXid       // JSON: a fault of a GPU
+	frameGPU       // JSON: the state of a GPU
 
 	frameKinds // one more than the last that is known
 )
@@ -52,10 +53,13 @@ const (
 // the earliest version that can hold what is in it.
 //
 //	calls 2: time that was throttled
+//	calls 3: devices
 //	ticks 2: time that was throttled, threads
 func (k frameKind) version() uint8 {
 	switch k {
-	case frameCalls, frameTick:
+	case frameCalls:
+		return 3
+	case frameTick:
 		return 2
 	}
 	return 1

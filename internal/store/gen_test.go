@@ -6,6 +6,7 @@ import (
 
 	"ingero/internal/stats"
 	"ingero/internal/tick"
+	"ingero/internal/track"
 	"ingero/pkg/events"
 )
 
@@ -59,7 +60,7 @@ var (
 func (g *generator) calls(dst []events.Call, n int) []events.Call {
 	for end := len(dst) + n; len(dst) < end; g.n++ {
 		th := &g.threads[g.r.IntN(len(g.threads))]
-		c := events.Call{PID: th.pid, TID: th.tid, Weight: 1}
+		c := events.Call{PID: th.pid, TID: th.tid, Weight: 1, Device: 1}
 		c.Gap = 200 + g.r.Int64N(5000)
 		c.GapOnCPU = c.Gap
 		c.Start = th.now + c.Gap
@@ -86,7 +87,7 @@ func (g *generator) calls(dst []events.Call, n int) []events.Call {
 		th.now = c.End()
 		dst = append(dst, c)
 		if c.Op == opLaunch {
-			in := events.Call{Start: c.Start, Args: c.Args, PID: c.PID, TID: c.TID, Weight: 1, Op: opCuLaunch, Parent: opLaunch,
+			in := events.Call{Start: c.Start, Args: c.Args, PID: c.PID, TID: c.TID, Weight: 1, Op: opCuLaunch, Parent: opLaunch, Device: c.Device,
 				Flags: events.CallNested | events.CallUnmeasured | events.CallInherited}
 			dst = append(dst, in)
 		}
@@ -101,16 +102,19 @@ func (g *generator) odd() events.Call {
 	return events.Call{Start: i(), Duration: i(), OnCPU: i(), Runnable: i(), Throttled: i() * int64(g.r.IntN(2)), Blocked: i(),
 		Gap: i(), GapOnCPU: i(), GapRunnable: i(), GapThrottled: i() * int64(g.r.IntN(2)), GapBlocked: i(), Args: [4]uint64{u(), u(), u(), u()},
 		PID: uint32(u()), TID: uint32(u()), Tag: uint32(u()), Result: int32(i()), Weight: uint32(u()), Stack: uint32(u()),
-		Op: events.Op(u()), Parent: events.Op(u()), Flags: events.CallFlags(u())}
+		Op: events.Op(u()), Parent: events.Op(u()), Flags: events.CallFlags(u()), Device: int16(u())}
 }
 
 // kernel counts calls as the kernel does, for ticks.
 type kernel struct {
 	ops     map[opKey]*tick.Op
 	threads genAccounts
+	track   *track.Tracker
 }
 
-func newKernel() *kernel { return &kernel{ops: map[opKey]*tick.Op{}, threads: genAccounts{}} }
+func newKernel() *kernel {
+	return &kernel{ops: map[opKey]*tick.Op{}, threads: genAccounts{}, track: track.New()}
+}
 
 func (k *kernel) op(pid uint32, o events.Op) *tick.Op {
 	x := k.ops[opKey{pid, o}]
@@ -122,6 +126,7 @@ func (k *kernel) op(pid uint32, o events.Op) *tick.Op {
 }
 
 func (k *kernel) see(calls []events.Call) {
+	k.track.Batch(&tick.Batch{Calls: calls})
 	for i := range calls {
 		c := &calls[i]
 		o := k.op(c.PID, c.Op)
@@ -170,6 +175,7 @@ func (k *kernel) tick(seq uint64, at time.Time, final bool) *tick.Tick {
 		}
 		t.Processes = append(t.Processes, p)
 	}
+	k.track.Tick(t)
 	t.Others = []tick.Process{{PID: 711, PPID: 1, NSPID: 711, Comm: "cron", Cgroup: "/system.slice/cron.service", Started: began.Add(-time.Hour)}}
 	return t
 }

@@ -115,8 +115,8 @@ func (v *saver) noteGPU(t *tick.Tick) {
 	v.faults += len(t.Xids)
 	v.xids = append(v.xids, t.Xids...)
 	for i := range t.GPUs {
-		if g := &t.GPUs[i]; v.gpus.of(g) && len(v.states) < maxStates {
-			v.states = append(v.states, *g)
+		if g := &t.GPUs[i]; v.gpus.of(g) && len(v.gpuStates) < maxStates {
+			v.gpuStates = append(v.gpuStates, *g)
 		}
 	}
 }
@@ -138,8 +138,8 @@ func (v *saving) gpu() error {
 			return err
 		}
 	}
-	for i := range v.states {
-		g := &v.states[i]
+	for i := range v.gpuStates {
+		g := &v.gpuStates[i]
 		if err := v.exec(&sqlGPU, v.id, g.Bus, g.Index, g.UUID, g.Name, g.MemTotal); err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (v *saving) gpu() error {
 			return err
 		}
 	}
-	v.done = append(v.done, func() { v.xids, v.states = v.xids[:0], v.states[:0] })
+	v.done = append(v.done, func() { v.xids, v.gpuStates = v.xids[:0], v.gpuStates[:0] })
 	return nil
 }
 

@@ -69,6 +69,15 @@ func (db *DB) rename(from, to string) error {
 	return pathError("rename", filepath.Join(db.dir.Name(), from), unix.Renameat(fd, from, fd, to))
 }
 
+// called gives an open file, in the place of f, another name to be told by.
+func called(f *os.File, name string) (*os.File, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, errors.Join(pathError("duplicate", f.Name(), err), f.Close())
+	}
+	return os.NewFile(uintptr(fd), name), f.Close()
+}
+
 // Leftover says whether a file of a database's directory was left by a process that
 // was killed, so that nobody needs it once nobody writes.
 func Leftover(name string) bool {

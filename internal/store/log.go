@@ -61,6 +61,8 @@ type Entry struct {
 	Waits []events.Wait
 	After []int
 	Lives []tick.ProcEvent
+	// Functions are names of GPU functions. Each segment repeats those that it needs.
+	Functions []events.Function
 	// Tick has those Ops that changed, with the counts of then, and all Threads.
 	Tick    *tick.Tick
 	Process *tick.Process

@@ -47,6 +47,7 @@ func record(t testing.TB, n, calls int) recorded {
 		got := g.calls(nil, calls)
 		b := tick.Batch{Calls: got, Waits: g.waiting.waits(nil, calls/10, began.Add(time.Duration(i)*time.Second), time.Second), Procs: []tick.ProcEvent{
 			{Time: began.UnixNano() + int64(i)*1e6, Kind: tick.ProcForked, PID: 4821, TID: 5000, Peer: uint32(4900 + i), Comm: "python3"}}}
+		b.Functions = launched(got)
 		k.see(got)
 		w.add(&b)
 		rec.calls, rec.waits, rec.lives = append(rec.calls, got...), append(rec.waits, b.Waits...), append(rec.lives, b.Procs...)

@@ -24,6 +24,7 @@ type logWriter struct {
 	enc       *encoder
 	waits     *waitEncoder
 	lives     []tick.ProcEvent
+	functions []events.Function
 	buf       []byte // frames to write
 	body      []byte
 	ops       map[opKey]*opState
@@ -88,6 +89,7 @@ func (w *logWriter) frame(kind frameKind, version uint8, body []byte) {
 // add takes a batch in: its waits before its calls, as a reader must see them.
 func (w *logWriter) add(b *tick.Batch) {
 	w.lives = append(w.lives, b.Procs...)
+	w.functions = append(w.functions, b.Functions...)
 	for i := range b.Waits {
 		w.waits.add(&b.Waits[i], w.enc.n)
 		if w.waits.n == frameWaitsMax {
@@ -105,12 +107,14 @@ func (w *logWriter) add(b *tick.Batch) {
 
 // pending says whether something was taken in that is not in the file.
 func (w *logWriter) pending() bool {
-	return w.enc.n > 0 || w.waits.n > 0 || len(w.lives) > 0 || len(w.buf) > 0
+	return w.enc.n > 0 || w.waits.n > 0 || len(w.lives) > 0 || len(w.functions) > 0 || len(w.buf) > 0
 }
 
 // cut ends the frames that are being filled. That of the waits goes right before
 // that of the calls: it says which of them came first.
 func (w *logWriter) cut() {
+	w.putFunctions(w.functions)
+	w.functions = w.functions[:0]
 	for lives := range slices.Chunk(w.lives, maxLives) {
 		w.body = appendLives(w.body[:0], lives)
 		w.frame(frameLives, 1, w.body)
@@ -167,7 +171,7 @@ func (w *logWriter) drop() int {
 	w.unwritten = 0
 	w.enc.reset()
 	w.waits.reset()
-	w.lives, w.buf = w.lives[:0], w.buf[:0]
+	w.lives, w.functions, w.buf = w.lives[:0], w.functions[:0], w.buf[:0]
 	return n
 }
 

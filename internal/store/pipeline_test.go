@@ -81,6 +81,9 @@ func TestReplayThroughSessionGivesWhatLiveGave(t *testing.T) {
 	if d := diff.Diff(want, got, opts...); d != "" {
 		t.Errorf("last tick -live +replay:\n%s", d)
 	}
+	if len(got.Launches) == 0 || got.Launches[0].Named == 0 || len(got.Launches[0].Unnamed) == 0 {
+		t.Errorf("launches: %+v", got.Launches)
+	}
 	if late := got.Time.Sub(want.Time); late < 0 || late > 100*time.Millisecond || !got.Final {
 		t.Errorf("the replay ends %v after the recording, final %v", late, got.Final)
 	}

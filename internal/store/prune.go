@@ -83,6 +83,35 @@ func (db *DB) leftovers() {
 	}
 }
 
+// begin starts the segment seq, in place of the one before. That is left as it is
+// when it fails.
+func (db *DB) begin(seq int) error {
+	first := segmentJSON{Session: db.o.Session, Seq: seq}
+	if db.log != nil {
+		first.First, first.Unkept = db.log.number, db.log.number-db.log.written
+	}
+	name := segmentName(db.o.Session.ID, seq, false)
+	part := "." + name + ".part" // until it has its beginning: readers list the directory
+	made, err := db.places().open(db.dir, part, unix.O_EXCL|unix.O_APPEND)
+	if err != nil {
+		return err
+	}
+	file, err := called(made, filepath.Join(db.dir.Name(), name))
+	if err != nil {
+		return errors.Join(err, db.unlink(part))
+	}
+	log, err := newLogWriter(file, &first)
+	if err == nil {
+		err = db.rename(part, name)
+	}
+	if err != nil {
+		return errors.Join(err, db.unlink(part), file.Close())
+	}
+	log.putFunctions(db.functions.list)
+	db.file, db.log, db.seq = file, log, seq
+	return nil
+}
+
 // rotate ends the segment that is being written, and starts the next.
 func (db *DB) rotate() error {
 	file, log, seq := db.file, db.log, db.seq

@@ -182,6 +182,8 @@ func (r *Replay) take(b *tick.Batch) {
 			to.Sum, to.Thinned = from.Sum, from.Thinned
 			*to.Hist = *from.Hist
 		}
+	case e.Functions != nil:
+		b.Functions = append(b.Functions, e.Functions...)
 	case e.Process != nil:
 		t.Processes = replace(t.Processes, r.procs, e.Process)
 	case e.Other != nil:

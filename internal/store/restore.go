@@ -7,6 +7,7 @@ import (
 
 	"ingero/internal/stats"
 	"ingero/internal/tick"
+	"ingero/internal/track"
 	"ingero/pkg/events"
 )
 
@@ -18,12 +19,14 @@ func restore(ctx context.Context, db *DB, log *Log, calls func(uint64)) error {
 	if err != nil {
 		return err
 	}
-	r := &restorer{saver: v, sketches: map[opKey]*stats.Sketch{}, ops: map[opKey]int{}, calls: calls}
+	r := &restorer{saver: v, track: track.New(), sketches: map[opKey]*stats.Sketch{}, ops: map[opKey]int{}, calls: calls}
 	return errors.Join(r.play(ctx, log), v.close())
 }
 
 type restorer struct {
 	*saver
+	track    *track.Tracker
+	lives    []tick.ProcEvent // of the calls to come
 	sketches map[opKey]*stats.Sketch
 	ops      map[opKey]int // where they are in next.Ops
 	next     tick.Tick     // what has come since the last
@@ -62,7 +65,13 @@ func (r *restorer) play(ctx context.Context, log *Log) error {
 // take takes one entry in.
 func (r *restorer) take(e *Entry) error {
 	r.records(e)
+	if r.lives = append(r.lives, e.Lives...); len(e.Calls) > 0 || e.Tick != nil { // a log has them before the calls among which they came
+		r.track.Batch(&tick.Batch{Calls: e.Calls, Procs: r.lives})
+		r.lives = r.lives[:0]
+	}
 	switch t := &r.next; {
+	case e.Functions != nil:
+		r.addFunctions(e.Functions)
 	case e.Process != nil:
 		t.Processes = append(t.Processes, *e.Process)
 	case e.Library != nil:
@@ -141,6 +150,7 @@ func (r *restorer) write(t *tick.Tick) error {
 	now := *t
 	now.Ops, now.Processes, now.Libraries, now.Reports = r.next.Ops, r.next.Processes, r.next.Libraries, r.next.Reports
 	now.Xids, now.GPUs = r.next.Xids, r.next.GPUs
+	r.track.Tick(&now)
 	if err := errors.Join(r.tick(&now), r.trim(now.Time, 0)); err != nil {
 		return err
 	}

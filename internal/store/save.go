@@ -13,29 +13,31 @@ import (
 // saver keeps the SQLite part of a session up to date. It writes what has
 // changed since it last did.
 type saver struct {
-	db      *sql.DB
-	id      int64 // of the session, in this database
-	stmts   map[*string]*sql.Stmt
-	ops     map[opKey]savedOp
-	procs   map[uint32]processJSON
-	libs    map[libKey]libraryJSON
-	reports map[tick.Report]bool
-	drops   map[string]uint64
-	gaps    map[uint32]*savedGap
-	chains  map[string]chainRow // those of the last tick, as they are in the file
-	waiting map[string]chainRow // are not there yet
-	revised map[string]bool     // are there, and must not be
-	last    *savedGap           // of the call before: most calls are like it
-	lastPID uint32
-	blob    []byte
-	rollup  *rollup
-	swept   time.Time // when rollups were removed last
-	latest  int64     // end of a call: no tick is earlier, whatever the clock says
-	notable notable
-	gpus    gpuNews
-	xids    []tick.Xid // are not there yet
-	states  []tick.GPU // likewise
-	faults  int        // that were noted
+	db        *sql.DB
+	id        int64 // of the session, in this database
+	stmts     map[*string]*sql.Stmt
+	ops       map[opKey]savedOp
+	procs     map[uint32]processJSON
+	libs      map[libKey]libraryJSON
+	reports   map[tick.Report]bool
+	drops     map[string]uint64
+	gaps      map[uint32]*savedGap
+	chains    map[string]chainRow // those of the last tick, as they are in the file
+	waiting   map[string]chainRow // are not there yet
+	revised   map[string]bool     // are there, and must not be
+	last      *savedGap           // of the call before: most calls are like it
+	lastPID   uint32
+	blob      []byte
+	rollup    *rollup
+	swept     time.Time // when rollups were removed last
+	latest    int64     // end of a call: no tick is earlier, whatever the clock says
+	notable   notable
+	stated    map[stateKey]any  // what the file has of what follows from calls
+	named     []events.Function // are not there yet
+	gpus      gpuNews
+	xids      []tick.Xid // are not there yet
+	gpuStates []tick.GPU // likewise
+	faults    int        // that were noted
 }
 
 type savedOp struct {
@@ -68,7 +70,7 @@ var (
 func newSaver(db *sql.DB, s *Session) (*saver, error) {
 	v := &saver{db: db, stmts: map[*string]*sql.Stmt{}, ops: map[opKey]savedOp{}, procs: map[uint32]processJSON{}, libs: map[libKey]libraryJSON{},
 		reports: map[tick.Report]bool{}, drops: map[string]uint64{}, gaps: map[uint32]*savedGap{},
-		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}, rollup: newRollup(), gpus: gpuNews{}}
+		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}, rollup: newRollup(), stated: map[stateKey]any{}, gpus: gpuNews{}}
 	if _, err := db.Exec(sqlStale); err != nil {
 		return nil, err
 	}
@@ -83,7 +85,8 @@ func newSaver(db *sql.DB, s *Session) (*saver, error) {
 	if _, err := db.Exec(waitShort); err != nil {
 		return nil, err
 	}
-	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlChain, &sqlRevised, &sqlRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot, &sqlXid, &sqlGPU, &sqlGPUState} {
+	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlChain, &sqlRevised, &sqlRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot,
+		&sqlMemory, &sqlLedger, &sqlDevice, &sqlHeld, &sqlStream, &sqlGraph, &sqlComm, &sqlCopy, &sqlError, &sqlName, &sqlFunction, &sqlXid, &sqlGPU, &sqlGPUState} {
 		if v.stmts[q], err = db.Prepare(*q); err != nil {
 			return nil, errors.Join(err, v.close())
 		}
@@ -196,7 +199,7 @@ func (v *saving) all(t *tick.Tick) error {
 			return err
 		}
 	}
-	return errors.Join(v.notables(t), v.snapshot(t), v.gpu(), v.roll(t.Time, t.Final))
+	return errors.Join(v.functions(), v.notables(t), v.snapshot(t), v.states(t), v.gpu(), v.roll(t.Time, t.Final))
 }
 
 // things writes what is new of processes, libraries, reports and drops.

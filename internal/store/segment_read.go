@@ -296,6 +296,8 @@ func (s *segment) entry(e *Entry, kind frameKind, version uint8, body []byte, de
 	case frameLives:
 		s.lives, err = readLives(s.lives[:0], body)
 		e.Lives = s.lives
+	case frameFunctions:
+		e.Functions, err = readFunctions(body, dec)
 	case frameTick:
 		e.Tick, err = s.tick(body, version, dec)
 	case frameProcess:

@@ -45,3 +45,31 @@ func Repository() (string, error) {
 		}
 	}
 }
+
+// NVIDIAHeaders returns the texts of NVIDIA's headers, put together, by the major version
+// of CUDA, and ends the test where there are none: tools/nvidia-libs.sh fetches them.
+func NVIDIAHeaders(t testing.TB) map[int]string {
+	t.Helper()
+	root, err := Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[int]string{}
+	for version, suite := range map[int]string{11: "bookworm", 12: "trixie"} {
+		files, err := filepath.Glob(filepath.Join(root, "bin/nvidia", suite, "include/*.h"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[version] += string(b)
+		}
+	}
+	if len(texts) < 2 {
+		lack(t, "NVIDIA's headers (tools/nvidia-libs.sh)")
+	}
+	return texts
+}

@@ -102,6 +102,9 @@ type Process struct {
 	// Mapped is when the first traced library was mapped, Attached when its
 	// probes were in place. Calls in between were not seen.
 	Mapped, Attached time.Time
+	// Counted says that its launches are counted now and not timed, since the probes
+	// on them took too much of a CPU.
+	Counted bool
 }
 
 // Library is one traced shared object.
@@ -165,6 +168,10 @@ type Tick struct {
 	// minutes, the gravest first.
 	Breakdowns []Breakdown
 	Chains     []Chain
+	// States is what follows from the calls of each process, by PID.
+	States []State
+	// Launches are what was launched, by process.
+	Launches []Launches
 	// Xids are the faults that GPUs reported, in the order in which they came: each
 	// is in one tick. GPUs is how the GPUs are, by index.
 	Xids      []Xid

@@ -66,6 +66,9 @@ type Call struct {
 	Op     Op
 	Parent Op // the call around this one, 0 when outermost
 	Flags  CallFlags
+	// Device is 1 + the ordinal of the device that was current, as the process counts
+	// its devices; 0: not known. It follows from calls before, not from this record.
+	Device int16
 }
 
 // End returns when the call returned, in nanoseconds of the wall clock.

@@ -40,7 +40,9 @@ const (
 	RoleKind          // cudaMemcpyKind
 	RoleDatatype      // ncclDataType_t | ncclRedOp_t << 16
 	RoleFlags
-	RoleColor // of ncclCommSplit
+	RoleColor  // of ncclCommSplit
+	RoleParent // what the new handle is made from: the graph that is cloned, the communicator that is split
+	RoleImage  // address of code that is loaded
 	roles
 )
 
@@ -50,7 +52,7 @@ var roleNames = [roles]string{
 	RoleDevice: "device", RoleContext: "context", RolePool: "pool", RoleHandle: "handle", RoleModule: "module",
 	RoleLibrary: "library", RoleKernel: "kernel", RoleName: "name", RoleComm: "comm", RoleCommID: "commid", RoleRank: "rank",
 	RoleRanks: "ranks", RolePeer: "peer", RoleElements: "elements", RoleKind: "kind", RoleDatatype: "datatype",
-	RoleFlags: "flags", RoleColor: "color",
+	RoleFlags: "flags", RoleColor: "color", RoleParent: "parent", RoleImage: "image",
 }
 
 // String returns the name that rows use, "" for none.

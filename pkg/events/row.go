@@ -1,7 +1,6 @@
 package events
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -25,9 +24,19 @@ const (
 	ClassMemcpy
 	ClassMemset
 	ClassSync
+	ClassGraph      // captures, makes, instantiates, changes or destroys a graph
+	ClassStream     // makes, destroys or chains streams
+	ClassEvent      // makes, records or destroys an event
+	ClassQuery      // asks how things stand without waiting; in a loop it is a wait
+	ClassModule     // loads code, or looks up what is in it
+	ClassDevice     // a device or a context: makes, chooses, resets it
+	ClassMemory     // changes what memory is, and takes and gives none: maps, registers, prefetches
+	ClassCollective // of NCCL: enqueues communication
+	ClassComm       // of NCCL: makes, splits or ends a communicator
 )
 
-var classNames = [...]string{"other", "launch", "malloc", "free", "memcpy", "memset", "sync"}
+var classNames = [...]string{"other", "launch", "malloc", "free", "memcpy", "memset", "sync",
+	"graph", "stream", "event", "query", "module", "device", "memory", "collective", "comm"}
 
 // String returns the class's lower-case name.
 func (c Class) String() string {
@@ -65,36 +74,81 @@ type Row struct {
 	Class Class
 	// Symbols are the exported names that have these parameters, Name among
 	// them where it is exported. Empty means Name alone. All that a library
-	// exports are attached.
+	// exports are attached. Behind @ stand the major versions of the library in
+	// which the name has these parameters: "cudaGraphInstantiate@12-", "...@-11".
 	Symbols []string
 	// Params are the C parameters in order: "dst, src, count, kind int". A type
-	// follows its name: int (32 bits), dim3 (two slots); none means 64 bits.
+	// follows its name: int (32 bits), dim3 (two slots), struct24 (a structure of
+	// that many bytes, more than 16, by value); none means 64 bits.
 	Params string
 	// Keep lists up to MaxArgs expressions whose values a call carries:
 	//   count            the parameter
 	//   *devPtr          the 64 bits it points to when the call returns
+	//   *device:int      the 32 bits
+	//   *pitched+8       the 64 bits at the pointer plus 8 when the call returns
 	//   width*height     a product
 	//   gridDim          a dim3, packed by [PackDim3]
 	//   gx|gy|gz         three ints, packed likewise
 	//   config+32        64 bits in memory at the pointer plus 32, at entry
 	//   config+0:dim3    a dim3 in memory at entry
+	//   extent+0:volume  the product of three 64-bit fields that follow each other
 	//   copy+112*120     a product of two 64-bit fields in memory at entry
+	//   datatype|op      two ints: the first in the low 16 bits
 	//   =3               a constant
-	// Before it and a colon stands what the value is, see [Role]: "bytes:count".
+	// A structure by value is read as if its parameter pointed to it. Before it and a colon stands what the value is, see [Role]: "bytes:count".
 	Keep []string
 	// Tag is one more expression, of 32 bits: a kind, a direction, flags.
 	Tag string
 	// EntryOnly forbids a return probe: the function calls back into user code
 	// that may unwind through it.
 	EntryOnly bool
+	// Text has the string that the first kept value points to, a name, delivered
+	// too: see [Text]. An EntryOnly function's is delivered for the first calls of a
+	// process alone; it stays where it is, and can be read there later.
+	Text bool
+	// Pending is a result that is neither success nor failure: not ready yet.
+	Pending uint16
 }
 
-// AllSymbols returns every symbol to look for, in catalog order.
-func (r *Row) AllSymbols() []string {
-	if len(r.Symbols) == 0 {
-		return []string{r.Name}
+// Symbol is an exported name, and the major versions of the library in which it is
+// a row's: From to To, 0 for no bound.
+type Symbol struct {
+	Name     string
+	From, To int
+}
+
+// In tells whether the symbol counts in a major version, 0 if that is not known:
+// then the latest form is taken for granted.
+func (s Symbol) In(version int) bool {
+	if version == 0 {
+		return s.To == 0
 	}
-	return r.Symbols
+	return version >= s.From && (s.To == 0 || version <= s.To)
+}
+
+// Exports returns every symbol to look for, in catalog order.
+func (r *Row) Exports() []Symbol {
+	if len(r.Symbols) == 0 {
+		return []Symbol{{Name: r.Name}}
+	}
+	out := make([]Symbol, len(r.Symbols))
+	for i, s := range r.Symbols {
+		name, versions, _ := strings.Cut(s, "@")
+		from, to, _ := strings.Cut(versions, "-")
+		out[i].Name = name
+		out[i].From, _ = strconv.Atoi(from)
+		out[i].To, _ = strconv.Atoi(to)
+	}
+	return out
+}
+
+// AllSymbols returns the names of Exports.
+func (r *Row) AllSymbols() []string {
+	var out []string
+	for _, s := range r.Exports() {
+		out = append(out, s.Name)
+	}
+	return out
 }
 
 // PackDim3 packs a dim3 as the kernel does: x in the low 32 bits, y and z in 16
@@ -106,206 +160,4 @@ func PackDim3(x, y, z uint32) uint64 {
 // UnpackDim3 is the inverse of [PackDim3].
 func UnpackDim3(v uint64) (x, y, z uint32) {
 	return uint32(v), uint32(v>>32) & 0xffff, uint32(v >> 48)
-}
-
-// Take says how the kernel computes one kept value. Values as in bpf/abi.h.
-type Take uint8
-
-// The ways to take a value.
-const (
-	TakeNone       Take = iota
-	TakeSlot            // slot, masked to Bytes
-	TakeConst           // Off
-	TakeProduct         // slot * slot2, each masked to Bytes
-	TakeOut             // *(u64 *)slot at return
-	TakeDim3            // two slots from Slot
-	TakePack3           // three int slots from Slot
-	TakeMem             // *(slot + Off) at entry, Bytes wide
-	TakeMemDim3         // a dim3 at slot + Off
-	TakeMemProduct      // *(u64 *)(slot + Off) * *(u64 *)(slot + Off2)
-)
-
-// Rule is one compiled expression. Slots count from 1, as the calling
-// convention hands integers out: registers first, then the stack.
-type Rule struct {
-	Take  Take
-	Slot  uint8
-	Slot2 uint8
-	Bytes uint8 // 4 or 8
-	Off   uint16
-	Off2  uint16
-}
-
-// Param is one C parameter of a row.
-type Param struct {
-	Name string
-	Type string // "", "int" or "dim3"
-	Slot uint8  // its first slot, from 1
-}
-
-// ParamList splits Params and numbers the slots. It fails when a dim3 would lie
-// half in registers and half on the stack, which no supported convention does.
-func (r *Row) ParamList() ([]Param, error) {
-	var out []Param
-	next := uint8(1)
-	if strings.TrimSpace(r.Params) == "" {
-		return nil, nil
-	}
-	for p := range strings.SplitSeq(r.Params, ",") {
-		f := strings.Fields(p)
-		if len(f) == 0 || len(f) > 2 || (len(f) == 2 && f[1] != "int" && f[1] != "dim3") {
-			return nil, fmt.Errorf("%s: bad parameter %q", r.Name, strings.TrimSpace(p))
-		}
-		q := Param{Name: f[0], Slot: next}
-		next++
-		if len(f) == 2 {
-			q.Type = f[1]
-		}
-		if q.Type == "dim3" {
-			if q.Slot == 6 || q.Slot == 8 {
-				return nil, fmt.Errorf("%s: %s would straddle registers and stack", r.Name, q.Name)
-			}
-			next++
-		}
-		out = append(out, q)
-	}
-	return out, nil
-}
-
-// Rules compiles Keep, and Tag last when there is one.
-func (r *Row) Rules() (keep []Rule, tag Rule, err error) {
-	if len(r.Keep) > MaxArgs {
-		return nil, tag, fmt.Errorf("%s keeps %d values, at most %d fit", r.Name, len(r.Keep), MaxArgs)
-	}
-	params, err := r.ParamList()
-	if err != nil {
-		return nil, tag, err
-	}
-	for _, x := range r.Keep {
-		_, x = SplitRole(x)
-		u, err := compile(r, params, x)
-		if err != nil {
-			return nil, tag, err
-		}
-		keep = append(keep, u)
-	}
-	if r.Tag != "" {
-		_, x := SplitRole(r.Tag)
-		if tag, err = compile(r, params, x); err != nil {
-			return nil, tag, err
-		}
-	}
-	return keep, tag, nil
-}
-
-// parameters look up what an expression names.
-type parameters []Param
-
-// find returns a parameter that lies in a slot that can be read.
-func (ps parameters) find(name string) (Param, error) {
-	for _, p := range ps {
-		if p.Name == name && p.Slot <= MaxSlots {
-			return p, nil
-		}
-	}
-	return Param{}, fmt.Errorf("no such parameter as %q", name)
-}
-
-func compile(r *Row, params []Param, expr string) (Rule, error) {
-	u, err := parameters(params).compile(expr)
-	if err != nil {
-		return Rule{}, fmt.Errorf("%s: %q: %w", r.Name, expr, err)
-	}
-	return u, nil
-}
-
-func (ps parameters) compile(expr string) (Rule, error) {
-	switch {
-	case strings.HasPrefix(expr, "="):
-		n, err := strconv.ParseUint(expr[1:], 0, 16)
-		if err != nil {
-			return Rule{}, errors.New("not a constant of 16 bits")
-		}
-		return Rule{Take: TakeConst, Off: uint16(n)}, nil
-	case strings.HasPrefix(expr, "*"):
-		p, err := ps.find(expr[1:])
-		return Rule{Take: TakeOut, Slot: p.Slot, Bytes: 8}, err
-	case strings.Contains(expr, "|"):
-		return ps.pack(strings.Split(expr, "|"))
-	case strings.Contains(expr, "+"):
-		name, at, _ := strings.Cut(expr, "+")
-		return ps.memory(name, at)
-	case strings.Contains(expr, "*"):
-		a, b, _ := strings.Cut(expr, "*")
-		return ps.product(a, b)
-	}
-	p, err := ps.find(expr)
-	if p.Type == "dim3" {
-		return Rule{Take: TakeDim3, Slot: p.Slot}, err
-	}
-	return Rule{Take: TakeSlot, Slot: p.Slot, Bytes: width(p)}, err
-}
-
-// pack compiles three ints that follow each other.
-func (ps parameters) pack(names []string) (Rule, error) {
-	first, err := ps.find(names[0])
-	if err != nil {
-		return Rule{}, err
-	}
-	for i, n := range names {
-		p, err := ps.find(n)
-		if err != nil || len(names) != 3 || p.Type != "int" || p.Slot != first.Slot+uint8(i) {
-			return Rule{}, errors.New("needs three int parameters in a row")
-		}
-	}
-	return Rule{Take: TakePack3, Slot: first.Slot}, nil
-}
-
-// memory compiles what lies behind a pointer: 32, 24:int, 0:dim3 or 112*120.
-func (ps parameters) memory(name, at string) (Rule, error) {
-	p, err := ps.find(name)
-	if err != nil {
-		return Rule{}, err
-	}
-	offset := func(s string) uint16 {
-		n, e := strconv.ParseUint(s, 0, 16)
-		if e != nil {
-			err = fmt.Errorf("bad offset %q", s)
-		}
-		return uint16(n)
-	}
-	if a, b, mul := strings.Cut(at, "*"); mul {
-		return Rule{Take: TakeMemProduct, Slot: p.Slot, Bytes: 8, Off: offset(a), Off2: offset(b)}, err
-	}
-	at, typ, _ := strings.Cut(at, ":")
-	u, ok := map[string]Rule{"": {Take: TakeMem, Bytes: 8}, "int": {Take: TakeMem, Bytes: 4}, "dim3": {Take: TakeMemDim3}}[typ]
-	if !ok {
-		return Rule{}, fmt.Errorf("bad type %q", typ)
-	}
-	u.Slot, u.Off = p.Slot, offset(at)
-	return u, err
-}
-
-// product compiles a product of two parameters of one type.
-func (ps parameters) product(a, b string) (Rule, error) {
-	p, err := ps.find(a)
-	if err != nil {
-		return Rule{}, err
-	}
-	q, err := ps.find(b)
-	if err != nil {
-		return Rule{}, err
-	}
-	if p.Type != q.Type || p.Type == "dim3" {
-		return Rule{}, errors.New("factors must be of one type")
-	}
-	return Rule{Take: TakeProduct, Slot: p.Slot, Slot2: q.Slot, Bytes: width(p)}, nil
-}
-
-// width is how many bytes of its slot a parameter fills.
-func width(p Param) uint8 {
-	if p.Type == "int" {
-		return 4
-	}
-	return 8
 }

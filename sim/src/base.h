@@ -33,6 +33,8 @@ typedef int64_t s64;
 #define RTLD_NOW 2
 #define RTLD_GLOBAL 0x100
 #define EINTR 4
+#define O_RDONLY 0
+#define O_CLOEXEC 02000000
 
 struct timespec {
 	s64 tv_sec;
@@ -53,6 +55,9 @@ int strncmp(const char *a, const char *b, size_t n);
 size_t strlen(const char *s);
 char *strchr(const char *s, int c);
 int getpid(void);
+int open(const char *path, int flags, ...);
+long read(int fd, void *buf, size_t n);
+int close(int fd);
 int sched_yield(void);
 void *dlopen(const char *file, int mode);
 void *dlsym(void *lib, const char *name);

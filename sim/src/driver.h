@@ -35,6 +35,7 @@ enum {
 	ERR_CAPTURE_INVALIDATED = 901,
 	ERR_CAPTURE_UNMATCHED = 903,
 	ERR_ILLEGAL_STATE = 401,
+	ERR_EXEC_UPDATE = 910,
 };
 
 #define STREAM_LEGACY ((void *)1)
@@ -56,6 +57,15 @@ struct launch_config {
 	u32 n_attrs;
 };
 
+struct location { /* CUmemLocation: type 1 device, 2 host, 3 a NUMA node, 4 the current one */
+	int type, id;
+};
+
+static inline int location_device(struct location l)
+{
+	return l.type == 1 ? l.id : l.type >= 2 && l.type <= 4 ? -1 : -2;
+}
+
 struct copy2d { /* CUDA_MEMCPY2D */
 	u64 src_x, src_y;
 	u32 src_type, pad0;
@@ -73,6 +83,46 @@ struct copy2d { /* CUDA_MEMCPY2D */
 _Static_assert(offsetof(struct copy2d, width) == 112, "CUDA_MEMCPY2D has WidthInBytes at 112");
 _Static_assert(offsetof(struct launch_config, stream) == 32, "CUlaunchConfig has hStream at 32");
 
+struct desc3d { /* CUDA_ARRAY3D_DESCRIPTOR */
+	size_t w, h, depth;
+	u32 format, channels, flags, pad;
+};
+
+/* CUDA_MEMCPY3D, and CUDA_MEMCPY3D_PEER with its contexts in the reserved fields. */
+struct end3d {
+	size_t x, y, z, lod;
+	u32 type, pad;
+	void *host;
+	devptr device;
+	void *array, *reserved;
+	size_t pitch, height;
+};
+
+struct copy3d {
+	struct end3d src, dst;
+	size_t w, h, depth;
+};
+
+_Static_assert(offsetof(struct copy3d, w) == 176, "CUDA_MEMCPY3D has WidthInBytes at 176");
+
+/* What an IPC handle holds: there is no GPU that processes share, so the memory opened
+ * is addresses alone, and none of the device's is used up. */
+struct ipc_handle {
+	u64 magic, addr, size;
+	int pid;
+	u8 rest[36];
+};
+
+_Static_assert(sizeof(struct ipc_handle) == 64, "CUipcMemHandle has 64 bytes");
+
+#define LIBRARY_OPTIONS                                                                            \
+	void *jit, void **jit_values, u32 n_jit, void *options, void **values, u32 n_options
+
+/* What simMemory tells; the same for each family and for all of a device's memory. */
+struct sim_memory {
+	u64 live_bytes, live, peak_bytes, allocs, frees;
+};
+
 /* name, parameters: each is resolved by cuGetProcAddress, once for either default stream. */
 #define DRIVER_CALLS(X)                                                                            \
 	X(cuInit, (u32 flags))                                                                     \
@@ -85,12 +135,21 @@ _Static_assert(offsetof(struct launch_config, stream) == 32, "CUlaunchConfig has
 	X(cuDevicePrimaryCtxReset, (int dev))                                                      \
 	X(cuDeviceGetDefaultMemPool, (void **pool, int dev))                                       \
 	X(cuCtxSetCurrent, (void *ctx))                                                            \
+	X(cuCtxEnablePeerAccess, (void *peer, u32 flags))                                          \
+	X(cuCtxDisablePeerAccess, (void *peer))                                                    \
 	X(cuCtxSynchronize, (void))                                                                \
 	X(cuGetErrorName, (int e, const char **s))                                                 \
 	X(cuGetErrorString, (int e, const char **s))                                               \
-	X(cuModuleLoadData, (void **mod, const void *image))                                       \
-	X(cuModuleUnload, (void *mod))                                                             \
-	X(cuModuleGetFunction, (void **f, void *mod, const char *name))                            \
+	X(cuLibraryLoadData, (void **lib, const void *image, LIBRARY_OPTIONS))                     \
+	X(cuLibraryLoadFromFile, (void **lib, const char *file, LIBRARY_OPTIONS))                  \
+	X(cuLibraryUnload, (void *lib))                                                            \
+	X(cuLibraryGetKernel, (void **k, void *lib, const char *name))                             \
+	X(cuLibraryGetGlobal, (devptr * p, size_t * n, void *lib, const char *name))               \
+	X(cuKernelGetFunction, (void **f, void *k))                                                \
+	X(cuKernelGetName, (const char **name, void *k))                                           \
+	X(cuFuncGetName, (const char **name, void *f))                                             \
+	X(cuFuncGetAttribute, (int *v, int attr, void *f))                                         \
+	X(cuFuncSetAttribute, (void *f, int attr, int v))                                          \
 	X(cuLaunchKernel, (void *f, u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz, u32 shared,    \
 			   void *s, void **params, void **extra))                                  \
 	X(cuLaunchKernelEx, (const struct launch_config *c, void *f, void **params, void **extra)) \
@@ -112,9 +171,24 @@ _Static_assert(offsetof(struct launch_config, stream) == 32, "CUlaunchConfig has
 	X(cuMemHostUnregister, (void *p))                                                          \
 	X(cuMemHostGetDevicePointer, (devptr * d, void *p, u32 flags))                             \
 	X(cuMemPrefetchAsync, (devptr p, size_t n, int dev, void *s))                              \
+	X(cuMemPrefetchAsync_v2, (devptr p, size_t n, struct location to, u32 flags, void *s))     \
+	X(cuMemAdvise, (devptr p, size_t n, int advice, int dev))                                  \
+	X(cuMemAdvise_v2, (devptr p, size_t n, int advice, struct location to))                    \
+	X(cuDeviceGetMemPool, (void **pool, int dev))                                              \
+	X(cuDeviceSetMemPool, (int dev, void *pool))                                               \
 	X(cuMemPoolCreate, (void **pool, const void *props))                                       \
 	X(cuMemPoolDestroy, (void *pool))                                                          \
 	X(cuMemPoolTrimTo, (void *pool, size_t keep))                                              \
+	X(cuMemPoolGetAttribute, (void *pool, int attr, void *value))                              \
+	X(cuMemPoolSetAttribute, (void *pool, int attr, void *value))                              \
+	X(cuMemPoolGetAccess, (u32 *flags, void *pool, const struct location *at))                 \
+	X(cuMemPoolSetAccess, (void *pool, const void *map, size_t n))                             \
+	X(cuIpcGetMemHandle, (struct ipc_handle *h, devptr p))                                     \
+	X(cuIpcOpenMemHandle, (devptr * p, struct ipc_handle h, u32 flags))                        \
+	X(cuIpcCloseMemHandle, (devptr p))                                                         \
+	X(cuArray3DCreate, (void **a, const struct desc3d *d))                                     \
+	X(cuArray3DGetDescriptor, (struct desc3d *d, void *a))                                     \
+	X(cuArrayDestroy, (void *a))                                                               \
 	X(cuPointerGetAttribute, (void *data, int attr, devptr p))                                 \
 	X(cuMemcpy, (devptr dst, devptr src, size_t n))                                            \
 	X(cuMemcpyAsync, (devptr dst, devptr src, size_t n, void *s))                              \
@@ -126,6 +200,10 @@ _Static_assert(offsetof(struct launch_config, stream) == 32, "CUlaunchConfig has
 	X(cuMemcpyDtoDAsync, (devptr dst, devptr src, size_t n, void *s))                          \
 	X(cuMemcpy2DUnaligned, (const struct copy2d *c))                                           \
 	X(cuMemcpy2DAsync, (const struct copy2d *c, void *s))                                      \
+	X(cuMemcpy3D, (const struct copy3d *c))                                                    \
+	X(cuMemcpy3DAsync, (const struct copy3d *c, void *s))                                      \
+	X(cuMemcpy3DPeer, (const struct copy3d *c))                                                \
+	X(cuMemcpy3DPeerAsync, (const struct copy3d *c, void *s))                                  \
 	X(cuMemcpyPeer, (devptr dst, void *dctx, devptr src, void *sctx, size_t n))                \
 	X(cuMemcpyPeerAsync, (devptr dst, void *dctx, devptr src, void *sctx, size_t n, void *s))  \
 	X(cuMemsetD8, (devptr p, u8 v, size_t n))                                                  \
@@ -154,14 +232,29 @@ _Static_assert(offsetof(struct launch_config, stream) == 32, "CUlaunchConfig has
 	X(cuGraphDestroy, (void *g))                                                               \
 	X(cuGraphAddKernelNode,                                                                    \
 	  (void **node, void *g, const void *deps, size_t n, const void *params))                  \
+	X(cuStreamBeginCaptureToGraph, (void *s, void *g, const void *deps, const void *edges,      \
+					size_t n, int mode))                                       \
+	X(cuStreamGetCaptureInfo_v3, (void *s, int *status, u64 *id, void **g, const void **deps,      \
+				   const void **edges, size_t *n))                                 \
+	X(cuGraphClone, (void **g, void *from))                                                    \
+	X(cuGraphAddMemcpyNode, (void **node, void *g, const void *deps, size_t n,                  \
+				 const struct copy3d *c, void *ctx))                               \
+	X(cuGraphAddMemsetNode,                                                                    \
+	  (void **node, void *g, const void *deps, size_t n, const void *p, void *ctx))            \
+	X(cuGraphAddHostNode, (void **node, void *g, const void *deps, size_t n, const void *p))   \
+	X(cuGraphAddChildGraphNode, (void **node, void *g, const void *deps, size_t n, void *c))   \
+	X(cuGraphKernelNodeSetParams, (void *node, const void *p))                                 \
+	X(cuGraphExecKernelNodeSetParams, (void *exec, void *node, const void *p))                 \
+	X(cuEventRecordWithFlags, (void *ev, void *s, u32 flags))                                  \
 	X(cuGraphAddEmptyNode, (void **node, void *g, const void *deps, size_t n))                 \
 	X(cuGraphGetNodes, (void *g, void **nodes, size_t *n))                                     \
 	X(cuGraphInstantiateWithFlags, (void **exec, void *g, unsigned long long flags))           \
 	X(cuGraphInstantiateWithParams, (void **exec, void *g, void *params))                      \
 	X(cuGraphUpload, (void *exec, void *s))                                                    \
 	X(cuGraphLaunch, (void *exec, void *s))                                                    \
-	X(cuGraphExecUpdate, (void *exec, void *g, void *info))                                    \
+	X(cuGraphExecUpdate_v2, (void *exec, void *g, void *info))                                    \
 	X(cuGraphExecDestroy, (void *exec))                                                        \
+	X(simMemory, (int dev, int family, struct sim_memory *out))                                \
 	X(simSetCallHook, (call_hook fn))
 
 #endif

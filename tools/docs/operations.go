@@ -9,14 +9,20 @@ import (
 
 const operationsHead = `# Operations
 
-<!-- Generated from pkg/events/catalog.go by make docs. -->
+<!-- Generated from pkg/events/catalog_*.go by make docs. -->
 
 Every function that ingero traces, by source. A call keeps the values under
-"Kept", in this order: ` + "`*p`" + ` is what p points to when the call returns, ` + "`a*b`" + ` a
-product, ` + "`p+8`" + ` the 64 bits in memory 8 bytes after p, ` + "`x|y|z`" + ` three numbers
-packed into one, ` + "`=3`" + ` a constant. "Tag" is one more value of 32 bits. All symbols
-that a library exports are probed. A function marked "entry only" calls back
-into the program, so its return is not watched: it is counted, not timed.
+"Kept", in this order: ` + "`*p`" + ` is what p points to when the call returns, ` + "`*p+8`" + ` what lies
+8 bytes further, ` + "`a*b`" + ` a product, ` + "`p+8`" + ` the 64 bits in memory 8 bytes after p (` + "`:int`" + ` the
+32 bits), ` + "`p+8:volume`" + ` the product of three such values, ` + "`x|y|z`" + ` three numbers packed
+into one, ` + "`x|y`" + ` two, ` + "`=3`" + ` a constant. What stands before a colon is what the value is:
+bytes, an address (ptr), a stream, a communicator (comm). "Tag" is one more value of 32 bits.
+
+All symbols that a library exports are probed. ` + "`f@12-`" + ` counts from version 12 of the library
+on, ` + "`f@-11`" + ` up to 11: the parameters of f changed. A function marked "entry only" calls
+back into the program, or returns nothing that could be a result, so its return is not
+watched: it is counted, not timed. Of one marked "text" the name that it is given is
+recorded. A result after "pending" is no failure.
 `
 
 // operations renders the catalog.
@@ -30,12 +36,21 @@ func operations() string {
 			source = s
 			fmt.Fprintf(&b, "\n## %s\n\n| number | name | class | library | symbols | parameters | kept | tag |\n|---|---|---|---|---|---|---|---|\n", s)
 		}
-		class := r.Class.String()
+		class, symbols := r.Class.String(), r.Symbols
+		if len(symbols) == 0 {
+			symbols = []string{r.Name}
+		}
 		if r.EntryOnly {
 			class += ", entry only"
 		}
+		if r.Text {
+			class += ", text"
+		}
+		if r.Pending != 0 {
+			class += fmt.Sprintf(", pending %d", r.Pending)
+		}
 		fmt.Fprintf(&b, "| %#04x | %s | %s | %s | %s | %s | %s | %s |\n", uint16(r.Op), cell(r.Name), class, r.Lib,
-			cell(r.AllSymbols()...), cell(r.Params), cell(r.Keep...), cell(r.Tag))
+			cell(symbols...), cell(r.Params), cell(r.Keep...), cell(r.Tag))
 	}
 	return b.String()
 }

@@ -11,7 +11,7 @@ import (
 // errors is in the result.
 func TestCompare(t *testing.T) {
 	o := output{said: said{
-		Calls:  map[string]uint64{"cuMemAlloc_v2": 3, "cuLaunchKernel": 10, "cuInit": 1},
+		Calls:  map[string]uint64{"cuMemAlloc_v2": 3, "cuLaunchKernel": 10, "cuFuncGetAttribute": 1},
 		Errors: map[string]uint64{"cuMemAlloc_v2": 1},
 	}}
 	s, err := last(strings.NewReader(`{"op":"cuMemFree"}

@@ -35,6 +35,13 @@ type Line struct {
 	Note  string `json:"note,omitempty"` // what that means or costs
 	Do    string `json:"do,omitempty"`   // what to type
 	Items []Item `json:"items,omitempty"`
+
+	// Of a library that a process has loaded.
+	BuildID  string   `json:"build_id,omitempty"`
+	Versions []string `json:"versions,omitempty"` // of its symbols
+	Probes   int      `json:"probes,omitempty"`   // functions that are traced
+	Lacks    []string `json:"lacks,omitempty"`    // functions that would be, and that it does not have
+	Unprobed []string `json:"unprobed,omitempty"` // functions of the API that it has and that are not traced
 }
 
 // Item is one of several things that a line found: a process, a library.
@@ -47,6 +54,8 @@ type Item struct {
 
 // Report is all lines, in order.
 type Report struct {
+	PID   uint32 `json:"pid,omitempty"` // of a process alone
+	Comm  string `json:"comm,omitempty"`
 	Ready bool   `json:"ready"` // nothing failed
 	Tried bool   `json:"tried"` // privileges were enough to try the kernel's features
 	Lines []Line `json:"lines"`

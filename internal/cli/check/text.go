@@ -17,7 +17,11 @@ var marks = map[State]string{OK: "[✓]", Lack: "[!]", Fail: "[✗]"}
 // beside them wherever something is wrong.
 func (r *Report) Text() string {
 	var b strings.Builder
-	b.WriteString("Ingero - System Readiness Check\n\n")
+	if r.PID != 0 {
+		fmt.Fprintf(&b, "Ingero - what is seen of %s (%d)\n\n", clean(r.Comm), r.PID)
+	} else {
+		b.WriteString("Ingero - System Readiness Check\n\n")
+	}
 	for i := range r.Lines {
 		l := &r.Lines[i]
 		head := fmt.Sprintf("  %s %-*s ", marks[l.State], nameColumn-7, l.Name)
@@ -29,6 +33,8 @@ func (r *Report) Text() string {
 				paragraph(&b, it.text(), 0)
 			}
 		}
+		paragraph(&b, some("not there", l.Lacks), 0)
+		paragraph(&b, some("there, and not traced", l.Unprobed), 0)
 		if l.Do != "" {
 			paragraph(&b, "-> "+l.Do, 0)
 		}
@@ -39,9 +45,28 @@ func (r *Report) Text() string {
 	return b.String()
 }
 
+// some names the first of a list of functions.
+func some(what string, names []string) string {
+	const most = 4
+	if len(names) == 0 {
+		return ""
+	}
+	list := strings.Join(names[:min(len(names), most)], ", ")
+	if more := len(names) - most; more > 0 {
+		list += fmt.Sprintf(" and %d more (--json)", more)
+	}
+	return fmt.Sprintf("%d %s: %s", len(names), what, list)
+}
+
 func (r *Report) verdict() string {
 	fails, lacks := r.Count(Fail), r.Count(Lack)
 	switch {
+	case r.PID != 0 && fails > 0:
+		return "It cannot be traced as it is."
+	case r.PID != 0 && lacks > 0:
+		return "It can be traced, in part: " + count(lacks, "line") + " above marked " + marks[Lack] + "."
+	case r.PID != 0:
+		return "It can be traced; of its libraries, all but what is listed as not traced."
 	case fails > 0:
 		return fmt.Sprintf("Tracing cannot work here: %s above marked %s.", count(fails, "line"), marks[Fail])
 	case !r.Tried:

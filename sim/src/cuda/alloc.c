@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The allocation calls: plain, stream-ordered, pooled, pitched, managed, pinned. */
+/* The allocation calls: plain, pitched, managed, pinned; and what can be asked. */
 #include "gpu.h"
 
-#define FREES(kind) (1u << (kind))
-
-static int alloc(struct thread *t, u32 kind, u64 size, u64 *out)
+static int alloc(struct thread *t, u32 family, u64 size, u64 *out)
 {
 	if (!out || !size)
 		return ERR_INVALID_VALUE;
 	burn(g.cfg.call_ns);
-	return mem_alloc(kind, t->ctx->device, size, out);
+	return mem_alloc(family, t->ctx, NULL, size, out);
 }
 
 CU(cuMemAlloc_v2)(devptr *p, size_t n)
 {
 	ENTER;
-	return alloc(t, MEM_DEVICE, n, p);
+	return alloc(t, FAM_DEVICE, n, p);
 }
 
 /* The 32-bit forms of before CUDA 3.2 cannot hold an address of a 64-bit context. */
@@ -47,7 +45,7 @@ CU(cuMemAllocPitch_v2)(devptr *p, size_t *pitch, size_t w, size_t h, u32 elem)
 	if (!pitch || !w || !h || (elem != 4 && elem != 8 && elem != 16))
 		return ERR_INVALID_VALUE;
 	*pitch = row;
-	return alloc(t, MEM_DEVICE, row * h, p);
+	return alloc(t, FAM_DEVICE, row * h, p);
 }
 
 CU(cuMemAllocManaged)(devptr *p, size_t n, u32 flags)
@@ -55,7 +53,7 @@ CU(cuMemAllocManaged)(devptr *p, size_t n, u32 flags)
 	ENTER;
 	if (flags != 1 && flags != 2) /* CU_MEM_ATTACH_GLOBAL, _HOST */
 		return ERR_INVALID_VALUE;
-	return alloc(t, MEM_MANAGED, n, p);
+	return alloc(t, FAM_MANAGED, n, p);
 }
 
 CU(cuMemHostAlloc)(void **p, size_t n, u32 flags)
@@ -63,13 +61,13 @@ CU(cuMemHostAlloc)(void **p, size_t n, u32 flags)
 	ENTER;
 	if (flags & ~7u)
 		return ERR_INVALID_VALUE;
-	return alloc(t, MEM_PINNED, n, (u64 *)p);
+	return alloc(t, FAM_PINNED, n, (u64 *)p);
 }
 
 CU(cuMemAllocHost_v2)(void **p, size_t n)
 {
 	ENTER;
-	return alloc(t, MEM_PINNED, n, (u64 *)p);
+	return alloc(t, FAM_PINNED, n, (u64 *)p);
 }
 
 CU(cuMemAllocHost)(void **p, u32 n)
@@ -86,7 +84,7 @@ CU(cuMemFree_v2)(devptr p)
 	burn(g.cfg.call_ns);
 	if (!g.capturing)
 		context_wait(t->ctx);
-	return mem_free(FREES(MEM_DEVICE) | FREES(MEM_MANAGED), p);
+	return mem_free(FREES(FAM_DEVICE) | FREES(FAM_POOL) | FREES(FAM_MANAGED), p);
 }
 
 CU(cuMemFreeHost)(void *p)
@@ -95,106 +93,7 @@ CU(cuMemFreeHost)(void *p)
 	burn(g.cfg.call_ns);
 	if (!g.capturing)
 		context_wait(t->ctx);
-	return mem_free(FREES(MEM_PINNED), (u64)p);
-}
-
-/* A device's default pool has a number for a handle. */
-static int is_pool(const void *pool)
-{
-	return object_get(pool, KIND_POOL) || (u64)pool - POOL_HANDLE_BASE < (u64)g.device_count;
-}
-
-static int alloc_async(struct thread *t, void *dflt, devptr *p, size_t n, void *stream)
-{
-	struct stream *s;
-	int err = stream_find(t, stream, dflt, &s);
-
-	if (err)
-		return err;
-	if (!p || !n)
-		return ERR_INVALID_VALUE;
-	stream_submit(s, g.cfg.call_ns, 0, NULL);
-	return mem_alloc(MEM_DEVICE, t->ctx->device, n, p);
-}
-
-static int cuMemAllocAsync_on(void *dflt, devptr *p, size_t n, void *s)
-{
-	ENTER_AS("cuMemAllocAsync");
-	return alloc_async(t, dflt, p, n, s);
-}
-TWIN(cuMemAllocAsync, _ptsz, (devptr * p, size_t n, void *s), p, n, s)
-
-static int cuMemAllocFromPoolAsync_on(void *dflt, devptr *p, size_t n, void *pool, void *s)
-{
-	ENTER_AS("cuMemAllocFromPoolAsync");
-	return is_pool(pool) ? alloc_async(t, dflt, p, n, s) : ERR_INVALID_VALUE;
-}
-TWIN(cuMemAllocFromPoolAsync, _ptsz, (devptr * p, size_t n, void *pool, void *s), p, n, pool, s)
-
-static int cuMemFreeAsync_on(void *dflt, devptr p, void *stream)
-{
-	struct stream *s;
-
-	ENTER_AS("cuMemFreeAsync");
-	err = stream_find(t, stream, dflt, &s);
-	if (err)
-		return err;
-	stream_submit(s, g.cfg.call_ns, 0, NULL);
-	return p ? mem_free(FREES(MEM_DEVICE), p) : OK;
-}
-TWIN(cuMemFreeAsync, _ptsz, (devptr p, void *s), p, s)
-
-CU(cuDeviceGetDefaultMemPool)(void **pool, int dev)
-{
-	if (unlikely(!*g.live))
-		return ERR_NOT_INITIALIZED;
-	if (dev < 0 || dev >= g.device_count)
-		return ERR_INVALID_DEVICE;
-	*pool = (void *)(u64)(POOL_HANDLE_BASE + dev);
-	return OK;
-}
-
-CU(cuDeviceGetMemPool)(void **pool, int dev)
-{
-	return impl_cuDeviceGetDefaultMemPool(pool, dev);
-}
-
-CU(cuDeviceSetMemPool)(int dev, void *pool)
-{
-	if (unlikely(!*g.live))
-		return ERR_NOT_INITIALIZED;
-	if (dev < 0 || dev >= g.device_count)
-		return ERR_INVALID_DEVICE;
-	return is_pool(pool) ? OK : ERR_INVALID_VALUE;
-}
-
-CU(cuMemPoolCreate)(void **pool, const void *props)
-{
-	ENTER;
-	if (!pool || !props)
-		return ERR_INVALID_VALUE;
-	lock(&g.lock);
-	*pool = object_new(KIND_POOL);
-	unlock(&g.lock);
-	return *pool ? OK : ERR_OUT_OF_MEMORY;
-}
-
-CU(cuMemPoolDestroy)(void *pool)
-{
-	ENTER;
-	if (!object_get(pool, KIND_POOL))
-		return ERR_INVALID_VALUE;
-	lock(&g.lock);
-	object_free(pool);
-	unlock(&g.lock);
-	return OK;
-}
-
-CU(cuMemPoolTrimTo)(void *pool, size_t keep)
-{
-	ENTER;
-	(void)keep;
-	return is_pool(pool) ? OK : ERR_INVALID_VALUE;
+	return mem_free(FREES(FAM_PINNED), (u64)p);
 }
 
 CU(cuMemGetInfo_v2)(size_t *free, size_t *total)
@@ -203,7 +102,7 @@ CU(cuMemGetInfo_v2)(size_t *free, size_t *total)
 	if (!free || !total)
 		return ERR_INVALID_VALUE;
 	lock(&g.lock);
-	*free = g.cfg.mem - g.dev[t->ctx->device].used;
+	*free = g.cfg.mem - g.dev[t->ctx->device].all.live_bytes;
 	*total = g.cfg.mem;
 	unlock(&g.lock);
 	return OK;
@@ -271,17 +170,17 @@ CU(cuPointerGetAttribute)(void *data, int attr, devptr p)
 	else if (attr == 8)
 		*(u32 *)data = kind == MEM_MANAGED;
 	else if (attr == 9)
-		*(int *)data = (int)t->ctx->device;
+		*(int *)data = mem_device(p) < 0 ? (int)t->ctx->device : mem_device(p);
 	else
 		return ERR_NOT_SUPPORTED;
 	return OK;
 }
 
-static int cuMemPrefetchAsync_on(void *dflt, devptr p, size_t n, int dev, void *stream)
+static int prefetch(const char *op, void *dflt, devptr p, size_t n, int dev, void *stream)
 {
 	struct stream *s;
 
-	ENTER_AS("cuMemPrefetchAsync");
+	ENTER_AS(op);
 	err = stream_find(t, stream, dflt, &s);
 	if (err)
 		return err;
@@ -289,4 +188,41 @@ static int cuMemPrefetchAsync_on(void *dflt, devptr p, size_t n, int dev, void *
 		return ERR_INVALID_VALUE;
 	return stream_submit(s, g.cfg.call_ns, copy_gpu_ns(n), NULL);
 }
+
+static int cuMemPrefetchAsync_on(void *dflt, devptr p, size_t n, int dev, void *s)
+{
+	return prefetch("cuMemPrefetchAsync", dflt, p, n, dev, s);
+}
 TWIN(cuMemPrefetchAsync, _ptsz, (devptr p, size_t n, int dev, void *s), p, n, dev, s)
+
+static int cuMemPrefetchAsync_v2_on(void *dflt, devptr p, size_t n, struct location to, u32 flags,
+				    void *s)
+{
+	if (flags)
+		return *g.live ? ERR_INVALID_VALUE : ERR_NOT_INITIALIZED;
+	return prefetch("cuMemPrefetchAsync_v2", dflt, p, n, location_device(to), s);
+}
+TWIN(cuMemPrefetchAsync_v2, _ptsz, (devptr p, size_t n, struct location to, u32 flags, void *s), p,
+     n, to, flags, s)
+
+static int advise(struct thread *t, devptr p, size_t n, int advice, int dev)
+{
+	(void)t;
+	if (!n || mem_kind(p) != MEM_MANAGED || advice < 1 || advice > 6 || dev < -1 ||
+	    dev >= g.device_count)
+		return ERR_INVALID_VALUE;
+	burn(g.cfg.call_ns);
+	return OK;
+}
+
+CU(cuMemAdvise)(devptr p, size_t n, int advice, int dev)
+{
+	ENTER;
+	return advise(t, p, n, advice, dev);
+}
+
+CU(cuMemAdvise_v2)(devptr p, size_t n, int advice, struct location to)
+{
+	ENTER;
+	return advise(t, p, n, advice, location_device(to));
+}

@@ -74,7 +74,7 @@ static int copy(struct thread *t, struct stream *s, u64 dst, u64 src, u64 n, int
 	return async || (on_device(kd) && on_device(ks)) ? OK : stream_wait(s, sched_of(t->ctx));
 }
 
-static int copy_call(const char *op, void *dflt, void *stream, u64 dst, u64 src, u64 n, int async)
+int copy_call(const char *op, void *dflt, void *stream, u64 dst, u64 src, u64 n, int async)
 {
 	struct stream *s;
 
@@ -135,22 +135,17 @@ static int cuMemcpyPeerAsync_on(void *dflt, devptr dst, void *dctx, devptr src, 
 TWIN(cuMemcpyPeerAsync, _ptsz, (devptr dst, void *dctx, devptr src, void *sctx, size_t n, void *s),
      dst, dctx, src, sctx, n, s)
 
-/* CUmemorytype: 1 host, 2 device, 4 unified (the device field holds the address). */
-static u64 end_of(u32 type, const void *host, devptr dev)
-{
-	return type == 1 ? (u64)host : type == 2 || type == 4 ? dev : 0;
-}
-
 static int copy_2d(const char *op, void *dflt, const struct copy2d *c, void *stream, int async)
 {
 	u64 dst, src;
 
 	if (!c)
 		return *g.live ? ERR_INVALID_VALUE : ERR_NOT_INITIALIZED;
-	dst = end_of(c->dst_type, c->dst_host, c->dst_device);
-	src = end_of(c->src_type, c->src_host, c->src_device);
+	dst = copy_end(c->dst_type, c->dst_host, c->dst_device, c->dst_array);
+	src = copy_end(c->src_type, c->src_host, c->src_device, c->src_array);
 	if (c->width && c->height &&
-	    (!dst || !src || c->dst_pitch < c->width || c->src_pitch < c->width))
+	    (!dst || !src || (c->dst_type != 3 && c->dst_pitch < c->width) ||
+	     (c->src_type != 3 && c->src_pitch < c->width)))
 		return *g.live ? ERR_INVALID_VALUE : ERR_NOT_INITIALIZED;
 	return copy_call(op, dflt, stream, dst + c->dst_x, src + c->src_x, c->width * c->height,
 			 async);

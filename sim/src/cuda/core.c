@@ -82,21 +82,25 @@ static const volatile u32 *live_page(void)
 
 CU(cuInit)(u32 flags)
 {
-	int err = OK;
+	int err = OK, n = 0;
 
 	if (flags)
 		return ERR_INVALID_VALUE;
 	lock(&init_lock);
 	if (g.pid && (!*g.live || g.pid != getpid())) {
 		err = ERR_NOT_INITIALIZED;
-	} else if (!g.cfg.devices) {
+	} else if (!g.pid && !(n = devices_visible())) {
 		err = ERR_NO_DEVICE;
 	} else if (!g.pid) {
 		const volatile u32 *live = live_page();
 
 		mem_init();
+		for (int i = 0; i < n; i++) {
+			g.dev[i].pool.dev = (u32)i;
+			g.dev[i].current = &g.dev[i].pool;
+		}
 		if (live) {
-			g.device_count = (int)g.cfg.devices;
+			g.device_count = n;
 			g.pid = getpid();
 			__atomic_store_n(&g.live, live, __ATOMIC_RELEASE);
 		} else {

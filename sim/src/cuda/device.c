@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices and contexts. */
+/* Devices. */
 #include "gpu.h"
-
-#define DRIVER_VERSION 13000
 
 CU(cuDriverGetVersion)(int *v)
 {
@@ -12,7 +10,7 @@ CU(cuDriverGetVersion)(int *v)
 	return OK;
 }
 
-static int check_device(int dev)
+int device_check(int dev)
 {
 	if (unlikely(!*g.live))
 		return ERR_NOT_INITIALIZED;
@@ -31,7 +29,7 @@ CU(cuDeviceGetCount)(int *n)
 
 CU(cuDeviceGet)(int *dev, int ordinal)
 {
-	int err = check_device(ordinal);
+	int err = device_check(ordinal);
 
 	if (!err && dev)
 		*dev = ordinal;
@@ -48,7 +46,7 @@ static void copy_text(char *dst, int len, const char *src)
 
 CU(cuDeviceGetName)(char *name, int len, int dev)
 {
-	int err = check_device(dev);
+	int err = device_check(dev);
 
 	if (!err)
 		copy_text(name, len, "Simulated GPU");
@@ -67,14 +65,14 @@ CU(cuDeviceGetAttribute)(int *v, int attr, int dev)
 		[82] = 65536, [83] = 1,       [89] = 1,    [90] = 1,        [95] = 1,
 		[96] = 1,     [115] = 1,
 	};
-	int err = check_device(dev);
+	int err = device_check(dev);
 
 	if (err)
 		return err;
 	if (!v || attr < 1)
 		return ERR_INVALID_VALUE;
 	if (attr == 33) /* PCI bus */
-		*v = 0x10 + dev;
+		*v = 0x10 + (int)g.dev[dev].physical;
 	else
 		*v = attr < (int)ARRAY_SIZE(values) ? values[attr] : 0;
 	return OK;
@@ -82,7 +80,7 @@ CU(cuDeviceGetAttribute)(int *v, int attr, int dev)
 
 CU(cuDeviceTotalMem_v2)(size_t *n, int dev)
 {
-	int err = check_device(dev);
+	int err = device_check(dev);
 
 	if (!err)
 		*n = g.cfg.mem;
@@ -91,7 +89,7 @@ CU(cuDeviceTotalMem_v2)(size_t *n, int dev)
 
 CU(cuDeviceTotalMem)(u32 *n, int dev)
 {
-	int err = check_device(dev);
+	int err = device_check(dev);
 
 	if (!err)
 		*n = g.cfg.mem > ~0u ? ~0u : (u32)g.cfg.mem;
@@ -100,10 +98,10 @@ CU(cuDeviceTotalMem)(u32 *n, int dev)
 
 CU(cuDeviceGetUuid_v2)(u8 *uuid, int dev)
 {
-	int err = check_device(dev);
+	int err = device_check(dev);
 
 	for (int i = 0; !err && i < 16; i++)
-		uuid[i] = (u8)(i == 15 ? dev : 0x51);
+		uuid[i] = (u8)(i == 15 ? g.dev[dev].physical : 0x51);
 	return err;
 }
 
@@ -115,18 +113,18 @@ CU(cuDeviceGetUuid)(u8 *uuid, int dev)
 CU(cuDeviceGetPCIBusId)(char *text, int len, int dev)
 {
 	char id[] = "0000:10:00.0";
-	int err = check_device(dev);
+	int err = device_check(dev);
 
 	if (err)
 		return err;
-	id[6] = "0123456789abcdef"[dev & 15];
+	id[6] = "0123456789abcdef"[g.dev[dev].physical & 15];
 	copy_text(text, len, id);
 	return OK;
 }
 
 CU(cuDeviceComputeCapability)(int *major, int *minor, int dev)
 {
-	int err = check_device(dev);
+	int err = device_check(dev);
 
 	if (!err) {
 		*major = 8;
@@ -137,258 +135,68 @@ CU(cuDeviceComputeCapability)(int *major, int *minor, int dev)
 
 CU(cuDeviceCanAccessPeer)(int *can, int dev, int peer)
 {
-	int err = check_device(dev);
+	int err = device_check(dev);
 
 	if (!err)
-		err = check_device(peer);
+		err = device_check(peer);
 	if (!err)
 		*can = dev != peer;
 	return err;
 }
 
-static struct context *context_new(u32 dev, u32 flags)
+static const char *number(const char *s, u32 *v)
 {
-	struct context *ctx = (void *)object_new(KIND_CONTEXT);
-	struct stream *s = ctx ? (void *)object_new(KIND_STREAM) : NULL;
+	for (*v = 0; *s >= '0' && *s <= '9'; s++)
+		*v = *v * 10 + (u32)(*s - '0');
+	return s;
+}
+
+/* A device of the machine by its number, or by its name: "GPU-" and as much of its UUID
+ * as tells it from the others. The UUIDs differ in their last byte. */
+static const char *one_device(const char *s, u32 *out)
+{
+	static const char uuid[] = "GPU-51515151-5151-5151-5151-5151515151";
+	static const char hex[] = "0123456789abcdef";
+	u32 n = 0;
+
+	if (*s >= '0' && *s <= '9')
+		return number(s, out);
+	while (*s && *s != ',' && n < sizeof(uuid) - 1 && *s == uuid[n])
+		s++, n++;
+	*out = 0;
+	if (n < 5)
+		return NULL;
+	if (!*s || *s == ',')
+		return g.cfg.devices == 1 ? s : NULL; /* of several it tells none apart */
+	for (int i = 0; i < 2; i++, s++) {
+		if (!*s || !strchr(hex, *s))
+			return NULL;
+		*out = *out << 4 | (u32)(strchr(hex, *s) - hex);
+	}
+	return s;
+}
+
+/* CUDA_VISIBLE_DEVICES picks devices and orders them; the first that is none ends the
+ * list, and one that comes twice leaves none. Returns how many there are. */
+int devices_visible(void)
+{
+	const char *s = getenv("CUDA_VISIBLE_DEVICES");
+	u32 n = 0, seen = 0, dev;
 
 	if (!s) {
-		if (ctx)
-			object_free(&ctx->o);
-		return NULL;
+		for (; n < g.cfg.devices; n++)
+			g.dev[n].physical = n;
+		return (int)n;
 	}
-	ctx->device = dev;
-	ctx->flags = flags;
-	ctx->legacy = s;
-	s->ctx = ctx;
-	return ctx;
-}
-
-/* Frees a context and its streams and functions. The caller holds the lock. */
-static void context_free(struct context *ctx)
-{
-	for (u32 i = 0; i < object_count(KIND_STREAM); i++) {
-		struct stream *s = (void *)object_at(KIND_STREAM, i);
-
-		if (s && s->ctx == ctx)
-			stream_free(s);
+	while (*s && n < MAX_DEVICES) {
+		s = one_device(s, &dev);
+		if (!s || (*s && *s != ',') || dev >= g.cfg.devices)
+			break;
+		if (seen & 1u << dev)
+			return 0;
+		seen |= 1u << dev;
+		g.dev[n++].physical = dev;
+		s += *s == ',';
 	}
-	functions_forget(ctx, NULL);
-	object_free(&ctx->o);
-}
-
-CU(cuDevicePrimaryCtxRetain)(void **out, int dev)
-{
-	int err = check_device(dev);
-	struct device *d = &g.dev[dev & (MAX_DEVICES - 1)];
-
-	if (err)
-		return err;
-	if (!out)
-		return ERR_INVALID_VALUE;
-	lock(&g.lock);
-	if (!d->primary)
-		d->primary = context_new((u32)dev, d->primary_flags);
-	if (d->primary)
-		d->primary_refs++;
-	*out = d->primary;
-	unlock(&g.lock);
-	return *out ? OK : ERR_OUT_OF_MEMORY;
-}
-
-CU(cuDevicePrimaryCtxReset_v2)(int dev)
-{
-	int err = check_device(dev);
-	struct device *d = &g.dev[dev & (MAX_DEVICES - 1)];
-
-	if (err)
-		return err;
-	lock(&g.lock);
-	if (d->primary)
-		context_free(d->primary);
-	d->primary = NULL;
-	d->primary_refs = 0;
-	mem_forget((u32)dev);
-	g.lost = OK;
-	unlock(&g.lock);
-	return OK;
-}
-
-CU(cuDevicePrimaryCtxRelease_v2)(int dev)
-{
-	int err = check_device(dev);
-	struct device *d = &g.dev[dev & (MAX_DEVICES - 1)];
-	int last;
-
-	if (err)
-		return err;
-	lock(&g.lock);
-	last = d->primary_refs && !--d->primary_refs;
-	unlock(&g.lock);
-	return last ? impl_cuDevicePrimaryCtxReset_v2(dev) : OK;
-}
-
-CU(cuDevicePrimaryCtxReset)(int dev)
-{
-	return impl_cuDevicePrimaryCtxReset_v2(dev);
-}
-
-CU(cuDevicePrimaryCtxRelease)(int dev)
-{
-	return impl_cuDevicePrimaryCtxRelease_v2(dev);
-}
-
-CU(cuDevicePrimaryCtxSetFlags_v2)(int dev, u32 flags)
-{
-	int err = check_device(dev);
-
-	if (err)
-		return err;
-	g.dev[dev].primary_flags = flags;
-	if (g.dev[dev].primary)
-		g.dev[dev].primary->flags = flags;
-	return OK;
-}
-
-CU(cuDevicePrimaryCtxSetFlags)(int dev, u32 flags)
-{
-	return impl_cuDevicePrimaryCtxSetFlags_v2(dev, flags);
-}
-
-CU(cuDevicePrimaryCtxGetState)(int dev, u32 *flags, int *active)
-{
-	int err = check_device(dev);
-
-	if (!err) {
-		*flags = g.dev[dev].primary_flags;
-		*active = g.dev[dev].primary != NULL;
-	}
-	return err;
-}
-
-CU(cuCtxSetCurrent)(void *ctx)
-{
-	if (unlikely(!*g.live))
-		return ERR_NOT_INITIALIZED;
-	if (ctx && !object_get(ctx, KIND_CONTEXT))
-		return ERR_INVALID_CONTEXT;
-	thread_self()->ctx = ctx;
-	return OK;
-}
-
-CU(cuCtxGetCurrent)(void **ctx)
-{
-	if (unlikely(!*g.live))
-		return ERR_NOT_INITIALIZED;
-	*ctx = thread_self()->ctx;
-	return OK;
-}
-
-CU(cuCtxPushCurrent_v2)(void *ctx)
-{
-	struct thread *t = thread_self();
-
-	if (unlikely(!*g.live))
-		return ERR_NOT_INITIALIZED;
-	if (!object_get(ctx, KIND_CONTEXT) || t->depth == ARRAY_SIZE(t->stack))
-		return ERR_INVALID_CONTEXT;
-	t->stack[t->depth++] = t->ctx;
-	t->ctx = ctx;
-	return OK;
-}
-
-CU(cuCtxPopCurrent_v2)(void **ctx)
-{
-	struct thread *t = thread_self();
-
-	if (unlikely(!*g.live))
-		return ERR_NOT_INITIALIZED;
-	if (!t->ctx)
-		return ERR_INVALID_CONTEXT;
-	if (ctx)
-		*ctx = t->ctx;
-	t->ctx = t->depth ? t->stack[--t->depth] : NULL;
-	return OK;
-}
-
-CU(cuCtxPushCurrent)(void *ctx)
-{
-	return impl_cuCtxPushCurrent_v2(ctx);
-}
-
-CU(cuCtxPopCurrent)(void **ctx)
-{
-	return impl_cuCtxPopCurrent_v2(ctx);
-}
-
-CU(cuCtxCreate_v2)(void **out, u32 flags, int dev)
-{
-	int err = check_device(dev);
-	struct context *ctx;
-
-	if (err)
-		return err;
-	lock(&g.lock);
-	ctx = context_new((u32)dev, flags);
-	unlock(&g.lock);
-	if (!ctx)
-		return ERR_OUT_OF_MEMORY;
-	*out = ctx;
-	return impl_cuCtxPushCurrent_v2(ctx);
-}
-
-CU(cuCtxCreate)(void **out, u32 flags, int dev)
-{
-	return impl_cuCtxCreate_v2(out, flags, dev);
-}
-
-CU(cuCtxDestroy_v2)(void *ctx)
-{
-	struct thread *t = thread_self();
-
-	if (unlikely(!*g.live))
-		return ERR_NOT_INITIALIZED;
-	if (!object_get(ctx, KIND_CONTEXT))
-		return ERR_INVALID_CONTEXT;
-	if (t->ctx == ctx)
-		impl_cuCtxPopCurrent_v2(NULL);
-	lock(&g.lock);
-	context_free(ctx);
-	unlock(&g.lock);
-	return OK;
-}
-
-CU(cuCtxDestroy)(void *ctx)
-{
-	return impl_cuCtxDestroy_v2(ctx);
-}
-
-CU(cuCtxGetDevice)(int *dev)
-{
-	ENTER;
-	*dev = (int)t->ctx->device;
-	return OK;
-}
-
-CU(cuCtxGetFlags)(u32 *flags)
-{
-	ENTER;
-	*flags = t->ctx->flags;
-	return OK;
-}
-
-CU(cuCtxGetApiVersion)(void *ctx, u32 *v)
-{
-	(void)ctx;
-	*v = DRIVER_VERSION;
-	return OK;
-}
-
-CU(cuCtxGetStreamPriorityRange)(int *least, int *greatest)
-{
-	ENTER;
-	if (least)
-		*least = 0;
-	if (greatest)
-		*greatest = -5;
-	return OK;
+	return (int)n;
 }

@@ -41,19 +41,21 @@ static int record(const char *op, void *dflt, void *handle, void *stream)
 {
 	struct event *ev;
 	struct stream *s;
-	u64 end;
+	struct when end;
 
 	ENTER_AS(op);
 	ev = object_get(handle, KIND_EVENT);
 	err = stream_find(t, stream, dflt, &s);
 	if (!ev || err)
 		return ERR_INVALID_HANDLE;
-	stream_submit(s, g.cfg.call_ns, 0, &end);
+	memset(&end, 0, sizeof(end));
+	if (!s->capture) /* in a capture it is a place in the graph, and no node */
+		stream_submit(s, g.cfg.call_ns, 0, &end);
 	lock(&g.lock);
 	ev->capture = s->capture;
-	ev->at = now_ns();
-	if (end > ev->at)
-		ev->at = end;
+	ev->at = end;
+	if (ev->at.at < now_ns())
+		ev->at.at = now_ns();
 	ev->recorded = 1;
 	unlock(&g.lock);
 	return OK;
@@ -82,7 +84,7 @@ CU(cuEventQuery)(void *handle)
 		return ERR_INVALID_HANDLE;
 	if (ev->capture)
 		return ERR_CAPTURE_UNSUPPORTED;
-	return ev->recorded && now_ns() < ev->at ? ERR_NOT_READY : OK;
+	return ev->recorded && !when_past(&ev->at) ? ERR_NOT_READY : OK;
 }
 
 CU(cuEventSynchronize)(void *handle)
@@ -95,7 +97,7 @@ CU(cuEventSynchronize)(void *handle)
 		return ERR_INVALID_HANDLE;
 	if (ev->capture)
 		return ERR_CAPTURE_UNSUPPORTED;
-	wait_until(ev->at, ev->flags & EVENT_BLOCKING_SYNC ? SCHED_BLOCK : sched_of(t->ctx));
+	wait_when(ev->at, ev->flags & EVENT_BLOCKING_SYNC ? SCHED_BLOCK : sched_of(t->ctx));
 	return OK;
 }
 
@@ -108,9 +110,9 @@ CU(cuEventElapsedTime)(float *ms, void *from, void *to)
 	b = object_get(to, KIND_EVENT);
 	if (!a || !b || !a->recorded || !b->recorded || (a->flags | b->flags) & EVENT_NO_TIMING)
 		return ERR_INVALID_HANDLE;
-	if (now_ns() < a->at || now_ns() < b->at)
+	if (!when_past(&a->at) || !when_past(&b->at))
 		return ERR_NOT_READY;
-	*ms = (float)(s64)(b->at - a->at) / 1e6f;
+	*ms = (float)(s64)(b->at.at - a->at.at) / 1e6f;
 	return OK;
 }
 
@@ -129,12 +131,13 @@ static int cuStreamWaitEvent_on(void *dflt, void *handle, void *event, u32 flags
 	lock(&g.lock);
 	if (ev->capture && !s->capture) { /* the stream joins the capture */
 		s->capture = ev->capture;
+		s->capture_id = 0;
 		s->capture->captures++;
 		g.capturing++;
-	} else if (!ev->capture && ev->at > s->until) {
-		s->until = ev->at;
-		if (s == s->ctx->legacy && ev->at > s->ctx->legacy_until)
-			s->ctx->legacy_until = ev->at;
+	} else if (!ev->capture) {
+		when_join(&s->until, &ev->at);
+		if (s == s->ctx->legacy)
+			when_join(&s->ctx->legacy_until, &ev->at);
 	}
 	unlock(&g.lock);
 	return OK;

@@ -5,15 +5,20 @@
 #define SIM_GPU_H
 
 #include "../driver.h"
+#include "../gate.h"
 
 #define MAX_DEVICES 16
 #define MAX_STREAMS 16384
 #define MAX_EVENTS 65536
 #define MAX_GRAPHS 16384
+#define MAX_NODES (1 << 20)
 #define MAX_CONTEXTS 64
 #define MAX_FUNCTIONS 4096
 #define MAX_QUEUE 1024
-#define MAX_REGISTERED 256
+#define UNKNOWN (~0ull)
+#define MAX_REGISTERED 1024
+#define MAX_RANGES 4096
+#define MAX_PHYSICAL 65536
 #define POOL_HANDLE_BASE 0x1000
 
 struct config {
@@ -37,7 +42,15 @@ enum {
 	KIND_MODULE,
 	KIND_GRAPH,
 	KIND_EXEC,
-	KIND_POOL
+	KIND_POOL,
+	KIND_LIBRARY,
+	KIND_KERNEL,
+	KIND_ARRAY,
+	KIND_RANGE,
+	KIND_PHYSICAL,
+	KIND_MAPPING,
+	KIND_NODE,
+	KIND_DEAD_POOL /* destroyed, and still with memory of its own */
 };
 
 /* Every handle points to an object that begins so; dead ones have kind 0. */
@@ -47,17 +60,41 @@ struct object {
 	struct object *next_free;
 };
 
+/* A time on the GPU, which may hang on kernels that wait for other processes: `at`, and
+ * for each of them `plus` after it ends. */
+struct term {
+	u64 gate, plus;
+};
+
+struct when {
+	u64 at;
+	u32 n, pad;
+	struct term term[4];
+};
+
 struct graph {
 	struct object o;
 	u32 nodes;
 	u32 captures; /* streams that record into it */
+	u32 borrowed; /* the capture goes to the program's own graph */
+	u32 gated; /* nodes that wait for other processes */
 	u64 gpu_ns; /* what one launch of it takes */
+	struct node *first, *last;
+};
+
+/* Of a graph, or of an executable one: then `from` is the graph's. */
+struct node {
+	struct object o;
+	struct graph *graph;
+	struct node *next, *from;
+	u64 gpu_ns;
+	struct sim_gate *gate; /* of a kernel that waits for other processes */
 };
 
 struct host_call {
 	host_fn fn;
 	void *data;
-	u64 at;
+	struct when at;
 };
 
 struct stream {
@@ -65,43 +102,119 @@ struct stream {
 	struct context *ctx;
 	u32 flags;
 	u32 head; /* next slot of ends */
-	u64 until; /* when its last work is done */
+	struct when until; /* when its last work is done */
 	struct graph *capture;
+	u64 capture_id;
 	u32 capture_broken;
 	u32 n_host, host_cap;
 	struct host_call *host; /* functions to run, in order */
-	u64 ends[MAX_QUEUE];
+	u64 ends[MAX_QUEUE]; /* UNKNOWN: after a kernel that waits for others */
 };
 
 struct event {
 	struct object o;
 	u32 flags;
 	u32 recorded;
-	u64 at; /* when the work before it is done */
+	struct when at; /* when the work before it is done */
 	struct graph *capture;
 };
 
+/* A module belongs to a context; so does the one that a context makes of a library. */
+struct module {
+	struct object o;
+	struct context *ctx;
+	struct library *library; /* that it is of, and goes with */
+	char *names; /* the kernels that it has, one a line; NULL: any */
+	u64 names_len;
+};
+
+struct library {
+	struct object o;
+	char *names;
+	u64 names_len;
+	struct module *module[MAX_CONTEXTS]; /* by context, made when first asked for */
+};
+
+#define NAME_LEN 512 /* C++ names are long; what is longer is cut */
+
+/* A CUfunction (of a module) or a CUkernel (of a library). */
 struct function {
 	struct object o;
-	struct object *module;
-	struct context *ctx;
+	struct object *of; /* module or library */
+	struct context *ctx; /* of a function */
 	u64 kernel_ns;
-	u64 has_ns; /* kernel_ns comes from its name */
-	char name[104];
+	u32 has_ns; /* kernel_ns comes from its name */
+	u32 gated; /* it waits for other processes: see gate.h */
+	char name[NAME_LEN];
+};
+
+struct pool {
+	struct object o;
+	u32 dev;
+	int reuse[3];
+	u64 threshold, used, high;
 };
 
 struct context {
 	struct object o;
 	u32 device;
 	u32 flags; /* SCHED_* */
-	u64 legacy_until; /* the legacy default stream */
-	u64 blocking_until; /* last of the streams that synchronise with it */
-	u64 all_until; /* last of all */
+	struct when legacy_until; /* the legacy default stream */
+	struct when blocking_until; /* last of the streams that synchronise with it */
+	struct when all_until; /* last of all */
 	struct stream *legacy;
 };
 
+struct array {
+	struct object o;
+	struct context *ctx;
+	u64 addr;
+	u64 w, h, depth;
+	u32 format, channels, flags, pad;
+};
+
+/* Addresses that were reserved, or that another process's memory was opened at. */
+struct range {
+	struct object o;
+	u64 from, len;
+	u64 base, base_len; /* what mmap gave, before it was aligned */
+	u64 ipc; /* the address in the process that owns it, 0: none */
+};
+
+/* Physical memory: there until its handle and its mappings are gone. */
+struct physical {
+	struct object o;
+	u64 size;
+	u32 dev;
+	u32 handles, maps;
+};
+
+struct mapping {
+	struct object o;
+	u64 from, len;
+	struct physical *of;
+	u32 access;
+};
+
+/* What asked for an allocation. The first five use up the device's memory. */
+enum {
+	FAM_DEVICE,
+	FAM_POOL,
+	FAM_MANAGED,
+	FAM_ARRAY,
+	FAM_PHYSICAL,
+	FAM_PINNED,
+	FAM_REGISTERED,
+	FAM_GLOBAL, /* variables of modules: addresses that are not counted */
+	FAMILIES = FAM_GLOBAL
+};
+
 struct device {
-	u64 used;
+	u32 physical; /* its number on the machine; CUDA_VISIBLE_DEVICES picks and orders */
+	u32 pad;
+	struct sim_memory all, family[FAMILIES];
+	struct pool pool; /* the default one */
+	struct pool *current; /* what stream-ordered allocations come from */
 	struct context *primary;
 	u32 primary_refs;
 	u32 primary_flags;
@@ -174,9 +287,19 @@ static inline int enter(const char *op, struct thread **t)
 		return name##_on(STREAM_PER_THREAD, __VA_ARGS__);                                  \
 	}
 
-void gpu_init(void);
+#define DRIVER_VERSION 13000
+
+int device_check(int dev);
+int devices_visible(void);
 void burn(u64 ns);
 void wait_until(u64 until, u32 sched);
+void when_join(struct when *to, const struct when *with);
+int when_known(struct when *w);
+int when_past(struct when *w);
+void when_plus(struct when *w, u64 ns);
+void wait_known(struct when *w, u32 sched);
+void wait_when(struct when w, u32 sched);
+int gate_new(struct sim_gate *from, const struct when *start, u64 *id);
 u32 sched_of(const struct context *ctx);
 u64 copy_gpu_ns(u64 bytes);
 
@@ -186,24 +309,49 @@ void *object_get(const void *handle, u32 kind);
 struct object *object_at(u32 kind, u32 index);
 u32 object_count(u32 kind);
 
-struct context *primary_retain(u32 dev);
+/* A function that can be launched: a CUfunction, or a CUkernel in its place. */
+static inline struct function *function_get(const void *handle)
+{
+	struct function *f = object_get(handle, KIND_FUNCTION);
+
+	return likely(f != NULL) ? f : object_get(handle, KIND_KERNEL);
+}
+
 int stream_find(struct thread *t, void *handle, void *dflt, struct stream **out);
-int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, u64 *end);
-u64 stream_end(struct stream *s);
+int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, struct when *end);
+int stream_gate(struct stream *s, u64 host_ns, struct sim_gate *gate, u64 gpu_ns);
+struct when stream_end(struct stream *s);
 int stream_wait(struct stream *s, u32 sched);
 int context_wait(struct context *ctx);
 void run_host_calls(struct stream *s);
 void stream_free(struct stream *s);
-void functions_forget(const struct context *ctx, const struct object *module);
+struct node *node_new(struct graph *gr, u64 gpu_ns, struct sim_gate *gate);
+int graph_new(u32 kind, const struct graph *from, void **out);
+void graph_free(struct graph *gr);
+int add_node(void **node, void *graph, u64 gpu_ns);
+void functions_forget(const struct object *of);
+void modules_forget(const struct context *ctx);
+void arrays_forget(const struct context *ctx);
+CUresult impl_cuModuleGetGlobal_v2(devptr *p, size_t *n, void *mod, const char *name);
+CUresult impl_cuModuleGetFunction(void **out, void *mod, const char *name);
+struct pool *pool_get(const void *handle);
 
 /* Memory: where a pointer lies decides what it is. */
 enum { MEM_PAGEABLE, MEM_DEVICE, MEM_PINNED, MEM_MANAGED };
 int mem_kind(u64 p);
 void mem_init(void);
-int mem_alloc(u32 kind, u32 dev, u64 size, u64 *out);
-int mem_free(u32 kinds, u64 p);
+int mem_count(u32 family, u32 dev, u64 size);
+void mem_uncount(u32 family, u32 dev, u64 size);
+int mem_alloc(u32 family, struct context *ctx, struct pool *pool, u64 size, u64 *out);
+int mem_free(u32 families, u64 p);
 u64 mem_size(u64 p);
+int mem_device(u64 p);
 int mem_check(u64 p, u64 n);
-void mem_forget(u32 dev);
+void mem_forget(const struct context *ctx);
+int range_has(u64 p);
+u64 copy_end(u32 type, const void *host, devptr device, const void *array);
+int copy_call(const char *op, void *dflt, void *stream, u64 dst, u64 src, u64 n, int async);
+
+#define FREES(family) (1u << (family))
 
 #endif

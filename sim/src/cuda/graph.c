@@ -1,10 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs: a graph is a number of nodes and the GPU time that they take together. */
+/* Graphs: lists of nodes, each of some GPU time, that run one after the other. */
 #include "gpu.h"
 
 #define NODE_LAUNCH_NS 50 /* CPU time that each node adds to a graph launch */
 
-static int graph_new(u32 kind, const struct graph *from, void **out)
+/* A node more, of so much GPU time; NULL when there is no room. The caller holds the lock. */
+struct node *node_new(struct graph *gr, u64 gpu_ns, struct sim_gate *gate)
+{
+	struct node *n = (void *)object_new(KIND_NODE);
+
+	if (!n)
+		return NULL;
+	n->graph = gr;
+	n->gpu_ns = gpu_ns;
+	if (gr->last)
+		gr->last->next = n;
+	else
+		gr->first = n;
+	gr->last = n;
+	n->gate = gate;
+	gr->gated += gate != NULL;
+	gr->nodes++;
+	gr->gpu_ns += gpu_ns;
+	return n;
+}
+
+void graph_free(struct graph *gr)
+{
+	for (struct node *n = gr->first, *next; n; n = next) {
+		next = n->next;
+		object_free(&n->o);
+	}
+	object_free(&gr->o);
+}
+
+/* A new graph, or a copy of one. */
+int graph_new(u32 kind, const struct graph *from, void **out)
 {
 	struct graph *gr;
 
@@ -12,113 +43,28 @@ static int graph_new(u32 kind, const struct graph *from, void **out)
 		return ERR_INVALID_VALUE;
 	lock(&g.lock);
 	gr = (void *)object_new(kind);
-	if (gr && from) {
-		gr->nodes = from->nodes;
-		gr->gpu_ns = from->gpu_ns;
+	for (struct node *n = from ? from->first : NULL; gr && n; n = n->next) {
+		struct node *copy = node_new(gr, n->gpu_ns, n->gate);
+
+		if (copy)
+			copy->from = n;
+		else {
+			graph_free(gr);
+			gr = NULL;
+		}
 	}
+	if (gr)
+		*out = gr;
 	unlock(&g.lock);
-	*out = gr;
 	return gr ? OK : ERR_OUT_OF_MEMORY;
 }
 
-static int begin_capture(const char *op, void *dflt, void *handle, int mode)
+CU(cuGraphClone)(void **out, void *graph)
 {
-	struct stream *s;
-	void *gr;
-
-	ENTER_AS(op);
-	err = stream_find(t, handle, dflt, &s);
-	if (err)
-		return err;
-	if (mode < 0 || mode > 2)
-		return ERR_INVALID_VALUE;
-	if (s == t->ctx->legacy)
-		return ERR_CAPTURE_UNSUPPORTED;
-	if (s->capture)
-		return ERR_ILLEGAL_STATE;
-	err = graph_new(KIND_GRAPH, NULL, &gr);
-	if (err)
-		return err;
-	lock(&g.lock);
-	s->capture = gr;
-	s->capture->captures = 1;
-	s->capture_broken = 0;
-	g.capturing++;
-	unlock(&g.lock);
-	return OK;
-}
-
-static int cuStreamBeginCapture_v2_on(void *dflt, void *s, int mode)
-{
-	return begin_capture("cuStreamBeginCapture", dflt, s, mode);
-}
-TWIN(cuStreamBeginCapture_v2, _ptsz, (void *s, int mode), s, mode)
-CU(cuStreamBeginCapture)(void *s)
-{
-	return cuStreamBeginCapture_v2_on(STREAM_LEGACY, s, 0);
-}
-CU(cuStreamBeginCapture_ptsz)(void *s)
-{
-	return cuStreamBeginCapture_v2_on(STREAM_PER_THREAD, s, 0);
-}
-
-static int cuStreamEndCapture_on(void *dflt, void *handle, void **out)
-{
-	struct stream *s;
-	struct graph *gr;
-	int broken = 0;
-
-	ENTER_AS("cuStreamEndCapture");
-	err = stream_find(t, handle, dflt, &s);
-	if (err)
-		return err;
-	if (!s->capture)
-		return ERR_ILLEGAL_STATE;
-	lock(&g.lock);
-	gr = s->capture;
-	for (u32 i = 0; i < object_count(KIND_STREAM); i++) { /* all that joined leave with it */
-		struct stream *o = (void *)object_at(KIND_STREAM, i);
-
-		if (o && o->capture == gr) {
-			broken |= (int)o->capture_broken;
-			o->capture = NULL;
-			o->capture_broken = 0;
-			g.capturing--;
-		}
-	}
-	gr->captures = 0;
-	if (broken)
-		object_free(&gr->o);
-	unlock(&g.lock);
-	if (out)
-		*out = broken ? NULL : gr;
-	return broken ? ERR_CAPTURE_INVALIDATED : OK;
-}
-TWIN(cuStreamEndCapture, _ptsz, (void *s, void **out), s, out)
-
-static int cuStreamIsCapturing_on(void *dflt, void *handle, int *status)
-{
-	struct stream *s;
-
-	ENTER_AS("cuStreamIsCapturing");
-	err = stream_find(t, handle, dflt, &s);
-	if (!err)
-		*status = !s->capture ? 0 : s->capture_broken ? 2 : 1;
-	return err;
-}
-TWIN(cuStreamIsCapturing, _ptsz, (void *s, int *status), s, status)
-
-CU(cuThreadExchangeStreamCaptureMode)(int *mode)
-{
-	int old;
+	struct graph *gr = object_get(graph, KIND_GRAPH);
 
 	ENTER;
-	if (!mode)
-		return ERR_INVALID_VALUE;
-	old = t->capture_mode;
-	t->capture_mode = *mode;
-	*mode = old;
-	return OK;
+	return gr ? graph_new(KIND_GRAPH, gr, out) : ERR_INVALID_VALUE;
 }
 
 CU(cuGraphCreate)(void **out, u32 flags)
@@ -134,7 +80,7 @@ static int destroy(void *handle, u32 kind)
 	if (!gr)
 		return ERR_INVALID_VALUE;
 	lock(&g.lock);
-	object_free(&gr->o);
+	graph_free(gr);
 	unlock(&g.lock);
 	return OK;
 }
@@ -149,60 +95,6 @@ CU(cuGraphExecDestroy)(void *handle)
 {
 	ENTER;
 	return destroy(handle, KIND_EXEC);
-}
-
-static int add_node(void **node, void *graph, u64 gpu_ns)
-{
-	struct graph *gr = object_get(graph, KIND_GRAPH);
-
-	if (!gr || !node)
-		return ERR_INVALID_VALUE;
-	lock(&g.lock);
-	gr->nodes++;
-	gr->gpu_ns += gpu_ns;
-	*node = (void *)((u64)gr + gr->nodes); /* names the node; nothing looks behind it */
-	unlock(&g.lock);
-	return OK;
-}
-
-CU(cuGraphAddKernelNode_v2)
-(void **node, void *graph, const void *deps, size_t n, void *const *params)
-{
-	struct function *f;
-
-	ENTER;
-	(void)deps, (void)n;
-	f = params ? object_get(params[0], KIND_FUNCTION) : NULL;
-	if (!f)
-		return ERR_INVALID_VALUE;
-	return add_node(node, graph, f->has_ns ? f->kernel_ns : g.cfg.kernel_ns);
-}
-
-CU(cuGraphAddKernelNode)(void **node, void *graph, const void *deps, size_t n, void *const *params)
-{
-	return impl_cuGraphAddKernelNode_v2(node, graph, deps, n, params);
-}
-
-CU(cuGraphAddEmptyNode)(void **node, void *graph, const void *deps, size_t n)
-{
-	ENTER;
-	(void)deps, (void)n;
-	return add_node(node, graph, 0);
-}
-
-CU(cuGraphGetNodes)(void *graph, void **nodes, size_t *n)
-{
-	struct graph *gr;
-
-	ENTER;
-	gr = object_get(graph, KIND_GRAPH);
-	if (!gr || !n)
-		return ERR_INVALID_VALUE;
-	for (size_t i = 0; nodes && i < *n; i++)
-		nodes[i] = i < gr->nodes ? (void *)((u64)gr + i + 1) : NULL;
-	if (!nodes || *n > gr->nodes)
-		*n = gr->nodes;
-	return OK;
 }
 
 static int instantiate(const char *op, void **exec, void *graph)
@@ -244,6 +136,26 @@ static int cuGraphInstantiateWithParams_on(void *dflt, void **exec, void *graph,
 TWIN(cuGraphInstantiateWithParams, _ptsz, (void **exec, void *graph, void *params), exec, graph,
      params)
 
+/* The nodes one by one, since some wait for other processes. */
+static int submit_gated(struct stream *s, const struct graph *gr)
+{
+	int err = OK;
+	u64 ns = 0;
+
+	for (const struct node *n = gr->first; n && !err; n = n->next) {
+		struct sim_gate *gate = n->gate ? n->gate->again(n->gate) : NULL;
+
+		if (!n->gate) {
+			ns += n->gpu_ns;
+			continue;
+		}
+		stream_submit(s, 0, ns, NULL);
+		ns = 0;
+		err = gate ? stream_gate(s, 0, gate, n->gpu_ns) : ERR_INVALID_VALUE;
+	}
+	return err ? err : stream_submit(s, 0, ns, NULL);
+}
+
 static int submit_exec(const char *op, void *dflt, void *exec, void *stream, int run)
 {
 	struct graph *gr;
@@ -256,6 +168,10 @@ static int submit_exec(const char *op, void *dflt, void *exec, void *stream, int
 		return gr ? err : ERR_INVALID_VALUE;
 	if (!run)
 		return stream_submit(s, g.cfg.call_ns, 0, NULL);
+	if (gr->gated && !s->capture) {
+		burn(g.cfg.launch_ns);
+		return submit_gated(s, gr);
+	}
 	return stream_submit(s, g.cfg.launch_ns ? g.cfg.launch_ns + gr->nodes * NODE_LAUNCH_NS : 0,
 			     gr->gpu_ns, NULL);
 }
@@ -283,8 +199,14 @@ CU(cuGraphExecUpdate_v2)(void *exec, void *graph, void *info)
 	if (!e || !gr)
 		return ERR_INVALID_VALUE;
 	if (e->nodes != gr->nodes)
-		return 910; /* CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE: the shape has changed */
+		return ERR_EXEC_UPDATE; /* the shape has changed */
+	lock(&g.lock);
+	for (struct node *to = e->first, *n = gr->first; to && n; to = to->next, n = n->next) {
+		to->gpu_ns = n->gpu_ns;
+		to->from = n;
+	}
 	e->gpu_ns = gr->gpu_ns;
+	unlock(&g.lock);
 	return OK;
 }
 
@@ -294,6 +216,6 @@ CU(cuGraphExecUpdate)(void *exec, void *graph, void **bad, int *result)
 
 	(void)bad;
 	if (result)
-		*result = err == 910;
+		*result = err == ERR_EXEC_UPDATE;
 	return err;
 }

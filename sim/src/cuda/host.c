@@ -8,7 +8,7 @@ static int next_call(struct stream *s, struct host_call *c)
 	int due;
 
 	lock(&g.lock);
-	due = s->n_host && s->host[0].at <= now_ns();
+	due = s->n_host && when_known(&s->host[0].at) && s->host[0].at.at <= now_ns();
 	if (due) {
 		*c = s->host[0];
 		s->n_host--;
@@ -91,7 +91,9 @@ static int cuStreamAddCallback_on(void *dflt, void *handle, void (*cb)(void *, i
 	if (!cb || flags)
 		return ERR_INVALID_VALUE;
 	burn(g.cfg.call_ns);
-	wait_until(stream_end(s), sched_of(t->ctx));
+	err = stream_wait(s, sched_of(t->ctx));
+	if (err)
+		return err;
 	cb(handle, OK, data);
 	return OK;
 }

@@ -6,12 +6,14 @@
 
 #define CLASSES 40 /* powers of two from 512 bytes */
 #define TABLE_BITS 20
+#define ON_HOST (FREES(FAM_PINNED) | FREES(FAM_REGISTERED) | FREES(FAM_GLOBAL))
 
 struct block {
 	u64 addr; /* 0: never used */
 	u64 size; /* as asked for; 0: free */
-	u32 kind, dev;
-	u32 class, next; /* next free block of the class, by index + 1 */
+	u8 family, dev, class, ctx; /* ctx: the context's index */
+	u32 next; /* next free block of the class, by index + 1 */
+	struct pool *pool;
 };
 
 struct region {
@@ -25,6 +27,7 @@ static u32 blocks;
 
 static struct {
 	u64 from, to;
+	u32 dev;
 } registered[MAX_REGISTERED];
 static u32 n_registered;
 
@@ -56,6 +59,13 @@ void mem_init(void)
 	table = p == MAP_FAILED ? NULL : p;
 }
 
+static struct region *region_of(u32 family)
+{
+	return &regions[family == FAM_PINNED	? MEM_PINNED
+			: family == FAM_MANAGED ? MEM_MANAGED
+						: MEM_DEVICE];
+}
+
 static u32 slot_of(u64 addr)
 {
 	u32 i = (u32)((addr >> 9) * 0x9e3779b97f4a7c15ull >> (64 - TABLE_BITS));
@@ -73,12 +83,52 @@ int mem_kind(u64 p)
 	for (u32 i = 0; i < n_registered; i++)
 		if (p >= registered[i].from && p < registered[i].to)
 			return MEM_PINNED;
-	return MEM_PAGEABLE;
+	return range_has(p) ? MEM_DEVICE : MEM_PAGEABLE;
 }
 
-static struct block *block_new(u32 kind, u32 class)
+static void count_up(struct sim_memory *m, u64 size)
 {
-	struct region *r = &regions[kind];
+	m->allocs++;
+	m->live++;
+	m->live_bytes += size;
+	if (m->live_bytes > m->peak_bytes)
+		m->peak_bytes = m->live_bytes;
+}
+
+static void count_down(struct sim_memory *m, u64 size)
+{
+	m->frees++;
+	m->live--;
+	m->live_bytes -= size;
+}
+
+/* Counts an allocation, if the device has room for it. The caller holds the lock. */
+int mem_count(u32 family, u32 dev, u64 size)
+{
+	struct device *d = &g.dev[dev];
+
+	if (family == FAM_GLOBAL)
+		return OK;
+	if (!(ON_HOST & FREES(family))) {
+		if (size > g.cfg.mem - d->all.live_bytes)
+			return ERR_OUT_OF_MEMORY;
+		count_up(&d->all, size);
+	}
+	count_up(&d->family[family], size);
+	return OK;
+}
+
+void mem_uncount(u32 family, u32 dev, u64 size)
+{
+	if (family == FAM_GLOBAL)
+		return;
+	if (!(ON_HOST & FREES(family)))
+		count_down(&g.dev[dev].all, size);
+	count_down(&g.dev[dev].family[family], size);
+}
+
+static struct block *block_new(struct region *r, u32 class)
+{
 	u64 room = 512ull << class;
 	struct block *b;
 
@@ -91,59 +141,73 @@ static struct block *block_new(u32 kind, u32 class)
 		return NULL;
 	b = &table[slot_of(r->brk)];
 	b->addr = r->brk;
-	b->class = class;
+	b->class = (u8)class;
 	r->brk += room;
 	blocks++;
 	return b;
 }
 
-/* Device and managed memory count against the device's limit. */
-int mem_alloc(u32 kind, u32 dev, u64 size, u64 *out)
+static void put_back(struct block *b)
 {
-	struct device *d = &g.dev[dev];
-	struct block *b = NULL;
-	u32 class = 0;
+	struct region *r = region_of(b->family);
 
-	while (class < CLASSES && 512ull << class < size)
-		class ++;
-	lock(&g.lock);
-	if (table && class < CLASSES && (kind == MEM_PINNED || size <= g.cfg.mem - d->used))
-		b = block_new(kind, class);
-	if (b) {
-		b->size = size;
-		b->kind = kind;
-		b->dev = dev;
-		b->next = 0;
-		if (kind != MEM_PINNED)
-			d->used += size;
-		*out = b->addr;
-	}
-	unlock(&g.lock);
-	return b ? OK : ERR_OUT_OF_MEMORY;
-}
-
-static void release(struct block *b)
-{
-	struct region *r = &regions[b->kind];
-
-	if (b->kind != MEM_DEVICE && b->size >= 65536)
-		madvise((void *)b->addr, 512ull << b->class, MADV_DONTNEED);
-	if (b->kind != MEM_PINNED)
-		g.dev[b->dev].used -= b->size;
 	b->size = 0;
 	b->next = r->free[b->class];
 	r->free[b->class] = (u32)(b - table) + 1;
 }
 
-/* kinds: a bit for each MEM_* that may be freed so. */
-int mem_free(u32 kinds, u64 p)
+/* pool: of stream-ordered memory, else NULL. What fails leaves no trace. */
+int mem_alloc(u32 family, struct context *ctx, struct pool *pool, u64 size, u64 *out)
+{
+	u32 class = 0, dev = pool ? pool->dev : ctx->device;
+	int err = ERR_OUT_OF_MEMORY;
+	struct block *b = NULL;
+
+	while (class < CLASSES && 512ull << class < size)
+		class ++;
+	lock(&g.lock);
+	if (table && class < CLASSES)
+		b = block_new(region_of(family), class);
+	if (b) {
+		b->family = (u8)family;
+		err = mem_count(family, dev, size);
+		if (err)
+			put_back(b);
+	}
+	if (!err) {
+		b->size = size;
+		b->dev = (u8)dev;
+		b->ctx = (u8)ctx->o.index;
+		b->pool = pool;
+		if (pool && (pool->used += size) > pool->high)
+			pool->high = pool->used;
+		*out = b->addr;
+	}
+	unlock(&g.lock);
+	return err;
+}
+
+static void release(struct block *b)
+{
+	if (region_of(b->family) != &regions[MEM_DEVICE] && b->size >= 65536)
+		madvise((void *)b->addr, 512ull << b->class, MADV_DONTNEED);
+	mem_uncount(b->family, b->dev, b->size);
+	if (b->pool && !(b->pool->used -= b->size) && b->pool->o.kind == KIND_DEAD_POOL) {
+		b->pool->o.kind = KIND_POOL;
+		object_free(&b->pool->o);
+	}
+	put_back(b);
+}
+
+/* families: a bit for each FAM_* that may be freed so. */
+int mem_free(u32 families, u64 p)
 {
 	int err = ERR_INVALID_VALUE;
 	struct block *b;
 
 	lock(&g.lock);
 	b = table ? &table[slot_of(p)] : NULL;
-	if (b && b->addr == p && b->size && kinds & 1u << b->kind) {
+	if (b && p && b->addr == p && b->size && families & FREES(b->family)) {
 		release(b);
 		err = OK;
 	}
@@ -151,14 +215,14 @@ int mem_free(u32 kinds, u64 p)
 	return err;
 }
 
-/* Frees all memory of a device. The caller holds the lock. */
-void mem_forget(u32 dev)
+/* Frees all memory of a context. The caller holds the lock. */
+void mem_forget(const struct context *ctx)
 {
 	u32 left = blocks;
 
 	for (struct block *b = table; left; b++) {
 		left -= b->addr != 0;
-		if (b->size && b->dev == dev)
+		if (b->size && b->ctx == ctx->o.index)
 			release(b);
 	}
 }
@@ -169,10 +233,22 @@ u64 mem_size(u64 p)
 	u64 n = 0;
 
 	lock(&g.lock);
-	if (table && table[slot_of(p)].addr == p)
+	if (table && p && table[slot_of(p)].addr == p)
 		n = table[slot_of(p)].size;
 	unlock(&g.lock);
 	return n;
+}
+
+/* The device of the block that begins at p, -1 for none. */
+int mem_device(u64 p)
+{
+	int dev = -1;
+
+	lock(&g.lock);
+	if (table && p && table[slot_of(p)].addr == p && table[slot_of(p)].size)
+		dev = table[slot_of(p)].dev;
+	unlock(&g.lock);
+	return dev;
 }
 
 /* Whether n bytes at p may be copied, as far as can be told: a block's start tells its end. */
@@ -201,7 +277,8 @@ CU(cuMemHostRegister_v2)(void *p, size_t n, u32 flags)
 	if (n_registered < MAX_REGISTERED) {
 		registered[n_registered].from = (u64)p;
 		registered[n_registered].to = (u64)p + n;
-		n_registered++;
+		registered[n_registered++].dev = t->ctx->device;
+		mem_count(FAM_REGISTERED, t->ctx->device, n);
 	} else {
 		err = ERR_OUT_OF_MEMORY;
 	}
@@ -221,10 +298,28 @@ CU(cuMemHostUnregister)(void *p)
 	lock(&g.lock);
 	for (u32 i = 0; i < n_registered; i++)
 		if (registered[i].from == (u64)p) {
+			mem_uncount(FAM_REGISTERED, registered[i].dev,
+				    registered[i].to - registered[i].from);
 			registered[i] = registered[--n_registered];
 			err = OK;
 			break;
 		}
 	unlock(&g.lock);
 	return err;
+}
+
+/* Not in the real library: what the driver itself knows of a device's memory. family
+ * is a FAM_*, or -1 for all that uses the device's memory up. */
+CU(simMemory)(int dev, int family, struct sim_memory *out)
+{
+	if (unlikely(!*g.live))
+		return ERR_NOT_INITIALIZED;
+	if (dev < 0 || dev >= g.device_count)
+		return ERR_INVALID_DEVICE;
+	if (!out || family < -1 || family >= FAMILIES)
+		return ERR_INVALID_VALUE;
+	lock(&g.lock);
+	*out = family < 0 ? g.dev[dev].all : g.dev[dev].family[family];
+	unlock(&g.lock);
+	return OK;
 }

@@ -15,10 +15,17 @@ static struct arena arenas[] = {
 	[KIND_STREAM - FIRST] = { sizeof(struct stream), MAX_STREAMS },
 	[KIND_EVENT - FIRST] = { sizeof(struct event), MAX_EVENTS },
 	[KIND_FUNCTION - FIRST] = { sizeof(struct function), MAX_FUNCTIONS },
-	[KIND_MODULE - FIRST] = { sizeof(struct object), MAX_FUNCTIONS },
+	[KIND_MODULE - FIRST] = { sizeof(struct module), MAX_FUNCTIONS },
 	[KIND_GRAPH - FIRST] = { sizeof(struct graph), MAX_GRAPHS },
 	[KIND_EXEC - FIRST] = { sizeof(struct graph), MAX_GRAPHS },
-	[KIND_POOL - FIRST] = { sizeof(struct object), MAX_GRAPHS },
+	[KIND_POOL - FIRST] = { sizeof(struct pool), MAX_GRAPHS },
+	[KIND_LIBRARY - FIRST] = { sizeof(struct library), MAX_FUNCTIONS },
+	[KIND_KERNEL - FIRST] = { sizeof(struct function), MAX_FUNCTIONS },
+	[KIND_ARRAY - FIRST] = { sizeof(struct array), MAX_RANGES },
+	[KIND_RANGE - FIRST] = { sizeof(struct range), MAX_RANGES },
+	[KIND_PHYSICAL - FIRST] = { sizeof(struct physical), MAX_PHYSICAL },
+	[KIND_NODE - FIRST] = { sizeof(struct node), MAX_NODES },
+	[KIND_MAPPING - FIRST] = { sizeof(struct mapping), MAX_PHYSICAL },
 };
 
 /* A new object, zeroed, or NULL when there is no room. */

@@ -4,6 +4,8 @@
 #include "gpu.h"
 
 #define X(name, since) extern const char name[];
+#define NO X
+#define OLD X
 #include "exports.def"
 #undef X
 
@@ -38,22 +40,24 @@ static size_t base_of(const char *name, int *v, int *per_thread)
 	return n;
 }
 
-/* The newest form of a name that a CUDA version knows. From 12.0 on the plain
- * cuGraphInstantiate is the one with flags. */
+/* The newest form of a name that a CUDA version knows, or the one form that a name with
+ * its version in it means. From 12.0 on the plain cuGraphInstantiate is the one with flags. */
 static const char *find(const char *symbol, int version, int per_thread)
 {
 	const char *best = NULL;
-	int best_rank = 0;
+	int best_rank = 0, wanted, wanted_pt;
+	size_t len = base_of(symbol, &wanted, &wanted_pt);
 
 	if (!strcmp(symbol, "cuGraphInstantiate") && version >= 12000)
-		symbol = "cuGraphInstantiateWithFlags";
+		symbol = "cuGraphInstantiateWithFlags", len = strlen(symbol);
 	for (u32 i = 0; i < ARRAY_SIZE(exports); i++) {
 		const struct export *e = &exports[i];
 		int v, pt, rank;
 		size_t n = base_of(e->name, &v, &pt);
 
-		if (strncmp(symbol, e->name, n) || symbol[n] || e->since > version ||
-		    pt > per_thread)
+		if (n != len || strncmp(symbol, e->name, n) || pt > per_thread)
+			continue;
+		if (wanted > 1 ? v != wanted : e->since > version)
 			continue;
 		rank = 2 * v + pt;
 		if (rank > best_rank) {
@@ -76,6 +80,16 @@ CU(cuGetProcAddress_v2)(const char *symbol, void **fn, int version, u64 flags, i
 	if (status)
 		*status = p ? 0 : 1;
 	return p ? OK : ERR_NOT_FOUND;
+}
+
+CU(unsupported)(void)
+{
+	return *g.live ? ERR_NOT_SUPPORTED : ERR_NOT_INITIALIZED;
+}
+
+CU(of_32_bits)(void)
+{
+	return *g.live ? ERR_INVALID_CONTEXT : ERR_NOT_INITIALIZED;
 }
 
 CU(cuGetProcAddress)(const char *symbol, void **fn, int version, u64 flags)

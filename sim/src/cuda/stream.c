@@ -31,70 +31,81 @@ int stream_find(struct thread *t, void *handle, void *dflt, struct stream **out)
 }
 
 /* When all that the stream waits for is done. Legacy and blocking streams wait
- * for each other; others are on their own. */
-u64 stream_end(struct stream *s)
+ * for each other; others are on their own. The caller holds the lock. */
+struct when stream_end(struct stream *s)
 {
 	struct context *ctx = s->ctx;
-	u64 end = s->until;
+	struct when end = s == ctx->legacy ? ctx->legacy_until : s->until;
 
 	if (s == ctx->legacy)
-		end = ctx->legacy_until > ctx->blocking_until ? ctx->legacy_until
-							      : ctx->blocking_until;
-	else if (!(s->flags & STREAM_NON_BLOCKING) && ctx->legacy_until > end)
-		end = ctx->legacy_until;
+		when_join(&end, &ctx->blocking_until);
+	else if (!(s->flags & STREAM_NON_BLOCKING))
+		when_join(&end, &ctx->legacy_until);
+	when_known(&end);
 	return end;
 }
 
-static void max_to(u64 *to, u64 v)
-{
-	if (v > *to)
-		*to = v;
-}
-
-static void set_end(struct stream *s, u64 end)
+static void set_end(struct stream *s, const struct when *end)
 {
 	struct context *ctx = s->ctx;
 
-	s->until = end;
+	s->until = *end;
 	if (s == ctx->legacy)
-		ctx->legacy_until = end;
+		ctx->legacy_until = *end;
 	else if (!(s->flags & STREAM_NON_BLOCKING))
-		max_to(&ctx->blocking_until, end);
-	max_to(&ctx->all_until, end);
+		when_join(&ctx->blocking_until, end);
+	when_join(&ctx->all_until, end);
+	s->ends[s->head++ % g.cfg.queue] = end->n ? UNKNOWN : end->at;
+}
+
+/* Waits for a place in the stream's queue. Behind a kernel that waits for others the place
+ * is known to be free when that has ended. The caller holds the lock. */
+static void wait_place(struct stream *s)
+{
+	u64 full;
+
+	while ((full = s->ends[s->head % g.cfg.queue]) > now_ns()) {
+		struct when until = s->until;
+
+		unlock(&g.lock);
+		if (full == UNKNOWN)
+			wait_known(&until, sched_of(s->ctx));
+		else
+			wait_until(full, sched_of(s->ctx));
+		lock(&g.lock);
+		for (u32 i = 0; full == UNKNOWN && i < g.cfg.queue; i++)
+			if (s->ends[i] == UNKNOWN)
+				s->ends[i] = until.at;
+	}
 }
 
 /* Work of host_ns on the CPU and gpu_ns on the GPU. A full queue makes the caller
  * wait, as launches do. In a capture the work goes to the graph. */
-int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, u64 *end)
+int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, struct when *end)
 {
-	u64 start, full;
+	struct when start;
 
 	if (likely(!(host_ns | gpu_ns | g.capturing) && !end))
 		return OK;
+	if (end)
+		memset(end, 0, sizeof(*end));
 	burn(host_ns);
 	lock(&g.lock);
 	if (s->capture) {
-		s->capture->nodes++;
-		s->capture->gpu_ns += gpu_ns;
-		if (end)
-			*end = 0;
+		s->capture_broken |= !node_new(s->capture, gpu_ns, NULL);
 		unlock(&g.lock);
 		return OK;
 	}
-	while (gpu_ns && (full = s->ends[s->head % g.cfg.queue]) > now_ns()) {
-		unlock(&g.lock);
-		wait_until(full, sched_of(s->ctx));
-		lock(&g.lock);
-	}
+	if (gpu_ns)
+		wait_place(s);
 	start = stream_end(s);
 	if (gpu_ns) {
 		u64 now = now_ns();
 
-		if (start < now)
-			start = now;
-		start += gpu_ns;
-		set_end(s, start);
-		s->ends[s->head++ % g.cfg.queue] = start;
+		if (start.at < now)
+			start.at = now;
+		when_plus(&start, gpu_ns);
+		set_end(s, &start);
 	}
 	if (end)
 		*end = start;
@@ -102,14 +113,46 @@ int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, u64 *end)
 	return OK;
 }
 
+/* A kernel that runs gpu_ns from when all have come to it. In a capture it goes to the graph. */
+int stream_gate(struct stream *s, u64 host_ns, struct sim_gate *gate, u64 gpu_ns)
+{
+	struct when start, end = { .n = 1 };
+	int err;
+
+	burn(host_ns);
+	lock(&g.lock);
+	if (s->capture) {
+		s->capture_broken |= !node_new(s->capture, gpu_ns, gate);
+		unlock(&g.lock);
+		return OK;
+	}
+	wait_place(s);
+	start = stream_end(s);
+	if (start.at < now_ns())
+		start.at = now_ns();
+	err = gate_new(gate, &start, &end.term[0].gate);
+	if (!err) {
+		end.term[0].plus = gpu_ns;
+		when_known(&end);
+		set_end(s, &end);
+	}
+	unlock(&g.lock);
+	return err;
+}
+
 /* Waiting for a stream in capture is an error, and ends the capture. */
 int stream_wait(struct stream *s, u32 sched)
 {
+	struct when end;
+
 	if (unlikely(s->capture)) {
 		s->capture_broken = 1;
 		return ERR_CAPTURE_UNSUPPORTED;
 	}
-	wait_until(stream_end(s), sched);
+	lock(&g.lock);
+	end = stream_end(s);
+	unlock(&g.lock);
+	wait_when(end, sched);
 	if (unlikely(s->n_host))
 		run_host_calls(s);
 	return OK;
@@ -117,6 +160,8 @@ int stream_wait(struct stream *s, u32 sched)
 
 int context_wait(struct context *ctx)
 {
+	struct when end;
+
 	for (u32 i = 0; g.capturing && i < object_count(KIND_STREAM); i++) {
 		struct stream *s = (void *)object_at(KIND_STREAM, i);
 
@@ -125,7 +170,10 @@ int context_wait(struct context *ctx)
 			return ERR_CAPTURE_UNSUPPORTED;
 		}
 	}
-	wait_until(ctx->all_until, sched_of(ctx));
+	lock(&g.lock);
+	end = ctx->all_until;
+	unlock(&g.lock);
+	wait_when(end, sched_of(ctx));
 	for (u32 i = 0; g.host_calls && i < object_count(KIND_STREAM); i++) {
 		struct stream *s = (void *)object_at(KIND_STREAM, i);
 
@@ -164,6 +212,7 @@ TWIN(cuStreamSynchronize, _ptsz, (void *s), s)
 static int cuStreamQuery_on(void *dflt, void *handle)
 {
 	struct stream *s;
+	struct when end;
 
 	ENTER_AS("cuStreamQuery");
 	err = stream_find(t, handle, dflt, &s);
@@ -173,7 +222,10 @@ static int cuStreamQuery_on(void *dflt, void *handle)
 		s->capture_broken = 1;
 		return ERR_CAPTURE_UNSUPPORTED;
 	}
-	if (stream_end(s) && now_ns() < stream_end(s))
+	lock(&g.lock);
+	end = stream_end(s);
+	unlock(&g.lock);
+	if (!when_past(&end))
 		return ERR_NOT_READY;
 	if (unlikely(s->n_host))
 		run_host_calls(s);
@@ -217,8 +269,7 @@ CU(cuStreamDestroy_v2)(void *handle)
 		return ERR_INVALID_HANDLE;
 	burn(g.cfg.call_ns);
 	if (s->n_host) {
-		wait_until(stream_end(s), sched_of(t->ctx));
-		run_host_calls(s);
+		stream_wait(s, sched_of(t->ctx));
 	}
 	lock(&g.lock);
 	stream_free(s);

@@ -118,8 +118,12 @@ sim_cold:	/* x0-x7 are live, w17 is the table's index */
 	.text
 	.set	index, 0
 #define X(name, since) stub name;
+#define NO X
+#define OLD X
 #include "exports.def"
 #undef X
+#undef NO
+#undef OLD
 
 	.section .data.rel.ro, "aw"
 	.balign	8
@@ -127,8 +131,12 @@ sim_cold:	/* x0-x7 are live, w17 is the table's index */
 	.hidden	sim_table
 sim_table:
 #define X(name, since) .quad impl_##name;
+#define NO(name, since) .quad impl_unsupported;
+#define OLD(name, since) .quad impl_of_32_bits;
 #include "exports.def"
 #undef X
+#undef NO
+#undef OLD
 
 	.hidden	sim_state
 	.hidden	sim_warm

@@ -2,7 +2,9 @@
 /* Finding the driver, threads, devices and errors. */
 #include "rt.h"
 
-#define CUDA_VERSION (CUDART * 1000 + (CUDART == 12 ? 40 : 0))
+#define CUDA_VERSION (CUDART * 1000 + (CUDART == 11 ? 80 : CUDART == 12 ? 40 : 0))
+
+#define NEWEST 13000
 
 struct rt rt = { .generation = 1 };
 static _Thread_local struct rt_thread self;
@@ -27,7 +29,9 @@ static const char *const names[] = {
 #undef X
 };
 
-/* Fills both tables through cuGetProcAddress, as the real runtime does. */
+/* Fills both tables through cuGetProcAddress, as the real runtime does. What is newer than
+ * the runtime is asked for by the driver's version: the simulated runtimes of all versions
+ * are one. */
 static int resolve(void)
 {
 	void *lib = dlopen("libcuda.so.1", RTLD_NOW);
@@ -41,7 +45,8 @@ static int resolve(void)
 		void **fn = (void **)&rt.drv[pt];
 
 		for (u32 i = 0; i < ARRAY_SIZE(names); i++)
-			if (get(names[i], &fn[i], CUDA_VERSION, 1 + pt, &status))
+			if (get(names[i], &fn[i], CUDA_VERSION, 1 + pt, &status) &&
+			    get(names[i], &fn[i], NEWEST, 1 + pt, &status))
 				return ERR_NO_DRIVER;
 	}
 	return OK;
@@ -186,16 +191,43 @@ EXPORT int cudaDeviceGetAttribute(int *v, int attr, int dev)
 	return done(err ? err : DRV(cuDeviceGetAttribute)(v, attr, dev));
 }
 
+static int peer_context(int dev, void **ctx)
+{
+	void *own;
+
+	return dev == self.device ? ERR_INVALID_DEVICE : rt_peers(self.device, dev, &own, ctx);
+}
+
+EXPORT int cudaDeviceEnablePeerAccess(int dev, u32 flags)
+{
+	void *ctx;
+	int err;
+
+	BEGIN;
+	err = peer_context(dev, &ctx);
+	return done(err ? err : DRV(cuCtxEnablePeerAccess)(ctx, flags));
+}
+
+EXPORT int cudaDeviceDisablePeerAccess(int dev)
+{
+	void *ctx;
+	int err;
+
+	BEGIN;
+	err = peer_context(dev, &ctx);
+	return done(err ? err : DRV(cuCtxDisablePeerAccess)(ctx));
+}
+
 EXPORT int cudaDeviceReset(void)
 {
 	int err;
 
 	BEGIN;
 	err = DRV(cuDevicePrimaryCtxReset)(self.device);
+	rt_forget_variables(self.device);
 	lock(&init_lock);
 	rt.ctx[self.device] = NULL;
 	unlock(&init_lock);
-	rt_forget_kernels(self.device);
 	__atomic_add_fetch(&rt.generation, 1, __ATOMIC_RELEASE);
 	return done(err);
 }
@@ -239,6 +271,8 @@ static const struct {
 	{ 2, "cudaErrorMemoryAllocation" },
 	{ 3, "cudaErrorInitializationError" },
 	{ 9, "cudaErrorInvalidConfiguration" },
+	{ 13, "cudaErrorInvalidSymbol" },
+	{ 20, "cudaErrorInvalidChannelDescriptor" },
 	{ 21, "cudaErrorInvalidMemcpyDirection" },
 	{ 35, "cudaErrorInsufficientDriver" },
 	{ 98, "cudaErrorInvalidDeviceFunction" },
@@ -285,7 +319,14 @@ EXPORT const char *cudaGetErrorString(int code)
 	return s;
 }
 
-/* Not in the real library: see the driver's function of that name. */
+/* Not in the real library: see the driver's functions of those names. */
+EXPORT int simMemory(int dev, int family, struct sim_memory *out)
+{
+	int err = rt_driver();
+
+	return err ? err : DRV(simMemory)(dev, family, out);
+}
+
 EXPORT int simSetCallHook(call_hook fn)
 {
 	int err = rt_driver();

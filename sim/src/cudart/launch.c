@@ -1,116 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registered kernels and launches. */
+/* Launches. */
 #include "rt.h"
-
-#define KERNEL_BITS 12
-
-/* A kernel that the program registered: host function to driver function. */
-struct kernel {
-	const void *host_fn; /* 0: free */
-	const char *name;
-	void *fn[16]; /* by device, loaded at first use */
-};
-
-static struct kernel kernels[1 << KERNEL_BITS]; /* hash, open addressing, only grows */
-static struct lock kernels_lock;
-static void *modules[16];
-
-static struct kernel *slot_of(const void *host_fn)
-{
-	u32 i = (u32)((u64)host_fn * 0x9e3779b97f4a7c15ull >> (64 - KERNEL_BITS));
-
-	while (kernels[i].host_fn && kernels[i].host_fn != host_fn)
-		i = (i + 1) & ((1u << KERNEL_BITS) - 1);
-	return &kernels[i];
-}
-
-static void *load(struct kernel *k, int dev)
-{
-	void *fn = NULL;
-
-	lock(&kernels_lock);
-	if (!modules[dev])
-		DRV(cuModuleLoadData)(&modules[dev], "simulated");
-	if (modules[dev] && !DRV(cuModuleGetFunction)(&fn, modules[dev], k->name))
-		__atomic_store_n(&k->fn[dev], fn, __ATOMIC_RELEASE);
-	unlock(&kernels_lock);
-	return fn;
-}
-
-/* The driver's function for a registered kernel, NULL for one that is not. */
-void *rt_kernel(const void *host_fn)
-{
-	struct kernel *k = slot_of(host_fn);
-	int dev = rt_self()->device;
-	void *fn;
-
-	if (unlikely(!host_fn || !k->host_fn))
-		return NULL;
-	fn = __atomic_load_n(&k->fn[dev], __ATOMIC_ACQUIRE);
-	return likely(fn != NULL) ? fn : load(k, dev);
-}
-
-/* After a reset of the device its functions are gone. */
-void rt_forget_kernels(int dev)
-{
-	lock(&kernels_lock);
-	modules[dev] = NULL;
-	for (u32 i = 0; i < ARRAY_SIZE(kernels); i++)
-		kernels[i].fn[dev] = NULL;
-	unlock(&kernels_lock);
-}
-
-EXPORT void **__cudaRegisterFatBinary(void *image)
-{
-	static void *handle;
-
-	handle = image;
-	return &handle;
-}
-
-EXPORT void __cudaRegisterFatBinaryEnd(void **handle)
-{
-	(void)handle;
-}
-
-EXPORT void __cudaUnregisterFatBinary(void **handle)
-{
-	(void)handle;
-}
-
-EXPORT char __cudaInitModule(void **handle)
-{
-	(void)handle;
-	return 1;
-}
-
-EXPORT void __cudaRegisterFunction(void **handle, const char *host_fn, char *device_fn,
-				   const char *name, int limit, void *tid, void *bid, void *bdim,
-				   void *gdim, int *warp)
-{
-	static u32 used;
-	struct kernel *k;
-
-	(void)handle, (void)device_fn, (void)limit, (void)tid, (void)bid, (void)bdim, (void)gdim,
-		(void)warp;
-	if (!host_fn || !name)
-		return;
-	lock(&kernels_lock);
-	k = slot_of(host_fn);
-	if (!k->host_fn && used < ARRAY_SIZE(kernels) / 2) {
-		used++;
-		k->name = name;
-		__atomic_store_n(&k->host_fn, host_fn, __ATOMIC_RELEASE);
-	}
-	unlock(&kernels_lock);
-}
-
-EXPORT void __cudaRegisterVar(void **handle, char *host, char *dev, const char *name, int ext,
-			      size_t size, int constant, int global)
-{
-	(void)handle, (void)host, (void)dev, (void)name, (void)ext, (void)size, (void)constant,
-		(void)global;
-}
 
 /* The pair behind f<<<grid, block, shared, stream>>>(). */
 EXPORT u32 __cudaPushCallConfiguration(struct dim3 grid, struct dim3 block, size_t shared,
@@ -223,25 +113,9 @@ EXPORT int cudaLaunchCooperativeKernelMultiDevice(const struct rt_multi_launch *
 	return done(err);
 }
 
-/* What code that nvcc 13 makes calls: the kernel's handle once, then a launch with it.
- * A handle is the host function; in 12 the launch goes on through cudaLaunchKernel. */
-EXPORT int __cudaGetKernel(void **kernel, const void *host_fn)
-{
-	BEGIN;
-	if (!kernel)
-		return rt_fail(ERR_INVALID_VALUE);
-	if (!rt_kernel(host_fn))
-		return rt_fail(ERR_INVALID_DEVICE_FUNCTION);
-	*kernel = (void *)host_fn;
-	return OK;
-}
-
-EXPORT int cudaGetKernel(void **kernel, const void *host_fn)
-{
-	return __cudaGetKernel(kernel, host_fn);
-}
-
-#if CUDART == 12
+/* A kernel's handle in place of its host function. In 12 the launch goes on through
+ * cudaLaunchKernel. */
+#if CUDART < 13
 EXPORT int __cudaLaunchKernel(void *kernel, struct dim3 g, struct dim3 b, void **args,
 			      size_t shared, void *s)
 {

@@ -2,8 +2,6 @@
 /* Memory, copies and memsets. */
 #include "rt.h"
 
-#define ERR_INVALID_DIRECTION 21
-
 EXPORT int cudaMalloc(devptr *p, size_t n)
 {
 	BEGIN;
@@ -55,14 +53,18 @@ struct pitched { /* cudaPitchedPtr */
 	size_t pitch, w, h;
 };
 
-EXPORT int cudaMalloc3D(struct pitched *p, size_t w, size_t h, size_t depth)
+struct extent {
+	size_t w, h, depth;
+};
+
+EXPORT int cudaMalloc3D(struct pitched *p, struct extent e)
 {
 	BEGIN;
 	if (!p)
 		return rt_fail(ERR_INVALID_VALUE);
-	p->w = w;
-	p->h = h;
-	return done(DRV(cuMemAllocPitch)(&p->ptr, &p->pitch, w, h * depth, 4));
+	p->w = e.w;
+	p->h = e.h;
+	return done(DRV(cuMemAllocPitch)(&p->ptr, &p->pitch, e.w, e.h * e.depth, 4));
 }
 
 EXPORT int cudaFree(devptr p)
@@ -130,37 +132,7 @@ EXPORT int cudaPointerGetAttributes(struct pointer_attributes *a, void *p)
 	return OK;
 }
 
-EXPORT int cudaDeviceGetDefaultMemPool(void **pool, int dev)
-{
-	BEGIN;
-	return done(DRV(cuDeviceGetDefaultMemPool)(pool, dev));
-}
-
-EXPORT int cudaMemPoolCreate(void **pool, const void *props)
-{
-	BEGIN;
-	return done(DRV(cuMemPoolCreate)(pool, props));
-}
-
-EXPORT int cudaMemPoolDestroy(void *pool)
-{
-	BEGIN;
-	return done(DRV(cuMemPoolDestroy)(pool));
-}
-
-EXPORT int cudaMemPoolTrimTo(void *pool, size_t keep)
-{
-	BEGIN;
-	return done(DRV(cuMemPoolTrimTo)(pool, keep));
-}
-
-static int cudaMemPrefetchAsync_on(const struct driver *d, devptr p, size_t n, int dev, void *s)
-{
-	return d->cuMemPrefetchAsync(p, n, dev, s);
-}
-TWIN(cudaMemPrefetchAsync, _ptsz, (devptr p, size_t n, int dev, void *s), p, n, dev, s)
-
-static int cudaMemcpy_on(const struct driver *d, u64 dst, u64 src, size_t n, int kind)
+int rt_copy(const struct driver *d, u64 dst, u64 src, size_t n, int kind)
 {
 	switch (kind) {
 	case H2D:
@@ -175,9 +147,10 @@ static int cudaMemcpy_on(const struct driver *d, u64 dst, u64 src, size_t n, int
 	}
 	return ERR_INVALID_DIRECTION;
 }
+#define cudaMemcpy_on rt_copy
 TWIN(cudaMemcpy, _ptds, (u64 dst, u64 src, size_t n, int kind), dst, src, n, kind)
 
-static int cudaMemcpyAsync_on(const struct driver *d, u64 dst, u64 src, size_t n, int kind, void *s)
+int rt_copy_async(const struct driver *d, u64 dst, u64 src, size_t n, int kind, void *s)
 {
 	switch (kind) {
 	case H2D:
@@ -192,6 +165,7 @@ static int cudaMemcpyAsync_on(const struct driver *d, u64 dst, u64 src, size_t n
 	}
 	return ERR_INVALID_DIRECTION;
 }
+#define cudaMemcpyAsync_on rt_copy_async
 TWIN(cudaMemcpyAsync, _ptsz, (u64 dst, u64 src, size_t n, int kind, void *s), dst, src, n, kind, s)
 
 static int copy2d_of(struct copy2d *c, u64 dst, size_t dpitch, u64 src, size_t spitch, size_t w,
@@ -234,7 +208,7 @@ TWIN(cudaMemcpy2DAsync, _ptsz,
      (u64 dst, size_t dpitch, u64 src, size_t spitch, size_t w, size_t h, int kind, void *s), dst,
      dpitch, src, spitch, w, h, kind, s)
 
-static int peer_contexts(int dst, int src, void **dctx, void **sctx)
+int rt_peers(int dst, int src, void **dctx, void **sctx)
 {
 	int n, err = DRV(cuDeviceGetCount)(&n);
 
@@ -253,7 +227,7 @@ EXPORT int cudaMemcpyPeer(devptr dst, int dst_dev, devptr src, int src_dev, size
 	int err;
 
 	BEGIN;
-	err = peer_contexts(dst_dev, src_dev, &dctx, &sctx);
+	err = rt_peers(dst_dev, src_dev, &dctx, &sctx);
 	return done(err ? err : DRV(cuMemcpyPeer)(dst, dctx, src, sctx, n));
 }
 
@@ -263,7 +237,7 @@ EXPORT int cudaMemcpyPeerAsync(devptr dst, int dst_dev, devptr src, int src_dev,
 	int err;
 
 	BEGIN;
-	err = peer_contexts(dst_dev, src_dev, &dctx, &sctx);
+	err = rt_peers(dst_dev, src_dev, &dctx, &sctx);
 	return done(err ? err : DRV(cuMemcpyPeerAsync)(dst, dctx, src, sctx, n, s));
 }
 

@@ -50,7 +50,8 @@ int rt_driver(void);
 int rt_fail(int err);
 void *rt_kernel(const void *host_fn);
 void *rt_context(int dev);
-void rt_forget_kernels(int dev);
+int rt_variable(const void *host, devptr *p, u64 *size);
+void rt_forget_variables(int dev);
 
 /* What each call does first: the driver is there, the thread has a context. */
 static inline int rt_begin(const char *op)
@@ -92,5 +93,14 @@ static inline int done(int err)
 	}
 
 enum { H2H, H2D, D2H, D2D, DEFAULT };
+
+int rt_copy(const struct driver *d, u64 dst, u64 src, size_t n, int kind);
+int rt_copy_async(const struct driver *d, u64 dst, u64 src, size_t n, int kind, void *s);
+int rt_peers(int dst, int src, void **dctx, void **sctx);
+
+/* Codes of the runtime alone. */
+#define ERR_INVALID_SYMBOL 13
+#define ERR_INVALID_CHANNELS 20
+#define ERR_INVALID_DIRECTION 21
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams, events and graphs. */
+/* Streams and events. */
 #include "rt.h"
 
 EXPORT int cudaStreamCreate(void **s)
@@ -75,6 +75,43 @@ static int cudaStreamIsCapturing_on(const struct driver *d, void *s, int *status
 }
 TWIN(cudaStreamIsCapturing, _ptsz, (void *s, int *status), s, status)
 
+static int cudaStreamBeginCaptureToGraph_on(const struct driver *d, void *s, void *graph,
+					    const void *deps, const void *edges, size_t n, int mode)
+{
+	return d->cuStreamBeginCaptureToGraph(s, graph, deps, edges, n, mode);
+}
+TWIN(cudaStreamBeginCaptureToGraph, _ptsz,
+     (void *s, void *graph, const void *deps, const void *edges, size_t n, int mode), s, graph,
+     deps, edges, n, mode)
+
+/* The plain name had three arguments up to 12, and has eight in 13. */
+#define INFO_V2 void *s, int *status, u64 *id, void **graph, const void **deps, size_t *n
+#define INFO_V3                                                                                    \
+	void *s, int *status, u64 *id, void **graph, const void **deps, const void **edges, size_t *n
+
+static int cudaStreamGetCaptureInfo_v3_on(const struct driver *d, INFO_V3)
+{
+	return d->cuStreamGetCaptureInfo_v3(s, status, id, graph, deps, edges, n);
+}
+TWIN(cudaStreamGetCaptureInfo_v3, _ptsz, (INFO_V3), s, status, id, graph, deps, edges, n)
+
+static int cudaStreamGetCaptureInfo_v2_on(const struct driver *d, INFO_V2)
+{
+	return d->cuStreamGetCaptureInfo_v3(s, status, id, graph, deps, NULL, n);
+}
+TWIN(cudaStreamGetCaptureInfo_v2, _ptsz, (INFO_V2), s, status, id, graph, deps, n)
+
+#if CUDART >= 13
+#define cudaStreamGetCaptureInfo_on cudaStreamGetCaptureInfo_v3_on
+TWIN(cudaStreamGetCaptureInfo, _ptsz, (INFO_V3), s, status, id, graph, deps, edges, n)
+#else
+static int cudaStreamGetCaptureInfo_on(const struct driver *d, void *s, int *status, u64 *id)
+{
+	return d->cuStreamGetCaptureInfo_v3(s, status, id, NULL, NULL, NULL, NULL);
+}
+TWIN(cudaStreamGetCaptureInfo, _ptsz, (void *s, int *status, u64 *id), s, status, id)
+#endif
+
 EXPORT int cudaThreadExchangeStreamCaptureMode(int *mode)
 {
 	BEGIN;
@@ -99,6 +136,12 @@ static int cudaEventRecord_on(const struct driver *d, void *ev, void *s)
 }
 TWIN(cudaEventRecord, _ptsz, (void *ev, void *s), ev, s)
 
+static int cudaEventRecordWithFlags_on(const struct driver *d, void *ev, void *s, u32 flags)
+{
+	return d->cuEventRecordWithFlags(ev, s, flags);
+}
+TWIN(cudaEventRecordWithFlags, _ptsz, (void *ev, void *s, u32 flags), ev, s, flags)
+
 EXPORT int cudaEventQuery(void *ev)
 {
 	BEGIN;
@@ -121,94 +164,4 @@ EXPORT int cudaEventElapsedTime(float *ms, void *from, void *to)
 {
 	BEGIN;
 	return done(DRV(cuEventElapsedTime)(ms, from, to));
-}
-
-EXPORT int cudaGraphCreate(void **graph, u32 flags)
-{
-	BEGIN;
-	return done(DRV(cuGraphCreate)(graph, flags));
-}
-
-EXPORT int cudaGraphDestroy(void *graph)
-{
-	BEGIN;
-	return done(DRV(cuGraphDestroy)(graph));
-}
-
-struct kernel_node_params { /* cudaKernelNodeParams */
-	void *func;
-	u32 grid[3], block[3], shared;
-	void **params, **extra;
-};
-
-EXPORT int cudaGraphAddKernelNode(void **node, void *graph, const void *deps, size_t n,
-				  const struct kernel_node_params *p)
-{
-	struct kernel_node_params q;
-
-	BEGIN;
-	if (!p)
-		return rt_fail(ERR_INVALID_VALUE);
-	q = *p;
-	q.func = rt_kernel(p->func);
-	if (!q.func)
-		return rt_fail(ERR_INVALID_DEVICE_FUNCTION);
-	return done(DRV(cuGraphAddKernelNode)(node, graph, deps, n, &q));
-}
-
-EXPORT int cudaGraphAddEmptyNode(void **node, void *graph, const void *deps, size_t n)
-{
-	BEGIN;
-	return done(DRV(cuGraphAddEmptyNode)(node, graph, deps, n));
-}
-
-EXPORT int cudaGraphGetNodes(void *graph, void **nodes, size_t *n)
-{
-	BEGIN;
-	return done(DRV(cuGraphGetNodes)(graph, nodes, n));
-}
-
-/* Three arguments since 12.0; 11 had five. */
-EXPORT int cudaGraphInstantiate(void **exec, void *graph, unsigned long long flags)
-{
-	BEGIN;
-	return done(DRV(cuGraphInstantiateWithFlags)(exec, graph, flags));
-}
-
-EXPORT int cudaGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
-{
-	BEGIN;
-	return done(DRV(cuGraphInstantiateWithFlags)(exec, graph, flags));
-}
-
-static int cudaGraphInstantiateWithParams_on(const struct driver *d, void **exec, void *graph,
-					     void *params)
-{
-	return d->cuGraphInstantiateWithParams(exec, graph, params);
-}
-TWIN(cudaGraphInstantiateWithParams, _ptsz, (void **exec, void *graph, void *params), exec, graph,
-     params)
-
-static int cudaGraphLaunch_on(const struct driver *d, void *exec, void *s)
-{
-	return d->cuGraphLaunch(exec, s);
-}
-TWIN(cudaGraphLaunch, _ptsz, (void *exec, void *s), exec, s)
-
-static int cudaGraphUpload_on(const struct driver *d, void *exec, void *s)
-{
-	return d->cuGraphUpload(exec, s);
-}
-TWIN(cudaGraphUpload, _ptsz, (void *exec, void *s), exec, s)
-
-EXPORT int cudaGraphExecUpdate(void *exec, void *graph, void *info)
-{
-	BEGIN;
-	return done(DRV(cuGraphExecUpdate)(exec, graph, info));
-}
-
-EXPORT int cudaGraphExecDestroy(void *exec)
-{
-	BEGIN;
-	return done(DRV(cuGraphExecDestroy)(exec));
 }

@@ -14,7 +14,6 @@
 #define O_CREAT 0100
 #define O_TRUNC 01000
 #define O_WRONLY 1
-#define O_RDONLY 0
 #if defined(__x86_64__)
 #define SYS_exit 60
 #define SYS_gettid 186
@@ -29,12 +28,11 @@ int printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int dprintf(int fd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int snprintf(char *s, size_t n, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 int fflush(void *file);
-long read(int fd, void *buf, size_t n);
 long write(int fd, const void *buf, size_t n);
-int open(const char *path, int flags, ...);
-int close(int fd);
 int pipe(int fd[2]);
 int unlink(const char *path);
+int rename(const char *from, const char *to);
+int dup2(int from, int to);
 int fork(void);
 int execv(const char *path, char *const argv[]);
 int waitpid(int pid, int *status, int options);

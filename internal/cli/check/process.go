@@ -1,0 +1,233 @@
+package check
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"ingero/internal/lock"
+	"ingero/internal/probes"
+	"ingero/internal/proc"
+	"ingero/pkg/events"
+)
+
+// Process says what of a process a trace sees, or would see, and attaches nothing.
+// The error is [proc.ErrGone] where there is no such process.
+func Process(_ context.Context, m Machine, names proc.Names, pid uint32) (Report, error) {
+	if m.EUID == nil {
+		m.EUID = os.Geteuid
+	}
+	fs := proc.FS{Root: m.Root + "/proc"}
+	p, err := fs.Process(pid)
+	if err != nil {
+		return Report{}, err
+	}
+	x := &subject{Machine: m, fs: fs, p: &p, names: names}
+	r := Report{PID: pid, Comm: p.Comm, Tried: true}
+	libs, err := fs.Libraries(pid, names)
+	switch {
+	case errors.Is(err, proc.ErrGone):
+		return Report{}, err
+	case err != nil:
+		r.Lines = append(r.Lines, Line{ID: "libraries", Name: "Libraries", State: Fail, Value: err.Error(),
+			Do: fmt.Sprintf("sudo ingero check --pid %d", pid)})
+	default:
+		r.Lines = x.libraries(libs)
+	}
+	r.Lines = append(append([]Line{x.who(), x.namespace(), x.traced()}, r.Lines...), x.returns(), x.seccomp())
+	r.Ready = r.Count(Fail) == 0
+	return r, nil
+}
+
+// subject is a process that is looked at.
+type subject struct {
+	Machine
+	fs    proc.FS
+	p     *proc.Process
+	names proc.Names
+}
+
+func (x *subject) who() Line {
+	l := Line{ID: "process", Name: "Process", State: OK, Value: fmt.Sprintf("%s (%d), of user %d, in %s", x.p.Comm, x.p.PID, x.p.UID, x.p.Cgroup)}
+	if x.p.Exe != "" {
+		l.Note = x.p.Exe
+	}
+	switch {
+	case x.p.Kernel:
+		l.State, l.Note = Fail, "a thread of the kernel makes no CUDA calls"
+	case x.p.Zombie:
+		l.State, l.Note = Fail, "it has ended, and its parent has not asked how"
+	}
+	return l
+}
+
+func (x *subject) namespace() Line {
+	l := Line{ID: "pid-namespace", Name: "PID namespace", State: OK, Value: "the host's"}
+	if len(x.p.NSPIDs) > 1 {
+		l.Value, l.Note = "a container's own", fmt.Sprintf("it calls itself %d", x.p.NSPID())
+	}
+	return l
+}
+
+// traced says whether a trace has the process.
+func (x *subject) traced() Line {
+	l := Line{ID: "traced", Name: "Traced", State: OK, Value: "not now", Do: fmt.Sprintf("sudo ingero trace --pid %d", x.p.PID),
+		Note: "of what it has called up to now, nothing was seen"}
+	if len(x.Lock.Dirs) == 0 {
+		return l
+	}
+	h, err := x.Lock.Holder()
+	if err != nil || h == nil {
+		return l
+	}
+	s, err := x.Lock.State(*h)
+	if err != nil {
+		l.Value, l.Note, l.Do = "not known", fmt.Sprintf("ingero %d traces this machine, and does not say what", h.PID), "ingero status"
+		return l
+	}
+	for _, t := range s.Processes {
+		if t.PID == x.p.PID {
+			return tracedBy(l, h, &t)
+		}
+	}
+	l.Note = fmt.Sprintf("ingero %d traces this machine, and not this process", h.PID)
+	return l
+}
+
+func tracedBy(l Line, h *lock.Holder, t *lock.Process) Line {
+	l.Value, l.Note, l.Do = fmt.Sprintf("by ingero %d", h.PID), "", ""
+	switch {
+	case t.Attached.IsZero():
+		l.Note = "it has loaded no CUDA library yet"
+	case t.Mapped.IsZero():
+		l.Note = "calls before " + t.Attached.Local().Format("2006-01-02 15:04:05 MST") + " were not seen"
+	case t.Attached.After(t.Mapped):
+		l.Note = fmt.Sprintf("the probes were in place %s after it had loaded CUDA; calls before were not seen", t.Attached.Sub(t.Mapped).Round(100*time.Microsecond))
+	default:
+		l.Note = "from its first call on"
+	}
+	if t.Counted {
+		l.Note += "; its launches are counted and not timed, to spare it (--probe-budget)"
+	}
+	return l
+}
+
+// titles name the lines of libraries.
+var titles = map[events.Library]string{events.LibCudart: "CUDA runtime", events.LibCuda: "CUDA driver", events.LibNCCL: "NCCL"}
+
+// libraries says of each library what the catalog has of it.
+func (x *subject) libraries(libs []proc.Library) (lines []Line) {
+	in, err := (&proc.Finder{FS: x.fs}).Look(x.p.PID, x.names, libs)
+	if err != nil {
+		lines = append(lines, Line{ID: "linked-in", Name: "Linked in", State: Lack, Value: err.Error()})
+	}
+	for _, lib := range append(libs, in.Libraries...) {
+		lines = append(lines, x.library(lib))
+	}
+	switch {
+	case len(lines) == 0:
+		lines = append(lines, Line{ID: "libraries", Name: "Libraries", State: OK, Value: "none of CUDA",
+			Note: "it has loaded no libcudart, libcuda or libnccl; a trace attaches when it does"})
+	case in.Unseen != "":
+		lines = append(lines, Line{ID: "linked-in", Name: "CUDA runtime", State: Lack, Value: "linked into " + in.Unseen,
+			Note: "its symbols were stripped: calls of the driver are seen, those of the runtime are not",
+			Do:   "link it with the runtime as a library (nvcc --cudart shared), or do not strip it"})
+	}
+	if in.Skipped > 0 {
+		lines = append(lines, Line{ID: "skipped", Name: "Not looked into", State: Lack, Value: count(in.Skipped, "file"),
+			Note: "a runtime that is linked in there would not be found"})
+	}
+	return lines
+}
+
+func (x *subject) library(lib proc.Library) Line {
+	l := Line{ID: strings.TrimPrefix(lib.Lib.String(), "lib"), Name: titles[lib.Lib], State: OK, Value: lib.Path}
+	c, id, err := x.cover(lib)
+	if err != nil {
+		l.State, l.Note = Fail, err.Error()
+		return l
+	}
+	l.BuildID, l.Probes, l.Lacks, l.Unprobed, l.Versions = id, c.Probes, c.Lacks, c.Unprobed, c.Versions
+	var said []string
+	if lib.Inside {
+		said, l.Lacks = append(said, "linked in, found by its symbols"), nil // a program has what it uses
+	}
+	if lib.Deleted {
+		said = append(said, "deleted since")
+	}
+	if v := version(lib.Path, c.Versions); v != "" {
+		said = append(said, "version "+v)
+	}
+	if id != "" {
+		said = append(said, "build id "+id)
+	}
+	said = append(said, count(c.Probes, "function")+" to probe")
+	if c.Stepped > 0 {
+		said = append(said, fmt.Sprintf("%d of them at a dear place", c.Stepped))
+	}
+	l.Note = strings.Join(said, ", ")
+	if c.Probes == 0 {
+		l.State = Lack
+	}
+	return l
+}
+
+// cover opens a library and says what Attach would do with it.
+func (x *subject) cover(lib proc.Library) (c probes.Coverage, id string, err error) {
+	f, path, err := x.fs.OpenMapped(x.p.PID, lib.Mapping)
+	if err != nil {
+		return c, "", err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	o := probes.Object{Path: path, Name: lib.Path, File: f, Lib: lib.Lib}
+	if lib.Inside {
+		s, err := proc.FindSymbols(f)
+		if err != nil {
+			return c, "", err
+		}
+		o.Functions = append([]elf.Symbol{}, s.Functions...)
+	}
+	if c, err = probes.Cover(o); err != nil {
+		return c, "", err
+	}
+	id, err = proc.BuildID(f)
+	return c, id, err
+}
+
+// version is the one that a file's name says, libcuda.so.550.163.01, else that of its
+// symbols.
+func version(path string, symbols []string) string {
+	if _, v, ok := strings.Cut(filepath.Base(path), ".so."); ok && strings.Contains(v, ".") {
+		return v
+	}
+	if len(symbols) > 0 {
+		return symbols[len(symbols)-1]
+	}
+	_, v, _ := strings.Cut(filepath.Base(path), ".so.")
+	return v
+}
+
+func (x *subject) returns() Line {
+	l := Line{ID: "returns", Name: "Returns", State: OK, Value: "watched: calls are timed"}
+	if why := x.p.ReturnHarm(false); why != "" {
+		l.State, l.Value, l.Note = Lack, "not watched: calls are counted, not timed", why
+	}
+	return l
+}
+
+func (x *subject) seccomp() Line {
+	l := Line{ID: "seccomp", Name: "Seccomp", State: OK, Value: "none"}
+	switch x.p.Seccomp {
+	case 1:
+		l.Value = "strict"
+	case proc.SeccompFilter:
+		l.Value = "a filter"
+		l.Note = "some kernels from 6.11 to 6.13 kill such a process at a return probe: trace tries that first, and then counts its calls only"
+	}
+	return l
+}

@@ -1,0 +1,132 @@
+package check
+
+import (
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"ingero/internal/proc"
+	"ingero/internal/testkit"
+	"ingero/sim"
+)
+
+// line returns the line of an id.
+func line(t *testing.T, r *Report, id string) *Line {
+	t.Helper()
+	i := slices.IndexFunc(r.Lines, func(l Line) bool { return l.ID == id })
+	if i < 0 {
+		t.Fatalf("no line %q in %+v", id, r.Lines)
+	}
+	return &r.Lines[i]
+}
+
+// look looks at a child of the test.
+func look(t *testing.T, c *testkit.Child) Report {
+	t.Helper()
+	r, err := Process(t.Context(), Machine{}, proc.Names{}, uint32(c.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestProcess(t *testing.T) {
+	testkit.NeedRoot(t)
+	stack, err := sim.Extract(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := testkit.Start(t, exec.Command(stack.Program("calls"), "launch", "1", "--start-on-stdin"))
+	c.Line("ready")
+	r := look(t, c)
+	if !r.Ready || r.Comm != "calls" {
+		t.Errorf("report %+v, want one of calls that is ready", r)
+	}
+	for id, lib := range map[string]struct{ path, probed, lacks, unprobed string }{
+		"cudart": {stack.Libcudart, "cudaLaunchKernel", "cudaDeviceGraphMemTrim", "__cudaPushCallConfiguration"},
+		"cuda":   {stack.Libcuda, "cuLaunchKernel", "", ""},
+	} {
+		l := line(t, &r, id)
+		if l.Value != lib.path || l.State != OK || l.Probes < 20 || l.BuildID == "" {
+			t.Errorf("%s: %+v", id, l)
+		}
+		if lib.lacks != "" && !slices.Contains(l.Lacks, lib.lacks) || lib.unprobed != "" && !slices.Contains(l.Unprobed, lib.unprobed) {
+			t.Errorf("%s lacks %q, has %q without a row; want %s and %s among them", id, l.Lacks, l.Unprobed, lib.lacks, lib.unprobed)
+		}
+		if slices.Contains(l.Lacks, lib.probed) || slices.Contains(l.Unprobed, lib.probed) {
+			t.Errorf("%s: %s is traced", id, lib.probed)
+		}
+	}
+	b, err := json.Marshal(r)
+	if err != nil || !strings.Contains(string(b), `"unprobed":[`) {
+		t.Errorf("JSON %s, %v", b, err)
+	}
+	text := r.Text()
+	for _, want := range []string{"what is seen of calls (", "CUDA runtime", "CUDA driver", "not now", "functions", "not traced:"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text lacks %q:\n%s", want, text)
+		}
+	}
+	fits(t, text)
+}
+
+// A runtime that is linked in is told of, stripped or not.
+func TestProcessWithLinkedInRuntime(t *testing.T) {
+	testkit.NeedRoot(t)
+	testkit.NeedTool(t, "gcc")
+	dir := t.TempDir()
+	const code = `#include <dlfcn.h>
+#include <stdio.h>
+int cudaLaunchKernel(void *f) { return f != 0; }
+__attribute__((section(".nvFatBinSegment"), used)) static const char fat[8] = "gpu";
+int main(int argc, char **argv) { if (!dlopen(argv[1], RTLD_NOW)) return 1; puts("ready"); fflush(stdout); getchar(); return cudaLaunchKernel(0); }`
+	gcc := func(code, name string, args ...string) string {
+		path := filepath.Join(dir, name)
+		cmd := exec.Command("gcc", append([]string{"-O1", "-x", "c", "-", "-o", path}, args...)...)
+		cmd.Stdin = strings.NewReader(code)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("gcc: %v\n%s", err, out)
+		}
+		return path
+	}
+	driver := gcc("int cuInit(unsigned f) { return f; }", "libcuda.so.1", "-shared", "-fPIC")
+	for name, tt := range map[string]struct {
+		args  []string
+		id    string
+		state State
+		note  string
+	}{
+		"job":      {nil, "cudart", OK, "linked in, found by its symbols"},
+		"stripped": {[]string{"-s"}, "linked-in", Lack, "those of the runtime are not"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := testkit.Start(t, exec.Command(gcc(code, name, tt.args...), driver))
+			c.Line("ready")
+			r := look(t, c)
+			l := line(t, &r, tt.id)
+			if l.State != tt.state || !strings.Contains(l.Note, tt.note) || !strings.Contains(l.Value, filepath.Join(dir, name)) {
+				t.Errorf("line %+v, want %s and %q", l, tt.state, tt.note)
+			}
+			if l := line(t, &r, "cuda"); !slices.Equal(l.Lacks, slices.Sorted(slices.Values(l.Lacks))) || len(l.Unprobed) > 0 {
+				t.Errorf("the driver has no function without a row: %+v", l)
+			}
+		})
+	}
+}
+
+func TestProcessOfNothing(t *testing.T) {
+	testkit.NeedRoot(t)
+	c := testkit.Start(t, exec.Command("sleep", "60"))
+	testkit.Eventually(t, "sleep to run", func() bool { p, err := (proc.FS{}).Process(uint32(c.PID())); return err == nil && p.Comm == "sleep" })
+	r := look(t, c)
+	if l := line(t, &r, "libraries"); !r.Ready || l.Value != "none of CUDA" {
+		t.Errorf("report %+v", r)
+	}
+	if _, err := Process(t.Context(), Machine{}, proc.Names{}, 1<<22-1); !errors.Is(err, proc.ErrGone) {
+		t.Errorf("a process that is not there: %v, want %v", err, proc.ErrGone)
+	}
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"ingero/internal/cli/check"
+	"ingero/internal/testkit"
+)
+
+// --debug says what is found, and check --pid what is seen of a process.
+func TestDiscovery(t *testing.T) {
+	b := newBench(t)
+	target := b.train("--steps", "30")
+	c := b.ingero("trace", "--debug", "--pid", pid(target), "--record=false")
+	b.tracing(1)
+	stdout, stderr, code := b.output("check", "--json", "--pid", pid(target))
+	var r check.Report
+	if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != 0 {
+		t.Fatalf("check --json --pid: code %d, %v:\n%s%s", code, err, stdout, stderr)
+	}
+	traced := ""
+	for _, l := range r.Lines {
+		if l.ID == "traced" {
+			traced = l.Value
+		}
+	}
+	if want := "by ingero " + pid(c); traced != want {
+		t.Errorf("check --pid says that it is traced %q, want %q", traced, want)
+	}
+	target.Say("go")
+	counts(t, target)
+	_, stderr, _ = finish(t, c)
+	for _, want := range []string{"INFO discover: found libcudart.so path=" + b.stack.Libcudart, "INFO discover: found libcuda.so path=" + b.stack.Libcuda} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("--debug does not say %q:\n%s", want, stderr)
+		}
+	}
+}
+
+// A library that is named is the only one of its kind; what is none is refused.
+func TestCudaLib(t *testing.T) {
+	b := newBench(t)
+	other := filepath.Join(b.dir, "odd.bin")
+	code, err := os.ReadFile(b.stack.Libcudart)
+	if err == nil {
+		err = os.WriteFile(other, code, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		args    []string
+		runtime bool
+		driver  bool
+	}{
+		"that runtime":    {[]string{"--cuda-lib", b.stack.Libcudart}, true, true},
+		"another runtime": {[]string{"--cuda-lib", other}, false, true},
+		"both":            {[]string{"--cuda-lib", other, "--cuda-lib", b.stack.Libcudart}, true, true},
+		"in one":          {[]string{"--cuda-lib", other + ":" + b.stack.Libcudart + ":" + b.stack.Libcuda}, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), "calls.jsonl")
+			args := append([]string{"run", "--json", "--record=false", "--output", out}, tt.args...)
+			if _, stderr, code := b.output(append(args, "--", b.stack.Program("train"), "--steps", "5")...); code != 0 {
+				t.Fatalf("run: code %d:\n%s", code, stderr)
+			}
+			text, err := os.ReadFile(out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen, _ := parse(t, string(text))
+			if got := seen["cudaLaunchKernel"] > 0; got != tt.runtime {
+				t.Errorf("calls of the runtime are seen: %v, want %v", got, tt.runtime)
+			}
+			if got := seen["cuLaunchKernel"] > 0; got != tt.driver {
+				t.Errorf("calls of the driver are seen: %v, want %v", got, tt.driver)
+			}
+		})
+	}
+	_, stderr, exit := b.output("trace", "--cuda-lib", b.stack.Program("train"))
+	if exit != exitUsage || !strings.Contains(stderr, "defines no function of CUDA or NCCL") {
+		t.Errorf("a program as a library: code %d, want %d:\n%s", exit, exitUsage, stderr)
+	}
+}
+
+// Launches that are too many to be timed are counted: status, the lines of the trace,
+// and the report on what was recorded say so.
+func TestProbeBudget(t *testing.T) {
+	b := newBench(t)
+	target := b.train("--seconds", "120")
+	target.Say("go")
+	c := b.ingero("trace", "--probe-budget", "0.01%", "--pid", pid(target))
+	testkit.Eventually(t, "launches that are counted only", func() bool {
+		s := b.tracing(1)
+		return s.Processes[0].Counted
+	})
+	stdout, _, _ := b.output("status")
+	if want := "Launches     counted, not timed, to spare train (" + pid(target) + ")"; !strings.Contains(stdout, want) {
+		t.Errorf("status lacks %q:\n%s", want, stdout)
+	}
+	stdout, _, _ = b.output("check", "--pid", pid(target))
+	if !strings.Contains(strings.Join(strings.Fields(stdout), " "), "its launches are counted and not timed") {
+		t.Errorf("check --pid does not say that launches are counted only:\n%s", stdout)
+	}
+	c.Signal(syscall.SIGINT)
+	const said = "are counted and not timed from"
+	if stdout, _, code := finish(t, c); code != 0 || !strings.Contains(stdout, said) {
+		t.Errorf("trace: code %d, want 0 and a word on launches:\n%s", code, stdout)
+	}
+	stdout, stderr, code := b.output("explain")
+	if code != 0 || !strings.Contains(strings.Join(strings.Fields(stdout), " "), said) {
+		t.Errorf("explain: code %d, want 0 and %q:\n%s%s", code, said, stdout, stderr)
+	}
+}

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+)
+
+// logLines is a log for people: "15:41:20.123 INFO discover: found libcudart.so path=/x".
+// It is slog's text, without the names of what comes first.
+type logLines struct {
+	slog.Handler // writes the attributes to text
+	to           *logTo
+}
+
+// logTo is what loggers made of one another share.
+type logTo struct {
+	mu   sync.Mutex
+	w    io.Writer
+	text bytes.Buffer
+}
+
+func newLogLines(w io.Writer, level slog.Level) *logLines {
+	to := &logTo{w: w}
+	bare := func(groups []string, a slog.Attr) slog.Attr {
+		if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == slog.MessageKey) {
+			return slog.Attr{}
+		}
+		return a
+	}
+	return &logLines{slog.NewTextHandler(&to.text, &slog.HandlerOptions{Level: level, ReplaceAttr: bare}), to}
+}
+
+// Handle implements [slog.Handler].
+func (l *logLines) Handle(ctx context.Context, r slog.Record) error {
+	l.to.mu.Lock()
+	defer l.to.mu.Unlock()
+	l.to.text.Reset()
+	if err := l.Handler.Handle(ctx, r); err != nil {
+		return err
+	}
+	line := make([]byte, 0, 128)
+	line = r.Time.AppendFormat(line, "15:04:05.000")
+	line = append(line, " "+r.Level.String()+" "+oneLine(r.Message)...)
+	if l.to.text.Len() > 1 { // else it is the line's end alone
+		line = append(line, ' ')
+	}
+	_, err := l.to.w.Write(append(line, l.to.text.Bytes()...))
+	return err
+}
+
+// WithAttrs implements [slog.Handler].
+func (l *logLines) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &logLines{l.Handler.WithAttrs(attrs), l.to}
+}
+
+// WithGroup implements [slog.Handler].
+func (l *logLines) WithGroup(name string) slog.Handler {
+	return &logLines{l.Handler.WithGroup(name), l.to}
+}

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"ingero/internal/explain"
+	"ingero/internal/query"
+)
+
+func viewNames() (out []string) {
+	for _, v := range query.StateViews {
+		out = append(out, v.Name)
+	}
+	return out
+}
+
+// viewsHelp explains the views.
+func viewsHelp() string {
+	var b strings.Builder
+	for i, v := range query.StateViews {
+		if i > 0 {
+			b.WriteString(";\n")
+		}
+		b.WriteString(v.Name + ": " + v.About)
+	}
+	return b.String()
+}
+
+// parseView finds the view that is asked for.
+func (o *queryOptions) parseView() error {
+	if o.show == "" {
+		return nil
+	}
+	if o.calls || o.perProcess || len(o.names) > 0 {
+		return usage("ingero query --show memory --pid 4821", "--show does not go with --calls, --per-process and --op")
+	}
+	v, ok := query.StateViewNamed(o.show)
+	if !ok {
+		return usage("--show "+strings.Join(viewNames(), ", "), "--show cannot be %q", o.show)
+	}
+	o.view = v
+	return nil
+}
+
+// state asks for a view of what follows from calls and writes it.
+func (o *queryOptions) state(ctx context.Context, r *query.Reader, a *asked, zone *time.Location) ([]byte, error) {
+	g := &explain.Grid{Database: a.path}
+	for i := range a.sessions {
+		res, err := r.State(ctx, a.filters[i], o.view)
+		if err != nil {
+			return nil, err
+		}
+		g.Columns, g.Rows = res.Columns, append(g.Rows, res.Rows...)
+	}
+	switch {
+	case o.json:
+		g.Notes = a.notes(zone)
+		return explain.GridJSON(g)
+	case o.csv:
+		return explain.GridCSV(g), nil
+	}
+	return []byte(explain.GridText(g)), nil
+}

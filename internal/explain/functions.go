@@ -1,0 +1,120 @@
+package explain
+
+import (
+	"fmt"
+	"strconv"
+
+	"ingero/internal/symbols"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// functionWide is how much of a GPU function's name is shown beside other things.
+const functionWide = 56
+
+// FunctionName returns a mangled name in few words, "" for "".
+func FunctionName(mangled string) string { return clean(symbols.Short(mangled, functionWide)) }
+
+// AppendFunctionJSON appends a function as one line of JSON, without the line's end.
+//
+// Its type is "function": from since on (absent: from the first call that was seen)
+// the handle, as it is in the arguments of launches, is in process pid the GPU
+// function that is linked by the name symbol, as it stands in the source function.
+// why says why there is no name.
+func AppendFunctionJSON(b []byte, f *events.Function) []byte {
+	b = append(b, `{"type":"function","pid":`...)
+	b = strconv.AppendUint(b, uint64(f.PID), 10)
+	b = append(b, `,"handle":"0x`...)
+	b = append(strconv.AppendUint(b, f.Handle, 16), '"')
+	if f.Time != 0 {
+		b = appendInt(b, "since_ns", f.Time)
+	}
+	if f.Why != 0 {
+		b = appendText(b, "why", f.Why.String())
+		return append(b, '}')
+	}
+	b = append(b, `,"symbol":`...)
+	b = appendString(b, f.Name)
+	b = append(b, `,"function":`...)
+	return append(appendString(b, symbols.Demangle(f.Name)), '}')
+}
+
+// launchesJSON says which GPU functions a process launched, as far as records tell:
+// launches = named + pending + those of unnamed. Launches of graphs are not in it.
+type launchesJSON struct {
+	PID       uint32        `json:"pid,omitempty"` // in ticks; a report has it per process
+	Launches  uint64        `json:"launches"`
+	Named     uint64        `json:"named"`             // of functions whose names are known
+	Pending   uint64        `json:"pending,omitempty"` // whose names are being read
+	Functions int           `json:"functions"`
+	Unnamed   []unnamedJSON `json:"unnamed,omitempty"`
+	Top       []topJSON     `json:"top"` // those with most launches
+}
+
+type unnamedJSON struct {
+	Why      string `json:"why"`
+	Launches uint64 `json:"launches"`
+}
+
+type topJSON struct {
+	Function string  `json:"function"`
+	Symbol   string  `json:"symbol"` // as it is linked
+	Launches uint64  `json:"launches"`
+	TimeNS   *uint64 `json:"call_ns,omitempty"` // of the calls that launched it, where they were measured
+}
+
+func launchesOf(l *tick.Launches) launchesJSON {
+	j := launchesJSON{PID: l.PID, Launches: l.Launches, Named: l.Named, Pending: l.Pending, Functions: l.Functions, Top: []topJSON{}}
+	for _, u := range l.Unnamed {
+		j.Unnamed = append(j.Unnamed, unnamedJSON{u.Why.String(), u.Launches})
+	}
+	for _, f := range l.Top {
+		t := topJSON{Function: clean(symbols.Demangle(f.Function)), Symbol: clean(f.Function), Launches: f.Launches}
+		if f.Timed > 0 {
+			t.TimeNS = new(f.Time)
+		}
+		j.Top = append(j.Top, t)
+	}
+	return j
+}
+
+// joinLaunches adds up those of each process: a number may have been used again.
+func joinLaunches(all []tick.Launches) map[uint32]*launchesJSON {
+	out := map[uint32]*launchesJSON{}
+	for i := range all {
+		j := launchesOf(&all[i])
+		if x := out[j.PID]; x == nil || x.Launches < j.Launches {
+			j.PID = 0
+			out[all[i].PID] = &j
+		}
+	}
+	return out
+}
+
+// functions writes what a process launched.
+func (w *writer) functions(l *launchesJSON) {
+	const most = 5
+	w.line("")
+	head := "GPU functions: " + Count(uint64(l.Functions)) + " in " + plural(l.Launches, "launch")
+	if missing := l.Launches - min(l.Named, l.Launches); missing > 0 {
+		head += ", of which " + Count(missing) + " have no name"
+	}
+	w.text(head, "  ")
+	if len(l.Top) > 0 {
+		w.line("  " + left("", functionWide) + right("launches", 11) + right("in calls", 10))
+	}
+	for i := range l.Top[:min(len(l.Top), most)] {
+		t := &l.Top[i]
+		total := unknown
+		if t.TimeNS != nil {
+			total = short(ns64(*t.TimeNS))
+		}
+		w.named(FunctionName(t.Symbol), functionWide, right(Count(t.Launches), 11)+right(total, 10))
+	}
+	if more := l.Functions - most; more > 0 {
+		w.line(fmt.Sprintf("  and %s more: ingero query --by function", Count(uint64(more))))
+	}
+	for _, u := range l.Unnamed {
+		w.text(fmt.Sprintf("No name for %s: %s", plural(u.Launches, "launch"), u.Why), "    ")
+	}
+}

@@ -1,0 +1,84 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// amount writes bytes that are counted without a sign.
+func amount(n uint64) string { return Bytes(int64(min(n, 1<<62))) }
+
+// memoryTroubles says in sentences what is wrong with a process's memory; nothing
+// where nothing is.
+func memoryTroubles(m *tick.Memory, loc *time.Location) []string {
+	var out []string
+	if g := &m.Growth; g.Leak {
+		out = append(out, fmt.Sprintf("GPU memory grows by %s a minute (%s to %s, over %s) and is not freed: %s are held now, in %s.",
+			amount(uint64(g.PerMinute)), amount(uint64(g.Low)), amount(uint64(max(g.High, 0))), Duration(g.Over), amount(m.GPU.Bytes), plural(m.GPU.Count, "allocation")))
+	}
+	if o := &m.LastOOM; m.OOMs > 0 && o.Time != 0 {
+		out = append(out, oomText(m, o, loc))
+	}
+	if m.DoubleFrees > 0 {
+		out = append(out, plural(m.DoubleFrees, "call")+" freed what had been freed before.")
+	}
+	if len(out) > 0 && m.Inexact != 0 {
+		out = append(out, "This may be off: "+inexactText(m.Inexact)+".")
+	}
+	return out
+}
+
+func oomText(m *tick.Memory, o *tick.OOM, loc *time.Location) string {
+	s := plural(m.OOMs, "allocation") + " failed for want of memory"
+	if m.OOMs > 1 {
+		s += ", the last"
+	}
+	s += " at " + time.Unix(0, o.Time).In(loc).Format(time.TimeOnly) + ": " + o.Op.String()
+	if o.Size > 0 {
+		s += " of " + amount(o.Size)
+	}
+	s += ", while the process held " + amount(o.Live) + " on the GPU."
+	if o.Fragmented {
+		s += " As much had been held before (" + amount(o.Peak) + "): the memory is in pieces, or others have it."
+		if o.Holes > 0 {
+			s += " Of the span of its addresses " + Percent(o.Holes) + " is not held."
+		}
+	}
+	return s
+}
+
+// inexactWords are why a ledger may be off.
+var inexactWords = map[string]string{
+	"attached-late":    "its allocations before the attach were not seen",
+	"records-lost":     "some calls have no records",
+	"entry-only":       "what its calls returned was not watched",
+	"arguments-unread": "some arguments could not be read",
+	"table-full":       "it has more allocations than are kept",
+}
+
+func inexactText(x tick.Inexact) string {
+	var out []string
+	for _, r := range x.Reasons() {
+		out = append(out, inexactWords[r])
+	}
+	return strings.Join(out, ", ")
+}
+
+// memory writes what is wrong with the memory of processes.
+func (w *writer) memory(in *Input, r *report) {
+	for i := range r.Processes {
+		p := &r.Processes[i]
+		m, known := in.Memory[p.PID]
+		if !known {
+			continue
+		}
+		if troubles := memoryTroubles(&m, w.loc); len(troubles) > 0 {
+			w.line("")
+			w.text("Memory of "+who(p.Comm, p.PID)+":", "  ")
+			w.notes(troubles, "  ")
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package probes
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+
+	"ingero/internal/bpf"
+)
+
+// Target says how a process is traced.
+type Target struct {
+	Follow    bool // its children too
+	EntryOnly bool // a return probe would harm it
+	Gate      bool // stop it when it maps a CUDA library
+}
+
+// Trace adds a process to those that are traced, or changes how it is. The first
+// has the programs of the ledger attached: until then no switch pays for them.
+func (t *Tracer) Trace(pid uint32, how Target) error {
+	if t.ledger {
+		t.scheduler.Do(func() { t.schedErr = t.attachBase(ledgerPrograms) })
+		if t.schedErr != nil {
+			return t.schedErr
+		}
+	}
+	return t.target(pid, how)
+}
+
+// target lets the programs know of a process.
+func (t *Tracer) target(pid uint32, how Target) error {
+	v := bpf.IngeroTarget{}
+	if how.Follow {
+		v.Follow = 1
+	}
+	if how.EntryOnly {
+		v.Flags |= uint32(bpf.IngeroTargetFlagsTARGET_ENTRY_ONLY)
+	}
+	if how.Gate {
+		v.Flags |= uint32(bpf.IngeroTargetFlagsTARGET_GATE)
+	}
+	if err := t.objects.Targets.Put(pid, v); err != nil {
+		return fmt.Errorf("trace process %d: %w", pid, err)
+	}
+	return nil
+}
+
+// LaunchesEntryOnly has the launches of a traced process counted at their entry only,
+// or watched to their return again, from its threads' next calls on. It ends with the
+// process. Launches that are open return as they would have.
+func (t *Tracer) LaunchesEntryOnly(pid uint32, on bool) error {
+	var err error
+	if on {
+		err = t.objects.Levers.Put(pid, uint32(1))
+	} else if err = t.objects.Levers.Delete(pid); errors.Is(err, ebpf.ErrKeyNotExist) {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("count launches of process %d at entry only (%v): %w", pid, on, err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.levers++
+	if err := t.objects.LeversChanged.Set(t.levers); err != nil {
+		return fmt.Errorf("tell programs that launches of process %d are counted at entry only (%v): %w", pid, on, err)
+	}
+	return nil
+}
+
+// Traced tells whether a process is among the targets.
+func (t *Tracer) Traced(pid uint32) bool {
+	var v bpf.IngeroTarget
+	return t.objects.Targets.Lookup(pid, &v) == nil
+}
+
+// Untrace ends the tracing of a process. Its counts stay until [Tracer.Forget].
+func (t *Tracer) Untrace(pid uint32) error {
+	for _, m := range []*ebpf.Map{t.objects.Targets, t.objects.Levers} {
+		if err := m.Delete(pid); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("stop tracing process %d: %w", pid, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// startSlack is how exact the start time of a process is: it counts in ticks, and on
+// a clock that is read twice.
+const startSlack = 2 * userTick
+
+// Memory is the memory of a process as it was when it was opened: an exec leaves it
+// empty, and the process's end does.
+type Memory struct {
+	f   *os.File
+	pid uint32
+	buf []byte
+}
+
+// Memory opens the memory of a process that was there at a time. The error is ErrGone
+// when it has ended. It is to be closed, and for one goroutine.
+func (f FS) Memory(pid uint32, at time.Time) (*Memory, error) {
+	d, err := f.openPID(pid)
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	buf, err := d.read("stat", nil, maxSmall)
+	if err != nil {
+		return nil, err
+	}
+	s, err := parseStat(buf)
+	if err != nil {
+		return nil, fmt.Errorf("%s/stat: %w", d.root, err)
+	}
+	if f.bootTime().Add(time.Duration(s.start) * userTick).After(at.Add(startSlack)) {
+		return nil, fmt.Errorf("pid %d: %w", pid, ErrGone) // another has its number
+	}
+	fd, err := openRetry(d.fd, "mem", unix.O_RDONLY|unix.O_CLOEXEC)
+	if err != nil {
+		return nil, goneOr(pid, "open "+d.root+"/mem", err)
+	}
+	return &Memory{f: os.NewFile(uintptr(fd), d.root+"/mem"), pid: pid, buf: make([]byte, 512)}, nil
+}
+
+// Close closes it.
+func (m *Memory) Close() error { return m.f.Close() }
+
+// Text returns the bytes at an address up to a zero byte, which are the caller's until
+// the next call. The error is ErrGone when the memory is gone, and io.EOF where there
+// is nothing, or no zero within limit bytes.
+func (m *Memory) Text(at uint64, limit int) ([]byte, error) {
+	if at > math.MaxInt64 {
+		return nil, io.EOF
+	}
+	n := min(512, limit)
+	for {
+		if len(m.buf) < n {
+			m.buf = make([]byte, n)
+		}
+		got, err := m.f.ReadAt(m.buf[:n], int64(at))
+		if end := bytes.IndexByte(m.buf[:got], 0); end >= 0 {
+			return m.buf[:end], nil
+		}
+		switch {
+		case errors.Is(err, io.EOF) && got == 0: // what mem says when there is no memory any more
+			return nil, fmt.Errorf("pid %d: %w", m.pid, ErrGone)
+		case err != nil, n == limit:
+			return nil, io.EOF
+		}
+		n = min(4*n, limit)
+	}
+}

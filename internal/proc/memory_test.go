@@ -1,0 +1,86 @@
+package proc
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestMemory(t *testing.T) {
+	m, err := FS{}.Memory(uint32(os.Getpid()), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = m.Close() }()
+	// Two pages, the second of which cannot be read.
+	page := os.Getpagesize()
+	b, err := unix.Mmap(-1, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(b) }()
+	at := uint64(reflect.ValueOf(b).Pointer())
+	long := strings.Repeat("k", 3000)
+	copy(b, long)
+	copy(b[page-4:], "abc")
+	copy(b[page:], "x")
+	hole, err := unix.Mmap(-1, 0, page, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(hole) }()
+	for _, tt := range []struct {
+		name  string
+		at    uint64
+		limit int
+		want  string
+		err   error
+	}{
+		{"long", at, 1 << 14, long, nil},
+		{"too long", at, 2999, "", io.EOF},
+		{"at the end of a page", at + uint64(page) - 4, 1 << 14, "abc", nil},
+		{"empty", at + 3500, 1 << 14, "", nil},
+		{"nothing", 16, 1 << 14, "", io.EOF},
+		{"no address", 1 << 63, 1 << 14, "", io.EOF},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := m.Text(tt.at, tt.limit)
+			if string(got) != tt.want || !errors.Is(err, tt.err) {
+				t.Errorf("%.40q, %v, want %.40q, %v", got, err, tt.want, tt.err)
+			}
+		})
+	}
+}
+
+// The memory of a process that has ended is gone, and so is that of one whose number
+// another has now.
+func TestMemoryOfTheDead(t *testing.T) {
+	cmd := exec.Command("sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := uint32(cmd.Process.Pid)
+	if _, err := (FS{}).Memory(pid, time.Now().Add(-time.Hour)); !errors.Is(err, ErrGone) {
+		t.Errorf("an hour before its start: %v", err)
+	}
+	m, err := FS{}.Memory(pid, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = m.Close() }()
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if _, err := m.Text(4096, 100); !errors.Is(err, ErrGone) {
+		t.Errorf("its memory: %v", err)
+	}
+	if _, err := (FS{}).Memory(pid, time.Now()); !errors.Is(err, ErrGone) {
+		t.Errorf("when it has ended: %v", err)
+	}
+}

@@ -1,0 +1,167 @@
+package query
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// StateView is a view of what follows from calls: memory, graphs and so on, in the
+// last state of each process, or of a window what was in use in it.
+type StateView struct {
+	Name, About string
+	columns     string // SQL of the file's table, without the session
+	table       string
+	order       string
+	// of the window: a condition on from (?1) and to (?2); "" where the table has no times
+	in string
+}
+
+// StateViews are all, in the order in which they are explained.
+var StateViews = []StateView{
+	{"memory", "what each process holds of GPU and pinned memory, and what went wrong with it",
+		"pid, gpu_bytes, gpu_peak, gpu_count, host_bytes, allocs, frees, double_frees, unknown_frees, ooms, oom_bytes, oom_fragmented, growth_low, growth_high, leak, inexact",
+		"ledgers", "gpu_bytes DESC, pid", ""},
+	{"usage", "the memory of each process, second by second",
+		"%iso(time_ns) AS at, pid, gpu_bytes, host_bytes, allocs, frees, exact", "memory", "time_ns, pid", "time_ns >= ? AND time_ns < ?"},
+	{"held", "the memory of each process by kind and device",
+		"pid, kind, nullif(device, -1) AS device, bytes, peak, count, unsized", "held", "bytes DESC, pid, kind, device", ""},
+	{"devices", "which GPU each process means by an ordinal", "pid, device, uuid", "devices", "pid, device", ""},
+	{"streams", "launches and copies of each stream",
+		"pid, printf('0x%x', handle) AS stream, device, launches, outstanding, copies, bytes, captures, %iso(last_ns) AS last", "streams", "launches DESC, number", "last_ns >= ? AND last_ns < ?"},
+	{"graphs", "the life of CUDA graphs",
+		"pid, printf('0x%x', exec) AS exec, device, %iso(captured_ns) AS captured, capture_ns, capture_launches, cold, instantiate_ns, launches, %iso(last_launch_ns) AS last_launch, updates, update_fails, uploads, %iso(destroyed_ns) AS destroyed",
+		"graphs", "launches DESC, number",
+		"coalesce(last_launch_ns, instantiated_ns, captured_ns) >= ? AND coalesce(captured_ns, instantiated_ns, last_launch_ns) < ?"},
+	{"comms", "NCCL communicators and their last operation; the ranks of one have the same id",
+		"id, rank, ranks, pid, device, state, sequence, failed, last_op, last_elements, last_bytes, %iso(last_ns) AS last", "comms", "id, rank, number",
+		"coalesce(last_ns, began_ns, 0) >= ? AND coalesce(began_ns, last_ns, 0) < ?"},
+	{"copies", "how much was copied, in which direction, from or to which kind of host memory",
+		"pid, direction, host, count, bytes, call_ns, estimated", "copies", "bytes DESC, pid", ""},
+	{"errors", "which calls failed, and how",
+		"pid, name AS op, error, count, %iso(first_ns) AS first, %iso(last_ns) AS last", "errors", "count DESC, pid, op", "last_ns >= ? AND first_ns < ?"},
+}
+
+// isoCall is a time of a view, as text in UTC.
+var isoCall = regexp.MustCompile(`%iso\((\w+)\)`)
+
+// sql are the columns as SQLite has them.
+func (v *StateView) sql() string {
+	return isoCall.ReplaceAllString(v.columns, "strftime('%Y-%m-%dT%H:%M:%fZ', $1 / 1e9, 'unixepoch')")
+}
+
+// StateViewNamed returns a view.
+func StateViewNamed(name string) (StateView, bool) {
+	i := slices.IndexFunc(StateViews, func(v StateView) bool { return v.Name == name })
+	if i < 0 {
+		return StateView{}, false
+	}
+	return StateViews[i], true
+}
+
+// State returns the rows of a view for the filter's processes, of its sessions and
+// window. Operations of the filter do not matter.
+func (r *Reader) State(ctx context.Context, f Filter, v StateView) (*SQLResult, error) {
+	out := &SQLResult{}
+	err := r.ofSessions(ctx, f, func(s *Session, from, to int64) error {
+		where, args := "session = ?", []any{s.id}
+		if v.in != "" {
+			where, args = where+" AND "+v.in, append(args, from, to)
+		}
+		if len(f.PIDs) > 0 {
+			marks := make([]string, len(f.PIDs))
+			for i, pid := range f.PIDs {
+				marks[i] = "?"
+				args = append(args, pid)
+			}
+			where += " AND pid IN (" + strings.Join(marks, ", ") + ")"
+		}
+		return r.rows(ctx, func(rows *sql.Rows) error {
+			row, err := scanRow(rows, out)
+			out.Rows = append(out.Rows, row)
+			return err
+		}, fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %s", v.sql(), v.table, where, v.order), args...)
+	})
+	if out.Columns == nil {
+		out.Columns = v.names()
+	}
+	return out, err
+}
+
+// names are the names of the view's columns.
+func (v *StateView) names() (out []string) {
+	depth, from := 0, 0
+	for i, c := range v.columns + "," {
+		switch {
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		case c == ',' && depth == 0:
+			words := strings.Fields(v.columns[from:i])
+			out, from = append(out, words[len(words)-1]), i+1
+		}
+	}
+	return out
+}
+
+func scanRow(rows *sql.Rows, out *SQLResult) ([]any, error) {
+	if out.Columns == nil {
+		names, err := rows.Columns()
+		if err != nil {
+			return nil, err
+		}
+		out.Columns = names
+	}
+	row := make([]any, len(out.Columns))
+	into := make([]any, len(row))
+	for i := range row {
+		into[i] = &row[i]
+	}
+	return row, rows.Scan(into...)
+}
+
+// Memory returns the ledgers of the filter's processes, in their last state. Window and
+// operations of the filter do not matter.
+func (r *Reader) Memory(ctx context.Context, f Filter) (map[uint32]tick.Memory, error) {
+	out := map[uint32]tick.Memory{}
+	err := r.ofSessions(ctx, f, func(s *Session, _, _ int64) error {
+		return r.rows(ctx, func(rows *sql.Rows) error {
+			pid, m, err := scanMemory(rows)
+			if f.wants(pid) {
+				out[pid] = m
+			}
+			return err
+		}, `SELECT pid, inexact, gpu_bytes, gpu_peak, gpu_count, host_bytes, host_peak, host_count, allocs, frees, released, double_frees,
+			unknown_frees, untracked, ooms, oom_ns, coalesce(oom_op, ''), oom_bytes, coalesce(oom_device, -1), oom_held, oom_peak, oom_fragmented,
+			coalesce(oom_holes, -1), growth_bytes, growth_low, growth_high, growth_over_ns, leak FROM ledgers WHERE session = ?`, s.id)
+	})
+	return out, err
+}
+
+func scanMemory(rows *sql.Rows) (pid uint32, m tick.Memory, err error) {
+	var inexact, op string
+	var oom [4]sql.NullInt64 // when, bytes asked for, held, peak
+	var device int16
+	var fragmented, leak sql.NullBool
+	var growth [3]sql.NullFloat64
+	var over sql.NullInt64
+	holes := 0.0
+	err = rows.Scan(&pid, &inexact, &m.GPU.Bytes, &m.GPU.Peak, &m.GPU.Count, &m.Host.Bytes, &m.Host.Peak, &m.Host.Count, &m.Allocs, &m.Frees, &m.Released,
+		&m.DoubleFrees, &m.UnknownFrees, &m.Untracked, &m.OOMs, &oom[0], &op, &oom[1], &device, &oom[2], &oom[3], &fragmented,
+		&holes, &growth[0], &growth[1], &growth[2], &over, &leak)
+	m.Used, m.Inexact = true, tick.InexactOf(strings.Fields(inexact))
+	if oom[0].Valid {
+		m.LastOOM = tick.OOM{Time: oom[0].Int64, Size: uint64(oom[1].Int64), Device: device + 1, Live: uint64(oom[2].Int64), Peak: uint64(oom[3].Int64),
+			Fragmented: fragmented.Bool, Holes: holes}
+		m.LastOOM.Op, _ = events.OpByName(op)
+	}
+	m.Growth = tick.Growth{PerMinute: growth[0].Float64, Low: growth[1].Float64, High: growth[2].Float64, Over: over.Int64, Leak: leak.Bool}
+	return pid, m, err
+}

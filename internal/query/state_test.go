@@ -1,0 +1,77 @@
+package query
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// stateOf is the state of a process that has one of everything.
+func stateOf(now time.Time, seq uint64) tick.State {
+	at := now.UnixNano()
+	return tick.State{PID: 4821,
+		Memory: tick.Memory{Inexact: tick.InexactLate | tick.InexactLost, Used: true, GPU: tick.Held{Count: 3, Bytes: 1000 * seq, Peak: 5000}, Host: tick.Held{Count: 1, Bytes: 64, Peak: 64},
+			Allocs: 9, Frees: 5, DoubleFrees: 1, OOMs: 2,
+			LastOOM: tick.OOM{Time: at, Op: opMalloc, Size: 1 << 30, Device: 1, Live: 1000, Peak: 5000, Holes: 0.25},
+			Growth:  tick.Growth{PerMinute: 3, Low: 1, High: 4, Over: 60e9, Leak: true}},
+		Held:    []tick.Kind{{Kind: tick.MemoryDevice, Device: 2, Held: tick.Held{Count: 3, Bytes: 1000 * seq, Peak: 5000}}},
+		Devices: []tick.Device{{Device: 1, UUID: "00010203-0405-0607-0809-0a0b0c0d0e0f"}},
+		Streams: tick.List[tick.Stream]{First: []tick.Stream{{Number: 1, Handle: 0x50, Device: 1, Launches: 7 * seq, Outstanding: 2, Last: at}}, All: 1},
+		Graphs: tick.List[tick.Graph]{First: []tick.Graph{{Number: 2, Exec: 0xe1, Graph: 0x91, Device: 1, Captured: at - 100, CaptureNS: 50, Cold: true,
+			Instantiated: at - 40, InstantiateNS: 30, Launches: seq, LastLaunch: at}}, All: 1},
+		Comms: tick.List[tick.Comm]{First: []tick.Comm{{Number: 3, Handle: 0xc0, ID: 0xabc, Rank: 1, Ranks: 8, Device: 1, Began: at - 900, InitNS: 800, Seq: 40 * seq,
+			Last: tick.CommOp{Op: opSync, Time: at, Elements: 10, Type: 7, Bytes: 40}}}, All: 1},
+		Copies: []tick.Copy{{Dir: tick.CopyHostToDevice, Host: tick.HostPageable, Count: 4, Bytes: 400, NS: 900}},
+		Errors: tick.List[tick.CallError]{First: []tick.CallError{{Op: opMalloc, Code: 2, Count: 2, First: at - 5, Last: at}}, All: 1},
+	}
+}
+
+// Every view has its columns, and rows of the process; of another it has none.
+func TestStateViews(t *testing.T) {
+	r := sqlDB(t)
+	ctx := context.Background()
+	for _, v := range StateViews {
+		t.Run(v.Name, func(t *testing.T) {
+			got, err := r.State(ctx, Filter{Session: "s1", PIDs: []uint32{4821}}, v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows := 1
+			if v.Name == "usage" {
+				rows = 3 // that of the last tick is as it was
+			}
+			if len(got.Rows) < rows || !slices.Equal(got.Columns, v.names()) {
+				t.Errorf("%d rows of %v, want %d of %v", len(got.Rows), got.Columns, rows, v.names())
+			}
+			none, err := r.State(ctx, Filter{Session: "s1", PIDs: []uint32{4830}}, v)
+			if err != nil || len(none.Rows) != 0 || !slices.Equal(none.Columns, got.Columns) {
+				t.Errorf("another process has %v (%v), columns %v", none.Rows, err, none.Columns)
+			}
+			both, err := r.State(ctx, Filter{Session: AllSessions}, v)
+			if err != nil || len(both.Rows) != 2*len(got.Rows) {
+				t.Errorf("both sessions have %d rows, one has %d (%v)", len(both.Rows), len(got.Rows), err)
+			}
+			early, err := r.State(ctx, Filter{Session: "s1", To: began.Add(-time.Hour)}, v)
+			if err != nil || v.in != "" && len(early.Rows) != 0 {
+				t.Errorf("before it began there is %v (%v)", early.Rows, err)
+			}
+		})
+	}
+}
+
+// What is known of a process's memory is read back as it was.
+func TestMemoryIsReadBack(t *testing.T) {
+	r := sqlDB(t)
+	got, err := r.Memory(context.Background(), Filter{Session: "s1"})
+	if err != nil || len(got) != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	at := time.Unix(0, got[4821].LastOOM.Time)
+	want := stateOf(at, got[4821].GPU.Bytes/1000).Memory
+	if got[4821] != want {
+		t.Errorf("%+v\nwant %+v", got[4821], want)
+	}
+}

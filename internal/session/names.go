@@ -1,0 +1,176 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"ingero/internal/proc"
+	"ingero/internal/symbols"
+)
+
+// Memory is a source whose processes can be read.
+type Memory interface {
+	Memory() symbols.Reader
+}
+
+// Memory implements [Memory].
+func (l *Live) Memory() symbols.Reader { return &memory{fs: l.fs, known: map[symbolKey]string{}} }
+
+// newNames makes the table of GPU functions of a source.
+func newNames(s Source) *symbols.Names {
+	if m, ok := s.(Memory); ok {
+		return symbols.New(m.Memory())
+	}
+	return symbols.New(nil)
+}
+
+// lastNames is how long the end of a session waits for names that are being read.
+const lastNames = time.Second
+
+// settleNames sends the names that are still being read when the session ends.
+func (r *runner) settleNames() {
+	ctx, cancel := context.WithTimeout(context.Background(), lastNames)
+	defer cancel()
+	b := r.fan.batch()
+	r.names.Settle(ctx, &b.Batch)
+	r.fan.send(b)
+}
+
+// maxSymbols bounds the symbols that are kept in mind.
+const maxSymbols = 1 << 13
+
+// symbolKey is a place in a file that is known by what is in it.
+type symbolKey struct {
+	build  string
+	offset uint64
+}
+
+// memory reads names in the memory of processes, and symbols in what they map.
+type memory struct {
+	fs    proc.FS
+	known map[symbolKey]string
+}
+
+// Strings implements [symbols.Reader].
+func (m *memory) Strings(pid uint32, seen int64, at []uint64) ([]string, error) {
+	mem, err := m.fs.Memory(pid, time.Unix(0, seen))
+	if err != nil {
+		return nil, ended(err)
+	}
+	defer func() { _ = mem.Close() }()
+	out := make([]string, len(at))
+	for i, addr := range at {
+		b, err := mem.Text(addr, symbols.MaxName)
+		if errors.Is(err, proc.ErrGone) {
+			return out, symbols.ErrEnded
+		}
+		if err == nil {
+			out[i] = symbols.Printable(b)
+		}
+	}
+	return out, nil
+}
+
+// Symbols implements [symbols.Reader].
+func (m *memory) Symbols(pid uint32, seen int64, at []uint64) ([]string, error) {
+	if mem, err := m.fs.Memory(pid, time.Unix(0, seen)); err != nil { // it is the one that was there
+		return nil, ended(err)
+	} else if err := mem.Close(); err != nil {
+		return nil, err
+	}
+	maps, err := m.fs.Maps(pid, true)
+	if err != nil {
+		return nil, ended(err)
+	}
+	slices.SortFunc(maps, func(a, b proc.Mapping) int { return cmp.Compare(a.Start, b.Start) })
+	files := map[proc.Key]*asked{}
+	for i, addr := range at {
+		n, found := slices.BinarySearchFunc(maps, addr, func(m proc.Mapping, addr uint64) int {
+			switch {
+			case m.End <= addr:
+				return -1
+			case m.Start > addr:
+				return 1
+			}
+			return 0
+		})
+		if !found {
+			continue
+		}
+		file := files[maps[n].Key]
+		if file == nil {
+			file = &asked{mapping: maps[n]}
+			files[maps[n].Key] = file
+		}
+		file.index = append(file.index, i)
+		file.offsets = append(file.offsets, addr-maps[n].Start+maps[n].Offset)
+	}
+	out := make([]string, len(at))
+	for _, file := range files {
+		if names, err := m.find(pid, file); err == nil {
+			for i, name := range names {
+				out[file.index[i]] = name
+			}
+		} else if errors.Is(err, proc.ErrGone) {
+			return out, symbols.ErrEnded
+		}
+	}
+	return out, nil
+}
+
+// asked are offsets of one file.
+type asked struct {
+	mapping proc.Mapping
+	offsets []uint64
+	index   []int // among the addresses
+}
+
+// find returns the symbols of a file, which is read only where they are not known.
+func (m *memory) find(pid uint32, a *asked) ([]string, error) {
+	file, _, err := m.fs.OpenMapped(pid, a.mapping)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	build, err := proc.BuildID(file)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, len(a.offsets))
+	var offsets []uint64
+	var index []int
+	for i, off := range a.offsets {
+		name, known := m.known[symbolKey{build, off}]
+		if known && build != "" {
+			out[i] = name
+			continue
+		}
+		offsets, index = append(offsets, off), append(index, i)
+	}
+	if len(offsets) == 0 {
+		return out, nil
+	}
+	names, err := symbols.Find(file, offsets)
+	if err != nil {
+		return nil, err
+	}
+	if len(m.known)+len(names) > maxSymbols {
+		clear(m.known)
+	}
+	for i, name := range names {
+		out[index[i]] = name
+		m.known[symbolKey{build, offsets[i]}] = name
+	}
+	return out, nil
+}
+
+// ended says so in the words of package symbols.
+func ended(err error) error {
+	if errors.Is(err, proc.ErrGone) {
+		return symbols.ErrEnded
+	}
+	return err
+}

@@ -1,0 +1,159 @@
+package store
+
+import (
+	"fmt"
+	"hash/fnv"
+
+	"ingero/pkg/events"
+)
+
+const (
+	frameFunctionsMax = 1 << 12 // of a frame
+	frameFunctionText = 1 << 20 // bytes of their names, from which on a frame is full
+	maxFunctionsBody  = 8 << 20 // bytes that a reader accepts
+	maxFunctionsKept  = 1 << 16 // that the next segment repeats
+)
+
+// functionsKept are what the handles of the session mean now: what a segment begins
+// with. Of very many, those that were told last.
+type functionsKept struct {
+	list []events.Function
+	at   map[functionKey]int
+}
+
+type functionKey struct {
+	pid    uint32
+	handle uint64
+}
+
+func (k *functionsKept) add(list []events.Function) {
+	for _, f := range list {
+		key := functionKey{f.PID, f.Handle}
+		if i, ok := k.at[key]; ok {
+			k.list[i] = f
+			continue
+		}
+		if len(k.list) >= maxFunctionsKept {
+			k.list = append(k.list[:0:0], k.list[maxFunctionsKept/2:]...)
+			k.at = nil
+		}
+		if k.at == nil {
+			k.at = map[functionKey]int{}
+			for i := range k.list {
+				k.at[functionKey{k.list[i].PID, k.list[i].Handle}] = i
+			}
+		}
+		k.at[key] = len(k.list)
+		k.list = append(k.list, f)
+	}
+}
+
+// putFunctions takes names in, in frames of a bounded size.
+func (w *logWriter) putFunctions(list []events.Function) {
+	for len(list) > 0 {
+		n, text := 0, 0
+		for n < len(list) && n < frameFunctionsMax && text < frameFunctionText {
+			text += len(list[n].Name)
+			n++
+		}
+		w.frame(frameFunctions, 1, w.enc.column(nil, appendFunctions(nil, list[:n])))
+		list = list[n:]
+	}
+}
+
+// appendFunctions appends names, each once, and then which handles have them.
+func appendFunctions(b []byte, list []events.Function) []byte {
+	ids := map[string]uint64{}
+	var names []string
+	for i := range list {
+		if s := list[i].Name; ids[s] == 0 {
+			names = append(names, s)
+			ids[s] = uint64(len(names))
+		}
+	}
+	b = put(b, uint64(len(names)))
+	for _, s := range names {
+		b = putString(b, s)
+	}
+	b = put(b, uint64(len(list)))
+	at := int64(0)
+	for i := range list {
+		f := &list[i]
+		b = put(b, zig(f.Time-at))
+		at = f.Time
+		b = put(put(put(b, uint64(f.PID)), f.Handle), ids[f.Name]-1)
+		b = append(b, byte(f.Why))
+	}
+	return b
+}
+
+func readFunctions(body []byte, dec *decoder) ([]events.Function, error) {
+	outer := reader{b: body}
+	r, err := dec.column(&outer, columns, maxFunctionsBody)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, min(r.count(), frameFunctionsMax))
+	for range cap(names) {
+		names = append(names, r.string())
+	}
+	n := r.count()
+	if n > frameFunctionsMax {
+		r.fail()
+	}
+	out := make([]events.Function, 0, min(n, frameFunctionsMax))
+	at := int64(0)
+	for range cap(out) {
+		at += r.int()
+		f := events.Function{Time: at, PID: r.small(), Handle: r.uint()}
+		name := r.uint()
+		if why := r.bytes(1); why != nil {
+			f.Why = events.NoName(why[0])
+		}
+		if r.bad || name >= uint64(len(names)) {
+			r.fail()
+			break
+		}
+		f.Name = names[name]
+		out = append(out, f)
+	}
+	if r.bad || len(r.b) != 0 || len(outer.b) != 0 {
+		return nil, fmt.Errorf("%w: names of functions", ErrCorrupt)
+	}
+	return out, nil
+}
+
+var (
+	sqlName     = `INSERT OR IGNORE INTO names VALUES (?, ?, ?)`
+	sqlFunction = `REPLACE INTO functions VALUES (?, ?, ?, ?, ?, ?, ?)`
+)
+
+// addFunctions takes names in.
+func (v *saver) addFunctions(list []events.Function) { v.named = append(v.named, list...) }
+
+// functions writes those that are new.
+func (v *saving) functions() error {
+	for i := range v.named {
+		f := &v.named[i]
+		var id any
+		if f.Why == 0 {
+			id = nameHash(f.Name)
+			if err := v.exec(&sqlName, v.id, id, f.Name); err != nil {
+				return err
+			}
+		}
+		if err := v.exec(&sqlFunction, v.id, f.PID, int64(f.Handle), f.Time, id, f.Why.String(), f.Why); err != nil {
+			return err
+		}
+	}
+	n := len(v.named)
+	v.done = append(v.done, func() { v.named = append(v.named[:0], v.named[n:]...) })
+	return nil
+}
+
+// nameHash is the number of a name in any database.
+func nameHash(name string) int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	return int64(h.Sum64())
+}

@@ -1,0 +1,86 @@
+package symbols
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"testing"
+)
+
+// self is this test's own program: an ELF file with symbols by the thousand.
+func self(t testing.TB) *os.File {
+	t.Helper()
+	f, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// What debug/elf finds is found.
+func TestFind(t *testing.T) {
+	file := self(t)
+	f, err := elf.NewFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	symbols, err := f.Symbols()
+	if err != nil {
+		t.Skip("the test program was linked without symbols")
+	}
+	names := map[uint64][]string{}
+	var offsets, addresses []uint64
+	for _, s := range symbols {
+		for _, p := range f.Progs {
+			if elf.ST_TYPE(s.Info) == elf.STT_FUNC && p.Type == elf.PT_LOAD && s.Value >= p.Vaddr && s.Value-p.Vaddr < p.Filesz {
+				names[s.Value] = append(names[s.Value], s.Name)
+				if len(offsets) < 2000 {
+					offsets, addresses = append(offsets, s.Value-p.Vaddr+p.Off), append(addresses, s.Value)
+				}
+			}
+		}
+	}
+	got, err := Find(file, append(offsets, 1<<40, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range addresses {
+		if !slices.Contains(names[a], got[i]) && got[i] != "" {
+			t.Errorf("%#x is %q, want one of %q", a, got[i], names[a])
+		}
+	}
+	if n := len(slices.DeleteFunc(slices.Clone(got[:len(offsets)]), func(s string) bool { return s == "" })); n < 1900 {
+		t.Errorf("%d of %d were found", n, len(offsets))
+	}
+	if rest := got[len(offsets):]; rest[0] != "" || rest[1] != "" {
+		t.Errorf("%q at offsets of nothing", rest)
+	}
+}
+
+func TestFindInNoELF(t *testing.T) {
+	for _, b := range [][]byte{nil, []byte("#!/bin/sh\n"), []byte("\x7fELF"), append([]byte("\x7fELF\x01\x01"), make([]byte, 100)...)} {
+		if _, err := Find(bytes.NewReader(b), []uint64{1}); !errors.Is(err, errELF) {
+			t.Errorf("%q: %v", b, err)
+		}
+	}
+}
+
+// A hostile file takes no more memory than a good one, whatever it says of itself.
+func FuzzFind(f *testing.F) {
+	head := make([]byte, 4096)
+	if n, err := io.ReadFull(self(f), head); err != nil {
+		f.Fatal(n, err)
+	}
+	f.Add(head, uint64(64))
+	f.Add([]byte("\x7fELF\x02\x01"), uint64(0))
+	f.Fuzz(func(t *testing.T, b []byte, off uint64) {
+		names, err := Find(bytes.NewReader(b), []uint64{off, 0, ^uint64(0)})
+		if err == nil && len(names) != 3 {
+			t.Errorf("%d names", len(names))
+		}
+	})
+}

@@ -1,0 +1,134 @@
+package symbols
+
+import (
+	"slices"
+
+	"ingero/internal/tick"
+)
+
+// process returns the process that made a call which began at start.
+func (n *Names) process(pid uint32, start int64) *process {
+	if n.last != nil && n.last.pid == pid {
+		return n.last
+	}
+	waits := n.due[pid] > 0
+	if waits {
+		n.live(func(l *life) bool { return l.pid == pid && l.Time <= start })
+	}
+	p := n.procs[pid]
+	if p == nil {
+		p = n.add(pid, 0)
+	}
+	if !waits || n.due[pid] == 0 { // or else a later call may be of another program
+		n.last = p
+	}
+	return p
+}
+
+// add begins a process. The figures of one that had its number go on.
+func (n *Names) add(pid uint32, since int64) *process {
+	if len(n.procs) >= maxProcesses {
+		for other := range n.procs {
+			n.end(other, since)
+			break
+		}
+	}
+	p := newProcess(pid, since)
+	if old := n.ended[pid]; old != nil {
+		p.names, p.whys, p.since = old.names, old.whys, max(since, old.since)
+		n.forget(pid)
+	}
+	n.procs[pid] = p
+	return p
+}
+
+// forget takes out the figures of a process that has ended.
+func (n *Names) forget(pid uint32) {
+	delete(n.ended, pid)
+	n.order = slices.DeleteFunc(n.order, func(p uint32) bool { return p == pid })
+}
+
+// live applies the steps that are due, in their order.
+func (n *Names) live(due func(*life) bool) {
+	rest := n.lives[:0]
+	for i := range n.lives {
+		l := n.lives[i]
+		if !due(&l) {
+			rest = append(rest, l)
+			continue
+		}
+		if n.due[l.pid]--; n.due[l.pid] == 0 {
+			delete(n.due, l.pid)
+		}
+		n.last = nil
+		switch l.Kind {
+		case tick.ProcForked:
+			n.forked(&l)
+		case tick.ProcExeced:
+			n.execed(&l)
+		case tick.ProcExited:
+			n.end(l.pid, l.Time)
+		}
+	}
+	n.lives = rest
+}
+
+// forked lets a child mean what its parent did. Calls of it may have come before the
+// fork was told.
+func (n *Names) forked(l *life) {
+	parent := n.procs[l.PID]
+	if parent == nil {
+		return
+	}
+	child := n.procs[l.pid]
+	if child == nil {
+		child = n.add(l.pid, l.Time)
+	}
+	if child.parent == nil && child != parent {
+		child.since, child.parent, parent.forked = max(child.since, l.Time), parent, true
+	}
+}
+
+// execed begins a program anew in a process. Its figures go on.
+func (n *Names) execed(l *life) {
+	old := n.procs[l.pid]
+	if old == nil {
+		return
+	}
+	p := newProcess(l.pid, l.Time)
+	p.names, p.whys = old.names, old.whys
+	for handle, r := range old.regs { // what was learnt before the exec was told
+		if r.since >= l.Time {
+			p.regs[handle] = r
+			delete(old.regs, handle)
+		}
+	}
+	n.regs -= len(old.regs)
+	n.procs[l.pid] = p
+}
+
+// end takes a process out, but for its figures.
+func (n *Names) end(pid uint32, at int64) {
+	p := n.procs[pid]
+	if p == nil {
+		return
+	}
+	if n.last == p {
+		n.last = nil
+	}
+	n.regs -= len(p.regs)
+	delete(n.procs, pid)
+	if len(p.funcs) == 0 && len(p.names)+len(p.whys) == 0 {
+		return
+	}
+	if len(n.order) >= maxEnded {
+		n.forget(n.order[0])
+	}
+	gone := newProcess(pid, at)
+	gone.names, gone.whys = p.names, p.whys
+	if p.wait > 0 { // these may come yet
+		gone.wait, gone.funcs = p.wait, p.funcs
+	}
+	n.ended[pid] = gone
+	n.order = append(n.order, pid)
+}

@@ -1,0 +1,314 @@
+package symbols
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// lifeWait is for how long a step in a process's life waits for calls from before it.
+const lifeWait = 2 * time.Second
+
+// Names is the table of what was launched. It is for one goroutine.
+type Names struct {
+	work    *worker // nil: what a recording tells is all
+	procs   map[uint32]*process
+	last    *process // of the call before
+	lives   []life
+	due     map[uint32]int // of lives, by process
+	texts   texts
+	words   words
+	regs    int // of all processes
+	out     []request
+	results []result
+	ended   map[uint32]*process // with their figures
+	order   []uint32            // of ended, the oldest first
+}
+
+// New makes an empty table. With r nil its names come from the batches alone. It is
+// to be closed.
+func New(r Reader) *Names {
+	n := &Names{procs: map[uint32]*process{}, due: map[uint32]int{}, ended: map[uint32]*process{}, texts: texts{}, words: newWords()}
+	if r != nil {
+		n.work = startWorker(r)
+	}
+	return n
+}
+
+// Close ends what New has started, once a call of the Reader that runs has returned.
+func (n *Names) Close() {
+	if n.work != nil {
+		n.work.close()
+	}
+}
+
+// Batch learns from a batch, counts its launches and adds to its Functions those that
+// are known now.
+func (n *Names) Batch(b *tick.Batch) {
+	n.texts.add(b.Texts)
+	if n.work != nil { // what a recording tells of a handle begins when its process does
+		for _, e := range b.Procs {
+			l := lifeOf(e)
+			n.lives = append(n.lives, l)
+			n.due[l.pid]++
+			n.last = nil
+		}
+	}
+	for i := range b.Functions {
+		n.told(&b.Functions[i])
+	}
+	n.answers(b)
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		if a := actionFor(c.Op); a.kind != kindNone {
+			n.call(b, c, a)
+		}
+	}
+	n.ask(b)
+}
+
+func (n *Names) ask(b *tick.Batch) {
+	if len(n.out) > 0 {
+		n.refuse(b, n.work.ask(n.out))
+		clear(n.out)
+		n.out = n.out[:0]
+	}
+}
+
+// Settle waits for what was asked and adds the answers to a batch. What has not come
+// when ctx ends is not told.
+func (n *Names) Settle(ctx context.Context, b *tick.Batch) {
+	for n.work != nil && n.work.settle(ctx) {
+		n.answers(b)
+		if len(n.out) == 0 {
+			return
+		}
+		n.ask(b) // an answer was that something else is to be asked
+	}
+}
+
+// call takes one in that means something to names.
+func (n *Names) call(b *tick.Batch, c *events.Call, a action) {
+	if a.kind == kindLaunch || a.kind == kindSeveral {
+		if launches(c, a.kind) {
+			n.launch(b, n.process(c.PID, c.Start), c, a)
+		}
+		return
+	}
+	if n.work == nil {
+		return
+	}
+	var text string
+	if a.kind == kindDefine {
+		text = n.texts.take(c)
+	}
+	if c.Flags&events.CallFailed != 0 {
+		return
+	}
+	p := n.process(c.PID, c.Start)
+	owner, _ := c.Value(a.owner)
+	if a.kind == kindUnload {
+		n.unload(p, owner, c.Start)
+		return
+	}
+	handle, known := c.Value(a.handle)
+	if !known || handle == 0 {
+		return
+	}
+	r := reg{since: c.Start, owner: owner}
+	switch {
+	case a.kind == kindAlias:
+		r.alias = true
+		if r.value, _ = c.Value(a.target); r.value == handle { // the handle is the function itself
+			return
+		}
+	case text != "":
+		r.name = n.words.id(text)
+	case !a.text:
+		r.value, _ = c.Value(events.RoleName)
+	}
+	n.define(p, handle, r)
+}
+
+// define notes what a handle is from now on.
+func (n *Names) define(p *process, handle uint64, r reg) {
+	old, known := p.regs[handle]
+	switch {
+	case known && old.same(r):
+		return
+	case known:
+		p.leave(handle, old, r.since)
+	case len(p.regs) >= maxRegs || n.regs >= maxAllRegs:
+		p.full = true
+		return
+	default:
+		n.regs++
+	}
+	p.regs[handle] = r
+	p.forget(handle)
+	if r.name == 0 && r.value != 0 && !r.alias && p.eager < eagerNames && n.work != nil {
+		p.eager++
+		n.out = append(n.out, request{p: p, handle: handle, named: handle, at: r.value, seen: r.since})
+	}
+}
+
+// unload forgets what belonged to a module or library.
+func (n *Names) unload(p *process, owner uint64, at int64) {
+	if owner == 0 {
+		return
+	}
+	p.changed = at
+	for handle, r := range p.regs {
+		if r.owner == owner {
+			p.leave(handle, r, at)
+			p.forget(handle)
+			delete(p.regs, handle)
+			n.regs--
+		}
+	}
+}
+
+// launch counts a launch and sees to it that its function is told.
+func (n *Names) launch(b *tick.Batch, p *process, c *events.Call, a action) {
+	if a.kind == kindSeveral {
+		count(p.tallyOf(answer{why: events.NoNameSeveral}), c)
+		return
+	}
+	handle, _ := c.Value(a.handle)
+	f := p.last
+	if f == nil || p.at != handle {
+		if f = p.funcs[handle]; f == nil {
+			if len(p.funcs) >= maxFuncs {
+				count(p.tallyOf(answer{why: events.NoNameFull}), c)
+				return
+			}
+			f = &function{tally: &tally{}}
+			p.funcs[handle] = f
+			p.wait++
+			n.resolve(b, p, handle, f, c.Start)
+		}
+		p.last, p.at = f, handle
+	}
+	for len(f.next) > 0 && f.next[0].since <= c.Start {
+		p.mean(f, f.next[0])
+		f.next = f.next[1:]
+	}
+	count(f.tally, c)
+}
+
+func count(t *tally, c *events.Call) {
+	w := uint64(max(c.Weight, 1))
+	t.launches += w
+	if c.Flags&events.CallUnmeasured == 0 {
+		t.timed += w
+		t.ns += w * uint64(max(c.Duration, 0))
+	}
+}
+
+// resolve finds out what a handle is that is launched for the first time, or asks.
+func (n *Names) resolve(b *tick.Batch, p *process, handle uint64, f *function, seen int64) {
+	if n.work == nil {
+		return // the recording tells
+	}
+	named := handle
+	r, known := p.find(handle)
+	since := r.since
+	for range maxAlias {
+		if !known || !r.alias {
+			break
+		}
+		named = r.value
+		r, known = p.find(named)
+		since = max(since, r.since)
+	}
+	f.since = since
+	if !known { // of a handle that is made of another one, that one's symbol
+		f.since = max(since, p.since, p.changed)
+	}
+	switch {
+	case known && r.name != 0:
+		n.settle(b, p, handle, f, answer{name: r.name})
+	case known && r.alias, known && r.value == 0:
+		n.settle(b, p, handle, f, answer{why: events.NoNameUnread})
+	case known:
+		n.out = append(n.out, request{p: p, handle: handle, named: named, at: r.value, seen: seen})
+	default:
+		n.out = append(n.out, request{p: p, handle: handle, named: named, at: named, symbol: true, seen: seen})
+	}
+}
+
+// settle tells what a handle is.
+func (n *Names) settle(b *tick.Batch, p *process, handle uint64, f *function, a answer) {
+	if f.state == stateWaiting {
+		p.wait--
+		f.state = stateKnown
+	}
+	f.told = a
+	t := p.tallyOf(a)
+	t.add(f.tally)
+	f.tally = t
+	b.Functions = append(b.Functions, events.Function{Time: f.since, Handle: handle, Name: n.words.text(a.name), PID: p.pid, Why: a.why})
+}
+
+// told takes in what a recording tells of a handle. It may come before the handle's
+// first launch, or behind it.
+func (n *Names) told(f *events.Function) {
+	if n.work != nil {
+		return
+	}
+	p := n.process(f.PID, f.Time)
+	a := answer{why: f.Why}
+	if f.Why == 0 {
+		if a.name = n.words.id(f.Name); a.name == 0 {
+			a.why = events.NoNameFull
+		}
+	}
+	x := p.funcs[f.Handle]
+	switch {
+	case x == nil && len(p.funcs) >= maxFuncs:
+		return
+	case x == nil:
+		x = &function{tally: &tally{}}
+		p.funcs[f.Handle] = x
+	case x.state == stateWaiting:
+		p.wait--
+	case x.told != a || len(x.next) > 0: // calls from before may come yet
+		x.next = append(x.next, meaning{f.Time, a})
+		return
+	default:
+		return
+	}
+	p.mean(x, meaning{f.Time, a})
+}
+
+// mean has launches of a function from now on counted as what it means.
+func (p *process) mean(f *function, m meaning) {
+	if f.state == stateKnown { // what was counted so far was of another
+		f.tally = &tally{}
+	}
+	f.state, f.told, f.since = stateKnown, m.answer, m.since
+	t := p.tallyOf(m.answer)
+	t.add(f.tally)
+	f.tally = t
+}
+
+// Tick fills what is known of launches.
+func (n *Names) Tick(t *tick.Tick) {
+	now := t.Time.Add(-lifeWait).UnixNano()
+	if len(n.lives) > 0 {
+		n.live(func(l *life) bool { return t.Final || l.Time <= now })
+	}
+	for _, all := range []map[uint32]*process{n.ended, n.procs} {
+		for _, p := range all {
+			if l := p.figures(&n.words); l.Launches > 0 {
+				t.Launches = append(t.Launches, l)
+			}
+		}
+	}
+	slices.SortFunc(t.Launches, func(a, b tick.Launches) int { return cmp.Compare(a.PID, b.PID) })
+	n.sweep()
+}

@@ -1,0 +1,163 @@
+package track
+
+import (
+	"cmp"
+	"hash/fnv"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// comm is a communicator.
+type comm struct {
+	tick.Comm
+	splits uint64 // so far: the ranks of a split find each other by its number
+}
+
+// comms are those of a process.
+type comms struct {
+	all     map[uint64]*comm
+	gone    []tick.Comm // whose handle was given again: the latest
+	dropped int
+}
+
+func (k *comms) reset() { *k = comms{all: map[uint64]*comm{}} }
+
+// comm returns the communicator of a handle; with fresh a new one in its place.
+func (p *process) comm(handle uint64, fresh bool) *comm {
+	k := &p.comms
+	x := k.all[handle]
+	if x != nil && !fresh {
+		return x
+	}
+	if x == nil && len(k.all) >= maxHandles {
+		p.untracked++
+		return nil
+	}
+	if x != nil {
+		if len(k.gone) >= maxListed {
+			k.gone = append(k.gone[:0], k.gone[1:]...)
+			k.dropped++
+		}
+		k.gone = append(k.gone, x.Comm)
+	}
+	x = &comm{Comm: tick.Comm{Number: p.number(), Handle: handle, Rank: -1}}
+	k.all[handle] = x
+	return x
+}
+
+// initComm takes in a communicator that was made.
+func initComm(p *process, _ *thread, c *events.Call, _ *effect) {
+	handle, ok := c.Value(events.RoleComm)
+	if !done(c) || !ok || handle == 0 || nested(c) {
+		return
+	}
+	x := p.comm(handle, true)
+	if x == nil {
+		return
+	}
+	x.Began, x.InitNS, x.Device = c.Start, c.Duration, c.Device
+	x.ID, _ = c.Value(events.RoleCommID)
+	if n, ok := c.Value(events.RoleRanks); ok {
+		x.Ranks = uint32(n)
+	}
+	if n, ok := c.Value(events.RoleRank); ok {
+		x.Rank = int32(n)
+	}
+}
+
+// splitComm takes in one that was split off another. All ranks of the parent split it
+// together, so parent, number and colour name the child, in every process.
+func splitComm(p *process, _ *thread, c *events.Call, _ *effect) {
+	from, ok := c.Value(events.RoleParent)
+	if !done(c) || !ok || nested(c) {
+		return
+	}
+	parent := p.comm(from, false)
+	if parent == nil {
+		return
+	}
+	parent.splits++
+	child, ok := c.Value(events.RoleComm)
+	if !ok || child == 0 { // this rank is in none
+		return
+	}
+	x := p.comm(child, true)
+	if x == nil {
+		return
+	}
+	x.Began, x.InitNS, x.Device = c.Start, c.Duration, parent.Device
+	if color, ok := c.Value(events.RoleColor); ok && parent.ID != 0 && parent.Began != 0 {
+		x.ID = mix(parent.ID, parent.splits, color)
+	}
+}
+
+func mix(values ...uint64) uint64 {
+	h := fnv.New64a()
+	for _, v := range values {
+		for i := range 8 {
+			_, _ = h.Write([]byte{byte(v >> (8 * i))})
+		}
+	}
+	return h.Sum64()
+}
+
+// dataBytes are the sizes of ncclDataType_t: int8, uint8, int32, uint32, int64, uint64,
+// float16, float32, float64, bfloat16, float8e4m3, float8e5m2.
+var dataBytes = [...]uint64{1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1}
+
+// collective takes in an operation of a communicator, of one rank with others.
+func collective(p *process, _ *thread, c *events.Call, _ *effect) {
+	handle, ok := c.Value(events.RoleComm)
+	if !ok || nested(c) {
+		return
+	}
+	x := p.comm(handle, false)
+	if x == nil {
+		return
+	}
+	x.Seq += uint64(c.Weight)
+	if c.Flags&events.CallFailed != 0 {
+		x.Failed += uint64(c.Weight)
+	}
+	x.Last = tick.CommOp{Op: c.Op, Time: c.Start}
+	x.Last.Elements, _ = c.Value(events.RoleElements)
+	if t, ok := c.Value(events.RoleDatatype); ok {
+		x.Last.Type = uint8(t)
+		if int(x.Last.Type) < len(dataBytes) {
+			x.Last.Bytes = x.Last.Elements * dataBytes[x.Last.Type]
+		}
+	}
+	if x.Device == 0 {
+		x.Device = c.Device
+	}
+}
+
+// endComm takes in that a communicator was finalized, destroyed or aborted.
+func endComm(p *process, _ *thread, c *events.Call, e *effect) {
+	handle, ok := c.Value(events.RoleComm)
+	if !ok || nested(c) || c.Flags&events.CallFailed != 0 {
+		return
+	}
+	if x := p.comm(handle, false); x != nil {
+		x.State = e.state
+		x.Ended = c.End()
+	}
+}
+
+// group takes in the begin or end of a group of operations.
+func group(_ *process, th *thread, _ *events.Call, e *effect) {
+	th.group = max(th.group+e.depth, 0)
+}
+
+func (k *comms) list() tick.List[tick.Comm] {
+	out := append(make([]tick.Comm, 0, len(k.all)+len(k.gone)), k.gone...)
+	for _, x := range k.all {
+		out = append(out, x.Comm)
+	}
+	l := first(out, func(a, b tick.Comm) int {
+		return cmp.Or(cmp.Compare(b.Seq, a.Seq), cmp.Compare(a.Began, b.Began), cmp.Compare(a.Handle, b.Handle))
+	})
+	l.All += k.dropped
+	return l
+}

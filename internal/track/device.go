@@ -1,0 +1,227 @@
+package track
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// thread is what a thread's next calls depend on.
+type thread struct {
+	device  int16       // as in events.Call
+	stack   []int16     // devices of the contexts below the current one
+	group   int         // depth of ncclGroupStart
+	capture *tick.Graph // that it has begun
+}
+
+// maxStack bounds a thread's stack of contexts.
+const maxStack = 64
+
+// of returns what is kept of a thread. One for which there is no room has nothing.
+func (p *process) of(tid uint32) *thread {
+	if p.thread != nil && p.tid == tid {
+		return p.thread
+	}
+	th := p.threads[tid]
+	if th == nil {
+		th = &thread{device: p.initial()}
+		if len(p.threads) < maxThreads {
+			p.threads[tid] = th
+		} else {
+			p.untracked++
+		}
+	}
+	p.tid, p.thread = tid, th
+	return th
+}
+
+// initial is the device of a thread that has chosen none: the first, as the runtime
+// has it. Where calls before were not seen it may have chosen.
+func (p *process) initial() int16 {
+	if p.late {
+		return 0
+	}
+	return 1
+}
+
+// known says that all calls of the process are seen after all.
+func (p *process) known() {
+	for _, th := range p.threads {
+		if th.device == 0 {
+			th.device = 1
+		}
+	}
+}
+
+// ordinal makes what events.Call has of a device's number.
+func ordinal(v uint64, known bool) int16 {
+	if !known || v > 1<<10 {
+		return 0
+	}
+	return int16(v) + 1
+}
+
+// done says that a call is known to have succeeded.
+func done(c *events.Call) bool {
+	return c.Flags&(events.CallFailed|events.CallUnmeasured) == 0
+}
+
+// choose takes in a device that was chosen, or that a thread was told it has.
+func choose(_ *process, th *thread, c *events.Call, _ *effect) {
+	if done(c) {
+		th.device = ordinal(c.Value(events.RoleDevice))
+		c.Device = th.device
+	}
+}
+
+// maxDevices bounds the devices of a process that are told apart.
+const maxDevices = 64
+
+// identify takes in which device has an ordinal: the runtime asks for all that the
+// process can see. What it is given are 16 bytes, in two halves.
+func identify(p *process, _ *thread, c *events.Call, _ *effect) {
+	at := ordinal(c.Value(events.RoleDevice))
+	if !done(c) || at == 0 || c.Flags&events.CallArgsPartial != 0 || len(p.uuids) >= maxDevices {
+		return
+	}
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:], c.Args[1])
+	binary.LittleEndian.PutUint64(b[8:], c.Args[2])
+	d := tick.Device{Device: at, UUID: fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])}
+	i := slices.IndexFunc(p.uuids, func(x tick.Device) bool { return x.Device >= at })
+	switch {
+	case i < 0:
+		p.uuids = append(p.uuids, d)
+	case p.uuids[i].Device == at:
+		p.uuids[i] = d
+	default:
+		p.uuids = slices.Insert(p.uuids, i, d)
+	}
+}
+
+// learn takes in the device of a context: one that was made, or retained.
+func learn(p *process, _ *thread, c *events.Call, _ *effect) {
+	ctx, ok := c.Value(events.RoleContext)
+	device := ordinal(c.Value(events.RoleDevice))
+	if !done(c) || !ok || device == 0 {
+		return
+	}
+	if _, there := p.contexts[ctx]; !there && len(p.contexts) >= maxHandles {
+		p.untracked++
+		return
+	}
+	p.contexts[ctx] = device
+}
+
+// create takes in a context that was made, which is current from then on.
+func create(p *process, th *thread, c *events.Call, e *effect) {
+	learn(p, th, c, e)
+	push(p, th, c, e)
+}
+
+// enter takes in that another context is current. None is no device's.
+func enter(p *process, th *thread, c *events.Call, _ *effect) {
+	if ctx, ok := c.Value(events.RoleContext); done(c) {
+		th.device = 0
+		if ok {
+			th.device = p.contexts[ctx]
+		}
+		c.Device = th.device
+	}
+}
+
+func push(p *process, th *thread, c *events.Call, e *effect) {
+	if !done(c) {
+		return
+	}
+	if len(th.stack) < maxStack {
+		th.stack = append(th.stack, th.device)
+	}
+	enter(p, th, c, e)
+}
+
+func pop(p *process, th *thread, c *events.Call, _ *effect) {
+	if !done(c) {
+		return
+	}
+	n := len(th.stack)
+	if n == 0 { // a push that was not seen
+		th.device = p.only()
+		return
+	}
+	th.device, th.stack = th.stack[n-1], th.stack[:n-1]
+}
+
+// only is the device of a process that is known to use one alone.
+func (p *process) only() int16 {
+	var one int16
+	for _, d := range p.contexts {
+		if one != 0 && d != one {
+			return 0
+		}
+		one = d
+	}
+	return one
+}
+
+// leave takes in that a context was destroyed, and what was allocated in it.
+func leave(p *process, _ *thread, c *events.Call, _ *effect) {
+	ctx, ok := c.Value(events.RoleContext)
+	if !done(c) || !ok {
+		return
+	}
+	device, known := p.contexts[ctx]
+	delete(p.contexts, ctx)
+	for _, d := range p.contexts {
+		if d == device {
+			known = false // another context of the device; which one has what is not known
+		}
+	}
+	if known {
+		p.memory.freeAll(p, device)
+		p.streams.leave(device)
+	}
+}
+
+// restart takes in that a device was reset: all of it is gone.
+func restart(p *process, th *thread, c *events.Call, _ *effect) {
+	if !done(c) {
+		return
+	}
+	device, known := c.Value(events.RoleDevice)
+	on := ordinal(device, known)
+	if on == 0 {
+		on = th.device
+	}
+	if on == 0 && p.memory.several() {
+		return // which one is not known
+	}
+	p.memory.freeAll(p, on)
+	p.streams.leave(on)
+}
+
+// several says whether memory is held on more than one device, or on one that is not known.
+func (m *memory) several() bool {
+	var one int16
+	for k, h := range m.kinds {
+		if k.kind.Host() || h.Count == 0 {
+			continue
+		}
+		if one != 0 && one != k.device {
+			return true
+		}
+		one = k.device
+	}
+	return false
+}
+
+func unixNano(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}

@@ -1,0 +1,292 @@
+package track
+
+import (
+	"cmp"
+	"slices"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// Limits of what is kept, whatever comes.
+const (
+	maxProcesses   = 512
+	maxThreads     = 4096    // of a process
+	maxAllocations = 1 << 20 // of all processes; about 90 MB
+	maxFreed       = 1 << 14 // freed addresses that are remembered, of a process
+	maxRanges      = 8192    // allocations that a pointer into them leads to
+	maxHandles     = 2048    // of a process: streams; events; contexts; graphs; communicators
+	maxErrors      = 256     // operations and codes
+	maxListed      = 64      // things of one list of a state
+	keepEnded      = 60      // ticks for which the state of an ended process is kept
+)
+
+// Tracker keeps the state of processes. It is for one goroutine.
+type Tracker struct {
+	procs map[uint32]*process
+	last  *process
+	held  int    // allocations of all processes
+	count uint64 // streams, graphs and communicators that were given numbers
+	ticks uint64
+}
+
+// New returns a tracker that knows nothing.
+func New() *Tracker { return &Tracker{procs: map[uint32]*process{}} }
+
+// process is what is kept of one process.
+type process struct {
+	pid   uint32
+	all   *Tracker
+	born  int64  // Unix ns: when it was forked, or began its program; 0: not seen
+	call0 int64  // Unix ns: start of its first call; 0: none yet
+	ended int64  // Unix ns; 0: it lives
+	over  uint64 // tick
+	late  bool   // calls may have been made before its probes were in place
+
+	memory   memory
+	threads  map[uint32]*thread
+	tid      uint32 // of thread
+	thread   *thread
+	contexts map[uint64]int16 // their devices
+	uuids    []tick.Device
+	streams  streams
+	graphs   graphs
+	comms    comms
+	copies   [tick.CopyDirs][tick.HostKinds]tick.Copy
+	errors   map[failure]*tick.CallError
+	records  map[events.Op]*seen // of operations whose loss matters
+
+	untracked uint64
+}
+
+// seen is how many calls of an operation had records, and how many returned by the
+// kernel's count as of the tick before.
+type seen struct{ records, counted uint64 }
+
+func (t *Tracker) process(pid uint32) *process {
+	if p := t.last; p != nil && p.pid == pid {
+		return p
+	}
+	p := t.procs[pid]
+	if p == nil {
+		if len(t.procs) >= maxProcesses {
+			return nil
+		}
+		p = t.fresh(pid)
+		t.procs[pid] = p
+	}
+	t.last = p
+	return p
+}
+
+func (t *Tracker) fresh(pid uint32) *process {
+	p := &process{pid: pid, all: t, late: true, threads: map[uint32]*thread{}, contexts: map[uint64]int16{},
+		errors: map[failure]*tick.CallError{}, records: map[events.Op]*seen{}}
+	p.memory.reset()
+	p.streams.reset()
+	p.graphs.reset()
+	p.comms.reset()
+	return p
+}
+
+// Batch takes in what one poll brought, and fills the Device of its calls where it is
+// known and not filled yet.
+func (t *Tracker) Batch(b *tick.Batch) {
+	lives := b.Procs
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		for len(lives) > 0 && lives[0].Time <= c.Start {
+			t.life(&lives[0])
+			lives = lives[1:]
+		}
+		p := t.process(c.PID)
+		if p != nil && p.ended != 0 && c.Start > p.ended { // its number was given to another
+			t.forget(p)
+			p = t.process(c.PID)
+		}
+		if p == nil {
+			continue
+		}
+		if p.call(c); p.ended != 0 { // a record that comes after the end
+			p.end()
+		}
+	}
+	for i := range lives {
+		t.life(&lives[i])
+	}
+}
+
+// life takes in a step of a process's life. What a process holds of a GPU goes with
+// the program that it runs; a forked child has none of it.
+func (t *Tracker) life(e *tick.ProcEvent) {
+	pid := e.PID
+	if e.Kind == tick.ProcForked {
+		pid = e.Peer
+	}
+	p := t.procs[pid]
+	if e.Kind == tick.ProcExited {
+		if p != nil && p.ended == 0 {
+			p.end()
+			p.ended, p.over = e.Time, t.ticks+1
+		}
+		return
+	}
+	if p != nil && (p.call0 == 0 || p.call0 < e.Time) {
+		t.forget(p)
+		p = nil
+	} else if p == nil && e.Kind == tick.ProcExeced {
+		return // it makes no calls
+	}
+	if p == nil {
+		if p = t.process(pid); p == nil {
+			return
+		}
+	}
+	p.born, p.late = e.Time, false // its calls may have come before this
+	p.known()
+}
+
+// number is one that nothing else of the session has.
+func (p *process) number() uint64 {
+	p.all.count++
+	return p.all.count
+}
+
+func (t *Tracker) forget(p *process) {
+	t.held -= p.memory.entries()
+	delete(t.procs, p.pid)
+	if t.last == p {
+		t.last = nil
+	}
+}
+
+// end frees what the process held. What its streams, graphs and communicators were at is kept.
+func (p *process) end() {
+	p.memory.freeAll(p, 0)
+	p.contexts = map[uint64]int16{}
+	p.threads, p.thread = map[uint32]*thread{}, nil
+}
+
+// call takes in one call.
+func (p *process) call(c *events.Call) {
+	if p.call0 == 0 {
+		p.call0 = c.Start
+	}
+	th := p.of(c.TID)
+	if c.Device == 0 {
+		c.Device = th.device
+	} else { // a replay: as it was when it was recorded
+		th.device = c.Device
+	}
+	if c.Flags&events.CallFailed != 0 {
+		p.failed(c)
+	}
+	e := effectOf(c.Op)
+	if e == nil {
+		return
+	}
+	if e.counted {
+		p.count(c)
+	}
+	e.do(p, th, c, e)
+}
+
+// count notes the record of an operation that must not lack any.
+func (p *process) count(c *events.Call) {
+	s := p.records[c.Op]
+	if s == nil {
+		s = &seen{}
+		p.records[c.Op] = s
+	}
+	if c.Flags&events.CallUnmeasured != 0 {
+		p.memory.inexact |= tick.InexactUnmeasured
+		return
+	}
+	s.records++
+	if c.Weight > 1 {
+		p.memory.inexact |= tick.InexactLost
+	}
+}
+
+// Tick compares what was seen with the kernel's counts, and fills States.
+func (t *Tracker) Tick(to *tick.Tick) {
+	t.ticks++
+	for i := range to.Processes {
+		if p := t.procs[to.Processes[i].PID]; p != nil {
+			p.attached(&to.Processes[i])
+		}
+	}
+	for i := range to.Ops {
+		t.compare(&to.Ops[i])
+	}
+	for _, p := range t.procs {
+		if p.over > 0 && t.ticks > p.over+keepEnded {
+			t.forget(p)
+			continue
+		}
+		to.States = append(to.States, p.state())
+	}
+	slices.SortFunc(to.States, func(a, b tick.State) int { return cmp.Compare(a.PID, b.PID) })
+}
+
+// attached learns whether calls may have been made that were not seen.
+func (p *process) attached(of *tick.Process) {
+	born := max(p.born, unixNano(of.Started))
+	at := unixNano(of.Attached)
+	mapped := unixNano(of.Mapped)
+	late := at == 0 || at > born && (mapped == 0 || at > mapped) && (p.born == 0 || at > p.born)
+	if late != p.late {
+		p.late = late
+		if !late {
+			p.known()
+		}
+	}
+}
+
+// compare finds calls that have no records: what the kernel had counted a tick ago
+// must have come by now.
+func (t *Tracker) compare(o *tick.Op) {
+	if e := effectOf(o.Op); e == nil || !e.counted {
+		return
+	}
+	p := t.procs[o.PID]
+	if p == nil || p.over > 0 {
+		return
+	}
+	s := p.records[o.Op]
+	if s == nil {
+		s = &seen{}
+		p.records[o.Op] = s
+	}
+	if s.records < s.counted {
+		p.memory.inexact |= tick.InexactLost
+	}
+	s.counted = o.Sum.Done
+}
+
+func (p *process) state() tick.State {
+	s := tick.State{PID: p.pid, Memory: p.memory.state(), Held: p.memory.list(), Devices: slices.Clone(p.uuids), Untracked: p.untracked}
+	if p.late {
+		s.Memory.Inexact |= tick.InexactLate
+	}
+	s.Streams = p.streams.list()
+	s.Graphs = p.graphs.list()
+	s.Comms = p.comms.list()
+	for d := range p.copies {
+		for h := range p.copies[d] {
+			if x := p.copies[d][h]; x.Count > 0 {
+				x.Dir, x.Host = tick.CopyDir(d), tick.HostKind(h)
+				s.Copies = append(s.Copies, x)
+			}
+		}
+	}
+	slices.SortStableFunc(s.Copies, func(a, b tick.Copy) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	s.Errors = p.errorList()
+	return s
+}
+
+// first returns the largest of many.
+func first[T any](all []T, order func(a, b T) int) tick.List[T] {
+	slices.SortFunc(all, order)
+	return tick.List[T]{First: slices.Clip(all[:min(len(all), maxListed)]), All: len(all)}
+}

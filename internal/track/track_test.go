@@ -1,0 +1,95 @@
+package track
+
+import (
+	"testing"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// Steps of a process's life come by another way than its calls, and may be behind them.
+func TestLives(t *testing.T) {
+	b := newBench(t)
+	c := b.make("cudaMalloc", alloc(1<<30, 100))
+	c.PID = 2
+	b.tr.Batch(&tick.Batch{Calls: []events.Call{c}})
+	late := func() (m tick.Memory) {
+		var to tick.Tick
+		b.tr.Tick(&to)
+		for _, s := range to.States {
+			if s.PID == 2 {
+				m = s.Memory
+			}
+		}
+		return m
+	}
+	want := func(when string, bytes, allocs uint64, x tick.Inexact) {
+		t.Helper()
+		if m := late(); m.GPU.Bytes != bytes || m.Allocs != allocs || m.Inexact != x {
+			t.Errorf("%s: %d bytes, %d allocations, %v", when, m.GPU.Bytes, m.Allocs, m.Inexact.Reasons())
+		}
+	}
+	want("whose beginning is not known", 100, 1, tick.InexactLate)
+	b.tr.Batch(&tick.Batch{Procs: []tick.ProcEvent{{Time: c.Start - 1, Kind: tick.ProcForked, PID: 1, Peer: 2}}})
+	want("that was forked before its first call", 100, 1, 0)
+	b.tr.Batch(&tick.Batch{Procs: []tick.ProcEvent{{Time: c.End() + 5, Kind: tick.ProcExited, PID: 2}}})
+	want("that has ended", 0, 1, 0)
+	c.Args[1], c.Start = 2<<30, c.Start+1
+	b.tr.Batch(&tick.Batch{Calls: []events.Call{c}})
+	want("of which a record was on its way", 0, 2, 0)
+	c.Start = c.End() + 100
+	b.tr.Batch(&tick.Batch{Calls: []events.Call{c}})
+	want("whose number was given to another", 100, 1, tick.InexactLate)
+	if b.tr.held != 1 {
+		t.Errorf("%d allocations are counted, want 1", b.tr.held)
+	}
+}
+
+// An ended process is told of for a while, and then forgotten.
+func TestEndedAreForgotten(t *testing.T) {
+	b := newBench(t)
+	b.call("cudaMalloc", alloc(1<<30, 100))
+	b.tr.Batch(&tick.Batch{Procs: []tick.ProcEvent{{Time: b.at + 1, Kind: tick.ProcExited, PID: 1}}})
+	for range keepEnded {
+		b.state()
+	}
+	b.tr.Tick(&tick.Tick{})
+	b.tr.Tick(&tick.Tick{})
+	if len(b.tr.procs) != 0 || b.tr.held != 0 {
+		t.Errorf("%d processes, %d allocations are kept", len(b.tr.procs), b.tr.held)
+	}
+}
+
+// What there is no room for is counted, and said.
+func TestBounds(t *testing.T) {
+	b := newBench(t)
+	calls := make([]events.Call, 0, 1000)
+	c := b.make("cudaMalloc", alloc(0, 1))
+	for i := range uint64(maxAllocations + 10) {
+		c.Args[1] = 1<<30 + i
+		if calls = append(calls, c); len(calls) == cap(calls) {
+			b.tr.Batch(&tick.Batch{Calls: calls})
+			calls = calls[:0]
+		}
+	}
+	b.tr.Batch(&tick.Batch{Calls: calls})
+	m := b.state().Memory
+	if m.GPU.Count != maxAllocations || m.Untracked != 10 || m.Inexact != tick.InexactFull || m.Allocs != maxAllocations+10 {
+		t.Errorf("%+v", m)
+	}
+	for i := range uint64(maxHandles + 5) {
+		b.call("cudaLaunchKernel", on(0x1000+i))
+		b.call("cudaGraphLaunch", with{events.RoleExec: 0x1000 + i, events.RoleStream: 0x1000})
+		b.call("ncclAllReduce", with{events.RoleComm: 0x1000 + i})
+	}
+	s := b.state()
+	if s.Streams.All != maxHandles || s.Graphs.All != maxHandles || s.Comms.All != maxHandles || s.Untracked != 15 || len(s.Graphs.First) != maxListed {
+		t.Errorf("%d streams, %d graphs, %d communicators, %d without room, %d listed", s.Streams.All, s.Graphs.All, s.Comms.All, s.Untracked, len(s.Graphs.First))
+	}
+	for pid := range uint32(maxProcesses + 10) {
+		b.call("cudaLaunchKernel", on(0), func(c *events.Call) { c.PID = 100 + pid })
+	}
+	if len(b.tr.procs) != maxProcesses {
+		t.Errorf("%d processes", len(b.tr.procs))
+	}
+}

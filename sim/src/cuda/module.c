@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Modules and libraries, and the functions and kernels that they have.
+ *
+ * An image that begins with "kernels:" has those that follow, one a line, and no
+ * others. Any other image has a kernel of every name. */
+#include "gpu.h"
+
+#define IMAGE "kernels:\n"
+#define MAX_IMAGE (16 << 20)
+#define GLOBAL_SIZE 65536 /* of a variable: images do not say */
+
+/* "..._250us" takes 250 us of GPU time, whatever INGERO_SIM_KERNEL_NS says. */
+static void time_of_name(struct function *f)
+{
+	const char *p = f->name, *from = NULL;
+	u64 v = 0;
+
+	for (; *p; p++)
+		if (*p == '_')
+			from = p + 1;
+	if (!from || *from < '0' || *from > '9')
+		return;
+	for (; *from >= '0' && *from <= '9'; from++)
+		v = v * 10 + (u64)(*from - '0');
+	if (strcmp(from, "us"))
+		return;
+	f->kernel_ns = v * 1000;
+	f->has_ns = 1;
+}
+
+/* Keeps the list of an image's kernels. Returns an error when there is no room. */
+static int names_of(const char *image, char **names, u64 *len)
+{
+	*names = NULL;
+	*len = 0;
+	if (strncmp(image, IMAGE, sizeof(IMAGE) - 1))
+		return OK;
+	image += sizeof(IMAGE) - 1;
+	*len = strlen(image) + 1;
+	*names = mmap(NULL, *len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (*names == MAP_FAILED)
+		return ERR_OUT_OF_MEMORY;
+	memcpy(*names, image, *len);
+	return OK;
+}
+
+static int has_name(const char *names, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *p = names; p && *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL)
+		if (!strncmp(p, name, n) && (!p[n] || p[n] == '\n'))
+			return 1;
+	return !names;
+}
+
+static int module_new(struct context *ctx, const char *image, void **out)
+{
+	struct module *m;
+	char *names;
+	u64 len;
+
+	burn(g.cfg.call_ns);
+	if (names_of(image, &names, &len))
+		return ERR_OUT_OF_MEMORY;
+	lock(&g.lock);
+	m = (void *)object_new(KIND_MODULE);
+	if (m) {
+		m->ctx = ctx;
+		m->names = names;
+		m->names_len = len;
+		*out = m;
+	}
+	unlock(&g.lock);
+	return m ? OK : ERR_OUT_OF_MEMORY;
+}
+
+CU(cuModuleLoadData)(void **mod, const void *image)
+{
+	ENTER;
+	if (!mod || !image)
+		return ERR_INVALID_VALUE;
+	return module_new(t->ctx, image, mod);
+}
+
+CU(cuModuleLoadDataEx)(void **mod, const void *image, u32 n, void *options, void **values)
+{
+	ENTER;
+	(void)n, (void)options, (void)values;
+	if (!mod || !image)
+		return ERR_INVALID_VALUE;
+	return module_new(t->ctx, image, mod);
+}
+
+CU(cuModuleLoadFatBinary)(void **mod, const void *image)
+{
+	ENTER;
+	if (!mod || !image)
+		return ERR_INVALID_VALUE;
+	return module_new(t->ctx, image, mod);
+}
+
+/* Reads a whole file, with a 0 after it, into memory of its own. */
+static int read_image(const char *file, char **image, u64 *len)
+{
+	int fd = open(file, O_RDONLY | O_CLOEXEC), err = OK;
+	char *p;
+	u64 n = 0;
+
+	if (fd < 0)
+		return ERR_FILE_NOT_FOUND;
+	p = mmap(NULL, MAX_IMAGE, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		err = ERR_OUT_OF_MEMORY;
+	while (!err) {
+		long got = read(fd, p + n, MAX_IMAGE - 1 - n);
+
+		if (got <= 0)
+			break;
+		n += (u64)got;
+	}
+	close(fd);
+	if (!err && !n) {
+		munmap(p, MAX_IMAGE);
+		err = ERR_INVALID_IMAGE;
+	}
+	*image = p;
+	*len = MAX_IMAGE;
+	return err;
+}
+
+CU(cuModuleLoad)(void **mod, const char *file)
+{
+	char *image;
+	u64 len;
+
+	ENTER;
+	if (!mod || !file)
+		return ERR_INVALID_VALUE;
+	err = read_image(file, &image, &len);
+	if (err)
+		return err;
+	err = module_new(t->ctx, image, mod);
+	munmap(image, len);
+	return err;
+}
+
+/* Frees the functions of a module, or the kernels of a library. The caller holds the lock. */
+void functions_forget(const struct object *of)
+{
+	for (u32 kind = KIND_FUNCTION; kind; kind = kind == KIND_FUNCTION ? KIND_KERNEL : 0)
+		for (u32 i = 0; i < object_count(kind); i++) {
+			struct function *f = (void *)object_at(kind, i);
+
+			if (f && f->of == of)
+				object_free(&f->o);
+		}
+}
+
+static void module_free(struct module *m)
+{
+	functions_forget(&m->o);
+	if (m->names)
+		munmap(m->names, m->names_len);
+	object_free(&m->o);
+}
+
+/* Frees a context's modules, also those that it made of libraries. The caller holds the lock. */
+void modules_forget(const struct context *ctx)
+{
+	for (u32 i = 0; i < object_count(KIND_MODULE); i++) {
+		struct module *m = (void *)object_at(KIND_MODULE, i);
+
+		if (m && m->ctx == ctx)
+			module_free(m);
+	}
+	for (u32 i = 0; i < object_count(KIND_LIBRARY); i++) {
+		struct library *l = (void *)object_at(KIND_LIBRARY, i);
+
+		if (l)
+			l->module[ctx->o.index] = NULL;
+	}
+}
+
+CU(cuModuleUnload)(void *mod)
+{
+	ENTER;
+	if (!object_get(mod, KIND_MODULE) || ((struct module *)mod)->library)
+		return ERR_INVALID_HANDLE;
+	lock(&g.lock);
+	module_free(mod);
+	unlock(&g.lock);
+	return OK;
+}
+
+/* The function or kernel of a name, made at the first question. The caller holds the lock. */
+static struct function *function_of(u32 kind, struct object *of, struct context *ctx,
+				    const char *name)
+{
+	size_t n = strlen(name);
+	struct function *f;
+
+	if (n >= NAME_LEN)
+		n = NAME_LEN - 1;
+	for (u32 i = 0; i < object_count(kind); i++) {
+		f = (void *)object_at(kind, i);
+		if (f && f->of == of && !strncmp(f->name, name, n) && !f->name[n])
+			return f;
+	}
+	f = (void *)object_new(kind);
+	if (!f)
+		return NULL;
+	memcpy(f->name, name, n);
+	f->of = of;
+	f->ctx = ctx;
+	time_of_name(f);
+	return f;
+}
+
+CU(cuModuleGetFunction)(void **out, void *handle, const char *name)
+{
+	struct module *m = object_get(handle, KIND_MODULE);
+	struct function *f;
+
+	ENTER;
+	if (!m)
+		return ERR_INVALID_HANDLE;
+	if (!out || !name || !*name)
+		return ERR_INVALID_VALUE;
+	if (!has_name(m->names, name))
+		return ERR_NOT_FOUND;
+	lock(&g.lock);
+	f = function_of(KIND_FUNCTION, &m->o, m->ctx, name);
+	unlock(&g.lock);
+	if (!f)
+		return ERR_OUT_OF_MEMORY;
+	*out = f;
+	return OK;
+}
+
+/* A variable's address. Images do not say how large it is: each has 64 KiB to itself, which
+ * do not count as allocated. */
+CU(cuModuleGetGlobal_v2)(devptr *p, size_t *n, void *handle, const char *name)
+{
+	struct module *m = object_get(handle, KIND_MODULE);
+	devptr at;
+
+	ENTER;
+	if (!m)
+		return ERR_INVALID_HANDLE;
+	if (!name || !*name)
+		return ERR_INVALID_VALUE;
+	err = mem_alloc(FAM_GLOBAL, m->ctx, NULL, GLOBAL_SIZE, &at);
+	if (!err && p)
+		*p = at;
+	if (!err && n)
+		*n = GLOBAL_SIZE;
+	return err;
+}
+
+static int library_new(const char *image, void **out)
+{
+	struct library *l;
+	char *names;
+	u64 len;
+
+	burn(g.cfg.call_ns);
+	if (names_of(image, &names, &len))
+		return ERR_OUT_OF_MEMORY;
+	lock(&g.lock);
+	l = (void *)object_new(KIND_LIBRARY);
+	if (l) {
+		l->names = names;
+		l->names_len = len;
+		*out = l;
+	}
+	unlock(&g.lock);
+	return l ? OK : ERR_OUT_OF_MEMORY;
+}
+
+#define IGNORE_OPTIONS                                                                             \
+	(void)jit, (void)jit_values, (void)n_jit, (void)options, (void)values, (void)n_options
+
+CU(cuLibraryLoadData)(void **lib, const void *image, LIBRARY_OPTIONS)
+{
+	IGNORE_OPTIONS;
+	if (unlikely(!*g.live))
+		return ERR_NOT_INITIALIZED;
+	return lib && image ? library_new(image, lib) : ERR_INVALID_VALUE;
+}
+
+CU(cuLibraryLoadFromFile)(void **lib, const char *file, LIBRARY_OPTIONS)
+{
+	char *image;
+	u64 len;
+	int err;
+
+	IGNORE_OPTIONS;
+	if (unlikely(!*g.live))
+		return ERR_NOT_INITIALIZED;
+	if (!lib || !file)
+		return ERR_INVALID_VALUE;
+	err = read_image(file, &image, &len);
+	if (err)
+		return err;
+	err = library_new(image, lib);
+	munmap(image, len);
+	return err;
+}
+
+CU(cuLibraryUnload)(void *handle)
+{
+	struct library *l = object_get(handle, KIND_LIBRARY);
+
+	if (unlikely(!*g.live))
+		return ERR_NOT_INITIALIZED;
+	if (!l)
+		return ERR_INVALID_HANDLE;
+	lock(&g.lock);
+	for (u32 i = 0; i < MAX_CONTEXTS; i++)
+		if (l->module[i])
+			module_free(l->module[i]);
+	functions_forget(&l->o);
+	if (l->names)
+		munmap(l->names, l->names_len);
+	object_free(&l->o);
+	unlock(&g.lock);
+	return OK;
+}
+
+CU(cuLibraryGetKernel)(void **out, void *handle, const char *name)
+{
+	struct library *l = object_get(handle, KIND_LIBRARY);
+	struct function *f;
+
+	if (unlikely(!*g.live))
+		return ERR_NOT_INITIALIZED;
+	if (!l)
+		return ERR_INVALID_HANDLE;
+	if (!out || !name || !*name)
+		return ERR_INVALID_VALUE;
+	if (!has_name(l->names, name))
+		return ERR_NOT_FOUND;
+	lock(&g.lock);
+	f = function_of(KIND_KERNEL, &l->o, NULL, name);
+	unlock(&g.lock);
+	if (!f)
+		return ERR_OUT_OF_MEMORY;
+	*out = f;
+	return OK;
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a program registers at its start: images, kernels and variables. Nothing is
+ * loaded until it is first used. */
+#include "rt.h"
+
+#define BITS 13
+#define MAX_IMAGES 1024
+
+/* __cudaRegisterFatBinary gives the address of one of these. */
+struct image {
+	const void *data; /* NULL: free */
+	void *library; /* loaded at first use */
+};
+
+/* A kernel or a variable, by the host's address for it; also a kernel by its own handle. */
+struct symbol {
+	const void *host; /* NULL: never used */
+	const char *name; /* NULL: its image is gone, or the key is a kernel's handle */
+	struct image *image;
+	void *kernel;
+	devptr addr[16]; /* of a variable, by device */
+	u64 size;
+};
+
+static struct symbol symbols[1 << BITS]; /* hash, open addressing, only grows */
+static u32 used;
+static struct image images[MAX_IMAGES];
+static struct lock symbols_lock;
+
+static struct symbol *slot_of(const void *host)
+{
+	u32 i = (u32)((u64)host * 0x9e3779b97f4a7c15ull >> (64 - BITS));
+
+	while (symbols[i].host && symbols[i].host != host)
+		i = (i + 1) & ((1u << BITS) - 1);
+	return &symbols[i];
+}
+
+/* The slot for a key, taken if it was free; NULL when all are in use. The caller holds the lock. */
+static struct symbol *take(const void *host)
+{
+	struct symbol *s = slot_of(host);
+
+	if (s->host)
+		return s;
+	if (used == ARRAY_SIZE(symbols) / 2)
+		return NULL;
+	used++;
+	__atomic_store_n(&s->host, host, __ATOMIC_RELEASE);
+	return s;
+}
+
+/* The library of an image. The caller holds the lock. */
+static void *library_of(struct image *im)
+{
+	if (!im->library)
+		DRV(cuLibraryLoadData)(&im->library, im->data, NULL, NULL, 0, NULL, NULL, 0);
+	return im->library;
+}
+
+static void *load(struct symbol *s)
+{
+	void *lib, *k = NULL, *handle = NULL;
+
+	lock(&symbols_lock);
+	lib = s->name && !s->size ? library_of(s->image) : NULL;
+	if (lib && !DRV(cuLibraryGetKernel)(&k, lib, s->name)) {
+		struct symbol *alias = take(k);
+
+		if (alias)
+			__atomic_store_n(&alias->kernel, k, __ATOMIC_RELEASE);
+		__atomic_store_n(&s->kernel, k, __ATOMIC_RELEASE);
+		handle = k;
+	}
+	unlock(&symbols_lock);
+	return handle;
+}
+
+/* The driver's kernel for a registered one, by its host function or by its handle; NULL
+ * for one that is not registered. */
+void *rt_kernel(const void *host)
+{
+	struct symbol *s = slot_of(host);
+	void *k;
+
+	if (unlikely(!host || !s->host))
+		return NULL;
+	k = __atomic_load_n(&s->kernel, __ATOMIC_ACQUIRE);
+	return likely(k != NULL) ? k : load(s);
+}
+
+/* Where a registered variable lies on the thread's device. */
+int rt_variable(const void *host, devptr *p, u64 *size)
+{
+	struct symbol *s = slot_of(host);
+	int dev = rt_self()->device, err = ERR_INVALID_SYMBOL;
+	void *lib;
+	size_t n;
+
+	if (!host || !s->host || !s->name || !s->size)
+		return ERR_INVALID_SYMBOL;
+	lock(&symbols_lock);
+	lib = library_of(s->image);
+	if (s->addr[dev])
+		err = OK;
+	else if (lib)
+		err = DRV(cuLibraryGetGlobal)(&s->addr[dev], &n, lib, s->name);
+	unlock(&symbols_lock);
+	*p = s->addr[dev];
+	*size = s->size;
+	return err;
+}
+
+/* After a reset of the device its variables are elsewhere. */
+void rt_forget_variables(int dev)
+{
+	lock(&symbols_lock);
+	for (u32 i = 0; i < ARRAY_SIZE(symbols); i++)
+		symbols[i].addr[dev] = 0;
+	unlock(&symbols_lock);
+}
+
+EXPORT void **__cudaRegisterFatBinary(void *data)
+{
+	struct image *im = images;
+
+	lock(&symbols_lock);
+	while (im < images + MAX_IMAGES - 1 && im->data)
+		im++;
+	im->data = data ? data : "";
+	unlock(&symbols_lock);
+	return &im->library;
+}
+
+static struct image *image_of(void **handle)
+{
+	struct image *im = handle ? (void *)((char *)handle - offsetof(struct image, library)) : NULL;
+
+	return im >= images && im < images + MAX_IMAGES && im->data ? im : NULL;
+}
+
+EXPORT void __cudaRegisterFatBinaryEnd(void **handle)
+{
+	(void)handle;
+}
+
+/* At the end of a program, or when a library of it is unloaded: its kernels are gone. */
+EXPORT void __cudaUnregisterFatBinary(void **handle)
+{
+	struct image *im = image_of(handle);
+
+	if (!im)
+		return;
+	lock(&symbols_lock);
+	for (u32 i = 0; i < ARRAY_SIZE(symbols); i++)
+		if (symbols[i].image == im) {
+			if (symbols[i].kernel)
+				slot_of(symbols[i].kernel)->kernel = NULL;
+			symbols[i].image = NULL;
+			symbols[i].name = NULL;
+			symbols[i].kernel = NULL;
+		}
+	if (im->library)
+		DRV(cuLibraryUnload)(im->library);
+	im->library = NULL;
+	im->data = NULL;
+	unlock(&symbols_lock);
+}
+
+EXPORT char __cudaInitModule(void **handle)
+{
+	(void)handle;
+	return 1;
+}
+
+static void add(void **handle, const void *host, const char *name, u64 size)
+{
+	struct image *im = image_of(handle);
+	struct symbol *s;
+
+	if (!im || !host || !name)
+		return;
+	lock(&symbols_lock);
+	s = take(host);
+	if (s && !s->name) {
+		s->image = im;
+		s->size = size;
+		s->name = name;
+	}
+	unlock(&symbols_lock);
+}
+
+EXPORT void __cudaRegisterFunction(void **handle, const char *host_fn, char *device_fn,
+				   const char *name, int limit, void *tid, void *bid, void *bdim,
+				   void *gdim, int *warp)
+{
+	(void)device_fn, (void)limit, (void)tid, (void)bid, (void)bdim, (void)gdim, (void)warp;
+	add(handle, host_fn, name, 0);
+}
+
+EXPORT void __cudaRegisterVar(void **handle, char *host, char *dev, const char *name, int ext,
+			      size_t size, int constant, int global)
+{
+	(void)dev, (void)ext, (void)constant, (void)global;
+	if (size)
+		add(handle, host, name, size);
+}
+
+/* What code that nvcc 13 makes calls: the kernel's handle once, then launches with it. A
+ * handle is the driver's CUkernel. */
+static int get_kernel(void **kernel, const void *host_fn)
+{
+	void *k = rt_kernel(host_fn);
+
+	if (!kernel)
+		return ERR_INVALID_VALUE;
+	if (!k)
+		return ERR_INVALID_DEVICE_FUNCTION;
+	*kernel = k;
+	return OK;
+}
+
+EXPORT int __cudaGetKernel(void **kernel, const void *host_fn)
+{
+	BEGIN;
+	return done(get_kernel(kernel, host_fn));
+}
+
+EXPORT int cudaGetKernel(void **kernel, const void *host_fn)
+{
+	BEGIN;
+	return done(get_kernel(kernel, host_fn));
+}
+
+EXPORT int cudaGetFuncBySymbol(void **f, const void *host_fn)
+{
+	void *k;
+	int err;
+
+	BEGIN;
+	err = get_kernel(&k, host_fn);
+	return done(err ? err : DRV(cuKernelGetFunction)(f, k));
+}
+
+EXPORT int cudaFuncGetName(const char **name, const void *func)
+{
+	void *k;
+	int err;
+
+	BEGIN;
+	err = get_kernel(&k, func);
+	return done(err ? err : DRV(cuKernelGetName)(name, k));
+}
+
+struct func_attributes { /* cudaFuncAttributes, as far as it is filled in */
+	size_t shared, constant, local;
+	int max_threads, registers, ptx, binary, cache_ca, max_shared, carveout;
+};
+
+EXPORT int cudaFuncGetAttributes(struct func_attributes *a, const void *func)
+{
+	void *k;
+	int err;
+
+	BEGIN;
+	err = get_kernel(&k, func);
+	if (!err && !a)
+		err = ERR_INVALID_VALUE;
+	if (err)
+		return rt_fail(err);
+	memset(a, 0, sizeof(*a));
+	err = DRV(cuFuncGetAttribute)(&a->max_threads, 0, k);
+	return done(err ? err : DRV(cuFuncGetAttribute)(&a->registers, 4, k));
+}
+
+EXPORT int cudaFuncSetAttribute(const void *func, int attr, int v)
+{
+	void *k;
+	int err;
+
+	BEGIN;
+	err = get_kernel(&k, func);
+	return done(err ? err : DRV(cuFuncSetAttribute)(k, attr, v));
+}
+
+EXPORT int cudaLibraryLoadData(void **lib, const void *image, LIBRARY_OPTIONS)
+{
+	BEGIN;
+	return done(DRV(cuLibraryLoadData)(lib, image, jit, jit_values, n_jit, options, values,
+					   n_options));
+}
+
+EXPORT int cudaLibraryLoadFromFile(void **lib, const char *file, LIBRARY_OPTIONS)
+{
+	BEGIN;
+	return done(DRV(cuLibraryLoadFromFile)(lib, file, jit, jit_values, n_jit, options, values,
+					       n_options));
+}
+
+/* Handles of its kernels stay known as such; the driver tells that they are dead. */
+EXPORT int cudaLibraryUnload(void *lib)
+{
+	BEGIN;
+	return done(DRV(cuLibraryUnload)(lib));
+}
+
+EXPORT int cudaLibraryGetKernel(void **kernel, void *lib, const char *name)
+{
+	int err;
+
+	BEGIN;
+	err = DRV(cuLibraryGetKernel)(kernel, lib, name);
+	if (!err) {
+		struct symbol *s;
+
+		lock(&symbols_lock);
+		s = take(*kernel);
+		if (s)
+			s->kernel = *kernel;
+		unlock(&symbols_lock);
+		err = s ? OK : ERR_OUT_OF_MEMORY;
+	}
+	return done(err);
+}
