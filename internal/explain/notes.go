@@ -73,6 +73,9 @@ var reportWords = map[string]string{
 	"launches-timed":   "",
 	"late-attach":      "was not seen all the time",
 	"runtime-unseen":   "is seen in part",
+
+	"faults-unseen":     "cannot be read, so faults of GPUs may be missed",
+	"gpu-state-unknown": "is not known",
 }
 
 // reportNotes says what bears on all processes.

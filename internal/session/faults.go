@@ -241,8 +241,8 @@ func (f *Faults) Reports() []tick.Report {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var out []tick.Report
-	for v, err := range f.why {
-		if err != nil && !errors.Is(err, probes.ErrNoTracepoint) && !errors.Is(err, fs.ErrNotExist) {
+	for _, v := range []tick.XidVia{tick.ViaTracepoint, tick.ViaKernelLog} {
+		if err := f.why[v]; err != nil && !errors.Is(err, probes.ErrNoTracepoint) && !errors.Is(err, fs.ErrNotExist) {
 			out = append(out, tick.Report{Kind: "faults-unseen", Object: v.String(), Why: fmt.Sprint(err)})
 		}
 	}

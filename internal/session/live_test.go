@@ -60,6 +60,7 @@ type collector struct {
 	records uint64 // measured calls, by weight
 	procs   []tick.ProcEvent
 	told    []events.Function
+	faults  []tick.Xid
 	last    *tick.Tick
 	closed  bool
 }
@@ -78,7 +79,7 @@ func (c *collector) Batch(b *tick.Batch) error {
 func (c *collector) Tick(t *tick.Tick) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = t
+	c.last, c.faults = t, append(c.faults, t.Xids...)
 	return nil
 }
 

@@ -68,7 +68,7 @@ type Xid struct {
 
 	// Last are the last calls of process PID that began before the fault, the
 	// latest first, those that have not returned before the others. Only of traced
-	// processes.
+	// processes, and only with the first of the faults that hit one in a second or so.
 	Last []XidCall
 }
 
