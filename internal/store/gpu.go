@@ -2,6 +2,8 @@ package store
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +13,9 @@ import (
 
 // stateEvery is how often the state of a GPU is kept whose figures alone change.
 const stateEvery = 10 * time.Second
+
+// maxGPUs bounds the GPUs that are kept.
+const maxGPUs = 256
 
 // maxStates bounds the states that wait to be written while another process has the
 // database. Those that come then are not kept: there are later ones.
@@ -64,7 +69,7 @@ type gpuJSON struct {
 type gpuNews map[string]gpuSeen
 
 type gpuSeen struct {
-	at   time.Time
+	tick.GPU
 	what string // all but figures
 }
 
@@ -79,11 +84,28 @@ func (n gpuNews) of(g *tick.GPU) bool {
 		}
 	}
 	was, known := n[g.Bus]
-	if known && (was.at.Equal(g.Time) || was.what == what && g.Time.Sub(was.at) < stateEvery) {
+	switch {
+	case known && (was.Time.Equal(g.Time) || was.what == what && g.Time.Sub(was.Time) < stateEvery),
+		!known && len(n) >= maxGPUs:
 		return false
 	}
-	n[g.Bus] = gpuSeen{g.Time, what}
+	n[g.Bus] = gpuSeen{*g, what}
 	return true
+}
+
+// carry repeats what the segment before had of the GPUs, and goes on from there: so a
+// log has the states that the tables have.
+func (w *logWriter) carry(from *logWriter) error {
+	if from == nil {
+		return nil
+	}
+	w.gpus = from.gpus
+	for _, bus := range slices.Sorted(maps.Keys(w.gpus)) {
+		if err := w.json(frameGPU, gpuJSON(w.gpus[bus].GPU)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // gpu writes the faults of a tick, and the states of GPUs that are news.
@@ -104,15 +126,15 @@ func (w *logWriter) gpu(t *tick.Tick) error {
 }
 
 var (
-	sqlXid      = `INSERT OR IGNORE INTO xids VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlGPU      = `REPLACE INTO gpus VALUES (?, ?, ?, ?, ?, ?)`
+	sqlXid      = `INSERT OR IGNORE INTO xids VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlGPU      = `INSERT INTO gpus VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET idx = ifnull(excluded.idx, idx), mem_total = ifnull(excluded.mem_total, mem_total),
+		uuid = ifnull(nullif(excluded.uuid, ''), uuid), name = ifnull(nullif(excluded.name, ''), name)`
 	sqlGPUState = `REPLACE INTO gpu_states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 // noteGPU keeps what of a tick is to be written. It waits where another process has
 // the database: the faults of a tick are in no other.
 func (v *saver) noteGPU(t *tick.Tick) {
-	v.faults += len(t.Xids)
 	v.xids = append(v.xids, t.Xids...)
 	for i := range t.GPUs {
 		if g := &t.GPUs[i]; v.gpus.of(g) && len(v.gpuStates) < maxStates {
@@ -133,14 +155,14 @@ func (v *saving) gpu() error {
 		if x.Switch {
 			code = xid.LookupSwitch(x.Code, x.Msg)
 		}
-		if err := v.exec(&sqlXid, v.id, v.faults-len(v.xids)+i+1, x.Time, x.Code, x.Switch, code.Name, code.Severity, x.Bus, x.Msg, x.Via.String(), x.Injected,
-			null(int64(x.SaidPID)), x.SaidName, null(int64(x.PID)), x.Comm, int64(x.Burst), x.At, x.Root, int64(x.After), string(last)); err != nil {
+		if err := v.exec(&sqlXid, v.id, int64(x.Burst), x.At, x.Time, x.Code, x.Switch, code.Name, code.Severity, x.Bus, x.Msg, x.Via.String(), x.Injected,
+			null(int64(x.SaidPID)), x.SaidName, null(int64(x.PID)), x.Comm, x.Root, int64(x.After), string(last)); err != nil {
 			return err
 		}
 	}
 	for i := range v.gpuStates {
 		g := &v.gpuStates[i]
-		if err := v.exec(&sqlGPU, v.id, g.Bus, g.Index, g.UUID, g.Name, g.MemTotal); err != nil {
+		if err := v.exec(&sqlGPU, v.id, g.Bus, indexOf(g), g.UUID, g.Name, g.MemTotal); err != nil {
 			return err
 		}
 		if err := v.exec(&sqlGPUState, v.id, g.Time.UnixNano(), g.Bus, g.MIG, g.Lost, strings.Join(g.Throttle, ", "), g.MemUsed, g.Busy, g.MemBusy,
@@ -150,6 +172,14 @@ func (v *saving) gpu() error {
 	}
 	v.done = append(v.done, func() { v.xids, v.gpuStates = v.xids[:0], v.gpuStates[:0] })
 	return nil
+}
+
+// indexOf is NULL where a GPU's number is not known.
+func indexOf(g *tick.GPU) any {
+	if g.Index < 0 {
+		return nil
+	}
+	return g.Index
 }
 
 // gpuReplay is what a replay has of the GPUs and has not told, or tells again.
@@ -170,7 +200,9 @@ func (r *gpuReplay) take(e *Entry) {
 				return
 			}
 		}
-		r.gpus = append(r.gpus, *e.GPU)
+		if len(r.gpus) < maxGPUs {
+			r.gpus = append(r.gpus, *e.GPU)
+		}
 	}
 }
 

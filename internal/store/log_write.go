@@ -34,7 +34,6 @@ type logWriter struct {
 	reports   map[tick.Report]bool
 	threads   threadsWriter
 	gpus      gpuNews
-	faults    int    // of GPUs, in this segment
 	number    uint64 // calls of the session that were taken in, here and before
 	written   uint64 // those of them that are in the file, or came before it
 	unwritten int    // calls and waits in buf

@@ -37,7 +37,6 @@ type saver struct {
 	gpus      gpuNews
 	xids      []tick.Xid // are not there yet
 	gpuStates []tick.GPU // likewise
-	faults    int        // that were noted
 }
 
 type savedOp struct {

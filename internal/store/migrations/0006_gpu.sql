@@ -1,7 +1,8 @@
 -- Faults that the NVIDIA driver reported: Xids of GPUs, SXids of NVSwitches.
 CREATE TABLE xids (
 	session   INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
-	number    INTEGER NOT NULL,           -- in the session, from 1
+	burst     INTEGER NOT NULL,           -- faults of one device that follow from each other: in the session, from 1
+	at        INTEGER NOT NULL,           -- place in the burst, from 1: its root
 	time_ns   INTEGER NOT NULL,
 	code      INTEGER NOT NULL,
 	switch    INTEGER NOT NULL,           -- 1: an SXid, whose codes are a list of their own
@@ -15,18 +16,16 @@ CREATE TABLE xids (
 	said_name TEXT NOT NULL,
 	pid       INTEGER,                    -- that process in the root PID namespace
 	comm      TEXT NOT NULL,
-	burst     INTEGER NOT NULL,           -- faults of one device that follow from each other
-	at        INTEGER NOT NULL,           -- place in the burst, from 1: its root
 	root      INTEGER NOT NULL,           -- code of the root
 	after_ns  INTEGER NOT NULL,           -- after the root
 	last      TEXT NOT NULL,              -- JSON: the last calls of process pid before it, the latest first
-	PRIMARY KEY (session, number)
+	PRIMARY KEY (session, burst, at)
 ) WITHOUT ROWID;
 
 CREATE TABLE gpus (
 	session   INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
 	bus       TEXT NOT NULL,              -- PCI address
-	idx       INTEGER NOT NULL,           -- as nvidia-smi numbers it
+	idx       INTEGER,                    -- as nvidia-smi numbers it
 	uuid      TEXT NOT NULL,
 	name      TEXT NOT NULL,
 	mem_total INTEGER,                    -- bytes
