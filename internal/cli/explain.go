@@ -101,6 +101,9 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 	if err := memory(ctx, r, sums, in); err != nil {
 		return wordsDatabase(r.Path(), err)
 	}
+	if err := faults(ctx, r, sums, in, o.pids); err != nil {
+		return wordsDatabase(r.Path(), err)
+	}
 	if o.json {
 		text, err := explain.ReportJSON(in)
 		return errors.Join(err, e.printf("%s\n", text))
@@ -125,6 +128,22 @@ func memory(ctx context.Context, r *query.Reader, sums []*query.Summary, in *exp
 			return err
 		}
 		maps.Copy(in.Memory, all)
+	}
+	return nil
+}
+
+// faults adds those of GPUs: those that hit a wanted process, and those that name none.
+func faults(ctx context.Context, r *query.Reader, sums []*query.Summary, in *explain.Input, pids []uint) error {
+	for _, s := range sums {
+		f := query.Filter{Session: s.Session.ID, From: s.From, To: s.To}
+		for _, pid := range pids {
+			f.PIDs = append(f.PIDs, uint32(pid))
+		}
+		xids, err := r.Xids(ctx, f)
+		if err != nil {
+			return err
+		}
+		in.Xids = append(in.Xids, xids...)
 	}
 	return nil
 }

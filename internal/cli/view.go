@@ -208,6 +208,7 @@ func (v *view) Tick(t *tick.Tick) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.tell()
+	v.seen.Tick(t)
 	for i := range t.Processes {
 		v.comms[t.Processes[i].PID] = t.Processes[i].Comm
 	}

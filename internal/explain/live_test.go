@@ -74,6 +74,8 @@ var liveTables = []struct {
 		t.Time = t.Time.Add(time.Minute)
 		return t
 	}(), Options{Location: cet}},
+	{"gpu", gpuTick(), Options{Location: cet}},
+	{"gpu-low", gpuTick(), Options{Location: cet, Height: 20}},
 	{"state", stateTick(), Options{Location: cet}},
 	{"many", func() *tick.Tick {
 		var list []tick.Breakdown
@@ -127,11 +129,15 @@ func hogBatch() *tick.Batch {
 
 // seenBy is what a table's case has seen.
 func seenBy(name string) *Seen {
-	if !strings.HasPrefix(name, "hog") {
+	s := &Seen{}
+	switch {
+	case strings.HasPrefix(name, "hog"):
+		s.Add(hogBatch())
+	case strings.HasPrefix(name, "gpu"):
+		s.Tick(gpuTick())
+	default:
 		return nil
 	}
-	s := &Seen{}
-	s.Add(hogBatch())
 	return s
 }
 

@@ -23,6 +23,7 @@ func Report(in *Input, o Options) string {
 	if !r.ledger && len(r.Chains) == 0 {
 		w.tables(&r)
 		w.memory(in, &r)
+		w.faults(in)
 		w.ending(&r, true)
 		return w.String()
 	}
@@ -32,6 +33,7 @@ func Report(in *Input, o Options) string {
 		w.tables(&r)
 	}
 	w.memory(in, &r)
+	w.faults(in)
 	w.ending(&r, o.Detail > Brief)
 	return w.String()
 }

@@ -16,13 +16,14 @@ const (
 	maxCulprits = 64
 )
 
-// Seen is what the live table tells that is in no tick: what happened to
-// processes, and which waits for a CPU lay in which calls. The zero value has seen
+// Seen is what the live table tells that is not in each tick: what happened to
+// processes, which waits for a CPU lay in which calls, and the latest faults of GPUs. The zero value has seen
 // nothing. It is for one goroutine at a time.
 type Seen struct {
 	forks, execs, exits uint64
 	last                []tick.ProcEvent // the latest, the oldest first
 	waits               map[events.Op]*opWaits
+	bursts              [][]tick.Xid // of faults, the latest last
 }
 
 // opWaits are the waits for a CPU inside the calls of an operation.

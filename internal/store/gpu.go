@@ -126,8 +126,8 @@ func (w *logWriter) gpu(t *tick.Tick) error {
 }
 
 var (
-	sqlXid      = `INSERT OR IGNORE INTO xids VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlGPU      = `INSERT INTO gpus VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET idx = ifnull(excluded.idx, idx), mem_total = ifnull(excluded.mem_total, mem_total),
+	sqlXid = `INSERT OR IGNORE INTO xids VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlGPU = `INSERT INTO gpus VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET idx = ifnull(excluded.idx, idx), mem_total = ifnull(excluded.mem_total, mem_total),
 		uuid = ifnull(nullif(excluded.uuid, ''), uuid), name = ifnull(nullif(excluded.name, ''), name)`
 	sqlGPUState = `REPLACE INTO gpu_states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
