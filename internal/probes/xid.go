@@ -242,9 +242,15 @@ func (x *Xids) Close() (err error) {
 // Format is where a tracepoint's record has its fields, in bytes.
 type Format struct{ Dev, Code, Msg uint32 }
 
-// XidFormat reads where the record of a tracepoint has its fields. The error is
-// fs.ErrNotExist where there is no such tracepoint.
-func XidFormat(at XidTracepoint) (*Format, error) { return readFormat(tracefsRoots, at) }
+// XidFormat reads where the record of a tracepoint has its fields, on the machine whose
+// files are below root. The error is fs.ErrNotExist where there is no such tracepoint.
+func XidFormat(root string, at XidTracepoint) (*Format, error) {
+	var roots []string
+	for _, r := range tracefsRoots {
+		roots = append(roots, root+r)
+	}
+	return readFormat(roots, at)
+}
 
 func readFormat(roots []string, at XidTracepoint) (*Format, error) {
 	var first error

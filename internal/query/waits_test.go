@@ -263,6 +263,9 @@ func TestDatabaseOfTheFirstSchema(t *testing.T) {
 	if got, err := old.Chains(context.Background(), Filter{}); len(got) != 0 || err != nil {
 		t.Errorf("chains: %v, %v", got, err)
 	}
+	if got, err := old.Xids(context.Background(), Filter{}); len(got) != 0 || err != nil {
+		t.Errorf("faults: %v, %v", got, err)
+	}
 	record(t, path, store.Session{ID: "later"}).close() // brings it up to date
 	if s := summary(t, old, Filter{Session: "s"}); len(s.Ops) != 2 || s.Ops[0].Sum.Calls != 250 {
 		t.Errorf("summary afterwards: %+v", s.Ops)
