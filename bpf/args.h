@@ -34,9 +34,8 @@ static __always_inline bool read_slots(struct pt_regs *ctx, __u64 slot[16], bool
 #endif
 	if (!stack)
 		return true;
-	return !bpf_probe_read_user(&slot[STACK_SLOT],
-				    (MAX_SLOTS + 1 - STACK_SLOT) * sizeof(slot[0]),
-				    (void *)slot[0]);
+	return !bpf_probe_read_user(
+		&slot[STACK_SLOT], (MAX_SLOTS + 1 - STACK_SLOT) * sizeof(slot[0]), (void *)slot[0]);
 }
 
 #define SLOT(n) ((n)&15)

@@ -40,7 +40,8 @@ struct {
 	__type(value, struct counts);
 } call_counts SEC(".maps");
 
-#define CACHE 32 /* a power of two; as many rows as are hot in one thread, and not in each other's way */
+#define CACHE                                                                                      \
+	32 /* a power of two; as many rows as are hot in one thread, and not in each other's way */
 
 /* Where the counts of a row are, as a thread has last found them. */
 struct cached_slot {

@@ -110,7 +110,7 @@ static __always_inline void emit_call(struct ring_view *view, struct call_record
 		long n = -1;                                                                       \
 		rec = bpf_ringbuf_reserve(&call_ring, sizeof(*rec) + (room), 0);                   \
 		if (rec)                                                                           \
-			n = bpf_probe_read_user_str(rec + 1, room, (void *)(at));                \
+			n = bpf_probe_read_user_str(rec + 1, room, (void *)(at));                  \
 		n;                                                                                 \
 	})
 

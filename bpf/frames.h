@@ -71,8 +71,7 @@ static __always_inline bool inside_counted(struct thread *t, __u64 sp)
 #if defined(__TARGET_ARCH_x86)
 	__u64 ret = 0;
 
-	if (sp >= t->counted_sp ||
-	    bpf_probe_read_user(&ret, sizeof(ret), (void *)t->counted_sp))
+	if (sp >= t->counted_sp || bpf_probe_read_user(&ret, sizeof(ret), (void *)t->counted_sp))
 		return false;
 	return ret == t->counted_ret || (ret && ret == trampoline(t));
 #else

@@ -126,7 +126,7 @@ func parse(t *testing.T, text string) (calls map[string]uint64, last jsonTick) {
 		switch x.Type {
 		case "call":
 			calls[x.Op]++
-		case "wait", "process":
+		case "wait", "process", "function":
 		case "tick":
 			last = jsonTick{}
 			if err := json.Unmarshal(s.Bytes(), &last); err != nil {

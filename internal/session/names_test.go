@@ -178,7 +178,7 @@ func TestNamesOfFrameworks(t *testing.T) {
 			words := strings.Fields(args)
 			child := testkit.Start(t, exec.Command(stack.Program(words[0]), append(words[1:], "--hold")...))
 			child.Line("ready")
-			r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: nameRows(t)}})
+			r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: events.Catalog}})
 			child.Say("go")
 			if err := child.Wait(); err != nil {
 				t.Fatal(err)

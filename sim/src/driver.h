@@ -181,13 +181,13 @@ struct sim_memory {
 	X(cuMemPoolTrimTo, (void *pool, size_t keep))                                              \
 	X(cuMemPoolGetAttribute, (void *pool, int attr, void *value))                              \
 	X(cuMemPoolSetAttribute, (void *pool, int attr, void *value))                              \
-	X(cuMemPoolGetAccess, (u32 *flags, void *pool, const struct location *at))                 \
+	X(cuMemPoolGetAccess, (u32 * flags, void *pool, const struct location *at))                \
 	X(cuMemPoolSetAccess, (void *pool, const void *map, size_t n))                             \
-	X(cuIpcGetMemHandle, (struct ipc_handle *h, devptr p))                                     \
+	X(cuIpcGetMemHandle, (struct ipc_handle * h, devptr p))                                    \
 	X(cuIpcOpenMemHandle, (devptr * p, struct ipc_handle h, u32 flags))                        \
 	X(cuIpcCloseMemHandle, (devptr p))                                                         \
 	X(cuArray3DCreate, (void **a, const struct desc3d *d))                                     \
-	X(cuArray3DGetDescriptor, (struct desc3d *d, void *a))                                     \
+	X(cuArray3DGetDescriptor, (struct desc3d * d, void *a))                                    \
 	X(cuArrayDestroy, (void *a))                                                               \
 	X(cuPointerGetAttribute, (void *data, int attr, devptr p))                                 \
 	X(cuMemcpy, (devptr dst, devptr src, size_t n))                                            \
@@ -232,13 +232,13 @@ struct sim_memory {
 	X(cuGraphDestroy, (void *g))                                                               \
 	X(cuGraphAddKernelNode,                                                                    \
 	  (void **node, void *g, const void *deps, size_t n, const void *params))                  \
-	X(cuStreamBeginCaptureToGraph, (void *s, void *g, const void *deps, const void *edges,      \
-					size_t n, int mode))                                       \
-	X(cuStreamGetCaptureInfo_v3, (void *s, int *status, u64 *id, void **g, const void **deps,      \
-				   const void **edges, size_t *n))                                 \
+	X(cuStreamBeginCaptureToGraph,                                                             \
+	  (void *s, void *g, const void *deps, const void *edges, size_t n, int mode))             \
+	X(cuStreamGetCaptureInfo_v3, (void *s, int *status, u64 *id, void **g, const void **deps,  \
+				      const void **edges, size_t *n))                              \
 	X(cuGraphClone, (void **g, void *from))                                                    \
-	X(cuGraphAddMemcpyNode, (void **node, void *g, const void *deps, size_t n,                  \
-				 const struct copy3d *c, void *ctx))                               \
+	X(cuGraphAddMemcpyNode,                                                                    \
+	  (void **node, void *g, const void *deps, size_t n, const struct copy3d *c, void *ctx))   \
 	X(cuGraphAddMemsetNode,                                                                    \
 	  (void **node, void *g, const void *deps, size_t n, const void *p, void *ctx))            \
 	X(cuGraphAddHostNode, (void **node, void *g, const void *deps, size_t n, const void *p))   \
@@ -252,7 +252,7 @@ struct sim_memory {
 	X(cuGraphInstantiateWithParams, (void **exec, void *g, void *params))                      \
 	X(cuGraphUpload, (void *exec, void *s))                                                    \
 	X(cuGraphLaunch, (void *exec, void *s))                                                    \
-	X(cuGraphExecUpdate_v2, (void *exec, void *g, void *info))                                    \
+	X(cuGraphExecUpdate_v2, (void *exec, void *g, void *info))                                 \
 	X(cuGraphExecDestroy, (void *exec))                                                        \
 	X(simMemory, (int dev, int family, struct sim_memory *out))                                \
 	X(simSetCallHook, (call_hook fn))

@@ -5,7 +5,8 @@
 
 #define THREADS 4
 
-int cudaLaunchKernel(void *func, long grid, long gz, long block, long bz, void **args, long shared, void *stream);
+int cudaLaunchKernel(void *func, long grid, long gz, long block, long bz, void **args, long shared,
+		     void *stream);
 int cudaStreamSynchronize(void *stream);
 
 static pthread_barrier_t begin, end;

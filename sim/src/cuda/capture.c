@@ -109,7 +109,6 @@ CU(cuThreadExchangeStreamCaptureMode)(int *mode)
 	return OK;
 }
 
-
 static int cuStreamBeginCaptureToGraph_on(void *dflt, void *s, void *graph, const void *deps,
 					  const void *edges, size_t n, int mode)
 {

@@ -7,8 +7,7 @@ static int launch_gated(struct stream *s, void **params)
 {
 	if (!params)
 		return ERR_INVALID_VALUE;
-	return stream_gate(s, g.cfg.launch_ns, *(struct sim_gate **)params[0],
-			   *(u64 *)params[1]);
+	return stream_gate(s, g.cfg.launch_ns, *(struct sim_gate **)params[0], *(u64 *)params[1]);
 }
 
 /* Marks a function: its parameters are a gate and the time that it takes from then on. */

@@ -61,7 +61,7 @@ void mem_init(void)
 
 static struct region *region_of(u32 family)
 {
-	return &regions[family == FAM_PINNED	? MEM_PINNED
+	return &regions[family == FAM_PINNED    ? MEM_PINNED
 			: family == FAM_MANAGED ? MEM_MANAGED
 						: MEM_DEVICE];
 }
@@ -141,7 +141,7 @@ static struct block *block_new(struct region *r, u32 class)
 		return NULL;
 	b = &table[slot_of(r->brk)];
 	b->addr = r->brk;
-	b->class = (u8)class;
+	b->class = (u8) class;
 	r->brk += room;
 	blocks++;
 	return b;

@@ -56,7 +56,7 @@ static size_t element_of(void *array)
 
 	if (!array || DRV(cuArray3DGetDescriptor)(&d, array))
 		return 0;
-	return d.channels * (d.format >= 0x10 ? d.format / 0x10 * 2
+	return d.channels * (d.format >= 0x10  ? d.format / 0x10 * 2
 			     : d.format < 0x08 ? 1u << (d.format - 1)
 					       : 1u << (d.format - 8));
 }
@@ -89,7 +89,8 @@ struct copy3d_peer_params { /* cudaMemcpy3DPeerParms */
 	struct extent extent;
 };
 
-_Static_assert(offsetof(struct copy3d_params, extent) == 128, "cudaMemcpy3DParms has extent at 128");
+_Static_assert(offsetof(struct copy3d_params, extent) == 128,
+	       "cudaMemcpy3DParms has extent at 128");
 
 static struct end3d end_of(void *array, struct extent at, struct pitched p)
 {

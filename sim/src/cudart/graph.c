@@ -63,8 +63,8 @@ EXPORT int cudaGraphExecKernelNodeSetParams(void *exec, void *node,
 	return done(err ? err : DRV(cuGraphExecKernelNodeSetParams)(exec, node, &q));
 }
 
-EXPORT int cudaGraphAddMemcpyNode1D(void **node, void *graph, const void *deps, size_t n,
-				    void *dst, const void *src, size_t count, int kind)
+EXPORT int cudaGraphAddMemcpyNode1D(void **node, void *graph, const void *deps, size_t n, void *dst,
+				    const void *src, size_t count, int kind)
 {
 	struct copy3d c = { .w = count, .h = 1, .depth = 1 };
 
@@ -83,8 +83,7 @@ EXPORT int cudaGraphAddMemsetNode(void **node, void *graph, const void *deps, si
 	return done(DRV(cuGraphAddMemsetNode)(node, graph, deps, n, p, NULL));
 }
 
-EXPORT int cudaGraphAddHostNode(void **node, void *graph, const void *deps, size_t n,
-				const void *p)
+EXPORT int cudaGraphAddHostNode(void **node, void *graph, const void *deps, size_t n, const void *p)
 {
 	BEGIN;
 	return done(DRV(cuGraphAddHostNode)(node, graph, deps, n, p));

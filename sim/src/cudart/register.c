@@ -134,7 +134,8 @@ EXPORT void **__cudaRegisterFatBinary(void *data)
 
 static struct image *image_of(void **handle)
 {
-	struct image *im = handle ? (void *)((char *)handle - offsetof(struct image, library)) : NULL;
+	struct image *im =
+		handle ? (void *)((char *)handle - offsetof(struct image, library)) : NULL;
 
 	return im >= images && im < images + MAX_IMAGES && im->data ? im : NULL;
 }

@@ -87,7 +87,8 @@ TWIN(cudaStreamBeginCaptureToGraph, _ptsz,
 /* The plain name had three arguments up to 12, and has eight in 13. */
 #define INFO_V2 void *s, int *status, u64 *id, void **graph, const void **deps, size_t *n
 #define INFO_V3                                                                                    \
-	void *s, int *status, u64 *id, void **graph, const void **deps, const void **edges, size_t *n
+	void *s, int *status, u64 *id, void **graph, const void **deps, const void **edges,        \
+		size_t *n
 
 static int cudaStreamGetCaptureInfo_v3_on(const struct driver *d, INFO_V3)
 {

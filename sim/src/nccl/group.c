@@ -43,11 +43,12 @@ static int look(struct sim_gate *gate, u64 begin, u64 *all)
 	} else if (!o->told) {
 		o->told = 1;
 		for (u32 i = 0; i < o->n; i++) {
-			u64 *latest = &o->meet[i].at->latest, was = __atomic_load_n(latest, __ATOMIC_ACQUIRE);
+			u64 *latest = &o->meet[i].at->latest,
+			    was = __atomic_load_n(latest, __ATOMIC_ACQUIRE);
 
 			while (was < begin &&
-			       !__atomic_compare_exchange_n(latest, &was, begin, 0, __ATOMIC_ACQ_REL,
-							    __ATOMIC_ACQUIRE))
+			       !__atomic_compare_exchange_n(latest, &was, begin, 0,
+							    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 				;
 			__atomic_add_fetch(&o->meet[i].at->came, 1, __ATOMIC_ACQ_REL);
 		}

@@ -14,14 +14,16 @@
 
 typedef int ncclResult_t;
 
-enum { NCCL_OK,
-       NCCL_CUDA,
-       NCCL_SYSTEM,
-       NCCL_INTERNAL,
-       NCCL_ARGUMENT,
-       NCCL_USAGE,
-       NCCL_REMOTE,
-       NCCL_IN_PROGRESS };
+enum {
+	NCCL_OK,
+	NCCL_CUDA,
+	NCCL_SYSTEM,
+	NCCL_INTERNAL,
+	NCCL_ARGUMENT,
+	NCCL_USAGE,
+	NCCL_REMOTE,
+	NCCL_IN_PROGRESS
+};
 
 /* Where ranks come to the same kernel. `latest` only grows, since a later use is later. */
 struct slot {

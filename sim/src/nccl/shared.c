@@ -21,8 +21,7 @@ struct shared *shared_open(const u64 name[2], int nranks, u64 *len)
 	void *p;
 	int fd;
 
-	*len = sizeof(struct shared) +
-	       (u64)nranks * (u64)nranks * MESSAGES * sizeof(struct slot);
+	*len = sizeof(struct shared) + (u64)nranks * (u64)nranks * MESSAGES * sizeof(struct slot);
 	path_of(path, sizeof(path), "/dev/shm", name);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0) {

@@ -123,7 +123,8 @@ int main(int argc, char **argv)
 	int dev;
 
 	options(argc, argv, opts, ARRAY_SIZE(opts),
-		"usage: advanced [options]\nVector additions by the driver's interface, then mistakes; "
+		"usage: advanced [options]\nVector additions by the driver's interface, then "
+		"mistakes; "
 		"prints what it called.",
 		NULL, 0);
 	if (!threads || threads > 64)

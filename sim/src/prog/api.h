@@ -100,7 +100,8 @@ void __cudaRegisterFatBinaryEnd(void **h);
 void __cudaUnregisterFatBinary(void **h);
 int __cudaGetKernel(void **kernel, const void *host_fn);
 u32 __cudaPushCallConfiguration(struct dim3 grid, struct dim3 block, size_t shared, void *stream);
-int __cudaPopCallConfiguration(struct dim3 *grid, struct dim3 *block, size_t *shared, void **stream);
+int __cudaPopCallConfiguration(struct dim3 *grid, struct dim3 *block, size_t *shared,
+			       void **stream);
 int simMemory(int dev, int family, struct sim_memory *out);
 
 #endif

@@ -11,7 +11,8 @@ static const struct option opts[] = {
 	{ "nodes", 'n', &nodes, "kernels of the graph (10)" },
 	{ "recapture", 'f', &recapture, "capture and instantiate anew each step" },
 	{ "update", 'f', &update, "capture each step, and update the executable graph" },
-	{ "params", 'f', &params, "build the graph node by node, and set a node's kernel each step" },
+	{ "params", 'f', &params,
+	  "build the graph node by node, and set a node's kernel each step" },
 	{ "clone", 'f', &clone, "instantiate a copy of the graph" },
 	{ "cold", 'f', &cold, "capture first of all, without a warm-up" },
 	{ "kernel-us", 'n', &kernel_us, "GPU time of a kernel in us (INGERO_SIM_KERNEL_NS)" },
@@ -112,7 +113,8 @@ int main(int argc, char **argv)
 	void *graph, *exec, *first = NULL, **fat;
 
 	options(argc, argv, opts, ARRAY_SIZE(opts),
-		"usage: graph [options]\nCaptures, updates and launches graphs; prints what it called.",
+		"usage: graph [options]\nCaptures, updates and launches graphs; prints what it "
+		"called.",
 		NULL, 0);
 	if (clone && params)
 		die("graph: --params sets nodes of the graph itself, not of a copy", 2);
@@ -121,8 +123,10 @@ int main(int argc, char **argv)
 	if (hold)
 		hold_for_line();
 	fat = __cudaRegisterFatBinary("simulated");
-	__cudaRegisterFunction(fat, &kernel_a, NULL, "_Z6part_aPf", -1, NULL, NULL, NULL, NULL, NULL);
-	__cudaRegisterFunction(fat, &kernel_b, NULL, "_Z6part_bPf", -1, NULL, NULL, NULL, NULL, NULL);
+	__cudaRegisterFunction(fat, &kernel_a, NULL, "_Z6part_aPf", -1, NULL, NULL, NULL, NULL,
+			       NULL);
+	__cudaRegisterFunction(fat, &kernel_b, NULL, "_Z6part_bPf", -1, NULL, NULL, NULL, NULL,
+			       NULL);
 	__cudaRegisterFatBinaryEnd(fat);
 	CHECKED(cudaStreamCreateWithFlags, &stream, 1);
 	if (!cold) {

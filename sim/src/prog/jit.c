@@ -9,7 +9,8 @@ static const char *like = "jax";
 static const struct option opts[] = {
 	{ "like", 's', &like, "jax or triton (jax)" },
 	{ "steps", 'n', &steps, "steps (20)" },
-	{ "kernels", 'n', &kernels, "kernels, each of a module of its own and launched once a step (4, at most 32)" },
+	{ "kernels", 'n', &kernels,
+	  "kernels, each of a module of its own and launched once a step (4, at most 32)" },
 	{ "graph", 'f', &use_graph, "jax: capture the first step, then launch the graph" },
 	{ "hold", 'f', &hold,
 	  "print \"ready PID\" and wait for a line before the first CUDA call" },
@@ -26,7 +27,8 @@ static void load(u64 i)
 		snprintf(names[i], sizeof(names[i]), "triton_poi_fused_add_relu_%llu",
 			 (unsigned long long)i);
 	else
-		snprintf(names[i], sizeof(names[i]), i % 2 ? "input_reduce_fusion_%llu" : "loop_add_fusion_%llu",
+		snprintf(names[i], sizeof(names[i]),
+			 i % 2 ? "input_reduce_fusion_%llu" : "loop_add_fusion_%llu",
 			 (unsigned long long)i);
 	snprintf(images[i], sizeof(images[i]), "kernels:\n%s\n", names[i]);
 	CHECKED(cuModuleLoadData, &modules[i], images[i]);
@@ -35,8 +37,9 @@ static void load(u64 i)
 
 static void launch(u64 i)
 {
-	struct launch_config c = { .grid = { 32, 1, 1 }, .block = { 128, 1, 1 }, .shared = 2048,
-				   .stream = stream };
+	struct launch_config c = {
+		.grid = { 32, 1, 1 }, .block = { 128, 1, 1 }, .shared = 2048, .stream = stream
+	};
 
 	if (triton)
 		CHECKED(cuLaunchKernelEx, &c, functions[i], NULL, NULL);
@@ -82,7 +85,8 @@ int main(int argc, char **argv)
 	int dev;
 
 	options(argc, argv, opts, ARRAY_SIZE(opts),
-		"usage: jit [options]\nKernels made at run time, launched by the driver's interface; "
+		"usage: jit [options]\nKernels made at run time, launched by the driver's "
+		"interface; "
 		"prints what it called.",
 		NULL, 0);
 	triton = !strcmp(like, "triton");

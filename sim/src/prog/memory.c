@@ -12,7 +12,8 @@ static u64 ops = 1000, seed = 1, live_max = 256, size_max = 1 << 20, every, ask,
 static const struct option opts[] = {
 	{ "ops", 'n', &ops, "allocations and frees together (1000)" },
 	{ "seed", 'n', &seed, "seed of everything random (1)" },
-	{ "live", 'n', &live_max, "how many allocations there may be at a time (256, at most 4096)" },
+	{ "live", 'n', &live_max,
+	  "how many allocations there may be at a time (256, at most 4096)" },
 	{ "size", 'n', &size_max, "largest allocation in bytes (1048576)" },
 	{ "devices", 'n', &devices, "use so many devices in turn (1; INGERO_SIM_DEVICES)" },
 	{ "mistakes", 'n', &mistakes,
@@ -41,12 +42,30 @@ struct family {
 static void *stream[16], *pool[16];
 static u64 now_on, doubles, wrong;
 
-static int a_malloc(struct one *o, u64 n) { return CALL(cudaMalloc, &o->p, n); }
-static int f_free(struct one *o) { return CALL(cudaFree, o->p); }
-static int a_managed(struct one *o, u64 n) { return CALL(cudaMallocManaged, &o->p, n, 1); }
-static int a_host(struct one *o, u64 n) { return CALL(cudaMallocHost, &o->p, n); }
-static int a_hostalloc(struct one *o, u64 n) { return CALL(cudaHostAlloc, &o->p, n, 0); }
-static int f_host(struct one *o) { return CALL(cudaFreeHost, o->p); }
+static int a_malloc(struct one *o, u64 n)
+{
+	return CALL(cudaMalloc, &o->p, n);
+}
+static int f_free(struct one *o)
+{
+	return CALL(cudaFree, o->p);
+}
+static int a_managed(struct one *o, u64 n)
+{
+	return CALL(cudaMallocManaged, &o->p, n, 1);
+}
+static int a_host(struct one *o, u64 n)
+{
+	return CALL(cudaMallocHost, &o->p, n);
+}
+static int a_hostalloc(struct one *o, u64 n)
+{
+	return CALL(cudaHostAlloc, &o->p, n, 0);
+}
+static int f_host(struct one *o)
+{
+	return CALL(cudaFreeHost, o->p);
+}
 static int a_async(struct one *o, u64 n)
 {
 	return CALL(cudaMallocAsync, &o->p, n, stream[now_on]);
@@ -55,7 +74,10 @@ static int a_pool(struct one *o, u64 n)
 {
 	return CALL(cudaMallocFromPoolAsync, &o->p, n, pool[now_on], stream[now_on]);
 }
-static int f_async(struct one *o) { return CALL(cudaFreeAsync, o->p, stream[o->device]); }
+static int f_async(struct one *o)
+{
+	return CALL(cudaFreeAsync, o->p, stream[o->device]);
+}
 
 static int a_pitch(struct one *o, u64 n)
 {
@@ -79,12 +101,27 @@ static int a_array(struct one *o, u64 n)
 
 	return CALL(cudaMallocArray, &o->p, &c, 1 + n % 1000 / 4, 1 + n / 1000, 0);
 }
-static int f_array(struct one *o) { return CALL(cudaFreeArray, o->p); }
+static int f_array(struct one *o)
+{
+	return CALL(cudaFreeArray, o->p);
+}
 
-static int a_driver(struct one *o, u64 n) { return CALL(cuMemAlloc_v2, (devptr *)&o->p, n); }
-static int f_driver(struct one *o) { return CALL(cuMemFree_v2, (devptr)o->p); }
-static int a_driver_host(struct one *o, u64 n) { return CALL(cuMemAllocHost_v2, &o->p, n); }
-static int f_driver_host(struct one *o) { return CALL(cuMemFreeHost, o->p); }
+static int a_driver(struct one *o, u64 n)
+{
+	return CALL(cuMemAlloc_v2, (devptr *)&o->p, n);
+}
+static int f_driver(struct one *o)
+{
+	return CALL(cuMemFree_v2, (devptr)o->p);
+}
+static int a_driver_host(struct one *o, u64 n)
+{
+	return CALL(cuMemAllocHost_v2, &o->p, n);
+}
+static int f_driver_host(struct one *o)
+{
+	return CALL(cuMemFreeHost, o->p);
+}
 
 static int a_register(struct one *o, u64 n)
 {
@@ -174,7 +211,7 @@ static void print_memory(const char *key, int dev, int family, const char *comma
 /* What the driver knows, device by device; by the families that simMemory has. */
 static void print_truth(u64 done)
 {
-	static const char *const names[] = { "device", "pool",	 "managed",   "array",
+	static const char *const names[] = { "device", "pool",   "managed",   "array",
 					     "vmm",    "pinned", "registered" };
 
 	printf("{\"truth\":%llu,\"devices\":[", (unsigned long long)done);
@@ -247,7 +284,8 @@ static void step(void)
 
 static void report(void)
 {
-	printf("{\"program\":\"memory\",\"pid\":%d,\"ops\":%llu,\"live\":%llu,\"double_frees\":%llu,"
+	printf("{\"program\":\"memory\",\"pid\":%d,\"ops\":%llu,\"live\":%llu,\"double_frees\":%"
+	       "llu,"
 	       "\"wrong\":%llu,",
 	       getpid(), (unsigned long long)ops, (unsigned long long)n_live,
 	       (unsigned long long)doubles, (unsigned long long)wrong);
@@ -261,7 +299,8 @@ static void report(void)
 int main(int argc, char **argv)
 {
 	options(argc, argv, opts, ARRAY_SIZE(opts),
-		"usage: memory [options]\nAllocates and frees at random; prints what it called, and "
+		"usage: memory [options]\nAllocates and frees at random; prints what it called, "
+		"and "
 		"what the driver holds.",
 		NULL, 0);
 	if (!live_max || live_max > MAX_LIVE || !size_max || !devices || devices > 16)

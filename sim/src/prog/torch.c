@@ -19,7 +19,8 @@ static u64 steps = 20, layers = 6, warmup = 3, use_graph, expandable, hold, batc
 static const struct option opts[] = {
 	{ "steps", 'n', &steps, "training steps (20)" },
 	{ "layers", 'n', &layers, "layers: two kernels of a step each (6)" },
-	{ "graph", 'f', &use_graph, "capture the step's kernels after the warm-up, then replay them" },
+	{ "graph", 'f', &use_graph,
+	  "capture the step's kernels after the warm-up, then replay them" },
 	{ "warmup", 'n', &warmup, "steps before the capture (3)" },
 	{ "expandable", 'f', &expandable, "segments of mapped memory, not of cudaMalloc" },
 	{ "batch", 'n', &batch, "bytes of a batch (1048576)" },
@@ -166,7 +167,8 @@ static void train(void)
 int main(int argc, char **argv)
 {
 	options(argc, argv, opts, ARRAY_SIZE(opts),
-		"usage: " PROGRAM " [options]\nTraining as PyTorch does it; prints what it called, and "
+		"usage: " PROGRAM
+		" [options]\nTraining as PyTorch does it; prints what it called, and "
 		"the launches by kernel.",
 		NULL, 0);
 	if (batch > SEGMENT || steps > 8 * ARRAY_SIZE(segments))
