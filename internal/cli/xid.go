@@ -44,7 +44,7 @@ kernel log, in which older ones report too. A fault that comes by both is told o
 was lost is counted and said on standard error.
 
 A trace records faults by itself, with the last calls of the process that each hit:
-ingero sql "SELECT * FROM xids". This needs no trace.`,
+ingero query --show xids. This needs no trace.`,
 		Example: `  sudo ingero xid                    until Ctrl-C
   sudo ingero xid --list --since 1d  what the kernel log still has of the last day
   sudo ingero xid --json > xids.jsonl`,

@@ -83,6 +83,9 @@ func (b burst) text(loc *time.Location) string {
 			s += where + v.Last[0].Op.String()
 		}
 	}
+	if root.Injected {
+		s += "; a program wrote that to the kernel's log, not the driver"
+	}
 	return s
 }
 

@@ -106,6 +106,12 @@ func machine(t *testing.T, files map[string]string) Machine {
 	}
 }
 
+func drop(files map[string]string, paths ...string) {
+	for _, path := range paths {
+		delete(files, path)
+	}
+}
+
 func TestCheck(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(m *Machine, files map[string]string)
@@ -135,8 +141,7 @@ func TestCheck(t *testing.T) {
 		"container": {func(m *Machine, files map[string]string) {
 			m.HostPIDs = func() (bool, error) { return false, nil }
 			files["/proc/self/status"] = "CapEff:\t00000000a80425fb\n"
-			delete(files, xidFormat)
-			delete(files, "/dev/kmsg")
+			drop(files, xidFormat, "/dev/kmsg")
 		}, false},
 		"unprivileged": {func(m *Machine, files map[string]string) {
 			m.EUID = func() int { return 1000 }
@@ -150,8 +155,7 @@ func TestCheck(t *testing.T) {
 			}
 			files["/proc/sys/kernel/yama/ptrace_scope"] = "3\n"
 			files["/proc/driver/nvidia/version"] = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.161.07  Sat Feb 17 2024\n"
-			delete(files, xidFormat)
-			delete(files, "/sys/kernel/tracing/events/.keep")
+			drop(files, xidFormat, "/sys/kernel/tracing/events/.keep")
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
