@@ -45,7 +45,7 @@ func (l *Live) tellGPUs(t *tick.Tick) {
 	}
 	t.GPUs = l.states.States()
 	if err := l.states.Why(); err != nil {
-		t.Reports = append(t.Reports, tick.Report{Kind: "gpu-state-unknown", Object: "GPU state", Why: err.Error()})
+		t.Reports = append(t.Reports, tick.Report{Kind: "gpu-state-unknown", Object: "GPU state", Why: l.smiWhys.say(err.Error())})
 	}
 }
 
@@ -55,4 +55,22 @@ func (l *Live) Faults(dst []tick.Xid) []tick.Xid {
 		return dst
 	}
 	return l.faults.Drain(dst)
+}
+
+// whys are reasons that were reported. Each is kept for good by whoever records, and
+// what another program says may be new each time.
+type whys map[string]bool
+
+// maxWhys bounds them.
+const maxWhys = 16
+
+func (w *whys) say(why string) string {
+	if *w == nil {
+		*w = whys{}
+	}
+	if !(*w)[why] && len(*w) >= maxWhys {
+		return "it fails in ever new ways"
+	}
+	(*w)[why] = true
+	return why
 }

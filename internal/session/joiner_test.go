@@ -1,6 +1,7 @@
 package session
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -200,5 +201,17 @@ func TestFaultsAreBounded(t *testing.T) {
 	j.tick(now)
 	if len(j.ring) > latest || told != maxTold || len(now.Drops) != 1 || now.Drops[0] != (tick.Drop{Reason: "faults-over", Count: 2 * each}) {
 		t.Errorf("told %d, dropped %+v", told, now.Drops)
+	}
+}
+
+// Reasons are told as they are until there are too many.
+func TestWhysAreBounded(t *testing.T) {
+	var w whys
+	told := map[string]bool{}
+	for i := range 1000 {
+		told[w.say(fmt.Sprint(i))] = true
+	}
+	if len(told) != maxWhys+1 || w.say("3") != "3" {
+		t.Errorf("%d reasons are told", len(told))
 	}
 }

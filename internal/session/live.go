@@ -109,6 +109,7 @@ type Live struct {
 	gpus      devices                      // Poll's and Totals' own; read again each tick until there are some
 	faults    *Faults                      // nil: they cannot be learnt
 	states    *gpu.Poll
+	smiWhys   whys // Totals' own
 }
 
 type process struct {

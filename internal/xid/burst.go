@@ -20,6 +20,9 @@ const (
 	// maxTwins bounds the faults whose second report is awaited. When there are more
 	// the oldest is not any more: then it may be told twice.
 	maxTwins = 16384
+	// maxDevices bounds those that have a burst under way. When there are more, all
+	// bursts end.
+	maxDevices = 4096
 )
 
 // device is a GPU or a switch.
@@ -125,7 +128,9 @@ func (b *Bursts) Group(xs []tick.Xid) {
 		d := device{x.Bus, x.Switch}
 		at := b.open[d]
 		if at == nil || x.Time-at.last > int64(burstGap) || x.Time-at.first > int64(burstMost) {
-			b.n++
+			if b.n++; len(b.open) >= maxDevices {
+				clear(b.open)
+			}
 			at = &burst{number: b.n, root: x.Code, first: x.Time}
 			b.open[d] = at
 		}

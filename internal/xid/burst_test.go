@@ -135,3 +135,18 @@ func TestTwinsAreBounded(t *testing.T) {
 		t.Errorf("%d kinds and %d faults are kept", n, twins.n)
 	}
 }
+
+// However many devices have faults, what is kept of their bursts is bounded, and each
+// fault has a burst of its own device.
+func TestBurstsAreBounded(t *testing.T) {
+	var b Bursts
+	for i := range 3 * maxDevices {
+		xs := []tick.Xid{fault(48, fmt.Sprintf("%08x:75:00", i), time.Duration(i), tick.ViaKernelLog, "a"), fault(13, fmt.Sprintf("%08x:75:00", i), time.Duration(i)+1, tick.ViaKernelLog, "a")}
+		if b.Group(xs); xs[0].Burst != uint64(i+1) || xs[1].Root != 48 || xs[1].At != 2 {
+			t.Fatalf("device %d: %+v", i, xs)
+		}
+	}
+	if n := len(b.open); n > maxDevices {
+		t.Errorf("%d devices are kept", n)
+	}
+}
