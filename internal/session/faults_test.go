@@ -6,8 +6,10 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -102,6 +104,33 @@ func TestFaultsOfATracedProcess(t *testing.T) {
 	// On a busy machine some may have been heard of too late.
 	if told == 0 {
 		t.Error("no root is told with the calls before it")
+	}
+}
+
+// A message names a process as its container does, where the driver knows no better:
+// the number that is init's on the host is not taken for it.
+func TestFaultsInAContainer(t *testing.T) {
+	dir := build(t)
+	cmd := exec.Command(filepath.Join(dir, "worker"), "stay", "1")
+	cmd.Env = append(os.Environ(), "LIBCUDART="+filepath.Join(dir, "libcudart.so.12"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	child := testkit.Start(t, cmd)
+	child.Line("ready")
+	r := begin(t, session.LiveOptions{Select: pids(child)})
+	child.Say("go")
+	testkit.Eventually(t, "calls", func() bool { return r.saw() > 100 })
+	domain := domain()
+	say(t, "NVRM: Xid (PCI:%s:01:00): 31, pid=1, name=worker, Ch 00000001, intr 00000000. MMU Fault", domain)
+	say(t, "NVRM: Xid (PCI:%s:01:00): 31, pid=1, name=another, Ch 00000001", domain)
+	testkit.Eventually(t, "the faults", func() bool { return len(r.xids(domain)) == 2 })
+	child.Signal(syscall.SIGKILL)
+	r.cancel()
+	r.end(t)
+	if x := r.xids(domain)[0]; x.PID != uint32(child.PID()) || x.Comm != "worker" || x.SaidPID != 1 {
+		t.Errorf("the fault hit %d (%s), want %d", x.PID, x.Comm, child.PID())
+	}
+	if x := r.xids(domain)[1]; x.PID != 0 {
+		t.Errorf("the fault of another hit %d (%s)", x.PID, x.Comm)
 	}
 }
 

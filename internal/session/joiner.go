@@ -182,7 +182,6 @@ func (j *joiner) tick(t *tick.Tick) {
 	if len(j.waiting) == 0 {
 		return
 	}
-	known := slices.Concat(t.Processes, t.Others)
 	seen := map[uint32]*looked{}
 	look := func(pid uint32) (tick.Process, []string, bool) {
 		if seen[pid] == nil {
@@ -196,7 +195,7 @@ func (j *joiner) tick(t *tick.Tick) {
 			return false
 		}
 		x := w.Xid
-		if xid.Victim(&x, known, look); w.before != nil {
+		if xid.Victim(&x, t.Processes, look); w.before != nil {
 			delete(j.watched, hit{x.Bus, x.SaidPID})
 			x.Last = lastOf(&x, w.before.calls[x.PID], t.Threads)
 		}
