@@ -107,9 +107,9 @@ func compare(kinds []kind, rounds int, program func() *exec.Cmd) error {
 			kinds[i].ratio = append(kinds[i].ratio, (r.ns-bare.ns)/kinds[0].added[len(kinds[0].added)-1])
 		}
 	}
-	fmt.Printf("%-34s %-32s %s\n", "", "ns added a call", "ratio")
+	fmt.Printf("%-44s %-32s %s\n", "", "ns added a call", "ratio")
 	for _, k := range kinds {
-		fmt.Printf("%-34s %-32v %v\n", k.name, k.added, k.ratio)
+		fmt.Printf("%-44s %-32v %v\n", k.name, k.added, k.ratio)
 	}
 	return nil
 }
@@ -129,7 +129,8 @@ func onSim(dir string, rounds, calls int) error {
 	fmt.Printf("A cudaLaunchKernel that does nothing, with the cuLaunchKernel inside it: median (range) of %d rounds of %d calls\n", rounds, calls)
 	kinds := []kind{
 		{name: "empty probe pairs: the floor", watch: floor(targets, false)},
-		{name: "ingero, session links", watch: traced(targets, probes.Options{Mode: probes.ModeSession})},
+		{name: "ingero, session links, the whole catalog", watch: traced(targets, probes.Options{Mode: probes.ModeSession, Rows: events.Catalog})},
+		{name: "ingero, session links on these two", watch: traced(targets, probes.Options{Mode: probes.ModeSession})},
 		{name: "ingero, multi links", watch: traced(targets, probes.Options{Mode: probes.ModeMulti})},
 		{name: "ingero, a link for each symbol", watch: traced(targets, probes.Options{Mode: probes.ModePerf})},
 		{name: "empty pairs on the first byte", watch: floor(targets, true)},
@@ -153,7 +154,7 @@ func onSim(dir string, rounds, calls int) error {
 			}
 			share = append(share, 100*(r.cpu-bare.cpu)/seconds)
 		}
-		fmt.Printf("%-34s %v %%\n", k.name, share)
+		fmt.Printf("%-44s %v %%\n", k.name, share)
 	}
 	return nil
 }

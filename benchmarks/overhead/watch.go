@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -72,16 +73,17 @@ func floor(targets []target, firstByte bool) watch {
 	}
 }
 
-// traced puts ingero's probes on the functions.
+// traced puts ingero's probes on the functions, and on what else o.Rows has.
 func traced(targets []target, o probes.Options) watch {
 	return func(pid uint32) (func() error, func(), error) {
-		o.Rows = nil
 		for _, t := range targets {
 			op, ok := events.OpByName(t.name)
 			if !ok {
 				return nil, nil, fmt.Errorf("no operation %s", t.name)
 			}
-			o.Rows = append(o.Rows, *op.Row())
+			if !slices.ContainsFunc(o.Rows, func(r events.Row) bool { return r.Op == op }) {
+				o.Rows = append(o.Rows, *op.Row())
+			}
 		}
 		tr, err := probes.Open(o)
 		if err != nil {

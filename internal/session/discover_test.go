@@ -74,9 +74,11 @@ func next(t testing.TB, seen chan session.Notice) session.Notice {
 	}
 }
 
-// Wherever a library lies and however it is called, it is found as it is loaded,
-// with the whole catalog.
-func TestEveryPlaceIsFound(t *testing.T) {
+// loadEach runs a program that loads copies of the runtime one by one, while it is
+// traced with the whole catalog, and then makes some calls to each. It returns the
+// notice of each copy.
+func loadEach(t *testing.T, calls string, copies []string) (last *tick.Tick, notices []session.Notice) {
+	t.Helper()
 	testkit.NeedBPF(t)
 	stack, err := sim.Extract(t.TempDir())
 	if err != nil {
@@ -84,15 +86,11 @@ func TestEveryPlaceIsFound(t *testing.T) {
 	}
 	dir := t.TempDir()
 	gcc(t, "-o", dir+"/loads", "testdata/loads.c", "-ldl")
-	var paths []string
-	for _, place := range []string{
-		"usr/lib/x86_64-linux-gnu/libcudart.so.12.4.127", "usr/local/cuda-12/lib64/libcudart.so.11.0", "opt/conda/lib/libcudart.so",
-		"venv/lib/python3.12/site-packages/nvidia/cuda_runtime/lib/libcudart.so.12", "wheel.libs/libcudart-0ab5f9e1.so.12.0.107",
-		"with space and (deleted)/libcudart.so.13",
-	} {
-		paths = append(paths, copyFile(t, stack.Libcudart, filepath.Join(dir, place)))
+	paths := make([]string, len(copies))
+	for i, place := range copies {
+		paths[i] = copyFile(t, stack.Libcudart, filepath.Join(dir, place))
 	}
-	child := testkit.Start(t, exec.Command(dir+"/loads", append([]string{"10"}, paths...)...))
+	child := testkit.Start(t, exec.Command(dir+"/loads", append([]string{calls}, paths...)...))
 	child.Line("ready")
 	o, seen := attaches(session.LiveOptions{Select: pids(child)})
 	o.Probes.Rows = events.Catalog
@@ -100,8 +98,10 @@ func TestEveryPlaceIsFound(t *testing.T) {
 	for _, path := range paths {
 		child.Say("load")
 		child.Line("loaded")
-		for n := next(t, seen); n.Library != path; n = next(t, seen) { // the driver that it loads, too
+		n := next(t, seen)
+		for ; n.Library != path; n = next(t, seen) { // the driver that it loads, too
 		}
+		notices = append(notices, n)
 	}
 	child.Say("call")
 	child.Line("done")
@@ -110,60 +110,48 @@ func TestEveryPlaceIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.end(t)
+	return r.last, notices
+}
+
+// Wherever a library lies and however it is called, it is found as it is loaded,
+// with the whole catalog.
+func TestEveryPlaceIsFound(t *testing.T) {
+	last, notices := loadEach(t, "10", []string{
+		"usr/lib/x86_64-linux-gnu/libcudart.so.12.4.127", "usr/local/cuda-12/lib64/libcudart.so.11.0", "opt/conda/lib/libcudart.so",
+		"venv/lib/python3.12/site-packages/nvidia/cuda_runtime/lib/libcudart.so.12", "wheel.libs/libcudart-0ab5f9e1.so.12.0.107",
+		"with space and (deleted)/libcudart.so.13",
+	})
 	found := map[string]bool{}
-	for _, l := range r.last.Libraries {
+	for _, l := range last.Libraries {
 		found[l.Path] = l.Lib == events.LibCudart && l.Probes > 20 && l.BuildID != ""
 	}
-	for _, path := range paths {
-		if !found[path] {
-			t.Errorf("%s is not among the libraries: %+v", path, r.last.Libraries)
+	for _, n := range notices {
+		if !found[n.Library] {
+			t.Errorf("%s is not among the libraries: %+v", n.Library, last.Libraries)
 		}
 	}
 }
 
 // The time from a mapping to its probes, over 50 libraries with the whole catalog.
 func TestLateLibraries(t *testing.T) {
-	testkit.NeedBPF(t)
 	const n = 50
-	stack, err := sim.Extract(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
+	copies := make([]string, n)
+	for i := range copies {
+		copies[i] = fmt.Sprintf("%d/libcudart.so.12", i)
 	}
-	dir := t.TempDir()
-	gcc(t, "-o", dir+"/loads", "testdata/loads.c", "-ldl")
-	var paths []string
-	for i := range n {
-		paths = append(paths, copyFile(t, stack.Libcudart, fmt.Sprintf("%s/%d/libcudart.so.12", dir, i)))
-	}
-	child := testkit.Start(t, exec.Command(dir+"/loads", append([]string{"100"}, paths...)...))
-	child.Line("ready")
-	o, seen := attaches(session.LiveOptions{Select: pids(child)})
-	o.Probes.Rows = events.Catalog
-	r := begin(t, o)
+	last, notices := loadEach(t, "100", copies)
 	var late []time.Duration
-	for _, path := range paths {
-		child.Say("load")
-		child.Line("loaded")
-		notice := next(t, seen)
-		for ; notice.Library != path; notice = next(t, seen) {
-		}
+	for _, notice := range notices {
 		if notice.Late <= 0 || notice.Late > 10*time.Second {
-			t.Errorf("%s: attached %v after its mapping", path, notice.Late)
+			t.Errorf("%s: attached %v after its mapping", notice.Library, notice.Late)
 		}
 		late = append(late, notice.Late)
 	}
-	child.Say("call")
-	child.Line("done")
-	child.Say("end")
-	if err := child.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	r.end(t)
 	t.Logf("mapping to attached, %d loads: %s", n, spread(late))
-	if s := sum(r.last, "cudaStreamSynchronize"); s.Calls != n*100 {
+	if s := sum(last, "cudaStreamSynchronize"); s.Calls != n*100 {
 		t.Errorf("%d calls, want %d: all were made after the attach", s.Calls, n*100)
 	}
-	if p := r.last.Processes[0]; p.Mapped.IsZero() || !p.Attached.After(p.Mapped) || p.Attached.Sub(p.Mapped) > 10*time.Second {
+	if p := last.Processes[0]; p.Mapped.IsZero() || !p.Attached.After(p.Mapped) || p.Attached.Sub(p.Mapped) > 10*time.Second {
 		t.Errorf("mapped at %v, attached at %v, want the time in which calls were not seen", p.Mapped, p.Attached)
 	}
 }
