@@ -215,3 +215,14 @@ func TestWhysAreBounded(t *testing.T) {
 		t.Errorf("%d reasons are told", len(told))
 	}
 }
+
+func BenchmarkJoinerKeep(b *testing.B) {
+	j := newJoiner()
+	s := &faulty{}
+	batch := &tick.Batch{Calls: calls(1024, 1000)}
+	b.ReportAllocs()
+	for b.Loop() {
+		j.batch(s, batch)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1024, "ns/call")
+}
