@@ -187,11 +187,13 @@ func TestPollFails(t *testing.T) {
 				}
 				return len(b)
 			}
-			if tt.late {
-				testkit.Eventually(t, "it runs", func() bool { return ran() == 1 && c.waits(patience) })
-				c.pass(patience)
-			}
-			testkit.Eventually(t, "a reason", func() bool { return p.Why() != nil && c.waits(again) })
+			testkit.Eventually(t, "it runs", func() bool { return ran() == 1 })
+			testkit.Eventually(t, "a reason", func() bool {
+				if tt.late { // each line begins its patience anew
+					c.pass(patience)
+				}
+				return p.Why() != nil && c.waits(again)
+			})
 			if err := p.Why(); !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Why() = %v, want %q", err, tt.want)
 			}
