@@ -30,19 +30,22 @@ var allowed = map[string]string{
 	// The pipeline.
 	"internal/stats":   "",
 	"internal/tick":    "internal/stats pkg/events",
+	"internal/where":   "internal/tick",
+	"internal/redact":  "",
+	"internal/k8s":     "internal/tick",
 	"internal/ledger":  "internal/stats internal/tick pkg/events",
 	"internal/causal":  "internal/ledger internal/stats internal/tick pkg/events",
 	"internal/govern":  "",
 	"internal/symbols": "github.com/ianlancetaylor/demangle internal/tick pkg/events",
 	"internal/track":   "internal/tick pkg/events",
-	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/gpu internal/govern internal/ledger internal/probes internal/proc internal/stats internal/symbols internal/tick internal/track internal/xid pkg/events",
+	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/gpu internal/govern internal/ledger internal/probes internal/proc internal/redact internal/stats internal/symbols internal/tick internal/track internal/where internal/xid pkg/events",
 	"internal/store":   "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track internal/xid pkg/events",
 
 	// What reads what was recorded, and says it.
 	"internal/query":   "modernc.org/sqlite internal/stats internal/store internal/symbols internal/tick pkg/events",
-	"internal/explain": "internal/query internal/stats internal/symbols internal/tick internal/xid pkg/events",
-	"internal/export":  "github.com/parquet-go/parquet-go internal/query internal/symbols pkg/events",
-	"internal/legacy":  "internal/stats internal/store internal/tick pkg/events",
+	"internal/explain": "internal/query internal/stats internal/symbols internal/tick internal/where internal/xid pkg/events",
+	"internal/export":  "github.com/parquet-go/parquet-go internal/query internal/symbols internal/tick pkg/events",
+	"internal/legacy":  "internal/stats internal/store internal/tick internal/where pkg/events",
 	"internal/outfile": "golang.org/x/sys",
 
 	// What people start.
@@ -50,8 +53,8 @@ var allowed = map[string]string{
 	"internal/cli/check": "golang.org/x/sys internal/config internal/gpu internal/lock internal/probes internal/proc " +
 		"pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
-		"internal/cli/check internal/config internal/explain internal/export internal/gpu internal/legacy internal/lock internal/outfile " +
-		"internal/probes internal/proc internal/query internal/session internal/stats internal/store internal/symbols internal/tick internal/xid pkg/events sim",
+		"internal/cli/check internal/config internal/explain internal/export internal/gpu internal/k8s internal/legacy internal/lock internal/outfile " +
+		"internal/probes internal/proc internal/query internal/redact internal/session internal/stats internal/store internal/symbols internal/tick internal/where internal/xid pkg/events sim",
 	"cmd/ingero": "internal/cli",
 
 	"sim": "",

@@ -14,6 +14,7 @@ import (
 	"ingero/internal/explain"
 	"ingero/internal/query"
 	"ingero/internal/tick"
+	"ingero/internal/where"
 	"ingero/pkg/events"
 )
 
@@ -23,8 +24,8 @@ const recent = 5 * time.Minute
 // explainOptions are the flags of explain.
 type explainOptions struct {
 	timeFlags
+	whom
 	last   uint
-	pids   []uint
 	json   bool
 	tables bool // --per-process
 	stored bool // --chains
@@ -50,6 +51,7 @@ its calls.`,
 		Example: `  ingero explain
   ingero explain --since 1h --pid 4821
   ingero explain --from 15:40 --to 15:45
+  ingero explain --job 4711
   ingero explain --per-process
   ingero explain --chains --since 1w     the causes that traces have found, without another look
   ingero explain --last 100 --json`,
@@ -57,9 +59,9 @@ its calls.`,
 	}
 	flags := config.Bind(c)
 	f := c.Flags()
-	o.bind(f)
+	o.timeFlags.bind(f)
+	o.whom.bind(f)
 	f.UintVar(&o.last, "last", 0, "the last calls of the latest recording, so many")
-	f.UintSliceVarP(&o.pids, "pid", "p", nil, "these processes only: 4821 or 4821,5032")
 	f.BoolVar(&o.tables, "per-process", false, "add where the time went and the operations, process by process")
 	f.BoolVar(&o.stored, "chains", false, "tell the causes that were found while it was recorded; analyse nothing again")
 	f.BoolVar(&o.json, "json", false, "print it as JSON")
@@ -89,6 +91,9 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 	sums, err := e.summaries(ctx, r, &w, o)
 	if err != nil {
 		return wordsDatabase(r.Path(), err)
+	}
+	if o.place != (where.Selector{}) && !slices.ContainsFunc(sums, func(s *query.Summary) bool { return len(s.Processes) > 0 }) {
+		return &problem{What: "no recorded process is of " + o.place.String(), Do: `ingero query "SELECT DISTINCT comm, cgroup, container, pod, namespace, job FROM processes" shows which are`}
 	}
 	in := joined(sums)
 	in.Source, in.Remarks = r.Path(), remarks(sums, e.zone(o.utc))
@@ -150,10 +155,11 @@ func faults(ctx context.Context, r *query.Reader, sums []*query.Summary, in *exp
 
 // causes adds what slowed the processes of a recording, and where their time went.
 func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in *explain.Input, o *explainOptions) error {
-	f := query.Filter{Session: s.Session.ID, From: s.From, To: s.To}
-	for _, pid := range o.pids {
-		f.PIDs = append(f.PIDs, uint32(pid))
+	pids, err := o.of(ctx, r, s.Session.ID)
+	if err != nil {
+		return err
 	}
+	f := query.Filter{Session: s.Session.ID, PIDs: pids, From: s.From, To: s.To}
 	stored := func() error {
 		chains, err := r.Chains(ctx, f)
 		in.Chains = append(in.Chains, chains...)
@@ -184,12 +190,12 @@ func (e *Env) summaries(ctx context.Context, r *query.Reader, w *window, o expla
 		return nil, err
 	}
 	f := query.Filter{From: w.from, To: w.to}
-	for _, pid := range o.pids {
-		f.PIDs = append(f.PIDs, uint32(pid))
-	}
 	if w.latest {
 		f.Session = sessions[0].ID
 		f.From = end(&sessions[0]).Add(-recent)
+		if f.PIDs, err = o.of(ctx, r, f.Session); err != nil {
+			return nil, err
+		}
 		if o.last > 0 {
 			if f.From, err = startOfLast(ctx, r, &sessions[0], f, int(o.last)); err != nil {
 				return nil, err
@@ -199,6 +205,9 @@ func (e *Env) summaries(ctx context.Context, r *query.Reader, w *window, o expla
 	var out []*query.Summary
 	for i := range sessions {
 		f.Session = sessions[i].ID
+		if f.PIDs, err = o.of(ctx, r, f.Session); err != nil {
+			return nil, err
+		}
 		s, err := summaryOf(ctx, r, f)
 		if err != nil {
 			return nil, err

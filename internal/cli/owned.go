@@ -75,6 +75,7 @@ func (o *owned) threads(all []tick.Thread) []tick.Thread {
 func (o *owned) tick(t *tick.Tick) *tick.Tick {
 	out := *t
 	out.Threads, out.Breakdowns, out.Chains = o.threads(t.Threads), nil, nil
+	out.Pods = nil
 	out.Processes, out.Others = o.processes(t.Processes), o.processes(t.Others)
 	return &out
 }
@@ -83,7 +84,7 @@ func (o *owned) processes(all []tick.Process) []tick.Process {
 	var out []tick.Process
 	for _, p := range all {
 		if o.has(p.PID) {
-			p.Cgroup = "/"
+			p.Cgroup, p.Where = "/", tick.Where{}
 			if !o.has(p.PPID) {
 				p.PPID = 0
 			}

@@ -18,15 +18,15 @@ import (
 // queryOptions are the flags of query.
 type queryOptions struct {
 	timeFlags
-	pids                  []uint
-	names                 []string // --op
-	node, cgroup, session string
-	perProcess, calls     bool
-	by                    string // what launches are told apart by
-	order                 string // of calls
-	show                  string // a view of what follows from calls
-	limit                 uint
-	timeout               string
+	whom
+	names             []string // --op
+	node, session     string
+	perProcess, calls bool
+	by                string // what launches are told apart by
+	order             string // of calls
+	show              string // a view of what follows from calls
+	limit             uint
+	timeout           string
 	output
 
 	ops  []events.Op // that the names stand for
@@ -79,6 +79,7 @@ nanoseconds.`,
 		Example: `  ingero query --since 1h
   ingero query --since 1h --pid 4821,5032 --per-process
   ingero query --since 30m --op cudaMemcpy --json
+  ingero query --since 1h --pod train-0 --namespace ml
   ingero query --by function
   ingero query --calls --op cudaStreamSync --limit 5
   ingero query --show memory
@@ -88,7 +89,7 @@ nanoseconds.`,
 	}
 	flags := config.Bind(c)
 	f := c.Flags()
-	o.bind(f)
+	o.timeFlags.bind(f)
 	o.bindCalls(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s, err := e.settings(flags)
@@ -105,10 +106,9 @@ nanoseconds.`,
 
 // bindCalls binds what says of which calls, and how they are shown.
 func (o *queryOptions) bindCalls(f *pflag.FlagSet) {
-	f.UintSliceVarP(&o.pids, "pid", "p", nil, "of these processes only: 4821 or 4821,5032")
+	o.whom.bind(f)
 	f.StringSliceVar(&o.names, "op", nil, "these operations only: cudaMemcpyAsync or cudaMemcpyAsync,cuMemAlloc")
 	f.StringVar(&o.node, "node", "", "what was recorded on this machine only")
-	f.StringVar(&o.cgroup, "cgroup", "", "of processes with this in the path of their cgroup: system.slice, a container's number")
 	f.StringVar(&o.session, "session", "", "of this recording only, by its id in the table sessions")
 	f.BoolVar(&o.perProcess, "per-process", false, "count each process by itself")
 	f.StringVar(&o.by, "by", "", "count launches by function: what GPU functions (kernels) were launched")

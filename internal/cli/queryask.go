@@ -42,7 +42,11 @@ func (o *queryOptions) ask(ctx context.Context, r *query.Reader, w *window, zone
 			return nil, err
 		}
 		a.facts = append(a.facts, facts)
-		a.filters = append(a.filters, o.filter(s, facts, w))
+		pids, err := o.of(ctx, r, s.ID)
+		if err != nil {
+			return nil, err
+		}
+		a.filters = append(a.filters, query.Filter{Session: s.ID, PIDs: pids, Ops: o.ops, From: w.from, To: w.to})
 		from, to := s.Started, end(s)
 		if w.from.After(from) {
 			from = w.from
@@ -89,29 +93,6 @@ func (o *queryOptions) recordings(all []query.Session, path string) ([]query.Ses
 		what += " of node " + o.node
 	}
 	return nil, &problem{What: what, Do: "there is, say, " + strings.Join(there, ", ")}
-}
-
-// nobody is no process's number.
-const nobody = 1<<32 - 1
-
-// filter says which calls of a session are asked for.
-func (o *queryOptions) filter(s *query.Session, facts *query.Summary, w *window) query.Filter {
-	f := query.Filter{Session: s.ID, Ops: o.ops, From: w.from, To: w.to}
-	for _, pid := range o.pids {
-		f.PIDs = append(f.PIDs, uint32(pid))
-	}
-	if o.cgroup == "" {
-		return f
-	}
-	wanted := f.PIDs
-	f.PIDs = []uint32{nobody}
-	for i := range facts.Processes {
-		p := &facts.Processes[i]
-		if strings.Contains(p.Cgroup, o.cgroup) && (len(wanted) == 0 || slices.Contains(wanted, p.PID)) {
-			f.PIDs = append(f.PIDs, p.PID)
-		}
-	}
-	return f
 }
 
 // covered takes in how far an answer goes.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +14,7 @@ import (
 )
 
 // notWithSQL are the flags of query that a statement says for itself.
-var notWithSQL = []string{"since", "from", "to", "pid", "op", "node", "cgroup", "session", "per-process", "calls", "order", "show"}
+var notWithSQL = slices.Concat(whomFlags, []string{"since", "from", "to", "op", "node", "session", "per-process", "calls", "order", "show"})
 
 // querySQL runs a statement and prints what it returns.
 func (e *Env) querySQL(c *cobra.Command, s *config.Config, o *queryOptions, text string) (err error) {

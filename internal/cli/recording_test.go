@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"os"
+	"strings"
 	"time"
 
 	"ingero/internal/stats"
@@ -25,6 +26,7 @@ type fixture struct {
 	calls uint64
 	ops   map[[2]uint32]*tick.Op
 	runs  tick.Thread // the trainer's account
+	place tick.Where  // the trainer's
 }
 
 // startFixture begins a recording; its files are path and path.d.
@@ -132,6 +134,9 @@ func (x *fixture) tick(final bool) *tick.Tick {
 		{PID: 5032, Comm: "embed\x1b[31m", Exe: "/usr/bin/embed", Cgroup: "/system.slice/embed.service"},
 	} {
 		p.PPID, p.NSPID, p.UID = 1, p.PID, 1000
+		if p.PID == 4821 {
+			p.Where = x.place
+		}
 		p.Started, p.Mapped, p.Attached = x.start.Add(-time.Minute), x.start, x.start
 		t.Processes = append(t.Processes, p)
 	}
@@ -153,6 +158,20 @@ func recordFixture(path, id, node string, at time.Time, seconds int) error {
 		return err
 	}
 	return x.end()
+}
+
+// placed is the program of scripts that records a second of which it is known where the
+// trainer ran, `placed FILE`.
+func placed() {
+	x, err := startFixture(os.Args[1], "gpu-9-one", "gpu-9", began)
+	if err == nil {
+		x.place = tick.Where{Cmdline: "python3 train.py --token ***", Runtime: "containerd", Container: strings.Repeat("3f2b8c1d", 8), ContainerName: "trainer",
+			Pod: "train-0", Namespace: "ml", PodUID: "7f0c4a52-1b3d-4e5f-8a9b-0c1d2e3f4a5b", Job: "4711", Step: "0", Rank: tick.Numbered(0), WorldSize: tick.Numbered(8)}
+		err = errors.Join(x.second(), x.end())
+	}
+	if err != nil {
+		panic(err)
+	}
 }
 
 // record is the program of scripts that records, `record FILE`: three seconds on

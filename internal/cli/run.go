@@ -16,8 +16,8 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/explain"
 	"ingero/internal/proc"
-	"ingero/internal/session"
 	"ingero/internal/tick"
+	"ingero/internal/where"
 )
 
 func runCommand(e *Env) *cobra.Command {
@@ -56,7 +56,7 @@ is no such command. Signals that run is sent are passed on to it.`,
 func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, args []string) error {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	lib, err := names(c)
+	o, err := e.live(c, where.Selector{}) // what is run is traced, wherever that is
 	if err != nil {
 		return err
 	}
@@ -74,15 +74,13 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 	v := e.view(c.Trace.JSON, c.Trace.Verbose, out, stop)
 	v.named = true // it is known what is traced
 	v.side = e.Stderr
-	t, err := e.open(ctx, recordTo(c), session.LiveOptions{
-		Select: proc.Selector{PIDs: []uint32{program.pid()}}, Gated: program.pid(),
-		Names: lib, Probes: probeOptions(c), Alone: c.Trace.NoFollow, ProbeBudget: c.Trace.ProbeBudget, Notify: v.notify, Log: e.logger(c.Debug),
-	})
+	o.Select, o.Gated, o.Notify = proc.Selector{PIDs: []uint32{program.pid()}}, program.pid(), v.notify
+	t, err := e.open(ctx, recordTo(c), o)
 	if err != nil {
 		program.kill() // it has done nothing yet
 		return err
 	}
-	rec, err := e.record(c, "run", strings.Join(args, " "), v.say)
+	rec, err := e.record(c, "run", shown(o.Cmdline, args), v.say)
 	if err != nil {
 		program.kill()
 		return errors.Join(err, t.close())

@@ -12,6 +12,7 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/proc"
 	"ingero/internal/session"
+	"ingero/internal/where"
 )
 
 func traceCommand(e *Env) *cobra.Command {
@@ -22,13 +23,19 @@ func traceCommand(e *Env) *cobra.Command {
 later, with their children. The processes are not changed and not restarted.
 
 Without --pid and --user it traces the processes of the person who runs it; of
-everybody when that is root itself. It ends with Ctrl-C, after --duration, or when
+everybody when that is root itself. --pod, --namespace, --container, --cgroup and
+--job leave out those that are elsewhere; with them alone it does not matter whose the
+processes are. What pods are called is known to Kubernetes: --kubelet, --kube-api.
+
+It ends with Ctrl-C, after --duration, or when
 the processes of --pid have ended, and keeps what it has recorded in any case.
 
 One trace at a time runs on a machine.`,
 		Example: `  sudo ingero trace                      your processes
   sudo ingero trace --pid 4821,5032      these two
   sudo ingero trace --user all           everybody's
+  sudo ingero trace --container 3f2b8c1d9e7a
+  sudo ingero trace --namespace ml --kubelet https://127.0.0.1:10250
   sudo ingero trace --duration 60s --json > calls.jsonl`,
 		Args: noArguments,
 	}
@@ -44,33 +51,30 @@ One trace at a time runs on a machine.`,
 }
 
 func (e *Env) trace(ctx context.Context, c *config.Config) error {
-	lib, err := names(c)
+	o, err := e.live(c, place(c))
 	if err != nil {
 		return err
 	}
-	sel, err := e.selector(ctx, c)
+	if o.Select, err = e.selector(ctx, c); err != nil {
+		return err
+	}
+	late, err := checkPIDs(o.Select.PIDs, o.Names)
 	if err != nil {
 		return err
 	}
-	late, err := checkPIDs(sel.PIDs, lib)
-	if err != nil {
-		return err
-	}
-	log := e.logger(c.Debug)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	v := e.view(c.Trace.JSON, c.Trace.Verbose, e.Stdout, stop)
-	t, err := e.open(ctx, recordTo(c), session.LiveOptions{
-		Select: sel, Names: lib, Probes: probeOptions(c), Alone: c.Trace.NoFollow, ProbeBudget: c.Trace.ProbeBudget, Notify: v.notify, Log: log,
-	})
+	o.Notify = v.notify
+	t, err := e.open(ctx, recordTo(c), o)
 	if err != nil {
 		return err
 	}
-	rec, err := e.record(c, "trace", targetText(sel), v.say)
+	rec, err := e.record(c, "trace", targetText(&o), v.say)
 	if err != nil {
 		return errors.Join(err, t.close())
 	}
-	v.waitsFor(sel, late)
+	v.waitsFor(&o, late)
 	if c.Trace.Duration > 0 {
 		ctx, stop = context.WithTimeout(ctx, c.Trace.Duration)
 		defer stop()
@@ -87,7 +91,14 @@ func (e *Env) selector(ctx context.Context, c *config.Config) (proc.Selector, er
 	if c.Trace.NoFollow && len(c.Trace.PIDs) == 0 {
 		return proc.Selector{}, usage("ingero trace --no-follow --pid PID", "--no-follow needs the processes to be named")
 	}
-	sel, err := proc.Select(ctx, c.Trace.PIDs, c.Trace.User, e.invoker().UID)
+	user := c.Trace.User
+	if c.Trace.Place != (config.Place{}) && user == "" && len(c.Trace.PIDs) == 0 {
+		user = "all" // programs of a container run as whomever its image says
+	}
+	if c.Trace.Place != (config.Place{}) && len(c.Trace.PIDs) > 0 {
+		return proc.Selector{}, usage("ingero trace --pid PID, or --pod POD", "--pid says which processes: --pod, --namespace, --container, --cgroup and --job do not go with it")
+	}
+	sel, err := proc.Select(ctx, c.Trace.PIDs, user, e.invoker().UID)
 	if errors.Is(err, proc.ErrNoUser) {
 		return sel, &problem{What: err.Error(), Do: "give a name or a number of this machine, or \"all\"", Code: exitUsage, Err: err}
 	}
@@ -104,18 +115,25 @@ func recordTo(c *config.Config) string {
 }
 
 // targetText says which processes a recording is of.
-func targetText(sel proc.Selector) string {
+func targetText(o *session.LiveOptions) string {
+	var who []string
+	place := o.Place.String()
 	switch {
-	case len(sel.PIDs) > 0:
-		return "pid " + strings.Trim(strings.ReplaceAll(fmt.Sprint(sel.PIDs), " ", ","), "[]")
-	case sel.All:
-		return "all users"
+	case len(o.Select.PIDs) > 0:
+		who = append(who, "pid "+strings.Trim(strings.ReplaceAll(fmt.Sprint(o.Select.PIDs), " ", ","), "[]"))
+	case !o.Select.All:
+		who = append(who, fmt.Sprintf("user %d", o.Select.UIDs[0]))
+	case place == "":
+		who = append(who, "all users")
 	}
-	return fmt.Sprintf("user %d", sel.UIDs[0])
+	if place != "" {
+		who = append(who, place)
+	}
+	return strings.Join(who, ", ")
 }
 
 // waitText says what a trace waits for that has found nothing yet.
-func waitText(sel proc.Selector, late []proc.Process) string {
+func waitText(o *session.LiveOptions, late []proc.Process) string {
 	var who []string
 	for i := range late {
 		who = append(who, fmt.Sprintf("%s (%d)", late[i].Comm, late[i].PID))
@@ -123,10 +141,12 @@ func waitText(sel proc.Selector, late []proc.Process) string {
 	switch {
 	case len(who) > 0:
 		return strings.Join(who, ", ") + " has not loaded CUDA yet: waiting for it. Ctrl-C ends the trace"
-	case sel.All:
+	case o.Place != (where.Selector{}):
+		return "No process of " + targetText(o) + " uses CUDA yet: waiting for one. Ctrl-C ends the trace"
+	case o.Select.All:
 		return "No process uses CUDA yet: waiting for one. Ctrl-C ends the trace"
 	}
-	return fmt.Sprintf("No process of user %d uses CUDA yet: waiting for one (--user all: anybody's). Ctrl-C ends the trace", sel.UIDs[0])
+	return fmt.Sprintf("No process of user %d uses CUDA yet: waiting for one (--user all: anybody's). Ctrl-C ends the trace", o.Select.UIDs[0])
 }
 
 // gone tells whether an output failed because its reader has gone.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"ingero/internal/explain"
@@ -31,7 +30,7 @@ func (e *Env) open(ctx context.Context, db string, o session.LiveOptions) (*trac
 	}
 	t := &tracing{log: o.Log}
 	var err error
-	t.lock, err = e.Lock.Acquire(lock.Holder{Since: time.Now(), Command: strings.Join(append([]string{"ingero"}, e.Args...), " "), DB: db})
+	t.lock, err = e.Lock.Acquire(lock.Holder{Since: time.Now(), Command: shown(o.Cmdline, append([]string{"ingero"}, e.Args...)), DB: db})
 	if err != nil {
 		return nil, err
 	}

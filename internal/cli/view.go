@@ -121,9 +121,9 @@ func (v *view) tell() {
 }
 
 // waitsFor says what the trace waits for, if it has found nothing yet.
-func (v *view) waitsFor(sel proc.Selector, late []proc.Process) {
+func (v *view) waitsFor(o *session.LiveOptions, late []proc.Process) {
 	if !v.found.Load() || len(late) > 0 {
-		v.say(waitText(sel, late))
+		v.say(waitText(o, late))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"ingero/internal/proc"
 	"ingero/internal/session"
 	"ingero/internal/tick"
+	"ingero/internal/where"
 	"ingero/pkg/events"
 )
 
@@ -45,6 +46,7 @@ func TestNoticesDoNotWait(t *testing.T) {
 func TestWaitingIsSaid(t *testing.T) {
 	for name, tt := range map[string]struct {
 		sel   proc.Selector
+		place where.Selector
 		late  []proc.Process
 		found bool
 		want  string
@@ -52,12 +54,14 @@ func TestWaitingIsSaid(t *testing.T) {
 		"everybody's":    {sel: proc.Selector{All: true}, want: "No process uses CUDA yet"},
 		"one user's":     {sel: proc.Selector{UIDs: []uint32{1000}}, want: "No process of user 1000 uses CUDA yet"},
 		"named, not yet": {sel: proc.Selector{PIDs: []uint32{7}}, late: []proc.Process{{PID: 7, Comm: "python3"}}, found: true, want: "python3 (7) has not loaded CUDA yet"},
+		"of a place":     {sel: proc.Selector{All: true}, place: where.Selector{Namespace: "ml"}, want: "No process of namespace ml uses CUDA yet"},
+		"a user's there": {sel: proc.Selector{UIDs: []uint32{7}}, place: where.Selector{Job: "12"}, want: "No process of user 7, job 12 uses CUDA yet"},
 		"found":          {sel: proc.Selector{All: true}, found: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, said := discard(t, false)
 			v.found.Store(tt.found)
-			v.waitsFor(tt.sel, tt.late)
+			v.waitsFor(&session.LiveOptions{Select: tt.sel, Place: tt.place}, tt.late)
 			if got := said.String(); !strings.Contains(got, tt.want) || (tt.want == "") != (got == "") {
 				t.Errorf("said %q, want %q", got, tt.want)
 			}

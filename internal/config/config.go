@@ -23,7 +23,10 @@ type Config struct {
 // Trace is what the trace and run commands do.
 type Trace struct {
 	PIDs         []uint32
-	User         string        // a name, a number, "all", or empty: the caller
+	User         string // a name, a number, "all", or empty: the caller
+	Place        Place  // where they must be
+	Cmdline      string // "off", "safe" or "full"
+	Kube         Kube
 	Duration     time.Duration // 0: until it is ended
 	JSON         bool
 	Record       bool
@@ -37,6 +40,20 @@ type Trace struct {
 	SamplingRate int      // 0 adaptive, 1 all, N: one in N
 	RingBytes    int64    // a power of two, or 0: the default
 	Link         string   // "auto", "session", "multi" or "perf"
+}
+
+// Place says where a process must be to be traced: each may name several, with commas
+// between; an empty one says nothing.
+type Place struct{ Pod, Namespace, Container, Cgroup, Job string }
+
+// Kube says who knows the Kubernetes pods of this machine; nobody, if neither URL is
+// there.
+type Kube struct {
+	Kubelet   string // URL
+	API       string // URL
+	TokenFile string
+	CAFile    string // empty: the machine's certificates
+	Insecure  bool
 }
 
 // Inputs is all that Load depends on, but for the content and owners of files.

@@ -14,6 +14,7 @@ import (
 type victim struct {
 	name   string // safe to show
 	cgroup string
+	where  tick.Where
 	cpus   int // of the machine; 0: not known
 }
 
@@ -212,7 +213,14 @@ func culpritGroup(c *tick.Chain, first int, name string) string {
 	if x.Parent != "" {
 		facts = append(facts, "started by "+clean(x.Parent))
 	}
-	if x.Cgroup != "" && x.Cgroup != "/" && !x.Own {
+	if line := clean(x.Cmdline); !x.Own && strings.Contains(line, " ") { // more than its name
+		facts = append(facts, "runs "+cut(line, 60))
+	}
+	switch {
+	case x.Own:
+	case x.Where != "":
+		facts = append(facts, clean(x.Where))
+	case x.Cgroup != "" && x.Cgroup != "/":
 		facts = append(facts, clean(x.Cgroup))
 	}
 	if len(facts) > 0 {

@@ -52,6 +52,7 @@ type culpritJSON struct {
 	What    string   `json:"what,omitempty"`
 	Cgroup  string   `json:"cgroup,omitempty"`
 	Cmdline string   `json:"cmdline,omitempty"`
+	Where   string   `json:"where,omitempty"`
 	Parent  string   `json:"parent,omitempty"`
 	CPUs    []uint16 `json:"cpus,omitempty"`
 	LostNS  int64    `json:"lost_ns"`
@@ -88,7 +89,7 @@ func chainOf(c *tick.Chain, v *victim) chainJSON {
 		x := &c.Culprits[i]
 		j.Culprits = append(j.Culprits, culpritJSON{
 			Name: clean(x.Thread.Name.String()), PID: x.Thread.PID, TID: x.Thread.TID, PPID: x.Thread.Parent, Own: x.Own, Agent: x.Agent,
-			What: clean(x.What), Cgroup: clean(x.Cgroup), Cmdline: clean(x.Cmdline), Parent: clean(x.Parent), CPUs: x.CPUs, LostNS: int64(x.Lost),
+			What: clean(x.What), Cgroup: clean(x.Cgroup), Cmdline: clean(x.Cmdline), Where: clean(x.Where), Parent: clean(x.Parent), CPUs: x.CPUs, LostNS: int64(x.Lost),
 		})
 	}
 	for _, m := range c.Timeline {
@@ -221,7 +222,7 @@ func victims(ps []tick.Process, host *tick.Host) func(pid uint32) *victim {
 		}
 		for i := range ps {
 			if ps[i].PID == pid && ps[i].Comm != "" {
-				v.name, v.cgroup = clean(ps[i].Comm), clean(ps[i].Cgroup)
+				v.name, v.cgroup, v.where = clean(ps[i].Comm), clean(ps[i].Cgroup), ps[i].Where.Map(clean)
 			}
 		}
 		return v

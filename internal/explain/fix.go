@@ -69,10 +69,11 @@ func otherCPUs(taken []uint16, all int) string {
 // fixThrottled says where the quota is.
 func fixThrottled(_ *tick.Chain, v *victim) string {
 	switch {
-	case strings.Contains(v.cgroup, "kubepods"):
+	case v.where.PodUID != "", strings.Contains(v.cgroup, "kubepods"):
 		return "raise or remove the CPU limit of the container (resources.limits.cpu): requests keep its share without throttling"
-	case strings.Contains(v.cgroup, "docker"):
-		return "raise the container's quota: docker update --cpus N CONTAINER"
+	case v.where.Runtime == "docker", strings.Contains(v.cgroup, "docker"):
+		id := v.where.Container
+		return "raise the container's quota: docker update --cpus N " + orWords(id[:min(12, len(id))], "CONTAINER")
 	case v.cgroup == "" || v.cgroup == "/":
 		return "raise the CPU quota of its cgroup: cpu.max (in the first version: cpu.cfs_quota_us)"
 	}

@@ -28,7 +28,7 @@ func (s *screen) verdicts(t *tick.Tick, zone *time.Location) bool {
 		if wrong {
 			color = red
 		}
-		name := nameOf(t.Processes, b.PID)
+		name := cut(joined("  ", nameOf(t.Processes, b.PID), placeOf(t.Processes, b.PID)), s.width)
 		if cells(name)+2+cells(line) <= s.width {
 			s.put(span{name + "  ", bold}, span{line, color})
 			continue
@@ -155,6 +155,7 @@ func (s *screen) host(t *tick.Tick, seen *Seen, zone *time.Location) {
 		line += " · " + plural(seen.forks, "fork") + ", " + plural(seen.execs, "exec") + ", " + plural(seen.exits, "exit")
 	}
 	s.put(span{line, plain})
+	s.pods(t.Pods)
 	if seen == nil {
 		return
 	}

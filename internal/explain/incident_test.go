@@ -244,10 +244,15 @@ func TestIncidentIsSafe(t *testing.T) {
 	c.Rule, c.ID, c.Baseline, c.NotIt, c.Timeline[0].Text, c.Timeline[0].Source = evil, evil, evil, []string{evil}, evil, evil
 	for i := range c.Culprits {
 		x := &c.Culprits[i]
-		x.Thread.Name, x.Cgroup, x.Cmdline, x.Parent, x.What = events.NameOf(evil), evil, evil, evil, evil
+		x.Thread.Name, x.Cgroup, x.Cmdline, x.Parent, x.What, x.Where = events.NameOf(evil), evil+" "+evil, evil, evil, evil, evil
 	}
 	in.Breakdowns[0].RunnableBy[0].Who.Name = events.NameOf(evil)
 	in.Processes[0].Cgroup, in.Processes[0].Comm = evil, evil
+	for _, f := range tick.WhereFields {
+		if f.Text != nil {
+			*f.Text(&in.Processes[0].Where) = evil
+		}
+	}
 	in.Remarks = []string{evil}
 	in.Threads = []tick.Thread{{PID: 1, Comm: evil}}
 	b, err := ReportJSON(in)
@@ -259,7 +264,8 @@ func TestIncidentIsSafe(t *testing.T) {
 		Procs: []tick.ProcEvent{{Kind: tick.ProcExeced, PID: 4821, Comm: evil}, {Kind: tick.ProcForked, PID: 4821, Comm: evil}, {Kind: tick.ProcExited, Comm: evil}},
 		Waits: []events.Wait{{State: events.WaitRunnable, Op: streamSyn, Duration: 9 * ms, Taken: 9 * ms, Who: thread(evil, 8, 8)}},
 	})
-	live := Live(&tick.Tick{Processes: in.Processes, Breakdowns: in.Breakdowns, Chains: in.Chains, Ops: in.Ops, Time: start}, seen, Options{Width: 200})
+	live := Live(&tick.Tick{Processes: in.Processes, Breakdowns: in.Breakdowns, Chains: in.Chains, Ops: in.Ops, Time: start,
+		Pods: []tick.Pod{{UID: evil, Name: evil, Namespace: evil, Phase: evil, GPUs: 1}}}, seen, Options{Width: 200})
 	w := events.Wait{State: events.WaitBlocked, Who: thread(evil, 8, 8)}
 	line := string(AppendWaitLine(nil, &w, evil, nil)) + string(AppendWaitJSON(nil, &w, evil)) + string(AppendProcJSON(nil, &tick.ProcEvent{Comm: evil}))
 	for name, text := range map[string]string{"report": Report(in, Options{Detail: Tables}), "json": string(b), "live": live, "line": line} {

@@ -23,12 +23,13 @@ type processJSON struct {
 	Mapped   time.Time `json:"mapped,omitzero"`            // its first CUDA library
 	Attached time.Time `json:"attached,omitzero"`          // calls before were not seen
 	Counted  bool      `json:"launches_counted,omitempty"` // now, and not timed
+	tick.Where
 }
 
 func processOf(p *tick.Process) processJSON {
 	return processJSON{
 		PID: p.PID, PPID: p.PPID, NSPID: p.NSPID, UID: p.UID, Comm: clean(p.Comm), Exe: clean(p.Exe), Cgroup: clean(p.Cgroup),
-		Started: p.Started.UTC(), Ended: p.Ended.UTC(), Mapped: p.Mapped.UTC(), Attached: p.Attached.UTC(),
+		Started: p.Started.UTC(), Ended: p.Ended.UTC(), Mapped: p.Mapped.UTC(), Attached: p.Attached.UTC(), Where: p.Where.Map(clean),
 		Counted: p.Counted,
 	}
 }

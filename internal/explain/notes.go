@@ -30,6 +30,7 @@ var dropWords = map[string]string{
 	// Of the kernel's log, all lines count: whether they were faults is not known.
 	"kernel-log-overwritten": "lines of the kernel's log were written over before they were read: faults of GPUs may have been among them",
 	"kernel-log-suppressed":  "messages of the driver were kept back by the kernel, for there were too many",
+	"programs-not-read":      "command lines and ranks of processes were not read: too many processes came at once",
 }
 
 // DropWords says what a reason for not keeping something means, behind a count.
@@ -41,11 +42,11 @@ func DropWords(reason string) string {
 }
 
 // isLoss tells whether a reason means that something that should be known is
-// not. What was thinned was left out on purpose, and a duplicate was a copy; lines of
+// not of calls. What was thinned was left out on purpose, and a duplicate was a copy; lines of
 // the kernel's log are mostly of no concern.
 func isLoss(reason string) bool {
 	switch reason {
-	case "thinned", "duplicate-link", "orphan-return", "kernel-log-overwritten", "kernel-log-suppressed":
+	case "thinned", "duplicate-link", "orphan-return", "programs-not-read", "kernel-log-overwritten", "kernel-log-suppressed":
 		return false
 	}
 	return true
@@ -73,6 +74,7 @@ var reportWords = map[string]string{
 	"launches-timed":   "",
 	"late-attach":      "was not seen all the time",
 	"runtime-unseen":   "is seen in part",
+	"kubernetes":       "are not all known by name",
 
 	"faults-unseen":     "cannot be read, so faults of GPUs may be missed",
 	"gpu-state-unknown": "is not known",

@@ -140,8 +140,11 @@ func (w *writer) notes(notes []string, indent string) {
 
 func (w *writer) process(r *report, p *processReport) {
 	w.text(joined(" · ", who(p.Comm, p.PID), period(p.From, p.To, w.loc), prefixed("node ", r.Node), r.Source), "  ")
-	if p.Exe != "" {
-		w.line("  " + cut(p.Exe, reportWidth-2))
+	if line := orWords(p.Cmdline, p.Exe); line != "" {
+		w.line("  " + cut(line, reportWidth-2))
+	}
+	if s := whereText(&p.Where); s != "" {
+		w.text("  "+s, "  ")
 	}
 	w.text("  "+p.calls(), "  ")
 	if p.Breakdown != nil || p.Time != nil {

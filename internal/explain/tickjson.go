@@ -26,6 +26,7 @@ type tickJSON struct {
 	Xids       []xidJSON       `json:"xids,omitempty"`
 	GPUs       []gpuJSON       `json:"gpus,omitempty"`
 	Libraries  []libraryJSON   `json:"libraries"`
+	Pods       []podJSON       `json:"pods,omitempty"`
 	Reports    []reportJSON    `json:"reports"`
 	Drops      []dropJSON      `json:"drops"`
 	Self       selfJSON        `json:"self"`
@@ -116,7 +117,20 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 	for _, l := range t.Libraries {
 		j.Libraries = append(j.Libraries, libraryJSON{Path: clean(l.Path), Library: l.Lib.String(), BuildID: l.BuildID, Probes: l.Probes})
 	}
+	for i := range t.Pods {
+		p := &t.Pods[i]
+		j.Pods = append(j.Pods, podJSON{UID: clean(p.UID), Name: clean(p.Name), Namespace: clean(p.Namespace), Phase: clean(p.Phase), GPUs: p.GPUs})
+	}
 	return json.Marshal(&j)
+}
+
+// podJSON is a pod of the machine that asks for GPUs.
+type podJSON struct {
+	UID       string `json:"uid"`
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Phase     string `json:"phase"`
+	GPUs      int    `json:"gpus"`
 }
 
 func lastOf(o *tick.Op) *lastJSON {

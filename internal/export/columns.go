@@ -38,7 +38,10 @@ type session struct {
 }
 
 // process is what the rows of a process have in common.
-type process struct{ comm, cgroup parquet.Value }
+type process struct {
+	comm, cgroup parquet.Value
+	where        []parquet.Value // of whereColumns
+}
 
 // column is one column: its value is NULL where that is not known.
 type column struct {
@@ -50,7 +53,9 @@ type column struct {
 var null = parquet.NullValue()
 
 // columns are those of an event, in their order.
-var columns = []column{
+var columns = append(callColumns, whereColumns...)
+
+var callColumns = []column{
 	{"id", text, func(c *call) parquet.Value {
 		c.id = c.s.AppendCallID(c.id[:0], c.number)
 		return parquet.ByteArrayValue(c.id)

@@ -122,7 +122,7 @@ func newSession(ctx context.Context, r *query.Reader, of *query.Session) (*sessi
 	}
 	for i := range sum.Processes {
 		p := &sum.Processes[i]
-		s.procs[p.PID] = &process{nameValue(p.Comm), nameValue(p.Cgroup)}
+		s.procs[p.PID] = &process{nameValue(p.Comm), nameValue(p.Cgroup), whereValues(&p.Where)}
 	}
 	return s, nil
 }

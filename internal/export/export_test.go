@@ -29,10 +29,13 @@ var began = time.Date(2026, 11, 21, 14, 41, 0, 0, time.UTC)
 // header is the columns, in their order.
 const header = "id,node,session,source,op,pid,tid,timestamp,duration_ns,oncpu_ns,runnable_ns,throttled_ns,blocked_ns," +
 	"gap_ns,gap_oncpu_ns,gap_runnable_ns,gap_throttled_ns,gap_blocked_ns,result,failed,nested,parent,weight,stack,device,tag," +
-	"arg0,arg1,arg2,arg3,comm,cgroup,function"
+	"arg0,arg1,arg2,arg3,comm,cgroup,function,container,container_name,pod,namespace,job,rank"
 
 // launched is a function that some of the calls launch.
 var launched = events.Function{PID: 4821, Handle: 7777, Name: "_ZN3gpu3addIfEEvPT_i"}
+
+// placed is where one of the processes runs.
+var placed = tick.Where{Container: "3f2b8c1d9e7a", ContainerName: "trainer", Pod: "train-0", Namespace: "ml", Job: "4711", Rank: tick.Numbered(0), QoS: "burstable"}
 
 // calls returns calls of every kind, the fields of which are anything.
 func calls(r *rand.Rand, from time.Time, n int) []events.Call {
@@ -73,7 +76,7 @@ func record(t *testing.T, n int) string {
 		all := calls(r, now, n)
 		now = now.Add(time.Duration(n) * time.Millisecond)
 		last := &tick.Tick{Time: now, Started: began, Seq: 1, Final: true, Processes: []tick.Process{
-			{PID: 4821, Comm: "python3, \"the\" one", Cgroup: "/a"}, {PID: 4822, Comm: "x"}}}
+			{PID: 4821, Comm: "python3, \"the\" one", Cgroup: "/a", Where: placed}, {PID: 4822, Comm: "x"}}}
 		if err := errors.Join(db.Batch(&tick.Batch{Calls: all, Functions: []events.Function{launched}}), db.Tick(last), db.Close()); err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +128,11 @@ func fields(id, session string, c *events.Call) []string {
 	if handle, _ := c.Value(events.RoleFunc); row != nil && row.Class == events.ClassLaunch && handle == launched.Handle && c.PID == launched.PID {
 		function = "void gpu::add<float>(float*, int)"
 	}
-	return append(out, comm[0], comm[1], function)
+	out = append(out, comm[0], comm[1], function)
+	if c.PID == 4821 {
+		return append(out, "3f2b8c1d9e7a", "trainer", "train-0", "ml", "4711", "0")
+	}
+	return append(out, "", "", "", "", "", "")
 }
 
 // want reads what an export must have.

@@ -81,7 +81,7 @@ func (d *DB) session(ctx context.Context, o Options, s *session, of int, r *Repo
 	if err := d.sums(ctx, s, of, w, r); err != nil {
 		return err
 	}
-	if err := d.names(ctx, w); err != nil {
+	if err := errors.Join(d.names(ctx, w), d.places(ctx, w), d.ranks(ctx, w)); err != nil {
 		return err
 	}
 	if w.chains, err = d.chains(ctx, s); err != nil {
@@ -117,7 +117,7 @@ func (d *DB) events(ctx context.Context, s *session, visit func(*event) error) e
 		" FROM events WHERE timestamp >= ? AND timestamp < ? AND "+d.column(t, "node", "''")+" = ? ORDER BY timestamp, duration DESC", s.from, s.to, s.node)
 }
 
-// names fills in what processes are called, and the cgroup that each was in last.
+// names fills in what processes are called.
 func (d *DB) names(ctx context.Context, w *writer) error {
 	if d.has("process_names", "pid", "name") {
 		err := d.rows(ctx, func(rows *sql.Rows) error {
@@ -133,20 +133,7 @@ func (d *DB) names(ctx context.Context, w *writer) error {
 			return err
 		}
 	}
-	if !d.has("cgroup_metadata", "cgroup_id", "cgroup_path") || !d.has("events", "cgroup_id") {
-		return nil
-	}
-	return d.rows(ctx, func(rows *sql.Rows) error {
-		var pid uint32
-		var path string
-		var last int64
-		err := rows.Scan(&pid, &path, &last)
-		if p := w.procs[pid]; p != nil {
-			p.Cgroup = path
-		}
-		return err
-	}, "SELECT e.pid, m.cgroup_path, max(e.timestamp) FROM events e JOIN cgroup_metadata m USING (cgroup_id) WHERE e.timestamp >= ? AND e.timestamp < ? AND "+
-		d.column("events", "node", "''")+" = ? GROUP BY e.pid", w.s.from, w.s.to, w.s.node)
+	return nil
 }
 
 // isCall says whether a code is that of a call now.

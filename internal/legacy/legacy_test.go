@@ -119,7 +119,7 @@ func TestConvert(t *testing.T) {
 	if report.Calls != 4 || report.Summed != 100 || !slices.Equal(report.Nodes, []string{"gpu-7"}) {
 		t.Errorf("%+v", report)
 	}
-	want := []legacy.Passed{{"column causal_chains.tail_ratio", 1}, {"column events.rank", 1}, {"column sessions.gpu_model", 1},
+	want := []legacy.Passed{{"column causal_chains.tail_ratio", 1}, {"column sessions.gpu_model", 1},
 		{"column system_snapshots.mem_pct", 2}, {"events of operation 1 of source 8", 1}, {"events of sched_switch", 1}, {"table stack_traces", 1}}
 	if d := cmp.Diff(want, report.Passed); d != "" {
 		t.Error(d)
@@ -271,5 +271,25 @@ func TestRefused(t *testing.T) {
 	}
 	if _, err := legacy.Open(ctx, filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
+	}
+}
+
+// Where 0.9 knew the cgroup and the rank of a process, these are known, and what the path
+// of the cgroup tells.
+func TestConvertPlaces(t *testing.T) {
+	const id = "3f2b8c1d9e7a6f5b4c3d2e1f0a9b8c7d6e5f4a3b2c1d0e9f8a7b6c5d4e3f2a1b"
+	_, r := convert(t, old(t, filepath.Join(t.TempDir(), "old.db"), "CREATE TABLE cgroup_metadata (cgroup_id INTEGER, cgroup_path TEXT);"+
+		"INSERT INTO cgroup_metadata VALUES (5, '/docker/"+id+"'); UPDATE events SET rank = -1 WHERE pid = 4830"), "gpu-7")
+	sum, err := r.Summary(context.Background(), query.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[uint32]tick.Where{}
+	for i := range sum.Processes {
+		got[sum.Processes[i].PID] = sum.Processes[i].Where
+	}
+	want := map[uint32]tick.Where{4821: {Runtime: "docker", Container: id, Rank: tick.Numbered(3)}, 4830: {}}
+	if d := cmp.Diff(want, got); d != "" || sum.Processes[0].Cgroup != "/docker/"+id {
+		t.Errorf("cgroup %s (-want +got):\n%s", sum.Processes[0].Cgroup, d)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // taken are the columns that a conversion reads, by table; of a table without
 // columns, all that it holds is known here anyway.
 var taken = map[string]string{
-	"events":           "id timestamp pid tid source op duration arg0 arg1 ret_code stack_hash node comm cgroup_id",
+	"events":           "id timestamp pid tid source op duration arg0 arg1 ret_code stack_hash node comm cgroup_id rank",
 	"sessions":         "id started_at stopped_at node kernel ingero_ver pid_filter cpu_cores mem_total",
 	"event_aggregates": "bucket source op pid count stored sum_dur min_dur max_dur",
 	"process_names":    "pid name seen_at",

@@ -141,24 +141,14 @@ func parseStat(b []byte) (stat, error) {
 // the one with the CPU quota, and so on. The first that is not the root wins.
 var cgroupOrder = []string{"", "cpu", "cpuacct", "memory", "pids", "name=systemd"}
 
-// parseCgroup reads /proc/PID/cgroup, whose lines are "id:controllers:path".
+// parseCgroup returns the most telling path of /proc/PID/cgroup, "/" where none is.
 func parseCgroup(b []byte) string {
 	best, rank := "/", len(cgroupOrder)
-	for len(b) > 0 {
-		var line []byte
-		line, b = cutLine(b)
-		_, rest, ok1 := bytes.Cut(line, []byte(":"))
-		ctl, path, ok2 := bytes.Cut(rest, []byte(":"))
-		if !ok1 || !ok2 || len(path) < 2 || path[0] != '/' {
-			continue
+	eachCgroup(b, func(at int, path string) {
+		if at < rank {
+			best, rank = path, at
 		}
-		for i := range rank {
-			if hasController(ctl, cgroupOrder[i]) {
-				best, rank = string(path), i
-				break
-			}
-		}
-	}
+	})
 	return best
 }
 

@@ -24,6 +24,8 @@ type Process struct {
 	Comm    string // at most 15 bytes, as it wrote them
 	Exe     string // its program as it sees it; empty when that may not be known
 	Cgroup  string // the most telling of its cgroups; "/" when it is in none
+	// Cgroups are those of all hierarchies, the most telling first.
+	Cgroups []string
 	// StartTicks is when it started, in 10 ms of the boot clock: with PID, its
 	// identity. Started is the same on the wall clock.
 	StartTicks uint64
@@ -103,7 +105,7 @@ func (f FS) facts(d pidDir, st *status, buf []byte) (Process, error) {
 	p.Kernel = p.Kernel || s.kernel
 	p.Started = f.bootTime().Add(time.Duration(s.start) * userTick)
 	if buf, err = d.read("cgroup", buf[:0], maxSmall); err == nil {
-		p.Cgroup = parseCgroup(buf)
+		p.Cgroup, p.Cgroups = parseCgroup(buf), cgroupPaths(buf)
 	} else {
 		p.Cgroup = "/" // a kernel without cgroups, or the process is gone: told next
 	}
@@ -148,19 +150,4 @@ func (f FS) ThreadNames(pid uint32) []string {
 		}
 	}
 	return out
-}
-
-// Cmdline returns the arguments of a process as they are, at most 64 KiB of
-// them. They may hold secrets: redact before anything is kept or shown.
-func (f FS) Cmdline(pid uint32) ([]string, error) {
-	d, err := f.openPID(pid)
-	if err != nil {
-		return nil, err
-	}
-	defer d.close()
-	buf, err := d.read("cmdline", nil, maxCmdline)
-	if err != nil || len(buf) == 0 {
-		return nil, err
-	}
-	return strings.Split(strings.TrimSuffix(string(buf), "\x00"), "\x00"), nil
 }

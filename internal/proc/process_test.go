@@ -41,10 +41,6 @@ func TestProcessOfOwnChild(t *testing.T) {
 	if p.Threads < 1 || p.Kernel || p.Zombie || p.Seccomp != 0 || p.NSPID() != h.pid || p.Cgroup == "" {
 		t.Errorf("facts = %+v", p)
 	}
-	args, err := FS{}.Cmdline(h.pid)
-	if want := []string{"a secret", "", "b"}; err != nil || !slices.Equal(args, want) {
-		t.Errorf("Cmdline = %q, %v, want %q", args, err, want)
-	}
 	again, err := FS{}.Process(h.pid)
 	if err != nil || again.StartTicks != p.StartTicks {
 		t.Errorf("StartTicks = %d then %d, %v", p.StartTicks, again.StartTicks, err)
@@ -122,7 +118,7 @@ func TestGone(t *testing.T) {
 	fs := FS{}
 	for name, ask := range map[string]func() error{
 		"process":   func() error { _, err := fs.Process(h.pid); return err },
-		"cmdline":   func() error { _, err := fs.Cmdline(h.pid); return err },
+		"program":   func() error { _, err := fs.Program(h.pid, []string{"HOME"}); return err },
 		"maps":      func() error { _, err := fs.Maps(h.pid, false); return err },
 		"libraries": func() error { _, err := fs.Libraries(h.pid, Names{}); return err },
 		"open":      func() error { _, _, err := fs.OpenMapped(h.pid, lib.Mapping); return err },

@@ -78,6 +78,9 @@ func (s *scan) look(pid uint32) (Process, error) {
 	if p, err = s.f.facts(d, &st, s.buf); err != nil {
 		return Process{}, err
 	}
+	if !s.family[pid] && !s.sel.Wants(&p) {
+		return Process{}, errNotSelected
+	}
 	p.Libraries = libs
 	return p, nil
 }

@@ -47,6 +47,8 @@ func TestScan(t *testing.T) {
 		{name: "a parent alone", sel: Selector{PIDs: []uint32{self}, Alone: true}},
 		{name: "no such process", sel: Selector{PIDs: []uint32{1 << 30}}},
 		{name: "a user", sel: Selector{UIDs: []uint32{bob}}, want: []uint32{bobs.pid}},
+		{name: "a user, and none of his", sel: Selector{UIDs: []uint32{bob}, Only: func(p *Process) bool { return p.Cgroup == "" }}},
+		{name: "a user, and one of his", sel: Selector{UIDs: []uint32{bob}, Only: func(p *Process) bool { return p.PID == bobs.pid && p.Cgroup != "" }}, want: []uint32{bobs.pid}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := FS{}.Scan(t.Context(), tt.sel, Names{})

@@ -22,6 +22,9 @@ type Selector struct {
 	// Alone leaves out the descendants that PIDs have at the time of a Scan.
 	// Those that come later are for the probes to follow or not.
 	Alone bool
+	// Only leaves those out of them that it does not want; nil: none. It is asked of
+	// processes that map a CUDA library, and not of descendants of PIDs.
+	Only func(*Process) bool
 }
 
 // Match tells whether the process itself is selected. It does not know of its
@@ -35,6 +38,9 @@ func (s *Selector) Match(p *Process) bool {
 	}
 	return s.All || slices.Contains(s.UIDs, p.UID)
 }
+
+// Wants is Match for a process of which all facts are known.
+func (s *Selector) Wants(p *Process) bool { return s.Match(p) && (s.Only == nil || s.Only(p)) }
 
 // Select makes a selector of what was asked for: PIDs, else the processes of a
 // user, by name or number, or "all". When neither is given it selects those of

@@ -3,6 +3,7 @@ package query
 import (
 	"database/sql"
 	"hash/maphash"
+	"slices"
 
 	"modernc.org/sqlite/vtab"
 
@@ -25,7 +26,10 @@ type eventBatch struct {
 }
 
 // process is what is told of a call's process.
-type process struct{ comm, cgroup vtab.Value }
+type process struct {
+	comm, cgroup vtab.Value
+	where        []vtab.Value // of eventWhere
+}
 
 // names are operations' names as values, so that each is boxed once.
 type names map[events.Op]vtab.Value
@@ -105,17 +109,15 @@ func (s *statement) enter(b *eventBatch, of *Session, a *asked) error {
 			return err
 		}
 	}
-	if !a.wants("comm") && !a.wants("cgroup") {
+	if !slices.ContainsFunc(append([]string{"comm", "cgroup"}, eventWhere...), a.wants) {
 		return nil
 	}
 	b.procs = map[uint32]process{}
 	return s.r.rows(s.ctx, func(rows *sql.Rows) error {
-		var pid uint32
-		var comm, cgroup string
-		err := rows.Scan(&pid, &comm, &cgroup)
-		b.procs[pid] = process{comm, cgroup}
+		pid, p, err := scanProcess(rows)
+		b.procs[pid] = p
 		return err
-	}, "SELECT pid, comm, cgroup FROM processes WHERE session = ?", of.id)
+	}, sqlEventProcesses, of.id)
 }
 
 // sessionOf returns the session of a call's id, "node:session.number"; or else the
@@ -188,8 +190,8 @@ func (b *eventBatch) name(row int) string {
 	return string(b.session.AppendCallID(make([]byte, 0, 64), b.numbers[row]))
 }
 
-// eventColumns are the columns of events.
-var eventColumns = []eventColumn{
+// callColumns are the columns of events that are of the call.
+var callColumns = []eventColumn{
 	{SQLColumn{"id", "TEXT", "node:session.number: the call, the same wherever the recording is copied to"},
 		func(b *eventBatch, row int, _ *events.Call) vtab.Value { return b.name(row) }},
 	{SQLColumn{"number", "INTEGER", "number in its session, from 0: notable.number"},

@@ -88,6 +88,12 @@ FROM chains c JOIN sessions s ON s.id = c.session ORDER BY c.severity = 'HIGH' D
 	{"Who is to blame in the chains, by name?",
 		`SELECT c.rule, coalesce(j.value ->> 'comm', j.value ->> 'what') AS culprit, ms(sum(j.value ->> 'lost_ns')) AS lost_ms
 FROM chains c, json_each(c.culprits) j GROUP BY 1, 2 ORDER BY lost_ms DESC`},
+	{"Which container or pod makes the most calls?",
+		`SELECT coalesce(p.namespace || '/' || p.pod, p.container, p.cgroup) AS place, p.pid, p.comm, sum(o.calls) AS calls
+FROM processes p JOIN ops o ON o.session = p.session AND o.pid = p.pid GROUP BY p.session, p.pid ORDER BY calls DESC LIMIT 10`},
+	{"How much GPU memory does each container hold, and how did it grow?",
+		`SELECT coalesce(p.pod, p.container, p.cgroup) AS place, iso(m.time_ns) AS at, sum(m.gpu_bytes) AS bytes
+FROM memory m JOIN processes p ON p.session = m.session AND p.pid = m.pid GROUP BY 1, m.session, m.time_ns ORDER BY 1, m.time_ns LIMIT 100`},
 	{"Which recordings are there, and how long are they?",
 		`SELECT uid, node, state, iso(started_ns) AS began, s(coalesce(ended_ns, updated_ns) - started_ns) AS seconds, records
 FROM sessions ORDER BY started_ns DESC`},

@@ -93,18 +93,14 @@ func (r *Reader) Summary(ctx context.Context, f Filter) (*Summary, error) {
 // facts reads what does not depend on a window.
 func (r *Reader) facts(ctx context.Context, sum *Summary, f Filter) error {
 	id := sum.Session.id
-	err := r.rows(ctx, func(rows *sql.Rows) error {
-		var p tick.Process
-		var started, ended, mapped, attached sql.NullInt64
-		err := rows.Scan(&p.PID, &p.PPID, &p.NSPID, &p.UID, &p.Comm, &p.Exe, &p.Cgroup, &started, &ended, &mapped, &attached)
-		p.Started, p.Ended, p.Mapped, p.Attached = null(started), null(ended), null(mapped), null(attached)
-		if f.wants(p.PID) {
-			sum.Processes = append(sum.Processes, p)
-		}
-		return err
-	}, "SELECT pid, ppid, nspid, uid, comm, exe, cgroup, started_ns, ended_ns, mapped_ns, attached_ns FROM processes WHERE session = ? ORDER BY pid", id)
+	all, err := r.processes(ctx, id)
 	if err != nil {
 		return err
+	}
+	for i := range all {
+		if f.wants(all[i].PID) {
+			sum.Processes = append(sum.Processes, all[i])
+		}
 	}
 	err = r.rows(ctx, func(rows *sql.Rows) error {
 		var l tick.Library

@@ -88,6 +88,7 @@ func (l *Live) Totals(t *tick.Tick) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.checkAlive(t.Time)
+	l.wheres(t)
 	for _, p := range l.procs {
 		t.Processes = append(t.Processes, p.Process)
 	}

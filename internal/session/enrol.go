@@ -86,6 +86,11 @@ func (l *Live) enrol(p *proc.Process, at mapping) {
 		}
 	}
 	l.markInside(p, at.at)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if k := l.procs[p.PID]; k != nil {
+		l.ask(k)
+	}
 }
 
 // admit adds a process to those that are traced.
@@ -126,6 +131,7 @@ func (l *Live) know(p *proc.Process) *process {
 		return k
 	}
 	k := &process{Process: describe(p)}
+	k.locate(p)
 	l.procs[p.PID] = k
 	l.alive++
 	return k

@@ -14,7 +14,9 @@ import (
 	"ingero/internal/gpu"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
+	"ingero/internal/redact"
 	"ingero/internal/tick"
+	"ingero/internal/where"
 	"ingero/pkg/events"
 )
 
@@ -31,6 +33,12 @@ type LiveOptions struct {
 	Alone bool
 	// Raw leaves the cost of the probes in the durations.
 	Raw bool
+	// Place says where the selected processes are; the zero value: anywhere.
+	Place where.Selector
+	// Pods is for Place and for the names of pods; nil: they are not known.
+	Pods Pods
+	// Cmdline is how much of command lines is kept.
+	Cmdline redact.Mode
 	// ProbeBudget is the share of one CPU that the probes on a process's launches may
 	// take before these are counted only; 0: no bound.
 	ProbeBudget float64
@@ -101,9 +109,10 @@ type Live struct {
 	inside proc.Finder
 	look   chan struct{} // there are some
 
-	malformed uint64                       // records; Poll's own
-	gone      []tick.Thread                // threads that have ended since the last tick; Poll's and Totals' own
-	names     names                        // of threads; Totals' own
+	malformed uint64        // records; Poll's own
+	gone      []tick.Thread // threads that have ended since the last tick; Poll's and Totals' own
+	names     names         // of threads; Totals' own
+	programs  *programs
 	others    others                       // Poll's and Totals' own
 	costs     map[probes.Place]probes.Cost // of probes; nil: not known
 	gpus      devices                      // Poll's and Totals' own; read again each tick until there are some
@@ -114,6 +123,8 @@ type Live struct {
 
 type process struct {
 	tick.Process
+	start   uint64    // its StartTicks; 0: not known
+	asked   bool      // what it was started with has been asked for
 	traced  time.Time // since when, on its own account: zero if it was born to a traced process
 	counted bool      // its counts have been read since it ended
 }
@@ -149,8 +160,17 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 	l := &Live{LiveOptions: o, clock: clock, wake: make(chan struct{}, 1),
 		procs: map[uint32]*process{}, libs: map[libraryKey]*library{}, unlooked: map[uint32]time.Time{}, look: make(chan struct{}, 1),
 		accounts: accounts{}, names: names{}, others: others{known: map[uint32]*other{}}}
+	if o.Place != (where.Selector{}) {
+		l.Select.Only = l.placed
+	}
 	if l.tracer, err = probes.Open(o.Probes); err != nil {
 		return nil, err
+	}
+	l.programs = newPrograms(l.fs.Program, o.Cmdline)
+	l.others.ask = func(p *proc.Process) {
+		if l.sameUser(p.UID) {
+			l.programs.ask(p.PID, p.StartTicks)
+		}
 	}
 	ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if err := l.start(ctx); err != nil {
@@ -180,6 +200,9 @@ func (l *Live) start(ctx context.Context) error {
 	// Watched before the scan: what is mapped between the two must not be missed.
 	if l.watcher, err = proc.WatchMaps(l.Names); err != nil {
 		return err
+	}
+	if l.Pods != nil {
+		l.watchPods(ctx)
 	}
 	l.work.Go(l.readLives)
 	l.work.Go(l.readPressure)
@@ -261,6 +284,7 @@ func (l *Live) Stop() error {
 		for _, lib := range l.order {
 			errs = append(errs, lib.attached.Close())
 		}
+		l.programs.stop()
 		l.stopErr = errors.Join(errs...)
 	})
 	return l.stopErr

@@ -75,6 +75,7 @@ func (l *Live) live(e tick.ProcEvent) {
 		child := l.know(&p)
 		if parent := l.procs[e.PID]; parent != nil && child.Mapped.IsZero() { // it has what its parent had
 			child.Mapped, child.Attached = parent.Mapped, parent.Attached
+			child.inherit(parent)
 		}
 		for _, lib := range l.libs {
 			if lib.users[e.PID] {
@@ -89,6 +90,7 @@ func (l *Live) live(e tick.ProcEvent) {
 		p.Comm = e.Comm
 		if now, err := l.fs.Process(e.PID); err == nil {
 			p.Comm, p.Exe = now.Comm, now.Exe
+			p.locate(&now)
 		}
 		for _, lib := range l.libs {
 			delete(lib.users, e.PID)
@@ -174,7 +176,7 @@ func (l *Live) mapped(e proc.MapEvent) {
 		return
 	}
 	// A child is a target from its fork on, whether that has been heard of or not.
-	if !traced && !l.Select.Match(&p) && !l.tracer.Traced(e.PID) {
+	if !traced && !l.Select.Wants(&p) && !l.tracer.Traced(e.PID) {
 		return
 	}
 	if p.Libraries, err = l.fs.Libraries(e.PID, l.Names); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"ingero/internal/proc"
 	"ingero/internal/tick"
+	"ingero/internal/where"
 	"ingero/pkg/events"
 )
 
@@ -17,18 +18,25 @@ import (
 type others struct {
 	fs    proc.FS
 	known map[uint32]*other
+	// small is what processes took in turns that are not worth a look each, ns.
+	small map[uint32]int64
+	ask   func(*proc.Process) // for its command line, if that may be known; nil: nobody's
 }
 
 type other struct {
 	tick.Process
-	seen int64 // Unix ns: the last wait that it had a part in
+	start uint64 // its StartTicks; 0: not known
+	seen  int64  // Unix ns: the last wait that it had a part in
 }
 
 const (
 	maxOthers = 512
-	// notable is from how long a part in a wait on a process is read: what reads
+	// notable is from how long a part in waits on a process is read: what reads
 	// it costs some 0.1 ms.
 	notable = 200 * time.Microsecond
+	// maxSmall bounds the sums of parts that are smaller. They are begun anew when
+	// there are more.
+	maxSmall = 1024
 	// lookups bounds how many are read at one poll.
 	lookups = 8
 )
@@ -42,26 +50,43 @@ func (o *others) note(waits []events.Wait, traced func(pid uint32) bool) {
 		if w.State == events.WaitRunnable {
 			part = w.Taken
 		}
-		if w.Who.PID == 0 || part < int64(notable) {
+		if w.Who.PID == 0 || w.Who.PID == w.PID {
 			continue
 		}
 		if x := o.known[w.Who.PID]; x != nil {
 			x.seen = w.End()
 			continue
 		}
+		if part += o.small[w.Who.PID]; part < int64(notable) {
+			o.sum(w.Who.PID, part)
+			continue
+		}
 		if left == 0 || traced(w.Who.PID) {
 			continue
 		}
 		left--
+		delete(o.small, w.Who.PID)
 		o.add(w)
 	}
+}
+
+// sum keeps what a process has taken so far.
+func (o *others) sum(pid uint32, part int64) {
+	if o.small == nil || len(o.small) >= maxSmall {
+		o.small = map[uint32]int64{}
+	}
+	o.small[pid] = part
 }
 
 // add reads of a process what can be read, and of its parent.
 func (o *others) add(w *events.Wait) {
 	x := &other{seen: w.End(), Process: tick.Process{PID: w.Who.PID, PPID: w.Who.Parent, Comm: w.Who.Name.String()}}
 	if p, err := o.fs.Process(w.Who.PID); err == nil {
-		x.Process = describe(&p)
+		x.Process, x.start = describe(&p), p.StartTicks
+		x.Where = where.Cgroups(p.Cgroups)
+		if o.ask != nil {
+			o.ask(&p)
+		}
 	}
 	o.known[x.PID] = x
 	if x.PPID != 0 && o.known[x.PPID] == nil {
@@ -115,7 +140,7 @@ func introduce(t *tick.Tick) {
 			if p == nil {
 				continue
 			}
-			c.Cgroup = p.Cgroup
+			c.Cgroup, c.Cmdline, c.Where = p.Cgroup, p.Cmdline, where.Text(&p.Where)
 			if parent := known[p.PPID]; parent != nil {
 				c.Parent = fmt.Sprintf("%s %d", parent.Comm, parent.PID)
 			}

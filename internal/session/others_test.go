@@ -2,11 +2,13 @@ package session
 
 import (
 	"os"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"ingero/internal/proc"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -51,6 +53,32 @@ func TestOthers(t *testing.T) {
 	}
 }
 
+// Turns that are not worth a look each are, taken together; command lines are read of
+// those of whom they may be.
+func TestOthersAddUp(t *testing.T) {
+	self := uint32(os.Getpid())
+	var asked []uint32
+	o := others{known: map[uint32]*other{}, ask: func(p *proc.Process) { asked = append(asked, p.PID) }}
+	none := func(uint32) bool { return false }
+	for range 3 {
+		o.note([]events.Wait{taken(self, notable/3)}, none)
+	}
+	if o.known[self] != nil || len(asked) != 0 {
+		t.Errorf("known after %v, asked %v", 3*(notable/3), asked)
+	}
+	o.note([]events.Wait{taken(self, notable/3)}, none)
+	x := o.known[self]
+	if x == nil || x.start == 0 || !slices.Equal(asked, []uint32{self}) || len(o.small) != 0 {
+		t.Errorf("%+v is known, asked %v, %d small ones", x, asked, len(o.small))
+	}
+	for i := range uint32(3 * maxSmall) {
+		o.note([]events.Wait{taken(1<<30+i, 1)}, none)
+	}
+	if len(o.small) > maxSmall {
+		t.Errorf("%d small ones, at most %d may be", len(o.small), maxSmall)
+	}
+}
+
 func TestOthersAreBounded(t *testing.T) {
 	o := others{known: map[uint32]*other{}}
 	for i := range uint32(3 * maxOthers) {
@@ -69,12 +97,12 @@ func TestOthersAreBounded(t *testing.T) {
 func TestIntroduce(t *testing.T) {
 	culprits := []tick.Culprit{{Thread: events.Thread{PID: 9, TID: 10}}, {Thread: events.Thread{PID: 8, TID: 8}}, {What: "disk"}}
 	x := tick.Tick{
-		Others:    []tick.Process{{PID: 9, PPID: 7, Comm: "stress-ng", Cgroup: "/cron"}, {PID: 7, Comm: "cron"}},
+		Others:    []tick.Process{{PID: 9, PPID: 7, Comm: "stress-ng", Cgroup: "/cron", Where: tick.Where{Cmdline: "stress-ng -c 4", Job: "12"}}, {PID: 7, Comm: "cron"}},
 		Processes: []tick.Process{{PID: 8, PPID: 5, Comm: "loader", Cgroup: "/job"}},
 		Chains:    []tick.Chain{{ID: "a", Culprits: culprits}},
 	}
 	introduce(&x)
-	want := []tick.Culprit{{Thread: culprits[0].Thread, Cgroup: "/cron", Parent: "cron 7"},
+	want := []tick.Culprit{{Thread: culprits[0].Thread, Cgroup: "/cron", Cmdline: "stress-ng -c 4", Where: "job 12", Parent: "cron 7"},
 		{Thread: culprits[1].Thread, Cgroup: "/job"}, {What: "disk"}}
 	if diff := cmp.Diff(want, x.Chains[0].Culprits); diff != "" {
 		t.Errorf("culprits (-want +got):\n%s", diff)

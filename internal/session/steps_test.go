@@ -3,6 +3,7 @@ package session_test
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,24 +29,19 @@ func (k *keeper) Batch(b *tick.Batch) error { k.calls = append(k.calls, b.Calls.
 func (k *keeper) Tick(t *tick.Tick) error   { k.last = t; return nil }
 func (k *keeper) Close() error              { return nil }
 
-// 100,000 allocations and frees, some of which must fail: what is held by the ledger is
-// what the driver itself says after each of them.
-func TestMemoryAtEachStep(t *testing.T) {
+// runMemory runs random allocations and frees, traced, and returns the process, all its
+// calls, and a file of what the driver said after each operation.
+func runMemory(t *testing.T, args string) (pid uint32, calls []events.Call, truth *bufio.Scanner) {
+	t.Helper()
 	testkit.NeedBPF(t)
 	dir := t.TempDir()
 	s, err := sim.Extract(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const steps, perStep = 100_000, 24 // calls: an operation has up to eight, and a device is chosen
 	path := filepath.Join(dir, "truth")
-	truth, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = truth.Close() }()
 	// The file has all of it: a test that fails shall not print that.
-	cmd := exec.Command("sh", "-c", `exec "$0" --ops 100000 --every 1 --seed 3 --devices 2 --hold >"$1"`, s.Program("memory"), path)
+	cmd := exec.Command("sh", "-c", `exec "$0" `+args+` --every 1 --hold >"$1"`, s.Program("memory"), path)
 	cmd.Env = append(os.Environ(), "INGERO_SIM_ZERO=1", "INGERO_SIM_DEVICES=2", "INGERO_SIM_FAIL=cudaMalloc:500+=2,cuMemAllocAsync:900=2")
 	child := testkit.Start(t, cmd)
 	testkit.Eventually(t, "the program to be ready", func() bool { b, err := os.ReadFile(path); return err == nil && len(b) > 6 })
@@ -59,46 +55,54 @@ func TestMemoryAtEachStep(t *testing.T) {
 		done <- session.Run(t.Context(), session.Config{Source: live, Sinks: []tick.Sink{&kept}, Interval: 50 * time.Millisecond})
 	}()
 	child.Say("")
-	if err := child.Wait(); err != nil {
+	if err := errors.Join(child.Wait(), <-done); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; err != nil {
+	f, err := os.Open(path)
+	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = f.Close() })
+	truth = bufio.NewScanner(f)
+	truth.Buffer(nil, 1<<16)
+	truth.Scan() // it was ready
+	return uint32(child.PID()), kept.calls, truth
+}
 
+// 100,000 allocations and frees, some of which must fail: what is held by the ledger is
+// what the driver itself says after each of them.
+func TestMemoryAtEachStep(t *testing.T) {
+	const steps, perStep = 100_000, 24 // calls: an operation has up to eight, and a device is chosen
+	pid, calls, truth := runMemory(t, "--ops 100000 --seed 3 --devices 2")
+	all, failed := len(calls), 0
 	r := &running{collector: &collector{}}
 	ledger := track.New()
-	lines := bufio.NewScanner(truth)
-	lines.Buffer(nil, 1<<16)
-	lines.Scan() // it was ready
-	calls, errors := kept.calls, 0
 	for n := 1; n <= steps; n++ {
 		var says struct {
 			Truth   int
 			Devices []map[string]driverMemory
 		}
-		if !lines.Scan() || json.Unmarshal(lines.Bytes(), &says) != nil || says.Truth != n {
-			t.Fatalf("operation %d: %q, %v", n, lines.Text(), lines.Err())
+		if !truth.Scan() || json.Unmarshal(truth.Bytes(), &says) != nil || says.Truth != n {
+			t.Fatalf("operation %d: %q, %v", n, truth.Text(), truth.Err())
 		}
 		off := "no more calls"
-		for range min(perStep, len(calls)) {
+		for i := 0; i < min(perStep, len(calls)) && off != ""; i++ {
 			r.last = &tick.Tick{}
-			ledger.Batch(&tick.Batch{Calls: calls[:1]})
+			ledger.Batch(&tick.Batch{Calls: calls[i : i+1]})
 			ledger.Tick(r.last)
-			if calls[0].Result != 0 {
-				errors++
+			if calls[i].Result != 0 {
+				failed++
 			}
-			calls = calls[1:]
-			if off = differs(r, uint32(child.PID()), says.Devices); off == "" {
-				break
+			if off = differs(r, pid, says.Devices); off == "" {
+				calls = calls[i+1:]
 			}
 		}
 		if off != "" {
 			t.Fatalf("operation %d: %s", n, off)
 		}
 	}
-	if errors < 1000 {
-		t.Errorf("%d calls failed: that is no test of errors", errors)
+	if failed < 1000 {
+		t.Errorf("%d calls failed: that is no test of errors", failed)
 	}
-	t.Logf("%d operations, %d calls, %d of them failed", steps, len(kept.calls)-len(calls), errors)
+	t.Logf("%d operations, %d calls, %d of them failed", steps, all-len(calls), failed)
 }

@@ -18,6 +18,7 @@ type saver struct {
 	stmts     map[*string]*sql.Stmt
 	ops       map[opKey]savedOp
 	procs     map[uint32]processJSON
+	pods      map[string]tick.Pod
 	libs      map[libKey]libraryJSON
 	reports   map[tick.Report]bool
 	drops     map[string]uint64
@@ -56,7 +57,6 @@ var (
 	sqlStale   = `UPDATE sessions SET state = 'interrupted', ended_ns = updated_ns WHERE state = 'running'`
 	sqlTick    = `UPDATE sessions SET updated_ns = ?, records = ?, agent_cpu_ns = ?, rolled = ?, state = 'running', problem = '', ended_ns = NULL WHERE id = ?`
 	sqlEnd     = `UPDATE sessions SET ended_ns = ?, state = ?, problem = ? WHERE id = ?`
-	sqlProcess = `REPLACE INTO processes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlLibrary = `REPLACE INTO libraries VALUES (?, ?, ?, ?, ?, ?)`
 	sqlReport  = `INSERT OR IGNORE INTO reports VALUES (?, ?, ?, ?)`
 	sqlDrop    = `REPLACE INTO drops VALUES (?, ?, ?)`
@@ -67,7 +67,7 @@ var (
 // newSaver starts a session in the database. Those that say that they run do
 // not: this process has the lock.
 func newSaver(db *sql.DB, s *Session) (*saver, error) {
-	v := &saver{db: db, stmts: map[*string]*sql.Stmt{}, ops: map[opKey]savedOp{}, procs: map[uint32]processJSON{}, libs: map[libKey]libraryJSON{},
+	v := &saver{db: db, stmts: map[*string]*sql.Stmt{}, ops: map[opKey]savedOp{}, procs: map[uint32]processJSON{}, pods: map[string]tick.Pod{}, libs: map[libKey]libraryJSON{},
 		reports: map[tick.Report]bool{}, drops: map[string]uint64{}, gaps: map[uint32]*savedGap{},
 		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}, rollup: newRollup(), stated: map[stateKey]any{}, gpus: gpuNews{}}
 	if _, err := db.Exec(sqlStale); err != nil {
@@ -84,7 +84,7 @@ func newSaver(db *sql.DB, s *Session) (*saver, error) {
 	if _, err := db.Exec(waitShort); err != nil {
 		return nil, err
 	}
-	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlChain, &sqlRevised, &sqlRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot,
+	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlPod, &sqlChain, &sqlRevised, &sqlRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot,
 		&sqlMemory, &sqlLedger, &sqlDevice, &sqlHeld, &sqlStream, &sqlGraph, &sqlComm, &sqlCopy, &sqlError, &sqlName, &sqlFunction, &sqlXid, &sqlGPU, &sqlGPUState} {
 		if v.stmts[q], err = db.Prepare(*q); err != nil {
 			return nil, errors.Join(err, v.close())
@@ -208,8 +208,7 @@ func (v *saving) things(t *tick.Tick) error {
 		if v.procs[p.PID] == p {
 			continue
 		}
-		if err := v.exec(&sqlProcess, v.id, p.PID, p.PPID, p.NSPID, p.UID, p.Comm, p.Exe, p.Cgroup,
-			null(p.Started), null(p.Ended), null(p.Mapped), null(p.Attached)); err != nil {
+		if err := v.process(&p); err != nil {
 			return err
 		}
 		v.done = append(v.done, func() { v.procs[p.PID] = p })
@@ -222,6 +221,9 @@ func (v *saving) things(t *tick.Tick) error {
 			}
 			v.done = append(v.done, func() { v.libs[k] = l })
 		}
+	}
+	if err := v.podsOf(t); err != nil {
+		return err
 	}
 	for _, r := range t.Reports {
 		if !v.reports[r] {

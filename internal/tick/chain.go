@@ -75,6 +75,7 @@ type Culprit struct {
 	What    string        // "CPU quota", "disk 254:0", "cudaMalloc", ...; beside a thread: what it did
 	Cgroup  string        // path, where known
 	Cmdline string        // where known
+	Where   string        // in words: its container or pod, job and rank, where known
 	Parent  string        // "name pid", where known
 	CPUs    []uint16      // on which it ran in the victim's stead
 	Lost    time.Duration // its share of the chain's

@@ -105,6 +105,7 @@ type Process struct {
 	// Counted says that its launches are counted now and not timed, since the probes
 	// on them took too much of a CPU.
 	Counted bool
+	Where
 }
 
 // Library is one traced shared object.
@@ -177,6 +178,7 @@ type Tick struct {
 	Xids      []Xid
 	GPUs      []GPU
 	Libraries []Library
+	Pods      []Pod // of this machine, that ask for GPUs; empty also where that is not known
 	Reports   []Report
 	Drops     []Drop
 	Records   uint64 // read since the session began

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"ingero/internal/config"
+	"ingero/internal/k8s"
+	"ingero/internal/query"
+	"ingero/internal/redact"
+	"ingero/internal/session"
+	"ingero/internal/where"
+)
+
+// whom are the flags that say which recorded processes are asked for.
+type whom struct {
+	pids  []uint
+	place where.Selector
+}
+
+func (o *whom) bind(f *pflag.FlagSet) {
+	f.UintSliceVarP(&o.pids, "pid", "p", nil, "of these processes only: 4821 or 4821,5032")
+	f.StringVar(&o.place.Pod, "pod", "", "of these Kubernetes pods only: a name or an id")
+	f.StringVar(&o.place.Namespace, "namespace", "", "of pods of this namespace only")
+	f.StringVar(&o.place.Container, "container", "", "of this container only: 6 characters of its id or more, or its name in a pod")
+	f.StringVar(&o.place.Cgroup, "cgroup", "", "of processes with this in the path of their cgroup only: system.slice")
+	f.StringVar(&o.place.Job, "job", "", "of this batch job only: 123, or with its step 123.0")
+}
+
+// whomFlags are the names of those flags.
+var whomFlags = []string{"pid", "pod", "namespace", "container", "cgroup", "job"}
+
+// nobody is no process's number.
+const nobody = 1<<32 - 1
+
+// of returns the numbers of the processes of a recording that are asked for; nil: all.
+func (o *whom) of(ctx context.Context, r *query.Reader, session string) ([]uint32, error) {
+	var pids []uint32
+	for _, pid := range o.pids {
+		pids = append(pids, uint32(pid))
+	}
+	if o.place == (where.Selector{}) {
+		return pids, nil
+	}
+	all, err := r.Processes(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	out := []uint32{nobody}
+	for i := range all {
+		p := &all[i]
+		if o.place.Match(p.Cgroup, &p.Where) && (len(pids) == 0 || slices.Contains(pids, p.PID)) {
+			out = append(out, p.PID)
+		}
+	}
+	return out, nil
+}
+
+// place returns where the processes must be that are traced.
+func place(c *config.Config) where.Selector {
+	p := &c.Trace.Place
+	return where.Selector{Pod: p.Pod, Namespace: p.Namespace, Container: p.Container, Cgroup: p.Cgroup, Job: p.Job}
+}
+
+// live returns how to trace what is in a place.
+func (e *Env) live(c *config.Config, in where.Selector) (o session.LiveOptions, err error) {
+	o = session.LiveOptions{Probes: probeOptions(c), Alone: c.Trace.NoFollow, ProbeBudget: c.Trace.ProbeBudget,
+		Place: in, Cmdline: redact.Mode(c.Trace.Cmdline), Log: e.logger(c.Debug)}
+	if o.Names, err = names(c); err != nil {
+		return o, err
+	}
+	k := &c.Trace.Kube
+	if k.Kubelet == "" && k.API == "" {
+		if o.Place.NeedsPods() {
+			return o, usage("say who knows the pods: --kubelet https://127.0.0.1:10250, or --kube-api; the id of a pod, and --container, need nobody",
+				"a pod's name and its namespace are known to Kubernetes only")
+		}
+		return o, nil
+	}
+	pods, err := k8s.New(k8s.Options{Kubelet: k.Kubelet, API: k.API, Node: c.Node, Insecure: k.Insecure,
+		TokenFile: orMounted(k.TokenFile, serviceAccount, "token"), CAFile: orMounted(k.CAFile, serviceAccount, "ca.crt")})
+	if err != nil {
+		return o, &problem{What: "Kubernetes cannot be asked: " + err.Error(), Do: "ingero trace --kubelet https://127.0.0.1:10250", Code: exitUsage, Err: err}
+	}
+	o.Pods = pods
+	return o, nil
+}
+
+// serviceAccount is where Kubernetes puts what the programs of a pod may ask with.
+const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// orMounted returns a path, or else that of a file in dir, if it is there.
+func orMounted(path, dir, name string) string {
+	if path != "" {
+		return path
+	}
+	path = filepath.Join(dir, name)
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return path
+}
+
+// shown returns a command line as it may be kept: where none may, the program alone.
+func shown(mode redact.Mode, args []string) string {
+	if mode == redact.Off {
+		mode, args = redact.Safe, args[:1]
+	}
+	return mode.Line(args)
+}

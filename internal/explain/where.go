@@ -1,0 +1,48 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	"ingero/internal/tick"
+	"ingero/internal/where"
+)
+
+// whereText says where a process runs, in few words that are safe to show, "" where
+// there is nothing to say.
+func whereText(w *tick.Where) string {
+	safe := w.Map(clean)
+	return where.Text(&safe)
+}
+
+// placeOf is whereText of a process by its number.
+func placeOf(ps []tick.Process, pid uint32) string {
+	for i := range ps {
+		if ps[i].PID == pid {
+			return whereText(&ps[i].Where)
+		}
+	}
+	return ""
+}
+
+// pods names those that ask for GPUs: "ml/train-0 asks for 2 GPUs (Pending)".
+func (s *screen) pods(pods []tick.Pod) {
+	if len(pods) == 0 {
+		return
+	}
+	const most = 3
+	var parts []string
+	for i := range pods {
+		p := &pods[i]
+		if i == most {
+			parts = append(parts, fmt.Sprintf("%d more", len(pods)-most))
+			break
+		}
+		text := fmt.Sprintf("%s/%s asks for %s", clean(p.Namespace), clean(p.Name), plural(uint64(max(p.GPUs, 0)), "GPU"))
+		if p.Phase != "Running" {
+			text += " (" + clean(p.Phase) + ")"
+		}
+		parts = append(parts, text)
+	}
+	s.put(span{cut("  "+left("pods", 11)+strings.Join(parts, " · "), s.width), plain})
+}

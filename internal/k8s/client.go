@@ -1,0 +1,219 @@
+package k8s
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// Options say whom to ask. One of Kubelet and API is there.
+type Options struct {
+	Kubelet   string // URL: https://127.0.0.1:10250
+	API       string // URL: https://kubernetes.default.svc
+	Node      string // API: whose pods
+	TokenFile string // read anew for each request: tokens are short-lived; "": none
+	CAFile    string // "": the machine's own
+	// Insecure takes whatever certificate the server has: a kubelet's is often
+	// signed by itself.
+	Insecure bool
+	Poll     time.Duration // between questions to a kubelet; 0: 10 s. A tenth of it at least
+}
+
+// Bounds of what is taken from a server.
+const (
+	maxBody   = 64 << 20 // bytes of an answer, or of an event of a watch
+	maxToken  = 64 << 10
+	pageSize  = 500 // pods of one answer of an API server
+	patience  = 10 * time.Second
+	watchTime = 5 * time.Minute // a watch ends by itself
+)
+
+// errGone says that the server does not know any more what came after a version.
+var errGone = errors.New("the version is too old")
+
+// client asks one server.
+type client struct {
+	http  *http.Client
+	base  *url.URL
+	token string // path
+}
+
+func newClient(o *Options) (*client, error) {
+	address := o.Kubelet
+	if (o.Kubelet == "") == (o.API == "") {
+		return nil, errors.New("either a kubelet or an API server must be named")
+	}
+	if address == "" {
+		address = o.API
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return nil, err
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, fmt.Errorf("%q is no URL: it must begin with https:// (or http://) and name a host", address)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("the URL of %s must have a scheme, a host and a port only", u.Host)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.Insecure}
+	if o.CAFile != "" {
+		pem, err := os.ReadFile(o.CAFile)
+		if err != nil {
+			return nil, err
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s has no certificate in it", o.CAFile)
+		}
+	}
+	return &client{base: u, token: o.TokenFile, http: &http.Client{
+		Transport: &http.Transport{TLSClientConfig: config, ResponseHeaderTimeout: patience, ForceAttemptHTTP2: true, MaxIdleConns: 1},
+		// Another host must not be sent the token.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// get asks for a path; the caller closes the body.
+func (c *client) get(ctx context.Context, path string, query url.Values) (*http.Response, error) {
+	u := *c.base
+	u.Path, u.RawQuery = strings.TrimSuffix(u.Path, "/")+path, query.Encode()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("User-Agent", "ingero")
+	if c.token != "" && u.Scheme == "https" {
+		token, err := readToken(c.token)
+		if err != nil {
+			return nil, err
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := c.http.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode == http.StatusOK {
+		return res, nil
+	}
+	_ = res.Body.Close()
+	if res.StatusCode == http.StatusGone {
+		return nil, errGone
+	}
+	return nil, fmt.Errorf("%s: %s%s", u.Redacted(), res.Status, hints[res.StatusCode])
+}
+
+// hints say what to do about an answer.
+var hints = map[int]string{
+	http.StatusUnauthorized: " (it does not know the token)",
+	http.StatusForbidden:    " (the service account may not: it needs get on nodes/proxy for a kubelet, list and watch on pods for the API server)",
+}
+
+func readToken(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	b, err := io.ReadAll(io.LimitReader(f, maxToken))
+	token := strings.TrimSpace(string(b))
+	if err == nil && (token == "" || strings.ContainsAny(token, "\r\n")) {
+		err = fmt.Errorf("%s has no token in it", path)
+	}
+	return token, err
+}
+
+// list returns all pods that a path answers with, page by page, and the version of the
+// answer.
+func (c *client) list(ctx context.Context, path string, query url.Values) (pods []pod, version string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		page, err := c.page(ctx, path, query)
+		if err != nil {
+			return nil, "", err
+		}
+		pods = append(pods, page.Items...)
+		if page.Metadata.Continue == "" || len(pods) >= maxPods {
+			return pods, page.Metadata.ResourceVersion, nil
+		}
+		query.Set("continue", page.Metadata.Continue)
+	}
+}
+
+func (c *client) page(ctx context.Context, path string, query url.Values) (*podList, error) {
+	res, err := c.get(ctx, path, query)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	var page podList
+	if err := json.NewDecoder(&capped{r: res.Body, left: maxBody}).Decode(&page); err != nil {
+		return nil, fmt.Errorf("%s%s: its answer is no list of pods: %w", c.base.Redacted(), path, err)
+	}
+	return &page, nil
+}
+
+// watch calls take for each change behind a version, until the server ends it: then it
+// returns the last version and no error.
+func (c *client) watch(ctx context.Context, path string, query url.Values, version string, take func(*watchEvent)) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, watchTime+patience)
+	defer cancel()
+	query.Set("watch", "1")
+	query.Set("allowWatchBookmarks", "true")
+	query.Set("resourceVersion", version)
+	query.Set("timeoutSeconds", fmt.Sprint(int(watchTime.Seconds())))
+	res, err := c.get(ctx, path, query)
+	if err != nil {
+		return version, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body := &capped{r: res.Body}
+	for d := json.NewDecoder(body); ; {
+		body.left = maxBody
+		var e watchEvent
+		err := d.Decode(&e)
+		switch {
+		case errors.Is(err, io.EOF):
+			return version, nil
+		case err != nil:
+			return version, fmt.Errorf("watch of %s: %w", c.base.Redacted(), err)
+		case e.Type == "ERROR" && e.Object.Code == http.StatusGone:
+			return version, errGone
+		case e.Type == "ERROR":
+			return version, fmt.Errorf("watch of %s: %s", c.base.Redacted(), e.Object.Message)
+		}
+		if v := e.Object.Metadata.ResourceVersion; v != "" {
+			version = v
+		}
+		take(&e)
+	}
+}
+
+// capped reads so many bytes at most.
+type capped struct {
+	r    io.Reader
+	left int64
+}
+
+var errTooLong = fmt.Errorf("it is longer than %d bytes", int64(maxBody))
+
+// Read implements [io.Reader].
+func (c *capped) Read(b []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := c.r.Read(b[:min(int64(len(b)), c.left)])
+	c.left -= int64(n)
+	return n, err
+}

@@ -1,0 +1,269 @@
+package k8s
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// maxPods bounds a table: a node has 110, or a few hundred.
+const maxPods = 4096
+
+// Table is the pods of this machine. Its methods may be called from any goroutine.
+type Table struct {
+	o       Options
+	client  *client
+	changed chan struct{}
+	kick    chan struct{} // ask now
+
+	mu         sync.Mutex
+	pods       map[string]*known // by all of their ids
+	containers map[string]*known // by container's id
+}
+
+// New returns an empty table. Nothing is asked before Run.
+func New(o Options) (*Table, error) {
+	c, err := newClient(&o)
+	if err != nil {
+		return nil, err
+	}
+	if o.Poll == 0 {
+		o.Poll = 10 * time.Second
+	}
+	return &Table{o: o, client: c, changed: make(chan struct{}, 1), kick: make(chan struct{}, 1),
+		pods: map[string]*known{}, containers: map[string]*known{}}, nil
+}
+
+// Changed delivers after pods have come, gone or changed.
+func (t *Table) Changed() <-chan struct{} { return t.changed }
+
+// Run keeps the table until ctx ends. problem is told why it cannot, once for each
+// different reason.
+func (t *Table) Run(ctx context.Context, problem func(error)) {
+	defer t.client.http.CloseIdleConnections()
+	const slowest = time.Minute
+	ask, least := t.askAPI, t.o.Poll/10
+	if t.o.Kubelet != "" {
+		ask = t.askKubelet
+	}
+	told, wait := "", least
+	for {
+		err := ask(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		pause := least // between two answers
+		if err != nil {
+			if s := err.Error(); s != told {
+				told = s
+				problem(err)
+			}
+			pause, wait = wait, min(2*wait, slowest)
+		} else {
+			told, wait = "", least
+		}
+		if !rest(ctx, pause) {
+			return
+		}
+		if err == nil && t.o.Kubelet != "" {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.kick:
+			case <-time.After(t.o.Poll - pause):
+			}
+		}
+	}
+}
+
+// rest waits, and tells whether ctx is still on.
+func rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// askKubelet asks once.
+func (t *Table) askKubelet(ctx context.Context) error {
+	pods, _, err := t.client.list(ctx, "/pods", url.Values{})
+	if err != nil {
+		return err
+	}
+	return t.replace(pods)
+}
+
+// askAPI lists, and watches until something fails or the version is too old.
+func (t *Table) askAPI(ctx context.Context) error {
+	const path = "/api/v1/pods"
+	own := func() url.Values { return url.Values{"fieldSelector": {"spec.nodeName=" + t.o.Node}} }
+	query := own()
+	query.Set("limit", fmt.Sprint(pageSize))
+	pods, version, err := t.client.list(ctx, path, query)
+	if err != nil {
+		return err
+	}
+	if err := t.replace(pods); err != nil {
+		return err
+	}
+	for {
+		began := time.Now()
+		version, err = t.client.watch(ctx, path, own(), version, t.take)
+		switch {
+		case errors.Is(err, errGone):
+			return nil
+		case err != nil:
+			return err
+		}
+		if time.Since(began) < time.Second && !rest(ctx, t.o.Poll/10) { // of a server that ends watches at once
+			return nil
+		}
+	}
+}
+
+// take takes one change in.
+func (t *Table) take(e *watchEvent) {
+	k := e.Object.known()
+	t.mu.Lock()
+	switch {
+	case k.UID == "" || e.Type == "BOOKMARK":
+		t.mu.Unlock()
+		return
+	case e.Type == "DELETED":
+		t.forget(t.pods[k.UID])
+	default:
+		t.forget(t.pods[k.UID])
+		t.keep(k)
+	}
+	t.mu.Unlock()
+	t.tell()
+}
+
+// replace makes the table what a server has.
+func (t *Table) replace(pods []pod) error {
+	t.mu.Lock()
+	before := t.pods
+	t.pods, t.containers = map[string]*known{}, map[string]*known{}
+	left := 0
+	for i := range pods {
+		if k := pods[i].known(); !t.keep(k) {
+			left++
+		}
+	}
+	same := len(before) == len(t.pods)
+	for id, k := range t.pods {
+		same = same && before[id] != nil && before[id].same(k)
+	}
+	t.mu.Unlock()
+	if !same {
+		t.tell()
+	}
+	if left > 0 {
+		return fmt.Errorf("there are %d pods, and %d are known at most", len(pods), maxPods)
+	}
+	return nil
+}
+
+// same says whether two states of a pod are.
+func (k *known) same(o *known) bool {
+	if k.Pod != o.Pod || len(k.containers) != len(o.containers) {
+		return false
+	}
+	for id := range k.containers {
+		if _, ok := o.containers[id]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// keep adds a pod, if there is room. mu is held.
+func (t *Table) keep(k *known) bool {
+	if k.UID == "" || len(t.pods) >= maxPods {
+		return k.UID == ""
+	}
+	for _, id := range k.ids() {
+		t.pods[id] = k
+	}
+	for id := range k.containers {
+		t.containers[id] = k
+	}
+	return true
+}
+
+// forget removes a pod; nil: none. mu is held.
+func (t *Table) forget(k *known) {
+	if k == nil {
+		return
+	}
+	for _, id := range k.ids() {
+		delete(t.pods, id)
+	}
+	for id := range k.containers {
+		delete(t.containers, id)
+	}
+}
+
+func (t *Table) tell() {
+	select {
+	case t.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Complete adds what is known of a process's pod, by its id or the container's. It
+// tells whether the pod is known.
+func (t *Table) Complete(w *tick.Where) bool {
+	if w.PodUID == "" && w.Container == "" {
+		return false
+	}
+	t.mu.Lock()
+	k := t.pods[w.PodUID]
+	if k == nil {
+		k = t.containers[w.Container]
+	}
+	t.mu.Unlock()
+	if k == nil {
+		if w.PodUID != "" {
+			select {
+			case t.kick <- struct{}{}:
+			default:
+			}
+		}
+		return false
+	}
+	w.Pod, w.Namespace, w.PodUID = k.Name, k.Namespace, k.UID
+	w.QoS = cmp.Or(k.qos, w.QoS)
+	c, ok := k.containers[w.Container]
+	if ok {
+		w.ContainerName, w.Runtime = c.Name, cmp.Or(w.Runtime, c.ContainerID)
+	}
+	return ok || w.Container == ""
+}
+
+// List returns the pods that ask for GPUs and are not over, by namespace and name.
+func (t *Table) List() []tick.Pod {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []tick.Pod
+	for id, k := range t.pods {
+		if id == k.UID && k.GPUs > 0 && !k.over() {
+			out = append(out, k.Pod)
+		}
+	}
+	slices.SortFunc(out, func(a, b tick.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	return out
+}

@@ -1,0 +1,154 @@
+package k8s
+
+import (
+	"strconv"
+	"strings"
+
+	"ingero/internal/tick"
+)
+
+// What is used of the API's types (k8s.io/api/core/v1), as they are on the wire.
+
+type podList struct {
+	Metadata listMeta `json:"metadata"`
+	Items    []pod    `json:"items"`
+}
+
+type listMeta struct {
+	ResourceVersion string `json:"resourceVersion"`
+	Continue        string `json:"continue"`
+}
+
+type pod struct {
+	Metadata struct {
+		Name            string `json:"name"`
+		Namespace       string `json:"namespace"`
+		UID             string `json:"uid"`
+		ResourceVersion string `json:"resourceVersion"`
+		Annotations     struct {
+			// What the groups of a static pod are named after: the pod of that
+			// name at the API server is its mirror, with an id of its own.
+			Hash string `json:"kubernetes.io/config.hash"`
+		} `json:"annotations"`
+	} `json:"metadata"`
+	Spec struct {
+		Containers     []container `json:"containers"`
+		InitContainers []container `json:"initContainers"`
+	} `json:"spec"`
+	Status struct {
+		Phase      string            `json:"phase"`
+		QoS        string            `json:"qosClass"`
+		Containers []containerStatus `json:"containerStatuses"`
+		Init       []containerStatus `json:"initContainerStatuses"`
+		Ephemeral  []containerStatus `json:"ephemeralContainerStatuses"`
+	} `json:"status"`
+}
+
+type container struct {
+	RestartPolicy string `json:"restartPolicy"` // of an init container: Always, if it stays
+	Resources     struct {
+		Limits   map[string]quantity `json:"limits"`
+		Requests map[string]quantity `json:"requests"`
+	} `json:"resources"`
+}
+
+// quantity is a number of something; of what cannot be shared it is whole.
+type quantity string
+
+// UnmarshalJSON implements [json.Unmarshaler]: servers write "1", people sometimes 1.
+func (q *quantity) UnmarshalJSON(b []byte) error {
+	*q = quantity(strings.Trim(string(b), `"`))
+	return nil
+}
+
+type containerStatus struct {
+	Name        string `json:"name"`
+	ContainerID string `json:"containerID"` // containerd://ID
+}
+
+// watchEvent is a line of a watch.
+type watchEvent struct {
+	Type   string `json:"type"` // ADDED, MODIFIED, DELETED, BOOKMARK, ERROR
+	Object struct {
+		pod
+		Code    int    `json:"code"` // of ERROR: a Status
+		Message string `json:"message"`
+	} `json:"object"`
+}
+
+// gpus are the resources that are GPUs or parts of one, by the beginnings of names.
+var gpus = []string{"nvidia.com/gpu", "nvidia.com/mig-"}
+
+// asksFor returns how many GPUs a container asks for.
+func (c *container) asksFor() int {
+	n := 0
+	for _, all := range []map[string]quantity{c.Resources.Limits, c.Resources.Requests} {
+		sum := 0
+		for name, q := range all {
+			for _, g := range gpus {
+				if strings.HasPrefix(name, g) {
+					some, err := strconv.ParseUint(string(q), 10, 16)
+					if err == nil {
+						sum += int(some)
+					}
+				}
+			}
+		}
+		n = max(n, sum)
+	}
+	return n
+}
+
+// gpus returns how many GPUs a pod asks for: init containers run one after the other,
+// before the rest, but for those that stay.
+func (p *pod) gpus() int {
+	first, stay := 0, 0
+	for i := range p.Spec.InitContainers {
+		c := &p.Spec.InitContainers[i]
+		if c.RestartPolicy == "Always" {
+			stay += c.asksFor()
+			continue
+		}
+		first = max(first, stay+c.asksFor())
+	}
+	n := stay
+	for i := range p.Spec.Containers {
+		n += p.Spec.Containers[i].asksFor()
+	}
+	return max(first, n)
+}
+
+// known is what is kept of a pod.
+type known struct {
+	tick.Pod
+	hash, qos  string
+	containers map[string]containerStatus // by id; its ContainerID is the runtime
+}
+
+// ids are those that its groups may be named after.
+func (k *known) ids() []string {
+	if k.hash == "" || k.hash == k.UID {
+		return []string{k.UID}
+	}
+	return []string{k.UID, k.hash}
+}
+
+// runtimes are what containers are made by, as tick.Where names it.
+var runtimes = map[string]string{"containerd": "containerd", "docker": "docker", "cri-o": "cri-o"}
+
+func (p *pod) known() *known {
+	k := &known{hash: p.Metadata.Annotations.Hash, qos: strings.ToLower(p.Status.QoS), containers: map[string]containerStatus{},
+		Pod: tick.Pod{UID: p.Metadata.UID, Name: p.Metadata.Name, Namespace: p.Metadata.Namespace, Phase: p.Status.Phase, GPUs: p.gpus()}}
+	for _, all := range [][]containerStatus{p.Status.Containers, p.Status.Init, p.Status.Ephemeral} {
+		for _, c := range all {
+			runtime, id, ok := strings.Cut(c.ContainerID, "://")
+			if ok && id != "" {
+				k.containers[id] = containerStatus{Name: c.Name, ContainerID: runtimes[runtime]}
+			}
+		}
+	}
+	return k
+}
+
+// over says that nothing of the pod runs any more.
+func (k *known) over() bool { return k.Phase == "Succeeded" || k.Phase == "Failed" }

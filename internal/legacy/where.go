@@ -1,0 +1,49 @@
+package legacy
+
+import (
+	"context"
+	"database/sql"
+
+	"ingero/internal/tick"
+	"ingero/internal/where"
+)
+
+// ofSession bounds events e to those of a session: from, to and node are its arguments.
+func (d *DB) ofSession() string {
+	return "e.timestamp >= ? AND e.timestamp < ? AND " + d.column("events", "node", "''") + " = ?"
+}
+
+// places fills in the cgroup that each process was in last, and what its path tells.
+func (d *DB) places(ctx context.Context, w *writer) error {
+	if !d.has("cgroup_metadata", "cgroup_id", "cgroup_path") || !d.has("events", "cgroup_id") {
+		return nil
+	}
+	return d.rows(ctx, func(rows *sql.Rows) error {
+		var pid uint32
+		var path string
+		var last int64
+		err := rows.Scan(&pid, &path, &last)
+		if p := w.procs[pid]; p != nil {
+			p.Cgroup, p.Where = path, where.Cgroups([]string{path})
+		}
+		return err
+	}, "SELECT e.pid, m.cgroup_path, max(e.timestamp) FROM events e JOIN cgroup_metadata m USING (cgroup_id) WHERE "+d.ofSession()+" GROUP BY e.pid",
+		w.s.from, w.s.to, w.s.node)
+}
+
+// ranks fills in the rank that the last event of a process that has one tells.
+func (d *DB) ranks(ctx context.Context, w *writer) error {
+	if !d.has("events", "rank") {
+		return nil
+	}
+	return d.rows(ctx, func(rows *sql.Rows) error {
+		var pid uint32
+		var rank, last int64
+		err := rows.Scan(&pid, &rank, &last)
+		if p := w.procs[pid]; p != nil && rank >= 0 && rank <= 1<<31-1 {
+			p.Rank = tick.Numbered(uint32(rank))
+		}
+		return err
+	}, "SELECT e.pid, e.rank, max(e.timestamp) FROM events e WHERE typeof(e.rank) = 'integer' AND "+d.ofSession()+" GROUP BY e.pid",
+		w.s.from, w.s.to, w.s.node)
+}

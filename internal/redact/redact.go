@@ -1,0 +1,216 @@
+package redact
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Mode says how much of a command line is kept.
+type Mode string
+
+// The modes. Any other, the zero value too, is Safe.
+const (
+	Off  Mode = "off"  // nothing
+	Safe Mode = "safe" // all but what may be a secret
+	Full Mode = "full" // all
+)
+
+// Hidden stands where something was taken out.
+const Hidden = "***"
+
+// MaxLine is how much of a line is kept, in bytes.
+const MaxLine = 4096
+
+// Line makes one line of a program's arguments, its name first.
+func (m Mode) Line(args []string) string {
+	for len(args) > 0 && args[len(args)-1] == "" { // what a program that renames itself leaves
+		args = args[:len(args)-1]
+	}
+	if m == Off {
+		return ""
+	}
+	var b strings.Builder
+	var r redactor
+	for i, a := range args {
+		if m != Full {
+			a = r.next(a)
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		if a == "" || len(args) > 1 && strings.ContainsAny(a, " \t\n\"'") {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		if b.WriteString(a); b.Len() > MaxLine {
+			break
+		}
+	}
+	return cut(strings.ToValidUTF8(b.String(), "?"))
+}
+
+func cut(s string) string {
+	const more = "..."
+	if len(s) <= MaxLine {
+		return s
+	}
+	end := MaxLine - len(more)
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + more
+}
+
+// Args returns the arguments without what may be a secret.
+func Args(args []string) []string {
+	out := make([]string, len(args))
+	var r redactor
+	for i, a := range args {
+		out[i] = r.next(a)
+	}
+	return out
+}
+
+// redactor goes through arguments from the first on.
+type redactor struct {
+	options []option // of the programs that were named so far, each once
+	secret  bool     // the argument is the value of the one before
+}
+
+// next returns what of the next argument can be shown.
+func (r *redactor) next(a string) string {
+	end, open := named(a)
+	for _, o := range r.options {
+		if at, is := o.value(a); is {
+			end, open = min(end, at), open || at == len(a)
+		}
+	}
+	shown := argument(a, end)
+	if r.secret {
+		shown = Hidden
+	}
+	r.secret = open || r.secret && leads(a)
+	for _, o := range programs[base(a)] {
+		if !slices.Contains(r.options, o) {
+			r.options = append(r.options, o)
+		}
+	}
+	return shown
+}
+
+// argument returns what of one argument can be shown: nothing from end on, and not the
+// arguments of a program in a text.
+func argument(a string, end int) string {
+	if at := program(a); at >= 0 {
+		end = min(end, at)
+	}
+	shown := shapes(a[:end])
+	if end < len(a) {
+		shown += Hidden
+	}
+	return shown
+}
+
+// named returns where in an argument the value of a secret name begins, its length
+// where there is none. Open says that the name is its end: the value comes next.
+func named(a string) (end int, open bool) {
+	for i := 0; i < len(a); {
+		if !inName(a[i]) {
+			i++
+			continue
+		}
+		from := i
+		for i < len(a) && inName(a[i]) {
+			i++
+		}
+		if !isSecret(a[from:i]) {
+			continue
+		}
+		to := i
+		for to < len(a) && separates(a[to]) {
+			to++
+		}
+		switch {
+		case to == len(a) && to > i, to == len(a) && !isPath(a, from):
+			return len(a), true
+		case to == len(a), to == i && a[i] == '/': // a file or a folder of that name
+			continue
+		}
+		return to, false
+	}
+	return len(a), false
+}
+
+// isPath says whether an argument is a path to the name that begins at.
+func isPath(a string, at int) bool {
+	return a[0] != '-' && strings.LastIndexByte(a[:at], '/') > 0
+}
+
+func inName(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
+}
+
+// separates says whether a byte can stand between a name and its value.
+func separates(c byte) bool {
+	return c <= ' ' || strings.IndexByte("=:\"'`\\])}>", c) >= 0
+}
+
+// leads says whether a value only says what kind of value comes next.
+func leads(a string) bool {
+	word := strings.TrimFunc(a, func(r rune) bool { return r < utf8.RuneSelf && separates(byte(r)) })
+	return word == "" || schemes[strings.ToLower(word)]
+}
+
+var joined = strings.NewReplacer("-", "", "_", "", ".", "")
+
+// isSecret says whether a name sounds as if its value were one.
+func isSecret(name string) bool {
+	lower := strings.ToLower(name)
+	for _, h := range harmless {
+		lower = strings.ReplaceAll(lower, h, "-")
+	}
+	plain := joined.Replace(lower)
+	for _, s := range anywhere {
+		if strings.Contains(plain, s) {
+			return true
+		}
+	}
+	words := strings.FieldsFunc(lower, func(r rune) bool { return r == '-' || r == '_' || r == '.' })
+	for _, w := range words {
+		w = strings.TrimRight(w, "0123456789")
+		if whole[w] {
+			return true
+		}
+		for _, e := range ends {
+			if strings.HasSuffix(w, e) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// base is the name of a program.
+func base(a string) string {
+	a = strings.Trim(a, "\"'`;|&()$<> \t\n")
+	return strings.TrimSuffix(strings.ToLower(a[strings.LastIndexByte(a, '/')+1:]), ".exe")
+}
+
+// program returns where in a text of several words behind the name of a program of the
+// table its arguments begin, -1 where none is.
+func program(a string) int {
+	word := -1
+	for i := 0; i <= len(a); i++ {
+		if i < len(a) && a[i] > ' ' && strings.IndexByte("\"'`;|&()<>", a[i]) < 0 {
+			if word < 0 {
+				word = i
+			}
+			continue
+		}
+		if word >= 0 && i < len(a) && len(programs[base(a[word:i])]) > 0 {
+			return i + 1
+		}
+		word = -1
+	}
+	return -1
+}

@@ -1,0 +1,108 @@
+package redact
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Names that sound secret, in small letters and without hyphens and the like.
+var (
+	// anywhere in the name
+	anywhere = []string{
+		"token", "password", "passwd", "passphrase", "passcode", "secret", "credential", "apikey", "accesskey", "privatekey", "bearer",
+		"authorization", "cookie", "signature", "connectionstring", "webhook", "fromliteral",
+	}
+	// at the end of a word of it
+	ends = []string{"key", "pass", "pwd", "auth"}
+	// a word of it
+	whole = map[string]bool{"pw": true, "pat": true, "sas": true, "sig": true, "jwt": true, "dsn": true, "otp": true, "cred": true, "creds": true,
+		"login": true, "passin": true, "passout": true}
+	// taken out of the name before
+	harmless = []string{"tokenizer", "tokenization", "tokenize", "bypass", "compass", "monkey", "turkey", "keyboard",
+		// how many, as language models are told
+		"max-tokens", "max_tokens", "new-tokens", "new_tokens", "min-tokens", "min_tokens", "num-tokens", "num_tokens", "batched-tokens", "batched_tokens",
+		"tokens-per", "tokens_per", "key-value", "key_value"}
+	// schemes come before a value that is one
+	schemes = map[string]bool{"basic": true, "bearer": true, "digest": true, "token": true, "negotiate": true, "apikey": true}
+)
+
+// option is one that takes a secret: a letter ("-p", alone, in a bundle, or with its
+// value attached), or a whole word.
+type option struct {
+	letter byte
+	word   string
+}
+
+// value returns where in an argument the option's value begins: at its end, where the
+// next argument is the value.
+func (o option) value(a string) (at int, is bool) {
+	switch {
+	case o.word != "":
+		rest, ok := strings.CutPrefix(a, o.word)
+		if !ok || rest != "" && rest[0] != '=' && rest[0] != ':' {
+			return 0, false
+		}
+		return len(a) - len(strings.TrimLeft(rest, "=:")), true
+	case len(a) < 2 || a[0] != '-' || a[1] == '-':
+		return 0, false
+	}
+	i := strings.IndexByte(a, o.letter)
+	return i + 1, i > 0
+}
+
+// programs are those whose options for a secret do not sound like it.
+var programs = map[string][]option{}
+
+func init() {
+	for _, row := range []struct {
+		names   string
+		options []option
+	}{
+		{"mysql mysqldump mysqladmin mysqlimport mysqlsh mycli mariadb mariadb-dump mariadb-admin", []option{{letter: 'p'}}},
+		{"mongo mongosh mongodump mongorestore cqlsh sshpass snowsql", []option{{letter: 'p'}}},
+		{"docker podman nerdctl buildah skopeo helm az oc ctr crictl", []option{{letter: 'p'}, {letter: 'u'}, {word: "--creds"}, {word: "--user"}}},
+		{"curl wget http https aria2c", []option{{letter: 'u'}, {letter: 'U'}, {letter: 'E'}, {letter: 'b'}, {letter: 'a'}, {letter: 'd'},
+			{word: "--user"}, {word: "--proxy-user"}, {word: "--cert"}, {word: "--data"}, {word: "--data-raw"}, {word: "--data-binary"}}},
+		{"redis-cli", []option{{letter: 'a'}}},
+		{"smbclient rpcclient", []option{{letter: 'U'}, {word: "--user"}}},
+		{"ldapsearch ldapadd ldapmodify ldapdelete ldapwhoami ldappasswd", []option{{letter: 'w'}, {letter: 's'}, {letter: 'a'}}},
+		{"htpasswd", []option{{letter: 'b'}, {letter: 'n'}}},
+		{"openssl", []option{{word: "-k"}, {word: "-K"}, {word: "-iv"}, {word: "-macopt"}}},
+		{"zip unzip zipcloak 7z 7za 7zz rar unrar ipmitool", []option{{letter: 'p'}, {letter: 'P'}}},
+		{"xfreerdp rdesktop", []option{{letter: 'p'}, {word: "/p"}}},
+		{"kinit ktutil", []option{{letter: 'w'}}},
+	} {
+		for name := range strings.FieldsSeq(row.names) {
+			programs[name] = append(programs[name], row.options...)
+		}
+	}
+}
+
+// looks are texts that look like a secret wherever they stand. What a row's groups
+// match stays.
+var looks = []*regexp.Regexp{
+	regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.\-]*://)[^\s"'<>]*(@)`),                      // scheme://user:password@host
+	regexp.MustCompile(`((?:^|[\s"'=])[^\s:/@"'=]+:)(?:[^\s@"'/]|/[^\s@"'/])[^\s"']*(@)`), // user:password@host
+	regexp.MustCompile(`()-----BEGIN[\s\S]*`),                                             // PEM
+	regexp.MustCompile(`()eyJ[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-.]+`),                          // JSON web token
+	regexp.MustCompile(`()(?:gh[pousr]|github_pat|glpat|glrt|gldt)[_\-]\S+`),              // GitHub, GitLab
+	regexp.MustCompile(`()(?:xox[abeoprs]|nvapi|dckr_pat|wandb_v1|pypi|npm|ya29|age-secret-key|AGE-SECRET-KEY)[_\-.]\S{8,}`),
+	regexp.MustCompile(`((?:^|[^A-Za-z0-9]))(?:hf_|sk-|pk-|rk_|sk_|SG\.|AKIA|ASIA|AIza)[A-Za-z0-9_\-.]{8,}`),
+	regexp.MustCompile(`(hooks\.slack\.com/services/)\S+`),
+}
+
+// unbroken is a run of letters and digits too long for a word.
+var unbroken = regexp.MustCompile(`[A-Za-z0-9]{32,}`)
+
+// shapes takes out of a text what looks like a secret.
+func shapes(s string) string {
+	for _, like := range looks {
+		s = like.ReplaceAllString(s, "${1}"+Hidden+"${2}")
+	}
+	return unbroken.ReplaceAllStringFunc(s, func(run string) string {
+		if strings.ContainsAny(run, "0123456789") && strings.Trim(run, "0123456789") != "" {
+			return Hidden
+		}
+		return run
+	})
+}

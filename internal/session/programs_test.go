@@ -1,0 +1,87 @@
+package session
+
+import (
+	"testing"
+
+	"ingero/internal/proc"
+	"ingero/internal/redact"
+	"ingero/internal/testkit"
+)
+
+// Processes that hold up whoever reads of them hold up nobody else, and what could not
+// be read is counted.
+func TestProgramsDoNotWait(t *testing.T) {
+	free := make(chan struct{})
+	reading := make(chan uint32, maxQuestions)
+	p := newPrograms(func(pid uint32, _ []string) (*proc.Program, error) {
+		reading <- pid
+		<-free
+		return &proc.Program{StartTicks: 1, Args: []string{"x"}}, nil
+	}, redact.Safe)
+	for pid := range uint32(readers) {
+		p.ask(pid, 1)
+		<-reading
+	}
+	const more = 10
+	for pid := range uint32(maxQuestions + more) {
+		p.ask(1000+pid, 1)
+	}
+	if got, left := p.take(); len(got) != 0 || left != more {
+		t.Errorf("%d answers and %d left out, want 0 and %d", len(got), left, more)
+	}
+	if vars := p.vars(7, 1); vars != nil {
+		t.Errorf("there are variables %v", vars)
+	}
+	p.stop() // does not wait for ever
+	if _, left := p.take(); left != more+1+readers+maxQuestions {
+		t.Errorf("%d are left out at the end, want all %d", left, more+1+readers+maxQuestions)
+	}
+	p.ask(1, 1)
+	close(free)
+	p.work.Wait()
+	got, left := p.take()
+	if len(got)+int(left) != readers+maxQuestions+more+1 || len(got) > maxQuestions {
+		t.Errorf("%d answers and %d left out, want %d in all", len(got), left, readers+maxQuestions+more+1)
+	}
+}
+
+// An answer is of the process that was asked about, and of its last program.
+func TestProgramsAnswers(t *testing.T) {
+	testkit.LeakCheck(t)
+	hold := make(chan struct{})
+	p := newPrograms(func(pid uint32, _ []string) (*proc.Program, error) {
+		switch pid {
+		case 1:
+			return nil, proc.ErrGone
+		case 2:
+			return &proc.Program{StartTicks: 8, Args: []string{"of another"}}, nil
+		case 3:
+			return &proc.Program{StartTicks: 7, Args: []string{"env", "is", "closed"}}, proc.ErrGone
+		case 4:
+			<-hold
+			return &proc.Program{StartTicks: 7, Args: []string{"first"}}, nil
+		}
+		return &proc.Program{StartTicks: 7, Args: []string{"x", "--token", "y"}, Vars: map[string]string{"RANK": "1"}}, nil
+	}, redact.Safe)
+	for pid := range uint32(6) {
+		p.ask(pid, 7)
+	}
+	if vars := p.vars(6, 7); vars["RANK"] != "1" {
+		t.Errorf("variables %v", vars)
+	}
+	p.mu.Lock() // as if the process had been asked about again, and answered
+	p.answers[4] = answer{question: question{pid: 4, start: 7, seq: 100}, cmdline: "second"}
+	p.mu.Unlock()
+	close(hold)
+	p.stop()
+	got, left := p.take()
+	want := map[uint32]string{0: "x --token ***", 3: "env is closed", 4: "second", 5: "x --token ***"}
+	for pid, line := range want {
+		if got[pid].cmdline != line {
+			t.Errorf("%d: %q, want %q", pid, got[pid].cmdline, line)
+		}
+	}
+	if len(got) != len(want) || left != 0 {
+		t.Errorf("%d answers, %d left out", len(got), left)
+	}
+}
