@@ -106,7 +106,7 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 	if err := memory(ctx, r, sums, in); err != nil {
 		return wordsDatabase(r.Path(), err)
 	}
-	if err := faults(ctx, r, sums, in, o.pids); err != nil {
+	if err := faults(ctx, r, sums, in, &o); err != nil {
 		return wordsDatabase(r.Path(), err)
 	}
 	if o.json {
@@ -138,13 +138,13 @@ func memory(ctx context.Context, r *query.Reader, sums []*query.Summary, in *exp
 }
 
 // faults adds those of GPUs: those that hit a wanted process, and those that name none.
-func faults(ctx context.Context, r *query.Reader, sums []*query.Summary, in *explain.Input, pids []uint) error {
+func faults(ctx context.Context, r *query.Reader, sums []*query.Summary, in *explain.Input, o *explainOptions) error {
 	for _, s := range sums {
-		f := query.Filter{Session: s.Session.ID, From: s.From, To: s.To}
-		for _, pid := range pids {
-			f.PIDs = append(f.PIDs, uint32(pid))
+		pids, err := o.of(ctx, r, s.Session.ID)
+		if err != nil {
+			return err
 		}
-		xids, err := r.Xids(ctx, f)
+		xids, err := r.Xids(ctx, query.Filter{Session: s.Session.ID, PIDs: pids, From: s.From, To: s.To})
 		if err != nil {
 			return err
 		}

@@ -103,6 +103,48 @@ func TestXidWatch(t *testing.T) {
 	listed(t, run("xid", "--list", "--since", "1h", "--json"), pci, victim.PID())
 }
 
+// A trace tells the faults that come meanwhile, records them with what the process that
+// they hit was doing, and explain says what they mean.
+func TestTraceTellsFaults(t *testing.T) {
+	b := newBench(t)
+	job := b.train("--seconds", "60")
+	c := b.ingero("trace", "--json", "--pid", pid(job))
+	job.Say("go")
+	b.tracing(1)
+	testkit.Eventually(t, "calls", func() bool { return strings.Contains(c.Stdout(), `"op":"cudaStreamSync`) })
+	pci := fmt.Sprintf("%08x:75:00", 0x20000000+rand.Uint32N(1<<28))
+	logLine(t, "NVRM: Xid (PCI:"+pci+"): 172, SM ICACHE, Uncorrectable SRAM error in GPC 7 TPC 6")
+	logLine(t, fmt.Sprintf("NVRM: Xid (PCI:%s): 48, pid=%d, name=train, DBE", pci, job.PID()))
+	logLine(t, fmt.Sprintf("NVRM: Xid (PCI:%s): 13, pid=%d, name=train, Ch 00000008", pci, job.PID()))
+	testkit.Eventually(t, "the faults", func() bool {
+		return strings.Contains(c.Stdout(), `"code":13,"name":"GR_EXCEPTION","severity":"warning","pci":"`+pci)
+	})
+	c.Signal(syscall.SIGINT)
+	if _, stderr, code := finish(t, c); code != 0 {
+		t.Errorf("code %d:\n%s", code, stderr)
+	}
+	where := " FROM xids WHERE bus = '" + pci + "'"
+	for sql, want := range map[string]string{
+		"SELECT group_concat(code), min(root), max(root)" + where:                  `"172,48,13",172,172`,
+		"SELECT pid, comm, json_array_length(last) > 0" + where + " AND code = 48": pid(job) + ",train,1",
+		"SELECT count(*)" + where + " AND last LIKE '%\"op\":\"cuda%'":             "1",
+	} {
+		if out, _, _ := b.output("query", "--csv", sql); !strings.HasSuffix(strings.TrimSpace(out), "\n"+want) {
+			t.Errorf("%s: got %q, want %q", sql, out, want)
+		}
+	}
+	for _, args := range [][]string{{"explain"}, {"explain", "--pid", pid(job)}, {"explain", "--chains", "--per-process"}} {
+		out, _, _ := b.output(args...)
+		if out = strings.Join(strings.Fields(out), " "); !strings.Contains(out, "GPU "+pci+": XID 172 UNCORRECTABLE_SRAM_ERROR, then 2 more within") ||
+			!strings.Contains(out, "it hit train ("+pid(job)+")") || !strings.Contains(out, "48 is graver: Let no new work") {
+			t.Errorf("%v says\n%s", args, out)
+		}
+	}
+	if out, _, _ := b.output("explain", "--pid", "1"); strings.Contains(out, "it hit train") {
+		t.Errorf("of another process:\n%s", out)
+	}
+}
+
 // listed checks what a list says of the three faults.
 func listed(t *testing.T, cmd *exec.Cmd, pci string, victim int) {
 	t.Helper()

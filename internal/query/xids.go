@@ -3,9 +3,9 @@ package query
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 
+	"ingero/internal/store"
 	"ingero/internal/tick"
 )
 
@@ -42,11 +42,6 @@ func scanXid(rows *sql.Rows) (x tick.Xid, err error) {
 		return x, err
 	}
 	x.Via = tick.ViaOf(via)
-	if err := json.Unmarshal([]byte(last), &x.Last); err != nil {
-		return x, fmt.Errorf("the last calls before a fault: %w", err)
-	}
-	if len(x.Last) == 0 {
-		x.Last = nil
-	}
-	return x, nil
+	x.Last, err = store.LastCalls(last)
+	return x, err
 }

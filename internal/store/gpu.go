@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"ingero/internal/tick"
 	"ingero/internal/xid"
+	"ingero/pkg/events"
 )
 
 // stateEvery is how often the state of a GPU is kept whose figures alone change.
@@ -147,7 +149,7 @@ func (v *saver) noteGPU(t *tick.Tick) {
 func (v *saving) gpu() error {
 	for i := range v.xids {
 		x := &v.xids[i]
-		last, err := json.Marshal(append([]tick.XidCall{}, x.Last...))
+		last, err := lastText(x.Last)
 		if err != nil {
 			return err
 		}
@@ -156,7 +158,7 @@ func (v *saving) gpu() error {
 			code = xid.LookupSwitch(x.Code, x.Msg)
 		}
 		if err := v.exec(&sqlXid, v.id, int64(x.Burst), x.At, x.Time, x.Code, x.Switch, code.Name, code.Severity, x.Bus, x.Msg, x.Via.String(), x.Injected,
-			null(int64(x.SaidPID)), x.SaidName, null(int64(x.PID)), x.Comm, x.Root, int64(x.After), string(last)); err != nil {
+			null(int64(x.SaidPID)), x.SaidName, null(int64(x.PID)), x.Comm, x.Root, int64(x.After), last); err != nil {
 			return err
 		}
 	}
@@ -172,6 +174,36 @@ func (v *saving) gpu() error {
 	}
 	v.done = append(v.done, func() { v.xids, v.gpuStates = v.xids[:0], v.gpuStates[:0] })
 	return nil
+}
+
+// lastCall is a call before a fault, in a table.
+type lastCall struct {
+	Op string `json:"op"`
+	tick.XidCall
+}
+
+// lastText writes the calls before a fault, with the names of their operations.
+func lastText(calls []tick.XidCall) (string, error) {
+	out := []lastCall{}
+	for _, c := range calls {
+		out = append(out, lastCall{c.Op.String(), c})
+	}
+	b, err := json.Marshal(out)
+	return string(b), err
+}
+
+// LastCalls reads what the column last of the table xids has.
+func LastCalls(text string) ([]tick.XidCall, error) {
+	var list []lastCall
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return nil, fmt.Errorf("the last calls before a fault: %w", err)
+	}
+	var out []tick.XidCall
+	for _, c := range list {
+		c.XidCall.Op, _ = events.OpByName(c.Op) // 0: of a newer ingero
+		out = append(out, c.XidCall)
+	}
+	return out, nil
 }
 
 // indexOf is NULL where a GPU's number is not known.
