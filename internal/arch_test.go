@@ -24,7 +24,8 @@ var allowed = map[string]string{
 	"internal/decode": "golang.org/x/sys internal/bpf internal/tick pkg/events",
 	"internal/proc":   "golang.org/x/sys internal/tick pkg/events",
 	"internal/host":   "golang.org/x/sys internal/tick",
-	"internal/gpu":    "",
+	"internal/gpu":    "internal/tick",
+	"internal/xid":    "golang.org/x/sys internal/tick",
 	"internal/lock":   "golang.org/x/sys",
 
 	// The pipeline.
@@ -38,12 +39,12 @@ var allowed = map[string]string{
 	"internal/govern":  "",
 	"internal/symbols": "github.com/ianlancetaylor/demangle internal/tick pkg/events",
 	"internal/track":   "internal/tick pkg/events",
-	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/govern internal/host internal/ledger internal/probes internal/proc internal/redact internal/stats internal/symbols internal/tick internal/track internal/where pkg/events",
-	"internal/store":   "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track pkg/events",
+	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/gpu internal/govern internal/host internal/ledger internal/probes internal/proc internal/redact internal/stats internal/symbols internal/tick internal/track internal/where internal/xid pkg/events",
+	"internal/store":   "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track internal/xid pkg/events",
 
 	// What reads what was recorded, and says it.
 	"internal/query":   "modernc.org/sqlite internal/stats internal/store internal/symbols internal/tick pkg/events",
-	"internal/explain": "internal/query internal/stats internal/symbols internal/tick internal/where pkg/events",
+	"internal/explain": "internal/query internal/stats internal/symbols internal/tick internal/where internal/xid pkg/events",
 	"internal/export":  "github.com/parquet-go/parquet-go internal/query internal/symbols internal/tick pkg/events",
 	"internal/legacy":  "internal/stats internal/store internal/tick internal/where pkg/events",
 	"internal/outfile": "golang.org/x/sys",
@@ -54,7 +55,7 @@ var allowed = map[string]string{
 		"pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
 		"internal/cli/check internal/config internal/explain internal/export internal/gpu internal/k8s internal/legacy internal/lock internal/outfile " +
-		"internal/probes internal/proc internal/query internal/redact internal/session internal/stats internal/store internal/symbols internal/tick internal/where pkg/events sim",
+		"internal/probes internal/proc internal/query internal/redact internal/session internal/stats internal/store internal/symbols internal/tick internal/where internal/xid pkg/events sim",
 	"cmd/ingero": "internal/cli",
 
 	"sim": "",
@@ -64,7 +65,7 @@ var allowed = map[string]string{
 	"test/guests":       "internal/testkit",
 	"test/incidents":    "internal/proc internal/session internal/testkit internal/tick sim",
 	"test/ledger":       "",
-	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes internal/tick pkg/events sim",
+	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes internal/session internal/tick internal/xid pkg/events sim",
 	"benchmarks/overhead": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/session " +
 		"internal/stats internal/tick pkg/events sim",
 	"benchmarks/store": "golang.org/x/sys modernc.org/sqlite internal/proc internal/query internal/session internal/stats internal/store " +

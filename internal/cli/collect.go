@@ -18,11 +18,12 @@ type collector struct {
 	accounts map[uint32]tick.Breakdown
 	chains   map[string]tick.Chain
 	host     tick.HostSums
+	xids     []tick.Xid
 	busy     float64 // sum of the machine's busy share over ticks
 	ticks    int
 }
 
-// maxKept bounds the chains and the accounts that are kept.
+// maxKept bounds the chains, the accounts and the faults that are kept.
 const maxKept = 1 << 14
 
 // Batch implements [tick.Sink].
@@ -48,6 +49,7 @@ func (c *collector) Tick(t *tick.Tick) error {
 	}
 	c.keep(t)
 	c.host.Add(t.HostSums)
+	c.xids = append(c.xids, t.Xids[:min(len(t.Xids), maxKept-len(c.xids))]...)
 	if t.Host.CPUs > 0 {
 		c.busy += t.Host.CPU
 		c.ticks++
@@ -84,6 +86,7 @@ func (c *collector) input(node, source string) *explain.Input {
 	for i := range t.States {
 		in.Memory[t.States[i].PID] = t.States[i].Memory
 	}
+	in.Xids = c.xids
 	c.ledger(in, nil)
 	return in
 }

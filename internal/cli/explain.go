@@ -106,6 +106,9 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 	if err := memory(ctx, r, sums, in); err != nil {
 		return wordsDatabase(r.Path(), err)
 	}
+	if err := faults(ctx, r, sums, in, &o); err != nil {
+		return wordsDatabase(r.Path(), err)
+	}
 	if o.json {
 		text, err := explain.ReportJSON(in)
 		return errors.Join(err, e.printf("%s\n", text))
@@ -130,6 +133,22 @@ func memory(ctx context.Context, r *query.Reader, sums []*query.Summary, in *exp
 			return err
 		}
 		maps.Copy(in.Memory, all)
+	}
+	return nil
+}
+
+// faults adds those of GPUs: those that hit a wanted process, and those that name none.
+func faults(ctx context.Context, r *query.Reader, sums []*query.Summary, in *explain.Input, o *explainOptions) error {
+	for _, s := range sums {
+		pids, err := o.of(ctx, r, s.Session.ID)
+		if err != nil {
+			return err
+		}
+		xids, err := r.Xids(ctx, query.Filter{Session: s.Session.ID, PIDs: pids, From: s.From, To: s.To})
+		if err != nil {
+			return err
+		}
+		in.Xids = append(in.Xids, xids...)
 	}
 	return nil
 }

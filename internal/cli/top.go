@@ -192,7 +192,7 @@ func (v *topView) tick(ctx context.Context, r *query.Reader, s *query.Session) (
 	}
 	in := &explain.Input{}
 	c.ledger(in, v.pids)
-	t.Breakdowns, t.Threads, t.Others = in.Breakdowns, in.Threads, c.last.Others
+	t.Breakdowns, t.Threads, t.Others, t.GPUs = in.Breakdowns, in.Threads, c.last.Others, c.last.GPUs
 	if t.Window = t.Time.Sub(from); t.Window > 0 {
 		last.fill(t.Ops)
 	}
@@ -260,7 +260,10 @@ func (l *tail) fill(ops []tick.Op) {
 }
 
 // Tick implements [tick.Sink].
-func (l *tail) Tick(*tick.Tick) error { return nil }
+func (l *tail) Tick(t *tick.Tick) error {
+	l.seen.Tick(t)
+	return nil
+}
 
 // Close implements [tick.Sink].
 func (l *tail) Close() error { return nil }

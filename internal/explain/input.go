@@ -29,7 +29,8 @@ type Input struct {
 	Memory map[uint32]tick.Memory
 	// Launches are of GPU functions.
 	Launches []tick.Launches
-	Remarks  []string // what a reader must know of the recording
+	Xids     []tick.Xid // faults of GPUs in the window
+	Remarks  []string   // what a reader must know of the recording
 	Drops    []tick.Drop
 	Reports  []tick.Report
 	Host     *tick.Host // nil: not known

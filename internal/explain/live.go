@@ -22,8 +22,10 @@ import (
 func Live(t *tick.Tick, seen *Seen, o Options) string {
 	s := &screen{width: o.width(), color: o.Color}
 	s.head(t, o.location())
+	s.faults(seen, o.location())
 	s.shares(t)
 	s.system(&t.Host)
+	s.gpus(t.GPUs)
 	s.memory(t)
 	ops := joinPIDs(t.Ops)
 	s.layer(events.SourceRuntime, ops)

@@ -74,6 +74,8 @@ var liveTables = []struct {
 		t.Time = t.Time.Add(time.Minute)
 		return t
 	}(), Options{Location: cet}},
+	{"gpu", gpuTick(), Options{Location: cet}},
+	{"gpu-low", gpuTick(), Options{Location: cet, Height: 20}},
 	{"state", stateTick(), Options{Location: cet}},
 	{"host", hostTick(), Options{Width: 110, Location: cet}},
 	{"host-low", hostTick(), Options{Height: 24, Location: cet}},
@@ -131,6 +133,10 @@ func hogBatch() *tick.Batch {
 func seenBy(name string) *Seen {
 	s := &Seen{}
 	switch {
+	case strings.HasPrefix(name, "hog"):
+		s.Add(hogBatch())
+	case strings.HasPrefix(name, "gpu"):
+		s.Tick(gpuTick())
 	case strings.HasPrefix(name, "host"):
 		s.Add(&tick.Batch{Procs: []tick.ProcEvent{
 			{Time: start.UnixNano(), Kind: tick.ProcOOM, PID: 5000, Comm: "loader"},
@@ -139,11 +145,9 @@ func seenBy(name string) *Seen {
 		}})
 		s.Tick(hostTick())
 		s.Tick(hostTick())
-		return s
-	case !strings.HasPrefix(name, "hog"):
+	default:
 		return nil
 	}
-	s.Add(hogBatch())
 	return s
 }
 

@@ -22,6 +22,7 @@ type report struct {
 	Processes  []processReport `json:"processes"`
 	Threads    []threadJSON    `json:"threads"`                   // as of the end
 	Concurrent []uint32        `json:"concurrent_pids,omitempty"` // used CUDA at the same time
+	Xids       []xidJSON       `json:"xids,omitempty"`
 	Notes      []string        `json:"notes"`
 	Drops      []dropJSON      `json:"drops"`
 	Reports    []reportJSON    `json:"reports"`
@@ -114,6 +115,9 @@ func build(in *Input) report {
 	r.HostSums = hostSumsOf(in.HostSums)
 	if in.Self != nil {
 		r.Self = new(selfOf(in.Self))
+	}
+	for i := range in.Xids {
+		r.Xids = append(r.Xids, xidOf(&in.Xids[i]))
 	}
 	byPID := map[uint32][]tick.Op{}
 	for i := range in.Ops {

@@ -24,14 +24,29 @@ var dropWords = map[string]string{
 	"duplicate-link":     "calls came by a second way and were left out, so that each counts once",
 	"orphan-return":      "returns came whose calls had begun before the probes were in place",
 	"malformed-record":   "records could not be read",
-	"programs-not-read":  "command lines and ranks of processes were not read: too many processes came at once",
+	"faults-full":        "faults of GPUs were left out: too many came at once",
+	"faults-over":        "faults of GPUs were left out: a session tells the first 100,000",
+	"faults-lost":        "faults of GPUs were reported by the driver and could not be taken down",
+	// Of the kernel's log, all lines count: whether they were faults is not known.
+	"kernel-log-overwritten": "lines of the kernel's log were written over before they were read: faults of GPUs may have been among them",
+	"kernel-log-suppressed":  "messages of the driver were kept back by the kernel, for there were too many",
+	"programs-not-read":      "command lines and ranks of processes were not read: too many processes came at once",
+}
+
+// DropWords says what a reason for not keeping something means, behind a count.
+func DropWords(reason string) string {
+	if words := dropWords[reason]; words != "" {
+		return words
+	}
+	return reason
 }
 
 // isLoss tells whether a reason means that something that should be known is
-// not of calls. What was thinned was left out on purpose, and a duplicate was a copy.
+// not of calls. What was thinned was left out on purpose, and a duplicate was a copy; lines of
+// the kernel's log are mostly of no concern.
 func isLoss(reason string) bool {
 	switch reason {
-	case "thinned", "duplicate-link", "orphan-return", "programs-not-read":
+	case "thinned", "duplicate-link", "orphan-return", "programs-not-read", "kernel-log-overwritten", "kernel-log-suppressed":
 		return false
 	}
 	return true
@@ -60,6 +75,9 @@ var reportWords = map[string]string{
 	"late-attach":      "was not seen all the time",
 	"runtime-unseen":   "is seen in part",
 	"kubernetes":       "are not all known by name",
+
+	"faults-unseen":     "cannot be read, so faults of GPUs may be missed",
+	"gpu-state-unknown": "is not known",
 }
 
 // reportNotes says what bears on all processes.

@@ -24,6 +24,7 @@ func Report(in *Input, o Options) string {
 		w.tables(&r)
 		w.memory(in, &r)
 		w.happened(in.HostSums)
+		w.faults(in)
 		w.ending(&r, true)
 		return w.String()
 	}
@@ -36,6 +37,7 @@ func Report(in *Input, o Options) string {
 		w.tables(&r)
 	}
 	w.memory(in, &r)
+	w.faults(in)
 	w.ending(&r, o.Detail > Brief)
 	return w.String()
 }

@@ -61,6 +61,20 @@ var reports = []struct {
 		in.Gaps = nil
 		return in
 	}},
+	{"faults", func() *Input {
+		in := input(train(4821, 10), 4821)
+		in.Xids = gpuTick().Xids
+		return in
+	}},
+	{"faults-many", func() *Input {
+		in := &Input{}
+		for i := range 2 * mostBursts {
+			x := gpuTick().Xids[i%2]
+			x.Time, x.After, x.At, x.Burst = x.Time+int64(i*int(second)), 0, 1, uint64(i)
+			in.Xids = append(in.Xids, x)
+		}
+		return in
+	}},
 	{"none", func() *Input { return input(newMaker(), 4821) }},
 	{"empty", func() *Input { return &Input{} }},
 }

@@ -16,18 +16,23 @@ const (
 	maxCulprits = 64
 )
 
-// Seen is what the live table tells that is not in its tick: what happened to
-// processes and on the host, and which waits for a CPU lay in which calls. The zero value has seen
-// nothing. It is for one goroutine at a time.
+// Seen is what the live table tells that is not in each tick: what happened to
+// processes and on the host, which waits for a CPU lay in which calls, and the latest
+// faults of GPUs. The zero value has seen nothing. It is for one goroutine at a time.
 type Seen struct {
 	forks, execs, exits uint64
 	last                []tick.ProcEvent // the latest, the oldest first
 	waits               map[events.Op]*opWaits
 	sums                tick.HostSums
+	bursts              [][]tick.Xid // of faults, the latest last
 }
 
-// Tick takes in what happened on the host.
-func (s *Seen) Tick(t *tick.Tick) { s.sums.Add(t.HostSums) }
+// Tick takes in what is in one tick alone: what happened on the host, and faults. It
+// keeps none of the tick.
+func (s *Seen) Tick(t *tick.Tick) {
+	s.sums.Add(t.HostSums)
+	s.addFaults(t.Xids)
+}
 
 // opWaits are the waits for a CPU inside the calls of an operation.
 type opWaits struct {

@@ -23,6 +23,8 @@ type tickJSON struct {
 	Chains     []chainJSON     `json:"chains"`
 	States     []stateJSON     `json:"states"`
 	Launches   []launchesJSON  `json:"launches"`
+	Xids       []xidJSON       `json:"xids,omitempty"`
+	GPUs       []gpuJSON       `json:"gpus,omitempty"`
 	Libraries  []libraryJSON   `json:"libraries"`
 	Pods       []podJSON       `json:"pods,omitempty"`
 	Reports    []reportJSON    `json:"reports"`
@@ -68,7 +70,8 @@ type libraryJSON struct {
 // was lost in the last minutes and why, the gravest first. states say what follows from
 // the calls of each process: memory, streams, graphs, communicators, copies, errors; of
 // each list the largest, and how many there are. launches say, by process, which GPU
-// functions were launched and why some have no name. Beside it are processes,
+// functions were launched and why some have no name. xids are the faults
+// of GPUs that came in it, gpus the state of each. Beside it are processes,
 // libraries, reports, drops, self and host. host_sums are what happened on the host since the
 // tick before: kind, process, object, count, bytes, total_ns. Durations are nanoseconds;
 // what is not
@@ -107,6 +110,12 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 	}
 	for i := range t.Processes {
 		j.Processes = append(j.Processes, processOf(&t.Processes[i]))
+	}
+	for i := range t.Xids {
+		j.Xids = append(j.Xids, xidOf(&t.Xids[i]))
+	}
+	for i := range t.GPUs {
+		j.GPUs = append(j.GPUs, gpuOf(&t.GPUs[i]))
 	}
 	for _, l := range t.Libraries {
 		j.Libraries = append(j.Libraries, libraryJSON{Path: clean(l.Path), Library: l.Lib.String(), BuildID: l.BuildID, Probes: l.Probes})

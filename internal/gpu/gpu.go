@@ -39,6 +39,7 @@ type GPU struct {
 // Machine is where to look. The zero value is this machine.
 type Machine struct {
 	Root string // in front of /proc, /sys, /dev and the place of nvidia-smi
+	Path string // where nvidia-smi is looked for first; empty: $PATH
 }
 
 // maxFile bounds what is read of one file of the driver, in bytes.
@@ -54,7 +55,7 @@ func (m Machine) Read(ctx context.Context) (Info, error) {
 	info.Nodes, _ = m.glob("/dev/nvidia*") // the pattern is well-formed
 	info.GPUs, err = m.gpus()
 	errs = append(errs, err)
-	if info.Driver.Version != "" || m.exists("/dev/dxg") { // WSL has neither files nor nodes of its own
+	if info.Driver.Version != "" || m.Loaded() { // WSL has neither files nor nodes of its own
 		devices, err := m.ask(ctx)
 		errs = append(errs, err)
 		info.merge(devices)

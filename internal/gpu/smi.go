@@ -5,21 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 )
-
-// tools are the places where nvidia-smi is installed. PATH is not asked: this
-// may run as root. libs is where its library lies when the loader cannot know.
-var tools = []struct{ path, libs string }{
-	{path: "/usr/bin/nvidia-smi"},
-	{path: "/usr/local/nvidia/bin/nvidia-smi", libs: "/usr/local/nvidia/lib64"}, // Kubernetes device plug-ins
-	{path: "/usr/lib/wsl/lib/nvidia-smi", libs: "/usr/lib/wsl/lib"},
-	{path: "/opt/bin/nvidia-smi"},
-	{path: "/run/current-system/sw/bin/nvidia-smi"}, // NixOS
-}
 
 // Limits on nvidia-smi, which wakes each GPU and may so take seconds.
 const (
@@ -38,26 +27,20 @@ var ErrNoAnswer = errors.New("nvidia-smi does not answer")
 
 // ask runs nvidia-smi where it is installed.
 func (m Machine) ask(ctx context.Context) ([]device, error) {
-	for _, tool := range tools {
-		if !m.exists(tool.path) {
-			continue
-		}
-		ctx, cancel := context.WithTimeout(ctx, smiPatience)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, m.Root+tool.path,
-			"--query-gpu=gpu_bus_id,gpu_uuid,memory.total,driver_version,gpu_name", "--format=csv,noheader,nounits")
-		cmd.Env = []string{"LC_ALL=C", "PATH=/usr/bin:/bin"}
-		if tool.libs != "" {
-			cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+tool.libs)
-		}
-		cmd.Dir = "/"
-		text, err := output(ctx, cmd)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", filepath.Base(tool.path), err)
-		}
-		return parseDevices(text)
+	tool, err := m.find()
+	if err != nil || tool == nil {
+		return nil, err
 	}
-	return nil, nil
+	ctx, cancel := context.WithTimeout(ctx, smiPatience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, tool.path,
+		"--query-gpu=gpu_bus_id,gpu_uuid,memory.total,driver_version,gpu_name", "--format=csv,noheader,nounits")
+	tool.prepare(cmd)
+	text, err := output(ctx, cmd)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", smiName, err)
+	}
+	return parseDevices(text)
 }
 
 // output runs cmd. A process that waits for a hung GPU cannot be killed, so it is
@@ -113,9 +96,9 @@ func parseDevices(text string) ([]device, error) {
 	return out, nil
 }
 
-// known turns "[N/A]" and the like into nothing.
+// known turns "[N/A]", "[Not Supported]", "N/A", "ERR!" and the like into nothing.
 func known(s string) string {
-	if strings.HasPrefix(s, "[") {
+	if s = strings.TrimSpace(s); strings.HasPrefix(s, "[") || s == "N/A" || s == "ERR!" {
 		return ""
 	}
 	return s

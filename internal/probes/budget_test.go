@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ingero/internal/bpf"
 	"ingero/internal/testkit"
 )
 
@@ -37,6 +38,7 @@ func TestBudget(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	got[bpf.XidProgOnXid] = verifiedXid(t)
 	if testkit.Updating() {
 		writeBudget(t, got)
 		return
@@ -56,6 +58,27 @@ func TestBudget(t *testing.T) {
 			t.Errorf("%s: a line for %s, which is no program", budgetFile, name)
 		}
 	}
+}
+
+// verifiedXid loads the program that waits for faults.
+func verifiedXid(t *testing.T) uint32 {
+	t.Helper()
+	var loaded bpf.XidObjects
+	if err := bpf.LoadXidObjects(&loaded, nil); err != nil {
+		t.Fatal(err)
+	}
+	info, err := loaded.OnXid.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, ok := info.VerifiedInstructions()
+	if !ok {
+		t.Fatal("the kernel does not say how many instructions of on_xid it verified")
+	}
+	if err := loaded.Close(); err != nil {
+		t.Error(err)
+	}
+	return n
 }
 
 func readBudget(t *testing.T) map[string]uint32 {

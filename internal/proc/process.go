@@ -3,6 +3,7 @@ package proc
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -128,4 +129,25 @@ func (f FS) ThreadName(pid, tid uint32) string {
 		return ""
 	}
 	return string(bytes.TrimSuffix(b, []byte("\n")))
+}
+
+// maxNames bounds the threads whose names are read.
+const maxNames = 4096
+
+// ThreadNames returns the names of the threads of a process, as far as they can be
+// read.
+func (f FS) ThreadNames(pid uint32) []string {
+	dir, err := os.Open(f.path(strconv.FormatUint(uint64(pid), 10), "task"))
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = dir.Close() }() // read only
+	tids, _ := dir.Readdirnames(maxNames)
+	var out []string
+	for _, tid := range tids {
+		if n, err := strconv.ParseUint(tid, 10, 32); err == nil {
+			out = append(out, f.ThreadName(pid, uint32(n)))
+		}
+	}
+	return out
 }

@@ -158,6 +158,7 @@ func (x *session) tick(final bool) *tick.Tick {
 		Reports:   []tick.Report{{Kind: "missing-symbol", Object: "cuLaunch", Why: "not exported"}},
 		Drops:     []tick.Drop{{Reason: "ring-full", Count: x.left}, {Reason: "thinned"}}}
 	t.States = []tick.State{stateOf(x.now, x.seq)}
+	t.Xids, t.GPUs = []tick.Xid{faultOf(x.now, x.seq)}, []tick.GPU{{Time: x.now, Bus: "0000:75:00.0"}}
 	for _, o := range x.ops {
 		c := *o
 		c.Dur = o.Dur.Clone()

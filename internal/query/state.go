@@ -13,39 +13,45 @@ import (
 )
 
 // StateView is a view of what follows from calls: memory, graphs and so on, in the
-// last state of each process, or of a window what was in use in it.
+// last state of each process, or of a window what was in use in it; or of what GPUs
+// report.
 type StateView struct {
 	Name, About string
 	columns     string // SQL of the file's table, without the session
 	table       string
 	order       string
 	// of the window: a condition on from (?1) and to (?2); "" where the table has no times
-	in string
+	in      string
+	machine bool // it is of no process: the filter's do not matter
 }
 
 // StateViews are all, in the order in which they are explained.
 var StateViews = []StateView{
 	{"memory", "what each process holds of GPU and pinned memory, and what went wrong with it",
 		"pid, gpu_bytes, gpu_peak, gpu_count, host_bytes, allocs, frees, double_frees, unknown_frees, ooms, oom_bytes, oom_fragmented, growth_low, growth_high, leak, inexact",
-		"ledgers", "gpu_bytes DESC, pid", ""},
+		"ledgers", "gpu_bytes DESC, pid", "", false},
 	{"usage", "the memory of each process, second by second",
-		"%iso(time_ns) AS at, pid, gpu_bytes, host_bytes, allocs, frees, exact", "memory", "time_ns, pid", "time_ns >= ? AND time_ns < ?"},
+		"%iso(time_ns) AS at, pid, gpu_bytes, host_bytes, allocs, frees, exact", "memory", "time_ns, pid", "time_ns >= ? AND time_ns < ?", false},
 	{"held", "the memory of each process by kind and device",
-		"pid, kind, nullif(device, -1) AS device, bytes, peak, count, unsized", "held", "bytes DESC, pid, kind, device", ""},
-	{"devices", "which GPU each process means by an ordinal", "pid, device, uuid", "devices", "pid, device", ""},
+		"pid, kind, nullif(device, -1) AS device, bytes, peak, count, unsized", "held", "bytes DESC, pid, kind, device", "", false},
+	{"devices", "which GPU each process means by an ordinal", "pid, device, uuid", "devices", "pid, device", "", false},
 	{"streams", "launches and copies of each stream",
-		"pid, printf('0x%x', handle) AS stream, device, launches, outstanding, copies, bytes, captures, %iso(last_ns) AS last", "streams", "launches DESC, number", "last_ns >= ? AND last_ns < ?"},
+		"pid, printf('0x%x', handle) AS stream, device, launches, outstanding, copies, bytes, captures, %iso(last_ns) AS last", "streams", "launches DESC, number", "last_ns >= ? AND last_ns < ?", false},
 	{"graphs", "the life of CUDA graphs",
 		"pid, printf('0x%x', exec) AS exec, device, %iso(captured_ns) AS captured, capture_ns, capture_launches, cold, instantiate_ns, launches, %iso(last_launch_ns) AS last_launch, updates, update_fails, uploads, %iso(destroyed_ns) AS destroyed",
 		"graphs", "launches DESC, number",
-		"coalesce(last_launch_ns, instantiated_ns, captured_ns) >= ? AND coalesce(captured_ns, instantiated_ns, last_launch_ns) < ?"},
+		"coalesce(last_launch_ns, instantiated_ns, captured_ns) >= ? AND coalesce(captured_ns, instantiated_ns, last_launch_ns) < ?", false},
 	{"comms", "NCCL communicators and their last operation; the ranks of one have the same id",
 		"id, rank, ranks, pid, device, state, sequence, failed, last_op, last_elements, last_bytes, %iso(last_ns) AS last", "comms", "id, rank, number",
-		"coalesce(last_ns, began_ns, 0) >= ? AND coalesce(began_ns, last_ns, 0) < ?"},
+		"coalesce(last_ns, began_ns, 0) >= ? AND coalesce(began_ns, last_ns, 0) < ?", false},
 	{"copies", "how much was copied, in which direction, from or to which kind of host memory",
-		"pid, direction, host, count, bytes, call_ns, estimated", "copies", "bytes DESC, pid", ""},
+		"pid, direction, host, count, bytes, call_ns, estimated", "copies", "bytes DESC, pid", "", false},
 	{"errors", "which calls failed, and how",
-		"pid, name AS op, error, count, %iso(first_ns) AS first, %iso(last_ns) AS last", "errors", "count DESC, pid, op", "last_ns >= ? AND first_ns < ?"},
+		"pid, name AS op, error, count, %iso(first_ns) AS first, %iso(last_ns) AS last", "errors", "count DESC, pid, op", "last_ns >= ? AND first_ns < ?", false},
+	{"xids", "faults of GPUs, which of them was the root, and what they hit",
+		"%iso(time_ns) AS time, bus, code, name, severity, burst, root, after_ns, pid, comm, via, msg", "xids", "time_ns, burst, at", "time_ns >= ? AND time_ns < ?", false},
+	{"gpus", "how the GPUs were",
+		"%iso(time_ns) AS time, bus, busy, mem_used, clock_sm, temperature, power, throttle, ecc_uncorrected, mig, lost", "gpu_states", "time_ns, bus", "time_ns >= ? AND time_ns < ?", true},
 }
 
 // isoCall is a time of a view, as text in UTC.
@@ -74,7 +80,7 @@ func (r *Reader) State(ctx context.Context, f Filter, v StateView) (*SQLResult, 
 		if v.in != "" {
 			where, args = where+" AND "+v.in, append(args, from, to)
 		}
-		if len(f.PIDs) > 0 {
+		if len(f.PIDs) > 0 && !v.machine {
 			marks := make([]string, len(f.PIDs))
 			for i, pid := range f.PIDs {
 				marks[i] = "?"

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	diff "github.com/google/go-cmp/cmp"
+
 	"ingero/internal/tick"
 )
 
@@ -29,6 +31,12 @@ func stateOf(now time.Time, seq uint64) tick.State {
 	}
 }
 
+// faultOf is a fault that hit a process, with all that can be known of it.
+func faultOf(now time.Time, seq uint64) tick.Xid {
+	return tick.Xid{Time: now.UnixNano(), Code: 48, Bus: "0000:75:00", Msg: "pid=7, name=python3, x", Via: tick.ViaTracepoint, Injected: true, SaidPID: 7, SaidName: "python3", PID: 4821, Comm: "python3",
+		Burst: seq, At: 1, Root: 48, Last: []tick.XidCall{{TID: 4821, Op: opSync, Before: time.Millisecond, Duration: 7, Result: 719, Open: true}}}
+}
+
 // Every view has its columns, and rows of the process; of another it has none.
 func TestStateViews(t *testing.T) {
 	r := sqlDB(t)
@@ -47,7 +55,7 @@ func TestStateViews(t *testing.T) {
 				t.Errorf("%d rows of %v, want %d of %v", len(got.Rows), got.Columns, rows, v.names())
 			}
 			none, err := r.State(ctx, Filter{Session: "s1", PIDs: []uint32{4830}}, v)
-			if err != nil || len(none.Rows) != 0 || !slices.Equal(none.Columns, got.Columns) {
+			if err != nil || (len(none.Rows) != 0) != v.machine || !slices.Equal(none.Columns, got.Columns) {
 				t.Errorf("another process has %v (%v), columns %v", none.Rows, err, none.Columns)
 			}
 			both, err := r.State(ctx, Filter{Session: AllSessions}, v)
@@ -73,5 +81,35 @@ func TestMemoryIsReadBack(t *testing.T) {
 	want := stateOf(at, got[4821].GPU.Bytes/1000).Memory
 	if got[4821] != want {
 		t.Errorf("%+v\nwant %+v", got[4821], want)
+	}
+}
+
+// The faults of a window are read back as they were: those that hit a wanted process,
+// and those that hit none.
+func TestXidsAreReadBack(t *testing.T) {
+	r := sqlDB(t)
+	for _, tt := range []struct {
+		f    Filter
+		want []uint64 // bursts
+	}{
+		{Filter{Session: "s1"}, []uint64{1, 2, 3, 4}},
+		{Filter{Session: "s1", PIDs: []uint32{4821}}, []uint64{1, 2, 3, 4}},
+		{Filter{Session: "s1", PIDs: []uint32{4830}}, nil},
+		{Filter{Session: "s1", From: began.Add(2 * time.Second), To: began.Add(3 * time.Second)}, []uint64{2}},
+	} {
+		got, err := r.Xids(context.Background(), tt.f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var bursts []uint64
+		for i := range got {
+			bursts = append(bursts, got[i].Burst)
+			if d := diff.Diff(faultOf(time.Unix(0, got[i].Time), got[i].Burst), got[i]); d != "" {
+				t.Errorf("-recorded +read:\n%s", d)
+			}
+		}
+		if !slices.Equal(bursts, tt.want) {
+			t.Errorf("%+v: bursts %v, want %v", tt.f, bursts, tt.want)
+		}
 	}
 }

@@ -100,6 +100,7 @@ func (l *Live) Totals(t *tick.Tick) error {
 		t.Libraries = append(t.Libraries, lib.Library)
 	}
 	t.Reports = append(t.Reports, l.reports...)
+	l.tellGPUs(t)
 	if !l.stopped {
 		l.pruneLibraries(t.Time)
 	}

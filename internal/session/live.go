@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ingero/internal/decode"
+	"ingero/internal/gpu"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/redact"
@@ -117,6 +118,9 @@ type Live struct {
 	hostSums  hostWatch                    // Totals' own
 	costs     map[probes.Place]probes.Cost // of probes; nil: not known
 	gpus      devices                      // Poll's and Totals' own; read again each tick until there are some
+	faults    *Faults                      // nil: they cannot be learnt
+	states    *gpu.Poll
+	smiWhys   whys // Totals' own
 }
 
 type process struct {
@@ -191,6 +195,7 @@ func (l *Live) start(ctx context.Context) error {
 			ErrPIDNamespace, self, own)
 	}
 	l.findGPUs()
+	l.watchGPUs(ctx)
 	if !l.Raw {
 		l.calibrate(ctx)
 	}
@@ -277,7 +282,7 @@ func (l *Live) Stop() error {
 		if l.watcher != nil {
 			errs = append(errs, l.watcher.Close())
 		}
-		errs = append(errs, l.tracer.StopLives())
+		errs = append(errs, l.tracer.StopLives(), l.leaveGPUs())
 		l.work.Wait()
 		for _, lib := range l.order {
 			errs = append(errs, lib.attached.Close())

@@ -61,6 +61,7 @@ type collector struct {
 	procs   []tick.ProcEvent
 	told    []events.Function
 	host    tick.HostSums
+	faults  []tick.Xid
 	last    *tick.Tick
 	closed  bool
 }
@@ -79,7 +80,7 @@ func (c *collector) Batch(b *tick.Batch) error {
 func (c *collector) Tick(t *tick.Tick) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = t
+	c.last, c.faults = t, append(c.faults, t.Xids...)
 	c.host.Add(t.HostSums)
 	return nil
 }

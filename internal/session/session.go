@@ -128,6 +128,7 @@ type runner struct {
 	governor govern.Governor
 	track    *track.Tracker
 	names    *symbols.Names
+	faults   *joiner
 	fan      *fan
 	meter    *proc.Meter
 	started  time.Time
@@ -148,7 +149,7 @@ func newRunner(c Config) *runner {
 	if a, ok := c.Source.(Agent); ok {
 		agent = a.AgentPID()
 	}
-	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), track: track.New(), names: newNames(c.Source),
+	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), track: track.New(), names: newNames(c.Source), faults: newJoiner(),
 		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now, quiet: quiet{Deadband: c.Quiet}}
 }
 
@@ -197,6 +198,7 @@ func (r *runner) poll() (calls int, err error) {
 		r.ledger.Batch(&b.Batch)
 		r.causes.Add(r.ledger.Steps())
 		r.track.Batch(&b.Batch)
+		r.faults.batch(r.Source, &b.Batch)
 		r.records += uint64(len(b.Calls))
 		calls += len(b.Calls)
 		r.fan.send(b)
@@ -234,6 +236,7 @@ func (r *runner) tick(now time.Time, final bool) error {
 	r.track.Tick(t)
 	r.names.Tick(t)
 	introduce(t)
+	r.faults.tick(t)
 	if _, recorded := r.Source.(Recording); !recorded {
 		if err := r.meter.Read(&t.Host, &t.Self); err != nil {
 			r.Log.Debug("host state unavailable", "error", err)

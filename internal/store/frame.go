@@ -44,6 +44,8 @@ const (
 	frameLost      // JSON: damaged frames were here, and a repair took them out
 	frameFunctions // names of GPU functions; each before the calls that it is the name for, if it was known by then
 	frameHost      // what happened on the host, before the tick that it is of
+	frameXid       // JSON: a fault of a GPU
+	frameGPU       // JSON: the state of a GPU
 
 	frameKinds // one more than the last that is known
 )

@@ -177,6 +177,28 @@ func (k *kernel) tick(seq uint64, at time.Time, final bool) *tick.Tick {
 	}
 	k.track.Tick(t)
 	t.HostSums = hostSums(seq)
+	tellGPUs(t, seq)
 	t.Others = []tick.Process{{PID: 711, PPID: 1, NSPID: 711, Comm: "cron", Cgroup: "/system.slice/cron.service", Started: began.Add(-time.Hour)}}
 	return t
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// tellGPUs has a burst of faults in each tick, and two GPUs, of which one is lost in
+// the third.
+func tellGPUs(t *tick.Tick, seq uint64) {
+	at := t.Time.UnixNano() - int64(time.Second)
+	root := tick.Xid{Time: at, Code: 172, Bus: "0000:75:00", Msg: "SM ICACHE", Via: tick.ViaTracepoint, Burst: seq, At: 1, Root: 172}
+	hit := tick.Xid{Time: at + 1500, Code: 13, Bus: "0000:75:00", Msg: "pid=7, name=python3, Ch 1", Via: tick.ViaKernelLog, SaidPID: 7, SaidName: "python3", PID: 4821, Comm: "python3",
+		Burst: seq, At: 2, Root: 172, After: 1500,
+		Last: []tick.XidCall{{TID: 4821, Op: op("cudaStreamSynchronize"), Before: time.Millisecond, Open: true}, {TID: 4822, Op: op("cudaMemcpy"), Before: 2000, Duration: 700, Result: 719}}}
+	t.Xids = []tick.Xid{root, hit}
+	one := tick.GPU{Time: t.Time, Index: 0, Bus: "0000:75:00.0", UUID: "GPU-1", Name: "NVIDIA H200", Throttle: []string{"software power cap", "idle"},
+		MemTotal: ptr[int64](143771 << 20), MemUsed: ptr[int64](5 << 20), Busy: ptr(0.98), MemBusy: ptr(0.41), ClockSM: ptr[int64](1815e6), ClockMem: ptr[int64](3201e6),
+		ClockSMMax: ptr[int64](1980e6), Temperature: ptr(61.0), Power: ptr(688.21), PowerLimit: ptr(700.0), ECCCorrected: ptr[int64](2), ECCLost: ptr[int64](0)}
+	two := tick.GPU{Time: t.Time, Index: 1, Bus: "0000:76:00.0", UUID: "GPU-2", Name: "NVIDIA A800", MIG: true}
+	if seq >= 3 {
+		two = tick.GPU{Time: t.Time, Index: -1, Bus: "0000:76:00.0", Lost: true}
+	}
+	t.GPUs = []tick.GPU{one, two}
 }

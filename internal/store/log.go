@@ -69,6 +69,8 @@ type Entry struct {
 	Other   *tick.Process // one that is not traced
 	Library *tick.Library
 	Report  *tick.Report
+	Xid     *tick.Xid
+	GPU     *tick.GPU
 	End     *End
 }
 

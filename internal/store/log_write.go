@@ -33,6 +33,7 @@ type logWriter struct {
 	libs      map[libKey]libraryJSON
 	reports   map[tick.Report]bool
 	threads   threadsWriter
+	gpus      gpuNews
 	number    uint64 // calls of the session that were taken in, here and before
 	written   uint64 // those of them that are in the file, or came before it
 	unwritten int    // calls and waits in buf
@@ -62,7 +63,7 @@ func newLogWriter(f logFile, s *segmentJSON) (*logWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &logWriter{f: f, enc: enc, waits: waits, threads: threadsWriter{}, ops: map[opKey]*opState{}, procs: map[uint32]processJSON{}, others: map[uint32]processJSON{},
+	w := &logWriter{f: f, enc: enc, waits: waits, threads: threadsWriter{}, gpus: gpuNews{}, ops: map[opKey]*opState{}, procs: map[uint32]processJSON{}, others: map[uint32]processJSON{},
 		libs: map[libKey]libraryJSON{}, reports: map[tick.Report]bool{}, number: s.First, written: s.First}
 	w.buf = append(w.buf, magic...)
 	if err := w.json(frameSession, s); err != nil {
@@ -260,7 +261,7 @@ func (w *logWriter) things(t *tick.Tick) error {
 			return err
 		}
 	}
-	return nil
+	return w.gpu(t)
 }
 
 // end takes the end marker in.

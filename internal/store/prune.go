@@ -102,7 +102,7 @@ func (db *DB) begin(seq int) error {
 	}
 	log, err := newLogWriter(file, &first)
 	if err == nil {
-		err = db.rename(part, name)
+		err = errors.Join(log.carry(db.log), db.rename(part, name))
 	}
 	if err != nil {
 		return errors.Join(err, db.unlink(part), file.Close())

@@ -47,7 +47,8 @@ type Replay struct {
 	libs   map[libKey]int
 	ended  []tick.Thread  // and in no tick yet
 	host   []tick.HostSum // in no tick yet
-	last   tick.Tick      // Processes, Threads, Libraries, Reports, Drops, Host and Self as of now
+	gpu    gpuReplay
+	last   tick.Tick // Processes, Threads, Libraries, Reports, Drops, Host and Self as of now
 }
 
 // NewReplay plays log from where it stands. A log that was cut off ends there.
@@ -199,6 +200,8 @@ func (r *Replay) take(b *tick.Batch) {
 		t.Libraries = append(t.Libraries, *e.Library)
 	case e.Report != nil:
 		t.Reports = append(t.Reports, *e.Report)
+	default:
+		r.gpu.take(e)
 	}
 }
 
@@ -230,6 +233,7 @@ func (r *Replay) Totals(t *tick.Tick) error {
 	t.Drops = append(t.Drops, r.last.Drops...)
 	t.Host, t.Self = r.last.Host, r.last.Self
 	t.HostSums, r.host = append(t.HostSums, r.host...), nil
+	r.gpu.totals(t)
 	return nil
 }
 

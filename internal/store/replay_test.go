@@ -37,7 +37,7 @@ func sameTotals(t *testing.T, want, got *tick.Tick) {
 	want.Threads, got.Threads = slices.DeleteFunc(want.Threads, ended), slices.DeleteFunc(got.Threads, ended)
 	opts := []diff.Option{cmpopts.EquateApproxTime(0),
 		cmpopts.IgnoreFields(tick.Op{}, "Last", "Dur", "DurLast"),
-		cmpopts.IgnoreFields(tick.Tick{}, "HostSums", "States", "Time", "Started", "Seq", "Window", "Records", "Final"),
+		cmpopts.IgnoreFields(tick.Tick{}, "HostSums", "States", "Xids", "GPUs", "Time", "Started", "Seq", "Window", "Records", "Final"),
 		diff.Comparer(func(a, b *stats.Hist) bool { return *a == *b })}
 	if d := diff.Diff(want, got, opts...); d != "" {
 		t.Errorf("totals -live +replay:\n%s", d)

@@ -78,6 +78,10 @@ func (r *restorer) take(e *Entry) error {
 		t.Libraries = append(t.Libraries, *e.Library)
 	case e.Report != nil:
 		t.Reports = append(t.Reports, *e.Report)
+	case e.Xid != nil:
+		t.Xids = append(t.Xids, *e.Xid)
+	case e.GPU != nil:
+		t.GPUs = append(t.GPUs, *e.GPU)
 	case e.End != nil:
 		r.ended = true
 		return r.end(e.End)
@@ -145,10 +149,12 @@ func (r *restorer) write(t *tick.Tick) error {
 	}
 	now := *t
 	now.Ops, now.Processes, now.Libraries, now.Reports = r.next.Ops, r.next.Processes, r.next.Libraries, r.next.Reports
+	now.Xids, now.GPUs = r.next.Xids, r.next.GPUs
 	r.track.Tick(&now)
 	if err := errors.Join(r.tick(&now), r.trim(now.Time, 0)); err != nil {
 		return err
 	}
 	r.next.Processes, r.next.Libraries, r.next.Reports = nil, nil, nil
+	r.next.Xids, r.next.GPUs = nil, nil
 	return nil
 }

@@ -13,29 +13,32 @@ import (
 // saver keeps the SQLite part of a session up to date. It writes what has
 // changed since it last did.
 type saver struct {
-	db      *sql.DB
-	id      int64 // of the session, in this database
-	stmts   map[*string]*sql.Stmt
-	ops     map[opKey]savedOp
-	procs   map[uint32]processJSON
-	pods    map[string]tick.Pod
-	libs    map[libKey]libraryJSON
-	reports map[tick.Report]bool
-	drops   map[string]uint64
-	gaps    map[uint32]*savedGap
-	chains  map[string]chainRow // those of the last tick, as they are in the file
-	waiting map[string]chainRow // are not there yet
-	revised map[string]bool     // are there, and must not be
-	last    *savedGap           // of the call before: most calls are like it
-	lastPID uint32
-	blob    []byte
-	rollup  *rollup
-	swept   time.Time // when rollups were removed last
-	latest  int64     // end of a call: no tick is earlier, whatever the clock says
-	notable notable
-	host    savedHost
-	stated  map[stateKey]any  // what the file has of what follows from calls
-	named   []events.Function // are not there yet
+	db        *sql.DB
+	id        int64 // of the session, in this database
+	stmts     map[*string]*sql.Stmt
+	ops       map[opKey]savedOp
+	procs     map[uint32]processJSON
+	pods      map[string]tick.Pod
+	libs      map[libKey]libraryJSON
+	reports   map[tick.Report]bool
+	drops     map[string]uint64
+	gaps      map[uint32]*savedGap
+	chains    map[string]chainRow // those of the last tick, as they are in the file
+	waiting   map[string]chainRow // are not there yet
+	revised   map[string]bool     // are there, and must not be
+	last      *savedGap           // of the call before: most calls are like it
+	lastPID   uint32
+	blob      []byte
+	rollup    *rollup
+	swept     time.Time // when rollups were removed last
+	latest    int64     // end of a call: no tick is earlier, whatever the clock says
+	notable   notable
+	host      savedHost
+	stated    map[stateKey]any  // what the file has of what follows from calls
+	named     []events.Function // are not there yet
+	gpus      gpuNews
+	xids      []tick.Xid // are not there yet
+	gpuStates []tick.GPU // likewise
 }
 
 type savedOp struct {
@@ -67,7 +70,7 @@ var (
 func newSaver(db *sql.DB, s *Session) (*saver, error) {
 	v := &saver{db: db, stmts: map[*string]*sql.Stmt{}, ops: map[opKey]savedOp{}, procs: map[uint32]processJSON{}, pods: map[string]tick.Pod{}, libs: map[libKey]libraryJSON{},
 		reports: map[tick.Report]bool{}, drops: map[string]uint64{}, gaps: map[uint32]*savedGap{},
-		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}, rollup: newRollup(), stated: map[stateKey]any{}}
+		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}, rollup: newRollup(), stated: map[stateKey]any{}, gpus: gpuNews{}}
 	if _, err := db.Exec(sqlStale); err != nil {
 		return nil, err
 	}
@@ -83,7 +86,7 @@ func newSaver(db *sql.DB, s *Session) (*saver, error) {
 		return nil, err
 	}
 	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlPod, &sqlChain, &sqlRevised, &sqlRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot,
-		&sqlMemory, &sqlLedger, &sqlDevice, &sqlHeld, &sqlStream, &sqlGraph, &sqlComm, &sqlCopy, &sqlError, &sqlName, &sqlFunction, &sqlHost} {
+		&sqlMemory, &sqlLedger, &sqlDevice, &sqlHeld, &sqlStream, &sqlGraph, &sqlComm, &sqlCopy, &sqlError, &sqlName, &sqlFunction, &sqlHost, &sqlXid, &sqlGPU, &sqlGPUState} {
 		if v.stmts[q], err = db.Prepare(*q); err != nil {
 			return nil, errors.Join(err, v.close())
 		}
@@ -151,6 +154,7 @@ func (v *saver) tick(t *tick.Tick) error {
 	if err := v.noteChains(t.Chains, t.Time); err != nil {
 		return err
 	}
+	v.noteGPU(t)
 	tx, err := v.db.Begin()
 	if err != nil {
 		return err
@@ -195,7 +199,7 @@ func (v *saving) all(t *tick.Tick) error {
 			return err
 		}
 	}
-	return errors.Join(v.functions(), v.notables(t), v.snapshot(t), v.states(t), v.hostSums(t), v.roll(t.Time, t.Final))
+	return errors.Join(v.functions(), v.notables(t), v.snapshot(t), v.states(t), v.hostSums(t), v.gpu(), v.roll(t.Time, t.Final))
 }
 
 // things writes what is new of processes, libraries, reports and drops.

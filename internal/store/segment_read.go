@@ -326,6 +326,10 @@ func (s *segment) entry(e *Entry, kind frameKind, version uint8, body []byte, de
 		r := tick.Report(j)
 		e.Report = &r
 		return err
+	case frameXid:
+		e.Xid, err = readXid(body)
+	case frameGPU:
+		e.GPU, err = readGPU(body)
 	case frameEnd:
 		end, err := unmarshal[End](body, "end")
 		e.End = &end

@@ -176,7 +176,11 @@ type Tick struct {
 	// States is what follows from the calls of each process, by PID.
 	States []State
 	// Launches are what was launched, by process.
-	Launches  []Launches
+	Launches []Launches
+	// Xids are the faults that GPUs reported, in the order in which they came: each
+	// is in one tick. GPUs is how the GPUs are, by index.
+	Xids      []Xid
+	GPUs      []GPU
 	Libraries []Library
 	Pods      []Pod // of this machine, that ask for GPUs; empty also where that is not known
 	Reports   []Report

@@ -12,6 +12,26 @@ import (
 	"ingero/internal/testkit"
 )
 
+// guestProgram builds what runs in a guest.
+func guestProgram(t *testing.T) string {
+	t.Helper()
+	init := filepath.Join(t.TempDir(), "init")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", init, "./guest")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", build, err, out)
+	}
+	return init
+}
+
+// What the driver reports at its tracepoints is told, once though the kernel's log has it
+// too, first things first, and what there is no room for is counted.
+func TestXid(t *testing.T) {
+	testkit.NeedTool(t, "go")
+	module := Module(t, Kernel61)
+	t.Log(Boot(t, Kernel61, Options{Init: guestProgram(t), Append: "log_buf_len=1M loglevel=2", Files: map[string]string{"/xid.ko": module}}))
+}
+
 // Each kernel loads the programs, attaches to the simulated CUDA libraries in
 // the way that is best there, and counts and records every call.
 func TestGuests(t *testing.T) {
@@ -20,12 +40,7 @@ func TestGuests(t *testing.T) {
 	if err != nil {
 		testkit.NeedKernel(t, "glibc: "+err.Error(), false)
 	}
-	init := filepath.Join(t.TempDir(), "init")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", init, "./guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", build, err, out)
-	}
+	init := guestProgram(t)
 	tests := []struct {
 		name   string
 		kernel Kernel

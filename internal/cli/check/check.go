@@ -96,7 +96,7 @@ type facts struct {
 // lines are what is looked at, in order. Each makes any number of lines.
 var lines = []func(*facts) []Line{
 	kernelLine, btfLine, privilegeLine, pidLine, tracefsLine, featureLines, pressureLine,
-	driverLine, gpuLine, cudartLine, libcudaLine, processLine, ptraceLine, lockLine,
+	driverLine, gpuLine, faultLine, cudartLine, libcudaLine, processLine, ptraceLine, lockLine,
 }
 
 // Run looks at everything. It takes well under a second.

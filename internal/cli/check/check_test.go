@@ -13,6 +13,8 @@ import (
 	"ingero/internal/testkit"
 )
 
+const xidFormat = "/sys/kernel/tracing/events/nvidia/nvidia_dev_xid/format"
+
 const status = `Name:	python3
 Umask:	0022
 State:	S (sleeping)
@@ -44,15 +46,18 @@ func gpuMachine() map[string]string {
 		}
 	}
 	files := map[string]string{
-		"/sys/kernel/btf/vmlinux":                           strings.Repeat("B", 5242880),
-		"/sys/kernel/tracing/events/.keep":                  "",
-		"/proc/stat":                                        "btime 1700000000\n",
-		"/proc/self/status":                                 "CapEff:\t000001ffffffffff\n",
-		"/proc/sys/kernel/yama/ptrace_scope":                "1\n",
-		"/proc/driver/nvidia/version":                       "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.126.09  Release Build  (x)\n",
+		"/sys/kernel/btf/vmlinux":          strings.Repeat("B", 5242880),
+		"/sys/kernel/tracing/events/.keep": "",
+		xidFormat: "\tfield:__data_loc char[] dev;\toffset:8;\tsize:4;\tsigned:1;\n\tfield:u32 error_code;\toffset:12;\tsize:4;\tsigned:0;\n" +
+			"\tfield:__data_loc char[] msg;\toffset:16;\tsize:4;\tsigned:1;\n",
+		"/dev/kmsg":                          "",
+		"/proc/stat":                         "btime 1700000000\n",
+		"/proc/self/status":                  "CapEff:\t000001ffffffffff\n",
+		"/proc/sys/kernel/yama/ptrace_scope": "1\n",
+		"/proc/driver/nvidia/version":        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.126.09  Release Build  (x)\n",
 		"/proc/driver/nvidia/gpus/0000:01:00.0/information": "Model: \t\t NVIDIA GeForce RTX 3090 Ti\nBus Location: \t 0000:01:00.0\nDevice Minor: \t 0\n",
-		"/dev/nvidia0":                                      "",
-		"/usr/bin/nvidia-smi":                               "#!/bin/sh\necho '00000000:01:00.0, GPU-1, 24564, 580.126.09, NVIDIA GeForce RTX 3090 Ti'\n",
+		"/dev/nvidia0":        "",
+		"/usr/bin/nvidia-smi": "#!/bin/sh\necho '00000000:01:00.0, GPU-1, 24564, 580.126.09, NVIDIA GeForce RTX 3090 Ti'\n",
 	}
 	for k, v := range proc("4821", "python3",
 		"7f0000000000-7f0000001000 r-xp 00000000 08:01 11 /usr/lib/x86_64-linux-gnu/libcudart.so.12\n"+
@@ -101,6 +106,12 @@ func machine(t *testing.T, files map[string]string) Machine {
 	}
 }
 
+func drop(files map[string]string, paths ...string) {
+	for _, path := range paths {
+		delete(files, path)
+	}
+}
+
 func TestCheck(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(m *Machine, files map[string]string)
@@ -122,13 +133,15 @@ func TestCheck(t *testing.T) {
 			m.Release = "4.18.0-553.el8"
 			m.Features = func() []probes.Feature { return features("programs", "session-links") }
 		}, false},
-		"backported": {func(m *Machine, _ map[string]string) {
+		"backported": {func(m *Machine, files map[string]string) {
 			m.Release = "5.14.0-427.el9"
+			files[xidFormat] = strings.Replace(files[xidFormat], "error_code", "code", 1)
 			m.Features = func() []probes.Feature { return features("session-links") }
 		}, true},
 		"container": {func(m *Machine, files map[string]string) {
 			m.HostPIDs = func() (bool, error) { return false, nil }
 			files["/proc/self/status"] = "CapEff:\t00000000a80425fb\n"
+			drop(files, xidFormat, "/dev/kmsg")
 		}, false},
 		"unprivileged": {func(m *Machine, files map[string]string) {
 			m.EUID = func() int { return 1000 }
@@ -142,7 +155,7 @@ func TestCheck(t *testing.T) {
 			}
 			files["/proc/sys/kernel/yama/ptrace_scope"] = "3\n"
 			files["/proc/driver/nvidia/version"] = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.161.07  Sat Feb 17 2024\n"
-			delete(files, "/sys/kernel/tracing/events/.keep")
+			drop(files, xidFormat, "/sys/kernel/tracing/events/.keep")
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,8 +1,15 @@
 package check
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/probes"
 )
 
 // The oldest driver branch that is supported.
@@ -60,6 +67,34 @@ func gpuLine(f *facts) []Line {
 	}
 	if len(f.gpus.Nodes) == 0 && len(all) > 0 {
 		l.State, l.Note, l.Do = Lack, "no device files here: no process in this container can use it", "docker run --gpus all"
+	}
+	return []Line{l}
+}
+
+// faultLine says how the faults of GPUs (XIDs) are learnt, where there are any.
+func faultLine(f *facts) []Line {
+	if f.gpus.Driver.Version == "" {
+		return nil
+	}
+	at := probes.XidTracepoints[0]
+	l := Line{ID: "gpu-faults", Name: "GPU faults", State: OK}
+	_, err := probes.XidFormat(f.Root, at)
+	if err == nil {
+		l.Value, l.Note = "tracepoint "+at.String(), "XIDs are told as the driver reports them"
+		return []Line{l}
+	}
+	l.Note = "this driver has no tracepoint " + at.String() + ", which begins with 575"
+	if !errors.Is(err, fs.ErrNotExist) {
+		l.State, l.Note = Lack, fmt.Sprintf("the tracepoint %s cannot be used: %s", at, err)
+	}
+	l.Value = "kernel log"
+	log, err := os.OpenFile(f.Root+"/dev/kmsg", os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err == nil {
+		err = log.Close()
+	}
+	if err != nil {
+		l.State, l.Value = Lack, "kernel log not readable"
+		l.Note, l.Do = "XIDs will be missed: "+l.Note, "sudo ingero check; in a container: --device /dev/kmsg --cap-add SYSLOG"
 	}
 	return []Line{l}
 }

@@ -107,7 +107,8 @@ static void touch(int mb)
 {
 	ready();
 	for (int i = 0; i < mb; i++) {
-		char *p = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		char *p = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			       -1, 0);
 
 		if (p == MAP_FAILED)
 			die("mmap");
@@ -146,7 +147,9 @@ static void *echo(void *arg)
 // tcp N: a connection to itself over lo, then N messages there and back.
 static void tcp(int n)
 {
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(5001) };
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+				 .sin_port = htons(5001) };
 	socklen_t len = sizeof(struct tcp_info);
 	struct tcp_info info;
 	long long t, connect_ns;

@@ -51,5 +51,8 @@ func guest() error {
 	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
 		return err
 	}
+	if _, err := os.Stat(modulePath); err == nil {
+		return faults()
+	}
 	return smoke()
 }

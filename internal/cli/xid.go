@@ -1,0 +1,255 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ingero/internal/config"
+	"ingero/internal/explain"
+	"ingero/internal/gpu"
+	"ingero/internal/probes"
+	"ingero/internal/proc"
+	"ingero/internal/session"
+	"ingero/internal/tick"
+	"ingero/internal/xid"
+)
+
+// xidOptions are the flags of xid.
+type xidOptions struct {
+	list, json bool
+	since      time.Duration // 0: from now on; with list, all
+	only       tick.XidVia
+}
+
+// xidSources are the ways that --source names.
+var xidSources = map[string]tick.XidVia{"auto": 0, "tracepoint": tick.ViaTracepoint, "log": tick.ViaKernelLog}
+
+func xidCommand(e *Env) *cobra.Command {
+	o := xidOptions{}
+	since, source := "", "auto"
+	c := &cobra.Command{
+		Use:   "xid",
+		Short: "Wait for the faults that GPUs report (XIDs), and say what each means",
+		Long: `xid waits for the faults that the NVIDIA driver reports - Xids of GPUs, SXids of
+NVSwitches - and says of each what it means, what to do, which process it hit, and which
+fault of a burst was the first: the others follow from it.
+
+It reads the tracepoint nvidia:nvidia_dev_xid, which drivers have from 575 on, and the
+kernel log, in which older ones report too. A fault that comes by both is told once. What
+was lost is counted and said on standard error.
+
+A trace records faults by itself, with the last calls of the process that each hit:
+ingero query --show xids. This needs no trace.`,
+		Example: `  sudo ingero xid                    until Ctrl-C
+  sudo ingero xid --list --since 1d  what the kernel log still has of the last day
+  sudo ingero xid --json > xids.jsonl`,
+		Args: noArguments,
+	}
+	f := c.Flags()
+	f.BoolVar(&o.list, "list", false, "list what the kernel log still has, and end")
+	f.StringVar(&since, "since", "", "also those of this time before now that the kernel log has: 1h, 2d")
+	f.StringVar(&source, "source", source, "where to look: auto, tracepoint or log")
+	f.BoolVar(&o.json, "json", false, "print lines of JSON")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		var ok bool
+		if o.only, ok = xidSources[source]; !ok {
+			return usage("ingero xid --source log", "--source cannot be %q: it is auto, tracepoint or log", source)
+		}
+		if o.only == tick.ViaTracepoint && (o.list || since != "") {
+			return usage("leave --source away", "what was before is in the kernel log only: --source tracepoint does not go with --list and --since")
+		}
+		if since != "" {
+			var err error
+			if o.since, err = config.ParseDuration(since); err != nil || o.since <= 0 {
+				return usage("ingero xid --since 1h", "--since cannot be %q: it must be a duration", since)
+			}
+		}
+		if o.list {
+			o.only = tick.ViaKernelLog
+		}
+		return e.xid(c.Context(), &o)
+	}
+	return c
+}
+
+// xid watches, or lists.
+func (e *Env) xid(ctx context.Context, o *xidOptions) error {
+	machine := gpu.Machine{}
+	if o.only == 0 && !machine.Loaded() {
+		return wordsXid(probes.ErrNoTracepoint, gpu.Info{}, false)
+	}
+	hurry := make(chan struct{}, 1)
+	f, err := session.OpenFaults(ctx, session.FaultOptions{Only: o.only, History: o.list || o.since > 0, Log: e.logger(e.debug), Hurry: func() {
+		select {
+		case hurry <- struct{}{}:
+		default:
+		}
+	}})
+	if err != nil {
+		info, _ := machine.Read(ctx) // what it is about is err
+		return wordsXid(err, info, machine.Loaded())
+	}
+	w := &xidWatch{e: e, o: o, f: f, zone: e.zone(false), told: map[xidTold]bool{}, lost: map[string]uint64{}}
+	if o.since > 0 {
+		w.from = e.now(false).Add(-o.since).UnixNano()
+	}
+	if !o.list {
+		w.banner()
+	}
+	err = w.show(ctx)
+	for !o.list && err == nil && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-hurry:
+			err = w.show(ctx)
+		}
+	}
+	if err == nil && o.list && w.shown == 0 && !o.json {
+		err = e.printf("The kernel log has no fault of a GPU.\n")
+	}
+	return errors.Join(err, f.Close())
+}
+
+// xidWatch shows faults as they come.
+type xidWatch struct {
+	e      *Env
+	o      *xidOptions
+	f      *session.Faults
+	zone   *time.Location
+	from   int64
+	bursts xid.Bursts
+	told   map[xidTold]bool // what was explained in the burst at hand
+	lost   map[string]uint64
+	shown  int
+}
+
+type xidTold struct {
+	burst uint64
+	code  uint32
+}
+
+// maxTold bounds what is remembered as explained; then all is explained again.
+const maxTold = 4096
+
+// banner says that it waits, and by which ways.
+func (w *xidWatch) banner() {
+	say := func(format string, args ...any) {
+		fmt.Fprintf(w.e.Stderr, "%s %s\n", w.e.now(false).Format("2006/01/02 15:04:05"), oneLine(fmt.Sprintf(format, args...)))
+	}
+	say("Waiting for NVIDIA XID events... (press Ctrl+C to exit)")
+	at, log := w.f.Ways()
+	for _, t := range at {
+		say("Tracepoint: %s", t)
+	}
+	if log != "" {
+		say("Kernel log: %s", log)
+	}
+	for v, what := range map[tick.XidVia]string{tick.ViaTracepoint: "the tracepoint", tick.ViaKernelLog: "the kernel log"} {
+		if err := w.f.Why(v); err != nil {
+			say("Without %s: %s", what, err)
+		}
+	}
+}
+
+// show prints the faults that have come, and what was lost.
+func (w *xidWatch) show(ctx context.Context) error {
+	xs := w.f.Drain(nil)
+	w.bursts.Group(xs)
+	known, lookup := w.processes(ctx, xs)
+	for i := range xs {
+		x := &xs[i]
+		if x.Time < w.from {
+			continue
+		}
+		xid.Victim(x, known, lookup)
+		w.shown++
+		if err := w.print(x); err != nil {
+			return err
+		}
+	}
+	for _, d := range w.f.Drops() {
+		if n := d.Count - w.lost[d.Reason]; n > 0 {
+			fmt.Fprintf(w.e.Stderr, "ingero: %s %s\n", explain.Count(n), explain.DropWords(d.Reason))
+			w.lost[d.Reason] = d.Count
+		}
+	}
+	return nil
+}
+
+func (w *xidWatch) print(x *tick.Xid) error {
+	if w.o.json {
+		line, err := explain.XidJSON(x)
+		if err != nil {
+			return err
+		}
+		return w.e.printf("%s\n", line)
+	}
+	k := xidTold{x.Burst, x.Code}
+	detail := !w.told[k]
+	if len(w.told) >= maxTold {
+		clear(w.told)
+	}
+	w.told[k] = true
+	return w.e.printf("%s", explain.XidText(x, detail, w.zone))
+}
+
+// processes returns those that use CUDA, where a fault names one, and a function that
+// looks at any.
+func (w *xidWatch) processes(ctx context.Context, xs []tick.Xid) (known []tick.Process, look func(uint32) (tick.Process, []string, bool)) {
+	host := proc.FS{}
+	look = func(pid uint32) (tick.Process, []string, bool) {
+		p, err := host.Process(pid)
+		if err != nil {
+			return tick.Process{}, nil, false
+		}
+		return tick.Process{PID: p.PID, NSPID: p.NSPID(), Comm: p.Comm, Started: p.Started}, host.ThreadNames(pid), true
+	}
+	for i := range xs {
+		if xs[i].SaidPID == 0 {
+			continue
+		}
+		all, err := host.Scan(ctx, proc.Selector{All: true}, proc.Names{})
+		if err != nil {
+			w.e.logger(w.e.debug).Warn("processes cannot be listed", "error", err)
+		}
+		for i := range all {
+			p := &all[i]
+			known = append(known, tick.Process{PID: p.PID, NSPID: p.NSPID(), Comm: p.Comm, Started: p.Started})
+		}
+		break
+	}
+	return known, look
+}
+
+// tracepointSince is the first driver that has the tracepoint.
+const tracepointSince = 575
+
+// wordsXid says why faults cannot be waited for.
+func wordsXid(err error, info gpu.Info, loaded bool) error {
+	var major int
+	_, _ = fmt.Sscanf(info.Driver.Version, "%d.", &major) // 0 where it is not known
+	name := probes.XidTracepoints[0].String()
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return &problem{What: "waiting for faults of GPUs is not permitted to this user", Err: err,
+			Do: "sudo ingero xid; or with CAP_BPF and CAP_PERFMON for the tracepoint, CAP_SYSLOG for the kernel log"}
+	case errors.Is(err, probes.ErrNoBTF):
+		return &problem{What: "this kernel has no BTF (/sys/kernel/btf/vmlinux), so the tracepoint cannot be read", Err: err,
+			Do: "install a kernel with CONFIG_DEBUG_INFO_BTF=y, or read the kernel log: ingero xid --source log"}
+	case !errors.Is(err, probes.ErrNoTracepoint):
+		return err
+	case !loaded:
+		return &problem{What: "the NVIDIA driver is not loaded, so there is no tracepoint " + name, Err: err,
+			Do: "sudo modprobe nvidia loads it (lsmod | grep nvidia); without it: ingero xid --source log, or --list"}
+	case major >= tracepointSince:
+		return &problem{What: fmt.Sprintf("the tracepoint %s of driver %s is not to be seen here", name, info.Driver.Version), Err: err,
+			Do: "sudo mount -t tracefs tracefs /sys/kernel/tracing; then: ls /sys/kernel/tracing/events/nvidia"}
+	}
+	return &problem{What: fmt.Sprintf("driver %s has no tracepoint %s: it begins with %d", orElse(info.Driver.Version, "of this machine"), name, tracepointSince), Err: err,
+		Do: "read the kernel log: ingero xid --source log"}
+}

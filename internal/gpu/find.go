@@ -1,0 +1,149 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+const smiName = "nvidia-smi"
+
+// tool is where nvidia-smi is.
+type tool struct {
+	root string // the folder that is to be its root; "": this one's
+	path string // below root
+	libs string // where its library lies when the loader cannot know
+}
+
+// tools are the places where it is installed, beside those in PATH.
+var tools = []tool{
+	{path: "/usr/bin/" + smiName},
+	{path: "/usr/local/nvidia/bin/" + smiName, libs: "/usr/local/nvidia/lib64"}, // Kubernetes device plug-ins
+	{path: "/usr/lib/wsl/lib/" + smiName, libs: "/usr/lib/wsl/lib"},
+	{path: "/opt/bin/" + smiName},
+	{path: "/run/current-system/sw/bin/" + smiName}, // NixOS
+}
+
+// roots are the file systems in which it may be when it is not in the agent's own: the
+// container of NVIDIA's GPU operator that has the driver, and the host.
+var roots = []string{"/run/nvidia/driver", "/proc/1/root"}
+
+// ErrUntrusted says that somebody else could have put nvidia-smi there.
+var ErrUntrusted = errors.New("somebody else may write it")
+
+// find looks for nvidia-smi; nil: it is nowhere. What others may write is not taken,
+// and where nothing else is found the error names it: this may run as root.
+func (m Machine) find() (*tool, error) {
+	search := m.Path
+	if search == "" {
+		search = os.Getenv("PATH")
+	}
+	var places []tool
+	for _, dir := range filepath.SplitList(search) {
+		if filepath.IsAbs(dir) {
+			places = append(places, tool{path: filepath.Join(dir, smiName)})
+		}
+	}
+	places = append(places, tools...)
+	for _, root := range roots {
+		for _, t := range tools {
+			t.root = root
+			places = append(places, t)
+		}
+	}
+	var refused error
+	for _, t := range places {
+		err := m.trusted(&t)
+		if err == nil {
+			if t.root == "" {
+				t.path = m.Root + t.path
+			} else {
+				t.root = m.Root + t.root
+			}
+			return &t, nil
+		}
+		if errors.Is(err, ErrUntrusted) && refused == nil {
+			refused = err
+		}
+	}
+	return nil, refused
+}
+
+// trusted tells whether a place has the program, and nobody but root and the agent's
+// own user can change it or the folders above. Links are followed, each below root.
+func (m Machine) trusted(t *tool) error {
+	base := m.Root + t.root
+	real, err := within(base, t.path)
+	if err != nil {
+		return err
+	}
+	for path := real; ; path = filepath.Dir(path) {
+		info, err := os.Lstat(base + path)
+		if err != nil {
+			return err
+		}
+		st, ok := info.Sys().(*syscall.Stat_t)
+		if !ok || st.Uid != 0 && st.Uid != uint32(os.Geteuid()) || info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0 {
+			return fmt.Errorf("%s is not used: %w (%s)", base+real, ErrUntrusted, base+path)
+		}
+		if path == real && (!info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0) {
+			return fmt.Errorf("%s: %w", base+path, fs.ErrNotExist)
+		}
+		if path == "/" {
+			return nil
+		}
+	}
+}
+
+// maxLinks is how many links a path may lead over, as for the kernel.
+const maxLinks = 40
+
+// within follows the links of path as a process whose root is base would.
+func within(base, path string) (string, error) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	at := "/"
+	for links := 0; len(parts) > 0; {
+		next := filepath.Join(at, parts[0])
+		parts = parts[1:]
+		info, err := os.Lstat(base + next)
+		if err != nil {
+			return "", err
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			at = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", fmt.Errorf("%s: %w", base+path, syscall.ELOOP)
+		}
+		to, err := os.Readlink(base + next)
+		if err != nil {
+			return "", err
+		}
+		if filepath.IsAbs(to) {
+			at = "/"
+		}
+		parts = append(slices.DeleteFunc(strings.Split(to, "/"), func(s string) bool { return s == "" || s == "." }), parts...)
+	}
+	return at, nil
+}
+
+// prepare sets how the program is run: with nothing of the agent's environment, and
+// at its root.
+func (t *tool) prepare(cmd *exec.Cmd) {
+	cmd.Env = []string{"LC_ALL=C", "PATH=/usr/bin:/bin"}
+	if t.libs != "" {
+		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+t.libs)
+	}
+	cmd.Dir = "/"
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Chroot = t.root
+}

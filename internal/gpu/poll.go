@@ -1,0 +1,293 @@
+package gpu
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// PollOptions say how the GPUs are polled. The zero value is right for most uses.
+type PollOptions struct {
+	Every time.Duration    // 0: 2 s
+	Now   func() time.Time // nil: the clock's
+	// After delivers once, when d has passed; nil: [time.After].
+	After func(d time.Duration) <-chan time.Time
+}
+
+const (
+	// patience is how long nvidia-smi may say nothing.
+	patience = 20 * time.Second
+	// again is how long nothing is tried after it has ended.
+	again = 10 * time.Second
+	// maxGPUs bounds the GPUs that are told of, and what may be said in one interval.
+	maxGPUs = 256
+	// maxLine bounds a line, in bytes.
+	maxLine = 4 << 10
+)
+
+// ErrNoTool says that there is no nvidia-smi, so that only what the driver's files say
+// is known.
+var ErrNoTool = errors.New("there is no nvidia-smi")
+
+// Poll asks nvidia-smi for the state of the GPUs over and over. It is one process that
+// goes on; when it hangs it is left alone and no other is started, and nothing waits
+// for it. Methods may be called from any goroutine.
+type Poll struct {
+	m    Machine
+	o    PollOptions
+	stop chan struct{}
+	done chan struct{}
+	once sync.Once
+
+	mu     sync.Mutex
+	states map[string]tick.GPU // by bus
+	why    error
+	lack   map[string]bool // fields that this nvidia-smi does not know
+}
+
+// Poll starts to poll. Without a driver nothing is started, now or later.
+func (m Machine) Poll(o PollOptions) *Poll {
+	if o.Every == 0 {
+		o.Every = 2 * time.Second
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.After == nil {
+		o.After = time.After
+	}
+	p := &Poll{m: m, o: o, stop: make(chan struct{}), done: make(chan struct{}), states: map[string]tick.GPU{}, lack: map[string]bool{}}
+	if !m.Loaded() {
+		close(p.done)
+		return p
+	}
+	tool, err := m.find()
+	if tool == nil {
+		p.why = cmp.Or(err, ErrNoTool)
+		close(p.done)
+		return p
+	}
+	go p.run(tool)
+	return p
+}
+
+// Loaded tells whether the driver is loaded.
+func (m Machine) Loaded() bool {
+	return m.exists("/proc/driver/nvidia/version") || m.exists("/sys/module/nvidia/version") || m.exists("/dev/dxg")
+}
+
+// States returns what is known of the GPUs now, by index: nothing that is old.
+func (p *Poll) States() []tick.GPU {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []tick.GPU
+	for bus, g := range p.states {
+		fresh := 3*p.o.Every + time.Second
+		if g.Lost { // nvidia-smi ends at it, and is not begun anew at once
+			fresh = again + patience
+		}
+		if age := p.o.Now().Sub(g.Time); age <= fresh {
+			out = append(out, g)
+		} else if age > time.Hour {
+			delete(p.states, bus)
+		}
+	}
+	slices.SortFunc(out, func(a, b tick.GPU) int { return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Bus, b.Bus)) })
+	return out
+}
+
+// Why returns why the state is not known, nil when it is, or there is no driver.
+func (p *Poll) Why() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.why
+}
+
+// Close ends the polling. A process that hangs in the driver cannot be killed: it is
+// left behind. It is idempotent.
+func (p *Poll) Close() {
+	p.once.Do(func() { close(p.stop) })
+	<-p.done
+}
+
+func (p *Poll) run(t *tool) {
+	defer close(p.done)
+	// The process ends with the thread that started it, which is this one.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for {
+		err := p.session(t)
+		wait := again
+		if errors.Is(err, errField) { // without that field it may do
+			wait = 0
+		}
+		p.failed(err)
+		select {
+		case <-p.stop:
+			return
+		case <-p.o.After(wait):
+		}
+	}
+}
+
+func (p *Poll) failed(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.why = why
+}
+
+var errField = errors.New("it does not know a field")
+
+// session runs nvidia-smi until it ends.
+func (p *Poll) session(t *tool) error {
+	fields := p.fields()
+	cmd := exec.Command(t.path, "--query-gpu="+strings.Join(fields, ","), "--format=csv,noheader,nounits",
+		fmt.Sprintf("--loop-ms=%d", p.o.Every.Milliseconds()))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	t.prepare(cmd)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	cmd.Stderr = cmd.Stdout // it says there what is wrong
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("%s: %w", smiName, err)
+	}
+	lines, ended := make(chan string), make(chan error, 1)
+	quit := make(chan struct{})
+	go func() {
+		err := readLines(out, lines, quit)
+		if err != nil {
+			kill(cmd)
+		}
+		ended <- cmp.Or(err, cmd.Wait())
+	}()
+	err = p.listen(fields, lines, ended)
+	kill(cmd)
+	close(quit)
+	if !errors.Is(err, errEnded) {
+		p.failed(err)
+		// Nothing else is started while this one is there.
+		select {
+		case <-ended:
+		case <-p.stop:
+		}
+	}
+	return err
+}
+
+// kill kills a process and those that it has started, whose group is theirs alone.
+func kill(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+
+// readLines hands on lines until there are no more, or nobody takes them.
+func readLines(r io.Reader, lines chan<- string, quit <-chan struct{}) error {
+	s := bufio.NewScanner(r)
+	s.Buffer(make([]byte, 0, maxLine), maxLine)
+	for s.Scan() {
+		select {
+		case lines <- s.Text():
+		case <-quit:
+			return nil
+		}
+	}
+	return s.Err()
+}
+
+var errEnded = errors.New("nvidia-smi has ended")
+
+// listen takes lines in until there is a reason to stop.
+func (p *Poll) listen(fields []string, lines <-chan string, ended <-chan error) error {
+	late := p.o.After(patience)
+	interval, said := p.o.After(p.o.Every), 0
+	last := ""
+	for {
+		select {
+		case <-p.stop:
+			return errors.New("closed")
+		case err := <-ended:
+			switch {
+			case strings.Contains(last, "is not a valid field"):
+				return errors.Join(errEnded, errField)
+			case err == nil:
+				err = errors.New(last)
+			case last != "":
+				err = fmt.Errorf("%w: %s", err, last)
+			}
+			return fmt.Errorf("%w: %w", errEnded, err)
+		case <-late:
+			return ErrNoAnswer
+		case <-interval:
+			interval, said = p.o.After(p.o.Every), 0
+		case line := <-lines:
+			if said++; said > 4*maxGPUs {
+				return fmt.Errorf("%s says more than it was asked", smiName)
+			}
+			switch {
+			case p.take(fields, line):
+				late = p.o.After(patience)
+			case strings.TrimSpace(line) != "":
+				last = fmt.Sprintf("%.200q", line)
+			}
+		}
+	}
+}
+
+var (
+	badField = regexp.MustCompile(`Field "([a-z_.]+)" is not a valid field`)
+	// Without its handle a GPU is of no use, whatever the reason that is told.
+	lostLine = regexp.MustCompile(`device handle for GPU ?(?:[0-9]+: )?([0-9A-Fa-f]+:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9])`)
+)
+
+// take takes a line in. It returns false when it does not tell of a GPU.
+func (p *Poll) take(fields []string, line string) bool {
+	now := p.o.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m := badField.FindStringSubmatch(line); m != nil {
+		p.lack[m[1]] = true
+		return false
+	}
+	if m := lostLine.FindStringSubmatch(line); m != nil {
+		p.lose(tick.GPU{Time: now, Index: -1, Bus: normalBus(m[1])})
+		return false
+	}
+	g, ok := parseState(fields, strings.ToValidUTF8(line, "?"))
+	if !ok {
+		return false
+	}
+	if g.Time, p.why = now, nil; g.Lost {
+		p.lose(g)
+	} else {
+		p.put(g)
+	}
+	return true
+}
+
+// lose notes that a GPU is lost. It does not know its own name any more, nor anything
+// else.
+func (p *Poll) lose(g tick.GPU) {
+	if was, ok := p.states[g.Bus]; ok {
+		g.Index, g.UUID, g.Name = was.Index, was.UUID, was.Name
+	}
+	if g.Lost = true; g.Bus != "" {
+		p.put(g)
+	}
+}
+
+func (p *Poll) put(g tick.GPU) {
+	if _, ok := p.states[g.Bus]; ok || len(p.states) < maxGPUs {
+		p.states[g.Bus] = g
+	}
+}

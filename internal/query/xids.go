@@ -1,0 +1,47 @@
+package query
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"ingero/internal/store"
+	"ingero/internal/tick"
+)
+
+// maxXids bounds the faults that are returned.
+const maxXids = 1 << 14
+
+// Xids returns the faults of GPUs in the filter's window, in the order in which they
+// came: those that hit a process that the filter wants, and those that name none.
+func (r *Reader) Xids(ctx context.Context, f Filter) ([]tick.Xid, error) {
+	s, err := r.Session(ctx, f.Session)
+	if err != nil {
+		return nil, err
+	}
+	from, to := bounds(f)
+	var out []tick.Xid
+	err = r.rows(ctx, func(rows *sql.Rows) error {
+		x, err := scanXid(rows)
+		if (x.PID == 0 || f.wants(x.PID)) && len(out) < maxXids {
+			out = append(out, x)
+		}
+		return err
+	}, `SELECT time_ns, code, switch, bus, msg, via, injected, coalesce(said_pid, 0), said_name, coalesce(pid, 0), comm, burst, at, root, after_ns, last
+		FROM xids WHERE session = ? AND time_ns >= ? AND time_ns < ? ORDER BY time_ns, burst, at`, s.id, from, to)
+	if err != nil {
+		return nil, fmt.Errorf("read the faults of session %s: %w", s.ID, err)
+	}
+	return out, nil
+}
+
+func scanXid(rows *sql.Rows) (x tick.Xid, err error) {
+	var via, last string
+	if err := rows.Scan(&x.Time, &x.Code, &x.Switch, &x.Bus, &x.Msg, &via, &x.Injected, &x.SaidPID, &x.SaidName, &x.PID, &x.Comm,
+		&x.Burst, &x.At, &x.Root, &x.After, &last); err != nil {
+		return x, err
+	}
+	x.Via = tick.ViaOf(via)
+	x.Last, err = store.LastCalls(last)
+	return x, err
+}

@@ -1,0 +1,259 @@
+package session
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"ingero/internal/proc"
+	"ingero/internal/tick"
+	"ingero/internal/xid"
+	"ingero/pkg/events"
+)
+
+const (
+	// lastCalls is how many calls are told with a fault.
+	lastCalls = 4
+	// keptCalls is how many are kept of a process while a fault waits for its tick: their
+	// records come in the order of their ends.
+	keptCalls = 16
+	// maxCallers bounds the processes of which the last calls are kept. Of those that
+	// come when they are so many, none are.
+	maxCallers = 1024
+	// latest is how many calls are kept of all processes, for a fault may be heard of
+	// when its process has made many more: 16 ms of a million calls a second.
+	latest = 1 << 14
+	// maxWatched bounds the faults whose calls are waited for at a time. Others that come
+	// then are told without.
+	maxWatched = 8
+	// maxTold bounds the faults of a session that are told: a driver can report some all
+	// day long. Those that come later are counted.
+	maxTold = 100_000
+	// settles is how long a fault waits for the calls before it to be read.
+	settles = 500 * time.Millisecond
+)
+
+// joiner joins faults to the processes that they hit and to their last calls.
+type joiner struct {
+	fs     proc.FS
+	ring   []madeCall // the latest of all
+	at     int        // where in it the next is put
+	recent map[uint32]*recent
+	last   *recent // of the call before: most calls are like it
+	of     uint32
+	// waiting are faults that are in no tick yet. watched are those that are the first to
+	// hit their process, on their device: of these the calls before them are kept.
+	waiting []waiting
+	watched map[hit]*before
+	bursts  xid.Bursts
+	next    []tick.Xid
+	told    int
+	over    uint64
+}
+
+// madeCall is what is kept of a call.
+type madeCall struct {
+	pid, tid        uint32
+	op              events.Op
+	result          int32
+	start, duration int64 // Unix ns, ns; 0: not measured
+}
+
+// recent are the last outermost calls of a process.
+type recent struct {
+	calls [lastCalls]madeCall
+	n     int
+}
+
+type waiting struct {
+	tick.Xid
+	before *before // nil: they are not told
+}
+
+// hit is a process that was hit, as messages name it.
+type hit struct {
+	bus string
+	pid uint32
+}
+
+// before are the calls of processes that began before a fault.
+type before struct {
+	until int64
+	calls map[uint32][]madeCall
+}
+
+func newJoiner() *joiner { return &joiner{recent: map[uint32]*recent{}, watched: map[hit]*before{}} }
+
+// batch takes in what a poll has brought. The faults first: most came after the calls
+// that were read before.
+func (j *joiner) batch(s Source, b *tick.Batch) {
+	f, ok := s.(Faulty)
+	if !ok {
+		return
+	}
+	j.next = f.Faults(j.next[:0])
+	for i := range j.next {
+		j.begin(&j.next[i])
+	}
+	for i := range b.Calls {
+		if b.Calls[i].Flags&events.CallNested == 0 {
+			j.keep(&b.Calls[i])
+		}
+	}
+	for i := range b.Procs {
+		if p := &b.Procs[i]; p.Kind == tick.ProcExited && len(j.watched) == 0 && len(j.recent) > maxCallers/2 {
+			delete(j.recent, p.PID)
+			j.last = nil
+		}
+	}
+}
+
+func (j *joiner) keep(from *events.Call) {
+	c := madeCall{pid: from.PID, tid: from.TID, op: from.Op, start: from.Start}
+	if from.Flags&events.CallUnmeasured == 0 {
+		c.duration, c.result = from.Duration, from.Result
+	}
+	for _, w := range j.watched {
+		w.add(&c)
+	}
+	if len(j.ring) < latest {
+		j.ring = append(j.ring, c)
+	} else {
+		j.ring[j.at] = c
+		j.at = (j.at + 1) % latest
+	}
+	r := j.last
+	if r == nil || j.of != c.pid {
+		if r = j.recent[c.pid]; r == nil {
+			if len(j.recent) >= maxCallers {
+				return
+			}
+			r = &recent{}
+			j.recent[c.pid] = r
+		}
+		j.last, j.of = r, c.pid
+	}
+	r.calls[r.n%lastCalls] = c
+	r.n++
+}
+
+// begin has a fault wait, with the calls before it.
+func (j *joiner) begin(x *tick.Xid) {
+	if j.told+len(j.waiting) >= maxTold {
+		j.over++
+		return
+	}
+	h := hit{x.Bus, x.SaidPID}
+	if x.SaidPID == 0 || j.watched[h] != nil || len(j.watched) >= maxWatched {
+		j.waiting = append(j.waiting, waiting{*x, nil})
+		return
+	}
+	w := &before{until: x.Time, calls: map[uint32][]madeCall{}}
+	for _, r := range j.recent { // of those that call seldom the ring may have none
+		for i := range min(r.n, lastCalls) {
+			w.add(&r.calls[(max(r.n, lastCalls)+i)%lastCalls])
+		}
+	}
+	for i := range j.ring {
+		w.add(&j.ring[(j.at+i)%len(j.ring)])
+	}
+	j.watched[h] = w
+	j.waiting = append(j.waiting, waiting{*x, w})
+}
+
+// add keeps a call that began before the fault.
+func (w *before) add(c *madeCall) {
+	if c.start > w.until {
+		return
+	}
+	of := append(w.calls[c.pid], *c)
+	if len(of) > keptCalls {
+		of = slices.Delete(of, 0, 1)
+	}
+	w.calls[c.pid] = of
+}
+
+// tick completes the faults whose calls have been read, and puts them into a tick.
+func (j *joiner) tick(t *tick.Tick) {
+	if j.over > 0 {
+		t.Drops = append(t.Drops, tick.Drop{Reason: "faults-over", Count: j.over})
+	}
+	if len(j.waiting) == 0 {
+		return
+	}
+	seen := map[uint32]*looked{}
+	look := func(pid uint32) (tick.Process, []string, bool) {
+		if seen[pid] == nil {
+			seen[pid] = look(j.fs, pid)
+		}
+		l := seen[pid]
+		return l.Process, l.names, l.ok
+	}
+	j.waiting = slices.DeleteFunc(j.waiting, func(w waiting) bool {
+		if !t.Final && t.Time.UnixNano()-w.Time < int64(settles) {
+			return false
+		}
+		x := w.Xid
+		if xid.Victim(&x, t.Processes, look); w.before != nil {
+			delete(j.watched, hit{x.Bus, x.SaidPID})
+			x.Last = lastOf(&x, w.before.calls[x.PID], t.Threads)
+		}
+		t.Xids = append(t.Xids, x)
+		return true
+	})
+	j.bursts.Group(t.Xids)
+	j.told += len(t.Xids)
+}
+
+// looked is what is known of a process that a fault names.
+type looked struct {
+	tick.Process
+	names []string // of its threads
+	ok    bool
+}
+
+// look reads of a process that is not traced what it is now.
+func look(fs proc.FS, pid uint32) *looked {
+	p, err := fs.Process(pid)
+	if err != nil {
+		return &looked{}
+	}
+	return &looked{describe(&p), fs.ThreadNames(pid), true}
+}
+
+// lastOf are the calls of a process that began before a fault, the latest first, with
+// those that are open before the others.
+func lastOf(x *tick.Xid, calls []madeCall, threads []tick.Thread) []tick.XidCall {
+	type start struct {
+		tid uint32
+		at  int64
+	}
+	if x.PID == 0 {
+		return nil
+	}
+	out := map[start]tick.XidCall{}
+	for i := range calls {
+		if c := &calls[i]; c.start <= x.Time {
+			out[start{c.tid, c.start}] = tick.XidCall{TID: c.tid, Op: c.op, Before: time.Duration(x.Time - c.start), Duration: time.Duration(c.duration), Result: c.result}
+		}
+	}
+	for i := range threads {
+		th := &threads[i]
+		if th.PID != x.PID || len(th.Open) == 0 || th.Open[0].Start > x.Time {
+			continue
+		}
+		o := &th.Open[0]
+		out[start{th.TID, o.Start}] = tick.XidCall{TID: th.TID, Op: o.Op, Before: time.Duration(x.Time - o.Start), Open: true}
+	}
+	last := slices.SortedFunc(maps.Values(out), func(a, b tick.XidCall) int {
+		if a.Open != b.Open {
+			if a.Open {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.Before, b.Before), cmp.Compare(a.TID, b.TID))
+	})
+	return last[:min(len(last), lastCalls)]
+}

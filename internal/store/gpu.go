@@ -1,0 +1,264 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/internal/xid"
+	"ingero/pkg/events"
+)
+
+// stateEvery is how often the state of a GPU is kept whose figures alone change.
+const stateEvery = 10 * time.Second
+
+// maxGPUs bounds the GPUs that are kept.
+const maxGPUs = 256
+
+// maxStates bounds the states that wait to be written while another process has the
+// database. Those that come then are not kept: there are later ones.
+const maxStates = 1024
+
+// xidJSON is a fault in a log.
+type xidJSON struct {
+	Time     int64          `json:"time_ns"`
+	Code     uint32         `json:"code"`
+	Switch   bool           `json:"switch,omitempty"`
+	Bus      string         `json:"bus"`
+	Msg      string         `json:"msg"`
+	Via      tick.XidVia    `json:"via"`
+	Injected bool           `json:"injected,omitempty"`
+	SaidPID  uint32         `json:"said_pid,omitempty"`
+	SaidName string         `json:"said_name,omitempty"`
+	PID      uint32         `json:"pid,omitempty"`
+	Comm     string         `json:"comm,omitempty"`
+	Burst    uint64         `json:"burst"`
+	At       int            `json:"at"`
+	Root     uint32         `json:"root"`
+	After    time.Duration  `json:"after_ns"`
+	Last     []tick.XidCall `json:"last,omitempty"`
+}
+
+// gpuJSON is the state of a GPU in a log.
+type gpuJSON struct {
+	Time         time.Time `json:"time"`
+	Index        int       `json:"index"`
+	Bus          string    `json:"bus"`
+	UUID         string    `json:"uuid,omitempty"`
+	Name         string    `json:"name,omitempty"`
+	MIG          bool      `json:"mig,omitempty"`
+	Lost         bool      `json:"lost,omitempty"`
+	Throttle     []string  `json:"throttle,omitempty"`
+	MemTotal     *int64    `json:"mem_total,omitempty"`
+	MemUsed      *int64    `json:"mem_used,omitempty"`
+	Busy         *float64  `json:"busy,omitempty"`
+	MemBusy      *float64  `json:"mem_busy,omitempty"`
+	ClockSM      *int64    `json:"clock_sm,omitempty"`
+	ClockMem     *int64    `json:"clock_mem,omitempty"`
+	ClockSMMax   *int64    `json:"clock_sm_max,omitempty"`
+	Temperature  *float64  `json:"temperature,omitempty"`
+	Power        *float64  `json:"power,omitempty"`
+	PowerLimit   *float64  `json:"power_limit,omitempty"`
+	ECCCorrected *int64    `json:"ecc_corrected,omitempty"`
+	ECCLost      *int64    `json:"ecc_uncorrected,omitempty"`
+}
+
+// gpuNews picks the states of GPUs that are to be kept. It is for one goroutine.
+type gpuNews map[string]gpuSeen
+
+type gpuSeen struct {
+	tick.GPU
+	what string // all but figures
+}
+
+// of tells whether a state is to be kept, since it is new.
+func (n gpuNews) of(g *tick.GPU) bool {
+	what := strings.Join(append([]string{g.UUID, g.Name}, g.Throttle...), ",")
+	for _, flag := range []bool{g.MIG, g.Lost} {
+		if flag {
+			what += "+"
+		} else {
+			what += "-"
+		}
+	}
+	was, known := n[g.Bus]
+	switch {
+	case known && (was.Time.Equal(g.Time) || was.what == what && g.Time.Sub(was.Time) < stateEvery),
+		!known && len(n) >= maxGPUs:
+		return false
+	}
+	n[g.Bus] = gpuSeen{*g, what}
+	return true
+}
+
+// carry repeats what the segment before had of the GPUs, and goes on from there: so a
+// log has the states that the tables have.
+func (w *logWriter) carry(from *logWriter) error {
+	if from == nil {
+		return nil
+	}
+	w.gpus = from.gpus
+	for _, bus := range slices.Sorted(maps.Keys(w.gpus)) {
+		if err := w.json(frameGPU, gpuJSON(w.gpus[bus].GPU)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gpu writes the faults of a tick, and the states of GPUs that are news.
+func (w *logWriter) gpu(t *tick.Tick) error {
+	for i := range t.Xids {
+		if err := w.json(frameXid, xidJSON(t.Xids[i])); err != nil {
+			return err
+		}
+	}
+	for i := range t.GPUs {
+		if g := &t.GPUs[i]; w.gpus.of(g) {
+			if err := w.json(frameGPU, gpuJSON(*g)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var (
+	sqlXid = `INSERT OR IGNORE INTO xids VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlGPU = `INSERT INTO gpus VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET idx = ifnull(excluded.idx, idx), mem_total = ifnull(excluded.mem_total, mem_total),
+		uuid = ifnull(nullif(excluded.uuid, ''), uuid), name = ifnull(nullif(excluded.name, ''), name)`
+	sqlGPUState = `REPLACE INTO gpu_states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+)
+
+// noteGPU keeps what of a tick is to be written. It waits where another process has
+// the database: the faults of a tick are in no other.
+func (v *saver) noteGPU(t *tick.Tick) {
+	v.xids = append(v.xids, t.Xids...)
+	for i := range t.GPUs {
+		if g := &t.GPUs[i]; v.gpus.of(g) && len(v.gpuStates) < maxStates {
+			v.gpuStates = append(v.gpuStates, *g)
+		}
+	}
+}
+
+// gpu writes what noteGPU has kept.
+func (v *saving) gpu() error {
+	for i := range v.xids {
+		x := &v.xids[i]
+		last, err := lastText(x.Last)
+		if err != nil {
+			return err
+		}
+		code := xid.Lookup(x.Code)
+		if x.Switch {
+			code = xid.LookupSwitch(x.Code, x.Msg)
+		}
+		if err := v.exec(&sqlXid, v.id, int64(x.Burst), x.At, x.Time, x.Code, x.Switch, code.Name, code.Severity, x.Bus, x.Msg, x.Via.String(), x.Injected,
+			null(int64(x.SaidPID)), x.SaidName, null(int64(x.PID)), x.Comm, x.Root, int64(x.After), last); err != nil {
+			return err
+		}
+	}
+	for i := range v.gpuStates {
+		g := &v.gpuStates[i]
+		if err := v.exec(&sqlGPU, v.id, g.Bus, indexOf(g), g.UUID, g.Name, g.MemTotal); err != nil {
+			return err
+		}
+		if err := v.exec(&sqlGPUState, v.id, g.Time.UnixNano(), g.Bus, g.MIG, g.Lost, strings.Join(g.Throttle, ", "), g.MemUsed, g.Busy, g.MemBusy,
+			g.ClockSM, g.ClockMem, g.ClockSMMax, g.Temperature, g.Power, g.PowerLimit, g.ECCCorrected, g.ECCLost); err != nil {
+			return err
+		}
+	}
+	v.done = append(v.done, func() { v.xids, v.gpuStates = v.xids[:0], v.gpuStates[:0] })
+	return nil
+}
+
+// lastCall is a call before a fault, in a table.
+type lastCall struct {
+	Op string `json:"op"`
+	tick.XidCall
+}
+
+// lastText writes the calls before a fault, with the names of their operations.
+func lastText(calls []tick.XidCall) (string, error) {
+	out := []lastCall{}
+	for _, c := range calls {
+		out = append(out, lastCall{c.Op.String(), c})
+	}
+	b, err := json.Marshal(out)
+	return string(b), err
+}
+
+// LastCalls reads what the column last of the table xids has.
+func LastCalls(text string) ([]tick.XidCall, error) {
+	var list []lastCall
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return nil, fmt.Errorf("the last calls before a fault: %w", err)
+	}
+	var out []tick.XidCall
+	for _, c := range list {
+		c.XidCall.Op, _ = events.OpByName(c.Op) // 0: of a newer ingero
+		out = append(out, c.XidCall)
+	}
+	return out, nil
+}
+
+// indexOf is NULL where a GPU's number is not known.
+func indexOf(g *tick.GPU) any {
+	if g.Index < 0 {
+		return nil
+	}
+	return g.Index
+}
+
+// gpuReplay is what a replay has of the GPUs and has not told, or tells again.
+type gpuReplay struct {
+	xids []tick.Xid
+	gpus []tick.GPU
+}
+
+// take takes an entry in.
+func (r *gpuReplay) take(e *Entry) {
+	switch {
+	case e.Xid != nil:
+		r.xids = append(r.xids, *e.Xid)
+	case e.GPU != nil:
+		for i := range r.gpus {
+			if r.gpus[i].Bus == e.GPU.Bus {
+				r.gpus[i] = *e.GPU
+				return
+			}
+		}
+		if len(r.gpus) < maxGPUs {
+			r.gpus = append(r.gpus, *e.GPU)
+		}
+	}
+}
+
+// totals fills a tick: with each fault once, and the state of each GPU that is told
+// again and again.
+func (r *gpuReplay) totals(t *tick.Tick) {
+	t.Xids = append(t.Xids, r.xids...)
+	r.xids = nil
+	for i := range r.gpus {
+		if t.Time.IsZero() || t.Time.Sub(r.gpus[i].Time) < 2*stateEvery {
+			t.GPUs = append(t.GPUs, r.gpus[i])
+		}
+	}
+}
+
+// readXid and readGPU are what gpu has written.
+func readXid(body []byte) (*tick.Xid, error) {
+	j, err := unmarshal[xidJSON](body, "fault")
+	x := tick.Xid(j)
+	return &x, err
+}
+
+func readGPU(body []byte) (*tick.GPU, error) {
+	j, err := unmarshal[gpuJSON](body, "GPU")
+	g := tick.GPU(j)
+	return &g, err
+}

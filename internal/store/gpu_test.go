@@ -1,0 +1,125 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	diff "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"ingero/internal/session"
+	"ingero/internal/tick"
+)
+
+// recordGPUs records four ticks with faults and GPUs, and returns the ticks.
+func recordGPUs(t *testing.T, path string) (ticks []*tick.Tick, db *DB) {
+	t.Helper()
+	db, c := open(t, path, Options{Session: testSession()})
+	g, k := newGenerator(8), newKernel()
+	for i := range 4 {
+		got := g.calls(nil, 300)
+		k.see(got)
+		c.advance(time.Second)
+		ticks = append(ticks, k.tick(uint64(i+1), c.now, i == 3))
+		if err := errors.Join(db.Batch(&tick.Batch{Calls: got}), db.Tick(ticks[i])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return ticks, db
+}
+
+// The tables have each fault once, with what is known of it, and the state of a GPU
+// when something has changed; what is not known is NULL.
+func TestFaultsAndGPUsInTables(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	recordGPUs(t, path)
+	for query, want := range map[string]string{
+		"SELECT count(*), count(DISTINCT burst), sum(root = 172) FROM xids":                                                                                                                                                                              "8 4 8",
+		"SELECT code, name, severity, bus, msg, via, injected, switch, said_pid, pid, after_ns, last FROM xids WHERE at = 1 LIMIT 1":                                                                                                                     "172 UNCORRECTABLE_SRAM_ERROR warning 0000:75:00 SM ICACHE tracepoint 0 0 <nil> <nil> 0 []",
+		"SELECT code, name, severity, via, said_pid, said_name, pid, comm, after_ns FROM xids WHERE at = 2 LIMIT 1":                                                                                                                                      "13 GR_EXCEPTION warning kernel-log 7 python3 4821 python3 1500",
+		"SELECT json_extract(last, '$[0].op'), json_extract(last, '$[0].open'), json_extract(last, '$[0].before_ns'), json_extract(last, '$[1].tid'), json_extract(last, '$[1].result'), json_extract(last, '$[1].open') FROM xids WHERE at = 2 LIMIT 1": "cudaStreamSynchronize 1 1000000 4822 719 <nil>",
+		"SELECT bus, idx, uuid, name, mem_total >> 20 FROM gpus ORDER BY bus":                                                                                                                                                                            "0000:75:00.0 0 GPU-1 NVIDIA H200 143771\n0000:76:00.0 1 GPU-2 NVIDIA A800 <nil>",
+		"SELECT bus, mig, lost, throttle, busy, mem_used, clock_sm, temperature, power, ecc_corrected, ecc_uncorrected FROM gpu_states ORDER BY bus, time_ns": "0000:75:00.0 0 0 software power cap, idle 0.98 5242880 1815000000 61 688.21 2 0\n" +
+			"0000:76:00.0 1 0  <nil> <nil> <nil> <nil> <nil> <nil> <nil>\n0000:76:00.0 0 1  <nil> <nil> <nil> <nil> <nil> <nil> <nil>",
+	} {
+		if got := ask(t, path, query); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", query, got, want)
+		}
+	}
+}
+
+// A replay tells each fault once, in the tick in which it was told, and how the GPUs
+// are, and so does the session that is made of it.
+func TestReplayTellsFaultsAndGPUs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	ticks, db := recordGPUs(t, path)
+	b, err := os.ReadFile(filepath.Join(LogDir(path), segmentName(db.Session().ID, 0, true)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &keeper{}
+	r := NewReplay(l, ReplayOptions{})
+	if err := session.Run(context.Background(), session.Config{Source: r, Clock: r, Sinks: []tick.Sink{k}}); err != nil {
+		t.Fatal(err)
+	}
+	var want, got []tick.Xid
+	for _, live := range ticks {
+		want = append(want, live.Xids...)
+	}
+	for i := range k.ticks {
+		got = append(got, k.ticks[i].Xids...)
+	}
+	if d := diff.Diff(want, got); d != "" {
+		t.Errorf("faults -live +replay:\n%s", d)
+	}
+	last := k.ticks[len(k.ticks)-1].GPUs
+	if d := diff.Diff(ticks[3].GPUs, last, cmpopts.IgnoreFields(tick.GPU{}, "Time")); d != "" {
+		t.Errorf("GPUs -live +replay:\n%s", d)
+	}
+}
+
+// Of the states of a GPU those are kept that are news: each ten seconds, and at once
+// when something but a figure changes.
+func TestGPUNews(t *testing.T) {
+	n := gpuNews{}
+	kept := ""
+	for _, g := range []tick.GPU{
+		{Time: began, Bus: "a"}, {Time: began, Bus: "b"}, {Time: began, Bus: "a"}, {Time: began.Add(2 * time.Second), Bus: "a", Busy: ptr(1.0)},
+		{Time: began.Add(4 * time.Second), Bus: "a", Throttle: []string{"idle"}}, {Time: began.Add(6 * time.Second), Bus: "a", Throttle: []string{"idle"}},
+		{Time: began.Add(8 * time.Second), Bus: "a", Throttle: []string{"idle"}, Lost: true}, {Time: began.Add(17 * time.Second), Bus: "a", Throttle: []string{"idle"}, Lost: true},
+		{Time: began.Add(18 * time.Second), Bus: "a", Throttle: []string{"idle"}, Lost: true},
+	} {
+		if n.of(&g) {
+			kept += "+"
+		} else {
+			kept += "-"
+		}
+	}
+	if kept != "++--+-+-+" {
+		t.Errorf("kept %s", kept)
+	}
+}
+
+// A database that another process holds is told all faults later, and as many states as
+// there is room for.
+func TestFaultsWaitForTheDatabase(t *testing.T) {
+	v := &saver{gpus: gpuNews{}}
+	for i := range 2 * maxStates {
+		v.noteGPU(&tick.Tick{Xids: make([]tick.Xid, 1), GPUs: []tick.GPU{{Time: began.Add(time.Duration(i) * stateEvery), Bus: "a"}}})
+	}
+	if len(v.xids) != 2*maxStates || len(v.gpuStates) != maxStates {
+		t.Errorf("%d faults and %d states wait", len(v.xids), len(v.gpuStates))
+	}
+}

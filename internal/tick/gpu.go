@@ -1,0 +1,126 @@
+package tick
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"ingero/pkg/events"
+)
+
+// XidVia says how a fault became known.
+type XidVia uint8
+
+// The ways.
+const (
+	ViaTracepoint XidVia = iota + 1
+	ViaKernelLog
+)
+
+var viaNames = [...]string{"", "tracepoint", "kernel-log"}
+
+// String returns "tracepoint" or "kernel-log".
+func (v XidVia) String() string {
+	if int(v) < len(viaNames) {
+		return viaNames[v]
+	}
+	return ""
+}
+
+// ViaOf is the inverse of String, 0 for what it does not know.
+func ViaOf(s string) XidVia {
+	for v, name := range viaNames {
+		if name == s {
+			return XidVia(v)
+		}
+	}
+	return 0
+}
+
+// Xid is one fault that the NVIDIA driver reported: an Xid of a GPU, or an SXid of
+// an NVSwitch.
+type Xid struct {
+	Time   int64 // Unix ns
+	Code   uint32
+	Switch bool   // an SXid: its codes are a list of their own
+	Bus    string // PCI address without the function: "0000:75:00"
+	Msg    string // what the driver said, without code and address
+	Via    XidVia
+	// Injected says that a program wrote it to the kernel log, and not the driver.
+	Injected bool
+
+	// SaidPID and SaidName are the process that the message names, 0 and "" for
+	// none. PID is that process in the root PID namespace, 0 where it is not known,
+	// and Comm its name.
+	SaidPID  uint32
+	SaidName string
+	PID      uint32
+	Comm     string
+
+	// Faults of one device that follow each other closely are a burst. Burst numbers
+	// them within a session, from 1; At is this one's place in its burst, from 1,
+	// which is the root: the others follow from it. After is how long after the root
+	// it came.
+	Burst uint64
+	At    int
+	Root  uint32 // the root's code
+	After time.Duration
+
+	// Last are the last calls of process PID that began before the fault, the
+	// latest first, those that have not returned before the others. Only of traced
+	// processes, and only with the first of the faults that hit one in a second or so.
+	Last []XidCall
+}
+
+// XidCall is one of the last calls of a process that a fault hit.
+type XidCall struct {
+	TID      uint32        `json:"tid"`
+	Op       events.Op     `json:"op"`
+	Before   time.Duration `json:"before_ns"`             // how long before the fault it began
+	Duration time.Duration `json:"duration_ns,omitempty"` // 0: it is not known
+	Result   int32         `json:"result,omitempty"`      // of a call that has returned and is measured
+	Open     bool          `json:"open,omitempty"`        // it had not returned by the end of the tick
+}
+
+// GPU is the state of one GPU. What is not known is nil: it is absent, not zero.
+type GPU struct {
+	Time  time.Time // when it was so
+	Index int       // as nvidia-smi numbers it; -1: not known
+	Bus   string    // "0000:75:00.0"
+	UUID  string
+	Name  string // "NVIDIA H200"
+	MIG   bool   // it is divided into instances, and has no utilisation of its own
+	Lost  bool   // it does not answer: reset it, or reboot
+	// Throttle are the reasons why its clocks are lower than they could be: "idle",
+	// "power cap", ...
+	Throttle []string
+
+	MemTotal, MemUsed     *int64   // bytes
+	Busy, MemBusy         *float64 // share of the time, 0 to 1
+	ClockSM, ClockMem     *int64   // Hz
+	ClockSMMax            *int64   // Hz
+	Temperature           *float64 // degrees Celsius
+	Power, PowerLimit     *float64 // W
+	ECCCorrected, ECCLost *int64   // errors since the driver was loaded; ECCLost: uncorrected
+}
+
+// Say sets the message, and the process that it names:
+//
+//	pid=1234, name=python3, Ch 00000008
+//	pid='<unknown>', name=<unknown>, Ch 0000001a
+func (x *Xid) Say(msg string) {
+	x.Msg = strings.TrimSpace(msg)
+	for part := range strings.SplitSeq(x.Msg, ", ") {
+		key, value, ok := strings.Cut(part, "=")
+		value = strings.Trim(value, "'")
+		switch {
+		case !ok || strings.HasPrefix(value, "<"): // it is not known
+		case key == "pid":
+			if n, err := strconv.ParseUint(value, 10, 32); err == nil && x.SaidPID == 0 {
+				x.SaidPID = uint32(n)
+			}
+		case key == "name" && x.SaidName == "":
+			x.SaidName = value
+		}
+	}
+}

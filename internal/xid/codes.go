@@ -1,0 +1,88 @@
+package xid
+
+import (
+	_ "embed"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// codes.tsv has a row for each published code: the driver's name for it, how grave it
+// is, what to do at once and what then (keys of actions), and what it means.
+//
+//go:embed codes.tsv
+var codesTSV string
+
+// Code is what is known of an Xid.
+type Code struct {
+	Code     uint32
+	Name     string // the driver's own, "" where it is not published
+	Severity string // "fatal", "warning", "info" or "": not published
+	Meaning  string // a sentence
+	Do       string // a sentence or two
+}
+
+// actions are what to do, by key.
+var actions = map[string]string{
+	"":                  "NVIDIA publishes no action for it: look at the faults around it.",
+	"CHECK_APP":         "Look for the bug in the program: compute-sanitizer finds most. If other programs are hit on this GPU too, test it: dcgmi diag -r 3.",
+	"CHECK_MECHANICALS": "Check the power cables, the seat of the card, and its cooling.",
+	"CHECK_NVLINK":      "Look which link it is (nvidia-smi nvlink -e), reset the GPUs at its ends, and have cable and board checked if it comes again.",
+	"CHECK_PEERS":       "Look for a fault on the GPUs that are linked to this one: it is the cause as a rule.",
+	"CHECK_UVM":         "Look for faults of the nvidia-uvm module in the kernel's log.",
+	"CONTACT_SUPPORT":   "Run nvidia-bug-report.sh and ask whoever supports the machine.",
+	"DRAIN_RESET":       "Let no new work on this GPU, end what runs there, and reset it: nvidia-smi -r -i GPU.",
+	"FOLLOW_ROOT":       "Look at the first fault of the burst: this one follows from it.",
+	"IGNORE":            "Nothing has to be done at once.",
+	"INVESTIGATE_SW":    "If it comes again, look for a newer driver, and report it with nvidia-bug-report.sh.",
+	"READ_MESSAGE":      "Do what the message says: reset the GPU, or drain and reboot the machine.",
+	"RESET_GPU":         "End what runs on this GPU and reset it: nvidia-smi -r -i GPU.",
+	"RESTART_APP":       "Restart the program that it hit.",
+	"RESTART_BM":        "Reboot the machine.",
+	"RESTART_FM":        "If it came alone, restart the fabric manager: systemctl restart nvidia-fabricmanager.",
+	"RESTART_VM":        "Restart the virtual machine.",
+	"UPDATE_SWFW":       "Update driver and firmware on host and guest to versions that go together.",
+}
+
+var codes = sync.OnceValue(func() map[uint32]Code {
+	out := map[uint32]Code{}
+	for line := range strings.Lines(codesTSV) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		n, err := strconv.ParseUint(f[0], 10, 32)
+		if err != nil || len(f) != 6 { // the head; a test reads all others
+			continue
+		}
+		do := actions[f[3]]
+		if f[4] != "" {
+			then := actions[f[4]]
+			if strings.HasPrefix(then, "If ") || strings.HasPrefix(then, "Look ") {
+				do += " " + then
+			} else {
+				do += " If it comes again: " + strings.ToLower(then[:1]) + then[1:]
+			}
+		}
+		out[uint32(n)] = Code{Code: uint32(n), Name: f[1], Severity: f[2], Meaning: f[5], Do: do}
+	}
+	return out
+})
+
+// Lookup returns what is known of an Xid. Of one that is not published it is that.
+func Lookup(code uint32) Code {
+	if c, ok := codes()[code]; ok {
+		return c
+	}
+	return Code{Code: code, Meaning: "It is not among the codes that NVIDIA has published.", Do: actions["CONTACT_SUPPORT"]}
+}
+
+// LookupSwitch returns what an SXid says of itself: its message begins "Fatal" or
+// "Non-fatal".
+func LookupSwitch(code uint32, msg string) Code {
+	c := Code{Code: code, Meaning: "An NVSwitch reports an error; its message says on which link.", Do: actions["CHECK_NVLINK"]}
+	switch kind, _, _ := strings.Cut(msg, ","); kind {
+	case "Fatal":
+		c.Severity, c.Do = "fatal", "End what runs on the GPUs of this fabric, reset them and the switches, and restart the fabric manager."
+	case "Non-fatal":
+		c.Severity = "warning"
+	}
+	return c
+}

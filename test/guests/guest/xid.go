@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/probes"
+	"ingero/internal/session"
+	"ingero/internal/tick"
+	"ingero/internal/xid"
+)
+
+// modulePath is where the guest has the module that stands in for the driver, in
+// guests that test that.
+const modulePath = "/xid.ko"
+
+// bursts is how many bursts of three faults are reported.
+const bursts = 333
+
+// faults loads the module and sees that what it reports is told: once, in order, by
+// the tracepoint, though the log has it too.
+func faults() error {
+	if _, err := probes.OpenXids(); !errors.Is(err, probes.ErrNoTracepoint) {
+		return fmt.Errorf("without the module: %w", err)
+	}
+	module, err := os.ReadFile(modulePath)
+	if err != nil {
+		return err
+	}
+	if err := unix.InitModule(module, ""); err != nil {
+		return fmt.Errorf("load the module: %w", err)
+	}
+	format, err := os.ReadFile("/sys/kernel/tracing/events/nvidia/nvidia_dev_xid/format")
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s", format)
+	f, err := session.OpenFaults(context.Background(), session.FaultOptions{})
+	if err != nil {
+		return err
+	}
+	at, log := f.Ways()
+	fmt.Printf("ways %v %s\n", at, log)
+	if len(at) != len(probes.XidTracepoints) || log == "" {
+		return fmt.Errorf("not all ways are open: %v, %v", f.Why(tick.ViaTracepoint), f.Why(tick.ViaKernelLog))
+	}
+	return errors.Join(reported(f), f.Close(), overflow())
+}
+
+// report has the module report a fault.
+func report(what string) error {
+	return os.WriteFile("/sys/kernel/debug/xid", []byte(what), 0)
+}
+
+// reported reports faults while f reads.
+func reported(f *session.Faults) error {
+	long := strings.Repeat("long ", 190) // the log takes no more
+	codes := [3]uint32{172, 48, 13}
+	for i := range bursts {
+		for j, code := range codes {
+			what := fmt.Sprintf("%04x:75:00.0 %d pid=%d, name=python3, Ch %08x", i, code, 1000+i, j)
+			if i == 7 {
+				what += " " + long
+			}
+			if err := report(what); err != nil {
+				return err
+			}
+		}
+	}
+	if err := report("s0000:05:00.0 20034 Fatal, Link 30 LTSSM Fault Up"); err != nil {
+		return err
+	}
+	const n = 3*bursts + 1
+	var all []tick.Xid
+	for end := time.Now().Add(time.Minute); len(all) < n && time.Now().Before(end); <-time.After(time.Millisecond) {
+		all = f.Drain(all)
+	}
+	// What the log still brings must be twins.
+	for end := time.Now().Add(time.Second); time.Now().Before(end); <-time.After(time.Millisecond) {
+		all = f.Drain(all)
+	}
+	fmt.Printf("%d faults of %d\n", len(all), n)
+	for _, d := range f.Drops() {
+		if d.Count != 0 {
+			return fmt.Errorf("%s: %d", d.Reason, d.Count)
+		}
+	}
+	if len(all) != n {
+		return fmt.Errorf("%d faults are told, %d were reported", len(all), n)
+	}
+	var b xid.Bursts
+	b.Group(all)
+	byTracepoint := 0
+	for i := range all[:n-1] {
+		x := &all[i]
+		if x.Via == tick.ViaTracepoint {
+			byTracepoint++
+		}
+		bus := fmt.Sprintf("%04x:75:00", i/3)
+		if x.Code != codes[i%3] || x.Bus != bus || x.At != i%3+1 || x.Root != 172 || x.SaidPID != uint32(1000+i/3) || x.Injected {
+			return fmt.Errorf("fault %d is told as %+v", i, x)
+		}
+	}
+	if s := &all[n-1]; !s.Switch || s.Code != 20034 || s.Bus != "0000:05:00" || s.Msg != "Fatal, Link 30 LTSSM Fault Up" {
+		return fmt.Errorf("the SXid is told as %+v", s)
+	}
+	fmt.Printf("%d came by the tracepoint first; %d microseconds from root to last, %q\n", byTracepoint, all[2].After.Microseconds(), all[2].Msg)
+	if byTracepoint == 0 {
+		return errors.New("none came by the tracepoint")
+	}
+	return nil
+}
+
+// overflow reports more than there is room for while nobody reads: the first are kept,
+// and the rest is counted.
+func overflow() error {
+	x, err := probes.OpenXids()
+	if err != nil {
+		return err
+	}
+	const n = 3000
+	for i := range n {
+		if err := report(fmt.Sprintf("0000:75:00.0 %d x", i)); err != nil {
+			return err
+		}
+	}
+	lost, err := x.Lost()
+	if err != nil {
+		return err
+	}
+	for i := range n - lost {
+		r, err := x.Read()
+		if err != nil {
+			return err
+		}
+		if r.Code != uint32(i) {
+			return fmt.Errorf("fault %d is read as %d", i, r.Code)
+		}
+	}
+	fmt.Printf("of %d faults that nobody read, the first %d were kept and %d counted as lost\n", n, n-lost, lost)
+	if lost == 0 || lost > n-1000 {
+		return fmt.Errorf("%d of %d are counted as lost", lost, n)
+	}
+	return x.Close()
+}

@@ -1,0 +1,101 @@
+package guests
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"ingero/internal/testkit"
+)
+
+// Module builds the module of the folder test/guests/module for a kernel and returns
+// its path. What building takes is downloaded, beside the kernel, and not installed.
+func Module(t testing.TB, k Kernel) string {
+	t.Helper()
+	testkit.NeedTool(t, "apt-get", "dpkg", "make", "gcc")
+	root, err := testkit.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kernels := filepath.Join(root, "bin", "kernels")
+	image, err := k.image(kernels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	headers, err := headersOf(image)
+	if err != nil { // those of an old kernel are not to be had any more
+		if err := errors.Join(err, os.RemoveAll(filepath.Dir(image))); err == nil {
+			t.Fatal(err)
+		}
+		if image, err = k.image(kernels); err == nil {
+			headers, err = headersOf(image)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "test/guests/module"))); err != nil {
+		t.Fatal(err)
+	}
+	// No types of the module's own: the kernel's would be needed for that.
+	if _, err := command(dir, "make", "-s", "-C", headers, "M="+dir, "CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "xid.ko")
+}
+
+// headersOf returns the folder from which modules for a kernel are built, which lies
+// beside its image.
+func headersOf(image string) (string, error) {
+	release := strings.TrimPrefix(filepath.Base(image), "vmlinuz-")
+	tree := filepath.Join(filepath.Dir(image), "headers-"+release)
+	build := filepath.Join(tree, "usr/src/linux-headers-"+release)
+	if _, err := os.Stat(build); err == nil {
+		return build, nil
+	}
+	out, err := command("", "apt-cache", "depends", "linux-headers-"+release)
+	if err != nil {
+		return "", err
+	}
+	packages := []string{"linux-headers-" + release}
+	for _, m := range regexp.MustCompile(`Depends: (linux-headers-\S+|linux-kbuild-\S+)`).FindAllStringSubmatch(string(out), -1) {
+		packages = append(packages, m[1])
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(image), "headers")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
+	if err := os.Chmod(tmp, 0o755); err != nil { // apt downloads as a user of its own
+		return "", err
+	}
+	if _, err := command(tmp, "apt-get", slices.Concat([]string{"download", "-q"}, packages)...); err != nil {
+		return "", err
+	}
+	debs, _ := filepath.Glob(filepath.Join(tmp, "*.deb"))
+	if len(debs) != len(packages) {
+		return "", fmt.Errorf("apt-get download %v left %d files", packages, len(debs))
+	}
+	for _, deb := range debs {
+		if _, err := command(tmp, "dpkg", "-x", deb, "tree"); err != nil {
+			return "", err
+		}
+	}
+	// They are made to lie at the root.
+	makefile := filepath.Join(tmp, "tree/usr/src/linux-headers-"+release, "Makefile")
+	text, err := os.ReadFile(makefile)
+	if err != nil {
+		return "", err
+	}
+	there := strings.ReplaceAll(string(text), "/usr/src/", tree+"/usr/src/")
+	if err := os.WriteFile(makefile, []byte(there), 0o644); err != nil {
+		return "", err
+	}
+	return build, os.Rename(filepath.Join(tmp, "tree"), tree)
+}
