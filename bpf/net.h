@@ -45,7 +45,8 @@ static __always_inline void set_peer(struct host_key *key, const struct sock *sk
 	if (sk->__sk_common.skc_family == AF_INET)
 		key->object[1] = (__u64)sk->__sk_common.skc_daddr << 32 | 0xffff0000;
 	else
-		bpf_probe_read_kernel(key->object, sizeof(key->object), &sk->__sk_common.skc_v6_daddr);
+		bpf_probe_read_kernel(key->object, sizeof(key->object),
+				      &sk->__sk_common.skc_v6_daddr);
 }
 
 static __always_inline bool is_tcp(const struct sock *sk)

@@ -30,7 +30,8 @@ int BPF_PROG(on_signal, int sig, void *info, struct task_struct *task, int group
 	if (result) /* ignored, or there already */
 		return 0;
 	hand = task->sighand;
-	bpf_probe_read_kernel(&handler, sizeof(handler), &hand->action[(sig - 1) & 63].sa.sa_handler);
+	bpf_probe_read_kernel(&handler, sizeof(handler),
+			      &hand->action[(sig - 1) & 63].sa.sa_handler);
 	if (handler && !(SIG_NEVER_CAUGHT >> sig & 1)) /* it has its own way with it */
 		return 0;
 	e.key.tgid = tgid;
