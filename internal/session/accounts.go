@@ -88,6 +88,7 @@ func (l *Live) Totals(t *tick.Tick) error {
 	if err := l.host(t); err != nil {
 		return err
 	}
+	l.others.did(t.HostSums, t.Time.UnixNano(), l.tracing)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.checkAlive(t.Time)

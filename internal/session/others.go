@@ -14,7 +14,7 @@ import (
 )
 
 // others are processes that are not traced, but have had a part in a wait of a
-// thread that is. What is known of them is read while they live, once each.
+// thread that is, have used a disk, or sent a signal. What is known of them is read while they live, once each.
 type others struct {
 	fs    proc.FS
 	known map[uint32]*other
@@ -66,7 +66,34 @@ func (o *others) note(waits []events.Wait, traced func(pid uint32) bool) {
 		}
 		left--
 		delete(o.small, w.Who.PID)
-		o.add(w)
+		o.add(&w.Who, w.End())
+	}
+}
+
+// did takes in what happened on the host: requests of others to disks that took
+// notable time, and signals that they sent to what is traced.
+func (o *others) did(sums []tick.HostSum, at int64, traced func(pid uint32) bool) {
+	left := lookups
+	for i := range sums {
+		s := &sums[i]
+		who := events.Thread{PID: s.Sender, Name: events.NameOf(s.Comm)}
+		switch s.Kind {
+		case tick.HostSignal:
+		case tick.HostDiskRead, tick.HostDiskWrite, tick.HostDiskFlush:
+			if who.PID = s.PID; s.NS < uint64(notable) {
+				continue
+			}
+		default:
+			continue
+		}
+		if x := o.known[who.PID]; x != nil {
+			x.seen = at
+			continue
+		}
+		if who.PID != 0 && left > 0 && !traced(who.PID) {
+			left--
+			o.add(&who, at)
+		}
 	}
 }
 
@@ -79,9 +106,9 @@ func (o *others) sum(pid uint32, part int64) {
 }
 
 // add reads of a process what can be read, and of its parent.
-func (o *others) add(w *events.Wait) {
-	x := &other{seen: w.End(), Process: tick.Process{PID: w.Who.PID, PPID: w.Who.Parent, Comm: w.Who.Name.String()}}
-	if p, err := o.fs.Process(w.Who.PID); err == nil {
+func (o *others) add(who *events.Thread, at int64) {
+	x := &other{seen: at, Process: tick.Process{PID: who.PID, PPID: who.Parent, Comm: who.Name.String()}}
+	if p, err := o.fs.Process(who.PID); err == nil {
 		x.Process, x.start = describe(&p), p.StartTicks
 		x.Where = where.Cgroups(p.Cgroups)
 		if o.ask != nil {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"maps"
 	"os"
 	"slices"
 	"testing"
@@ -76,6 +77,33 @@ func TestOthersAddUp(t *testing.T) {
 	}
 	if len(o.small) > maxSmall {
 		t.Errorf("%d small ones, at most %d may be", len(o.small), maxSmall)
+	}
+}
+
+// Who used a disk for long, or sent a signal to what is traced, is known, and nobody
+// else; so many at a time.
+func TestOthersOnTheHost(t *testing.T) {
+	o := others{known: map[uint32]*other{}, fs: proc.FS{Root: t.TempDir()}}
+	sum := func(kind tick.HostEvent, pid, sender uint32, ns time.Duration) tick.HostSum {
+		return tick.HostSum{HostKey: tick.HostKey{Kind: kind, PID: pid, Sender: sender}, Comm: "dd", Count: 1, NS: uint64(ns)}
+	}
+	sums := []tick.HostSum{
+		sum(tick.HostDiskWrite, 10, 0, notable), sum(tick.HostDiskRead, 11, 0, notable-1), sum(tick.HostDiskRead, 0, 0, time.Second),
+		sum(tick.HostDiskRead, 7, 0, time.Second), sum(tick.HostSignal, 7, 12, 0), sum(tick.HostSignal, 7, 0, 0), sum(tick.HostReclaim, 13, 0, time.Second),
+	}
+	traced := func(pid uint32) bool { return pid == 7 }
+	o.did(sums, 5, traced)
+	o.did(sums, 9, traced)
+	if got := slices.Sorted(maps.Keys(o.known)); !slices.Equal(got, []uint32{10, 12}) || o.known[10].Comm != "dd" || o.known[10].seen != 9 {
+		t.Errorf("known: %v, want 10 and 12", got)
+	}
+	many := make([]tick.HostSum, 3*lookups)
+	for i := range many {
+		many[i] = sum(tick.HostDiskWrite, 1<<30+uint32(i), 0, time.Second)
+	}
+	o.did(many, 10, traced)
+	if n := len(o.known); n != 2+lookups {
+		t.Errorf("%d known, want %d more", n, lookups)
 	}
 }
 

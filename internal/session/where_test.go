@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -199,7 +200,7 @@ func TestPodsAreNotKnown(t *testing.T) {
 	testkit.Eventually(t, "word of it", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.last != nil && len(r.last.Reports) > 0 && r.last.Reports[0].Kind == "kubernetes"
+		return r.last != nil && slices.ContainsFunc(r.last.Reports, func(x tick.Report) bool { return x.Kind == "kubernetes" })
 	})
 	finish(t, child, seen)
 	r.end(t)

@@ -1,0 +1,121 @@
+// Idle measures what an agent costs that has nothing to trace: the share of a CPU
+// that `ingero trace` takes while programs of others fork, or run other programs.
+// What its programs in the kernel cost those is measured by switches and overhead.
+//
+// It needs root, bash, and the agent (make build).
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// life is what each of the others does: wait for its turn, then start a child.
+const life = `exec 3<> <(:); trap 'exit 0' TERM; while :; do read -t %g -u 3; %s; done`
+
+var neighbours = []struct{ name, does string }{
+	{"none", ""},
+	{"that fork", "(:)"},
+	{"that run programs", "/bin/true"},
+}
+
+func main() {
+	agent := flag.String("agent", "bin/ingero", "the agent")
+	others := flag.Int("others", 200, "processes that have nothing to do with it")
+	rate := flag.Float64("rate", 100, "children that they start a second, together")
+	rounds := flag.Int("rounds", 5, "rounds")
+	length := flag.Duration("length", 10*time.Second, "of each round")
+	flag.Parse()
+	fmt.Printf("Share of a CPU that the agent takes beside %d processes, %g children a second: median (range) of %d rounds of %v\n", *others, *rate, *rounds, *length)
+	for _, n := range neighbours {
+		share, err := measure(*agent, n.does, *others, float64(*others) / *rate, *rounds, *length)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "idle:", err)
+			os.Exit(1)
+		}
+		slices.Sort(share)
+		fmt.Printf("%-20s %.2f %%   (%.2f to %.2f)\n", n.name, share[len(share)/2], share[0], share[len(share)-1])
+	}
+}
+
+func measure(agent, does string, others int, every float64, rounds int, length time.Duration) (share []float64, err error) {
+	if does != "" {
+		stop, err := start(others, exec.Command("bash", "-c", fmt.Sprintf(life, every, does)).Args, every)
+		defer stop()
+		if err != nil {
+			return nil, err
+		}
+	}
+	cmd := exec.Command(agent, "trace", "--record=false")
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	defer func() { _ = cmd.Wait() }()
+	defer func() { _ = cmd.Process.Signal(syscall.SIGINT) }()
+	time.Sleep(5 * time.Second) // it has begun
+	for range rounds {
+		before, err := cpu(cmd.Process.Pid)
+		if err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		time.Sleep(length)
+		after, err := cpu(cmd.Process.Pid)
+		if err != nil {
+			return nil, err
+		}
+		share = append(share, 100*float64(after-before)/float64(time.Since(began)))
+	}
+	return share, nil
+}
+
+// start starts programs, evenly over the time in which each has one turn.
+func start(n int, args []string, every float64) (stop func(), err error) {
+	var all []*exec.Cmd
+	stop = func() {
+		for _, c := range all {
+			_ = c.Process.Kill()
+			_ = c.Wait()
+		}
+	}
+	for range n {
+		c := exec.Command(args[0], args[1:]...)
+		if err := c.Start(); err != nil {
+			return stop, err
+		}
+		all = append(all, c)
+		time.Sleep(time.Duration(every / float64(n) * float64(time.Second)))
+	}
+	return stop, nil
+}
+
+// cpu returns the time that a process has had a CPU, in ns; of its threads that live.
+func cpu(pid int) (time.Duration, error) {
+	dir := "/proc/" + strconv.Itoa(pid) + "/task"
+	threads, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	var sum time.Duration
+	for _, t := range threads {
+		b, err := os.ReadFile(dir + "/" + t.Name() + "/schedstat")
+		if err != nil {
+			continue
+		}
+		if f := strings.Fields(string(b)); len(f) == 3 {
+			n, err := strconv.ParseInt(f[0], 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			sum += time.Duration(n)
+		}
+	}
+	return sum, nil
+}
