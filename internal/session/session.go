@@ -76,7 +76,7 @@ type Config struct {
 	Sinks    []tick.Sink
 	Interval time.Duration // between ticks; 0: 1 s
 	Quiet    Deadband      // which ticks are idle
-	Poll     time.Duration // between polls under load; 0: 8 ms. Four times that when idle
+	Poll     time.Duration // between polls under load; 0: 8 ms. Up to idlePolls times that when idle
 	Log      *slog.Logger  // nil: none
 	Clock    Clock         // nil: the machine's
 }
@@ -93,8 +93,13 @@ type realClock struct{}
 func (realClock) Now() time.Time                         { return time.Now() }
 func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
-// busyBatch is the number of calls in a batch from which polls stay frequent.
-const busyBatch = 64
+const (
+	// busyBatch is the number of calls in a batch from which polls stay frequent.
+	busyBatch = 64
+	// idlePolls bounds how much less frequent they become while no calls come: a
+	// wake-up for nothing costs more than the poll itself.
+	idlePolls = 16
+)
 
 // Run polls and ticks until ctx ends or the source does, then stops the source,
 // reads what is left, makes the final tick and closes sinks and source. The
@@ -159,7 +164,8 @@ func (r *runner) loop(ctx context.Context) error {
 	if w, ok := r.Source.(Waker); ok {
 		wake = w.Wake()
 	}
-	wait := r.Poll
+	pause := r.Poll
+	wait := pause
 	for {
 		poll := r.Clock.After(wait)
 		select {
@@ -175,9 +181,15 @@ func (r *runner) loop(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		if wait = r.Poll; n < busyBatch {
-			wait = 4 * r.Poll
+		switch {
+		case n >= busyBatch:
+			pause = r.Poll
+		case n > 0:
+			pause = 4 * r.Poll
+		default:
+			pause = min(2*pause, idlePolls*r.Poll)
 		}
+		wait = pause
 		if now := r.Clock.Now(); now.Sub(r.ticked) >= r.Interval {
 			if err := r.tick(now, false); err != nil {
 				return err
