@@ -66,6 +66,7 @@ var allowed = map[string]string{
 	"test/incidents":    "internal/proc internal/session internal/testkit internal/tick sim",
 	"test/ledger":       "",
 	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes internal/session internal/tick internal/xid pkg/events sim",
+	"benchmarks/idle":   "",
 	"benchmarks/overhead": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/session " +
 		"internal/stats internal/tick pkg/events sim",
 	"benchmarks/store": "golang.org/x/sys modernc.org/sqlite internal/proc internal/query internal/session internal/stats internal/store " +

@@ -96,8 +96,9 @@ func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) 
 const (
 	// busyBatch is the number of calls in a batch from which polls stay frequent.
 	busyBatch = 64
-	// idlePolls bounds how much less frequent they become while no calls come: a
-	// wake-up for nothing costs more than the poll itself.
+	// idlePolls bounds how much less frequent they become while no calls come from a
+	// source that wakes the session itself: a wake-up for nothing costs more than
+	// the poll.
 	idlePolls = 16
 )
 
@@ -184,7 +185,7 @@ func (r *runner) loop(ctx context.Context) error {
 		switch {
 		case n >= busyBatch:
 			pause = r.Poll
-		case n > 0:
+		case n > 0 || wake == nil:
 			pause = 4 * r.Poll
 		default:
 			pause = min(2*pause, idlePolls*r.Poll)
