@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +39,10 @@ const (
 	maxFaults = 1 << 14
 	// lookAgain is how often it is looked whether the driver has been loaded.
 	lookAgain = 10 * time.Second
+	// settle is how long a fault that came by the log waits for its twin by the
+	// tracepoint: in what order both ways are read says nothing of which fault was
+	// first, and the times in the log are of another clock.
+	settle = 100 * time.Millisecond
 )
 
 // Faults waits for faults of GPUs: by the tracepoints of the NVIDIA driver, and in the
@@ -57,6 +62,13 @@ type Faults struct {
 	twins   xid.Twins
 	waiting []tick.Xid
 	full    uint64
+	held    []heldXid   // by the log, while the tracepoint is read; the oldest first
+	timer   *time.Timer // runs while any is held; nil: it does not
+}
+
+type heldXid struct {
+	tick.Xid
+	came time.Time
 }
 
 // OpenFaults begins to wait. The error says why there is no way to learn of faults;
@@ -120,25 +132,61 @@ func (f *Faults) openLog() {
 		if err != nil {
 			f.o.Log.Warn("the kernel's log cannot be read", "error", err)
 		}
-		f.take(xs)
+		for i := range xs {
+			f.tell(&xs[i])
+		}
+		f.o.Hurry()
 	}
 }
 
-// take keeps faults until they are drained.
+// take keeps faults until they are drained; those of the log for a while first, where
+// the tracepoint is read, too.
 func (f *Faults) take(xs []tick.Xid) {
 	if len(xs) == 0 {
 		return
 	}
 	f.mu.Lock()
 	for i := range xs {
-		switch {
-		case !f.twins.First(&xs[i]):
-		case len(f.waiting) >= maxFaults:
-			f.full++
-		default:
-			f.waiting = append(f.waiting, xs[i])
+		if xs[i].Via == tick.ViaKernelLog && !xs[i].Injected && f.xids != nil && len(f.held) < maxFaults {
+			f.held = append(f.held, heldXid{xs[i], time.Now()})
+		} else {
+			f.tell(&xs[i])
 		}
 	}
+	f.wait()
+	f.mu.Unlock()
+	f.o.Hurry()
+}
+
+// tell keeps a fault, unless it came the other way. mu is held.
+func (f *Faults) tell(x *tick.Xid) {
+	switch {
+	case !f.twins.First(x):
+	case len(f.waiting) >= maxFaults:
+		f.full++
+	default:
+		f.waiting = append(f.waiting, *x)
+	}
+}
+
+// wait has those told that are held, once their time has come. mu is held.
+func (f *Faults) wait() {
+	if len(f.held) > 0 && f.timer == nil {
+		f.timer = time.AfterFunc(settle-time.Since(f.held[0].came), func() { f.release(settle) })
+	}
+}
+
+// release tells those that were held for so long.
+func (f *Faults) release(least time.Duration) {
+	f.mu.Lock()
+	f.timer = nil
+	n := 0
+	for n < len(f.held) && time.Since(f.held[n].came) >= least {
+		f.tell(&f.held[n].Xid)
+		n++
+	}
+	f.held = slices.Delete(f.held, 0, n)
+	f.wait()
 	f.mu.Unlock()
 	f.o.Hurry()
 }
@@ -257,8 +305,12 @@ func (f *Faults) Close() error {
 			f.ended = f.kmsg.Close()
 		}
 		f.work.Wait()
+		f.release(0)
 		f.mu.Lock()
 		defer f.mu.Unlock()
+		if f.timer != nil {
+			f.timer.Stop()
+		}
 		if f.xids != nil {
 			f.ended = errors.Join(f.ended, f.xids.Close())
 		}
