@@ -95,6 +95,19 @@ func (d pidDir) alive() error {
 	return err
 }
 
+// stat reads and parses stat. buf is used again if it has room; it is returned.
+func (d pidDir) stat(buf []byte) (stat, []byte, error) {
+	buf, err := d.read("stat", buf[:0], maxSmall)
+	if err != nil {
+		return stat{}, buf, err
+	}
+	s, err := parseStat(buf)
+	if err != nil {
+		err = fmt.Errorf("%s/stat: %w", d.root, err)
+	}
+	return s, buf, err
+}
+
 // link returns where the link name points to.
 func (d pidDir) link(name string) (string, error) {
 	buf := make([]byte, unix.PathMax)

@@ -32,13 +32,9 @@ func (f FS) Memory(pid uint32, at time.Time) (*Memory, error) {
 		return nil, err
 	}
 	defer d.close()
-	buf, err := d.read("stat", nil, maxSmall)
+	s, _, err := d.stat(nil)
 	if err != nil {
 		return nil, err
-	}
-	s, err := parseStat(buf)
-	if err != nil {
-		return nil, fmt.Errorf("%s/stat: %w", d.root, err)
 	}
 	if f.bootTime().Add(time.Duration(s.start) * userTick).After(at.Add(startSlack)) {
 		return nil, fmt.Errorf("pid %d: %w", pid, ErrGone) // another has its number

@@ -93,13 +93,9 @@ func (f FS) facts(d pidDir, st *status, buf []byte) (Process, error) {
 		Seccomp: int(st.seccomp), ShadowStack: st.shadowStack,
 		Kernel: st.kernel, Zombie: st.zombie,
 	}
-	buf, err := d.read("stat", buf[:0], maxSmall)
+	s, buf, err := d.stat(buf)
 	if err != nil {
 		return Process{}, err
-	}
-	s, err := parseStat(buf)
-	if err != nil {
-		return Process{}, fmt.Errorf("%s/stat: %w", d.root, err)
 	}
 	p.Comm, p.StartTicks = unescape(s.comm), s.start
 	p.Kernel = p.Kernel || s.kernel

@@ -2,7 +2,6 @@ package proc
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -28,13 +27,9 @@ func (f FS) Program(pid uint32, vars []string) (*Program, error) {
 		return nil, err
 	}
 	defer d.close()
-	buf, err := d.read("stat", nil, maxSmall)
+	s, buf, err := d.stat(nil)
 	if err != nil {
 		return nil, err
-	}
-	s, err := parseStat(buf)
-	if err != nil {
-		return nil, fmt.Errorf("%s/stat: %w", d.root, err)
 	}
 	p := &Program{StartTicks: s.start}
 	if buf, err = d.read("cmdline", buf[:0], maxCmdline); err != nil {

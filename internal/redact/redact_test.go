@@ -149,7 +149,7 @@ func FuzzNoSecretSurvives(f *testing.F) {
 	f.Add(uint(400), uint(1), "--token", "\"'")
 	f.Fuzz(func(t *testing.T, form, name uint, before, after string) {
 		if strings.Contains(before+after, secret) {
-			t.Skip("it is no secret")
+			return // it is no secret
 		}
 		args := written(form, name, before, after)
 		if got := Safe.Line(args); strings.Contains(got, secret) {

@@ -105,7 +105,7 @@ func (l *Live) Totals(t *tick.Tick) error {
 	if !l.stopped {
 		l.pruneLibraries(t.Time)
 	}
-	return l.pruneProcesses(t.Time, len(rows))
+	return l.pruneProcesses(len(rows))
 }
 
 // maxEnded is how many processes that have ended, and had made calls, stay in
@@ -113,11 +113,16 @@ func (l *Live) Totals(t *tick.Tick) error {
 const maxEnded = 512
 
 // pruneProcesses lets the kernel, and at last the table, forget processes that
-// have ended, once their counts have been in a tick. mu is held.
-func (l *Live) pruneProcesses(now time.Time, rows int) error {
+// have ended, once their counts have been in a tick. The counts of this tick may
+// have been read before the end was heard of: those of the next are the last. mu
+// is held.
+func (l *Live) pruneProcesses(rows int) error {
 	for pid, p := range l.procs {
-		// Its last counts may still be on their way for a moment.
-		if p.Ended.IsZero() || p.counted || now.Sub(p.Ended) < time.Second {
+		if p.Ended.IsZero() || p.counted {
+			continue
+		}
+		if !p.told {
+			p.told = true
 			continue
 		}
 		p.counted = true

@@ -74,6 +74,17 @@ func next(t testing.TB, seen chan session.Notice) session.Notice {
 	}
 }
 
+// callAndEnd has a program make its calls and end.
+func callAndEnd(t *testing.T, c *testkit.Child) {
+	t.Helper()
+	c.Say("call")
+	c.Line("done")
+	c.Say("end")
+	if err := c.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // loadEach runs a program that loads copies of the runtime one by one, while it is
 // traced with the whole catalog, and then makes some calls to each. It returns the
 // notice of each copy.
@@ -103,12 +114,7 @@ func loadEach(t *testing.T, calls string, copies []string) (last *tick.Tick, not
 		}
 		notices = append(notices, n)
 	}
-	child.Say("call")
-	child.Line("done")
-	child.Say("end")
-	if err := child.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	callAndEnd(t, child)
 	r.end(t)
 	return r.last, notices
 }
@@ -200,12 +206,7 @@ func TestLinkedInRuntime(t *testing.T) {
 				} else {
 					testkit.Eventually(t, "a word on the runtime", func() bool { return r.reported("runtime-unseen") })
 				}
-				child.Say("call")
-				child.Line("done")
-				child.Say("end")
-				if err := child.Wait(); err != nil {
-					t.Fatal(err)
-				}
+				callAndEnd(t, child)
 				r.end(t)
 				want := uint64(0)
 				if tt.sees {
@@ -302,12 +303,7 @@ func TestContainerDeletedBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := begin(t, session.LiveOptions{Select: pids(child)})
-	child.Say("call")
-	child.Line("done")
-	child.Say("end")
-	if err := child.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	callAndEnd(t, child)
 	r.end(t)
 	r.exact(t, 500)
 	if p := r.last.Processes[0]; !p.Mapped.IsZero() || p.Attached.IsZero() {
@@ -355,12 +351,7 @@ func TestContainersOfOneImage(t *testing.T) {
 	}
 	r := begin(t, session.LiveOptions{Select: sel})
 	for _, job := range jobs {
-		job.Say("call")
-		job.Line("done")
-		job.Say("end")
-		if err := job.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		callAndEnd(t, job)
 	}
 	r.end(t)
 	if s := r.sum(); s.Calls != 1000 || s.Done != 1000 || r.records != 1000 {

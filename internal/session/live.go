@@ -128,7 +128,8 @@ type process struct {
 	start   uint64    // its StartTicks; 0: not known
 	asked   bool      // what it was started with has been asked for
 	traced  time.Time // since when, on its own account: zero if it was born to a traced process
-	counted bool      // its counts have been read since it ended
+	told    bool      // a tick has told of its end
+	counted bool      // its counts have been read since that tick
 }
 
 // libraryKey tells apart what one file holds: a program may have a runtime linked

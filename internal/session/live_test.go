@@ -261,19 +261,12 @@ func TestForkAndExecStorm(t *testing.T) {
 	}
 }
 
-// later is a clock that is an hour ahead, so that whatever has ended did so long
-// ago.
-type later struct{}
-
-func (later) Now() time.Time                         { return time.Now().Add(time.Hour) }
-func (later) After(d time.Duration) <-chan time.Time { return time.After(d) }
-
 // A job that makes child after child must not fill the agent's memory.
 func TestEndedProcessesAreForgotten(t *testing.T) {
 	dir := build(t)
 	child := worker(t, dir, "many", "3")
 	child.Line("ready")
-	r := beginWith(t, session.LiveOptions{Select: pids(child)}, session.Config{Interval: 50 * time.Millisecond, Clock: later{}})
+	r := beginWith(t, session.LiveOptions{Select: pids(child)}, session.Config{Interval: 50 * time.Millisecond})
 	child.Say("go")
 	child.Line("done")
 	testkit.Eventually(t, "the oldest processes to be forgotten", func() bool {

@@ -24,10 +24,11 @@ import (
 	"ingero/internal/where"
 )
 
-const (
-	containerID = "3f2b8c1d9e7a6f5b4c3d2e1f0a9b8c7d6e5f4a3b2c1d0e9f8a7b6c5d4e3f2a1b"
-	podID       = "7f0c4a52-1b3d-4e5f-8a9b-0c1d2e3f4a5b"
-	stranger    = 4211234 // a user who has no other processes
+// Of this run of the tests alone: another that goes on at the same time has its own.
+var (
+	containerID = fmt.Sprintf("%08x9e7a6f5b4c3d2e1f0a9b8c7d6e5f4a3b2c1d0e9f8a7b6c5d4e3f2a1b", os.Getpid())
+	podID       = fmt.Sprintf("%08x-1b3d-4e5f-8a9b-0c1d2e3f4a5b", os.Getpid())
+	stranger    = 1<<22 + uint32(os.Getpid()) // a user who has no other processes
 )
 
 // kubelet answers with one pod, as a kubelet does, once it is there.
