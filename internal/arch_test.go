@@ -27,15 +27,17 @@ var allowed = map[string]string{
 	"internal/lock":   "golang.org/x/sys",
 
 	// The pipeline.
-	"internal/stats":   "",
-	"internal/tick":    "internal/stats pkg/events",
-	"internal/ledger":  "internal/stats internal/tick pkg/events",
-	"internal/causal":  "internal/ledger internal/stats internal/tick pkg/events",
-	"internal/govern":  "",
-	"internal/symbols": "github.com/ianlancetaylor/demangle internal/tick pkg/events",
-	"internal/track":   "internal/tick pkg/events",
-	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/govern internal/ledger internal/probes internal/proc internal/stats internal/symbols internal/tick internal/track pkg/events",
-	"internal/store":   "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track pkg/events",
+	"internal/stats":        "",
+	"internal/tick":         "internal/stats pkg/events",
+	"internal/ledger":       "internal/stats internal/tick pkg/events",
+	"internal/causal":       "internal/ledger internal/stats internal/tick pkg/events",
+	"internal/govern":       "",
+	"internal/native":       "internal/native/image internal/proc internal/symbols pkg/events",
+	"internal/native/image": "github.com/klauspost/compress",
+	"internal/symbols":      "github.com/ianlancetaylor/demangle internal/tick pkg/events",
+	"internal/track":        "internal/tick pkg/events",
+	"internal/session":      "golang.org/x/sys internal/causal internal/decode internal/govern internal/ledger internal/probes internal/proc internal/stats internal/symbols internal/tick internal/track pkg/events",
+	"internal/store":        "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track pkg/events",
 
 	// What reads what was recorded, and says it.
 	"internal/query":   "modernc.org/sqlite internal/stats internal/store internal/symbols internal/tick pkg/events",
