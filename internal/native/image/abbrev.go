@@ -115,15 +115,19 @@ func (a *abbrevs) of(code uint64) *abbrev {
 	return nil
 }
 
-// abbrevs reads the abbreviations at an offset.
-func (d *dwarf) abbrevs(off uint64) *abbrevs {
-	for size := 4096; ; size *= 4 {
+// abbrevs reads the abbreviations at an offset: all, or up to one that is wanted.
+func (d *dwarf) abbrevs(off, wanted uint64) *abbrevs {
+	size := 4096
+	if wanted > 0 {
+		size = 128 // it is the first in nearly all files
+	}
+	for ; ; size *= 4 {
 		b, err := d.sec[secAbbrev].some(nil, off, size)
 		if err != nil {
 			return nil
 		}
 		c := cursor{b: b}
-		a := parseAbbrevs(&c)
+		a := parseAbbrevs(&c, wanted)
 		if !c.bad {
 			return a
 		}
@@ -133,8 +137,8 @@ func (d *dwarf) abbrevs(off uint64) *abbrevs {
 	}
 }
 
-// parseAbbrevs reads up to the end of a table.
-func parseAbbrevs(c *cursor) *abbrevs {
+// parseAbbrevs reads up to the end of a table, or the one that is wanted.
+func parseAbbrevs(c *cursor, wanted uint64) *abbrevs {
 	a := &abbrevs{}
 	for !c.bad {
 		code := c.uleb()
@@ -167,6 +171,9 @@ func parseAbbrevs(c *cursor) *abbrevs {
 				a.other = map[uint64]abbrev{}
 			}
 			a.other[code] = x
+		}
+		if code == wanted {
+			break
 		}
 	}
 	return a

@@ -12,6 +12,9 @@ const (
 	maxUnit   = 64 << 20 // bytes of one unit
 	maxAttrs  = 1 << 16  // of all abbreviations of one unit
 	maxBlobs  = 32 << 20 // of one image, uncompressed from its sections
+	// maxWork bounds what is read for one question. The list of units of a library with
+	// gigabytes of debugging information takes a tenth.
+	maxWork = 256 << 20
 )
 
 // The sections that are used.
@@ -40,6 +43,7 @@ type dwarf struct {
 	alt   *dwarf // common parts that dwz moved
 	open  map[int]*loaded
 	held  int // bytes of open
+	work  budget
 }
 
 // unit is where the information of a unit of compilation begins.
@@ -57,26 +61,27 @@ type span struct {
 // newDwarf looks at the sections. It is nil where there is no debugging information that
 // can be used.
 func newDwarf(o *object) *dwarf {
-	d := &dwarf{o: o, open: map[int]*loaded{}}
+	d := &dwarf{o: o, open: map[int]*loaded{}, work: budget{maxWork}}
 	room := uint64(maxBlobs)
 	for i, name := range sectionNames {
 		s, ok := o.sections[".debug_"+name]
-		old, zipped := o.sections[".zdebug_"+name]
-		switch {
-		case !ok && zipped:
-			s, s.packed = old, true
-			s, ok = unpacked(section{r: old.r, off: old.off, size: old.size}, room)
-		case ok && s.packed:
-			s, ok = unpacked(s, room)
-		case ok:
-			d.sec[i] = s
+		packed := s.packed
+		if !ok {
+			s, packed = o.sections[".zdebug_"+name], true
+		}
+		if s.size == 0 {
 			continue
 		}
-		if ok {
+		if packed {
+			var err error
+			if s, err = s.unpack(room); err != nil {
+				continue
+			}
 			room -= s.size
 			d.blobs += int(s.size)
-			d.sec[i] = s
 		}
+		d.sec[i] = s
+		d.sec[i].budget = &d.work
 	}
 	if d.sec[secInfo].size == 0 || d.sec[secAbbrev].size == 0 {
 		return nil
@@ -84,9 +89,17 @@ func newDwarf(o *object) *dwarf {
 	return d
 }
 
-func unpacked(s section, room uint64) (section, bool) {
-	s, err := s.unpack(room)
-	return s, err == nil
+// refill begins a question.
+func (d *dwarf) refill() {
+	d.work.left = maxWork
+	if d.alt != nil {
+		d.alt.work.left = maxWork
+	}
+}
+
+// spent says whether the last question took too much work.
+func (d *dwarf) spent() bool {
+	return d.work.left < 0 || d.alt != nil && d.alt.work.left < 0
 }
 
 // bytes returns how much memory is held.
@@ -104,6 +117,7 @@ type header struct {
 	kind    byte   // DW_UT_*
 	abbrev  uint64 // where its abbreviations are
 	entries int    // bytes of the header
+	code    uint64 // of the first entry's abbreviation
 	size    uint64 // of the unit, with its header
 }
 
@@ -149,12 +163,14 @@ func (d *dwarf) header(off uint64) (h header, ok bool) {
 		address = c.u8()
 	}
 	h.entries = c.at
-	return h, !c.bad && address == 8
+	ok = !c.bad && address == 8
+	h.code = c.uleb()
+	return h, ok
 }
 
 // list finds all units and their addresses.
 func (d *dwarf) list(base uint64) {
-	for off := uint64(0); off < d.sec[secInfo].size && len(d.units) < maxUnits; {
+	for off := uint64(0); off < d.sec[secInfo].size && len(d.units) < maxUnits && d.work.left > 0; {
 		h, ok := d.header(off)
 		if h.size < 11 {
 			return
@@ -169,7 +185,7 @@ func (d *dwarf) list(base uint64) {
 }
 
 func (d *dwarf) spansOf(n int, base uint64) {
-	u := d.root(n)
+	u := d.root(n, false)
 	if u == nil {
 		return
 	}

@@ -102,3 +102,41 @@ func TestDamagedFiles(t *testing.T) {
 		}
 	}
 }
+
+// A file all of whose units share one long table of abbreviations, of which each has to be
+// read: what that would take grows with the square of its size.
+func TestWorkIsBounded(t *testing.T) {
+	const units = 100_000
+	good := small(t)[1] // DWARF 4
+	m, err := Open(memoryFile{bytes.NewReader(good)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var info, abbrev []byte
+	for code := uint64(1); code < 20_000; code++ {
+		abbrev = binary.AppendUvarint(abbrev, code)
+		abbrev = append(abbrev, tagSubprogram, 0, atName, formData1, 0, 0)
+	}
+	abbrev = binary.AppendUvarint(abbrev, 20_000)
+	abbrev = append(abbrev, 0x11, 0, atLowPC, formAddr, atHighPC, formData4, 0, 0, 0)
+	for range units {
+		unit := binary.AppendUvarint([]byte{4, 0, 0, 0, 0, 0, 8}, 20_000)
+		unit = binary.LittleEndian.AppendUint64(unit, 0x1000)
+		unit = append(unit, 16, 0, 0, 0)
+		info = append(binary.LittleEndian.AppendUint32(info, uint32(len(unit))), unit...)
+	}
+	for name, b := range map[string][]byte{".debug_info": info, ".debug_abbrev": abbrev} {
+		m.main.sections[name] = section{r: bytes.NewReader(b), size: uint64(len(b))}
+	}
+	began := time.Now()
+	m.Find([]uint64{0x1000})
+	if left := m.dwarf.work.left; left >= 0 || left < -maxWork/2 {
+		t.Errorf("%d bytes are left", left)
+	}
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("took %v", took)
+	}
+	if len(m.dwarf.units) != 0 {
+		t.Error("it is asked again")
+	}
+}

@@ -193,27 +193,36 @@ func (m *Image) Find(addrs []uint64) []Place {
 			out[i].Start, out[i].Frames = s.addr, []Frame{{Func: s.name}}
 		}
 	}
-	if m.dwarf == nil {
-		return out
+	if m.dwarf != nil {
+		m.explain(out)
 	}
+	return out
+}
+
+// explain adds to places what debugging information says of them.
+func (m *Image) explain(out []Place) {
+	d := m.dwarf
+	d.refill()
 	if !m.listed {
 		m.listed = true
-		m.dwarf.list(m.base())
+		d.list(m.base())
 	}
 	byUnit := map[int][]*Place{}
 	for i := range out {
 		if rel := out[i].Addr - m.base(); rel <= 1<<32-1 {
-			if n := m.dwarf.unitAt(uint32(rel)); n >= 0 {
+			if n := d.unitAt(uint32(rel)); n >= 0 {
 				byUnit[n] = append(byUnit[n], &out[i])
 			}
 		}
 	}
 	for n, places := range byUnit {
-		if u := m.dwarf.unit(n); u != nil {
+		if u := d.unit(n); u != nil {
 			u.fill(places, &m.symbols)
 		}
 	}
-	return out
+	if d.spent() { // it is not worth the work
+		d.units, d.spans, d.open, d.held = nil, nil, map[int]*loaded{}, 0
+	}
 }
 
 // fill adds to places of a unit what debugging information says of them.

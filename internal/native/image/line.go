@@ -7,7 +7,7 @@ import (
 
 // Limits of a line program.
 const (
-	maxProgram = 64 << 20 // bytes
+	maxProgram = 16 << 20 // bytes
 	maxPaths   = 1 << 16  // folders, or files
 )
 

@@ -20,6 +20,23 @@ type section struct {
 	r         io.ReaderAt
 	off, size uint64
 	packed    bool // compressed, behind a header that says how
+	budget    *budget
+}
+
+// budget bounds what is read for one question, in bytes: what a file says may have the
+// same bytes read again and again.
+type budget struct{ left int }
+
+// readCost is what it takes to read anything, in bytes that could be read meanwhile.
+const readCost = 64
+
+// spend is false when there is nothing left. No budget has no end.
+func (b *budget) spend(n int) bool {
+	if b == nil {
+		return true
+	}
+	b.left -= n + readCost
+	return b.left >= 0
 }
 
 func readAt(r io.ReaderAt, b []byte, off uint64) error {
@@ -39,6 +56,9 @@ func (s section) read(b []byte, at uint64) error {
 	}
 	if len(b) == 0 {
 		return nil
+	}
+	if !s.budget.spend(len(b)) {
+		return errBounds
 	}
 	return readAt(s.r, b, s.off+at)
 }

@@ -45,14 +45,19 @@ type die struct {
 // most entries fit.
 const dieSize = 256
 
-// root returns a unit without its functions, from those that are kept or from the file.
-func (d *dwarf) root(n int) *loaded {
+// root returns a unit without its functions; to look at its first entry alone, not all of
+// its abbreviations are needed.
+func (d *dwarf) root(n int, all bool) *loaded {
 	h, ok := d.header(d.units[n].off)
 	if !ok || h.kind == utType || h.kind == utSplitType {
 		return nil
 	}
 	u := &loaded{d: d, off: d.units[n].off, header: h}
-	if u.abbrev = d.abbrevs(h.abbrev); u.abbrev == nil {
+	wanted := h.code
+	if all {
+		wanted = 0
+	}
+	if u.abbrev = d.abbrevs(h.abbrev, wanted); u.abbrev == nil {
 		return nil
 	}
 	u.strBase, u.addrBase = 8, 8 // behind the header of what follows, in DWARF 5
@@ -90,7 +95,7 @@ func (d *dwarf) unit(n int) *loaded {
 		clear(d.open)
 		d.held = 0
 	}
-	u := d.root(n)
+	u := d.root(n, true)
 	d.open[n] = u
 	if u != nil {
 		d.held += u.cost
