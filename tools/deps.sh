@@ -18,6 +18,10 @@ test       ld.lld-14           lld-14             links what the tests trace
 test       gcc                 gcc                compiles programs that the tests trace
 test       g++                 g++                compiles a target that throws exceptions
 test       /usr/include/stdio.h libc6-dev        has the C headers that programs need
+test       llvm-symbolizer-14  llvm-14            says what lies at an address, to compare
+test       objcopy             binutils           takes debugging information out of programs
+test       gdb                 gdb                says what the stack of a process is, to compare
+test       xz                  xz-utils           compresses what is to be read
 test       python3             python3            runs the simulated Python workload
 test       qemu-system-x86_64  qemu-system-x86    boots older kernels for the tests in test/guests
 test       dpkg                dpkg               unpacks those kernels

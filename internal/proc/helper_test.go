@@ -19,6 +19,7 @@ import (
 const helperEnv = "INGERO_PROC_HELPER"
 
 func TestMain(m *testing.M) {
+	testkit.ContainerMain()
 	if os.Getenv(helperEnv) != "" {
 		if err := help(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -158,34 +158,45 @@ func reopenAs(fd int, from string, m Mapping) (object, error) {
 	return o, nil
 }
 
-// reopen turns an O_PATH descriptor, which it closes, into a readable file. The
-// type is looked at in between: to open a device or a pipe can block or do harm.
+// reopen turns an O_PATH descriptor, which it closes, into a readable file and its key.
 func reopen(fd int, from string) (object, error) {
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return object{}, err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return object{}, errNotRegular
-	}
-	fd, err := openRetry(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_CLOEXEC)
+	file, err := reopenFile(fd, from)
 	if err != nil {
 		return object{}, err
 	}
-	o := object{file: os.NewFile(uintptr(fd), from)}
-	if o.key, err = keyOf(fd, &st); err != nil {
+	o := object{file: file}
+	if o.key, err = keyOf(int(file.Fd())); err != nil {
 		return object{}, errors.Join(err, o.file.Close())
 	}
 	return o, nil
 }
 
+// reopenFile turns an O_PATH descriptor, which it closes, into a readable file. The type
+// is looked at in between: to open a device or a pipe can block or do harm.
+func reopenFile(fd int, from string) (*os.File, error) {
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, errNotRegular
+	}
+	fd, err := openRetry(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), from), nil
+}
+
 // keyOf finds the key of an open file by mapping a page of it and looking how
 // the kernel shows that. The page is never touched, so it need not exist.
-func keyOf(fd int, st *unix.Stat_t) (Key, error) {
+func keyOf(fd int) (Key, error) {
 	page, err := unix.Mmap(fd, 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_PRIVATE)
 	if err != nil { // hugetlbfs wants larger pages: a plain file system, stat will do
-		return Key{Dev: st.Dev, Inode: st.Ino}, nil
+		var st unix.Stat_t
+		err = unix.Fstat(fd, &st)
+		return Key{Dev: st.Dev, Inode: st.Ino}, err
 	}
 	defer unix.Munmap(page)
 	at := uint64(reflect.ValueOf(page).Pointer())

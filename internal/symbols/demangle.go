@@ -27,6 +27,39 @@ func Short(name string, most int) string {
 	return cut(s, most)
 }
 
+// Function returns the name of a function of a host program for people: without
+// parameters, result and what compilers add to the names of parts and copies of it, with
+// template arguments as deep as fits into most bytes. Names of C++ and Rust are demangled.
+func Function(name string, most int) string {
+	for {
+		at := strings.LastIndexByte(name, '.')
+		if at <= 0 || strings.Trim(name[at+1:], "0123456789") != "" {
+			break
+		}
+		word := strings.LastIndexByte(name[:at], '.')
+		if word <= 0 || !clones[name[word+1:at]] {
+			break
+		}
+		name = name[:word]
+	}
+	s := name
+	if strings.HasPrefix(name, "_Z") || strings.HasPrefix(name, "_R") {
+		var err error
+		s, err = demangle.ToString(name, demangle.NoParams, demangle.NoEnclosingParams, demangle.NoClones, demangle.MaxLength(maxDemangled))
+		if err != nil {
+			s = name
+		}
+	}
+	for depth := 3; depth >= 1 && len(s) > most; depth-- {
+		s = elide(s, depth)
+	}
+	return cut(s, most)
+}
+
+// clones are the words by which compilers tell a part or a copy of a function from it. A
+// number follows.
+var clones = map[string]bool{"cold": true, "constprop": true, "isra": true, "llvm": true, "lto_priv": true, "part": true}
+
 func demangled(name string, how ...demangle.Option) string {
 	if !strings.HasPrefix(name, "_Z") {
 		return name

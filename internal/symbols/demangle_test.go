@@ -36,6 +36,34 @@ func TestDemangle(t *testing.T) {
 	}
 }
 
+func TestFunction(t *testing.T) {
+	for name, want := range map[string]string{
+		"main":                              "main",
+		"_Z5scalePfi":                       "scale",
+		"_ZNSt6vectorIiSaIiEE9push_backEOi": "std::vector<int, std::allocator<int> >::push_back",
+		"_ZL6hiddeni.part.0":                "hidden",
+		"_ZN12_GLOBAL__N_16hiddenEi.constprop.0.cold":      "(anonymous namespace)::hidden",
+		"_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE": "core::fmt::Write::write_fmt",
+		"_RNvCs4fqI2P2rA04_3std4main":                      "std::main",
+		"_ZN4llvm3fooEv.llvm.423301811461930140":           "llvm::foo",
+		"add_alias2.part.0":                                "add_alias2",
+		"copy.isra.0.constprop.12":                         "copy",
+		"main.init.0":                                      "main.init.0",
+		"main.(*T).cold":                                   "main.(*T).cold",
+		"runtime.goexit.abi0":                              "runtime.goexit.abi0",
+		".part.0":                                          ".part.0",
+		"_Zgarbage":                                        "_Zgarbage",
+		"":                                                 "",
+	} {
+		if got := Function(name, 200); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if got := Function(elementwise, 60); got != "at::native::vectorized_elementwise_kernel<...>" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestElide(t *testing.T) {
 	for _, tt := range []struct {
 		in    string
@@ -85,5 +113,8 @@ func FuzzShort(f *testing.F) {
 			t.Errorf("%d bytes, want at most %d", len(s), most)
 		}
 		kernelOf(name)
+		if s := Function(name, most); len(s) > most {
+			t.Errorf("function: %d bytes, want at most %d", len(s), most)
+		}
 	})
 }

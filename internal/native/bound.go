@@ -1,0 +1,97 @@
+package native
+
+import "time"
+
+// bytes is about what is held.
+func (s *Symbolizer) bytes() (n int) {
+	for _, m := range s.modules {
+		n += m.bytes()
+	}
+	for _, p := range s.procs {
+		n += p.bytes()
+	}
+	return n
+}
+
+func (mod *module) bytes() int {
+	n := mod.cost + 512
+	if mod.img != nil {
+		n += mod.img.Bytes()
+	}
+	return n
+}
+
+func (p *process) bytes() int {
+	n := 256 + p.jit.bytes()
+	if !p.inherited {
+		n += len(p.code) * mappingSize
+	}
+	return n
+}
+
+// bound lets go what was used least recently until what is held is within its limit. What
+// a file says can be read again, so that goes first; then what is known of processes.
+func (s *Symbolizer) bound(now *process) {
+	if !s.grew {
+		return
+	}
+	s.grew = false
+	for s.bytes() > s.limits.Bytes && s.drop(now) {
+		s.figures.Dropped++
+	}
+}
+
+// drop lets go one thing, and says whether there was one.
+func (s *Symbolizer) drop(now *process) bool {
+	var open, known *module
+	for _, m := range s.modules {
+		if m.img != nil && m != s.vdso && (open == nil || m.used < open.used) {
+			open = m
+		}
+		if m.cost > 0 && (known == nil || m.used < known.used) {
+			known = m
+		}
+	}
+	var oldest *process
+	for _, p := range s.procs {
+		if p != now && (oldest == nil || p.used < oldest.used) {
+			oldest = p
+		}
+	}
+	switch {
+	case open != nil:
+		_ = s.shut(open)
+	case known != nil:
+		known.answers, known.signals, known.cost = map[uint64]*answer{}, nil, 0
+		clear(s.words)
+	case oldest != nil:
+		s.Forget(oldest.pid)
+	case now != nil && now.jit != nil:
+		now.jit = nil
+	default:
+		return false
+	}
+	return true
+}
+
+// Trim lets go what was not used for a while. It is to be called now and then.
+func (s *Symbolizer) Trim() {
+	now := s.now()
+	since := func(t time.Time) time.Duration { return now.Sub(t) }
+	for c, m := range s.modules {
+		if m.img != nil && m != s.vdso && since(m.asked) >= s.limits.Idle {
+			_ = s.shut(m)
+		}
+		if m.users == 0 && since(m.left) >= 6*s.limits.Idle {
+			_ = s.shut(m)
+			delete(s.modules, c)
+			if s.byKey[m.key] == m {
+				delete(s.byKey, m.key)
+			}
+		}
+	}
+	if len(s.modules) == 0 {
+		clear(s.words)
+		clear(s.byKey)
+	}
+}

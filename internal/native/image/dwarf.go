@@ -1,0 +1,330 @@
+package image
+
+import (
+	"encoding/binary"
+	"sort"
+)
+
+// Limits of debugging information.
+const (
+	maxUnits  = 1 << 18
+	maxRanges = 1 << 20
+	maxUnit   = 64 << 20 // bytes of one unit
+	maxAttrs  = 1 << 16  // of all abbreviations of one unit
+	maxBlobs  = 32 << 20 // of one image, uncompressed from its sections
+	// maxWork bounds what is read for one question. The list of units of a library with
+	// gigabytes of debugging information takes a tenth.
+	maxWork = 256 << 20
+)
+
+// The sections that are used.
+const (
+	secInfo = iota
+	secAbbrev
+	secLine
+	secStr
+	secLineStr
+	secRanges
+	secRnglists
+	secAddr
+	secStrOffsets
+	numSections
+)
+
+var sectionNames = [numSections]string{"info", "abbrev", "line", "str", "line_str", "ranges", "rnglists", "addr", "str_offsets"}
+
+// dwarf is the debugging information of an object.
+type dwarf struct {
+	o     *object
+	sec   [numSections]section
+	blobs int // bytes held for compressed sections
+	units []unit
+	spans []span // by address
+	alt   *dwarf // common parts that dwz moved
+	open  map[int]*loaded
+	held  int // bytes of open
+	work  budget
+}
+
+// unit is where the information of a unit of compilation begins.
+type unit struct {
+	off  uint64
+	size uint64 // with its header
+}
+
+// span is a range of addresses that a unit has.
+type span struct {
+	lo, hi uint32 // less the base of the image
+	unit   uint32
+}
+
+// newDwarf looks at the sections. It is nil where there is no debugging information that
+// can be used.
+func newDwarf(o *object) *dwarf {
+	d := &dwarf{o: o, open: map[int]*loaded{}, work: budget{maxWork}}
+	room := uint64(maxBlobs)
+	for i, name := range sectionNames {
+		s, ok := o.sections[".debug_"+name]
+		packed := s.packed
+		if !ok {
+			s, packed = o.sections[".zdebug_"+name], true
+		}
+		if s.size == 0 {
+			continue
+		}
+		if packed {
+			var err error
+			if s, err = s.unpack(room); err != nil {
+				continue
+			}
+			room -= s.size
+			d.blobs += int(s.size)
+		}
+		d.sec[i] = s
+		d.sec[i].budget = &d.work
+	}
+	if d.sec[secInfo].size == 0 || d.sec[secAbbrev].size == 0 {
+		return nil
+	}
+	return d
+}
+
+// refill begins a question.
+func (d *dwarf) refill() {
+	d.work.left = maxWork
+	if d.alt != nil {
+		d.alt.work.left = maxWork
+	}
+}
+
+// spent says whether the last question took too much work.
+func (d *dwarf) spent() bool {
+	return d.work.left < 0 || d.alt != nil && d.alt.work.left < 0
+}
+
+// bytes returns how much memory is held.
+func (d *dwarf) bytes() int {
+	if d == nil {
+		return 0
+	}
+	return d.blobs + len(d.units)*16 + len(d.spans)*12 + d.held + d.alt.bytes()
+}
+
+// header is what the header of a unit says.
+type header struct {
+	version int
+	wide    bool   // 64-bit DWARF
+	kind    byte   // DW_UT_*
+	abbrev  uint64 // where its abbreviations are
+	entries int    // bytes of the header
+	code    uint64 // of the first entry's abbreviation
+	size    uint64 // of the unit, with its header
+}
+
+// DW_UT_* of DWARF 5.
+const (
+	utType      = 2
+	utSkeleton  = 4
+	utSplit     = 5
+	utSplitType = 6
+)
+
+// header reads the header of the unit at an offset.
+func (d *dwarf) header(off uint64) (h header, ok bool) {
+	var buf [48]byte
+	b, err := d.sec[secInfo].some(buf[:], off, len(buf))
+	if err != nil {
+		return h, false
+	}
+	c := cursor{b: b}
+	length := uint64(c.u32())
+	if h.wide = length == 1<<32-1; h.wide {
+		length = c.u64()
+	}
+	h.size = length + uint64(c.at)
+	h.version = int(c.u16())
+	if h.version < 2 || h.version > 5 || length > d.sec[secInfo].size || h.size > d.sec[secInfo].size-off {
+		return h, false
+	}
+	var address byte
+	if h.version == 5 {
+		h.kind = c.u8()
+		address = c.u8()
+		h.abbrev = c.word(h.wide)
+		switch h.kind {
+		case utSkeleton, utSplit:
+			c.skip(8)
+		case utType, utSplitType:
+			c.skip(8)
+			c.word(h.wide)
+		}
+	} else {
+		h.abbrev = c.word(h.wide)
+		address = c.u8()
+	}
+	h.entries = c.at
+	ok = !c.bad && address == 8
+	h.code = c.uleb()
+	return h, ok
+}
+
+// list finds all units and their addresses.
+func (d *dwarf) list(base uint64) {
+	for off := uint64(0); off < d.sec[secInfo].size && len(d.units) < maxUnits && d.work.left > 0; {
+		h, ok := d.header(off)
+		if h.size < 11 {
+			return
+		}
+		d.units = append(d.units, unit{off, h.size})
+		if ok {
+			d.spansOf(len(d.units)-1, base)
+		}
+		off += h.size
+	}
+	sort.Slice(d.spans, func(i, j int) bool { return d.spans[i].lo < d.spans[j].lo })
+}
+
+func (d *dwarf) spansOf(n int, base uint64) {
+	u := d.root(n, false)
+	if u == nil {
+		return
+	}
+	u.rangesOf(&u.rootDie, func(lo, hi uint64) bool {
+		if lo >= hi || lo < base || hi-base > 1<<32-1 || !d.o.code(lo) {
+			return true
+		}
+		d.spans = append(d.spans, span{uint32(lo - base), uint32(hi - base), uint32(n)})
+		return len(d.spans) < maxRanges
+	})
+}
+
+// maxOverlap is how many ranges are looked at that begin before an address.
+const maxOverlap = 16
+
+// unitAt returns the unit of an address, -1 for none: of several the one whose range
+// begins last.
+func (d *dwarf) unitAt(rel uint32) int {
+	n := sort.Search(len(d.spans), func(i int) bool { return d.spans[i].lo > rel })
+	for i := n - 1; i >= 0 && i >= n-maxOverlap; i-- {
+		if rel < d.spans[i].hi {
+			return int(d.spans[i].unit)
+		}
+	}
+	return -1
+}
+
+// unitOf returns the unit that an offset of the section lies in, -1 for none.
+func (d *dwarf) unitOf(off uint64) int {
+	n := sort.Search(len(d.units), func(i int) bool { return d.units[i].off > off }) - 1
+	if n < 0 || off-d.units[n].off >= d.units[n].size {
+		return -1
+	}
+	return n
+}
+
+// cursor reads bytes one after the other. Behind their end it reads zeros and is bad.
+type cursor struct {
+	b   []byte
+	at  int
+	bad bool
+}
+
+func (c *cursor) take(n int) []byte {
+	if c.bad || n < 0 || n > len(c.b)-c.at {
+		c.bad = true
+		c.at = len(c.b)
+		return nil
+	}
+	c.at += n
+	return c.b[c.at-n : c.at]
+}
+
+func (c *cursor) skip(n uint64) {
+	if n > uint64(len(c.b)) {
+		n = uint64(len(c.b)) + 1
+	}
+	c.take(int(n))
+}
+
+func (c *cursor) u8() byte {
+	if b := c.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (c *cursor) u16() uint16 {
+	if b := c.take(2); b != nil {
+		return binary.LittleEndian.Uint16(b)
+	}
+	return 0
+}
+
+func (c *cursor) u24() uint32 {
+	if b := c.take(3); b != nil {
+		return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16
+	}
+	return 0
+}
+
+func (c *cursor) u32() uint32 {
+	if b := c.take(4); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (c *cursor) u64() uint64 {
+	if b := c.take(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+// word reads an offset, which takes eight bytes in 64-bit DWARF.
+func (c *cursor) word(wide bool) uint64 {
+	if wide {
+		return c.u64()
+	}
+	return uint64(c.u32())
+}
+
+func (c *cursor) uleb() (v uint64) {
+	for shift := 0; ; shift += 7 {
+		b := c.u8()
+		if shift < 64 {
+			v |= uint64(b&0x7f) << shift
+		}
+		if b < 0x80 {
+			return v
+		}
+	}
+}
+
+func (c *cursor) sleb() (v int64) {
+	for shift := 0; ; shift += 7 {
+		b := c.u8()
+		if shift < 64 {
+			v |= int64(b&0x7f) << shift
+		}
+		if b < 0x80 {
+			if b&0x40 != 0 && shift+7 < 64 {
+				v |= -1 << (shift + 7)
+			}
+			return v
+		}
+	}
+}
+
+// text reads a text up to its zero byte.
+func (c *cursor) text() []byte {
+	for i := c.at; i < len(c.b); i++ {
+		if c.b[i] == 0 {
+			s := c.b[c.at:i]
+			c.at = i + 1
+			return s
+		}
+	}
+	c.bad, c.at = true, len(c.b)
+	return nil
+}

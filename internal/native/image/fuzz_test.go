@@ -1,0 +1,142 @@
+package image
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ingero/internal/testkit"
+)
+
+// small is a program of some kilobytes with all sections, by several compilers.
+func small(f testing.TB) (out [][]byte) {
+	f.Helper()
+	testkit.NeedTool(f, "gcc", "clang-14", "objcopy")
+	dir := f.TempDir()
+	src := filepath.Join(dir, "a.c")
+	text := `static inline __attribute__((always_inline)) int in(int x) { return x * 3 + (x > 2 ? in2(x) : 0); }`
+	text = `static int in2(int x) { return x + 7; }
+` + text + `
+int out(int x) { return in(x) + in(x + 1); }
+__attribute__((section(".text.far"))) int far_away(int x) { return out(in(x)); }
+`
+	if err := os.WriteFile(src, []byte(text), 0o600); err != nil {
+		f.Fatal(err)
+	}
+	for i, argv := range [][]string{
+		{"gcc", "-O2", "-gdwarf-5"}, {"gcc", "-O2", "-gdwarf-4"}, {"gcc", "-O2", "-gdwarf-5", "-gz=zlib"}, {"clang-14", "-O2", "-gdwarf-5"},
+	} {
+		path := filepath.Join(dir, string(rune('a'+i)))
+		argv = append(argv, "-shared", "-nostdlib", "-o", path, src)
+		if text, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			f.Fatalf("%v: %v\n%s", argv, err, text)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// look reads all that there is of a file.
+func look(b []byte, addr uint64) (int, error) {
+	m, err := Open(memoryFile{bytes.NewReader(b)}, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = m.Close() }()
+	addrs := []uint64{addr, 0, ^uint64(0)}
+	for at := uint64(0x200); at < 0x2000; at += 0x35 {
+		addrs = append(addrs, at)
+	}
+	frames := 0
+	for _, p := range m.Find(addrs) {
+		frames += len(p.Frames)
+	}
+	return frames, nil
+}
+
+// A hostile file takes no longer than a good one of its size, and no more memory.
+func FuzzFind(f *testing.F) {
+	for _, b := range small(f) {
+		f.Add(b, uint64(0x1000))
+	}
+	f.Fuzz(func(t *testing.T, b []byte, addr uint64) {
+		if len(b) > 1<<18 {
+			return
+		}
+		began := time.Now()
+		_, _ = look(b, addr)
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// Every byte of the headers and tables is damaged in turn, and every length is made huge.
+func TestDamagedFiles(t *testing.T) {
+	for i, good := range small(t) {
+		if n, err := look(good, 0x1000); err != nil || n == 0 {
+			t.Fatalf("%d frames, %v", n, err)
+		}
+		for at := i; at < len(good); at += 4 {
+			for _, put := range []uint64{0, 1<<64 - 1, 0x80} {
+				b := bytes.Clone(good)
+				switch {
+				case put == 0x80:
+					b[at] ^= 0x80
+				case at+4 <= len(b):
+					binary.LittleEndian.PutUint32(b[at:], uint32(put))
+				}
+				_, _ = look(b, 0x1000)
+			}
+		}
+		for n := 0; n < len(good); n += 41 {
+			_, _ = look(good[:n], 0x1000)
+		}
+	}
+}
+
+// A file all of whose units share one long table of abbreviations, of which each has to be
+// read: what that would take grows with the square of its size.
+func TestWorkIsBounded(t *testing.T) {
+	const units = 100_000
+	good := small(t)[1] // DWARF 4
+	m, err := Open(memoryFile{bytes.NewReader(good)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var info, abbrev []byte
+	for code := uint64(1); code < 20_000; code++ {
+		abbrev = binary.AppendUvarint(abbrev, code)
+		abbrev = append(abbrev, tagSubprogram, 0, atName, formData1, 0, 0)
+	}
+	abbrev = binary.AppendUvarint(abbrev, 20_000)
+	abbrev = append(abbrev, 0x11, 0, atLowPC, formAddr, atHighPC, formData4, 0, 0, 0)
+	for range units {
+		unit := binary.AppendUvarint([]byte{4, 0, 0, 0, 0, 0, 8}, 20_000)
+		unit = binary.LittleEndian.AppendUint64(unit, 0x1000)
+		unit = append(unit, 16, 0, 0, 0)
+		info = append(binary.LittleEndian.AppendUint32(info, uint32(len(unit))), unit...)
+	}
+	for name, b := range map[string][]byte{".debug_info": info, ".debug_abbrev": abbrev} {
+		m.main.sections[name] = section{r: bytes.NewReader(b), size: uint64(len(b))}
+	}
+	began := time.Now()
+	m.Find([]uint64{0x1000})
+	if left := m.dwarf.work.left; left >= 0 || left < -maxWork/2 {
+		t.Errorf("%d bytes are left", left)
+	}
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("took %v", took)
+	}
+	if len(m.dwarf.units) != 0 {
+		t.Error("it is asked again")
+	}
+}

@@ -1,0 +1,304 @@
+package image
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"slices"
+)
+
+// Image is an ELF file, and what is known of it.
+type Image struct {
+	// BuildID is the build id in hexadecimal, empty if the linker left none.
+	BuildID string
+	main    *object
+	debugs  func(Debug, func(File) bool)
+	debug   *object // the separate debug file
+	ready   bool
+	symbols symbols
+	mini    int // bytes of .gnu_debugdata
+	dwarf   *dwarf
+	listed  bool
+}
+
+// Debug says which separate file is sought. What is empty is not known.
+type Debug struct {
+	BuildID string
+	Name    string // of .gnu_debuglink, without a folder
+	CRC     uint32 // of the file of that name
+	Path    string // of the file that dwz made
+}
+
+// Frame is a function at an address.
+type Frame struct {
+	Func string // as the linker knows it: mangled
+	File string // "" where it is not known
+	Line int32  // 0: not known
+}
+
+// Place is what is at an address.
+type Place struct {
+	Addr   uint64  // as the file counts addresses
+	Start  uint64  // where the function begins, 0: not known
+	Frames []Frame // innermost first: all but the last were put into the one after them
+}
+
+// Open reads the headers of a file, which belongs to the image from then on. The
+// function offers files that may be the separate one that is sought, which are the
+// image's then, until one is taken. It may be nil.
+func Open(f File, debugs func(d Debug, offer func(File) bool)) (*Image, error) {
+	o, err := openObject(f)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &Image{BuildID: o.buildID, main: o, debugs: debugs}, nil
+}
+
+// Close closes all files. The image is not to be used any more.
+func (m *Image) Close() error {
+	errs := []error{m.main.file.Close()}
+	if m.debug != nil {
+		errs = append(errs, m.debug.file.Close())
+	}
+	if m.dwarf != nil && m.dwarf.alt != nil {
+		errs = append(errs, m.dwarf.alt.o.file.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Bytes returns how much memory is held, about.
+func (m *Image) Bytes() int {
+	return 4096 + 8*len(m.symbols.index) + m.mini + m.dwarf.bytes()
+}
+
+// Layout says where the file's parts are mapped. It counts also when the image is closed.
+func (m *Image) Layout() Layout { return m.main.loads }
+
+// Read reads what is at an address, of which the file has as many bytes.
+func (m *Image) Read(b []byte, addr uint64) bool {
+	for i := range m.main.loads {
+		if l := &m.main.loads[i]; addr >= l.addr && addr-l.addr < l.size && uint64(len(b)) <= l.size-(addr-l.addr) {
+			return readAt(m.main.file, b, addr-l.addr+l.off) == nil
+		}
+	}
+	return false
+}
+
+// base is the address that tables count from.
+func (m *Image) base() uint64 {
+	if len(m.main.loads) == 0 {
+		return 0
+	}
+	return m.main.loads[0].addr
+}
+
+// prepare reads the table of symbols and looks for debugging information.
+func (m *Image) prepare() {
+	m.ready = true
+	full, info := m.main, m.main
+	if m.main.symtab.size == 0 || !m.main.hasInfo() {
+		m.findDebug()
+		if m.debug != nil {
+			info = m.debug
+			if full.symtab.size == 0 {
+				full = m.debug
+			}
+		}
+	}
+	m.symbols.base = m.base()
+	if full.symtab.size > 0 {
+		m.symbols.addTable(0, symbolTable{full.symtab, full.strings[0]}, m.main)
+	} else {
+		m.symbols.addTable(0, symbolTable{m.main.dynsym, m.main.strings[1]}, m.main)
+		m.addMini()
+	}
+	m.symbols.finish()
+	if m.dwarf = newDwarf(info); m.dwarf != nil {
+		m.dwarf.o = &object{loads: m.main.loads, file: info.file}
+		m.findAlt(info)
+	}
+}
+
+// findDebug opens the separate debug file. It counts when it has the same build id, or
+// no build id is there to compare.
+func (m *Image) findDebug() {
+	name, crc := m.main.link()
+	if m.BuildID == "" && name == "" {
+		return
+	}
+	m.debug = m.seek(Debug{BuildID: m.BuildID, Name: name, CRC: crc}, func(o *object) bool {
+		return o.symtab.size > 0 || o.hasInfo()
+	})
+}
+
+func (m *Image) findAlt(info *object) {
+	path, id := info.alt()
+	if path == "" {
+		return
+	}
+	o := m.seek(Debug{BuildID: id, Path: path}, (*object).hasInfo)
+	if o == nil {
+		return
+	}
+	if m.dwarf.alt = newDwarf(o); m.dwarf.alt != nil {
+		m.dwarf.alt.list(0)
+	} else {
+		_ = o.file.Close()
+	}
+}
+
+// seek returns the first file that is good, nil if there is none.
+func (m *Image) seek(d Debug, good func(*object) bool) (found *object) {
+	if m.debugs == nil {
+		return nil
+	}
+	m.debugs(d, func(f File) bool {
+		o, err := openObject(f)
+		if err != nil || o.buildID != d.BuildID || !good(o) {
+			_ = f.Close()
+			return false
+		}
+		found = o
+		return true
+	})
+	return found
+}
+
+// addMini takes in the symbols of .gnu_debugdata: an ELF file, compressed.
+func (m *Image) addMini() {
+	b, err := m.main.sections[".gnu_debugdata"].all(maxMini)
+	if err != nil {
+		return
+	}
+	if b, err = unxz(b, maxMini); err != nil {
+		return
+	}
+	o, err := openObject(memoryFile{bytes.NewReader(b)})
+	if err != nil || o.symtab.size == 0 {
+		return
+	}
+	m.mini = len(b)
+	m.symbols.addTable(1, symbolTable{o.symtab, o.strings[0]}, m.main)
+}
+
+// Find says what is at addresses, as the file counts them.
+func (m *Image) Find(addrs []uint64) []Place {
+	if !m.ready {
+		m.prepare()
+	}
+	out := make([]Place, len(addrs))
+	for i, addr := range addrs {
+		out[i].Addr = addr
+		if s, ok := m.symbols.find(addr); ok {
+			out[i].Start, out[i].Frames = s.addr, []Frame{{Func: s.name}}
+		}
+	}
+	if m.dwarf != nil {
+		m.explain(out)
+	}
+	return out
+}
+
+// explain adds to places what debugging information says of them.
+func (m *Image) explain(out []Place) {
+	d := m.dwarf
+	d.refill()
+	if !m.listed {
+		m.listed = true
+		d.list(m.base())
+	}
+	byUnit := map[int][]*Place{}
+	for i := range out {
+		if rel := out[i].Addr - m.base(); rel <= 1<<32-1 {
+			if n := d.unitAt(uint32(rel)); n >= 0 {
+				byUnit[n] = append(byUnit[n], &out[i])
+			}
+		}
+	}
+	for n, places := range byUnit {
+		if u := d.unit(n); u != nil {
+			u.fill(places, &m.symbols)
+		}
+	}
+	if d.spent() { // it is not worth the work
+		d.units, d.spans, d.open, d.held = nil, nil, map[int]*loaded{}, 0
+	}
+}
+
+// fill adds to places of a unit what debugging information says of them.
+func (u *loaded) fill(places []*Place, syms *symbols) {
+	if !u.listed {
+		u.list(syms.base)
+	}
+	slices.SortFunc(places, func(a, b *Place) int { return cmp.Compare(a.Addr, b.Addr) })
+	addrs := make([]uint64, len(places))
+	for i, p := range places {
+		addrs[i] = p.Addr
+	}
+	l := u.lines()
+	at := make([]place, len(places))
+	if l != nil {
+		at = l.find(addrs)
+	}
+	for i, p := range places {
+		u.frames(p, syms, l, at[i])
+	}
+}
+
+// frames makes the frames of a place: its line is in the innermost function, that of
+// each other one is where the next was called.
+func (u *loaded) frames(p *Place, syms *symbols, l *lines, at place) {
+	outer := Frame{}
+	if len(p.Frames) > 0 {
+		outer = p.Frames[0]
+	}
+	var chain []die
+	if off, ok := u.at(uint32(p.Addr - syms.base)); ok {
+		chain = u.chain(off, p.Addr)
+	}
+	p.Frames = p.Frames[:0]
+	for i := len(chain) - 1; i >= 1; i-- {
+		f := Frame{Func: u.nameOf(&chain[i])}
+		f.place(l, at)
+		p.Frames = append(p.Frames, f)
+		at = place{chain[i].callFile, chain[i].callLine}
+	}
+	if len(chain) > 0 {
+		u.outer(p, &outer, &chain[0], syms)
+	}
+	outer.place(l, at)
+	if outer.Func != "" || outer.Line != 0 || len(p.Frames) > 0 {
+		p.Frames = append(p.Frames, outer)
+	}
+}
+
+// outer names the function that others were put into. Where the linker gave several
+// functions one code, its debugging information says whose it is; it does not count
+// where it only has the name by which its author calls it himself.
+func (u *loaded) outer(p *Place, f *Frame, x *die, syms *symbols) {
+	name := u.nameOf(x)
+	switch {
+	case f.Func == "":
+		f.Func = name
+		if lo, ok := u.address(x.low); ok {
+			p.Start = lo
+		}
+	case name != f.Func && underscores(name) <= underscores(f.Func) && syms.has(p.Start, name):
+		f.Func = name
+	}
+}
+
+func (f *Frame) place(l *lines, at place) {
+	if l == nil || at.line == 0 || at.line > 1<<31-1 {
+		return
+	}
+	f.File = l.path(at.file)
+	if f.File != "" {
+		f.Line = int32(at.line)
+	}
+}
+
+// memoryFile is a file that is held in memory.
+type memoryFile struct{ *bytes.Reader }
+
+func (memoryFile) Close() error { return nil }

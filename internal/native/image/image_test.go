@@ -1,0 +1,332 @@
+package image
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"ingero/internal/testkit"
+)
+
+// build compiles a file of testdata, and makes the file name in dir of it.
+func build(t testing.TB, dir, name string, compile ...string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	run(t, append(compile, "-o", path)...)
+	return path
+}
+
+func run(t testing.TB, argv ...string) {
+	t.Helper()
+	testkit.NeedTool(t, argv[0])
+	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", argv, err, out)
+	}
+}
+
+func open(t testing.TB, path string, debugs ...string) *Image {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Open(f, func(d Debug, offer func(File) bool) {
+		for _, name := range debugs {
+			if f, err := os.Open(name); err == nil && offer(f) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
+// functions are those of an ELF file by where they begin: all names of each.
+type functions struct {
+	names map[uint64][]string
+	sizes map[uint64]uint64
+}
+
+func functionsOf(t testing.TB, path string) (x functions) {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	symbols, err := f.Symbols()
+	if err != nil {
+		symbols, err = f.DynamicSymbols()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	x = functions{map[uint64][]string{}, map[uint64]uint64{}}
+	for _, s := range symbols {
+		if kind := elf.ST_TYPE(s.Info); (kind == elf.STT_FUNC || kind == sttIfunc) && s.Size > 0 && s.Section != elf.SHN_UNDEF {
+			name, _, _ := strings.Cut(s.Name, "@")
+			x.names[s.Value] = append(x.names[s.Value], name)
+			x.sizes[s.Value] = max(x.sizes[s.Value], s.Size)
+		}
+	}
+	return x
+}
+
+// addresses returns about n addresses in functions, or a few of each: where it begins and
+// ends, and some between.
+func (x functions) addresses(n int) (out []uint64) {
+	all := make([]uint64, 0, len(x.sizes))
+	for at := range x.sizes {
+		all = append(all, at)
+	}
+	slices.Sort(all)
+	for i := 0; i < len(all); i += max(1, 17*len(all)/n) {
+		at, size := all[i], x.sizes[all[i]]
+		for k := range uint64(16) {
+			out = append(out, at+size*k/16)
+		}
+		out = append(out, at+size-1)
+	}
+	return slices.Compact(out)
+}
+
+// told asks another program: for each address function and line, innermost first.
+func told(t testing.TB, path string, addrs []uint64) [][]Frame {
+	t.Helper()
+	testkit.NeedTool(t, "llvm-symbolizer-14")
+	cmd := exec.Command("llvm-symbolizer-14", "--obj="+path, "--no-demangle", "--inlines")
+	var in bytes.Buffer
+	for _, a := range addrs {
+		fmt.Fprintf(&in, "%#x\n", a)
+	}
+	cmd.Stdin = &in
+	text, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out [][]Frame
+	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
+		var frames []Frame
+		lines := strings.Split(block, "\n")
+		for i := 0; i+1 < len(lines); i += 2 {
+			var f Frame
+			if lines[i] != "??" {
+				f.Func = lines[i]
+			}
+			place := lines[i+1][:strings.LastIndexByte(lines[i+1], ':')]
+			at := strings.LastIndexByte(place, ':')
+			if _, err := fmt.Sscan(place[at+1:], &f.Line); err != nil {
+				t.Fatalf("%q: %v", lines[i+1], err)
+			}
+			if f.Line > 0 {
+				f.File = filepath.Clean(place[:at])
+			}
+			frames = append(frames, f)
+		}
+		out = append(out, frames)
+	}
+	if len(out) != len(addrs) {
+		t.Fatalf("%d answers for %d addresses", len(out), len(addrs))
+	}
+	return out
+}
+
+// same compares what was found with what another program says. Where the linker gave
+// several functions one code, each of their names is right.
+func same(t testing.TB, symbols functions, got []Place, want [][]Frame) {
+	t.Helper()
+	wrong, inlined, lines := 0, 0, 0
+	for i, g := range got {
+		aliases := symbols.names[g.Start]
+		ok := len(g.Frames) == len(want[i])
+		for j := 0; ok && j < len(g.Frames); j++ {
+			a, b := g.Frames[j], want[i][j]
+			ok = a.File == b.File && a.Line == b.Line && (a.Func == b.Func || slices.Contains(aliases, a.Func) && j == len(g.Frames)-1)
+			inlined += min(j, 1)
+			lines += int(min(a.Line, 1))
+		}
+		if !ok {
+			if wrong++; wrong < 5 {
+				t.Errorf("%#x:\n got %+v\nwant %+v", g.Addr, g.Frames, want[i])
+			}
+		}
+	}
+	t.Logf("%d addresses, %d lines, %d functions put into others, %d wrong", len(got), lines, inlined, wrong)
+}
+
+// programs are what compilers and tools make of one source.
+var programs = []struct {
+	name    string
+	compile []string
+	after   []string // run on the file
+	lines   bool
+}{
+	{"gcc, DWARF 5", []string{"g++", "-O2", "-gdwarf-5"}, nil, true},
+	{"gcc, DWARF 4", []string{"g++", "-O2", "-gdwarf-4"}, nil, true},
+	{"gcc, DWARF 3", []string{"g++", "-O2", "-gdwarf-3", "-gstrict-dwarf"}, nil, true},
+	{"gcc, DWARF of 64 bits", []string{"g++", "-O2", "-gdwarf-5", "-gdwarf64"}, nil, true},
+	{"gcc, not optimised, at a fixed address", []string{"g++", "-O0", "-g", "-no-pie"}, nil, true},
+	{"gcc, optimised at link time", []string{"g++", "-O2", "-g", "-flto=1"}, nil, true},
+	{"gcc, functions left out by the linker", []string{"g++", "-O2", "-g", "-ffunction-sections", "-Wl,--gc-sections"}, nil, true},
+	{"gcc, compressed", []string{"g++", "-O2", "-g", "-gz=zlib"}, nil, true},
+	{"gcc, compressed as of old", []string{"g++", "-O2", "-g"}, []string{"objcopy", "--compress-debug-sections=zlib-gnu"}, true},
+	{"gcc, lines only", []string{"g++", "-O2", "-g1"}, nil, true},
+	{"clang, DWARF 5", []string{"clang++-14", "-O2", "-gdwarf-5"}, nil, true},
+	{"clang, DWARF 4", []string{"clang++-14", "-O2", "-gdwarf-4"}, nil, true},
+	{"no debugging information", []string{"g++", "-O2"}, nil, false},
+}
+
+func TestFind(t *testing.T) {
+	testkit.NeedTool(t, "g++", "clang++-14", "objcopy")
+	for _, tt := range programs {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			path := build(t, t.TempDir(), "program", append(tt.compile, "testdata/program.cc")...)
+			if tt.after != nil {
+				run(t, append(tt.after, path)...)
+			}
+			m, symbols := open(t, path), functionsOf(t, path)
+			addrs := symbols.addresses(2000)
+			got := m.Find(addrs)
+			same(t, symbols, got, told(t, path, addrs))
+			if n := countLines(got); (n > len(got)/2) != tt.lines {
+				t.Errorf("%d of %d have a line", n, len(got))
+			}
+			if m.Bytes() > 4<<20 {
+				t.Errorf("%d bytes are held", m.Bytes())
+			}
+		})
+	}
+}
+
+func countLines(places []Place) (n int) {
+	for _, p := range places {
+		for _, f := range p.Frames {
+			if f.Line > 0 {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// What Go's own linker writes: DWARF 5 with tables of addresses, compressed.
+func TestFindInGoProgram(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "program")
+	run(t, "go", "build", "-o", path, "ingero/tools/lint")
+	symbols := functionsOf(t, path)
+	addrs := symbols.addresses(3000)
+	same(t, symbols, open(t, path).Find(addrs), told(t, path, addrs))
+}
+
+// The libraries of this system, as they are: all that they export is found.
+func TestFindInSystemLibraries(t *testing.T) {
+	found := 0
+	for _, name := range []string{"libc.so.6", "libstdc++.so.6", "libcrypto.so.3"} {
+		for _, dir := range []string{"/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64"} {
+			path := filepath.Join(dir, name)
+			if _, err := os.Stat(path); err != nil {
+				continue
+			}
+			found++
+			symbols := functionsOf(t, path)
+			addrs := symbols.addresses(4000)
+			for i, p := range open(t, path).Find(addrs) {
+				if len(p.Frames) != 1 || !slices.Contains(symbols.names[p.Start], p.Frames[0].Func) || addrs[i]-p.Start >= symbols.sizes[p.Start] {
+					t.Errorf("%s: %#x is %+v", path, addrs[i], p)
+				}
+			}
+			break
+		}
+	}
+	if found == 0 {
+		t.Error("no library was found")
+	}
+}
+
+// separate makes what distributions make of a program: one without debugging
+// information, which is in another file.
+func separate(t testing.TB, dir, path string) (stripped, debug string) {
+	t.Helper()
+	stripped, debug = filepath.Join(dir, "stripped"), filepath.Join(dir, "program.debug")
+	run(t, "objcopy", "--only-keep-debug", "--compress-debug-sections=zlib", path, debug)
+	run(t, "objcopy", "--strip-all", "--add-gnu-debuglink="+debug, path, stripped)
+	return stripped, debug
+}
+
+func TestSeparateDebugFile(t *testing.T) {
+	testkit.NeedTool(t, "g++", "objcopy")
+	dir := t.TempDir()
+	path := build(t, dir, "program", "g++", "-O2", "-g", "testdata/program.cc")
+	other := build(t, dir, "other", "g++", "-O1", "-g", "testdata/program.cc")
+	stripped, debug := separate(t, dir, path)
+	symbols := functionsOf(t, path)
+	addrs := symbols.addresses(1000)
+	want := told(t, path, addrs)
+	same(t, symbols, open(t, stripped, other, stripped, debug).Find(addrs), want)
+	if got := countLines(open(t, stripped, other, stripped, "testdata/program.cc").Find(addrs)); got > 0 {
+		t.Errorf("%d lines without the right file", got)
+	}
+}
+
+// The symbols that Fedora leaves in stripped programs.
+func TestMiniDebugInfo(t *testing.T) {
+	testkit.NeedTool(t, "g++", "objcopy", "xz")
+	dir := t.TempDir()
+	path := build(t, dir, "program", "g++", "-O2", "testdata/program.cc")
+	mini, with := filepath.Join(dir, "mini"), filepath.Join(dir, "with")
+	run(t, "objcopy", "--only-keep-debug", path, mini)
+	run(t, "xz", "-k", mini)
+	run(t, "objcopy", "--strip-all", "--add-section", ".gnu_debugdata="+mini+".xz", path, with)
+	symbols := functionsOf(t, path)
+	addrs := symbols.addresses(1000)
+	for i, p := range open(t, with).Find(addrs) {
+		if len(p.Frames) != 1 || !slices.Contains(symbols.names[p.Start], p.Frames[0].Func) {
+			t.Errorf("%#x is %+v", addrs[i], p)
+		}
+	}
+	bare := filepath.Join(dir, "bare")
+	run(t, "objcopy", "--strip-all", path, bare)
+	names := 0
+	for _, p := range open(t, bare).Find(addrs) {
+		names += len(p.Frames)
+	}
+	if names > len(addrs)/2 {
+		t.Errorf("%d of %d have a name without it", names, len(addrs))
+	}
+}
+
+// Between functions there is none: a name says no more than its symbol's size.
+func TestNoName(t *testing.T) {
+	testkit.NeedTool(t, "g++", "objcopy")
+	dir := t.TempDir()
+	path := build(t, dir, "program", "g++", "-O2", "-rdynamic", "testdata/program.cc")
+	stripped := filepath.Join(dir, "stripped")
+	run(t, "objcopy", "--strip-all", path, stripped)
+	all, exported := functionsOf(t, path), functionsOf(t, stripped)
+	m := open(t, stripped)
+	for at, names := range all.names {
+		if len(exported.names[at]) > 0 {
+			continue
+		}
+		p := m.Find([]uint64{at})[0]
+		if p.Start != 0 && exported.sizes[p.Start] <= at-p.Start && p.Frames[0].Func != "_init" && p.Frames[0].Func != "_fini" {
+			t.Errorf("%v at %#x is called %+v", names, at, p)
+		}
+	}
+	for _, at := range []uint64{0, 1, 1 << 33, 1<<64 - 1} {
+		if p := m.Find([]uint64{at})[0]; len(p.Frames) > 0 {
+			t.Errorf("%#x is %+v", at, p)
+		}
+	}
+}

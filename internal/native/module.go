@@ -1,0 +1,219 @@
+package native
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"time"
+
+	"ingero/internal/native/image"
+	"ingero/internal/proc"
+	"ingero/internal/symbols"
+)
+
+type file = image.File
+
+// content identifies what is in a file. Without a build id it is the file as it was last
+// modified.
+type content struct {
+	id       string
+	size     int64
+	key      proc.Key
+	modified int64
+}
+
+// module is a file of code, and what is known of its addresses.
+type module struct {
+	content content
+	key     proc.Key
+	img     *image.Image // nil when it is closed
+	layout  image.Layout
+	answers map[uint64]*answer // by address in the file
+	signals map[uint64]*answer // where signal handlers return to; nil: an address that is none
+	cost    int                // bytes of answers
+	users   int                // mappings
+	left    time.Time          // since when it has none
+	asked   time.Time          // when it was last looked into
+	used    uint64
+	bad     bool
+}
+
+// answer is what is at an address.
+type answer struct {
+	start  uint64 // of the function, 0: not known
+	frames []frame
+	signal bool // a signal handler returns to it
+}
+
+type frame struct {
+	name, file string
+	line       int32
+}
+
+func (a *answer) unnamed() bool { return len(a.frames) == 0 || a.frames[len(a.frames)-1].name == "" }
+
+// Limits of one module.
+const (
+	maxAnswers = 1 << 16
+	maxFunc    = 512 // bytes of a name
+	maxFile    = 1024
+)
+
+// words are texts that are kept once.
+type words map[string]string
+
+// maxWords bounds the table of texts; beyond it is begun anew.
+const maxWords = 1 << 16
+
+func (w words) keep(s string, cost *int) string {
+	if s == "" {
+		return ""
+	}
+	if old, ok := w[s]; ok {
+		return old
+	}
+	if len(w) >= maxWords {
+		clear(w)
+	}
+	s = strings.Clone(s)
+	w[s] = s
+	*cost += len(s) + 32
+	return s
+}
+
+// load opens a module's image from a file, which is its own then.
+func (s *Symbolizer) load(mod *module, p *process, m *mapping, f file) bool {
+	img, err := image.Open(f, func(d image.Debug, offer func(image.File) bool) { s.debug(p.pid, m.of.Path, d, offer) })
+	if err != nil {
+		return false
+	}
+	mod.img, mod.layout, mod.asked = img, img.Layout(), s.now()
+	s.recent = append(s.recent, mod)
+	return true
+}
+
+// shut closes a module's image.
+func (s *Symbolizer) shut(mod *module) error {
+	if mod.img == nil {
+		return nil
+	}
+	err := mod.img.Close()
+	mod.img = nil
+	s.recent = slices.DeleteFunc(s.recent, func(o *module) bool { return o == mod })
+	return err
+}
+
+// kernelCode is the module of the vdso.
+func (s *Symbolizer) kernelCode() *module {
+	if s.vdso != nil {
+		return s.vdso
+	}
+	b, err := s.fs.VDSO()
+	if err != nil {
+		return nil
+	}
+	mod := &module{content: content{id: "vdso"}, answers: map[uint64]*answer{}}
+	if !s.load(mod, &process{}, &mapping{}, bytesFile{bytes.NewReader(b)}) {
+		return nil
+	}
+	mod.users++ // it stays
+	s.vdso, s.modules[mod.content] = mod, mod
+	return mod
+}
+
+type bytesFile struct{ *bytes.Reader }
+
+func (bytesFile) Close() error { return nil }
+
+// trampolines are the instructions to which signal handlers return, of each machine:
+// mov $15, %rax; syscall, and mov x8, #139; svc #0.
+var trampolines = []string{"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", "\x68\x11\x80\xd2\x01\x00\x00\xd4"}
+
+// signalReturn says whether a signal handler returns to an address, which is then the
+// answer; the one that called the handler was interrupted, and did not call.
+func (s *Symbolizer) signalReturn(l *lookup) *answer {
+	mod, addr := l.m.module, l.addr
+	if a, known := mod.signals[addr]; known || mod.img == nil && !s.reopen(mod, l.m) {
+		return a
+	}
+	mod.cost += 48
+	if mod.signals == nil || len(mod.signals) >= maxAnswers {
+		mod.signals = map[uint64]*answer{}
+	}
+	var a *answer
+	for _, code := range trampolines {
+		var b [9]byte
+		if mod.img.Read(b[:len(code)], addr) && string(b[:len(code)]) == code {
+			a = &answer{start: addr, frames: []frame{{name: signalName}}, signal: true}
+		}
+	}
+	mod.signals[addr] = a
+	s.grew = true
+	return a
+}
+
+// signalName is the name of the frame between a signal handler and what it interrupted.
+const signalName = "<signal handler called>"
+
+// find looks addresses up in a module's file.
+func (s *Symbolizer) find(mod *module, asked []*lookup) {
+	s.figures.Cold += uint64(len(asked))
+	s.grew = true
+	mod.asked = s.now()
+	if mod.img == nil && !s.reopen(mod, asked[0].m) {
+		return
+	}
+	if len(mod.answers)+len(asked) > maxAnswers {
+		clear(mod.answers)
+		mod.cost = 0
+	}
+	var addrs []uint64
+	for _, l := range asked {
+		if k := l.key(); mod.answers[k] == nil {
+			mod.answers[k] = &answer{}
+			addrs = append(addrs, k)
+		}
+	}
+	for _, place := range mod.img.Find(addrs) {
+		a := mod.answers[place.Addr]
+		a.start = place.Start
+		mod.cost += 96
+		for _, f := range place.Frames {
+			a.frames = append(a.frames, frame{
+				name: s.words.keep(symbols.Function(f.Func, maxFunc), &mod.cost),
+				file: s.words.keep(tail(f.File, maxFile), &mod.cost), line: f.Line})
+			mod.cost += 40
+		}
+	}
+	for _, l := range asked {
+		l.a = mod.answers[l.key()]
+	}
+}
+
+// tail returns the end of a path that is too long.
+func tail(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return "..." + strings.ToValidUTF8(s[len(s)-most+3:], "")
+}
+
+// reopen opens a module that was let go.
+func (s *Symbolizer) reopen(mod *module, m *mapping) bool {
+	for _, p := range s.procs {
+		for i := range p.code {
+			if p.code[i].module != mod {
+				continue
+			}
+			f, c, err := s.open(p, &p.code[i])
+			if err == nil && c == mod.content {
+				return s.load(mod, p, m, f)
+			}
+			if err == nil {
+				_ = f.Close()
+			}
+			break
+		}
+	}
+	return false
+}

@@ -1,0 +1,194 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"ingero/internal/proc"
+)
+
+// process is what is known of one.
+type process struct {
+	pid       uint32
+	code      []mapping // by address; shared with children until they are read
+	read      time.Time // when
+	used      uint64
+	inherited bool // from a parent
+	ended     bool // before it could be read
+	jit       *perfMap
+}
+
+// mapping is a range of addresses that holds code.
+type mapping struct {
+	start, end, offset uint64
+	path               string
+	of                 proc.Mapping
+	module             *module
+	tried              bool
+}
+
+// mappingSize is about what one takes.
+const mappingSize = 192
+
+// refreshWait is the least time between two looks at what a process has mapped.
+const refreshWait = 100 * time.Millisecond
+
+// process returns what is known of a process, having looked again if one of the
+// addresses is of nothing that it had mapped.
+func (s *Symbolizer) process(pid uint32, seen int64, ips []uint64) *process {
+	p := s.procs[pid]
+	if p == nil {
+		s.room()
+		p = &process{pid: pid}
+		s.procs[pid] = p
+	}
+	p.used = s.tick
+	look := p.read.IsZero() && !p.ended
+	for i, ip := range ips {
+		if look {
+			break
+		}
+		look = p.at(ip, i == 0) == nil
+	}
+	if now := s.now(); look && now.Sub(p.read) >= refreshWait {
+		s.read(p, seen, now)
+	}
+	return p
+}
+
+// read reads what a process has mapped.
+func (s *Symbolizer) read(p *process, seen int64, now time.Time) {
+	p.read, s.grew = now, true
+	list, err := s.fs.Code(p.pid, time.Unix(0, seen))
+	if err != nil {
+		p.ended = p.ended || errors.Is(err, proc.ErrGone) && len(p.code) == 0
+		return
+	}
+	if len(list) == 0 { // it has ended and was not waited for, or is the kernel's
+		p.ended = len(p.code) == 0
+		return
+	}
+	code := make([]mapping, len(list))
+	for i, m := range list {
+		code[i] = mapping{start: m.Start, end: m.End, offset: m.Offset, path: m.Path, of: m}
+		if m.Path == "" {
+			code[i].path, code[i].offset = jitName, 0
+		}
+		if old := p.at(m.Start, true); old != nil && old.of == m && old.module != nil {
+			code[i].module, code[i].tried, code[i].path = old.module, true, old.path
+			old.module.users++
+		}
+	}
+	s.leave(p)
+	p.code, p.inherited, p.ended = code, false, false
+}
+
+// jitName is what code is mapped from that was made at run time.
+const jitName = "[JIT]"
+
+// leave gives back what a process uses.
+func (s *Symbolizer) leave(p *process) {
+	for i := range p.code {
+		if m := p.code[i].module; m != nil {
+			if m.users--; m.users == 0 {
+				m.left = s.now()
+				_ = s.shut(m)
+			}
+		}
+	}
+	p.code = nil
+}
+
+// room makes room for one process more.
+func (s *Symbolizer) room() {
+	if len(s.procs) < s.limits.Processes {
+		return
+	}
+	var oldest *process
+	for _, p := range s.procs {
+		if oldest == nil || p.used < oldest.used {
+			oldest = p
+		}
+	}
+	s.figures.Dropped++
+	s.Forget(oldest.pid)
+}
+
+// file sees to it that a mapping's module is known.
+func (s *Symbolizer) file(p *process, m *mapping) bool {
+	if m.module != nil {
+		m.module.used = s.tick
+		return true
+	}
+	if m.tried {
+		return false
+	}
+	m.tried = true
+	switch {
+	case m.path == "[vdso]":
+		m.module = s.kernelCode()
+	case m.of.Key == (proc.Key{}):
+	default:
+		m.module = s.identify(p, m)
+	}
+	if m.module == nil {
+		return false
+	}
+	m.module.users++
+	m.module.used = s.tick
+	return true
+}
+
+// identify finds out which module a mapping is of.
+func (s *Symbolizer) identify(p *process, m *mapping) *module {
+	f, c, err := s.open(p, m)
+	if err != nil {
+		if mod := s.byKey[m.of.Key]; mod != nil { // another process had it
+			return mod
+		}
+		s.figures.Unread++
+		return nil
+	}
+	mod := s.modules[c]
+	if mod == nil {
+		mod = &module{content: c, key: m.of.Key, answers: map[uint64]*answer{}}
+		if !s.load(mod, p, m, f) {
+			s.figures.Unread++
+			mod.bad = true
+			return nil
+		}
+		s.modules[c] = mod
+	} else {
+		if mod.img == nil {
+			s.load(mod, p, m, f)
+		} else {
+			_ = f.Close()
+		}
+	}
+	s.byKey[m.of.Key] = mod
+	return mod
+}
+
+// open opens the file of a mapping and says what it is.
+func (s *Symbolizer) open(p *process, m *mapping) (file, content, error) {
+	f, _, err := s.fs.OpenMapped(p.pid, m.of)
+	if errors.Is(err, proc.ErrGone) {
+		f, err = s.fs.OpenPath(m.of)
+	}
+	if err != nil {
+		return nil, content{}, fmt.Errorf("pid %d: %w", p.pid, err)
+	}
+	st, err := f.Stat()
+	if err == nil {
+		var id string
+		if id, err = proc.BuildID(f); err == nil {
+			c := content{id: id, size: st.Size()}
+			if id == "" {
+				c.key, c.modified = m.of.Key, st.ModTime().UnixNano()
+			}
+			return f, c, nil
+		}
+	}
+	return nil, content{}, errors.Join(err, f.Close())
+}
