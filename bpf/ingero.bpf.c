@@ -13,6 +13,7 @@
 #include "cpu.h"
 #include "mark.h"
 #include "frames.h"
+#include "walk.h"
 #include "call.h"
 #include "block.h"
 #include "ledger.h"
@@ -40,3 +41,7 @@ EXPORT(enum, drop_reason);
 EXPORT(enum, place);
 EXPORT(enum, wait_state);
 EXPORT(enum, wait_flags);
+EXPORT(enum, space_seen);
+EXPORT(enum, walk_end);
+EXPORT(enum, unwind_kind);
+EXPORT(enum, unwind_means);

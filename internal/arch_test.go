@@ -20,9 +20,10 @@ var allowed = map[string]string{
 
 	// Kernel side, and what reads it.
 	"internal/bpf":    "github.com/cilium/ebpf",
-	"internal/probes": "github.com/cilium/ebpf golang.org/x/arch golang.org/x/sys internal/bpf internal/tick pkg/events sim",
+	"internal/probes": "github.com/cilium/ebpf golang.org/x/arch golang.org/x/sys internal/bpf internal/tick internal/unwind pkg/events sim",
 	"internal/decode": "golang.org/x/sys internal/bpf internal/tick pkg/events",
 	"internal/proc":   "golang.org/x/sys internal/tick pkg/events",
+	"internal/unwind": "internal/proc",
 	"internal/gpu":    "",
 	"internal/lock":   "golang.org/x/sys",
 
@@ -34,7 +35,7 @@ var allowed = map[string]string{
 	"internal/govern":  "",
 	"internal/symbols": "github.com/ianlancetaylor/demangle internal/tick pkg/events",
 	"internal/track":   "internal/tick pkg/events",
-	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/govern internal/ledger internal/probes internal/proc internal/stats internal/symbols internal/tick internal/track pkg/events",
+	"internal/session": "golang.org/x/sys internal/causal internal/decode internal/govern internal/ledger internal/probes internal/proc internal/stats internal/symbols internal/tick internal/track internal/unwind pkg/events",
 	"internal/store":   "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track pkg/events",
 
 	// What reads what was recorded, and says it.
@@ -60,6 +61,7 @@ var allowed = map[string]string{
 	"test/guests":       "internal/testkit",
 	"test/incidents":    "internal/proc internal/session internal/testkit internal/tick sim",
 	"test/ledger":       "",
+	"test/unwind":       "",
 	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes internal/tick pkg/events sim",
 	"benchmarks/overhead": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/session " +
 		"internal/stats internal/tick pkg/events sim",

@@ -32,16 +32,8 @@ func (f FS) Memory(pid uint32, at time.Time) (*Memory, error) {
 		return nil, err
 	}
 	defer d.close()
-	buf, err := d.read("stat", nil, maxSmall)
-	if err != nil {
+	if err := f.was(d, at); err != nil { // another may have its number
 		return nil, err
-	}
-	s, err := parseStat(buf)
-	if err != nil {
-		return nil, fmt.Errorf("%s/stat: %w", d.root, err)
-	}
-	if f.bootTime().Add(time.Duration(s.start) * userTick).After(at.Add(startSlack)) {
-		return nil, fmt.Errorf("pid %d: %w", pid, ErrGone) // another has its number
 	}
 	fd, err := openRetry(d.fd, "mem", unix.O_RDONLY|unix.O_CLOEXEC)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/tick"
+	"ingero/internal/unwind"
 	"ingero/pkg/events"
 )
 
@@ -30,6 +31,8 @@ type LiveOptions struct {
 	Alone bool
 	// Raw leaves the cost of the probes in the durations.
 	Raw bool
+	// Native keeps the kernel supplied with what native stacks are walked by.
+	Native bool
 	// ProbeBudget is the share of one CPU that the probes on a process's launches may
 	// take before these are counted only; 0: no bound.
 	ProbeBudget float64
@@ -97,6 +100,7 @@ type Live struct {
 	accounts accounts
 	unlooked map[uint32]time.Time // processes to be looked into for linked-in libraries, and since when they could use one
 
+	unwind *unwind.Keeper // nil without Native
 	inside proc.Finder
 	look   chan struct{} // there are some
 
@@ -176,6 +180,10 @@ func (l *Live) start(ctx context.Context) error {
 	if l.watcher, err = proc.WatchMaps(l.Names); err != nil {
 		return err
 	}
+	if l.Native {
+		l.unwind = unwind.NewKeeper(unwind.Options{Files: l.fs, Kernel: l.tracer.Walker(), Log: l.Log})
+		l.work.Go(func() { l.unwind.Run(ctx) })
+	}
 	l.work.Go(l.readLives)
 	l.work.Go(l.readPressure)
 	for _, pid := range l.Select.PIDs {
@@ -219,6 +227,7 @@ func (l *Live) Wake() <-chan struct{} { return l.wake }
 // Poll implements [Source].
 func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
 	ended, waits := len(b.Ended), len(b.Waits)
+	l.unwind.Check()
 	n := l.tracer.Drain(batchLimit, func(record []byte) {
 		if err := decode.Record(b, record, l.clock); err != nil {
 			l.malformed++
