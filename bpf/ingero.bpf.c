@@ -13,6 +13,7 @@
 #include "cpu.h"
 #include "mark.h"
 #include "frames.h"
+#include "unwind.h"
 #include "walk.h"
 #include "call.h"
 #include "block.h"

@@ -6,6 +6,7 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 #include "../../../bpf/abi.h"
+#include "../../../bpf/unwind.h"
 #include "../../../bpf/walk.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
