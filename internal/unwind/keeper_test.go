@@ -183,6 +183,7 @@ func known(t *testing.T, f *fake, pid uint32) bool {
 	return all && len(list) > 2
 }
 
+// A process, its child, their ends, and the next one of the program: each has its mappings and tables, and leaves none of the former.
 func TestKeeper(t *testing.T) {
 	testkit.NeedTool(t, "cat")
 	k, f := keep(t, Options{})

@@ -101,6 +101,7 @@ type at struct {
 	want string
 }
 
+// What the instructions say by each address is in the table, and what is not understood is none.
 func TestTable(t *testing.T) {
 	signal := slices.Concat([]byte{1, 'z', 'R', 'S', 0}, usual[4:])
 	arm := []byte{1, 'z', 'R', 0, 4, 0x78, 30, 1, 0x1b, cfaDef, 31, 0}

@@ -56,6 +56,7 @@ func finish(t testing.TB, w *walker, child *testkit.Child, want int) []stack {
 	return w.taken()
 }
 
+// A stack has up to 64 frames, and says when there are more.
 func TestDeep(t *testing.T) {
 	for _, c := range []struct {
 		depth, frames int
