@@ -14,6 +14,8 @@
 #include "cpu.h"
 #include "mark.h"
 #include "frames.h"
+#include "unwind.h"
+#include "walk.h"
 #include "call.h"
 #include "block.h"
 #include "ledger.h"
@@ -47,3 +49,7 @@ EXPORT(enum, place);
 EXPORT(enum, wait_state);
 EXPORT(enum, wait_flags);
 EXPORT(enum, host_kind);
+EXPORT(enum, space_seen);
+EXPORT(enum, walk_end);
+EXPORT(enum, unwind_kind);
+EXPORT(enum, unwind_means);

@@ -20,10 +20,11 @@ var allowed = map[string]string{
 
 	// Kernel side, and what reads it.
 	"internal/bpf":    "github.com/cilium/ebpf",
-	"internal/probes": "github.com/cilium/ebpf golang.org/x/arch golang.org/x/sys internal/bpf internal/tick pkg/events sim",
+	"internal/probes": "github.com/cilium/ebpf golang.org/x/arch golang.org/x/sys internal/bpf internal/tick internal/unwind pkg/events sim",
 	"internal/decode": "golang.org/x/sys internal/bpf internal/tick pkg/events",
 	"internal/proc":   "golang.org/x/sys internal/tick pkg/events",
 	"internal/host":   "golang.org/x/sys internal/tick",
+	"internal/unwind": "internal/proc",
 	"internal/gpu":    "internal/tick",
 	"internal/xid":    "golang.org/x/sys internal/tick",
 	"internal/lock":   "golang.org/x/sys",
@@ -41,7 +42,7 @@ var allowed = map[string]string{
 	"internal/native/image": "github.com/klauspost/compress",
 	"internal/symbols":      "github.com/ianlancetaylor/demangle internal/tick pkg/events",
 	"internal/track":        "internal/tick pkg/events",
-	"internal/session":      "golang.org/x/sys internal/causal internal/decode internal/gpu internal/govern internal/host internal/ledger internal/probes internal/proc internal/redact internal/stats internal/symbols internal/tick internal/track internal/where internal/xid pkg/events",
+	"internal/session":      "golang.org/x/sys internal/causal internal/decode internal/gpu internal/govern internal/host internal/ledger internal/probes internal/proc internal/redact internal/stats internal/symbols internal/tick internal/track internal/unwind internal/where internal/xid pkg/events",
 	"internal/store":        "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track internal/xid pkg/events",
 
 	// What reads what was recorded, and says it.
@@ -67,6 +68,7 @@ var allowed = map[string]string{
 	"test/guests":       "internal/testkit",
 	"test/incidents":    "internal/proc internal/session internal/testkit internal/tick sim",
 	"test/ledger":       "",
+	"test/unwind":       "",
 	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes internal/session internal/tick internal/xid pkg/events sim",
 	"benchmarks/idle":   "",
 	"benchmarks/overhead": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/session " +

@@ -16,6 +16,8 @@ test       clang-14            clang-14           compiles programs that the tes
 test       llvm-strip-14       llvm-14            strips debug information from BPF objects
 test       ld.lld-14           lld-14             links what the tests trace
 test       gcc                 gcc                compiles programs that the tests trace
+test       gdb                 gdb                says what stacks are
+test       readelf             binutils           says what tables for unwinding hold
 test       g++                 g++                compiles a target that throws exceptions
 test       /usr/include/stdio.h libc6-dev        has the C headers that programs need
 test       llvm-symbolizer-14  llvm-14            says what lies at an address, to compare

@@ -127,6 +127,16 @@ struct uprobes_state {
 	struct xol_area *xol_area;
 };
 
+struct return_instance {
+	unsigned long stack; /* where the return address was, or on arm64 the stack pointer */
+	unsigned long orig_ret_vaddr;
+	struct return_instance *next;
+};
+
+struct uprobe_task {
+	struct return_instance *return_instances;
+};
+
 struct mm_struct {
 	struct uprobes_state uprobes_state;
 };
@@ -197,6 +207,7 @@ struct task_struct {
 	struct sighand_struct *sighand;
 	struct mm_struct *mm;
 	struct files_struct *files;
+	struct uprobe_task *utask;
 	char comm[16];
 };
 

@@ -276,6 +276,13 @@ type IngeroRule struct {
 	Off2  uint16
 }
 
+type IngeroSpaceSeen uint32
+
+const (
+	IngeroSpaceSeenSPACE_USED   IngeroSpaceSeen = 1
+	IngeroSpaceSeenSPACE_MISSED IngeroSpaceSeen = 2
+)
+
 type IngeroSums struct {
 	_         structs.HostLayout
 	Runnable  uint64
@@ -442,6 +449,45 @@ type IngeroThreadRecord struct {
 	Comm     [16]int8
 }
 
+type IngeroUnwindKind uint32
+
+const (
+	IngeroUnwindKindUNWIND_NONE     IngeroUnwindKind = 0
+	IngeroUnwindKindUNWIND_SP       IngeroUnwindKind = 1
+	IngeroUnwindKindUNWIND_FP       IngeroUnwindKind = 2
+	IngeroUnwindKindUNWIND_SP_DEREF IngeroUnwindKind = 3
+	IngeroUnwindKindUNWIND_FP_DEREF IngeroUnwindKind = 4
+	IngeroUnwindKindUNWIND_PLT      IngeroUnwindKind = 5
+	IngeroUnwindKindUNWIND_SIGNAL   IngeroUnwindKind = 6
+	IngeroUnwindKindUNWIND_END      IngeroUnwindKind = 7
+	IngeroUnwindKindUNWIND_CHAIN    IngeroUnwindKind = 8
+)
+
+type IngeroUnwindMeans uint32
+
+const (
+	IngeroUnwindMeansMEANS_TABLE IngeroUnwindMeans = 0
+	IngeroUnwindMeansMEANS_FP    IngeroUnwindMeans = 1
+	IngeroUnwindMeansMEANS_NONE  IngeroUnwindMeans = 2
+)
+
+type IngeroUnwindRule struct {
+	_    structs.HostLayout
+	Kind uint8
+	Arg  uint8
+	Pad  uint16
+	Cfa  int32
+	Fp   int32
+	Ra   int32
+}
+
+type IngeroUnwindSpace struct {
+	_    structs.HostLayout
+	Slot uint32
+	Seen uint32
+	Id   uint64
+}
+
 type IngeroWaitFlags uint32
 
 const (
@@ -480,6 +526,21 @@ const (
 	IngeroWaitStateWAIT_BLOCKED   IngeroWaitState = 3
 )
 
+type IngeroWalkEnd uint32
+
+const (
+	IngeroWalkEndWALK_DONE       IngeroWalkEnd = 0
+	IngeroWalkEndWALK_DEEP       IngeroWalkEnd = 1
+	IngeroWalkEndWALK_NO_SPACE   IngeroWalkEnd = 2
+	IngeroWalkEndWALK_NO_MAPPING IngeroWalkEnd = 3
+	IngeroWalkEndWALK_NO_TABLE   IngeroWalkEnd = 4
+	IngeroWalkEndWALK_NO_RULE    IngeroWalkEnd = 5
+	IngeroWalkEndWALK_JIT        IngeroWalkEnd = 6
+	IngeroWalkEndWALK_UNREADABLE IngeroWalkEnd = 7
+	IngeroWalkEndWALK_ASTRAY     IngeroWalkEnd = 8
+	IngeroWalkEndWALK_ENDS       IngeroWalkEnd = 9
+)
+
 type IngeroWho struct {
 	_      structs.HostLayout
 	Tid    uint32
@@ -511,6 +572,12 @@ const (
 	IngeroMapTargets            = "targets"
 	IngeroMapThreads            = "threads"
 	IngeroMapTrackedTids        = "tracked_tids"
+	IngeroMapUnwindCache        = "unwind_cache"
+	IngeroMapUnwindMappings     = "unwind_mappings"
+	IngeroMapUnwindRules        = "unwind_rules"
+	IngeroMapUnwindSpaces       = "unwind_spaces"
+	IngeroMapUnwindTables       = "unwind_tables"
+	IngeroMapUnwindWanted       = "unwind_wanted"
 	IngeroProgCallEnter         = "call_enter"
 	IngeroProgCallEnterMulti    = "call_enter_multi"
 	IngeroProgCallExit          = "call_exit"
@@ -549,14 +616,18 @@ const (
 	IngeroVarExportProcRecord   = "export_proc_record"
 	IngeroVarExportRecipeFlags  = "export_recipe_flags"
 	IngeroVarExportRecordKind   = "export_record_kind"
+	IngeroVarExportSpaceSeen    = "export_space_seen"
 	IngeroVarExportSums         = "export_sums"
 	IngeroVarExportTake         = "export_take"
 	IngeroVarExportTargetFlags  = "export_target_flags"
 	IngeroVarExportTextRecord   = "export_text_record"
 	IngeroVarExportThreadRecord = "export_thread_record"
+	IngeroVarExportUnwindKind   = "export_unwind_kind"
+	IngeroVarExportUnwindMeans  = "export_unwind_means"
 	IngeroVarExportWaitFlags    = "export_wait_flags"
 	IngeroVarExportWaitRecord   = "export_wait_record"
 	IngeroVarExportWaitState    = "export_wait_state"
+	IngeroVarExportWalkEnd      = "export_walk_end"
 	IngeroVarExportWho          = "export_who"
 	IngeroVarFileCalls          = "file_calls"
 	IngeroVarLedger             = "ledger"
@@ -574,6 +645,8 @@ const (
 	IngeroVarSamplingRate       = "sampling_rate"
 	IngeroVarSwitchHasState     = "switch_has_state"
 	IngeroVarTrackedThreads     = "tracked_threads"
+	IngeroVarUnwindMissed       = "unwind_missed"
+	IngeroVarWalkEnds           = "walk_ends"
 )
 
 // LoadIngero returns the embedded CollectionSpec for Ingero.
@@ -652,23 +725,29 @@ type IngeroProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type IngeroMapSpecs struct {
-	CallCounts   *ebpf.MapSpec `ebpf:"call_counts"`
-	CallRing     *ebpf.MapSpec `ebpf:"call_ring"`
-	CountSlots   *ebpf.MapSpec `ebpf:"count_slots"`
-	Cpus         *ebpf.MapSpec `ebpf:"cpus"`
-	CriticalRing *ebpf.MapSpec `ebpf:"critical_ring"`
-	Drops        *ebpf.MapSpec `ebpf:"drops"`
-	FreeSlots    *ebpf.MapSpec `ebpf:"free_slots"`
-	HostSums     *ebpf.MapSpec `ebpf:"host_sums"`
-	Levers       *ebpf.MapSpec `ebpf:"levers"`
-	PageCounts   *ebpf.MapSpec `ebpf:"page_counts"`
-	Recipes      *ebpf.MapSpec `ebpf:"recipes"`
-	Reclaiming   *ebpf.MapSpec `ebpf:"reclaiming"`
-	Requests     *ebpf.MapSpec `ebpf:"requests"`
-	SocketOwners *ebpf.MapSpec `ebpf:"socket_owners"`
-	Targets      *ebpf.MapSpec `ebpf:"targets"`
-	Threads      *ebpf.MapSpec `ebpf:"threads"`
-	TrackedTids  *ebpf.MapSpec `ebpf:"tracked_tids"`
+	CallCounts     *ebpf.MapSpec `ebpf:"call_counts"`
+	CallRing       *ebpf.MapSpec `ebpf:"call_ring"`
+	CountSlots     *ebpf.MapSpec `ebpf:"count_slots"`
+	Cpus           *ebpf.MapSpec `ebpf:"cpus"`
+	CriticalRing   *ebpf.MapSpec `ebpf:"critical_ring"`
+	Drops          *ebpf.MapSpec `ebpf:"drops"`
+	FreeSlots      *ebpf.MapSpec `ebpf:"free_slots"`
+	HostSums       *ebpf.MapSpec `ebpf:"host_sums"`
+	Levers         *ebpf.MapSpec `ebpf:"levers"`
+	PageCounts     *ebpf.MapSpec `ebpf:"page_counts"`
+	Recipes        *ebpf.MapSpec `ebpf:"recipes"`
+	Reclaiming     *ebpf.MapSpec `ebpf:"reclaiming"`
+	Requests       *ebpf.MapSpec `ebpf:"requests"`
+	SocketOwners   *ebpf.MapSpec `ebpf:"socket_owners"`
+	Targets        *ebpf.MapSpec `ebpf:"targets"`
+	Threads        *ebpf.MapSpec `ebpf:"threads"`
+	TrackedTids    *ebpf.MapSpec `ebpf:"tracked_tids"`
+	UnwindCache    *ebpf.MapSpec `ebpf:"unwind_cache"`
+	UnwindMappings *ebpf.MapSpec `ebpf:"unwind_mappings"`
+	UnwindRules    *ebpf.MapSpec `ebpf:"unwind_rules"`
+	UnwindSpaces   *ebpf.MapSpec `ebpf:"unwind_spaces"`
+	UnwindTables   *ebpf.MapSpec `ebpf:"unwind_tables"`
+	UnwindWanted   *ebpf.MapSpec `ebpf:"unwind_wanted"`
 }
 
 // IngeroVariableSpecs contains global variables before they are loaded into the kernel.
@@ -685,14 +764,18 @@ type IngeroVariableSpecs struct {
 	ExportProcRecord   *ebpf.VariableSpec `ebpf:"export_proc_record"`
 	ExportRecipeFlags  *ebpf.VariableSpec `ebpf:"export_recipe_flags"`
 	ExportRecordKind   *ebpf.VariableSpec `ebpf:"export_record_kind"`
+	ExportSpaceSeen    *ebpf.VariableSpec `ebpf:"export_space_seen"`
 	ExportSums         *ebpf.VariableSpec `ebpf:"export_sums"`
 	ExportTake         *ebpf.VariableSpec `ebpf:"export_take"`
 	ExportTargetFlags  *ebpf.VariableSpec `ebpf:"export_target_flags"`
 	ExportTextRecord   *ebpf.VariableSpec `ebpf:"export_text_record"`
 	ExportThreadRecord *ebpf.VariableSpec `ebpf:"export_thread_record"`
+	ExportUnwindKind   *ebpf.VariableSpec `ebpf:"export_unwind_kind"`
+	ExportUnwindMeans  *ebpf.VariableSpec `ebpf:"export_unwind_means"`
 	ExportWaitFlags    *ebpf.VariableSpec `ebpf:"export_wait_flags"`
 	ExportWaitRecord   *ebpf.VariableSpec `ebpf:"export_wait_record"`
 	ExportWaitState    *ebpf.VariableSpec `ebpf:"export_wait_state"`
+	ExportWalkEnd      *ebpf.VariableSpec `ebpf:"export_walk_end"`
 	ExportWho          *ebpf.VariableSpec `ebpf:"export_who"`
 	FileCalls          *ebpf.VariableSpec `ebpf:"file_calls"`
 	Ledger             *ebpf.VariableSpec `ebpf:"ledger"`
@@ -710,6 +793,8 @@ type IngeroVariableSpecs struct {
 	SamplingRate       *ebpf.VariableSpec `ebpf:"sampling_rate"`
 	SwitchHasState     *ebpf.VariableSpec `ebpf:"switch_has_state"`
 	TrackedThreads     *ebpf.VariableSpec `ebpf:"tracked_threads"`
+	UnwindMissed       *ebpf.VariableSpec `ebpf:"unwind_missed"`
+	WalkEnds           *ebpf.VariableSpec `ebpf:"walk_ends"`
 }
 
 // IngeroObjects contains all objects after they have been loaded into the kernel.
@@ -732,23 +817,29 @@ func (o *IngeroObjects) Close() error {
 //
 // It can be passed to LoadIngeroObjects or ebpf.CollectionSpec.LoadAndAssign.
 type IngeroMaps struct {
-	CallCounts   *ebpf.Map `ebpf:"call_counts"`
-	CallRing     *ebpf.Map `ebpf:"call_ring"`
-	CountSlots   *ebpf.Map `ebpf:"count_slots"`
-	Cpus         *ebpf.Map `ebpf:"cpus"`
-	CriticalRing *ebpf.Map `ebpf:"critical_ring"`
-	Drops        *ebpf.Map `ebpf:"drops"`
-	FreeSlots    *ebpf.Map `ebpf:"free_slots"`
-	HostSums     *ebpf.Map `ebpf:"host_sums"`
-	Levers       *ebpf.Map `ebpf:"levers"`
-	PageCounts   *ebpf.Map `ebpf:"page_counts"`
-	Recipes      *ebpf.Map `ebpf:"recipes"`
-	Reclaiming   *ebpf.Map `ebpf:"reclaiming"`
-	Requests     *ebpf.Map `ebpf:"requests"`
-	SocketOwners *ebpf.Map `ebpf:"socket_owners"`
-	Targets      *ebpf.Map `ebpf:"targets"`
-	Threads      *ebpf.Map `ebpf:"threads"`
-	TrackedTids  *ebpf.Map `ebpf:"tracked_tids"`
+	CallCounts     *ebpf.Map `ebpf:"call_counts"`
+	CallRing       *ebpf.Map `ebpf:"call_ring"`
+	CountSlots     *ebpf.Map `ebpf:"count_slots"`
+	Cpus           *ebpf.Map `ebpf:"cpus"`
+	CriticalRing   *ebpf.Map `ebpf:"critical_ring"`
+	Drops          *ebpf.Map `ebpf:"drops"`
+	FreeSlots      *ebpf.Map `ebpf:"free_slots"`
+	HostSums       *ebpf.Map `ebpf:"host_sums"`
+	Levers         *ebpf.Map `ebpf:"levers"`
+	PageCounts     *ebpf.Map `ebpf:"page_counts"`
+	Recipes        *ebpf.Map `ebpf:"recipes"`
+	Reclaiming     *ebpf.Map `ebpf:"reclaiming"`
+	Requests       *ebpf.Map `ebpf:"requests"`
+	SocketOwners   *ebpf.Map `ebpf:"socket_owners"`
+	Targets        *ebpf.Map `ebpf:"targets"`
+	Threads        *ebpf.Map `ebpf:"threads"`
+	TrackedTids    *ebpf.Map `ebpf:"tracked_tids"`
+	UnwindCache    *ebpf.Map `ebpf:"unwind_cache"`
+	UnwindMappings *ebpf.Map `ebpf:"unwind_mappings"`
+	UnwindRules    *ebpf.Map `ebpf:"unwind_rules"`
+	UnwindSpaces   *ebpf.Map `ebpf:"unwind_spaces"`
+	UnwindTables   *ebpf.Map `ebpf:"unwind_tables"`
+	UnwindWanted   *ebpf.Map `ebpf:"unwind_wanted"`
 }
 
 func (m *IngeroMaps) Close() error {
@@ -770,6 +861,12 @@ func (m *IngeroMaps) Close() error {
 		m.Targets,
 		m.Threads,
 		m.TrackedTids,
+		m.UnwindCache,
+		m.UnwindMappings,
+		m.UnwindRules,
+		m.UnwindSpaces,
+		m.UnwindTables,
+		m.UnwindWanted,
 	)
 }
 
@@ -787,14 +884,18 @@ type IngeroVariables struct {
 	ExportProcRecord   *ebpf.Variable `ebpf:"export_proc_record"`
 	ExportRecipeFlags  *ebpf.Variable `ebpf:"export_recipe_flags"`
 	ExportRecordKind   *ebpf.Variable `ebpf:"export_record_kind"`
+	ExportSpaceSeen    *ebpf.Variable `ebpf:"export_space_seen"`
 	ExportSums         *ebpf.Variable `ebpf:"export_sums"`
 	ExportTake         *ebpf.Variable `ebpf:"export_take"`
 	ExportTargetFlags  *ebpf.Variable `ebpf:"export_target_flags"`
 	ExportTextRecord   *ebpf.Variable `ebpf:"export_text_record"`
 	ExportThreadRecord *ebpf.Variable `ebpf:"export_thread_record"`
+	ExportUnwindKind   *ebpf.Variable `ebpf:"export_unwind_kind"`
+	ExportUnwindMeans  *ebpf.Variable `ebpf:"export_unwind_means"`
 	ExportWaitFlags    *ebpf.Variable `ebpf:"export_wait_flags"`
 	ExportWaitRecord   *ebpf.Variable `ebpf:"export_wait_record"`
 	ExportWaitState    *ebpf.Variable `ebpf:"export_wait_state"`
+	ExportWalkEnd      *ebpf.Variable `ebpf:"export_walk_end"`
 	ExportWho          *ebpf.Variable `ebpf:"export_who"`
 	FileCalls          *ebpf.Variable `ebpf:"file_calls"`
 	Ledger             *ebpf.Variable `ebpf:"ledger"`
@@ -812,6 +913,8 @@ type IngeroVariables struct {
 	SamplingRate       *ebpf.Variable `ebpf:"sampling_rate"`
 	SwitchHasState     *ebpf.Variable `ebpf:"switch_has_state"`
 	TrackedThreads     *ebpf.Variable `ebpf:"tracked_threads"`
+	UnwindMissed       *ebpf.Variable `ebpf:"unwind_missed"`
+	WalkEnds           *ebpf.Variable `ebpf:"walk_ends"`
 }
 
 // IngeroPrograms contains all programs after they have been loaded into the kernel.

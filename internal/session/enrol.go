@@ -106,6 +106,7 @@ func (l *Live) admit(p *proc.Process) bool {
 		l.failed(p.PID, p.Comm, err)
 		return false
 	}
+	l.unwind.Add(p.PID)
 	l.mu.Lock()
 	if k := l.know(p); own {
 		k.traced = time.Now()

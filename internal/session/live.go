@@ -16,6 +16,7 @@ import (
 	"ingero/internal/proc"
 	"ingero/internal/redact"
 	"ingero/internal/tick"
+	"ingero/internal/unwind"
 	"ingero/internal/where"
 	"ingero/pkg/events"
 )
@@ -39,6 +40,8 @@ type LiveOptions struct {
 	Pods Pods
 	// Cmdline is how much of command lines is kept.
 	Cmdline redact.Mode
+	// Native keeps the kernel supplied with what native stacks are walked by.
+	Native bool
 	// ProbeBudget is the share of one CPU that the probes on a process's launches may
 	// take before these are counted only; 0: no bound.
 	ProbeBudget float64
@@ -107,6 +110,7 @@ type Live struct {
 	unlooked map[uint32]time.Time // processes to be looked into for linked-in libraries, and since when they could use one
 	victims  map[uint32]string    // cgroups of processes killed for want of memory
 
+	unwind *unwind.Keeper // nil without Native
 	inside proc.Finder
 	look   chan struct{} // there are some
 
@@ -207,6 +211,10 @@ func (l *Live) start(ctx context.Context) error {
 	if l.Pods != nil {
 		l.watchPods(ctx)
 	}
+	if l.Native {
+		l.unwind = unwind.NewKeeper(unwind.Options{Files: l.fs, Kernel: l.tracer.Walker(), Log: l.Log})
+		l.work.Go(func() { l.unwind.Run(ctx) })
+	}
 	l.work.Go(l.readLives)
 	l.work.Go(l.readPressure)
 	for _, pid := range l.Select.PIDs {
@@ -251,6 +259,7 @@ func (l *Live) Wake() <-chan struct{} { return l.wake }
 // Poll implements [Source].
 func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
 	ended, waits := len(b.Ended), len(b.Waits)
+	l.unwind.Check()
 	n := l.tracer.Drain(batchLimit, func(record []byte) {
 		if err := decode.Record(b, record, l.clock); err != nil {
 			l.malformed++

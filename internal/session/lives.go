@@ -68,6 +68,7 @@ func (l *Live) readPressure() {
 func (l *Live) live(e tick.ProcEvent) {
 	switch e.Kind {
 	case tick.ProcForked:
+		l.unwind.Forked(e.PID, e.Peer)
 		p, err := l.fs.Process(e.Peer)
 		if err != nil { // it has ended already; its exit follows
 			p = proc.Process{PID: e.Peer, PPID: e.PID, Comm: e.Comm, Started: time.Unix(0, e.Time)}
@@ -87,6 +88,7 @@ func (l *Live) live(e tick.ProcEvent) {
 		if p == nil {
 			return
 		}
+		l.unwind.Execed(e.PID)
 		p.Comm = e.Comm
 		if now, err := l.fs.Process(e.PID); err == nil {
 			p.Comm, p.Exe = now.Comm, now.Exe
@@ -96,6 +98,7 @@ func (l *Live) live(e tick.ProcEvent) {
 			delete(lib.users, e.PID)
 		}
 	case tick.ProcExited:
+		l.unwind.Ended(e.PID)
 		l.ended(e.PID, time.Unix(0, e.Time))
 	case tick.ProcOOM:
 		l.killed(e)

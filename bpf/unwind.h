@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * What the walker of stacks (walk.h) knows of processes and files: mappings and tables,
+ * which user space makes (internal/unwind), and how a rule is found in them.
+ */
+#pragma once
+
+#define UNWIND_CACHE (1 << 14) /* addresses, at most 2^16 */
+#define WALK_WINDOW 32 /* words of the stack that are read at once */
+
+/* A walk, its result first. One thread's: too large for the stack, and not per CPU. */
+struct walk {
+	__u32 frames;
+	__u32 end; /* enum walk_end */
+	__u64 exact; /* by frame, a bit: ip is where a signal came, not a return address */
+	__u64 ip[WALK_FRAMES]; /* innermost first */
+
+	__u64 pc; /* of the next frame; sp, fp and lr are as it has them */
+	__u64 sp;
+	__u64 fp;
+	__u64 lr; /* arm64: the link register, where the frame before was interrupted */
+	__u64 returns; /* struct return_instance *: return addresses that the kernel has replaced */
+	__u64 trampoline; /* what it has put there, 0: nothing */
+	__u64 start; /* of the mapping that was last looked for */
+	__u64 stop; /* its end */
+	__u64 bias;
+	__u64 space;
+	__u32 object;
+	__u32 means; /* enum unwind_means */
+	__u32 tgid;
+	__u32 slot;
+	__u32 interrupted; /* pc is where a signal came */
+	__u32 loaded; /* window has what lies at base */
+	__u64 base;
+	__u64 window[WALK_WINDOW];
+};
+
+/*
+ * unwind_spaces: tgid -> its mappings. Written from user space and at fork, deleted at
+ * exec and exit. When full, a process's stacks end as WALK_NO_SPACE.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_SPACES);
+	__type(key, __u32);
+	__type(value, struct unwind_space);
+} unwind_spaces SEC(".maps");
+
+/*
+ * unwind_mappings: slot -> the executable mappings of one process, or of several that
+ * are forks of it, by address. Written from user space, each set whole. Cannot fill.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, MAX_SPACES);
+	__type(key, __u32);
+	__array(
+		values, struct {
+			__uint(type, BPF_MAP_TYPE_ARRAY);
+			__uint(max_entries, 1);
+			__uint(map_flags, BPF_F_INNER_MAP);
+			__uint(key_size, sizeof(__u32));
+			__uint(value_size, sizeof(struct unwind_mapping));
+		});
+} unwind_mappings SEC(".maps");
+
+/*
+ * unwind_tables: object -> its table: unwind.Table. Written from user space, each whole.
+ * Cannot fill; what the tables take in all is bounded there.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, MAX_OBJECTS);
+	__type(key, __u32);
+	__array(
+		values, struct {
+			__uint(type, BPF_MAP_TYPE_ARRAY);
+			__uint(max_entries, 1);
+			__uint(map_flags, BPF_F_INNER_MAP);
+			__uint(key_size, sizeof(__u32));
+			__uint(value_size, sizeof(struct table_line));
+		});
+} unwind_tables SEC(".maps");
+
+/* unwind_rules: number -> rule. Written from user space before the tables that have them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_RULES);
+	__type(key, __u32);
+	__type(value, struct unwind_rule);
+} unwind_rules SEC(".maps");
+
+/*
+ * unwind_wanted: object -> uses of its table, whether it was there or not. Written by
+ * all programs, read from user space. Cannot fill; wraps.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_OBJECTS);
+	__type(key, __u32);
+	__type(value, __u32);
+} unwind_wanted SEC(".maps");
+
+/*
+ * unwind_cache: hash of a space and an address -> the rest of the hash, and in the low 16
+ * bits the number of the rule. Threads write over each other's; each entry is one word, so
+ * it is of one of them. Never out of date: what is mapped in a space does not change.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, UNWIND_CACHE);
+	__type(key, __u32);
+	__type(value, __u64);
+} unwind_cache SEC(".maps");
+
+/* Grows with each table and mapping that was missed, so that user space need not search. */
+volatile __u64 unwind_missed = 0;
+
+/* Stacks by why they ended: enum walk_end. Added to atomically. */
+volatile __u64 walk_ends[16];
+
+#define TABLE_HEAD 16
+#define BLOCK_SHIFT 8
+
+static __always_inline __u32 table_word(void *table, __u32 i)
+{
+	__u32 line = i / TABLE_LINE;
+	struct table_line *l = bpf_map_lookup_elem(table, &line);
+
+	return l ? l->word[i % TABLE_LINE] : 0;
+}
+
+/* The number of the rule for an address of a file, 0: none, or -WALK_NO_TABLE. */
+static __always_inline int find_rule(__u32 object, __u64 at)
+{
+	__u32 block, lo, hi, first, low = at & ((1 << BLOCK_SHIFT) - 1), zero = 0, *wanted;
+	struct table_line *head;
+	void *table;
+
+	table = bpf_map_lookup_elem(&unwind_tables, &object);
+	wanted = bpf_map_lookup_elem(&unwind_wanted, &object);
+	if (wanted)
+		*(volatile __u32 *)wanted += 1; /* two at once may count as one */
+	if (!table) {
+		__sync_fetch_and_add(&unwind_missed, 1);
+		return -WALK_NO_TABLE;
+	}
+	head = bpf_map_lookup_elem(table, &zero);
+	if (!head || at >> BLOCK_SHIFT < head->word[0])
+		return 0;
+	at = (at >> BLOCK_SHIFT) - head->word[0];
+	if (at >= head->word[1])
+		return 0;
+	block = at;
+	first = TABLE_HEAD + head->word[1] + 1;
+	lo = table_word(table, TABLE_HEAD + block);
+	hi = table_word(table, TABLE_HEAD + block + 1);
+	for (int i = 0; i <= BLOCK_SHIFT && lo < hi; i++) {
+		__u32 mid = (lo + hi) / 2;
+
+		if ((table_word(table, first + mid) & ((1 << BLOCK_SHIFT) - 1)) <= low)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo ? table_word(table, first + lo - 1) >> 16 : 0;
+}
+
+/* Finds the mapping of an address: 0, or why not. */
+static __always_inline int find_mapping(struct walk *w, __u64 at)
+{
+	struct unwind_mapping *m;
+	struct unwind_space *s;
+	__u32 lo = 1, hi, slot, tgid, zero = 0;
+	void *maps;
+
+	slot = w->slot;
+	maps = bpf_map_lookup_elem(&unwind_mappings, &slot);
+	if (!maps)
+		return WALK_NO_SPACE;
+	m = bpf_map_lookup_elem(maps, &zero);
+	if (!m || m->end != w->space)
+		return WALK_NO_SPACE;
+	hi = m->start + 1;
+	for (int i = 0; i < 13 && lo < hi; i++) {
+		__u32 mid = (lo + hi) / 2;
+
+		m = bpf_map_lookup_elem(maps, &mid);
+		if (m && m->start <= at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	lo--;
+	m = bpf_map_lookup_elem(maps, &lo);
+	if (lo && m && at >= m->start && at < m->end) {
+		w->start = m->start;
+		w->stop = m->end;
+		w->bias = m->bias;
+		w->object = m->object;
+		w->means = m->means;
+		return 0;
+	}
+	tgid = w->tgid;
+	s = bpf_map_lookup_elem(&unwind_spaces, &tgid);
+	if (s && !(s->seen & SPACE_MISSED)) {
+		s->seen |= SPACE_MISSED;
+		__sync_fetch_and_add(&unwind_missed, 1);
+	}
+	return WALK_NO_MAPPING;
+}
+
+#define RULE_CHAIN 1 /* number of the rule of frame pointers: unwind.Rules */
+
+/* The number of the rule for an address, or why there is none, negated. */
+__noinline int rule_at(struct walk *w, __u64 at)
+{
+	int end;
+
+	if (!w)
+		return -WALK_NO_SPACE;
+	if (at < w->start || at >= w->stop) {
+		end = find_mapping(w, at);
+		if (end)
+			return -end;
+	}
+	switch (w->means) {
+	case MEANS_TABLE:
+		return find_rule(w->object, at - w->bias);
+	case MEANS_FP:
+		return RULE_CHAIN;
+	default:
+		return -WALK_JIT;
+	}
+}
+
+/* A child has what its parent has mapped. */
+static __always_inline void fork_space(__u32 tgid, __u32 child)
+{
+	struct unwind_space *s = bpf_map_lookup_elem(&unwind_spaces, &tgid), copy;
+
+	if (!s)
+		return;
+	copy = *s;
+	bpf_map_update_elem(&unwind_spaces, &child, &copy, BPF_ANY);
+}
+
+/* A process has ended, or runs another program. */
+static __always_inline void drop_space(__u32 tgid)
+{
+	bpf_map_delete_elem(&unwind_spaces, &tgid);
+}

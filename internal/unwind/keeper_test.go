@@ -1,0 +1,315 @@
+package unwind
+
+import (
+	"context"
+	"os/exec"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"ingero/internal/proc"
+	"ingero/internal/testkit"
+)
+
+// fake is a Kernel that keeps what it is given, and finds in it what the walker would.
+type fake struct {
+	mu       sync.Mutex
+	rules    []Rule
+	tables   map[uint32][]uint32
+	mappings map[uint32]fakeSet
+	spaces   map[uint32]fakeSpace
+	uses     map[uint32]uint32
+	misses   uint64
+	t        *testing.T
+}
+
+type fakeSet struct {
+	id   uint64
+	maps []Mapping
+}
+
+type fakeSpace struct {
+	slot         uint32
+	id           uint64
+	used, missed bool
+}
+
+func newFake(t *testing.T) *fake {
+	return &fake{t: t, rules: make([]Rule, MaxRules), tables: map[uint32][]uint32{}, mappings: map[uint32]fakeSet{},
+		spaces: map[uint32]fakeSpace{}, uses: map[uint32]uint32{}}
+}
+
+func (f *fake) PutRules(from int, rules []Rule) error {
+	defer f.lock()()
+	copy(f.rules[from:], rules)
+	return nil
+}
+
+func (f *fake) lock() func() {
+	f.mu.Lock()
+	return f.mu.Unlock
+}
+
+func (f *fake) PutTables(list []ObjectTable) error {
+	defer f.lock()()
+	for _, t := range list {
+		f.tables[t.Object] = t.Words
+	}
+	return nil
+}
+
+func (f *fake) DropTable(object uint32) error {
+	defer f.lock()()
+	if f.tables[object] == nil {
+		f.t.Errorf("table %d dropped, which is not there", object)
+	}
+	delete(f.tables, object)
+	return nil
+}
+
+func (f *fake) PutMappings(slot uint32, id uint64, maps []Mapping) error {
+	defer f.lock()()
+	f.mappings[slot] = fakeSet{id, maps}
+	return nil
+}
+
+func (f *fake) DropMappings(slot uint32) error {
+	defer f.lock()()
+	delete(f.mappings, slot)
+	return nil
+}
+
+func (f *fake) SetSpace(pid, slot uint32, id uint64) error {
+	defer f.lock()()
+	f.spaces[pid] = fakeSpace{slot: slot, id: id}
+	return nil
+}
+
+func (f *fake) DropSpace(pid uint32) error {
+	defer f.lock()()
+	delete(f.spaces, pid)
+	return nil
+}
+
+func (f *fake) Seen(pid uint32) (used, missed bool) {
+	defer f.lock()()
+	s := f.spaces[pid]
+	return s.used, s.missed
+}
+
+func (f *fake) Uses(object uint32) uint32 {
+	defer f.lock()()
+	return f.uses[object]
+}
+
+func (f *fake) Misses() uint64 {
+	defer f.lock()()
+	return f.misses
+}
+
+// find says what the walker would find at an address of a process.
+func (f *fake) find(pid uint32, at uint64) (Rule, End) {
+	defer f.lock()()
+	s, ok := f.spaces[pid]
+	set := f.mappings[s.slot]
+	if !ok || set.id != s.id {
+		return Rule{}, NoSpace
+	}
+	i := slices.IndexFunc(set.maps, func(m Mapping) bool { return m.Start <= at && at < m.End })
+	if i < 0 {
+		f.misses++
+		s.missed = true
+		f.spaces[pid] = s
+		return Rule{}, NoMapping
+	}
+	m := set.maps[i]
+	switch m.Means {
+	case MeansNone:
+		return Rule{}, JIT
+	case MeansFP:
+		return Rule{Kind: KindFP, CFA: 16, FP: -16, RA: -8}, Done
+	}
+	f.uses[m.Object]++
+	words := f.tables[m.Object]
+	if words == nil {
+		f.misses++
+		return Rule{}, NoTable
+	}
+	return (&Table{Words: words}).Find(at-m.Bias, &Rules{all: f.rules}), Done
+}
+
+// keep runs a Keeper for the length of the test.
+func keep(t *testing.T, o Options) (*Keeper, *fake) {
+	t.Helper()
+	f := newFake(t)
+	o.Kernel = f
+	k := NewKeeper(o)
+	ctx, stop := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	work.Go(func() { k.Run(ctx) })
+	t.Cleanup(func() {
+		stop()
+		work.Wait()
+	})
+	return k, f
+}
+
+// cat starts a program that does nothing.
+func cat(t *testing.T) uint32 {
+	t.Helper()
+	child := testkit.Start(t, exec.Command("cat"))
+	child.Say("here")
+	child.Line("here")
+	return uint32(child.PID())
+}
+
+// known tells whether all code of a process has rules.
+func known(t *testing.T, f *fake, pid uint32) bool {
+	t.Helper()
+	list, err := proc.FS{}.Code(pid, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := true
+	for _, m := range list {
+		if m.Path == "[vsyscall]" {
+			continue
+		}
+		if _, end := f.find(pid, m.Start+(m.End-m.Start)/2); end != Done {
+			all = false
+		}
+	}
+	return all && len(list) > 2
+}
+
+// A process, its child, their ends, and the next one of the program: each has its mappings and tables, and leaves none of the former.
+func TestKeeper(t *testing.T) {
+	testkit.NeedTool(t, "cat")
+	k, f := keep(t, Options{})
+	parent, child := cat(t), cat(t)
+	k.Add(parent)
+	testkit.Eventually(t, "the tables of a process", func() bool { return known(t, f, parent) })
+	files := k.Figures().Files
+	if files < 3 {
+		t.Errorf("%d files", files)
+	}
+	// A child has what its parent has, and keeps it when that ends.
+	k.Forked(parent, child)
+	testkit.Eventually(t, "a child", func() bool { return k.Figures().Processes == 2 })
+	k.Ended(parent)
+	testkit.Eventually(t, "an end", func() bool { return k.Figures().Processes == 1 })
+	if _, end := f.find(parent, 0x1000); end != NoSpace {
+		t.Errorf("a process that has ended: %v", end)
+	}
+	testkit.Eventually(t, "the child's own mappings", func() bool { return known(t, f, child) })
+	k.Ended(child)
+	testkit.Eventually(t, "the last end", func() bool { g := k.Figures(); return g.Processes == 0 && g.Spaces == 0 })
+	if len(f.mappings) != 0 || len(f.spaces) != 0 {
+		t.Errorf("%d spaces, of %d processes, are left", len(f.mappings), len(f.spaces))
+	}
+	// Tables outlive processes: the next one of the program has them at once.
+	before := k.Figures()
+	if before.Tables != files {
+		t.Errorf("%d tables are kept of %d", before.Tables, files)
+	}
+	again := cat(t)
+	k.Add(again)
+	testkit.Eventually(t, "a process", func() bool { return known(t, f, again) })
+	if g := k.Figures(); g.Tables != before.Tables || g.Files != before.Files {
+		t.Errorf("%+v, before %+v", g, before)
+	}
+}
+
+// A process that runs another program has nothing of the first.
+func TestKeeperExec(t *testing.T) {
+	testkit.NeedTool(t, "sh", "cat")
+	k, f := keep(t, Options{})
+	child := testkit.Start(t, exec.Command("sh", "-c", "read x; exec cat"))
+	pid := uint32(child.PID())
+	k.Add(pid)
+	testkit.Eventually(t, "the shell's tables", func() bool { return known(t, f, pid) })
+	child.Say("exec")
+	child.Say("here")
+	child.Line("here")
+	k.Execed(pid)
+	testkit.Eventually(t, "the program's tables", func() bool { return known(t, f, pid) })
+	if g := k.Figures(); g.Processes != 1 || g.Spaces != 1 {
+		t.Errorf("%+v", g)
+	}
+}
+
+// What is mapped later is found because it is missed, without anybody's word.
+func TestKeeperMissed(t *testing.T) {
+	testkit.NeedTool(t, "sh", "cat")
+	k, f := keep(t, Options{})
+	child := testkit.Start(t, exec.Command("sh", "-c", "read x; exec cat"))
+	pid := uint32(child.PID())
+	k.Add(pid)
+	testkit.Eventually(t, "the shell's tables", func() bool { return known(t, f, pid) })
+	child.Say("exec")
+	child.Say("here")
+	child.Line("here")
+	testkit.Eventually(t, "the program's tables", func() bool {
+		k.Check()
+		return known(t, f, pid)
+	})
+}
+
+// The numbers of processes that were never there, or are gone, leave nothing behind.
+func TestKeeperGone(t *testing.T) {
+	k, f := keep(t, Options{})
+	here := cat(t)
+	k.Add(1 << 22)
+	k.Forked(1<<22, 1<<22+1)
+	k.Execed(1 << 22)
+	k.Ended(1 << 22)
+	k.Add(here)
+	testkit.Eventually(t, "a process that is there", func() bool { return known(t, f, here) })
+	if g := k.Figures(); g.Processes != 1 {
+		t.Errorf("%+v", g)
+	}
+}
+
+// The tables take no more than they may: those that nobody maps go first, and what is
+// used takes the place of what is not.
+func TestKeeperRoom(t *testing.T) {
+	testkit.NeedTool(t, "cat")
+	k, f := keep(t, Options{Bytes: 1 << 20})
+	pid := cat(t)
+	k.Add(pid)
+	testkit.Eventually(t, "a process", func() bool { return known(t, f, pid) })
+	need := k.Figures().Bytes
+
+	little := need - 1024 // bytes: all but one find room, which one is theirs to see
+	k, f = keep(t, Options{Bytes: little})
+	k.Add(pid)
+	list, err := proc.FS{}.Code(pid, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[uint64]bool{}
+	testkit.Eventually(t, "each table to have been there", func() bool {
+		k.Check()
+		for _, m := range list {
+			if m.Path == "[vsyscall]" {
+				continue
+			}
+			if found[m.Start] {
+				continue
+			}
+			_, end := f.find(pid, m.Start+16)
+			found[m.Start] = end == Done
+			if size := k.Figures().Bytes; size > little {
+				t.Fatalf("tables take %d bytes of %d", size, little)
+			}
+			if !found[m.Start] {
+				return false // this one alone is used now
+			}
+		}
+		return true
+	})
+	if g := k.Figures(); g.Evicted == 0 {
+		t.Errorf("%+v", g)
+	}
+}

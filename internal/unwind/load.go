@@ -1,0 +1,195 @@
+package unwind
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"ingero/internal/proc"
+)
+
+func (s *files) unload(f *file) {
+	if f.state != loaded {
+		return
+	}
+	if err := s.Kernel.DropTable(f.object); err != nil {
+		s.Log.Warn("stacks", "error", err)
+	}
+	s.gone(f)
+}
+
+// gone notes that the kernel has no table of a file any more.
+func (s *files) gone(f *file) {
+	s.figures.Tables--
+	s.figures.Bytes -= 4 * f.words
+	f.state = unloaded
+}
+
+// missed finds the tables that the kernel has missed.
+func (s *files) missed() {
+	for _, f := range s.objects {
+		if f.state == loaded || f.state == failed {
+			continue
+		}
+		if n := s.Kernel.Uses(f.object); n != f.uses {
+			f.uses, f.wanted = n, true
+		}
+	}
+}
+
+// loadMax and loadBytes bound the tables that are made at a time, so that what is wanted
+// meanwhile does not wait for long.
+const (
+	loadMax   = 16
+	loadBytes = 4 << 20
+)
+
+// load makes tables, those that are wanted first, and returns whether there were any.
+func (s *files) load() bool {
+	var list []*file
+	for _, f := range s.objects {
+		eager := f.state == unloaded && f.users > 0 && f.image.frames.size <= uint64(s.Eager)
+		if f.state != loaded && f.state != failed && (f.wanted || eager) {
+			list = append(list, f)
+		}
+	}
+	slices.SortFunc(list, order)
+	var made []*file
+	var tables []ObjectTable
+	size := 0
+	for _, f := range list[:min(len(list), loadMax)] {
+		t, err := s.make(f)
+		f.wanted = false
+		if err != nil {
+			s.Log.Debug("stacks: table", "path", f.from.Path, "error", err)
+			continue
+		}
+		made, tables = append(made, f), append(tables, ObjectTable{f.object, t.Words})
+		if size += 4 * len(t.Words); size > loadBytes {
+			break
+		}
+	}
+	if err := s.publish(tables); err != nil {
+		s.Log.Warn("stacks", "error", err)
+		for _, f := range made {
+			s.gone(f)
+			f.state = failed
+		}
+	}
+	return len(list) > 0
+}
+
+func (s *files) publish(tables []ObjectTable) error {
+	if len(tables) == 0 {
+		return nil
+	}
+	if err := s.writeRules(); err != nil {
+		return err
+	}
+	return s.Kernel.PutTables(tables)
+}
+
+// order puts what is wanted first, then what is small.
+func order(a, b *file) int {
+	if a.wanted != b.wanted {
+		if a.wanted {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(a.image.frames.size, b.image.frames.size), cmp.Compare(a.object, b.object))
+}
+
+// make makes the table of a file, for which it makes room.
+func (s *files) make(f *file) (*Table, error) {
+	if f.state == refused && !s.room(4*f.words, f.wanted) {
+		s.figures.Refused++
+		return nil, errLarge
+	}
+	t, err := s.build(f)
+	if err != nil {
+		f.state = failed
+		if errors.Is(err, proc.ErrGone) {
+			f.state = refused // whoever maps it next can open it
+		}
+		s.figures.Failed++
+		return nil, err
+	}
+	f.words = len(t.Words)
+	if !s.room(4*f.words, f.wanted) {
+		f.state = refused
+		s.figures.Refused++
+		return nil, errLarge
+	}
+	f.state = loaded
+	s.figures.Tables++
+	s.figures.Bytes += 4 * f.words
+	s.figures.Lost += uint64(t.Lost)
+	return t, nil
+}
+
+// writeRules gives the kernel the rules that it does not have yet.
+func (s *files) writeRules() error {
+	if s.written == s.rules.Len() {
+		return nil
+	}
+	if err := s.Kernel.PutRules(s.written, s.rules.From(s.written)); err != nil {
+		return err
+	}
+	s.written = s.rules.Len()
+	return nil
+}
+
+func (s *files) build(f *file) (*Table, error) {
+	if f == s.vdso {
+		r, err := s.vdsoReader()
+		if err != nil {
+			return nil, err
+		}
+		return Build(r, f.image, s.rules)
+	}
+	r, _, err := s.Files.OpenMapped(f.pid, f.from)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.Close() }()
+	return Build(r, f.image, s.rules)
+}
+
+// room makes room for a table: those that nobody maps go first, then, for one that is
+// wanted, those that have not been used since this was last asked.
+func (s *files) room(bytes int, wanted bool) bool {
+	for s.figures.Bytes+bytes > s.Bytes {
+		f := s.oldest()
+		if f != nil {
+			s.forget(f)
+			s.figures.Evicted++
+			continue
+		}
+		if !wanted || bytes > s.Bytes || !s.evict() {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *files) evict() bool {
+	var unused *file
+	for _, f := range s.objects {
+		if f.state != loaded {
+			continue
+		}
+		if n := s.Kernel.Uses(f.object); n != f.uses {
+			f.uses = n
+		} else if unused == nil || f.words > unused.words {
+			unused = f
+		}
+	}
+	if unused == nil {
+		return false
+	}
+	s.unload(unused)
+	unused.state = refused
+	s.figures.Evicted++
+	return true
+}

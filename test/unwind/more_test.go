@@ -1,0 +1,208 @@
+package unwind
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf/link"
+
+	"ingero/internal/proc"
+	"ingero/internal/testkit"
+	"ingero/internal/unwind"
+)
+
+var optimized = []string{"-O2", "-fomit-frame-pointer"}
+
+func TestMain(m *testing.M) {
+	testkit.ContainerMain()
+	os.Exit(m.Run())
+}
+
+// program builds testdata/NAME.c with its library.
+func program(t testing.TB, name string, flags ...string) (exe, lib string) {
+	t.Helper()
+	dir := t.TempDir()
+	with := append([]string{"-w", "-mavx"}, flags...)
+	lib = compile(t, filepath.Join(dir, "libcalls.so"), append(with, "-shared", "-fPIC", "testdata/lib.c")...)
+	exe = compile(t, filepath.Join(dir, name), append(with, "testdata/"+name+".c", "-L"+dir, "-lcalls", "-Wl,-rpath,"+dir, "-lpthread", "-ldl")...)
+	return exe, lib
+}
+
+// run starts testdata/more.c, its mode and argument last in args, and has its tables ready.
+func run(t testing.TB, o options, args ...string) (*walker, *testkit.Child) {
+	t.Helper()
+	exe, lib := program(t, "more", optimized...)
+	w := open(t, o)
+	child := testkit.Start(t, exec.Command(exe, args...))
+	child.Line("ready")
+	w.probe(t, lib, "traced", "walk_entry")
+	w.ready(t, child.PID())
+	return w, child
+}
+
+// finish lets a program run to its end and returns its stacks.
+func finish(t testing.TB, w *walker, child *testkit.Child, want int) []stack {
+	t.Helper()
+	child.Say("go")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the stacks", func() bool { return len(w.taken()) >= want })
+	return w.taken()
+}
+
+// A stack has up to 64 frames, and says when there are more.
+func TestDeep(t *testing.T) {
+	for _, c := range []struct {
+		depth, frames int
+		end           unwind.End
+	}{{10, 14, unwind.Done}, {60, 64, unwind.Done}, {61, 64, unwind.Deep}, {5000, 64, unwind.Deep}} {
+		t.Run(fmt.Sprint(c.depth), func(t *testing.T) {
+			w, child := run(t, options{}, "deep", fmt.Sprint(c.depth))
+			s := finish(t, w, child, 1)[0]
+			if len(s.IPs) != c.frames || s.End != c.end {
+				t.Errorf("%d frames, %v; want %d, %v", len(s.IPs), s.End, c.frames, c.end)
+			}
+		})
+	}
+}
+
+// A stack ends where code was made at run time: who called that is not guessed.
+func TestJIT(t *testing.T) {
+	w, child := run(t, options{}, "jit", "")
+	child.Say("go")
+	testkit.Eventually(t, "a stack", func() bool { return len(w.taken()) == 1 })
+	// It was mapped after the tables were made, so what there is to know of it is nothing.
+	if s := w.taken()[0]; len(s.IPs) > 1 || s.End != unwind.JIT && s.End != unwind.NoMapping {
+		t.Errorf("%x, %v", s.IPs, s.End)
+	}
+}
+
+// What a process loads later is found because it is missed.
+func TestLoad(t *testing.T) {
+	dir := t.TempDir()
+	late := compile(t, filepath.Join(dir, "late.so"), append(slices.Clone(optimized), "-w", "-shared", "-fPIC", "-Dthrough_library=through_late", "testdata/lib.c")...)
+	w, child := run(t, options{}, "load", late)
+	child.Say("go")
+	testkit.Eventually(t, "a whole stack", func() bool {
+		w.Check()
+		list := w.taken()
+		return len(list) > 0 && list[len(list)-1].End == unwind.Done
+	})
+	list := w.taken()
+	if first := list[0]; first.End != unwind.NoMapping {
+		t.Errorf("the first stack: %v", first.End)
+	}
+	cut := 0
+	for _, s := range list {
+		if s.End != unwind.Done {
+			cut++
+		}
+	}
+	t.Logf("%d of %d stacks were cut before it was known", cut, len(list))
+}
+
+// The stacks of a child are whole from its first call on.
+func TestFork(t *testing.T) {
+	const children = 30
+	w, child := run(t, options{}, "fork", fmt.Sprint(children))
+	l, err := link.AttachTracing(link.TracingOptions{Program: w.programs["walk_fork"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	list := finish(t, w, child, children)
+	for _, s := range list {
+		if s.End != unwind.Done || !slices.Equal(s.IPs, list[0].IPs) {
+			t.Errorf("%x, %v; the first child's: %x", s.IPs, s.End, list[0].IPs)
+		}
+	}
+}
+
+// A process that writes over its own stack gets no address that is no code, and no harm.
+func TestScribble(t *testing.T) {
+	const count = 50
+	w, child := run(t, options{}, "scribble", fmt.Sprint(count))
+	code, err := proc.FS{}.Code(uint32(child.PID()), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := map[unwind.End]int{}
+	for _, s := range finish(t, w, child, count) {
+		ends[s.End]++
+		for _, ip := range s.IPs {
+			if !slices.ContainsFunc(code, func(m proc.Mapping) bool { return m.Start < ip && ip <= m.End }) {
+				t.Errorf("%#x is no code", ip)
+			}
+		}
+	}
+	t.Logf("%v", ends)
+	if ends[unwind.Done] == count {
+		t.Error("nothing was written over")
+	}
+}
+
+// A stack at a function's return is that at its entry.
+func TestReturn(t *testing.T) {
+	exe, lib := program(t, "calls", optimized...)
+	w := open(t, options{})
+	child := testkit.Start(t, exec.Command(exe, "300"))
+	child.Line("ready")
+	w.probe(t, lib, "traced", "walk_entry")
+	w.probe(t, lib, "traced", "walk_return")
+	w.ready(t, child.PID())
+	list := finish(t, w, child, 600)
+	open := map[uint32]*stack{}
+	pairs := 0
+	for i, s := range list {
+		entry := open[s.TID]
+		if entry == nil {
+			open[s.TID] = &list[i]
+			continue
+		}
+		pairs++
+		if !slices.Equal(entry.IPs, s.IPs) || entry.End != s.End {
+			t.Errorf("at entry %x, %v; at return %x, %v", entry.IPs, entry.End, s.IPs, s.End)
+		}
+		delete(open, s.TID)
+	}
+	if pairs < 300 || len(open) != 0 {
+		t.Errorf("%d returns, %d calls without", pairs, len(open))
+	}
+}
+
+// Return addresses that the kernel has replaced, for return probes of whoever it may be,
+// are put back: the stacks are what they are without.
+func TestTrampolines(t *testing.T) {
+	testkit.NeedTool(t, "setarch")
+	exe, lib := program(t, "calls", optimized...)
+	var stacks [2][]stack
+	for i := range stacks {
+		w := open(t, options{})
+		child := testkit.Start(t, exec.Command("setarch", "-R", exe, "300")) // addresses as they were
+		child.Line("ready")
+		w.probe(t, lib, "traced", "walk_entry")
+		if i == 1 {
+			other := open(t, options{quiet: true})
+			for _, name := range []string{"through_library", "through_sort"} {
+				other.probe(t, lib, name, "walk_return")
+			}
+			other.probe(t, exe, "main", "walk_return")
+		}
+		w.ready(t, child.PID())
+		stacks[i] = finish(t, w, child, 300)
+	}
+	if len(stacks[0]) != len(stacks[1]) {
+		t.Fatalf("%d and %d stacks", len(stacks[0]), len(stacks[1]))
+	}
+	for i, s := range stacks[0] {
+		if with := stacks[1][i]; !slices.Equal(s.IPs, with.IPs) || s.End != with.End {
+			t.Errorf("stack %d: %x, %v; with return probes %x, %v", i, s.IPs, s.End, with.IPs, with.End)
+		}
+	}
+}
