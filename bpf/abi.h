@@ -164,6 +164,7 @@ enum record_kind {
 	RECORD_WAIT,
 	RECORD_THREAD,
 	RECORD_TEXT,
+	RECORD_PY_CODE,
 };
 
 /*
@@ -312,5 +313,8 @@ enum drop_reason {
 	DROP_WAKERS_FULL, /* a thread that woke a traced one is not accounted for */
 	DROP_TEXT, /* a string that a call was given could not be read, or found no room */
 	DROP_ORPHAN_RETURN, /* a return without its entry: a forked child, a call begun before the attach */
+	DROP_PYTHON, /* a code object found no room, or a child has no Python frames: too many processes */
 	DROP_REASONS,
 };
+
+#include "pyabi.h"

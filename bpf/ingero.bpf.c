@@ -13,6 +13,8 @@
 #include "cpu.h"
 #include "mark.h"
 #include "frames.h"
+#include "pywalk.h"
+#include "pytell.h"
 #include "call.h"
 #include "block.h"
 #include "ledger.h"
@@ -31,6 +33,7 @@ EXPORT(struct, wait_record);
 EXPORT(struct, thread_record);
 EXPORT(struct, proc_record);
 EXPORT(struct, text_record);
+EXPORT(struct, py_code_record);
 EXPORT(enum, take);
 EXPORT(enum, recipe_flags);
 EXPORT(enum, target_flags);

@@ -43,6 +43,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		drop(DROP_TARGETS_FULL);
 		return 0;
 	}
+	py_fork(tgid, new);
 	tell(RECORD_FORK, parent, new);
 	return 0;
 }
@@ -57,6 +58,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 		return 0;
 	forget_thread(old_pid);
 	forget_thread(task->pid);
+	py_forget(tgid);
 	tell(RECORD_EXEC, task, 0);
 	return 0;
 }
@@ -74,6 +76,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	tell(RECORD_EXIT, task, 0);
 	bpf_map_delete_elem(&targets, &tgid);
 	bpf_map_delete_elem(&levers, &tgid);
+	py_forget(tgid);
 	return 0;
 }
 

@@ -20,9 +20,10 @@ var allowed = map[string]string{
 
 	// Kernel side, and what reads it.
 	"internal/bpf":    "github.com/cilium/ebpf",
-	"internal/probes": "github.com/cilium/ebpf golang.org/x/arch golang.org/x/sys internal/bpf internal/tick pkg/events sim",
+	"internal/probes": "github.com/cilium/ebpf golang.org/x/arch golang.org/x/sys internal/bpf internal/python internal/tick pkg/events sim",
 	"internal/decode": "golang.org/x/sys internal/bpf internal/tick pkg/events",
 	"internal/proc":   "golang.org/x/sys internal/tick pkg/events",
+	"internal/python": "internal/proc pkg/events",
 	"internal/gpu":    "",
 	"internal/lock":   "golang.org/x/sys",
 

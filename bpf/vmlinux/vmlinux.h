@@ -145,6 +145,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct files_struct *files;
 	char comm[16];
+	struct thread_struct thread;
 };
 
 #pragma clang attribute pop

@@ -3,4 +3,4 @@
 // hand; only internal/probes and internal/decode import it.
 package bpf
 
-//go:generate go tool bpf2go -cc clang-14 -strip llvm-strip-14 -target amd64,arm64 -go-package bpf -type call_record -type proc_record -type text_record -type recipe -type rule -type target -type counts -type counts_key -type take -type recipe_flags -type target_flags -type call_flags -type record_kind -type drop_reason -type place -type who -type block -type sums -type account -type wait_record -type thread_record -type wait_state -type wait_flags Ingero ../../bpf/ingero.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3 -I../../bpf/vmlinux
+//go:generate go tool bpf2go -cc clang-14 -strip llvm-strip-14 -target amd64,arm64 -go-package bpf -type call_record -type proc_record -type text_record -type py_code_record -type recipe -type rule -type target -type counts -type counts_key -type take -type recipe_flags -type target_flags -type call_flags -type record_kind -type drop_reason -type place -type who -type block -type sums -type account -type wait_record -type thread_record -type wait_state -type wait_flags Ingero ../../bpf/ingero.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3 -I../../bpf/vmlinux

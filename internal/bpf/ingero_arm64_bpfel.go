@@ -131,7 +131,8 @@ const (
 	IngeroDropReasonDROP_WAKERS_FULL    IngeroDropReason = 9
 	IngeroDropReasonDROP_TEXT           IngeroDropReason = 10
 	IngeroDropReasonDROP_ORPHAN_RETURN  IngeroDropReason = 11
-	IngeroDropReasonDROP_REASONS        IngeroDropReason = 12
+	IngeroDropReasonDROP_PYTHON         IngeroDropReason = 12
+	IngeroDropReasonDROP_REASONS        IngeroDropReason = 13
 )
 
 type IngeroPlace uint32
@@ -158,6 +159,75 @@ type IngeroProcRecord struct {
 	Peer   uint32
 	TimeNs uint64
 	Comm   [16]int8
+}
+
+type IngeroPyCodeKey struct {
+	_     structs.HostLayout
+	Code  uint64
+	Mark  uint32
+	Epoch uint32
+}
+
+type IngeroPyCodeRecord struct {
+	_     structs.HostLayout
+	Kind  uint8
+	Flags uint8
+	Pad   [2]uint8
+	Tgid  uint32
+	Code  uint64
+	Mark  uint32
+	Epoch uint32
+	First uint32
+	Lines uint32
+	Name  struct {
+		_     structs.HostLayout
+		Bytes uint16
+		Kind  uint8
+		Cut   uint8
+	}
+	File struct {
+		_     structs.HostLayout
+		Bytes uint16
+		Kind  uint8
+		Cut   uint8
+	}
+	NameText [256]int8
+	FileText [512]int8
+}
+
+type IngeroPyProcess struct {
+	_           structs.HostLayout
+	Runtime     uint64
+	CodeType    uint64
+	ThreadBelow uint32
+	Epoch       uint32
+	At          struct {
+		_             structs.HostLayout
+		Flags         uint16
+		InterpHead    uint16
+		InterpNext    uint16
+		InterpThreads uint16
+		TsBytes       uint16
+		TsId          uint16
+		TsFrame       uint16
+		CframeFrame   uint16
+		F_bytes       uint16
+		F_code        uint16
+		F_prev        uint16
+		F_instr       uint16
+		F_owner       uint16
+		CoBytes       uint16
+		CoCode        uint16
+		CoVersion     uint16
+		CoFirst       uint16
+		CoFile        uint16
+		CoName        uint16
+		CoQualname    uint16
+		CoLines       uint16
+		StrAscii      uint16
+		StrCompact    uint16
+		Pad           uint16
+	}
 }
 
 type IngeroRecipe struct {
@@ -188,14 +258,15 @@ const (
 type IngeroRecordKind uint32
 
 const (
-	IngeroRecordKindRECORD_CALL   IngeroRecordKind = 1
-	IngeroRecordKindRECORD_FORK   IngeroRecordKind = 2
-	IngeroRecordKindRECORD_EXEC   IngeroRecordKind = 3
-	IngeroRecordKindRECORD_EXIT   IngeroRecordKind = 4
-	IngeroRecordKindRECORD_GATE   IngeroRecordKind = 5
-	IngeroRecordKindRECORD_WAIT   IngeroRecordKind = 6
-	IngeroRecordKindRECORD_THREAD IngeroRecordKind = 7
-	IngeroRecordKindRECORD_TEXT   IngeroRecordKind = 8
+	IngeroRecordKindRECORD_CALL    IngeroRecordKind = 1
+	IngeroRecordKindRECORD_FORK    IngeroRecordKind = 2
+	IngeroRecordKindRECORD_EXEC    IngeroRecordKind = 3
+	IngeroRecordKindRECORD_EXIT    IngeroRecordKind = 4
+	IngeroRecordKindRECORD_GATE    IngeroRecordKind = 5
+	IngeroRecordKindRECORD_WAIT    IngeroRecordKind = 6
+	IngeroRecordKindRECORD_THREAD  IngeroRecordKind = 7
+	IngeroRecordKindRECORD_TEXT    IngeroRecordKind = 8
+	IngeroRecordKindRECORD_PY_CODE IngeroRecordKind = 9
 )
 
 type IngeroRule struct {
@@ -434,6 +505,8 @@ const (
 	IngeroMapDrops              = "drops"
 	IngeroMapFreeSlots          = "free_slots"
 	IngeroMapLevers             = "levers"
+	IngeroMapPyCodes            = "py_codes"
+	IngeroMapPyProcesses        = "py_processes"
 	IngeroMapRecipes            = "recipes"
 	IngeroMapTargets            = "targets"
 	IngeroMapThreads            = "threads"
@@ -460,6 +533,7 @@ const (
 	IngeroVarExportDropReason   = "export_drop_reason"
 	IngeroVarExportPlace        = "export_place"
 	IngeroVarExportProcRecord   = "export_proc_record"
+	IngeroVarExportPyCodeRecord = "export_py_code_record"
 	IngeroVarExportRecipeFlags  = "export_recipe_flags"
 	IngeroVarExportRecordKind   = "export_record_kind"
 	IngeroVarExportSums         = "export_sums"
@@ -478,6 +552,7 @@ const (
 	IngeroVarLongWait           = "long_wait"
 	IngeroVarNoThread           = "no_thread"
 	IngeroVarProbeCosts         = "probe_costs"
+	IngeroVarPyChildren         = "py_children"
 	IngeroVarRingBytes          = "ring_bytes"
 	IngeroVarRingWoken          = "ring_woken"
 	IngeroVarSamplingRate       = "sampling_rate"
@@ -556,6 +631,8 @@ type IngeroMapSpecs struct {
 	Drops        *ebpf.MapSpec `ebpf:"drops"`
 	FreeSlots    *ebpf.MapSpec `ebpf:"free_slots"`
 	Levers       *ebpf.MapSpec `ebpf:"levers"`
+	PyCodes      *ebpf.MapSpec `ebpf:"py_codes"`
+	PyProcesses  *ebpf.MapSpec `ebpf:"py_processes"`
 	Recipes      *ebpf.MapSpec `ebpf:"recipes"`
 	Targets      *ebpf.MapSpec `ebpf:"targets"`
 	Threads      *ebpf.MapSpec `ebpf:"threads"`
@@ -573,6 +650,7 @@ type IngeroVariableSpecs struct {
 	ExportDropReason   *ebpf.VariableSpec `ebpf:"export_drop_reason"`
 	ExportPlace        *ebpf.VariableSpec `ebpf:"export_place"`
 	ExportProcRecord   *ebpf.VariableSpec `ebpf:"export_proc_record"`
+	ExportPyCodeRecord *ebpf.VariableSpec `ebpf:"export_py_code_record"`
 	ExportRecipeFlags  *ebpf.VariableSpec `ebpf:"export_recipe_flags"`
 	ExportRecordKind   *ebpf.VariableSpec `ebpf:"export_record_kind"`
 	ExportSums         *ebpf.VariableSpec `ebpf:"export_sums"`
@@ -591,6 +669,7 @@ type IngeroVariableSpecs struct {
 	LongWait           *ebpf.VariableSpec `ebpf:"long_wait"`
 	NoThread           *ebpf.VariableSpec `ebpf:"no_thread"`
 	ProbeCosts         *ebpf.VariableSpec `ebpf:"probe_costs"`
+	PyChildren         *ebpf.VariableSpec `ebpf:"py_children"`
 	RingBytes          *ebpf.VariableSpec `ebpf:"ring_bytes"`
 	RingWoken          *ebpf.VariableSpec `ebpf:"ring_woken"`
 	SamplingRate       *ebpf.VariableSpec `ebpf:"sampling_rate"`
@@ -626,6 +705,8 @@ type IngeroMaps struct {
 	Drops        *ebpf.Map `ebpf:"drops"`
 	FreeSlots    *ebpf.Map `ebpf:"free_slots"`
 	Levers       *ebpf.Map `ebpf:"levers"`
+	PyCodes      *ebpf.Map `ebpf:"py_codes"`
+	PyProcesses  *ebpf.Map `ebpf:"py_processes"`
 	Recipes      *ebpf.Map `ebpf:"recipes"`
 	Targets      *ebpf.Map `ebpf:"targets"`
 	Threads      *ebpf.Map `ebpf:"threads"`
@@ -642,6 +723,8 @@ func (m *IngeroMaps) Close() error {
 		m.Drops,
 		m.FreeSlots,
 		m.Levers,
+		m.PyCodes,
+		m.PyProcesses,
 		m.Recipes,
 		m.Targets,
 		m.Threads,
@@ -660,6 +743,7 @@ type IngeroVariables struct {
 	ExportDropReason   *ebpf.Variable `ebpf:"export_drop_reason"`
 	ExportPlace        *ebpf.Variable `ebpf:"export_place"`
 	ExportProcRecord   *ebpf.Variable `ebpf:"export_proc_record"`
+	ExportPyCodeRecord *ebpf.Variable `ebpf:"export_py_code_record"`
 	ExportRecipeFlags  *ebpf.Variable `ebpf:"export_recipe_flags"`
 	ExportRecordKind   *ebpf.Variable `ebpf:"export_record_kind"`
 	ExportSums         *ebpf.Variable `ebpf:"export_sums"`
@@ -678,6 +762,7 @@ type IngeroVariables struct {
 	LongWait           *ebpf.Variable `ebpf:"long_wait"`
 	NoThread           *ebpf.Variable `ebpf:"no_thread"`
 	ProbeCosts         *ebpf.Variable `ebpf:"probe_costs"`
+	PyChildren         *ebpf.Variable `ebpf:"py_children"`
 	RingBytes          *ebpf.Variable `ebpf:"ring_bytes"`
 	RingWoken          *ebpf.Variable `ebpf:"ring_woken"`
 	SamplingRate       *ebpf.Variable `ebpf:"sampling_rate"`

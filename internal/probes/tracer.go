@@ -76,6 +76,7 @@ type Tracer struct {
 
 	mu      sync.Mutex
 	levers  uint32 // changes of them
+	epochs  uint32 // given to interpreters
 	stopped bool   // following the lives of processes
 	closed  bool
 }
@@ -296,6 +297,7 @@ var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 	bpf.IngeroDropReasonDROP_WAKERS_FULL:    "too-many-wakers",
 	bpf.IngeroDropReasonDROP_TEXT:           "text-left-out",
 	bpf.IngeroDropReasonDROP_ORPHAN_RETURN:  "orphan-return",
+	bpf.IngeroDropReasonDROP_PYTHON:         "python-left-out",
 }
 
 // StopLives stops following the lives of processes; ReadCritical and
