@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 
 	"ingero/internal/python"
@@ -38,6 +39,13 @@ func TestABI(t *testing.T) {
 			same := strings.EqualFold(strings.ReplaceAll(m.Name, "_", ""), f.Name) || m.Name == "at" && f.Name == "Layout"
 			if !same || uintptr(m.Offset.Bytes()) != f.Offset {
 				t.Errorf("%s: member %s at %d is %s at %d in Go", name, m.Name, m.Offset.Bytes(), f.Name, f.Offset)
+			}
+		}
+	}
+	for name, p := range spec.Programs {
+		for _, ins := range p.Instructions {
+			if ins.IsBuiltinCall() && ins.Constant == int64(asm.FnLoop) {
+				t.Errorf("%s calls bpf_loop, which kernels before 5.17 lack", name)
 			}
 		}
 	}

@@ -66,8 +66,7 @@ func findStructures(d *dwarf.Data) (described, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errNoDebug, err)
 		}
-		if e == nil || out["runtime"] != nil && out["code"] != nil && out["thread"] != nil && out["interp"] != nil &&
-			out["ascii"] != nil && out["compact"] != nil && (out["frame"] != nil || out["object"] != nil) && out.hasCframe() {
+		if e == nil || out.complete() {
 			return out, nil
 		}
 		if e.Tag == dwarf.TagCompileUnit {
@@ -94,12 +93,29 @@ func findStructures(d *dwarf.Data) (described, error) {
 	}
 }
 
-// hasCframe says whether what thread states point to, if they do, is there.
-func (d described) hasCframe() bool {
-	if _, ok := d.at("thread", "cframe"); !ok {
-		return true
+// complete says whether all structures are there that a version has.
+func (d described) complete() bool {
+	for _, name := range []string{"runtime", "interp", "thread", "code", "ascii", "compact"} {
+		if d[name] == nil {
+			return false
+		}
 	}
-	return d["cframe"] != nil
+	if d.objects() {
+		return d["object"] != nil
+	}
+	return d["frame"] != nil && (!d.cframes() || d["cframe"] != nil)
+}
+
+// objects says whether frames are objects: to 3.10.
+func (d described) objects() bool {
+	_, ok := d.at("thread", "frame")
+	return ok
+}
+
+// cframes says whether thread states point to what points to a frame: 3.11, 3.12.
+func (d described) cframes() bool {
+	_, ok := d.at("thread", "cframe")
+	return ok && !d.objects()
 }
 
 // at returns the offset of a member, through the structures in which it lies.
@@ -164,7 +180,7 @@ func (d described) offsets() (offsets, error) {
 	take(&l.InterpNext, "interp", "next")
 	take(&l.InterpThreads, "interp", "threads.head", "tstate_head")
 	take(&l.TsID, "thread", "thread_id")
-	take(&l.TsFrame, "thread", "current_frame", "cframe", "frame")
+	take(&l.TsFrame, "thread", "current_frame", "frame", "cframe")
 	take(&l.CoFirst, "code", "co_firstlineno")
 	take(&l.CoFile, "code", "co_filename")
 	take(&l.CoName, "code", "co_name")
@@ -173,7 +189,7 @@ func (d described) offsets() (offsets, error) {
 	take(&l.CoCode, "code", "co_code_adaptive", "co_code")
 	l.CoVersion, _ = d.first("code", "co_version")
 	o.tsNative, _ = d.first("thread", "native_thread_id")
-	if _, ok := d.at("thread", "cframe"); ok {
+	if d.cframes() {
 		l.Flags |= flagCFrame
 		take(&l.CframeFrame, "cframe", "current_frame")
 	}
@@ -203,7 +219,7 @@ func (d described) gil(o *offsets) {
 
 // frame takes the offsets of frames: objects to 3.10, then structures of their own.
 func (d described) frame(l *Layout, take func(to *uint16, name string, paths ...string)) {
-	if d["frame"] == nil {
+	if d.objects() {
 		l.Flags |= flagLasti
 		take(&l.FCode, "object", "f_code")
 		take(&l.FPrev, "object", "f_back")

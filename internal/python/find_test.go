@@ -40,11 +40,7 @@ func TestNotPython(t *testing.T) {
 // A version that is not known is refused by its number, whatever its structures look like.
 func TestOtherVersion(t *testing.T) {
 	testkit.NeedRoot(t)
-	found, _ := filepath.Glob("/root/.pyenv/versions/3.9.*/bin/python3.9")
-	if len(found) == 0 {
-		t.Skip("needs CPython 3.9")
-	}
-	c := testkit.Start(t, exec.Command(found[0], "-c", "print('ready', flush=True); input()"))
+	c := testkit.Start(t, exec.Command(testkit.NeedPython(t, "3.9"), "-c", "print('ready', flush=True); input()"))
 	c.Line("ready")
 	if err := findErr(t, c.PID()); !errors.Is(err, python.ErrVersion) {
 		t.Errorf("got %v, want %v", err, python.ErrVersion)

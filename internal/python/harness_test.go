@@ -64,6 +64,7 @@ type kernel struct {
 
 	mu     sync.Mutex
 	stacks []stack
+	seen   func(stack)
 	known  map[uint32]*python.Process
 	told   []python.Told
 	bad    []error
@@ -163,7 +164,18 @@ func (k *kernel) take(b []byte) {
 		f := frames[16*i:]
 		s.frames = append(s.frames, python.Frame{Code: le.Uint64(f), Mark: le.Uint32(f[8:]), Instr: int32(le.Uint32(f[12:]))})
 	}
+	if k.seen != nil {
+		k.seen(s)
+		return
+	}
 	k.stacks = append(k.stacks, s)
+}
+
+// each has stacks handed to fn as they come, and not kept.
+func (k *kernel) each(fn func(stack)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.seen = fn
 }
 
 func (k *kernel) all() []stack {

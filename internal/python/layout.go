@@ -74,7 +74,7 @@ var byVersion = map[Version]offsets{
 			Flags: flagLasti, InterpHead: 32, InterpNext: 0, InterpThreads: 8,
 			TsBytes: 184, TsID: 176, TsFrame: 24,
 			FBytes: 104, FCode: 32, FPrev: 24, FInstr: 96,
-			CoBytes: 128, CoCode: 48, CoFirst: 40, CoFile: 104, CoName: 112, CoQualname: 112, CoLines: 120,
+			CoBytes: 120, CoCode: 48, CoFirst: 40, CoFile: 104, CoName: 112, CoQualname: 112, CoLines: 120,
 			StrASCII: 48, StrCompact: 72,
 		},
 		gil: 352,

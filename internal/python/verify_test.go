@@ -81,7 +81,8 @@ func TestDWARF(t *testing.T) {
 			defer func() { _ = file.Close() }()
 			o, err := dwarfOffsets(file)
 			if err != nil {
-				t.Skipf("needs a CPython %s with debugging information: %v", version, err)
+				t.Logf("CPython %s: %v", version, err)
+				return
 			}
 			tried++
 			want := p.off
@@ -97,5 +98,7 @@ func TestDWARF(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d interpreters have it", tried)
+	if tried < 3 {
+		t.Errorf("only %d interpreters have debugging information that can be read", tried)
+	}
 }

@@ -17,7 +17,7 @@ func loopLib(t testing.TB) string {
 	t.Helper()
 	testkit.NeedTool(t, "gcc")
 	lib := filepath.Join(t.TempDir(), "libloop.so")
-	if out, err := exec.Command("gcc", "-O2", "-shared", "-fPIC", "-o", lib, "testdata/loop.c").CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-O2", "-fno-omit-frame-pointer", "-shared", "-fPIC", "-o", lib, "testdata/loop.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return lib
