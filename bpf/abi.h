@@ -166,6 +166,7 @@ enum record_kind {
 	RECORD_TEXT,
 	RECORD_OOM,
 	RECORD_KILL,
+	RECORD_PY_CODE,
 };
 
 /*
@@ -363,6 +364,7 @@ enum drop_reason {
 	DROP_ORPHAN_RETURN, /* a return without its entry: a forked child, a call begun before the attach */
 	DROP_HOST_FULL, /* something on the host was counted for its kind alone */
 	DROP_HOST_BEGUN, /* the end of it will not be recognised: too many had begun */
+	DROP_PYTHON, /* a code object found no room, or a child has no Python frames: too many processes */
 	DROP_REASONS,
 };
 
@@ -443,3 +445,5 @@ enum walk_end {
 	WALK_ASTRAY, /* what was found cannot be a caller */
 	WALK_ENDS,
 };
+
+#include "pyabi.h"

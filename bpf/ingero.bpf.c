@@ -16,6 +16,8 @@
 #include "frames.h"
 #include "unwind.h"
 #include "walk.h"
+#include "pywalk.h"
+#include "pytell.h"
 #include "call.h"
 #include "block.h"
 #include "ledger.h"
@@ -39,6 +41,7 @@ EXPORT(struct, wait_record);
 EXPORT(struct, thread_record);
 EXPORT(struct, proc_record);
 EXPORT(struct, text_record);
+EXPORT(struct, py_code_record);
 EXPORT(enum, take);
 EXPORT(enum, recipe_flags);
 EXPORT(enum, target_flags);

@@ -44,6 +44,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		return 0;
 	}
 	fork_space(tgid, new);
+	py_fork(tgid, new);
 	tell(RECORD_FORK, parent, new);
 	return 0;
 }
@@ -59,6 +60,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 	forget_thread(old_pid);
 	forget_thread(task->pid);
 	drop_space(tgid);
+	py_forget(tgid);
 	tell(RECORD_EXEC, task, 0);
 	return 0;
 }
@@ -77,6 +79,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	bpf_map_delete_elem(&targets, &tgid);
 	bpf_map_delete_elem(&levers, &tgid);
 	drop_space(tgid);
+	py_forget(tgid);
 	return 0;
 }
 

@@ -20,11 +20,12 @@ var allowed = map[string]string{
 
 	// Kernel side, and what reads it.
 	"internal/bpf":    "github.com/cilium/ebpf",
-	"internal/probes": "github.com/cilium/ebpf golang.org/x/arch golang.org/x/sys internal/bpf internal/tick internal/unwind pkg/events sim",
+	"internal/probes": "github.com/cilium/ebpf golang.org/x/arch golang.org/x/sys internal/bpf internal/python internal/tick internal/unwind pkg/events sim",
 	"internal/decode": "golang.org/x/sys internal/bpf internal/tick pkg/events",
 	"internal/proc":   "golang.org/x/sys internal/tick pkg/events",
 	"internal/host":   "golang.org/x/sys internal/tick",
 	"internal/unwind": "internal/proc",
+	"internal/python": "internal/proc pkg/events",
 	"internal/gpu":    "internal/tick",
 	"internal/xid":    "golang.org/x/sys internal/tick",
 	"internal/lock":   "golang.org/x/sys",

@@ -18,3 +18,9 @@ struct pt_regs___syscall {
 	__u64 orig_x0;
 	__s32 syscallno;
 } __attribute__((preserve_access_index));
+
+struct thread_struct {
+	struct {
+		unsigned long tp_value; /* the thread pointer of user space */
+	} uw;
+} __attribute__((preserve_access_index));

@@ -209,6 +209,7 @@ struct task_struct {
 	struct files_struct *files;
 	struct uprobe_task *utask;
 	char comm[16];
+	struct thread_struct thread;
 };
 
 #pragma clang attribute pop

@@ -25,3 +25,7 @@ struct pt_regs {
 	unsigned long sp;
 	unsigned long ss;
 };
+
+struct thread_struct {
+	unsigned long fsbase; /* the thread pointer of user space */
+} __attribute__((preserve_access_index));

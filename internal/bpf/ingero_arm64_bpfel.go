@@ -133,7 +133,8 @@ const (
 	IngeroDropReasonDROP_ORPHAN_RETURN  IngeroDropReason = 11
 	IngeroDropReasonDROP_HOST_FULL      IngeroDropReason = 12
 	IngeroDropReasonDROP_HOST_BEGUN     IngeroDropReason = 13
-	IngeroDropReasonDROP_REASONS        IngeroDropReason = 14
+	IngeroDropReasonDROP_PYTHON         IngeroDropReason = 14
+	IngeroDropReasonDROP_REASONS        IngeroDropReason = 15
 )
 
 type IngeroHostKey struct {
@@ -226,6 +227,75 @@ type IngeroProcRecord struct {
 	Comm   [16]int8
 }
 
+type IngeroPyCodeKey struct {
+	_     structs.HostLayout
+	Code  uint64
+	Mark  uint32
+	Epoch uint32
+}
+
+type IngeroPyCodeRecord struct {
+	_     structs.HostLayout
+	Kind  uint8
+	Flags uint8
+	Pad   [2]uint8
+	Tgid  uint32
+	Code  uint64
+	Mark  uint32
+	Epoch uint32
+	First uint32
+	Lines uint32
+	Name  struct {
+		_     structs.HostLayout
+		Bytes uint16
+		Kind  uint8
+		Cut   uint8
+	}
+	File struct {
+		_     structs.HostLayout
+		Bytes uint16
+		Kind  uint8
+		Cut   uint8
+	}
+	NameText [256]int8
+	FileText [512]int8
+}
+
+type IngeroPyProcess struct {
+	_           structs.HostLayout
+	Runtime     uint64
+	CodeType    uint64
+	ThreadBelow uint32
+	Epoch       uint32
+	At          struct {
+		_             structs.HostLayout
+		Flags         uint16
+		InterpHead    uint16
+		InterpNext    uint16
+		InterpThreads uint16
+		TsBytes       uint16
+		TsId          uint16
+		TsFrame       uint16
+		CframeFrame   uint16
+		F_bytes       uint16
+		F_code        uint16
+		F_prev        uint16
+		F_instr       uint16
+		F_owner       uint16
+		CoBytes       uint16
+		CoCode        uint16
+		CoVersion     uint16
+		CoFirst       uint16
+		CoFile        uint16
+		CoName        uint16
+		CoQualname    uint16
+		CoLines       uint16
+		StrAscii      uint16
+		StrCompact    uint16
+		Pad           uint16
+	}
+}
+
 type IngeroRecipe struct {
 	_       structs.HostLayout
 	Op      uint16
@@ -254,16 +324,17 @@ const (
 type IngeroRecordKind uint32
 
 const (
-	IngeroRecordKindRECORD_CALL   IngeroRecordKind = 1
-	IngeroRecordKindRECORD_FORK   IngeroRecordKind = 2
-	IngeroRecordKindRECORD_EXEC   IngeroRecordKind = 3
-	IngeroRecordKindRECORD_EXIT   IngeroRecordKind = 4
-	IngeroRecordKindRECORD_GATE   IngeroRecordKind = 5
-	IngeroRecordKindRECORD_WAIT   IngeroRecordKind = 6
-	IngeroRecordKindRECORD_THREAD IngeroRecordKind = 7
-	IngeroRecordKindRECORD_TEXT   IngeroRecordKind = 8
-	IngeroRecordKindRECORD_OOM    IngeroRecordKind = 9
-	IngeroRecordKindRECORD_KILL   IngeroRecordKind = 10
+	IngeroRecordKindRECORD_CALL    IngeroRecordKind = 1
+	IngeroRecordKindRECORD_FORK    IngeroRecordKind = 2
+	IngeroRecordKindRECORD_EXEC    IngeroRecordKind = 3
+	IngeroRecordKindRECORD_EXIT    IngeroRecordKind = 4
+	IngeroRecordKindRECORD_GATE    IngeroRecordKind = 5
+	IngeroRecordKindRECORD_WAIT    IngeroRecordKind = 6
+	IngeroRecordKindRECORD_THREAD  IngeroRecordKind = 7
+	IngeroRecordKindRECORD_TEXT    IngeroRecordKind = 8
+	IngeroRecordKindRECORD_OOM     IngeroRecordKind = 9
+	IngeroRecordKindRECORD_KILL    IngeroRecordKind = 10
+	IngeroRecordKindRECORD_PY_CODE IngeroRecordKind = 11
 )
 
 type IngeroRule struct {
@@ -565,6 +636,8 @@ const (
 	IngeroMapHostSums           = "host_sums"
 	IngeroMapLevers             = "levers"
 	IngeroMapPageCounts         = "page_counts"
+	IngeroMapPyCodes            = "py_codes"
+	IngeroMapPyProcesses        = "py_processes"
 	IngeroMapRecipes            = "recipes"
 	IngeroMapReclaiming         = "reclaiming"
 	IngeroMapRequests           = "requests"
@@ -614,6 +687,7 @@ const (
 	IngeroVarExportHostKind     = "export_host_kind"
 	IngeroVarExportPlace        = "export_place"
 	IngeroVarExportProcRecord   = "export_proc_record"
+	IngeroVarExportPyCodeRecord = "export_py_code_record"
 	IngeroVarExportRecipeFlags  = "export_recipe_flags"
 	IngeroVarExportRecordKind   = "export_record_kind"
 	IngeroVarExportSpaceSeen    = "export_space_seen"
@@ -638,6 +712,7 @@ const (
 	IngeroVarOomHasTask         = "oom_has_task"
 	IngeroVarPageBytes          = "page_bytes"
 	IngeroVarProbeCosts         = "probe_costs"
+	IngeroVarPyChildren         = "py_children"
 	IngeroVarRetransmitHasError = "retransmit_has_error"
 	IngeroVarRingBytes          = "ring_bytes"
 	IngeroVarRingWoken          = "ring_woken"
@@ -734,6 +809,8 @@ type IngeroMapSpecs struct {
 	HostSums       *ebpf.MapSpec `ebpf:"host_sums"`
 	Levers         *ebpf.MapSpec `ebpf:"levers"`
 	PageCounts     *ebpf.MapSpec `ebpf:"page_counts"`
+	PyCodes        *ebpf.MapSpec `ebpf:"py_codes"`
+	PyProcesses    *ebpf.MapSpec `ebpf:"py_processes"`
 	Recipes        *ebpf.MapSpec `ebpf:"recipes"`
 	Reclaiming     *ebpf.MapSpec `ebpf:"reclaiming"`
 	Requests       *ebpf.MapSpec `ebpf:"requests"`
@@ -761,6 +838,7 @@ type IngeroVariableSpecs struct {
 	ExportHostKind     *ebpf.VariableSpec `ebpf:"export_host_kind"`
 	ExportPlace        *ebpf.VariableSpec `ebpf:"export_place"`
 	ExportProcRecord   *ebpf.VariableSpec `ebpf:"export_proc_record"`
+	ExportPyCodeRecord *ebpf.VariableSpec `ebpf:"export_py_code_record"`
 	ExportRecipeFlags  *ebpf.VariableSpec `ebpf:"export_recipe_flags"`
 	ExportRecordKind   *ebpf.VariableSpec `ebpf:"export_record_kind"`
 	ExportSpaceSeen    *ebpf.VariableSpec `ebpf:"export_space_seen"`
@@ -785,6 +863,7 @@ type IngeroVariableSpecs struct {
 	OomHasTask         *ebpf.VariableSpec `ebpf:"oom_has_task"`
 	PageBytes          *ebpf.VariableSpec `ebpf:"page_bytes"`
 	ProbeCosts         *ebpf.VariableSpec `ebpf:"probe_costs"`
+	PyChildren         *ebpf.VariableSpec `ebpf:"py_children"`
 	RetransmitHasError *ebpf.VariableSpec `ebpf:"retransmit_has_error"`
 	RingBytes          *ebpf.VariableSpec `ebpf:"ring_bytes"`
 	RingWoken          *ebpf.VariableSpec `ebpf:"ring_woken"`
@@ -825,6 +904,8 @@ type IngeroMaps struct {
 	HostSums       *ebpf.Map `ebpf:"host_sums"`
 	Levers         *ebpf.Map `ebpf:"levers"`
 	PageCounts     *ebpf.Map `ebpf:"page_counts"`
+	PyCodes        *ebpf.Map `ebpf:"py_codes"`
+	PyProcesses    *ebpf.Map `ebpf:"py_processes"`
 	Recipes        *ebpf.Map `ebpf:"recipes"`
 	Reclaiming     *ebpf.Map `ebpf:"reclaiming"`
 	Requests       *ebpf.Map `ebpf:"requests"`
@@ -852,6 +933,8 @@ func (m *IngeroMaps) Close() error {
 		m.HostSums,
 		m.Levers,
 		m.PageCounts,
+		m.PyCodes,
+		m.PyProcesses,
 		m.Recipes,
 		m.Reclaiming,
 		m.Requests,
@@ -880,6 +963,7 @@ type IngeroVariables struct {
 	ExportHostKind     *ebpf.Variable `ebpf:"export_host_kind"`
 	ExportPlace        *ebpf.Variable `ebpf:"export_place"`
 	ExportProcRecord   *ebpf.Variable `ebpf:"export_proc_record"`
+	ExportPyCodeRecord *ebpf.Variable `ebpf:"export_py_code_record"`
 	ExportRecipeFlags  *ebpf.Variable `ebpf:"export_recipe_flags"`
 	ExportRecordKind   *ebpf.Variable `ebpf:"export_record_kind"`
 	ExportSpaceSeen    *ebpf.Variable `ebpf:"export_space_seen"`
@@ -904,6 +988,7 @@ type IngeroVariables struct {
 	OomHasTask         *ebpf.Variable `ebpf:"oom_has_task"`
 	PageBytes          *ebpf.Variable `ebpf:"page_bytes"`
 	ProbeCosts         *ebpf.Variable `ebpf:"probe_costs"`
+	PyChildren         *ebpf.Variable `ebpf:"py_children"`
 	RetransmitHasError *ebpf.Variable `ebpf:"retransmit_has_error"`
 	RingBytes          *ebpf.Variable `ebpf:"ring_bytes"`
 	RingWoken          *ebpf.Variable `ebpf:"ring_woken"`

@@ -7,6 +7,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"ingero/internal/bpf"
+	"ingero/internal/python"
 )
 
 // Target says how a process is traced.
@@ -80,10 +81,28 @@ func (t *Tracer) Traced(pid uint32) bool {
 
 // Untrace ends the tracing of a process. Its counts stay until [Tracer.Forget].
 func (t *Tracer) Untrace(pid uint32) error {
-	for _, m := range []*ebpf.Map{t.objects.Targets, t.objects.Levers} {
+	for _, m := range []*ebpf.Map{t.objects.Targets, t.objects.Levers, t.objects.PyProcesses} {
 		if err := m.Delete(pid); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 			return fmt.Errorf("stop tracing process %d: %w", pid, err)
 		}
 	}
 	return nil
 }
+
+// Python lets the programs know where things are in the interpreter of a traced process:
+// its stacks have Python frames from then on, and those of its children. It ends with the
+// program that runs there. It returns the epoch that marks the process's stacks.
+func (t *Tracer) Python(pid uint32, f python.Facts) (epoch uint32, err error) {
+	t.mu.Lock()
+	t.epochs = t.epochs%pyChild + 1
+	f.Epoch = t.epochs
+	t.mu.Unlock()
+	if err := t.objects.PyProcesses.Put(pid, f); err != nil {
+		return 0, fmt.Errorf("tell programs of the interpreter of process %d: %w", pid, err)
+	}
+	return f.Epoch, nil
+}
+
+// pyChild is the first of the epochs that the kernel gives: PY_CHILD, less one that
+// wraps to 1.
+const pyChild = 1<<31 - 1

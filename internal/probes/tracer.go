@@ -80,6 +80,7 @@ type Tracer struct {
 
 	mu      sync.Mutex
 	levers  uint32 // changes of them
+	epochs  uint32 // given to interpreters
 	stopped bool   // following the lives of processes
 	closed  bool
 }
@@ -302,6 +303,7 @@ var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 	bpf.IngeroDropReasonDROP_ORPHAN_RETURN:  "orphan-return",
 	bpf.IngeroDropReasonDROP_HOST_FULL:      "host-sums-full",
 	bpf.IngeroDropReasonDROP_HOST_BEGUN:     "host-not-followed",
+	bpf.IngeroDropReasonDROP_PYTHON:         "python-left-out",
 }
 
 // StopLives stops following the lives of processes; ReadCritical and

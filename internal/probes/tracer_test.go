@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ingero/internal/probes"
+	"ingero/internal/python"
 	"ingero/internal/testkit"
 )
 
@@ -31,5 +32,26 @@ func TestOpenInEveryMode(t *testing.T) {
 				t.Errorf("second Close: %v", err)
 			}
 		})
+	}
+}
+
+// Each time that the programs are told of an interpreter, its stacks have another epoch.
+func TestPythonEpochs(t *testing.T) {
+	testkit.NeedBPF(t)
+	tr, err := probes.Open(probes.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tr.Close() })
+	seen := map[uint32]bool{0: true}
+	for range 3 {
+		epoch, err := tr.Python(1, python.Facts{})
+		if err != nil || seen[epoch] {
+			t.Errorf("epoch %d again: %v", epoch, err)
+		}
+		seen[epoch] = true
+	}
+	if err := tr.Untrace(1); err != nil {
+		t.Error(err)
 	}
 }

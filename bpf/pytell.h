@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/* What the code objects of Python stacks are called: told once, before the first stack. */
+#pragma once
+
+/*
+ * py_codes: which code objects have been told. Written where they are told; the oldest
+ * make room, and are told again when they are met again.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, PY_CODES);
+	__type(key, struct py_code_key);
+	__type(value, __u32);
+} py_codes SEC(".maps");
+
+/* Copies what a str holds, as it is there: up to `room` bytes. */
+static __always_inline void py_text(struct py_text *t, void *to, __u32 room, __u64 str,
+				    const struct py_process *p)
+{
+	__u64 head[5] = {}, bytes; /* PyASCIIObject: length in 2, state in 4 */
+	__u32 kind, from = p->at.str_compact;
+
+	t->bytes = t->kind = t->cut = 0;
+	if (!py_read(head, sizeof(head), str) || !(head[4] & PY_STR_COMPACT))
+		return;
+	kind = head[4] >> 2 & 7;
+	bytes = head[2] * kind;
+	if (head[2] > room || bytes > room) {
+		t->cut = 1;
+		bytes = room;
+	}
+	if (head[4] & PY_STR_ASCII) {
+		from = p->at.str_ascii;
+		kind = PY_KIND_ASCII;
+	}
+	if (!py_read(to, bytes, str + from))
+		return;
+	t->kind = kind;
+	t->bytes = bytes;
+}
+
+/* Puts out what a code object says of itself. `room` is for its line table. */
+static __always_inline void py_emit(const struct py_code_key *key, const struct py_process *p,
+				    __u64 lines, __u32 size, __u32 room)
+{
+	struct py_code_record *r = bpf_ringbuf_reserve(&call_ring, sizeof(*r) + room, 0);
+	__u64 at = key->code, name = 0, file = 0;
+
+	if (!r) {
+		drop(DROP_PYTHON);
+		return;
+	}
+	*r = (struct py_code_record){ .kind = RECORD_PY_CODE, .mark = key->mark, .code = at };
+	r->tgid = bpf_get_current_pid_tgid() >> 32;
+	r->epoch = key->epoch;
+	r->flags = p->at.flags;
+	r->lines = size;
+	py_read(&r->first, sizeof(r->first), at + p->at.co_first);
+	py_read(&name, sizeof(name), at + p->at.co_qualname);
+	py_read(&file, sizeof(file), at + p->at.co_file);
+	py_text(&r->name, r->name_text, sizeof(r->name_text), name, p);
+	py_text(&r->file, r->file_text, sizeof(r->file_text), file, p);
+	if (size > room || !py_read(r + 1, size, lines + PY_BYTES_DATA))
+		r->lines = 0; /* user space reads them */
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+}
+
+/* Tells the code object of frame i, if it has not been told. */
+__noinline int py_tell(const struct py_walk *w, const struct py_process *p, __u32 i)
+{
+	struct py_code_key key = {};
+	__u64 lines = 0, size = 0;
+	__u32 told = 1;
+
+	if (!w || !p)
+		return 0;
+	i &= PY_FRAMES - 1;
+	key.code = w->frames[i].code & ~7ULL;
+	key.mark = w->frames[i].mark;
+	key.epoch = w->epoch;
+	if (!key.code || bpf_map_lookup_elem(&py_codes, &key))
+		return 0;
+	py_read(&lines, sizeof(lines), key.code + p->at.co_lines);
+	py_read(&size, sizeof(size), lines + PY_BYTES_SIZE);
+	if (size <= PY_LINES_SHORT)
+		py_emit(&key, p, lines, size, PY_LINES_SHORT);
+	else
+		py_emit(&key, p, lines, size > PY_LINES_LONG ? PY_LINES_LONG + 1 : size,
+			PY_LINES_LONG);
+	bpf_map_update_elem(&py_codes, &key, &told, BPF_ANY);
+	return 0;
+}
+
+/* Tells the code objects of a stack that have not been told: before the stack is. */
+__noinline int tell_python(const struct py_walk *w)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct py_process *p;
+
+	if (!w)
+		return 0;
+	p = bpf_map_lookup_elem(&py_processes, &tgid);
+	if (!p)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < PY_FRAMES; i++) {
+		if (i >= w->n)
+			break;
+		py_tell(w, p, i);
+	}
+	return 0;
+}

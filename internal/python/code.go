@@ -1,0 +1,256 @@
+package python
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"ingero/pkg/events"
+)
+
+// Told is what the kernel says of a code object, before the first stack that it is in:
+// struct py_code_record of bpf/pyabi.h.
+type Told struct {
+	PID, Epoch uint32
+	Code       uint64
+	Mark       uint32
+	first      int32
+	name, file string
+	lines      []byte // nil: to be read from the process
+	pairs      bool   // lines are pairs: 3.10
+	partly     bool   // a name was not told whole
+}
+
+const (
+	toldBytes = 808 // sizeof(struct py_code_record)
+	toldName  = 40
+	toldFile  = toldName + 256
+	toldEnd   = toldFile + 512
+)
+
+var errTold = errors.New("a record of a code object that is not whole")
+
+// ParseTold reads a record of the kernel.
+func ParseTold(b []byte) (Told, error) {
+	if len(b) < toldBytes {
+		return Told{}, fmt.Errorf("%w: %d bytes", errTold, len(b))
+	}
+	le := binary.LittleEndian
+	t := Told{PID: le.Uint32(b[4:]), Code: le.Uint64(b[8:]), Mark: le.Uint32(b[16:]), Epoch: le.Uint32(b[20:]),
+		first: int32(le.Uint32(b[24:])), pairs: b[1]&flagLasti != 0}
+	size := int(le.Uint32(b[28:]))
+	if size > len(b)-toldBytes {
+		return Told{}, fmt.Errorf("%w: %d bytes of lines", errTold, size)
+	}
+	if size > 0 {
+		t.lines = append([]byte(nil), b[toldBytes:toldBytes+size]...)
+	}
+	for _, s := range []struct {
+		to       *string
+		head, at int
+		room     int
+	}{{&t.name, 32, toldName, toldFile - toldName}, {&t.file, 36, toldFile, toldEnd - toldFile}} {
+		n, kind, cut := int(le.Uint16(b[s.head:])), b[s.head+2], b[s.head+3] != 0
+		if n > s.room {
+			return Told{}, fmt.Errorf("%w: %d bytes of a name", errTold, n)
+		}
+		text, err := decodeText(b[s.at:s.at+n], kind, cut)
+		t.partly = t.partly || err != nil || cut
+		*s.to = text
+	}
+	return t, nil
+}
+
+// codeKey identifies a code object of a process.
+type codeKey struct {
+	at   uint64
+	mark uint32
+}
+
+// code is a code object, as far as stacks need it.
+type code struct {
+	file, name string
+	lines      []byte
+	first      int32
+	pairs      bool // lines are pairs: 3.10
+}
+
+func (c *code) bytes() int { return len(c.file) + len(c.name) + len(c.lines) + 96 }
+
+// Codes knows what the code objects of processes are called. It is for one goroutine.
+// It holds at most limit bytes: when there are more, what it knows of the process that
+// was asked for longest ago goes, and is read again from the process where it is needed.
+type Codes struct {
+	limit, held int
+	clock       uint64
+	processes   map[uint32]*codesOf
+	open        func(pid uint32) (Reader, func(), error)
+}
+
+type codesOf struct {
+	layout Layout
+	epoch  uint32
+	known  map[codeKey]*code
+	held   int
+	used   uint64
+}
+
+// NewCodes returns Codes that hold up to limit bytes. open opens the memory of a process
+// for code objects that were not told; it can be nil. The function that it returns closes
+// it.
+func NewCodes(limit int, open func(pid uint32) (Reader, func(), error)) *Codes {
+	return &Codes{limit: limit, processes: map[uint32]*codesOf{}, open: open}
+}
+
+// Know takes the interpreter of a process, so that code objects that were not told can be
+// read.
+func (c *Codes) Know(pid uint32, x *Process) { c.process(pid, x.Facts.Epoch).layout = x.Facts.Layout }
+
+// Fork has a child know what its parent does of the interpreter.
+func (c *Codes) Fork(parent, child uint32) {
+	p, q := c.processes[parent], c.processes[child]
+	if p == nil {
+		return
+	}
+	if q == nil {
+		q = c.process(child, 0)
+	}
+	q.layout = p.layout
+}
+
+// Learn takes a code object that was told.
+func (c *Codes) Learn(t Told) {
+	p := c.process(t.PID, t.Epoch)
+	key := codeKey{t.Code, t.Mark}
+	if t.partly || t.lines == nil {
+		if full, err := c.read(t.PID, &p.layout, key); err == nil {
+			c.add(p, key, full)
+			return
+		}
+	}
+	c.add(p, key, &code{file: t.file, name: t.name, lines: t.lines, first: t.first, pairs: t.pairs})
+}
+
+// process returns what is known of a process. With another epoch nothing is, but its
+// interpreter, which a child has of its parent.
+func (c *Codes) process(pid, epoch uint32) *codesOf {
+	p := c.processes[pid]
+	if p == nil {
+		p = &codesOf{}
+		c.processes[pid] = p
+	}
+	if p.epoch != epoch || p.known == nil {
+		c.held -= p.held
+		p.held, p.epoch, p.known = 0, epoch, map[codeKey]*code{}
+	}
+	c.clock++
+	p.used = c.clock
+	return p
+}
+
+func (c *Codes) add(p *codesOf, key codeKey, x *code) {
+	if old := p.known[key]; old != nil {
+		c.held -= old.bytes()
+		p.held -= old.bytes()
+	}
+	p.known[key] = x
+	c.held += x.bytes()
+	p.held += x.bytes()
+	for c.held > c.limit {
+		oldest := p
+		for _, q := range c.processes {
+			if q.held > 0 && q.used < oldest.used {
+				oldest = q
+			}
+		}
+		c.held -= oldest.held
+		oldest.held, oldest.known = 0, map[codeKey]*code{}
+		if oldest == p {
+			break
+		}
+	}
+}
+
+// Forget drops what is known of a process: it has ended, or runs another program.
+func (c *Codes) Forget(pid uint32) {
+	if p := c.processes[pid]; p != nil {
+		c.held -= p.held
+		delete(c.processes, pid)
+	}
+}
+
+// Held returns how many bytes are held, and of how many processes.
+func (c *Codes) Held() (bytes, processes int) { return c.held, len(c.processes) }
+
+// PyFrame is a Python frame with its name.
+type PyFrame struct {
+	Frame  events.Frame
+	Entry  bool // the evaluation loop was entered with it
+	Hidden bool // it is in the loop, but Python does not show it, or there is none
+}
+
+// Resolve names the frames of a stack that a walker took. A frame whose code object is
+// gone is a FrameGap.
+func (c *Codes) Resolve(pid, epoch uint32, stack []Frame) []PyFrame {
+	p := c.process(pid, epoch)
+	out := make([]PyFrame, 0, len(stack))
+	for _, x := range stack {
+		f := PyFrame{Entry: x.Code&FrameEntry != 0}
+		at := x.Code &^ frameBits
+		if at == 0 || x.Code&FrameBegins != 0 {
+			f.Hidden = true
+			out = append(out, f)
+			continue
+		}
+		key := codeKey{at, x.Mark}
+		known := p.known[key]
+		if known == nil {
+			if read, err := c.read(pid, &p.layout, key); err == nil {
+				known = read
+				c.add(p, key, read)
+			}
+		}
+		if known == nil {
+			f.Frame = events.Frame{Kind: events.FrameGap, Func: "Python code that is gone"}
+		} else {
+			f.Frame = events.Frame{Kind: events.FramePython, Func: known.name, File: known.file,
+				Line: known.line(x.Instr)}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+var errGone = errors.New("the code object is gone")
+
+// read reads a code object from its process. It counts only if it is the one that is
+// meant, before and after.
+func (c *Codes) read(pid uint32, l *Layout, key codeKey) (*code, error) {
+	if c.open == nil || l.CoBytes == 0 {
+		return nil, errGone
+	}
+	r, done, err := c.open(pid)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	m := memory{r}
+	o, ok := m.code(l, key.at)
+	if !ok || m.mark(l, o) != key.mark {
+		return nil, errGone
+	}
+	x := &code{first: int32(o.half(l.CoFirst)), pairs: l.Flags&flagLasti != 0}
+	if x.file, err = m.text(o.word(l.CoFile), l); err != nil {
+		return nil, err
+	}
+	if x.name, err = m.text(o.word(l.CoQualname), l); err != nil {
+		return nil, err
+	}
+	if x.lines, err = m.bytes(o.word(l.CoLines)); err != nil {
+		return nil, err
+	}
+	if o, ok = m.code(l, key.at); !ok || m.mark(l, o) != key.mark {
+		return nil, errGone
+	}
+	return x, nil
+}

@@ -1,0 +1,146 @@
+package python
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"testing"
+)
+
+// publishedOf is the head of what a CPython says of itself.
+func publishedOf(version uint64, freeThreaded uint64) []byte {
+	b := make([]byte, publishedSize)
+	copy(b, cookie)
+	binary.LittleEndian.PutUint64(b[8:], version)
+	binary.LittleEndian.PutUint64(b[16:], freeThreaded)
+	return b
+}
+
+// What an interpreter says of itself is refused where its stacks cannot be read.
+func TestPublishedRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		b    []byte
+		want error
+	}{
+		"free-threaded":   {publishedOf(0x030d00f0, 1), ErrFreeThreaded},
+		"free-threaded 2": {publishedOf(0x030e06f0, 1), ErrFreeThreaded},
+		"3.15":            {publishedOf(0x030f00f0, 0), ErrVersion},
+		"4.0":             {publishedOf(0x040000f0, 0), ErrVersion},
+		"nothing in it":   {publishedOf(0x030d00f0, 0), ErrMismatch},
+	} {
+		if _, _, ok, err := parsePublished(c.b); !ok || !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, %v, want %v", name, ok, err, c.want)
+		}
+	}
+	if _, _, ok, err := parsePublished(make([]byte, publishedSize)); ok || err != nil {
+		t.Errorf("nothing: got %v, %v", ok, err)
+	}
+}
+
+func TestReason(t *testing.T) {
+	for err, want := range map[error]string{nil: "", ErrVersion: "version", io.EOF: "unreadable",
+		errors.Join(io.EOF, ErrFreeThreaded): "free-threaded"} {
+		if got := Reason(err); got != want {
+			t.Errorf("%v: got %q, want %q", err, got, want)
+		}
+	}
+}
+
+func FuzzPublished(f *testing.F) {
+	f.Add(publishedOf(0x030e06f0, 0))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if _, o, ok, err := parsePublished(b); ok && err == nil && o.Layout.sound() && o.Layout.FBytes > rawBytes {
+			t.Errorf("%+v is sound", o)
+		}
+	})
+}
+
+// A record that the kernel would not make is an error, or reads as something.
+func FuzzTold(f *testing.F) {
+	b := make([]byte, toldBytes+8)
+	b[28], b[34], b[38] = 8, 1, 2
+	f.Add(b)
+	f.Add(b[:toldBytes])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		told, err := ParseTold(b)
+		if err != nil {
+			return
+		}
+		c := NewCodes(1<<10, nil)
+		c.Learn(told)
+		c.Resolve(told.PID, told.Epoch, []Frame{{Code: told.Code &^ frameBits, Mark: told.Mark, Instr: int32(told.Code)}})
+	})
+}
+
+// noise is memory full of it.
+type noise struct{ *rand.Rand }
+
+func (n noise) ReadAt(b []byte, at int64) (int, error) {
+	for i := range b {
+		b[i] = byte(n.Uint32())
+	}
+	if n.IntN(50) == 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	return len(b), nil
+}
+
+// ring is memory in which everything points to itself.
+type ring struct{ at uint64 }
+
+func (r ring) ReadAt(b []byte, at int64) (int, error) {
+	for i := 0; i+8 <= len(b); i += 8 {
+		binary.LittleEndian.PutUint64(b[i:], r.at)
+	}
+	return len(b), nil
+}
+
+// Memory without sense ends every walk, and is no interpreter.
+func TestNonsense(t *testing.T) {
+	for v, o := range byVersion {
+		for _, r := range []io.ReaderAt{noise{rand.New(rand.NewPCG(1, 2))}, ring{4096}, ring{0}, ring{1 << 46}} {
+			m := memory{r}
+			f := Facts{Runtime: 4096}
+			for range 100 {
+				if err := m.verify(&f, o); err == nil {
+					t.Errorf("%s: nonsense is an interpreter", v)
+				}
+			}
+			f.CodeType = 4096
+			f.Layout = o.Layout
+			if frames, _ := m.frames(&f, 4096); len(frames) > MaxFrames {
+				t.Errorf("%s: %d frames", v, len(frames))
+			}
+		}
+	}
+}
+
+// What is held stays within its limit, and goes with the process.
+func TestCodesAreBounded(t *testing.T) {
+	const limit = 64 << 10
+	c := NewCodes(limit, nil)
+	for i := range 200_000 {
+		pid := uint32(i/100 + 1)
+		c.Learn(Told{PID: pid, Epoch: 1, Code: uint64(i * 8), Mark: uint32(i), name: "f", file: "a.py", lines: []byte{0}})
+		if held, _ := c.Held(); held > limit {
+			t.Fatalf("%d bytes are held, the limit is %d", held, limit)
+		}
+		if i%100 == 99 && pid > 50 {
+			c.Forget(pid - 50)
+		}
+	}
+	last := Frame{Code: 199_999 * 8, Mark: 199_999}
+	if got := c.Resolve(2000, 1, []Frame{last}); got[0].Frame.Func != "f" {
+		t.Errorf("the newest is %q", got[0].Frame.Func)
+	}
+	if got := c.Resolve(2000, 2, []Frame{last}); got[0].Frame.Func == "f" {
+		t.Error("another program has the functions of the one before")
+	}
+	for pid := range uint32(3000) {
+		c.Forget(pid)
+	}
+	if held, processes := c.Held(); held != 0 || processes != 0 {
+		t.Errorf("%d bytes of %d processes are held of none", held, processes)
+	}
+}

@@ -1,0 +1,238 @@
+package python
+
+import (
+	"debug/dwarf"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+)
+
+// maxDebug bounds the debugging information that is taken in, in bytes: libpython's has 20 MB.
+const maxDebug = 256 << 20
+
+var errNoDebug = errors.New("there is no debugging information of CPython")
+
+// structures are those that offsets are taken of, by the names that versions give them.
+var structures = map[string]string{
+	"pyruntimestate": "runtime", "_PyRuntimeState": "runtime",
+	"_is": "interp", "_ts": "thread", "_PyCFrame": "cframe", "_cframe": "cframe",
+	"_frame": "object", "_PyInterpreterFrame": "frame", "PyCodeObject": "code",
+	"PyASCIIObject": "ascii", "PyCompactUnicodeObject": "compact",
+}
+
+// dwarfOffsets takes the offsets from debugging information: of builds that differ from
+// what their version has by default. What it says is checked like all else.
+func dwarfOffsets(r io.ReaderAt) (o offsets, err error) {
+	defer func() {
+		if p := recover(); p != nil { // a hostile file
+			o, err = offsets{}, fmt.Errorf("%w: %v", errNoDebug, p)
+		}
+	}()
+	f, err := elf.NewFile(r)
+	if err != nil {
+		return o, fmt.Errorf("%w: %w", errNoDebug, err)
+	}
+	size := uint64(0)
+	for _, s := range f.Sections {
+		if strings.HasPrefix(s.Name, ".debug_") || strings.HasPrefix(s.Name, ".zdebug_") {
+			size += s.Size
+		}
+	}
+	if size == 0 || size > maxDebug {
+		return o, fmt.Errorf("%w: %d bytes", errNoDebug, size)
+	}
+	d, err := f.DWARF()
+	if err != nil {
+		return o, fmt.Errorf("%w: %w", errNoDebug, err)
+	}
+	found, err := findStructures(d)
+	if err != nil {
+		return o, err
+	}
+	return found.offsets()
+}
+
+// described are structures by their short names.
+type described map[string]*dwarf.StructType
+
+// findStructures reads the outermost entries until it has all structures.
+func findStructures(d *dwarf.Data) (described, error) {
+	out := described{}
+	for r := d.Reader(); ; {
+		e, err := r.Next()
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errNoDebug, err)
+		}
+		if e == nil || out.complete() {
+			return out, nil
+		}
+		if e.Tag == dwarf.TagCompileUnit {
+			continue
+		}
+		r.SkipChildren()
+		name, _ := e.Val(dwarf.AttrName).(string)
+		short := structures[name]
+		if short == "" || out[short] != nil || e.Tag != dwarf.TagStructType && e.Tag != dwarf.TagTypedef {
+			continue
+		}
+		t, err := d.Type(e.Offset)
+		if err != nil {
+			continue
+		}
+		if s, ok := t.(*dwarf.StructType); ok && !s.Incomplete {
+			out[short] = s
+		}
+		if alias, ok := t.(*dwarf.TypedefType); ok {
+			if s, ok := alias.Type.(*dwarf.StructType); ok && !s.Incomplete {
+				out[short] = s
+			}
+		}
+	}
+}
+
+// complete says whether all structures are there that a version has.
+func (d described) complete() bool {
+	for _, name := range []string{"runtime", "interp", "thread", "code", "ascii", "compact"} {
+		if d[name] == nil {
+			return false
+		}
+	}
+	if d.objects() {
+		return d["object"] != nil
+	}
+	return d["frame"] != nil && (!d.cframes() || d["cframe"] != nil)
+}
+
+// objects says whether frames are objects: to 3.10.
+func (d described) objects() bool {
+	_, ok := d.at("thread", "frame")
+	return ok
+}
+
+// cframes says whether thread states point to what points to a frame: 3.11, 3.12.
+func (d described) cframes() bool {
+	_, ok := d.at("thread", "cframe")
+	return ok && !d.objects()
+}
+
+// at returns the offset of a member, through the structures in which it lies.
+func (d described) at(name string, members ...string) (uint16, bool) {
+	s := d[name]
+	sum := int64(0)
+	for i, m := range members {
+		if s == nil {
+			return 0, false
+		}
+		var field *dwarf.StructField
+		for _, f := range s.Field {
+			if f.Name == m {
+				field = f
+			}
+		}
+		if field == nil {
+			return 0, false
+		}
+		sum += field.ByteOffset
+		if i < len(members)-1 {
+			s, _ = plain(field.Type).(*dwarf.StructType)
+		}
+	}
+	return uint16(sum), sum >= 0 && sum <= math.MaxUint16
+}
+
+// plain is a type without the names that it has.
+func plain(t dwarf.Type) dwarf.Type {
+	for {
+		alias, ok := t.(*dwarf.TypedefType)
+		if !ok {
+			return t
+		}
+		t = alias.Type
+	}
+}
+
+// first returns the first of the paths to a member that is there.
+func (d described) first(name string, paths ...string) (uint16, bool) {
+	for _, p := range paths {
+		if off, ok := d.at(name, strings.Split(p, ".")...); ok {
+			return off, true
+		}
+	}
+	return 0, false
+}
+
+// offsets puts together what the structures say.
+func (d described) offsets() (offsets, error) {
+	var o offsets
+	l := &o.Layout
+	missing := ""
+	take := func(to *uint16, name string, paths ...string) {
+		off, ok := d.first(name, paths...)
+		if !ok {
+			missing += " " + name + "." + paths[0]
+		}
+		*to = off
+	}
+	take(&l.InterpHead, "runtime", "interpreters.head")
+	take(&l.InterpNext, "interp", "next")
+	take(&l.InterpThreads, "interp", "threads.head", "tstate_head")
+	take(&l.TsID, "thread", "thread_id")
+	take(&l.TsFrame, "thread", "current_frame", "frame", "cframe")
+	take(&l.CoFirst, "code", "co_firstlineno")
+	take(&l.CoFile, "code", "co_filename")
+	take(&l.CoName, "code", "co_name")
+	take(&l.CoQualname, "code", "co_qualname", "co_name")
+	take(&l.CoLines, "code", "co_linetable")
+	take(&l.CoCode, "code", "co_code_adaptive", "co_code")
+	l.CoVersion, _ = d.first("code", "co_version")
+	o.tsNative, _ = d.first("thread", "native_thread_id")
+	if d.cframes() {
+		l.Flags |= flagCFrame
+		take(&l.CframeFrame, "cframe", "current_frame")
+	}
+	d.frame(l, take)
+	l.TsBytes = max(l.TsID, l.TsFrame, tsInterp) + 8
+	l.FBytes = (max(l.FOwner, l.FInstr) + 8) &^ 7
+	d.gil(&o)
+	for name, to := range map[string]*uint16{"ascii": &l.StrASCII, "compact": &l.StrCompact} {
+		if s := d[name]; s != nil {
+			*to = uint16(min(s.ByteSize, math.MaxUint16))
+		}
+	}
+	if missing != "" || l.StrASCII == 0 || l.StrCompact == 0 {
+		return offsets{}, fmt.Errorf("%w:%s", errNoDebug, missing)
+	}
+	return o, nil
+}
+
+// gil finds the lock.
+func (d described) gil(o *offsets) {
+	if off, ok := d.first("runtime", "ceval.gil"); ok {
+		o.gil, o.gilAt = off, gilInRuntime
+	} else if off, ok := d.first("interp", "ceval.gil"); ok {
+		o.gil, o.gilAt = off, gilByPointer
+	}
+}
+
+// frame takes the offsets of frames: objects to 3.10, then structures of their own.
+func (d described) frame(l *Layout, take func(to *uint16, name string, paths ...string)) {
+	if d.objects() {
+		l.Flags |= flagLasti
+		take(&l.FCode, "object", "f_code")
+		take(&l.FPrev, "object", "f_back")
+		take(&l.FInstr, "object", "f_lasti")
+		l.CoBytes = max(l.CoLines, l.CoName, l.CoFile, l.CoFirst)
+	} else {
+		take(&l.FCode, "frame", "f_executable", "f_code")
+		take(&l.FPrev, "frame", "previous")
+		take(&l.FInstr, "frame", "instr_ptr", "prev_instr")
+		take(&l.FOwner, "frame", "owner")
+		if _, ok := d.at("frame", "is_entry"); ok {
+			l.Flags |= flagEntry
+		}
+		l.CoBytes = l.CoCode - 8
+	}
+}

@@ -1,0 +1,162 @@
+package python
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ingero/internal/proc"
+)
+
+// maxFiles bounds the files of a process that are looked into.
+const maxFiles = 8
+
+// Target is a process to look into.
+type Target struct {
+	FS     proc.FS
+	PID    uint32
+	Memory Reader
+}
+
+// Reader reads the memory of a process by address.
+type Reader interface {
+	ReadAt(b []byte, at int64) (int, error)
+}
+
+// Find looks for the interpreter of a process. The error says why there is none that can
+// be read: Reason shortens it. ErrNotReady is worth another try later.
+func Find(t Target) (*Process, error) {
+	mapped, err := t.FS.Maps(t.PID, false)
+	if err != nil {
+		return nil, err
+	}
+	worst := fmt.Errorf("pid %d: %w", t.PID, ErrNotPython)
+	for _, m := range candidates(mapped) {
+		p, err := t.inFile(mapped, m)
+		if err == nil {
+			return p, nil
+		}
+		if !errors.Is(err, ErrNotPython) || errors.Is(worst, ErrNotPython) {
+			worst = fmt.Errorf("%s of pid %d: %w", m.Path, t.PID, err)
+		}
+	}
+	return nil, worst
+}
+
+// candidates are the files that may hold an interpreter: the library, the program.
+func candidates(mapped []proc.Mapping) []proc.Mapping {
+	var libs, out []proc.Mapping
+	seen := map[proc.Key]bool{}
+	for _, m := range mapped {
+		if seen[m.Key] {
+			continue
+		}
+		seen[m.Key] = true
+		switch base := path.Base(m.Path); {
+		case strings.HasPrefix(base, "libpython"):
+			libs = append(libs, m)
+		case strings.HasPrefix(base, "python") || len(out) == 0: // programs are mapped first
+			out = append(out, m)
+		}
+	}
+	out = append(libs, out...)
+	return out[:min(len(out), maxFiles)]
+}
+
+// inFile looks for an interpreter in one mapped file.
+func (t Target) inFile(mapped []proc.Mapping, m proc.Mapping) (*Process, error) {
+	file, _, err := t.FS.OpenMapped(t.PID, m)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	image, err := readImage(file)
+	if err != nil {
+		return nil, err
+	}
+	runtime, ok := image.address("_PyRuntime")
+	if !ok {
+		return nil, fmt.Errorf("no _PyRuntime: %w", ErrNotPython)
+	}
+	base, ok := image.base(mapped, m.Key)
+	if !ok {
+		return nil, fmt.Errorf("it is not mapped as a program is: %w", ErrMismatch)
+	}
+	p := &Process{Path: m.Path, Facts: Facts{Runtime: base + runtime}}
+	mem := memory{t.Memory}
+	if err := t.threads(mapped, &p.Facts); err != nil {
+		return nil, err
+	}
+	return p, p.settle(mem, t.hint(mem, image, base, m.Path), func() (offsets, error) { return dwarfOffsets(file) })
+}
+
+// settle finds the offsets that fit. hint is the version, if that is known. Debugging
+// information comes last, since it is slow to look into.
+func (p *Process) settle(m memory, hint Version, dwarf func() (offsets, error)) error {
+	head := make([]byte, publishedSize)
+	if err := m.read(head, p.Facts.Runtime); err == nil {
+		v, o, ok, err := parsePublished(head)
+		if ok && err == nil {
+			p.Version, p.Source, p.off = v, SourcePublished, o
+			err = m.verify(&p.Facts, o)
+		}
+		if ok {
+			return err
+		}
+	}
+	err := p.settleByTable(m, hint)
+	if err == nil || errors.Is(err, ErrNotReady) || errors.Is(err, ErrVersion) {
+		return err
+	}
+	o, none := dwarf()
+	if none != nil {
+		return err
+	}
+	p.Version, p.Source, p.off = hint, SourceDWARF, o
+	if wrong := m.verify(&p.Facts, o); wrong != nil {
+		return errors.Join(err, fmt.Errorf("by its debugging information: %w", wrong))
+	}
+	return nil
+}
+
+func (p *Process) settleByTable(m memory, hint Version) error {
+	result := fmt.Errorf("CPython %s: %w (%s to %s are)", hint, ErrVersion, oldest, newest)
+	ready := true
+	for _, v := range slices.SortedFunc(maps.Keys(byVersion), func(a, b Version) int { return int(a.Minor) - int(b.Minor) }) {
+		if hint != (Version{}) && hint != v {
+			continue
+		}
+		err := m.verify(&p.Facts, byVersion[v])
+		if err == nil {
+			p.Version, p.Source, p.off = v, SourceTable, byVersion[v]
+			return nil
+		}
+		if ready {
+			result = fmt.Errorf("CPython %s: %w", v, err)
+		}
+		ready = ready && !errors.Is(err, ErrNotReady)
+	}
+	return result
+}
+
+var versionInName = regexp.MustCompile(`python3\.(\d{1,2})`)
+
+// hint returns the version of an interpreter as far as that can be told: by what it says
+// (Py_Version, 3.11), by what its file is called.
+func (t Target) hint(m memory, image *image, base uint64, name string) Version {
+	if at, ok := image.address("Py_Version"); ok {
+		if w, err := m.word(base + at); err == nil && w>>24 == 3 {
+			return Version{3, uint8(w >> 16)}
+		}
+	}
+	if found := versionInName.FindStringSubmatch(path.Base(name)); found != nil {
+		minor, _ := strconv.ParseUint(found[1], 10, 8)
+		return Version{3, uint8(minor)}
+	}
+	return Version{}
+}

@@ -1,0 +1,75 @@
+package python
+
+import (
+	"errors"
+	"fmt"
+)
+
+// GIL is the lock that threads of an interpreter wait for.
+type GIL struct {
+	At     uint64 // address
+	Holder uint32 // number, in its PID namespace, of the thread that has it, 0: nobody, or not known
+}
+
+// Waits says whether a futex at an address is of the lock: who waits for it blocks on
+// one of these.
+func (g GIL) Waits(futex uint64) bool {
+	return futex >= g.At+gilCond && futex < g.At+gilCond+condBytes || futex >= g.At+gilMutex && futex < g.At+gilMutex+mutexBytes
+}
+
+var errGIL = errors.New("the interpreter's lock is not where it should be")
+
+// GILs lists the locks of a process, one for each interpreter that has its own.
+func (w *Walker) GILs() ([]GIL, error) {
+	f, off := &w.process.Facts, w.process.off
+	threads, err := w.memory.threads(f, off.tsNative)
+	if err != nil {
+		return nil, err
+	}
+	var out []GIL
+	seen := map[uint64]bool{}
+	for _, t := range threads {
+		at := t.interp + uint64(off.gil)
+		switch off.gilAt {
+		case gilInRuntime:
+			at = f.Runtime + uint64(off.gil)
+		case gilByPointer:
+			if at, err = w.memory.word(at); err != nil {
+				return nil, fmt.Errorf("%w: %w", errGIL, err)
+			}
+		}
+		if seen[at] {
+			continue
+		}
+		seen[at] = true
+		g := GIL{At: at}
+		if g.Holder, err = w.holder(at, threads); err != nil {
+			return nil, err
+		}
+		out = append(out, g)
+	}
+	return out, nil
+}
+
+// holder returns the thread that has a lock. last_holder stays when it is released, and
+// locked says which.
+func (w *Walker) holder(at uint64, threads []threadState) (uint32, error) {
+	var b [gilLocked + 8]byte
+	if err := w.memory.read(b[:], at); err != nil {
+		return 0, fmt.Errorf("%w: %w", errGIL, err)
+	}
+	o := object{b: b[:]}
+	locked, last := o.half(gilLocked), o.word(gilHolder)
+	if locked > 1 && int32(locked) != -1 {
+		return 0, fmt.Errorf("%w: locked is %d", errGIL, locked)
+	}
+	if locked != 1 || last == 0 {
+		return 0, nil
+	}
+	for _, t := range threads {
+		if t.at == last {
+			return w.number(t), nil
+		}
+	}
+	return 0, nil
+}

@@ -1,0 +1,65 @@
+package python
+
+import "fmt"
+
+// Walker takes Python stacks from user space, for where the kernel cannot. The process
+// runs on meanwhile: a stack is right only of a thread that stands still, as one does that
+// waits for the GPU.
+type Walker struct {
+	process *Process
+	memory  memory
+	tid     uint64 // where the C library keeps a thread's number, 0: not known
+}
+
+// NewWalker returns a Walker for a process that Find has found.
+func NewWalker(t Target, p *Process) (*Walker, error) {
+	w := &Walker{process: p, memory: memory{t.Memory}}
+	if p.off.tsNative == 0 {
+		mapped, err := t.FS.Maps(t.PID, true)
+		if err != nil {
+			return nil, err
+		}
+		at, ok := t.tidOffset(mapped)
+		if !ok {
+			return nil, fmt.Errorf("%w: neither Python nor the C library says which is which", ErrThreads)
+		}
+		w.tid = at
+	}
+	return w, nil
+}
+
+// Walk takes the stack of a thread by its number in its own PID namespace, innermost
+// frame first.
+func (w *Walker) Walk(tid uint32) ([]Frame, End, error) {
+	threads, err := w.memory.threads(&w.process.Facts, w.process.off.tsNative)
+	if err != nil {
+		return nil, EndFault, err
+	}
+	top := uint64(0)
+	for _, t := range threads {
+		if t.top == 0 || w.number(t) != tid {
+			continue
+		}
+		if top != 0 {
+			return nil, EndAmbiguous, nil
+		}
+		top = t.top
+	}
+	if top == 0 {
+		return nil, EndNoThread, nil
+	}
+	frames, end := w.memory.frames(&w.process.Facts, top)
+	return frames, end, nil
+}
+
+// number returns a thread's number in its PID namespace, 0: not known.
+func (w *Walker) number(t threadState) uint32 {
+	if w.tid == 0 {
+		return uint32(t.native)
+	}
+	word, err := w.memory.word(t.id + w.tid)
+	if err != nil {
+		return 0
+	}
+	return uint32(word)
+}

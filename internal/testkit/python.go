@@ -1,0 +1,120 @@
+package testkit
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// PythonVersions are those whose stacks ingero reads.
+var PythonVersions = []string{"3.10", "3.11", "3.12", "3.13", "3.14"}
+
+// NeedPython ends the test unless there is a CPython of a version such as "3.12", and
+// returns its path: of pyenv, in PATH, or in a Go module that has it in its files.
+func NeedPython(t testing.TB, version string) string {
+	t.Helper()
+	root := os.Getenv("PYENV_ROOT")
+	if root == "" {
+		home, _ := os.UserHomeDir()
+		root = filepath.Join(home, ".pyenv")
+	}
+	if found, _ := filepath.Glob(filepath.Join(root, "versions", version+".*", "bin", "python"+version)); len(found) > 0 {
+		return found[len(found)-1]
+	}
+	if path, err := exec.LookPath("python" + version); err == nil {
+		return path
+	}
+	if version == "3.14" {
+		path, err := modulePython()
+		if err == nil {
+			return path
+		}
+		t.Log(err)
+	}
+	lack(t, "CPython "+version)
+	return ""
+}
+
+// modulePython unpacks the CPython of the Go module github.com/kluctl/go-embed-python,
+// whose version and sum testdata/py314 has, into a folder that the next test finds.
+var modulePython = sync.OnceValues(func() (string, error) {
+	root, err := Repository()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", "mod", "download", "-json", "github.com/kluctl/go-embed-python")
+	cmd.Dir = filepath.Join(root, "internal/testkit/testdata/py314")
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+	out, err := cmd.Output()
+	if err != nil {
+		return "", err
+	}
+	var module struct{ Dir, Version string }
+	if err := json.Unmarshal(out, &module); err != nil {
+		return "", err
+	}
+	dir := filepath.Join(os.TempDir(), "ingero-test-python-"+module.Version)
+	program := filepath.Join(dir, "bin/python3.14")
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
+	part, err := os.MkdirTemp(os.TempDir(), "ingero-test-python-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(part) }()
+	if err := unpack(part, filepath.Join(module.Dir, "python/internal/data/linux-amd64")); err != nil {
+		return "", err
+	}
+	if err := os.Rename(part, dir); err != nil && !os.IsExist(err) {
+		return "", err
+	}
+	return program, nil
+})
+
+// unpack copies what a Python needs to run from a tree in which files are compressed.
+func unpack(to, from string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if rel == "lib/python3.14/site-packages" {
+				return filepath.SkipDir
+			}
+			return os.MkdirAll(filepath.Join(to, rel), 0o755)
+		}
+		in, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = in.Close() }()
+		var r io.Reader = in
+		if strings.HasSuffix(rel, ".gz") {
+			rel = strings.TrimSuffix(rel, ".gz")
+			if r, err = gzip.NewReader(in); err != nil {
+				return err
+			}
+		}
+		out, err := os.OpenFile(filepath.Join(to, rel), os.O_CREATE|os.O_WRONLY, 0o755)
+		if err != nil {
+			return err
+		}
+		if _, err := io.Copy(out, r); err != nil {
+			_ = out.Close()
+			return err
+		}
+		return out.Close()
+	})
+}
