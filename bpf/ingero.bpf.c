@@ -13,6 +13,7 @@
 #include "cpu.h"
 #include "mark.h"
 #include "frames.h"
+#include "stack.h"
 #include "call.h"
 #include "block.h"
 #include "ledger.h"
@@ -31,6 +32,8 @@ EXPORT(struct, wait_record);
 EXPORT(struct, thread_record);
 EXPORT(struct, proc_record);
 EXPORT(struct, text_record);
+EXPORT(struct, stack_record);
+EXPORT(struct, py_frame);
 EXPORT(enum, take);
 EXPORT(enum, recipe_flags);
 EXPORT(enum, target_flags);
@@ -40,3 +43,5 @@ EXPORT(enum, drop_reason);
 EXPORT(enum, place);
 EXPORT(enum, wait_state);
 EXPORT(enum, wait_flags);
+EXPORT(enum, stack_policy);
+EXPORT(enum, stack_flags);

@@ -59,6 +59,17 @@ struct clock {
 	__u32 waker_count[WAKERS];
 };
 
+#define SITES 32 /* a power of two */
+
+/* Which calls of a thread have their stack taken. Written by stack.h. */
+struct sampler {
+	__u64 sampled_ns; /* when a call was last sampled */
+	__u64 sites_after; /* from when on a site may take another one's place */
+	__u32 left; /* calls until the next sample */
+	__u32 level; /* a sample stands for 4^level calls */
+	__u32 sites[SITES]; /* hashes of where it has called from lately, 0: free */
+};
+
 struct thread {
 	__u32 tgid;
 	__u32 flags; /* enum target_flags, as when the thread was first seen, but for TARGET_LAUNCHES */
@@ -78,6 +89,7 @@ struct thread {
 	struct mark returned; /* at returned_ns */
 	struct mark inner; /* where a call inside another returned; scratch */
 	struct cached_slot cache[CACHE];
+	struct sampler sampler;
 	struct clock clock;
 	struct open_call open[MAX_DEPTH];
 };

@@ -59,14 +59,14 @@ type IngeroCallRecord struct {
 	StartNs      uint64
 	Arg          [4]uint64
 	Tag          uint32
+	Stack        uint32
 	Gap          uint32
 	GapOnCpu     uint32
-	GapRunnable  uint32
 	DurationNs   uint64
+	GapRunnable  uint32
 	OnCpu        uint32
 	Runnable     uint32
 	Result       int32
-	Stack        uint32
 	Throttled    uint32
 	GapThrottled uint32
 }
@@ -130,8 +130,9 @@ const (
 	IngeroDropReasonDROP_WAIT           IngeroDropReason = 8
 	IngeroDropReasonDROP_WAKERS_FULL    IngeroDropReason = 9
 	IngeroDropReasonDROP_TEXT           IngeroDropReason = 10
-	IngeroDropReasonDROP_ORPHAN_RETURN  IngeroDropReason = 11
-	IngeroDropReasonDROP_REASONS        IngeroDropReason = 12
+	IngeroDropReasonDROP_STACK          IngeroDropReason = 11
+	IngeroDropReasonDROP_ORPHAN_RETURN  IngeroDropReason = 12
+	IngeroDropReasonDROP_REASONS        IngeroDropReason = 13
 )
 
 type IngeroPlace uint32
@@ -158,6 +159,13 @@ type IngeroProcRecord struct {
 	Peer   uint32
 	TimeNs uint64
 	Comm   [16]int8
+}
+
+type IngeroPyFrame struct {
+	_     structs.HostLayout
+	Code  uint64
+	Instr int32
+	Check uint32
 }
 
 type IngeroRecipe struct {
@@ -196,7 +204,15 @@ const (
 	IngeroRecordKindRECORD_WAIT   IngeroRecordKind = 6
 	IngeroRecordKindRECORD_THREAD IngeroRecordKind = 7
 	IngeroRecordKindRECORD_TEXT   IngeroRecordKind = 8
+	IngeroRecordKindRECORD_STACK  IngeroRecordKind = 9
 )
+
+type IngeroRoom struct {
+	_    structs.HostLayout
+	Busy uint32
+	Pad  uint32
+	Rec  IngeroStackRecord
+}
 
 type IngeroRule struct {
 	_     structs.HostLayout
@@ -206,6 +222,35 @@ type IngeroRule struct {
 	Bytes uint8
 	Off   uint16
 	Off2  uint16
+}
+
+type IngeroStackFlags uint32
+
+const (
+	IngeroStackFlagsSTACK_CUT    IngeroStackFlags = 1
+	IngeroStackFlagsSTACK_PY_CUT IngeroStackFlags = 2
+)
+
+type IngeroStackPolicy uint32
+
+const (
+	IngeroStackPolicySTACKS_NONE IngeroStackPolicy = 0
+	IngeroStackPolicySTACKS_SLOW IngeroStackPolicy = 1
+	IngeroStackPolicySTACKS_ALL  IngeroStackPolicy = 2
+)
+
+type IngeroStackRecord struct {
+	_       structs.HostLayout
+	Kind    uint8
+	Flags   uint8
+	Natives uint8
+	Pythons uint8
+	Id      uint32
+	Tgid    uint32
+	Tid     uint32
+	TimeNs  uint64
+	Ip      [64]uint64
+	Py      [128]IngeroPyFrame
 }
 
 type IngeroSums struct {
@@ -313,6 +358,14 @@ type IngeroThread struct {
 		_        structs.HostLayout
 		RowPlus1 uint32
 		Slot     uint32
+	}
+	Sampler struct {
+		_          structs.HostLayout
+		SampledNs  uint64
+		SitesAfter uint64
+		Left       uint32
+		Level      uint32
+		Sites      [32]uint32
 	}
 	Clock struct {
 		_            structs.HostLayout
@@ -435,6 +488,8 @@ const (
 	IngeroMapFreeSlots          = "free_slots"
 	IngeroMapLevers             = "levers"
 	IngeroMapRecipes            = "recipes"
+	IngeroMapRooms              = "rooms"
+	IngeroMapStacks             = "stacks"
 	IngeroMapTargets            = "targets"
 	IngeroMapThreads            = "threads"
 	IngeroMapTrackedTids        = "tracked_tids"
@@ -460,8 +515,12 @@ const (
 	IngeroVarExportDropReason   = "export_drop_reason"
 	IngeroVarExportPlace        = "export_place"
 	IngeroVarExportProcRecord   = "export_proc_record"
+	IngeroVarExportPyFrame      = "export_py_frame"
 	IngeroVarExportRecipeFlags  = "export_recipe_flags"
 	IngeroVarExportRecordKind   = "export_record_kind"
+	IngeroVarExportStackFlags   = "export_stack_flags"
+	IngeroVarExportStackPolicy  = "export_stack_policy"
+	IngeroVarExportStackRecord  = "export_stack_record"
 	IngeroVarExportSums         = "export_sums"
 	IngeroVarExportTake         = "export_take"
 	IngeroVarExportTargetFlags  = "export_target_flags"
@@ -472,6 +531,7 @@ const (
 	IngeroVarExportWaitState    = "export_wait_state"
 	IngeroVarExportWho          = "export_who"
 	IngeroVarFileCalls          = "file_calls"
+	IngeroVarLastStack          = "last_stack"
 	IngeroVarLedger             = "ledger"
 	IngeroVarLeversChanged      = "levers_changed"
 	IngeroVarLinksChanged       = "links_changed"
@@ -481,7 +541,9 @@ const (
 	IngeroVarRingBytes          = "ring_bytes"
 	IngeroVarRingWoken          = "ring_woken"
 	IngeroVarSamplingRate       = "sampling_rate"
+	IngeroVarStackRooms         = "stack_rooms"
 	IngeroVarSwitchHasState     = "switch_has_state"
+	IngeroVarTakeStacks         = "take_stacks"
 	IngeroVarTrackedThreads     = "tracked_threads"
 )
 
@@ -557,6 +619,8 @@ type IngeroMapSpecs struct {
 	FreeSlots    *ebpf.MapSpec `ebpf:"free_slots"`
 	Levers       *ebpf.MapSpec `ebpf:"levers"`
 	Recipes      *ebpf.MapSpec `ebpf:"recipes"`
+	Rooms        *ebpf.MapSpec `ebpf:"rooms"`
+	Stacks       *ebpf.MapSpec `ebpf:"stacks"`
 	Targets      *ebpf.MapSpec `ebpf:"targets"`
 	Threads      *ebpf.MapSpec `ebpf:"threads"`
 	TrackedTids  *ebpf.MapSpec `ebpf:"tracked_tids"`
@@ -573,8 +637,12 @@ type IngeroVariableSpecs struct {
 	ExportDropReason   *ebpf.VariableSpec `ebpf:"export_drop_reason"`
 	ExportPlace        *ebpf.VariableSpec `ebpf:"export_place"`
 	ExportProcRecord   *ebpf.VariableSpec `ebpf:"export_proc_record"`
+	ExportPyFrame      *ebpf.VariableSpec `ebpf:"export_py_frame"`
 	ExportRecipeFlags  *ebpf.VariableSpec `ebpf:"export_recipe_flags"`
 	ExportRecordKind   *ebpf.VariableSpec `ebpf:"export_record_kind"`
+	ExportStackFlags   *ebpf.VariableSpec `ebpf:"export_stack_flags"`
+	ExportStackPolicy  *ebpf.VariableSpec `ebpf:"export_stack_policy"`
+	ExportStackRecord  *ebpf.VariableSpec `ebpf:"export_stack_record"`
 	ExportSums         *ebpf.VariableSpec `ebpf:"export_sums"`
 	ExportTake         *ebpf.VariableSpec `ebpf:"export_take"`
 	ExportTargetFlags  *ebpf.VariableSpec `ebpf:"export_target_flags"`
@@ -585,6 +653,7 @@ type IngeroVariableSpecs struct {
 	ExportWaitState    *ebpf.VariableSpec `ebpf:"export_wait_state"`
 	ExportWho          *ebpf.VariableSpec `ebpf:"export_who"`
 	FileCalls          *ebpf.VariableSpec `ebpf:"file_calls"`
+	LastStack          *ebpf.VariableSpec `ebpf:"last_stack"`
 	Ledger             *ebpf.VariableSpec `ebpf:"ledger"`
 	LeversChanged      *ebpf.VariableSpec `ebpf:"levers_changed"`
 	LinksChanged       *ebpf.VariableSpec `ebpf:"links_changed"`
@@ -594,7 +663,9 @@ type IngeroVariableSpecs struct {
 	RingBytes          *ebpf.VariableSpec `ebpf:"ring_bytes"`
 	RingWoken          *ebpf.VariableSpec `ebpf:"ring_woken"`
 	SamplingRate       *ebpf.VariableSpec `ebpf:"sampling_rate"`
+	StackRooms         *ebpf.VariableSpec `ebpf:"stack_rooms"`
 	SwitchHasState     *ebpf.VariableSpec `ebpf:"switch_has_state"`
+	TakeStacks         *ebpf.VariableSpec `ebpf:"take_stacks"`
 	TrackedThreads     *ebpf.VariableSpec `ebpf:"tracked_threads"`
 }
 
@@ -627,6 +698,8 @@ type IngeroMaps struct {
 	FreeSlots    *ebpf.Map `ebpf:"free_slots"`
 	Levers       *ebpf.Map `ebpf:"levers"`
 	Recipes      *ebpf.Map `ebpf:"recipes"`
+	Rooms        *ebpf.Map `ebpf:"rooms"`
+	Stacks       *ebpf.Map `ebpf:"stacks"`
 	Targets      *ebpf.Map `ebpf:"targets"`
 	Threads      *ebpf.Map `ebpf:"threads"`
 	TrackedTids  *ebpf.Map `ebpf:"tracked_tids"`
@@ -643,6 +716,8 @@ func (m *IngeroMaps) Close() error {
 		m.FreeSlots,
 		m.Levers,
 		m.Recipes,
+		m.Rooms,
+		m.Stacks,
 		m.Targets,
 		m.Threads,
 		m.TrackedTids,
@@ -660,8 +735,12 @@ type IngeroVariables struct {
 	ExportDropReason   *ebpf.Variable `ebpf:"export_drop_reason"`
 	ExportPlace        *ebpf.Variable `ebpf:"export_place"`
 	ExportProcRecord   *ebpf.Variable `ebpf:"export_proc_record"`
+	ExportPyFrame      *ebpf.Variable `ebpf:"export_py_frame"`
 	ExportRecipeFlags  *ebpf.Variable `ebpf:"export_recipe_flags"`
 	ExportRecordKind   *ebpf.Variable `ebpf:"export_record_kind"`
+	ExportStackFlags   *ebpf.Variable `ebpf:"export_stack_flags"`
+	ExportStackPolicy  *ebpf.Variable `ebpf:"export_stack_policy"`
+	ExportStackRecord  *ebpf.Variable `ebpf:"export_stack_record"`
 	ExportSums         *ebpf.Variable `ebpf:"export_sums"`
 	ExportTake         *ebpf.Variable `ebpf:"export_take"`
 	ExportTargetFlags  *ebpf.Variable `ebpf:"export_target_flags"`
@@ -672,6 +751,7 @@ type IngeroVariables struct {
 	ExportWaitState    *ebpf.Variable `ebpf:"export_wait_state"`
 	ExportWho          *ebpf.Variable `ebpf:"export_who"`
 	FileCalls          *ebpf.Variable `ebpf:"file_calls"`
+	LastStack          *ebpf.Variable `ebpf:"last_stack"`
 	Ledger             *ebpf.Variable `ebpf:"ledger"`
 	LeversChanged      *ebpf.Variable `ebpf:"levers_changed"`
 	LinksChanged       *ebpf.Variable `ebpf:"links_changed"`
@@ -681,7 +761,9 @@ type IngeroVariables struct {
 	RingBytes          *ebpf.Variable `ebpf:"ring_bytes"`
 	RingWoken          *ebpf.Variable `ebpf:"ring_woken"`
 	SamplingRate       *ebpf.Variable `ebpf:"sampling_rate"`
+	StackRooms         *ebpf.Variable `ebpf:"stack_rooms"`
 	SwitchHasState     *ebpf.Variable `ebpf:"switch_has_state"`
+	TakeStacks         *ebpf.Variable `ebpf:"take_stacks"`
 	TrackedThreads     *ebpf.Variable `ebpf:"tracked_threads"`
 }
 

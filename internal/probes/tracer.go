@@ -42,6 +42,7 @@ type Options struct {
 	FirstByte    bool         // put no probe behind a first byte, however dear that is
 	NoLedger     bool         // do without the scheduler's tracepoints, and so without waits
 	AllWaits     bool         // make a record of each wait, however short
+	Stacks       StackPolicy
 	// Object is a compiled bpf/ingero.bpf.c to load in place of the one that is
 	// part of this program. Tests use it, to see what a mistake in it does.
 	Object io.ReaderAt
@@ -123,11 +124,11 @@ func (t *Tracer) load(o Options) error {
 		return fmt.Errorf("read BPF object: %w", err)
 	}
 	spec.Maps[bpf.IngeroMapCallRing].MaxEntries = uint32(o.RingBytes)
-	for name, value := range map[string]any{
-		bpf.IngeroVarRingBytes:    uint64(o.RingBytes),
-		bpf.IngeroVarSamplingRate: uint32(o.SamplingRate),
-		bpf.IngeroVarLedger:       t.ledger,
-	} {
+	settings := stackSettings(spec, o.Stacks)
+	settings[bpf.IngeroVarRingBytes] = uint64(o.RingBytes)
+	settings[bpf.IngeroVarSamplingRate] = uint32(o.SamplingRate)
+	settings[bpf.IngeroVarLedger] = t.ledger
+	for name, value := range settings {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("set %s: %w", name, err)
 		}
@@ -295,6 +296,7 @@ var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 	bpf.IngeroDropReasonDROP_WAIT:           "wait-left-out",
 	bpf.IngeroDropReasonDROP_WAKERS_FULL:    "too-many-wakers",
 	bpf.IngeroDropReasonDROP_TEXT:           "text-left-out",
+	bpf.IngeroDropReasonDROP_STACK:          "stack-left-out",
 	bpf.IngeroDropReasonDROP_ORPHAN_RETURN:  "orphan-return",
 }
 

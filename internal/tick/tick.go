@@ -24,6 +24,30 @@ type Batch struct {
 	// Functions are names of GPU functions that were learnt, each before the first
 	// launch that it is the name of, unless that had come before it could be known.
 	Functions []events.Function
+	// RawStacks are addresses of stacks that were met for the first time, each before the
+	// first call that has it. Stacks are the same with names, some time later: what
+	// sinks get.
+	RawStacks []RawStack
+	Stacks    []events.Stack
+}
+
+// RawStack is a stack as it was taken. Its frames are addresses, innermost first.
+type RawStack struct {
+	Time  int64 // Unix nanoseconds
+	ID    uint32
+	PID   uint32
+	TID   uint32
+	IPs   []uint64 // native; the first is in the traced function
+	Py    []PyFrame
+	Cut   bool // there are more native ones
+	PyCut bool // there are more Python ones
+}
+
+// PyFrame is a Python frame as it was taken.
+type PyFrame struct {
+	Code  uint64 // address of the code object
+	Instr int32  // offset of the instruction in it: bytes
+	Check uint32 // tells the object from another one that was at its address
 }
 
 // ProcEvent is one step in a process's life, never thinned and never dropped.

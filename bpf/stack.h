@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Which calls have their stack taken, and what is taken. A stack costs as much as
+ * both probes of a call, so it is taken where it matters, and put out once.
+ */
+#pragma once
+
+const volatile __u32 take_stacks = STACKS_NONE; /* Settings.Stacks: enum stack_policy */
+const volatile __u32 stack_rooms = 8; /* entries of rooms, a power of two; set to suit the CPUs */
+
+/* Where a stack is put together. It is too large for the programs' own. */
+struct room {
+	__u32 busy;
+	__u32 pad;
+	struct stack_record rec;
+};
+
+/*
+ * rooms: any -> room for one stack. Taken and given back by a program, which others
+ * can preempt meanwhile: so there are more than CPUs. When all are busy the stack is
+ * left out, and counted.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 8);
+	__type(key, __u32);
+	__type(value, struct room);
+} rooms SEC(".maps");
+
+/*
+ * stacks: hash of a stack and of the program that it is of -> its number. Written by the
+ * programs. When full the one that was not met for longest goes: met again it is put out
+ * again, with a new number.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1 << 15);
+	__type(key, __u64);
+	__type(value, __u32);
+} stacks SEC(".maps");
+
+volatile __u32 last_stack = 0; /* number of the last new one */
+
+#define ROOM_TRIES 4
+
+/* The index of a room that is the caller's from now on, -1: all that it tried are busy. */
+__noinline int take_room(void)
+{
+	__u32 at = bpf_get_smp_processor_id();
+
+	for (int i = 0; i < ROOM_TRIES; i++) {
+		__u32 key = (at + i * 7) & (stack_rooms - 1);
+		struct room *r = bpf_map_lookup_elem(&rooms, &key);
+
+		if (r && !r->busy && __sync_val_compare_and_swap(&r->busy, 0, 1) == 0)
+			return key;
+	}
+	return -1;
+}
+
+static __always_inline void leave_room(struct room *r)
+{
+	__sync_fetch_and_and(&r->busy, 0);
+}
+
+#if defined(__TARGET_ARCH_x86)
+/* Where the function that is being entered returns to, before a return probe changes that. */
+static __always_inline __u64 returns_to(struct pt_regs *ctx)
+{
+	__u64 at = 0;
+
+	bpf_probe_read_user(&at, sizeof(at), (void *)PT_REGS_SP(ctx));
+	return at;
+}
+#else
+static __always_inline __u64 returns_to(struct pt_regs *ctx)
+{
+	return ctx->user_regs.regs[30];
+}
+#endif
+
+/*
+ * The return addresses of the current thread behind the function's own, innermost first.
+ * At its return the first is where that goes to. At its entry the kernel may leave out
+ * its caller, whose frame the function has not made yet.
+ */
+static __always_inline void walk_native(struct pt_regs *ctx, struct stack_record *rec, bool entry)
+{
+	__u64 caller;
+	long n;
+
+	n = bpf_get_stack(ctx, rec->ip + 1, sizeof(rec->ip) - sizeof(rec->ip[0]),
+			  BPF_F_USER_STACK);
+	rec->natives = n > 0 ? 1 + (n >> 3) : 1;
+	if (rec->natives == MAX_FRAMES) /* there is no knowing whether that was all */
+		rec->flags |= STACK_CUT;
+	if (!entry)
+		return;
+	caller = returns_to(ctx);
+	if (rec->natives > 2 && rec->ip[2] == caller) {
+		rec->ip[1] = 0; /* the function itself: known, and passed over by the reader */
+		return;
+	}
+	rec->ip[1] = caller;
+	if (rec->natives < 2)
+		rec->natives = 2;
+}
+
+#define HASH_FACTOR 0x9e3779b97f4a7c15ULL
+
+static __always_inline __u64 mix(__u64 h, __u64 v)
+{
+	h = (h ^ v) * HASH_FACTOR;
+	return h ^ h >> 32;
+}
+
+/* A number for what was taken of one program. */
+__noinline __u64 hash_stack(const struct stack_record *rec, __u64 program)
+{
+	__u64 h = HASH_FACTOR;
+
+	if (!rec)
+		return 0;
+	h = mix(h, program);
+	h = mix(h, (__u64)rec->natives << 8 | rec->pythons);
+	for (__u32 i = 0; i < MAX_FRAMES; i++) {
+		if (i >= rec->natives)
+			break;
+		h = mix(h, rec->ip[i]);
+	}
+	for (__u32 i = 0; i < MAX_PYFRAMES; i++) {
+		if (i >= rec->pythons)
+			break;
+		h = mix(h, rec->py[i].code);
+		h = mix(h, (__u64)rec->py[i].instr << 32 | rec->py[i].check);
+	}
+	return h;
+}
+
+/* The number of a stack, which is put out if it is new. 0: it found no room in the ring. */
+__noinline __u32 number_stack(struct stack_record *rec)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 key, size;
+	__u32 *known, id;
+
+	if (!rec)
+		return 0;
+	key = hash_stack(rec, (__u64)task->self_exec_id << 32 | (__u32)task->tgid);
+	known = bpf_map_lookup_elem(&stacks, &key);
+	if (known)
+		return *known;
+	id = __sync_fetch_and_add(&last_stack, 1) + 1;
+	if (!id) /* after 2^32 */
+		return 0;
+	if (bpf_map_update_elem(&stacks, &key, &id, BPF_NOEXIST)) {
+		known = bpf_map_lookup_elem(&stacks, &key); /* another thread was first */
+		return known ? *known : 0;
+	}
+	rec->kind = RECORD_STACK;
+	rec->id = id;
+	rec->tgid = task->tgid;
+	rec->tid = task->pid;
+	rec->time_ns = bpf_ktime_get_ns();
+	size = offsetof(struct stack_record, ip) + ((__u32)rec->natives & 127) * sizeof(rec->ip[0]);
+	if (rec->pythons)
+		size = offsetof(struct stack_record, py) +
+		       ((__u32)rec->pythons & 255) * sizeof(rec->py[0]);
+	asm volatile("" : "+r"(size)); /* the verifier forgets what it was made of */
+	if (size > sizeof(*rec) ||
+	    bpf_ringbuf_output(&call_ring, rec, size, BPF_RB_NO_WAKEUP)) {
+		bpf_map_delete_elem(&stacks, &key);
+		return 0;
+	}
+	return id;
+}
+
+/* Takes the stack of the current thread, at the entry or the return of the function at ip. */
+static __noinline __u32 take_stack(struct pt_regs *ctx, __u64 ip, bool entry)
+{
+	__u32 at = take_room(), id;
+	struct room *room = bpf_map_lookup_elem(&rooms, &at);
+
+	if (!room) {
+		drop(DROP_STACK);
+		return 0;
+	}
+	room->rec.flags = 0;
+	room->rec.pythons = 0;
+	room->rec.ip[0] = ip;
+	walk_native(ctx, &room->rec, entry);
+	id = number_stack(&room->rec);
+	leave_room(room);
+	if (!id)
+		drop(DROP_STACK);
+	return id;
+}
+
+/* Is a call from here one of a site that this thread has not called from lately? */
+static __always_inline bool new_site(struct sampler *s, __u64 site)
+{
+	__u32 h = mix(HASH_FACTOR, site) | 1, *slot = &s->sites[h >> 1 & (SITES - 1)];
+	bool taken = *slot;
+
+	if (*slot == h)
+		return false;
+	if (taken && bpf_ktime_get_ns() < s->sites_after)
+		return false;
+	*slot = h;
+	return true;
+}
+
+#define SHARE_LEAST 64 /* of a thread's time that sampling takes: at most one part in so many */
+#define SHARE_MOST 1024 /* and at least */
+#define LEVEL_BITS 2 /* of the number of calls in a sample, from one level to the next */
+
+/* Draws when to sample next, as often as the thread's time allows: a sample costs `cost`. */
+__noinline int draw(struct sampler *s, __u64 now, __u64 cost)
+{
+	__u64 since;
+	__u32 calls;
+
+	if (!s)
+		return 0;
+	since = now - s->sampled_ns;
+	if (since < cost * SHARE_LEAST && s->level < MAX_STACK_LEVEL)
+		s->level++;
+	else if (since > cost * SHARE_MOST && s->level > 0)
+		s->level--;
+	s->sampled_ns = now;
+	calls = 1 << (s->level & 7) * LEVEL_BITS;
+	s->left = 1 + bpf_get_prandom_u32() % (2 * calls - 1); /* at random, `calls` on average */
+	return 0;
+}
+
+enum stack_why { STACK_UNWANTED, STACK_CERTAIN, STACK_SITE, STACK_SAMPLE };
+
+/*
+ * Is the stack of a call to be taken? One that is slow or failed is `certain`, and so are
+ * the first from a site. They stand for themselves; a sample stands for the others.
+ */
+__noinline int stack_wanted(struct sampler *s, __u64 site, bool certain)
+{
+	if (!s)
+		return STACK_UNWANTED;
+	if (certain || take_stacks == STACKS_ALL)
+		return STACK_CERTAIN;
+	if (new_site(s, site))
+		return STACK_SITE;
+	if (s->left > 1) {
+		s->left--;
+		return STACK_UNWANTED;
+	}
+	return STACK_SAMPLE;
+}
+
+/*
+ * Takes the stack of a call, if it is wanted, and returns what that took: ns. `site` is
+ * where the call was made.
+ */
+static __always_inline __u64 stack_of(struct pt_regs *ctx, struct thread *t,
+				      struct call_record *rec, __u64 ip, __u64 site, bool entry,
+				      bool certain)
+{
+	struct sampler *s = &t->sampler;
+	int why;
+	__u64 begun, now;
+
+	rec->stack = 0;
+	if (take_stacks == STACKS_NONE)
+		return 0;
+	why = stack_wanted(s, site + rec->op * HASH_FACTOR + PT_REGS_SP(ctx), certain);
+	if (why == STACK_UNWANTED)
+		return 0;
+	begun = bpf_ktime_get_ns();
+	rec->stack = take_stack(ctx, ip, entry);
+	now = bpf_ktime_get_ns();
+	if (why == STACK_SITE)
+		s->sites_after = now + (now - begun) * SHARE_LEAST;
+	if (why == STACK_SAMPLE) {
+		rec->weight_log2 |= s->level << STACK_LEVEL_SHIFT;
+		draw(s, now, now - begun);
+	}
+	return now - begun;
+}
