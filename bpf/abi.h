@@ -169,7 +169,7 @@ enum record_kind {
 
 /* weight_log2 of a call_record has two numbers. */
 #define STACK_LEVEL_SHIFT 5 /* from here on: calls that its stack stands for, 4^level */
-#define MAX_STACK_LEVEL 7
+#define MAX_STACK_LEVEL 5
 
 /*
  * One call, or two: a launch that the driver makes directly inside a launch of
@@ -218,7 +218,7 @@ struct text_record {
 _Static_assert(sizeof(struct text_record) == 24, "text_record");
 
 #define MAX_FRAMES 64 /* native ones of a stack */
-#define MAX_PYFRAMES 128
+#define PY_FRAMES 128 /* Python ones */
 
 enum stack_policy { /* probes.StackPolicy */
 		    STACKS_NONE,
@@ -226,16 +226,24 @@ enum stack_policy { /* probes.StackPolicy */
 		    STACKS_ALL,
 };
 
-enum stack_flags { /* what there is more of than was taken */
-		   STACK_CUT = 1, /* native frames */
-		   STACK_PY_CUT = 2,
+enum stack_flags {
+	STACK_CUT = 1, /* there are more native frames than were taken */
 };
 
 /* A Python frame. */
 struct py_frame {
 	__u64 code; /* address of the code object */
-	__s32 instr; /* offset of the instruction in it: bytes */
-	__u32 check; /* of what the object is: another one at its address has another */
+	__u32 mark; /* tells the code object from others at its address */
+	__s32 instr; /* bytes from the first instruction */
+};
+
+/* A thread's Python frames. */
+struct py_walk {
+	__u32 epoch; /* of the process's interpreter */
+	__u32 n;
+	__u32 end; /* how far it came */
+	__u32 pad;
+	struct py_frame frames[PY_FRAMES]; /* innermost first */
 };
 
 /* A stack, put out once, before the first call that has its number: tick.RawStack. */
@@ -243,13 +251,13 @@ struct stack_record {
 	__u8 kind; /* RECORD_STACK */
 	__u8 flags; /* enum stack_flags */
 	__u8 natives;
-	__u8 pythons;
+	__u8 pad;
 	__u32 id;
 	__u32 tgid;
 	__u32 tid;
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 	__u64 ip[MAX_FRAMES]; /* innermost first; the first is in the traced function, 0: no frame */
-	struct py_frame py[MAX_PYFRAMES]; /* likewise; absent where there are none */
+	struct py_walk py; /* absent where there is none, and cut behind the last frame */
 };
 _Static_assert(offsetof(struct stack_record, ip) == 24, "stack_record");
 

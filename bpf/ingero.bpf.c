@@ -33,6 +33,7 @@ EXPORT(struct, thread_record);
 EXPORT(struct, proc_record);
 EXPORT(struct, text_record);
 EXPORT(struct, stack_record);
+EXPORT(struct, py_walk);
 EXPORT(struct, py_frame);
 EXPORT(enum, take);
 EXPORT(enum, recipe_flags);

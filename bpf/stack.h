@@ -122,17 +122,19 @@ __noinline __u64 hash_stack(const struct stack_record *rec, __u64 program)
 	if (!rec)
 		return 0;
 	h = mix(h, program);
-	h = mix(h, (__u64)rec->natives << 8 | rec->pythons);
+	h = mix(h, (__u64)rec->natives << 32 | rec->py.n);
 	for (__u32 i = 0; i < MAX_FRAMES; i++) {
 		if (i >= rec->natives)
 			break;
 		h = mix(h, rec->ip[i]);
 	}
-	for (__u32 i = 0; i < MAX_PYFRAMES; i++) {
-		if (i >= rec->pythons)
+	if (rec->py.n)
+		h = mix(h, rec->py.epoch);
+	for (__u32 i = 0; i < PY_FRAMES; i++) {
+		if (i >= rec->py.n)
 			break;
-		h = mix(h, rec->py[i].code);
-		h = mix(h, (__u64)rec->py[i].instr << 32 | rec->py[i].check);
+		h = mix(h, rec->py.frames[i].code);
+		h = mix(h, (__u64)rec->py.frames[i].instr << 32 | rec->py.frames[i].mark);
 	}
 	return h;
 }
@@ -163,9 +165,9 @@ __noinline __u32 number_stack(struct stack_record *rec)
 	rec->tid = task->pid;
 	rec->time_ns = bpf_ktime_get_ns();
 	size = offsetof(struct stack_record, ip) + ((__u32)rec->natives & 127) * sizeof(rec->ip[0]);
-	if (rec->pythons)
-		size = offsetof(struct stack_record, py) +
-		       ((__u32)rec->pythons & 255) * sizeof(rec->py[0]);
+	if (rec->py.n)
+		size = offsetof(struct stack_record, py.frames) +
+		       (rec->py.n & 255) * sizeof(rec->py.frames[0]);
 	asm volatile("" : "+r"(size)); /* the verifier forgets what it was made of */
 	if (size > sizeof(*rec) ||
 	    bpf_ringbuf_output(&call_ring, rec, size, BPF_RB_NO_WAKEUP)) {
@@ -186,7 +188,8 @@ static __noinline __u32 take_stack(struct pt_regs *ctx, __u64 ip, bool entry)
 		return 0;
 	}
 	room->rec.flags = 0;
-	room->rec.pythons = 0;
+	room->rec.pad = 0;
+	room->rec.py.n = 0;
 	room->rec.ip[0] = ip;
 	walk_native(ctx, &room->rec, entry);
 	id = number_stack(&room->rec);
@@ -196,40 +199,59 @@ static __noinline __u32 take_stack(struct pt_regs *ctx, __u64 ip, bool entry)
 	return id;
 }
 
-/* Is a call from here one of a site that this thread has not called from lately? */
+/*
+ * Is a call from here one of a site that this thread has not called from lately? There are
+ * two places for each; when both are taken the newcomer has to wait until it may cost
+ * something again, so that many sites in turn do not cost a stack each time.
+ */
 static __always_inline bool new_site(struct sampler *s, __u64 site)
 {
-	__u32 h = mix(HASH_FACTOR, site) | 1, *slot = &s->sites[h >> 1 & (SITES - 1)];
-	bool taken = *slot;
+	__u64 full = mix(HASH_FACTOR, site);
+	__u32 h = (__u32)full | 1;
+	__u32 *one = &s->sites[full >> 32 & (SITES - 1)], *two = &s->sites[full >> 48 & (SITES - 1)];
 
-	if (*slot == h)
+	if (*one == h || *two == h)
 		return false;
-	if (taken && bpf_ktime_get_ns() < s->sites_after)
-		return false;
-	*slot = h;
+	if (*one && *two) {
+		if (bpf_ktime_get_ns() < s->sites_after)
+			return false;
+		*one = h;
+		return true;
+	}
+	*(*one ? two : one) = h;
 	return true;
 }
 
+#define SITES_APART 100000 /* ns between stacks of new sites, once there are many */
 #define SHARE_LEAST 64 /* of a thread's time that sampling takes: at most one part in so many */
 #define SHARE_MOST 1024 /* and at least */
 #define LEVEL_BITS 2 /* of the number of calls in a sample, from one level to the next */
 
-/* Draws when to sample next, as often as the thread's time allows: a sample costs `cost`. */
+/*
+ * Draws when to sample next, as often as the thread's time allows. A sample has cost
+ * `cost`, or less: the thread can have been preempted meanwhile.
+ */
 __noinline int draw(struct sampler *s, __u64 now, __u64 cost)
 {
-	__u64 since;
-	__u32 calls;
+	__u64 apart; /* samples of this level, on average: ns */
 
 	if (!s)
 		return 0;
-	since = now - s->sampled_ns;
-	if (since < cost * SHARE_LEAST && s->level < MAX_STACK_LEVEL)
-		s->level++;
-	else if (since > cost * SHARE_MOST && s->level > 0)
-		s->level--;
+	s->cost_ns += s->cost_ns / 8;
+	if (!s->cost_ns || cost < s->cost_ns)
+		s->cost_ns = cost;
+	cost = s->cost_ns;
+	if (s->drawn) {
+		apart = (now - s->sampled_ns) / s->drawn << (s->level & 7) * LEVEL_BITS;
+		if (apart < cost * SHARE_LEAST && s->level < MAX_STACK_LEVEL)
+			s->level++;
+		else if (apart > cost * SHARE_MOST && s->level > 0)
+			s->level--;
+	}
 	s->sampled_ns = now;
-	calls = 1 << (s->level & 7) * LEVEL_BITS;
-	s->left = 1 + bpf_get_prandom_u32() % (2 * calls - 1); /* at random, `calls` on average */
+	/* At random, 4^level on average: counting would beat against the pattern of calls. */
+	s->drawn = 1 + bpf_get_prandom_u32() % ((2u << (s->level & 7) * LEVEL_BITS) - 1);
+	s->left = s->drawn;
 	return 0;
 }
 
@@ -276,7 +298,7 @@ static __always_inline __u64 stack_of(struct pt_regs *ctx, struct thread *t,
 	rec->stack = take_stack(ctx, ip, entry);
 	now = bpf_ktime_get_ns();
 	if (why == STACK_SITE)
-		s->sites_after = now + (now - begun) * SHARE_LEAST;
+		s->sites_after = now + SITES_APART;
 	if (why == STACK_SAMPLE) {
 		rec->weight_log2 |= s->level << STACK_LEVEL_SHIFT;
 		draw(s, now, now - begun);

@@ -65,8 +65,11 @@ struct clock {
 struct sampler {
 	__u64 sampled_ns; /* when a call was last sampled */
 	__u64 sites_after; /* from when on a site may take another one's place */
+	__u64 cost_ns; /* what a sample takes */
 	__u32 left; /* calls until the next sample */
+	__u32 drawn; /* what left was */
 	__u32 level; /* a sample stands for 4^level calls */
+	__u32 pad;
 	__u32 sites[SITES]; /* hashes of where it has called from lately, 0: free */
 };
 

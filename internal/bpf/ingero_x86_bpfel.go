@@ -164,8 +164,17 @@ type IngeroProcRecord struct {
 type IngeroPyFrame struct {
 	_     structs.HostLayout
 	Code  uint64
+	Mark  uint32
 	Instr int32
-	Check uint32
+}
+
+type IngeroPyWalk struct {
+	_      structs.HostLayout
+	Epoch  uint32
+	N      uint32
+	End    uint32
+	Pad    uint32
+	Frames [128]IngeroPyFrame
 }
 
 type IngeroRecipe struct {
@@ -227,8 +236,7 @@ type IngeroRule struct {
 type IngeroStackFlags uint32
 
 const (
-	IngeroStackFlagsSTACK_CUT    IngeroStackFlags = 1
-	IngeroStackFlagsSTACK_PY_CUT IngeroStackFlags = 2
+	IngeroStackFlagsSTACK_CUT IngeroStackFlags = 1
 )
 
 type IngeroStackPolicy uint32
@@ -244,13 +252,13 @@ type IngeroStackRecord struct {
 	Kind    uint8
 	Flags   uint8
 	Natives uint8
-	Pythons uint8
+	Pad     uint8
 	Id      uint32
 	Tgid    uint32
 	Tid     uint32
 	TimeNs  uint64
 	Ip      [64]uint64
-	Py      [128]IngeroPyFrame
+	Py      IngeroPyWalk
 }
 
 type IngeroSums struct {
@@ -363,8 +371,11 @@ type IngeroThread struct {
 		_          structs.HostLayout
 		SampledNs  uint64
 		SitesAfter uint64
+		CostNs     uint64
 		Left       uint32
+		Drawn      uint32
 		Level      uint32
+		Pad        uint32
 		Sites      [32]uint32
 	}
 	Clock struct {
@@ -516,6 +527,7 @@ const (
 	IngeroVarExportPlace        = "export_place"
 	IngeroVarExportProcRecord   = "export_proc_record"
 	IngeroVarExportPyFrame      = "export_py_frame"
+	IngeroVarExportPyWalk       = "export_py_walk"
 	IngeroVarExportRecipeFlags  = "export_recipe_flags"
 	IngeroVarExportRecordKind   = "export_record_kind"
 	IngeroVarExportStackFlags   = "export_stack_flags"
@@ -639,6 +651,7 @@ type IngeroVariableSpecs struct {
 	ExportPlace        *ebpf.VariableSpec `ebpf:"export_place"`
 	ExportProcRecord   *ebpf.VariableSpec `ebpf:"export_proc_record"`
 	ExportPyFrame      *ebpf.VariableSpec `ebpf:"export_py_frame"`
+	ExportPyWalk       *ebpf.VariableSpec `ebpf:"export_py_walk"`
 	ExportRecipeFlags  *ebpf.VariableSpec `ebpf:"export_recipe_flags"`
 	ExportRecordKind   *ebpf.VariableSpec `ebpf:"export_record_kind"`
 	ExportStackFlags   *ebpf.VariableSpec `ebpf:"export_stack_flags"`
@@ -738,6 +751,7 @@ type IngeroVariables struct {
 	ExportPlace        *ebpf.Variable `ebpf:"export_place"`
 	ExportProcRecord   *ebpf.Variable `ebpf:"export_proc_record"`
 	ExportPyFrame      *ebpf.Variable `ebpf:"export_py_frame"`
+	ExportPyWalk       *ebpf.Variable `ebpf:"export_py_walk"`
 	ExportRecipeFlags  *ebpf.Variable `ebpf:"export_recipe_flags"`
 	ExportRecordKind   *ebpf.Variable `ebpf:"export_record_kind"`
 	ExportStackFlags   *ebpf.Variable `ebpf:"export_stack_flags"`

@@ -10,11 +10,10 @@ import (
 
 const (
 	stackSize  = int(unsafe.Offsetof(bpf.IngeroStackRecord{}.Ip))
-	pythonSize = int(unsafe.Offsetof(bpf.IngeroStackRecord{}.Py))
+	pythonSize = stackSize + int(unsafe.Sizeof(bpf.IngeroStackRecord{}.Ip)) + int(unsafe.Offsetof(bpf.IngeroPyWalk{}.Frames))
 	ipSize     = int(unsafe.Sizeof(bpf.IngeroStackRecord{}.Ip[0]))
 	pySize     = int(unsafe.Sizeof(bpf.IngeroPyFrame{}))
 	cut        = uint8(bpf.IngeroStackFlagsSTACK_CUT)
-	pyCut      = uint8(bpf.IngeroStackFlagsSTACK_PY_CUT)
 )
 
 // Stacks decodes one record of a stack and appends it. b is not kept. On error nothing is
@@ -24,24 +23,27 @@ func Stacks(dst []tick.RawStack, b []byte, clock Clock) ([]tick.RawStack, error)
 		return dst, fmt.Errorf("stack of %d bytes: %w", len(b), ErrRecord)
 	}
 	r := (*bpf.IngeroStackRecord)(unsafe.Pointer(&b[0]))
-	natives, pythons := int(r.Natives), int(r.Pythons)
+	natives, pythons := int(r.Natives), 0
+	if len(b) >= pythonSize {
+		pythons = int(r.Py.N)
+	}
 	switch {
-	case r.Id == 0, natives == 0, natives > len(r.Ip), pythons > len(r.Py), len(b) < stackSize+natives*ipSize,
+	case r.Id == 0, natives == 0, natives > len(r.Ip), pythons > len(r.Py.Frames), len(b) < stackSize+natives*ipSize,
 		pythons > 0 && len(b) < pythonSize+pythons*pySize:
 		return dst, fmt.Errorf("stack %d of %d and %d frames in %d bytes: %w", r.Id, natives, pythons, len(b), ErrRecord)
 	}
 	s := tick.RawStack{Time: clock.Wall(r.TimeNs), ID: r.Id, PID: r.Tgid, TID: r.Tid, IPs: make([]uint64, 0, natives),
-		Cut: r.Flags&cut != 0, PyCut: r.Flags&pyCut != 0}
+		Cut: r.Flags&cut != 0}
 	for _, ip := range r.Ip[:natives] {
 		if ip != 0 {
 			s.IPs = append(s.IPs, ip)
 		}
 	}
 	if pythons > 0 {
-		s.Py = make([]tick.PyFrame, pythons)
+		s.Py, s.PyEpoch, s.PyEnd = make([]tick.PyFrame, pythons), r.Py.Epoch, r.Py.End
 		for i := range s.Py {
-			f := &r.Py[i]
-			s.Py[i] = tick.PyFrame{Code: f.Code, Instr: f.Instr, Check: f.Check}
+			f := &r.Py.Frames[i]
+			s.Py[i] = tick.PyFrame{Code: f.Code, Mark: f.Mark, Instr: f.Instr}
 		}
 	}
 	return append(dst, s), nil

@@ -33,21 +33,22 @@ type Batch struct {
 
 // RawStack is a stack as it was taken. Its frames are addresses, innermost first.
 type RawStack struct {
-	Time  int64 // Unix nanoseconds
-	ID    uint32
-	PID   uint32
-	TID   uint32
-	IPs   []uint64 // native; the first is in the traced function
-	Py    []PyFrame
-	Cut   bool // there are more native ones
-	PyCut bool // there are more Python ones
+	Time    int64 // Unix nanoseconds
+	ID      uint32
+	PID     uint32
+	TID     uint32
+	PyEpoch uint32 // of the process's Python interpreter
+	PyEnd   uint32 // how far the walk through Python's frames came
+	Cut     bool   // there are more native ones
+	IPs     []uint64
+	Py      []PyFrame
 }
 
 // PyFrame is a Python frame as it was taken.
 type PyFrame struct {
 	Code  uint64 // address of the code object
-	Instr int32  // offset of the instruction in it: bytes
-	Check uint32 // tells the object from another one that was at its address
+	Mark  uint32 // tells the object from others at its address
+	Instr int32  // bytes from the first instruction
 }
 
 // ProcEvent is one step in a process's life, never thinned and never dropped.

@@ -83,7 +83,7 @@ func (c *Call) StackWeight() uint64 {
 }
 
 // MaxStackLevel is the highest [Call.StackLevel].
-const MaxStackLevel = 7
+const MaxStackLevel = 5
 
 // End returns when the call returned, in nanoseconds of the wall clock.
 func (c *Call) End() int64 { return c.Start + c.Duration }
