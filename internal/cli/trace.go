@@ -60,6 +60,9 @@ func (e *Env) trace(ctx context.Context, c *config.Config) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	v := e.view(c.Trace.JSON, c.Trace.Verbose, e.Stdout, stop)
+	if c.Debug {
+		v.debug = e.Stderr
+	}
 	t, err := e.open(ctx, recordTo(c), session.LiveOptions{
 		Select: sel, Names: lib, Probes: probeOptions(c), Alone: c.Trace.NoFollow, ProbeBudget: c.Trace.ProbeBudget, Notify: v.notify, Log: log,
 	})

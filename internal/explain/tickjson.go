@@ -26,6 +26,7 @@ type tickJSON struct {
 	Libraries  []libraryJSON   `json:"libraries"`
 	Reports    []reportJSON    `json:"reports"`
 	Drops      []dropJSON      `json:"drops"`
+	Stacks     string          `json:"stack_policy,omitempty"`
 	Self       selfJSON        `json:"self"`
 	Host       hostJSON        `json:"host"`
 }
@@ -67,14 +68,15 @@ type libraryJSON struct {
 // the calls of each process: memory, streams, graphs, communicators, copies, errors; of
 // each list the largest, and how many there are. launches say, by process, which GPU
 // functions were launched and why some have no name. Beside it are processes,
-// libraries, reports, drops, self and host. Durations are nanoseconds; what is not
+// libraries, reports, drops, self and host, and stack_policy: which calls have their
+// stack taken (slow, all, false). Durations are nanoseconds; what is not
 // known is absent.
 func TickJSON(t *tick.Tick) ([]byte, error) {
 	j := tickJSON{
 		Type: "tick", Timestamp: t.Time.UTC(), Started: t.Started.UTC(), Seq: t.Seq, WindowNS: t.Window.Nanoseconds(),
 		Final: t.Final, Records: t.Records, Lost: Lost(t.Drops), Ops: []opJSON{}, Processes: []processJSON{},
 		Threads: threadsOf(t.Threads), Breakdowns: []breakdownJSON{}, Chains: []chainJSON{}, States: []stateJSON{},
-		Launches: []launchesJSON{}, Libraries: []libraryJSON{}, Reports: reportsOf(t.Reports), Drops: dropsOf(t.Drops),
+		Launches: []launchesJSON{}, Libraries: []libraryJSON{}, Reports: reportsOf(t.Reports), Drops: dropsOf(t.Drops), Stacks: t.StackPolicy,
 		Self: selfOf(&t.Self), Host: hostOf(&t.Host),
 	}
 	hidden := hiddenLaunches(t.Ops)

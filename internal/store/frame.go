@@ -43,6 +43,7 @@ const (
 	frameIndex     // last of a sealed segment: where the calls are
 	frameLost      // JSON: damaged frames were here, and a repair took them out
 	frameFunctions // names of GPU functions; each before the calls that it is the name for, if it was known by then
+	frameStacks    // stacks of calls; some time after the calls that have them
 
 	frameKinds // one more than the last that is known
 )
@@ -52,11 +53,12 @@ const (
 //
 //	calls 2: time that was throttled
 //	calls 3: devices
+//	calls 4: how many calls a stack stands for
 //	ticks 2: time that was throttled, threads
 func (k frameKind) version() uint8 {
 	switch k {
 	case frameCalls:
-		return 3
+		return 4
 	case frameTick:
 		return 2
 	}

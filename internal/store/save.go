@@ -34,6 +34,7 @@ type saver struct {
 	notable notable
 	stated  map[stateKey]any  // what the file has of what follows from calls
 	named   []events.Function // are not there yet
+	stacks  savedStacks
 }
 
 type savedOp struct {
@@ -82,7 +83,7 @@ func newSaver(db *sql.DB, s *Session) (*saver, error) {
 		return nil, err
 	}
 	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlChain, &sqlRevised, &sqlRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot,
-		&sqlMemory, &sqlLedger, &sqlDevice, &sqlHeld, &sqlStream, &sqlGraph, &sqlComm, &sqlCopy, &sqlError, &sqlName, &sqlFunction} {
+		&sqlMemory, &sqlLedger, &sqlDevice, &sqlHeld, &sqlStream, &sqlGraph, &sqlComm, &sqlCopy, &sqlError, &sqlName, &sqlFunction, &sqlFrame, &sqlStack} {
 		if v.stmts[q], err = db.Prepare(*q); err != nil {
 			return nil, errors.Join(err, v.close())
 		}
@@ -194,7 +195,7 @@ func (v *saving) all(t *tick.Tick) error {
 			return err
 		}
 	}
-	return errors.Join(v.functions(), v.notables(t), v.snapshot(t), v.states(t), v.roll(t.Time, t.Final))
+	return errors.Join(v.functions(), v.saveStacks(), v.notables(t), v.snapshot(t), v.states(t), v.roll(t.Time, t.Final))
 }
 
 // things writes what is new of processes, libraries, reports and drops.

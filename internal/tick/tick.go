@@ -200,10 +200,13 @@ type Tick struct {
 	Libraries []Library
 	Reports   []Report
 	Drops     []Drop
-	Records   uint64 // read since the session began
-	Self      Self
-	Host      Host
-	Final     bool // the session's last: everything recorded is in it
+	// StackPolicy says which calls have their stack taken: "slow", "all", "false"; empty
+	// where that is not known.
+	StackPolicy string
+	Records     uint64 // read since the session began
+	Self        Self
+	Host        Host
+	Final       bool // the session's last: everything recorded is in it
 }
 
 // Sink takes what a session sees. Calls are delivered in batches, a few
