@@ -26,7 +26,9 @@ const (
 	sampleLocations = 1
 	sampleValues    = 2
 
-	mappingFile = 5
+	mappingFile  = 5
+	mappingKnown = 7 // functions, and behind it files, lines, inlined ones: nobody need look for them
+	mappingLast  = 10
 
 	locationMapping = 2
 	locationLine    = 4
@@ -86,6 +88,9 @@ func (p *profile) module(path string) uint64 {
 		var m proto
 		m.number(numberID, id)
 		m.number(mappingFile, p.text(path))
+		for field := mappingKnown; field <= mappingLast; field++ {
+			m.number(field, 1)
+		}
 		p.bytes(profileMapping, m)
 	}
 	return id

@@ -109,9 +109,9 @@ func TestPprof(t *testing.T) {
 		t.Fatal(err)
 	}
 	for value, want := range map[string][]string{
-		"wall":       {"1600ns", "cudaLaunchKernel", "step", "train;1.py:8", "main"},
+		"wall":       {"1.60us", "cudaLaunchKernel", "step", "train;1.py:8", "main"},
 		"gpu_wait":   {"700ns", "cudaStreamSynchronize"},
-		"gpu_memory": {"4496B", "cudaMalloc", "[deeper than what is taken]"},
+		"gpu_memory": {"4.39kB", "cudaMalloc", "[deeper than what is taken]"},
 	} {
 		cmd := exec.Command("go", "tool", "pprof", "-sample_index="+value, "-lines", "-unit=minimum", "-traces", file)
 		cmd.Env = append(os.Environ(), "PPROF_TMPDIR="+t.TempDir())

@@ -86,6 +86,9 @@ func (l *Live) enrol(p *proc.Process, at mapping) {
 		}
 	}
 	l.markInside(p, at.at)
+	if l.Probes.Stacks != probes.StacksNone {
+		l.frames.seen(p.PID)
+	}
 }
 
 // admit adds a process to those that are traced.

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"slices"
+	"sync"
 
 	"ingero/internal/probes"
 	"ingero/internal/proc"
@@ -17,7 +18,7 @@ var policies = map[probes.StackPolicy]string{probes.StacksNone: "false", probes.
 func (l *Live) StackPolicy() string { return policies[l.Probes.Stacks] }
 
 // Framer implements [Stacked].
-func (l *Live) Framer() Framer { return &framer{fs: l.fs, procs: map[uint32]*image{}} }
+func (l *Live) Framer() Framer { return &l.frames }
 
 // maxMapped bounds the processes whose mappings are kept in mind.
 const maxMapped = 256
@@ -25,6 +26,7 @@ const maxMapped = 256
 // framer says where the addresses of a stack lie.
 type framer struct {
 	fs    proc.FS
+	mu    sync.Mutex
 	procs map[uint32]*image
 }
 
@@ -34,8 +36,33 @@ type image struct {
 	until int64          // when it ended or ran another program: Unix ns, 0: it has not
 }
 
+// seen reads what a process has mapped, while it is there: it may have ended when its
+// stacks are asked for. It is called from any goroutine.
+func (f *framer) seen(pid uint32) *image {
+	maps, err := f.fs.Maps(pid, true)
+	if err != nil {
+		return nil
+	}
+	slices.SortFunc(maps, func(a, b proc.Mapping) int { return cmp.Compare(a.Start, b.Start) })
+	p := &image{maps: maps}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.keep(pid, p)
+	return p
+}
+
+// keep notes what a process has mapped. mu is held.
+func (f *framer) keep(pid uint32, p *image) {
+	if len(f.procs) >= maxMapped || f.procs == nil {
+		f.procs = map[uint32]*image{}
+	}
+	f.procs[pid] = p
+}
+
 // Life implements [Framer]. What is told of late may still be asked for.
 func (f *framer) Life(e tick.ProcEvent) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	p := f.procs[e.PID]
 	switch {
 	case e.Kind == 0:
@@ -48,26 +75,20 @@ func (f *framer) Life(e tick.ProcEvent) {
 	}
 }
 
-func (f *framer) keep(pid uint32, p *image) {
-	if len(f.procs) >= maxMapped {
-		clear(f.procs)
-	}
-	f.procs[pid] = p
-}
-
 // Frames implements [Framer].
 func (f *framer) Frames(s *tick.RawStack) []events.Frame {
+	f.mu.Lock()
 	p := f.procs[s.PID]
-	fresh := false // it was read for this stack
+	ended := p != nil && p.until != 0
+	stale := ended && s.Time > p.until // it runs another program, or is another process
+	f.mu.Unlock()
 	read := func() {
-		if maps, err := f.fs.Maps(s.PID, true); err == nil {
-			slices.SortFunc(maps, func(a, b proc.Mapping) int { return cmp.Compare(a.Start, b.Start) })
-			p = &image{maps: maps}
-			f.keep(s.PID, p)
+		if now := f.seen(s.PID); now != nil {
+			p = now
 		}
-		fresh = true
+		ended = true // once is enough
 	}
-	if p == nil || p.until != 0 && s.Time > p.until {
+	if p == nil || stale {
 		p = &image{}
 		read()
 	}
@@ -76,7 +97,7 @@ func (f *framer) Frames(s *tick.RawStack) []events.Frame {
 		at := &out[i]
 		at.Kind, at.IP = events.FrameNative, ip
 		m := find(p.maps, ip)
-		if m == nil && !fresh && p.until == 0 {
+		if m == nil && !ended {
 			read()
 			m = find(p.maps, ip)
 		}

@@ -99,6 +99,7 @@ type Live struct {
 
 	inside proc.Finder
 	look   chan struct{} // there are some
+	frames framer
 
 	malformed uint64                       // records; Poll's own
 	gone      []tick.Thread                // threads that have ended since the last tick; Poll's and Totals' own
