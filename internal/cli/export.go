@@ -120,9 +120,10 @@ func (e *Env) export(ctx context.Context, c *config.Config, o exportOptions) (er
 	defer func() { err = errors.Join(err, r.Close()) }()
 	p := e.progress()
 	var res *export.Result
-	var stacks *export.StackResult
+	wrote := ""
 	write := func(file *os.File) (err error) {
 		defer p.end()
+		var stacks *export.StackResult
 		switch format {
 		case "parquet":
 			res, err = export.Parquet(ctx, file, r, f, p.calls)
@@ -135,32 +136,37 @@ func (e *Env) export(ctx context.Context, c *config.Config, o exportOptions) (er
 		default:
 			res, err = export.SQLite(ctx, file.Name(), r, f, p.calls)
 		}
-		if o.session != "" && errors.Is(err, query.ErrNoSession) {
-			return &problem{What: "there is no recording " + o.session + " in " + r.Path(), Do: "leave --session out: column session names all that there are", Err: err}
+		if stacks != nil {
+			res, wrote = &stacks.Result, counted(stacks.Stacks, "stack")+" that stand for "
 		}
-		return wordsDatabase(r.Path(), err)
+		return o.inWords(r.Path(), err)
 	}
-	to := ""
-	if o.output == toStdout {
-		err = write(e.Stdout)
-	} else {
-		var bytes int64
-		bytes, err = e.output(o.output, o.force, func(f *outfile.File) error { return write(f.File) })
-		to = fmt.Sprintf(" to %s (%s)", o.output, explain.Bytes(bytes))
-	}
+	to, err := e.exported(o, write)
 	if err != nil {
 		return err
-	}
-	wrote := ""
-	if stacks != nil {
-		res = &stacks.Result
-		wrote = counted(stacks.Stacks, "stack") + " that stand for "
 	}
 	fmt.Fprintf(e.Stderr, "Wrote %s%s%s.\n", wrote, counted(res.Calls, "call"), to)
 	for _, n := range coverageNotes(&res.Coverage) {
 		fmt.Fprintf(e.Stderr, "Note: %s\n", oneLine(n))
 	}
 	return nil
+}
+
+// inWords says what an error means to whoever asked.
+func (o *exportOptions) inWords(path string, err error) error {
+	if o.session != "" && errors.Is(err, query.ErrNoSession) {
+		return &problem{What: "there is no recording " + o.session + " in " + path, Do: "leave --session out: column session names all that there are", Err: err}
+	}
+	return wordsDatabase(path, err)
+}
+
+// exported writes the output, and returns where that is in words.
+func (e *Env) exported(o exportOptions, write func(*os.File) error) (to string, err error) {
+	if o.output == toStdout {
+		return "", write(e.Stdout)
+	}
+	bytes, err := e.output(o.output, o.force, func(f *outfile.File) error { return write(f.File) })
+	return fmt.Sprintf(" to %s (%s)", o.output, explain.Bytes(bytes)), err
 }
 
 // kind returns the format that is meant.

@@ -14,6 +14,37 @@ import (
 	"ingero/pkg/events"
 )
 
+// shownCalls are the calls in lines of JSON: the thread, then the frames of the stack.
+func shownCalls(t *testing.T, text string) (got []string) {
+	t.Helper()
+	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		var x struct {
+			Type  string
+			TID   uint32
+			Stack []struct {
+				IP, Symbol, File, Gap string
+				PyFile                string `json:"py_file"`
+				PyFunc                string `json:"py_func"`
+			}
+		}
+		if line == "" {
+			continue
+		}
+		if err := json.Unmarshal([]byte(line), &x); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		if x.Type != "call" {
+			continue
+		}
+		call := string(rune('0' + x.TID))
+		for _, f := range x.Stack {
+			call += " " + f.IP + f.Symbol + f.File + f.PyFile + f.PyFunc + f.Gap
+		}
+		got = append(got, call)
+	}
+	return got
+}
+
 // A call is shown once the names of its stack are known, with them; when they do not come,
 // without; and nothing is shown twice.
 func TestCallsWithStacks(t *testing.T) {
@@ -28,36 +59,10 @@ func TestCallsWithStacks(t *testing.T) {
 			{Kind: events.FrameNative, IP: 0xabc, Func: "cudaMalloc", Offset: 4, Module: "/lib/libcudart.so.12"},
 			{Kind: events.FramePython, Func: "step", File: "train.py", Line: 8}}}
 	}
-	lines := func() (got []string) {
+	lines := func() []string {
 		t.Helper()
-		for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
-			var x struct {
-				Type  string
-				TID   uint32
-				Stack []struct {
-					IP, Symbol, File, Gap string
-					PyFile                string `json:"py_file"`
-					PyFunc                string `json:"py_func"`
-					PyLine                int    `json:"py_line"`
-				}
-			}
-			if line == "" {
-				continue
-			}
-			if err := json.Unmarshal([]byte(line), &x); err != nil {
-				t.Fatalf("%v in %s", err, line)
-			}
-			if x.Type != "call" {
-				continue
-			}
-			text := string(rune('0' + x.TID))
-			for _, f := range x.Stack {
-				text += " " + f.IP + f.Symbol + f.File + f.PyFile + f.PyFunc + f.Gap
-			}
-			got = append(got, text)
-		}
-		out.Reset()
-		return got
+		defer out.Reset()
+		return shownCalls(t, out.String())
 	}
 	batch := func(b *tick.Batch, want ...string) {
 		t.Helper()
