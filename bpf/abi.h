@@ -167,16 +167,21 @@ enum record_kind {
 	RECORD_OOM,
 	RECORD_KILL,
 	RECORD_PY_CODE,
+	RECORD_STACK,
 };
+
+/* weight_log2 of a call_record has two numbers. */
+#define STACK_LEVEL_SHIFT 5 /* from here on: calls that its stack stands for, 4^level */
+#define MAX_STACK_LEVEL 5
 
 /*
  * One call, or two: a launch that the driver makes directly inside a launch of
- * the runtime has no record of its own. An unmeasured call's record ends before duration_ns. Blocked time
+ * the runtime has no record of its own. An unmeasured call's record ends before gap. Blocked time
  * is the duration less on_cpu and runnable.
  */
 struct call_record {
 	__u8 kind; /* RECORD_CALL */
-	__u8 weight_log2; /* calls this record stands for */
+	__u8 weight_log2; /* calls this record stands for, in the low bits */
 	__u16 op;
 	__u16 other; /* CALL_NESTED: op of the call around. CALL_FOLDED: op of the launch inside */
 	__u16 flags; /* enum call_flags */
@@ -185,14 +190,14 @@ struct call_record {
 	__u64 start_ns; /* CLOCK_MONOTONIC */
 	__u64 arg[MAX_ARGS];
 	__u32 tag;
-	__u32 gap; /* since the thread's last outermost return */
+	__u32 stack; /* number of a stack_record, 0: none was taken */
+	__u32 gap; /* since the thread's last outermost return; from here on an unmeasured call has nothing */
 	__u32 gap_on_cpu;
+	__u64 duration_ns;
 	__u32 gap_runnable;
-	__u64 duration_ns; /* the rest is absent from an unmeasured call's record */
 	__u32 on_cpu;
 	__u32 runnable;
 	__s32 result;
-	__u32 stack;
 	__u32 throttled; /* absent without CALL_THROTTLED */
 	__u32 gap_throttled;
 };
@@ -214,6 +219,12 @@ struct text_record {
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 }; /* the string follows, in TEXT_SHORT or TEXT_LONG bytes */
 _Static_assert(sizeof(struct text_record) == 24, "text_record");
+
+enum stack_policy { /* probes.StackPolicy */
+		    STACKS_NONE,
+		    STACKS_SLOW, /* of slow and failed calls, the first from a site, and a sample */
+		    STACKS_ALL,
+};
 
 /* Why a thread is not on a CPU: events.WaitState. */
 enum wait_state {
@@ -361,6 +372,7 @@ enum drop_reason {
 	DROP_WAIT, /* a wait, or a thread's last account, found no room, or was left out on purpose; the sums have it */
 	DROP_WAKERS_FULL, /* a thread that woke a traced one is not accounted for */
 	DROP_TEXT, /* a string that a call was given could not be read, or found no room */
+	DROP_STACK, /* a stack found no room, and its call has none */
 	DROP_ORPHAN_RETURN, /* a return without its entry: a forked child, a call begun before the attach */
 	DROP_HOST_FULL, /* something on the host was counted for its kind alone */
 	DROP_HOST_BEGUN, /* the end of it will not be recognised: too many had begun */
@@ -447,3 +459,20 @@ enum walk_end {
 };
 
 #include "pyabi.h"
+
+#define STACK_IPS (WALK_FRAMES + 1) /* native frames of a stack */
+
+/* A stack, put out once, before the first call that has its number: tick.RawStack. */
+struct stack_record {
+	__u8 kind; /* RECORD_STACK */
+	__u8 end; /* enum walk_end */
+	__u8 natives;
+	__u8 pad;
+	__u32 id;
+	__u32 tgid;
+	__u32 tid;
+	__u64 time_ns; /* CLOCK_MONOTONIC */
+	__u64 ip[STACK_IPS]; /* innermost first; the first is the traced function itself */
+	struct py_walk py; /* absent where there is none, and cut behind the last frame */
+};
+_Static_assert(offsetof(struct stack_record, ip) == 24, "stack_record");

@@ -121,8 +121,9 @@ static __always_inline void count_only(struct pt_regs *ctx, struct thread *t,
 	rec.start_ns = bpf_ktime_get_ns();
 	if (r->flags & RECIPE_TEXT && (!(r->flags & RECIPE_STAYS) || calls <= TEXT_FIRST))
 		emit_text(&rec, r->flags & RECIPE_STAYS);
-	emit_call(&t->ring, &rec, offsetof(struct call_record, duration_ns),
-		  r->flags & RECIPE_KEEP);
+	if (take_stacks != STACKS_NONE)
+		stack_of(ctx, t, &rec, PT_REGS_IP(ctx), returns_to(ctx), true, false);
+	emit_call(&t->ring, &rec, offsetof(struct call_record, gap), r->flags & RECIPE_KEEP);
 }
 
 /* Opens a call, inside `around` if there is one, to be closed at its return. */
@@ -252,15 +253,19 @@ static __always_inline void count_return(struct counts *c, const struct call_rec
 	}
 }
 
-/* Completes the record of a call that has returned, counts it and puts it out. */
-static __always_inline void close_call(struct pt_regs *ctx, struct thread *t, struct open_call *o,
-				       const struct recipe *r, struct mark *m, __u64 ns)
+/*
+ * Completes the record of a call that has returned, counts it and puts it out. Returns what
+ * its stack took: ns.
+ */
+static __always_inline __u64 close_call(struct pt_regs *ctx, struct thread *t, struct open_call *o,
+					const struct recipe *r, struct mark *m, __u64 ns)
 {
 	struct counts *c = counts_of(t->cache, t->tgid, o->row);
 	struct call_record *rec = &o->rec;
-	__u64 size = offsetof(struct call_record, throttled);
+	__u64 size = offsetof(struct call_record, throttled), cost;
 	__u32 shift = 0;
 	struct parts p;
+	bool notable;
 
 	rec->result = (__s32)PT_REGS_RC(ctx);
 	if (rec->result && (__u32)rec->result != r->pending)
@@ -273,7 +278,6 @@ static __always_inline void close_call(struct pt_regs *ctx, struct thread *t, st
 	if (p.throttled)
 		rec->flags |= CALL_THROTTLED;
 	rec->duration_ns = ns;
-	rec->stack = 0;
 	if (r->flags & RECIPE_OUT)
 		take_out(r, rec);
 	if (c)
@@ -291,14 +295,15 @@ static __always_inline void close_call(struct pt_regs *ctx, struct thread *t, st
 		emit_text(
 			rec,
 			false); /* not at entry: by now the library has had it read from the disk */
-	emit_call(&t->ring, rec, size,
-		  rec->flags & CALL_FAILED || r->flags & RECIPE_KEEP ||
-			  (r->slow_ns && ns >= r->slow_ns));
+	notable = rec->flags & CALL_FAILED || (r->slow_ns && ns >= r->slow_ns);
+	cost = stack_of(ctx, t, rec, o->ip, PT_REGS_IP(ctx), false, notable);
+	emit_call(&t->ring, rec, size, notable || r->flags & RECIPE_KEEP);
+	return cost;
 }
 
 static __always_inline int leave(struct pt_regs *ctx)
 {
-	__u64 now = bpf_ktime_get_ns(), cookie = bpf_get_attach_cookie(ctx), ns, cost;
+	__u64 now = bpf_ktime_get_ns(), cookie = bpf_get_attach_cookie(ctx), ns, cost, stack;
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 tgid = task->tgid, row = COOKIE_ROW(cookie), at;
 	volatile struct probe_cost *price = &probe_costs[COOKIE_PLACE(cookie) & (PLACES - 1)];
@@ -335,15 +340,15 @@ static __always_inline int leave(struct pt_regs *ctx)
 	ns = now - o->rec.start_ns;
 	cost = price->inside_ns + o->probe_ns;
 	ns -= cost < ns ? cost : ns;
-	close_call(ctx, t, o, r, m, ns);
+	stack = close_call(ctx, t, o, r, m, ns);
 	if (at == 0) {
 		account_call(&t->clock, o, now);
-		t->returned_ns = now;
+		t->returned_ns = now + stack; /* the gap behind it has no part in that */
 		return 0;
 	}
 	o = &t->open[(at - 1) & (MAX_DEPTH - 1)];
 	o->inner_ns += ns;
-	o->probe_ns += price->around_ns + cost;
+	o->probe_ns += price->around_ns + cost + stack;
 	return 0;
 }
 

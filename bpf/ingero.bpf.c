@@ -18,6 +18,7 @@
 #include "walk.h"
 #include "pywalk.h"
 #include "pytell.h"
+#include "stack.h"
 #include "call.h"
 #include "block.h"
 #include "ledger.h"
@@ -42,6 +43,10 @@ EXPORT(struct, thread_record);
 EXPORT(struct, proc_record);
 EXPORT(struct, text_record);
 EXPORT(struct, py_code_record);
+EXPORT(struct, stack_record);
+EXPORT(struct, py_walk);
+EXPORT(struct, py_frame);
+EXPORT(enum, py_end);
 EXPORT(enum, take);
 EXPORT(enum, recipe_flags);
 EXPORT(enum, target_flags);
@@ -56,3 +61,4 @@ EXPORT(enum, space_seen);
 EXPORT(enum, walk_end);
 EXPORT(enum, unwind_kind);
 EXPORT(enum, unwind_means);
+EXPORT(enum, stack_policy);

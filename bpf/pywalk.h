@@ -22,6 +22,9 @@ struct {
 /* Children with an interpreter, counted: a child's epoch. */
 volatile __u32 py_children = 0;
 
+/* Walks by how they ended: enum py_end. Added to atomically. */
+volatile __u64 py_ends[8];
+
 #define PY_WORD(w, off) ((w)->raw[((off) >> 3) & (PY_RAW - 1)])
 #define PY_HALF(w, off) (((__u32 *)(w)->raw)[((off) >> 2) & (PY_RAW * 2 - 1)])
 #define PY_BYTE(w, off) (((__u8 *)(w)->raw)[(off) & (PY_RAW * 8 - 1)])
@@ -252,17 +255,18 @@ __noinline int walk_python(struct py_walk *w, __u64 *tstate)
 	w->interps = 0;
 	w->end = PY_END_NOT_PYTHON;
 	p = bpf_map_lookup_elem(&py_processes, &tgid);
-	if (!p)
-		return 0;
-	w->epoch = p->epoch;
-	w->end = PY_END_OK;
-	py_find(w, p, tstate);
+	if (p) {
+		w->epoch = p->epoch;
+		w->end = PY_END_OK;
+		py_find(w, p, tstate);
 #pragma clang loop unroll(disable)
-	for (int i = 0; i < PY_STEPS; i++)
-		if (py_step(w, p))
-			break;
-	if (w->end == PY_END_OK && w->frame)
-		w->end = PY_END_CUT;
+		for (int i = 0; i < PY_STEPS; i++)
+			if (py_step(w, p))
+				break;
+		if (w->end == PY_END_OK && w->frame)
+			w->end = PY_END_CUT;
+	}
+	__sync_fetch_and_add(&py_ends[w->end & 7], 1);
 	return w->n;
 }
 

@@ -59,6 +59,22 @@ struct clock {
 	__u32 waker_count[WAKERS];
 };
 
+#define SITES 32 /* a power of two */
+
+/* Which calls of a thread have their stack taken. Written by stack.h. */
+struct sampler {
+	__u64 sampled_ns; /* when a call was last sampled */
+	__u64 sites_after; /* from when on a site may take another one's place */
+	__u64 cost_ns; /* what a sample takes */
+	__u32 left; /* calls until the next sample */
+	__u32 drawn; /* what left was */
+	__u32 level; /* a sample stands for 4^level calls */
+	__u32 site; /* the place of the last new one */
+	__u32 missed; /* the last stack ended where something was not known yet */
+	__u32 pad;
+	__u32 sites[SITES]; /* hashes of where it has called from lately, 0: free */
+};
+
 struct thread {
 	__u32 tgid;
 	__u32 flags; /* enum target_flags, as when the thread was first seen, but for TARGET_LAUNCHES */
@@ -78,6 +94,8 @@ struct thread {
 	struct mark returned; /* at returned_ns */
 	struct mark inner; /* where a call inside another returned; scratch */
 	struct cached_slot cache[CACHE];
+	struct sampler sampler;
+	__u64 tstate; /* its PyThreadState when it was last walked */
 	struct clock clock;
 	struct open_call open[MAX_DEPTH];
 };

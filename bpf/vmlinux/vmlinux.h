@@ -199,6 +199,7 @@ struct task_struct {
 	struct task_struct *real_parent;
 	struct task_group *sched_task_group;
 	struct css_set *cgroups;
+	unsigned long long self_exec_id; /* grows with each exec */
 	unsigned long nvcsw;
 	unsigned long nivcsw;
 	struct sched_entity se;

@@ -59,14 +59,14 @@ type IngeroCallRecord struct {
 	StartNs      uint64
 	Arg          [4]uint64
 	Tag          uint32
+	Stack        uint32
 	Gap          uint32
 	GapOnCpu     uint32
-	GapRunnable  uint32
 	DurationNs   uint64
+	GapRunnable  uint32
 	OnCpu        uint32
 	Runnable     uint32
 	Result       int32
-	Stack        uint32
 	Throttled    uint32
 	GapThrottled uint32
 }
@@ -130,11 +130,12 @@ const (
 	IngeroDropReasonDROP_WAIT           IngeroDropReason = 8
 	IngeroDropReasonDROP_WAKERS_FULL    IngeroDropReason = 9
 	IngeroDropReasonDROP_TEXT           IngeroDropReason = 10
-	IngeroDropReasonDROP_ORPHAN_RETURN  IngeroDropReason = 11
-	IngeroDropReasonDROP_HOST_FULL      IngeroDropReason = 12
-	IngeroDropReasonDROP_HOST_BEGUN     IngeroDropReason = 13
-	IngeroDropReasonDROP_PYTHON         IngeroDropReason = 14
-	IngeroDropReasonDROP_REASONS        IngeroDropReason = 15
+	IngeroDropReasonDROP_STACK          IngeroDropReason = 11
+	IngeroDropReasonDROP_ORPHAN_RETURN  IngeroDropReason = 12
+	IngeroDropReasonDROP_HOST_FULL      IngeroDropReason = 13
+	IngeroDropReasonDROP_HOST_BEGUN     IngeroDropReason = 14
+	IngeroDropReasonDROP_PYTHON         IngeroDropReason = 15
+	IngeroDropReasonDROP_REASONS        IngeroDropReason = 16
 )
 
 type IngeroHostKey struct {
@@ -261,6 +262,27 @@ type IngeroPyCodeRecord struct {
 	FileText [512]int8
 }
 
+type IngeroPyEnd uint32
+
+const (
+	IngeroPyEndPY_END_OK         IngeroPyEnd = 0
+	IngeroPyEndPY_END_CUT        IngeroPyEnd = 1
+	IngeroPyEndPY_END_NOT_PYTHON IngeroPyEnd = 2
+	IngeroPyEndPY_END_NO_THREAD  IngeroPyEnd = 3
+	IngeroPyEndPY_END_THREADS    IngeroPyEnd = 4
+	IngeroPyEndPY_END_AMBIGUOUS  IngeroPyEnd = 5
+	IngeroPyEndPY_END_FAULT      IngeroPyEnd = 6
+	IngeroPyEndPY_END_STRANGE    IngeroPyEnd = 7
+	IngeroPyEndPY_ENDS           IngeroPyEnd = 8
+)
+
+type IngeroPyFrame struct {
+	_     structs.HostLayout
+	Code  uint64
+	Mark  uint32
+	Instr int32
+}
+
 type IngeroPyProcess struct {
 	_           structs.HostLayout
 	Runtime     uint64
@@ -294,6 +316,21 @@ type IngeroPyProcess struct {
 		StrCompact    uint16
 		Pad           uint16
 	}
+}
+
+type IngeroPyWalk struct {
+	_       structs.HostLayout
+	Epoch   uint32
+	N       uint32
+	End     uint32
+	Interps uint32
+	Self    uint64
+	Interp  uint64
+	Thread  uint64
+	Found   uint64
+	Frame   uint64
+	Raw     [32]uint64
+	Frames  [128]IngeroPyFrame
 }
 
 type IngeroRecipe struct {
@@ -335,7 +372,40 @@ const (
 	IngeroRecordKindRECORD_OOM     IngeroRecordKind = 9
 	IngeroRecordKindRECORD_KILL    IngeroRecordKind = 10
 	IngeroRecordKindRECORD_PY_CODE IngeroRecordKind = 11
+	IngeroRecordKindRECORD_STACK   IngeroRecordKind = 12
 )
+
+type IngeroRoom struct {
+	_    structs.HostLayout
+	Busy uint32
+	Pad  uint32
+	Walk struct {
+		_           structs.HostLayout
+		Frames      uint32
+		End         uint32
+		Exact       uint64
+		Ip          [64]uint64
+		Pc          uint64
+		Sp          uint64
+		Fp          uint64
+		Lr          uint64
+		Returns     uint64
+		Trampoline  uint64
+		Start       uint64
+		Stop        uint64
+		Bias        uint64
+		Space       uint64
+		Object      uint32
+		Means       uint32
+		Tgid        uint32
+		Slot        uint32
+		Interrupted uint32
+		Loaded      uint32
+		Base        uint64
+		Window      [32]uint64
+	}
+	Rec IngeroStackRecord
+}
 
 type IngeroRule struct {
 	_     structs.HostLayout
@@ -353,6 +423,28 @@ const (
 	IngeroSpaceSeenSPACE_USED   IngeroSpaceSeen = 1
 	IngeroSpaceSeenSPACE_MISSED IngeroSpaceSeen = 2
 )
+
+type IngeroStackPolicy uint32
+
+const (
+	IngeroStackPolicySTACKS_NONE IngeroStackPolicy = 0
+	IngeroStackPolicySTACKS_SLOW IngeroStackPolicy = 1
+	IngeroStackPolicySTACKS_ALL  IngeroStackPolicy = 2
+)
+
+type IngeroStackRecord struct {
+	_       structs.HostLayout
+	Kind    uint8
+	End     uint8
+	Natives uint8
+	Pad     uint8
+	Id      uint32
+	Tgid    uint32
+	Tid     uint32
+	TimeNs  uint64
+	Ip      [65]uint64
+	Py      IngeroPyWalk
+}
 
 type IngeroSums struct {
 	_         structs.HostLayout
@@ -460,7 +552,21 @@ type IngeroThread struct {
 		RowPlus1 uint32
 		Slot     uint32
 	}
-	Clock struct {
+	Sampler struct {
+		_          structs.HostLayout
+		SampledNs  uint64
+		SitesAfter uint64
+		CostNs     uint64
+		Left       uint32
+		Drawn      uint32
+		Level      uint32
+		Site       uint32
+		Missed     uint32
+		Pad        uint32
+		Sites      [32]uint32
+	}
+	Tstate uint64
+	Clock  struct {
 		_            structs.HostLayout
 		Account      IngeroAccount
 		Since        uint64
@@ -641,7 +747,9 @@ const (
 	IngeroMapRecipes            = "recipes"
 	IngeroMapReclaiming         = "reclaiming"
 	IngeroMapRequests           = "requests"
+	IngeroMapRooms              = "rooms"
 	IngeroMapSocketOwners       = "socket_owners"
+	IngeroMapStacks             = "stacks"
 	IngeroMapTargets            = "targets"
 	IngeroMapThreads            = "threads"
 	IngeroMapTrackedTids        = "tracked_tids"
@@ -688,9 +796,14 @@ const (
 	IngeroVarExportPlace        = "export_place"
 	IngeroVarExportProcRecord   = "export_proc_record"
 	IngeroVarExportPyCodeRecord = "export_py_code_record"
+	IngeroVarExportPyEnd        = "export_py_end"
+	IngeroVarExportPyFrame      = "export_py_frame"
+	IngeroVarExportPyWalk       = "export_py_walk"
 	IngeroVarExportRecipeFlags  = "export_recipe_flags"
 	IngeroVarExportRecordKind   = "export_record_kind"
 	IngeroVarExportSpaceSeen    = "export_space_seen"
+	IngeroVarExportStackPolicy  = "export_stack_policy"
+	IngeroVarExportStackRecord  = "export_stack_record"
 	IngeroVarExportSums         = "export_sums"
 	IngeroVarExportTake         = "export_take"
 	IngeroVarExportTargetFlags  = "export_target_flags"
@@ -704,6 +817,7 @@ const (
 	IngeroVarExportWalkEnd      = "export_walk_end"
 	IngeroVarExportWho          = "export_who"
 	IngeroVarFileCalls          = "file_calls"
+	IngeroVarLastStack          = "last_stack"
 	IngeroVarLedger             = "ledger"
 	IngeroVarLeversChanged      = "levers_changed"
 	IngeroVarLinksChanged       = "links_changed"
@@ -713,11 +827,14 @@ const (
 	IngeroVarPageBytes          = "page_bytes"
 	IngeroVarProbeCosts         = "probe_costs"
 	IngeroVarPyChildren         = "py_children"
+	IngeroVarPyEnds             = "py_ends"
 	IngeroVarRetransmitHasError = "retransmit_has_error"
 	IngeroVarRingBytes          = "ring_bytes"
 	IngeroVarRingWoken          = "ring_woken"
 	IngeroVarSamplingRate       = "sampling_rate"
+	IngeroVarStackRooms         = "stack_rooms"
 	IngeroVarSwitchHasState     = "switch_has_state"
+	IngeroVarTakeStacks         = "take_stacks"
 	IngeroVarTrackedThreads     = "tracked_threads"
 	IngeroVarUnwindMissed       = "unwind_missed"
 	IngeroVarWalkEnds           = "walk_ends"
@@ -814,7 +931,9 @@ type IngeroMapSpecs struct {
 	Recipes        *ebpf.MapSpec `ebpf:"recipes"`
 	Reclaiming     *ebpf.MapSpec `ebpf:"reclaiming"`
 	Requests       *ebpf.MapSpec `ebpf:"requests"`
+	Rooms          *ebpf.MapSpec `ebpf:"rooms"`
 	SocketOwners   *ebpf.MapSpec `ebpf:"socket_owners"`
+	Stacks         *ebpf.MapSpec `ebpf:"stacks"`
 	Targets        *ebpf.MapSpec `ebpf:"targets"`
 	Threads        *ebpf.MapSpec `ebpf:"threads"`
 	TrackedTids    *ebpf.MapSpec `ebpf:"tracked_tids"`
@@ -839,9 +958,14 @@ type IngeroVariableSpecs struct {
 	ExportPlace        *ebpf.VariableSpec `ebpf:"export_place"`
 	ExportProcRecord   *ebpf.VariableSpec `ebpf:"export_proc_record"`
 	ExportPyCodeRecord *ebpf.VariableSpec `ebpf:"export_py_code_record"`
+	ExportPyEnd        *ebpf.VariableSpec `ebpf:"export_py_end"`
+	ExportPyFrame      *ebpf.VariableSpec `ebpf:"export_py_frame"`
+	ExportPyWalk       *ebpf.VariableSpec `ebpf:"export_py_walk"`
 	ExportRecipeFlags  *ebpf.VariableSpec `ebpf:"export_recipe_flags"`
 	ExportRecordKind   *ebpf.VariableSpec `ebpf:"export_record_kind"`
 	ExportSpaceSeen    *ebpf.VariableSpec `ebpf:"export_space_seen"`
+	ExportStackPolicy  *ebpf.VariableSpec `ebpf:"export_stack_policy"`
+	ExportStackRecord  *ebpf.VariableSpec `ebpf:"export_stack_record"`
 	ExportSums         *ebpf.VariableSpec `ebpf:"export_sums"`
 	ExportTake         *ebpf.VariableSpec `ebpf:"export_take"`
 	ExportTargetFlags  *ebpf.VariableSpec `ebpf:"export_target_flags"`
@@ -855,6 +979,7 @@ type IngeroVariableSpecs struct {
 	ExportWalkEnd      *ebpf.VariableSpec `ebpf:"export_walk_end"`
 	ExportWho          *ebpf.VariableSpec `ebpf:"export_who"`
 	FileCalls          *ebpf.VariableSpec `ebpf:"file_calls"`
+	LastStack          *ebpf.VariableSpec `ebpf:"last_stack"`
 	Ledger             *ebpf.VariableSpec `ebpf:"ledger"`
 	LeversChanged      *ebpf.VariableSpec `ebpf:"levers_changed"`
 	LinksChanged       *ebpf.VariableSpec `ebpf:"links_changed"`
@@ -864,11 +989,14 @@ type IngeroVariableSpecs struct {
 	PageBytes          *ebpf.VariableSpec `ebpf:"page_bytes"`
 	ProbeCosts         *ebpf.VariableSpec `ebpf:"probe_costs"`
 	PyChildren         *ebpf.VariableSpec `ebpf:"py_children"`
+	PyEnds             *ebpf.VariableSpec `ebpf:"py_ends"`
 	RetransmitHasError *ebpf.VariableSpec `ebpf:"retransmit_has_error"`
 	RingBytes          *ebpf.VariableSpec `ebpf:"ring_bytes"`
 	RingWoken          *ebpf.VariableSpec `ebpf:"ring_woken"`
 	SamplingRate       *ebpf.VariableSpec `ebpf:"sampling_rate"`
+	StackRooms         *ebpf.VariableSpec `ebpf:"stack_rooms"`
 	SwitchHasState     *ebpf.VariableSpec `ebpf:"switch_has_state"`
+	TakeStacks         *ebpf.VariableSpec `ebpf:"take_stacks"`
 	TrackedThreads     *ebpf.VariableSpec `ebpf:"tracked_threads"`
 	UnwindMissed       *ebpf.VariableSpec `ebpf:"unwind_missed"`
 	WalkEnds           *ebpf.VariableSpec `ebpf:"walk_ends"`
@@ -909,7 +1037,9 @@ type IngeroMaps struct {
 	Recipes        *ebpf.Map `ebpf:"recipes"`
 	Reclaiming     *ebpf.Map `ebpf:"reclaiming"`
 	Requests       *ebpf.Map `ebpf:"requests"`
+	Rooms          *ebpf.Map `ebpf:"rooms"`
 	SocketOwners   *ebpf.Map `ebpf:"socket_owners"`
+	Stacks         *ebpf.Map `ebpf:"stacks"`
 	Targets        *ebpf.Map `ebpf:"targets"`
 	Threads        *ebpf.Map `ebpf:"threads"`
 	TrackedTids    *ebpf.Map `ebpf:"tracked_tids"`
@@ -938,7 +1068,9 @@ func (m *IngeroMaps) Close() error {
 		m.Recipes,
 		m.Reclaiming,
 		m.Requests,
+		m.Rooms,
 		m.SocketOwners,
+		m.Stacks,
 		m.Targets,
 		m.Threads,
 		m.TrackedTids,
@@ -964,9 +1096,14 @@ type IngeroVariables struct {
 	ExportPlace        *ebpf.Variable `ebpf:"export_place"`
 	ExportProcRecord   *ebpf.Variable `ebpf:"export_proc_record"`
 	ExportPyCodeRecord *ebpf.Variable `ebpf:"export_py_code_record"`
+	ExportPyEnd        *ebpf.Variable `ebpf:"export_py_end"`
+	ExportPyFrame      *ebpf.Variable `ebpf:"export_py_frame"`
+	ExportPyWalk       *ebpf.Variable `ebpf:"export_py_walk"`
 	ExportRecipeFlags  *ebpf.Variable `ebpf:"export_recipe_flags"`
 	ExportRecordKind   *ebpf.Variable `ebpf:"export_record_kind"`
 	ExportSpaceSeen    *ebpf.Variable `ebpf:"export_space_seen"`
+	ExportStackPolicy  *ebpf.Variable `ebpf:"export_stack_policy"`
+	ExportStackRecord  *ebpf.Variable `ebpf:"export_stack_record"`
 	ExportSums         *ebpf.Variable `ebpf:"export_sums"`
 	ExportTake         *ebpf.Variable `ebpf:"export_take"`
 	ExportTargetFlags  *ebpf.Variable `ebpf:"export_target_flags"`
@@ -980,6 +1117,7 @@ type IngeroVariables struct {
 	ExportWalkEnd      *ebpf.Variable `ebpf:"export_walk_end"`
 	ExportWho          *ebpf.Variable `ebpf:"export_who"`
 	FileCalls          *ebpf.Variable `ebpf:"file_calls"`
+	LastStack          *ebpf.Variable `ebpf:"last_stack"`
 	Ledger             *ebpf.Variable `ebpf:"ledger"`
 	LeversChanged      *ebpf.Variable `ebpf:"levers_changed"`
 	LinksChanged       *ebpf.Variable `ebpf:"links_changed"`
@@ -989,11 +1127,14 @@ type IngeroVariables struct {
 	PageBytes          *ebpf.Variable `ebpf:"page_bytes"`
 	ProbeCosts         *ebpf.Variable `ebpf:"probe_costs"`
 	PyChildren         *ebpf.Variable `ebpf:"py_children"`
+	PyEnds             *ebpf.Variable `ebpf:"py_ends"`
 	RetransmitHasError *ebpf.Variable `ebpf:"retransmit_has_error"`
 	RingBytes          *ebpf.Variable `ebpf:"ring_bytes"`
 	RingWoken          *ebpf.Variable `ebpf:"ring_woken"`
 	SamplingRate       *ebpf.Variable `ebpf:"sampling_rate"`
+	StackRooms         *ebpf.Variable `ebpf:"stack_rooms"`
 	SwitchHasState     *ebpf.Variable `ebpf:"switch_has_state"`
+	TakeStacks         *ebpf.Variable `ebpf:"take_stacks"`
 	TrackedThreads     *ebpf.Variable `ebpf:"tracked_threads"`
 	UnwindMissed       *ebpf.Variable `ebpf:"unwind_missed"`
 	WalkEnds           *ebpf.Variable `ebpf:"walk_ends"`

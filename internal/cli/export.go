@@ -22,6 +22,7 @@ import (
 type exportOptions struct {
 	timeFlags
 	format, output string
+	value          string
 	pids           []uint
 	ops            []string
 	session, node  string
@@ -41,13 +42,21 @@ var exportFormats = []struct {
 	{"parquet", []string{".parquet"}, true},
 	{"csv", []string{".csv"}, true},
 	{"sqlite", []string{".sqlite", ".sqlite3", ".db"}, false},
+	{formatPprof, []string{".gz", ".pprof"}, true},
+	{formatFolded, []string{".folded"}, true},
 }
+
+// The formats of stacks.
+const (
+	formatPprof  = "pprof"
+	formatFolded = "folded"
+)
 
 func exportCommand(e *Env) *cobra.Command {
 	var o exportOptions
 	c := &cobra.Command{
 		Use:   "export",
-		Short: "Write recorded calls as Parquet, CSV or rows of SQLite, for other programs",
+		Short: "Write recorded calls as Parquet, CSV or rows of SQLite, or their stacks, for other programs",
 		Long: `export writes every call that was recorded, or those that are asked for, one row a call:
 what it was, when, how long, and where its time went, in the call and in the gap before
 it. What is not known is NULL (CSV: empty), never 0. Times are Unix nanoseconds.
@@ -56,16 +65,24 @@ Parquet is small and quick to read: DuckDB, pandas, Polars and Spark do. SQLite 
 file for the sqlite3 shell, with the table events and those of sessions, processes,
 operations and chains; numbers of 64 bits without a sign have one there.
 
+pprof and folded are of stacks: from which functions and lines the time went, for go tool
+pprof, speedscope and flame graphs. A profile has wall time, time waiting for the GPU, time
+waiting for a CPU, calls, launches and the GPU memory that is held; folded lines have one of
+them (--value). Stacks are sampled unless the trace had --stack=all: numbers are estimates.
+
 The file is there once it is whole. What could not be read is told on standard error.`,
 		Example: `  ingero export -o calls.parquet
   ingero export -o calls.csv --since 1h --pid 4821
   ingero export -o syncs.sqlite --op cudaStreamSynchronize,cudaDeviceSynchronize
+  ingero export -o calls.pb.gz && go tool pprof -http :8080 calls.pb.gz
+  ingero export -o gpu.folded --value gpu-wait
   ingero export --format csv -o - --from 15:40 --to 15:41 | head`,
 		Args: noArguments,
 	}
 	flags := config.Bind(c)
 	f := c.Flags()
-	f.StringVar(&o.format, "format", "", "parquet, csv or sqlite (default: as the name of the output ends)")
+	f.StringVar(&o.format, "format", "", "parquet, csv, sqlite, pprof or folded (default: as the name of the output ends)")
+	f.StringVar(&o.value, "value", export.StackValues[0].Name, "what folded stacks are weighed by: "+strings.Join(valueNames(), ", "))
 	f.StringVarP(&o.output, "output", "o", "", "the file to write; -: standard output")
 	o.timeFlags.bind(f)
 	f.UintSliceVarP(&o.pids, "pid", "p", nil, "calls of these processes only: 4821 or 4821,5032")
@@ -88,6 +105,10 @@ func (e *Env) export(ctx context.Context, c *config.Config, o exportOptions) (er
 	if err != nil {
 		return err
 	}
+	value, err := o.weighedBy()
+	if err != nil {
+		return err
+	}
 	f, err := o.filter(e.now(o.utc))
 	if err != nil {
 		return err
@@ -99,37 +120,53 @@ func (e *Env) export(ctx context.Context, c *config.Config, o exportOptions) (er
 	defer func() { err = errors.Join(err, r.Close()) }()
 	p := e.progress()
 	var res *export.Result
+	wrote := ""
 	write := func(file *os.File) (err error) {
 		defer p.end()
+		var stacks *export.StackResult
 		switch format {
 		case "parquet":
 			res, err = export.Parquet(ctx, file, r, f, p.calls)
 		case "csv":
 			res, err = export.CSV(ctx, file, r, f, p.calls)
+		case formatPprof:
+			stacks, err = export.Pprof(ctx, file, r, f)
+		case formatFolded:
+			stacks, err = export.Folded(ctx, file, r, f, value)
 		default:
 			res, err = export.SQLite(ctx, file.Name(), r, f, p.calls)
 		}
-		if o.session != "" && errors.Is(err, query.ErrNoSession) {
-			return &problem{What: "there is no recording " + o.session + " in " + r.Path(), Do: "leave --session out: column session names all that there are", Err: err}
+		if stacks != nil {
+			res, wrote = &stacks.Result, counted(stacks.Stacks, "stack")+" that stand for "
 		}
-		return wordsDatabase(r.Path(), err)
+		return o.inWords(r.Path(), err)
 	}
-	to := ""
-	if o.output == toStdout {
-		err = write(e.Stdout)
-	} else {
-		var bytes int64
-		bytes, err = e.output(o.output, o.force, func(f *outfile.File) error { return write(f.File) })
-		to = fmt.Sprintf(" to %s (%s)", o.output, explain.Bytes(bytes))
-	}
+	to, err := e.exported(o, write)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(e.Stderr, "Wrote %s%s.\n", counted(res.Calls, "call"), to)
+	fmt.Fprintf(e.Stderr, "Wrote %s%s%s.\n", wrote, counted(res.Calls, "call"), to)
 	for _, n := range coverageNotes(&res.Coverage) {
 		fmt.Fprintf(e.Stderr, "Note: %s\n", oneLine(n))
 	}
 	return nil
+}
+
+// inWords says what an error means to whoever asked.
+func (o *exportOptions) inWords(path string, err error) error {
+	if o.session != "" && errors.Is(err, query.ErrNoSession) {
+		return &problem{What: "there is no recording " + o.session + " in " + path, Do: "leave --session out: column session names all that there are", Err: err}
+	}
+	return wordsDatabase(path, err)
+}
+
+// exported writes the output, and returns where that is in words.
+func (e *Env) exported(o exportOptions, write func(*os.File) error) (to string, err error) {
+	if o.output == toStdout {
+		return "", write(e.Stdout)
+	}
+	bytes, err := e.output(o.output, o.force, func(f *outfile.File) error { return write(f.File) })
+	return fmt.Sprintf(" to %s (%s)", o.output, explain.Bytes(bytes)), err
 }
 
 // kind returns the format that is meant.
@@ -156,6 +193,23 @@ func (o *exportOptions) kind() (string, error) {
 		return "", usage("say which with --format: "+strings.Join(names, ", "), "the name %s does not say what to write", o.output)
 	}
 	return "", usage("it can be "+strings.Join(names, ", "), "--format cannot be %q", o.format)
+}
+
+// weighedBy returns what folded stacks are weighed by.
+func (o *exportOptions) weighedBy() (*export.StackValue, error) {
+	for i := range export.StackValues {
+		if v := &export.StackValues[i]; v.Name == o.value {
+			return v, nil
+		}
+	}
+	return nil, usage("it can be "+strings.Join(valueNames(), ", "), "--value cannot be %q", o.value)
+}
+
+func valueNames() (out []string) {
+	for i := range export.StackValues {
+		out = append(out, export.StackValues[i].Name)
+	}
+	return out
 }
 
 // filter says which calls are meant.

@@ -52,6 +52,9 @@ const (
 // byFunction tells launches apart by the GPU function.
 const byFunction = "function"
 
+// byStack sums calls up by the line of code that made them.
+const byStack = "stack"
+
 // someCalls is how many calls are listed if nothing is said.
 const someCalls = 20
 
@@ -111,7 +114,7 @@ func (o *queryOptions) bindCalls(f *pflag.FlagSet) {
 	f.StringVar(&o.node, "node", "", "what was recorded on this machine only")
 	f.StringVar(&o.session, "session", "", "of this recording only, by its id in the table sessions")
 	f.BoolVar(&o.perProcess, "per-process", false, "count each process by itself")
-	f.StringVar(&o.by, "by", "", "count launches by function: what GPU functions (kernels) were launched")
+	f.StringVar(&o.by, "by", "", "count launches by function: what GPU functions (kernels) were launched; sum calls up by stack: the lines of code that made them")
 	f.BoolVar(&o.calls, "calls", false, "list single calls")
 	f.StringVar(&o.show, "show", "", "show what follows from calls: "+strings.Join(viewNames(), ", "))
 	f.StringVar(&o.order, "order", bySlowest, "which calls are listed: the slowest, or by time the first")
@@ -149,6 +152,8 @@ func (e *Env) query(ctx context.Context, c *config.Config, o *queryOptions) (err
 		show = o.list
 	case o.show != "":
 		show = o.state
+	case o.by == byStack:
+		show = o.sites
 	}
 	text, err := show(ctx, r, a, zone)
 	if err == nil {
@@ -171,8 +176,8 @@ func (o *queryOptions) parse(now time.Time) (window, error) {
 	if o.order != bySlowest && o.order != byTime {
 		return window{}, usage("--order slowest, or --order time", "--order cannot be %q", o.order)
 	}
-	if o.by != "" && o.by != byFunction {
-		return window{}, usage("--by function", "--by cannot be %q", o.by)
+	if o.by != "" && o.by != byFunction && o.by != byStack {
+		return window{}, usage("--by function, or --by stack", "--by cannot be %q", o.by)
 	}
 	if o.by != "" && o.calls {
 		return window{}, usage("ingero query --by function", "--by and --calls cannot be given at once")

@@ -72,6 +72,9 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 		return wordsLaunch(args[0], err)
 	}
 	v := e.view(c.Trace.JSON, c.Trace.Verbose, out, stop)
+	if c.Debug {
+		v.debug = e.Stderr
+	}
 	v.named = true // it is known what is traced
 	v.side = e.Stderr
 	o.Select, o.Gated, o.Notify = proc.Selector{PIDs: []uint32{program.pid()}}, program.pid(), v.notify

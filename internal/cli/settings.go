@@ -73,10 +73,16 @@ func names(c *config.Config) (proc.Names, error) {
 	return n, nil
 }
 
+// stackPolicies are those of a setting; true is what older versions called it.
+var stackPolicies = map[string]probes.StackPolicy{
+	"slow": probes.StacksSlow, "true": probes.StacksSlow, "all": probes.StacksAll, "false": probes.StacksNone,
+}
+
 // probeOptions returns how to probe.
 func probeOptions(c *config.Config) probes.Options {
 	o := probes.Options{RingBytes: int(c.Trace.RingBytes), SamplingRate: c.Trace.SamplingRate, AllWaits: c.Trace.RecordAll,
-		Pages: c.Trace.Pages, NoHost: hostOff(c)}
+		Pages: c.Trace.Pages, NoHost: hostOff(c),
+		Stacks: stackPolicies[c.Trace.Stack]}
 	if c.Trace.Link != "auto" {
 		o.Mode = probes.Mode(c.Trace.Link)
 	}

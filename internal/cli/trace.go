@@ -66,6 +66,9 @@ func (e *Env) trace(ctx context.Context, c *config.Config) error {
 	defer stop()
 	v := e.view(c.Trace.JSON, c.Trace.Verbose, e.Stdout, stop)
 	o.Notify = v.notify
+	if c.Debug {
+		v.debug = e.Stderr
+	}
 	t, err := e.open(ctx, recordTo(c), o)
 	if err != nil {
 		return err

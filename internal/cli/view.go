@@ -16,6 +16,7 @@ import (
 	"ingero/internal/session"
 	"ingero/internal/symbols"
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 // plainEvery is how often the table is written where no terminal redraws it.
@@ -30,6 +31,7 @@ type view struct {
 	stop    context.CancelFunc // ends the trace: nobody reads it any more
 	out     *bufio.Writer
 	side    io.Writer // for people
+	debug   io.Writer // nil: stacks are not told
 	color   bool
 
 	notices chan session.Notice // not told yet
@@ -46,6 +48,8 @@ type view struct {
 	seen      explain.Seen
 	losses    losses
 	line      []byte
+	stacks    stackView
+	lost      stackLosses
 	err       error
 }
 
@@ -141,7 +145,12 @@ func (v *view) Batch(b *tick.Batch) error {
 		}
 	}
 	v.seen.Add(b)
-	if !v.json && !v.verbose || v.err != nil {
+	v.functions.Add(b.Functions)
+	if v.json || v.debug != nil {
+		v.stacks.add(b.Stacks)
+		v.stacks.release(v.late)
+	}
+	if !v.json && !v.verbose && v.debug == nil || v.err != nil {
 		return nil
 	}
 	v.lines(b)
@@ -152,36 +161,55 @@ func (v *view) Batch(b *tick.Batch) error {
 // lines writes a batch line by line: what happened to processes, the waits, then
 // the calls that they were in. mu is held. The writer keeps errors for Flush.
 func (v *view) lines(b *tick.Batch) {
-	put := func(line []byte) {
-		v.line = append(line, '\n')
-		_, _ = v.out.Write(v.line)
-	}
 	if v.json {
 		for i := range b.Procs {
-			put(explain.AppendProcJSON(v.line[:0], &b.Procs[i]))
+			v.put(explain.AppendProcJSON(v.line[:0], &b.Procs[i]))
 		}
 	}
-	v.functions.Add(b.Functions)
 	for i := range b.Functions {
 		if v.json {
-			put(explain.AppendFunctionJSON(v.line[:0], &b.Functions[i]))
+			v.put(explain.AppendFunctionJSON(v.line[:0], &b.Functions[i]))
 		}
 	}
 	for i := range b.Waits {
 		w := &b.Waits[i]
-		if v.json {
-			put(explain.AppendWaitJSON(v.line[:0], w, v.comms[w.PID]))
-		} else {
-			put(explain.AppendWaitLine(v.line[:0], w, v.comms[w.PID], time.Local))
+		switch {
+		case v.json:
+			v.put(explain.AppendWaitJSON(v.line[:0], w, v.comms[w.PID]))
+		case v.verbose:
+			v.put(explain.AppendWaitLine(v.line[:0], w, v.comms[w.PID], time.Local))
 		}
 	}
 	for i := range b.Calls {
 		c := &b.Calls[i]
-		if v.json {
-			put(explain.AppendCallJSON(v.line[:0], c, v.comms[c.PID], v.functions.Name(c)))
-		} else {
-			put(explain.AppendCallLine(v.line[:0], c, v.comms[c.PID], v.readable(v.functions.Name(c)), time.Local))
+		if v.verbose && !v.json {
+			v.put(explain.AppendCallLine(v.line[:0], c, v.comms[c.PID], v.readable(v.functions.Name(c)), time.Local))
 		}
+		if (v.json || v.debug != nil) && !v.stacks.wait(c) {
+			v.late(c)
+		}
+	}
+}
+
+// put writes a line. mu is held.
+func (v *view) put(line []byte) {
+	v.line = append(line, '\n')
+	_, _ = v.out.Write(v.line)
+}
+
+// late shows a call of which all is known that will be. mu is held.
+func (v *view) late(c *events.Call) {
+	name := v.functions.Name(c)
+	if v.debug != nil {
+		v.stacks.tell(v.debug, c, name)
+	}
+	if !v.json {
+		return
+	}
+	if s := v.stacks.stack(c); s != nil {
+		v.put(explain.AppendCallWithStackJSON(v.line[:0], c, v.comms[c.PID], name, s))
+	} else {
+		v.put(explain.AppendCallJSON(v.line[:0], c, v.comms[c.PID], name))
 	}
 }
 
@@ -215,6 +243,12 @@ func (v *view) Tick(t *tick.Tick) error {
 	}
 	for i := range t.Processes {
 		v.comms[t.Processes[i].PID] = t.Processes[i].Comm
+	}
+	if v.stacks.tick(t.Final); v.err == nil {
+		v.stacks.release(v.late)
+	}
+	if text := v.lost.grown(t); text != "" {
+		v.write("WARN " + text)
 	}
 	switch {
 	case v.err != nil:

@@ -24,6 +24,9 @@ func Bind(c *cobra.Command) *Flags {
 		if s.Kind() == "bool" {
 			flag.NoOptDefVal = "true"
 		}
+		if s.Bare != "" {
+			flag.NoOptDefVal = s.Bare
+		}
 	}
 	return f
 }

@@ -15,6 +15,7 @@ type Setting struct {
 	Short    string   // one letter; empty: none
 	Commands []string // that have the flag; nil: all
 	Default  string
+	Bare     string   // what the flag means without a value; empty: it needs one, but for a bool
 	Choices  []string // of a text, when only these will do
 	Excludes string   // key of a setting that a higher layer takes back by giving this one
 	Hidden   bool     // in help and reference: for tests
@@ -112,6 +113,10 @@ var Settings = []Setting{
 	{Key: "trace.probe-budget", Env: "INGERO_PROBE_BUDGET", Flag: "probe-budget", Commands: tracers, Default: "3%",
 		Help:  "time launches only while the probes on them take a process less than this share of one CPU; 0: always",
 		field: func(c *Config) any { return (*share)(&c.Trace.ProbeBudget) }},
+	{Key: "trace.stack", Env: "INGERO_STACK", Flag: "stack", Commands: tracers, Default: "slow", Bare: "slow",
+		Choices: []string{"slow", "all", "false", "true"},
+		Help:    "which calls keep their stack, the functions they were made from; slow (also: true): those slow or failed, the first from each place, and a sample; all; false: none",
+		field:   func(c *Config) any { return &c.Trace.Stack }},
 	{Key: "trace.sampling-rate", Env: "INGERO_SAMPLING_RATE", Flag: "sampling-rate", Commands: tracers, Default: "0",
 		Help:  "record 1 call in N; 0: all, until there are too many; counts stay exact",
 		field: func(c *Config) any { return &c.Trace.SamplingRate }, check: checkRate},

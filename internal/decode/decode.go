@@ -45,10 +45,11 @@ func (c Clock) Wall(mono uint64) int64 { return int64(mono) + c.Offset }
 const (
 	recordSize     = int(unsafe.Offsetof(bpf.IngeroCallRecord{}.Throttled))
 	throttledSize  = int(unsafe.Sizeof(bpf.IngeroCallRecord{}))
-	unmeasuredSize = int(unsafe.Offsetof(bpf.IngeroCallRecord{}.DurationNs))
+	unmeasuredSize = int(unsafe.Offsetof(bpf.IngeroCallRecord{}.Gap))
 	textSize       = int(unsafe.Sizeof(bpf.IngeroTextRecord{}))
 	procSize       = int(unsafe.Sizeof(bpf.IngeroProcRecord{}))
 	shift          = 10 // of figures in units of 1,024 ns
+	stackLevel     = 5  // STACK_LEVEL_SHIFT
 
 	callFlags = events.CallNested | events.CallUnmeasured | events.CallFailed |
 		events.CallLedgerPartial | events.CallGapPartial | events.CallArgsPartial | events.CallUnseen
@@ -70,7 +71,8 @@ func Calls(dst []events.Call, b []byte, clock Clock) ([]events.Call, error) {
 	}
 	dst = append(dst, events.Call{
 		Start: clock.Wall(r.StartNs), Args: r.Arg, PID: r.Tgid, TID: r.Tid, Tag: r.Tag,
-		Weight: 1 << (r.WeightLog2 & 31), Op: events.Op(r.Op), Flags: events.CallFlags(flags) & callFlags,
+		Weight: 1 << (r.WeightLog2 & (1<<stackLevel - 1)), Op: events.Op(r.Op), Flags: events.CallFlags(flags) & callFlags,
+		Stack: r.Stack, StackLevel: r.WeightLog2 >> stackLevel,
 	})
 	c := &dst[len(dst)-1]
 	if flags&uint16(events.CallNested) != 0 {
@@ -91,7 +93,7 @@ func Calls(dst []events.Call, b []byte, clock Clock) ([]events.Call, error) {
 
 // times sets what only a measured call has.
 func times(c *events.Call, r *bpf.IngeroCallRecord, throttled bool) {
-	c.Duration, c.Result, c.Stack = int64(r.DurationNs), r.Result, r.Stack
+	c.Duration, c.Result = int64(r.DurationNs), r.Result
 	c.OnCPU = scaled(r.OnCpu, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT)
 	c.Runnable = scaled(r.Runnable, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT)
 	if throttled {

@@ -61,7 +61,7 @@ func TestHistogramsAgreeWithTheKernel(t *testing.T) {
 func TestCall(t *testing.T) {
 	clock := Clock{Offset: 1000}
 	full := bpf.IngeroCallRecord{
-		Kind: uint8(bpf.IngeroRecordKindRECORD_CALL), WeightLog2: 3, Op: 0x0121, Flags: 4,
+		Kind: uint8(bpf.IngeroRecordKindRECORD_CALL), WeightLog2: 3 | 2<<stackLevel, Op: 0x0121, Flags: 4,
 		Tgid: 10, Tid: 11, StartNs: 5, Arg: [4]uint64{1, 2, 3, 4}, Tag: 9,
 		Gap: 100, GapOnCpu: 60, GapRunnable: 30, DurationNs: 1000, OnCpu: 700, Runnable: 200, Result: -1, Stack: 7,
 	}
@@ -78,14 +78,14 @@ func TestCall(t *testing.T) {
 	}{
 		{"measured", raw(&full), events.Call{Start: 1005, Duration: 1000, OnCPU: 700, Runnable: 200, Blocked: 100,
 			Gap: 100, GapOnCPU: 60, GapRunnable: 30, GapBlocked: 10, Args: [4]uint64{1, 2, 3, 4}, PID: 10, TID: 11,
-			Tag: 9, Result: -1, Weight: 8, Stack: 7, Op: 0x0121, Flags: events.CallFailed}, nil},
+			Tag: 9, Result: -1, Weight: 8, Stack: 7, StackLevel: 2, Op: 0x0121, Flags: events.CallFailed}, nil},
 		{"long", raw(&long), events.Call{Start: 1005, Duration: 10 << 30, OnCPU: 700 << 10, Runnable: 200 << 10,
 			Blocked: 10<<30 - 900<<10, Gap: 100 << 10, GapOnCPU: 60 << 10, GapRunnable: 30 << 10, GapBlocked: 10 << 10,
-			Args: [4]uint64{1, 2, 3, 4}, PID: 10, TID: 11, Tag: 9, Result: -1, Weight: 8, Stack: 7, Op: 0x0121}, nil},
+			Args: [4]uint64{1, 2, 3, 4}, PID: 10, TID: 11, Tag: 9, Result: -1, Weight: 8, Stack: 7, StackLevel: 2, Op: 0x0121}, nil},
 		{"unmeasured has no times", raw(&unmeasured), events.Call{Start: 1005, Args: [4]uint64{1, 2, 3, 4}, PID: 10,
-			TID: 11, Tag: 9, Weight: 8, Op: 0x0121, Parent: 0x0101, Flags: events.CallUnmeasured | events.CallNested}, nil},
+			TID: 11, Tag: 9, Weight: 8, Stack: 7, StackLevel: 2, Op: 0x0121, Parent: 0x0101, Flags: events.CallUnmeasured | events.CallNested}, nil},
 		{"unmeasured and short", raw(&unmeasured)[:unmeasuredSize], events.Call{Start: 1005, Args: [4]uint64{1, 2, 3, 4},
-			PID: 10, TID: 11, Tag: 9, Weight: 8, Op: 0x0121, Parent: 0x0101, Flags: events.CallUnmeasured | events.CallNested}, nil},
+			PID: 10, TID: 11, Tag: 9, Weight: 8, Stack: 7, StackLevel: 2, Op: 0x0121, Parent: 0x0101, Flags: events.CallUnmeasured | events.CallNested}, nil},
 		{"measured but short", raw(&full)[:unmeasuredSize], events.Call{}, ErrRecord},
 		{"too short", raw(&full)[:10], events.Call{}, ErrRecord},
 		{"empty", nil, events.Call{}, ErrRecord},

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"bytes"
 	"fmt"
 	"unsafe"
 
@@ -18,7 +19,7 @@ const (
 )
 
 // Record decodes one record of the call ring into the batch: calls, a wait, a
-// thread's last account, or a text. b is not kept. On error the batch is as before.
+// thread's last account, a text, a stack or a code object. b is not kept. On error the batch is as before.
 func Record(to *tick.Batch, b []byte, clock Clock) (err error) {
 	if len(b) == 0 {
 		return fmt.Errorf("record of 0 bytes: %w", ErrRecord)
@@ -30,6 +31,10 @@ func Record(to *tick.Batch, b []byte, clock Clock) (err error) {
 		to.Ended, err = ended(to.Ended, b, clock)
 	case bpf.IngeroRecordKindRECORD_TEXT:
 		to.Texts, err = Texts(to.Texts, b, clock)
+	case bpf.IngeroRecordKindRECORD_PY_CODE:
+		to.PyCodes = append(to.PyCodes, bytes.Clone(b))
+	case bpf.IngeroRecordKindRECORD_STACK:
+		to.RawStacks, err = Stacks(to.RawStacks, b, clock)
 	default:
 		to.Calls, err = Calls(to.Calls, b, clock)
 	}

@@ -19,7 +19,8 @@ import (
 // quota was used up, throttled_ns, which add up to the duration; gap_ns and its
 // parts, since the thread's last outermost call.
 // device is the ordinal of the device that was current, weight the number of calls
-// it stands for, when more than one. What is not
+// it stands for, when more than one. stack_id is the number of its stack, stack_weight
+// the number of calls that the stack stands for, when more than one. What is not
 // known is absent; ledger_partial, gap_partial and args_partial say that parts of
 // it are not, unseen_switches that the parts are the scheduler's own figures,
 // inherited that timestamp and args are the parent's.
@@ -51,6 +52,12 @@ func AppendCallJSON(b []byte, c *events.Call, comm, function string) []byte {
 	if c.Flags&events.CallUnmeasured == 0 {
 		b = appendTimes(b, c)
 	}
+	if c.Stack != 0 {
+		b = appendUint(b, "stack_id", uint64(c.Stack))
+		if n := c.StackWeight(); n > 1 {
+			b = appendUint(b, "stack_weight", n)
+		}
+	}
 	b = append(b, `,"args":{`...)
 	first := true
 	eachArg(c, func(a *arg, v uint64) {
@@ -77,6 +84,14 @@ func AppendCallJSON(b []byte, c *events.Call, comm, function string) []byte {
 		}
 	}
 	return append(b, '}')
+}
+
+// AppendCallWithStackJSON is [AppendCallJSON] with the frames of the call's stack, under
+// stack: see [AppendFramesJSON].
+func AppendCallWithStackJSON(b []byte, c *events.Call, comm, function string, s *events.Stack) []byte {
+	b = AppendCallJSON(b, c, comm, function)
+	b = append(b[:len(b)-1], `,"stack":`...)
+	return append(AppendFramesJSON(b, s, function), '}')
 }
 
 // appendTimes appends what only a call has whose return was seen.

@@ -18,6 +18,7 @@ type chainJSON struct {
 	TID        uint32        `json:"tid,omitempty"`
 	Comm       string        `json:"comm,omitempty"`
 	Op         string        `json:"op,omitempty"` // absent: between calls
+	At         string        `json:"at,omitempty"` // in the program's code
 	From       time.Time     `json:"from,omitzero"`
 	To         time.Time     `json:"to,omitzero"`
 	Headline   string        `json:"headline"`
@@ -68,7 +69,7 @@ type momentJSON struct {
 func chainOf(c *tick.Chain, v *victim) chainJSON {
 	words := wordsFor(c)
 	j := chainJSON{
-		ID: clean(c.ID), Rule: clean(c.Rule), Severity: c.Severity.String(), PID: c.PID, TID: c.TID, Comm: v.name,
+		ID: clean(c.ID), Rule: clean(c.Rule), Severity: c.Severity.String(), PID: c.PID, TID: c.TID, Comm: v.name, At: clean(c.At),
 		Headline: headline(c, &words), RootCause: words.cause(c, v), Fix: words.fix(c, v),
 		LostNS: c.Lost.Nanoseconds(), LostMinNS: c.LostMin.Nanoseconds(), LostMaxNS: c.LostMax.Nanoseconds(),
 		WindowNS: c.Window.Nanoseconds(), ExcessNS: c.Excess.Nanoseconds(), Steps: c.Steps, SlowSteps: c.Slow,
@@ -173,6 +174,9 @@ func (w *writer) chain(c *chainJSON) {
 	}
 	if c.Op != "" {
 		where += ", in " + c.Op
+	}
+	if c.At != "" {
+		where += ", at " + c.At
 	}
 	w.field("Where", where)
 	w.timeline(c)

@@ -24,9 +24,25 @@ var dropWords = map[string]string{
 	"duplicate-link":     "calls came by a second way and were left out, so that each counts once",
 	"orphan-return":      "returns came whose calls had begun before the probes were in place",
 	"malformed-record":   "records could not be read",
-	"faults-full":        "faults of GPUs were left out: too many came at once",
-	"faults-over":        "faults of GPUs were left out: a session tells the first 100,000",
-	"faults-lost":        "faults of GPUs were reported by the driver and could not be taken down",
+
+	"stack-left-out":          "stacks found no room, and their calls have none",
+	"stack-not-named":         "stacks have addresses only: too many were new at a time",
+	"stack-process-not-known": "stacks have the place of the call alone: they were taken before what the process maps was known",
+	"stack-mapping-not-known": "stacks end early, in code that was mapped just before",
+	"stack-table-not-loaded":  "stacks end early, in a file whose table was not loaded yet",
+	"stack-no-table-there":    "stacks end early, in code that does not say who its callers are",
+	"stack-made-at-run-time":  "stacks end in code that was made at run time, which does not say who its callers are",
+	"stack-not-in-memory":     "stacks end early, where memory could not be read",
+	"stack-no-caller":         "stacks end early, where no caller was found",
+	"python-left-out":         "Python functions were met and not taken down, or child processes have no Python frames: too many came at once",
+	"python-not-named":        "Python functions have no name: too many came at once",
+	"python-too-many-threads": "stacks have no Python frames: the process has too many threads to look for the one",
+	"python-two-interpreters": "stacks have no Python frames: the thread was in two interpreters",
+	"python-unreadable":       "stacks lack Python frames: memory could not be read",
+	"python-strange":          "stacks lack Python frames: what was there made no sense",
+	"faults-full":             "faults of GPUs were left out: too many came at once",
+	"faults-over":             "faults of GPUs were left out: a session tells the first 100,000",
+	"faults-lost":             "faults of GPUs were reported by the driver and could not be taken down",
 	// Of the kernel's log, all lines count: whether they were faults is not known.
 	"kernel-log-overwritten": "lines of the kernel's log were written over before they were read: faults of GPUs may have been among them",
 	"kernel-log-suppressed":  "messages of the driver were kept back by the kernel, for there were too many",
@@ -43,13 +59,13 @@ func DropWords(reason string) string {
 
 // isLoss tells whether a reason means that something that should be known is
 // not of calls. What was thinned was left out on purpose, and a duplicate was a copy; lines of
-// the kernel's log are mostly of no concern.
+// the kernel's log are mostly of no concern, and a call is known without its stack.
 func isLoss(reason string) bool {
 	switch reason {
 	case "thinned", "duplicate-link", "orphan-return", "programs-not-read", "kernel-log-overwritten", "kernel-log-suppressed":
 		return false
 	}
-	return true
+	return !strings.HasPrefix(reason, "stack-") && !strings.HasPrefix(reason, "python-")
 }
 
 // Lost returns how much of what should be known is not, over all reasons.
@@ -76,6 +92,7 @@ var reportWords = map[string]string{
 	"runtime-unseen":   "is seen in part",
 	"kubernetes":       "are not all known by name",
 
+	"no-python-frames":  "",
 	"faults-unseen":     "cannot be read, so faults of GPUs may be missed",
 	"gpu-state-unknown": "is not known",
 }

@@ -29,6 +29,7 @@ type tickJSON struct {
 	Pods       []podJSON       `json:"pods,omitempty"`
 	Reports    []reportJSON    `json:"reports"`
 	Drops      []dropJSON      `json:"drops"`
+	Stacks     string          `json:"stack_policy,omitempty"`
 	Self       selfJSON        `json:"self"`
 	Host       hostJSON        `json:"host"`
 	HostSums   []hostSumJSON   `json:"host_sums"`
@@ -72,7 +73,8 @@ type libraryJSON struct {
 // each list the largest, and how many there are. launches say, by process, which GPU
 // functions were launched and why some have no name. xids are the faults
 // of GPUs that came in it, gpus the state of each. Beside it are processes,
-// libraries, reports, drops, self and host. host_sums are what happened on the host since the
+// libraries, reports, drops, self and host, and stack_policy: which calls have their
+// stack taken (slow, all, false). host_sums are what happened on the host since the
 // tick before: kind, process, object, count, bytes, total_ns. Durations are nanoseconds;
 // what is not
 // known is absent.
@@ -81,7 +83,7 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 		Type: "tick", Timestamp: t.Time.UTC(), Started: t.Started.UTC(), Seq: t.Seq, WindowNS: t.Window.Nanoseconds(),
 		Final: t.Final, Records: t.Records, Lost: Lost(t.Drops), Ops: []opJSON{}, Processes: []processJSON{},
 		Threads: threadsOf(t.Threads), Breakdowns: []breakdownJSON{}, Chains: []chainJSON{}, States: []stateJSON{},
-		Launches: []launchesJSON{}, Libraries: []libraryJSON{}, Reports: reportsOf(t.Reports), Drops: dropsOf(t.Drops),
+		Launches: []launchesJSON{}, Libraries: []libraryJSON{}, Reports: reportsOf(t.Reports), Drops: dropsOf(t.Drops), Stacks: t.StackPolicy,
 		Self: selfOf(&t.Self), Host: hostOf(&t.Host), HostSums: hostSumsOf(t.HostSums),
 	}
 	hidden := hiddenLaunches(t.Ops)

@@ -76,7 +76,7 @@ func TestBounds(t *testing.T) {
 	agree(t, s.Resolve(pid, far, addresses(stack), true), stack)
 	for i := range uint32(100) {
 		s.Forked(pid, 1<<24+i)
-		s.Learn(1<<25+i, far)
+		s.Learn(1<<25+i, list)
 	}
 	if n := s.Figures().Processes; n > 4 {
 		t.Errorf("%d processes", n)

@@ -246,7 +246,11 @@ func TestResolveEnded(t *testing.T) {
 	stack := backtrace(t, c.PID())
 	ips := addresses(stack)
 	s, late := newSymbolizer(t, Limits{}, nil), newSymbolizer(t, Limits{}, nil)
-	s.Learn(pid, far)
+	code, err := proc.FS{}.Code(pid, time.Unix(0, far))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Learn(pid, code)
 	s.Forked(pid, pid+1<<24)
 	c.Signal(syscall.SIGKILL)
 	_ = c.Wait()

@@ -34,9 +34,8 @@ const mappingSize = 192
 // refreshWait is the least time between two looks at what a process has mapped.
 const refreshWait = 100 * time.Millisecond
 
-// process returns what is known of a process, having looked again if one of the
-// addresses is of nothing that it had mapped.
-func (s *Symbolizer) process(pid uint32, seen int64, ips []uint64) *process {
+// known returns a process, which is new if it was not known.
+func (s *Symbolizer) known(pid uint32) *process {
 	p := s.procs[pid]
 	if p == nil {
 		s.room()
@@ -44,6 +43,13 @@ func (s *Symbolizer) process(pid uint32, seen int64, ips []uint64) *process {
 		s.procs[pid] = p
 	}
 	p.used = s.tick
+	return p
+}
+
+// process returns what is known of a process, having looked again if one of the
+// addresses is of nothing that it had mapped.
+func (s *Symbolizer) process(pid uint32, seen int64, ips []uint64) *process {
+	p := s.known(pid)
 	look := p.read.IsZero() && !p.ended
 	for i, ip := range ips {
 		if look {
@@ -59,12 +65,18 @@ func (s *Symbolizer) process(pid uint32, seen int64, ips []uint64) *process {
 
 // read reads what a process has mapped.
 func (s *Symbolizer) read(p *process, seen int64, now time.Time) {
-	p.read, s.grew = now, true
+	p.read = now
 	list, err := s.fs.Code(p.pid, time.Unix(0, seen))
 	if err != nil {
 		p.ended = p.ended || errors.Is(err, proc.ErrGone) && len(p.code) == 0
 		return
 	}
+	s.take(p, list, now)
+}
+
+// take takes what a process has mapped.
+func (s *Symbolizer) take(p *process, list []proc.Mapping, now time.Time) {
+	p.read, s.grew = now, true
 	if len(list) == 0 { // it has ended and was not waited for, or is the kernel's
 		p.ended = len(p.code) == 0
 		return

@@ -170,13 +170,13 @@ func (s *Symbolizer) frames(out []events.Frame, p *process, l *lookup) []events.
 	return out
 }
 
-// Learn reads what a process has mapped, which must be done before it ends.
-func (s *Symbolizer) Learn(pid uint32, seen int64) {
+// Learn takes what a process has mapped as code, in case it ends before it is asked about:
+// [proc.FS.Code].
+func (s *Symbolizer) Learn(pid uint32, code []proc.Mapping) {
 	s.tick++
-	if p := s.procs[pid]; p != nil {
-		p.read = time.Time{}
-	}
-	s.bound(s.process(pid, seen, nil))
+	p := s.known(pid)
+	s.take(p, code, s.now())
+	s.bound(p)
 }
 
 // Forked lets a child have what its parent has mapped, in case it ends before it is asked

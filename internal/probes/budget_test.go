@@ -19,7 +19,7 @@ func TestBudget(t *testing.T) {
 	testkit.NeedBPF(t)
 	got := map[string]uint32{}
 	for _, mode := range []Mode{ModeSession, ModeMulti, ModePerf} {
-		tr, err := Open(Options{Mode: mode, Gate: true})
+		tr, err := Open(Options{Mode: mode, Gate: true, Stacks: StacksSlow})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -103,6 +103,14 @@ func (t *Tracer) Python(pid uint32, f python.Facts) (epoch uint32, err error) {
 	return f.Epoch, nil
 }
 
+// ForgetPython takes back what Python told of a process.
+func (t *Tracer) ForgetPython(pid uint32) error {
+	if err := t.objects.PyProcesses.Delete(pid); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("forget the interpreter of process %d: %w", pid, err)
+	}
+	return nil
+}
+
 // pyChild is the first of the epochs that the kernel gives: PY_CHILD, less one that
 // wraps to 1.
 const pyChild = 1<<31 - 1

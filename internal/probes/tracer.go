@@ -44,6 +44,7 @@ type Options struct {
 	AllWaits     bool         // make a record of each wait, however short
 	NoHost       []HostPart   // parts of the host to leave alone
 	Pages        bool         // count page allocations
+	Stacks       StackPolicy
 	// Object is a compiled bpf/ingero.bpf.c to load in place of the one that is
 	// part of this program. Tests use it, to see what a mistake in it does.
 	Object io.ReaderAt
@@ -128,11 +129,11 @@ func (t *Tracer) load(o Options) error {
 		return fmt.Errorf("read BPF object: %w", err)
 	}
 	spec.Maps[bpf.IngeroMapCallRing].MaxEntries = uint32(o.RingBytes)
-	for name, value := range map[string]any{
-		bpf.IngeroVarRingBytes:    uint64(o.RingBytes),
-		bpf.IngeroVarSamplingRate: uint32(o.SamplingRate),
-		bpf.IngeroVarLedger:       t.ledger,
-	} {
+	settings := stackSettings(spec, o.Stacks)
+	settings[bpf.IngeroVarRingBytes] = uint64(o.RingBytes)
+	settings[bpf.IngeroVarSamplingRate] = uint32(o.SamplingRate)
+	settings[bpf.IngeroVarLedger] = t.ledger
+	for name, value := range settings {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("set %s: %w", name, err)
 		}
@@ -284,7 +285,8 @@ func (t *Tracer) Drops() ([]tick.Drop, error) {
 			return nil, fmt.Errorf("read drops: %w", err)
 		}
 	}
-	return out, nil
+	ends, err := t.lostEnds()
+	return append(out, ends...), err
 }
 
 // dropNames are the reasons as people see them, by enum drop_reason.
@@ -300,6 +302,7 @@ var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 	bpf.IngeroDropReasonDROP_WAIT:           "wait-left-out",
 	bpf.IngeroDropReasonDROP_WAKERS_FULL:    "too-many-wakers",
 	bpf.IngeroDropReasonDROP_TEXT:           "text-left-out",
+	bpf.IngeroDropReasonDROP_STACK:          "stack-left-out",
 	bpf.IngeroDropReasonDROP_ORPHAN_RETURN:  "orphan-return",
 	bpf.IngeroDropReasonDROP_HOST_FULL:      "host-sums-full",
 	bpf.IngeroDropReasonDROP_HOST_BEGUN:     "host-not-followed",

@@ -70,6 +70,12 @@ func record(t testing.TB, path string, s store.Session) *session {
 // launched are the functions of the calls of a second: one process' has no name.
 var launched = []events.Function{{PID: 4821, Name: "_ZN3gpu3addIfEEvPT_i"}, {PID: 4830, Why: events.NoNameUnseen}}
 
+// stacks are those of the calls of a second. A third that some have is not known.
+var stacks = []events.Stack{{ID: 2, PID: 4821, Frames: []events.Frame{
+	{Kind: events.FrameNative, Module: "/lib/libcudart.so.12", Offset: 7}, {Kind: events.FramePython, Func: "step", File: "train.py", Line: 8},
+	{Kind: events.FrameNative, Func: "main", Module: "/bin/python3", Offset: 9, File: "main.c", Line: 3, Inline: true}}},
+	{ID: 1, PID: 4821, Cut: true, Frames: []events.Frame{{Kind: events.FrameGap, Func: "no table"}}}}
+
 // second records a second of two processes: launches with the driver's inside,
 // an allocation that fails, a synchronise with the driver's inside.
 func (x *session) second() {
@@ -113,7 +119,7 @@ func (x *session) second() {
 	}
 	x.calls = append(x.calls, calls...)
 	x.now = x.now.Add(time.Second)
-	if err := errors.Join(x.db.Batch(&tick.Batch{Calls: calls, Functions: launched}), x.db.Tick(x.tick(false))); err != nil {
+	if err := errors.Join(x.db.Batch(&tick.Batch{Calls: calls, Functions: launched, Stacks: stacks}), x.db.Tick(x.tick(false))); err != nil {
 		x.t.Fatal(err)
 	}
 }

@@ -22,6 +22,7 @@ type eventBatch struct {
 	procs   map[uint32]process // of the session; empty unless it is asked for
 	names   names
 	funcs   *symbols.Functions // of the session; empty unless it is asked for
+	stacks  *Stacks            // likewise
 	texts   readable
 }
 
@@ -70,7 +71,7 @@ func scanEvents(s *statement, a *asked, yield func(batch) bool) error {
 	if !some {
 		return nil
 	}
-	b := &eventBatch{names: names{}, funcs: &symbols.Functions{}, texts: readable{}}
+	b := &eventBatch{names: names{}, funcs: &symbols.Functions{}, stacks: &Stacks{}, texts: readable{}}
 	var failed error
 	flush := func() bool {
 		more := len(b.calls) == 0 || yield(b)
@@ -106,6 +107,12 @@ func (s *statement) enter(b *eventBatch, of *Session, a *asked) error {
 	if a.wants("function") || a.wants("symbol") {
 		var err error
 		if b.funcs, err = s.r.Functions(s.ctx, of); err != nil {
+			return err
+		}
+	}
+	if a.wants("site") {
+		var err error
+		if b.stacks, err = s.r.Stacks(s.ctx, of); err != nil {
 			return err
 		}
 	}
@@ -247,12 +254,26 @@ var callColumns = []eventColumn{
 		}},
 	{SQLColumn{"weight", "INTEGER", "calls that the record stands for: 1, more where records were thinned out"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return int64(c.Weight) }},
-	{SQLColumn{"stack", "INTEGER", "id of the call stack, NULL where none was taken"},
+	{SQLColumn{"stack", "INTEGER", "its stack: stacks.id, NULL where none was taken"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value {
 			if c.Stack == 0 {
 				return nil
 			}
 			return int64(c.Stack)
+		}},
+	{SQLColumn{"stack_weight", "INTEGER", "calls that the stack stands for: 1, or as many as it is a sample of; NULL where none was taken"},
+		func(_ *eventBatch, _ int, c *events.Call) vtab.Value {
+			if c.Stack == 0 {
+				return nil
+			}
+			return int64(c.StackWeight())
+		}},
+	{SQLColumn{"site", "TEXT", "line of code that it was made from, or function: 'train.py:142 in forward()'; NULL where that is not known"},
+		func(b *eventBatch, _ int, c *events.Call) vtab.Value {
+			if site := b.stacks.Site(c.Stack); site != "" {
+				return site
+			}
+			return nil
 		}},
 	{SQLColumn{"nested", "INTEGER", "1 where another traced call made it, else 0: sums of time count such a call twice"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return flag(c, events.CallNested) }},

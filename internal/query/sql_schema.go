@@ -51,6 +51,9 @@ FROM op_stats(NULL, NULL, 'op') WHERE total_ns > 0 ORDER BY total_ns DESC`},
 	{"Which GPU functions were launched most, and how long did the calls take?",
 		`SELECT function, sum(weight) AS launches, us(percentile(duration_ns, 50)) AS p50_us, us(percentile(duration_ns, 99)) AS p99_us
 FROM events WHERE function IS NOT NULL AND nested = 0 GROUP BY function ORDER BY launches DESC LIMIT 10`},
+	{"Which lines of code did the time of calls go to?",
+		`SELECT site, op, sum(stack_weight) AS calls, ms(sum(stack_weight * duration_ns)) AS ms
+FROM events WHERE site IS NOT NULL AND nested = 0 GROUP BY site, op ORDER BY ms DESC LIMIT 10`},
 	{"What were the 10 slowest calls?",
 		`SELECT iso(timestamp) AS began, op, pid, us(duration_ns) AS us, us(runnable_ns) AS runnable_us, us(blocked_ns) AS blocked_us
 FROM events WHERE nested = 0 ORDER BY duration_ns DESC LIMIT 10`},

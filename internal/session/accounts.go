@@ -100,6 +100,7 @@ func (l *Live) Totals(t *tick.Tick) error {
 	for _, lib := range l.order {
 		t.Libraries = append(t.Libraries, lib.Library)
 	}
+	l.reports = append(l.reports, l.pys.news()...)
 	t.Reports = append(t.Reports, l.reports...)
 	l.tellGPUs(t)
 	if !l.stopped {

@@ -4,5 +4,7 @@
 //
 // [Live] is the source on the running kernel; a recording's replay (package
 // store) is another. session decides nothing about causes and renders nothing.
+// Names that take time to find, those of GPU functions and of stacks, are looked up on
+// goroutines of their own, of which each has a bounded queue, and come in a later batch.
 // Its callers are the commands.
 package session

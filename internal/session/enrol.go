@@ -86,6 +86,10 @@ func (l *Live) enrol(p *proc.Process, at mapping) {
 		}
 	}
 	l.markInside(p, at.at)
+	if l.Probes.Stacks != probes.StacksNone {
+		l.frames.seen(p.PID)
+		l.pys.look(p.PID)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if k := l.procs[p.PID]; k != nil {

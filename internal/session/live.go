@@ -40,8 +40,6 @@ type LiveOptions struct {
 	Pods Pods
 	// Cmdline is how much of command lines is kept.
 	Cmdline redact.Mode
-	// Native keeps the kernel supplied with what native stacks are walked by.
-	Native bool
 	// ProbeBudget is the share of one CPU that the probes on a process's launches may
 	// take before these are counted only; 0: no bound.
 	ProbeBudget float64
@@ -110,9 +108,11 @@ type Live struct {
 	unlooked map[uint32]time.Time // processes to be looked into for linked-in libraries, and since when they could use one
 	victims  map[uint32]string    // cgroups of processes killed for want of memory
 
-	unwind *unwind.Keeper // nil without Native
+	unwind *unwind.Keeper // nil where no stacks are taken
 	inside proc.Finder
 	look   chan struct{} // there are some
+	frames *framer
+	pys    *interpreters // nil where no stacks are taken
 
 	malformed uint64        // records; Poll's own
 	gone      []tick.Thread // threads that have ended since the last tick; Poll's and Totals' own
@@ -173,6 +173,7 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 	if l.tracer, err = probes.Open(o.Probes); err != nil {
 		return nil, err
 	}
+	l.frames = newFramer(l.fs)
 	l.programs = newPrograms(l.fs.Program, o.Cmdline)
 	l.others.ask = func(p *proc.Process) {
 		if l.sameUser(p.UID) {
@@ -211,7 +212,9 @@ func (l *Live) start(ctx context.Context) error {
 	if l.Pods != nil {
 		l.watchPods(ctx)
 	}
-	if l.Native {
+	if l.Probes.Stacks != probes.StacksNone {
+		l.pys = newInterpreters(l)
+		l.work.Go(func() { l.pys.run(ctx) })
 		l.unwind = unwind.NewKeeper(unwind.Options{Files: l.fs, Kernel: l.tracer.Walker(), Log: l.Log})
 		l.work.Go(func() { l.unwind.Run(ctx) })
 	}

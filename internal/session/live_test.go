@@ -131,7 +131,7 @@ func beginWith(t testing.TB, o session.LiveOptions, c session.Config) *running {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	r := &running{collector: &collector{}, cancel: cancel, done: make(chan error, 1)}
-	c.Source, c.Sinks = live, []tick.Sink{r.collector}
+	c.Source, c.Sinks = live, append(c.Sinks, r.collector)
 	go func() { r.done <- session.Run(ctx, c) }()
 	t.Cleanup(cancel)
 	return r

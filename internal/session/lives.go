@@ -89,6 +89,7 @@ func (l *Live) live(e tick.ProcEvent) {
 			return
 		}
 		l.unwind.Execed(e.PID)
+		l.pys.over(e.PID, false)
 		p.Comm = e.Comm
 		if now, err := l.fs.Process(e.PID); err == nil {
 			p.Comm, p.Exe = now.Comm, now.Exe
@@ -99,6 +100,7 @@ func (l *Live) live(e tick.ProcEvent) {
 		}
 	case tick.ProcExited:
 		l.unwind.Ended(e.PID)
+		l.pys.over(e.PID, true)
 		l.ended(e.PID, time.Unix(0, e.Time))
 	case tick.ProcOOM:
 		l.killed(e)

@@ -88,25 +88,17 @@ func (m *memory) Symbols(pid uint32, seen int64, at []uint64) ([]string, error) 
 	slices.SortFunc(maps, func(a, b proc.Mapping) int { return cmp.Compare(a.Start, b.Start) })
 	files := map[proc.Key]*asked{}
 	for i, addr := range at {
-		n, found := slices.BinarySearchFunc(maps, addr, func(m proc.Mapping, addr uint64) int {
-			switch {
-			case m.End <= addr:
-				return -1
-			case m.Start > addr:
-				return 1
-			}
-			return 0
-		})
-		if !found {
+		m := find(maps, addr)
+		if m == nil {
 			continue
 		}
-		file := files[maps[n].Key]
+		file := files[m.Key]
 		if file == nil {
-			file = &asked{mapping: maps[n]}
-			files[maps[n].Key] = file
+			file = &asked{mapping: *m}
+			files[m.Key] = file
 		}
 		file.index = append(file.index, i)
-		file.offsets = append(file.offsets, addr-maps[n].Start+maps[n].Offset)
+		file.offsets = append(file.offsets, addr-m.Start+m.Offset)
 	}
 	out := make([]string, len(at))
 	for _, file := range files {

@@ -123,6 +123,7 @@ func Run(ctx context.Context, c Config) error {
 	err := r.loop(ctx)
 	err = errors.Join(err, r.finish())
 	r.names.Close()
+	r.stacks.close()
 	return errors.Join(err, r.fan.close(), c.Source.Close())
 }
 
@@ -135,6 +136,8 @@ type runner struct {
 	track    *track.Tracker
 	names    *symbols.Names
 	faults   *joiner
+	stacks   *stacks
+	sites    *sites
 	fan      *fan
 	meter    *proc.Meter
 	started  time.Time
@@ -155,7 +158,7 @@ func newRunner(c Config) *runner {
 	if a, ok := c.Source.(Agent); ok {
 		agent = a.AgentPID()
 	}
-	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), track: track.New(), names: newNames(c.Source), faults: newJoiner(),
+	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), track: track.New(), names: newNames(c.Source), faults: newJoiner(), stacks: newStacks(c.Source), sites: newSites(),
 		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now, quiet: quiet{Deadband: c.Quiet}}
 }
 
@@ -207,6 +210,8 @@ func (r *runner) poll() (calls int, err error) {
 		b := r.fan.batch()
 		more, err = r.Source.Poll(&b.Batch)
 		r.names.Batch(&b.Batch)
+		r.stacks.batch(&b.Batch)
+		r.sites.batch(&b.Batch)
 		r.table.add(b.Calls)
 		r.ledger.Batch(&b.Batch)
 		r.causes.Add(r.ledger.Steps())
@@ -229,6 +234,7 @@ func (r *runner) finish() error {
 		err = errors.Join(err, perr)
 	}
 	r.settleNames()
+	r.settleStacks()
 	return errors.Join(err, r.tick(r.Clock.Now(), true))
 }
 
@@ -248,6 +254,8 @@ func (r *runner) tick(now time.Time, final bool) error {
 	r.causes.Tick(t)
 	r.track.Tick(t)
 	r.names.Tick(t)
+	r.stacks.tick(t)
+	r.sites.tick(t)
 	introduce(t)
 	r.faults.tick(t)
 	if _, recorded := r.Source.(Recording); !recorded {

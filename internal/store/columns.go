@@ -49,7 +49,9 @@ const (
 	formGapThrottled form = 1 << 11
 	// From version 3 on: the shape has a device.
 	formDevice form = 1 << 12
-	formAll    form = 1<<13 - 1
+	// From version 4 on: it has a level of its stack.
+	formLevel form = 1 << 13
+	formAll   form = 1<<14 - 1
 )
 
 // shape is what calls of the same kind share.
@@ -60,12 +62,13 @@ type shape struct {
 	flags                        events.CallFlags
 	device                       int16
 	form                         form
+	level                        uint8 // events.Call.StackLevel
 }
 
 func (s *shape) hash() uint32 {
 	h := (uint64(s.pid)<<32 | uint64(s.tid)) * 0x9e3779b97f4a7c15
 	h ^= (uint64(s.op)<<48 | uint64(s.parent)<<32 | uint64(s.flags)<<16 | uint64(s.form)) * 0xc2b2ae3d27d4eb4f
-	h ^= (uint64(s.tag)<<32 | uint64(s.weight) ^ uint64(uint16(s.device))<<16) * 0x165667b19e3779f9
+	h ^= (uint64(s.tag)<<32 | uint64(s.weight) ^ uint64(uint16(s.device))<<16 ^ uint64(s.level)<<40) * 0x165667b19e3779f9
 	h ^= (uint64(uint32(s.result))<<32 | uint64(s.stack)) * 0x27d4eb2f165667c5
 	return uint32(h ^ h>>29 ^ h>>47)
 }
@@ -151,6 +154,9 @@ func (e *encoder) formOf(c *events.Call) form {
 	if c.Device != 0 {
 		f |= formDevice
 	}
+	if c.StackLevel != 0 {
+		f |= formLevel
+	}
 	return f
 }
 
@@ -162,7 +168,7 @@ func whole(sum, on, runnable, throttled, blocked int64) bool {
 // add takes one call in.
 func (e *encoder) add(c *events.Call) {
 	f := e.formOf(c)
-	s := shape{c.PID, c.TID, c.Tag, c.Weight, c.Stack, c.Result, c.Op, c.Parent, c.Flags, c.Device, f}
+	s := shape{c.PID, c.TID, c.Tag, c.Weight, c.Stack, c.Result, c.Op, c.Parent, c.Flags, c.Device, f, c.StackLevel}
 	id := e.find(&s)
 	e.cols[colShape] = put(e.cols[colShape], uint64(id))
 	e.cols[colStart] = put(e.cols[colStart], zig(c.Start-e.start))
@@ -220,6 +226,8 @@ func (e *encoder) odd(five bool, parts ...int64) {
 // version is that of the body's format.
 func (e *encoder) version() uint8 {
 	switch {
+	case e.forms&formLevel != 0:
+		return 4
 	case e.forms&formDevice != 0:
 		return 3
 	case e.forms&(formThrottled|formGapThrottled) != 0:
@@ -304,6 +312,9 @@ func appendShape(b []byte, s *shape) []byte {
 	}
 	if s.form&formDevice != 0 {
 		b = put(b, zig(int64(s.device)))
+	}
+	if s.form&formLevel != 0 {
+		b = append(b, s.level)
 	}
 	return b
 }

@@ -43,7 +43,7 @@ func (d *decoder) calls(dst []events.Call, body []byte) ([]events.Call, error) {
 	if r.bad || n > frameCallsCap || shapes > n {
 		return dst, fmt.Errorf("%w: a frame of %d calls", ErrCorrupt, n)
 	}
-	const shapeMax = 5*6 + 3*5 // bytes that one can take
+	const shapeMax = 5*6 + 3*5 + 1 // bytes that one can take
 	table, err := d.column(&r, columns, int(shapes)*shapeMax)
 	if err != nil {
 		return dst, err
@@ -90,6 +90,11 @@ func (d *decoder) readShapes(r *reader, n int) bool {
 				r.fail()
 			}
 		}
+		if s.form&formLevel != 0 {
+			if level := r.bytes(1); level != nil {
+				s.level = level[0]
+			}
+		}
 		if r.bad || int64(s.result) != result || s.form&^formAll != 0 || s.form&formArgs > events.MaxArgs {
 			return false
 		}
@@ -114,7 +119,7 @@ func (d *decoder) rows(dst []events.Call, n int) []events.Call {
 		s := &d.shapes[id]
 		start += d.cols[colStart].int()
 		dst = append(dst, events.Call{Start: start, PID: s.pid, TID: s.tid, Tag: s.tag, Result: s.result,
-			Weight: s.weight, Stack: s.stack, Op: s.op, Parent: s.parent, Flags: s.flags, Device: s.device})
+			Weight: s.weight, Stack: s.stack, Op: s.op, Parent: s.parent, Flags: s.flags, Device: s.device, StackLevel: s.level})
 		c := &dst[len(dst)-1]
 		if s.form&^formArgs != 0 {
 			d.times(c, s.form)

@@ -59,6 +59,7 @@ type DB struct {
 	seq       int // of the segment that is being written
 	saver     *saver
 	functions functionsKept
+	stacks    stacksKept
 	flushed   time.Time
 	synced    bool        // no sync of the log is under way
 	stop      func() bool // the timer of the next flush, nil when there is none
@@ -201,6 +202,8 @@ func (db *DB) Batch(b *tick.Batch) error {
 	}
 	db.functions.add(b.Functions)
 	db.saver.addFunctions(b.Functions)
+	db.stacks.add(b.Stacks)
+	db.saver.addStacks(b.Stacks)
 	if db.paused != nil {
 		db.unkept += uint64(len(b.Calls) + len(b.Waits))
 		return nil

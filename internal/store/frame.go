@@ -46,6 +46,7 @@ const (
 	frameHost      // what happened on the host, before the tick that it is of
 	frameXid       // JSON: a fault of a GPU
 	frameGPU       // JSON: the state of a GPU
+	frameStacks    // stacks of calls; some time after the calls that have them
 
 	frameKinds // one more than the last that is known
 )
@@ -55,12 +56,13 @@ const (
 //
 //	calls 2: time that was throttled
 //	calls 3: devices
+//	calls 4: how many calls a stack stands for
 //	ticks 2: time that was throttled, threads
 //	lives 2: signals
 func (k frameKind) version() uint8 {
 	switch k {
 	case frameCalls:
-		return 3
+		return 4
 	case frameTick, frameLives:
 		return 2
 	}

@@ -63,6 +63,8 @@ type Entry struct {
 	Lives []tick.ProcEvent
 	// Functions are names of GPU functions. Each segment repeats those that it needs.
 	Functions []events.Function
+	// Stacks are those of calls that mostly came before. Each segment repeats many.
+	Stacks []events.Stack
 	// Tick has those Ops that changed, with the counts of then, and all Threads.
 	Tick    *tick.Tick
 	Process *tick.Process

@@ -25,6 +25,7 @@ type logWriter struct {
 	waits     *waitEncoder
 	lives     []tick.ProcEvent
 	functions []events.Function
+	stacks    []events.Stack
 	buf       []byte // frames to write
 	body      []byte
 	ops       map[opKey]*opState
@@ -89,6 +90,7 @@ func (w *logWriter) frame(kind frameKind, version uint8, body []byte) {
 func (w *logWriter) add(b *tick.Batch) {
 	w.lives = append(w.lives, b.Procs...)
 	w.functions = append(w.functions, b.Functions...)
+	w.stacks = append(w.stacks, b.Stacks...)
 	for i := range b.Waits {
 		w.waits.add(&b.Waits[i], w.enc.n)
 		if w.waits.n == frameWaitsMax {
@@ -106,14 +108,15 @@ func (w *logWriter) add(b *tick.Batch) {
 
 // pending says whether something was taken in that is not in the file.
 func (w *logWriter) pending() bool {
-	return w.enc.n > 0 || w.waits.n > 0 || len(w.lives) > 0 || len(w.functions) > 0 || len(w.buf) > 0
+	return w.enc.n > 0 || w.waits.n > 0 || len(w.lives) > 0 || len(w.functions) > 0 || len(w.stacks) > 0 || len(w.buf) > 0
 }
 
 // cut ends the frames that are being filled. That of the waits goes right before
 // that of the calls: it says which of them came first.
 func (w *logWriter) cut() {
 	w.putFunctions(w.functions)
-	w.functions = w.functions[:0]
+	w.putStacks(w.stacks)
+	w.functions, w.stacks = w.functions[:0], w.stacks[:0]
 	for lives := range slices.Chunk(w.lives, maxLives) {
 		version := livesVersion(lives)
 		w.body = appendLives(w.body[:0], lives, version)
@@ -171,7 +174,7 @@ func (w *logWriter) drop() int {
 	w.unwritten = 0
 	w.enc.reset()
 	w.waits.reset()
-	w.lives, w.functions, w.buf = w.lives[:0], w.functions[:0], w.buf[:0]
+	w.lives, w.functions, w.stacks, w.buf = w.lives[:0], w.functions[:0], w.stacks[:0], w.buf[:0]
 	return n
 }
 

@@ -108,6 +108,7 @@ func (db *DB) begin(seq int) error {
 		return errors.Join(err, db.unlink(part), file.Close())
 	}
 	log.putFunctions(db.functions.list)
+	log.putStacks(db.stacks.list)
 	db.file, db.log, db.seq = file, log, seq
 	return nil
 }

@@ -186,6 +186,8 @@ func (r *Replay) take(b *tick.Batch) {
 		}
 	case e.Functions != nil:
 		b.Functions = append(b.Functions, e.Functions...)
+	case e.Stacks != nil:
+		b.Stacks = append(b.Stacks, e.Stacks...)
 	case e.Process != nil:
 		t.Processes = replace(t.Processes, r.procs, e.Process)
 	case e.Other != nil:

@@ -72,6 +72,8 @@ func (r *restorer) take(e *Entry) error {
 	switch t := &r.next; {
 	case e.Functions != nil:
 		r.addFunctions(e.Functions)
+	case e.Stacks != nil:
+		r.addStacks(e.Stacks)
 	case e.Process != nil:
 		t.Processes = append(t.Processes, *e.Process)
 	case e.Library != nil:

@@ -299,6 +299,8 @@ func (s *segment) entry(e *Entry, kind frameKind, version uint8, body []byte, de
 		e.Lives = s.lives
 	case frameFunctions:
 		e.Functions, err = readFunctions(body, dec)
+	case frameStacks:
+		e.Stacks, err = readStacks(body, dec)
 	case frameTick:
 		e.Tick, err = s.tick(body, version, dec)
 		if err == nil {

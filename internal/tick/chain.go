@@ -44,6 +44,7 @@ type Chain struct {
 	PID      uint32 // who lost
 	TID      uint32 // its thread that lost most
 	Op       events.Op
+	At       string    // where in the program most of the time of Op was spent, in words; empty: not known
 	From, To time.Time // the first and the last slow step
 
 	// Lost is what the cause cost, in ns of wall time, between LostMin and

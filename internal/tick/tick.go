@@ -24,6 +24,34 @@ type Batch struct {
 	// Functions are names of GPU functions that were learnt, each before the first
 	// launch that it is the name of, unless that had come before it could be known.
 	Functions []events.Function
+	// PyCodes are what the kernel said of Python code objects, for package python: each
+	// before the first stack that it is in.
+	PyCodes [][]byte
+	// RawStacks are addresses of stacks that were met for the first time, each before the
+	// first call that has it. Stacks are the same with names, some time later: what
+	// sinks get.
+	RawStacks []RawStack
+	Stacks    []events.Stack
+}
+
+// RawStack is a stack as it was taken. Its frames are addresses, innermost first.
+type RawStack struct {
+	Time    int64 // Unix nanoseconds
+	ID      uint32
+	PID     uint32
+	TID     uint32
+	PyEpoch uint32 // of the process's Python interpreter
+	PyEnd   uint32 // how far the walk through Python's frames came
+	End     uint8  // why there are no more native ones: unwind.End
+	IPs     []uint64
+	Py      []PyFrame
+}
+
+// PyFrame is a Python frame as it was taken.
+type PyFrame struct {
+	Code  uint64 // address of the code object
+	Mark  uint32 // tells the object from others at its address
+	Instr int32  // bytes from the first instruction
 }
 
 // ProcEvent is one step in a process's life, never thinned and never dropped.
@@ -185,9 +213,12 @@ type Tick struct {
 	Pods      []Pod // of this machine, that ask for GPUs; empty also where that is not known
 	Reports   []Report
 	Drops     []Drop
-	Records   uint64 // read since the session began
-	Self      Self
-	Host      Host
+	// StackPolicy says which calls have their stack taken: "slow", "all", "false"; empty
+	// where that is not known.
+	StackPolicy string
+	Records     uint64 // read since the session began
+	Self        Self
+	Host        Host
 	// HostSums are what happened on the host since the last tick, by kind: of traced
 	// processes, and of others that use what those wait for.
 	HostSums []HostSum

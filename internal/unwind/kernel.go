@@ -49,7 +49,7 @@ const (
 )
 
 var endNames = [Ends]string{"whole", "too-deep", "process-not-known", "mapping-not-known", "table-not-loaded",
-	"no-table-there", "made-at-run-time", "stack-not-in-memory", "no-caller"}
+	"no-table-there", "made-at-run-time", "not-in-memory", "no-caller"}
 
 // String returns the end's name, as in counts of what was lost.
 func (e End) String() string {

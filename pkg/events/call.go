@@ -62,14 +62,28 @@ type Call struct {
 	Tag    uint32 // the row's Tag: a kind, a direction, a flag word
 	Result int32  // cudaError_t, CUresult or ncclResult_t
 	Weight uint32 // calls this record stands for; 1 unless thinned
-	Stack  uint32 // id of the user stack, 0 when none was taken
+	Stack  uint32 // ID of the [Stack], 0 when none was taken
 	Op     Op
 	Parent Op // the call around this one, 0 when outermost
 	Flags  CallFlags
 	// Device is 1 + the ordinal of the device that was current, as the process counts
 	// its devices; 0: not known. It follows from calls before, not from this record.
 	Device int16
+	// StackLevel says how many calls the stack of this one is a sample for: 4^StackLevel
+	// of those whose stack is not sure to be taken.
+	StackLevel uint8
 }
+
+// StackWeight returns how many calls the stack of this one stands for, 0 when none was taken.
+func (c *Call) StackWeight() uint64 {
+	if c.Stack == 0 {
+		return 0
+	}
+	return uint64(c.Weight) << (2 * min(c.StackLevel, MaxStackLevel))
+}
+
+// MaxStackLevel is the highest [Call.StackLevel].
+const MaxStackLevel = 5
 
 // End returns when the call returned, in nanoseconds of the wall clock.
 func (c *Call) End() int64 { return c.Start + c.Duration }

@@ -1,5 +1,11 @@
 package events
 
+import (
+	"path"
+	"strconv"
+	"strings"
+)
+
 // FrameKind says what a frame of a [Stack] is of.
 type FrameKind uint8
 
@@ -30,4 +36,76 @@ type Stack struct {
 	ID     uint32 // of one recording, not 0
 	PID    uint32 // it may stand for several processes of one program: the first
 	Cut    bool   // it was deeper than what is taken
+}
+
+// Site returns the frame that a person would call the place of the call: the innermost line
+// of their own Python code, else the innermost of any, else the innermost native function
+// outside of the library that was called. nil: none is known.
+func (s *Stack) Site() *Frame {
+	var native, python *Frame
+	called := ""
+	for i := range s.Frames {
+		f := &s.Frames[i]
+		switch f.Kind {
+		case FramePython:
+			if !packaged(f.File) {
+				return f
+			}
+			if python == nil {
+				python = f
+			}
+		case FrameNative:
+			if called == "" {
+				called = f.Module
+			}
+			if native == nil && f.Module != called && f.Func != "" {
+				native = f
+			}
+		}
+	}
+	if python != nil {
+		return python
+	}
+	return native
+}
+
+// packaged says whether a Python file belongs to the interpreter or to what was installed
+// beside it.
+func packaged(file string) bool {
+	for _, part := range [...]string{"/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3"} {
+		if strings.Contains(file, part) {
+			return true
+		}
+	}
+	return strings.HasPrefix(file, "<frozen ")
+}
+
+// Place returns where a frame is, in words: "train.py:142 in forward()", "sgemm+0x1d4 (libcublas.so.12)".
+func (f *Frame) Place() string {
+	file := f.File
+	if f.Line > 0 {
+		file += ":" + strconv.Itoa(int(f.Line))
+	}
+	switch {
+	case f.Kind == FramePython && file == "":
+		return f.Func + "()"
+	case f.Kind == FramePython:
+		return file + " in " + f.Func + "()"
+	case f.Kind != FrameNative:
+		return f.Func
+	}
+	place := f.Func
+	if place != "" && !f.Inline {
+		place += "+0x" + strconv.FormatUint(f.Offset, 16)
+	}
+	switch {
+	case f.Module != "":
+		place = strings.TrimPrefix(place+" ("+path.Base(f.Module)+")", " ")
+	case place == "":
+		place = "0x" + strconv.FormatUint(f.IP, 16)
+	}
+	if file != "" {
+		place += " at " + file
+	}
+	return place
 }

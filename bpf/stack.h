@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Which calls have their stack taken, and what is taken. A stack costs as much as
+ * both probes of a call, so it is taken where it matters, and put out once.
+ */
+#pragma once
+
+const volatile __u32 take_stacks = STACKS_NONE; /* Settings.Stacks: enum stack_policy */
+const volatile __u32 stack_rooms = 8; /* entries of rooms, a power of two; set to suit the CPUs */
+
+/* Where a stack is put together. It is too large for the programs' own. */
+struct room {
+	__u32 busy;
+	__u32 pad;
+	struct walk walk;
+	struct stack_record rec;
+};
+
+/*
+ * rooms: any -> room for one stack. Taken and given back by a program, which others
+ * can preempt meanwhile: so there are more than CPUs. When all are busy the stack is
+ * left out, and counted.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 8);
+	__type(key, __u32);
+	__type(value, struct room);
+} rooms SEC(".maps");
+
+/*
+ * stacks: hash of a stack and of the program that it is of -> its number. Written by the
+ * programs. When full the one that was not met for longest goes: met again it is put out
+ * again, with a new number.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1 << 15);
+	__type(key, __u64);
+	__type(value, __u32);
+} stacks SEC(".maps");
+
+volatile __u32 last_stack = 0; /* number of the last new one */
+
+#define ROOM_TRIES 4
+
+/* The index of a room that is the caller's from now on, -1: all that it tried are busy. */
+__noinline int take_room(void)
+{
+	__u32 at = bpf_get_smp_processor_id();
+
+	for (int i = 0; i < ROOM_TRIES; i++) {
+		__u32 key = (at + i * 7) & (stack_rooms - 1);
+		struct room *r = bpf_map_lookup_elem(&rooms, &key);
+
+		if (r && !r->busy && __sync_val_compare_and_swap(&r->busy, 0, 1) == 0)
+			return key;
+	}
+	return -1;
+}
+
+static __always_inline void leave_room(struct room *r)
+{
+	__sync_fetch_and_and(&r->busy, 0);
+}
+
+#if defined(__TARGET_ARCH_x86)
+/* Where the function that is being entered returns to, before a return probe changes that. */
+static __always_inline __u64 returns_to(struct pt_regs *ctx)
+{
+	__u64 at = 0;
+
+	bpf_probe_read_user(&at, sizeof(at), (void *)PT_REGS_SP(ctx));
+	return at;
+}
+#else
+static __always_inline __u64 returns_to(struct pt_regs *ctx)
+{
+	return ctx->user_regs.regs[30];
+}
+#endif
+
+/*
+ * The callers of the function at rec->ip[0], at its entry or its return, as far as they
+ * can be known: at least the one that is known without any table.
+ */
+static __always_inline void walk_native(struct pt_regs *ctx, struct room *room, bool entry)
+{
+	struct stack_record *rec = &room->rec;
+	struct walk *w = &room->walk;
+	__u32 n;
+
+	rec->end = walk_user(ctx, !entry, w);
+	n = w->frames;
+	rec->natives = 1 + n;
+	bpf_probe_read_kernel(rec->ip + 1, sizeof(w->ip), w->ip);
+	if (n)
+		return;
+	rec->natives = 2;
+	rec->ip[1] = entry ? returns_to(ctx) : PT_REGS_IP(ctx);
+}
+
+#define HASH_FACTOR 0x9e3779b97f4a7c15ULL
+
+static __always_inline __u64 mix(__u64 h, __u64 v)
+{
+	h = (h ^ v) * HASH_FACTOR;
+	return h ^ h >> 32;
+}
+
+/* Is there anything to tell of Python: frames, or why there are none? */
+static __always_inline bool has_python(const struct stack_record *rec)
+{
+	return rec->py.n || (rec->py.end != PY_END_OK && rec->py.end != PY_END_NOT_PYTHON &&
+			     rec->py.end != PY_END_NO_THREAD);
+}
+
+/* A number for what was taken of one program. */
+__noinline __u64 hash_stack(const struct stack_record *rec, __u64 program)
+{
+	__u64 h = HASH_FACTOR;
+
+	if (!rec)
+		return 0;
+	h = mix(h, program);
+	h = mix(h, (__u64)rec->natives << 32 | rec->end << 16 | rec->py.n);
+	for (__u32 i = 0; i < STACK_IPS; i++) {
+		if (i >= rec->natives)
+			break;
+		h = mix(h, rec->ip[i]);
+	}
+	if (has_python(rec))
+		h = mix(h, (__u64)rec->py.epoch << 32 | rec->py.end);
+	for (__u32 i = 0; i < PY_FRAMES; i++) {
+		if (i >= rec->py.n)
+			break;
+		h = mix(h, rec->py.frames[i].code);
+		h = mix(h, (__u64)rec->py.frames[i].instr << 32 | rec->py.frames[i].mark);
+	}
+	return h;
+}
+
+/* The number of a stack, which is put out if it is new. 0: it found no room in the ring. */
+__noinline __u32 number_stack(struct stack_record *rec)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 key, size;
+	__u32 *known, id;
+
+	if (!rec)
+		return 0;
+	key = hash_stack(rec, (__u64)task->self_exec_id << 32 | (__u32)task->tgid);
+	known = bpf_map_lookup_elem(&stacks, &key);
+	if (known)
+		return *known;
+	id = __sync_fetch_and_add(&last_stack, 1) + 1;
+	if (!id) /* after 2^32 */
+		return 0;
+	if (bpf_map_update_elem(&stacks, &key, &id, BPF_NOEXIST)) {
+		known = bpf_map_lookup_elem(&stacks, &key); /* another thread was first */
+		return known ? *known : 0;
+	}
+	tell_python(&rec->py);
+	rec->kind = RECORD_STACK;
+	rec->id = id;
+	rec->tgid = task->tgid;
+	rec->tid = task->pid;
+	rec->time_ns = bpf_ktime_get_ns();
+	size = offsetof(struct stack_record, ip) + ((__u32)rec->natives & 127) * sizeof(rec->ip[0]);
+	if (has_python(rec))
+		size = offsetof(struct stack_record, py.frames) +
+		       (rec->py.n & 255) * sizeof(rec->py.frames[0]);
+	asm volatile("" : "+r"(size)); /* the verifier forgets what it was made of */
+	if (size > sizeof(*rec) || bpf_ringbuf_output(&call_ring, rec, size, BPF_RB_NO_WAKEUP)) {
+		bpf_map_delete_elem(&stacks, &key);
+		return 0;
+	}
+	return id;
+}
+
+/*
+ * Takes the stack of the current thread, at the entry or the return of the function at ip.
+ * `missed` is set if it ends where something is not known yet.
+ */
+static __noinline __u32 take_stack(struct pt_regs *ctx, __u64 ip, bool entry, struct thread *t)
+{
+	__u32 at = take_room(), id;
+	struct room *room = bpf_map_lookup_elem(&rooms, &at);
+
+	if (!room || !t) {
+		drop(DROP_STACK);
+		return 0;
+	}
+	room->rec.pad = 0;
+	room->rec.ip[0] = ip;
+	walk_native(ctx, room, entry);
+	walk_python(&room->rec.py, &t->tstate);
+	t->sampler.missed = room->rec.end == WALK_NO_SPACE || room->rec.end == WALK_NO_MAPPING ||
+			    room->rec.end == WALK_NO_TABLE;
+	id = number_stack(&room->rec);
+	leave_room(room);
+	if (!id)
+		drop(DROP_STACK);
+	return id;
+}
+
+/*
+ * Is a call from here one of a site that this thread has not called from lately? There are
+ * two places for each; when both are taken the newcomer has to wait until it may cost
+ * something again, so that many sites in turn do not cost a stack each time. So has a site
+ * whose stack ended where something was not known yet: its place has an even number.
+ */
+static __always_inline bool new_site(struct sampler *s, __u64 site)
+{
+	__u64 full = mix(HASH_FACTOR, site);
+	__u32 h = (__u32)full | 1;
+	__u32 a = full >> 32 & (SITES - 1), b = full >> 48 & (SITES - 1);
+	__u32 one = s->sites[a], two = s->sites[b];
+
+	if (one == h || two == h)
+		return false;
+	if (one != h - 1 && (two == h - 1 || (one && !two))) {
+		a = b;
+		one = two;
+	}
+	if (one && bpf_ktime_get_ns() < s->sites_after)
+		return false;
+	s->sites[a] = h;
+	s->site = a;
+	return true;
+}
+
+#define SITES_APART 100000 /* ns between stacks of new sites, once there are many */
+#define MISSES_APART 10000000 /* ns until one is tried again that ended too early */
+#define SHARE_LEAST 64 /* of a thread's time that sampling takes: at most one part in so many */
+#define SHARE_MOST 1024 /* and at least */
+#define LEVEL_BITS 2 /* of the number of calls in a sample, from one level to the next */
+
+/*
+ * Draws when to sample next, as often as the thread's time allows. A sample has cost
+ * `cost`, or less: the thread can have been preempted meanwhile.
+ */
+__noinline int draw(struct sampler *s, __u64 now, __u64 cost)
+{
+	__u64 apart; /* samples of this level, on average: ns */
+
+	if (!s)
+		return 0;
+	s->cost_ns += s->cost_ns / 8;
+	if (!s->cost_ns || cost < s->cost_ns)
+		s->cost_ns = cost;
+	cost = s->cost_ns;
+	if (s->drawn) {
+		apart = (now - s->sampled_ns) / s->drawn << (s->level & 7) * LEVEL_BITS;
+		if (apart < cost * SHARE_LEAST && s->level < MAX_STACK_LEVEL)
+			s->level++;
+		else if (apart > cost * SHARE_MOST && s->level > 0)
+			s->level--;
+	}
+	s->sampled_ns = now;
+	/* At random, 4^level on average: counting would beat against the pattern of calls. */
+	s->drawn = 1 + bpf_get_prandom_u32() % ((2u << (s->level & 7) * LEVEL_BITS) - 1);
+	s->left = s->drawn;
+	return 0;
+}
+
+enum stack_why { STACK_UNWANTED, STACK_CERTAIN, STACK_SITE, STACK_SAMPLE };
+
+/*
+ * Is the stack of a call to be taken? One that is slow or failed is `certain`, and so are
+ * the first from a site. They stand for themselves; a sample stands for the others.
+ */
+__noinline int stack_wanted(struct sampler *s, __u64 site, bool certain)
+{
+	if (!s)
+		return STACK_UNWANTED;
+	if (certain || take_stacks == STACKS_ALL)
+		return STACK_CERTAIN;
+	if (new_site(s, site))
+		return STACK_SITE;
+	if (s->left > 1) {
+		s->left--;
+		return STACK_UNWANTED;
+	}
+	return STACK_SAMPLE;
+}
+
+/*
+ * Takes the stack of a call, if it is wanted, and returns what that took: ns. `site` is
+ * where the call was made.
+ */
+static __always_inline __u64 stack_of(struct pt_regs *ctx, struct thread *t,
+				      struct call_record *rec, __u64 ip, __u64 site, bool entry,
+				      bool certain)
+{
+	struct sampler *s = &t->sampler;
+	int why;
+	__u64 begun, now;
+
+	rec->stack = 0;
+	if (take_stacks == STACKS_NONE)
+		return 0;
+	why = stack_wanted(s, site + rec->op * HASH_FACTOR + PT_REGS_SP(ctx), certain);
+	if (why == STACK_UNWANTED)
+		return 0;
+	begun = bpf_ktime_get_ns();
+	rec->stack = take_stack(ctx, ip, entry, t);
+	now = bpf_ktime_get_ns();
+	if (why == STACK_SITE) {
+		s->sites_after = now + (s->missed ? MISSES_APART : SITES_APART);
+		if (s->missed)
+			s->sites[s->site & (SITES - 1)] &= ~1U;
+	}
+	if (why == STACK_SAMPLE) {
+		rec->weight_log2 |= s->level << STACK_LEVEL_SHIFT;
+		draw(s, now, now - begun);
+	}
+	return now - begun;
+}

@@ -1,0 +1,62 @@
+package probes
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"runtime"
+
+	"github.com/cilium/ebpf"
+
+	"ingero/internal/bpf"
+	"ingero/internal/python"
+	"ingero/internal/tick"
+	"ingero/internal/unwind"
+)
+
+// StackPolicy says which calls have their stack taken.
+type StackPolicy uint32
+
+// The policies.
+const (
+	StacksNone StackPolicy = iota
+	StacksSlow             // those of slow and failed calls, of the first from a site, and a sample of the others
+	StacksAll
+)
+
+// roomsPerCPU is how many stacks can be put together at a time on each CPU: a program
+// that does can be preempted by others that do.
+const roomsPerCPU = 4
+
+// stackSettings prepares the programs for a policy. What is not wanted is left out of
+// them by the verifier, since it can see that nothing leads there.
+func stackSettings(spec *ebpf.CollectionSpec, p StackPolicy) map[string]any {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		cpus = runtime.NumCPU()
+	}
+	rooms := uint32(1) << bits.Len(uint(max(cpus, 1)*roomsPerCPU-1))
+	if p == StacksNone {
+		rooms = 1
+		spec.Maps[bpf.IngeroMapStacks].MaxEntries = 1
+	}
+	spec.Maps[bpf.IngeroMapRooms].MaxEntries = rooms
+	return map[string]any{bpf.IngeroVarTakeStacks: uint32(p), bpf.IngeroVarStackRooms: rooms}
+}
+
+// lostEnds counts stacks that lack frames, by why.
+func (t *Tracer) lostEnds() ([]tick.Drop, error) {
+	var native [16]uint64
+	var pythons [8]uint64
+	if err := errors.Join(t.objects.WalkEnds.Get(&native), t.objects.PyEnds.Get(&pythons)); err != nil {
+		return nil, fmt.Errorf("read how stacks ended: %w", err)
+	}
+	var out []tick.Drop
+	for e := unwind.NoSpace; e < unwind.Ends; e++ {
+		out = append(out, tick.Drop{Reason: "stack-" + e.String(), Count: native[e]})
+	}
+	for e := python.EndThreads; e < python.Ends; e++ {
+		out = append(out, tick.Drop{Reason: "python-" + e.String(), Count: pythons[e]})
+	}
+	return out, nil
+}

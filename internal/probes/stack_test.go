@@ -1,0 +1,196 @@
+package probes_test
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ingero/internal/decode"
+	"ingero/internal/probes"
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+	"ingero/internal/unwind"
+	"ingero/pkg/events"
+)
+
+// stackCaller starts the program that calls from a known depth, traced, and returns from
+// where the driver's function is called, and the runtime's.
+func stackCaller(t *testing.T, o probes.Options) (tr *probes.Tracer, child *testkit.Child, library []uint64) {
+	t.Helper()
+	testkit.NeedBPF(t)
+	testkit.NeedTool(t, "gcc")
+	dir := t.TempDir()
+	object, program := filepath.Join(dir, "libstack.so"), filepath.Join(dir, "stack")
+	for _, args := range [][]string{
+		{"gcc", "-O1", "-fno-omit-frame-pointer", "-shared", "-fPIC", "-o", object, "testdata/stack_lib.c"},
+		{"gcc", "-O1", "-fno-omit-frame-pointer", "-o", program, "testdata/stack.c", "-L" + dir, "-lstack", "-Wl,-rpath," + dir},
+	} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	o.Rows = libraryRows(rowsNamed(t, "cudaMalloc", "cuMemAlloc"))
+	tr = tracer(t, o)
+	child = testkit.Start(t, exec.Command(program))
+	library = addresses(t, child.Line("ready "))
+	if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
+		t.Fatal(err)
+	}
+	attach(t, tr, object, events.LibCudart)
+	if o.Stacks != probes.StacksNone {
+		keepTables(t, tr, child.PID())
+	}
+	return tr, child, library
+}
+
+// keepTables has all that a process has mapped in the kernel's tables.
+func keepTables(t *testing.T, tr *probes.Tracer, pid int) {
+	t.Helper()
+	k := unwind.NewKeeper(unwind.Options{Kernel: tr.Walker()})
+	ctx, stop := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	work.Go(func() { k.Run(ctx) })
+	t.Cleanup(func() {
+		stop()
+		work.Wait()
+	})
+	k.Add(uint32(pid))
+	testkit.Eventually(t, "the tables of a process", func() bool {
+		f := k.Figures()
+		return f.Processes > 0 && f.Files > 1 && f.Tables == f.Files
+	})
+}
+
+// addresses reads those of a line, behind its first word.
+func addresses(t *testing.T, line string) (ips []uint64) {
+	t.Helper()
+	for _, s := range strings.Fields(line)[1:] {
+		ip, err := strconv.ParseUint(s, 0, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ips = append(ips, ip)
+	}
+	return ips
+}
+
+// callFrom has the program make calls, and returns its own word for from where its
+// functions were called, innermost first.
+func callFrom(t *testing.T, child *testkit.Child, what string, depth, times int) []uint64 {
+	t.Helper()
+	child.Say(fmt.Sprintf("%s %d %d", what, depth, times))
+	return addresses(t, child.Line("called "))
+}
+
+// drained decodes what has come.
+func drained(t *testing.T, tr *probes.Tracer) (b tick.Batch, stacks map[uint32]*tick.RawStack) {
+	t.Helper()
+	tr.Drain(1<<30, func(record []byte) {
+		if err := decode.Record(&b, record, decode.Clock{}); err != nil {
+			t.Error(err)
+		}
+	})
+	stacks = map[uint32]*tick.RawStack{}
+	for i := range b.RawStacks {
+		s := &b.RawStacks[i]
+		if stacks[s.ID] != nil {
+			t.Errorf("stack %d was put out twice", s.ID)
+		}
+		stacks[s.ID] = s
+	}
+	return b, stacks
+}
+
+// Each call has the stack that the program itself saw, at its return and at its entry,
+// also where return probes have changed what is on the stack; and it is put out once.
+func TestStacks(t *testing.T) {
+	for _, mode := range modes {
+		for _, entry := range []bool{false, true} {
+			t.Run(string(mode)+"/entry="+strconv.FormatBool(entry), func(t *testing.T) {
+				tr, child, library := stackCaller(t, probes.Options{Mode: mode, EntryOnly: entry, Stacks: probes.StacksAll})
+				for _, depth := range []int{0, 3, 20, 200} {
+					const times = 5
+					want := append(slices.Clone(library), callFrom(t, child, "call", depth, times)...)
+					b, stacks := drained(t, tr)
+					if len(b.Calls) != 2*times || len(stacks) != 2 {
+						t.Fatalf("depth %d: %d calls and %d stacks, want %d and 2", depth, len(b.Calls), len(stacks), 2*times)
+					}
+					for i := range b.Calls {
+						c := &b.Calls[i]
+						s, of := stacks[c.Stack], want
+						if c.Op.String() == "cudaMalloc" {
+							of = want[1:]
+						}
+						if s == nil {
+							t.Fatalf("%v has no stack", c.Op)
+						}
+						of = of[:min(len(of), len(s.IPs)-1)]
+						if d := cmp.Diff(of, s.IPs[1:1+len(of)]); d != "" || len(of) < min(depth+2, 60) {
+							t.Fatalf("depth %d, %v: %d frames (-want +got):\n%s", depth, c.Op, len(s.IPs), d)
+						}
+						if end := unwind.End(s.End); (end == unwind.Deep) != (depth > 64) || (end == unwind.Done) != (depth < 60) {
+							t.Errorf("depth %d: it ends: %v", depth, end)
+						}
+					}
+				}
+				if n := dropped(t, tr)["stack-left-out"]; n > 0 {
+					t.Errorf("%d were left out", n)
+				}
+			})
+		}
+	}
+}
+
+// By default the first calls from a site have their stack, those that fail, and of the
+// others so many that their weights come to all calls.
+func TestStackPolicy(t *testing.T) {
+	tr, child, _ := stackCaller(t, probes.Options{Stacks: probes.StacksSlow})
+	taken := func(what string, depth, times int) (taken, weight uint64) {
+		callFrom(t, child, what, depth, times)
+		b, _ := drained(t, tr)
+		for i := range b.Calls {
+			if c := &b.Calls[i]; c.Stack != 0 && c.Op.String() == "cudaMalloc" {
+				taken++
+				weight += c.StackWeight()
+			}
+		}
+		return taken, weight
+	}
+	for depth := range 5 {
+		if n, _ := taken("call", depth, 1); n != 1 {
+			t.Errorf("the first call from depth %d has %d stacks", depth, n)
+		}
+	}
+	const many = 15_000 // whose records the ring has room for
+	if n, weight := taken("call", 1, many); n > many/4 || weight < many/2 || weight > many*2 {
+		t.Errorf("%d stacks of %d calls stand for %d", n, many, weight)
+	} else {
+		t.Logf("%d stacks of %d calls stand for %d", n, many, weight)
+	}
+	if n, _ := taken("fail", 1, 100); n != 100 {
+		t.Errorf("%d stacks of 100 calls that failed", n)
+	}
+}
+
+// Without a policy there are none.
+func TestNoStacks(t *testing.T) {
+	tr, child, _ := stackCaller(t, probes.Options{})
+	callFrom(t, child, "fail", 1, 10)
+	b, stacks := drained(t, tr)
+	if len(b.Calls) != 20 || len(stacks) > 0 {
+		t.Errorf("%d calls, %d stacks", len(b.Calls), len(stacks))
+	}
+	for i := range b.Calls {
+		if b.Calls[i].Stack != 0 {
+			t.Errorf("%v has stack %d", b.Calls[i].Op, b.Calls[i].Stack)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+/* Calls cudaMalloc from a known depth, and says where each function was called from, with those of the library at the start. */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+extern void *called_from[2];
+extern int fail_next;
+int cudaMalloc(void **p, size_t n);
+static void *from[256];
+
+__attribute__((noinline)) static int down(int depth)
+{
+	void *p;
+	int err;
+
+	from[depth] = __builtin_return_address(0);
+	err = depth ? down(depth - 1) : cudaMalloc(&p, 64);
+	asm volatile("" ::: "memory");
+	return err;
+}
+
+int main(void)
+{
+	char what[16];
+	int depth, times;
+
+	down(0); /* not traced yet: nobody has changed return addresses */
+	printf("ready %p %p\n", called_from[1], called_from[0]);
+	fflush(stdout);
+	while (scanf("%15s %d %d", what, &depth, &times) == 3) {
+		fail_next = what[0] == 'f' ? 2 : 0;
+		for (int i = 0; i < times; i++)
+			down(depth);
+		printf("called");
+		for (int i = 0; i <= depth; i++)
+			printf(" %p", from[i]);
+		puts("");
+		fflush(stdout);
+	}
+	return 0;
+}

@@ -1,0 +1,228 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"ingero/internal/symbols"
+	"ingero/pkg/events"
+)
+
+// Stacks are those of a session's calls, by ID.
+type Stacks struct {
+	frames map[int32]events.Frame
+	stacks map[uint32]storedStack
+}
+
+type storedStack struct {
+	pid    uint32
+	cut    bool
+	site   string
+	frames []int32
+}
+
+// Stack returns the stack with an ID, nil where nothing is known of it.
+func (s *Stacks) Stack(id uint32) *events.Stack {
+	x, ok := s.stacks[id]
+	if !ok {
+		return nil
+	}
+	out := &events.Stack{ID: id, PID: x.pid, Cut: x.cut, Frames: make([]events.Frame, len(x.frames))}
+	for i, f := range x.frames {
+		out.Frames[i] = s.frames[f]
+	}
+	return out
+}
+
+// Site returns the place of a call with a stack in words, "" where it is not known:
+// "train.py:142 in forward()".
+func (s *Stacks) Site(id uint32) string { return s.stacks[id].site }
+
+// kindsByName are the kinds of frames by what the file calls them.
+var kindsByName = map[string]events.FrameKind{
+	"native": events.FrameNative, "python": events.FramePython, "gpu": events.FrameGPU, "gap": events.FrameGap,
+}
+
+// Stacks returns the stacks of a session. They outlive the calls.
+func (r *Reader) Stacks(ctx context.Context, s *Session) (*Stacks, error) {
+	out := &Stacks{frames: map[int32]events.Frame{}, stacks: map[uint32]storedStack{}}
+	err := r.rows(ctx, func(rows *sql.Rows) error {
+		var f events.Frame
+		var id int32
+		var kind string
+		var line sql.NullInt64
+		err := rows.Scan(&id, &kind, &f.Func, &f.File, &line, &f.Module, &f.Offset, &f.Inline)
+		f.Kind, f.Line = kindsByName[kind], int32(line.Int64)
+		out.frames[id] = f
+		return err
+	}, "SELECT id, kind, func, file, line, module, offset, inline FROM frames WHERE session = ?", s.id)
+	if err == nil {
+		err = r.rows(ctx, func(rows *sql.Rows) error {
+			var x storedStack
+			var id uint32
+			var list string
+			if err := rows.Scan(&id, &x.pid, &x.cut, &x.site, &list); err != nil {
+				return err
+			}
+			if err := json.Unmarshal([]byte(list), &x.frames); err != nil {
+				return fmt.Errorf("frames of stack %d: %w", id, err)
+			}
+			out.stacks[id] = x
+			return nil
+		}, "SELECT id, pid, cut, site, frames FROM stacks WHERE session = ?", s.id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the stacks of session %s: %w", s.ID, err)
+	}
+	return out, nil
+}
+
+// StackSum is what the calls with a stack sum to. Sampled stacks stand for the calls that
+// were left out, so these are estimates, but for where all stacks were taken. Times are of
+// the calls that no other traced call made, ns.
+type StackSum struct {
+	Stack    *events.Stack // nil: nothing is known of it but its number
+	Site     string
+	Function string // that was launched on the GPU, as it is linked; "": no launch, or no name
+	PID      uint32
+	Op       events.Op
+	Calls    uint64
+	Launches uint64
+	Wall     uint64
+	GPUWait  uint64 // in calls that wait for the GPU: on a CPU or blocked
+	Runnable uint64
+	Live     uint64 // bytes that were allocated and not freed at the end
+}
+
+type stackKey struct {
+	id       uint32
+	op       events.Op
+	pid      uint32
+	function string
+}
+
+// liveKey is an allocation.
+type liveKey struct {
+	pid uint32
+	ptr uint64
+}
+
+type liveBytes struct {
+	of    stackKey
+	bytes uint64
+}
+
+// stackSums adds up.
+type stackSums struct {
+	funcs *symbols.Functions
+	sums  map[stackKey]*StackSum
+	live  map[liveKey]liveBytes
+}
+
+// maxLive bounds the allocations that are kept in mind.
+const maxLive = 1 << 20
+
+func (s *stackSums) add(c *events.Call) {
+	s.memory(c)
+	n := c.StackWeight()
+	if n == 0 {
+		return
+	}
+	k := s.key(c)
+	sum := s.sums[k]
+	if sum == nil {
+		sum = &StackSum{Function: k.function, PID: c.PID, Op: c.Op}
+		s.sums[k] = sum
+	}
+	sum.Calls += n
+	if symbols.Launches(c) {
+		sum.Launches += n
+	}
+	if c.Flags&(events.CallNested|events.CallUnmeasured) != 0 {
+		return
+	}
+	sum.Wall += n * uint64(c.Duration)
+	sum.Runnable += n * uint64(c.Runnable)
+	if r := c.Op.Row(); r != nil && r.Class == events.ClassSync {
+		sum.GPUWait += n * uint64(max(c.Duration-c.Runnable-c.Throttled, 0))
+	}
+}
+
+func (s *stackSums) key(c *events.Call) stackKey {
+	k := stackKey{id: c.Stack, op: c.Op, pid: c.PID}
+	if symbols.Launches(c) {
+		k.function = s.funcs.Name(c)
+	}
+	return k
+}
+
+// memory notes what is allocated and freed. A call of the driver inside one of the runtime
+// is of the same memory, and ends before it.
+func (s *stackSums) memory(c *events.Call) {
+	r := c.Op.Row()
+	if r == nil || r.Class != events.ClassMalloc && r.Class != events.ClassFree || c.Flags&events.CallFailed != 0 {
+		return
+	}
+	ptr, known := c.Value(events.RolePtr)
+	if !known || ptr == 0 {
+		return
+	}
+	at := liveKey{c.PID, ptr}
+	if r.Class == events.ClassFree {
+		delete(s.live, at)
+		return
+	}
+	bytes, known := c.Value(events.RoleBytes)
+	if !known {
+		return
+	}
+	if c.Stack == 0 {
+		delete(s.live, at) // who has it now is not known
+	} else if len(s.live) < maxLive {
+		s.live[at] = liveBytes{s.key(c), bytes * c.StackWeight()}
+	}
+}
+
+// StackSums sums up the calls of a session that match and have a stack, by stack, operation
+// and the function that was launched; those that took most time first. without is how many
+// calls have none.
+func (r *Reader) StackSums(ctx context.Context, f Filter) (out []StackSum, without uint64, cover Coverage, err error) {
+	s, err := r.Session(ctx, f.Session)
+	if err != nil {
+		return nil, 0, cover, err
+	}
+	add := stackSums{sums: map[stackKey]*StackSum{}, live: map[liveKey]liveBytes{}}
+	if add.funcs, err = r.Functions(ctx, &s); err != nil {
+		return nil, 0, cover, err
+	}
+	stacks, err := r.Stacks(ctx, &s)
+	if err != nil {
+		return nil, 0, cover, err
+	}
+	f.Session = s.ID
+	cover, err = r.Each(ctx, f, func(_ *Session, c *events.Call, _ uint64) bool {
+		add.add(c)
+		if c.Stack == 0 {
+			without += uint64(c.Weight)
+		}
+		return true
+	})
+	for _, l := range add.live {
+		if sum := add.sums[l.of]; sum != nil {
+			sum.Live += l.bytes
+		}
+	}
+	for k, sum := range add.sums {
+		sum.Stack, sum.Site = stacks.Stack(k.id), stacks.Site(k.id)
+		out = append(out, *sum)
+	}
+	slices.SortFunc(out, func(a, b StackSum) int {
+		return cmp.Or(cmp.Compare(b.Wall, a.Wall), cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Op, b.Op),
+			cmp.Compare(a.PID, b.PID), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Function, b.Function))
+	})
+	return out, without, cover, err
+}

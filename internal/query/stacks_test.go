@@ -1,0 +1,63 @@
+package query
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ingero/internal/store"
+	"ingero/pkg/events"
+)
+
+// Stacks are read as they were recorded, and calls have their place and their weight.
+func TestStacks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	x := record(t, path, store.Session{ID: "s"})
+	x.second()
+	x.close()
+	r := openReader(t, path)
+	s, err := r.Session(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.Stacks(t.Context(), &s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range stacks {
+		if d := cmp.Diff(&stacks[i], got.Stack(stacks[i].ID)); d != "" {
+			t.Errorf("stack %d (-want +got):\n%s", i, d)
+		}
+	}
+	if got.Stack(9) != nil || got.Site(9) != "" || got.Site(2) != "train.py:8 in step()" || got.Site(1) != "" {
+		t.Errorf("places %q and %q, stack 9: %v", got.Site(1), got.Site(2), got.Stack(9))
+	}
+	rows := ask(t, r, "SELECT DISTINCT stack, stack_weight, site FROM events ORDER BY stack").Rows
+	want := [][]any{{nil, nil, nil}, {int64(2), int64(1), "train.py:8 in step()"}}
+	if d := cmp.Diff(want, rows); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+	sums, without, _, err := r.StackSums(t.Context(), Filter{Session: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls, wall, wantCalls, wantWall, wantWithout uint64
+	for i := range sums {
+		calls, wall = calls+sums[i].Calls, wall+sums[i].Wall
+	}
+	for i := range x.calls {
+		c := &x.calls[i]
+		if c.Stack == 0 {
+			wantWithout++
+			continue
+		}
+		wantCalls++
+		if c.Flags&events.CallNested == 0 {
+			wantWall += uint64(c.Duration)
+		}
+	}
+	if calls != wantCalls || wall != wantWall || without != wantWithout {
+		t.Errorf("%d calls, %d ns, %d without; want %d, %d, %d", calls, wall, without, wantCalls, wantWall, wantWithout)
+	}
+}

@@ -1,0 +1,225 @@
+package session
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"ingero/internal/native"
+	"ingero/internal/probes"
+	"ingero/internal/proc"
+	"ingero/internal/python"
+	"ingero/internal/tick"
+	"ingero/internal/unwind"
+	"ingero/pkg/events"
+)
+
+// policies are those of stacks, in the words of settings.
+var policies = map[probes.StackPolicy]string{probes.StacksNone: "false", probes.StacksSlow: "slow", probes.StacksAll: "all"}
+
+// StackPolicy implements [Stacked].
+func (l *Live) StackPolicy() string { return policies[l.Probes.Stacks] }
+
+// Framer implements [Stacked].
+func (l *Live) Framer() Framer { return l.frames }
+
+const (
+	codesBytes = 32 << 20        // of what is known of Python code objects
+	lateStacks = 5 * time.Second // after its end, stacks of a process can still be asked for
+)
+
+// framer names stacks: native frames by their addresses, those of Python by their code
+// objects, each where it belongs. Its methods are for one goroutine, but for seen and know.
+type framer struct {
+	fs     proc.FS
+	native *native.Symbolizer
+	codes  *python.Codes
+	lives  map[uint32]life
+
+	mu   sync.Mutex
+	news []finding // not heard of yet
+}
+
+// life is what became of a process, in Unix ns; 0: nothing.
+type life struct {
+	began int64 // the program that is known; stacks from before are of another
+	learn int64 // when what it maps was read
+	over  int64 // it has ended, or runs another program; stacks from before can come after
+}
+
+// finding is something that was found out about a process.
+type finding struct {
+	pid  uint32
+	at   int64 // Unix ns
+	code []proc.Mapping
+	of   *python.Process // nil: code
+}
+
+func newFramer(fs proc.FS) *framer {
+	f := &framer{fs: fs}
+	f.reset()
+	return f
+}
+
+// reset forgets all.
+func (f *framer) reset() {
+	f.native = native.New(f.fs, native.Limits{}, nil)
+	f.codes = python.NewCodes(codesBytes, func(pid uint32) (python.Reader, func(), error) {
+		m, err := f.fs.Memory(pid, time.Now())
+		if err != nil {
+			return nil, nil, err
+		}
+		return m, func() { _ = m.Close() }, nil
+	})
+	f.lives = map[uint32]life{}
+}
+
+// seen reads what a process has mapped, while it is there. It is called from any goroutine.
+func (f *framer) seen(pid uint32) {
+	now := time.Now()
+	if code, err := f.fs.Code(pid, now); err == nil {
+		f.tell(finding{pid: pid, at: now.UnixNano(), code: code})
+	}
+}
+
+// know takes the interpreter of a process. It is called from any goroutine.
+func (f *framer) know(pid uint32, of *python.Process) { f.tell(finding{pid: pid, of: of}) }
+
+func (f *framer) tell(x finding) {
+	f.mu.Lock()
+	f.news = append(f.news, x)
+	f.mu.Unlock()
+}
+
+// hear takes what was found out.
+func (f *framer) hear() {
+	f.mu.Lock()
+	news := f.news
+	f.news = nil
+	f.mu.Unlock()
+	for _, x := range news {
+		if x.of != nil {
+			f.codes.Know(x.pid, x.of)
+			continue
+		}
+		l := f.lives[x.pid]
+		if l.over != 0 && x.at > l.over {
+			l = f.renew(x.pid)
+		}
+		l.learn = x.at
+		f.lives[x.pid] = l
+		f.native.Learn(x.pid, x.code)
+	}
+}
+
+// Told implements [Framer].
+func (f *framer) Told(record []byte) error {
+	f.hear()
+	told, err := python.ParseTold(record)
+	if err == nil {
+		f.codes.Learn(told)
+	}
+	return err
+}
+
+// Life implements [Framer]. What a process was before is kept a while.
+func (f *framer) Life(e tick.ProcEvent) {
+	f.hear()
+	switch e.Kind {
+	case 0:
+		_ = f.native.Close()
+		f.reset()
+	case tick.ProcForked:
+		if f.lives[e.Peer].learn <= e.Time { // another had its number
+			f.forget(e.Peer)
+		}
+		f.native.Forked(e.PID, e.Peer)
+		f.codes.Fork(e.PID, e.Peer)
+	case tick.ProcExeced, tick.ProcExited:
+		l := f.lives[e.PID]
+		if l.learn > e.Time { // what is known is of the next program
+			l.began = e.Time
+			f.lives[e.PID] = l
+			return
+		}
+		if l.over != 0 {
+			l = f.renew(e.PID)
+		}
+		l.over = e.Time
+		f.lives[e.PID] = l
+	}
+}
+
+// Trim implements [Framer].
+func (f *framer) Trim(now time.Time) {
+	f.hear()
+	for pid, l := range f.lives {
+		if l.over != 0 && now.UnixNano()-l.over > lateStacks.Nanoseconds() {
+			f.forget(pid)
+		}
+	}
+	f.native.Trim()
+}
+
+// Close implements [Framer].
+func (f *framer) Close() error { return f.native.Close() }
+
+// forget drops all that is known of a process.
+func (f *framer) forget(pid uint32) {
+	delete(f.lives, pid)
+	f.native.Forget(pid)
+	f.codes.Forget(pid)
+}
+
+// renew drops what is known of the program that a process ran, which is over.
+func (f *framer) renew(pid uint32) life {
+	l := life{began: f.lives[pid].over}
+	f.forget(pid)
+	f.lives[pid] = l
+	return l
+}
+
+// Frames implements [Framer].
+func (f *framer) Frames(s *tick.RawStack) []events.Frame {
+	f.hear()
+	l := f.lives[s.PID]
+	if l.over != 0 && s.Time > l.over {
+		l = f.renew(s.PID)
+	}
+	if s.Time < l.began {
+		return []events.Frame{{Kind: events.FrameGap, Func: "of a program that the process does not run any more"}}
+	}
+	// The first address is where the traced function begins: all others are callers'.
+	out := f.native.Resolve(s.PID, s.Time, s.IPs, true)
+	if end := unwind.End(s.End); end != unwind.Done && end != unwind.Deep {
+		out = append(out, events.Frame{Kind: events.FrameGap, Func: "callers not known: " + end.String()})
+	}
+	py := make([]python.Frame, len(s.Py))
+	for i, p := range s.Py {
+		py[i] = python.Frame{Code: p.Code, Mark: p.Mark, Instr: p.Instr}
+	}
+	named := f.codes.Resolve(s.PID, s.PyEpoch, py)
+	switch end := python.End(s.PyEnd); end {
+	case python.EndOK, python.EndCut, python.EndNotPython, python.EndNoThread:
+	default:
+		named = append(named, python.PyFrame{Frame: events.Frame{Kind: events.FrameGap, Func: "Python frames not known: " + end.String()}})
+	}
+	return python.Merge(out, named)
+}
+
+// find returns the mapping that an address lies in, nil where there is none.
+func find(maps []proc.Mapping, ip uint64) *proc.Mapping {
+	n, found := slices.BinarySearchFunc(maps, ip, func(m proc.Mapping, ip uint64) int {
+		switch {
+		case m.End <= ip:
+			return -1
+		case m.Start > ip:
+			return 1
+		}
+		return 0
+	})
+	if !found {
+		return nil
+	}
+	return &maps[n]
+}

@@ -1,0 +1,198 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"ingero/internal/proc"
+	"ingero/internal/python"
+	"ingero/internal/tick"
+)
+
+// An interpreter that runs nothing yet is looked for again, less and less often.
+const (
+	pythonSoon  = 20 * time.Millisecond
+	pythonLate  = 2 * time.Second
+	pythonTries = 40
+)
+
+// interpreters finds CPython in traced processes and tells the kernel's walker and the
+// framer where things are in it. It has a goroutine of its own, since it reads files and
+// memory of the processes. Its methods are for any goroutine, but for run.
+type interpreters struct {
+	find   func(pid uint32) (*python.Process, error)
+	kernel pythonKernel
+	know   func(pid uint32, of *python.Process)
+	log    *slog.Logger
+	wake   chan struct{}
+
+	mu      sync.Mutex
+	procs   map[uint32]*search
+	reasons map[string]bool // that were told
+	reports []tick.Report   // to be told
+}
+
+// pythonKernel is the kernel's walker of Python stacks.
+type pythonKernel interface {
+	Python(pid uint32, f python.Facts) (epoch uint32, err error)
+	ForgetPython(pid uint32) error
+}
+
+// search is the state of a process.
+type search struct {
+	due   time.Time // when to look; zero: no more
+	tries int
+	told  bool // the kernel knows its interpreter
+}
+
+func newInterpreters(l *Live) *interpreters {
+	return &interpreters{kernel: l.tracer, know: l.frames.know, log: l.Log, wake: make(chan struct{}, 1), procs: map[uint32]*search{}, reasons: map[string]bool{},
+		find: func(pid uint32) (*python.Process, error) {
+			m, err := l.fs.Memory(pid, time.Now())
+			if err != nil {
+				return nil, err
+			}
+			defer func() { _ = m.Close() }()
+			return python.Find(python.Target{FS: l.fs, PID: pid, Memory: m})
+		}}
+}
+
+// look has a process looked into, unless its interpreter is known.
+func (x *interpreters) look(pid uint32) {
+	if x == nil {
+		return
+	}
+	x.mu.Lock()
+	s := x.procs[pid]
+	if s == nil {
+		s = &search{}
+		x.procs[pid] = s
+	}
+	if !s.told {
+		s.due, s.tries = time.Now(), 0
+	}
+	x.mu.Unlock()
+	select {
+	case x.wake <- struct{}{}:
+	default:
+	}
+}
+
+// over says that a process has ended, or runs another program.
+func (x *interpreters) over(pid uint32, ended bool) {
+	if x == nil {
+		return
+	}
+	x.mu.Lock()
+	s := x.procs[pid]
+	delete(x.procs, pid)
+	x.mu.Unlock()
+	if s == nil || !s.told {
+		return
+	}
+	// The kernel has forgotten it by itself, unless it was told just then.
+	if err := x.kernel.ForgetPython(pid); err != nil {
+		x.log.Debug("forget an interpreter", "pid", pid, "error", err)
+	}
+	if !ended { // what was told may have been of the new program
+		x.look(pid)
+	}
+}
+
+// run looks into processes until ctx ends.
+func (x *interpreters) run(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		next := x.pass(time.Now())
+		timer.Reset(next)
+		select {
+		case <-ctx.Done():
+			return
+		case <-x.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// pass looks into what is due and returns when to come again.
+func (x *interpreters) pass(now time.Time) time.Duration {
+	next := time.Hour
+	x.mu.Lock()
+	var due []uint32
+	for pid, s := range x.procs {
+		switch wait := s.due.Sub(now); {
+		case s.due.IsZero():
+		case wait <= 0:
+			due = append(due, pid)
+		default:
+			next = min(next, wait)
+		}
+	}
+	x.mu.Unlock()
+	for _, pid := range due {
+		if again := x.one(pid); again > 0 {
+			next = min(next, again)
+		}
+	}
+	return next
+}
+
+// one looks into a process, and returns when to do so again, 0: not.
+func (x *interpreters) one(pid uint32) time.Duration {
+	x.mu.Lock()
+	s := x.procs[pid]
+	x.mu.Unlock()
+	if s == nil {
+		return 0
+	}
+	found, err := x.find(pid)
+	if err == nil {
+		if found.Facts.Epoch, err = x.kernel.Python(pid, found.Facts); err == nil {
+			x.know(pid, found)
+			x.log.Debug("python", "pid", pid, "version", found.Version, "path", found.Path, "offsets", found.Source)
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.procs[pid] != s { // it has ended meanwhile
+		if err == nil {
+			err = x.kernel.ForgetPython(pid)
+		}
+		return 0
+	}
+	s.due = time.Time{}
+	switch {
+	case err == nil:
+		s.told = true
+	case errors.Is(err, python.ErrNotReady) && s.tries < pythonTries:
+		wait := min(pythonSoon<<min(s.tries, 10), pythonLate)
+		s.tries++
+		s.due = time.Now().Add(wait)
+		return wait
+	case errors.Is(err, python.ErrNotPython), errors.Is(err, proc.ErrGone):
+	default:
+		x.log.Warn("no Python frames", "pid", pid, "error", err)
+		if why := python.Reason(err); !x.reasons[why] { // one process stands for all
+			x.reasons[why] = true
+			x.reports = append(x.reports, tick.Report{Kind: "no-python-frames", Object: why, Why: "stacks have no Python frames: " + err.Error()})
+		}
+	}
+	return 0
+}
+
+// news returns what was found out since it was last asked: interpreters whose stacks
+// cannot be read.
+func (x *interpreters) news() []tick.Report {
+	if x == nil {
+		return nil
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	out := x.reports
+	x.reports = nil
+	return out
+}

@@ -1,0 +1,103 @@
+package session
+
+import (
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+const (
+	maxSites  = 16      // stacks that are kept of an operation of a process
+	maxOpOf   = 1 << 12 // operations of processes
+	maxPlaces = 1 << 15 // stacks whose place is kept
+	fade      = 0.99    // what is left of a weight after a tick: chains are of minutes
+)
+
+// sites keeps from where the time of each operation comes: the line of code that a chain
+// names.
+type sites struct {
+	places map[uint32]string // of a stack, in words
+	ops    map[key][]site
+}
+
+type site struct {
+	stack uint32
+	ns    float64 // of the calls that it stands for
+}
+
+func newSites() *sites { return &sites{places: map[uint32]string{}, ops: map[key][]site{}} }
+
+// batch takes calls and stacks in.
+func (s *sites) batch(b *tick.Batch) {
+	for i := range b.Stacks {
+		x := &b.Stacks[i]
+		if f := x.Site(); f != nil {
+			if len(s.places) >= maxPlaces {
+				clear(s.places)
+			}
+			s.places[x.ID] = f.Place()
+		}
+	}
+	for i := range b.Calls {
+		if c := &b.Calls[i]; c.Stack != 0 && c.Duration > 0 {
+			s.add(c)
+		}
+	}
+}
+
+// add gives a call's time to its stack. Of many stacks those with most time stay, and a new
+// one has what the least had: it is at most too much.
+func (s *sites) add(c *events.Call) {
+	k := key{c.PID, c.Op}
+	list := s.ops[k]
+	if list == nil && len(s.ops) >= maxOpOf {
+		clear(s.ops)
+	}
+	ns := float64(c.Duration) * float64(c.StackWeight())
+	least := 0
+	for i := range list {
+		if list[i].stack == c.Stack {
+			list[i].ns += ns
+			return
+		}
+		if list[i].ns < list[least].ns {
+			least = i
+		}
+	}
+	if len(list) < maxSites {
+		s.ops[k] = append(list, site{c.Stack, ns})
+		return
+	}
+	list[least].stack, list[least].ns = c.Stack, list[least].ns+ns
+}
+
+// tick names the place of each chain that is in calls of an operation.
+func (s *sites) tick(t *tick.Tick) {
+	for i := range t.Chains {
+		c := &t.Chains[i]
+		most := 0.0
+		for _, x := range s.ops[key{c.PID, c.Op}] {
+			if place := s.places[x.stack]; place != "" && x.ns > most {
+				c.At, most = place, x.ns
+			}
+		}
+	}
+	for _, list := range s.ops {
+		for i := range list {
+			list[i].ns *= fade
+		}
+	}
+	for i := range t.Processes {
+		if p := &t.Processes[i]; !p.Ended.IsZero() && t.Time.Sub(p.Ended) > tick.ChainStays {
+			s.forget(p.PID)
+		}
+	}
+}
+
+// forget drops all of a process.
+func (s *sites) forget(pid uint32) {
+	for k := range s.ops {
+		if k.pid == pid {
+			delete(s.ops, k)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package session
+
+import (
+	"testing"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// A chain is told where the calls were made that took most time, as far as that is known.
+func TestSites(t *testing.T) {
+	const op, other = events.Op(0x0130), events.Op(0x0131)
+	s := newSites()
+	call := func(stack uint32, level uint8, ns int64) events.Call {
+		return events.Call{PID: 7, Op: op, Stack: stack, StackLevel: level, Weight: 1, Duration: ns}
+	}
+	line := func(id uint32, n int32) events.Stack {
+		return events.Stack{ID: id, PID: 7, Frames: []events.Frame{{Kind: events.FramePython, Func: "f", File: "a.py", Line: n}}}
+	}
+	s.batch(&tick.Batch{Calls: []events.Call{call(1, 0, 500), call(2, 2, 100), call(3, 0, 9_000), {PID: 7, Op: op, Duration: 1e9, Weight: 1}},
+		Stacks: []events.Stack{line(1, 1)}})
+	s.batch(&tick.Batch{Stacks: []events.Stack{line(2, 2), {ID: 3, PID: 7}}}) // names come later, or never
+	chains := func() []tick.Chain {
+		x := &tick.Tick{Time: time.Unix(1, 0), Chains: []tick.Chain{{PID: 7, Op: op}, {PID: 7, Op: other}, {PID: 8, Op: op}, {PID: 7}}}
+		s.tick(x)
+		return x.Chains
+	}
+	for i, want := range []string{"a.py:2 in f()", "", "", ""} {
+		if got := chains()[i].At; got != want {
+			t.Errorf("chain %d is at %q, want %q", i, got, want)
+		}
+	}
+	var many []events.Call
+	for i := range uint32(10 * maxSites) {
+		many = append(many, call(100+i, 0, 1))
+	}
+	s.batch(&tick.Batch{Calls: many})
+	if n := len(s.ops[key{7, op}]); n != maxSites {
+		t.Errorf("%d stacks are kept", n)
+	}
+	if got := chains()[0].At; got != "a.py:2 in f()" {
+		t.Errorf("many small ones put the large one out: %q", got)
+	}
+	s.tick(&tick.Tick{Time: time.Unix(1e6, 0), Processes: []tick.Process{{PID: 7, Ended: time.Unix(1, 0)}}})
+	if len(s.ops) > 0 {
+		t.Errorf("%d operations of a process that has ended", len(s.ops))
+	}
+}

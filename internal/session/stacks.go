@@ -1,0 +1,245 @@
+package session
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ingero/internal/python"
+	"ingero/internal/tick"
+	"ingero/internal/unwind"
+	"ingero/pkg/events"
+)
+
+// Framer names what stacks are made of. It is called from one goroutine and may take its
+// time.
+type Framer interface {
+	// Frames returns the frames of a stack, innermost first.
+	Frames(s *tick.RawStack) []events.Frame
+	// Told takes what the kernel said of a Python code object. The record is to keep.
+	Told(record []byte) error
+	// Life tells of a process that was forked, runs another program, or has ended. Stacks
+	// from before can come after. Without a kind it says that such news were lost.
+	Life(e tick.ProcEvent)
+	// Trim lets go what was not used for a while. It is called now and then.
+	Trim(now time.Time)
+	// Close ends it.
+	Close() error
+}
+
+// Stacked is a source that delivers raw stacks.
+type Stacked interface {
+	Framer() Framer
+	StackPolicy() string // in words: "slow", "all", or "false" where none are taken
+}
+
+// maxUnnamed bounds the stacks that wait for their names, and the steps in the lives of
+// processes between them.
+const maxUnnamed = 1 << 13
+
+// trimEvery is how often the framer is trimmed.
+const trimEvery = 5 * time.Second
+
+// lastStacks is how long the end of a session waits for names that are being looked up.
+const lastStacks = 2 * time.Second
+
+// stacks gives stacks their names, on a goroutine of its own.
+type stacks struct {
+	framer Framer // nil: what a recording tells is all
+	policy string
+	ready  atomic.Bool // there are some in out
+	wake   chan struct{}
+	idle   chan struct{} // holds a value when something was named
+	stop   chan struct{}
+	done   chan struct{}
+
+	mu      sync.Mutex
+	in      []unnamed
+	out     []events.Stack
+	pending int // not named yet
+
+	malformed atomic.Uint64 // what the kernel said of code objects
+
+	refused uint64 // stacks; the session's own
+	untold  uint64 // code objects; likewise
+}
+
+// unnamed is a stack without names, what the kernel said of a code object, or a step in a
+// process's life.
+type unnamed struct {
+	stack *tick.RawStack
+	code  []byte
+	life  tick.ProcEvent
+}
+
+// newStacks starts what names the stacks of a source. It is to be closed.
+func newStacks(s Source) *stacks {
+	n := &stacks{wake: make(chan struct{}, 1), idle: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	from, ok := s.(Stacked)
+	if !ok {
+		close(n.done)
+		return n
+	}
+	n.framer, n.policy = from.Framer(), from.StackPolicy()
+	go n.run()
+	return n
+}
+
+func (n *stacks) close() {
+	close(n.stop)
+	<-n.done
+}
+
+// batch asks for names of the batch's raw stacks, and adds to its stacks those that have
+// theirs now. A stack for which there is no room has one frame, which says so.
+func (n *stacks) batch(b *tick.Batch) {
+	if n.framer == nil {
+		return
+	}
+	if len(b.RawStacks)+len(b.PyCodes)+len(b.Procs) > 0 {
+		n.mu.Lock()
+		for _, code := range b.PyCodes {
+			if len(n.in) >= 4*maxUnnamed {
+				n.untold++
+				continue
+			}
+			n.in = append(n.in, unnamed{code: code})
+		}
+		for i := range b.RawStacks {
+			raw := b.RawStacks[i]
+			if n.pending >= maxUnnamed || len(n.in) >= 4*maxUnnamed {
+				n.refused++
+				b.Stacks = append(b.Stacks, events.Stack{ID: raw.ID, PID: raw.PID,
+					Frames: []events.Frame{{Kind: events.FrameGap, Func: "too many new stacks at a time"}}})
+				continue
+			}
+			n.pending++
+			n.in = append(n.in, unnamed{stack: &raw})
+		}
+		for _, e := range b.Procs {
+			if last := len(n.in) - 1; last >= 4*maxUnnamed { // no stack, since there is no room for one
+				n.in[last] = unnamed{}
+				continue
+			}
+			n.in = append(n.in, unnamed{life: e})
+		}
+		n.mu.Unlock()
+		select {
+		case n.wake <- struct{}{}:
+		default:
+		}
+	}
+	n.take(b)
+}
+
+// take adds the stacks that have their names now.
+func (n *stacks) take(b *tick.Batch) {
+	if !n.ready.Load() {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	b.Stacks = append(b.Stacks, n.out...)
+	clear(n.out)
+	n.out = n.out[:0]
+	n.ready.Store(false)
+}
+
+// settle waits for what was asked and adds it to a batch. What has not come when ctx ends
+// is not told.
+func (n *stacks) settle(ctx context.Context, b *tick.Batch) {
+	for n.framer != nil {
+		n.mu.Lock()
+		left := n.pending
+		n.mu.Unlock()
+		if n.take(b); left == 0 {
+			return
+		}
+		select {
+		case <-n.idle:
+		case <-ctx.Done():
+			n.take(b)
+			return
+		}
+	}
+}
+
+// tick tells what has become of stacks.
+func (n *stacks) tick(t *tick.Tick) {
+	if n.framer == nil {
+		return
+	}
+	t.StackPolicy = n.policy
+	t.Drops = append(t.Drops, tick.Drop{Reason: "stack-not-named", Count: n.refused},
+		tick.Drop{Reason: "python-not-named", Count: n.untold + n.malformed.Load()})
+}
+
+func (n *stacks) run() {
+	defer close(n.done)
+	defer func() { _ = n.framer.Close() }()
+	trim := time.NewTicker(trimEvery)
+	defer trim.Stop()
+	for {
+		select {
+		case <-n.stop:
+			return
+		case now := <-trim.C:
+			n.framer.Trim(now)
+			continue
+		case <-n.wake:
+		}
+		n.mu.Lock()
+		list := n.in
+		n.in = nil
+		n.mu.Unlock()
+		for i := range list {
+			select {
+			case <-n.stop:
+				return
+			default:
+			}
+			n.name(&list[i])
+		}
+	}
+}
+
+func (n *stacks) name(u *unnamed) {
+	switch {
+	case u.code != nil:
+		if n.framer.Told(u.code) != nil {
+			n.malformed.Add(1)
+		}
+		return
+	case u.stack == nil:
+		n.framer.Life(u.life)
+		return
+	}
+	raw := u.stack
+	s := events.Stack{ID: raw.ID, PID: raw.PID, Cut: cut(raw), Frames: n.framer.Frames(raw)}
+	n.mu.Lock()
+	n.out = append(n.out, s)
+	n.pending--
+	n.ready.Store(true)
+	n.mu.Unlock()
+	select {
+	case n.idle <- struct{}{}:
+	default:
+	}
+}
+
+// cut says that a stack was deeper than what is taken.
+func cut(s *tick.RawStack) bool {
+	return unwind.End(s.End) == unwind.Deep || python.End(s.PyEnd) == python.EndCut
+}
+
+// settleStacks sends the stacks whose names are still being looked up when the session
+// ends.
+func (r *runner) settleStacks() {
+	ctx, cancel := context.WithTimeout(context.Background(), lastStacks)
+	defer cancel()
+	b := r.fan.batch()
+	r.stacks.settle(ctx, &b.Batch)
+	r.sites.batch(&b.Batch)
+	r.fan.send(b)
+}

@@ -1,0 +1,124 @@
+package session
+
+import (
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// slowFramer names a stack when it is let.
+type slowFramer struct {
+	let   chan struct{} // nil: at once
+	lives []tick.ProcEvent
+	told  []string
+}
+
+func (f *slowFramer) Frames(s *tick.RawStack) []events.Frame {
+	if f.let != nil {
+		<-f.let
+	}
+	return []events.Frame{{Kind: events.FrameNative, IP: s.IPs[0], Func: "f"}}
+}
+
+func (f *slowFramer) Life(e tick.ProcEvent) { f.lives = append(f.lives, e) }
+func (f *slowFramer) Trim(time.Time)        {}
+func (f *slowFramer) Close() error          { return nil }
+
+func (f *slowFramer) Told(b []byte) error {
+	if len(b) == 0 {
+		return io.ErrUnexpectedEOF
+	}
+	f.told = append(f.told, string(b))
+	return nil
+}
+
+// stacked is a source that has nothing but a framer.
+type stacked struct{ f Framer }
+
+func (s stacked) Poll(*tick.Batch) (bool, error) { return false, io.EOF }
+func (s stacked) Totals(*tick.Tick) error        { return nil }
+func (s stacked) Stop() error                    { return nil }
+func (s stacked) Close() error                   { return nil }
+func (s stacked) Framer() Framer                 { return s.f }
+func (s stacked) StackPolicy() string            { return "all" }
+
+func rawStack(id uint32) tick.RawStack {
+	return tick.RawStack{ID: id, PID: 7, IPs: []uint64{uint64(id)}}
+}
+
+// Stacks come with their names in the order in which they were taken, and what happened to
+// processes between them is told in its place.
+func TestStacksAreNamed(t *testing.T) {
+	f := &slowFramer{}
+	n := newStacks(stacked{f})
+	b := &tick.Batch{RawStacks: []tick.RawStack{rawStack(1), rawStack(2)}, Procs: []tick.ProcEvent{{Kind: tick.ProcExited, PID: 7}}}
+	n.batch(b)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	n.settle(ctx, b)
+	n.close()
+	if len(b.Stacks) != 2 || b.Stacks[0].ID != 1 || b.Stacks[1].ID != 2 || b.Stacks[1].Frames[0].IP != 2 {
+		t.Errorf("%+v", b.Stacks)
+	}
+	x := &tick.Tick{}
+	if n.tick(x); x.StackPolicy != "all" || x.Drops[0].Count != 0 {
+		t.Errorf("%q, %v", x.StackPolicy, x.Drops)
+	}
+}
+
+// While names take their time, so many stacks wait and no more; the others are told, and
+// counted. Nobody waits for names, but the end of a session, for a while.
+func TestStacksAreBounded(t *testing.T) {
+	f := &slowFramer{let: make(chan struct{})}
+	n := newStacks(stacked{f})
+	b := &tick.Batch{}
+	const more = 10
+	for i := range uint32(maxUnnamed + more) {
+		b.RawStacks = append(b.RawStacks, rawStack(i+1))
+	}
+	n.batch(b)
+	if len(b.Stacks) != more || b.Stacks[0].Frames[0].Kind != events.FrameGap {
+		t.Errorf("%d are told", len(b.Stacks))
+	}
+	for range 8 * maxUnnamed { // and a storm of forks
+		n.batch(&tick.Batch{Procs: []tick.ProcEvent{{Kind: tick.ProcForked, PID: 7, Peer: 8}}})
+	}
+	n.mu.Lock()
+	waiting := len(n.in)
+	n.mu.Unlock()
+	if waiting > 4*maxUnnamed+1 {
+		t.Errorf("%d wait", waiting)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	n.settle(ended, b)
+	x := &tick.Tick{}
+	if n.tick(x); x.Drops[0] != (tick.Drop{Reason: "stack-not-named", Count: more}) {
+		t.Errorf("drops: %v", x.Drops)
+	}
+	close(f.let)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	n.settle(ctx, b)
+	n.close()
+	if len(b.Stacks) != maxUnnamed+more {
+		t.Errorf("%d of %d are told in the end", len(b.Stacks), maxUnnamed+more)
+	}
+}
+
+// A recording has stacks with their names.
+func TestRecordedStacksPass(t *testing.T) {
+	n := newStacks(nil)
+	b := &tick.Batch{Stacks: []events.Stack{{ID: 1}}, RawStacks: []tick.RawStack{rawStack(2)}}
+	n.batch(b)
+	n.settle(t.Context(), b)
+	n.tick(&tick.Tick{})
+	n.close()
+	if len(b.Stacks) != 1 {
+		t.Errorf("%v", b.Stacks)
+	}
+}

@@ -1,0 +1,246 @@
+package store
+
+import (
+	"fmt"
+	"strconv"
+
+	"ingero/pkg/events"
+)
+
+const (
+	frameStacksMax  = 1 << 10 // stacks of one frame of a log
+	frameFramesMax  = 1 << 14 // functions in these, from which on a frame of a log is full
+	maxStackFrames  = 1 << 10 // of one stack; more is no stack of ours
+	maxStacksBody   = 16 << 20
+	maxStacksKept   = 1 << 17 // functions in the stacks that the next segment repeats
+	maxSavedStacks  = 1 << 16 // that the SQLite file has of a session
+	maxSavedFrames  = 1 << 17
+	frameKindsKnown = events.FrameGap
+)
+
+// stacksKept are the stacks that a segment begins with. Of very many, those that were told
+// last.
+type stacksKept struct {
+	list   []events.Stack
+	frames int
+}
+
+func (k *stacksKept) add(list []events.Stack) {
+	for _, s := range list {
+		k.list = append(k.list, s)
+		k.frames += len(s.Frames)
+	}
+	if k.frames <= maxStacksKept {
+		return
+	}
+	drop := 0
+	for ; k.frames > maxStacksKept/2; drop++ {
+		k.frames -= len(k.list[drop].Frames)
+	}
+	k.list = append(k.list[:0:0], k.list[drop:]...)
+}
+
+// putStacks takes stacks in, in frames of a bounded size.
+func (w *logWriter) putStacks(list []events.Stack) {
+	for len(list) > 0 {
+		n, frames := 0, 0
+		for n < len(list) && n < frameStacksMax && frames < frameFramesMax {
+			frames += len(list[n].Frames)
+			n++
+		}
+		w.frame(frameStacks, 1, w.enc.column(nil, appendStacks(nil, list[:n])))
+		list = list[n:]
+	}
+}
+
+// appendStacks appends stacks: each text once, each function once, and then which stacks
+// have them.
+func appendStacks(b []byte, list []events.Stack) []byte {
+	texts, ids := []string{}, map[string]uint64{}
+	text := func(s string) uint64 {
+		id, ok := ids[s]
+		if !ok {
+			id = uint64(len(texts))
+			texts, ids[s] = append(texts, s), id
+		}
+		return id
+	}
+	var frames []byte
+	numbers := map[events.Frame]uint64{}
+	for i := range list {
+		for _, f := range list[i].Frames {
+			if _, ok := numbers[f]; ok {
+				continue
+			}
+			numbers[f] = uint64(len(numbers))
+			inline := byte(0)
+			if f.Inline {
+				inline = 1
+			}
+			frames = append(frames, byte(f.Kind), inline)
+			frames = put(put(put(frames, text(f.Func)), text(f.File)), text(f.Module))
+			frames = put(put(put(frames, f.IP), f.Offset), uint64(uint32(f.Line)))
+		}
+	}
+	b = put(b, uint64(len(texts)))
+	for _, s := range texts {
+		b = putString(b, s)
+	}
+	b = put(b, uint64(len(numbers)))
+	b = append(b, frames...)
+	b = put(b, uint64(len(list)))
+	for i := range list {
+		s := &list[i]
+		cut := uint64(0)
+		if s.Cut {
+			cut = 1
+		}
+		b = put(put(put(put(b, uint64(s.ID)), uint64(s.PID)), cut), uint64(len(s.Frames)))
+		for _, f := range s.Frames {
+			b = put(b, numbers[f])
+		}
+	}
+	return b
+}
+
+func readStacks(body []byte, dec *decoder) ([]events.Stack, error) {
+	outer := reader{b: body}
+	r, err := dec.column(&outer, columns, maxStacksBody)
+	if err != nil {
+		return nil, err
+	}
+	frames := readFrames(&r)
+	n := r.count()
+	if n > frameStacksMax {
+		r.fail()
+	}
+	out := make([]events.Stack, 0, min(n, frameStacksMax))
+	for range cap(out) {
+		s := events.Stack{ID: r.small(), PID: r.small(), Cut: r.uint() != 0}
+		k := r.count()
+		if k > maxStackFrames || r.bad {
+			r.fail()
+			break
+		}
+		s.Frames = make([]events.Frame, k)
+		for i := range s.Frames {
+			f := r.uint()
+			if f >= uint64(len(frames)) {
+				r.fail()
+				break
+			}
+			s.Frames[i] = frames[f]
+		}
+		out = append(out, s)
+	}
+	if r.bad || len(r.b) != 0 || len(outer.b) != 0 {
+		return nil, fmt.Errorf("%w: stacks", ErrCorrupt)
+	}
+	return out, nil
+}
+
+// readFrames reads the functions that stacks are made of, and their texts.
+func readFrames(r *reader) []events.Frame {
+	texts := make([]string, 0, r.count())
+	for range cap(texts) {
+		texts = append(texts, r.string())
+	}
+	text := func() string {
+		id := r.uint()
+		if id >= uint64(len(texts)) {
+			r.fail()
+			return ""
+		}
+		return texts[id]
+	}
+	frames := make([]events.Frame, 0, r.count())
+	for range cap(frames) {
+		var f events.Frame
+		if head := r.bytes(2); head != nil {
+			f.Kind, f.Inline = events.FrameKind(head[0]), head[1] == 1
+		}
+		if f.Kind == 0 || f.Kind > frameKindsKnown {
+			r.fail()
+		}
+		f.Func, f.File, f.Module = text(), text(), text()
+		f.IP, f.Offset, f.Line = r.uint(), r.uint(), int32(r.small())
+		if r.bad {
+			return nil
+		}
+		frames = append(frames, f)
+	}
+	return frames
+}
+
+var (
+	sqlFrame = `INSERT OR IGNORE INTO frames VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlStack = `INSERT OR IGNORE INTO stacks VALUES (?, ?, ?, ?, ?, ?)`
+)
+
+// kindNames are the kinds of frames in the file.
+var kindNames = [...]string{events.FrameNative: "native", events.FramePython: "python", events.FrameGPU: "gpu", events.FrameGap: "gap"}
+
+// savedStacks are those that the file has, or will have with the next tick.
+type savedStacks struct {
+	waiting []events.Stack
+	count   int
+	frames  map[events.Frame]int // their numbers in the file
+}
+
+// addStacks takes stacks in.
+func (v *saver) addStacks(list []events.Stack) {
+	room := max(maxSavedStacks-v.stacks.count-len(v.stacks.waiting), 0)
+	v.stacks.waiting = append(v.stacks.waiting, list[:min(len(list), room)]...)
+}
+
+// saveStacks writes those that are new.
+func (v *saving) saveStacks() error {
+	k := &v.stacks
+	if k.frames == nil {
+		k.frames = map[events.Frame]int{}
+	}
+	made := map[events.Frame]int{} // in this transaction
+	n := 0
+	for ; n < len(k.waiting) && len(k.frames)+len(made) < maxSavedFrames; n++ {
+		s := &k.waiting[n]
+		list := []byte{'['}
+		for i, f := range s.Frames {
+			f.IP = 0 // another one in each process
+			id, ok := k.frames[f]
+			if !ok {
+				id, ok = made[f]
+			}
+			if !ok {
+				id = len(k.frames) + len(made)
+				made[f] = id
+				if err := v.saveFrame(id, &f); err != nil {
+					return err
+				}
+			}
+			if i > 0 {
+				list = append(list, ',')
+			}
+			list = strconv.AppendInt(list, int64(id), 10)
+		}
+		site := ""
+		if f := s.Site(); f != nil {
+			site = f.Place()
+		}
+		if err := v.exec(&sqlStack, v.id, s.ID, s.PID, s.Cut, site, string(append(list, ']'))); err != nil {
+			return err
+		}
+	}
+	all := len(k.waiting)
+	v.done = append(v.done, func() {
+		for f, id := range made {
+			k.frames[f] = id
+		}
+		k.count += n
+		k.waiting = append(k.waiting[:0], k.waiting[all:]...)
+	})
+	return nil
+}
+
+func (v *saving) saveFrame(id int, f *events.Frame) error {
+	return v.exec(&sqlFrame, v.id, id, kindNames[f.Kind], f.Func, f.File, null(int64(f.Line)), f.Module, int64(f.Offset), f.Inline)
+}

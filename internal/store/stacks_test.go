@@ -1,0 +1,201 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// someStacks are stacks of all kinds of frames, many of which several have.
+func someStacks(n int) []events.Stack {
+	out := make([]events.Stack, n)
+	for i := range out {
+		s := &out[i]
+		s.ID, s.PID, s.Cut = uint32(i+1), uint32(i%5+1), i%7 == 0
+		for k := range i % 40 {
+			s.Frames = append(s.Frames, events.Frame{Kind: events.FrameNative, IP: 0x7f00_0000_0000 + uint64(i%9*1000+k), Offset: uint64(k), Func: fmt.Sprintf("f%d", k), Module: "/lib/libx.so"})
+		}
+		s.Frames = append(s.Frames, events.Frame{Kind: events.FramePython, Func: "Net.förward", File: "train.py", Line: int32(i%200 + 1)},
+			events.Frame{Kind: events.FrameNative, Inline: true, Func: "inlined", File: "x.cc", Line: 3}, events.Frame{Kind: events.FrameGap, Func: "no table"})
+	}
+	return out
+}
+
+// What is written is read, frame by frame of a bounded size.
+func TestStackFrames(t *testing.T) {
+	file := &bytesFile{}
+	w, err := newLogWriter(file, &segmentJSON{Session: Session{ID: "s", Started: time.Unix(0, 0)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := someStacks(3*frameStacksMax + 5)
+	w.putStacks(want)
+	if err := w.flush(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := OpenLog(file, int64(len(file.b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []events.Stack
+	var e Entry
+	for l.Next(&e) == nil {
+		if len(e.Stacks) > frameStacksMax {
+			t.Errorf("%d in a frame", len(e.Stacks))
+		}
+		got = append(got, e.Stacks...)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}
+
+func FuzzStacks(f *testing.F) {
+	enc, err := newEncoder()
+	if err != nil {
+		f.Fatal(err)
+	}
+	dec, err := newDecoder()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(enc.column(nil, appendStacks(nil, someStacks(40))))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		list, err := readStacks(b, dec)
+		if err != nil && list != nil {
+			t.Error("an error, and stacks")
+		}
+		if err != nil {
+			return
+		}
+		again, err := readStacks(enc.column(nil, appendStacks(nil, list)), dec)
+		if err != nil || !cmp.Equal(list, again, cmpopts.EquateEmpty()) {
+			t.Errorf("%v: %v, want %v", err, again, list)
+		}
+	})
+}
+
+// A segment can be read alone: it begins with the stacks, of very many with the last.
+func TestNextSegmentHasTheStacks(t *testing.T) {
+	now := time.Unix(1000, 0)
+	db, err := Open(Options{Path: t.TempDir() + "/x.db", Session: Session{ID: "s", Node: "n"}, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := someStacks(60)
+	first, second := list[:50], list[50:]
+	if err := db.Batch(&tick.Batch{Stacks: first}); err != nil {
+		t.Fatal(err)
+	}
+	db.mu.Lock()
+	err = errors.Join(db.flush(), db.rotate())
+	db.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Batch(&tick.Batch{Stacks: second}), db.Tick(&tick.Tick{Time: now, Final: true}), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	segs, err := SessionSegments(Dir(LogDir(db.Path())), "s")
+	if err != nil || len(segs) != 2 {
+		t.Fatalf("%d segments, %v", len(segs), err)
+	}
+	for i, want := range [][]events.Stack{first, list} {
+		if d := cmp.Diff(want, stacksIn(t, Dir(LogDir(db.Path())), &segs[i])); d != "" {
+			t.Errorf("segment %d (-want +got):\n%s", i, d)
+		}
+	}
+	// What the SQLite file has can be made anew of them.
+	const what = "SELECT (SELECT group_concat(id || pid || cut || site || frames) FROM stacks), (SELECT group_concat(id || kind || func || file || module) FROM frames)"
+	rows := func() (out [2]string) {
+		lite, err := openSQL(db.Path(), func() error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = lite.Close() }()
+		if err := lite.QueryRow(what).Scan(&out[0], &out[1]); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	before := rows()
+	if err := os.Remove(db.Path()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Repair(t.Context(), db.Path(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(before, rows()); d != "" {
+		t.Errorf("after the repair (-want +got):\n%s", d)
+	}
+}
+
+// stacksIn reads those of a segment.
+func stacksIn(t *testing.T, files Files, s *Segment) (got []events.Stack) {
+	t.Helper()
+	f, err := OpenSegment(files, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	l, err := OpenLog(f, f.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e Entry
+	for l.Next(&e) == nil {
+		got = append(got, e.Stacks...)
+	}
+	return got
+}
+
+// What is kept of stacks for the next segment is bounded, and so is what SQLite has.
+func TestStacksKept(t *testing.T) {
+	var k stacksKept
+	for i := range uint32(2 * maxStacksKept / 64) {
+		k.add([]events.Stack{{ID: i, Frames: make([]events.Frame, 64)}})
+	}
+	if k.frames > maxStacksKept || len(k.list)*64 != k.frames || k.list[len(k.list)-1].ID != 2*maxStacksKept/64-1 {
+		t.Errorf("%d stacks of %d frames are kept", len(k.list), k.frames)
+	}
+	v := &saver{}
+	for range 3 {
+		v.addStacks(make([]events.Stack, maxSavedStacks/2))
+	}
+	if n := len(v.stacks.waiting); n != maxSavedStacks {
+		t.Errorf("%d stacks wait to be saved", n)
+	}
+}
+
+// The level of a sample is kept with its call.
+func TestStackLevel(t *testing.T) {
+	enc, err := newEncoder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dec, err := newDecoder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []events.Call
+	for level := range uint8(events.MaxStackLevel + 1) {
+		want = append(want, events.Call{PID: 1, Op: opLaunch, Weight: 2, Stack: 7, StackLevel: level})
+		enc.add(&want[level])
+		if v := enc.version(); (v == 4) != (level > 0) {
+			t.Errorf("level %d: version %d", level, v)
+		}
+	}
+	got, err := dec.calls(nil, enc.body(nil))
+	if d := cmp.Diff(want, got); d != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, d)
+	}
+}
