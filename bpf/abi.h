@@ -242,6 +242,7 @@ enum wait_flags { /* events.WaitFlags, but for the last */
 		  WAIT_MOVED = 16, /* it goes on waiting on another CPU */
 		  WAIT_PREVIOUS = 32, /* one more culprit of the wait in the record before */
 		  WAIT_STOPPED = 64, /* by a signal or a debugger */
+		  WAIT_GIL = 128, /* for the lock of a Python interpreter */
 };
 
 /* What a thread blocks on. */
@@ -267,8 +268,10 @@ struct wait_record {
 	__u64 taken_ns; /* WAIT_RUNNABLE: while who had the CPU */
 	struct block on; /* WAIT_BLOCKED */
 	struct who who; /* WAIT_RUNNABLE: had the CPU. WAIT_BLOCKED: woke or stopped it */
+	__u32 stack; /* WAIT_GIL: number of a stack_record, of who, as it let go; 0: none was taken */
+	__u32 rest;
 };
-_Static_assert(sizeof(struct wait_record) == 96, "wait_record");
+_Static_assert(sizeof(struct wait_record) == 104, "wait_record");
 
 /* Time without a CPU, by why: ns. */
 struct sums {
@@ -455,6 +458,7 @@ enum walk_end {
 	WALK_JIT, /* the code was made at run time */
 	WALK_UNREADABLE, /* the stack is not in memory */
 	WALK_ASTRAY, /* what was found cannot be a caller */
+	WALK_NOT_TAKEN, /* on purpose */
 	WALK_ENDS,
 };
 

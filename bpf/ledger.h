@@ -125,12 +125,20 @@ static __always_inline void emit_blocked(struct thread *t, struct task_struct *t
 	rec->taken_ns = 0;
 	rec->on = k->on;
 	rec->who = (struct who){};
-	if (k->block_flags & WAIT_STOPPED)
+	rec->stack = 0;
+	if (k->block_flags & WAIT_STOPPED) {
 		set_stopper(&rec->who, task, k->traced);
-	else if (k->woken_by_irq)
+		emit_wait(&t->ring, rec);
+		return;
+	}
+	if (waits_for_gil(t->tgid, &k->on))
+		rec->flags |= WAIT_GIL;
+	if (k->woken_by_irq) {
 		rec->flags |= WAIT_BY_IRQ;
-	else
+	} else {
 		rec->who = k->waker;
+		rec->stack = k->waker_stack;
+	}
 	emit_wait(&t->ring, rec);
 }
 
@@ -306,6 +314,10 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	if (t->clock.woken_by_irq)
 		return 0;
 	set_who(&t->clock.waker, waker);
+	t->clock.waker_stack = 0;
+	if (take_stacks != STACKS_NONE && waker->tgid == t->tgid &&
+	    waits_for_gil(t->tgid, &t->clock.on) && bpf_ktime_get_ns() - t->clock.since >= long_wait)
+		t->clock.waker_stack = holder_stack(waker);
 	if (!t->clock.enrolled_for && waker->mm && !tracked(waker->pid))
 		count_waker(t, waker->pid);
 	return 0;

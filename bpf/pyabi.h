@@ -59,11 +59,13 @@ _Static_assert(sizeof(struct py_layout) == 48, "py_layout");
 struct py_process {
 	__u64 runtime; /* address of _PyRuntime */
 	__u64 code_type; /* of PyCode_Type */
+	__u64 gil; /* of what threads block on that wait for the interpreter's lock, 0: not known */
 	__u32 thread_below; /* what pthread_self() is less than the thread pointer */
 	__u32 epoch; /* another for each time that a process is told, and for each child */
 	struct py_layout at;
 };
-_Static_assert(sizeof(struct py_process) == 72, "py_process");
+_Static_assert(sizeof(struct py_process) == 80, "py_process");
+#define PY_GIL_BYTES 88 /* of it: a condition and a mutex. python.gilWaited */
 #define PY_CHILD (1u << 31) /* epochs that the kernel gives */
 
 /* In the low bits of a frame's code, since code objects lie at multiples of 8. */

@@ -25,6 +25,12 @@ volatile __u32 py_children = 0;
 /* Walks by how they ended: enum py_end. Added to atomically. */
 volatile __u64 py_ends[8];
 
+#if defined(__TARGET_ARCH_x86)
+#define NR_FUTEX 202
+#else
+#define NR_FUTEX 98
+#endif
+
 #define PY_WORD(w, off) ((w)->raw[((off) >> 3) & (PY_RAW - 1)])
 #define PY_HALF(w, off) (((__u32 *)(w)->raw)[((off) >> 2) & (PY_RAW * 2 - 1)])
 #define PY_BYTE(w, off) (((__u8 *)(w)->raw)[(off) & (PY_RAW * 8 - 1)])
@@ -268,6 +274,17 @@ __noinline int walk_python(struct py_walk *w, __u64 *tstate)
 	}
 	__sync_fetch_and_add(&py_ends[w->end & 7], 1);
 	return w->n;
+}
+
+/* Does a thread of a process that blocks at a futex wait for the interpreter's lock? */
+static __always_inline bool waits_for_gil(__u32 tgid, const struct block *on)
+{
+	struct py_process *p;
+
+	if (on->syscall != NR_FUTEX)
+		return false;
+	p = bpf_map_lookup_elem(&py_processes, &tgid);
+	return p && p->gil && on->arg - p->gil < PY_GIL_BYTES;
 }
 
 /* A child's interpreter is its parent's, until it runs another program. */

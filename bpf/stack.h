@@ -205,6 +205,36 @@ static __noinline __u32 take_stack(struct pt_regs *ctx, __u64 ip, bool entry, st
 }
 
 /*
+ * The number of the stack of Python functions that the current thread is in, while it lets
+ * go of their lock. It is not in a probe, and its native functions are left out.
+ */
+__noinline __u32 holder_stack(struct task_struct *task)
+{
+	__u64 tstate = 0;
+	__u32 tid, at, id;
+	struct thread *t;
+	struct room *room;
+
+	if (!task)
+		return 0;
+	tid = task->pid;
+	at = take_room();
+	room = bpf_map_lookup_elem(&rooms, &at);
+	if (!room) {
+		drop(DROP_STACK);
+		return 0;
+	}
+	t = bpf_map_lookup_elem(&threads, &tid);
+	room->rec.pad = 0;
+	room->rec.end = WALK_NOT_TAKEN;
+	room->rec.natives = 0;
+	walk_python(&room->rec.py, t ? &t->tstate : &tstate);
+	id = room->rec.py.n ? number_stack(&room->rec) : 0;
+	leave_room(room);
+	return id;
+}
+
+/*
  * Is a call from here one of a site that this thread has not called from lately? There are
  * two places for each; when both are taken the newcomer has to wait until it may cost
  * something again, so that many sites in turn do not cost a stack each time. So has a site

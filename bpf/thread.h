@@ -55,6 +55,8 @@ struct clock {
 	__u32 enrolled_for; /* tgid whose thread it woke; 0: it makes traced calls itself */
 	struct block on;
 	struct who waker; /* last */
+	__u32 waker_stack; /* of its Python functions, where it let go of their lock; 0: not taken */
+	__u32 pad;
 	__u32 waker_tid[WAKERS];
 	__u32 waker_count[WAKERS];
 };

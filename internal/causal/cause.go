@@ -165,7 +165,7 @@ func parts(to []Part, s *ledger.Step) []Part {
 // forAnother says whether a thread that blocks so waits for another to act.
 func forAnother(r events.Reason) bool {
 	switch r {
-	case events.ReasonLock, events.ReasonPipe, events.ReasonSocket, events.ReasonPoll, events.ReasonChild:
+	case events.ReasonLock, events.ReasonGIL, events.ReasonPipe, events.ReasonSocket, events.ReasonPoll, events.ReasonChild:
 		return true
 	}
 	return false

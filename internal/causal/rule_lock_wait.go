@@ -9,7 +9,7 @@ import (
 var lockWait = Rule{
 	Name: "lock-wait", Word: "locks", Needs: NeedWaits, Share: 0.01, Slow: 3,
 	Doc:   "The job waited for a lock, or for another thread to be done.",
-	Match: func(p *Part) bool { return p.State == events.WaitBlocked && p.Root == events.ReasonLock },
+	Match: func(p *Part) bool { return p.State == events.WaitBlocked && (p.Root == events.ReasonLock || p.Root == events.ReasonGIL) },
 	Key: func(p *Part) Key {
 		if p.Via.TID != 0 {
 			return Key{ID: p.Via.TID}
@@ -19,6 +19,9 @@ var lockWait = Rule{
 	Blame: func(p *Part) (group, what string) {
 		if p.Via.TID != 0 {
 			return "lock", fmt.Sprintf("held up by a wait of its own: %s", p.Reason)
+		}
+		if p.Reason == events.ReasonGIL {
+			return "lock", "held Python's global lock (GIL)"
 		}
 		return "lock", "held a lock, or was waited for"
 	},

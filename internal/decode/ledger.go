@@ -60,6 +60,9 @@ func Waits(dst []events.Wait, b []byte, clock Clock) ([]events.Wait, error) {
 		w := &dst[len(dst)-1]
 		x := blockOf(&r.On, r.Flags)
 		w.Arg, w.Dev, w.Syscall, w.File, w.Reason = x.Arg, x.Dev, x.Syscall, x.File, x.Reason
+		if w.Reason == events.ReasonGIL {
+			w.Stack = r.Stack
+		}
 	}
 	return dst, nil
 }
@@ -103,6 +106,8 @@ func blockOf(on *bpf.IngeroBlock, flags uint8) tick.Doing {
 		d.Reason = events.ReasonDisk
 	case row.FD && row.Reason == events.ReasonOther && d.File != events.FileNone:
 		d.Reason = fileReasons[d.File]
+	case flags&uint8(bpf.IngeroWaitFlagsWAIT_GIL) != 0:
+		d.Reason = events.ReasonGIL
 	default:
 		d.Reason = row.Reason
 	}

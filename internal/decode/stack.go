@@ -28,7 +28,7 @@ func Stacks(dst []tick.RawStack, b []byte, clock Clock) ([]tick.RawStack, error)
 		pythons = int(r.Py.N)
 	}
 	switch {
-	case r.Id == 0, natives == 0, natives > len(r.Ip), pythons > len(r.Py.Frames), len(b) < stackSize+natives*ipSize,
+	case r.Id == 0, natives == 0 && pythons == 0, natives > len(r.Ip), pythons > len(r.Py.Frames), len(b) < stackSize+natives*ipSize,
 		pythons > 0 && len(b) < pythonSize+pythons*pySize:
 		return dst, fmt.Errorf("stack %d of %d and %d frames in %d bytes: %w", r.Id, natives, pythons, len(b), ErrRecord)
 	}

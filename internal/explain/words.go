@@ -17,6 +17,7 @@ var reasonWords = map[events.Reason]string{
 	events.ReasonPipe: "pipe", events.ReasonSocket: "socket", events.ReasonDisk: "disk", events.ReasonFile: "file system",
 	events.ReasonFault: "page fault", events.ReasonGPU: "GPU driver", events.ReasonDevice: "device", events.ReasonChild: "child process",
 	events.ReasonStopped: "stopped", events.ReasonMemory: "memory map", events.ReasonOther: "",
+	events.ReasonGIL: "GIL",
 }
 
 // onWhat says what a thread was blocked on: "disk 254:0", "lock", "sched_yield".

@@ -132,6 +132,7 @@ func (l *Ledger) call(c *events.Call) {
 		return
 	}
 	end := c.Start + c.Duration
+	t.called = lastCall{c.Op, c.Start, end}
 	l.newest = max(l.newest, end)
 	if t.head < len(t.queue) {
 		l.claim(t, end)
@@ -186,6 +187,38 @@ func (l *Ledger) wait(w *events.Wait) {
 	if q := &t.queue[len(t.queue)-1]; w.State == events.WaitBlocked && w.Who.TID != 0 && w.Flags&events.WaitPrevious == 0 {
 		if waker := l.threads[w.Who.TID]; waker != nil && waker.pid == w.Who.PID && waker != t {
 			q.waker = waker.past.during(w.Start, w.End())
+		}
+	}
+	if w.Reason == events.ReasonGIL && w.State == events.WaitBlocked && w.Who.TID != 0 {
+		l.held(t)
+	}
+}
+
+// held says who held the GIL for which a thread has waited, and in which call. Python's
+// threads wait for it again and again, a few milliseconds at a time: who lets go of it
+// has held it all along.
+func (l *Ledger) held(t *thread) {
+	const together = 1e6 // ns: what a thread runs between two such waits
+	last := &t.queue[len(t.queue)-1]
+	holder := l.threads[last.Who.TID]
+	since := last.Start
+	for i := len(t.queue) - 1; i >= t.head; i-- {
+		q := &t.queue[i]
+		if q.State != events.WaitBlocked {
+			continue
+		}
+		if q != last {
+			if q.Reason != events.ReasonGIL || q.Who.TID != 0 || since-q.End() > together {
+				return
+			}
+			q.Who, q.Stack, q.Flags = last.Who, last.Stack, q.Flags&^events.WaitByIRQ
+		}
+		since = q.Start
+		if holder == nil || holder.pid != last.Who.PID {
+			continue
+		}
+		if c := &holder.called; min(q.End(), c.end)-max(q.Start, c.start) > q.Duration/2 {
+			q.across = c.op
 		}
 	}
 }

@@ -132,7 +132,7 @@ func (o *openStep) wait(w *events.Wait, x *Wait) {
 // hostTook says whether a blocked wait in a call has an owner beside the call.
 func hostTook(w *events.Wait) bool {
 	switch w.Reason {
-	case events.ReasonDisk, events.ReasonGPU, events.ReasonDevice, events.ReasonLock, events.ReasonStopped:
+	case events.ReasonDisk, events.ReasonGPU, events.ReasonDevice, events.ReasonLock, events.ReasonGIL, events.ReasonStopped:
 		return true
 	}
 	return w.Flags&events.WaitIO != 0

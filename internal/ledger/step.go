@@ -6,7 +6,7 @@ import (
 )
 
 // Reasons is the number of events.Reason values.
-const Reasons = int(events.ReasonOther) + 1
+const Reasons = int(events.ReasonGIL) + 1
 
 // Step is one step of a thread: all that happened after one return of a
 // synchronising call, up to the next. Times are nanoseconds, From and To Unix.

@@ -32,12 +32,20 @@ type thread struct {
 	closer rank      // what closes its steps; rankNone: time
 	open   bool      // a step is open, since from
 	from   int64     // Unix ns
+	called lastCall
+}
+
+// lastCall is a thread's last outermost call: Unix ns.
+type lastCall struct {
+	op         events.Op
+	start, end int64
 }
 
 // queued is a wait and what its waker did meanwhile.
 type queued struct {
 	events.Wait
-	waker tick.WakerShare
+	waker  tick.WakerShare
+	across events.Op // ReasonGIL: the call that its holder was in
 }
 
 func (t *thread) waiting() int { return len(t.queue) - t.head }
@@ -83,7 +91,7 @@ func (l *Ledger) apply(t *thread, q *queued) {
 	}
 	w := &q.Wait
 	f := l.ops.of(w.Op)
-	t.proc.named(w, &q.waker, f.rank == rankSync, l.agent)
+	t.proc.named(q, f.rank == rankSync, l.agent)
 	if !t.open {
 		return
 	}

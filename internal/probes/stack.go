@@ -52,7 +52,7 @@ func (t *Tracer) lostEnds() ([]tick.Drop, error) {
 		return nil, fmt.Errorf("read how stacks ended: %w", err)
 	}
 	var out []tick.Drop
-	for e := unwind.NoSpace; e < unwind.Ends; e++ {
+	for e := unwind.NoSpace; e < unwind.NotTaken; e++ {
 		out = append(out, tick.Drop{Reason: "stack-" + e.String(), Count: native[e]})
 	}
 	for e := python.EndThreads; e < python.Ends; e++ {

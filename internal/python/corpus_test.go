@@ -21,7 +21,7 @@ func TestKernelStacks(t *testing.T) {
 			program := testkit.NeedPython(t, version)
 			lib, dir := cudart(t), t.TempDir()
 			k := watch(t, load(t, nil), lib, "cudaGetErrorString")
-			c := testkit.Start(t, exec.Command(program, "testdata/corpus.py", dir, lib))
+			c := testkit.Start(t, exec.Command(program, "testdata/corpus.py", dir, lib, "cudaGetErrorString"))
 			c.Line("ready")
 			p, _ := find(t, c.PID())
 			t.Logf("CPython %s in %s, offsets: %s", p.Version, filepath.Base(p.Path), p.Source)
@@ -40,7 +40,7 @@ func TestKernelStacks(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.Line("done")
-			want := truth(t, dir)
+			want := testkit.PythonTruth(t, dir)
 			k.wait(len(want))
 			compare(t, k, want)
 			c.Say("end")
@@ -48,12 +48,12 @@ func TestKernelStacks(t *testing.T) {
 	}
 }
 
-func compare(t *testing.T, k *kernel, want map[callKey][]string) {
+func compare(t *testing.T, k *kernel, want map[testkit.PythonCall][]string) {
 	t.Helper()
 	codes := k.codes()
 	frames, wrong, cut := 0, 0, 0
 	for _, s := range k.all() {
-		key := callKey{s.pid, s.arg}
+		key := testkit.PythonCall{PID: s.pid, Number: s.arg}
 		w, ok := want[key]
 		if !ok {
 			t.Errorf("a stack of a call that was not made: %v", key)

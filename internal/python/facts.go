@@ -7,6 +7,7 @@ import "errors"
 type Facts struct {
 	Runtime     uint64 // address of _PyRuntime
 	CodeType    uint64 // of PyCode_Type
+	GIL         uint64 // of what threads block on that wait for the interpreter's lock, 0: not known
 	ThreadBelow uint32 // what pthread_self() is less than the thread pointer
 	Epoch       uint32 // given where they are told to the kernel: another one each time
 	Layout      Layout

@@ -39,6 +39,7 @@ func Find(t Target) (*Process, error) {
 	for _, m := range candidates(mapped) {
 		p, err := t.inFile(mapped, m)
 		if err == nil {
+			p.waitedFor(t)
 			return p, nil
 		}
 		if !errors.Is(err, ErrNotPython) || errors.Is(worst, ErrNotPython) {

@@ -11,10 +11,24 @@ type GIL struct {
 	Holder uint32 // number, in its PID namespace, of the thread that has it, 0: nobody, or not known
 }
 
+// gilWaited are what the lock's waiters block on: a condition, and a mutex right behind it.
+const gilWaited = gilMutex + mutexBytes - gilCond
+
 // Waits says whether a futex at an address is of the lock: who waits for it blocks on
 // one of these.
-func (g GIL) Waits(futex uint64) bool {
-	return futex >= g.At+gilCond && futex < g.At+gilCond+condBytes || futex >= g.At+gilMutex && futex < g.At+gilMutex+mutexBytes
+func (g GIL) Waits(futex uint64) bool { return futex-g.At-gilCond < gilWaited }
+
+// waitedFor fills where threads wait for the lock of the main interpreter. Not to know it
+// is no harm: they wait for a lock.
+func (p *Process) waitedFor(t Target) {
+	p.Facts.GIL = 0
+	w, err := NewWalker(t, p)
+	if err != nil {
+		return
+	}
+	if locks, err := w.GILs(); err == nil && len(locks) == 1 {
+		p.Facts.GIL = locks[0].At + gilCond
+	}
 }
 
 var errGIL = errors.New("the interpreter's lock is not where it should be")

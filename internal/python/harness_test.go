@@ -49,11 +49,6 @@ type stack struct {
 	frames          []python.Frame
 }
 
-type callKey struct {
-	pid uint32
-	arg uint64
-}
-
 // kernel is the walker at work on one function.
 type kernel struct {
 	t       testing.TB
@@ -241,43 +236,6 @@ func cudart(t testing.TB) string {
 	return s.Libcudart
 }
 
-// line is one frame as Python says it.
-func line(name, file string, n int) string { return fmt.Sprintf("%s at %s:%d", name, file, n) }
-
-// truth reads what processes wrote of their own stacks.
-func truth(t testing.TB, dir string) map[callKey][]string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "truth.*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := map[callKey][]string{}
-	for _, file := range files {
-		var pid uint32
-		if _, err := fmt.Sscanf(filepath.Ext(file), ".%d", &pid); err != nil {
-			t.Fatal(err)
-		}
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for l := range strings.Lines(string(b)) {
-			var number uint64
-			var frames [][3]any
-			if err := json.Unmarshal([]byte(l), &[2]any{&number, &frames}); err != nil {
-				t.Fatal(err)
-			}
-			var lines []string
-			for _, f := range frames {
-				n, _ := f[2].(float64)
-				lines = append(lines, line(f[0].(string), f[1].(string), int(n)))
-			}
-			out[callKey{pid, number}] = lines
-		}
-	}
-	return out
-}
-
 // shown are the frames that Python itself shows, as text.
 func shown(frames []python.PyFrame) []string {
 	var out []string
@@ -287,7 +245,7 @@ func shown(frames []python.PyFrame) []string {
 		case f.Frame.Kind != events.FramePython:
 			out = append(out, f.Frame.Func)
 		default:
-			out = append(out, line(f.Frame.Func, f.Frame.File, int(f.Frame.Line)))
+			out = append(out, testkit.PythonLine(f.Frame.Func, f.Frame.File, int(f.Frame.Line)))
 		}
 	}
 	return out

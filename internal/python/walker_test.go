@@ -38,17 +38,17 @@ func TestWalker(t *testing.T) {
 				t.Fatal(err)
 			}
 			codes := (&kernel{t: t, known: map[uint32]*python.Process{uint32(c.PID()): p}}).codes()
-			want := truth(t, dir)
+			want := testkit.PythonTruth(t, dir)
 			if len(want) != 6 {
 				t.Fatalf("%d threads, want 6", len(want))
 			}
 			for key, lines := range want {
-				frames, end, err := w.Walk(uint32(key.arg))
+				frames, end, err := w.Walk(uint32(key.Number))
 				if err != nil || end != python.EndOK {
-					t.Errorf("thread %d: %v, %v", key.arg, end, err)
+					t.Errorf("thread %d: %v, %v", key.Number, end, err)
 				}
 				if got := shown(codes.Resolve(uint32(c.PID()), 0, frames)); !slices.Equal(got, lines) {
-					t.Errorf("thread %d:\n got %s\nwant %s", key.arg, strings.Join(got, "\n     "), strings.Join(lines, "\n     "))
+					t.Errorf("thread %d:\n got %s\nwant %s", key.Number, strings.Join(got, "\n     "), strings.Join(lines, "\n     "))
 				}
 			}
 			if _, end, err := w.Walk(1); end != python.EndNoThread {

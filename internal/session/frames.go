@@ -191,7 +191,7 @@ func (f *framer) Frames(s *tick.RawStack) []events.Frame {
 	}
 	// The first address is where the traced function begins: all others are callers'.
 	out := f.native.Resolve(s.PID, s.Time, s.IPs, true)
-	if end := unwind.End(s.End); end != unwind.Done && end != unwind.Deep {
+	if end := unwind.End(s.End); end != unwind.Done && end != unwind.Deep && end != unwind.NotTaken {
 		out = append(out, events.Frame{Kind: events.FrameGap, Func: "callers not known: " + end.String()})
 	}
 	py := make([]python.Frame, len(s.Py))

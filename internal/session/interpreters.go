@@ -26,6 +26,7 @@ type interpreters struct {
 	find   func(pid uint32) (*python.Process, error)
 	kernel pythonKernel
 	know   func(pid uint32, of *python.Process)
+	notify func(Notice)
 	log    *slog.Logger
 	wake   chan struct{}
 
@@ -49,7 +50,7 @@ type search struct {
 }
 
 func newInterpreters(l *Live) *interpreters {
-	return &interpreters{kernel: l.tracer, know: l.frames.know, log: l.Log, wake: make(chan struct{}, 1), procs: map[uint32]*search{}, reasons: map[string]bool{},
+	return &interpreters{kernel: l.tracer, know: l.frames.know, notify: l.Notify, log: l.Log, wake: make(chan struct{}, 1), procs: map[uint32]*search{}, reasons: map[string]bool{},
 		find: func(pid uint32) (*python.Process, error) {
 			m, err := l.fs.Memory(pid, time.Now())
 			if err != nil {
@@ -154,6 +155,7 @@ func (x *interpreters) one(pid uint32) time.Duration {
 		if found.Facts.Epoch, err = x.kernel.Python(pid, found.Facts); err == nil {
 			x.know(pid, found)
 			x.log.Debug("python", "pid", pid, "version", found.Version, "path", found.Path, "offsets", found.Source)
+			x.notify(Notice{Kind: NoticePython, PID: pid, Why: "CPython " + found.Version.String()})
 		}
 	}
 	x.mu.Lock()

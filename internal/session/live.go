@@ -57,7 +57,7 @@ type Notice struct {
 	// Late is how long after the mapping the probes were in place; 0: not known.
 	Late time.Duration // NoticeAttached
 	Err  error         // NoticeFailed
-	Why  string        // NoticeCounted
+	Why  string        // NoticeCounted, NoticePython: "CPython 3.12"
 }
 
 // NoticeKind says what happened.
@@ -70,6 +70,7 @@ const (
 	NoticeEnded                          // a traced process has ended
 	NoticeFailed                         // a library could not be probed
 	NoticeCounted                        // launches of a process are counted only, or timed again
+	NoticePython                         // stacks of a process have Python frames from now on
 )
 
 // batchLimit bounds the calls of one batch, and so the memory of a session.

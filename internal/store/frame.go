@@ -59,11 +59,12 @@ const (
 //	calls 4: how many calls a stack stands for
 //	ticks 2: time that was throttled, threads
 //	lives 2: signals
+//	waits 2: stacks of holders of locks
 func (k frameKind) version() uint8 {
 	switch k {
 	case frameCalls:
 		return 4
-	case frameTick, frameLives:
+	case frameTick, frameLives, frameWaits:
 		return 2
 	}
 	return 1

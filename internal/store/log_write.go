@@ -125,7 +125,7 @@ func (w *logWriter) cut() {
 	w.lives = w.lives[:0]
 	if w.waits.n > 0 {
 		w.body = w.waits.body(w.body[:0])
-		w.frame(frameWaits, 1, w.body)
+		w.frame(frameWaits, frameWaits.version(), w.body)
 		w.unwritten += w.waits.n
 		w.waits.reset()
 	}

@@ -241,7 +241,7 @@ func (s *sealer) flush() error {
 	if s.wait.n > 0 {
 		s.index.waits += uint64(s.wait.n)
 		s.body = s.wait.body(s.body[:0])
-		if err := s.put(frameWaits, 1, s.body); err != nil {
+		if err := s.put(frameWaits, frameWaits.version(), s.body); err != nil {
 			return err
 		}
 		s.wait.reset()

@@ -38,7 +38,8 @@ const (
 	waitMigrated                      // CPU is in its column, else that of the victim's wait before
 	waitNext                          // it began where the victim's wait before ended
 	waitSame                          // it is at the time of the victim's wait before
-	waitFormAll  waitForm = 1<<7 - 1
+	waitStacked                       // there is a stack, behind the party
+	waitFormAll  waitForm = 1<<8 - 1
 )
 
 // waitKind is a shape: waits of it are alike but for times, places and parties.
@@ -150,6 +151,9 @@ func (e *waitEncoder) columns(w *events.Wait, k *waitKind) {
 		party, _ := e.parties.of(w.Who)
 		e.put(waitParty, uint64(party))
 	}
+	if k.form&waitStacked != 0 {
+		e.put(waitParty, uint64(w.Stack))
+	}
 	if k.form&waitMigrated != 0 {
 		e.put(waitCPU, uint64(w.CPU))
 	}
@@ -171,6 +175,9 @@ func formOfWait(w *events.Wait, v *victim) (f waitForm) {
 	}
 	if w.Who != (events.Thread{}) {
 		f |= waitPartied
+	}
+	if w.Stack != 0 {
+		f |= waitStacked
 	}
 	if w.CPU != v.cpu {
 		f |= waitMigrated

@@ -131,6 +131,9 @@ func (d *waitDecoder) rows(dst []events.Wait, n int) []events.Wait {
 			}
 			w.Who = d.parties[party]
 		}
+		if k.form&waitStacked != 0 {
+			w.Stack = d.cols[waitParty].small()
+		}
 		w.CPU = v.cpu
 		if k.form&waitMigrated != 0 {
 			w.CPU = d.cols[waitCPU].tiny()

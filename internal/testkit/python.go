@@ -3,6 +3,7 @@ package testkit
 import (
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -117,4 +118,50 @@ func unpack(to, from string) error {
 		}
 		return out.Close()
 	})
+}
+
+// PythonCall is a call of internal/python/testdata/corpus.py.
+type PythonCall struct {
+	PID    uint32
+	Number uint64 // its first argument
+}
+
+// PythonTruth reads what the program wrote of its own stacks into a directory: by call,
+// the lines of its functions, innermost first.
+func PythonTruth(t testing.TB, dir string) map[PythonCall][]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "truth.*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[PythonCall][]string{}
+	for _, file := range files {
+		var pid uint32
+		if _, err := fmt.Sscanf(filepath.Ext(file), ".%d", &pid); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for l := range strings.Lines(string(b)) {
+			var number uint64
+			var frames [][3]any
+			if err := json.Unmarshal([]byte(l), &[2]any{&number, &frames}); err != nil {
+				t.Fatal(err)
+			}
+			var lines []string
+			for _, f := range frames {
+				n, _ := f[2].(float64)
+				lines = append(lines, PythonLine(f[0].(string), f[1].(string), int(n)))
+			}
+			out[PythonCall{pid, number}] = lines
+		}
+	}
+	return out
+}
+
+// PythonLine is one function of a stack.
+func PythonLine(name, file string, line int) string {
+	return fmt.Sprintf("%s at %s:%d", name, file, line)
 }

@@ -127,6 +127,11 @@ type Share struct {
 	File   events.FileKind
 	Arg    uint64 // BlockedOn: as in events.Wait, of the longest wait
 	Dev    uint32
+	// Of ReasonGIL: the place in the code at which Who let go, in words, where that is
+	// known, and the call that it had held the lock across; Stack is of the place.
+	At     string
+	Across events.Op
+	Stack  uint32
 	// Waker is what Who did during the waits that it ended, where it was
 	// accounted for: the thread's own wait, explained by one hop more.
 	Waker *WakerShare

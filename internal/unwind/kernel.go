@@ -45,11 +45,12 @@ const (
 	JIT                   // the code was made at run time
 	Unreadable            // the stack is not in memory
 	Astray                // what was found cannot be a caller
+	NotTaken              // they were not asked for
 	Ends                  // how many there are
 )
 
 var endNames = [Ends]string{"whole", "too-deep", "process-not-known", "mapping-not-known", "table-not-loaded",
-	"no-table-there", "made-at-run-time", "not-in-memory", "no-caller"}
+	"no-table-there", "made-at-run-time", "not-in-memory", "no-caller", "not-taken"}
 
 // String returns the end's name, as in counts of what was lost.
 func (e End) String() string {

@@ -42,10 +42,11 @@ const (
 	ReasonStopped        // SIGSTOP or a debugger; Who stopped it
 	ReasonMemory         // a change of its memory map
 	ReasonOther          // a system call that fits none of these
+	ReasonGIL            // the lock of a Python interpreter
 )
 
 var reasonNames = [...]string{"unknown", "lock", "poll", "sleep", "pipe", "socket", "disk", "file", "page-fault",
-	"gpu-driver", "device", "child", "stopped", "memory-map", "other"}
+	"gpu-driver", "device", "child", "stopped", "memory-map", "other", "gil"}
 
 // String returns the reason's lower-case name.
 func (r Reason) String() string {
@@ -143,6 +144,7 @@ type Wait struct {
 	Arg      uint64 // first argument of Syscall: a file descriptor, a futex's address
 	Who      Thread // WaitRunnable: had the CPU. WaitBlocked: woke it, or stopped it
 	PID, TID uint32 // the thread that waited
+	Stack    uint32 // ReasonGIL: where Who let go of it, a [Stack]'s ID; 0: that was not taken
 	Dev      uint32 // device (major << 20 | minor) that a special file is, or that another file is on
 	Op       Op     // the thread's outermost traced call then, 0: between calls
 	CPU      uint16 // on which it waited, or last ran

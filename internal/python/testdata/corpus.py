@@ -18,9 +18,9 @@ import threading
 import time
 import weakref
 
-OUT, LIB = sys.argv[1], sys.argv[2]
-cuda = ctypes.CDLL(LIB).cudaGetErrorString
-held = ctypes.PyDLL(LIB).cudaGetErrorString  # keeps the lock
+OUT, LIB, FUNCTION = sys.argv[1:4]
+cuda = getattr(ctypes.CDLL(LIB), FUNCTION)
+held = getattr(ctypes.PyDLL(LIB), FUNCTION)  # keeps the lock
 numbers = itertools.count(1)
 files = {}
 kept = []
