@@ -3,11 +3,17 @@ package incidents
 import (
 	"math"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 )
+
+// tries is how often a workload is run until no stranger takes its CPU: what else is
+// said of a run that others disturb may be true.
+const tries = 4
 
 // Of a healthy workload nothing is said, whatever goes on elsewhere.
 func TestSilence(t *testing.T) {
@@ -24,9 +30,19 @@ func TestSilence(t *testing.T) {
 				if neighbour {
 					hog = l.hog(otherCPU).PID()
 				}
-				victim, begin := l.start(w)
-				last := l.observe(victim, begin, nil)
-				l.report(&last)
+				var victim *testkit.Child
+				var last tick.Tick
+				for range tries {
+					var begin func()
+					victim, begin = l.start(w)
+					last = l.observe(victim, begin, nil)
+					l.report(&last)
+					if !slices.ContainsFunc(last.Chains, func(c tick.Chain) bool { return disturbed(&c, hog) }) {
+						break
+					}
+					victim.Signal(syscall.SIGKILL)
+					_ = victim.Wait()
+				}
 				for i := range last.Chains {
 					if c := &last.Chains[i]; !disturbed(c, hog) {
 						t.Errorf("a chain: %s", c.Rule)
