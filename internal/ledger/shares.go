@@ -26,6 +26,7 @@ type share struct {
 	tick.Share
 	waker             tick.WakerShare
 	blocked, runnable vote
+	who               vote // which thread of the process
 	longest           int64
 }
 
@@ -110,8 +111,12 @@ func (x *share) add(w *events.Wait, ns int64, again bool) {
 		x.Count++
 	}
 	x.NS += uint64(ns)
+	same := x.Who.TID == w.Who.TID
+	if x.who.cast(same, ns) || same {
+		x.Who = w.Who // by its latest name: at first it may have been about to run another program
+	}
 	if w.Duration > x.longest || x.longest == 0 {
-		x.longest, x.Who, x.Arg = w.Duration, w.Who, w.Arg
+		x.longest, x.Arg = w.Duration, w.Arg
 	}
 }
 
