@@ -8,8 +8,10 @@ import (
 
 var lockWait = Rule{
 	Name: "lock-wait", Word: "locks", Needs: NeedWaits, Share: 0.01, Slow: 3,
-	Doc:   "The job waited for a lock, or for another thread to be done.",
-	Match: func(p *Part) bool { return p.State == events.WaitBlocked && (p.Root == events.ReasonLock || p.Root == events.ReasonGIL) },
+	Doc: "The job waited for a lock, or for another thread to be done.",
+	Match: func(p *Part) bool {
+		return p.State == events.WaitBlocked && (p.Root == events.ReasonLock || p.Root == events.ReasonGIL)
+	},
 	Key: func(p *Part) Key {
 		if p.Via.TID != 0 {
 			return Key{ID: p.Via.TID}

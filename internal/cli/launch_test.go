@@ -51,7 +51,7 @@ func TestLaunchedProgramEndedBySignal(t *testing.T) {
 		"killed while it stands":   {func(l *launched) { l.kill() }, 128 + 9},
 		"terminated once it runs":  {func(l *launched) { l.run(); _ = l.cmd.Process.Signal(syscall.SIGTERM) }, 128 + 15},
 		"signal while it stands":   {func(l *launched) { l.signals <- syscall.SIGTERM; l.run() }, 128 + 15},
-		"signal passed on running": {func(l *launched) { l.run(); l.signals <- syscall.SIGHUP }, 128 + 1},
+		"signal passed on running": {func(l *launched) { l.run(); l.signals <- syscall.SIGUSR1 }, 128 + 10}, // nohup has SIGHUP ignored
 	} {
 		t.Run(name, func(t *testing.T) {
 			testkit.LeakCheck(t)

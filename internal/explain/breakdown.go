@@ -61,6 +61,8 @@ type shareJSON struct {
 	File   string     `json:"file,omitempty"`
 	Arg    uint64     `json:"arg,omitempty"`
 	Dev    string     `json:"dev,omitempty"`
+	At     string     `json:"at,omitempty"`     // the GIL: where it was let go
+	Across string     `json:"across,omitempty"` // the call that it was held across
 	Waker  *wakerJSON `json:"waker,omitempty"`
 }
 
@@ -107,6 +109,9 @@ func shareOf(s *tick.Share, blocked bool) shareJSON {
 		j.Reason, j.Call, j.File, j.Arg = s.Reason.String(), s.Call.String(), s.File.String(), s.Arg
 		if s.Dev != 0 {
 			j.Dev = device(s.Dev)
+		}
+		if j.At = clean(s.At); s.Across != 0 {
+			j.Across = s.Across.String()
 		}
 	}
 	if w := s.Waker; w != nil {

@@ -81,6 +81,8 @@ func blockedOn(s *tick.Share) string {
 	}
 	link := ", ended by "
 	switch s.Reason {
+	case events.ReasonGIL:
+		link = ", held by "
 	case events.ReasonPipe, events.ReasonSocket:
 		link = " from "
 	case events.ReasonStopped:
@@ -91,6 +93,12 @@ func blockedOn(s *tick.Share) string {
 		words += "own thread "
 	}
 	words += threadName(&s.Who) + " " + strconv.FormatUint(uint64(s.Who.TID), 10)
+	if s.At != "" {
+		words += " at " + clean(s.At)
+	}
+	if s.Across != 0 {
+		return words + " across " + s.Across.String()
+	}
 	return words + meanwhile(s.Waker)
 }
 

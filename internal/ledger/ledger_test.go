@@ -331,3 +331,29 @@ func steady(threads, calls int, waits bool) (out tick.Batch) {
 	}
 	return out
 }
+
+// A share goes by the latest name of whichever thread of the process took the most: at
+// first it may have been about to run another program.
+func TestShareGoesByTheBusiest(t *testing.T) {
+	thread := func(tid uint32, name string) events.Thread {
+		return events.Thread{PID: 9, TID: tid, Parent: 1, Name: events.NameOf(name)}
+	}
+	for name, tt := range map[string]struct {
+		by   []events.Thread
+		ms   []int64
+		want string
+	}{
+		"ran another program":       {[]events.Thread{thread(9, "sh"), thread(9, "hog")}, []int64{30, 5}, "hog"},
+		"another thread does more":  {[]events.Thread{thread(9, "sh"), thread(11, "hog"), thread(11, "hog")}, []int64{10, 8, 8}, "hog"},
+		"another thread does least": {[]events.Thread{thread(9, "hog"), thread(11, "logger"), thread(9, "hog")}, []int64{8, 9, 8}, "hog"},
+	} {
+		var p process
+		for i, who := range tt.by {
+			ns := tt.ms[i] * 1e6
+			p.named(&queued{Wait: events.Wait{State: events.WaitRunnable, Start: base + int64(i)*1e9, Duration: ns, Taken: ns, Who: who}}, false, 0)
+		}
+		if got := p.runnable.top(1 << 60); len(got) != 1 || got[0].Who.Name.String() != tt.want {
+			t.Errorf("%s: %+v, want %s", name, got, tt.want)
+		}
+	}
+}

@@ -26,6 +26,7 @@ type share struct {
 	tick.Share
 	waker             tick.WakerShare
 	blocked, runnable vote
+	who, stack, call  vote // which thread of the process, its place, its call
 	longest           int64
 }
 
@@ -69,7 +70,8 @@ func (s *shares) at(k shareKey, ns int64) *share {
 }
 
 // named adds a wait to the names of a process's time.
-func (p *process) named(w *events.Wait, waker *tick.WakerShare, sync bool, agent uint32) {
+func (p *process) named(q *queued, sync bool, agent uint32) {
+	w := &q.Wait
 	again := w.Flags&events.WaitPrevious != 0
 	switch w.State {
 	case events.WaitRunnable:
@@ -100,7 +102,13 @@ func (p *process) named(w *events.Wait, waker *tick.WakerShare, sync bool, agent
 		}
 		x.Own, x.Agent, x.ByIRQ = w.Who.TID != 0 && w.Who.PID == p.pid, w.Who.PID == agent && agent != 0, w.Flags&events.WaitByIRQ != 0
 		x.Reason, x.Call, x.File, x.Dev = w.Reason, w.Syscall, w.File, w.Dev
-		addWaker(&x.waker, waker, &x.blocked, &x.runnable)
+		addWaker(&x.waker, &q.waker, &x.blocked, &x.runnable)
+		if x.stack.cast(x.Stack == w.Stack, w.Duration) {
+			x.Stack = w.Stack
+		}
+		if x.call.cast(x.Across == q.across, w.Duration) {
+			x.Across = q.across
+		}
 		x.add(w, w.Duration, false)
 	}
 }
@@ -110,8 +118,12 @@ func (x *share) add(w *events.Wait, ns int64, again bool) {
 		x.Count++
 	}
 	x.NS += uint64(ns)
+	same := x.Who.TID == w.Who.TID
+	if x.who.cast(same, ns) || same {
+		x.Who = w.Who // by its latest name: at first it may have been about to run another program
+	}
 	if w.Duration > x.longest || x.longest == 0 {
-		x.longest, x.Who, x.Arg = w.Duration, w.Who, w.Arg
+		x.longest, x.Arg = w.Duration, w.Arg
 	}
 }
 

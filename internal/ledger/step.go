@@ -176,7 +176,7 @@ func addWaker(sum, o *tick.WakerShare, blocked, runnable *vote) {
 			sum.Reason, sum.Call, sum.Dev = o.Reason, o.Call, o.Dev
 		}
 	}
-	if o.Runnable > 0 && runnable.cast(sum.By.TID == o.By.TID, int64(o.Runnable)) {
+	if same := sum.By.TID == o.By.TID; o.Runnable > 0 && (runnable.cast(same, int64(o.Runnable)) || same) {
 		sum.By = o.By
 	}
 	sum.Times.Add(&o.Times)

@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"math"
 	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"github.com/cilium/ebpf/ringbuf"
 
 	"ingero/internal/bpf"
 	"ingero/internal/tick"
@@ -66,10 +65,10 @@ type Tracer struct {
 	firstByte bool
 	ledger    bool
 	allWaits  bool
-	ring      *Ring
-	pressure  *pressure
-	critical  *ringbuf.Reader
-	life      ringbuf.Record // ReadCritical's
+	ring      *Ring    // of calls
+	pressure  *wakeups // of ring
+	critical  *Ring    // of the lives of processes
+	lives     *wakeups // of critical
 	base      []link.Link
 	hostNames []string      // programs of the host
 	hostLacks []tick.Report // those that cannot be had; mu
@@ -165,14 +164,11 @@ func (t *Tracer) load(o Options) error {
 	if err := errors.Join(t.fillRecipes(), t.fillSlots(), t.fillHostRests()); err != nil {
 		return err
 	}
-	if t.ring, err = newRing(t.objects.CallRing.FD(), o.RingBytes); err != nil {
+	if t.ring, t.pressure, err = openRing(t.objects.CallRing); err != nil {
 		return err
 	}
-	if t.pressure, err = newPressure(t.objects.CallRing.FD()); err != nil {
+	if t.critical, t.lives, err = openRing(t.objects.CriticalRing); err != nil {
 		return err
-	}
-	if t.critical, err = ringbuf.NewReader(t.objects.CriticalRing); err != nil {
-		return fmt.Errorf("open critical ring: %w", err)
 	}
 	return t.attachLives(o.Gate)
 }
@@ -265,15 +261,13 @@ func (t *Tracer) Drain(limit int, take func(record []byte)) int {
 // Used returns how many bytes of call records wait to be read.
 func (t *Tracer) Used() uint64 { return t.ring.Used() }
 
-// ReadCritical waits for the next process record and returns it, in a buffer
-// that the next call uses again. It returns [os.ErrClosed] after Close. One
-// goroutine may wait at a time.
-func (t *Tracer) ReadCritical() ([]byte, error) {
-	err := t.critical.ReadInto(&t.life)
-	if errors.Is(err, ringbuf.ErrClosed) {
-		return nil, os.ErrClosed
+// DrainLives hands over all records of the lives of processes that are there, in their
+// order; see [Ring.Drain]. What happened before a call record was put has its own before
+// that: it comes at the latest with the next DrainLives after Drain.
+func (t *Tracer) DrainLives(take func(record []byte)) {
+	// Until there is nothing: the kernel wakes nobody while something is unread.
+	for t.critical.Drain(math.MaxInt, take) > 0 {
 	}
-	return t.life.RawSample, err
 }
 
 // Drops returns the count of what was not kept, by reason, in a fixed order.
@@ -309,7 +303,7 @@ var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 	bpf.IngeroDropReasonDROP_PYTHON:         "python-left-out",
 }
 
-// StopLives stops following the lives of processes; ReadCritical and
+// StopLives stops following the lives of processes; WaitLives and
 // WaitPressure return. It is idempotent.
 func (t *Tracer) StopLives() error {
 	var errs []error
@@ -319,8 +313,10 @@ func (t *Tracer) StopLives() error {
 	}
 	t.base, t.stopped = nil, true
 	t.mu.Unlock()
-	if t.critical != nil {
-		errs = append(errs, t.critical.Close(), t.pressure.stop())
+	for _, w := range []*wakeups{t.pressure, t.lives} {
+		if w != nil {
+			errs = append(errs, w.stop())
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -336,12 +332,14 @@ func (t *Tracer) Close() error {
 	t.closed = true
 	t.mu.Unlock()
 	errs := []error{t.StopLives()}
-	if t.pressure != nil {
-		errs = append(errs, t.pressure.close())
+	for _, w := range []*wakeups{t.pressure, t.lives} {
+		if w != nil {
+			errs = append(errs, w.close())
+		}
 	}
 	for _, p := range t.programs {
 		errs = append(errs, p.Close())
 	}
-	errs = append(errs, t.ring.Close(), t.objects.IngeroMaps.Close())
+	errs = append(errs, t.ring.Close(), t.critical.Close(), t.objects.IngeroMaps.Close())
 	return errors.Join(errs...)
 }

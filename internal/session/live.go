@@ -94,6 +94,9 @@ type Live struct {
 	// seccompHarm says that return probes kill processes with a filter.
 	seccompHarm bool
 
+	drainingLives sync.Mutex
+	gates         chan tick.ProcEvent // to be opened
+
 	enrolling sync.Mutex // one enrolment at a time; it opens files, which may take long
 
 	mu       sync.Mutex // guards what follows, never for long
@@ -165,7 +168,7 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Live{LiveOptions: o, clock: clock, wake: make(chan struct{}, 1),
+	l := &Live{LiveOptions: o, clock: clock, wake: make(chan struct{}, 1), gates: make(chan tick.ProcEvent, 64),
 		procs: map[uint32]*process{}, libs: map[libraryKey]*library{}, unlooked: map[uint32]time.Time{}, look: make(chan struct{}, 1),
 		accounts: accounts{}, victims: map[uint32]string{}, names: names{}, others: others{known: map[uint32]*other{}}}
 	if o.Place != (where.Selector{}) {
@@ -220,6 +223,7 @@ func (l *Live) start(ctx context.Context) error {
 		l.work.Go(func() { l.unwind.Run(ctx) })
 	}
 	l.work.Go(l.readLives)
+	l.work.Go(func() { l.openGates(ctx) })
 	l.work.Go(l.readPressure)
 	for _, pid := range l.Select.PIDs {
 		if err := l.enrolPID(pid); err != nil {
@@ -269,6 +273,7 @@ func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
 			l.malformed++
 		}
 	})
+	l.takeLives()
 	l.gone = append(l.gone, b.Ended[ended:]...)
 	l.gpus.waits(b.Waits[waits:])
 	l.others.note(b.Waits[waits:], l.tracing)

@@ -17,30 +17,46 @@ import (
 // readLives follows forks, execs and exits until the tracer is closed.
 func (l *Live) readLives() {
 	for {
-		record, err := l.tracer.ReadCritical()
-		if err != nil {
+		if err := l.tracer.WaitLives(); err != nil {
 			if !errors.Is(err, os.ErrClosed) {
-				l.Log.Warn("process events have stopped", "error", err)
+				l.Log.Warn("process events are read by the clock alone", "error", err)
 			}
 			return
 		}
+		if l.takeLives() {
+			l.hurry()
+		}
+	}
+}
+
+// takeLives takes in what was told of the lives of processes, and tells whether there
+// was anything. What happened before a call that was drained is there by then.
+func (l *Live) takeLives() (any bool) {
+	l.drainingLives.Lock()
+	defer l.drainingLives.Unlock()
+	l.tracer.DrainLives(func(record []byte) {
 		e, err := decode.Proc(record, l.clock)
 		if err != nil {
 			l.Log.Warn("process event left out", "error", err)
-			continue
+			return
 		}
+		any = true
 		if e.Kind == decode.Gate {
-			l.openGate(e)
-			continue
+			select {
+			case l.gates <- e:
+			default: // many at once: not all can be seen from their first call
+				_ = syscall.Kill(int(e.PID), syscall.SIGCONT)
+			}
+			return
 		}
 		l.mu.Lock()
+		defer l.mu.Unlock()
 		if l.procs[e.PID] != nil || e.Kind == tick.ProcOOM { // not a process of the calibration
 			l.live(e)
 			l.pending = append(l.pending, e)
 		}
-		l.mu.Unlock()
-		l.hurry()
-	}
+	})
+	return any
 }
 
 // hurry asks for a poll at once.
@@ -119,6 +135,18 @@ func (l *Live) ended(pid uint32, at time.Time) {
 		delete(lib.users, pid)
 	}
 	l.Notify(Notice{Kind: NoticeEnded, PID: pid, Comm: p.Comm})
+}
+
+// openGates opens gates until ctx ends.
+func (l *Live) openGates(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-l.gates:
+			l.openGate(e)
+		}
+	}
 }
 
 // openGate attaches to what a gated process has just mapped and lets it go on.

@@ -70,7 +70,8 @@ func (s *sites) add(c *events.Call) {
 	list[least].stack, list[least].ns = c.Stack, list[least].ns+ns
 }
 
-// tick names the place of each chain that is in calls of an operation.
+// tick names the place of each chain that is in calls of an operation, and where locks
+// were held.
 func (s *sites) tick(t *tick.Tick) {
 	for i := range t.Chains {
 		c := &t.Chains[i]
@@ -79,6 +80,12 @@ func (s *sites) tick(t *tick.Tick) {
 			if place := s.places[x.stack]; place != "" && x.ns > most {
 				c.At, most = place, x.ns
 			}
+		}
+	}
+	for i := range t.Breakdowns {
+		for j := range t.Breakdowns[i].BlockedOn {
+			x := &t.Breakdowns[i].BlockedOn[j]
+			x.At = s.places[x.Stack]
 		}
 	}
 	for _, list := range s.ops {

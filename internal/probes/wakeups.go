@@ -5,15 +5,17 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 )
 
-// pressure waits for the kernel to say that a ring is half full. It never does
-// so otherwise: a wake-up for each record would double the price of a call.
-type pressure struct{ epoll, end int }
+// wakeups are those that the kernel sends to the readers of a ring: of calls when it is
+// half full, since one for each record would double the price of a call; of the lives of
+// processes for what comes after all was read.
+type wakeups struct{ epoll, end int }
 
-func newPressure(ring int) (*pressure, error) {
-	p := &pressure{epoll: -1, end: -1}
+func newWakeups(ring int) (*wakeups, error) {
+	p := &wakeups{epoll: -1, end: -1}
 	var err error
 	if p.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("watch the ring: %w", err)
@@ -30,8 +32,8 @@ func newPressure(ring int) (*pressure, error) {
 	return p, nil
 }
 
-// wait returns nil when the ring is half full, [os.ErrClosed] after stop.
-func (p *pressure) wait() error {
+// wait returns nil at a wake-up, [os.ErrClosed] after stop.
+func (p *wakeups) wait() error {
 	var events [2]unix.EpollEvent
 	for {
 		n, err := unix.EpollWait(p.epoll, events[:], -1)
@@ -51,12 +53,12 @@ func (p *pressure) wait() error {
 }
 
 // stop ends a wait, now and later.
-func (p *pressure) stop() error {
+func (p *wakeups) stop() error {
 	_, err := unix.Write(p.end, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	return err
 }
 
-func (p *pressure) close() error {
+func (p *wakeups) close() error {
 	var errs []error
 	for _, fd := range []*int{&p.epoll, &p.end} {
 		if *fd >= 0 {
@@ -67,6 +69,20 @@ func (p *pressure) close() error {
 	return errors.Join(errs...)
 }
 
+// openRing maps a ring and listens to its wake-ups. On error what there is is returned too.
+func openRing(m *ebpf.Map) (*Ring, *wakeups, error) {
+	r, err := newRing(m.FD(), int(m.MaxEntries()))
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := newWakeups(m.FD())
+	return r, w, err
+}
+
 // WaitPressure waits until the ring of calls is half full and is to be drained at
 // once. It returns [os.ErrClosed] after StopLives. One goroutine may wait.
 func (t *Tracer) WaitPressure() error { return t.pressure.wait() }
+
+// WaitLives waits until something may be there for DrainLives. It returns
+// [os.ErrClosed] after StopLives. One goroutine may wait.
+func (t *Tracer) WaitLives() error { return t.lives.wait() }
