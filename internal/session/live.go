@@ -254,6 +254,7 @@ func (l *Live) Wake() <-chan struct{} { return l.wake }
 
 // Poll implements [Source].
 func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
+	l.watcher.Look()
 	ended, waits := len(b.Ended), len(b.Waits)
 	n := l.tracer.Drain(batchLimit, func(record []byte) {
 		if err := decode.Record(b, record, l.clock); err != nil {
