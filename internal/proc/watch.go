@@ -55,7 +55,7 @@ const (
 	// enough for perf_event_mlock_kb, which binds without CAP_IPC_LOCK.
 	watchPages = 16
 	wakeBytes  = watchPages * 4096 / 2 // that nobody has looked at
-	cpuRecheck = time.Second
+	cpuRecheck = 5 * time.Second
 
 	foundFD = -1 // in the epoll set, where CPUs have their numbers
 )
