@@ -15,7 +15,7 @@ import (
 // --debug says what is found, and check --pid what is seen of a process.
 func TestDiscovery(t *testing.T) {
 	b := newBench(t)
-	target := b.train("--steps", "30")
+	target := b.train("--steps", "300")
 	c := b.ingero("trace", "--debug", "--pid", pid(target), "--record=false")
 	b.tracing(1)
 	stdout, stderr, code := b.output("check", "--json", "--pid", pid(target))

@@ -113,7 +113,7 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 		text, err := explain.ReportJSON(in)
 		return errors.Join(err, e.printf("%s\n", text))
 	}
-	if o.stored && len(in.Chains) == 0 {
+	if o.stored && len(in.Chains)+len(in.Xids) == 0 {
 		return e.printf("No cause of lost time was found while this was recorded.\n")
 	}
 	detail := explain.Brief

@@ -24,17 +24,19 @@ type MapEvent struct {
 // ErrLostMaps says that events may be missing: scan again.
 var ErrLostMaps = errors.New("map events were lost")
 
-// MapWatcher tells of CUDA libraries that processes map, at the moment they do.
-// It asks nothing of those processes: the kernel reports executable mappings of
-// all of them to a perf event on each CPU.
+// MapWatcher tells of CUDA libraries that processes map, soon after they do. It asks
+// nothing of those processes: the kernel reports executable mappings of all of them to
+// a perf event on each CPU, and forks and ends with them, whether one wants those or
+// not. So it wakes nobody for each: its user calls Look now and then.
 type MapWatcher struct {
 	names  Names
-	poll   *os.File // epoll over the events, itself in the runtime's poller
+	poll   *os.File // epoll over the events and found, itself in the runtime's poller
 	raw    syscall.RawConn
+	found  int // eventfd: Look has found something
 	online func() ([]int, error)
 	closed atomic.Bool
 
-	mu       sync.Mutex // held by Read and by the end of Close
+	mu       sync.Mutex // guards what follows, never for long
 	cpus     map[int]*cpuEvent
 	checked  time.Time // when the list of CPUs was last compared
 	lost     bool
@@ -52,7 +54,10 @@ const (
 	// watchPages of 4 KiB a CPU hold some 500 records. The buffer must be small
 	// enough for perf_event_mlock_kb, which binds without CAP_IPC_LOCK.
 	watchPages = 16
-	cpuRecheck = time.Second
+	wakeBytes  = watchPages * 4096 / 2 // that nobody has looked at
+	cpuRecheck = 5 * time.Second
+
+	foundFD = -1 // in the epoll set, where CPUs have their numbers
 )
 
 // WatchMaps begins to watch; what was mapped before is for Scan to find. It
@@ -68,12 +73,8 @@ func watchMaps(names Names, online func() ([]int, error)) (*MapWatcher, error) {
 	if err := unix.SetNonblock(fd, true); err != nil { // so that the runtime polls it
 		return nil, errors.Join(fmt.Errorf("watch mappings: epoll: %w", err), unix.Close(fd))
 	}
-	w := &MapWatcher{names: names, poll: os.NewFile(uintptr(fd), "epoll"), cpus: map[int]*cpuEvent{}, online: online}
-	if w.raw, err = w.poll.SyscallConn(); err == nil {
-		if err = w.poll.SetReadDeadline(time.Time{}); err == nil {
-			err = w.refresh()
-		}
-	}
+	w := &MapWatcher{names: names, poll: os.NewFile(uintptr(fd), "epoll"), found: -1, cpus: map[int]*cpuEvent{}, online: online}
+	err = w.open()
 	if err == nil && len(w.cpus) == 0 {
 		err = errors.New("no CPU has perf events")
 	}
@@ -84,34 +85,85 @@ func watchMaps(names Names, online func() ([]int, error)) (*MapWatcher, error) {
 	return w, nil
 }
 
-// Read returns the next event. It blocks until there is one, the deadline has
-// passed (os.ErrDeadlineExceeded) or the watcher is closed (os.ErrClosed); it
-// returns ErrLostMaps and can go on when the reader was too slow. Events of
-// different CPUs may come out of order.
-func (w *MapWatcher) Read() (MapEvent, error) {
-	w.mu.Lock()
+func (w *MapWatcher) open() (err error) {
+	if w.raw, err = w.poll.SyscallConn(); err != nil {
+		return err
+	}
+	if err := w.poll.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	if w.found, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return err
+	}
+	if err := w.control(unix.EPOLL_CTL_ADD, w.found, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: foundFD}); err != nil {
+		return err
+	}
+	return w.refresh()
+}
+
+// Look takes in what processes have mapped since it was last called, and has Read
+// return it. Where nothing was mapped it takes nanoseconds. It may be called from any
+// goroutine.
+func (w *MapWatcher) Look() {
+	if !w.mu.TryLock() {
+		return // somebody looks
+	}
 	defer w.mu.Unlock()
+	if w.closed.Load() {
+		return
+	}
+	had := w.some()
+	w.drain()
+	if !had && w.some() {
+		_, _ = unix.Write(w.found, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	}
+}
+
+// some tells whether Read has something to return. mu is held.
+func (w *MapWatcher) some() bool { return w.returned < len(w.pending) || w.lost }
+
+// Read returns the next event. It blocks until there is one that Look has found, or so
+// many of all kinds that somebody has to look, until the deadline has passed
+// (os.ErrDeadlineExceeded) or the watcher is closed (os.ErrClosed); it
+// returns ErrLostMaps and can go on when the reader was too slow. Events of
+// different CPUs may come out of order. One goroutine may wait.
+func (w *MapWatcher) Read() (MapEvent, error) {
 	for {
-		if w.closed.Load() {
-			return MapEvent{}, os.ErrClosed
+		if ev, err, ok := w.next(); ok {
+			return ev, err
 		}
-		if w.returned < len(w.pending) {
-			w.returned++
-			return w.pending[w.returned-1], nil
-		}
-		if w.lost {
-			w.lost = false
-			return MapEvent{}, ErrLostMaps
-		}
-		w.pending, w.returned = w.pending[:0], 0
 		err := w.raw.Read(func(fd uintptr) bool {
-			w.drain(int(fd))
-			return len(w.pending) > 0 || w.lost
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if w.closed.Load() {
+				return true
+			}
+			w.ready(int(fd))
+			w.drain()
+			return w.some()
 		})
 		if err != nil && !w.closed.Load() {
 			return MapEvent{}, err // os.ErrDeadlineExceeded is as it should be
 		}
 	}
+}
+
+// next returns what there is to return, and whether there is.
+func (w *MapWatcher) next() (MapEvent, error, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.closed.Load():
+		return MapEvent{}, os.ErrClosed, true
+	case w.returned < len(w.pending):
+		w.returned++
+		return w.pending[w.returned-1], nil, true
+	case w.lost:
+		w.lost = false
+		return MapEvent{}, ErrLostMaps, true
+	}
+	w.pending, w.returned = w.pending[:0], 0
+	return MapEvent{}, nil, false
 }
 
 // SetDeadline makes Read give up at t; the zero time means never. It may be
@@ -134,20 +186,32 @@ func (w *MapWatcher) Close() error {
 	for cpu := range w.cpus {
 		err = errors.Join(err, w.drop(cpu))
 	}
+	if w.found >= 0 {
+		err = errors.Join(err, unix.Close(w.found))
+	}
 	return err
 }
 
-// drain takes what all the buffers hold.
-func (w *MapWatcher) drain(epfd int) {
-	var ready [64]unix.EpollEvent
-	n, _ := unix.EpollWait(epfd, ready[:], 0) // rearms the events; an error would be EINTR
-	for _, e := range ready[:max(n, 0)] {
-		if cpu := int(e.Fd); e.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 && w.cpus[cpu] != nil {
+// ready takes in what has become of the events: it rearms them, and drops those of CPUs
+// that went offline. mu is held.
+func (w *MapWatcher) ready(epfd int) {
+	var list [64]unix.EpollEvent
+	n, _ := unix.EpollWait(epfd, list[:], 0) // an error would be EINTR
+	for _, e := range list[:max(n, 0)] {
+		cpu := int(e.Fd)
+		switch {
+		case cpu == foundFD:
+			_, _ = unix.Read(w.found, make([]byte, 8))
+		case e.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 && w.cpus[cpu] != nil:
 			w.drainCPU(w.cpus[cpu])
-			_ = w.drop(cpu) // its CPU went offline
+			_ = w.drop(cpu)
 			w.checked = time.Time{}
 		}
 	}
+}
+
+// drain takes what all the buffers hold. mu is held.
+func (w *MapWatcher) drain() {
 	for _, c := range w.cpus {
 		w.drainCPU(c)
 	}
@@ -223,7 +287,7 @@ func openCPU(cpu int) (*cpuEvent, error) {
 		Sample_type: unix.PERF_SAMPLE_TIME, // with SampleIDAll: the time behind each record
 		Bits: unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitSampleIDAll |
 			unix.PerfBitWatermark | unix.PerfBitUseClockID,
-		Wakeup:  1, // bytes: wake the reader for each record
+		Wakeup:  wakeBytes,
 		Clockid: unix.CLOCK_MONOTONIC,
 	}
 	fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)

@@ -16,7 +16,15 @@ import (
 	"ingero/pkg/events"
 )
 
+// watch begins to watch, and somebody looks.
 func watch(t *testing.T) *MapWatcher {
+	t.Helper()
+	w := watchAlone(t)
+	looking(t, w)
+	return w
+}
+
+func watchAlone(t *testing.T) *MapWatcher {
 	t.Helper()
 	testkit.NeedRoot(t)
 	w, err := WatchMaps(Names{})
@@ -33,6 +41,28 @@ func watch(t *testing.T) *MapWatcher {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// looking has somebody look now and then, until the test ends.
+func looking(t *testing.T, w *MapWatcher) {
+	ticker, done := time.NewTicker(time.Millisecond), make(chan struct{})
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for {
+			select {
+			case <-ticker.C:
+				w.Look()
+			case <-done:
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		close(done)
+		<-over
+		ticker.Stop()
+	})
 }
 
 // next returns the next event of a process; other tests may run.
@@ -142,8 +172,9 @@ func someLibrary(t *testing.T) string {
 	return ""
 }
 
+// Where nobody looks while much happens, the kernel wakes the reader.
 func TestWatchMapsLost(t *testing.T) {
-	w := watch(t)
+	w := watchAlone(t)
 	h := startHelper(t, nil)
 	h.do("storm " + elfFile(t, filepath.Join(t.TempDir(), "libcuda.so.1"), 'A')) // nobody reads meanwhile
 	seen := 0
@@ -162,6 +193,7 @@ func TestWatchMapsLost(t *testing.T) {
 	if seen == 0 {
 		t.Error("no event before the loss")
 	}
+	looking(t, w)
 	h.do("map " + elfFile(t, filepath.Join(t.TempDir(), "libnccl.so.2"), 'B'))
 	for {
 		if ev := next(t, w, h.pid); ev.Library.Lib == events.LibNCCL {
@@ -234,6 +266,7 @@ func TestWatchMapsNewCPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
+	looking(t, w)
 	w.mu.Lock()
 	online = append(all[:len(all):len(all)], maxCPUs-1)
 	w.checked = time.Time{}
@@ -250,6 +283,8 @@ func TestWatchMapsNewCPU(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if len(w.cpus) != len(all) {
 		t.Errorf("%d CPUs are watched, want %d", len(w.cpus), len(all))
 	}

@@ -91,6 +91,9 @@ FROM chains c JOIN sessions s ON s.id = c.session ORDER BY c.severity = 'HIGH' D
 	{"Who is to blame in the chains, by name?",
 		`SELECT c.rule, coalesce(j.value ->> 'comm', j.value ->> 'what') AS culprit, ms(sum(j.value ->> 'lost_ns')) AS lost_ms
 FROM chains c, json_each(c.culprits) j GROUP BY 1, 2 ORDER BY lost_ms DESC`},
+	{"Which control groups are noisy neighbours: who took time from the traced processes?",
+		`SELECT j.value ->> 'cgroup' AS cgroup, count(DISTINCT c.pid) AS victims, ms(sum(j.value ->> 'lost_ns')) AS lost_ms
+FROM chains c, json_each(c.culprits) j WHERE c.rule = 'cpu-taken' GROUP BY 1 ORDER BY lost_ms DESC`},
 	{"Which container or pod makes the most calls?",
 		`SELECT coalesce(p.namespace || '/' || p.pod, p.container, p.cgroup) AS place, p.pid, p.comm, sum(o.calls) AS calls
 FROM processes p JOIN ops o ON o.session = p.session AND o.pid = p.pid GROUP BY p.session, p.pid ORDER BY calls DESC LIMIT 10`},

@@ -264,8 +264,26 @@ func (l *Live) AgentPID() uint32 { return uint32(os.Getpid()) }
 // Wake implements [Waker].
 func (l *Live) Wake() <-chan struct{} { return l.wake }
 
+// A library that is mapped is noticed by the next poll: the first calls into it that are
+// not seen are those until then. A wake-up for nothing costs more than a poll.
+const (
+	patience     = 16 * time.Millisecond
+	patienceIdle = 90 * time.Millisecond // while no process is traced
+)
+
+// Patience implements [Waker].
+func (l *Live) Patience() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.alive > 0 {
+		return patience
+	}
+	return patienceIdle
+}
+
 // Poll implements [Source].
 func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
+	l.watcher.Look()
 	ended, waits := len(b.Ended), len(b.Waits)
 	l.unwind.Check()
 	n := l.tracer.Drain(batchLimit, func(record []byte) {

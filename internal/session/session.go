@@ -38,6 +38,9 @@ type Source interface {
 type Waker interface {
 	// Wake delivers a value when a poll is urgent.
 	Wake() <-chan struct{}
+	// Patience is how long the next poll may wait for while hardly any calls come. It is
+	// asked for often.
+	Patience() time.Duration
 }
 
 // Thinner is a source that can leave out records under pressure, and wants to
@@ -76,7 +79,7 @@ type Config struct {
 	Sinks    []tick.Sink
 	Interval time.Duration // between ticks; 0: 1 s
 	Quiet    Deadband      // which ticks are idle
-	Poll     time.Duration // between polls under load; 0: 8 ms. Up to idlePolls times that when idle
+	Poll     time.Duration // between polls under load; 0: 8 ms. More when idle
 	Log      *slog.Logger  // nil: none
 	Clock    Clock         // nil: the machine's
 }
@@ -93,14 +96,8 @@ type realClock struct{}
 func (realClock) Now() time.Time                         { return time.Now() }
 func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
-const (
-	// busyBatch is the number of calls in a batch from which polls stay frequent.
-	busyBatch = 64
-	// idlePolls bounds how much less frequent they become while no calls come from a
-	// source that wakes the session itself: a wake-up for nothing costs more than
-	// the poll.
-	idlePolls = 16
-)
+// busyBatch is the number of calls in a batch from which polls stay frequent.
+const busyBatch = 64
 
 // Run polls and ticks until ctx ends or the source does, then stops the source,
 // reads what is left, makes the final tick and closes sinks and source. The
@@ -165,8 +162,9 @@ func newRunner(c Config) *runner {
 // loop returns nil when ctx or the input ends.
 func (r *runner) loop(ctx context.Context) error {
 	var wake <-chan struct{}
+	patience := func() time.Duration { return 4 * r.Poll }
 	if w, ok := r.Source.(Waker); ok {
-		wake = w.Wake()
+		wake, patience = w.Wake(), w.Patience
 	}
 	pause := r.Poll
 	wait := pause
@@ -185,13 +183,8 @@ func (r *runner) loop(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		switch {
-		case n >= busyBatch:
+		if pause = min(2*pause, patience()); n >= busyBatch {
 			pause = r.Poll
-		case n > 0 || wake == nil:
-			pause = 4 * r.Poll
-		default:
-			pause = min(2*pause, idlePolls*r.Poll)
 		}
 		wait = pause
 		if now := r.Clock.Now(); now.Sub(r.ticked) >= r.Interval {

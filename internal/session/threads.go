@@ -23,7 +23,9 @@ type nameKey struct {
 func (l *Live) threads(t *tick.Tick) error {
 	t.Threads = append(t.Threads, l.gone...)
 	l.gone = l.gone[:0]
-	l.findGPUs()
+	if len(l.names) > 0 || len(l.accounts) > 0 {
+		l.findGPUs()
+	}
 	known := names{}
 	err := l.tracer.Threads(func(tid uint32, s *probes.ThreadState, now uint64) {
 		x := decode.Thread(tid, s, now, l.clock)
