@@ -6,6 +6,7 @@
 #pragma once
 
 const volatile __u32 take_stacks = STACKS_NONE; /* Settings.Stacks: enum stack_policy */
+const volatile bool each_stack = false; /* Settings.EachStack: also those that were put out before */
 const volatile __u32 stack_rooms = 8; /* entries of rooms, a power of two; set to suit the CPUs */
 
 /* Where a stack is put together. It is too large for the programs' own. */
@@ -150,13 +151,13 @@ __noinline __u32 number_stack(struct stack_record *rec)
 	if (!rec)
 		return 0;
 	key = hash_stack(rec, (__u64)task->self_exec_id << 32 | (__u32)task->tgid);
-	known = bpf_map_lookup_elem(&stacks, &key);
+	known = each_stack ? NULL : bpf_map_lookup_elem(&stacks, &key);
 	if (known)
 		return *known;
 	id = __sync_fetch_and_add(&last_stack, 1) + 1;
 	if (!id) /* after 2^32 */
 		return 0;
-	if (bpf_map_update_elem(&stacks, &key, &id, BPF_NOEXIST)) {
+	if (!each_stack && bpf_map_update_elem(&stacks, &key, &id, BPF_NOEXIST)) {
 		known = bpf_map_lookup_elem(&stacks, &key); /* another thread was first */
 		return known ? *known : 0;
 	}

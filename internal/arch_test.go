@@ -72,8 +72,9 @@ var allowed = map[string]string{
 	"test/unwind":       "",
 	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes internal/session internal/tick internal/xid pkg/events sim",
 	"benchmarks/idle":   "",
-	"benchmarks/overhead": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/session " +
-		"internal/stats internal/tick pkg/events sim",
+	"benchmarks/overhead": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/python internal/session " +
+		"internal/stats internal/tick internal/unwind pkg/events sim",
+	"benchmarks/stacks": "internal/probes internal/proc internal/session internal/tick pkg/events sim",
 	"benchmarks/store": "golang.org/x/sys modernc.org/sqlite internal/proc internal/query internal/session internal/stats internal/store " +
 		"internal/tick pkg/events sim",
 	"benchmarks/switches": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/session " +

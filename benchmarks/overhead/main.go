@@ -4,6 +4,8 @@
 // floor. Runs are paired: each round measures everything once, and a ratio is
 // that of one round.
 //
+// With -python it launches from functions of Python, and compares what stacks cost.
+//
 // With -cudart and -cuda it does the same on NVIDIA's own libraries, where the
 // yardstick is probes on the first byte of each function.
 //
@@ -22,11 +24,14 @@ func main() {
 	calls := flag.Int("calls", 300_000, "launches in each run")
 	cudart := flag.String("cudart", "", "NVIDIA's libcudart, to measure on the real libraries")
 	cuda := flag.String("cuda", "", "NVIDIA's libcuda")
+	interpreter := flag.String("python", "", "a CPython to launch from, by the policy of stacks")
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "overhead")
 	if err == nil {
 		defer os.RemoveAll(dir)
-		if *cudart != "" || *cuda != "" {
+		if *interpreter != "" {
+			err = onPython(dir, *interpreter, *rounds, *calls)
+		} else if *cudart != "" || *cuda != "" {
 			err = onReal(dir, *cudart, *cuda, *rounds, *calls)
 		} else {
 			err = onSim(dir, *rounds, *calls)

@@ -89,8 +89,9 @@ func traced(targets []target, o probes.Options) watch {
 		if err != nil {
 			return nil, nil, err
 		}
-		closers := []io.Closer{}
+		closers, unstack := []io.Closer{}, func() {}
 		stop := func() error {
+			unstack()
 			var errs []error
 			for _, c := range closers {
 				errs = append(errs, c.Close())
@@ -106,6 +107,12 @@ func traced(targets []target, o probes.Options) watch {
 		}
 		if err := tr.Trace(pid, probes.Target{}); err != nil {
 			return nil, nil, errors.Join(err, stop())
+		}
+		if o.Stacks != probes.StacksNone {
+			if unstack, err = stacked(tr, pid); err != nil {
+				unstack = func() {}
+				return nil, nil, errors.Join(err, stop())
+			}
 		}
 		return stop, func() { tr.Drain(1<<30, func([]byte) {}) }, nil
 	}

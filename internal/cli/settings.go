@@ -78,6 +78,9 @@ var stackPolicies = map[string]probes.StackPolicy{
 	"slow": probes.StacksSlow, "true": probes.StacksSlow, "all": probes.StacksAll, "false": probes.StacksNone,
 }
 
+// pyUserspace has the agent read Python's functions.
+const pyUserspace = "userspace"
+
 // probeOptions returns how to probe.
 func probeOptions(c *config.Config) probes.Options {
 	o := probes.Options{RingBytes: int(c.Trace.RingBytes), SamplingRate: c.Trace.SamplingRate, AllWaits: c.Trace.RecordAll,

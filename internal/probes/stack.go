@@ -30,18 +30,21 @@ const roomsPerCPU = 4
 
 // stackSettings prepares the programs for a policy. What is not wanted is left out of
 // them by the verifier, since it can see that nothing leads there.
-func stackSettings(spec *ebpf.CollectionSpec, p StackPolicy) map[string]any {
+func stackSettings(spec *ebpf.CollectionSpec, p StackPolicy, each bool) map[string]any {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		cpus = runtime.NumCPU()
 	}
 	rooms := uint32(1) << bits.Len(uint(max(cpus, 1)*roomsPerCPU-1))
+	if each {
+		spec.Maps[bpf.IngeroMapStacks].MaxEntries = 1
+	}
 	if p == StacksNone {
 		rooms = 1
 		spec.Maps[bpf.IngeroMapStacks].MaxEntries = 1
 	}
 	spec.Maps[bpf.IngeroMapRooms].MaxEntries = rooms
-	return map[string]any{bpf.IngeroVarTakeStacks: uint32(p), bpf.IngeroVarStackRooms: rooms}
+	return map[string]any{bpf.IngeroVarTakeStacks: uint32(p), bpf.IngeroVarStackRooms: rooms, bpf.IngeroVarEachStack: each}
 }
 
 // lostEnds counts stacks that lack frames, by why.

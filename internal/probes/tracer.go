@@ -44,6 +44,7 @@ type Options struct {
 	NoHost       []HostPart   // parts of the host to leave alone
 	Pages        bool         // count page allocations
 	Stacks       StackPolicy
+	EachStack    bool // put each stack out, also one that was there before
 	// Object is a compiled bpf/ingero.bpf.c to load in place of the one that is
 	// part of this program. Tests use it, to see what a mistake in it does.
 	Object io.ReaderAt
@@ -128,7 +129,7 @@ func (t *Tracer) load(o Options) error {
 		return fmt.Errorf("read BPF object: %w", err)
 	}
 	spec.Maps[bpf.IngeroMapCallRing].MaxEntries = uint32(o.RingBytes)
-	settings := stackSettings(spec, o.Stacks)
+	settings := stackSettings(spec, o.Stacks, o.EachStack)
 	settings[bpf.IngeroVarRingBytes] = uint64(o.RingBytes)
 	settings[bpf.IngeroVarSamplingRate] = uint32(o.SamplingRate)
 	settings[bpf.IngeroVarLedger] = t.ledger

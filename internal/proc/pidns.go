@@ -29,6 +29,23 @@ func (f FS) OwnPIDs() ([]uint32, error) {
 	return st.nspids(), nil
 }
 
+// ThreadPID returns the number of a thread in its own PID namespace.
+func (f FS) ThreadPID(pid, tid uint32) (uint32, error) {
+	name := []string{strconv.FormatUint(uint64(pid), 10), "task", strconv.FormatUint(uint64(tid), 10), "status"}
+	buf, err := f.readFile(maxSmall, nil, name...)
+	if err != nil {
+		return 0, goneOr(pid, "read "+f.path(name...), err)
+	}
+	st, err := parseStatus(buf)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", f.path(name...), err)
+	}
+	if st.npids == 0 {
+		return tid, nil
+	}
+	return st.pids[st.npids-1], nil
+}
+
 // HostPIDs tells whether the agent and this proc file system number processes as
 // the host does, and so as BPF programs do. Where they do not, nothing can be
 // traced: a container needs the host's PID namespace (hostPID).

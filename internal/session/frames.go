@@ -35,6 +35,7 @@ type framer struct {
 	native *native.Symbolizer
 	codes  *python.Codes
 	lives  map[uint32]life
+	users  map[uint32]*userWalk // processes whose Python functions are read from here
 
 	mu   sync.Mutex
 	news []finding // not heard of yet
@@ -65,13 +66,9 @@ func newFramer(fs proc.FS) *framer {
 func (f *framer) reset() {
 	f.native = native.New(f.fs, native.Limits{}, nil)
 	f.codes = python.NewCodes(codesBytes, func(pid uint32) (python.Reader, func(), error) {
-		m, err := f.fs.Memory(pid, time.Now())
-		if err != nil {
-			return nil, nil, err
-		}
-		return m, func() { _ = m.Close() }, nil
+		return memoryOf(f.fs, pid)
 	})
-	f.lives = map[uint32]life{}
+	f.lives, f.users = map[uint32]life{}, map[uint32]*userWalk{}
 }
 
 // seen reads what a process has mapped, while it is there. It is called from any goroutine.
@@ -100,6 +97,9 @@ func (f *framer) hear() {
 	for _, x := range news {
 		if x.of != nil {
 			f.codes.Know(x.pid, x.of)
+			if x.of.Facts.Epoch == 0 { // the kernel was not told
+				f.walkFrom(x.pid, x.of)
+			}
 			continue
 		}
 		l := f.lives[x.pid]
@@ -127,7 +127,7 @@ func (f *framer) Life(e tick.ProcEvent) {
 	f.hear()
 	switch e.Kind {
 	case 0:
-		_ = f.native.Close()
+		_ = f.Close()
 		f.reset()
 	case tick.ProcForked:
 		if f.lives[e.Peer].learn <= e.Time { // another had its number
@@ -135,6 +135,9 @@ func (f *framer) Life(e tick.ProcEvent) {
 		}
 		f.native.Forked(e.PID, e.Peer)
 		f.codes.Fork(e.PID, e.Peer)
+		if u := f.users[e.PID]; u != nil {
+			f.walkFrom(e.Peer, u.of)
+		}
 	case tick.ProcExeced, tick.ProcExited:
 		l := f.lives[e.PID]
 		if l.learn > e.Time { // what is known is of the next program
@@ -162,11 +165,20 @@ func (f *framer) Trim(now time.Time) {
 }
 
 // Close implements [Framer].
-func (f *framer) Close() error { return f.native.Close() }
+func (f *framer) Close() error {
+	for _, u := range f.users {
+		u.close()
+	}
+	return f.native.Close()
+}
 
 // forget drops all that is known of a process.
 func (f *framer) forget(pid uint32) {
 	delete(f.lives, pid)
+	if u := f.users[pid]; u != nil {
+		u.close()
+		delete(f.users, pid)
+	}
 	f.native.Forget(pid)
 	f.codes.Forget(pid)
 }
@@ -194,12 +206,15 @@ func (f *framer) Frames(s *tick.RawStack) []events.Frame {
 	if end := unwind.End(s.End); end != unwind.Done && end != unwind.Deep && end != unwind.NotTaken {
 		out = append(out, events.Frame{Kind: events.FrameGap, Func: "callers not known: " + end.String()})
 	}
-	py := make([]python.Frame, len(s.Py))
+	py, end := make([]python.Frame, len(s.Py)), python.End(s.PyEnd)
 	for i, p := range s.Py {
 		py[i] = python.Frame{Code: p.Code, Mark: p.Mark, Instr: p.Instr}
 	}
+	if u := f.users[s.PID]; u != nil {
+		py, end = u.walk(f.fs, s.PID, s.TID)
+	}
 	named := f.codes.Resolve(s.PID, s.PyEpoch, py)
-	switch end := python.End(s.PyEnd); end {
+	switch end {
 	case python.EndOK, python.EndCut, python.EndNotPython, python.EndNoThread:
 	default:
 		named = append(named, python.PyFrame{Frame: events.Frame{Kind: events.FrameGap, Func: "Python frames not known: " + end.String()}})

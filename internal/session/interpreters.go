@@ -24,7 +24,7 @@ const (
 // memory of the processes. Its methods are for any goroutine, but for run.
 type interpreters struct {
 	find   func(pid uint32) (*python.Process, error)
-	kernel pythonKernel
+	kernel pythonKernel // nil: stacks are walked from user space
 	know   func(pid uint32, of *python.Process)
 	notify func(Notice)
 	log    *slog.Logger
@@ -50,15 +50,19 @@ type search struct {
 }
 
 func newInterpreters(l *Live) *interpreters {
-	return &interpreters{kernel: l.tracer, know: l.frames.know, notify: l.Notify, log: l.Log, wake: make(chan struct{}, 1), procs: map[uint32]*search{}, reasons: map[string]bool{},
+	x := &interpreters{kernel: l.tracer, know: l.frames.know, notify: l.Notify, log: l.Log, wake: make(chan struct{}, 1), procs: map[uint32]*search{}, reasons: map[string]bool{},
 		find: func(pid uint32) (*python.Process, error) {
-			m, err := l.fs.Memory(pid, time.Now())
+			m, done, err := memoryOf(l.fs, pid)
 			if err != nil {
 				return nil, err
 			}
-			defer func() { _ = m.Close() }()
+			defer done()
 			return python.Find(python.Target{FS: l.fs, PID: pid, Memory: m})
 		}}
+	if l.PyFromUser {
+		x.kernel = nil
+	}
+	return x
 }
 
 // look has a process looked into, unless its interpreter is known.
@@ -94,11 +98,8 @@ func (x *interpreters) over(pid uint32, ended bool) {
 	if s == nil || !s.told {
 		return
 	}
-	// The kernel has forgotten it by itself, unless it was told just then.
-	if err := x.kernel.ForgetPython(pid); err != nil {
-		x.log.Debug("forget an interpreter", "pid", pid, "error", err)
-	}
-	if !ended { // what was told may have been of the new program
+	x.untell(pid) // the kernel has forgotten it by itself, unless it was told just then
+	if !ended {   // what was told may have been of the new program
 		x.look(pid)
 	}
 }
@@ -152,7 +153,7 @@ func (x *interpreters) one(pid uint32) time.Duration {
 	}
 	found, err := x.find(pid)
 	if err == nil {
-		if found.Facts.Epoch, err = x.kernel.Python(pid, found.Facts); err == nil {
+		if err = x.tell(pid, &found.Facts); err == nil {
 			x.know(pid, found)
 			x.log.Debug("python", "pid", pid, "version", found.Version, "path", found.Path, "offsets", found.Source)
 			x.notify(Notice{Kind: NoticePython, PID: pid, Why: "CPython " + found.Version.String()})
@@ -162,7 +163,7 @@ func (x *interpreters) one(pid uint32) time.Duration {
 	defer x.mu.Unlock()
 	if x.procs[pid] != s { // it has ended meanwhile
 		if err == nil {
-			err = x.kernel.ForgetPython(pid)
+			x.untell(pid)
 		}
 		return 0
 	}
@@ -184,6 +185,24 @@ func (x *interpreters) one(pid uint32) time.Duration {
 		}
 	}
 	return 0
+}
+
+// tell tells the kernel of an interpreter.
+func (x *interpreters) tell(pid uint32, f *python.Facts) (err error) {
+	if x.kernel != nil {
+		f.Epoch, err = x.kernel.Python(pid, *f)
+	}
+	return err
+}
+
+// untell takes that back.
+func (x *interpreters) untell(pid uint32) {
+	if x.kernel == nil {
+		return
+	}
+	if err := x.kernel.ForgetPython(pid); err != nil {
+		x.log.Debug("forget an interpreter", "pid", pid, "error", err)
+	}
 }
 
 // news returns what was found out since it was last asked: interpreters whose stacks

@@ -40,6 +40,8 @@ type LiveOptions struct {
 	Pods Pods
 	// Cmdline is how much of command lines is kept.
 	Cmdline redact.Mode
+	// PyFromUser has the agent read Python's functions, and not the kernel.
+	PyFromUser bool
 	// ProbeBudget is the share of one CPU that the probes on a process's launches may
 	// take before these are counted only; 0: no bound.
 	ProbeBudget float64
@@ -164,6 +166,7 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 		o.Notify = func(Notice) {}
 	}
 	o.Probes.Gate = o.Gated != 0
+	o.Probes.EachStack = o.PyFromUser // the kernel cannot tell which differ in Python
 	clock, err := decode.Now()
 	if err != nil {
 		return nil, err

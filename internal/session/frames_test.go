@@ -1,0 +1,111 @@
+package session
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"ingero/internal/proc"
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// sleeper starts a process, and returns the address of some code of it.
+func sleeper(t *testing.T) (c *testkit.Child, pid uint32, ip uint64) {
+	t.Helper()
+	c = testkit.Start(t, exec.Command("/bin/cat"))
+	c.Say("up")
+	c.Line("up")
+	pid = uint32(c.PID())
+	code, err := proc.FS{}.Code(pid, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, pid, code[0].Start + 8
+}
+
+func stackAt(pid uint32, ip uint64, at time.Time) *tick.RawStack {
+	return &tick.RawStack{ID: 1, PID: pid, Time: at.UnixNano(), IPs: []uint64{ip}}
+}
+
+// A process that has ended can be asked about for a while, if it was known; then nothing
+// of it is kept.
+func TestFramerForgets(t *testing.T) {
+	testkit.NeedRoot(t)
+	f := newFramer(proc.FS{})
+	c, pid, ip := sleeper(t)
+	f.seen(pid)
+	began := time.Now()
+	f.Life(tick.ProcEvent{Kind: tick.ProcForked, PID: pid, Peer: 1 << 30, Time: began.UnixNano()})
+	c.CloseStdin()
+	if err := c.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	over := time.Now()
+	for _, p := range []uint32{pid, 1 << 30} {
+		f.Life(tick.ProcEvent{Kind: tick.ProcExited, PID: p, Time: over.UnixNano()})
+		if got := f.Frames(stackAt(p, ip, began)); len(got) != 1 || got[0].Module == "" {
+			t.Errorf("process %d, from before its end: %+v", p, got)
+		}
+	}
+	f.Trim(over.Add(lateStacks / 2))
+	if n := f.native.Figures().Processes; n != 2 {
+		t.Errorf("%d processes are known soon after their end, want 2", n)
+	}
+	f.Trim(over.Add(2 * lateStacks))
+	bytes, python := f.codes.Held()
+	if n := f.native.Figures().Processes; n != 0 || bytes != 0 || python != 0 || len(f.lives) != 0 {
+		t.Errorf("kept of what has ended: %d processes, %d interpreters with %d bytes, %d lives", n, python, bytes, len(f.lives))
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Once a process runs another program, stacks from before and from after have their own.
+func TestFramerOfAnotherProgram(t *testing.T) {
+	testkit.NeedRoot(t)
+	own := uint32(os.Getpid())
+	now := time.Now()
+	code, err := proc.FS{}.Code(own, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ip := code[0].Start + 8
+	before, after := stackAt(own, ip, now), stackAt(own, ip, now.Add(2*time.Second))
+	execed := tick.ProcEvent{Kind: tick.ProcExeced, PID: own, Time: now.Add(time.Second).UnixNano()}
+	gap := func(got []events.Frame) bool { return len(got) == 1 && got[0].Kind == events.FrameGap }
+	for name, tt := range map[string]struct {
+		news   bool // what the new program maps is known before the exec is told
+		asked  bool // a stack of the new program comes before one of the old
+		wanted bool // the old one's stack can still be named
+	}{
+		"in order":           {false, false, true},
+		"the new one first":  {false, true, false},
+		"known before":       {true, false, false},
+		"known before, used": {true, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFramer(proc.FS{})
+			defer f.Close()
+			f.tell(finding{pid: own, at: now.UnixNano(), code: code})
+			if tt.news {
+				f.tell(finding{pid: own, at: execed.Time + 1, code: code})
+			}
+			f.Life(execed)
+			if tt.asked {
+				if got := f.Frames(after); gap(got) || got[0].Module == "" {
+					t.Errorf("of the new program: %+v", got)
+				}
+			}
+			if got := f.Frames(before); gap(got) == tt.wanted {
+				t.Errorf("of the old one: %+v", got)
+			}
+			if got := f.Frames(after); gap(got) || got[0].Module == "" {
+				t.Errorf("of the new program, then: %+v", got)
+			}
+		})
+	}
+}

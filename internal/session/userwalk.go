@@ -1,0 +1,69 @@
+package session
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/proc"
+	"ingero/internal/python"
+)
+
+// memoryOf opens the memory of a process, in the one way or the other. The function that
+// it returns closes it.
+func memoryOf(fs proc.FS, pid uint32) (python.Reader, func(), error) {
+	m, err := fs.Memory(pid, time.Now())
+	switch {
+	case err == nil:
+		return m, func() { _ = m.Close() }, nil
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM): // a security module may refuse this way alone
+		return proc.VM(pid), func() {}, nil
+	}
+	return nil, nil, err
+}
+
+// userWalk reads the Python functions that threads of a process are in, while it runs on.
+type userWalk struct {
+	of     *python.Process
+	walker *python.Walker
+	tids   map[uint32]uint32 // numbers in their own PID namespace
+	close  func()
+}
+
+// walkFrom reads a process's Python functions from now on.
+func (f *framer) walkFrom(pid uint32, of *python.Process) {
+	mem, done, err := memoryOf(f.fs, pid)
+	if err != nil {
+		return // it has ended
+	}
+	w, err := python.NewWalker(python.Target{FS: f.fs, PID: pid, Memory: mem}, of)
+	if err != nil {
+		done()
+		return
+	}
+	if old := f.users[pid]; old != nil {
+		old.close()
+	}
+	f.users[pid] = &userWalk{of: of, walker: w, tids: map[uint32]uint32{}, close: done}
+}
+
+// walk returns the functions that a thread is in now.
+func (u *userWalk) walk(fs proc.FS, pid, tid uint32) ([]python.Frame, python.End) {
+	own, known := u.tids[tid]
+	if !known {
+		var err error
+		if own, err = fs.ThreadPID(pid, tid); err != nil {
+			return nil, python.EndFault
+		}
+		if len(u.tids) >= 1<<12 {
+			clear(u.tids)
+		}
+		u.tids[tid] = own
+	}
+	frames, end, err := u.walker.Walk(own)
+	if err != nil {
+		return nil, python.EndFault
+	}
+	return frames, end
+}
