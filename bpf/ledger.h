@@ -316,8 +316,9 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	set_who(&t->clock.waker, waker);
 	t->clock.waker_stack = 0;
 	if (take_stacks != STACKS_NONE && waker->tgid == t->tgid &&
-	    waits_for_gil(t->tgid, &t->clock.on) && bpf_ktime_get_ns() - t->clock.since >= long_wait)
-		t->clock.waker_stack = holder_stack(waker);
+	    waits_for_gil(t->tgid, &t->clock.on) &&
+	    bpf_ktime_get_ns() - t->clock.since >= long_wait)
+		t->clock.waker_stack = holder_stack();
 	if (!t->clock.enrolled_for && waker->mm && !tracked(waker->pid))
 		count_waker(t, waker->pid);
 	return 0;

@@ -6,7 +6,8 @@
 #pragma once
 
 const volatile __u32 take_stacks = STACKS_NONE; /* Settings.Stacks: enum stack_policy */
-const volatile bool each_stack = false; /* Settings.EachStack: also those that were put out before */
+const volatile bool each_stack =
+	false; /* Settings.EachStack: also those that were put out before */
 const volatile __u32 stack_rooms = 8; /* entries of rooms, a power of two; set to suit the CPUs */
 
 /* Where a stack is put together. It is too large for the programs' own. */
@@ -209,17 +210,13 @@ static __noinline __u32 take_stack(struct pt_regs *ctx, __u64 ip, bool entry, st
  * The number of the stack of Python functions that the current thread is in, while it lets
  * go of their lock. It is not in a probe, and its native functions are left out.
  */
-__noinline __u32 holder_stack(struct task_struct *task)
+__noinline __u32 holder_stack(void)
 {
+	__u32 tid = bpf_get_current_pid_tgid(), at = take_room(), id;
 	__u64 tstate = 0;
-	__u32 tid, at, id;
 	struct thread *t;
 	struct room *room;
 
-	if (!task)
-		return 0;
-	tid = task->pid;
-	at = take_room();
 	room = bpf_map_lookup_elem(&rooms, &at);
 	if (!room) {
 		drop(DROP_STACK);
@@ -329,7 +326,7 @@ static __always_inline __u64 stack_of(struct pt_regs *ctx, struct thread *t,
 	__u64 begun, now;
 
 	rec->stack = 0;
-	if (take_stacks == STACKS_NONE)
+	if (take_stacks == STACKS_NONE || !rec->op) /* none, or a call of the calibration */
 		return 0;
 	why = stack_wanted(s, site + rec->op * HASH_FACTOR + PT_REGS_SP(ctx), certain);
 	if (why == STACK_UNWANTED)

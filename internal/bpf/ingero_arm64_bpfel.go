@@ -287,6 +287,7 @@ type IngeroPyProcess struct {
 	_           structs.HostLayout
 	Runtime     uint64
 	CodeType    uint64
+	Gil         uint64
 	ThreadBelow uint32
 	Epoch       uint32
 	At          struct {
@@ -583,6 +584,8 @@ type IngeroThread struct {
 		EnrolledFor  uint32
 		On           IngeroBlock
 		Waker        IngeroWho
+		WakerStack   uint32
+		Pad          uint32
 		WakerTid     [4]uint32
 		WakerCount   [4]uint32
 	}
@@ -675,6 +678,7 @@ const (
 	IngeroWaitFlagsWAIT_MOVED    IngeroWaitFlags = 16
 	IngeroWaitFlagsWAIT_PREVIOUS IngeroWaitFlags = 32
 	IngeroWaitFlagsWAIT_STOPPED  IngeroWaitFlags = 64
+	IngeroWaitFlagsWAIT_GIL      IngeroWaitFlags = 128
 )
 
 type IngeroWaitRecord struct {
@@ -692,6 +696,8 @@ type IngeroWaitRecord struct {
 	TakenNs uint64
 	On      IngeroBlock
 	Who     IngeroWho
+	Stack   uint32
+	Rest    uint32
 }
 
 type IngeroWaitState uint32
@@ -715,7 +721,8 @@ const (
 	IngeroWalkEndWALK_JIT        IngeroWalkEnd = 6
 	IngeroWalkEndWALK_UNREADABLE IngeroWalkEnd = 7
 	IngeroWalkEndWALK_ASTRAY     IngeroWalkEnd = 8
-	IngeroWalkEndWALK_ENDS       IngeroWalkEnd = 9
+	IngeroWalkEndWALK_NOT_TAKEN  IngeroWalkEnd = 9
+	IngeroWalkEndWALK_ENDS       IngeroWalkEnd = 10
 )
 
 type IngeroWho struct {
@@ -787,6 +794,7 @@ const (
 	IngeroProgOnWakeup          = "on_wakeup"
 	IngeroProgOnWaking          = "on_waking"
 	IngeroProgWhoami            = "whoami"
+	IngeroVarEachStack          = "each_stack"
 	IngeroVarExportAccount      = "export_account"
 	IngeroVarExportBlock        = "export_block"
 	IngeroVarExportCallFlags    = "export_call_flags"
@@ -949,6 +957,7 @@ type IngeroMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type IngeroVariableSpecs struct {
+	EachStack          *ebpf.VariableSpec `ebpf:"each_stack"`
 	ExportAccount      *ebpf.VariableSpec `ebpf:"export_account"`
 	ExportBlock        *ebpf.VariableSpec `ebpf:"export_block"`
 	ExportCallFlags    *ebpf.VariableSpec `ebpf:"export_call_flags"`
@@ -1087,6 +1096,7 @@ func (m *IngeroMaps) Close() error {
 //
 // It can be passed to LoadIngeroObjects or ebpf.CollectionSpec.LoadAndAssign.
 type IngeroVariables struct {
+	EachStack          *ebpf.Variable `ebpf:"each_stack"`
 	ExportAccount      *ebpf.Variable `ebpf:"export_account"`
 	ExportBlock        *ebpf.Variable `ebpf:"export_block"`
 	ExportCallFlags    *ebpf.Variable `ebpf:"export_call_flags"`

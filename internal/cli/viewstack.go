@@ -111,7 +111,7 @@ func (v *stackView) tell(w io.Writer, c *events.Call, kernel string) {
 }
 
 // stackDrops are the reasons for which stacks, or parts of them, are lost.
-var stackDrops = []string{"stack-left-out", "stack-not-named", "python-left-out", "python-not-named"}
+var stackDrops = []string{"stack-left-out", "stack-not-named", "python-left-out"}
 
 // warnEvery is how often at most it is said that stacks are lost.
 const warnEvery = 5 * time.Second

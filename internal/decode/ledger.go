@@ -34,7 +34,9 @@ func Record(to *tick.Batch, b []byte, clock Clock) (err error) {
 	case bpf.IngeroRecordKindRECORD_PY_CODE:
 		to.PyCodes = append(to.PyCodes, bytes.Clone(b))
 	case bpf.IngeroRecordKindRECORD_STACK:
-		to.RawStacks, err = Stacks(to.RawStacks, b, clock)
+		if to.RawStacks, err = Stacks(to.RawStacks, b, clock); err == nil {
+			to.RawStacks[len(to.RawStacks)-1].PyCodes, to.PyCodes = to.PyCodes, nil
+		}
 	default:
 		to.Calls, err = Calls(to.Calls, b, clock)
 	}

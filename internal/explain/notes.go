@@ -35,7 +35,6 @@ var dropWords = map[string]string{
 	"stack-not-in-memory":     "stacks end early, where memory could not be read",
 	"stack-no-caller":         "stacks end early, where no caller was found",
 	"python-left-out":         "Python functions were met and not taken down, or child processes have no Python frames: too many came at once",
-	"python-not-named":        "Python functions have no name: too many came at once",
 	"python-too-many-threads": "stacks have no Python frames: the process has too many threads to look for the one",
 	"python-two-interpreters": "stacks have no Python frames: the thread was in two interpreters",
 	"python-unreadable":       "stacks lack Python frames: memory could not be read",

@@ -2,7 +2,6 @@ package python_test
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"

@@ -34,8 +34,9 @@ func inInterpreter(f *events.Frame) bool {
 // Merge puts Python's frames into a native stack, both innermost first: what one
 // evaluation loop runs stands in its place. From 3.11 on that can be several functions.
 // Where the loops cannot be seen, since the interpreter is stripped, Python's frames stand
-// where the stack enters it. What is left over when the native stack ends is at its end.
-func Merge(native []events.Frame, py []PyFrame) []events.Frame {
+// where the stack enters it; where some can be seen, the rest stands in the last of these. Of
+// a native stack that is not whole, the rest is at its end.
+func Merge(native []events.Frame, py []PyFrame, whole bool) []events.Frame {
 	if len(py) == 0 {
 		return native
 	}
@@ -60,6 +61,9 @@ func Merge(native []events.Frame, py []PyFrame) []events.Frame {
 			continue
 		}
 		n := group(py)
+		if loops--; loops == 0 && whole {
+			n = len(py)
+		}
 		before := len(out)
 		if out = appendShown(out, py[:n]); len(out) == before {
 			out = append(out, native[i]) // it runs nothing

@@ -87,6 +87,7 @@ func (l *Live) enrol(p *proc.Process, at mapping) {
 	}
 	l.markInside(p, at.at)
 	if l.Probes.Stacks != probes.StacksNone {
+		l.unwind.Add(p.PID)
 		l.frames.seen(p.PID)
 		l.pys.look(p.PID)
 	}
@@ -110,7 +111,6 @@ func (l *Live) admit(p *proc.Process) bool {
 		l.failed(p.PID, p.Comm, err)
 		return false
 	}
-	l.unwind.Add(p.PID)
 	l.mu.Lock()
 	if k := l.know(p); own {
 		k.traced = time.Now()

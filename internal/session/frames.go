@@ -20,6 +20,10 @@ var policies = map[probes.StackPolicy]string{probes.StacksNone: "false", probes.
 // StackPolicy implements [Stacked].
 func (l *Live) StackPolicy() string { return policies[l.Probes.Stacks] }
 
+// Unwinding returns what the kernel has to find the callers of functions with. It may be
+// called from any goroutine.
+func (l *Live) Unwinding() unwind.Figures { return l.unwind.Figures() }
+
 // Framer implements [Stacked].
 func (l *Live) Framer() Framer { return l.frames }
 
@@ -112,16 +116,6 @@ func (f *framer) hear() {
 	}
 }
 
-// Told implements [Framer].
-func (f *framer) Told(record []byte) error {
-	f.hear()
-	told, err := python.ParseTold(record)
-	if err == nil {
-		f.codes.Learn(told)
-	}
-	return err
-}
-
 // Life implements [Framer]. What a process was before is kept a while.
 func (f *framer) Life(e tick.ProcEvent) {
 	f.hear()
@@ -183,6 +177,13 @@ func (f *framer) forget(pid uint32) {
 	f.codes.Forget(pid)
 }
 
+// upTo drops what is known of the program that a process ran before.
+func (f *framer) upTo(pid uint32, at int64) {
+	if l := f.lives[pid]; l.over != 0 && at > l.over {
+		f.renew(pid)
+	}
+}
+
 // renew drops what is known of the program that a process ran, which is over.
 func (f *framer) renew(pid uint32) life {
 	l := life{began: f.lives[pid].over}
@@ -194,11 +195,14 @@ func (f *framer) renew(pid uint32) life {
 // Frames implements [Framer].
 func (f *framer) Frames(s *tick.RawStack) []events.Frame {
 	f.hear()
-	l := f.lives[s.PID]
-	if l.over != 0 && s.Time > l.over {
-		l = f.renew(s.PID)
+	f.upTo(s.PID, s.Time)
+	for _, record := range s.PyCodes {
+		if told, err := python.ParseTold(record); err == nil {
+			f.upTo(told.PID, s.Time)
+			f.codes.Learn(told)
+		}
 	}
-	if s.Time < l.began {
+	if s.Time < f.lives[s.PID].began {
 		return []events.Frame{{Kind: events.FrameGap, Func: "of a program that the process does not run any more"}}
 	}
 	// The first address is where the traced function begins: all others are callers'.
@@ -219,7 +223,7 @@ func (f *framer) Frames(s *tick.RawStack) []events.Frame {
 	default:
 		named = append(named, python.PyFrame{Frame: events.Frame{Kind: events.FrameGap, Func: "Python frames not known: " + end.String()}})
 	}
-	return python.Merge(out, named)
+	return python.Merge(out, named, unwind.End(s.End) == unwind.Done)
 }
 
 // find returns the mapping that an address lies in, nil where there is none.

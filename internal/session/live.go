@@ -121,6 +121,7 @@ type Live struct {
 	pys    *interpreters // nil where no stacks are taken
 
 	malformed uint64        // records; Poll's own
+	codes     [][]byte      // of Python, until the stack that they are of comes; Poll's own
 	gone      []tick.Thread // threads that have ended since the last tick; Poll's and Totals' own
 	names     names         // of threads; Totals' own
 	programs  *programs
@@ -288,12 +289,14 @@ func (l *Live) Patience() time.Duration {
 func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
 	l.watcher.Look()
 	ended, waits := len(b.Ended), len(b.Waits)
+	b.PyCodes = l.codes
 	l.unwind.Check()
 	n := l.tracer.Drain(batchLimit, func(record []byte) {
 		if err := decode.Record(b, record, l.clock); err != nil {
 			l.malformed++
 		}
 	})
+	l.codes, b.PyCodes = b.PyCodes, nil
 	l.takeLives()
 	l.gone = append(l.gone, b.Ended[ended:]...)
 	l.gpus.waits(b.Waits[waits:])

@@ -110,6 +110,7 @@ func (c *collector) saw() int {
 // running is a session under way.
 type running struct {
 	*collector
+	live   *session.Live
 	cancel context.CancelFunc
 	done   chan error
 }
@@ -130,7 +131,7 @@ func beginWith(t testing.TB, o session.LiveOptions, c session.Config) *running {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	r := &running{collector: &collector{}, cancel: cancel, done: make(chan error, 1)}
+	r := &running{collector: &collector{}, live: live, cancel: cancel, done: make(chan error, 1)}
 	c.Source, c.Sinks = live, append(c.Sinks, r.collector)
 	go func() { r.done <- session.Run(ctx, c) }()
 	t.Cleanup(cancel)

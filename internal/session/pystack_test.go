@@ -68,12 +68,14 @@ func TestPythonStacks(t *testing.T) {
 			if got := seen.wait(t, c.PID()); got != version {
 				t.Errorf("version %s, want %s", got, version)
 			}
+			unwound(t, r, 1)
 			c.Say("go")
 			pid, err := strconv.Atoi(strings.TrimPrefix(c.Line("spawned "), "spawned "))
 			if err != nil {
 				t.Fatal(err)
 			}
 			seen.wait(t, pid)
+			unwound(t, r, 2)
 			if err := os.WriteFile(filepath.Join(dir, "go."+strconv.Itoa(pid)), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -87,6 +89,15 @@ func TestPythonStacks(t *testing.T) {
 			comparePython(t, sink, want)
 		})
 	}
+}
+
+// unwound waits until all that processes map has its table in the kernel.
+func unwound(t *testing.T, r *running, processes int) {
+	t.Helper()
+	testkit.Eventually(t, "the tables of processes", func() bool {
+		f := r.live.Unwinding()
+		return f.Waiting == 0 && f.Processes >= processes && f.Tables == f.Files && f.Files > 1
+	})
 }
 
 func comparePython(t *testing.T, sink *stackSink, want map[testkit.PythonCall][]string) {

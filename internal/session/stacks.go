@@ -17,8 +17,6 @@ import (
 type Framer interface {
 	// Frames returns the frames of a stack, innermost first.
 	Frames(s *tick.RawStack) []events.Frame
-	// Told takes what the kernel said of a Python code object. The record is to keep.
-	Told(record []byte) error
 	// Life tells of a process that was forked, runs another program, or has ended. Stacks
 	// from before can come after. Without a kind it says that such news were lost.
 	Life(e tick.ProcEvent)
@@ -59,17 +57,12 @@ type stacks struct {
 	out     []events.Stack
 	pending int // not named yet
 
-	malformed atomic.Uint64 // what the kernel said of code objects
-
-	refused uint64 // stacks; the session's own
-	untold  uint64 // code objects; likewise
+	refused uint64 // the session's own
 }
 
-// unnamed is a stack without names, what the kernel said of a code object, or a step in a
-// process's life.
+// unnamed is a stack without names, or a step in a process's life.
 type unnamed struct {
 	stack *tick.RawStack
-	code  []byte
 	life  tick.ProcEvent
 }
 
@@ -97,17 +90,15 @@ func (n *stacks) batch(b *tick.Batch) {
 	if n.framer == nil {
 		return
 	}
-	if len(b.RawStacks)+len(b.PyCodes)+len(b.Procs) > 0 {
+	if len(b.RawStacks)+len(b.Procs) > 0 {
 		n.mu.Lock()
-		for _, code := range b.PyCodes {
-			if len(n.in) >= 4*maxUnnamed {
-				n.untold++
-				continue
-			}
-			n.in = append(n.in, unnamed{code: code})
-		}
+		lives := b.Procs
 		for i := range b.RawStacks {
 			raw := b.RawStacks[i]
+			for len(lives) > 0 && lives[0].Time <= raw.Time {
+				n.lived(lives[0])
+				lives = lives[1:]
+			}
 			if n.pending >= maxUnnamed || len(n.in) >= 4*maxUnnamed {
 				n.refused++
 				b.Stacks = append(b.Stacks, events.Stack{ID: raw.ID, PID: raw.PID,
@@ -117,12 +108,8 @@ func (n *stacks) batch(b *tick.Batch) {
 			n.pending++
 			n.in = append(n.in, unnamed{stack: &raw})
 		}
-		for _, e := range b.Procs {
-			if last := len(n.in) - 1; last >= 4*maxUnnamed { // no stack, since there is no room for one
-				n.in[last] = unnamed{}
-				continue
-			}
-			n.in = append(n.in, unnamed{life: e})
+		for _, e := range lives {
+			n.lived(e)
 		}
 		n.mu.Unlock()
 		select {
@@ -131,6 +118,15 @@ func (n *stacks) batch(b *tick.Batch) {
 		}
 	}
 	n.take(b)
+}
+
+// lived has the framer told of a step in a process's life. mu is held.
+func (n *stacks) lived(e tick.ProcEvent) {
+	if last := len(n.in) - 1; last >= 4*maxUnnamed { // no stack, since there is no room for one
+		n.in[last] = unnamed{}
+		return
+	}
+	n.in = append(n.in, unnamed{life: e})
 }
 
 // take adds the stacks that have their names now.
@@ -171,8 +167,7 @@ func (n *stacks) tick(t *tick.Tick) {
 		return
 	}
 	t.StackPolicy = n.policy
-	t.Drops = append(t.Drops, tick.Drop{Reason: "stack-not-named", Count: n.refused},
-		tick.Drop{Reason: "python-not-named", Count: n.untold + n.malformed.Load()})
+	t.Drops = append(t.Drops, tick.Drop{Reason: "stack-not-named", Count: n.refused})
 }
 
 func (n *stacks) run() {
@@ -205,13 +200,7 @@ func (n *stacks) run() {
 }
 
 func (n *stacks) name(u *unnamed) {
-	switch {
-	case u.code != nil:
-		if n.framer.Told(u.code) != nil {
-			n.malformed.Add(1)
-		}
-		return
-	case u.stack == nil:
+	if u.stack == nil {
 		n.framer.Life(u.life)
 		return
 	}

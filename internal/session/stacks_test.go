@@ -14,7 +14,6 @@ import (
 type slowFramer struct {
 	let   chan struct{} // nil: at once
 	lives []tick.ProcEvent
-	told  []string
 }
 
 func (f *slowFramer) Frames(s *tick.RawStack) []events.Frame {
@@ -27,14 +26,6 @@ func (f *slowFramer) Frames(s *tick.RawStack) []events.Frame {
 func (f *slowFramer) Life(e tick.ProcEvent) { f.lives = append(f.lives, e) }
 func (f *slowFramer) Trim(time.Time)        {}
 func (f *slowFramer) Close() error          { return nil }
-
-func (f *slowFramer) Told(b []byte) error {
-	if len(b) == 0 {
-		return io.ErrUnexpectedEOF
-	}
-	f.told = append(f.told, string(b))
-	return nil
-}
 
 // stacked is a source that has nothing but a framer.
 type stacked struct{ f Framer }

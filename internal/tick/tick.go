@@ -24,8 +24,8 @@ type Batch struct {
 	// Functions are names of GPU functions that were learnt, each before the first
 	// launch that it is the name of, unless that had come before it could be known.
 	Functions []events.Function
-	// PyCodes are what the kernel said of Python code objects, for package python: each
-	// before the first stack that it is in.
+	// PyCodes are what the kernel said of Python code objects, for package python, since
+	// the last stack.
 	PyCodes [][]byte
 	// RawStacks are addresses of stacks that were met for the first time, each before the
 	// first call that has it. Stacks are the same with names, some time later: what
@@ -45,6 +45,7 @@ type RawStack struct {
 	End     uint8  // why there are no more native ones: unwind.End
 	IPs     []uint64
 	Py      []PyFrame
+	PyCodes [][]byte // what the kernel said before of code objects, not of this stack alone
 }
 
 // PyFrame is a Python frame as it was taken.

@@ -18,7 +18,7 @@ type Options struct {
 	Files  proc.FS
 	Kernel Kernel
 	Bytes  int          // of tables in the kernel at a time; 0: 128 MiB
-	Eager  int          // bytes of .eh_frame up to which a table is made before it is missed; 0: 1 MiB
+	Eager  int          // bytes of .eh_frame up to which a table is made before it is missed; 0: 2 MiB
 	Log    *slog.Logger // nil: none
 }
 
@@ -36,6 +36,7 @@ const maxRequests = 1 << 15
 // Figures say what a Keeper has.
 type Figures struct {
 	Processes int
+	Waiting   int // requests that are not done yet
 	Spaces    int // sets of mappings; forks share theirs
 	Files     int // of which it has, or can make, a table
 	Tables    int // that are in the kernel
@@ -59,6 +60,7 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	queue   []request
+	doing   int // requests
 	figures Figures
 	lost    uint64
 
@@ -112,7 +114,7 @@ func NewKeeper(o Options) *Keeper {
 		o.Bytes = 128 << 20
 	}
 	if o.Eager == 0 {
-		o.Eager = 1 << 20
+		o.Eager = 2 << 20
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -174,6 +176,7 @@ func (k *Keeper) Figures() Figures {
 	defer k.mu.Unlock()
 	f := k.figures
 	f.Lost += k.lost
+	f.Waiting = len(k.queue) + k.doing
 	return f
 }
 
@@ -205,7 +208,7 @@ func (k *Keeper) Run(ctx context.Context) {
 func (k *Keeper) work(now time.Time) bool {
 	k.mu.Lock()
 	queue := k.queue
-	k.queue = nil
+	k.queue, k.doing = nil, len(queue)
 	k.mu.Unlock()
 	for _, r := range queue {
 		k.do(r, now)
@@ -227,7 +230,7 @@ func (k *Keeper) count(took time.Duration) {
 	f.Processes, f.Spaces, f.Rules = len(k.procs), k.spaces.used(), k.files.rules.Len()
 	k.mu.Lock()
 	f.Work = k.figures.Work + took
-	k.figures = f
+	k.figures, k.doing = f, 0
 	k.mu.Unlock()
 }
 
