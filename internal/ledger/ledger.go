@@ -132,7 +132,10 @@ func (l *Ledger) call(c *events.Call) {
 		return
 	}
 	end := c.Start + c.Duration
-	t.called = lastCall{c.Op, c.Start, end}
+	if c.Duration >= longCallNS {
+		t.long[t.longs%len(t.long)] = longCall{c.Op, c.Start, end}
+		t.longs++
+	}
 	l.newest = max(l.newest, end)
 	if t.head < len(t.queue) {
 		l.claim(t, end)
@@ -194,13 +197,12 @@ func (l *Ledger) wait(w *events.Wait) {
 	}
 }
 
-// held says who held the GIL for which a thread has waited, and in which call. Python's
+// held says who held the GIL for which a thread has waited. Python's
 // threads wait for it again and again, a few milliseconds at a time: who lets go of it
 // has held it all along.
 func (l *Ledger) held(t *thread) {
 	const together = 1e6 // ns: what a thread runs between two such waits
 	last := &t.queue[len(t.queue)-1]
-	holder := l.threads[last.Who.TID]
 	since := last.Start
 	for i := len(t.queue) - 1; i >= t.head; i-- {
 		q := &t.queue[i]
@@ -214,11 +216,5 @@ func (l *Ledger) held(t *thread) {
 			q.Who, q.Stack, q.Flags = last.Who, last.Stack, q.Flags&^events.WaitByIRQ
 		}
 		since = q.Start
-		if holder == nil || holder.pid != last.Who.PID {
-			continue
-		}
-		if c := &holder.called; min(q.End(), c.end)-max(q.Start, c.start) > q.Duration/2 {
-			q.across = c.op
-		}
 	}
 }

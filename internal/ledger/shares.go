@@ -70,7 +70,7 @@ func (s *shares) at(k shareKey, ns int64) *share {
 }
 
 // named adds a wait to the names of a process's time.
-func (p *process) named(q *queued, sync bool, agent uint32) {
+func (p *process) named(q *queued, across events.Op, sync bool, agent uint32) {
 	w := &q.Wait
 	again := w.Flags&events.WaitPrevious != 0
 	switch w.State {
@@ -106,8 +106,8 @@ func (p *process) named(q *queued, sync bool, agent uint32) {
 		if x.stack.cast(x.Stack == w.Stack, w.Duration) {
 			x.Stack = w.Stack
 		}
-		if x.call.cast(x.Across == q.across, w.Duration) {
-			x.Across = q.across
+		if x.call.cast(x.Across == across, w.Duration) {
+			x.Across = across
 		}
 		x.add(w, w.Duration, false)
 	}

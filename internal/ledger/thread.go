@@ -32,20 +32,33 @@ type thread struct {
 	closer rank      // what closes its steps; rankNone: time
 	open   bool      // a step is open, since from
 	from   int64     // Unix ns
-	called lastCall
+	long   [4]longCall
+	longs  int // that it has made
 }
 
-// lastCall is a thread's last outermost call: Unix ns.
-type lastCall struct {
+// longCall is one of a thread's last outermost calls that took a while: Unix ns.
+type longCall struct {
 	op         events.Op
 	start, end int64
+}
+
+// longCallNS is what such a call takes at least.
+const longCallNS = 100_000
+
+// across returns the call that took more than half of a time, 0: none did.
+func (t *thread) across(from, to int64) events.Op {
+	for i := range t.long {
+		if c := &t.long[i]; min(to, c.end)-max(from, c.start) > (to-from)/2 {
+			return c.op
+		}
+	}
+	return 0
 }
 
 // queued is a wait and what its waker did meanwhile.
 type queued struct {
 	events.Wait
-	waker  tick.WakerShare
-	across events.Op // ReasonGIL: the call that its holder was in
+	waker tick.WakerShare
 }
 
 func (t *thread) waiting() int { return len(t.queue) - t.head }
@@ -91,7 +104,11 @@ func (l *Ledger) apply(t *thread, q *queued) {
 	}
 	w := &q.Wait
 	f := l.ops.of(w.Op)
-	t.proc.named(q, f.rank == rankSync, l.agent)
+	across := events.Op(0)
+	if holder := l.threads[w.Who.TID]; w.Reason == events.ReasonGIL && holder != nil && holder.pid == w.Who.PID {
+		across = holder.across(w.Start, w.End())
+	}
+	t.proc.named(q, across, f.rank == rankSync, l.agent)
 	if !t.open {
 		return
 	}

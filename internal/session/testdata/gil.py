@@ -11,7 +11,7 @@ sys.path.insert(0, sys.argv[1])
 import gpu
 
 rt = gpu.Runtime()
-kernel = rt.kernel("hold_20000us")
+kernel = rt.kernel("hold_22000us")
 keeps = ctypes.PyDLL(rt.lib._name)  # calls by it keep the lock
 libc = ctypes.PyDLL(None)
 HOLDS = 25
@@ -20,7 +20,7 @@ over = False
 
 def hold():
     if sys.argv[2] == "sleep":
-        libc.usleep(20000)
+        libc.usleep(22000)
     else:
         rt.launch(kernel, None)
         keeps.cudaDeviceSynchronize()
