@@ -40,12 +40,13 @@ __attribute__((noinline)) static int a(unsigned i, int n) NEXT
 __attribute__((noinline)) static int b(unsigned i, int n) NEXT
 int main(int c, char **v)
 {
+	char line[64];
 	int procs = atoi(v[2]), stacks = atoi(v[3]);
 	void *h = dlopen(v[1], RTLD_NOW);
 	call = h ? (int (*)(int))dlsym(h, "cudaSetDevice") : 0;
 	if (!call) return 1;
 	call(0);
-	puts("ready"); fflush(stdout); getchar();
+	puts("ready"); fflush(stdout); fgets(line, sizeof(line), stdin);
 	for (int p = 0; p < procs; p++) {
 		if (!fork()) {
 			for (int i = 0; i < stacks; i++) a(i, 20);
@@ -53,7 +54,7 @@ int main(int c, char **v)
 		}
 		wait(0);
 	}
-	puts("done"); fflush(stdout); getchar(); getchar();
+	puts("done"); fflush(stdout); fgets(line, sizeof(line), stdin);
 	return 0;
 }
 `
@@ -177,7 +178,7 @@ func measure(procs, each int, python string) (err error) {
 	time.Sleep(time.Second) // its tables are loaded
 	began := time.Now()
 	if _, err := fmt.Fprintln(in, "go"); err != nil {
-		return err
+		return errors.Join(err, cmd.Wait())
 	}
 	lines.Scan()
 	took := time.Since(began)
