@@ -12,6 +12,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -162,41 +163,55 @@ func measure(procs, each int, python string) (err error) {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	lines := bufio.NewScanner(out)
-	lines.Scan()
-	op, _ := events.OpByName("cudaSetDevice")
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	live, err := session.OpenLive(ctx, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(cmd.Process.Pid)}},
-		Probes: probes.Options{Rows: []events.Row{*op.Row()}, Stacks: probes.StacksAll}})
+	c := &counter{}
+	took, err := trace(c, uint32(cmd.Process.Pid), in, bufio.NewScanner(out))
 	if err != nil {
 		return errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 	}
-	c := &counter{}
+	if err := cmd.Wait(); err != nil {
+		return err
+	}
+	c.print(procs, took)
+	return nil
+}
+
+// trace follows a program that says when it is ready and when it is done, and waits for a
+// line after either. It returns how long it took between them.
+func trace(c *counter, pid uint32, in io.Writer, out *bufio.Scanner) (time.Duration, error) {
+	out.Scan()
+	op, _ := events.OpByName("cudaSetDevice")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	live, err := session.OpenLive(ctx, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{pid}},
+		Probes: probes.Options{Rows: []events.Row{*op.Row()}, Stacks: probes.StacksAll}})
+	if err != nil {
+		return 0, err
+	}
 	done := make(chan error, 1)
 	go func() { done <- session.Run(ctx, session.Config{Source: live, Sinks: []tick.Sink{c}}) }()
 	time.Sleep(time.Second) // its tables are loaded
 	began := time.Now()
 	if _, err := fmt.Fprintln(in, "go"); err != nil {
-		return errors.Join(err, cmd.Wait())
+		return 0, err
 	}
-	lines.Scan()
+	out.Scan()
 	took := time.Since(began)
 	time.Sleep(15 * time.Second) // what is dead is forgotten
 	if _, err := fmt.Fprintln(in, "end"); err != nil {
-		return err
+		return 0, err
 	}
-	if err := errors.Join(cmd.Wait(), <-done); err != nil {
-		return err
-	}
+	return took, <-done
+}
+
+func (c *counter) print(procs int, took time.Duration) {
+	named := max(c.named, 1)
 	fmt.Printf("%d processes, %d calls in %v: %d with a stack; %d stacks named, %.1f frames each, %d with a gap\n",
-		procs, c.calls, took.Round(time.Millisecond), c.taken, c.named, float64(c.frames)/float64(max(c.named, 1)), c.gaps)
+		procs, c.calls, took.Round(time.Millisecond), c.taken, c.named, float64(c.frames)/float64(named), c.gaps)
 	fmt.Printf("agent: %v of CPU, %.1f us a stack; memory at most %d MB, %d MB at the end\n", c.last.Self.CPU.Round(time.Millisecond),
-		float64(c.last.Self.CPU.Microseconds())/float64(max(c.named, 1)), c.most>>20, c.last.Self.RSS>>20)
+		float64(c.last.Self.CPU.Microseconds())/float64(named), c.most>>20, c.last.Self.RSS>>20)
 	for _, d := range c.last.Drops {
 		if d.Count > 0 {
 			fmt.Printf("%d %s\n", d.Count, d.Reason)
 		}
 	}
-	return nil
 }

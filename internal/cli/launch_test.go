@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -44,6 +45,10 @@ func TestLaunchedProgramStandsStillUntilRun(t *testing.T) {
 }
 
 func TestLaunchedProgramEndedBySignal(t *testing.T) {
+	// Under nohup it is ignored, and programs inherit that; but not that it is handled.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(hangups) })
 	for name, tt := range map[string]struct {
 		end  func(l *launched)
 		want int
@@ -51,7 +56,7 @@ func TestLaunchedProgramEndedBySignal(t *testing.T) {
 		"killed while it stands":   {func(l *launched) { l.kill() }, 128 + 9},
 		"terminated once it runs":  {func(l *launched) { l.run(); _ = l.cmd.Process.Signal(syscall.SIGTERM) }, 128 + 15},
 		"signal while it stands":   {func(l *launched) { l.signals <- syscall.SIGTERM; l.run() }, 128 + 15},
-		"signal passed on running": {func(l *launched) { l.run(); l.signals <- syscall.SIGUSR1 }, 128 + 10}, // nohup has SIGHUP ignored
+		"signal passed on running": {func(l *launched) { l.run(); l.signals <- syscall.SIGHUP }, 128 + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			testkit.LeakCheck(t)

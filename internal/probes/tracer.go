@@ -262,13 +262,13 @@ func (t *Tracer) Drain(limit int, take func(record []byte)) int {
 // Used returns how many bytes of call records wait to be read.
 func (t *Tracer) Used() uint64 { return t.ring.Used() }
 
-// DrainLives hands over all records of the lives of processes that are there, in their
-// order; see [Ring.Drain]. What happened before a call record was put has its own before
-// that: it comes at the latest with the next DrainLives after Drain.
-func (t *Tracer) DrainLives(take func(record []byte)) {
-	// Until there is nothing: the kernel wakes nobody while something is unread.
-	for t.critical.Drain(math.MaxInt, take) > 0 {
-	}
+// DrainLives hands over the records of the lives of processes that are there as it begins,
+// in their order, and returns how many there were; see [Ring.Drain]. What happened before a
+// call record was put has its own before that: it comes at the latest with the next
+// DrainLives after Drain. Who waits for more calls it until there is none, since the kernel
+// wakes nobody while something is unread. One goroutine may drain at a time.
+func (t *Tracer) DrainLives(take func(record []byte)) int {
+	return t.critical.Drain(math.MaxInt, take)
 }
 
 // Drops returns the count of what was not kept, by reason, in a fixed order.

@@ -97,7 +97,7 @@ type Live struct {
 	seccompHarm bool
 
 	drainingLives sync.Mutex
-	gates         chan tick.ProcEvent // to be opened
+	gate          chan struct{} // there are some in gates
 
 	enrolling sync.Mutex // one enrolment at a time; it opens files, which may take long
 
@@ -106,6 +106,7 @@ type Live struct {
 	libs     map[libraryKey]*library
 	order    []*library
 	pending  []tick.ProcEvent
+	gates    []tick.ProcEvent // of gated processes that stand
 	reports  []tick.Report
 	ends     []uint32 // processes that have ended after making calls, oldest first
 	alive    int      // traced processes that live
@@ -172,7 +173,7 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Live{LiveOptions: o, clock: clock, wake: make(chan struct{}, 1), gates: make(chan tick.ProcEvent, 64),
+	l := &Live{LiveOptions: o, clock: clock, wake: make(chan struct{}, 1), gate: make(chan struct{}, 1),
 		procs: map[uint32]*process{}, libs: map[libraryKey]*library{}, unlooked: map[uint32]time.Time{}, look: make(chan struct{}, 1),
 		accounts: accounts{}, victims: map[uint32]string{}, names: names{}, others: others{known: map[uint32]*other{}}}
 	if o.Place != (where.Selector{}) {
@@ -327,6 +328,7 @@ func (l *Live) Stop() error {
 		}
 		errs = append(errs, l.tracer.StopLives(), l.leaveGPUs())
 		l.work.Wait()
+		l.letGo()
 		for _, lib := range l.order {
 			errs = append(errs, lib.attached.Close())
 		}
@@ -334,6 +336,13 @@ func (l *Live) Stop() error {
 		l.stopErr = errors.Join(errs...)
 	})
 	return l.stopErr
+}
+
+// letGo lets go what still stands at a gate, of which there are no new ones.
+func (l *Live) letGo() {
+	for l.takeLives() {
+	}
+	l.eachGate(func(e tick.ProcEvent) { l.openGate(e, false) })
 }
 
 // Close implements [Source].

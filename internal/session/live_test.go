@@ -373,3 +373,25 @@ func TestHundredCycles(t *testing.T) {
 	t.Logf("start to first record: %s; stop: %s", spread(starts), spread(stops))
 	child.Signal(syscall.SIGKILL)
 }
+
+// A program is never left standing: not where the session ends while it stands at its gate.
+func TestGateAtTheEnd(t *testing.T) {
+	dir := build(t)
+	for range 10 {
+		cmd := exec.Command("sh", "-c", `echo ready; read x; exec "$0" now 10`, filepath.Join(dir, "worker"))
+		cmd.Env = append(os.Environ(), "LIBCUDART="+filepath.Join(dir, "libcudart.so.12"))
+		child := testkit.Start(t, cmd)
+		child.Line("ready")
+		live, err := session.OpenLive(t.Context(), session.LiveOptions{Select: pids(child), Gated: uint32(child.PID()), Raw: true, Probes: probes.Options{Rows: syncRows(t)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		child.Say("go")
+		if err := live.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := child.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

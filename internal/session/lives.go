@@ -23,40 +23,38 @@ func (l *Live) readLives() {
 			}
 			return
 		}
-		if l.takeLives() {
+		for l.takeLives() {
 			l.hurry()
 		}
 	}
 }
 
-// takeLives takes in what was told of the lives of processes, and tells whether there
-// was anything. What happened before a call that was drained is there by then.
-func (l *Live) takeLives() (any bool) {
+// takeLives takes in what was told of the lives of processes so far, and tells whether
+// there was anything. What happened before a call that was drained is there by then.
+func (l *Live) takeLives() bool {
 	l.drainingLives.Lock()
 	defer l.drainingLives.Unlock()
-	l.tracer.DrainLives(func(record []byte) {
+	return l.tracer.DrainLives(func(record []byte) {
 		e, err := decode.Proc(record, l.clock)
 		if err != nil {
 			l.Log.Warn("process event left out", "error", err)
 			return
 		}
-		any = true
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		if e.Kind == decode.Gate {
+			l.gates = append(l.gates, e)
 			select {
-			case l.gates <- e:
-			default: // many at once: not all can be seen from their first call
-				_ = syscall.Kill(int(e.PID), syscall.SIGCONT)
+			case l.gate <- struct{}{}:
+			default:
 			}
 			return
 		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
 		if l.procs[e.PID] != nil || e.Kind == tick.ProcOOM { // not a process of the calibration
 			l.live(e)
 			l.pending = append(l.pending, e)
 		}
-	})
-	return any
+	}) > 0
 }
 
 // hurry asks for a poll at once.
@@ -143,17 +141,36 @@ func (l *Live) openGates(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case e := <-l.gates:
-			l.openGate(e)
+		case <-l.gate:
 		}
+		l.eachGate(func(e tick.ProcEvent) { l.openGate(e, ctx.Err() == nil) })
 	}
 }
 
-// openGate attaches to what a gated process has just mapped and lets it go on.
-func (l *Live) openGate(e tick.ProcEvent) {
+// eachGate takes the gated processes that stand, one by one.
+func (l *Live) eachGate(open func(tick.ProcEvent)) {
+	for {
+		l.mu.Lock()
+		if len(l.gates) == 0 {
+			l.mu.Unlock()
+			return
+		}
+		e := l.gates[0]
+		l.gates = l.gates[1:]
+		l.mu.Unlock()
+		open(e)
+	}
+}
+
+// openGate attaches to what a gated process has just mapped, if that is still wanted, and
+// lets it go on.
+func (l *Live) openGate(e tick.ProcEvent, wanted bool) {
 	defer func() { _ = syscall.Kill(int(e.PID), syscall.SIGCONT) }()
 	if err := waitStopped(e.PID, e.TID); err != nil {
 		l.Log.Debug("gate", "pid", e.PID, "error", err)
+		return
+	}
+	if !wanted {
 		return
 	}
 	if err := l.enrolPID(e.PID); err != nil {

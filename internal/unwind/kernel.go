@@ -1,6 +1,6 @@
 package unwind
 
-// Limits of the kernel's maps: bpf/abi.h.
+// Limits of the kernel's maps: bpf/stackabi.h.
 const (
 	MaxSpaces   = 4096 // sets of mappings
 	MaxMappings = 4095 // of one set; those with the highest addresses are left out

@@ -2,7 +2,7 @@ package unwind
 
 import "fmt"
 
-// Kind says how a frame's caller is found: enum unwind_kind of bpf/abi.h.
+// Kind says how a frame's caller is found: enum unwind_kind of bpf/stackabi.h.
 type Kind uint8
 
 // The kinds. The canonical frame address, CFA, is the stack pointer before the call.
@@ -48,7 +48,7 @@ func (r Rule) String() string {
 	return s
 }
 
-// MaxRules bounds the rules of all tables together: MAX_RULES of bpf/abi.h. All of
+// MaxRules bounds the rules of all tables together: MAX_RULES of bpf/stackabi.h. All of
 // PyTorch has some two thousand.
 const MaxRules = 1 << 15
 

@@ -10,7 +10,8 @@ int main(void)
 {
 	char path[64], line[256], name[128];
 	unsigned long start, size;
-	unsigned char *code = mmap(0, 1 << 16, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned char *code = mmap(0, 1 << 16, PROT_READ | PROT_WRITE | PROT_EXEC,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	memset(code, 0xc3, 1 << 16);
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
