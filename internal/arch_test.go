@@ -25,7 +25,8 @@ var allowed = map[string]string{
 	"internal/proc":   "golang.org/x/sys internal/tick pkg/events",
 	"internal/host":   "golang.org/x/sys internal/tick",
 	"internal/unwind": "internal/proc",
-	"internal/python": "internal/proc pkg/events",
+	"internal/jail":   "golang.org/x/sys",
+	"internal/python": "internal/jail internal/proc pkg/events",
 	"internal/gpu":    "internal/tick",
 	"internal/xid":    "golang.org/x/sys internal/tick",
 	"internal/lock":   "golang.org/x/sys",
@@ -60,7 +61,7 @@ var allowed = map[string]string{
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
 		"internal/cli/check internal/config internal/explain internal/export internal/gpu internal/k8s internal/legacy internal/lock internal/outfile " +
 		"internal/probes internal/proc internal/query internal/redact internal/session internal/stats internal/store internal/symbols internal/tick internal/where internal/xid pkg/events sim",
-	"cmd/ingero": "internal/cli",
+	"cmd/ingero": "internal/cli internal/jail",
 
 	"sim": "",
 

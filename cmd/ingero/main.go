@@ -5,12 +5,14 @@ import (
 	"os"
 
 	"ingero/internal/cli"
+	"ingero/internal/jail"
 )
 
 // Set by the linker: -X main.version=0.1.0 -X main.commit=... -X main.date=...
 var version, commit, date string
 
 func main() {
+	jail.Enter()
 	os.Exit(cli.Main(cli.Env{
 		Args:  os.Args[1:],
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,

@@ -96,7 +96,7 @@ func judge(state *lock.State, h *lock.Holder, now time.Time) *status {
 		s.Problems = append(s.Problems, fmt.Sprintf("it has said nothing for %s", age.Round(time.Second)))
 	}
 	if !state.LastLoss.IsZero() && now.Sub(state.LastLoss) < recentLoss {
-		s.Problems = append(s.Problems, "records were lost in the last minute: "+dropsText(state.Drops))
+		s.Problems = append(s.Problems, "records were lost in the last minute: "+dropsText(state.Drops, false))
 	}
 	s.Healthy = len(s.Problems) == 0
 	return s
@@ -139,7 +139,10 @@ func (s *status) text(now time.Time) string {
 		if spared := slices.DeleteFunc(slices.Clone(t.Processes), func(p lock.Process) bool { return !p.Counted }); len(spared) > 0 {
 			line("Launches", "counted, not timed, to spare %s (--probe-budget)", processesText(spared))
 		}
-		line("Dropped", "%s", dropsText(t.Drops))
+		line("Dropped", "%s", dropsText(t.Drops, false))
+		if text := dropsText(t.Drops, true); text != nothing {
+			line("Stacks", "missing or cut short: %s", text)
+		}
 		line("Own cost", "%s of CPU time, %s of memory", explain.Duration(int64(t.CPU)), explain.Bytes(t.RSS))
 		if t.DB == "" {
 			line("Database", "none: --record=false")
@@ -168,13 +171,18 @@ func processesText(ps []lock.Process) string {
 	return strings.Join(names, ", ")
 }
 
-func dropsText(drops map[string]uint64) string {
-	if len(drops) == 0 {
-		return "nothing"
-	}
+const nothing = "nothing"
+
+// dropsText lists what was not kept, of stacks or of all else.
+func dropsText(drops map[string]uint64, ofStacks bool) string {
 	var out []string
 	for _, reason := range slices.Sorted(maps.Keys(drops)) {
-		out = append(out, fmt.Sprintf("%s %d", reason, drops[reason]))
+		if explain.OfStacks(reason) == ofStacks {
+			out = append(out, fmt.Sprintf("%s %d", reason, drops[reason]))
+		}
+	}
+	if len(out) == 0 {
+		return nothing
 	}
 	return strings.Join(out, ", ")
 }

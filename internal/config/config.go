@@ -38,9 +38,10 @@ type Trace struct {
 	CudaLibs     []string // paths; of a library that has none here, all are found by name
 	ProbeBudget  float64  // share of one CPU; 0: no bound
 	Stack        string   // "slow" or "true", "all", "false"
-	PyWalker     string   // "auto", "ebpf", "userspace"
-	SamplingRate int      // 0 adaptive, 1 all, N: one in N
-	RingBytes    int64    // a power of two, or 0: the default
+	PyProbe      bool
+	PyWalker     string // "auto", "ebpf", "userspace"
+	SamplingRate int    // 0 adaptive, 1 all, N: one in N
+	RingBytes    int64  // a power of two, or 0: the default
 	NoIO         bool
 	NoTCP        bool
 	NoNet        bool

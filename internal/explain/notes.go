@@ -64,7 +64,12 @@ func isLoss(reason string) bool {
 	case "thinned", "duplicate-link", "orphan-return", "programs-not-read", "kernel-log-overwritten", "kernel-log-suppressed":
 		return false
 	}
-	return !strings.HasPrefix(reason, "stack-") && !strings.HasPrefix(reason, "python-")
+	return !OfStacks(reason)
+}
+
+// OfStacks tells whether a reason means that stacks are missing or end early.
+func OfStacks(reason string) bool {
+	return strings.HasPrefix(reason, "stack-") || strings.HasPrefix(reason, "python-")
 }
 
 // Lost returns how much of what should be known is not, over all reasons.

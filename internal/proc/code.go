@@ -75,15 +75,12 @@ func (f FS) OpenIn(pid uint32, name string) (*os.File, error) {
 	}
 	dir := unix.AT_FDCWD
 	if pid != 0 {
-		d, err := f.openPID(pid)
+		root, err := f.OpenRoot(pid)
 		if err != nil {
 			return nil, err
 		}
-		defer d.close()
-		if dir, err = openRetry(d.fd, "root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC); err != nil {
-			return nil, goneOr(pid, "open "+d.root+"/root", err)
-		}
-		defer unix.Close(dir)
+		defer root.Close()
+		dir = int(root.Fd())
 	}
 	fd, err := openBeneath(dir, name)
 	if err != nil {
@@ -94,6 +91,20 @@ func (f FS) OpenIn(pid uint32, name string) (*os.File, error) {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
 	return file, nil
+}
+
+// OpenRoot opens the root directory of a process, to look up names from and no more.
+func (f FS) OpenRoot(pid uint32) (*os.File, error) {
+	d, err := f.openPID(pid)
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	fd, err := openRetry(d.fd, "root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
+	if err != nil {
+		return nil, goneOr(pid, "open "+d.root+"/root", err)
+	}
+	return os.NewFile(uintptr(fd), d.root+"/root"), nil
 }
 
 // VDSO returns the code that the kernel maps into every process, an ELF file: this

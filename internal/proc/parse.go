@@ -14,12 +14,12 @@ const maxNesting = 33
 
 // status is what is used of /proc/PID/status.
 type status struct {
-	uid, ppid, threads uint32
-	seccomp            uint32
-	pids               [maxNesting]uint32
-	npids              int
-	shadowStack        bool
-	kernel, zombie     bool
+	uid, gid, ppid, threads uint32
+	seccomp                 uint32
+	pids                    [maxNesting]uint32
+	npids                   int
+	shadowStack             bool
+	kernel, zombie          bool
 }
 
 func (s *status) nspids() []uint32 { return append([]uint32(nil), s.pids[:s.npids]...) }
@@ -46,6 +46,8 @@ func parseStatus(b []byte) (status, error) {
 		case "Uid":
 			s.uid, ok = first32(val)
 			seen++
+		case "Gid":
+			s.gid, ok = first32(val)
 		case "NSpid":
 			ok = s.setPIDs(val)
 		case "VmSize":

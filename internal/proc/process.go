@@ -20,6 +20,7 @@ type Process struct {
 	// its own; the last is what it calls itself.
 	NSPIDs  []uint32
 	UID     uint32 // real user
+	GID     uint32 // and group
 	Threads int
 	Comm    string // at most 15 bytes, as it wrote them
 	Exe     string // its program as it sees it; empty when that may not be known
@@ -89,7 +90,7 @@ func (f FS) Process(pid uint32) (Process, error) {
 // facts completes what status says. It reuses buf.
 func (f FS) facts(d pidDir, st *status, buf []byte) (Process, error) {
 	p := Process{
-		PID: d.pid, PPID: st.ppid, UID: st.uid, NSPIDs: st.nspids(), Threads: int(st.threads),
+		PID: d.pid, PPID: st.ppid, UID: st.uid, GID: st.gid, NSPIDs: st.nspids(), Threads: int(st.threads),
 		Seccomp: int(st.seccomp), ShadowStack: st.shadowStack,
 		Kernel: st.kernel, Zombie: st.zombie,
 	}

@@ -3,7 +3,6 @@ package python
 import (
 	"debug/dwarf"
 	"debug/elf"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -13,7 +12,7 @@ import (
 // maxDebug bounds the debugging information that is taken in, in bytes: libpython's has 20 MB.
 const maxDebug = 256 << 20
 
-var errNoDebug = errors.New("there is no debugging information of CPython")
+var errNoDebug = fmt.Errorf("%w: there is no debugging information of CPython", errNoSource)
 
 // structures are those that offsets are taken of, by the names that versions give them.
 var structures = map[string]string{

@@ -31,6 +31,7 @@ const (
 	SourcePublished Source = "published" // _Py_DebugOffsets
 	SourceTable     Source = "table"     // of its version
 	SourceDWARF     Source = "dwarf"     // its debugging information
+	SourceProbe     Source = "probe"     // a copy of it, asked in a jail: Prober
 )
 
 // Why there are no Python frames of a process.

@@ -21,6 +21,7 @@ type Target struct {
 	FS     proc.FS
 	PID    uint32
 	Memory Reader
+	Prober *Prober // asks a copy of an interpreter that fits nothing else; nil: none is run
 }
 
 // Reader reads the memory of a process by address.
@@ -93,12 +94,21 @@ func (t Target) inFile(mapped []proc.Mapping, m proc.Mapping) (*Process, error) 
 	if err := t.threads(mapped, &p.Facts); err != nil {
 		return nil, err
 	}
-	return p, p.settle(mem, t.hint(mem, image, base, m.Path), func() (offsets, error) { return dwarfOffsets(file) })
+	hint := t.hint(mem, image, base, m.Path)
+	return p, p.settle(mem, hint, []slowSource{
+		{SourceDWARF, func() (offsets, error) { return dwarfOffsets(file) }},
+		{SourceProbe, func() (offsets, error) { return t.Prober.offsets(t, mapped, m, image, hint) }},
+	})
 }
 
-// settle finds the offsets that fit. hint is the version, if that is known. Debugging
-// information comes last, since it is slow to look into.
-func (p *Process) settle(m memory, hint Version, dwarf func() (offsets, error)) error {
+// slowSource is a source of offsets that is asked when nothing else fits.
+type slowSource struct {
+	is  Source
+	ask func() (offsets, error)
+}
+
+// settle finds the offsets that fit. hint is the version, if that is known.
+func (p *Process) settle(m memory, hint Version, slow []slowSource) error {
 	head := make([]byte, publishedSize)
 	if err := m.read(head, p.Facts.Runtime); err == nil {
 		v, o, ok, err := parsePublished(head)
@@ -114,16 +124,25 @@ func (p *Process) settle(m memory, hint Version, dwarf func() (offsets, error)) 
 	if err == nil || errors.Is(err, ErrNotReady) || errors.Is(err, ErrVersion) {
 		return err
 	}
-	o, none := dwarf()
-	if none != nil {
-		return err
+	for _, source := range slow {
+		o, wrong := source.ask()
+		if errors.Is(wrong, errNoSource) {
+			continue
+		}
+		p.Version, p.Source, p.off = hint, source.is, o
+		if wrong == nil {
+			wrong = m.verify(&p.Facts, o)
+		}
+		if wrong == nil {
+			return nil
+		}
+		err = errors.Join(err, fmt.Errorf("by its %s: %w", source.is, wrong))
 	}
-	p.Version, p.Source, p.off = hint, SourceDWARF, o
-	if wrong := m.verify(&p.Facts, o); wrong != nil {
-		return errors.Join(err, fmt.Errorf("by its debugging information: %w", wrong))
-	}
-	return nil
+	return err
 }
+
+// errNoSource says that a source has nothing to say.
+var errNoSource = errors.New("nothing is known")
 
 func (p *Process) settleByTable(m memory, hint Version) error {
 	result := fmt.Errorf("CPython %s: %w (%s to %s are)", hint, ErrVersion, oldest, newest)

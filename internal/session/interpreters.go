@@ -28,6 +28,7 @@ type interpreters struct {
 	know   func(pid uint32, of *python.Process)
 	notify func(Notice)
 	log    *slog.Logger
+	probes bool // find may run copies of interpreters
 	wake   chan struct{}
 
 	mu      sync.Mutex
@@ -50,14 +51,18 @@ type search struct {
 }
 
 func newInterpreters(l *Live) *interpreters {
-	x := &interpreters{kernel: l.tracer, know: l.frames.know, notify: l.Notify, log: l.Log, wake: make(chan struct{}, 1), procs: map[uint32]*search{}, reasons: map[string]bool{},
+	var prober *python.Prober
+	if l.PyProbe {
+		prober = &python.Prober{}
+	}
+	x := &interpreters{kernel: l.tracer, know: l.frames.know, notify: l.Notify, log: l.Log, probes: l.PyProbe, wake: make(chan struct{}, 1), procs: map[uint32]*search{}, reasons: map[string]bool{},
 		find: func(pid uint32) (*python.Process, error) {
 			m, done, err := memoryOf(l.fs, pid)
 			if err != nil {
 				return nil, err
 			}
 			defer done()
-			return python.Find(python.Target{FS: l.fs, PID: pid, Memory: m})
+			return python.Find(python.Target{FS: l.fs, PID: pid, Memory: m, Prober: prober})
 		}}
 	if l.PyFromUser {
 		x.kernel = nil
@@ -181,7 +186,11 @@ func (x *interpreters) one(pid uint32) time.Duration {
 		x.log.Warn("no Python frames", "pid", pid, "error", err)
 		if why := python.Reason(err); !x.reasons[why] { // one process stands for all
 			x.reasons[why] = true
-			x.reports = append(x.reports, tick.Report{Kind: "no-python-frames", Object: why, Why: "stacks have no Python frames: " + err.Error()})
+			text := "stacks have no Python frames: " + err.Error()
+			if errors.Is(err, python.ErrMismatch) && !x.probes {
+				text += "; --py-probe may find out where they are"
+			}
+			x.reports = append(x.reports, tick.Report{Kind: "no-python-frames", Object: why, Why: text})
 		}
 	}
 	return 0

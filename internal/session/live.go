@@ -42,6 +42,8 @@ type LiveOptions struct {
 	Cmdline redact.Mode
 	// PyFromUser has the agent read Python's functions, and not the kernel.
 	PyFromUser bool
+	// PyProbe lets the agent run copies of interpreters that fit nothing that is known.
+	PyProbe bool
 	// ProbeBudget is the share of one CPU that the probes on a process's launches may
 	// take before these are counted only; 0: no bound.
 	ProbeBudget float64

@@ -1,0 +1,120 @@
+package jail
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Enter makes the process the program that Start is to run, if Start has started it; then it
+// does not return. It comes first in main: nothing else has been done by then.
+func Enter() {
+	if len(os.Args) != 2 || os.Args[0] != name {
+		return
+	}
+	runtime.LockOSThread() // what is given up is given up by the thread that executes the program
+	fmt.Fprintln(os.Stderr, enter(os.Args[1]))
+	os.Exit(127)
+}
+
+// enter gives up everything and executes the program. It returns why it cannot.
+func enter(text string) error {
+	var o order
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		what string
+		do   func() error
+	}{
+		{"see other files no more", below},
+		{"be bounded", func() error { return bounded(o.Seconds) }},
+		{"give up capabilities for good", giveUp},
+		{"be somebody else", func() error { return become(o.UID, o.GID) }},
+		{"give up capabilities", noCapabilities},
+		{"end with its parent", func() error { return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0) }},
+	} {
+		if err := step.do(); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+	}
+	return fmt.Errorf("execute: %w", execute(o.Args, o.Env))
+}
+
+func below() error {
+	if err := unix.Fchdir(rootFD); err != nil {
+		return err
+	}
+	if err := unix.Chroot("."); err != nil {
+		return err
+	}
+	return unix.Close(rootFD)
+}
+
+func bounded(seconds uint64) error {
+	const memory = 4 << 30
+	for what, most := range map[int]uint64{unix.RLIMIT_CPU: seconds, unix.RLIMIT_CORE: 0, unix.RLIMIT_FSIZE: 0,
+		unix.RLIMIT_NOFILE: 64, unix.RLIMIT_AS: memory, unix.RLIMIT_MEMLOCK: 0} {
+		if err := unix.Setrlimit(what, &unix.Rlimit{Cur: most, Max: most}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func giveUp() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return err
+	}
+	for c := uintptr(0); ; c++ {
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err == unix.EINVAL && c > unix.CAP_WAKE_ALARM {
+			return nil // the kernel knows no more
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// become is of this thread alone, unlike what the libraries do: execve makes it the only one.
+func become(uid, gid uint32) error {
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
+		return errno
+	}
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESGID, uintptr(gid), uintptr(gid), uintptr(gid)); errno != 0 {
+		return errno
+	}
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid)); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+func noCapabilities() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	return unix.Capset(&header, &none[0])
+}
+
+func execute(args, env []string) error {
+	argv, err := syscall.SlicePtrFromStrings(args)
+	if err != nil {
+		return err
+	}
+	envp, err := syscall.SlicePtrFromStrings(env)
+	if err != nil {
+		return err
+	}
+	unix.CloseOnExec(imageFD)
+	var empty [1]byte
+	_, _, errno := unix.RawSyscall6(unix.SYS_EXECVEAT, imageFD, uintptr(unsafe.Pointer(&empty)),
+		uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&envp[0])), unix.AT_EMPTY_PATH, 0)
+	return errno
+}

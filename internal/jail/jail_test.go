@@ -1,0 +1,158 @@
+package jail_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ingero/internal/jail"
+	"ingero/internal/testkit"
+)
+
+func TestMain(m *testing.M) {
+	jail.Enter()
+	os.Exit(m.Run())
+}
+
+// start runs a program in a jail, a shell unless another is named.
+func start(t *testing.T, p jail.Program) *jail.Jailed {
+	t.Helper()
+	testkit.NeedRoot(t)
+	open := func(path string) *os.File {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		return f
+	}
+	if p.Image == nil {
+		p.Image = open("/usr/bin/sh")
+	}
+	if p.Time == 0 {
+		p.Time = time.Minute
+	}
+	p.Root = open("/")
+	j, err := jail.Start(&p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.End() })
+	return j
+}
+
+// shell is what runs a script.
+func shell(script string) []string { return []string{"sh", "-c", script} }
+
+// said hears all that it says.
+func said(t *testing.T, j *jail.Jailed) []string {
+	t.Helper()
+	var out []string
+	for {
+		l, err := j.Line()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, l)
+	}
+}
+
+// It is somebody else, who can do nothing.
+func TestWhatIsGivenUp(t *testing.T) {
+	got := said(t, start(t, jail.Program{UID: 4242, GID: 4243, Env: []string{"ONLY=this"},
+		Args: shell(`/usr/bin/grep -E '^(Uid|Gid|Groups|Cap...|NoNewPrivs):' /proc/self/status | /usr/bin/tr -s '\t ' ' '; /usr/bin/env | /usr/bin/grep ONLY; /usr/bin/env | /usr/bin/grep -c HOME`)}))
+	const none = "0000000000000000"
+	want := []string{"Uid: 4242 4242 4242 4242", "Gid: 4243 4243 4243 4243", "Groups: ", "CapInh: " + none, "CapPrm: " + none,
+		"CapEff: " + none, "CapBnd: " + none, "CapAmb: " + none, "NoNewPrivs: 1", "ONLY=this", "0"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Root in there is root by name alone.
+func TestRootWithoutCapabilities(t *testing.T) {
+	j := start(t, jail.Program{Args: shell("/usr/bin/id -u; /usr/bin/grep CapEff /proc/self/status; /usr/bin/cat /proc/1/mem")})
+	got := said(t, j)
+	if len(got) != 2 || got[0] != "0" || !strings.HasSuffix(got[1], "\t0000000000000000") {
+		t.Errorf("got %q", got)
+	}
+	if words := j.End(); !strings.Contains(words, "/proc/1/mem: ") {
+		t.Errorf("it could read another's memory: %q", words)
+	}
+}
+
+// It reaches nobody: by network, by signal, by a file.
+func TestNobodyIsReached(t *testing.T) {
+	dir, err := os.MkdirTemp("/tmp", "jail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	got := said(t, start(t, jail.Program{UID: 4242, GID: 4242, Args: shell(fmt.Sprintf(
+		`/usr/bin/grep -o '[a-z0-9]*:' /proc/net/dev; kill -0 %d && echo reached; echo made > %s/file; echo written > %s/file`, os.Getpid(), dir, dir))}))
+	if diff := cmp.Diff([]string{"lo:"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "file")); err != nil || len(b) > 0 {
+		t.Errorf("the file could not be made (%v), or has %q", err, b)
+	}
+}
+
+// Its time is bounded, however it spends it, and so is that of all that it has started.
+func TestTimeIsOver(t *testing.T) {
+	for name, script := range map[string]string{"busy": "while :; do :; done", "waits": "trap '' TERM INT HUP; /usr/bin/sleep 1000"} {
+		t.Run(name, func(t *testing.T) {
+			j := start(t, jail.Program{UID: 4242, GID: 4242, Time: 300 * time.Millisecond, Args: shell("(/usr/bin/sleep 1000 &) ; echo begun; " + script)})
+			if got := said(t, j); len(got) != 1 || got[0] != "begun" {
+				t.Errorf("got %q", got)
+			}
+			j.End()
+			if _, err := os.Stat(fmt.Sprintf("/proc/%d", j.PID)); !os.IsNotExist(err) {
+				t.Errorf("it is still there: %v", err)
+			}
+		})
+	}
+}
+
+// What it says is bounded too.
+func TestTooMuchIsSaid(t *testing.T) {
+	n := 0
+	for _, l := range said(t, start(t, jail.Program{UID: 4242, Args: shell("while :; do echo " + strings.Repeat("a", 1000) + "; done")})) {
+		n += len(l)
+	}
+	if n == 0 || n > 1<<20 {
+		t.Errorf("%d bytes", n)
+	}
+}
+
+func TestNoProgram(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(file, []byte("no program"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	j := start(t, jail.Program{Image: f, UID: 1, GID: 1, Args: []string{"x"}})
+	if got := said(t, j); len(got) > 0 {
+		t.Errorf("got %q", got)
+	}
+	if words := j.End(); !strings.Contains(words, "execute: exec format error") {
+		t.Errorf("got %q", words)
+	}
+}
