@@ -12,12 +12,15 @@
 #define RETURN_POP 0
 #endif
 
+#define SLOTS 16 /* at least MAX_SLOTS + 1; a power of two */
+#define SLOT(n) ((n) & (SLOTS - 1))
+
 /*
  * The integer arguments in calling order, from 1; 0 has where those on the stack
  * begin, so that a structure there is read as others are. The context is read at
  * constant offsets, as the verifier asks; after this a rule is only an index.
  */
-static __always_inline bool read_slots(struct pt_regs *ctx, __u64 slot[16], bool stack)
+static __always_inline bool read_slots(struct pt_regs *ctx, __u64 slot[SLOTS], bool stack)
 {
 	slot[0] = PT_REGS_SP(ctx) + STACK_AT;
 	slot[1] = PT_REGS_PARM1(ctx);
@@ -38,8 +41,6 @@ static __always_inline bool read_slots(struct pt_regs *ctx, __u64 slot[16], bool
 		&slot[STACK_SLOT], (MAX_SLOTS + 1 - STACK_SLOT) * sizeof(slot[0]), (void *)slot[0]);
 }
 
-#define SLOT(n) ((n)&15)
-
 static __always_inline bool read_dim3(__u64 at, __u64 *out)
 {
 	__u32 d[3];
@@ -51,7 +52,7 @@ static __always_inline bool read_dim3(__u64 at, __u64 *out)
 }
 
 /* One value by its rule. Returns false when user memory could not be read. */
-static __always_inline bool take(const __u64 slot[16], const struct rule *r, __u64 *out)
+static __always_inline bool take(const __u64 slot[SLOTS], const struct rule *r, __u64 *out)
 {
 	__u64 v = slot[SLOT(r->slot)], w = 0;
 
@@ -110,11 +111,14 @@ static __always_inline bool take(const __u64 slot[16], const struct rule *r, __u
 	return true;
 }
 
-/* Sets arguments and tag of a record, and the flag that says some are missing. */
+/*
+ * Sets arguments and tag of a record, and the flag that says some are missing. `slot` has
+ * room for SLOTS: the programs' own stack has none. A recipe names no slot that is not read.
+ */
 static __always_inline void read_args(struct pt_regs *ctx, const struct recipe *r,
-				      struct call_record *rec)
+				      struct call_record *rec, __u64 *slot)
 {
-	__u64 slot[16] = {}, tag = 0;
+	__u64 tag = 0;
 
 	if (!read_slots(ctx, slot, r->flags & RECIPE_STACK))
 		rec->flags |= CALL_ARGS_PARTIAL;

@@ -100,7 +100,7 @@ static __always_inline void count_only(struct pt_regs *ctx, struct thread *t,
 				       const struct recipe *r, __u32 tid, struct open_call *around,
 				       __u16 inside, __u64 cookie, __u64 calls)
 {
-	struct call_record rec = {};
+	struct call_record *rec = &t->counted;
 
 	t->skip_sp = PT_REGS_SP(ctx);
 	t->skip_ip = PT_REGS_IP(ctx);
@@ -111,19 +111,20 @@ static __always_inline void count_only(struct pt_regs *ctx, struct thread *t,
 		if (fold(r, around))
 			return;
 	}
-	begin(&rec, r, t->tgid, tid, around);
+	begin(rec, r, t->tgid, tid, around);
+	rec->stack = 0;
 	if (inside) {
-		rec.flags |= CALL_NESTED;
-		rec.other = inside;
+		rec->flags |= CALL_NESTED;
+		rec->other = inside;
 	}
-	rec.flags |= CALL_UNMEASURED;
-	read_args(ctx, r, &rec);
-	rec.start_ns = bpf_ktime_get_ns();
+	rec->flags |= CALL_UNMEASURED;
+	read_args(ctx, r, rec, t->slot);
+	rec->start_ns = bpf_ktime_get_ns();
 	if (r->flags & RECIPE_TEXT && (!(r->flags & RECIPE_STAYS) || calls <= TEXT_FIRST))
-		emit_text(&rec, r->flags & RECIPE_STAYS);
+		emit_text(rec, r->flags & RECIPE_STAYS);
 	if (take_stacks != STACKS_NONE)
-		stack_of(ctx, t, &rec, PT_REGS_IP(ctx), returns_to(ctx), true, false);
-	emit_call(&t->ring, &rec, offsetof(struct call_record, gap), r->flags & RECIPE_KEEP);
+		stack_of(ctx, t, rec, PT_REGS_IP(ctx), returns_to(ctx), true, false);
+	emit_call(&t->ring, rec, offsetof(struct call_record, gap), r->flags & RECIPE_KEEP);
 }
 
 /* Opens a call, inside `around` if there is one, to be closed at its return. */
@@ -147,7 +148,7 @@ static __always_inline void follow(struct pt_regs *ctx, struct task_struct *task
 	o->recipe_flags = r->flags;
 	o->seen = 1ULL << COOKIE_COPY(cookie);
 	begin(&o->rec, r, t->tgid, task->pid, around);
-	read_args(ctx, r, &o->rec);
+	read_args(ctx, r, &o->rec, t->slot);
 	o->rec.start_ns = mark(task, t, &o->at); /* last: this program is no part of the call */
 	if (at == 0 && t->returned_ns)
 		measure_gap(t, o);

@@ -13,15 +13,22 @@ struct {
 	__type(value, __u32);
 } py_codes SEC(".maps");
 
-/* Copies what a str holds, as it is there: up to `room` bytes. */
-static __always_inline void py_text(struct py_text *t, void *to, __u32 room, __u64 str,
-				    const struct py_process *p)
+/*
+ * Copies what the str at `at` points to holds, as it is there: up to `room` bytes. What is
+ * read on the way is kept in `head`: the programs' own stack has no room for it.
+ */
+static __always_inline void py_text(struct py_text *t, void *to, __u32 room, __u64 at,
+				    const struct py_process *p, __u64 *head)
 {
-	__u64 head[5] = {}, bytes; /* PyASCIIObject: length in 2, state in 4 */
 	__u32 kind, from = p->at.str_compact;
+	__u64 str, bytes;
 
 	t->bytes = t->kind = t->cut = 0;
-	if (!py_read(head, sizeof(head), str) || !(head[4] & PY_STR_COMPACT))
+	if (!py_read(head, sizeof(*head), at))
+		return;
+	str = head[0];
+	/* PyASCIIObject: length in 2, state in 4 */
+	if (!py_read(head, 5 * sizeof(*head), str) || !(head[4] & PY_STR_COMPACT))
 		return;
 	kind = head[4] >> 2 & 7;
 	bytes = head[2] * kind;
@@ -41,10 +48,10 @@ static __always_inline void py_text(struct py_text *t, void *to, __u32 room, __u
 
 /* Puts out what a code object says of itself. `room` is for its line table. */
 static __always_inline void py_emit(const struct py_code_key *key, const struct py_process *p,
-				    __u64 lines, __u32 size, __u32 room)
+				    __u64 *raw, __u64 lines, __u32 size, __u32 room)
 {
 	struct py_code_record *r = bpf_ringbuf_reserve(&call_ring, sizeof(*r) + room, 0);
-	__u64 at = key->code, name = 0, file = 0;
+	__u64 at = key->code;
 
 	if (!r) {
 		drop(DROP_PYTHON);
@@ -56,20 +63,18 @@ static __always_inline void py_emit(const struct py_code_key *key, const struct 
 	r->flags = p->at.flags;
 	r->lines = size;
 	py_read(&r->first, sizeof(r->first), at + p->at.co_first);
-	py_read(&name, sizeof(name), at + p->at.co_qualname);
-	py_read(&file, sizeof(file), at + p->at.co_file);
-	py_text(&r->name, r->name_text, sizeof(r->name_text), name, p);
-	py_text(&r->file, r->file_text, sizeof(r->file_text), file, p);
+	py_text(&r->name, r->name_text, sizeof(r->name_text), at + p->at.co_qualname, p, raw);
+	py_text(&r->file, r->file_text, sizeof(r->file_text), at + p->at.co_file, p, raw);
 	if (size > room || !py_read(r + 1, size, lines + PY_BYTES_DATA))
 		r->lines = 0; /* user space reads them */
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
 /* Tells the code object of frame i, if it has not been told. */
-__noinline int py_tell(const struct py_walk *w, const struct py_process *p, __u32 i)
+__noinline int py_tell(struct py_walk *w, const struct py_process *p, __u32 i)
 {
 	struct py_code_key key = {};
-	__u64 lines = 0, size = 0;
+	__u64 lines, size;
 	__u32 told = 1;
 
 	if (!w || !p)
@@ -80,33 +85,29 @@ __noinline int py_tell(const struct py_walk *w, const struct py_process *p, __u3
 	key.epoch = w->epoch;
 	if (!key.code || bpf_map_lookup_elem(&py_codes, &key))
 		return 0;
-	py_read(&lines, sizeof(lines), key.code + p->at.co_lines);
-	py_read(&size, sizeof(size), lines + PY_BYTES_SIZE);
+	lines = py_read(w->raw, sizeof(lines), key.code + p->at.co_lines) ? w->raw[0] : 0;
+	size = py_read(w->raw, sizeof(size), lines + PY_BYTES_SIZE) ? w->raw[0] : 0;
 	if (size <= PY_LINES_SHORT)
-		py_emit(&key, p, lines, size, PY_LINES_SHORT);
+		py_emit(&key, p, w->raw, lines, size, PY_LINES_SHORT);
 	else
-		py_emit(&key, p, lines, size > PY_LINES_LONG ? PY_LINES_LONG + 1 : size,
+		py_emit(&key, p, w->raw, lines, size > PY_LINES_LONG ? PY_LINES_LONG + 1 : size,
 			PY_LINES_LONG);
 	bpf_map_update_elem(&py_codes, &key, &told, BPF_ANY);
 	return 0;
 }
 
 /* Tells the code objects of a stack that have not been told: before the stack is. */
-__noinline int tell_python(const struct py_walk *w)
+static __always_inline void tell_python(struct py_walk *w)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct py_process *p;
+	struct py_process *p = bpf_map_lookup_elem(&py_processes, &tgid);
 
-	if (!w)
-		return 0;
-	p = bpf_map_lookup_elem(&py_processes, &tgid);
 	if (!p)
-		return 0;
+		return;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < PY_FRAMES; i++) {
 		if (i >= w->n)
 			break;
 		py_tell(w, p, i);
 	}
-	return 0;
 }

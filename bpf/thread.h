@@ -95,6 +95,8 @@ struct thread {
 	__u64 returned_ns; /* when the last outermost call returned */
 	struct mark returned; /* at returned_ns */
 	struct mark inner; /* where a call inside another returned; scratch */
+	struct call_record counted; /* of a call that is counted only; scratch */
+	__u64 slot[SLOTS]; /* of that or another call; scratch */
 	struct cached_slot cache[CACHE];
 	struct sampler sampler;
 	__u64 tstate; /* its PyThreadState when it was last walked */

@@ -548,7 +548,9 @@ type IngeroThread struct {
 			Migrations uint64
 		}
 	}
-	Cache [32]struct {
+	Counted IngeroCallRecord
+	Slot    [16]uint64
+	Cache   [32]struct {
 		_        structs.HostLayout
 		RowPlus1 uint32
 		Slot     uint32
