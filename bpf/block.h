@@ -49,6 +49,7 @@ static __always_inline void block(struct clock *k, struct task_struct *task, __u
 
 	k->on = (struct block){ .syscall = -1 };
 	k->block_flags = 0;
+	k->gil_holder = 0;
 	k->traced = state & STATE_TRACED;
 	if (state & STATE_STOPPED)
 		k->block_flags |= WAIT_STOPPED;
@@ -58,6 +59,7 @@ static __always_inline void block(struct clock *k, struct task_struct *task, __u
 		return;
 	k->on.syscall = nr;
 	k->on.arg = SYSCALL_ARG(regs);
+	k->gil_holder = gil_holder(task->tgid, &k->on);
 	if (nr < MAX_SYSCALLS && file_calls[nr / 64 & (MAX_SYSCALLS / 64 - 1)] >> (nr & 63) & 1)
 		look_at_file(&k->on, task);
 }

@@ -131,8 +131,10 @@ static __always_inline void emit_blocked(struct thread *t, struct task_struct *t
 		emit_wait(&t->ring, rec);
 		return;
 	}
-	if (waits_for_gil(t->tgid, &k->on))
+	if (k->gil_holder) {
 		rec->flags |= WAIT_GIL;
+		rec->on.arg = k->gil_holder;
+	}
 	if (k->woken_by_irq) {
 		rec->flags |= WAIT_BY_IRQ;
 	} else {
@@ -316,7 +318,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	set_who(&t->clock.waker, waker);
 	t->clock.waker_stack = 0;
 	if (take_stacks != STACKS_NONE && waker->tgid == t->tgid &&
-	    waits_for_gil(t->tgid, &t->clock.on) &&
+	    t->clock.gil_holder &&
 	    bpf_ktime_get_ns() - t->clock.since >= long_wait)
 		t->clock.waker_stack = holder_stack();
 	if (!t->clock.enrolled_for && waker->mm && !tracked(waker->pid))

@@ -276,15 +276,18 @@ __noinline int walk_python(struct py_walk *w, __u64 *tstate)
 	return w->n;
 }
 
-/* Does a thread of a process that blocks at a futex wait for the interpreter's lock? */
-static __always_inline bool waits_for_gil(__u32 tgid, const struct block *on)
+/* The thread state that has the lock which a thread waits for that blocks, 0: not known. */
+static __always_inline __u64 gil_holder(__u32 tgid, const struct block *on)
 {
 	struct py_process *p;
+	__u64 holder = 0;
 
 	if (on->syscall != NR_FUTEX)
-		return false;
+		return 0;
 	p = bpf_map_lookup_elem(&py_processes, &tgid);
-	return p && p->gil && on->arg - p->gil < PY_GIL_BYTES;
+	if (p && p->gil && on->arg - p->gil < PY_GIL_BYTES)
+		py_read(&holder, sizeof(holder), p->gil - PY_GIL_HOLDER);
+	return holder;
 }
 
 /* A child's interpreter is its parent's, until it runs another program. */

@@ -54,6 +54,7 @@ struct clock {
 	__u8 woken_by_irq; /* last */
 	__u32 enrolled_for; /* tgid whose thread it woke; 0: it makes traced calls itself */
 	struct block on;
+	__u64 gil_holder; /* as of on: the PyThreadState that has the lock, 0: it does not wait for that */
 	struct who waker; /* last */
 	__u32 waker_stack; /* of its Python functions, where it let go of their lock; 0: not taken */
 	__u32 pad;

@@ -585,6 +585,7 @@ type IngeroThread struct {
 		WokenByIrq   uint8
 		EnrolledFor  uint32
 		On           IngeroBlock
+		GilHolder    uint64
 		Waker        IngeroWho
 		WakerStack   uint32
 		Pad          uint32

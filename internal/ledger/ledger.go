@@ -145,9 +145,13 @@ func (l *Ledger) call(c *events.Call) {
 
 // claim applies the waits that began before a time.
 func (l *Ledger) claim(t *thread, before int64) {
-	for t.head < len(t.queue) && t.queue[t.head].Start < before {
+	end := t.head
+	for end < len(t.queue) && t.queue[end].Start < before {
+		end++
+	}
+	held(t.queue[t.head:end])
+	for ; t.head < end; t.head++ {
 		l.apply(t, &t.queue[t.head])
-		t.head++
 		l.pending--
 	}
 	if t.head == len(t.queue) {
@@ -192,28 +196,30 @@ func (l *Ledger) wait(w *events.Wait) {
 			q.waker = waker.past.during(w.Start, w.End())
 		}
 	}
-	if w.Reason == events.ReasonGIL && w.State == events.WaitBlocked && w.Who.TID != 0 {
-		l.held(t)
-	}
 }
 
-// held says who held the GIL for which a thread has waited. Python's
+// held says who held the GIL for which a thread has waited, and where. Python's
 // threads wait for it again and again, a few milliseconds at a time: who lets go of it
-// has held it all along.
-func (l *Ledger) held(t *thread) {
+// has held it all along. The waits are of one thread, of one call or the gap before it.
+func held(waits []queued) {
 	const together = 1e6 // ns: what a thread runs between two such waits
-	last := &t.queue[len(t.queue)-1]
-	since := last.Start
-	for i := len(t.queue) - 1; i >= t.head; i-- {
-		q := &t.queue[i]
-		if q.State != events.WaitBlocked {
-			continue
+	var after *queued    // the wait behind, by whose end it is known
+	since := int64(0)
+	for i := len(waits) - 1; i >= 0; i-- {
+		q := &waits[i]
+		if after != nil && since-q.End() > together {
+			after = nil
 		}
-		if q != last {
-			if q.Reason != events.ReasonGIL || q.Who.TID != 0 || since-q.End() > together {
-				return
-			}
-			q.Who, q.Stack, q.Flags = last.Who, last.Stack, q.Flags&^events.WaitByIRQ
+		switch {
+		case q.State != events.WaitBlocked: // it waited for a CPU
+		case q.Reason != events.ReasonGIL:
+			after = nil
+		case after != nil && q.Stack == 0 && (q.Who.TID == 0 || q.Who.TID == after.Who.TID):
+			q.Who, q.Stack, q.Flags = after.Who, after.Stack, q.Flags&^events.WaitByIRQ
+		case q.Who.TID != 0:
+			after = q
+		default:
+			after = nil
 		}
 		since = q.Start
 	}

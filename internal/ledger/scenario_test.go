@@ -18,7 +18,7 @@ import (
 // written PID/TID.
 //
 //	wait TID runnable|throttled|REASON at=1ms dur=4ms [who=NAME/TID] [taken=3ms]
-//	     [op=OP] [call=SYSCALL] [dev=N] [prev] [irq] [idle] [io]
+//	     [op=OP] [call=SYSCALL] [dev=N] [stack=N] [prev] [irq] [idle] [io]
 //	call TID OP at=1ms dur=2ms [cpu=1ms] [run=] [thr=] [gap=] [gcpu=] [grun=]
 //	     [gthr=] [bytes=] [weight=] [nested] [unmeasured] [partial] [gappartial]
 //	     what is left of dur and gap is blocked
@@ -29,7 +29,7 @@ import (
 //	waits N NAME:STATE:NS[!] ...    its waits, ! for critical
 //	ops N OP:COUNT:NS:OWN ...
 //	breakdown PID key=value ...
-//	by PID NAME:NS:COUNT ... / on PID REASON:NAME:NS:COUNT[(waker parts)] ...
+//	by PID NAME:NS:COUNT ... / on PID REASON:NAME[@STACK]:NS:COUNT[(waker parts)] ...
 type player struct {
 	t     *testing.T
 	l     *Ledger
@@ -207,6 +207,9 @@ func sharesText(list []tick.Share) string {
 		case s.Own:
 			name += "(own)"
 		}
+		if s.Stack != 0 {
+			name += "@" + strconv.Itoa(int(s.Stack))
+		}
 		if s.Reason != 0 {
 			name = s.Reason.String() + ":" + name
 		}
@@ -289,7 +292,7 @@ func (o *options) who() events.Thread {
 }
 
 func (o *options) wait(f []string) events.Wait {
-	w := events.Wait{Start: base + o.at, Duration: o.dur, PID: o.pid, TID: o.tid, Who: o.who(), Op: o.op(o.text["op"]), Dev: uint32(o.dev)}
+	w := events.Wait{Start: base + o.at, Duration: o.dur, PID: o.pid, TID: o.tid, Who: o.who(), Op: o.op(o.text["op"]), Dev: uint32(o.dev), Stack: number(o.text["stack"])}
 	switch f[2] {
 	case "runnable":
 		w.State, w.Taken = events.WaitRunnable, o.taken
@@ -300,7 +303,7 @@ func (o *options) wait(f []string) events.Wait {
 		w.State = events.WaitThrottled
 	default:
 		w.State = events.WaitBlocked
-		for r := events.ReasonUnknown; r <= events.ReasonOther; r++ {
+		for r := events.ReasonUnknown; int(r) < Reasons; r++ {
 			if r.String() == f[2] {
 				w.Reason = r
 			}

@@ -46,6 +46,29 @@ func (f FS) ThreadPID(pid, tid uint32) (uint32, error) {
 	return st.pids[st.npids-1], nil
 }
 
+// ThreadCalled returns the thread of a process that has a number in its own PID namespace.
+func (f FS) ThreadCalled(pid, own uint32) (uint32, error) {
+	if n, err := f.ThreadPID(pid, own); err == nil && n == own { // no namespace of its own
+		return own, nil
+	}
+	dir, err := os.Open(f.path(strconv.FormatUint(uint64(pid), 10), "task"))
+	if err != nil {
+		return 0, goneOr(pid, "threads", err)
+	}
+	defer func() { _ = dir.Close() }() // read only
+	names, _ := dir.Readdirnames(maxNames)
+	for _, name := range names {
+		tid, err := strconv.ParseUint(name, 10, 32)
+		if err != nil {
+			continue
+		}
+		if n, err := f.ThreadPID(pid, uint32(tid)); err == nil && n == own {
+			return uint32(tid), nil
+		}
+	}
+	return 0, fmt.Errorf("pid %d has no thread that calls itself %d: %w", pid, own, ErrGone)
+}
+
 // HostPIDs tells whether the agent and this proc file system number processes as
 // the host does, and so as BPF programs do. Where they do not, nothing can be
 // traced: a container needs the host's PID namespace (hostPID).

@@ -76,6 +76,12 @@ func TestProcessInPIDNamespace(t *testing.T) {
 	if !slices.Equal(p.NSPIDs, []uint32{h.pid, 1}) || p.NSPID() != 1 {
 		t.Errorf("NSPIDs = %v, want %d and 1", p.NSPIDs, h.pid)
 	}
+	if tid, err := (FS{}).ThreadCalled(h.pid, 1); tid != h.pid || err != nil {
+		t.Errorf("the thread that calls itself 1 is %d, %v, want %d", tid, err, h.pid)
+	}
+	if tid, err := (FS{}).ThreadCalled(h.pid, 1<<22); !errors.Is(err, ErrGone) {
+		t.Errorf("a thread that is not there is %d, %v", tid, err)
+	}
 	if got := h.do("ownpids"); got != fmt.Sprintf("[%d 1]", h.pid) {
 		t.Errorf("OwnPIDs in there, from the outer proc = %s", got)
 	}

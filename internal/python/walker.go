@@ -52,6 +52,27 @@ func (w *Walker) Walk(tid uint32) ([]Frame, End, error) {
 	return frames, end, nil
 }
 
+// Thread returns the number, in its PID namespace, of the thread that a thread state is of.
+func (w *Walker) Thread(at uint64) (uint32, error) {
+	l, native := &w.process.Facts.Layout, w.process.off.tsNative
+	o := object{b: make([]byte, max(l.TsBytes, native+8))}
+	if err := w.memory.read(o.b, at); err != nil {
+		return 0, err
+	}
+	t := threadState{at: at, id: o.word(l.TsID)}
+	if err := w.memory.verifyID(&w.process.Facts, t.id); err != nil {
+		return 0, err
+	}
+	if native != 0 {
+		t.native = o.word(native)
+	}
+	tid := w.number(t)
+	if tid == 0 {
+		return 0, fmt.Errorf("%w: nobody's thread state", ErrThreads)
+	}
+	return tid, nil
+}
+
 // number returns a thread's number in its PID namespace, 0: not known.
 func (w *Walker) number(t threadState) uint32 {
 	if w.tid == 0 {

@@ -26,6 +26,7 @@ type interpreters struct {
 	find   func(pid uint32) (*python.Process, error)
 	kernel pythonKernel // nil: stacks are walked from user space
 	know   func(pid uint32, of *python.Process)
+	forget func(pid uint32)
 	notify func(Notice)
 	log    *slog.Logger
 	probes bool // find may run copies of interpreters
@@ -55,7 +56,7 @@ func newInterpreters(l *Live) *interpreters {
 	if l.PyProbe {
 		prober = &python.Prober{}
 	}
-	x := &interpreters{kernel: l.tracer, know: l.frames.know, notify: l.Notify, log: l.Log, probes: l.PyProbe, wake: make(chan struct{}, 1), procs: map[uint32]*search{}, reasons: map[string]bool{},
+	x := &interpreters{kernel: l.tracer, know: func(pid uint32, of *python.Process) { l.frames.know(pid, of); l.holders.know(pid, of) }, forget: l.holders.forget, notify: l.Notify, log: l.Log, probes: l.PyProbe, wake: make(chan struct{}, 1), procs: map[uint32]*search{}, reasons: map[string]bool{},
 		find: func(pid uint32) (*python.Process, error) {
 			m, done, err := memoryOf(l.fs, pid)
 			if err != nil {
@@ -100,6 +101,7 @@ func (x *interpreters) over(pid uint32, ended bool) {
 	s := x.procs[pid]
 	delete(x.procs, pid)
 	x.mu.Unlock()
+	x.forget(pid)
 	if s == nil || !s.told {
 		return
 	}
@@ -169,6 +171,7 @@ func (x *interpreters) one(pid uint32) time.Duration {
 	if x.procs[pid] != s { // it has ended meanwhile
 		if err == nil {
 			x.untell(pid)
+			x.forget(pid)
 		}
 		return 0
 	}

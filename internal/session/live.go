@@ -131,6 +131,7 @@ type Live struct {
 	others    others                       // Poll's and Totals' own
 	hostSums  hostWatch                    // Totals' own
 	costs     map[probes.Place]probes.Cost // of probes; nil: not known
+	holders   lockHolders                  // Poll's, interpreters' and lives' own
 	gpus      devices                      // Poll's and Totals' own; read again each tick until there are some
 	faults    *Faults                      // nil: they cannot be learnt
 	states    *gpu.Poll
@@ -184,7 +185,7 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 	if l.tracer, err = probes.Open(o.Probes); err != nil {
 		return nil, err
 	}
-	l.frames = newFramer(l.fs)
+	l.frames, l.holders.fs = newFramer(l.fs), l.fs
 	l.programs = newPrograms(l.fs.Program, o.Cmdline)
 	l.others.ask = func(p *proc.Process) {
 		if l.sameUser(p.UID) {
@@ -300,6 +301,7 @@ func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
 		}
 	})
 	l.codes, b.PyCodes = b.PyCodes, nil
+	l.holders.waits(b.Waits[waits:])
 	l.takeLives()
 	l.gone = append(l.gone, b.Ended[ended:]...)
 	l.gpus.waits(b.Waits[waits:])
@@ -349,5 +351,7 @@ func (l *Live) letGo() {
 
 // Close implements [Source].
 func (l *Live) Close() error {
-	return errors.Join(l.Stop(), l.tracer.Close())
+	err := l.Stop()
+	l.holders.close()
+	return errors.Join(err, l.tracer.Close())
 }

@@ -83,6 +83,7 @@ func (l *Live) live(e tick.ProcEvent) {
 	switch e.Kind {
 	case tick.ProcForked:
 		l.unwind.Forked(e.PID, e.Peer)
+		l.holders.fork(e.PID, e.Peer)
 		p, err := l.fs.Process(e.Peer)
 		if err != nil { // it has ended already; its exit follows
 			p = proc.Process{PID: e.Peer, PPID: e.PID, Comm: e.Comm, Started: time.Unix(0, e.Time)}

@@ -141,7 +141,7 @@ type Wait struct {
 	Start    int64  // Unix nanoseconds
 	Duration int64  // ns
 	Taken    int64  // WaitRunnable: ns of Duration in which Who had the CPU
-	Arg      uint64 // first argument of Syscall: a file descriptor, a futex's address
+	Arg      uint64 // first argument of Syscall: a file descriptor, a futex's address; ReasonGIL: the PyThreadState of who had it
 	Who      Thread // WaitRunnable: had the CPU. WaitBlocked: woke it, or stopped it
 	PID, TID uint32 // the thread that waited
 	Stack    uint32 // ReasonGIL: where Who let go of it, a [Stack]'s ID; 0: that was not taken

@@ -1,0 +1,121 @@
+package session
+
+import (
+	"sync"
+
+	"ingero/internal/proc"
+	"ingero/internal/python"
+	"ingero/pkg/events"
+)
+
+// lockHolders says who had Python's lock when a thread began to wait for it. The kernel
+// knows the PyThreadState of who had, which says whose it is. A thread that is woken knows
+// who let go of the lock; one that has waited its few milliseconds in vain does not.
+type lockHolders struct {
+	fs proc.FS
+
+	mu    sync.Mutex
+	procs map[uint32]*holders
+}
+
+// close forgets all.
+func (h *lockHolders) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for pid := range h.procs {
+		h.drop(pid)
+	}
+}
+
+// holders are those of one process.
+type holders struct {
+	of      *python.Process
+	walker  *python.Walker
+	close   func()
+	threads map[uint32]events.Thread // by what they call themselves
+}
+
+const maxHolders = 1 << 12 // threads whose names are kept, of a process
+
+// know takes the interpreter of a process. It is for any goroutine.
+func (h *lockHolders) know(pid uint32, of *python.Process) {
+	memory, done, err := memoryOf(h.fs, pid)
+	if err != nil {
+		return // it has ended
+	}
+	w, err := python.NewWalker(python.Target{FS: h.fs, PID: pid, Memory: memory}, of)
+	if err != nil {
+		done()
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.drop(pid)
+	if h.procs == nil {
+		h.procs = map[uint32]*holders{}
+	}
+	h.procs[pid] = &holders{of: of, walker: w, close: done, threads: map[uint32]events.Thread{}}
+}
+
+// fork says that a process has what its parent has. It is for any goroutine.
+func (h *lockHolders) fork(parent, child uint32) {
+	h.mu.Lock()
+	of := h.procs[parent]
+	h.mu.Unlock()
+	if of != nil {
+		h.know(child, of.of)
+	}
+}
+
+// forget drops what is known of a process. It is for any goroutine.
+func (h *lockHolders) forget(pid uint32) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.drop(pid)
+}
+
+// drop forgets a process. mu is held.
+func (h *lockHolders) drop(pid uint32) {
+	if old := h.procs[pid]; old != nil {
+		old.close()
+		delete(h.procs, pid)
+	}
+}
+
+// waits completes waits that have just ended.
+func (h *lockHolders) waits(ws []events.Wait) {
+	for i := range ws {
+		w := &ws[i]
+		if w.Reason != events.ReasonGIL || w.State != events.WaitBlocked || w.Who.TID != 0 {
+			continue
+		}
+		h.mu.Lock()
+		if of := h.procs[w.PID]; of != nil {
+			if w.Who = of.thread(h.fs, w.PID, w.Arg); w.Who.TID != 0 {
+				w.Flags &^= events.WaitByIRQ
+			}
+		}
+		h.mu.Unlock()
+	}
+}
+
+// thread returns the thread of a thread state, the zero Thread if it is not known.
+func (of *holders) thread(fs proc.FS, pid uint32, state uint64) events.Thread {
+	own, err := of.walker.Thread(state)
+	if err != nil {
+		return events.Thread{}
+	}
+	known, ok := of.threads[own]
+	if !ok {
+		tid, err := fs.ThreadCalled(pid, own)
+		if err != nil {
+			return events.Thread{}
+		}
+		known = events.Thread{PID: pid, TID: tid, Name: events.NameOf(fs.ThreadName(pid, tid))}
+		if len(of.threads) >= maxHolders {
+			clear(of.threads)
+		}
+		of.threads[own] = known
+	}
+	return known
+}
