@@ -317,8 +317,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 		return 0;
 	set_who(&t->clock.waker, waker);
 	t->clock.waker_stack = 0;
-	if (take_stacks != STACKS_NONE && waker->tgid == t->tgid &&
-	    t->clock.gil_holder &&
+	if (take_stacks != STACKS_NONE && waker->tgid == t->tgid && t->clock.gil_holder &&
 	    bpf_ktime_get_ns() - t->clock.since >= long_wait)
 		t->clock.waker_stack = holder_stack();
 	if (!t->clock.enrolled_for && waker->mm && !tracked(waker->pid))
