@@ -1,4 +1,4 @@
-// Package bpf holds what bpf2go makes of bpf/ingero.bpf.c and bpf/xid.bpf.c: the
+// Package bpf holds what bpf2go makes of bpf/ingero.bpf.c, bpf/xid.bpf.c and bpf/peek.bpf.c: the
 // objects for amd64 and arm64 and the Go types of bpf/abi.h. Nothing here is written by
 // hand; only internal/probes and internal/decode import it.
 package bpf
@@ -6,3 +6,5 @@ package bpf
 //go:generate go tool bpf2go -cc clang-14 -strip llvm-strip-14 -target amd64,arm64 -go-package bpf -type call_record -type proc_record -type text_record -type py_code_record -type recipe -type rule -type target -type counts -type counts_key -type take -type recipe_flags -type target_flags -type call_flags -type record_kind -type drop_reason -type place -type who -type block -type sums -type account -type wait_record -type thread_record -type wait_state -type wait_flags -type host_key -type host_sum -type host_kind -type pages_key -type space_seen -type walk_end -type unwind_kind -type unwind_means -type stack_record -type py_walk -type py_frame -type stack_policy -type py_end Ingero ../../bpf/ingero.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3 -I../../bpf/vmlinux
 
 //go:generate go tool bpf2go -cc clang-14 -strip llvm-strip-14 -target amd64,arm64 -go-package bpf -type record Xid ../../bpf/xid.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3 -I../../bpf/vmlinux
+
+//go:generate go tool bpf2go -cc clang-14 -strip llvm-strip-14 -target amd64,arm64 -go-package bpf -type peek -type peek_found Peek ../../bpf/peek.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3 -I../../bpf/vmlinux

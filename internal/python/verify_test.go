@@ -14,7 +14,7 @@ import (
 func running(t *testing.T, version string) (*Process, Target) {
 	t.Helper()
 	testkit.NeedRoot(t)
-	c := testkit.Start(t, exec.Command(testkit.NeedPython(t, version), "-c", "def wait(): input()\nprint('ready', flush=True)\nwait()"))
+	c := testkit.Start(t, exec.Command(testkit.NeedPython(t, version), "-c", "def wait():\n print('ready', flush=True)\n input()\nwait()"))
 	c.Line("ready")
 	mem, err := (proc.FS{}).Memory(uint32(c.PID()), time.Now())
 	if err != nil {

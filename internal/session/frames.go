@@ -36,6 +36,7 @@ const (
 // objects, each where it belongs. Its methods are for one goroutine, but for seen and know.
 type framer struct {
 	fs     proc.FS
+	mem    *memories
 	native *native.Symbolizer
 	codes  *python.Codes
 	lives  map[uint32]life
@@ -60,8 +61,8 @@ type finding struct {
 	of   *python.Process // nil: code
 }
 
-func newFramer(fs proc.FS) *framer {
-	f := &framer{fs: fs}
+func newFramer(mem *memories) *framer {
+	f := &framer{fs: mem.fs, mem: mem}
 	f.reset()
 	return f
 }
@@ -69,9 +70,7 @@ func newFramer(fs proc.FS) *framer {
 // reset forgets all.
 func (f *framer) reset() {
 	f.native = native.New(f.fs, native.Limits{}, nil)
-	f.codes = python.NewCodes(codesBytes, func(pid uint32) (python.Reader, func(), error) {
-		return memoryOf(f.fs, pid)
-	})
+	f.codes = python.NewCodes(codesBytes, f.mem.open)
 	f.lives, f.users = map[uint32]life{}, map[uint32]*userWalk{}
 }
 

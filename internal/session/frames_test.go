@@ -34,7 +34,7 @@ func stackAt(pid uint32, ip uint64, at time.Time) *tick.RawStack {
 // of it is kept.
 func TestFramerForgets(t *testing.T) {
 	testkit.NeedRoot(t)
-	f := newFramer(proc.FS{})
+	f := newFramer(&memories{})
 	c, pid, ip := sleeper(t)
 	f.seen(pid)
 	began := time.Now()
@@ -88,7 +88,7 @@ func TestFramerOfAnotherProgram(t *testing.T) {
 		"known before, used": {true, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFramer(proc.FS{})
+			f := newFramer(&memories{})
 			defer f.Close()
 			f.tell(finding{pid: own, at: now.UnixNano(), code: code})
 			if tt.news {

@@ -12,7 +12,8 @@ import (
 // knows the PyThreadState of who had, which says whose it is. A thread that is woken knows
 // who let go of the lock; one that has waited its few milliseconds in vain does not.
 type lockHolders struct {
-	fs proc.FS
+	fs  proc.FS
+	mem *memories
 
 	mu    sync.Mutex
 	procs map[uint32]*holders
@@ -39,7 +40,7 @@ const maxHolders = 1 << 12 // threads whose names are kept, of a process
 
 // know takes the interpreter of a process. It is for any goroutine.
 func (h *lockHolders) know(pid uint32, of *python.Process) {
-	memory, done, err := memoryOf(h.fs, pid)
+	memory, done, err := h.mem.open(pid)
 	if err != nil {
 		return // it has ended
 	}

@@ -58,7 +58,7 @@ func newInterpreters(l *Live) *interpreters {
 	}
 	x := &interpreters{kernel: l.tracer, know: func(pid uint32, of *python.Process) { l.frames.know(pid, of); l.holders.know(pid, of) }, forget: l.holders.forget, notify: l.Notify, log: l.Log, probes: l.PyProbe, wake: make(chan struct{}, 1), procs: map[uint32]*search{}, reasons: map[string]bool{},
 		find: func(pid uint32) (*python.Process, error) {
-			m, done, err := memoryOf(l.fs, pid)
+			m, done, err := l.mem.open(pid)
 			if err != nil {
 				return nil, err
 			}

@@ -121,6 +121,7 @@ type Live struct {
 	inside proc.Finder
 	look   chan struct{} // there are some
 	frames *framer
+	mem    *memories
 	pys    *interpreters // nil where no stacks are taken
 
 	malformed uint64        // records; Poll's own
@@ -185,7 +186,8 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 	if l.tracer, err = probes.Open(o.Probes); err != nil {
 		return nil, err
 	}
-	l.frames, l.holders.fs = newFramer(l.fs), l.fs
+	l.mem = &memories{fs: l.fs}
+	l.frames, l.holders.fs, l.holders.mem = newFramer(l.mem), l.fs, l.mem
 	l.programs = newPrograms(l.fs.Program, o.Cmdline)
 	l.others.ask = func(p *proc.Process) {
 		if l.sameUser(p.UID) {
@@ -353,5 +355,5 @@ func (l *Live) letGo() {
 func (l *Live) Close() error {
 	err := l.Stop()
 	l.holders.close()
-	return errors.Join(err, l.tracer.Close())
+	return errors.Join(err, l.mem.close(), l.tracer.Close())
 }

@@ -1,27 +1,9 @@
 package session
 
 import (
-	"errors"
-	"time"
-
-	"golang.org/x/sys/unix"
-
 	"ingero/internal/proc"
 	"ingero/internal/python"
 )
-
-// memoryOf opens the memory of a process, in the one way or the other. The function that
-// it returns closes it.
-func memoryOf(fs proc.FS, pid uint32) (python.Reader, func(), error) {
-	m, err := fs.Memory(pid, time.Now())
-	switch {
-	case err == nil:
-		return m, func() { _ = m.Close() }, nil
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM): // a security module may refuse this way alone
-		return proc.VM(pid), func() {}, nil
-	}
-	return nil, nil, err
-}
 
 // userWalk reads the Python functions that threads of a process are in, while it runs on.
 type userWalk struct {
@@ -33,7 +15,7 @@ type userWalk struct {
 
 // walkFrom reads a process's Python functions from now on.
 func (f *framer) walkFrom(pid uint32, of *python.Process) {
-	mem, done, err := memoryOf(f.fs, pid)
+	mem, done, err := f.mem.open(pid)
 	if err != nil {
 		return // it has ended
 	}

@@ -131,7 +131,7 @@ func ptraceLine(f *facts) []Line {
 		l.Note = "Python's lines can be read as root or with CAP_SYS_PTRACE, as ingero trace is run"
 	default:
 		l.State = Lack
-		l.Note = "no process may read another: Python's lines cannot be read, and ingero run cannot hold a program"
+		l.Note = "no process may read another: Python's lines are read with the kernel's help (Linux 5.18), and ingero run cannot hold a program"
 		l.Do = "start the program first, then: ingero trace --pid PID; to change it: kernel.yama.ptrace_scope=1 in /etc/sysctl.d, then reboot"
 	}
 	return []Line{l}

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes nonsense into the interpreter's own frames (CPython 3.12), makes a call, and puts
-back what was there."""
+back what was there. argv: a library, and a function of it."""
 
 import ctypes
 import random
 import sys
 
-probed = ctypes.PyDLL(sys.argv[1]).probed
+probed = getattr(ctypes.PyDLL(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "probed")
 FRAME, CODE, PREVIOUS, INSTR, OWNER = 24, 0, 8, 56, 70
 
 

@@ -62,6 +62,9 @@ func smoke() error {
 	for _, a := range attached {
 		err = errors.Join(err, a.Close())
 	}
+	if e := peek(stack); e != nil {
+		err = errors.Join(err, fmt.Errorf("peek: %w", e))
+	}
 	err = errors.Join(err, tr.Close())
 	fmt.Printf("closed after %v\n", time.Since(start).Round(time.Millisecond))
 	return err

@@ -1,0 +1,55 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/probes"
+	"ingero/internal/proc"
+	"ingero/internal/python"
+)
+
+// memories opens the memory of processes, in the first way that is allowed: by its file,
+// by its number, with the kernel's help. Its methods may be called from any goroutine.
+type memories struct {
+	fs proc.FS
+
+	once   sync.Once
+	peeker *probes.Peeker
+	err    error
+}
+
+// open opens the memory of a process. The function that it returns closes it.
+func (m *memories) open(pid uint32) (python.Reader, func(), error) {
+	file, err := m.fs.Memory(pid, time.Now())
+	if err == nil {
+		return file, func() { _ = file.Close() }, nil
+	}
+	if !denied(err) {
+		return nil, nil, err
+	}
+	// A security module may refuse the one way alone. Nothing is at address 0.
+	if _, err := proc.VM(pid).ReadAt(make([]byte, 1), 0); !denied(err) {
+		return proc.VM(pid), func() {}, nil
+	}
+	m.once.Do(func() { m.peeker, m.err = probes.OpenPeeker() })
+	if m.err != nil {
+		return nil, nil, fmt.Errorf("nobody may read memory (kernel.yama.ptrace_scope): %w; %w", err, m.err)
+	}
+	return m.peeker.Of(pid), func() {}, nil
+}
+
+func denied(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) }
+
+// close ends what is opened no more.
+func (m *memories) close() error {
+	m.once.Do(func() {})
+	if m.peeker == nil {
+		return nil
+	}
+	return m.peeker.Close()
+}
