@@ -151,7 +151,7 @@ func (t *Tracer) load(o Options) error {
 	if err := errors.Join(t.prepareLedger(spec), t.prepareHost(spec, o.NoHost, o.Pages)); err != nil {
 		return err
 	}
-	coll, err := ebpf.NewCollection(spec)
+	coll, err := loadAll(spec)
 	if err != nil {
 		return fmt.Errorf("load BPF programs: %w", explain(err))
 	}
