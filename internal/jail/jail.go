@@ -131,7 +131,11 @@ const imageName = "ingero-copy"
 
 // copyOf returns a file in memory that nobody can write to, and that is no setuid program.
 func copyOf(f *os.File) (*os.File, error) {
-	fd, err := unix.MemfdCreate(imageName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate(imageName, flags|unix.MFD_EXEC)
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3 all are executable
+		fd, err = unix.MemfdCreate(imageName, flags)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -40,9 +40,9 @@ const maxHolders = 1 << 12 // threads whose names are kept, of a process
 
 // know takes the interpreter of a process. It is for any goroutine.
 func (h *lockHolders) know(pid uint32, of *python.Process) {
-	memory, done, err := h.mem.open(pid)
+	memory, done, err := h.mem.quick(pid)
 	if err != nil {
-		return // it has ended
+		return // it has ended, or nobody may read it
 	}
 	w, err := python.NewWalker(python.Target{FS: h.fs, PID: pid, Memory: memory}, of)
 	if err != nil {

@@ -52,13 +52,17 @@ type search struct {
 }
 
 func newInterpreters(l *Live) *interpreters {
+	open := l.mem.open
+	if l.PyFromUser { // each stack is read by it
+		open = l.mem.quick
+	}
 	var prober *python.Prober
 	if l.PyProbe {
 		prober = &python.Prober{}
 	}
 	x := &interpreters{kernel: l.tracer, know: func(pid uint32, of *python.Process) { l.frames.know(pid, of); l.holders.know(pid, of) }, forget: l.holders.forget, notify: l.Notify, log: l.Log, probes: l.PyProbe, wake: make(chan struct{}, 1), procs: map[uint32]*search{}, reasons: map[string]bool{},
 		find: func(pid uint32) (*python.Process, error) {
-			m, done, err := l.mem.open(pid)
+			m, done, err := open(pid)
 			if err != nil {
 				return nil, err
 			}

@@ -15,9 +15,9 @@ type userWalk struct {
 
 // walkFrom reads a process's Python functions from now on.
 func (f *framer) walkFrom(pid uint32, of *python.Process) {
-	mem, done, err := f.mem.open(pid)
+	mem, done, err := f.mem.quick(pid)
 	if err != nil {
-		return // it has ended
+		return // it has ended, or nobody may read it
 	}
 	w, err := python.NewWalker(python.Target{FS: f.fs, PID: pid, Memory: mem}, of)
 	if err != nil {
