@@ -115,7 +115,7 @@ func TestNobodyIsReached(t *testing.T) {
 func TestTimeIsOver(t *testing.T) {
 	for name, script := range map[string]string{"busy": "while :; do :; done", "waits": "trap '' TERM INT HUP; /usr/bin/sleep 1000"} {
 		t.Run(name, func(t *testing.T) {
-			j := start(t, jail.Program{UID: 4242, GID: 4242, Time: 300 * time.Millisecond, Args: shell("(/usr/bin/sleep 1000 &) ; echo begun; " + script)})
+			j := start(t, jail.Program{UID: 4242, GID: 4242, Time: 2 * time.Second, Args: shell("(/usr/bin/sleep 1000 &) ; echo begun; " + script)})
 			if got := said(t, j); len(got) != 1 || got[0] != "begun" {
 				t.Errorf("got %q", got)
 			}
