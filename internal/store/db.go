@@ -71,6 +71,7 @@ type DB struct {
 	closing   error
 	sealing   sync.WaitGroup
 	sealer    sync.Mutex // one at a time
+	inSeal    Segment    // the one that is being sealed
 
 	size    atomic.Int64
 	problem atomic.Pointer[error]

@@ -74,6 +74,29 @@ func TestSizeCap(t *testing.T) {
 
 func (a *all) ended() bool { return a.end != nil && a.end.State == "ended" }
 
+// What is being sealed takes room until that is over, also when it has been removed.
+func TestRoomOfSealing(t *testing.T) {
+	one, two := Segment{Name: "one", Bytes: 100}, Segment{Name: "two", Bytes: 10}
+	sealed := Segment{Name: "old", Bytes: 1000, Sealed: true}
+	db := &DB{kept: []keptSegment{{Segment: sealed}, {Segment: one}, {Segment: two}}}
+	for i, want := range []int64{110, 110, 110, 100} {
+		switch i {
+		case 1:
+			db.inSeal = one
+		case 2: // pruned: all but the newest
+			db.kept = db.kept[2:]
+		case 3:
+			db.kept = nil
+		}
+		if got := db.unsealed(); got != want {
+			t.Errorf("step %d: %d bytes, want %d", i, got, want)
+		}
+	}
+	if db.inSeal = (Segment{}); db.unsealed() != 0 {
+		t.Errorf("when it is over: %d bytes", db.unsealed())
+	}
+}
+
 // A segment that is older than it may be goes, whatever room there is.
 func TestMaxAge(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")

@@ -155,14 +155,20 @@ func (db *DB) sealLeft() {
 func (db *DB) seal(s Segment) {
 	db.sealer.Lock()
 	defer db.sealer.Unlock()
+	db.mu.Lock()
+	db.inSeal = s
+	db.mu.Unlock()
 	name := segmentName(s.Session, s.Seq, true)
 	size, err := sealFile(db.places(), db.dir, s.Name, name+".tmp")
 	if err != nil {
 		_ = unix.Unlinkat(int(db.dir.Fd()), name+".tmp", 0)
-		return
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	db.inSeal = Segment{}
+	if err != nil {
+		return
+	}
 	i := slices.IndexFunc(db.kept, func(k keptSegment) bool { return k.Name == s.Name })
 	if i < 0 || unix.Renameat(int(db.dir.Fd()), name+".tmp", int(db.dir.Fd()), name) != nil { // pruned meanwhile
 		_ = unix.Unlinkat(int(db.dir.Fd()), name+".tmp", 0)
@@ -220,8 +226,12 @@ func (db *DB) bytes() int64 {
 	return n
 }
 
-// unsealed is what the segments take that are to be sealed: so much more for a while.
+// unsealed is what the segments take that are to be sealed: so much more for a while. The
+// one that is being sealed takes it also when it has been removed meanwhile.
 func (db *DB) unsealed() (n int64) {
+	if !slices.ContainsFunc(db.kept, func(k keptSegment) bool { return k.Name == db.inSeal.Name }) {
+		n = db.inSeal.Bytes
+	}
 	for i := range db.kept {
 		if !db.kept[i].Sealed {
 			n += db.kept[i].Bytes
