@@ -57,11 +57,11 @@ func (p *Prober) offsets(t Target, mapped []proc.Mapping, m proc.Mapping, image 
 
 // probe runs a copy of the program of a process, and looks into it while it stands still.
 func probe(t Target, mapped []proc.Mapping, m proc.Mapping, image *image, v Version) (offsets, error) {
-	program, err := t.interpreter(mapped)
+	who, err := t.FS.Process(t.PID)
 	if err != nil {
 		return offsets{}, err
 	}
-	who, err := t.FS.Process(t.PID)
+	program, err := interpreter(mapped, who.Exe)
 	if err != nil {
 		return offsets{}, err
 	}
@@ -91,22 +91,18 @@ func probe(t Target, mapped []proc.Mapping, m proc.Mapping, image *image, v Vers
 	return o, err
 }
 
-// interpreter returns where the program of a process is mapped, if it is python and not
+// interpreter returns where a process has its program mapped, if that is python and not
 // one that has a CPython in it: that would do what it is there for.
-func (t Target) interpreter(mapped []proc.Mapping) (proc.Mapping, error) {
-	who, err := t.FS.Process(t.PID)
-	if err != nil {
-		return proc.Mapping{}, err
-	}
+func interpreter(mapped []proc.Mapping, program string) (proc.Mapping, error) {
 	for _, m := range mapped {
-		if m.Path == who.Exe && m.Exec {
+		if m.Path == program && m.Exec {
 			if !strings.HasPrefix(path.Base(m.Path), "python") {
 				break
 			}
 			return m, nil
 		}
 	}
-	return proc.Mapping{}, fmt.Errorf("%w: %s is not python, and is not run", ErrMismatch, who.Exe)
+	return proc.Mapping{}, fmt.Errorf("%w: %s is not python, and is not run", ErrMismatch, program)
 }
 
 // ask hears what the copy says, and finds it in its memory.

@@ -12,7 +12,6 @@ import (
 // knows the PyThreadState of who had, which says whose it is. A thread that is woken knows
 // who let go of the lock; one that has waited its few milliseconds in vain does not.
 type lockHolders struct {
-	fs  proc.FS
 	mem *memories
 
 	mu    sync.Mutex
@@ -31,8 +30,9 @@ func (h *lockHolders) close() {
 // holders are those of one process.
 type holders struct {
 	of      *python.Process
-	walker  *python.Walker
-	close   func()
+	tried   bool                     // its memory was opened: at the first wait
+	walker  *python.Walker           // nil: nobody may read it, or it has ended
+	done    func()                   // closes that
 	threads map[uint32]events.Thread // by what they call themselves
 }
 
@@ -40,22 +40,13 @@ const maxHolders = 1 << 12 // threads whose names are kept, of a process
 
 // know takes the interpreter of a process. It is for any goroutine.
 func (h *lockHolders) know(pid uint32, of *python.Process) {
-	memory, done, err := h.mem.quick(pid)
-	if err != nil {
-		return // it has ended, or nobody may read it
-	}
-	w, err := python.NewWalker(python.Target{FS: h.fs, PID: pid, Memory: memory}, of)
-	if err != nil {
-		done()
-		return
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.drop(pid)
 	if h.procs == nil {
 		h.procs = map[uint32]*holders{}
 	}
-	h.procs[pid] = &holders{of: of, walker: w, close: done, threads: map[uint32]events.Thread{}}
+	h.procs[pid] = &holders{of: of, threads: map[uint32]events.Thread{}}
 }
 
 // fork says that a process has what its parent has. It is for any goroutine.
@@ -77,10 +68,10 @@ func (h *lockHolders) forget(pid uint32) {
 
 // drop forgets a process. mu is held.
 func (h *lockHolders) drop(pid uint32) {
-	if old := h.procs[pid]; old != nil {
-		old.close()
-		delete(h.procs, pid)
+	if old := h.procs[pid]; old != nil && old.walker != nil {
+		old.done()
 	}
+	delete(h.procs, pid)
 }
 
 // waits completes waits that have just ended.
@@ -92,7 +83,11 @@ func (h *lockHolders) waits(ws []events.Wait) {
 		}
 		h.mu.Lock()
 		if of := h.procs[w.PID]; of != nil {
-			if w.Who = of.thread(h.fs, w.PID, w.Arg); w.Who.TID != 0 {
+			if !of.tried {
+				of.tried = true
+				of.walker, of.done, _ = h.mem.walker(w.PID, of.of)
+			}
+			if w.Who = of.thread(h.mem.fs, w.PID, w.Arg); w.Who.TID != 0 {
 				w.Flags &^= events.WaitByIRQ
 			}
 		}
@@ -102,6 +97,9 @@ func (h *lockHolders) waits(ws []events.Wait) {
 
 // thread returns the thread of a thread state, the zero Thread if it is not known.
 func (of *holders) thread(fs proc.FS, pid uint32, state uint64) events.Thread {
+	if of.walker == nil {
+		return events.Thread{}
+	}
 	own, err := of.walker.Thread(state)
 	if err != nil {
 		return events.Thread{}

@@ -187,7 +187,7 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 		return nil, err
 	}
 	l.mem = &memories{fs: l.fs}
-	l.frames, l.holders.fs, l.holders.mem = newFramer(l.mem), l.fs, l.mem
+	l.frames, l.holders.mem = newFramer(l.mem), l.mem
 	l.programs = newPrograms(l.fs.Program, o.Cmdline)
 	l.others.ask = func(p *proc.Process) {
 		if l.sameUser(p.UID) {

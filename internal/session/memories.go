@@ -40,6 +40,21 @@ func (m *memories) quick(pid uint32) (python.Reader, func(), error) {
 	return nil, nil, fmt.Errorf("nobody may read memory (kernel.yama.ptrace_scope): %w", err)
 }
 
+// walker returns what reads the Python functions of a process, and what closes it. The error
+// says that the process has ended, or that nobody may read it often.
+func (m *memories) walker(pid uint32, of *python.Process) (*python.Walker, func(), error) {
+	memory, done, err := m.quick(pid)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := python.NewWalker(python.Target{FS: m.fs, PID: pid, Memory: memory}, of)
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return w, done, nil
+}
+
 // open opens the memory of a process, as quick does where that is allowed.
 func (m *memories) open(pid uint32) (python.Reader, func(), error) {
 	memory, done, err := m.quick(pid)

@@ -15,13 +15,8 @@ type userWalk struct {
 
 // walkFrom reads a process's Python functions from now on.
 func (f *framer) walkFrom(pid uint32, of *python.Process) {
-	mem, done, err := f.mem.quick(pid)
+	w, done, err := f.mem.walker(pid, of)
 	if err != nil {
-		return // it has ended, or nobody may read it
-	}
-	w, err := python.NewWalker(python.Target{FS: f.fs, PID: pid, Memory: mem}, of)
-	if err != nil {
-		done()
 		return
 	}
 	if old := f.users[pid]; old != nil {
