@@ -73,7 +73,7 @@ type mapping struct {
 func (l *Live) enrol(p *proc.Process, at mapping) {
 	l.enrolling.Lock()
 	defer l.enrolling.Unlock()
-	if !l.lives(p.PID) && !l.admit(p) {
+	if l.over(p) || !l.lives(p.PID) && !l.admit(p) {
 		return
 	}
 	for _, lib := range p.Libraries {
@@ -118,6 +118,15 @@ func (l *Live) admit(p *proc.Process) bool {
 	l.mu.Unlock()
 	l.Notify(Notice{Kind: NoticeTracing, PID: p.PID, Comm: p.Comm})
 	return true
+}
+
+// over tells whether a process has ended since it was read, which is a little before it
+// comes here: it must not come to life again. A later one may have its number.
+func (l *Live) over(p *proc.Process) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := l.procs[p.PID]
+	return k != nil && !k.Ended.IsZero() && !p.Started.After(k.Ended)
 }
 
 // lives tells whether a process is in the table and has not ended.
