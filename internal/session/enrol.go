@@ -121,12 +121,17 @@ func (l *Live) admit(p *proc.Process) bool {
 }
 
 // over tells whether a process has ended since it was read, which is a little before it
-// comes here: it must not come to life again. A later one may have its number.
+// comes here: it must not come to life again. A later one may have its number, but began
+// at another tick; where that is not known, as of one that had ended when its fork was
+// heard of, it began after the end.
 func (l *Live) over(p *proc.Process) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k := l.procs[p.PID]
-	return k != nil && !k.Ended.IsZero() && !p.Started.After(k.Ended)
+	if k == nil || k.Ended.IsZero() {
+		return false
+	}
+	return k.start == p.StartTicks || k.start == 0 && !p.Started.After(k.Ended)
 }
 
 // lives tells whether a process is in the table and has not ended.

@@ -12,16 +12,24 @@ import (
 func TestOver(t *testing.T) {
 	began := time.Unix(1000, 0)
 	ended := began.Add(time.Second)
+	end := func(start uint64) *process { return &process{start: start, Process: tick.Process{Ended: ended}} }
+	read := func(start uint64, at time.Time) proc.Process {
+		return proc.Process{PID: 7, StartTicks: start, Started: at}
+	}
 	for _, tt := range []struct {
 		name  string
 		known *process
 		p     proc.Process
 		want  bool
 	}{
-		{name: "not known", p: proc.Process{PID: 7, Started: began}},
-		{name: "lives", known: &process{}, p: proc.Process{PID: 7, Started: began}},
-		{name: "ended", known: &process{Process: tick.Process{Ended: ended}}, p: proc.Process{PID: 7, Started: began}, want: true},
-		{name: "another with its number", known: &process{Process: tick.Process{Ended: ended}}, p: proc.Process{PID: 7, Started: ended.Add(time.Second)}},
+		{name: "not known", p: read(5, began)},
+		{name: "lives", known: &process{start: 5}, p: read(5, began)},
+		{name: "ended", known: end(5), p: read(5, began), want: true},
+		{name: "another with its number", known: end(5), p: read(500, ended.Add(time.Second))},
+		{name: "another, and the clock was set back", known: end(5), p: read(500, began.Add(-time.Hour))},
+		{name: "the clock was set forward", known: end(5), p: read(5, ended.Add(time.Hour)), want: true},
+		{name: "ended before it was read of", known: end(0), p: read(5, began), want: true},
+		{name: "another, of one that was never read of", known: end(0), p: read(500, ended.Add(time.Second))},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := &Live{procs: map[uint32]*process{}}
