@@ -18,7 +18,8 @@ var probeScript string
 
 // Prober finds offsets by asking a copy of an interpreter where it has things that it is
 // told to make. The copy runs in a jail, as the user of the process that is traced. It is
-// for one goroutine at a time and any; each file is asked once.
+// for one goroutine at a time and any; each file is asked once, or a few times where it
+// does not answer: the machine may have been too busy for it.
 type Prober struct {
 	mu    sync.Mutex
 	asked map[proc.Key]answer
@@ -27,10 +28,12 @@ type Prober struct {
 type answer struct {
 	offsets offsets
 	err     error
+	asked   int // times
 }
 
 const (
 	maxAsked  = 256 // files whose answers are kept
+	maxTries  = 3   // of a file that does not answer
 	probeTime = 2 * time.Second
 )
 
@@ -41,7 +44,8 @@ func (p *Prober) offsets(t Target, mapped []proc.Mapping, m proc.Mapping, image 
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if a, known := p.asked[m.Key]; known {
+	a := p.asked[m.Key]
+	if a.asked > 0 && a.err == nil || a.asked == maxTries {
 		return a.offsets, a.err
 	}
 	o, err := probe(t, mapped, m, image, v)
@@ -51,7 +55,7 @@ func (p *Prober) offsets(t Target, mapped []proc.Mapping, m proc.Mapping, image 
 	if p.asked == nil || len(p.asked) >= maxAsked {
 		p.asked = map[proc.Key]answer{}
 	}
-	p.asked[m.Key] = answer{o, err}
+	p.asked[m.Key] = answer{o, err, a.asked + 1}
 	return o, err
 }
 
