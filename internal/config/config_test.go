@@ -121,6 +121,8 @@ func shown(s *Setting, c *Config) string {
 		return string(*v)
 	case *paths:
 		return strings.Join(*v, ":")
+	case *names:
+		return strings.Join(*v, ",")
 	case *share:
 		return fmt.Sprintf("%v%%", float64(*v)*100)
 	case *byteCount:
