@@ -27,7 +27,14 @@ type tally struct {
 	first, last    *step // slow ones, by time
 	worst          *step
 	worstLost      int64
+	spread         bins
 }
+
+// bins are what was lost in the window by when steps ended, in stretches of
+// [tick.SpreadStep] one after the other, round and round.
+type bins [windowSeconds/int(tick.SpreadStep/time.Second) + 2]float64
+
+func (s *bins) at(ns int64) *float64 { return &s[ns/int64(tick.SpreadStep)%int64(len(s))] }
 
 // verdict is what a thread's steps say.
 type verdict struct {
@@ -72,7 +79,7 @@ func (e *Engine) judge(s *series, t *tick.Tick) []tick.Chain {
 
 // tally adds a slow step to the causes that made it so.
 func (e *Engine) tally(v *verdict, x *step) {
-	if x.sum == 0 || x.max == 0 {
+	if x.lost == 0 && x.max == 0 {
 		return
 	}
 	var byRule [maxRules]float64
@@ -89,9 +96,11 @@ func (e *Engine) tally(v *verdict, x *step) {
 		lost := x.took(g)
 		v.rule[rule] += x.weight * lost
 		y.lost += x.weight * lost
-		y.min += x.weight * float64(x.min) * float64(g.ns) / float64(x.sum)
-		y.max += x.weight * float64(x.max) * float64(g.ns) / float64(x.sum)
+		lo, hi := x.bounds(g)
+		y.min += x.weight * lo
+		y.max += x.weight * hi
 		y.by[g.cause] += x.weight * lost
+		*y.spread.at(x.to()) += x.weight * lost
 		if !e.before(x, i, rule, c.group) {
 			y.slow += x.weight
 			y.excess += x.weight * float64(max(x.length-x.normal, x.lost))
@@ -166,6 +175,9 @@ func (v *verdict) several() {
 		for c, ns := range y.by {
 			s.by[c] = ns
 		}
+		for i, ns := range y.spread {
+			s.spread[i] += ns
+		}
 		s.see(y.first, 0)
 		s.see(y.last, 0)
 		s.see(y.worst, y.worstLost)
@@ -176,16 +188,6 @@ func (v *verdict) several() {
 			v.tally = append(v.tally, s)
 		}
 	}
-}
-
-func (v *verdict) severity(y *tally) tick.Severity {
-	switch share := y.lost / float64(v.span); {
-	case share >= highShare:
-		return tick.High
-	case share >= mediumShare:
-		return tick.Medium
-	}
-	return tick.Low
 }
 
 // lengths returns the p50 and p99 of the steps, and the p99 without what a cause

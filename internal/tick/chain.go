@@ -75,9 +75,22 @@ type Chain struct {
 	StepP50, StepP99, Without time.Duration
 	OpP50, OpP99              time.Duration
 
+	// Spread is Lost by time, on multiples of [SpreadStep], from From to To, without
+	// the stretches of which a part has left the window. Empty: only the sum is known.
+	Spread []Loss
+
 	Culprits []Culprit // the largest share first
 	Timeline []Moment  // in order of time
 	NotIt    []string  // causes that were looked for and did not grow, in words
+}
+
+// SpreadStep is the length of a stretch of [Chain.Spread].
+const SpreadStep = 10 * time.Second
+
+// Loss is time that was lost in a stretch.
+type Loss struct {
+	Start int64 // Unix ns
+	Lost  time.Duration
 }
 
 // Culprit is who or what took the time.
