@@ -27,7 +27,14 @@ type tally struct {
 	first, last    *step // slow ones, by time
 	worst          *step
 	worstLost      int64
+	spread         bins
 }
+
+// bins are what was lost in the window by when steps ended, in stretches of
+// [tick.SpreadStep] one after the other, round and round.
+type bins [windowSeconds/int(tick.SpreadStep/time.Second) + 2]float64
+
+func (s *bins) at(ns int64) *float64 { return &s[ns/int64(tick.SpreadStep)%int64(len(s))] }
 
 // verdict is what a thread's steps say.
 type verdict struct {
@@ -93,6 +100,7 @@ func (e *Engine) tally(v *verdict, x *step) {
 		y.min += x.weight * lo
 		y.max += x.weight * hi
 		y.by[g.cause] += x.weight * lost
+		*y.spread.at(x.to()) += x.weight * lost
 		if !e.before(x, i, rule, c.group) {
 			y.slow += x.weight
 			y.excess += x.weight * float64(max(x.length-x.normal, x.lost))
@@ -166,6 +174,9 @@ func (v *verdict) several() {
 		s.excess += y.excess
 		for c, ns := range y.by {
 			s.by[c] = ns
+		}
+		for i, ns := range y.spread {
+			s.spread[i] += ns
 		}
 		s.see(y.first, 0)
 		s.see(y.last, 0)
