@@ -117,6 +117,10 @@ func (e *Engine) instead(found []tick.Chain, f *Facts) []tick.Chain {
 			}
 		}
 	}
+	found = slices.DeleteFunc(found, func(c tick.Chain) bool {
+		r := ruleNamed(c.Rule)
+		return r >= 0 && Rules[r].Tell != nil && !Rules[r].Tell(&c, f)
+	})
 	return slices.DeleteFunc(found, func(c tick.Chain) bool {
 		return slices.ContainsFunc(found, func(o tick.Chain) bool {
 			r := ruleNamed(o.Rule)
