@@ -57,8 +57,7 @@ type Rule struct {
 	When func(c *tick.Chain, f *Facts) bool
 
 	// Tell says whether a chain that was found by parts or steps is worth telling, and may
-	// change what it says; nil: always. Those that are of another rule instead (Of) were
-	// asked before.
+	// change what it says; nil: always. It is asked before those that may have it instead.
 	Tell func(c *tick.Chain, f *Facts) bool
 
 	// Find returns what it finds at a tick. It is asked at each: what it no longer
