@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ingero/internal/causal"
+	"ingero/internal/episode"
 	"ingero/internal/govern"
 	"ingero/internal/ledger"
 	"ingero/internal/proc"
@@ -87,6 +88,8 @@ type Config struct {
 	Poll     time.Duration // between polls under load; 0: 8 ms. More when idle
 	Log      *slog.Logger  // nil: none
 	Clock    Clock         // nil: the machine's
+	// Hide moves the chains of a tick that are not to be shown to Hidden; nil: none.
+	Hide func(*tick.Tick)
 }
 
 // Clock is the time that a session runs by.
@@ -141,6 +144,7 @@ type runner struct {
 	table    *table
 	ledger   *ledger.Ledger
 	causes   *causal.Engine
+	episodes episode.Tracker
 	governor govern.Governor
 	track    *track.Tracker
 	names    *symbols.Names
@@ -307,6 +311,10 @@ func (r *runner) complete(t *tick.Tick) error {
 	r.stacks.tick(t)
 	r.sites.tick(t)
 	introduce(t)
+	if r.Hide != nil {
+		r.Hide(t)
+	}
+	r.episodes.Tick(t)
 	if s, ok := r.Source.(Thinner); ok && !t.Final {
 		for op, d := range slowest(t.Ops) {
 			if err := s.SetSlow(op, d); err != nil {

@@ -25,18 +25,19 @@ type facts struct {
 	chains uint64
 }
 
-// ChainSum is the same for the same chains, and hardly ever for others. It is 0 for none.
+// ChainSum is the same for the same chains in whatever order, and hardly ever for others.
+// It is 0 for none.
 func ChainSum(chains []tick.Chain) (uint64, error) {
 	if len(chains) == 0 {
 		return 0, nil
 	}
 	h := fnv.New64a()
-	for i := range chains {
-		row, err := toChainRow(&chains[i])
+	for _, c := range slices.SortedFunc(slices.Values(chains), func(a, b tick.Chain) int { return cmp.Compare(a.ID, b.ID) }) {
+		row, err := toChainRow(&c)
 		if err != nil {
 			return 0, err
 		}
-		fmt.Fprintf(h, "%v|%s\n", row, chains[i].At)
+		fmt.Fprintf(h, "%v|%s\n", row, c.At)
 	}
 	return h.Sum64() | 1, nil
 }
@@ -64,7 +65,7 @@ func (w *logWriter) facts(t *tick.Tick) error {
 			now.ops[opKey{t.Ops[i].PID, t.Ops[i].Op}] = true
 		}
 	}
-	sum, err := ChainSum(t.Chains)
+	sum, err := ChainSum(t.AllChains())
 	if err != nil {
 		return err
 	}
