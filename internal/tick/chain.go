@@ -1,6 +1,7 @@
 package tick
 
 import (
+	"strings"
 	"time"
 
 	"ingero/pkg/events"
@@ -24,6 +25,16 @@ func (s Severity) String() string {
 		return severityNames[s]
 	}
 	return "?"
+}
+
+// ParseSeverity reads a grade, in capitals or not.
+func ParseSeverity(name string) (s Severity, ok bool) {
+	for s := Low; s <= High; s++ {
+		if strings.EqualFold(name, severityNames[s]) {
+			return s, true
+		}
+	}
+	return 0, false
 }
 
 // ChainStays is for how long after its last slow step a chain is in the ticks.
@@ -63,9 +74,22 @@ type Chain struct {
 	StepP50, StepP99, Without time.Duration
 	OpP50, OpP99              time.Duration
 
+	// Spread is Lost by time, on multiples of [SpreadStep], from From to To, without
+	// the stretches of which a part has left the window. Empty: only the sum is known.
+	Spread []Loss
+
 	Culprits []Culprit // the largest share first
 	Timeline []Moment  // in order of time
 	NotIt    []string  // causes that were looked for and did not grow, in words
+}
+
+// SpreadStep is the length of a stretch of [Chain.Spread].
+const SpreadStep = 10 * time.Second
+
+// Loss is time that was lost in a stretch.
+type Loss struct {
+	Start int64 // Unix ns
+	Lost  time.Duration
 }
 
 // Culprit is who or what took the time.
