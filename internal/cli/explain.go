@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -29,6 +32,7 @@ type explainOptions struct {
 	json   bool
 	tables bool // --per-process
 	stored bool // --chains
+	failOn string
 }
 
 func explainCommand(e *Env) *cobra.Command {
@@ -47,14 +51,17 @@ failed, how long they took, and what their threads did meanwhile. --json has all
 Without a time it takes the last 5 minutes of the latest recording. --since, --from
 and --to take all recordings of that time; ` + timesHelp + `.
 Counts of a whole recording are exact; those of a part are made from the records of
-its calls.`,
+its calls.
+
+It ends with 4 when --fail-on names a severity and a cause is as grave, or graver.`,
 		Example: `  ingero explain
   ingero explain --since 1h --pid 4821
   ingero explain --from 15:40 --to 15:45
   ingero explain --job 4711
   ingero explain --per-process
   ingero explain --chains --since 1w     the causes that traces have found, without another look
-  ingero explain --last 100 --json`,
+  ingero explain --last 100 --json
+  ingero explain --since 1h --fail-on HIGH    for scripts: ends with 4 when such a cause is found`,
 		Args: noArguments,
 	}
 	flags := config.Bind(c)
@@ -64,6 +71,7 @@ its calls.`,
 	f.UintVar(&o.last, "last", 0, "the last calls of the latest recording, so many")
 	f.BoolVar(&o.tables, "per-process", false, "add where the time went and the operations, process by process")
 	f.BoolVar(&o.stored, "chains", false, "tell the causes that were found while it was recorded; analyse nothing again")
+	f.StringVar(&o.failOn, "fail-on", "", "end with 4 when a cause of this severity or more is found: LOW, MEDIUM or HIGH")
 	f.BoolVar(&o.json, "json", false, "print it as JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, err := e.settings(flags)
@@ -75,9 +83,30 @@ its calls.`,
 	return c
 }
 
+// limit is the severity of --fail-on, 0 where there is none.
+func (o *explainOptions) limit() (tick.Severity, error) {
+	s, ok := tick.ParseSeverity(o.failOn)
+	if !ok && o.failOn != "" {
+		return 0, usage("ingero explain --fail-on HIGH", "--fail-on cannot be %q: it must be LOW, MEDIUM or HIGH", o.failOn)
+	}
+	return s, nil
+}
+
+// failed ends the command with a code where a chain is as grave as limit.
+func failed(chains []tick.Chain, limit tick.Severity) error {
+	if limit > 0 && slices.ContainsFunc(chains, func(c tick.Chain) bool { return c.Severity >= limit }) {
+		return exitCode(exitFound)
+	}
+	return nil
+}
+
 func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (err error) {
 	if o.last > 0 && o.given() {
 		return usage("give one of them", "--since, --last, and --from with --to are three ways to say what to explain")
+	}
+	limit, err := o.limit()
+	if err != nil {
+		return err
 	}
 	w, err := o.window(e.now(o.utc))
 	if err != nil {
@@ -96,7 +125,7 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 		return &problem{What: "no recorded process is of " + o.place.String(), Do: `ingero query "SELECT DISTINCT comm, cgroup, container, pod, namespace, job FROM processes" shows which are`}
 	}
 	in := joined(sums)
-	in.Source, in.Remarks = r.Path(), remarks(sums, e.zone(o.utc))
+	in.Source, in.Remarks = nearby(r.Path()), remarks(sums, e.zone(o.utc))
 	for _, s := range sums {
 		if err := e.causes(ctx, r, s, in, &o); err != nil {
 			return wordsDatabase(r.Path(), err)
@@ -109,6 +138,11 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 	if err := faults(ctx, r, sums, in, &o); err != nil {
 		return wordsDatabase(r.Path(), err)
 	}
+	return cmp.Or(e.show(in, &o), failed(in.Chains, limit))
+}
+
+// show prints the report.
+func (e *Env) show(in *explain.Input, o *explainOptions) error {
 	if o.json {
 		text, err := explain.ReportJSON(in)
 		return errors.Join(err, e.printf("%s\n", text))
@@ -121,6 +155,18 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 		detail = explain.Tables
 	}
 	return e.tell(e.Stdout, in, detail, e.zone(o.utc))
+}
+
+// nearby is a path as it is typed here, where it lies in this directory or below.
+func nearby(path string) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
 }
 
 // memory adds the ledgers of the recordings' processes, as they were recorded: a part

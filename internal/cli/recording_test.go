@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"os"
 	"strings"
 	"time"
 
+	"ingero/internal/session"
 	"ingero/internal/stats"
 	"ingero/internal/store"
 	"ingero/internal/tick"
@@ -189,4 +192,28 @@ func record() {
 	if err = errors.Join(err, recordFixture(path, "gpu-8-two", "gpu-8", began.Add(time.Hour), 1)); err != nil {
 		panic(err)
 	}
+}
+
+// incident is the program of scripts that records what the demo's incident recorded,
+// `incident FILE`: a training loop of 12 seconds on the simulated stack, and a hog that
+// took its CPU for four of them.
+func incident() {
+	if err := recordIncident(os.Args[1]); err != nil {
+		panic(err)
+	}
+}
+
+func recordIncident(path string) error {
+	log, err := store.OpenLog(bytes.NewReader(incidentRecording), int64(len(incidentRecording)))
+	if err != nil {
+		return err
+	}
+	s := log.Session()
+	s.ID = "gpu-7-incident"
+	replay := store.NewReplay(log, store.ReplayOptions{})
+	db, err := store.Open(store.Options{Path: path, Session: s, Now: replay.Now})
+	if err != nil {
+		return err
+	}
+	return session.Run(context.Background(), session.Config{Source: replay, Clock: replay, Sinks: []tick.Sink{db}, Poll: replayPoll})
 }

@@ -1,6 +1,7 @@
 package tick
 
 import (
+	"strings"
 	"time"
 
 	"ingero/pkg/events"
@@ -24,6 +25,16 @@ func (s Severity) String() string {
 		return severityNames[s]
 	}
 	return "?"
+}
+
+// ParseSeverity reads a grade, in capitals or not.
+func ParseSeverity(name string) (s Severity, ok bool) {
+	for s := Low; s <= High; s++ {
+		if strings.EqualFold(name, severityNames[s]) {
+			return s, true
+		}
+	}
+	return 0, false
 }
 
 // ChainStays is for how long after its last slow step a chain is in the ticks.
