@@ -40,6 +40,7 @@ var allowed = map[string]string{
 	"internal/ledger":       "internal/stats internal/tick pkg/events",
 	"internal/causal":       "internal/ledger internal/stats internal/tick pkg/events",
 	"internal/episode":      "internal/tick",
+	"internal/mute":         "internal/causal internal/tick",
 	"internal/govern":       "",
 	"internal/native":       "internal/native/image internal/proc internal/symbols pkg/events",
 	"internal/native/image": "github.com/klauspost/compress",
@@ -56,12 +57,12 @@ var allowed = map[string]string{
 	"internal/outfile": "golang.org/x/sys",
 
 	// What people start.
-	"internal/config": "github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys",
+	"internal/config": "internal/causal github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys",
 	"internal/cli/check": "golang.org/x/sys internal/config internal/gpu internal/lock internal/probes internal/proc " +
 		"pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
 		"internal/cli/check internal/config internal/explain internal/export internal/gpu internal/k8s internal/legacy internal/lock internal/outfile " +
-		"internal/probes internal/proc internal/query internal/redact internal/session internal/stats internal/store internal/symbols internal/tick internal/where internal/xid pkg/events sim",
+		"internal/probes internal/proc internal/query internal/redact internal/session internal/mute internal/stats internal/store internal/symbols internal/tick internal/where internal/xid pkg/events sim",
 	"cmd/ingero": "internal/cli internal/jail",
 
 	"sim": "",

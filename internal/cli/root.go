@@ -33,7 +33,7 @@ type Env struct {
 // commands are the rows of the command line.
 var commands = []func(*Env) *cobra.Command{
 	checkCommand, traceCommand, runCommand, explainCommand, summaryCommand, queryCommand, sqlCommand, stuckCommand, topCommand, exportCommand, mergeCommand, backupCommand, dbCommand,
-	demoCommand, statusCommand, xidCommand, versionCommand, hogCommand,
+	silenceCommand, demoCommand, statusCommand, xidCommand, versionCommand, hogCommand,
 }
 
 // Main runs the command line and returns the exit code.
