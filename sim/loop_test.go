@@ -69,25 +69,37 @@ func TestLoopOfErrors(t *testing.T) {
 	}
 }
 
-// The file of times has all steps, one after the other, and what was lost of them.
-func TestLoopTimes(t *testing.T) {
+// The log has all steps, one after the other, and switches the fault on.
+func TestLoopLog(t *testing.T) {
 	s := extract(t)
-	file := filepath.Join(t.TempDir(), "times")
-	got := s.result(t, "loop", "--fault", "alloc-slow", "--every", "2", "--delay-us", "1000", "--steps", "10", "--times", file)
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var last, lost uint64
-	for i := range 10 {
-		at := func(j int) uint64 { return binary.NativeEndian.Uint64(b[24*i+8*j:]) }
-		if at(0) < last || at(1) < at(0) || at(2) > at(1)-at(0) {
-			t.Errorf("step %d: from %d to %d, lost %d", i, at(0), at(1), at(2))
+	const size = 128 + 24<<17
+	for mode, loses := range []bool{false, true} {
+		file := filepath.Join(t.TempDir(), "log")
+		b := make([]byte, size)
+		b[0] = byte(mode)
+		if err := os.WriteFile(file, b, 0o600); err != nil {
+			t.Fatal(err)
 		}
-		last, lost = at(1), lost+at(2)
-	}
-	if lost != uint64(got.n("lost_ns")) {
-		t.Errorf("lost %d, and says %d", lost, got.n("lost_ns"))
+		got := s.result(t, "loop", "--fault", "alloc-slow", "--every", "2", "--delay-us", "1000", "--steps", "10", "--log", file)
+		if (got.n("lost_ns") > 0) != loses {
+			t.Errorf("mode %d: lost %d ns", mode, got.n("lost_ns"))
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := func(i int) int64 { return int64(binary.NativeEndian.Uint64(b[i:])) }
+		if at(8) != 10 || at(16) != got.n("pid") {
+			t.Errorf("%d steps of %d, want 10 of %d", at(8), at(16), got.n("pid"))
+		}
+		var last int64
+		for i := range 10 {
+			from, to := at(128+24*i), at(128+24*i+8)
+			if from < last || to <= from {
+				t.Errorf("step %d: from %d to %d", i, from, to)
+			}
+			last = to
+		}
 	}
 }
 

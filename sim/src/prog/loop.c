@@ -4,27 +4,25 @@
  * its own steps, and what of them the fault took, where a clock around it tells. */
 #include "loop.h"
 
-#define SEEK_TIMES 3 /* numbers of a step in the file */
 #define MAP_SHARED 0x01
-#define MAX_STEPS (4ull << 20)
-#define MAX_SLOW 4
+#define O_RDWR 2
+#define MAX_STEPS (1 << 17)
+#define MAX_SLOW 6
+#define CLOCK_REALTIME 0
 
-int ftruncate(int fd, long len);
 int pthread_mutex_lock(void *m);
 int pthread_mutex_unlock(void *m);
 
-u64 healthy, every = NO_VALUE, delay_us = NO_VALUE, batch = 1 << 20, launches = 10, dispatch_us,
-	     seed = 1;
-static u64 steps = NO_VALUE, seconds = NO_VALUE, kernel_us = 200, cpu_us = 300, after_ms,
+u64 every = NO_VALUE, delay_us = NO_VALUE, batch = 1 << 20, launches = 10, dispatch_us, seed = 1;
+static u64 steps = NO_VALUE, seconds = NO_VALUE, kernel_us = 200, cpu_us = 300, healthy,
 	   cpu = NO_VALUE, hold;
-static const char *which = "none", *times_file;
+static const char *which = "none", *log_file;
 
 static const struct option opts[] = {
 	{ "fault", 's', &which, "which one (none); --help lists them" },
 	{ "healthy", 'f', &healthy, "the same program without the fault" },
 	{ "every", 'n', &every, "one step in so many has it (each fault has its own default)" },
 	{ "delay-us", 'n', &delay_us, "how long it takes, us (each fault has its own default)" },
-	{ "after-ms", 'n', &after_ms, "no fault in the first ms (0)" },
 	{ "steps", 'n', &steps, "steps (100, or no limit with --seconds)" },
 	{ "seconds", 'n', &seconds, "stop after so many seconds" },
 	{ "launches", 'n', &launches, "kernel launches a step (10)" },
@@ -32,10 +30,9 @@ static const struct option opts[] = {
 	{ "dispatch-us", 'n', &dispatch_us, "CPU work before each launch in us (0)" },
 	{ "cpu-us", 'n', &cpu_us, "CPU work between steps in us (300)" },
 	{ "batch", 'n', &batch, "bytes that each step copies to the GPU (1048576)" },
-	{ "times", 's', &times_file,
-	  "write three 64-bit numbers a step to this file: when it began and ended (monotonic "
-	  "clock), "
-	  "and what the fault took of it, ns" },
+	{ "log", 's', &log_file,
+	  "a file to write each step to, which switches the fault on and off: see struct "
+	  "step_log" },
 	{ "seed", 'n', &seed, "seed of what varies (1)" },
 	{ "pin", 'n', &cpu, "run on this CPU only" },
 	{ "hold", 'f', &hold,
@@ -47,19 +44,43 @@ const struct dim3 grid_of_all = { 64, 1, 1 }, block_of_all = { 256, 1, 1 };
 char kernel_loop;
 
 static const struct fault *fault;
-static u64 *times, done, lost, errors, first;
+/* The file of --log, which whoever reads it has made. */
+struct step_log {
+	volatile u64 mode; /* bit 0: the fault is there */
+	u64 count; /* steps that are done */
+	u64 pids[14];
+	struct {
+		u64 begin, end; /* ns of the wall clock */
+		u64 kind;
+	} step[MAX_STEPS];
+};
+
+static struct step_log *steps_log;
+static u64 done, lost, errors;
 static struct {
 	const char *op;
-	u64 from, each, ns, seen;
+	u64 from, each, ns, healthy_ns, seen;
 } slows[MAX_SLOW];
 static u32 n_slow;
 static const char *locked;
 static u64 mutex[16]; /* a pthread_mutex_t is not larger, and zero is a good one */
 
-/* Says whether a step has the fault. */
+/* Says whether the fault may come at all. */
+int ever(void)
+{
+	return !healthy;
+}
+
+/* Says whether the fault is there now. */
+int faulty(void)
+{
+	return ever() && (!steps_log || steps_log->mode & 1);
+}
+
+/* Says whether a step has it. */
 int hit(u64 step)
 {
-	return !healthy && step % every == every - 1 && now_ns() - first >= after_ms * 1000000;
+	return step % every == every - 1 && faulty();
 }
 
 u64 begin_loss(void)
@@ -84,13 +105,14 @@ void setting(const char *name, const char *value)
 }
 
 /* Has a driver call take longer: the from-th, and then one in each (0: no more). */
-void slow(const char *op, u64 from, u64 each, u64 us)
+void slow(const char *op, u64 from, u64 each, u64 us, u64 healthy_us)
 {
 	if (n_slow == MAX_SLOW)
 		die("loop: too many slow calls", 1);
 	slows[n_slow].op = op;
 	slows[n_slow].from = from;
 	slows[n_slow].each = each;
+	slows[n_slow].healthy_ns = healthy_us * 1000;
 	slows[n_slow++].ns = us * 1000;
 }
 
@@ -114,7 +136,7 @@ static void in_driver(const char *op)
 		k = ++slows[i].seen;
 		if (k == slows[i].from || (slows[i].each && k > slows[i].from &&
 					   (k - slows[i].from) % slows[i].each == 0))
-			ns += slows[i].ns;
+			ns += faulty() ? slows[i].ns : slows[i].healthy_ns;
 	}
 	if (!mine && !ns)
 		return;
@@ -153,9 +175,17 @@ void sync_stream(u64 step)
 	counted(cudaStreamSynchronize(stream));
 }
 
+static u64 wall_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (u64)ts.tv_sec * 1000000000ull + (u64)ts.tv_nsec;
+}
+
 static void one(u64 step)
 {
-	u64 begin = now_ns(), before = lost;
+	u64 begin = wall_ns();
 
 	if (fault->before)
 		fault->before(step);
@@ -165,29 +195,29 @@ static void one(u64 step)
 	if (fault->after)
 		fault->after(step);
 	burn_cpu(cpu_us * 1000);
-	if (times && done < MAX_STEPS) {
-		times[done * SEEK_TIMES + 1] = now_ns();
-		times[done * SEEK_TIMES + 2] = lost - before;
-		__atomic_store_n(&times[done * SEEK_TIMES], begin, __ATOMIC_RELEASE);
+	if (steps_log && done < MAX_STEPS) {
+		steps_log->step[done].begin = begin;
+		steps_log->step[done].end = wall_ns();
+		__atomic_store_n(&steps_log->count, done + 1, __ATOMIC_RELEASE);
 	}
 	done++;
 }
 
 /* The file is mapped, so that what is in it survives a program that is killed. */
-static void open_times(void)
+static void open_log(void)
 {
-	const long size = (long)(MAX_STEPS * SEEK_TIMES * sizeof(u64));
 	int fd;
 
-	if (!times_file)
+	if (!log_file)
 		return;
-	fd = open(times_file, 2 /* O_RDWR */ | O_CREAT | O_TRUNC, 0644);
-	if (fd < 0 || ftruncate(fd, size))
-		die(times_file, 1);
-	times = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (times == MAP_FAILED)
-		die(times_file, 1);
+	fd = open(log_file, O_RDWR);
+	if (fd < 0)
+		die(log_file, 1);
+	steps_log = mmap(NULL, sizeof(*steps_log), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (steps_log == MAP_FAILED)
+		die(log_file, 1);
 	close(fd);
+	steps_log->pids[0] = (u64)getpid();
 }
 
 static const struct fault none = { .name = "none", .help = "no fault", .every = 1 };
@@ -242,7 +272,7 @@ static void prepare(void)
 
 int main(int argc, char **argv)
 {
-	u64 deadline;
+	u64 deadline, begun;
 
 	options(argc, argv, opts, ARRAY_SIZE(opts),
 		"usage: loop [options]\nSteps with one fault of CUDA's in them, or without; prints "
@@ -260,11 +290,11 @@ int main(int argc, char **argv)
 	if (steps == NO_VALUE && seconds == NO_VALUE)
 		steps = 100;
 	set_env_number("INGERO_SIM_KERNEL_NS", kernel_us * 1000);
-	open_times();
+	open_log();
 	if (fault->plan)
 		fault->plan();
-	first = now_ns();
-	deadline = seconds == NO_VALUE ? NO_VALUE : first + seconds * 1000000000ull;
+	begun = now_ns();
+	deadline = seconds == NO_VALUE ? NO_VALUE : begun + seconds * 1000000000ull;
 	prepare();
 	if (fault->begin)
 		fault->begin();
@@ -273,7 +303,7 @@ int main(int argc, char **argv)
 	printf("{\"program\":\"loop\",\"pid\":%d,\"fault\":\"%s\",\"healthy\":%llu,\"steps\":%llu,"
 	       "\"step_ns\":%llu,\"lost_ns\":%llu,\"errors\":%llu}\n",
 	       getpid(), fault->name, (unsigned long long)healthy, (unsigned long long)done,
-	       (unsigned long long)(done ? (now_ns() - first) / done : 0), (unsigned long long)lost,
+	       (unsigned long long)(done ? (now_ns() - begun) / done : 0), (unsigned long long)lost,
 	       (unsigned long long)errors);
 	fflush(NULL);
 	return 0;

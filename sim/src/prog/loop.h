@@ -7,8 +7,8 @@
 
 #define MB (1ull << 20)
 
-/* A kind of fault. What is NULL is as in a loop without faults; where a twin without the
- * fault does something of its own, `healthy` tells it apart. */
+/* A kind of fault. What is NULL is as in a loop without faults. What is done where faulty()
+ * says no is the same work as it should be. */
 struct fault {
 	const char *name, *help;
 	u64 every,
@@ -23,13 +23,15 @@ struct fault {
 };
 
 extern const struct fault memory_faults[], copy_faults[], graph_faults[], error_faults[];
-extern u64 healthy, every, delay_us, batch, launches, dispatch_us, seed;
+extern u64 every, delay_us, batch, launches, dispatch_us, seed;
 extern void *stream, *device, *pinned, *host;
 extern const struct dim3 grid_of_all, block_of_all;
 extern char kernel_loop;
 
+int ever(void);
+int faulty(void);
 int hit(u64 step);
-void slow(const char *op, u64 from, u64 each, u64 us);
+void slow(const char *op, u64 from, u64 each, u64 us, u64 healthy_us);
 void lock_in_driver(const char *op);
 void setting(const char *name, const char *value);
 void launch_all(u64 n);

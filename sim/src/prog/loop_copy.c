@@ -46,7 +46,7 @@ static void heavy_after(u64 step)
 	if (hit(step)) {
 		counted(cudaMemcpy(pinned, device, batch, D2H));
 		end_loss(t);
-	} else if (healthy && step % 200 == 199) { /* a checkpoint is no fault */
+	} else if (step % 200 == 199) { /* a checkpoint is no fault */
 		counted(cudaMemcpy(pinned, device, batch, D2H));
 	}
 }
@@ -66,10 +66,9 @@ static void sync_work(u64 step)
 
 static void cold_plan(void)
 {
-	slow("cuLibraryLoadData", 1, 0, healthy ? 100 : delay_us);
-	if (!healthy)
-		for (u64 i = 0; i < 3; i++)
-			slow("cuLaunchKernel", 1 + i * launches, 0, delay_us / 4);
+	slow("cuLibraryLoadData", 1, 0, delay_us, 100);
+	for (u64 i = 0; i < 3; i++)
+		slow("cuLaunchKernel", 1 + i * launches, 0, delay_us / 4, 0);
 }
 
 static void cold_work(u64 step)
@@ -77,7 +76,7 @@ static void cold_work(u64 step)
 	u64 t = begin_loss();
 
 	launch_all(launches);
-	if (!healthy && step < 3)
+	if (faulty() && step < 3)
 		end_loss(t);
 }
 

@@ -19,13 +19,13 @@ static void fork_before(u64 step)
 	if (!pid) {
 		void *p = NULL;
 
-		if (!healthy && counted(cudaMalloc(&p, MB)))
+		if (faulty() && counted(cudaMalloc(&p, MB)))
 			_exit(1);
 		burn_cpu(1000000);
 		_exit(0);
 	}
 	waitpid(pid, &status, 0);
-	if (!healthy)
+	if (faulty())
 		end_loss(t);
 }
 
@@ -33,13 +33,13 @@ static void fork_before(u64 step)
 
 static void mismatch_driver(void)
 {
-	if (!healthy)
+	if (ever())
 		setting("INGERO_SIM_FAIL", "cuInit:1+=803");
 }
 
 static void mismatch_runtime(void)
 {
-	if (!healthy)
+	if (ever())
 		setting("INGERO_SIM_FAIL", "cuInit:1+=35");
 }
 
@@ -60,7 +60,7 @@ static void assert_plan(void)
 {
 	snprintf(assert_at, sizeof(assert_at), "cuStreamSynchronize:%llu=710",
 		 (unsigned long long)every);
-	if (!healthy)
+	if (ever())
 		setting("INGERO_SIM_FAIL", assert_at);
 }
 
@@ -75,7 +75,7 @@ static void assert_close(u64 step)
 
 static void lock_plan(void)
 {
-	slow("cuMemHostRegister_v2", 1, 1, delay_us);
+	slow("cuMemHostRegister_v2", 1, 1, delay_us, 0);
 	lock_in_driver("cuLaunchKernel");
 }
 
@@ -85,7 +85,9 @@ static void *registers(void *arg)
 	int cudaHostUnregister(void *p);
 
 	for (;;) {
-		sleep_ns((healthy ? 1000000 : every) * 1000000ull);
+		sleep_ns(every * 1000000ull);
+		if (!faulty())
+			continue;
 		counted(cudaHostRegister(arg, 65536, 0));
 		counted(cudaHostUnregister(arg));
 	}
@@ -106,7 +108,7 @@ static void lock_work(u64 step)
 
 	(void)step;
 	launch_all(launches);
-	if (now_ns() - t > 1000000 && !healthy)
+	if (now_ns() - t > 1000000 && faulty())
 		end_loss(t);
 }
 

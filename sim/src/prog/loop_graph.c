@@ -57,28 +57,26 @@ static void graph_work(u64 step)
 
 static void recapture_plan(void)
 {
-	slow("cuGraphInstantiateWithFlags", 1, 1, delay_us);
+	slow("cuGraphInstantiateWithFlags", 1, 1, delay_us, 200);
 }
 
 static void recapture_begin(void)
 {
 	warm_up();
-	for (u64 i = 0; i < (healthy ? SIZES : 1); i++)
+	for (u64 i = 0; i < SIZES; i++)
 		exec[i] = capture(launches + i % 2, 0);
 }
 
 static void recapture_work(u64 step)
 {
-	u64 t;
+	if (step % every == every - 1)
+		size = random_next(&seed) % SIZES;
+	if (hit(step)) {
+		u64 t = begin_loss();
 
-	if (step % every == every - 1) {
-		size = healthy ? random_next(&seed) % SIZES : 0;
-		if (!healthy) {
-			t = begin_loss();
-			counted(cudaGraphExecDestroy(exec[0]));
-			exec[0] = capture(launches + step / every % 2, 0);
-			end_loss(t);
-		}
+		counted(cudaGraphExecDestroy(exec[size]));
+		exec[size] = capture(launches + size % 2, 0);
+		end_loss(t);
 	}
 	launch_graph(exec[size]);
 }
@@ -87,7 +85,7 @@ static void recapture_work(u64 step)
 
 static void warmup_begin(void)
 {
-	if (healthy) {
+	if (!ever()) {
 		graph_begin();
 		return;
 	}
@@ -101,15 +99,14 @@ static void warmup_begin(void)
 
 static void unused_work(u64 step)
 {
-	launch_graph(healthy || !hit(step) ? exec[0] : NULL);
+	launch_graph(hit(step) ? NULL : exec[0]);
 }
 
 /* --- graph-pool: launches take longer once the pool of the graphs is full --- */
 
 static void pool_plan(void)
 {
-	if (!healthy)
-		slow("cuGraphLaunch", every, 1, delay_us);
+	slow("cuGraphLaunch", every, 1, delay_us, 0);
 }
 
 static void pool_work(u64 step)
@@ -117,7 +114,7 @@ static void pool_work(u64 step)
 	u64 t = begin_loss();
 
 	launch_graph(exec[0]);
-	if (!healthy && step + 1 >= every)
+	if (faulty() && step + 1 >= every)
 		end_loss(t);
 }
 
@@ -128,21 +125,21 @@ static void *filled;
 static void graph_oom_plan(void)
 {
 	setting("INGERO_SIM_MEM", "1G");
-	slow("cuGraphInstantiateWithFlags", 1, 1, 500);
+	slow("cuGraphInstantiateWithFlags", 1, 1, 500, 500);
 }
 
 static void graph_oom_begin(void)
 {
 	warm_up();
-	if (!healthy)
-		filled = device_alloc(900 * MB);
-	exec[0] = healthy ? capture(launches, 0) : NULL;
+	exec[0] = capture(launches, 0);
 }
 
 static void graph_oom_work(u64 step)
 {
 	u64 t = begin_loss();
 
+	if (faulty() && !filled)
+		filled = device_alloc(900 * MB);
 	if (hit(step)) {
 		void *x = capture(launches, 256 * MB);
 

@@ -26,7 +26,7 @@ static void free_to(u64 n)
 
 static void slow_plan(void)
 {
-	slow("cuMemAlloc_v2", 1, 1, healthy ? 50 : delay_us);
+	slow("cuMemAlloc_v2", 1, 1, delay_us, 50);
 }
 
 static void slow_before(u64 step)
@@ -38,7 +38,7 @@ static void slow_before(u64 step)
 	free_to(0);
 	t = begin_loss();
 	hold_more(16 * MB + random_next(&seed) % (32 * MB));
-	if (!healthy)
+	if (faulty())
 		end_loss(t);
 }
 
@@ -46,8 +46,8 @@ static void slow_before(u64 step)
 
 static void storm_plan(void)
 {
-	slow("cuMemAlloc_v2", 1, 1, delay_us);
-	slow("cuMemFree_v2", 1, 1, delay_us / 2);
+	slow("cuMemAlloc_v2", 1, 1, delay_us, delay_us);
+	slow("cuMemFree_v2", 1, 1, delay_us / 2, delay_us / 2);
 }
 
 static void storm_begin(void)
@@ -79,26 +79,22 @@ static void leak_plan(void)
 
 static void leak_before(u64 step)
 {
-	u64 n = 1 + step / every % 16;
-
-	if (hit(step))
+	if (step % every == every - 1)
 		hold_more(delay_us * 1024);
-	else if (healthy && step % every == every - 1 && n_held < n)
-		hold_more(delay_us * 1024);
-	else if (healthy && step % (every * 16) == 0)
+	else if (step % (every * 16) == 0 && !faulty())
 		free_to(0);
 }
 
 /* --- fragmentation: what is asked for was there, but in pieces --- */
 
-static char fail_at[64];
+static char fail_at[256];
 
 static void fragments_plan(void)
 {
 	/* batch, 64 pieces, then the large one of each cycle: which is asked for again when all
 	 * pieces are free, the second time. */
 	setting("INGERO_SIM_MEM", "2G");
-	if (healthy)
+	if (!ever())
 		return;
 	for (u64 i = 0, n = 0; i < 3;
 	     i++) /* the 66th call and every 66 after; a failure is not counted twice */
@@ -114,7 +110,7 @@ static void fragments_before(u64 step)
 	u64 t;
 	void *p;
 
-	if (step % every != every - 1)
+	if (step % every != every - 1 || (ever() && !faulty()))
 		return;
 	for (u64 i = 0; i < 64; i++)
 		hold_more(16 * MB);
@@ -177,17 +173,19 @@ static void oom_before(u64 step)
 /* --- kv-cache: a server whose cache of keys and values is full --- */
 
 #define BLOCK (16 * MB)
+#define CALM 24 /* blocks that are held when there is room */
+#define FULL 60
 
 static void kv_plan(void)
 {
 	setting("INGERO_SIM_MEM", "1G");
-	slow("cuMemAlloc_v2", 1, 1, 100);
+	slow("cuMemAlloc_v2", 1, 1, 100, 100);
 }
 
-/* The sequences in flight fill nearly all of the memory; without the fault half of it. */
+/* The sequences in flight take half of the memory; with the fault nearly all of it. */
 static void kv_begin(void)
 {
-	while (n_held < (healthy ? 24 : 60))
+	while (n_held < CALM)
 		hold_more(BLOCK);
 }
 
@@ -199,6 +197,8 @@ static void kv_before(u64 step)
 
 	if (step % every != every - 1)
 		return;
+	while (faulty() && n_held < FULL)
+		hold_more(BLOCK);
 	for (u64 i = 0; i < 4; i++) {
 		if (hold_more(BLOCK))
 			continue;
@@ -208,10 +208,10 @@ static void kv_before(u64 step)
 		sync_stream(step);
 		hold_more(BLOCK);
 	}
-	if (healthy)
-		free_to(24);
-	else
+	if (faulty())
 		end_loss(t);
+	else
+		free_to(CALM);
 }
 
 /* --- model-swap: two models that take turns, since they do not fit at the same time --- */
@@ -222,7 +222,7 @@ static void *weights_host;
 
 static void swap_plan(void)
 {
-	setting("INGERO_SIM_MEM", healthy ? "4G" : "1G");
+	setting("INGERO_SIM_MEM", ever() ? "1G" : "4G");
 }
 
 static void load_weights(void)
@@ -236,7 +236,7 @@ static void swap_begin(void)
 {
 	counted(cudaMallocHost(&weights_host, WEIGHTS));
 	load_weights();
-	if (healthy)
+	if (!ever())
 		load_weights();
 }
 
