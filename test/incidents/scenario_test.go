@@ -23,6 +23,8 @@ var families = []struct {
 }{
 	{"healthy", healthyRows},
 	{"cpu", cpuRows},
+	{"cuda", cudaRows},
+	{"graph", graphRows},
 }
 
 // known are scenarios that are not judged right, and why. They are run, and counted.
