@@ -108,6 +108,10 @@ func quantiles(c *tick.Chain, o *tick.Op) {
 // instead gives chains to the rules that have them instead (Of), and leaves out those
 // that another says better.
 func (e *Engine) instead(found []tick.Chain, f *Facts) []tick.Chain {
+	found = slices.DeleteFunc(found, func(c tick.Chain) bool {
+		r := ruleNamed(c.Rule)
+		return r >= 0 && Rules[r].Tell != nil && !Rules[r].Tell(&c, f)
+	})
 	for i := range found {
 		c := &found[i]
 		for r := range Rules {
