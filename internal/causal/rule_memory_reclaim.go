@@ -55,13 +55,21 @@ func reclaimed(f *Facts, kind tick.HostEvent) (out []Finding) {
 }
 
 // allocator returns the process that was given most memory about the time of a chain,
-// where that is more than its victim was given.
+// where that is more than its victim was given. Where allocations are not traced, it
+// is the one that had to reclaim most.
 func (f *Facts) allocator(victim uint32, c *tick.Chain) (who tick.Culprit, ok bool) {
 	given := map[uint32]uint64{}
-	for i := range f.e.host {
-		if h := &f.e.host[i]; h.Kind == tick.HostPages && h.PID != 0 && about(h, c) {
-			given[h.PID] += h.Bytes
+	what := "was given %d MiB of memory"
+	for _, kind := range []tick.HostEvent{tick.HostPages, tick.HostReclaim} {
+		for i := range f.e.host {
+			if h := &f.e.host[i]; h.Kind == kind && h.PID != 0 && about(h, c) {
+				given[h.PID] += h.Bytes
+			}
 		}
+		if len(given) > 0 {
+			break
+		}
+		what = "had to find %d MiB of free memory"
 	}
 	var most uint32
 	for pid, bytes := range given {
@@ -76,7 +84,7 @@ func (f *Facts) allocator(victim uint32, c *tick.Chain) (who tick.Culprit, ok bo
 	if name, ok := f.name(most); ok {
 		who.Thread.Name = name
 	}
-	who.What = fmt.Sprintf("was given %d MiB of memory", given[most]>>20)
+	who.What = fmt.Sprintf(what, given[most]>>20)
 	who.Lost = c.Lost
 	return who, true
 }
