@@ -72,7 +72,7 @@ func (e *Engine) judge(s *series, t *tick.Tick) []tick.Chain {
 
 // tally adds a slow step to the causes that made it so.
 func (e *Engine) tally(v *verdict, x *step) {
-	if x.sum == 0 || x.max == 0 {
+	if x.lost == 0 && x.max == 0 {
 		return
 	}
 	var byRule [maxRules]float64
@@ -89,8 +89,9 @@ func (e *Engine) tally(v *verdict, x *step) {
 		lost := x.took(g)
 		v.rule[rule] += x.weight * lost
 		y.lost += x.weight * lost
-		y.min += x.weight * float64(x.min) * float64(g.ns) / float64(x.sum)
-		y.max += x.weight * float64(x.max) * float64(g.ns) / float64(x.sum)
+		lo, hi := x.bounds(g)
+		y.min += x.weight * lo
+		y.max += x.weight * hi
 		y.by[g.cause] += x.weight * lost
 		if !e.before(x, i, rule, c.group) {
 			y.slow += x.weight
@@ -176,16 +177,6 @@ func (v *verdict) several() {
 			v.tally = append(v.tally, s)
 		}
 	}
-}
-
-func (v *verdict) severity(y *tally) tick.Severity {
-	switch share := y.lost / float64(v.span); {
-	case share >= highShare:
-		return tick.High
-	case share >= mediumShare:
-		return tick.Medium
-	}
-	return tick.Low
 }
 
 // lengths returns the p50 and p99 of the steps, and the p99 without what a cause
