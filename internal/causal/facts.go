@@ -9,8 +9,11 @@ import (
 	"ingero/pkg/events"
 )
 
-// maxBooks bounds the processes of which books are kept.
-const maxBooks = 512
+// Bounds of what is kept: processes, and sums of the host in all and of a process.
+const (
+	maxBooks  = 512
+	maxHostAt = 1 << 14
+)
 
 // Facts is what a rule that finds by itself looks at: the last tick, and what the
 // ticks of the last minute said of each process.
@@ -171,6 +174,7 @@ func (e *Engine) note(t *tick.Tick) {
 		}
 	}
 	for i := range t.HostSums {
+		e.host = append(e.host, HostAt{from, to, t.HostSums[i]})
 		if b := e.books[t.HostSums[i].PID]; b != nil && t.HostSums[i].PID != 0 {
 			b.Host = append(b.Host, HostAt{from, to, t.HostSums[i]})
 		}
@@ -180,6 +184,17 @@ func (e *Engine) note(t *tick.Tick) {
 
 // close brings the books in order, and closes those of processes that are gone.
 func (e *Engine) close(now int64) {
+	old := func(h HostAt) bool { return h.To < now-windowSeconds*1e9 }
+	forget := func(list []HostAt) []HostAt {
+		if len(list) > maxHostAt {
+			list = append(list[:0], list[len(list)-maxHostAt:]...)
+		}
+		if len(list) > 0 && old(list[0]) {
+			list = slices.DeleteFunc(list, old)
+		}
+		return list
+	}
+	e.host = forget(e.host)
 	for pid, b := range e.books {
 		if e.ticks-b.seen > windowSeconds {
 			delete(e.books, pid)
@@ -188,10 +203,7 @@ func (e *Engine) close(now int64) {
 		if n := len(b.Seconds); n > 0 {
 			slices.SortFunc(b.Seconds[n-1].Ops, func(x, y OpSum) int { return cmp.Compare(x.Op, y.Op) })
 		}
-		old := func(h HostAt) bool { return h.To < now-windowSeconds*1e9 }
-		if len(b.Host) > 0 && old(b.Host[0]) {
-			b.Host = slices.DeleteFunc(b.Host, old)
-		}
+		b.Host = forget(b.Host)
 	}
 }
 
