@@ -39,17 +39,18 @@ func (r *run) outcome(name string, n uint64, began time.Time) *outcome {
 	if pids := r.clock.pids(); len(pids) > 0 {
 		r.pids = pids
 	}
-	steps := r.clock.steps()
-	o := &outcome{Name: name, Seed: n, Began: began, Until: r.until, Steps: len(steps), Victims: r.pids,
+	r.steps = r.clock.steps()
+	o := &outcome{Name: name, Seed: n, Began: began, Until: r.until, Steps: len(r.steps), Victims: r.pids,
 		Ours: append(byFault(r), os.Getpid()), Also: r.plan.also, Heard: r.tape.said()}
+	if r.plan.victim.noClock {
+		o.Steps = r.tape.steps[uint32(r.pids[0])]
+	}
 	for _, w := range r.plan.want {
 		t := truth{Rules: w.rules, Named: w.culprit != nil, First: r.times[w.fault].From}
-		all, first, err := r.excess(steps)
+		all, first := r.excess(r.times...)
 		if w.lost != nil {
-			all, err = w.lost(r), nil
-		}
-		if err != nil {
-			r.t.Fatal(err)
+			all = w.lost(r)
+			_, first = r.excess(r.times[w.fault])
 		}
 		if t.Lost = all; first > t.First {
 			t.First = first
