@@ -22,6 +22,7 @@ type tickJSON struct {
 	Breakdowns []breakdownJSON `json:"breakdowns"`
 	Chains     []chainJSON     `json:"chains"`
 	States     []stateJSON     `json:"states"`
+	RollCalls  []rollCallJSON  `json:"roll_calls,omitempty"`
 	Launches   []launchesJSON  `json:"launches"`
 	Xids       []xidJSON       `json:"xids,omitempty"`
 	GPUs       []gpuJSON       `json:"gpus,omitempty"`
@@ -70,7 +71,8 @@ type libraryJSON struct {
 // and its open calls; breakdowns say where the time of each process went, chains what
 // was lost in the last minutes and why, the gravest first. states say what follows from
 // the calls of each process: memory, streams, graphs, communicators, copies, errors; of
-// each list the largest, and how many there are. launches say, by process, which GPU
+// each list the largest, and how many there are. roll_calls are the collectives that ranks
+// are missing from, and what those do instead. launches say, by process, which GPU
 // functions were launched and why some have no name. xids are the faults
 // of GPUs that came in it, gpus the state of each. Beside it are processes,
 // libraries, reports, drops, self and host, and stack_policy: which calls have their
@@ -107,6 +109,7 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 	for i := range t.States {
 		j.States = append(j.States, stateOf(&t.States[i]))
 	}
+	j.RollCalls = rollCallsOf(t)
 	for i := range t.Launches {
 		j.Launches = append(j.Launches, launchesOf(&t.Launches[i]))
 	}

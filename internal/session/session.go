@@ -12,6 +12,7 @@ import (
 	"ingero/internal/govern"
 	"ingero/internal/ledger"
 	"ingero/internal/proc"
+	"ingero/internal/rollcall"
 	"ingero/internal/symbols"
 	"ingero/internal/tick"
 	"ingero/internal/track"
@@ -131,6 +132,7 @@ type runner struct {
 	causes   *causal.Engine
 	governor govern.Governor
 	track    *track.Tracker
+	ranks    *rollcall.Roll
 	names    *symbols.Names
 	faults   *joiner
 	stacks   *stacks
@@ -155,7 +157,7 @@ func newRunner(c Config) *runner {
 	if a, ok := c.Source.(Agent); ok {
 		agent = a.AgentPID()
 	}
-	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), track: track.New(), names: newNames(c.Source), faults: newJoiner(), stacks: newStacks(c.Source), sites: newSites(),
+	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), track: track.New(), ranks: rollcall.New(), names: newNames(c.Source), faults: newJoiner(), stacks: newStacks(c.Source), sites: newSites(),
 		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now, quiet: quiet{Deadband: c.Quiet}}
 }
 
@@ -209,6 +211,7 @@ func (r *runner) poll() (calls int, err error) {
 		r.ledger.Batch(&b.Batch)
 		r.causes.Add(r.ledger.Steps())
 		r.track.Batch(&b.Batch)
+		r.ranks.Batch(&b.Batch)
 		r.faults.batch(r.Source, &b.Batch)
 		r.records += uint64(len(b.Calls))
 		calls += len(b.Calls)
@@ -246,6 +249,7 @@ func (r *runner) tick(now time.Time, final bool) error {
 	r.ledger.Tick(t)
 	r.causes.Tick(t)
 	r.track.Tick(t)
+	r.ranks.Tick(t)
 	r.names.Tick(t)
 	r.stacks.tick(t)
 	r.sites.tick(t)
