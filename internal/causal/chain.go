@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"ingero/internal/stats"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -20,10 +19,10 @@ func (e *Engine) chain(v *verdict, y *tally, t *tick.Tick) tick.Chain {
 	r := &Rules[y.rule]
 	p50, p99, without := e.lengths(v, y)
 	c := tick.Chain{
-		ID: chainID(v.s.pid, r.Name, y.group), Rule: r.Name, Severity: v.severity(y),
+		ID: chainID(v.s.pid, r.Name, y.group), Rule: r.Name, Severity: severity(y.lost, float64(v.span)),
 		PID: v.s.pid, TID: v.s.tid, Op: y.worst.op,
 		From: wall(y.first.from), To: wall(y.last.to()),
-		Lost: time.Duration(y.lost), LostMin: time.Duration(min(y.min, y.lost)), LostMax: time.Duration(max(y.max, y.lost)),
+		Lost: time.Duration(y.lost), LostMin: time.Duration(min(y.min, (1-vague)*y.lost)), LostMax: time.Duration(max(y.max, (1+vague)*y.lost)),
 		Window: time.Duration(v.span), Excess: time.Duration(max(v.excess, y.lost)),
 		Steps: int(v.count + 0.5), Slow: int(y.slow + 0.5),
 		Confidence: confidence(y),
@@ -36,13 +35,7 @@ func (e *Engine) chain(v *verdict, y *tally, t *tick.Tick) tick.Chain {
 		c.Op = op
 	}
 	if o := ofOp(t, c.PID, c.Op); o != nil {
-		d := stats.Durations{Seen: o.Dur, All: o.Hist, Thinned: o.Thinned}
-		if ns, ok := d.Quantile(0.5); ok {
-			c.OpP50 = time.Duration(ns)
-		}
-		if ns, ok := d.Quantile(0.99); ok {
-			c.OpP99 = time.Duration(ns)
-		}
+		quantiles(&c, o)
 	}
 	c.Timeline = e.timeline(v, y, &c)
 	return c

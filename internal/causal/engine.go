@@ -23,6 +23,8 @@ type Engine struct {
 	ticks   uint64
 	have    Needs
 	kept    map[string]*tick.Chain // by ID
+	books   map[uint32]*Book
+	host    []HostAt // what happened on the host in the last minute, oldest first
 	scratch scratch
 }
 
@@ -31,7 +33,7 @@ type Engine struct {
 func New(agentPID uint32) *Engine {
 	return &Engine{
 		agent: agentPID, series: map[uint32]*series{}, causes: newCauses(),
-		quota: [2]int{heldQuota, freeQuota}, kept: map[string]*tick.Chain{},
+		quota: [2]int{heldQuota, freeQuota}, kept: map[string]*tick.Chain{}, books: map[uint32]*Book{},
 	}
 }
 
@@ -77,7 +79,10 @@ func (e *Engine) seriesOf(s *ledger.Step) *series {
 
 // record makes a record of a step.
 func (e *Engine) record(r *record, s *ledger.Step) {
-	*r = record{from: s.From, length: s.Length(), kind: s.Kind, op: s.Op, period: s.Period, loss: s.Loss, behind: s.Behind}
+	*r = record{
+		from: s.From, length: s.Length(), kind: s.Kind, op: s.Op, period: s.Period, loss: s.Loss, behind: s.Behind,
+		launches: s.Launches, marks: s.Marks,
+	}
 	p := &s.Parts
 	r.gpu = p.GPUWait
 	r.cpu = p.CallCPU + p.GapCPU
@@ -141,7 +146,10 @@ func (r *record) keepOwn(o ownTime) {
 // Tick fills Chains, the gravest first.
 func (e *Engine) Tick(t *tick.Tick) {
 	e.ticks++
-	found := e.find(t)
+	e.note(t)
+	e.has(t)
+	f := &Facts{Tick: t, e: e}
+	found := e.instead(append(e.find(t), e.findings(f)...), f)
 	for i := range found {
 		c := &found[i]
 		if old := e.kept[c.ID]; !c.Over(t.Time) && (old == nil || c.To.After(old.To) || e.sees(old)) {
@@ -168,6 +176,18 @@ func (e *Engine) Tick(t *tick.Tick) {
 	}
 	t.Chains = chains
 	e.forget(t.Time.Unix())
+}
+
+// has notes which inputs there are.
+func (e *Engine) has(t *tick.Tick) {
+	for _, x := range []struct {
+		need  Needs
+		there bool
+	}{{NeedHost, len(t.HostSums) > 0}, {NeedState, len(t.States) > 0}, {NeedGPUs, len(t.GPUs) > 0}, {NeedXids, len(t.Xids) > 0}} {
+		if x.there {
+			e.have |= x.need
+		}
+	}
 }
 
 // sees says whether all that a chain rests on is still in the window. If so, and it

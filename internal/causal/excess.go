@@ -29,16 +29,18 @@ type grown struct {
 	ns       int64
 	cause    uint32
 	critical bool
+	whole    bool // all of it is lost; it is not in the step's sums
 }
 
 // step is a step under judgement.
 type step struct {
 	sample
-	grown    [maxParts + maxOwn]grown
+	grown    [maxParts + maxOwn + 1]grown
 	n        int
 	sum      int64 // of grown
 	critical int64 // of these: critical ones
 	normal   int64 // ns: the length of a normal step of its kind
+	mark     uint8 // the rule that claims it by its marks, counted from 1
 	host     int64 // lost of what is not critical
 	late     int64 // lost of what is
 	lost     int64 // both, and between what
@@ -64,6 +66,9 @@ func (e *Engine) excess(s *series) []step {
 	slices.SortStableFunc(x.steps, func(a, b step) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.from, b.from))
 	})
+	for i := range x.steps {
+		x.steps[i].mark = markOf(x.steps[i].record)
+	}
 	for i := 0; i < len(x.steps); {
 		j := i + 1
 		for j < len(x.steps) && x.steps[j].kind == x.steps[i].kind {
@@ -72,6 +77,7 @@ func (e *Engine) excess(s *series) []step {
 		e.kind(x.steps[i:j], s)
 		i = j
 	}
+	e.growMarked(x.steps, s)
 	return x.steps
 }
 
@@ -101,18 +107,16 @@ func (e *Engine) kind(steps []step, s *series) {
 func (e *Engine) growWaits(steps []step) {
 	var base [maxRules]int64 // by rule
 	var learnt [maxRules]bool
-	for r := range Rules {
+	for r, there := range e.present(steps) {
+		if !there || len(steps) < minLearn {
+			continue
+		}
 		v := e.scratch.values[:0]
-		any := false
 		for i := range steps {
-			ns := e.ofRule(steps[i].record, r)
-			any = any || ns > 0
-			v = append(v, weighed{ns, steps[i].weight})
+			v = append(v, weighed{e.ofRule(steps[i].record, r), steps[i].weight})
 		}
 		e.scratch.values = v
-		if any && len(steps) >= minLearn {
-			base[r], learnt[r] = quantile(thin(v), low), true
-		}
+		base[r], learnt[r] = quantile(thin(v), low), true
 	}
 	for i := range steps {
 		x := &steps[i]
@@ -127,9 +131,22 @@ func (e *Engine) growWaits(steps []step) {
 				}
 				ns = int64(float64(ns) * float64(more) / float64(all))
 			}
-			x.add(grown{ns, p.cause, p.critical})
+			x.add(grown{ns: ns, cause: p.cause, critical: p.critical})
 		}
 	}
+}
+
+// present says which rules have parts in steps whose normal amount must be learnt.
+func (e *Engine) present(steps []step) (there [maxRules]bool) {
+	for i := range steps {
+		x := steps[i].record
+		for _, p := range x.parts[:x.nparts] {
+			if c := &e.causes.list[p.cause]; !c.prior {
+				there[c.id.rule] = true
+			}
+		}
+	}
+	return there
 }
 
 // ofRule returns how much of a step is of a rule and has no prior.
@@ -231,6 +248,9 @@ func (e *Engine) rule(x *step) int {
 
 // took is how much of a step's loss is due to one part.
 func (x *step) took(g grown) float64 {
+	if g.whole {
+		return float64(g.ns)
+	}
 	all, lost := x.sum-x.critical, x.host
 	if g.critical {
 		all, lost = x.critical, x.late
@@ -239,4 +259,13 @@ func (x *step) took(g grown) float64 {
 		return 0
 	}
 	return float64(lost) * float64(g.ns) / float64(all)
+}
+
+// bounds are the least and the most that may be lost due to one part.
+func (x *step) bounds(g grown) (lo, hi float64) {
+	if g.whole || x.sum == 0 {
+		return x.took(g), x.took(g)
+	}
+	part := float64(g.ns) / float64(x.sum)
+	return float64(x.min) * part, float64(x.max) * part
 }

@@ -13,6 +13,13 @@ const (
 	highShare   = 0.02
 	leastLost   = 100 * time.Millisecond
 	oneIsEnough = 250 * time.Millisecond // lost by one cause: it need not recur
+	// burstSeconds are looked at by themselves: what took burstShare times a rule's
+	// share of them is told, though it is little of a minute.
+	burstSeconds = 10
+	burstShare   = 3
+	// vague is how far off, as a share, what is said to be lost is taken to be at least:
+	// normal steps are not all alike, and those of a full second are a sample.
+	vague = 0.15
 )
 
 // tally is what one cause took of a thread's steps: culprits of one rule that
@@ -27,6 +34,7 @@ type tally struct {
 	first, last    *step // slow ones, by time
 	worst          *step
 	worstLost      int64
+	at             [windowSeconds]float64 // ns lost, by second modulo the window
 }
 
 // verdict is what a thread's steps say.
@@ -72,7 +80,7 @@ func (e *Engine) judge(s *series, t *tick.Tick) []tick.Chain {
 
 // tally adds a slow step to the causes that made it so.
 func (e *Engine) tally(v *verdict, x *step) {
-	if x.sum == 0 || x.max == 0 {
+	if x.lost == 0 && x.max == 0 {
 		return
 	}
 	var byRule [maxRules]float64
@@ -89,9 +97,11 @@ func (e *Engine) tally(v *verdict, x *step) {
 		lost := x.took(g)
 		v.rule[rule] += x.weight * lost
 		y.lost += x.weight * lost
-		y.min += x.weight * float64(x.min) * float64(g.ns) / float64(x.sum)
-		y.max += x.weight * float64(x.max) * float64(g.ns) / float64(x.sum)
+		lo, hi := x.bounds(g)
+		y.min += x.weight * lo
+		y.max += x.weight * hi
 		y.by[g.cause] += x.weight * lost
+		y.at[x.to()/1e9%windowSeconds] += x.weight * lost
 		if !e.before(x, i, rule, c.group) {
 			y.slow += x.weight
 			y.excess += x.weight * float64(max(x.length-x.normal, x.lost))
@@ -134,8 +144,21 @@ func (v *verdict) of(rule int, group string) *tally {
 // enough says whether a cause cost enough to be told.
 func (v *verdict) enough(y *tally) bool {
 	r := &Rules[y.rule]
-	return y.lost >= r.Share*float64(v.span) && y.lost >= float64(leastLost) &&
+	return (y.lost >= r.Share*float64(v.span) || y.burst() >= burstShare*r.Share*burstSeconds*1e9) && y.lost >= float64(leastLost) &&
 		(y.slow >= float64(r.Slow) || y.lost >= float64(oneIsEnough))
+}
+
+// burst returns the most that was lost in some seconds on end.
+func (y *tally) burst() (most float64) {
+	var sum float64
+	for i := range 2 * windowSeconds { // the seconds are in a ring
+		sum += y.at[i%windowSeconds]
+		if i >= burstSeconds {
+			sum -= y.at[(i-burstSeconds)%windowSeconds]
+		}
+		most = max(most, sum)
+	}
+	return most
 }
 
 // several makes one cause of many small ones of a rule: a build, say, starts
@@ -166,6 +189,9 @@ func (v *verdict) several() {
 		for c, ns := range y.by {
 			s.by[c] = ns
 		}
+		for i, ns := range y.at {
+			s.at[i] += ns
+		}
 		s.see(y.first, 0)
 		s.see(y.last, 0)
 		s.see(y.worst, y.worstLost)
@@ -176,16 +202,6 @@ func (v *verdict) several() {
 			v.tally = append(v.tally, s)
 		}
 	}
-}
-
-func (v *verdict) severity(y *tally) tick.Severity {
-	switch share := y.lost / float64(v.span); {
-	case share >= highShare:
-		return tick.High
-	case share >= mediumShare:
-		return tick.Medium
-	}
-	return tick.Low
 }
 
 // lengths returns the p50 and p99 of the steps, and the p99 without what a cause

@@ -1,6 +1,8 @@
 package causal
 
 import (
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
@@ -11,16 +13,21 @@ type Needs uint8
 const (
 	NeedWaits Needs = 1 << iota // wait records: sched_switch is traced
 	NeedCalls                   // calls with their durations
+	NeedHost                    // what happened on the host
+	NeedState                   // what follows from all calls of a process: package track
+	NeedGPUs                    // how the GPUs are
+	NeedXids                    // the faults that they report
 )
 
-// Rule is one kind of cause.
+// Rule is one kind of cause. It finds it in one of four ways: by parts of steps
+// (Match), by whole steps (Mark), by what another rule has found (Of), or by what is
+// known of processes and of the machine (Find).
 type Rule struct {
 	Name  string
 	Doc   string // what it means, in a sentence
 	Needs Needs
-	// Prior says that the normal amount of a part is zero; nil: never. Otherwise
-	// it is learnt from the steps. Parts of one Key are all alike in this.
-	Prior func(p *Part) bool
+	// Problems are those of the published list that it answers: "2", "6b".
+	Problems []string
 	// Share is the least share of the time looked at that makes a chain, Slow the
 	// least number of slow steps unless one loss is so long that it needs no
 	// repetition (250 ms).
@@ -28,29 +35,71 @@ type Rule struct {
 	Slow  int
 	// Word is what was ruled out where the rule found nothing.
 	Word string
+
 	// Match says whether a part is of this kind. The first rule that says so has it.
 	Match func(p *Part) bool
+	// Prior says that the normal amount of a part is zero; nil: never. Otherwise
+	// it is learnt from the steps. Parts of one Key are all alike in this.
+	Prior func(p *Part) bool
 	// Key tells culprits apart.
 	Key func(p *Part) Key
 	// Blame names the group of culprits that makes one chain, and what a culprit
 	// is or did where its thread's name does not say it.
 	Blame func(p *Part) (group, what string)
+
+	// Mark claims steps that have one of these marks, and none of Unless: what they
+	// take longer than steps without is of this rule, but for what other rules explain.
+	Mark, Unless ledger.Marks
+
+	// Of names rules of which this one has chains instead, where When says so of one.
+	// It may change what the chain says. The first row that says so has the chain.
+	Of   []string
+	When func(c *tick.Chain, f *Facts) bool
+
+	// Tell says whether a chain that was found by parts or steps is worth telling, and may
+	// change what it says; nil: always. It is asked before those that may have it instead.
+	Tell func(c *tick.Chain, f *Facts) bool
+
+	// Find returns what it finds at a tick. It is asked at each: what it no longer
+	// finds while all that it rests on is still known, is withdrawn.
+	Find func(f *Facts) []Finding
+
+	// Instead names rules whose chains say worse what a chain of this one says, of the
+	// same process at the same time: they are left out.
+	Instead []string
 }
 
 // maxRules is how many rules there is room for in sums by rule.
-const maxRules = 16
+const maxRules = 64
 
 // Rules are all kinds of causes, in the order in which they are asked. To know
 // one more is to add a row.
-var Rules = []Rule{
-	cpuThrottled,
-	stopped,
-	ownThreads,
-	cpuTaken,
-	diskWait,
-	driverSlow,
-	lockWait,
-	callSlow,
+var Rules []Rule
+
+// init fills them: rules look at the engine, which looks at the rules.
+func init() {
+	Rules = []Rule{
+		cpuThrottled,
+		stopped,
+		debugger,
+		cpusetShrunk,
+		burstOfPrograms,
+		ownThreads,
+		cpuTaken,
+		oomKill,
+		memoryLimit,
+		memoryReclaim,
+		swapIn,
+		diskWait,
+		gilWait,
+		inputWait,
+		tcpLoss,
+		toolCall,
+		peerSlow,
+		driverSlow,
+		lockWait,
+		callSlow,
+	}
 }
 
 // Part is a piece of a step: waits of one kind and culprit, or the own time of
@@ -73,7 +122,10 @@ type Part struct {
 	// waited for; the part is then what that thread did meanwhile. TID 0: none.
 	Via events.Thread
 	// Root is what the victim itself blocked on; that of Via's, where there is one.
-	Root        events.Reason
+	Root events.Reason
+	// Mark is the rule, counted from 1, that claims the step by its marks; the part is
+	// then what the step took longer than others, and there is nothing else in it.
+	Mark        uint8
 	First, Last int64 // Unix ns
 }
 
@@ -90,3 +142,36 @@ func always(*Part) bool { return true }
 
 // own says whether the part's culprit is of the victim's process.
 func (p *Part) own() bool { return p.Who.TID != 0 && p.Who.PID == p.Victim }
+
+// has says whether a part is of the rule with a number.
+func (r *Rule) has(n int, p *Part) bool {
+	if p.Mark != 0 {
+		return int(p.Mark) == n+1
+	}
+	return r.Match != nil && r.Match(p)
+}
+
+// key and blame are those of the rule, where it has them.
+func (r *Rule) key(p *Part) (k Key) {
+	if r.Key != nil {
+		k = r.Key(p)
+	}
+	return k
+}
+
+func (r *Rule) blame(p *Part) (group, what string) {
+	if r.Blame != nil {
+		return r.Blame(p)
+	}
+	return r.Name, r.Word
+}
+
+// ruleNamed returns a rule's number, -1 for none.
+func ruleNamed(name string) int {
+	for i := range Rules {
+		if Rules[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}

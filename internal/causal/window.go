@@ -22,6 +22,8 @@ type record struct {
 	next         int64 // length of the step after it, if of the same kind; 0: not known
 	kind         uint32
 	op           events.Op
+	launches     uint32
+	marks        ledger.Marks
 	period       bool
 	nparts, nown uint8
 	loss         ledger.Loss

@@ -127,6 +127,8 @@ func (l *Ledger) call(c *events.Call) {
 		t.steps, t.enrolled = &openStep{}, false
 		t.proc = l.process(c.PID)
 	}
+	f := l.ops.of(c.Op)
+	t.steps.marks |= f.marks | marksBy(c, f)
 	if c.Flags&events.CallUnmeasured != 0 || !sane(c.Start, c.Duration) {
 		t.steps.count(c, l.ops.size(c))
 		return
@@ -140,7 +142,7 @@ func (l *Ledger) call(c *events.Call) {
 	if t.head < len(t.queue) {
 		l.claim(t, end)
 	}
-	l.advance(t, c, end)
+	l.advance(t, c, f, end)
 }
 
 // claim applies the waits that began before a time.

@@ -21,6 +21,7 @@ type openStep struct {
 	nops, lastOp    int
 	waits           [maxWaits]Wait
 	nwaits          int
+	marks           Marks
 	tail            tail
 	queue           queue
 }
@@ -28,6 +29,7 @@ type openStep struct {
 func (o *openStep) reset() {
 	o.calls, o.launches = 0, 0
 	o.parts = Parts{}
+	o.marks = 0
 	o.blocked, o.vagueCall, o.vagueGap, o.between, o.taken = 0, 0, 0, 0, 0
 	o.recorded = false
 	o.nops, o.lastOp, o.nwaits = 0, 0, 0

@@ -26,6 +26,8 @@ type opFacts struct {
 	rank   rank
 	sized  bool // Args[0] is a number of bytes, or elements
 	launch bool
+	copies bool
+	marks  Marks
 }
 
 func newOpTable() opTable {
@@ -37,6 +39,8 @@ func newOpTable() opTable {
 		}
 		f := &t.row[r.Op]
 		f.launch = r.Class == events.ClassLaunch
+		f.copies = r.Class == events.ClassMemcpy
+		f.marks = marksOf(r)
 		switch r.Class {
 		case events.ClassSync:
 			f.rank = rankSync

@@ -22,8 +22,11 @@ type Step struct {
 	// two). A program that synchronises at two places has steps of two kinds.
 	Kind  uint32
 	Calls uint32 // outermost calls in it, by weight
-	Parts Parts
-	Loss  Loss
+	// Launches are those of Calls that were launches, of graphs or kernels.
+	Launches uint32
+	Marks    Marks
+	Parts    Parts
+	Loss     Loss
 	// Behind is how much of the waits outside the closing call, ns, fell into a
 	// time when the GPU probably had launches left to do: they cost nothing.
 	Behind int64

@@ -65,8 +65,7 @@ func (t *thread) waiting() int { return len(t.queue) - t.head }
 
 // advance adds a measured outermost call to its thread's step, and closes the
 // step where the call, or the time, does so.
-func (l *Ledger) advance(t *thread, c *events.Call, end int64) {
-	f := l.ops.of(c.Op)
+func (l *Ledger) advance(t *thread, c *events.Call, f opFacts, end int64) {
 	if f.rank != rankNone && f.rank >= t.closer {
 		if f.rank == t.closer && t.open {
 			t.steps.close(c)
@@ -93,8 +92,12 @@ func (l *Ledger) advance(t *thread, c *events.Call, end int64) {
 }
 
 func (t *thread) restart(at int64) {
+	first := !t.open
 	t.open, t.from = true, at
 	t.steps.reset()
+	if first {
+		t.steps.marks = MarkFirst
+	}
 }
 
 // apply adds a wait to the names of its process and to its thread's step.
@@ -137,7 +140,7 @@ func (l *Ledger) emit(t *thread, c *events.Call, end int64) {
 		return
 	}
 	o := t.steps
-	s := Step{PID: t.pid, TID: t.tid, From: t.from, To: end, Period: c == nil, Calls: o.calls}
+	s := Step{PID: t.pid, TID: t.tid, From: t.from, To: end, Period: c == nil, Calls: o.calls, Launches: o.launches, Marks: o.marks}
 	s.Kind = uint32(bits.Len32(o.launches))
 	if c != nil {
 		s.Op = c.Op

@@ -247,14 +247,14 @@ func (r *runner) tick(now time.Time, final bool) error {
 		}
 	}
 	r.ledger.Tick(t)
-	r.causes.Tick(t)
 	r.track.Tick(t)
 	r.ranks.Tick(t)
+	r.faults.tick(t)
+	r.causes.Tick(t)
 	r.names.Tick(t)
 	r.stacks.tick(t)
 	r.sites.tick(t)
 	introduce(t)
-	r.faults.tick(t)
 	if _, recorded := r.Source.(Recording); !recorded {
 		if err := r.meter.Read(&t.Host, &t.Self); err != nil {
 			r.Log.Debug("host state unavailable", "error", err)

@@ -1,0 +1,250 @@
+package causal
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// Bounds of what is kept: processes, and sums of the host in all and of a process.
+const (
+	maxBooks  = 512
+	maxHostAt = 1 << 14
+)
+
+// Facts is what a rule that finds by itself looks at: the last tick, and what the
+// ticks of the last minute said of each process.
+type Facts struct {
+	Tick *tick.Tick
+	e    *Engine
+}
+
+// Now is the end of the last tick in Unix ns.
+func (f *Facts) Now() int64 { return f.Tick.Time.UnixNano() }
+
+// Books returns what is known of each process, by number.
+func (f *Facts) Books() []*Book {
+	out := make([]*Book, 0, len(f.e.books))
+	for _, b := range f.e.books {
+		out = append(out, b)
+	}
+	slices.SortFunc(out, func(a, b *Book) int { return cmp.Compare(a.PID, b.PID) })
+	return out
+}
+
+// Book returns that of one process, nil where there is none.
+func (f *Facts) Book(pid uint32) *Book { return f.e.books[pid] }
+
+// State returns what follows from a process's calls as of the last tick, nil where
+// that is not known.
+func (f *Facts) State(pid uint32) *tick.State {
+	if i, ok := slices.BinarySearchFunc(f.Tick.States, pid, func(s tick.State, pid uint32) int { return cmp.Compare(s.PID, pid) }); ok {
+		return &f.Tick.States[i]
+	}
+	return nil
+}
+
+// steps returns the judged steps of the thread of a process that has most of them in
+// the window, by kind and time, and that thread; a thread's seconds are none. They are
+// valid until the next call.
+func (f *Facts) steps(pid uint32) (tid uint32, out []step) {
+	var main *series
+	most := 0
+	for _, s := range f.e.series {
+		if s.pid != pid || s.period {
+			continue
+		}
+		n := 0
+		for i := range s.slots {
+			n += s.slots[i].held.seen + s.slots[i].free.seen
+		}
+		if main == nil || n > most || n == most && s.tid < main.tid {
+			main, most = s, n
+		}
+	}
+	if main == nil {
+		return 0, nil
+	}
+	return main.tid, f.e.excess(main)
+}
+
+// Book is what the ticks of the last minute said of a process.
+type Book struct {
+	PID     uint32
+	Comm    string
+	Mapped  int64    // Unix ns: when it had a traced library; 0: not known
+	Late    bool     // calls before the attach were not seen
+	Ended   int64    // Unix ns; 0: it lives
+	Seconds []Second // oldest first, at most windowSeconds
+	Host    []HostAt // what happened to it on the host, oldest first: of the same time
+	seen    uint64
+}
+
+// Second is what one tick said.
+type Second struct {
+	From, To int64 // Unix ns
+	Ops      []OpSum
+	Memory   tick.Memory // as of To
+	Copies   []tick.Copy // so far
+	Graphs   GraphSum
+	Failed   uint64 // calls so far that failed
+}
+
+// OpSum is what a tick's calls of one operation came to.
+type OpSum struct {
+	Op     events.Op
+	Calls  uint64
+	Errors uint64
+	NS     uint64 // of those that returned
+}
+
+// GraphSum is what had become of a process's graphs by the end of a tick.
+type GraphSum struct {
+	All                       int
+	Captures, Instantiated    uint64
+	InstantiateFails, Updates uint64
+	Launches                  uint64
+}
+
+// HostAt is a sum of the host in one tick.
+type HostAt struct {
+	From, To int64
+	tick.HostSum
+}
+
+// Since returns the seconds that began at a time or later.
+func (b *Book) Since(ns int64) []Second {
+	i, _ := slices.BinarySearchFunc(b.Seconds, ns, func(s Second, ns int64) int { return cmp.Compare(s.From, ns) })
+	return b.Seconds[i:]
+}
+
+// Of returns what a second's calls of an operation came to.
+func (s *Second) Of(op events.Op) (o OpSum) {
+	if i, ok := slices.BinarySearchFunc(s.Ops, op, func(o OpSum, op events.Op) int { return cmp.Compare(o.Op, op) }); ok {
+		return s.Ops[i]
+	}
+	return OpSum{Op: op}
+}
+
+// Copied returns the sum of copies of one direction and kind so far.
+func (s *Second) Copied(dir tick.CopyDir, host tick.HostKind) tick.Copy {
+	for _, c := range s.Copies {
+		if c.Dir == dir && c.Host == host {
+			return c
+		}
+	}
+	return tick.Copy{Dir: dir, Host: host}
+}
+
+// note takes a tick into the books.
+func (e *Engine) note(t *tick.Tick) {
+	to := t.Time.UnixNano()
+	from := to - int64(t.Window)
+	for i := range t.Processes {
+		p := &t.Processes[i]
+		b := e.book(p.PID)
+		if b == nil {
+			continue
+		}
+		b.Comm, b.seen, b.Ended = p.Comm, e.ticks, 0
+		b.Late = !p.Mapped.IsZero() && p.Attached.Sub(p.Mapped) > 100*time.Millisecond
+		if !p.Mapped.IsZero() {
+			b.Mapped = p.Mapped.UnixNano()
+		}
+		if !p.Ended.IsZero() {
+			b.Ended = p.Ended.UnixNano()
+		}
+		if len(b.Seconds) == windowSeconds {
+			b.Seconds = append(b.Seconds[:0], b.Seconds[1:]...)
+		}
+		b.Seconds = append(b.Seconds, Second{From: from, To: to})
+	}
+	for i := range t.Ops {
+		o := &t.Ops[i]
+		if s := e.second(o.PID); s != nil && o.Last.Calls+o.Last.Done > 0 {
+			s.Ops = append(s.Ops, OpSum{o.Op, o.Last.Calls, o.Last.Errors, o.Last.Total})
+		}
+	}
+	for i := range t.States {
+		if s := e.second(t.States[i].PID); s != nil {
+			s.state(&t.States[i])
+		}
+	}
+	for i := range t.HostSums {
+		e.host = append(e.host, HostAt{from, to, t.HostSums[i]})
+		if b := e.books[t.HostSums[i].PID]; b != nil && t.HostSums[i].PID != 0 {
+			b.Host = append(b.Host, HostAt{from, to, t.HostSums[i]})
+		}
+	}
+	e.close(to)
+}
+
+// close brings the books in order, and closes those of processes that are gone.
+func (e *Engine) close(now int64) {
+	old := func(h HostAt) bool { return h.To < now-windowSeconds*1e9 }
+	forget := func(list []HostAt) []HostAt {
+		if len(list) > maxHostAt {
+			list = append(list[:0], list[len(list)-maxHostAt:]...)
+		}
+		if len(list) > 0 && old(list[0]) {
+			list = slices.DeleteFunc(list, old)
+		}
+		return list
+	}
+	e.host = forget(e.host)
+	for pid, b := range e.books {
+		if e.ticks-b.seen > windowSeconds {
+			delete(e.books, pid)
+			continue
+		}
+		if n := len(b.Seconds); n > 0 {
+			slices.SortFunc(b.Seconds[n-1].Ops, func(x, y OpSum) int { return cmp.Compare(x.Op, y.Op) })
+		}
+		b.Host = forget(b.Host)
+	}
+}
+
+func (e *Engine) book(pid uint32) *Book {
+	b := e.books[pid]
+	if b == nil {
+		if len(e.books) >= maxBooks {
+			return nil
+		}
+		b = &Book{PID: pid}
+		e.books[pid] = b
+	}
+	return b
+}
+
+// second is the last one of a process, if it is of this tick.
+func (e *Engine) second(pid uint32) *Second {
+	b := e.books[pid]
+	if b == nil || b.seen != e.ticks || len(b.Seconds) == 0 {
+		return nil
+	}
+	return &b.Seconds[len(b.Seconds)-1]
+}
+
+func (s *Second) state(x *tick.State) {
+	s.Memory = x.Memory
+	s.Copies = slices.Clone(x.Copies)
+	s.Graphs.All = x.Graphs.All
+	for i := range x.Graphs.First {
+		g := &x.Graphs.First[i]
+		if g.Captured != 0 {
+			s.Graphs.Captures++
+		}
+		if g.Instantiated != 0 {
+			s.Graphs.Instantiated++
+		}
+		s.Graphs.InstantiateFails += g.InstantiateFails
+		s.Graphs.Updates += g.Updates
+		s.Graphs.Launches += g.Launches
+	}
+	for i := range x.Errors.First {
+		s.Failed += x.Errors.First[i].Count
+	}
+}

@@ -1,0 +1,76 @@
+package ledger
+
+import (
+	"strings"
+
+	"ingero/pkg/events"
+)
+
+// Marks say what happened in a step that need not happen in others of its kind.
+type Marks uint16
+
+// The marks.
+const (
+	MarkCapture    Marks = 1 << iota // a graph was captured or instantiated
+	MarkGraph                        // a graph was launched
+	MarkLaunch                       // something else was launched
+	MarkAlloc                        // memory was allocated
+	MarkFree                         // memory was freed
+	MarkNoMemory                     // a call failed for want of memory
+	MarkFailed                       // a call failed otherwise
+	MarkModule                       // code was loaded
+	MarkUpload                       // one call copied at least 64 MiB to the GPU
+	MarkCollective                   // a collective was begun
+	MarkInit                         // a device, context or communicator was set up
+	MarkFirst                        // it is the thread's first
+)
+
+const (
+	uploadBytes = 64 << 20
+	// Results (cudaError_t and CUresult alike).
+	noMemory = 2
+	notReady = 600
+)
+
+// marksOf returns the marks that every call of a row makes.
+func marksOf(r *events.Row) Marks {
+	switch r.Class {
+	case events.ClassLaunch:
+		if r.Op.Source() == events.SourceGraph {
+			return MarkGraph
+		}
+		return MarkLaunch
+	case events.ClassGraph:
+		if strings.Contains(r.Name, "Capture") || strings.Contains(r.Name, "GraphInstantiate") {
+			return MarkCapture
+		}
+	case events.ClassMalloc:
+		return MarkAlloc
+	case events.ClassFree:
+		return MarkFree
+	case events.ClassModule:
+		return MarkModule
+	case events.ClassCollective:
+		return MarkCollective
+	case events.ClassDevice, events.ClassComm:
+		return MarkInit
+	}
+	return 0
+}
+
+// marksBy returns those that this call makes beside.
+func marksBy(c *events.Call, f opFacts) (m Marks) {
+	if c.Flags&events.CallFailed != 0 && c.Result != notReady {
+		m = MarkFailed
+		if c.Result == noMemory {
+			m = MarkNoMemory
+		}
+	}
+	if f.copies {
+		n, _ := c.Value(events.RoleBytes)
+		if kind, ok := c.Value(events.RoleKind); ok && kind == 1 && n >= uploadBytes { // cudaMemcpyHostToDevice
+			m |= MarkUpload
+		}
+	}
+	return m
+}
