@@ -32,7 +32,7 @@ type Env struct {
 
 // commands are the rows of the command line.
 var commands = []func(*Env) *cobra.Command{
-	checkCommand, traceCommand, runCommand, explainCommand, queryCommand, sqlCommand, stuckCommand, topCommand, exportCommand, mergeCommand, backupCommand, dbCommand,
+	checkCommand, traceCommand, runCommand, explainCommand, replayCommand, queryCommand, sqlCommand, stuckCommand, topCommand, exportCommand, mergeCommand, backupCommand, dbCommand,
 	demoCommand, statusCommand, xidCommand, versionCommand, hogCommand,
 }
 
