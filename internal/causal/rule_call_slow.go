@@ -8,4 +8,5 @@ var callSlow = Rule{
 	Match: func(p *Part) bool { return p.State == 0 && p.Op != 0 },
 	Key:   func(p *Part) Key { return Key{Op: p.Op, Size: p.Size} },
 	Blame: func(p *Part) (group, what string) { return p.Op.String(), p.Op.String() },
+	Tell:  notAtStart,
 }

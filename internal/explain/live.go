@@ -23,6 +23,7 @@ func Live(t *tick.Tick, seen *Seen, o Options) string {
 	s := &screen{width: o.width(), color: o.Color}
 	s.head(t, o.location())
 	s.faults(seen, o.location())
+	s.rollCalls(t)
 	s.shares(t)
 	s.system(&t.Host)
 	s.gpus(t.GPUs)

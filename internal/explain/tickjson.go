@@ -23,6 +23,7 @@ type tickJSON struct {
 	Chains     []chainJSON     `json:"chains"`
 	Hidden     []hiddenJSON    `json:"hidden,omitempty"`
 	States     []stateJSON     `json:"states"`
+	RollCalls  []rollCallJSON  `json:"roll_calls,omitempty"`
 	Launches   []launchesJSON  `json:"launches"`
 	Xids       []xidJSON       `json:"xids,omitempty"`
 	GPUs       []gpuJSON       `json:"gpus,omitempty"`
@@ -72,7 +73,8 @@ type libraryJSON struct {
 // was lost in the last minutes and why, the gravest first; hidden those that are not to be
 // shown, and why. states say what follows from
 // the calls of each process: memory, streams, graphs, communicators, copies, errors; of
-// each list the largest, and how many there are. launches say, by process, which GPU
+// each list the largest, and how many there are. roll_calls are the collectives that ranks
+// are missing from, and what those do instead. launches say, by process, which GPU
 // functions were launched and why some have no name. xids are the faults
 // of GPUs that came in it, gpus the state of each. Beside it are processes,
 // libraries, reports, drops, self and host, and stack_policy: which calls have their
@@ -109,6 +111,7 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 	for i := range t.States {
 		j.States = append(j.States, stateOf(&t.States[i]))
 	}
+	j.RollCalls = rollCallsOf(t)
 	for i := range t.Launches {
 		j.Launches = append(j.Launches, launchesOf(&t.Launches[i]))
 	}

@@ -37,7 +37,7 @@ func ChainSum(chains []tick.Chain) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		fmt.Fprintf(h, "%v|%s\n", row, c.At)
+		fmt.Fprintf(h, "%v|%s|%v\n", row, c.At, c.Spread)
 	}
 	return h.Sum64() | 1, nil
 }

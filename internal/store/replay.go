@@ -23,6 +23,10 @@ type ReplayOptions struct {
 	// machine's.
 	Now   func() time.Time
 	After func(time.Duration) <-chan time.Time
+	// Sum is told the sum of the chains of each tick as it was recorded ([ChainSum]),
+	// before the tick is made again; nil: nobody. Known is false where that was not
+	// recorded.
+	Sum func(t *tick.Tick, chains uint64, known bool)
 }
 
 // Replay is a source of a session: it delivers what a log holds, in the batches in which
@@ -205,7 +209,7 @@ func (r *Replay) fill(at int64) bool {
 		return true
 	}
 	r.added++
-	r.due, r.sum = true, 0
+	r.due = true
 	r.tick = tick.Tick{Time: next, Started: r.log.session.Started, Seq: r.tick.Seq + 1, Window: next.Sub(r.ticked), Records: r.tick.Records}
 	return true
 }
@@ -217,7 +221,10 @@ func (r *Replay) Due(t *tick.Tick) bool {
 		return false
 	}
 	*t = r.tick
-	r.due, r.ticked = false, t.Time
+	if r.Sum != nil {
+		r.Sum(t, r.sum, r.exact && r.added == 0)
+	}
+	r.due, r.ticked, r.sum = false, t.Time, 0
 	return true
 }
 

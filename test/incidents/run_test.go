@@ -6,6 +6,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -40,6 +41,7 @@ type run struct {
 	times        []window // when each fault was at work
 	since, until int64    // what is earlier or later is not judged
 	tape         *tape
+	agent        float64 // share of a CPU that this process took meanwhile
 }
 
 // window is a time, Unix ns.
@@ -114,7 +116,9 @@ func (r *run) trace(db string) time.Time {
 	if err != nil {
 		r.t.Fatal(errors.Join(err, live.Close()))
 	}
+	used := ownCPU(r.t)
 	began := time.Now()
+	defer func() { r.agent = float64(ownCPU(r.t)-used) / float64(time.Since(began)) }()
 	r.since = began.UnixNano()
 	r.tape = newTape(rec, func(t *tick.Tick) bool { return t.Time.Sub(began) >= r.plan.length })
 	ctx, cancel := context.WithCancel(context.Background())
@@ -129,6 +133,16 @@ func (r *run) trace(db string) time.Time {
 		r.t.Fatal(err)
 	}
 	return began
+}
+
+// ownCPU is the CPU time that this process has had.
+func ownCPU(t testing.TB) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // play begins and ends the faults when it is time.

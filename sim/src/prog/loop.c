@@ -250,7 +250,7 @@ static void wait_and_start_anew(char **argv)
 		if (strcmp(argv[i], "--hold"))
 			argv[to++] = argv[i];
 	argv[to] = NULL;
-	execv("/proc/self/exe", argv);
+	execv(argv[0], argv);
 	die("loop: exec", 1);
 }
 

@@ -33,6 +33,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,6 +60,20 @@ static void pin(int cpu)
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
 	need(cpu < 0 || !sched_setaffinity(0, sizeof(set), &set), "pin");
+}
+
+/* As long turns as the victim has: see turn in victim_test.go. */
+static void set_turn(void)
+{
+	struct {
+		unsigned size, policy;
+		unsigned long flags;
+		int nice;
+		unsigned priority;
+		unsigned long runtime, deadline, period;
+	} attr = { .size = 48, .runtime = 1000000 };
+
+	need(!syscall(SYS_sched_setattr, 0, &attr, 0), "sched_setattr");
 }
 
 static void say(const char *text)
@@ -279,8 +294,10 @@ int main(int argc, char **argv)
 	args = argv + 2;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, is_program ? argv[0] : argv[1]);
-	if (!is_program)
+	if (!is_program) {
 		pin(number(0));
+		set_turn();
+	}
 	for (unsigned i = 0; i < sizeof(faults) / sizeof(*faults); i++)
 		if (!strcmp(argv[1], faults[i].name))
 			faults[i].run();
