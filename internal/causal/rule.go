@@ -99,6 +99,14 @@ func init() {
 		driverSlow,
 		lockWait,
 		callSlow,
+		gpuBehind,
+		ncclDead,
+		ncclMissing,
+		ncclStraggler,
+		xidFault,
+		gpuThrottled,
+		gpuShared,
+		gpuSlower,
 	}
 }
 
