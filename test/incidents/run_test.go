@@ -19,23 +19,24 @@ import (
 
 // run is a scenario under way.
 type run struct {
-	t      testing.TB
-	lab    *lab
-	plan   plan
-	cpu    int    // the victim's
-	dir    string // for its files, on a disk
-	args   []string
-	env    []string
-	child  *testkit.Child
-	pids   []int          // the victim's
-	all    group          // of all processes of the run
-	group  group          // of the victim
-	memory group          // of the memory controller; empty: not used
-	log    string         // path of the victim's clock
-	told   string         // the last word of the faults program
-	peer   *testkit.Child // whom the victim asks
-	clock  clock
-	steps  []step // once it is over
+	t       testing.TB
+	lab     *lab
+	plan    plan
+	cpu     int    // the victim's
+	dir     string // for its files, on a disk
+	args    []string
+	env     []string
+	child   *testkit.Child
+	pids    []int          // the victim's
+	all     group          // of all processes of the run
+	group   group          // of the victim
+	memory  group          // of the memory controller; empty: not used
+	log     string         // path of the victim's clock
+	told    string         // the last word of the faults program
+	peer    *testkit.Child // whom the victim asks
+	network group          // of the peer
+	clock   clock
+	steps   []step // once it is over
 
 	disturbers   []disturber
 	times        []window // when each fault was at work
