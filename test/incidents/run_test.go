@@ -49,9 +49,9 @@ type run struct {
 type window struct{ From, To int64 }
 
 const (
-	usual   = 6 * time.Second        // length of a run
-	running = time.Second            // how long a victim runs that is traced later
-	tail    = 800 * time.Millisecond // of each run without faults, after what is judged
+	usual   = 5500 * ms // length of a run
+	running = 700 * ms  // how long a victim runs that is traced later
+	tail    = 700 * ms  // of each run without faults, after what is judged
 )
 
 // perform runs a plan, and returns what came of it.
@@ -59,6 +59,10 @@ func (l *lab) perform(t testing.TB, name string, n uint64, p plan, db string, al
 	t.Helper()
 	cpu, give := l.take(alone)
 	t.Cleanup(give) // after its children have ended
+	if alone {      // ingero does not take the victim's CPU then
+		confine(t, 1-cpu)
+		t.Cleanup(func() { confine(t, 0, 1) })
+	}
 	r := &run{t: t, lab: l, plan: p, cpu: cpu, dir: t.TempDir()}
 	if r.plan.length == 0 {
 		r.plan.length = usual
@@ -76,7 +80,9 @@ func (l *lab) perform(t testing.TB, name string, n uint64, p plan, db string, al
 		}
 	}
 	began := r.trace(db)
-	return r.outcome(name, n, began)
+	o := r.outcome(name, n, began)
+	o.Alone = alone
+	return o
 }
 
 // begin begins a fault.

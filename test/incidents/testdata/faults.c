@@ -58,8 +58,10 @@ static void pin(int cpu)
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	need(cpu < 0 || !sched_setaffinity(0, sizeof(set), &set), "pin");
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		if (i == cpu || cpu < 0)
+			CPU_SET(i, &set);
+	need(!sched_setaffinity(0, sizeof(set), &set), "pin");
 }
 
 /* As long turns as the victim has: see turn in victim_test.go. */
