@@ -25,7 +25,7 @@ func saves(s *seed, every, bytes int) victim {
 
 // loads is one that a worker process feeds.
 func loads(load string) victim {
-	return victim{main: "get; copy 65536; launch 8 300; sync", workers: []string{load + "; put"}, prepare: data, env: blocks}
+	return victim{main: "get; copy 65536; launch 8 300; sync", workers: []string{"pin OTHER; " + load + "; put"}, prepare: data, env: blocks}
 }
 
 var diskRows = []row{
@@ -50,20 +50,20 @@ var diskRows = []row{
 		return plan{victim: victim{main: fmt.Sprintf("~cached 1048576; !read %d; copy 262144; launch 8 400; sync", s.between(4, 8)<<20), prepare: data, env: blocks},
 			want: cause("disk-wait"), faults: during(s, short, long, inside)}
 	}},
-	{name: "the loader's reads are slow", plan: func(s *seed) plan {
+	{name: "the loader's reads are slow", alone: true, plan: func(s *seed) plan {
 		return plan{victim: loads("read 1048576"), want: cause("disk-wait"), faults: during(s, short, long, slowDisk(s.between(40, 80)<<20))}
 	}},
-	{name: "the loader's reads are slow, before the attach", plan: func(s *seed) plan {
+	{name: "the loader's reads are slow, before the attach", alone: true, plan: func(s *seed) plan {
 		return plan{victim: loads(fmt.Sprintf("!read %d; ~cached 1048576", s.between(8, 16)<<20)), want: cause("disk-wait"), faults: always(inside)}
 	}},
-	{name: "the loader reads past the cache", plan: func(s *seed) plan {
+	{name: "the loader reads past the cache", alone: true, plan: func(s *seed) plan {
 		return plan{victim: loads(fmt.Sprintf("!read %d; ~cached 1048576", s.between(8, 16)<<20)), want: cause("disk-wait"), faults: during(s, short, long, inside)}
 	}},
 	{name: "another reads while the loader does", plan: func(s *seed) plan {
 		return plan{victim: loads("read 4194304"), want: cause("disk-wait"), also: []string{"cpu-taken"},
 			faults: during(s, short, long, program(4, "reader OTHER DIR/data 16777216"))}
 	}, alone: true},
-	{name: "slow reads for half a second", plan: func(s *seed) plan {
+	{name: "slow reads for half a second", alone: true, plan: func(s *seed) plan {
 		return plan{victim: loads("read 1048576"), want: cause("disk-wait"), faults: during(s, 600*ms, 800*ms, slowDisk(20<<20))}
 	}},
 	{name: "another writes, and it has no files", plan: func(s *seed) plan {

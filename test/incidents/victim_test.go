@@ -28,6 +28,9 @@ const (
 	logSize    = logSteps + logMax*logStep
 )
 
+// turn is how long a process of a run has a CPU for if others want it.
+const turn = time.Millisecond
+
 // clock is a victim's own clock, in memory that the victim writes.
 type clock struct{ mem []byte }
 
@@ -130,6 +133,11 @@ func (r *run) start() {
 	cmd.Env = slices.Concat(os.Environ(), v.env, r.env)
 	r.child = testkit.Start(r.t, cmd)
 	r.join(r.group, r.child.PID())
+	// Its turns are a little shorter than those of others, so that it does not wait for the
+	// end of theirs when it wakes (Linux 6.12; before, it does). Those of faults are as long.
+	if err := unix.SchedSetAttr(r.child.PID(), &unix.SchedAttr{Size: unix.SizeofSchedAttr, Runtime: uint64(turn)}, 0); err != nil {
+		r.t.Fatal(err)
+	}
 	r.child.Line("ready")
 	r.pids = []int{r.child.PID()}
 	if r.memory != "" {

@@ -15,8 +15,8 @@
  * stopper CPU PID ON OFF  stops a process for ON us, lets it run for OFF, and so on; once if
  *                         OFF is 0
  * tracer CPU PID ON OFF   likewise, as a debugger
- * peer CPU                answers who connects to the port that it says, as many ms late as
- *                         it is told, or as asked
+ * peer CPU                after a line, answers who connects to the port that it says, as many
+ *                         ms late as it is told, or as asked
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -33,6 +33,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -57,8 +58,24 @@ static void pin(int cpu)
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	need(cpu < 0 || !sched_setaffinity(0, sizeof(set), &set), "pin");
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		if (i == cpu || cpu < 0)
+			CPU_SET(i, &set);
+	need(!sched_setaffinity(0, sizeof(set), &set), "pin");
+}
+
+/* As long turns as the victim has: see turn in victim_test.go. */
+static void set_turn(void)
+{
+	struct {
+		unsigned size, policy;
+		unsigned long flags;
+		int nice;
+		unsigned priority;
+		unsigned long runtime, deadline, period;
+	} attr = { .size = 48, .runtime = 1000000 };
+
+	need(!syscall(SYS_sched_setattr, 0, &attr, 0), "sched_setattr");
 }
 
 static void say(const char *text)
@@ -181,7 +198,7 @@ static void memory(void)
 	need(p != MAP_FAILED, "memory");
 	madvise(p, n, MADV_NOHUGEPAGE);
 	say("ready");
-	for (;;)
+	for (;; nap(20000))
 		for (long i = 0; i < n; i += 4096)
 			p[i]++;
 }
@@ -247,14 +264,19 @@ static void peer(void)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET };
 	socklen_t size = sizeof(at);
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	pthread_t t;
 	char text[40];
+	int fd;
+
+	/* A socket is of the cgroup that its process was in when it was made. */
+	say("ready");
+	need(fgets(text, sizeof(text), stdin) != NULL, "wait");
+	fd = socket(AF_INET, SOCK_STREAM, 0);
 
 	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	need(!bind(fd, (struct sockaddr *)&at, size) && !listen(fd, 16), "listen");
 	need(!getsockname(fd, (struct sockaddr *)&at, &size), "port");
-	snprintf(text, sizeof(text), "ready %d", ntohs(at.sin_port));
+	snprintf(text, sizeof(text), "port %d", ntohs(at.sin_port));
 	say(text);
 	pthread_create(&t, NULL, listen_to_lab, NULL);
 	for (;;)
@@ -279,8 +301,10 @@ int main(int argc, char **argv)
 	args = argv + 2;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, is_program ? argv[0] : argv[1]);
-	if (!is_program)
+	if (!is_program) {
 		pin(number(0));
+		set_turn();
+	}
 	for (unsigned i = 0; i < sizeof(faults) / sizeof(*faults); i++)
 		if (!strcmp(argv[1], faults[i].name))
 			faults[i].run();
