@@ -121,6 +121,14 @@ func init() {
 		cudaAfterFork,
 		versionMismatch,
 		deviceAssert,
+		gpuBehind,
+		ncclDead,
+		ncclMissing,
+		ncclStraggler,
+		xidFault,
+		gpuThrottled,
+		gpuShared,
+		gpuSlower,
 	}
 }
 
