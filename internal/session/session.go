@@ -12,6 +12,7 @@ import (
 	"ingero/internal/episode"
 	"ingero/internal/govern"
 	"ingero/internal/ledger"
+	"ingero/internal/loop"
 	"ingero/internal/proc"
 	"ingero/internal/symbols"
 	"ingero/internal/tick"
@@ -132,6 +133,7 @@ type runner struct {
 	table    *table
 	ledger   *ledger.Ledger
 	causes   *causal.Engine
+	loops    *loop.Finder
 	episodes episode.Tracker
 	governor govern.Governor
 	track    *track.Tracker
@@ -159,7 +161,7 @@ func newRunner(c Config) *runner {
 	if a, ok := c.Source.(Agent); ok {
 		agent = a.AgentPID()
 	}
-	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), track: track.New(), names: newNames(c.Source), faults: newJoiner(), stacks: newStacks(c.Source), sites: newSites(),
+	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), loops: loop.New(), track: track.New(), names: newNames(c.Source), faults: newJoiner(), stacks: newStacks(c.Source), sites: newSites(),
 		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now, quiet: quiet{Deadband: c.Quiet}}
 }
 
@@ -211,7 +213,9 @@ func (r *runner) poll() (calls int, err error) {
 		r.sites.batch(&b.Batch)
 		r.table.add(b.Calls)
 		r.ledger.Batch(&b.Batch)
-		r.causes.Add(r.ledger.Steps())
+		steps := r.ledger.Steps()
+		r.causes.Add(steps)
+		r.loops.Add(steps)
 		r.track.Batch(&b.Batch)
 		r.faults.batch(r.Source, &b.Batch)
 		r.records += uint64(len(b.Calls))
@@ -248,6 +252,7 @@ func (r *runner) tick(now time.Time, final bool) error {
 		}
 	}
 	r.ledger.Tick(t)
+	r.loops.Tick(t)
 	r.track.Tick(t)
 	r.faults.tick(t)
 	r.causes.Tick(t)
