@@ -58,9 +58,11 @@ func explain(dir string, o *options) error {
 		{"the last 5 minutes", nil},
 		{"the last 20 seconds, analysed anew", []string{"--from", at(20 * time.Second), "--to", at(0)}},
 	} {
+		var used []float64
 		if err := timed("explain: "+q.name, func() error {
 			cmd := exec.Command(ingero, append([]string{"explain", "--db", path}, q.args...)...)
 			out, err := cmd.Output()
+			used = append(used, float64((cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()).Microseconds())/1000)
 			if err == nil && !strings.Contains(string(out), "INCIDENT REPORT - 1 causal chain") && !strings.Contains(q.name, "anew") {
 				err = fmt.Errorf("it does not find the chain: %s", out)
 			}
@@ -68,6 +70,7 @@ func explain(dir string, o *options) error {
 		}); err != nil {
 			return err
 		}
+		fmt.Printf("  %-40s %s ms\n", "    CPU time of it", spread(used, "%.0f"))
 	}
 	return nil
 }
@@ -76,10 +79,15 @@ func explain(dir string, o *options) error {
 // went, with names, and a chain that goes on and on.
 func (s *stream) tell(t *tick.Tick) {
 	each := uint64(s.each)
+	for i := range int64(50) {
+		s.lengths.Add(20e6+(i*i*7919+int64(s.seq))%12e6, 1)
+	}
 	for i := range uint32(4) {
 		pid := 4000 + i
 		t.Processes = append(t.Processes, tick.Process{PID: pid, Comm: "python3", Started: began, Attached: began})
-		b := tick.Breakdown{PID: pid, Threads: 2, Steps: int(s.seq) * 50, StepP50: 20 * time.Millisecond, StepP99: 31 * time.Millisecond}
+		b := tick.Breakdown{PID: pid, Threads: 2, Steps: int(s.seq) * 50, Lengths: s.lengths.Clone()}
+		b.Loop = &tick.Loop{TID: pid, Waits: 1, Steps: s.seq * 50, Total: time.Duration(each * s.seq), Lengths: b.Lengths,
+			Recent: []tick.LoopStep{{From: s.now.Add(-40 * time.Millisecond), To: s.now, Times: tick.StepTimes{GPUWait: 40 * time.Millisecond}}}}
 		for j := range uint32(2) {
 			x := tick.ThreadTime{TID: pid + 100*j, Comm: "python3"}
 			x.In[tick.InGPUWaits] = tick.Spent{Times: tick.Times{OnCPU: each * 8 / 10, Runnable: each / 20}, RunnableBy: s.names(6, each/200)}

@@ -50,6 +50,8 @@ type stream struct {
 	seq   uint64
 	own   float64 // CPU seconds that went into making it
 	told  bool    // ticks say what a session makes of the calls
+
+	lengths stats.Sketch // of steps, where that is told
 }
 
 // newStream makes a stream of so many calls a tick, in the order of their ends.
