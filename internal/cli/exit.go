@@ -34,6 +34,7 @@ var exits = []struct {
 	{exitStuck, "stuck", "a call has not returned"},
 	{exitDamaged, "db verify", "something is damaged"},
 	{exitFound, "explain", "a cause as grave as `--fail-on` says was found"},
+	{exitFound, "diff", "the second run is slower by as much as `--fail-on` says"},
 	{exitCannot, "run", "the program cannot be started"},
 	{exitNotFound, "run", "there is no such program"},
 }

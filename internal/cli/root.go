@@ -32,7 +32,7 @@ type Env struct {
 
 // commands are the rows of the command line.
 var commands = []func(*Env) *cobra.Command{
-	checkCommand, traceCommand, runCommand, explainCommand, summaryCommand, queryCommand, sqlCommand, stuckCommand, topCommand, exportCommand, mergeCommand, backupCommand, dbCommand,
+	checkCommand, traceCommand, runCommand, explainCommand, diffCommand, summaryCommand, queryCommand, sqlCommand, stuckCommand, topCommand, exportCommand, mergeCommand, backupCommand, dbCommand,
 	demoCommand, statusCommand, xidCommand, versionCommand, hogCommand,
 }
 

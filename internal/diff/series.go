@@ -91,10 +91,13 @@ func (s *Series) within(from, to int64) *Series {
 	return out
 }
 
+// warmer is how much better the mean must be known so that something is left out.
+const warmer = 0.7
+
 // warm returns how many of the first blocks to leave out, a quarter at most: so many that
 // the mean of the others is known best (the marginal standard error rule).
 func warm(x []float64) int {
-	best, at := 0.0, 0
+	all, best, at := 0.0, 0.0, 0
 	for d := 0; d <= len(x)/4; d++ {
 		mean, sum := 0.0, 0.0
 		for _, v := range x[d:] {
@@ -105,7 +108,11 @@ func warm(x []float64) int {
 		for _, v := range x[d:] {
 			sum += (v - mean) * (v - mean)
 		}
-		if e := sum / (n * n); d == 0 || e < best {
+		e := sum / (n * n)
+		if d == 0 {
+			all, best = e, e
+		}
+		if e < best && e < warmer*all {
 			best, at = e, d
 		}
 	}
