@@ -98,6 +98,7 @@ const warmer = 0.7
 // the mean of the others is known best (the marginal standard error rule).
 func warm(x []float64) int {
 	all, best, at := 0.0, 0.0, 0
+	const known = 1e-4 // as a share: well enough
 	for d := 0; d <= len(x)/4; d++ {
 		mean, sum := 0.0, 0.0
 		for _, v := range x[d:] {
@@ -110,7 +111,9 @@ func warm(x []float64) int {
 		}
 		e := sum / (n * n)
 		if d == 0 {
-			all, best = e, e
+			if all, best = e, e; e < known*known*mean*mean {
+				return 0
+			}
 		}
 		if e < best && e < warmer*all {
 			best, at = e, d
