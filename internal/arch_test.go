@@ -39,12 +39,13 @@ var allowed = map[string]string{
 	"internal/k8s":          "internal/tick",
 	"internal/ledger":       "internal/stats internal/tick pkg/events",
 	"internal/causal":       "internal/ledger internal/stats internal/tick pkg/events",
+	"internal/episode":      "internal/tick",
 	"internal/govern":       "",
 	"internal/native":       "internal/native/image internal/proc internal/symbols pkg/events",
 	"internal/native/image": "github.com/klauspost/compress",
 	"internal/symbols":      "github.com/ianlancetaylor/demangle internal/tick pkg/events",
 	"internal/track":        "internal/tick pkg/events",
-	"internal/session":      "golang.org/x/sys internal/causal internal/decode internal/gpu internal/govern internal/host internal/ledger internal/native internal/probes internal/proc internal/python internal/redact internal/stats internal/symbols internal/tick internal/track internal/unwind internal/where internal/xid pkg/events",
+	"internal/session":      "golang.org/x/sys internal/causal internal/decode internal/episode internal/gpu internal/govern internal/host internal/ledger internal/native internal/probes internal/proc internal/python internal/redact internal/stats internal/symbols internal/tick internal/track internal/unwind internal/where internal/xid pkg/events",
 	"internal/store":        "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track internal/xid pkg/events",
 
 	// What reads what was recorded, and says it.

@@ -119,7 +119,7 @@ func diffHead(p *diff.Pair) string {
 		return fmt.Sprintf("B is %s slower per step than A (%s, %s)", Percent(share), lengths, chance(e.P))
 	case e.Found:
 		return fmt.Sprintf("B is %s faster per step than A (%s, %s)", Percent(-share), lengths, chance(e.P))
-	case math.Abs(e.Delta()) > e.Margin:
+	case math.Abs(share) > 0.01:
 		return fmt.Sprintf("B is as fast per step as A, as far as can be told: the difference of %s may be chance (%s, %s)", Percent(math.Abs(share)), lengths, chance(e.P))
 	}
 	return "B is as fast per step as A (" + lengths + ")"

@@ -155,6 +155,9 @@ func (w *writer) process(r *report, p *processReport) {
 		w.line("")
 		w.where(p)
 	}
+	if p.source != nil {
+		w.threadTimes(p)
+	}
 	for i := range p.Layers {
 		w.line("")
 		w.layer(p, &p.Layers[i])

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ingero/internal/causal"
+	"ingero/internal/episode"
 	"ingero/internal/govern"
 	"ingero/internal/ledger"
 	"ingero/internal/proc"
@@ -82,6 +83,8 @@ type Config struct {
 	Poll     time.Duration // between polls under load; 0: 8 ms. More when idle
 	Log      *slog.Logger  // nil: none
 	Clock    Clock         // nil: the machine's
+	// Hide moves the chains of a tick that are not to be shown to Hidden; nil: none.
+	Hide func(*tick.Tick)
 }
 
 // Clock is the time that a session runs by.
@@ -129,6 +132,7 @@ type runner struct {
 	table    *table
 	ledger   *ledger.Ledger
 	causes   *causal.Engine
+	episodes episode.Tracker
 	governor govern.Governor
 	track    *track.Tracker
 	names    *symbols.Names
@@ -251,6 +255,10 @@ func (r *runner) tick(now time.Time, final bool) error {
 	r.stacks.tick(t)
 	r.sites.tick(t)
 	introduce(t)
+	if r.Hide != nil {
+		r.Hide(t)
+	}
+	r.episodes.Tick(t)
 	if _, recorded := r.Source.(Recording); !recorded {
 		if err := r.meter.Read(&t.Host, &t.Self); err != nil {
 			r.Log.Debug("host state unavailable", "error", err)

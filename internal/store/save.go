@@ -27,7 +27,8 @@ type saver struct {
 	waiting   map[string]chainRow // are not there yet
 	revised   map[string]bool     // are there, and must not be
 	lost      losses
-	last      *savedGap // of the call before: most calls are like it
+	episodes  []toldEpisode // are not there yet
+	last      *savedGap     // of the call before: most calls are like it
 	lastPID   uint32
 	blob      []byte
 	rollup    *rollup
@@ -41,6 +42,7 @@ type saver struct {
 	xids      []tick.Xid // are not there yet
 	gpuStates []tick.GPU // likewise
 	stacks    savedStacks
+	spent     [len(accountTiers)]savedAccounts
 }
 
 type savedOp struct {
@@ -87,7 +89,7 @@ func newSaver(db *sql.DB, s *Session) (*saver, error) {
 	if _, err := db.Exec(waitShort); err != nil {
 		return nil, err
 	}
-	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlPod, &sqlChain, &sqlRevised, &sqlLossGone, &sqlLoss, &sqlRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot,
+	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlPod, &sqlChain, &sqlRevised, &sqlLossGone, &sqlLoss, &sqlEpisode, &sqlNoEpisode, &sqlAccount, &sqlRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot,
 		&sqlMemory, &sqlLedger, &sqlDevice, &sqlHeld, &sqlStream, &sqlGraph, &sqlComm, &sqlCopy, &sqlError, &sqlName, &sqlFunction, &sqlHost, &sqlXid, &sqlGPU, &sqlGPUState, &sqlFrame, &sqlStack} {
 		if v.stmts[q], err = db.Prepare(*q); err != nil {
 			return nil, errors.Join(err, v.close())
@@ -153,10 +155,14 @@ func (v *saver) tick(t *tick.Tick) error {
 			return err
 		}
 	}
-	if err := v.noteChains(t.Chains, t.Time); err != nil {
+	chains := t.AllChains()
+	if err := v.noteChains(chains, t.Time); err != nil {
 		return err
 	}
-	v.lost.note(t.Chains, t.Time)
+	if err := v.noteEpisodes(t); err != nil {
+		return err
+	}
+	v.lost.note(chains, t.Time)
 	v.noteGPU(t)
 	tx, err := v.db.Begin()
 	if err != nil {
@@ -202,7 +208,7 @@ func (v *saving) all(t *tick.Tick) error {
 			return err
 		}
 	}
-	return errors.Join(v.losses(), v.functions(), v.saveStacks(), v.notables(t), v.snapshot(t), v.states(t), v.hostSums(t), v.gpu(), v.roll(t.Time, t.Final))
+	return errors.Join(v.losses(), v.saveEpisodes(), v.accounts(t), v.functions(), v.saveStacks(), v.notables(t), v.snapshot(t), v.states(t), v.hostSums(t), v.gpu(), v.roll(t.Time, t.Final))
 }
 
 // things writes what is new of processes, libraries, reports and drops.
