@@ -53,6 +53,9 @@ type view struct {
 	waits     *waitDecoder
 }
 
+// part says that some calls and waits may be passed over.
+func (v *view) part() bool { return v.callsOnly || v.from != math.MinInt64 || v.to != math.MaxInt64 }
+
 // Entry is one entry of a log: calls, waits and calls, or one of the other
 // fields. Its memory is the log's, valid until the next call of Next.
 type Entry struct {
@@ -76,6 +79,10 @@ type Entry struct {
 	Xid     *tick.Xid
 	GPU     *tick.GPU
 	End     *End
+
+	batches []batchSize // what follows, up to the next of these or a tick, came in
+	open    bool        // the last of them goes on in the next batches
+	facts   *facts      // of the tick that follows
 }
 
 // OpenLog reads the beginning of a log that is one segment, of size bytes.

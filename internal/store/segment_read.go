@@ -125,7 +125,7 @@ func (s *segment) next(e *Entry, v *view) error {
 				e.Calls, e.First = s.calls, s.number-uint64(len(s.calls))
 				return nil
 			}
-		case v.callsOnly:
+		case v.callsOnly, kind == frameBatches && v.part():
 		case kind == frameWaits:
 			if err = s.readWaits(body, v); err == nil {
 				if s.readJoined(v); len(s.waits)+len(s.calls) > 0 {
@@ -306,6 +306,10 @@ func (s *segment) entry(e *Entry, kind frameKind, version uint8, body []byte, de
 		if err == nil {
 			e.Tick.HostSums, s.host = s.host, nil
 		}
+	case frameBatches:
+		e.batches, e.open, err = readBatches(body)
+	case frameFacts:
+		e.facts, err = readFacts(body, dec)
 	case frameHost:
 		s.host, err = readHost(body, dec)
 	case frameProcess:
