@@ -67,12 +67,17 @@ func newSeries(n int) *Series {
 
 // add adds to a value of a block.
 func (s *Series) add(block int, k Key, v float64) {
+	s.values(k)[block] += v
+}
+
+// values returns the values of a key, block by block.
+func (s *Series) values(k Key) []float64 {
 	x := s.Values[k]
 	if x == nil {
 		x = make([]float64, len(s.Steps))
 		s.Values[k] = x
 	}
-	x[block] += v
+	return x
 }
 
 // within returns the blocks of [from, to).
