@@ -3,6 +3,7 @@ package diff
 import (
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -141,5 +142,26 @@ func TestShort(t *testing.T) {
 	l.gpu *= 2
 	if p := &compared(t, a, record(t, l), Options{}).Pairs[0]; !p.Short || p.Findings() > 0 {
 		t.Errorf("short %v: %s", p.Short, said(p))
+	}
+}
+
+// Of a recording whose calls were removed steps and operations are compared, from
+// rollups.
+func TestWithoutCalls(t *testing.T) {
+	l := healthy()
+	a := record(t, l)
+	l.seed, l.copyNS = 2, 500_000
+	b := record(t, l)
+	for _, path := range []string{a, b} {
+		if err := os.RemoveAll(path + ".d"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := &compared(t, a, b, Options{}).Pairs[0]
+	if got, want := said(p), "cpu_in_calls: cudaMemcpyAsync +0.9 ms; step +6 %"; got != want || !p.NoDetail {
+		t.Errorf("found %s\n want %s; no detail %v", got, want, p.NoDetail)
+	}
+	if p := &compared(t, a, a, Options{}).Pairs[0]; p.Findings() > 0 {
+		t.Errorf("a run and itself: %s", said(p))
 	}
 }
