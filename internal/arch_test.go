@@ -53,7 +53,8 @@ var allowed = map[string]string{
 
 	// What reads what was recorded, and says it.
 	"internal/query":   "modernc.org/sqlite internal/stats internal/store internal/symbols internal/tick pkg/events",
-	"internal/explain": "internal/query internal/stats internal/symbols internal/tick internal/where internal/xid pkg/events",
+	"internal/diff":    "internal/query internal/stats internal/tick internal/where pkg/events",
+	"internal/explain": "internal/diff internal/query internal/stats internal/symbols internal/tick internal/where internal/xid pkg/events",
 	"internal/export":  "github.com/parquet-go/parquet-go internal/query internal/symbols internal/tick pkg/events",
 	"internal/legacy":  "internal/stats internal/store internal/tick internal/where pkg/events",
 	"internal/outfile": "golang.org/x/sys",
@@ -63,7 +64,7 @@ var allowed = map[string]string{
 	"internal/cli/check": "golang.org/x/sys internal/config internal/gpu internal/lock internal/probes internal/proc " +
 		"pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
-		"internal/cli/check internal/config internal/explain internal/export internal/gpu internal/k8s internal/legacy internal/lock internal/outfile " +
+		"internal/cli/check internal/config internal/diff internal/explain internal/export internal/gpu internal/k8s internal/legacy internal/lock internal/outfile " +
 		"internal/probes internal/proc internal/query internal/redact internal/session internal/mute internal/stats internal/store internal/symbols internal/tick internal/where internal/xid pkg/events sim",
 	"cmd/ingero": "internal/cli internal/jail",
 
