@@ -22,7 +22,7 @@ func (e *Engine) chain(v *verdict, y *tally, t *tick.Tick) tick.Chain {
 		ID: chainID(v.s.pid, r.Name, y.group), Rule: r.Name, Severity: severity(y.lost, float64(v.span)),
 		PID: v.s.pid, TID: v.s.tid, Op: y.worst.op,
 		From: wall(y.first.from), To: wall(y.last.to()),
-		Lost: time.Duration(y.lost), LostMin: time.Duration(min(y.min, y.lost)), LostMax: time.Duration(max(y.max, y.lost)),
+		Lost: time.Duration(y.lost), LostMin: time.Duration(min(y.min, (1-vague)*y.lost)), LostMax: time.Duration(max(y.max, (1+vague)*y.lost)),
 		Window: time.Duration(v.span), Excess: time.Duration(max(v.excess, y.lost)),
 		Steps: int(v.count + 0.5), Slow: int(y.slow + 0.5),
 		Confidence: confidence(y),
@@ -30,6 +30,7 @@ func (e *Engine) chain(v *verdict, y *tally, t *tick.Tick) tick.Chain {
 		Culprits: e.culprits(v, y),
 		NotIt:    e.notIt(v, y),
 		Baseline: baseline(r, y),
+		Spread:   v.spread(y),
 	}
 	if op := e.opOf(y); op != 0 {
 		c.Op = op
@@ -39,6 +40,22 @@ func (e *Engine) chain(v *verdict, y *tally, t *tick.Tick) tick.Chain {
 	}
 	c.Timeline = e.timeline(v, y, &c)
 	return c
+}
+
+// spread is what a cause cost by time, in those stretches of which all is in the window.
+// Of a step that is longer than one it cannot be told so.
+func (v *verdict) spread(y *tally) (out []tick.Loss) {
+	if y.worst.length > int64(tick.SpreadStep) {
+		return nil
+	}
+	const step = int64(tick.SpreadStep)
+	seen := (v.s.newest - windowSeconds + 1) * int64(time.Second)
+	for at := y.first.from / step * step; at < y.last.to()+1; at += step {
+		if at >= seen {
+			out = append(out, tick.Loss{Start: at, Lost: time.Duration(*y.spread.at(at))})
+		}
+	}
+	return out
 }
 
 func wall(ns int64) time.Time { return time.Unix(0, ns) }

@@ -13,6 +13,12 @@ const (
 	highShare   = 0.02
 	leastLost   = 100 * time.Millisecond
 	oneIsEnough = 250 * time.Millisecond // lost by one cause: it need not recur
+	// burstShare is how many times a rule's share of a stretch of tick.SpreadStep is
+	// told, though it is little of a minute.
+	burstShare = 3
+	// vague is how far off, as a share, what is said to be lost is taken to be at least:
+	// normal steps are not all alike, and those of a full second are a sample.
+	vague = 0.15
 )
 
 // tally is what one cause took of a thread's steps: culprits of one rule that
@@ -27,7 +33,14 @@ type tally struct {
 	first, last    *step // slow ones, by time
 	worst          *step
 	worstLost      int64
+	spread         bins
 }
+
+// bins are what was lost in the window by when steps ended, in stretches of
+// [tick.SpreadStep] one after the other, round and round.
+type bins [windowSeconds/int(tick.SpreadStep/time.Second) + 2]float64
+
+func (s *bins) at(ns int64) *float64 { return &s[ns/int64(tick.SpreadStep)%int64(len(s))] }
 
 // verdict is what a thread's steps say.
 type verdict struct {
@@ -93,6 +106,7 @@ func (e *Engine) tally(v *verdict, x *step) {
 		y.min += x.weight * lo
 		y.max += x.weight * hi
 		y.by[g.cause] += x.weight * lost
+		*y.spread.at(x.to()) += x.weight * lost
 		if !e.before(x, i, rule, c.group) {
 			y.slow += x.weight
 			y.excess += x.weight * float64(max(x.length-x.normal, x.lost))
@@ -135,8 +149,16 @@ func (v *verdict) of(rule int, group string) *tally {
 // enough says whether a cause cost enough to be told.
 func (v *verdict) enough(y *tally) bool {
 	r := &Rules[y.rule]
-	return y.lost >= r.Share*float64(v.span) && y.lost >= float64(leastLost) &&
+	return (y.lost >= r.Share*float64(v.span) || y.burst() >= burstShare*r.Share*float64(tick.SpreadStep)) && y.lost >= float64(leastLost) &&
 		(y.slow >= float64(r.Slow) || y.lost >= float64(oneIsEnough))
+}
+
+// burst returns the most that was lost in two stretches that follow each other.
+func (y *tally) burst() (most float64) {
+	for i, ns := range y.spread {
+		most = max(most, ns+y.spread[(i+1)%len(y.spread)])
+	}
+	return most
 }
 
 // several makes one cause of many small ones of a rule: a build, say, starts
@@ -166,6 +188,9 @@ func (v *verdict) several() {
 		s.excess += y.excess
 		for c, ns := range y.by {
 			s.by[c] = ns
+		}
+		for i, ns := range y.spread {
+			s.spread[i] += ns
 		}
 		s.see(y.first, 0)
 		s.see(y.last, 0)

@@ -15,6 +15,7 @@ import (
 	"ingero/internal/govern"
 	"ingero/internal/ledger"
 	"ingero/internal/proc"
+	"ingero/internal/rollcall"
 	"ingero/internal/symbols"
 	"ingero/internal/tick"
 	"ingero/internal/track"
@@ -147,6 +148,7 @@ type runner struct {
 	episodes episode.Tracker
 	governor govern.Governor
 	track    *track.Tracker
+	ranks    *rollcall.Roll
 	names    *symbols.Names
 	faults   *joiner
 	stacks   *stacks
@@ -172,7 +174,7 @@ func newRunner(c Config) *runner {
 	if a, ok := c.Source.(Agent); ok {
 		agent = a.AgentPID()
 	}
-	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), track: track.New(), names: newNames(c.Source), faults: newJoiner(), stacks: newStacks(c.Source), sites: newSites(),
+	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), track: track.New(), ranks: rollcall.New(), names: newNames(c.Source), faults: newJoiner(), stacks: newStacks(c.Source), sites: newSites(),
 		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now, quiet: quiet{Deadband: c.Quiet}}
 }
 
@@ -249,6 +251,7 @@ func (r *runner) poll() (calls int, err error) {
 		r.sites.batch(&b.Batch)
 		r.table.add(b.Calls)
 		r.track.Batch(&b.Batch)
+		r.ranks.Batch(&b.Batch)
 		r.ledger.Batch(&b.Batch)
 		r.causes.Add(r.ledger.Steps())
 		r.faults.batch(r.Source, &b.Batch)
@@ -304,6 +307,7 @@ func (r *runner) complete(t *tick.Tick) error {
 	r.quiet.look(t)
 	r.ledger.Tick(t)
 	r.track.Tick(t)
+	r.ranks.Tick(t)
 	r.faults.tick(t)
 	r.causes.Tick(t)
 	r.quiet.chains = len(t.Chains)

@@ -111,10 +111,7 @@ func (x *loss) forget(now time.Time) {
 func evenly(c *tick.Chain) (out []tick.Loss) {
 	step := int64(tick.SpreadStep)
 	from, to := c.From.UnixNano(), max(c.To.UnixNano(), c.From.UnixNano()+1)
-	if (to-from)/step > int64(lossKept/tick.SpreadStep) {
-		from = to - int64(lossKept)
-	}
-	for start := floor(from, step); start < to; start += step {
+	for start := floor(max(from, to-int64(lossKept)), step); start < to; start += step { // what was before it has been told
 		part := float64(min(start+step, to)-max(start, from)) / float64(to-from)
 		out = append(out, tick.Loss{Start: start, Lost: time.Duration(part * float64(c.Lost))})
 	}

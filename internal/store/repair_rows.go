@@ -272,10 +272,11 @@ func (r *repairer) partly(ctx context.Context, tables []table, s *state) bool {
 	return err == nil
 }
 
-// chains copies those of a session what they cost and how they went, as far as they can be read.
+// chains copies those of a session, what they cost and how they went, and where the time went,
+// as far as they can be read.
 func (r *repairer) chains(ctx context.Context, tables []table, s *state) {
 	for _, t := range tables {
-		if t.name == `"chains"` || t.name == `"losses"` || t.name == `"episodes"` {
+		if slices.Contains([]string{`"chains"`, `"losses"`, `"episodes"`, `"accounts"`}, t.name) {
 			_, _ = r.db.sql.ExecContext(ctx, fmt.Sprintf("INSERT OR IGNORE INTO main.%[1]s (session, %[2]s) SELECT ?, %[2]s FROM src.%[1]s WHERE session = ?",
 				t.name, t.list()), s.here, s.from)
 		}

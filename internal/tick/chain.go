@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"ingero/internal/stats"
 	"ingero/pkg/events"
 )
 
@@ -135,6 +136,11 @@ type Breakdown struct {
 	Steps                              int
 	StepP50, StepP99                   time.Duration
 	Critical, CriticalMin, CriticalMax uint64
+	Lengths                            *stats.Sketch // of the steps; nil: not known
+
+	// ByThread are the same times thread by thread, in calls that wait for the GPU, in
+	// others and between calls: those that were longest in calls, and the rest as one.
+	ByThread []ThreadTime
 }
 
 // Share is a named part of a [Breakdown].
