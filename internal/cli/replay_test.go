@@ -2,9 +2,12 @@ package cli
 
 import (
 	"bufio"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -179,5 +182,44 @@ func TestReplayOfAKilledTrace(t *testing.T) {
 	}
 	if out, stderr, code := b.output("replay", b.db(), "--check"); code != 0 {
 		t.Errorf("check: exit code %d: %s%s", code, out, stderr)
+	}
+}
+
+// Causes that are not those that were stored are told, with what of them differs, and
+// the command ends with a code of its own.
+func TestReplayCheckTellsWhatDiffers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	if err := recordIncident(path); err != nil {
+		t.Fatal(err)
+	}
+	check := func() (string, int) {
+		stdout := temporary(t)
+		e := &Env{Args: []string{"replay", path, "--check"}, Stdin: os.Stdin, Stdout: stdout, Stderr: temporary(t), Getenv: func(string) string { return "" }}
+		code := e.run(t.Context())
+		text, err := os.ReadFile(stdout.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text), code
+	}
+	if text, code := check(); code != exitOK || text != "The same: 13 ticks, 1 cause.\n" {
+		t.Fatalf("exit code %d: %s", code, text)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Exec(`UPDATE chains SET lost_ns = 7, culprits = '[]'`)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	text, code := check()
+	for _, line := range []string{"Not the same: the last states of 1 cause differ.", `  - "Lost": 7,`, `  + "Culprits": [`} {
+		if !strings.Contains(text, line) {
+			t.Errorf("%q is missing in\n%s", line, text)
+		}
+	}
+	if code != exitDiffers {
+		t.Errorf("exit code %d, want %d", code, exitDiffers)
 	}
 }
