@@ -101,8 +101,8 @@ func (f *Facts) explain(s *shift) {
 	why, clock := f.throttled(device, s.from, s.to)
 	s.who = f.neighbours(s.pid, device, s.from, s.to)
 	switch {
-	case f.waitsForRanks(s):
-		s.cause = "" // told by the rules of ranks
+	case f.waitsForRanks(s): // told by the rules of ranks
+	case f.moves(s.pid, s.from, s.to): // it is given more to do
 	case len(why) > 0:
 		s.cause, s.why = "gpu-throttled", strings.Join(why, ", ")
 		if clock != "" {
@@ -113,6 +113,37 @@ func (f *Facts) explain(s *shift) {
 	default:
 		s.cause = "gpu-slower"
 	}
+}
+
+// moves says whether a process copied more for each launch in a time than before.
+func (f *Facts) moves(pid uint32, from, to int64) bool {
+	b := f.Book(pid)
+	if b == nil {
+		return false
+	}
+	var during, before struct{ bytes, launches float64 }
+	for i := 1; i < len(b.Seconds); i++ {
+		s := &b.Seconds[i]
+		sum := &before
+		switch {
+		case s.From >= from-500_000_000 && s.To <= to+1_000_000_000:
+			sum = &during
+		case s.To > from:
+			continue
+		}
+		sum.bytes += float64(copied(s) - min(copied(&b.Seconds[i-1]), copied(s)))
+		sum.launches += float64(launchesIn(s))
+	}
+	const page = 4096
+	return during.bytes/max(during.launches, 1) > 1.25*before.bytes/max(before.launches, 1)+page
+}
+
+// copied is how many bytes a process had copied by the end of a second.
+func copied(s *Second) (bytes uint64) {
+	for i := range s.Copies {
+		bytes += s.Copies[i].Bytes
+	}
+	return bytes
 }
 
 // finding tells a shift.

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
 	"time"
 
+	"ingero/internal/gpu"
 	"ingero/internal/proc"
 	"ingero/internal/session"
 	"ingero/internal/store"
@@ -26,6 +28,7 @@ type run struct {
 	dir     string // for its files, on a disk
 	args    []string
 	env     []string
+	machine gpu.Machine // where the session looks for GPUs
 	child   *testkit.Child
 	pids    []int          // the victim's
 	all     group          // of all processes of the run
@@ -115,11 +118,11 @@ func (r *run) wait(at time.Time) {
 func (r *run) trace(db string) time.Time {
 	r.t.Helper()
 	live, err := session.OpenLive(context.Background(), session.LiveOptions{
-		Select: proc.Selector{PIDs: []uint32{uint32(r.child.PID())}}})
+		GPUs: r.machine, Select: proc.Selector{PIDs: []uint32{uint32(r.child.PID())}}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	rec, err := store.Open(store.Options{Path: db, Session: store.Session{Mode: "lab", Target: filepath.Base(db)}})
+	rec, err := store.Open(store.Options{Path: db, Session: store.Session{Mode: "lab", Target: filepath.Base(db), PID: os.Getpid()}})
 	if err != nil {
 		r.t.Fatal(errors.Join(err, live.Close()))
 	}
