@@ -15,8 +15,9 @@ type outcome struct {
 	Name    string
 	Seed    uint64
 	Began   time.Time
-	Until   int64 // Unix ns: of the last tick
-	Steps   int   // by the victim's clock
+	Until   int64   // Unix ns: of the last tick
+	Steps   int     // by the victim's clock
+	Agent   float64 // share of a CPU that the lab's process took
 	Victims []int
 	Ours    []int // other processes of the lab
 	Want    []truth
@@ -39,17 +40,18 @@ func (r *run) outcome(name string, n uint64, began time.Time) *outcome {
 	if pids := r.clock.pids(); len(pids) > 0 {
 		r.pids = pids
 	}
-	steps := r.clock.steps()
-	o := &outcome{Name: name, Seed: n, Began: began, Until: r.until, Steps: len(steps), Victims: r.pids,
+	r.steps = r.clock.steps()
+	o := &outcome{Name: name, Seed: n, Began: began, Until: r.until, Steps: len(r.steps), Agent: r.agent, Victims: r.pids,
 		Ours: append(byFault(r), os.Getpid()), Also: r.plan.also, Heard: r.tape.said()}
+	if r.plan.victim.noClock {
+		o.Steps = r.tape.steps[uint32(r.pids[0])]
+	}
 	for _, w := range r.plan.want {
 		t := truth{Rules: w.rules, Named: w.culprit != nil, First: r.times[w.fault].From}
-		all, first, err := r.excess(steps)
+		all, first := r.excess(r.times...)
 		if w.lost != nil {
-			all, err = w.lost(r), nil
-		}
-		if err != nil {
-			r.t.Fatal(err)
+			all = w.lost(r)
+			_, first = r.excess(r.times[w.fault])
 		}
 		if t.Lost = all; first > t.First {
 			t.First = first
@@ -105,7 +107,7 @@ func judge(o *outcome) *verdict {
 				continue
 			}
 			seen[c.ID] = true
-			if o.foreign(c) {
+			if o.foreign(c) || isAgent(c) && o.loaded() {
 				v.Disturbed = append(v.Disturbed, c.Rule+" by "+c.Culprits[0].Thread.Name.String())
 			} else {
 				v.False = append(v.False, c.Rule+by(c))
@@ -163,6 +165,40 @@ func (o *outcome) delay(t *truth) time.Duration {
 	return 0
 }
 
+// isAgent tells whether it is ingero that took the CPU.
+func isAgent(c *tick.Chain) bool {
+	return c.Rule == "cpu-taken" && len(c.Culprits) > 0 && c.Culprits[0].Agent
+}
+
+// loaded tells whether others' processes took CPU time, of which there was too little for
+// ingero to stay out of the victim's way then.
+func (o *outcome) loaded() bool {
+	for _, h := range o.Heard {
+		for i := range h.Chains {
+			for _, x := range h.Chains[i].Culprits {
+				if x.Thread.TID != 0 && !o.knows(&x) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// knows tells whether a culprit is the lab's own, the kernel or the victim.
+func (o *outcome) knows(x *tick.Culprit) bool {
+	pid, parent := int(x.Thread.PID), int(x.Thread.Parent)
+	if x.Own || x.Agent || parent == kthreadd || pid == 0 {
+		return true
+	}
+	for _, known := range [][]int{o.Ours, o.Victims} {
+		if slices.Contains(known, pid) || slices.Contains(known, parent) {
+			return true
+		}
+	}
+	return false
+}
+
 // by is a chain's main culprit, in words.
 func by(c *tick.Chain) string {
 	if len(c.Culprits) == 0 {
@@ -189,17 +225,8 @@ func (o *outcome) foreign(c *tick.Chain) bool {
 	}
 	var all, ours time.Duration
 	for _, x := range c.Culprits {
-		all += x.Lost
-		pid, parent := int(x.Thread.PID), int(x.Thread.Parent)
-		if x.Own || x.Agent || parent == kthreadd || pid == 0 {
+		if all += x.Lost; o.knows(&x) {
 			ours += x.Lost
-			continue
-		}
-		for _, known := range [][]int{o.Ours, o.Victims} {
-			if slices.Contains(known, pid) || slices.Contains(known, parent) {
-				ours += x.Lost
-				break
-			}
 		}
 	}
 	return ours*2 < all

@@ -42,6 +42,7 @@ func newLab(t *testing.T) *lab {
 			t.Fatalf("gcc: %v\n%s", err, out)
 		}
 	}
+	isolateSelf(t)
 	for cpu := range l.count {
 		l.cpus <- cpu
 	}

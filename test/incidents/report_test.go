@@ -27,6 +27,13 @@ func (v *verdict) line() string {
 		fmt.Fprintf(&b, ", lost %s (%s to %s) of %s ms", millis(v.Said.Mid), millis(v.Said.Min), millis(v.Said.Max), millis(v.True.Mid))
 		fmt.Fprintf(&b, ", told after %.1f s", v.Delay.Seconds())
 	}
+	if len(v.Missed) > 0 {
+		var all time.Duration
+		for i := range v.Want {
+			all += v.Want[i].Lost.Mid
+		}
+		fmt.Fprintf(&b, ", truly lost %s ms", millis(all))
+	}
 	for _, x := range []struct {
 		what string
 		list []string
@@ -35,7 +42,7 @@ func (v *verdict) line() string {
 			fmt.Fprintf(&b, "; %s: %s", x.what, strings.Join(x.list, ", "))
 		}
 	}
-	fmt.Fprintf(&b, "; %d steps", v.Steps)
+	fmt.Fprintf(&b, "; %d steps, ingero took %.1f %% of a CPU", v.Steps, 100*v.Agent)
 	return b.String()
 }
 

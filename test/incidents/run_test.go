@@ -6,6 +6,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,23 +19,29 @@ import (
 
 // run is a scenario under way.
 type run struct {
-	t     testing.TB
-	lab   *lab
-	plan  plan
-	cpu   int    // the victim's
-	dir   string // for its files, on a disk
-	args  []string
-	env   []string
-	child *testkit.Child
-	pids  []int  // the victim's
-	group string // cgroup of all processes of the run
-	join  func(pid int)
-	clock clock
+	t      testing.TB
+	lab    *lab
+	plan   plan
+	cpu    int    // the victim's
+	dir    string // for its files, on a disk
+	args   []string
+	env    []string
+	child  *testkit.Child
+	pids   []int          // the victim's
+	all    group          // of all processes of the run
+	group  group          // of the victim
+	memory group          // of the memory controller; empty: not used
+	log    string         // path of the victim's clock
+	told   string         // the last word of the faults program
+	peer   *testkit.Child // whom the victim asks
+	clock  clock
+	steps  []step // once it is over
 
-	disturbers []disturber
-	times      []window // when each fault was at work
-	until      int64    // what is later is not judged
-	tape       *tape
+	disturbers   []disturber
+	times        []window // when each fault was at work
+	since, until int64    // what is earlier or later is not judged
+	tape         *tape
+	agent        float64 // share of a CPU that this process took meanwhile
 }
 
 // window is a time, Unix ns.
@@ -55,7 +62,7 @@ func (l *lab) perform(t testing.TB, name string, n uint64, p plan, db string, al
 	if r.plan.length == 0 {
 		r.plan.length = usual
 	}
-	r.group, r.join = isolate(t)
+	r.all, r.group = isolate(t)
 	r.disturbers, r.times = make([]disturber, len(p.faults)), make([]window, len(p.faults))
 	r.start()
 	if p.victim.running {
@@ -109,7 +116,10 @@ func (r *run) trace(db string) time.Time {
 	if err != nil {
 		r.t.Fatal(errors.Join(err, live.Close()))
 	}
+	used := ownCPU(r.t)
 	began := time.Now()
+	defer func() { r.agent = float64(ownCPU(r.t)-used) / float64(time.Since(began)) }()
+	r.since = began.UnixNano()
 	r.tape = newTape(rec, func(t *tick.Tick) bool { return t.Time.Sub(began) >= r.plan.length })
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -123,6 +133,16 @@ func (r *run) trace(db string) time.Time {
 		r.t.Fatal(err)
 	}
 	return began
+}
+
+// ownCPU is the CPU time that this process has had.
+func ownCPU(t testing.TB) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // play begins and ends the faults when it is time.

@@ -25,6 +25,11 @@ var families = []struct {
 	{"cpu", cpuRows},
 	{"cuda", cudaRows},
 	{"graph", graphRows},
+	{"disk", diskRows},
+	{"memory", memoryRows},
+	{"stop", stopRows},
+	{"threads", threadRows},
+	{"net", netRows},
 }
 
 // known are scenarios that are not judged right, and why. They are run, and counted.
@@ -46,11 +51,14 @@ type victim struct {
 	workers []string // further processes, which it forks
 	env     []string
 	args    []string
-	// program is another one than the lab's; it takes --log FILE, as the lab's does.
+	// program is another one than the lab's; it keeps the clock in the run's log.
 	program func(r *run) []string
 	// service: its steps are as long as its work, not as the time since the step before.
 	service bool
+	// noClock: the program keeps no clock. Then nothing is known of what was lost.
+	noClock bool
 	roams   bool // on all CPUs
+	depth   int  // batches that the pipe between workers and the loop holds; 0: 1
 	running bool // it runs for a second before it is traced
 	// prepare makes what it needs before it starts.
 	prepare func(r *run)

@@ -2,13 +2,13 @@ package incidents
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +27,9 @@ const (
 	logMax     = 1 << 17
 	logSize    = logSteps + logMax*logStep
 )
+
+// turn is how long a process of a run has a CPU for if others want it.
+const turn = time.Millisecond
 
 // clock is a victim's own clock, in memory that the victim writes.
 type clock struct{ mem []byte }
@@ -102,21 +105,23 @@ func (c clock) steps() []step {
 func (r *run) start() {
 	r.t.Helper()
 	v := &r.plan.victim
-	var log string
-	r.clock, log = newClock(r.t)
+	r.clock, r.log = newClock(r.t)
 	if v.prepare != nil {
 		v.prepare(r)
 	}
 	var args []string
 	if v.program != nil {
-		args = append(v.program(r), "--log", log)
+		args = v.program(r)
 	} else {
-		args = []string{filepath.Join(r.lab.dir, "victim"), "log=" + log, "dir=" + r.dir, "main=" + v.main}
+		args = []string{filepath.Join(r.lab.dir, "victim"), "log=" + r.log, "dir=" + r.dir, "main=" + r.place(v.main)}
 		for _, s := range v.threads {
-			args = append(args, "thread="+s)
+			args = append(args, "thread="+r.place(s))
 		}
 		for _, s := range v.workers {
-			args = append(args, "worker="+s)
+			args = append(args, "worker="+r.place(s))
+		}
+		if v.depth > 0 {
+			args = append(args, "depth="+strconv.Itoa(v.depth))
 		}
 		if !v.roams {
 			args = append(args, "pin="+strconv.Itoa(r.cpu))
@@ -127,9 +132,22 @@ func (r *run) start() {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = slices.Concat(os.Environ(), v.env, r.env)
 	r.child = testkit.Start(r.t, cmd)
-	r.join(r.child.PID())
+	r.join(r.group, r.child.PID())
+	// Its turns are a little shorter than those of others, so that it does not wait for the
+	// end of theirs when it wakes (Linux 6.12; before, it does). Those of faults are as long.
+	if err := unix.SchedSetAttr(r.child.PID(), &unix.SchedAttr{Size: unix.SizeofSchedAttr, Runtime: uint64(turn)}, 0); err != nil {
+		r.t.Fatal(err)
+	}
 	r.child.Line("ready")
 	r.pids = []int{r.child.PID()}
+	if r.memory != "" {
+		r.join(r.memory, r.child.PID())
+	}
+}
+
+// place puts the CPUs in: CPU is the victim's, OTHER the other one.
+func (r *run) place(text string) string {
+	return strings.NewReplacer("CPU", strconv.Itoa(r.cpu), "OTHER", strconv.Itoa(1-r.cpu)).Replace(text)
 }
 
 // lengths are what the steps from one time to another took.
@@ -197,33 +215,58 @@ func trimmed(all []time.Duration) (mean, unsure float64) {
 }
 
 // touched tells whether a fault was on during a step, or up to shortly before.
-func (r *run) touched(s *step, after time.Duration) bool {
-	return slices.ContainsFunc(r.times, func(w window) bool { return s.End > w.From && s.Begin < w.To+int64(after) })
+func (r *run) touched(s *step, after time.Duration) bool { return touches(r.times, s, after) }
+
+func touches(times []window, s *step, after time.Duration) bool {
+	return slices.ContainsFunc(times, func(w window) bool { return s.End > w.From && s.Begin < w.To+int64(after) })
 }
 
-// excess is what the steps that the faults touched took more than others, and when the
+// excess is what the steps that faults touched took more than others, and when the
 // first of them ended that did.
-func (r *run) excess(steps []step) (l lost, first int64, err error) {
-	normal := r.normal(steps)
-	var sum, unsure, count float64
-	for i := 1; i < len(steps); i++ {
-		s := &steps[i]
-		if s.End > r.until || !r.touched(s, 0) {
+func (r *run) excess(faults ...window) (l lost, first int64) {
+	normal := r.normal(r.steps)
+	var sum, unsure float64
+	for i := 1; i < len(r.steps); i++ {
+		s := &r.steps[i]
+		if s.End > r.until || s.Begin < r.since || !touches(faults, s, 0) {
 			continue
 		}
 		base, ok := normal[s.Kind]
 		if !ok {
-			return l, 0, fmt.Errorf("no step of kind %#x is without a fault", s.Kind)
+			r.t.Fatalf("no step of kind %#x is without a fault", s.Kind)
 		}
-		took := float64(r.length(steps, i))
+		took := float64(r.length(r.steps, i))
 		if first == 0 && took > 1.2*base.mean {
 			first = s.End
 		}
 		sum += took - base.mean
 		unsure += base.unsure
-		count++
 	}
 	// What is no fault's makes normal steps longer and shorter, too: 2 % of their length.
 	slack := 2*unsure + 0.02*sum + float64(5*ms)
-	return lost{time.Duration(max(sum-slack, 0)), time.Duration(max(sum, 0)), time.Duration(max(sum+slack, 0))}, first, nil
+	return lost{time.Duration(max(sum-slack, 0)), time.Duration(max(sum, 0)), time.Duration(max(sum+slack, 0))}, first
+}
+
+// within is what was lost while one fault was on, of several that follow each other.
+func within(fault int) func(*run) lost {
+	return func(r *run) lost {
+		l, _ := r.excess(r.times[fault])
+		return l
+	}
+}
+
+// throttled is the time for which the victim's quota was used up. Some of that may have
+// cost nothing.
+func throttled(r *run) lost {
+	d := time.Duration(r.group.number("cpu.stat", "throttled_time"))
+	return lost{d / 2, d, d * 11 / 10}
+}
+
+// beside is what was lost beside something else at the same time.
+func beside(other func(*run) lost) func(*run) lost {
+	return func(r *run) lost {
+		all, _ := r.excess(r.times...)
+		o := other(r)
+		return lost{max(all.Min-o.Max, 0), max(all.Mid-o.Mid, 0), max(all.Max-o.Min, 0)}
+	}
 }

@@ -1,18 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Faults: what is done to a victim from outside. Each says "ready" once it is at work, and
- * goes on until it is killed or whoever started it has gone.
+ * Faults: what is done to a victim from outside. Each says "ready" once it is at work, or
+ * "refused" where it may not be, and goes on until it is killed or whoever started it has
+ * gone. CPU -1 is any.
  *
- * hog CPU [NICE|fifo]   takes a CPU; "fifo": with real-time priority
+ * hog CPU [NICE|fifo] [ON OFF]  takes a CPU; "fifo": with real-time priority; with times (us)
+ *                         now and then
+ * spawner CPU US SLEEP    starts a program that uses US of the CPU, waits for its end and for
+ *                         SLEEP more, and so on; each program has another name
+ * program US              such a program
+ * writer CPU FILE BYTES   writes so much to a file, fsyncs, and so on
+ * reader CPU FILE BYTES   reads a file from the disk in such pieces, past the cache
+ * memory CPU BYTES        writes to each page of its memory, again and again
+ * stopper CPU PID ON OFF  stops a process for ON us, lets it run for OFF, and so on; once if
+ *                         OFF is 0
+ * tracer CPU PID ON OFF   likewise, as a debugger
+ * peer CPU                answers who connects to the port that it says, as many ms late as
+ *                         it is told, or as asked
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+static char **args; /* from the CPU on */
+
+static long number(int i)
+{
+	return args[i] ? atol(args[i]) : 0;
+}
+
+static void need(int ok, const char *what)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "faults: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
 
 static void pin(int cpu)
 {
@@ -20,38 +59,247 @@ static void pin(int cpu)
 
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
-	if (cpu >= 0 && sched_setaffinity(0, sizeof(set), &set))
-		abort();
+	need(cpu < 0 || !sched_setaffinity(0, sizeof(set), &set), "pin");
 }
 
-static void ready(void)
+/* As long turns as the victim has: see turn in victim_test.go. */
+static void set_turn(void)
 {
-	puts("ready");
+	struct {
+		unsigned size, policy;
+		unsigned long flags;
+		int nice;
+		unsigned priority;
+		unsigned long runtime, deadline, period;
+	} attr = { .size = 48, .runtime = 1000000 };
+
+	need(!syscall(SYS_sched_setattr, 0, &attr, 0), "sched_setattr");
+}
+
+static void say(const char *text)
+{
+	puts(text);
 	fflush(stdout);
 }
 
-static void hog(const char *how)
+static void nap(long us)
 {
-	struct sched_param p = { .sched_priority = 1 };
+	struct timespec t = { us / 1000000, us % 1000000 * 1000 };
 
-	if (!strcmp(how, "fifo") && sched_setscheduler(0, SCHED_FIFO, &p))
-		puts("refused");
-	else if (strcmp(how, "fifo") && nice(atoi(how)) == -1)
-		abort();
-	ready();
-	for (;;)
-		for (volatile int i = 0; i < 10000000; i++)
+	nanosleep(&t, NULL);
+}
+
+static long now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000L + t.tv_nsec / 1000;
+}
+
+static void spin(long us)
+{
+	long until = now_us() + us;
+
+	while (now_us() < until)
+		for (volatile int i = 0; i < 1000; i++)
 			;
 }
 
+static void hog(void)
+{
+	struct sched_param p = { .sched_priority = 1 };
+	const char *how = args[1] ? args[1] : "0";
+
+	if (!strcmp(how, "fifo")) {
+		if (sched_setscheduler(0, SCHED_FIFO, &p))
+			say("refused");
+	} else {
+		need(nice(atoi(how)) != -1 || !errno, "nice");
+	}
+	say("ready");
+	for (;;) {
+		spin(number(2) ? number(2) : 1000000);
+		if (number(3))
+			nap(number(3));
+	}
+}
+
+static void program(void)
+{
+	spin(number(0));
+	exit(0);
+}
+
+static void spawner(void)
+{
+	static const char *const names[] = { "rotate", "gzip", "chmod", "chown", "touch", "find" };
+	char us[24];
+
+	snprintf(us, sizeof(us), "%ld", number(1));
+	say("ready");
+	for (unsigned i = 0;; i++) {
+		int pid = fork();
+
+		if (!pid) {
+			/* Its name is that of the file that it is started as. */
+			char path[64];
+
+			snprintf(path, sizeof(path), "/proc/self/fd/%d",
+				 open("/proc/self/exe", O_RDONLY));
+			execl(path, names[i % 6], "program", us, NULL);
+			_exit(1);
+		}
+		waitpid(pid, NULL, 0);
+		nap(number(2));
+	}
+}
+
+static void writer(void)
+{
+	long n = number(2);
+	int fd = open(args[1], O_RDWR | O_CREAT, 0600);
+	char *data = malloc(n);
+
+	need(fd >= 0, args[1]);
+	memset(data, 2, n);
+	for (int i = 0;; i++) {
+		need(pwrite(fd, data, n, 0) == n, "write");
+		need(!fsync(fd), "fsync");
+		if (!i)
+			say("ready");
+	}
+}
+
+static void reader(void)
+{
+	long n = number(2), at = 0, got;
+	int fd = open(args[1], O_RDONLY | O_DIRECT);
+	void *data = NULL;
+
+	need(fd >= 0, args[1]);
+	need(!posix_memalign(&data, 4096, n), "memory");
+	say("ready");
+	for (;; at += got) {
+		got = pread(fd, data, n, at);
+		need(got >= 0, "read");
+		if (!got)
+			at = 0;
+	}
+}
+
+static void memory(void)
+{
+	long n = number(1);
+	char *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	need(p != MAP_FAILED, "memory");
+	madvise(p, n, MADV_NOHUGEPAGE);
+	say("ready");
+	for (;;)
+		for (long i = 0; i < n; i += 4096)
+			p[i]++;
+}
+
+static void stopper(void)
+{
+	say("ready");
+	do {
+		need(!kill(number(1), SIGSTOP), "stop");
+		nap(number(2));
+		need(!kill(number(1), SIGCONT), "continue");
+		nap(number(3));
+	} while (number(3));
+	pause();
+}
+
+static void tracer(void)
+{
+	int pid = number(1);
+
+	say("ready");
+	do {
+		need(!ptrace(PTRACE_SEIZE, pid, NULL, NULL), "seize");
+		need(!ptrace(PTRACE_INTERRUPT, pid, NULL, NULL), "interrupt");
+		need(waitpid(pid, NULL, __WALL) == pid, "wait");
+		nap(number(2));
+		need(!ptrace(PTRACE_DETACH, pid, NULL, NULL), "detach");
+		nap(number(3));
+	} while (number(3));
+	pause();
+}
+
+static _Atomic int late_ms;
+
+static void *answer(void *arg)
+{
+	int fd = (int)(long)arg, one = 1, ms;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	while (read(fd, &ms, sizeof(ms)) == sizeof(ms)) {
+		if (ms + late_ms)
+			nap(1000L * (ms + late_ms));
+		if (write(fd, &ms, sizeof(ms)) != sizeof(ms))
+			break;
+	}
+	close(fd);
+	return NULL;
+}
+
+static void *listen_to_lab(void *arg)
+{
+	char line[40];
+
+	(void)arg;
+	while (fgets(line, sizeof(line), stdin)) {
+		late_ms = atoi(line);
+		say("done");
+	}
+	return NULL;
+}
+
+static void peer(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	socklen_t size = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	pthread_t t;
+	char text[40];
+
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	need(!bind(fd, (struct sockaddr *)&at, size) && !listen(fd, 16), "listen");
+	need(!getsockname(fd, (struct sockaddr *)&at, &size), "port");
+	snprintf(text, sizeof(text), "ready %d", ntohs(at.sin_port));
+	say(text);
+	pthread_create(&t, NULL, listen_to_lab, NULL);
+	for (;;)
+		pthread_create(&t, NULL, answer, (void *)(long)accept(fd, NULL, NULL));
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} faults[] = {
+	{ "hog", hog },         { "program", program }, { "spawner", spawner },
+	{ "writer", writer },   { "reader", reader },   { "memory", memory },
+	{ "stopper", stopper }, { "tracer", tracer },   { "peer", peer },
+};
+
 int main(int argc, char **argv)
 {
+	int is_program = argc > 1 && !strcmp(argv[1], "program");
+
 	if (argc < 3)
 		return 2;
-	prctl(PR_SET_NAME, argv[1]);
+	args = argv + 2;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	pin(atoi(argv[2]));
-	if (!strcmp(argv[1], "hog"))
-		hog(argc > 3 ? argv[3] : "0");
+	prctl(PR_SET_NAME, is_program ? argv[0] : argv[1]);
+	if (!is_program) {
+		pin(number(0));
+		set_turn();
+	}
+	for (unsigned i = 0; i < sizeof(faults) / sizeof(*faults); i++)
+		if (!strcmp(argv[1], faults[i].name))
+			faults[i].run();
 	return 2;
 }

@@ -123,7 +123,7 @@ static void step(struct actor *a)
 			continue;
 		if (c->every > 1 && (long)(n % c->every) != c->every - 1)
 			continue;
-		if (c->every > 1)
+		if (c->every > 1 && c->when != '!')
 			kind |= 1ull << i;
 		c->op->run(a, c->arg);
 	}

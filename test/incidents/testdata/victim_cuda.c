@@ -8,6 +8,8 @@
  * back N             copies N bytes from the device to pinned memory, and waits
  * pageable N         copies N bytes from pageable memory
  * malloc N           allocates N bytes and frees them
+ * driverlock         the driver has a lock from now on, which each of its calls takes
+ * slowcall US        what this thread calls the driver for takes it for so much of a CPU's time
  */
 #include "victim.h"
 #include <pthread.h>
@@ -27,6 +29,7 @@ int cudaMallocHost(void **p, size_t n);
 int cudaFree(void *p);
 int cudaMemcpy(void *dst, const void *src, size_t n, int kind);
 int cudaMemcpyAsync(void *dst, const void *src, size_t n, int kind, void *s);
+int simSetCallHook(void (*fn)(const char *op));
 void **__cudaRegisterFatBinary(void *image);
 void __cudaRegisterFunction(void **h, const char *host_fn, char *dev_fn, const char *name,
 			    int limit, void *tid, void *bid, void *bdim, void *gdim, int *warp);
@@ -144,8 +147,35 @@ static void allocate(struct actor *a, const long *arg)
 	need(!cudaFree(p), "cudaFree");
 }
 
+static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
+static __thread long slow_us;
+
+/* Is called inside of each driver call. */
+static void in_driver(const char *op)
+{
+	(void)op;
+	pthread_mutex_lock(&driver_lock);
+	if (slow_us)
+		burn(slow_us);
+	pthread_mutex_unlock(&driver_lock);
+}
+
+static void lock_driver(struct actor *a, const long *arg)
+{
+	(void)a, (void)arg;
+	simSetCallHook(in_driver);
+}
+
+static void slow_call(struct actor *a, const long *arg)
+{
+	(void)a;
+	slow_us = arg[0];
+}
+
 const struct op cuda_ops[] = {
-	{ "launch", launch },   { "sync", sync_stream }, { "devsync", sync_device },
-	{ "copy", copy },       { "back", back },        { "pageable", pageable },
-	{ "malloc", allocate }, { NULL, NULL },
+	{ "launch", launch },       { "sync", sync_stream },
+	{ "devsync", sync_device }, { "copy", copy },
+	{ "back", back },           { "pageable", pageable },
+	{ "malloc", allocate },     { "driverlock", lock_driver },
+	{ "slowcall", slow_call },  { NULL, NULL },
 };

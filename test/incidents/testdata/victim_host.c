@@ -9,6 +9,9 @@
  * read N             reads N bytes of a file from the disk, past the cache
  * cached N           reads N bytes of a file
  * touch N            writes to each page of N bytes
+ * fresh N            likewise, of memory that is new each time
+ * grow N             takes N bytes more, and keeps them
+ * pin CPU            is on this CPU alone from now on
  * hold US            holds the victim's lock for so much of a CPU's time
  * holdsleep US       holds it asleep
  * ask MS             asks the peer, which answers at once or MS later
@@ -21,6 +24,7 @@
 #include <linux/futex.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -120,6 +124,37 @@ static void touch(struct actor *a, const long *arg)
 		a->arena[i]++;
 }
 
+static void fresh(struct actor *a, const long *arg)
+{
+	char *p = mmap(NULL, arg[0], PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)a;
+	need(p != MAP_FAILED, "memory");
+	madvise(p, arg[0], MADV_NOHUGEPAGE);
+	for (long i = 0; i < arg[0]; i += ALIGN)
+		p[i] = 1;
+	munmap(p, arg[0]);
+}
+
+static void grow(struct actor *a, const long *arg)
+{
+	char *p = malloc(arg[0]);
+
+	(void)a;
+	memset(p, 1, arg[0]);
+}
+
+static void pin_to(struct actor *a, const long *arg)
+{
+	cpu_set_t set;
+
+	if (a->steps > 1)
+		return;
+	CPU_ZERO(&set);
+	CPU_SET(arg[0], &set);
+	need(!sched_setaffinity(0, sizeof(set), &set), "pin");
+}
+
 static void hold(struct actor *a, const long *arg)
 {
 	(void)a;
@@ -205,6 +240,9 @@ const struct op host_ops[] = {
 	{ "read", read_disk },
 	{ "cached", read_cached },
 	{ "touch", touch },
+	{ "fresh", fresh },
+	{ "grow", grow },
+	{ "pin", pin_to },
 	{ "hold", hold },
 	{ "holdsleep", hold_asleep },
 	{ "ask", ask },
