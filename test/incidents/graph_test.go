@@ -16,7 +16,7 @@ var graphRows = joined(
 		{name: "captured after a warm-up", plan: sound("graph-warmup", nothing)},
 		{name: "a hog while graphs are launched", plan: func(s *seed) plan {
 			p := faulty("cpu-taken", "graph", nothing)(s)
-			p.faults[0].begin, p.want = hogs(1, "0"), taken()
+			p.faults[0].begin, p.want = program(1, "hog CPU"), takenBy(byFault)
 			return p
 		}},
 	},
