@@ -42,7 +42,8 @@ type cost struct {
 	first, last    int64 // Unix ns: of the kind
 	worst          step
 	worstLost      int64
-	compared       bool // with steps that are not of the kind
+	freed          float64 // of the steps: in which memory was freed
+	compared       bool    // with steps that are not of the kind
 	base           int64
 }
 
@@ -226,6 +227,9 @@ func (y *cost) see(x *step, u use, lost int64) {
 	y.own += x.weight * float64(u.ns)
 	y.length += x.weight * float64(x.length)
 	y.calls += x.weight * float64(u.calls)
+	if x.marks&ledger.MarkFree != 0 {
+		y.freed += x.weight
+	}
 	if y.first == 0 || x.from < y.first {
 		y.first = x.from
 	}

@@ -13,12 +13,16 @@ var kvCachePressure = Rule{
 	Doc:     "Memory stays full and allocations fail again and again: blocks of a cache are given up and made anew.",
 	Instead: []string{"alloc-slow", "alloc-storm", "free-waits", "call-slow", "memory-leak"},
 	Find: func(f *Facts) []Finding {
-		return noRoom(f, func(b *Book, _ *tick.State) bool { return full(b) }, "blocks that were not there")
+		return noRoom(f, func(b *Book, _ *tick.State) bool { return full(f, b) }, "blocks that were not there")
 	},
 }
 
-// full says whether memory was full in the seconds in which allocations failed, and stayed so.
-func full(b *Book) bool {
+// full says whether memory was full in the seconds in which allocations failed, and stayed
+// so, though some was freed in the same steps.
+func full(f *Facts, b *Book) bool {
+	if y := &f.costs(b.PID).of[costNoRoom]; y.freed*2 < y.steps {
+		return false // nothing is given up for it
+	}
 	var before, failed uint64
 	seconds, stays := 0, 0
 	for i := range b.Seconds {

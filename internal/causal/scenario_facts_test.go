@@ -36,7 +36,9 @@ func factsAt(t *tick.Tick, facts []fact) {
 	if len(facts) == 0 {
 		return
 	}
-	t.Processes = []tick.Process{{PID: 7, Comm: "train", Cgroup: "/job"}}
+	if len(t.Processes) == 0 {
+		t.Processes = []tick.Process{{PID: 7, Comm: "train", Cgroup: "/job"}}
+	}
 	at := t.Time.UnixNano() - start
 	for _, f := range facts {
 		if at > f.from && at <= f.to {
