@@ -39,7 +39,7 @@ var known = map[string]string{}
 type plan struct {
 	victim victim
 	faults []fault
-	length time.Duration // 0: 6 s
+	length time.Duration // 0: as usual
 	want   []want        // nothing: no chain may be there
 	also   []string      // rules that may be there as well, and are true
 }

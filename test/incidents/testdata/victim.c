@@ -159,7 +159,9 @@ static void pin(int cpu)
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		if (i == cpu || cpu < 0)
+			CPU_SET(i, &set);
 	need(!sched_setaffinity(0, sizeof(set), &set), "pin");
 }
 
@@ -211,6 +213,7 @@ int main(int argc, char **argv)
 	int pids = 0;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pin(-1);
 	signal(SIGPIPE, SIG_IGN);
 	for (int i = 1; i < argc; i++)
 		option(argv[i], &seconds, &depth);
