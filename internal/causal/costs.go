@@ -56,7 +56,8 @@ type costs struct {
 	all        float64 // steps
 	from, to   int64   // Unix ns
 	p50, p99   int64   // of the steps' lengths, ns
-	firstGraph int64   // Unix ns: when a graph was launched first, of what is known; 0: none
+	eager      eager
+	firstGraph int64 // Unix ns: when a graph was launched first, of what is known; 0: none
 	of         [costKinds]cost
 }
 
@@ -107,7 +108,7 @@ var costRows = [costKinds]costRow{
 	costCapture: {of: noOp, whole: true, is: func(x *step, _ use, c *costs) bool {
 		return x.marks&ledger.MarkCapture != 0 && c.firstGraph != 0 && x.to() > c.firstGraph
 	}},
-	costNoRoom: {of: noOp, whole: true, is: func(x *step, _ use, _ *costs) bool { return x.marks&ledger.MarkNoMemory != 0 }},
+	costNoRoom: {of: noOp, whole: true, is: func(x *step, _ use, _ *costs) bool { return x.marks&(ledger.MarkNoMemory|markAfter) != 0 }},
 	costNoGraph: {of: launchOp, whole: true, is: func(x *step, _ use, c *costs) bool {
 		return x.marks&ledger.MarkGraph == 0 && x.launches > 1 && x.gpu*3 < x.length
 	}},
@@ -143,6 +144,7 @@ func (f *Facts) costs(pid uint32) *costs {
 			c.firstGraph = x.to()
 		}
 	}
+	c.eager = eagerOf(steps, c)
 	c.p50, c.p99 = quantile(lengths, 0.5), quantile(lengths, 0.99)
 	for k := range costRows {
 		if costKind(k) == costSync {

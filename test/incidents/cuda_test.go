@@ -9,7 +9,7 @@ import (
 // loop is sim's program with a fault of CUDA's in its steps, which the lab switches on and off.
 func loop(fault string, args ...string) func(*run) []string {
 	return func(r *run) []string {
-		out := []string{r.lab.stack.Program("loop"), "--fault", fault, "--hold", "--seconds", "120", "--pin", strconv.Itoa(r.cpu)}
+		out := []string{r.lab.stack.Program("loop"), "--fault", fault, "--hold", "--seconds", "120", "--pin", strconv.Itoa(r.cpu), "--log", r.log}
 		return append(out, args...)
 	}
 }
@@ -103,6 +103,17 @@ func joined(all ...[]row) (out []row) {
 	return out
 }
 
+// lasting has the fault go on to the end.
+func lasting(rows []row) []row {
+	before := rows[0].plan
+	rows[0].plan = func(s *seed) plan {
+		p := before(s)
+		p.faults[0].to = 0
+		return p
+	}
+	return rows
+}
+
 // lockRows have a thread of the victim's own on the same CPU: that it has that is true as well.
 var lockRows = func() []row {
 	rows := twins("the driver's lock is held by another thread", "lock-wait", "driver-lock", every(40, 70, 15000, 30000))
@@ -118,7 +129,7 @@ var lockRows = func() []row {
 var cudaRows = joined(
 	twins("slow cudaMalloc, now and then", "alloc-slow", "alloc-slow", every(15, 30, 15000, 35000)),
 	twins("an allocation storm", "alloc-storm", "alloc-storm", every(1, 1, 30, 60)),
-	twins("a leak", "memory-leak", "leak", every(8, 12, 6000, 10000)),
+	lasting(twins("a leak", "memory-leak", "leak", every(8, 12, 6000, 10000))),
 	twins("an allocation fails for fragmentation", "gpu-fragmentation", "fragments", every(150, 220, 40000, 80000)),
 	twins("the GPU is out of memory", "gpu-oom", "oom", every(40, 60, 15000, 30000)),
 	twins("a full KV cache", "kv-cache-pressure", "kv-cache", every(4, 6, 0, 0)),
