@@ -69,14 +69,15 @@ func eagerOf(steps []step, c *costs) (longest eager) {
 	return longest
 }
 
-// unused returns a graph that was there to be launched all that time; nil where there is none.
+// unused returns a graph that was there to be launched for long in that time; nil where there
+// is none.
 func unused(s *tick.State, e *eager) *tick.Graph {
-	if s == nil || e.to-e.from < idleGraph {
+	if s == nil {
 		return nil
 	}
 	for i := range s.Graphs.First {
 		g := &s.Graphs.First[i]
-		if g.CaptureLaunches > 1 && g.Instantiated != 0 && g.Instantiated <= e.from && (g.Destroyed == 0 || g.Destroyed > e.to) {
+		if g.CaptureLaunches > 1 && g.Instantiated != 0 && e.to-max(e.from, g.Instantiated) >= idleGraph && (g.Destroyed == 0 || g.Destroyed > e.to) {
 			return g
 		}
 	}
