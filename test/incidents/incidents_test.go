@@ -107,7 +107,9 @@ func (l *lab) judged(t *testing.T, name string, n uint64, r row) (v *verdict) {
 	for i := range attempts {
 		t.Run(fmt.Sprintf("attempt %d", i+1), func(t *testing.T) {
 			p := r.plan(newSeed(n, name))
-			v = judge(l.perform(t, name, n, p, recordingOf(t, name, n), r.alone || len(p.want) == 0 || i > 0))
+			db := recordingOf(t, name, n)
+			v = judge(l.perform(t, name, n, p, db, r.alone || len(p.want) == 0 || i > 0))
+			v.Replay = compare(v.Heard, replayed(t, db, v.Until))
 			save(t, v.outcome)
 		})
 		if v == nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -119,7 +120,7 @@ func (r *run) trace(db string) time.Time {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	rec, err := store.Open(store.Options{Path: db, Session: store.Session{Mode: "lab", Target: filepath.Base(db)}})
+	rec, err := store.Open(store.Options{Path: db, Session: store.Session{Mode: "lab", Target: filepath.Base(db), PID: os.Getpid()}})
 	if err != nil {
 		r.t.Fatal(errors.Join(err, live.Close()))
 	}
