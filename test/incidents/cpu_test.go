@@ -61,7 +61,7 @@ var cpuRows = []row{
 	{name: "a real-time hog", plan: func(s *seed) plan {
 		on := s.between(4000, 20000)
 		return plan{victim: busy(s), want: takenBy(byFault),
-			faults: during(s, short, long, realTime("hog CPU fifo %d %d", on, s.between(2, 4)*on))}
+			faults: during(s, long, 3*time.Second, realTime("hog CPU fifo %d %d", on, s.between(2, 4)*on))}
 	}},
 	{name: "a real-time hog, before the attach", plan: func(s *seed) plan {
 		on := s.between(4000, 20000)
@@ -93,8 +93,8 @@ var cpuRows = []row{
 		return plan{victim: busy(s), faults: always(program(4, "hog OTHER"))}
 	}},
 	{name: "a hog on the loader's core", alone: true, plan: func(s *seed) plan {
-		return plan{victim: victim{main: "get; copy 65536; launch 4 300; sync", workers: []string{fmt.Sprintf("pin OTHER; cpu %d; put", s.between(3000, 5000))}},
-			want: takenBy(byFault), faults: during(s, short, long, program(1, "hog OTHER"))}
+		return plan{victim: victim{main: "get; copy 65536; launch 8 400; sync", workers: []string{fmt.Sprintf("pin OTHER; cpu %d; put", s.between(1500, 2500))}},
+			want: takenBy(byFault), also: []string{"input-wait"}, faults: during(s, short, long, program(1, "hog OTHER"))}
 	}},
 	{name: "own threads beside the loop", plan: func(s *seed) plan {
 		v := busy(s)

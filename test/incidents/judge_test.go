@@ -171,8 +171,11 @@ func (o *outcome) delay(t *truth) time.Duration {
 // isAgent tells whether it is ingero that took the CPU. Where two runs are made at the same
 // time there are two of them in one process, and no CPU is idle.
 func (o *outcome) isAgent(c *tick.Chain) bool {
-	return c.Rule == "cpu-taken" && len(c.Culprits) > 0 && int(c.Culprits[0].Thread.PID) == o.Self
+	return takesCPU(c) && len(c.Culprits) > 0 && int(c.Culprits[0].Thread.PID) == o.Self
 }
+
+// takesCPU tells whether a chain is of a rule that others' work on the machine may be of.
+func takesCPU(c *tick.Chain) bool { return c.Rule == "cpu-taken" || c.Rule == "burst-of-programs" }
 
 // loaded tells whether others' processes took CPU time, of which there was too little for
 // ingero to stay out of the victim's way then.
@@ -224,7 +227,7 @@ const kthreadd = 2
 // foreign tells whether a chain says that mainly processes which the lab knows nothing
 // of took the CPU. Where a machine has others' work on it, they do.
 func (o *outcome) foreign(c *tick.Chain) bool {
-	if c.Rule != "cpu-taken" && c.Rule != "burst-of-programs" || len(c.Culprits) == 0 {
+	if !takesCPU(c) || len(c.Culprits) == 0 {
 		return false
 	}
 	var all, ours time.Duration
