@@ -11,7 +11,7 @@
  * program US              such a program
  * writer CPU FILE BYTES   writes so much to a file, fsyncs, and so on
  * reader CPU FILE BYTES   reads a file from the disk in such pieces, past the cache
- * memory CPU BYTES        writes to each page of its memory, again and again
+ * memory CPU BYTES SLEEP  writes to each page of its memory, sleeps so many us, and so on
  * stopper CPU PID ON OFF  stops a process for ON us, lets it run for OFF, and so on; once if
  *                         OFF is 0
  * tracer CPU PID ON OFF   likewise, as a debugger
@@ -198,7 +198,7 @@ static void memory(void)
 	need(p != MAP_FAILED, "memory");
 	madvise(p, n, MADV_NOHUGEPAGE);
 	say("ready");
-	for (;; nap(20000))
+	for (;; nap(number(2)))
 		for (long i = 0; i < n; i += 4096)
 			p[i]++;
 }

@@ -45,7 +45,6 @@ struct actor {
 	int file;
 	off_t offset;
 	char *buffer, *arena;
-	size_t arena_size;
 	int socket;
 };
 
