@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/session"
 	"ingero/internal/store"
@@ -116,7 +117,7 @@ func (r *run) wait(at time.Time) {
 func (r *run) trace(db string) time.Time {
 	r.t.Helper()
 	live, err := session.OpenLive(context.Background(), session.LiveOptions{
-		Select: proc.Selector{PIDs: []uint32{uint32(r.child.PID())}}})
+		Select: proc.Selector{PIDs: []uint32{uint32(r.child.PID())}}, Probes: probes.Options{Stacks: probes.StacksSlow}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
