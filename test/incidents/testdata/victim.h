@@ -42,7 +42,7 @@ struct actor {
 	uint64_t steps;
 	void *stream, *device, *host, *pageable;
 	size_t device_size, host_size;
-	int file;
+	int saved, direct, cached; /* files */
 	off_t offset;
 	char *buffer, *arena;
 	int socket;

@@ -73,44 +73,47 @@ static void get(struct actor *a, const long *arg)
 	}
 }
 
-static void open_file(struct actor *a, const char *name, int flags)
+static void open_file(struct actor *a, int *fd, const char *name, int flags)
 {
 	char path[400];
 
-	if (a->file >= 0)
+	if (*fd >= 0)
 		return;
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	a->file = open(path, flags | O_CREAT, 0600);
-	need(a->file >= 0, path);
-	need(!posix_memalign((void **)&a->buffer, ALIGN, BUFFER), "memory");
-	memset(a->buffer, 1, BUFFER);
+	*fd = open(path, flags | O_CREAT, 0600);
+	need(*fd >= 0, path);
+	if (!a->buffer) {
+		need(!posix_memalign((void **)&a->buffer, ALIGN, BUFFER), "memory");
+		memset(a->buffer, 1, BUFFER);
+	}
 }
 
 static void checkpoint(struct actor *a, const long *arg)
 {
-	open_file(a, "checkpoint", O_RDWR);
-	need(pwrite(a->file, a->buffer, arg[0], 0) == arg[0], "write the checkpoint");
-	need(!fsync(a->file), "fsync");
+	open_file(a, &a->saved, "checkpoint", O_RDWR);
+	need(pwrite(a->saved, a->buffer, arg[0], 0) == arg[0], "write the checkpoint");
+	need(!fsync(a->saved), "fsync");
 }
 
 /* The file is there already, of FILE_SIZE bytes. */
-static void read_some(struct actor *a, long n, int flags)
+static void read_some(struct actor *a, int fd, long n)
 {
-	open_file(a, "data", O_RDONLY | flags);
 	if (a->offset + n > FILE_SIZE)
 		a->offset = 0;
-	need(pread(a->file, a->buffer, n, a->offset) == n, "read");
+	need(pread(fd, a->buffer, n, a->offset) == n, "read");
 	a->offset += n;
 }
 
 static void read_disk(struct actor *a, const long *arg)
 {
-	read_some(a, arg[0], O_DIRECT);
+	open_file(a, &a->direct, "data", O_RDONLY | O_DIRECT);
+	read_some(a, a->direct, arg[0]);
 }
 
 static void read_cached(struct actor *a, const long *arg)
 {
-	read_some(a, arg[0], 0);
+	open_file(a, &a->cached, "data", O_RDONLY);
+	read_some(a, a->cached, arg[0]);
 }
 
 static void touch(struct actor *a, const long *arg)
