@@ -86,6 +86,15 @@ var cpuRows = []row{
 	{name: "a hog while the queue fills, which costs nothing", plan: func(s *seed) plan {
 		return plan{victim: victim{main: "launch 5 2000 260; hog 1; launch 25 2000 260; hog 0; sync", env: one(s, spins, blocks)}}
 	}},
+	{name: "a hog of what is left over", plan: func(s *seed) plan {
+		return plan{victim: victim{main: fmt.Sprintf("copy 262144; launch 10 %d; sync; cpu %d", s.between(200, 400), s.between(1500, 3000)), env: spins},
+			faults: during(s, long, 3*time.Second, program(1, "hog CPU idle"))}
+	}},
+	{name: "a thread of its own on the other core", alone: true, plan: func(s *seed) plan {
+		v := busy(s)
+		v.threads = []string{"pin OTHER; cpu 3000"}
+		return plan{victim: v}
+	}},
 	{name: "a hog on the other core", alone: true, plan: func(s *seed) plan {
 		return plan{victim: busy(s), faults: during(s, long, 3500*ms, program(1, "hog OTHER"))}
 	}},

@@ -79,4 +79,10 @@ var diskRows = []row{
 			faults: []fault{{from: from, to: from + 1800*ms, begin: program(1, "hog CPU")}, {from: from + 2500*ms, to: from + 4300*ms, begin: slowDisk(s.between(15, 25) << 20)}},
 			want:   []want{{rules: []string{"cpu-taken"}, culprit: byFaultNo(0), lost: within(0)}, {rules: []string{"disk-wait"}, lost: within(1), fault: 1}}}
 	}},
+	{name: "a hog and slow reads at once", plan: func(s *seed) plan {
+		from := s.span(1200*ms, 1500*ms)
+		return plan{victim: victim{main: "read 262144; copy 262144; launch 8 300; sync; cpu 2500", prepare: data, env: blocks}, length: 7 * time.Second,
+			faults: []fault{{from: from, to: from + 3500*ms, begin: program(1, "hog CPU")}, {from: from, to: from + 3500*ms, begin: slowDisk(s.between(20, 30) << 20)}},
+			want:   []want{{rules: []string{"cpu-taken"}, culprit: byFaultNo(0), lost: delayed(0)}, {rules: []string{"disk-wait"}, lost: beside(delayed(0)), fault: 1}}}
+	}},
 }

@@ -4,8 +4,8 @@
  * "refused" where it may not be, and goes on until it is killed or whoever started it has
  * gone. CPU -1 is any.
  *
- * hog CPU [NICE|fifo] [ON OFF]  takes a CPU; "fifo": with real-time priority; with times (us)
- *                         now and then
+ * hog CPU [NICE|fifo|idle] [ON OFF]  takes a CPU; "fifo": with real-time priority, "idle":
+ *                         where nobody else wants it; with times (us) now and then
  * spawner CPU US SLEEP    starts a program that uses US of the CPU, waits for its end and for
  *                         SLEEP more, and so on; each program has another name
  * program US              such a program
@@ -116,6 +116,9 @@ static void hog(void)
 	if (!strcmp(how, "fifo")) {
 		if (sched_setscheduler(0, SCHED_FIFO, &p))
 			say("refused");
+	} else if (!strcmp(how, "idle")) {
+		p.sched_priority = 0;
+		need(!sched_setscheduler(0, SCHED_IDLE, &p), "SCHED_IDLE");
 	} else {
 		need(nice(atoi(how)) != -1 || !errno, "nice");
 	}
