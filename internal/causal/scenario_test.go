@@ -257,9 +257,6 @@ func thread(t testing.TB, v string) events.Thread {
 	if strings.HasPrefix(v, "kworker") {
 		th.Parent = kthreadd
 	}
-	if strings.HasPrefix(v, "loader") { // a worker of the program
-		th.Parent = 7
-	}
 	if n == 8 { // a thread of the program's own
 		th.PID = 7
 	}
