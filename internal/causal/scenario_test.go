@@ -131,8 +131,9 @@ func feed(all *tick.Batch, from, poll int64, facts ...fact) []tick.Chain {
 		if last := c == len(all.Calls) && w == len(all.Waits); last || (now-from)/s1 != (now+poll-from)/s1 {
 			tk := tick.Tick{Time: time.Unix(0, now), Window: time.Second}
 			sums.ticked(&tk)
-			factsAt(&tk, facts)
 			tr.Tick(&tk)
+			ranked(&tk)
+			factsAt(&tk, facts)
 			l.Tick(&tk)
 			e.Tick(&tk)
 			chains = tk.Chains
