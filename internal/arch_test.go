@@ -41,18 +41,20 @@ var allowed = map[string]string{
 	"internal/causal":       "internal/ledger internal/stats internal/tick pkg/events",
 	"internal/episode":      "internal/tick",
 	"internal/mute":         "internal/causal internal/tick",
+	"internal/loop":         "internal/ledger internal/stats internal/tick pkg/events",
 	"internal/govern":       "",
 	"internal/native":       "internal/native/image internal/proc internal/symbols pkg/events",
 	"internal/native/image": "github.com/klauspost/compress",
 	"internal/symbols":      "github.com/ianlancetaylor/demangle internal/tick pkg/events",
 	"internal/track":        "internal/tick pkg/events",
 	"internal/rollcall":     "internal/tick internal/track pkg/events",
-	"internal/session":      "golang.org/x/sys internal/causal internal/decode internal/episode internal/gpu internal/govern internal/host internal/ledger internal/native internal/probes internal/proc internal/python internal/redact internal/rollcall internal/stats internal/symbols internal/tick internal/track internal/unwind internal/where internal/xid pkg/events",
+	"internal/session":      "golang.org/x/sys internal/causal internal/decode internal/episode internal/gpu internal/govern internal/host internal/ledger internal/loop internal/native internal/probes internal/proc internal/python internal/redact internal/rollcall internal/stats internal/symbols internal/tick internal/track internal/unwind internal/where internal/xid pkg/events",
 	"internal/store":        "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track internal/xid pkg/events",
 
 	// What reads what was recorded, and says it.
 	"internal/query":   "modernc.org/sqlite internal/stats internal/store internal/symbols internal/tick pkg/events",
-	"internal/explain": "internal/query internal/stats internal/symbols internal/tick internal/where internal/xid pkg/events",
+	"internal/diff":    "internal/query internal/stats internal/tick internal/where pkg/events",
+	"internal/explain": "internal/diff internal/query internal/stats internal/symbols internal/tick internal/where internal/xid pkg/events",
 	"internal/export":  "github.com/parquet-go/parquet-go internal/query internal/symbols internal/tick pkg/events",
 	"internal/legacy":  "internal/stats internal/store internal/tick internal/where pkg/events",
 	"internal/outfile": "golang.org/x/sys",
@@ -62,7 +64,7 @@ var allowed = map[string]string{
 	"internal/cli/check": "golang.org/x/sys internal/config internal/gpu internal/lock internal/probes internal/proc " +
 		"pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
-		"internal/cli/check internal/config internal/explain internal/export internal/gpu internal/k8s internal/legacy internal/lock internal/outfile " +
+		"internal/cli/check internal/config internal/diff internal/explain internal/export internal/gpu internal/k8s internal/legacy internal/lock internal/outfile " +
 		"internal/probes internal/proc internal/query internal/redact internal/session internal/mute internal/stats internal/store internal/symbols internal/tick internal/where internal/xid pkg/events sim",
 	"cmd/ingero": "internal/cli internal/jail",
 

@@ -41,6 +41,9 @@ type Rule struct {
 	// Prior says that the normal amount of a part is zero; nil: never. Otherwise
 	// it is learnt from the steps. Parts of one Key are all alike in this.
 	Prior func(p *Part) bool
+	// Most is the most that one call normally takes, ns, whatever its others took: of own
+	// time alone. 0: what is normal is learnt.
+	Most int64
 	// Key tells culprits apart.
 	Key func(p *Part) Key
 	// Blame names the group of culprits that makes one chain, and what a culprit

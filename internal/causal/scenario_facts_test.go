@@ -38,7 +38,10 @@ func factOf(t testing.TB, f []string, o option) fact {
 
 // factsAt fills a tick with what is true of its time.
 func factsAt(t *tick.Tick, facts []fact) {
-	t.Processes, t.States = []tick.Process{{PID: 7, Comm: "train", Cgroup: "/job"}}, ranked()
+	t.States = append(t.States, ranked()...)
+	if len(t.Processes) == 0 {
+		t.Processes = []tick.Process{{PID: 7, Comm: "train", Cgroup: "/job"}}
+	}
 	at := t.Time.UnixNano() - start
 	for _, f := range facts {
 		if at > f.from && at <= f.to {
