@@ -107,8 +107,10 @@ func (l *lab) judged(t *testing.T, name string, n uint64, r row) (v *verdict) {
 	for i := range attempts {
 		t.Run(fmt.Sprintf("attempt %d", i+1), func(t *testing.T) {
 			p := r.plan(newSeed(n, name))
-			v = judge(l.perform(t, name, n, p, recordingOf(t, name, n), r.alone || len(p.want) == 0 || i > 0))
+			db := recordingOf(t, name, n)
+			v = judge(l.perform(t, name, n, p, db, r.alone || len(p.want) == 0 || i > 0))
 			save(t, v.outcome)
+			playedAlike(t, db, v.outcome)
 		})
 		if v == nil {
 			t.FailNow()

@@ -1,8 +1,10 @@
 package incidents
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,4 +68,24 @@ func replayed(t *testing.T, db string, until int64) []heard {
 		t.Fatal(err)
 	}
 	return p.said()
+}
+
+// playedAlike fails the test where the recording, played, does not give the chains that
+// were heard in each tick, byte for byte.
+func playedAlike(t *testing.T, db string, o *outcome) {
+	t.Helper()
+	played := replayed(t, db, o.Until)
+	if len(played) != len(o.Heard) {
+		t.Errorf("%d ticks were heard, and %d are played", len(o.Heard), len(played))
+	}
+	for i := range min(len(played), len(o.Heard)) {
+		live, errLive := json.Marshal(o.Heard[i])
+		again, err := json.Marshal(played[i])
+		if err := errors.Join(errLive, err); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(live, again) {
+			t.Fatalf("the chains of tick %d at %v are not those that are played:\n%s\n%s", i+1, o.Heard[i].Time, live, again)
+		}
+	}
 }
