@@ -22,7 +22,7 @@ endif
 # Packages with tests that need root. Their test binaries are run with it.
 privileged = ./internal/... ./sim/... ./test/...
 
-.PHONY: all build test test-root lint fmt generate docs verify deps vmlinux demo install flake \
+.PHONY: all build test test-root lint fmt generate docs verify deps vmlinux demo install flake incidents \
 	test-gpu test-gpu-bundle clean
 
 all: generate build test lint
@@ -93,6 +93,16 @@ COUNT ?= 100
 flake:
 	@tools/deps.sh flake test
 	COUNT=$(COUNT) FLAKE_PKGS='$(FLAKE_PKGS)' tools/flake.sh
+
+# Makes each scenario of the incident lab with each seed, and prints a table:
+# SEEDS=1-9 ONLY='hog,disk' KEEP=DIR. With REPLAY=DIR what was kept is judged anew.
+SEEDS ?= 1
+incidents:
+	@tools/deps.sh test
+	@mkdir -p bin
+	$(root) go test ./test/incidents -run TestIncidents -count=1 -timeout 12h -args -seeds '$(SEEDS)' -only '$(ONLY)' \
+		-keep '$(abspath $(KEEP))' -replay '$(abspath $(REPLAY))' -table $(abspath bin/incidents.md) >bin/incidents.log; \
+	status=$$?; cat bin/incidents.md; exit $$status
 
 # test-gpu needs a GPU machine but no Go there: test-gpu-bundle makes bin/test-gpu on any machine.
 test-gpu-bundle: build

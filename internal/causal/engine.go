@@ -24,6 +24,7 @@ type Engine struct {
 	have    Needs
 	kept    map[string]*tick.Chain // by ID
 	books   map[uint32]*Book
+	host    []HostAt // what happened on the host in the last minute, oldest first
 	scratch scratch
 }
 

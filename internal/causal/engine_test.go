@@ -258,10 +258,23 @@ func TestBounded(t *testing.T) {
 func TestRules(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range Rules {
-		if r.Name == "" || seen[r.Name] || r.Doc == "" || r.Word == "" || r.Needs == 0 || r.Share < 0.01 || r.Slow < 1 || r.Match == nil || r.Key == nil || r.Blame == nil {
+		if r.Name == "" || seen[r.Name] || r.Doc == "" || r.Needs == 0 {
 			t.Errorf("rule %+v", r)
 		}
 		seen[r.Name] = true
+		parts := r.Match != nil && r.Share >= 0.01 && r.Slow >= 1 && r.Key != nil && r.Blame != nil
+		whole := r.Mark != 0 && r.Share >= 0.01 && r.Slow >= 1
+		other := len(r.Of) > 0 && r.When != nil
+		if r.Match != nil && !parts || r.Mark != 0 && !whole || !parts && !whole && !other && r.Find == nil {
+			t.Errorf("rule %s finds nothing: %+v", r.Name, r)
+		}
+	}
+	for _, r := range Rules {
+		for _, name := range slices.Concat(r.Of, r.Instead) {
+			if !seen[name] || name == r.Name {
+				t.Errorf("rule %s speaks of %q", r.Name, name)
+			}
+		}
 	}
 	if len(Rules) > maxRules {
 		t.Errorf("%d rules, room for %d", len(Rules), maxRules)

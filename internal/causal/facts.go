@@ -9,14 +9,18 @@ import (
 	"ingero/pkg/events"
 )
 
-// maxBooks bounds the processes of which books are kept.
-const maxBooks = 512
+// Bounds of what is kept: processes, and sums of the host in all and of a process.
+const (
+	maxBooks  = 512
+	maxHostAt = 1 << 14
+)
 
 // Facts is what a rule that finds by itself looks at: the last tick, and what the
 // ticks of the last minute said of each process.
 type Facts struct {
-	Tick *tick.Tick
-	e    *Engine
+	Tick  *tick.Tick
+	e     *Engine
+	known map[uint32]*costs // by process: computed when first asked for
 }
 
 // Now is the end of the last tick in Unix ns.
@@ -74,6 +78,7 @@ type Book struct {
 	Comm    string
 	Mapped  int64    // Unix ns: when it had a traced library; 0: not known
 	Late    bool     // calls before the attach were not seen
+	First   int64    // Unix ns: when the first second began that was ever known
 	Ended   int64    // Unix ns; 0: it lives
 	Seconds []Second // oldest first, at most windowSeconds
 	Host    []HostAt // what happened to it on the host, oldest first: of the same time
@@ -96,6 +101,7 @@ type OpSum struct {
 	Calls  uint64
 	Errors uint64
 	NS     uint64 // of those that returned
+	Own    uint64 // of NS: in no other traced call that they made
 }
 
 // GraphSum is what had become of a process's graphs by the end of a tick.
@@ -154,6 +160,9 @@ func (e *Engine) note(t *tick.Tick) {
 		if !p.Ended.IsZero() {
 			b.Ended = p.Ended.UnixNano()
 		}
+		if b.First == 0 {
+			b.First = from
+		}
 		if len(b.Seconds) == windowSeconds {
 			b.Seconds = append(b.Seconds[:0], b.Seconds[1:]...)
 		}
@@ -162,7 +171,7 @@ func (e *Engine) note(t *tick.Tick) {
 	for i := range t.Ops {
 		o := &t.Ops[i]
 		if s := e.second(o.PID); s != nil && o.Last.Calls+o.Last.Done > 0 {
-			s.Ops = append(s.Ops, OpSum{o.Op, o.Last.Calls, o.Last.Errors, o.Last.Total})
+			s.Ops = append(s.Ops, OpSum{o.Op, o.Last.Calls, o.Last.Errors, o.Last.Total, o.Last.Total - min(o.Last.Inner, o.Last.Total)})
 		}
 	}
 	for i := range t.States {
@@ -171,6 +180,7 @@ func (e *Engine) note(t *tick.Tick) {
 		}
 	}
 	for i := range t.HostSums {
+		e.host = append(e.host, HostAt{from, to, t.HostSums[i]})
 		if b := e.books[t.HostSums[i].PID]; b != nil && t.HostSums[i].PID != 0 {
 			b.Host = append(b.Host, HostAt{from, to, t.HostSums[i]})
 		}
@@ -180,6 +190,17 @@ func (e *Engine) note(t *tick.Tick) {
 
 // close brings the books in order, and closes those of processes that are gone.
 func (e *Engine) close(now int64) {
+	old := func(h HostAt) bool { return h.To < now-windowSeconds*1e9 }
+	forget := func(list []HostAt) []HostAt {
+		if len(list) > maxHostAt {
+			list = append(list[:0], list[len(list)-maxHostAt:]...)
+		}
+		if len(list) > 0 && old(list[0]) {
+			list = slices.DeleteFunc(list, old)
+		}
+		return list
+	}
+	e.host = forget(e.host)
 	for pid, b := range e.books {
 		if e.ticks-b.seen > windowSeconds {
 			delete(e.books, pid)
@@ -188,10 +209,7 @@ func (e *Engine) close(now int64) {
 		if n := len(b.Seconds); n > 0 {
 			slices.SortFunc(b.Seconds[n-1].Ops, func(x, y OpSum) int { return cmp.Compare(x.Op, y.Op) })
 		}
-		old := func(h HostAt) bool { return h.To < now-windowSeconds*1e9 }
-		if len(b.Host) > 0 && old(b.Host[0]) {
-			b.Host = slices.DeleteFunc(b.Host, old)
-		}
+		b.Host = forget(b.Host)
 	}
 }
 

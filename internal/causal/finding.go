@@ -66,8 +66,8 @@ func (e *Engine) found(r *Rule, x *Finding, f *Facts) (c tick.Chain, ok bool) {
 	}
 	c = tick.Chain{
 		ID: chainID(x.PID, r.Name, x.Group), Rule: r.Name, Severity: x.Severity, PID: x.PID, TID: x.TID, Op: x.Op,
-		From: wall(x.From), To: wall(x.To), Lost: time.Duration(x.Lost), LostMin: time.Duration(min(x.Min, x.Lost)),
-		LostMax: time.Duration(max(x.Max, x.Lost)), Window: time.Duration(x.Window), Excess: time.Duration(x.Lost),
+		From: wall(x.From), To: wall(x.To), Lost: time.Duration(x.Lost), LostMin: time.Duration(min(float64(x.Min), (1-vague)*float64(x.Lost))),
+		LostMax: time.Duration(max(float64(x.Max), (1+vague)*float64(x.Lost))), Window: time.Duration(x.Window), Excess: time.Duration(x.Lost),
 		Steps: x.Steps, Slow: x.Slow, Confidence: x.Confidence, Baseline: x.Baseline, Culprits: x.Culprits, Timeline: x.Timeline,
 	}
 	if o := ofOp(f.Tick, c.PID, c.Op); o != nil {
@@ -108,6 +108,10 @@ func quantiles(c *tick.Chain, o *tick.Op) {
 // instead gives chains to the rules that have them instead (Of), and leaves out those
 // that another says better.
 func (e *Engine) instead(found []tick.Chain, f *Facts) []tick.Chain {
+	found = slices.DeleteFunc(found, func(c tick.Chain) bool {
+		r := ruleNamed(c.Rule)
+		return r >= 0 && Rules[r].Tell != nil && !Rules[r].Tell(&c, f)
+	})
 	for i := range found {
 		c := &found[i]
 		for r := range Rules {

@@ -13,6 +13,12 @@ const (
 	highShare   = 0.02
 	leastLost   = 100 * time.Millisecond
 	oneIsEnough = 250 * time.Millisecond // lost by one cause: it need not recur
+	// burstShare is how many times a rule's share of a stretch of tick.SpreadStep is
+	// told, though it is little of a minute.
+	burstShare = 3
+	// vague is how far off, as a share, what is said to be lost is taken to be at least:
+	// normal steps are not all alike, and those of a full second are a sample.
+	vague = 0.15
 )
 
 // tally is what one cause took of a thread's steps: culprits of one rule that
@@ -143,8 +149,16 @@ func (v *verdict) of(rule int, group string) *tally {
 // enough says whether a cause cost enough to be told.
 func (v *verdict) enough(y *tally) bool {
 	r := &Rules[y.rule]
-	return y.lost >= r.Share*float64(v.span) && y.lost >= float64(leastLost) &&
+	return (y.lost >= r.Share*float64(v.span) || y.burst() >= burstShare*r.Share*float64(tick.SpreadStep)) && y.lost >= float64(leastLost) &&
 		(y.slow >= float64(r.Slow) || y.lost >= float64(oneIsEnough))
+}
+
+// burst returns the most that was lost in two stretches that follow each other.
+func (y *tally) burst() (most float64) {
+	for i, ns := range y.spread {
+		most = max(most, ns+y.spread[(i+1)%len(y.spread)])
+	}
+	return most
 }
 
 // several makes one cause of many small ones of a rule: a build, say, starts

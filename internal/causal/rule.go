@@ -56,6 +56,10 @@ type Rule struct {
 	Of   []string
 	When func(c *tick.Chain, f *Facts) bool
 
+	// Tell says whether a chain that was found by parts or steps is worth telling, and may
+	// change what it says; nil: always. It is asked before those that may have it instead.
+	Tell func(c *tick.Chain, f *Facts) bool
+
 	// Find returns what it finds at a tick. It is asked at each: what it no longer
 	// finds while all that it rests on is still known, is withdrawn.
 	Find func(f *Facts) []Finding
@@ -70,15 +74,53 @@ const maxRules = 64
 
 // Rules are all kinds of causes, in the order in which they are asked. To know
 // one more is to add a row.
-var Rules = []Rule{
-	cpuThrottled,
-	stopped,
-	ownThreads,
-	cpuTaken,
-	diskWait,
-	driverSlow,
-	lockWait,
-	callSlow,
+var Rules []Rule
+
+// init fills them: rules look at the engine, which looks at the rules.
+func init() {
+	Rules = []Rule{
+		cpuThrottled,
+		stopped,
+		debugger,
+		cpusetShrunk,
+		burstOfPrograms,
+		ownThreads,
+		cpuTaken,
+		oomKill,
+		memoryLimit,
+		memoryReclaim,
+		swapIn,
+		diskWait,
+		gilWait,
+		inputWait,
+		tcpLoss,
+		toolCall,
+		peerSlow,
+		driverSlow,
+		lockWait,
+		allocSlow,
+		freeWaits,
+		graphPool,
+		callSlow,
+		allocStorm,
+		copyPageable,
+		copiesSmall,
+		copyHeavy,
+		syncHeavy,
+		coldStart,
+		memoryLeak,
+		graphOOM,
+		kvCachePressure,
+		gpuFragmentation,
+		gpuOOM,
+		modelSwap,
+		graphRecapture,
+		graphUnused,
+		graphWarmup,
+		cudaAfterFork,
+		versionMismatch,
+		deviceAssert,
+	}
 }
 
 // Part is a piece of a step: waits of one kind and culprit, or the own time of

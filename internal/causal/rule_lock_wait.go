@@ -7,7 +7,7 @@ import (
 )
 
 var lockWait = Rule{
-	Name: "lock-wait", Word: "locks", Needs: NeedWaits, Share: 0.01, Slow: 3,
+	Name: "lock-wait", Word: "locks", Needs: NeedWaits, Share: 0.01, Slow: 3, Problems: []string{"8"},
 	Doc: "The job waited for a lock, or for another thread to be done.",
 	Match: func(p *Part) bool {
 		return p.State == events.WaitBlocked && (p.Root == events.ReasonLock || p.Root == events.ReasonGIL)
@@ -21,9 +21,6 @@ var lockWait = Rule{
 	Blame: func(p *Part) (group, what string) {
 		if p.Via.TID != 0 {
 			return "lock", fmt.Sprintf("held up by a wait of its own: %s", p.Reason)
-		}
-		if p.Reason == events.ReasonGIL {
-			return "lock", "held Python's global lock (GIL)"
 		}
 		return "lock", "held a lock, or was waited for"
 	},

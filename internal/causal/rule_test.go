@@ -151,7 +151,7 @@ func TestCallSlow(t *testing.T) {
 			s.From += late
 			late += own - usual
 			s.To += late
-			s.Ops = []ledger.OpTime{{Op: 0x0110, Size: 20, Count: 1, Seen: 1, NS: own, Own: own}}
+			s.Ops = []ledger.OpTime{{Op: 0x0121, Size: 20, Count: 1, Seen: 1, NS: own, Own: own}}
 		}
 		return steps
 	}
@@ -173,7 +173,7 @@ func TestCallSlow(t *testing.T) {
 				show(t, got)
 				t.Fatalf("%d chains, want %d", len(got), tt.want)
 			}
-			if tt.want > 0 && (got[0].Rule != "call-slow" || got[0].Op != 0x0110) {
+			if tt.want > 0 && (got[0].Rule != "call-slow" || got[0].Op != 0x0121) {
 				t.Errorf("%s in %s", got[0].Rule, got[0].Op)
 			}
 		})

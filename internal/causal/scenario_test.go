@@ -31,6 +31,8 @@ import (
 //	pace 20ms                    sleep until so long after the step's begin
 //	call OP cpu=5us [bytes=N] [slow=3ms p=5%]      slow: more time in the call
 //	wait REASON 3ms [p=5%] [at=N] [dev=254:0] [who=NAME/PID] [io]   between calls
+//	fact KIND pid=7 [from=10s] [to=20s] [count=1] [ns=3ms] [bytes=N] [of=OBJECT] [who=NAME/PID]
+//	                             of the host in each tick between; who: of another process, not pid
 //	expect silence
 //	expect chains N
 //	expect RULE SEVERITY [who=NAME] [lost=1.4s±5%|lost=true±15%] [conf>=0.8]
@@ -42,6 +44,7 @@ type scenario struct {
 	quota   quota
 	attach  int64
 	threads []program
+	facts   []fact
 	expect  []string
 }
 
@@ -96,11 +99,11 @@ func (sc *scenario) run(t testing.TB) []tick.Chain {
 	}
 	slices.SortStableFunc(batch.Calls, func(a, b events.Call) int { return cmp.Compare(a.End(), b.End()) })
 	slices.SortStableFunc(batch.Waits, func(a, b events.Wait) int { return cmp.Compare(a.End(), b.End()) })
-	return feed(&batch, start+sc.attach, 10*ms)
+	return feed(&batch, start+sc.attach, 10*ms, sc.facts...)
 }
 
 // feed gives a ledger and an engine what happens after a time, in polls and ticks.
-func feed(all *tick.Batch, from, poll int64) []tick.Chain {
+func feed(all *tick.Batch, from, poll int64, facts ...fact) []tick.Chain {
 	l, e := ledger.New(1), New(1)
 	var chains []tick.Chain
 	c, w := 0, 0
@@ -119,7 +122,8 @@ func feed(all *tick.Batch, from, poll int64) []tick.Chain {
 		l.Batch(&b)
 		e.Add(l.Steps())
 		if last := c == len(all.Calls) && w == len(all.Waits); last || (now-from)/s1 != (now+poll-from)/s1 {
-			tk := tick.Tick{Time: time.Unix(0, now)}
+			tk := tick.Tick{Time: time.Unix(0, now), Window: time.Second}
+			factsAt(&tk, facts)
 			l.Tick(&tk)
 			e.Tick(&tk)
 			chains = tk.Chains
@@ -181,6 +185,8 @@ func line(t testing.TB, x *simThread, n int, begin int64, f []string) {
 type option struct {
 	cpu, gpu, slow                   int64
 	slice, every, from, to, run, per int64
+	ns, count, pid                   int64
+	of                               string
 	vary, p                          float64
 	bytes, at, steps                 int
 	dev                              uint32
@@ -198,7 +204,7 @@ func options(t testing.TB, f []string) (o option) {
 		if !ok {
 			continue
 		}
-		into := map[string]*int64{"cpu": &o.cpu, "gpu": &o.gpu, "slow": &o.slow, "slice": &o.slice, "every": &o.every, "from": &o.from, "to": &o.to, "run": &o.run, "period": &o.per}
+		into := map[string]*int64{"cpu": &o.cpu, "gpu": &o.gpu, "slow": &o.slow, "slice": &o.slice, "every": &o.every, "from": &o.from, "to": &o.to, "run": &o.run, "period": &o.per, "ns": &o.ns}
 		switch n, _ := strconv.Atoi(v); k {
 		case "vary", "p":
 			x, err := strconv.ParseFloat(strings.TrimSuffix(v, "%"), 64)
@@ -208,6 +214,10 @@ func options(t testing.TB, f []string) (o option) {
 			*map[string]*float64{"vary": &o.vary, "p": &o.p}[k] = x / 100
 		case "bytes", "at", "steps":
 			*map[string]*int{"bytes": &o.bytes, "at": &o.at, "steps": &o.steps}[k] = n
+		case "count", "pid":
+			*map[string]*int64{"count": &o.count, "pid": &o.pid}[k] = int64(n)
+		case "of":
+			o.of = v
 		case "dev":
 			major, minor, _ := strings.Cut(v, ":")
 			a, _ := strconv.Atoi(major)
@@ -247,6 +257,9 @@ func thread(t testing.TB, v string) events.Thread {
 	if strings.HasPrefix(v, "kworker") {
 		th.Parent = kthreadd
 	}
+	if strings.HasPrefix(v, "loader") { // a worker of the program
+		th.Parent = 7
+	}
 	if n == 8 { // a thread of the program's own
 		th.PID = 7
 	}
@@ -254,7 +267,7 @@ func thread(t testing.TB, v string) events.Thread {
 }
 
 func reason(t testing.TB, v string) events.Reason {
-	for r := events.ReasonUnknown; r <= events.ReasonOther; r++ {
+	for r := events.ReasonUnknown; r <= events.ReasonGIL; r++ {
 		if r.String() == v {
 			return r
 		}
@@ -282,6 +295,8 @@ func read(t testing.TB, path string) *scenario {
 			sc.hogs = append(sc.hogs, &hog{who: thread(t, f[1]), slice: o.slice, every: o.every, from: o.from, to: o.to})
 		case "quota":
 			sc.quota = quota{o.run, o.per}
+		case "fact":
+			sc.facts = append(sc.facts, factOf(t, f, o))
 		case "attach":
 			sc.attach = dur(t, f[1])
 		case "thread":

@@ -30,7 +30,7 @@ func (e *Engine) notIt(v *verdict, y *tally) []string {
 		out = append(out, "GPU ("+span(gpu)+" a step, as before)")
 	}
 	for r := range Rules {
-		if r != y.rule && Rules[r].Needs&^e.have == 0 && v.rule[r] < 0.002*float64(v.span) {
+		if x := &Rules[r]; r != y.rule && x.Match != nil && x.Word != "" && x.Needs&^e.have == 0 && v.rule[r] < 0.002*float64(v.span) {
 			out = append(out, Rules[r].Word)
 		}
 	}

@@ -13,6 +13,7 @@ const (
 	exitDegraded = 3
 	exitStuck    = 3
 	exitDamaged  = 3
+	exitDiffers  = 3
 	exitFound    = 4
 	exitCannot   = 126
 	exitNotFound = 127
@@ -33,6 +34,7 @@ var exits = []struct {
 	{exitDegraded, "status", "it traces, but not all that it was asked to"},
 	{exitStuck, "stuck", "a call has not returned"},
 	{exitDamaged, "db verify", "something is damaged"},
+	{exitDiffers, "replay", "`--check`: the causes are not those that were recorded"},
 	{exitFound, "explain", "a cause as grave as `--fail-on` says was found"},
 	{exitCannot, "run", "the program cannot be started"},
 	{exitNotFound, "run", "there is no such program"},

@@ -139,6 +139,9 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 		in.Remarks = append(in.Remarks, longRemark(sums, long))
 	}
 	sortChains(in.Chains)
+	if in.Chains, in.Hidden, err = tellable(ctx, filter(c), r, e.now(true), in.Chains); err != nil {
+		return wordsDatabase(r.Path(), err)
+	}
 	if err := memory(ctx, r, sums, in); err != nil {
 		return wordsDatabase(r.Path(), err)
 	}
@@ -154,7 +157,7 @@ func (e *Env) show(in *explain.Input, o *explainOptions) error {
 		text, err := explain.ReportJSON(in)
 		return errors.Join(err, e.printf("%s\n", text))
 	}
-	if o.stored && len(in.Chains)+len(in.Xids) == 0 {
+	if o.stored && len(in.Chains)+len(in.Hidden)+len(in.Xids) == 0 {
 		return e.printf("No cause of lost time was found while this was recorded.\n")
 	}
 	detail := explain.Brief

@@ -28,8 +28,9 @@ type fixture struct {
 	seq   uint64
 	calls uint64
 	ops   map[[2]uint32]*tick.Op
-	runs  tick.Thread // the trainer's account
-	place tick.Where  // the trainer's
+	runs  tick.Thread   // the trainer's account
+	place tick.Where    // the trainer's
+	lost  time.Duration // by the trainer, to a hog
 }
 
 // startFixture begins a recording; its files are path and path.d.
@@ -127,6 +128,10 @@ func (x *fixture) tick(final bool) *tick.Tick {
 	t := &tick.Tick{Time: x.now, Started: x.start, Seq: x.seq, Window: time.Second, Final: final, Records: x.calls,
 		Self: tick.Self{CPU: time.Duration(x.seq) * 5 * time.Millisecond}, Threads: []tick.Thread{x.runs},
 		Libraries: []tick.Library{{Path: "/usr/lib/libcudart.so.12", Lib: events.LibCudart, Probes: 32}}}
+	if x.lost > 0 {
+		t.Chains = []tick.Chain{{ID: "c-1", Rule: "cpu-taken", Severity: tick.High, PID: 4821, From: x.start, To: x.now, Lost: x.lost,
+			Culprits: []tick.Culprit{{Thread: events.Thread{PID: 8821, TID: 8821, Name: events.NameOf("stress-ng")}, Lost: x.lost}}}}
+	}
 	for _, o := range x.ops {
 		c := *o
 		c.Dur = o.Dur.Clone()
@@ -168,6 +173,7 @@ func recordFixture(path, id, node string, at time.Time, seconds int) error {
 func placed() {
 	x, err := startFixture(os.Args[1], "gpu-9-one", "gpu-9", began)
 	if err == nil {
+		x.lost = 200 * time.Millisecond
 		x.place = tick.Where{Cmdline: "python3 train.py --token ***", Runtime: "containerd", Container: strings.Repeat("3f2b8c1d", 8), ContainerName: "trainer",
 			Pod: "train-0", Namespace: "ml", PodUID: "7f0c4a52-1b3d-4e5f-8a9b-0c1d2e3f4a5b", Job: "4711", Step: "0", Rank: tick.Numbered(0), WorldSize: tick.Numbered(8)}
 		err = errors.Join(x.second(), x.end())

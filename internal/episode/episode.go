@@ -161,7 +161,7 @@ func (l *life) begin(t *tick.Tick, hidden bool) {
 
 // update tells what is news.
 func (l *life) update(t *tick.Tick) {
-	switch first := culprit(&l.chain); {
+	switch first := l.chain.Culprit(); {
 	case l.chain.Severity > l.grade:
 		l.grade = l.chain.Severity
 		l.tell(t, tick.EpisodeUpdate, tick.WhySeverity)
@@ -204,22 +204,9 @@ func (l *life) tell(t *tick.Tick, kind tick.EpisodeKind, why tick.EpisodeWhy) {
 		From: l.from, To: c.To, Lost: l.lost(), Hidden: l.hidden, Chain: *c,
 	})
 	l.said, l.saidLost = t.Time, l.lost()
-	if first := culprit(c); first != "" && !slices.Contains(l.culprits, first) {
+	if first := c.Culprit(); first != "" && !slices.Contains(l.culprits, first) {
 		l.culprits = append(l.culprits, first)
 	}
-}
-
-// culprit names the first culprit of a chain, "" where there is none. Programs of one
-// name are one.
-func culprit(c *tick.Chain) string {
-	if len(c.Culprits) == 0 {
-		return ""
-	}
-	x := &c.Culprits[0]
-	if name := x.Thread.Name.String(); x.Thread.TID != 0 && name != "" {
-		return name
-	}
-	return x.What
 }
 
 // ended says whether a process is known to have ended.

@@ -103,10 +103,15 @@ var causes = map[string]causeWords{
 	},
 }
 
+// causeTables have the words for all rules, each in one of them.
+var causeTables = []map[string]causeWords{causes, hostCauses, cudaCauses}
+
 // wordsFor returns the words for a chain, whatever its rule.
 func wordsFor(c *tick.Chain) causeWords {
-	if w, ok := causes[c.Rule]; ok {
-		return w
+	for _, table := range causeTables {
+		if w, ok := table[c.Rule]; ok {
+			return w
+		}
 	}
 	name := strings.ReplaceAll(clean(c.Rule), "-", " ")
 	return causeWords{

@@ -280,15 +280,24 @@ func TestIncidentIsSafe(t *testing.T) {
 
 // Every rule of the engine has words, and there are no others.
 func TestCausesAreComplete(t *testing.T) {
+	words := map[string]causeWords{}
+	for _, table := range causeTables {
+		for rule, w := range table {
+			if _, twice := words[rule]; twice {
+				t.Errorf("%s has words in two tables", rule)
+			}
+			words[rule] = w
+		}
+	}
 	for i := range causal.Rules {
-		if _, ok := causes[causal.Rules[i].Name]; !ok {
+		if _, ok := words[causal.Rules[i].Name]; !ok {
 			t.Errorf("%s has no words", causal.Rules[i].Name)
 		}
 	}
-	if len(causes) != len(causal.Rules) {
-		t.Errorf("there are words for %d rules of %d", len(causes), len(causal.Rules))
+	if len(words) != len(causal.Rules) {
+		t.Errorf("there are words for %d rules of %d", len(words), len(causal.Rules))
 	}
-	for rule, w := range causes {
+	for rule, w := range words {
 		c := chainOfRule(rule, streamSyn, tick.Culprit{Thread: thread("x", 1, 1)})
 		v := &victim{name: "train", cpus: 4}
 		if w.head(&c) == "" || w.cause(&c, v) == "" || w.fix(&c, v) == "" {

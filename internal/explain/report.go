@@ -19,8 +19,9 @@ const reportWidth = 80
 // it is one sentence.
 func Report(in *Input, o Options) string {
 	r := build(in)
+	r.Notes = append(r.Notes, hiddenNotes(in.Hidden, o.location())...)
 	w := &writer{loc: o.location()}
-	if !r.ledger && len(r.Chains) == 0 {
+	if !r.ledger && len(r.Chains)+len(r.Hidden) == 0 {
 		w.tables(&r)
 		w.memory(in, &r)
 		w.happened(in.HostSums)

@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -26,10 +27,12 @@ type Poller struct {
 	groups map[uint32]*membership // by process
 	mounts []mount
 	names  map[string]string // of devices, by number
-	lacks  []tick.Report
-	left   uint64 // files of processes and cgroups that were not read
-	round  uint64
-	buf    []byte
+	// allowed is on how many CPUs processes may run.
+	allowed map[uint32]*allowance
+	lacks   []tick.Report
+	left    uint64 // files of processes and cgroups that were not read
+	round   uint64
+	buf     []byte
 }
 
 // reading is what counters stood at.
@@ -37,6 +40,13 @@ type reading struct {
 	count, bytes, ns uint64 // as last told
 	now              struct{ count, bytes, ns uint64 }
 	round            uint64 // that saw it last
+}
+
+// allowance is on how many CPUs a process may run, and how many were taken from it.
+type allowance struct {
+	cpus  int
+	taken uint64
+	round uint64 // that saw it last
 }
 
 // Bounds of one round.
@@ -67,6 +77,7 @@ func (p *Poller) Read(pids []uint32, all bool) []tick.HostSum {
 		p.process(pid)
 	}
 	p.cgroups(pids)
+	maps.DeleteFunc(p.allowed, func(_ uint32, a *allowance) bool { return a.round != p.round })
 	out := p.added(all)
 	p.begun = true
 	return out
@@ -80,6 +91,7 @@ func (p *Poller) Reports() []tick.Report { return p.lacks }
 
 func (p *Poller) begin() {
 	p.last, p.groups, p.names = map[tick.HostKey]*reading{}, map[uint32]*membership{}, map[string]string{}
+	p.allowed = map[uint32]*allowance{}
 	p.mounts = parseMounts(p.read("proc", "self", "mountinfo"))
 	if p.Boot == 0 {
 		var up unix.Timespec

@@ -36,6 +36,7 @@ func machine(n int) map[string]string {
 		"proc/vmstat":          fmt.Sprintf("nr_free_pages 7\npswpin %d\npswpout %d\n", 40+n, 50+2*n),
 		"proc/70/stat":         fmt.Sprintf(stat, 5+3*n, 100),
 		"proc/70/cgroup":       "4:memory:/job\n3:cpu,cpuacct:/job\n0::/pod/a\n",
+		"proc/70/status":       fmt.Sprintf("Name:\ta\nCpus_allowed:\tff,%08x\nCpus_allowed_list:\t0-1\n", 0xff>>(4*n)),
 		"proc/71/stat":         "garbage",
 		"proc/71/cgroup":       "4:memory:/job\n3:cpu,cpuacct:/\n0::/pod/../../../etc\n",
 
@@ -88,6 +89,7 @@ func TestPoller(t *testing.T) {
 		sum(tick.HostMemoryFull, "/pod/a", 0, 0, 0, 10*ms),
 		sum(tick.HostIOPressure, "", 0, 0, 0, 20*ms),
 		sum(tick.HostIOFull, "", 0, 0, 0, 10*ms),
+		sum(tick.HostCPUsTaken, "", 70, 4, 0, 0),
 	}
 	if d := diff.Diff(want, p.Read([]uint32{70, 71}, false)); d != "" {
 		t.Errorf("-want +got:\n%s", d)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ingero/internal/store"
+	"ingero/internal/tick"
 )
 
 // Loss is wall time that one process lost to one culprit in a stretch of time.
@@ -86,4 +87,57 @@ func (r *Reader) losses(ctx context.Context, s *Session, f Filter) (out []Loss, 
 	}, `SELECT id, rule, pid, from_ns, to_ns, lost_ns, culprits FROM chains c WHERE session = ? AND from_ns IS NOT NULL AND to_ns IS NOT NULL
 		AND NOT EXISTS (SELECT 1 FROM losses l WHERE l.session = c.session AND l.chain = c.id)`, s.id)
 	return out, err
+}
+
+// Observed is a process that used CUDA while it was recorded.
+type Observed struct {
+	Session  *Session
+	Process  tick.Process
+	From, To time.Time // in the filter's window
+	GPUs     int       // that it used: those of its streams and of what it allocated, at least one
+}
+
+// Observed returns the filter's processes, in the order of sessions and numbers.
+func (r *Reader) Observed(ctx context.Context, f Filter) (out []Observed, err error) {
+	sessions, err := r.chosen(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	for i := range sessions {
+		s := &sessions[i]
+		all, err := r.processes(ctx, s.id)
+		if err != nil {
+			return nil, err
+		}
+		gpus, err := r.gpusOf(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range all {
+			o := Observed{Session: s, Process: p, From: later(later(s.Started, p.Attached), f.From), To: later(s.Ended, s.Updated), GPUs: max(gpus[p.PID], 1)}
+			if !p.Ended.IsZero() {
+				o.To = earlier(o.To, p.Ended)
+			}
+			if !f.To.IsZero() {
+				o.To = earlier(o.To, f.To)
+			}
+			if f.wants(p.PID) && o.From.Before(o.To) && !p.Mapped.IsZero() {
+				out = append(out, o)
+			}
+		}
+	}
+	return out, nil
+}
+
+// gpusOf counts the devices that each process of a session used.
+func (r *Reader) gpusOf(ctx context.Context, s *Session) (map[uint32]int, error) {
+	out := map[uint32]int{}
+	return out, r.rows(ctx, func(rows *sql.Rows) error {
+		var pid uint32
+		var n int
+		err := rows.Scan(&pid, &n)
+		out[pid] = n
+		return err
+	}, `SELECT pid, count(*) FROM (SELECT pid, device FROM held WHERE session = ?1 AND device >= 0 UNION
+		SELECT pid, device FROM streams WHERE session = ?1 AND device IS NOT NULL) GROUP BY pid`, s.id)
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"path/filepath"
 	"testing"
 	"time"
@@ -13,24 +12,12 @@ import (
 // What is told of an episode is in the file, in its last state, also where another
 // program had the database when it was told; one that was taken back is not.
 func TestEpisodes(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.db")
-	db, c := open(t, path, Options{})
-	other, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = other.Close() }()
-	k := newKernel()
+	db, path, other, next := contested(t)
 	step := func(seq uint64, told ...tick.Episode) {
 		t.Helper()
-		c.advance(time.Second)
-		x := k.tick(seq, c.now, false)
-		x.Episodes = told
-		if err := db.Tick(x); err != nil {
-			t.Fatal(err)
-		}
+		next(seq, func(x *tick.Tick) { x.Episodes = told })
 	}
-	at := c.now
+	at := time.Unix(1_700_000_000, 0)
 	event := func(kind tick.EpisodeKind, id string, why tick.EpisodeWhy, grade tick.Severity, lost time.Duration) tick.Episode {
 		return tick.Episode{Kind: kind, ID: id, Why: why, Severity: grade, From: at, To: at.Add(lost), Lost: lost,
 			Chain: tick.Chain{ID: "c", Rule: "cpu-taken", PID: 7, Culprits: []tick.Culprit{{Thread: events.Thread{PID: 9, TID: 9, Name: events.NameOf("hog")}}}}}

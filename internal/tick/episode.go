@@ -66,11 +66,30 @@ const (
 // Hidden is a chain that was found, and is not among those of the tick since somebody
 // said that it is not to be.
 type Hidden struct {
-	Chain Chain
-	Why   HiddenWhy
-	Until time.Time // HiddenSilenced: until when
-	By    string    // HiddenSilenced: what was silenced
-	Note  string    // HiddenSilenced: the reason that was given
+	Chain   Chain
+	Why     HiddenWhy
+	Silence Silence // HiddenSilenced: which
+}
+
+// Silence is what somebody does not want to hear of for a while.
+type Silence struct {
+	What         string // id of a chain, a rule, or rule@culprit
+	Since, Until time.Time
+	Reason       string // in words; may be empty
+	Who          string // the user who said so
+}
+
+// Culprit names what took most of a chain: a program by its name, whatever its number;
+// "" where nothing is known.
+func (c *Chain) Culprit() string {
+	if len(c.Culprits) == 0 {
+		return ""
+	}
+	x := &c.Culprits[0]
+	if name := x.Thread.Name.String(); x.Thread.TID != 0 && name != "" {
+		return name
+	}
+	return x.What
 }
 
 // AllChains returns the chains of the tick, and those that are not to be shown.

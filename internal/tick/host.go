@@ -40,6 +40,7 @@ const (
 	HostSoftIRQ
 	HostSteal
 	HostIOWait
+	HostCPUsTaken
 
 	hostEvents
 )
@@ -84,6 +85,7 @@ var HostRows = [hostEvents]HostRow{
 	HostSoftIRQ:        {Name: "softirq", Title: "soft interrupts", NS: "CPU"},
 	HostSteal:          {Name: "steal", Title: "stolen CPU", NS: "CPU"},
 	HostIOWait:         {Name: "iowait", Title: "idle for I/O", NS: "CPU"},
+	HostCPUsTaken:      {Name: "cpus-taken", Title: "CPUs taken away", One: "CPU", PID: true},
 }
 
 // Row returns what the sums of a kind are of; that of an unknown kind is empty.

@@ -208,6 +208,8 @@ type Tick struct {
 	Hidden   []Hidden
 	// States is what follows from the calls of each process, by PID.
 	States []State
+	// RollCalls are the collectives that ranks are missing from.
+	RollCalls []RollCall
 	// Launches are what was launched, by process.
 	Launches []Launches
 	// Xids are the faults that GPUs reported, in the order in which they came: each

@@ -1,8 +1,17 @@
 // Package incidents is the incident lab: faults injected into workloads on the
-// simulated GPU, on the running kernel, each with the truth about it stated, and
-// healthy workloads and decoys of which nothing may be said. It holds tests only.
+// simulated GPU, on the running kernel, each with the truth about it, and healthy
+// workloads and decoys of which nothing may be said. It holds tests only.
 //
-//	go test ./test/incidents -args -seconds 60
+// A scenario is a row of a table, one table a family. What was lost is measured
+// without ingero: the victim notes when each of its steps begins and ends, and what
+// the steps during the fault took more than those of the same run without it, is the
+// truth. A session is judged as it was at its last tick: the cause, the culprit, the
+// lost time, chains that are of nothing, and how long it was until the first chain.
 //
-// runs each for a minute; without, for some seconds.
+//	make incidents SEEDS=1-9 ONLY=hog      a table for docs/accuracy.md
+//	go test ./test/incidents -run TestIncidents -args -seeds 1-3 -only disk -keep DIR
+//	go test ./test/incidents -run TestIncidents -args -replay DIR
+//
+// The first keeps nothing, the second the recordings and the truth, and the third
+// judges those again, by the engine as it is now, without running anything.
 package incidents

@@ -1,40 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Workloads and faults that sim's programs lack.
+ * Faults: what is done to a victim from outside. Each says "ready" once it is at work, or
+ * "refused" where it may not be, and goes on until it is killed or whoever started it has
+ * gone. CPU -1 is any.
  *
- * deep CPU SECONDS  A training loop whose GPU has a deep queue, with a hog that
- *                   takes the CPU once it has begun to fill: launches are slow,
- *                   and cost nothing, since the GPU has work for longer. Each step: launches
- *                   with CPU work between them, 8 ms in all, for 60 ms of GPU time.
- * hog CPU           Takes a CPU until it is killed, or whoever started it has gone.
+ * hog CPU [NICE|fifo] [ON OFF]  takes a CPU; "fifo": with real-time priority; with times (us)
+ *                         now and then
+ * spawner CPU US SLEEP    starts a program that uses US of the CPU, waits for its end and for
+ *                         SLEEP more, and so on; each program has another name
+ * program US              such a program
+ * writer CPU FILE BYTES   writes so much to a file, fsyncs, and so on
+ * reader CPU FILE BYTES   reads a file from the disk in such pieces, past the cache
+ * memory CPU BYTES        writes to each page of its memory, again and again
+ * stopper CPU PID ON OFF  stops a process for ON us, lets it run for OFF, and so on; once if
+ *                         OFF is 0
+ * tracer CPU PID ON OFF   likewise, as a debugger
+ * peer CPU                answers who connects to the port that it says, as many ms late as
+ *                         it is told, or as asked
  */
 #define _GNU_SOURCE
-#include <linux/futex.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <signal.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-struct dim3 {
-	unsigned x, y, z;
-};
+static char **args; /* from the CPU on */
 
-int cudaLaunchKernel(const void *f, struct dim3 g, struct dim3 b, void **a, size_t s, void *st);
-int cudaStreamSynchronize(void *stream);
-int cudaMalloc(void **p, size_t n);
-void **__cudaRegisterFatBinary(void *image);
-void __cudaRegisterFunction(void **h, const char *host_fn, char *dev_fn, const char *name,
-			    int limit, void *tid, void *bid, void *bdim, void *gdim, int *warp);
+static long number(int i)
+{
+	return args[i] ? atol(args[i]) : 0;
+}
 
-static _Atomic int *hogging;
-static char kernel;
+static void need(int ok, const char *what)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "faults: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static void pin(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	need(cpu < 0 || !sched_setaffinity(0, sizeof(set), &set), "pin");
+}
+
+/* As long turns as the victim has: see turn in victim_test.go. */
+static void set_turn(void)
+{
+	struct {
+		unsigned size, policy;
+		unsigned long flags;
+		int nice;
+		unsigned priority;
+		unsigned long runtime, deadline, period;
+	} attr = { .size = 48, .runtime = 1000000 };
+
+	need(!syscall(SYS_sched_setattr, 0, &attr, 0), "sched_setattr");
+}
+
+static void say(const char *text)
+{
+	puts(text);
+	fflush(stdout);
+}
+
+static void nap(long us)
+{
+	struct timespec t = { us / 1000000, us % 1000000 * 1000 };
+
+	nanosleep(&t, NULL);
+}
 
 static long now_us(void)
 {
@@ -44,94 +97,209 @@ static long now_us(void)
 	return t.tv_sec * 1000000L + t.tv_nsec / 1000;
 }
 
-static long cpu_us(void)
+static void spin(long us)
 {
-	struct timespec t;
+	long until = now_us() + us;
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return t.tv_sec * 1000000L + t.tv_nsec / 1000;
-}
-
-static void pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		abort();
-}
-
-static void hog_on_call(void)
-{
-	prctl(PR_SET_NAME, "hog");
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	for (;;) {
-		while (atomic_load(hogging))
+	while (now_us() < until)
+		for (volatile int i = 0; i < 1000; i++)
 			;
-		syscall(SYS_futex, hogging, FUTEX_WAIT, 0, NULL, NULL, 0);
-	}
-}
-
-static void let_hog(int on)
-{
-	atomic_store(hogging, on);
-	if (on)
-		syscall(SYS_futex, hogging, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 static void hog(void)
 {
-	pid_t parent = getppid();
+	struct sched_param p = { .sched_priority = 1 };
+	const char *how = args[1] ? args[1] : "0";
 
-	prctl(PR_SET_NAME, "hog");
-	puts("ready");
-	fflush(stdout);
-	while (getppid() == parent)
-		for (volatile int i = 0; i < 10000000; i++)
-			;
-}
-
-static void deep(long seconds)
-{
-	struct dim3 one = { 1, 1, 1 };
-	long end;
-	void *p;
-
-	hogging = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (fork() == 0)
-		hog_on_call();
-	__cudaRegisterFunction(__cudaRegisterFatBinary("simulated"), &kernel, NULL,
-			       "deep_kernel_2000us", -1, NULL, NULL, NULL, NULL, NULL);
-	cudaMalloc(&p, 1 << 20);
-	puts("ready");
-	fflush(stdout);
-	getchar();
-	end = now_us() + seconds * 1000000L;
-	while (now_us() < end) {
-		for (int i = 0; i < 30; i++) {
-			long until = cpu_us() + 260;
-
-			if (i == 5) /* the GPU has 10 ms of work by now */
-				let_hog(1);
-			if (cudaLaunchKernel(&kernel, one, one, NULL, 0, NULL))
-				abort();
-			while (cpu_us() < until)
-				;
-		}
-		let_hog(0);
-		cudaStreamSynchronize(NULL);
+	if (!strcmp(how, "fifo")) {
+		if (sched_setscheduler(0, SCHED_FIFO, &p))
+			say("refused");
+	} else {
+		need(nice(atoi(how)) != -1 || !errno, "nice");
+	}
+	say("ready");
+	for (;;) {
+		spin(number(2) ? number(2) : 1000000);
+		if (number(3))
+			nap(number(3));
 	}
 }
 
+static void program(void)
+{
+	spin(number(0));
+	exit(0);
+}
+
+static void spawner(void)
+{
+	static const char *const names[] = { "rotate", "gzip", "chmod", "chown", "touch", "find" };
+	char us[24];
+
+	snprintf(us, sizeof(us), "%ld", number(1));
+	say("ready");
+	for (unsigned i = 0;; i++) {
+		int pid = fork();
+
+		if (!pid) {
+			/* Its name is that of the file that it is started as. */
+			char path[64];
+
+			snprintf(path, sizeof(path), "/proc/self/fd/%d",
+				 open("/proc/self/exe", O_RDONLY));
+			execl(path, names[i % 6], "program", us, NULL);
+			_exit(1);
+		}
+		waitpid(pid, NULL, 0);
+		nap(number(2));
+	}
+}
+
+static void writer(void)
+{
+	long n = number(2);
+	int fd = open(args[1], O_RDWR | O_CREAT, 0600);
+	char *data = malloc(n);
+
+	need(fd >= 0, args[1]);
+	memset(data, 2, n);
+	for (int i = 0;; i++) {
+		need(pwrite(fd, data, n, 0) == n, "write");
+		need(!fsync(fd), "fsync");
+		if (!i)
+			say("ready");
+	}
+}
+
+static void reader(void)
+{
+	long n = number(2), at = 0, got;
+	int fd = open(args[1], O_RDONLY | O_DIRECT);
+	void *data = NULL;
+
+	need(fd >= 0, args[1]);
+	need(!posix_memalign(&data, 4096, n), "memory");
+	say("ready");
+	for (;; at += got) {
+		got = pread(fd, data, n, at);
+		need(got >= 0, "read");
+		if (!got)
+			at = 0;
+	}
+}
+
+static void memory(void)
+{
+	long n = number(1);
+	char *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	need(p != MAP_FAILED, "memory");
+	madvise(p, n, MADV_NOHUGEPAGE);
+	say("ready");
+	for (;;)
+		for (long i = 0; i < n; i += 4096)
+			p[i]++;
+}
+
+static void stopper(void)
+{
+	say("ready");
+	do {
+		need(!kill(number(1), SIGSTOP), "stop");
+		nap(number(2));
+		need(!kill(number(1), SIGCONT), "continue");
+		nap(number(3));
+	} while (number(3));
+	pause();
+}
+
+static void tracer(void)
+{
+	int pid = number(1);
+
+	say("ready");
+	do {
+		need(!ptrace(PTRACE_SEIZE, pid, NULL, NULL), "seize");
+		need(!ptrace(PTRACE_INTERRUPT, pid, NULL, NULL), "interrupt");
+		need(waitpid(pid, NULL, __WALL) == pid, "wait");
+		nap(number(2));
+		need(!ptrace(PTRACE_DETACH, pid, NULL, NULL), "detach");
+		nap(number(3));
+	} while (number(3));
+	pause();
+}
+
+static _Atomic int late_ms;
+
+static void *answer(void *arg)
+{
+	int fd = (int)(long)arg, one = 1, ms;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	while (read(fd, &ms, sizeof(ms)) == sizeof(ms)) {
+		if (ms + late_ms)
+			nap(1000L * (ms + late_ms));
+		if (write(fd, &ms, sizeof(ms)) != sizeof(ms))
+			break;
+	}
+	close(fd);
+	return NULL;
+}
+
+static void *listen_to_lab(void *arg)
+{
+	char line[40];
+
+	(void)arg;
+	while (fgets(line, sizeof(line), stdin)) {
+		late_ms = atoi(line);
+		say("done");
+	}
+	return NULL;
+}
+
+static void peer(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	socklen_t size = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	pthread_t t;
+	char text[40];
+
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	need(!bind(fd, (struct sockaddr *)&at, size) && !listen(fd, 16), "listen");
+	need(!getsockname(fd, (struct sockaddr *)&at, &size), "port");
+	snprintf(text, sizeof(text), "ready %d", ntohs(at.sin_port));
+	say(text);
+	pthread_create(&t, NULL, listen_to_lab, NULL);
+	for (;;)
+		pthread_create(&t, NULL, answer, (void *)(long)accept(fd, NULL, NULL));
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} faults[] = {
+	{ "hog", hog },         { "program", program }, { "spawner", spawner },
+	{ "writer", writer },   { "reader", reader },   { "memory", memory },
+	{ "stopper", stopper }, { "tracer", tracer },   { "peer", peer },
+};
+
 int main(int argc, char **argv)
 {
+	int is_program = argc > 1 && !strcmp(argv[1], "program");
+
 	if (argc < 3)
 		return 2;
-	pin(atoi(argv[2]));
-	if (!strcmp(argv[1], "hog"))
-		hog();
-	if (!strcmp(argv[1], "deep") && argc > 3)
-		deep(atol(argv[3]));
-	return 0;
+	args = argv + 2;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, is_program ? argv[0] : argv[1]);
+	if (!is_program) {
+		pin(number(0));
+		set_turn();
+	}
+	for (unsigned i = 0; i < sizeof(faults) / sizeof(*faults); i++)
+		if (!strcmp(argv[1], faults[i].name))
+			faults[i].run();
+	return 2;
 }

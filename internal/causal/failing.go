@@ -1,0 +1,54 @@
+package causal
+
+import (
+	"fmt"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// failing finds processes whose calls fail with codes that do not go away. All time since
+// the first of them is lost.
+func failing(f *Facts, codes map[int32]bool) (out []Finding) {
+	for i := range f.Tick.States {
+		s := &f.Tick.States[i]
+		var first *tick.CallError
+		var count uint64
+		for j := range s.Errors.First {
+			e := &s.Errors.First[j]
+			if !codes[e.Code] {
+				continue
+			}
+			count += e.Count
+			if first == nil || e.First < first.First || e.First == first.First && e.Op < first.Op {
+				first = e
+			}
+		}
+		if first == nil || f.Now()-first.First > windowSeconds*1e9 && !f.goesOn(s.PID) {
+			continue
+		}
+		to := f.Now()
+		if b := f.Book(s.PID); b != nil && b.Ended != 0 {
+			to = b.Ended
+		}
+		from := max(first.First, f.Now()-windowSeconds*1e9)
+		lost := max(to-from, 0)
+		out = append(out, Finding{
+			PID: s.PID, Op: first.Op, From: from, To: to, Lost: lost, Severity: tick.High,
+			Baseline: "calls that succeed",
+			Culprits: []tick.Culprit{{What: fmt.Sprintf("%s in %s", first.Name(), first.Op), Lost: time.Duration(lost)}},
+			Timeline: []tick.Moment{moment(first.First, "CUDA", "%s fails: %s (%d); %d such failures since", first.Op, first.Name(), first.Code, count)},
+		})
+	}
+	return out
+}
+
+// goesOn says whether a process has failed calls in its last second.
+func (f *Facts) goesOn(pid uint32) bool {
+	b := f.Book(pid)
+	if b == nil || len(b.Seconds) < 2 || b.Ended != 0 {
+		return false
+	}
+	n := len(b.Seconds)
+	return b.Seconds[n-1].Failed > b.Seconds[n-2].Failed
+}

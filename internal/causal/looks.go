@@ -1,0 +1,114 @@
+package causal
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// about says whether a sum of the host is of the time of a chain, or a second around it.
+func about(h *HostAt, c *tick.Chain) bool {
+	return h.To >= c.From.UnixNano()-1e9 && h.From <= c.To.UnixNano()+1e9
+}
+
+// sum adds up what happened of a kind to a process about the time of a chain, with
+// PID 0 to any.
+func (f *Facts) sum(kind tick.HostEvent, pid uint32, c *tick.Chain) (out HostAt) {
+	for i := range f.e.host {
+		h := &f.e.host[i]
+		if h.Kind != kind || pid != 0 && h.PID != pid || !about(h, c) {
+			continue
+		}
+		if out.From == 0 {
+			out = *h
+			continue
+		}
+		out.To = h.To
+		out.Add(&h.HostSum)
+	}
+	return out
+}
+
+// name is what a process is called, by whatever tells of it.
+func (f *Facts) name(pid uint32) (events.Name, bool) {
+	for _, list := range [][]tick.Process{f.Tick.Processes, f.Tick.Others} {
+		for i := range list {
+			if list[i].PID == pid && list[i].Comm != "" {
+				return events.NameOf(list[i].Comm), true
+			}
+		}
+	}
+	for i := range f.e.host {
+		if h := &f.e.host[i]; h.PID == pid && h.Comm != "" {
+			return events.NameOf(h.Comm), true
+		}
+	}
+	return events.Name{}, false
+}
+
+// shareWith is the share of the steps of a process's main thread that have a part of a
+// rule, however small.
+func (f *Facts) shareWith(pid uint32, rule string) float64 {
+	_, steps := f.steps(pid)
+	n := ruleNamed(rule)
+	var all, with float64
+	for i := range steps {
+		x := &steps[i]
+		all += x.weight
+		for _, p := range x.parts[:x.nparts] {
+			if int(f.e.causes.list[p.cause].id.rule) == n {
+				with += x.weight
+				break
+			}
+		}
+	}
+	return with / max(all, 1)
+}
+
+// stalled says by how much the steps of a process's main thread that something in
+// [from, to] fell into took longer than normal, ns, and when the last of them ended; to
+// the last tick, where it has made no step since.
+func (f *Facts) stalled(pid uint32, from, to int64) (tid uint32, lost, until int64) {
+	tid, steps := f.steps(pid)
+	until = to
+	var last int64
+	lengths := make([]weighed, 0, len(steps))
+	for i := range steps {
+		last = max(last, steps[i].to())
+		lengths = append(lengths, weighed{steps[i].length, steps[i].weight})
+	}
+	normal := quantile(lengths, 0.5)
+	for i := range steps {
+		x := &steps[i]
+		if x.to() > from && x.from < to && x.length > normal+normal/5 {
+			lost += x.length - normal
+			until = max(until, x.to())
+		}
+	}
+	if now := f.Now(); last != 0 && last < to && now-last > 5*normal+1e9/2 {
+		return tid, max(now-last-normal, 0), now
+	}
+	return tid, lost, until
+}
+
+func moment(ns int64, source, format string, a ...any) tick.Moment {
+	return tick.Moment{Time: wall(ns), Source: source, Text: fmt.Sprintf(format, a...)}
+}
+
+// insert puts a moment where it belongs.
+func insert(list []tick.Moment, m tick.Moment) []tick.Moment {
+	i, _ := slices.BinarySearchFunc(list, m.Time, func(x tick.Moment, at time.Time) int { return x.Time.Compare(at) })
+	return slices.Insert(list, i, m)
+}
+
+// list names the first of many.
+func list(names []string, most int) string {
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,30 @@
+package causal
+
+import (
+	"fmt"
+
+	"ingero/internal/tick"
+)
+
+var cpusetShrunk = Rule{
+	Name: "cpuset-shrunk", Needs: NeedWaits | NeedHost, Problems: []string{"13", "18"},
+	Doc: "CPUs were taken from the job (cpuset, affinity), and since then its threads, or others on the CPUs that it has left, had the CPU while one was ready to run.",
+	Of:  []string{cpuTaken.Name, ownThreads.Name},
+	When: func(c *tick.Chain, f *Facts) bool {
+		b := f.Book(c.PID)
+		if b == nil {
+			return false
+		}
+		for i := range b.Host {
+			h := &b.Host[i]
+			if h.Kind != tick.HostCPUsTaken || h.Count == 0 || c.From.UnixNano() < h.From-1e9 {
+				continue
+			}
+			c.Culprits = append([]tick.Culprit{{What: fmt.Sprintf("%d CPUs fewer for the job", h.Count), Lost: c.Lost}}, c.Culprits...)
+			c.Culprits = c.Culprits[:min(len(c.Culprits), maxCulprits)]
+			c.Timeline = insert(c.Timeline, moment(h.From, "HOST", "CPUs that it may run on were taken away: %d", h.Count))
+			return true
+		}
+		return false
+	},
+}

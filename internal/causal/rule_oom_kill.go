@@ -1,0 +1,71 @@
+package causal
+
+import (
+	"fmt"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+var oomKill = Rule{
+	Name: "oom-kill", Needs: NeedHost, Problems: []string{"3", "7"},
+	Doc: "The kernel killed a process of the job for want of memory.",
+	Find: func(f *Facts) (out []Finding) {
+		for i := range f.e.host {
+			h := &f.e.host[i]
+			if h.Kind != tick.HostOOM {
+				continue
+			}
+			for _, victim := range f.hitBy(h) {
+				out = append(out, oomOf(f, h, victim))
+			}
+		}
+		return out
+	},
+	Instead: []string{"lock-wait", "input-wait", "disk-wait"},
+}
+
+// hitBy returns the traced processes that the end of another concerns: itself, its
+// parent, or where that is not known those of its cgroup.
+func (f *Facts) hitBy(h *HostAt) (pids []uint32) {
+	parent := uint32(0)
+	for i := range f.Tick.Processes {
+		if p := &f.Tick.Processes[i]; p.PID == h.PID {
+			parent = p.PPID
+		}
+	}
+	for i := range f.Tick.Others {
+		if p := &f.Tick.Others[i]; p.PID == h.PID && parent == 0 {
+			parent = p.PPID
+		}
+	}
+	for i := range f.Tick.Processes {
+		p := &f.Tick.Processes[i]
+		if p.PID == parent || parent == 0 && p.PID != h.PID && h.Object != "" && h.Object != "/" && p.Cgroup == h.Object {
+			pids = append(pids, p.PID)
+		}
+	}
+	if b := f.Book(h.PID); len(pids) == 0 && b != nil {
+		pids = append(pids, h.PID)
+	}
+	return pids
+}
+
+func oomOf(f *Facts, h *HostAt, victim uint32) Finding {
+	name := h.Comm
+	if name == "" {
+		name = "a process"
+	}
+	x := Finding{
+		PID: victim, Group: fmt.Sprint(h.PID), From: h.From, To: h.To, Severity: tick.High,
+		Baseline: "none of this is normal",
+		Timeline: []tick.Moment{moment(h.From, "HOST", "the kernel killed %s (%d) for want of memory", name, h.PID)},
+	}
+	x.TID, x.Lost, x.To = f.stalled(victim, h.From, h.To)
+	who := tick.Culprit{What: "memory of the machine", Lost: time.Duration(x.Lost)}
+	if h.Object != "" && h.Object != "/" {
+		who.What = "memory limit of " + h.Object
+	}
+	x.Culprits = []tick.Culprit{who}
+	return x
+}

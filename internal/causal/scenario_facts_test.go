@@ -1,0 +1,46 @@
+package causal
+
+import (
+	"testing"
+
+	"ingero/internal/tick"
+)
+
+// fact is what a scenario says of the host: a sum that is in each tick of a time, ns
+// since the start.
+type fact struct {
+	from, to int64
+	tick.HostSum
+}
+
+// factOf reads the line of a fact.
+func factOf(t testing.TB, f []string, o option) fact {
+	x := fact{from: o.from, to: o.to}
+	for k := tick.HostEvent(1); k.String() != "?"; k++ {
+		if k.String() == f[1] {
+			x.Kind = k
+		}
+	}
+	if x.Kind == 0 {
+		t.Fatalf("the host knows no %q", f[1])
+	}
+	x.PID, x.Object, x.NS, x.Bytes, x.Count = uint32(o.pid), o.of, uint64(o.ns), uint64(o.bytes), uint64(max(o.count, 1))
+	if o.who.PID != 0 {
+		x.PID, x.Comm = o.who.PID, o.who.Name.String()
+	}
+	return x
+}
+
+// factsAt fills a tick with what is true of its time.
+func factsAt(t *tick.Tick, facts []fact) {
+	if len(facts) == 0 {
+		return
+	}
+	t.Processes = []tick.Process{{PID: 7, Comm: "train", Cgroup: "/job"}}
+	at := t.Time.UnixNano() - start
+	for _, f := range facts {
+		if at > f.from && at <= f.to {
+			t.HostSums = append(t.HostSums, f.HostSum)
+		}
+	}
+}

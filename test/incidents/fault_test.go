@@ -1,0 +1,146 @@
+package incidents
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"ingero/internal/testkit"
+)
+
+// startFault starts the faults program in some groups. The word CPU stands for the victim's,
+// OTHER for the other one, PID for the victim, WORKER for its first worker, DIR for its
+// directory.
+func (r *run) startFault(what string, in ...group) *testkit.Child {
+	r.t.Helper()
+	words := []string{"DIR", r.dir}
+	for i, pid := range r.processes() {
+		words = append(words, []string{"PID", "WORKER", "WORKER2", "WORKER3"}[min(i, 3)], strconv.Itoa(pid))
+	}
+	what = strings.NewReplacer(words...).Replace(r.place(what))
+	c := testkit.Start(r.t, exec.Command(filepath.Join(r.lab.dir, "faults"), strings.Fields(what)...))
+	for _, g := range in {
+		r.join(g, c.PID())
+	}
+	r.told = c.Line("re")
+	return c
+}
+
+// killed is a fault that is over once its processes are.
+func killed(all ...*testkit.Child) disturber {
+	d := disturber{end: func() {
+		for _, c := range all {
+			c.Signal(syscall.SIGKILL)
+			_ = c.Wait()
+		}
+	}}
+	for _, c := range all {
+		d.pids = append(d.pids, c.PID())
+	}
+	return d
+}
+
+// program is a fault that is a run of the faults program, n times.
+func program(n int, format string, args ...any) func(*run) disturber {
+	return func(r *run) disturber {
+		var all []*testkit.Child
+		for range n {
+			all = append(all, r.startFault(fmt.Sprintf(format, args...), r.all))
+		}
+		return killed(all...)
+	}
+}
+
+// realTime is one with real-time priority, which is for the root group alone.
+func realTime(format string, args ...any) func(*run) disturber {
+	return func(r *run) disturber {
+		root := group(filepath.Dir(string(r.all)))
+		c := r.startFault(fmt.Sprintf(format, args...), root)
+		testkit.NeedKernel(r.t, "real-time priorities in this cgroup", r.told == "ready")
+		return killed(c)
+	}
+}
+
+// stopping is one that stops the victim, which goes on when it is over.
+func stopping(format string, args ...any) func(*run) disturber {
+	return func(r *run) disturber {
+		d := killed(r.startFault(fmt.Sprintf(format, args...), r.all))
+		kill := d.end
+		d.end = func() {
+			kill()
+			for _, pid := range r.processes() {
+				_ = syscall.Kill(pid, syscall.SIGCONT)
+			}
+		}
+		return d
+	}
+}
+
+// inside is what the victim does to itself: the operations of its script that begin
+// with "!", instead of those with "~".
+func inside(r *run) disturber {
+	r.clock.fault(true)
+	return disturber{pids: r.pids, end: func() { r.clock.fault(false) }}
+}
+
+// quota is a limit on the victim's CPU time.
+func quota(limit, period time.Duration) func(*run) disturber {
+	return func(r *run) disturber {
+		r.set(r.group, "cpu.cfs_period_us", "%d", period.Microseconds())
+		r.set(r.group, "cpu.cfs_quota_us", "%d", limit.Microseconds())
+		return disturber{end: func() { r.set(r.group, "cpu.cfs_quota_us", "-1") }}
+	}
+}
+
+// oneCPU takes one of two CPUs from the victim by its cpuset.
+func oneCPU(r *run) disturber {
+	g := r.control("cpuset")
+	both, err := os.ReadFile(v1 + "cpuset/cpuset.cpus")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.set(g, "cpuset.cpus", "%s", both)
+	r.set(g, "cpuset.mems", "0")
+	for _, pid := range r.processes() {
+		r.join(g, pid)
+	}
+	r.set(g, "cpuset.cpus", "%d", r.cpu)
+	return disturber{end: func() { r.set(g, "cpuset.cpus", "%s", both) }}
+}
+
+// slowDisk bounds the bytes a second that the victim may read and write.
+func slowDisk(perSecond int) func(*run) disturber {
+	return func(r *run) disturber {
+		g := r.control("blkio")
+		for _, pid := range r.processes() {
+			r.join(g, pid)
+		}
+		var st syscall.Stat_t
+		if err := syscall.Stat(r.dir, &st); err != nil {
+			r.t.Fatal(err)
+		}
+		// A disk is bounded, not its partition; this is its number.
+		disk := fmt.Sprintf("%d:%d", st.Dev>>8&0xfff, st.Dev&0xff)
+		for _, file := range []string{"blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"} {
+			r.set(g, file, "%s %d", disk, perSecond)
+		}
+		return disturber{end: func() {
+			for _, file := range []string{"blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"} {
+				r.set(g, file, "%s 0", disk)
+			}
+		}}
+	}
+}
+
+// processes are the victim's, as they are now.
+func (r *run) processes() []int {
+	if pids := r.clock.pids(); len(pids) > 0 {
+		return pids
+	}
+	return r.pids
+}

@@ -1,0 +1,191 @@
+package incidents
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+var (
+	seeds    = flag.String("seeds", "1", "seeds of the scenarios, as in 1-9")
+	only     = flag.String("only", "", "of the scenarios only those whose name has one of these words (comma between)")
+	keep     = flag.String("keep", "", "directory to keep recordings and truths in")
+	replay   = flag.String("replay", "", "judge what was kept in this directory anew")
+	tableOut = flag.String("table", "", "file to write the table to")
+)
+
+// wanted tells whether -only has a scenario in it.
+func wanted(name string) bool {
+	for word := range strings.SplitSeq(*only, ",") {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// seedList are the numbers of -seeds.
+func seedList(t *testing.T) (list []uint64) {
+	t.Helper()
+	a, b, many := strings.Cut(*seeds, "-")
+	if !many {
+		b = a
+	}
+	from, err := strconv.ParseUint(a, 10, 32)
+	to, err2 := strconv.ParseUint(b, 10, 32)
+	if err != nil || err2 != nil {
+		t.Fatalf("-seeds %q is no number, nor two with a dash", *seeds)
+	}
+	for n := from; n <= to; n++ {
+		list = append(list, n)
+	}
+	return list
+}
+
+// results are the verdicts of all runs.
+type results struct {
+	sync.Mutex
+	all []*verdict
+}
+
+func (r *results) add(v *verdict) {
+	r.Lock()
+	defer r.Unlock()
+	r.all = append(r.all, v)
+}
+
+// Each fault is named as the cause, with the culprit and the time that was lost, and
+// nothing else is; of healthy workloads and decoys nothing is said. Those that are known
+// not to be right are listed.
+func TestIncidents(t *testing.T) {
+	var sum results
+	t.Cleanup(func() {
+		text := table(sum.all)
+		t.Log("\n" + text)
+		if *tableOut != "" {
+			if err := os.WriteFile(*tableOut, []byte(text), 0o644); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if *replay != "" {
+		again(t, &sum)
+		return
+	}
+	l := newLab(t)
+	for _, n := range seedList(t) {
+		for _, f := range families {
+			for _, r := range f.rows {
+				name := f.name + "/" + r.name
+				if !wanted(name) {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
+					t.Parallel()
+					v := l.judged(t, name, n, r)
+					sum.add(v)
+					check(t, v)
+				})
+			}
+		}
+	}
+}
+
+// attempts is how often a run is made that others' work on the machine disturbs.
+const attempts = 3
+
+// judged runs a scenario, and judges it.
+func (l *lab) judged(t *testing.T, name string, n uint64, r row) (v *verdict) {
+	t.Helper()
+	for i := range attempts {
+		t.Run(fmt.Sprintf("attempt %d", i+1), func(t *testing.T) {
+			v = judge(l.perform(t, name, n, r.plan(newSeed(n, name)), recordingOf(t, name, n), r.alone))
+			save(t, v.outcome)
+		})
+		if v == nil {
+			t.FailNow()
+		}
+		if len(v.Disturbed) == 0 {
+			break
+		}
+	}
+	return v
+}
+
+// check fails the test if the verdict is not right, and it is not known why.
+func check(t *testing.T, v *verdict) {
+	t.Helper()
+	t.Log(v.line())
+	if os.Getenv("VERBOSE") != "" || !v.right() {
+		v.tell(t)
+	}
+	why, isKnown := known[v.Name]
+	switch {
+	case len(v.Disturbed) > 0:
+		t.Log("other work on the machine disturbed it: not counted")
+	case isKnown:
+		t.Logf("known: %s", why)
+	case !v.right() || v.Found > 0 && !v.covered() && v.off() > 0.5:
+		t.Error("not right")
+	case v.Steps < 10:
+		t.Error("there were no steps to judge")
+	}
+}
+
+// tell logs the chains of the last tick.
+func (v *verdict) tell(t *testing.T) {
+	t.Helper()
+	if len(v.Heard) == 0 {
+		return
+	}
+	for _, c := range v.Heard[len(v.Heard)-1].Chains {
+		t.Logf("%s %s: lost %v (%v to %v), %d of %d steps, confidence %.2f", c.Severity, c.Rule, c.Lost, c.LostMin, c.LostMax, c.Slow, c.Steps, c.Confidence)
+		for _, x := range c.Culprits {
+			t.Logf("  %s (%d, of %d) %s: %v", x.Thread.Name, x.Thread.PID, x.Thread.Parent, x.What, x.Lost)
+		}
+	}
+}
+
+// fileName is what the files of a run are called, without what they end in.
+func fileName(dir, name string, n uint64) string {
+	return filepath.Join(dir, strings.NewReplacer("/", "-", " ", "-", ",", "").Replace(name)+"-"+strconv.FormatUint(n, 10))
+}
+
+// recordingOf is where a run is recorded.
+func recordingOf(t *testing.T, name string, n uint64) string {
+	t.Helper()
+	if *keep == "" {
+		return filepath.Join(t.TempDir(), "run.db")
+	}
+	path := fileName(*keep, name, n) + ".db"
+	for _, old := range []string{path, path + ".d", path + "-wal", path + "-shm"} {
+		if err := os.RemoveAll(old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(*keep, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// save writes the truth and the chains beside the recording.
+func save(t *testing.T, o *outcome) {
+	t.Helper()
+	if *keep == "" {
+		return
+	}
+	text, err := json.Marshal(o)
+	if err == nil {
+		err = os.WriteFile(fileName(*keep, o.Name, o.Seed)+".json", text, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,117 @@
+package incidents
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ingero/internal/testkit"
+)
+
+// group is a directory of a control group hierarchy.
+type group string
+
+// v1 is where the hierarchy of a controller is mounted, in the first version.
+const v1 = "/sys/fs/cgroup/"
+
+// weigh makes a group count for a hundred.
+func (g group) weigh(t testing.TB) {
+	t.Helper()
+	// The file of the first version, and of the second.
+	err := g.write("cpu.shares", "102400")
+	if errors.Is(err, fs.ErrNotExist) {
+		err = g.write("cpu.weight", "10000")
+	}
+	testkit.NeedKernel(t, "the CPU controller of cgroups", err == nil)
+}
+
+// hierarchy is the root of the CPU controller's: see testkit.Cgroup.
+func hierarchy() group {
+	if _, err := os.Stat(v1 + "cpu/cgroup.procs"); err == nil {
+		return v1 + "cpu"
+	}
+	return group(strings.TrimSuffix(v1, "/"))
+}
+
+// isolateSelf has ingero count as much as what it looks at: beside groups that count for
+// a hundred it would hardly run.
+func isolateSelf(t testing.TB) {
+	t.Helper()
+	was, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := hierarchy()
+	for line := range strings.Lines(strings.TrimSpace(string(was))) {
+		if f := strings.SplitN(strings.TrimSpace(line), ":", 3); len(f) == 3 && (f[1] == "cpu" || f[1] == "") && home == hierarchy() {
+			home += group(f[2])
+		}
+	}
+	path, add := testkit.Cgroup(t)
+	t.Cleanup(func() {
+		if err := home.write("cgroup.procs", fmt.Sprint(os.Getpid())); err != nil {
+			t.Error(err)
+		}
+	})
+	add(os.Getpid())
+	(hierarchy() + group(path)).weigh(t)
+}
+
+// isolate makes a group for a run's processes that counts for a hundred, so that what
+// else runs on the machine takes hardly any of their CPUs; and in it one for the victim.
+func isolate(t testing.TB) (all, victim group) {
+	t.Helper()
+	path, _ := testkit.Cgroup(t, "victim")
+	victim = hierarchy() + group(path)
+	all = group(filepath.Dir(string(victim)))
+	all.weigh(t)
+	return all, victim
+}
+
+// control makes a group in the hierarchy of another controller, for a run's processes.
+func (r *run) control(controller string) group {
+	r.t.Helper()
+	dir, err := os.MkdirTemp(v1+controller, "ingero-test-")
+	testkit.NeedKernel(r.t, "the "+controller+" controller of cgroups, version 1", err == nil)
+	r.t.Cleanup(func() {
+		testkit.Eventually(r.t, "the cgroup's end", func() bool { return os.Remove(dir) == nil })
+	})
+	return group(dir)
+}
+
+// write sets one of the group's files.
+func (g group) write(file, text string) error {
+	return os.WriteFile(filepath.Join(string(g), file), []byte(text), 0o644)
+}
+
+// set writes one of the group's files, or ends the test.
+func (r *run) set(g group, file, format string, args ...any) {
+	r.t.Helper()
+	if err := g.write(file, fmt.Sprintf(format, args...)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// join puts a process into the group.
+func (r *run) join(g group, pid int) {
+	r.t.Helper()
+	r.set(g, "cgroup.procs", "%d", pid)
+}
+
+// number reads a number after a word in one of the group's files.
+func (g group) number(file, word string) (n uint64) {
+	text, err := os.ReadFile(filepath.Join(string(g), file))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if _, err := fmt.Sscanf(line, word+" %d", &n); err == nil {
+			return n
+		}
+	}
+	return 0
+}

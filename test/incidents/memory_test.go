@@ -1,0 +1,119 @@
+package incidents
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"ingero/internal/testkit"
+)
+
+// swapFile has the machine swap to a file, as long as any scenario needs it.
+var swapFile struct {
+	sync.Mutex
+	path  string
+	users int
+}
+
+// swap gives the machine room to swap to, for the length of the run.
+func swap(r *run) {
+	r.t.Helper()
+	testkit.NeedTool(r.t, "mkswap", "swapon", "swapoff")
+	swapFile.Lock()
+	defer swapFile.Unlock()
+	if swapFile.users++; swapFile.users == 1 {
+		swapFile.path = filepath.Join(r.lab.dir, "swap")
+		if err := os.WriteFile(swapFile.path, make([]byte, 512<<20), 0o600); err != nil {
+			r.t.Fatal(err)
+		}
+		swapCommand(r.t, "mkswap", swapFile.path)
+		swapCommand(r.t, "swapon", swapFile.path)
+	}
+	r.t.Cleanup(func() {
+		swapFile.Lock()
+		defer swapFile.Unlock()
+		if swapFile.users--; swapFile.users == 0 {
+			swapCommand(r.t, "swapoff", swapFile.path)
+		}
+	})
+}
+
+func swapCommand(t testing.TB, name, path string) {
+	t.Helper()
+	if out, err := exec.Command(name, path).CombinedOutput(); err != nil {
+		t.Errorf("%s: %v\n%s", name, err, out)
+	}
+}
+
+// inMemory puts the victim into a memory cgroup that it shares with faults.
+func inMemory(r *run) {
+	r.memory = r.control("memory")
+}
+
+// withSwap does that where memory can be swapped out.
+func withSwap(r *run) {
+	swap(r)
+	inMemory(r)
+}
+
+// limit bounds the memory of the victim's group.
+func limit(mib int) func(*run) disturber {
+	return func(r *run) disturber {
+		r.set(r.memory, "memory.limit_in_bytes", "%d", mib<<20)
+		return disturber{pids: r.processes(), end: func() { r.set(r.memory, "memory.limit_in_bytes", "-1") }}
+	}
+}
+
+// crowd has another process in the victim's group use so much memory that the group,
+// which is bounded, has to put some away.
+func crowd(limitMiB, mib int) func(*run) disturber {
+	return func(r *run) disturber {
+		r.set(r.memory, "memory.limit_in_bytes", "%d", limitMiB<<20)
+		c := r.startFault(fmt.Sprintf("memory OTHER %d", mib<<20), r.all, r.memory)
+		d := killed(c)
+		kill := d.end
+		d.end = func() {
+			kill()
+			r.set(r.memory, "memory.limit_in_bytes", "-1")
+		}
+		return d
+	}
+}
+
+var memoryRows = []row{
+	{name: "a neighbour has its memory swapped out", alone: true, plan: func(s *seed) plan {
+		return plan{victim: victim{main: fmt.Sprintf("copy 65536; launch 8 400; sync; @4 touch %d", s.between(24, 40)<<20), prepare: withSwap, env: blocks},
+			want: []want{{rules: []string{"swap-in"}, culprit: nil}}, also: []string{"memory-limit", "memory-reclaim"},
+			faults: during(s, long, 3000*ms, crowd(96, 88))}
+	}},
+	{name: "its limit is less than its memory, with swap", plan: func(s *seed) plan {
+		return plan{victim: victim{main: fmt.Sprintf("copy 65536; launch 8 400; sync; @4 touch %d", s.between(24, 40)<<20), prepare: withSwap, env: blocks},
+			want: cause("swap-in", "memory-limit"), also: []string{"memory-limit", "memory-reclaim", "swap-in"},
+			faults: during(s, long, 3000*ms, limit(20))}
+	}},
+	{name: "its limit makes it wait for reclaim", plan: func(s *seed) plan {
+		return plan{victim: victim{main: "copy 65536; launch 8 400; sync; cached 8388608; fresh 4194304", prepare: func(r *run) { inMemory(r); data(r) }, env: blocks},
+			want: cause("memory-limit", "memory-reclaim"), also: []string{"memory-limit", "memory-reclaim", "disk-wait"},
+			faults: during(s, long, 3000*ms, limit(24))}
+	}},
+	{name: "a worker is killed for want of memory", plan: func(s *seed) plan {
+		return plan{victim: victim{main: "get; copy 65536; launch 4 200; sync", prepare: inMemory, env: blocks, depth: 1,
+			workers: []string{"sleep 6000; put", "sleep 6000; put; !grow 4194304"}},
+			want: cause("oom-kill"), also: []string{"memory-limit", "memory-reclaim"},
+			faults: []fault{{from: s.span(1500*ms, 2500*ms), begin: func(r *run) disturber {
+				r.set(r.memory, "memory.limit_in_bytes", "%d", 64<<20)
+				return inside(r)
+			}}}}
+	}},
+	{name: "another uses much memory, and there is enough", alone: true, plan: func(s *seed) plan {
+		return plan{victim: victim{main: "copy 65536; launch 8 400; sync; @10 touch 16777216", env: blocks},
+			faults: during(s, long, 3000*ms, program(1, "memory OTHER %d", s.between(200, 400)<<20))}
+	}},
+	{name: "a limit that suffices", plan: func(s *seed) plan {
+		return plan{victim: victim{main: "copy 65536; launch 8 400; sync; fresh 1048576", prepare: inMemory, env: blocks},
+			faults: always(limit(256))}
+	}},
+}

@@ -1,0 +1,69 @@
+package incidents
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ingero/internal/query"
+	"ingero/internal/session"
+	"ingero/internal/store"
+	"ingero/internal/tick"
+)
+
+// again judges what was kept, by the chains that the recordings give now.
+func again(t *testing.T, sum *results) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(*replay, "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("nothing is kept in %s: %v", *replay, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var o outcome
+		if err := json.Unmarshal(text, &o); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if !wanted(o.Name) {
+			continue
+		}
+		t.Run(o.Name, func(t *testing.T) {
+			o.Heard = replayed(t, strings.TrimSuffix(file, ".json")+".db", o.Until)
+			v := judge(&o)
+			sum.add(v)
+			check(t, v)
+		})
+	}
+}
+
+// replayed are the chains that a recording gives, tick by tick up to some time (Unix ns).
+func replayed(t *testing.T, db string, until int64) []heard {
+	t.Helper()
+	r, err := query.Open(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	all, err := r.Sessions(context.Background())
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%d sessions in %s: %v", len(all), db, err)
+	}
+	log, err := r.OpenLog(&all[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	p := newTape(nil, func(t *tick.Tick) bool { return t.Time.UnixNano() >= until })
+	source := store.NewReplay(log, store.ReplayOptions{})
+	if err := session.Run(context.Background(), session.Config{Source: source, Clock: source, Sinks: []tick.Sink{p}, Poll: 250 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	return p.said()
+}

@@ -1,0 +1,159 @@
+package incidents
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// millis writes a time in milliseconds.
+func millis(d time.Duration) string { return fmt.Sprintf("%.0f", float64(d)/1e6) }
+
+// line tells of one run.
+func (v *verdict) line() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, seed %d: ", v.Name, v.Seed)
+	switch {
+	case !v.right():
+		b.WriteString("WRONG")
+	case len(v.Want) == 0:
+		b.WriteString("silent")
+	default:
+		b.WriteString("right")
+	}
+	if v.Found > 0 {
+		fmt.Fprintf(&b, ", lost %s (%s to %s) of %s ms", millis(v.Said.Mid), millis(v.Said.Min), millis(v.Said.Max), millis(v.True.Mid))
+		fmt.Fprintf(&b, ", told after %.1f s", v.Delay.Seconds())
+	}
+	if len(v.Missed) > 0 {
+		var all time.Duration
+		for i := range v.Want {
+			all += v.Want[i].Lost.Mid
+		}
+		fmt.Fprintf(&b, ", truly lost %s ms", millis(all))
+	}
+	for _, x := range []struct {
+		what string
+		list []string
+	}{{"missed", v.Missed}, {"culprit not of", v.Wrong}, {"false", v.False}, {"disturbed", v.Disturbed}} {
+		if len(x.list) > 0 {
+			fmt.Fprintf(&b, "; %s: %s", x.what, strings.Join(x.list, ", "))
+		}
+	}
+	fmt.Fprintf(&b, "; %d steps, ingero took %.1f %% of a CPU", v.Steps, 100*v.Agent)
+	return b.String()
+}
+
+// tally is a sum over runs.
+type tally struct {
+	runs, wanted, found, named, blamed, covered, judged, told, wrong int
+	off, delay, said, lost                                           []float64
+}
+
+func (s *tally) add(v *verdict) {
+	s.runs++
+	s.wanted += len(v.Want)
+	s.found += v.Found
+	for i := range v.Want {
+		if v.Want[i].Named {
+			s.named++
+		}
+	}
+	s.blamed += v.Blamed
+	s.told += v.Found + len(v.False)
+	s.wrong += len(v.False)
+	if v.Found == len(v.Want) && v.Found > 0 {
+		s.judged++
+		if v.covered() {
+			s.covered++
+		}
+		s.off, s.delay = append(s.off, v.off()), append(s.delay, v.Delay.Seconds())
+		s.said, s.lost = append(s.said, float64(v.Said.Mid)/1e6), append(s.lost, float64(v.True.Mid)/1e6)
+	}
+}
+
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	v = slices.Sorted(slices.Values(v))
+	return v[len(v)/2]
+}
+
+// share writes a part of a whole; nothing, where there is no whole.
+func share(part, whole int) string {
+	if whole == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", part, whole)
+}
+
+// ratio is a part of a whole as a number.
+func ratio(part, whole int) string {
+	if whole == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f", float64(part)/float64(whole))
+}
+
+// table is the result of all runs, in Markdown.
+func table(all []*verdict) string {
+	by := map[string]*tally{}
+	var sum, silent tally
+	disturbed := 0
+	for _, v := range all {
+		if len(v.Disturbed) > 0 {
+			disturbed++
+			continue
+		}
+		if by[v.Name] == nil {
+			by[v.Name] = &tally{}
+		}
+		for _, s := range []*tally{by[v.Name], &sum} {
+			s.add(v)
+		}
+		if len(v.Want) == 0 {
+			silent.add(v)
+		}
+	}
+	var b strings.Builder
+	b.WriteString("| scenario | runs | cause right | culprit right | lost: said / true, ms | within the interval | false chains | told after, s |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|\n")
+	for _, f := range families {
+		for _, r := range f.rows {
+			s := by[f.name+"/"+r.name]
+			if s == nil {
+				continue
+			}
+			times, delay := "", ""
+			if s.judged > 0 {
+				times, delay = fmt.Sprintf("%.0f / %.0f", median(s.said), median(s.lost)), fmt.Sprintf("%.1f", median(s.delay))
+			}
+			fmt.Fprintf(&b, "| %s: %s | %d | %s | %s | %s | %s | %d | %s |\n", f.name, r.name, s.runs, share(s.found, s.wanted), share(s.blamed, s.named),
+				times, share(s.covered, s.judged), s.wrong, delay)
+		}
+	}
+	fmt.Fprintf(&b, "\n- %d runs of %d scenarios; %d more that other work on the machine disturbed are not counted\n", sum.runs, len(by), disturbed)
+	fmt.Fprintf(&b, "- recall of causes %s, precision %s\n", ratio(sum.found, sum.wanted), ratio(sum.found, sum.told))
+	fmt.Fprintf(&b, "- culprit right %s\n", ratio(sum.blamed, sum.named))
+	fmt.Fprintf(&b, "- the true lost time within the stated interval %s; its middle off by %.0f %% in the median\n", ratio(sum.covered, sum.judged), 100*median(sum.off))
+	fmt.Fprintf(&b, "- false chains in %d runs where nothing was wrong: %d\n", silent.runs, silent.wrong)
+	if worst := weakest(by); worst != "" {
+		fmt.Fprintf(&b, "- below 0.8: %s\n", worst)
+	}
+	return b.String()
+}
+
+// weakest are the scenarios whose cause is right in less than 0.8 of the runs.
+func weakest(by map[string]*tally) string {
+	var names []string
+	for name, s := range by {
+		if s.wanted > 0 && float64(s.found) < 0.8*float64(s.wanted) {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, cmp.Compare[string])
+	return strings.Join(names, ", ")
+}

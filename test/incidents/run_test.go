@@ -1,0 +1,181 @@
+package incidents
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"ingero/internal/proc"
+	"ingero/internal/session"
+	"ingero/internal/store"
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+)
+
+// run is a scenario under way.
+type run struct {
+	t      testing.TB
+	lab    *lab
+	plan   plan
+	cpu    int    // the victim's
+	dir    string // for its files, on a disk
+	args   []string
+	env    []string
+	child  *testkit.Child
+	pids   []int          // the victim's
+	all    group          // of all processes of the run
+	group  group          // of the victim
+	memory group          // of the memory controller; empty: not used
+	log    string         // path of the victim's clock
+	told   string         // the last word of the faults program
+	peer   *testkit.Child // whom the victim asks
+	clock  clock
+	steps  []step // once it is over
+
+	disturbers   []disturber
+	times        []window // when each fault was at work
+	since, until int64    // what is earlier or later is not judged
+	tape         *tape
+	agent        float64 // share of a CPU that this process took meanwhile
+}
+
+// window is a time, Unix ns.
+type window struct{ From, To int64 }
+
+const (
+	usual   = 6 * time.Second        // length of a run
+	running = time.Second            // how long a victim runs that is traced later
+	tail    = 800 * time.Millisecond // of each run without faults, after what is judged
+)
+
+// perform runs a plan, and returns what came of it.
+func (l *lab) perform(t testing.TB, name string, n uint64, p plan, db string, alone bool) *outcome {
+	t.Helper()
+	cpu, give := l.take(alone)
+	t.Cleanup(give) // after its children have ended
+	r := &run{t: t, lab: l, plan: p, cpu: cpu, dir: t.TempDir()}
+	if r.plan.length == 0 {
+		r.plan.length = usual
+	}
+	r.all, r.group = isolate(t)
+	r.disturbers, r.times = make([]disturber, len(p.faults)), make([]window, len(p.faults))
+	r.start()
+	if p.victim.running {
+		r.child.Say("go")
+		r.wait(time.Now().Add(running))
+	}
+	for i := range p.faults {
+		if p.faults[i].from == 0 {
+			r.begin(i)
+		}
+	}
+	began := r.trace(db)
+	return r.outcome(name, n, began)
+}
+
+// begin begins a fault.
+func (r *run) begin(i int) {
+	r.t.Helper()
+	r.times[i] = window{time.Now().UnixNano(), 1<<63 - 1}
+	r.disturbers[i] = r.plan.faults[i].begin(r)
+}
+
+// end ends it, once.
+func (r *run) end(i int) {
+	if r.times[i].From == 0 || r.times[i].To != 1<<63-1 {
+		return
+	}
+	if end := r.disturbers[i].end; end != nil {
+		end()
+	}
+	r.times[i].To = time.Now().UnixNano()
+}
+
+// wait waits until some time.
+func (r *run) wait(at time.Time) {
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	<-timer.C
+}
+
+// trace has a session look at the victim for the length of the run, during which the
+// faults begin and end, and then for a while without any. It returns when it began.
+func (r *run) trace(db string) time.Time {
+	r.t.Helper()
+	live, err := session.OpenLive(context.Background(), session.LiveOptions{
+		Select: proc.Selector{PIDs: []uint32{uint32(r.child.PID())}}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	rec, err := store.Open(store.Options{Path: db, Session: store.Session{Mode: "lab", Target: filepath.Base(db)}})
+	if err != nil {
+		r.t.Fatal(errors.Join(err, live.Close()))
+	}
+	used := ownCPU(r.t)
+	began := time.Now()
+	defer func() { r.agent = float64(ownCPU(r.t)-used) / float64(time.Since(began)) }()
+	r.since = began.UnixNano()
+	r.tape = newTape(rec, func(t *tick.Tick) bool { return t.Time.Sub(began) >= r.plan.length })
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- session.Run(ctx, session.Config{Source: live, Sinks: []tick.Sink{r.tape}}) }()
+	if !r.plan.victim.running {
+		r.child.Say("go")
+	}
+	r.play(began)
+	cancel()
+	if err := <-ended; err != nil {
+		r.t.Fatal(err)
+	}
+	return began
+}
+
+// ownCPU is the CPU time that this process has had.
+func ownCPU(t testing.TB) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// play begins and ends the faults when it is time.
+func (r *run) play(began time.Time) {
+	r.t.Helper()
+	type event struct {
+		at time.Duration
+		do func(int)
+		i  int
+	}
+	var all []event
+	for i, f := range r.plan.faults {
+		if f.from > 0 {
+			all = append(all, event{f.from, r.begin, i})
+		}
+		if f.to > 0 {
+			all = append(all, event{f.to, r.end, i})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+	for _, e := range all {
+		r.wait(began.Add(e.at))
+		e.do(e.i)
+	}
+	<-r.tape.over
+	r.until = time.Now().UnixNano()
+	if said := r.tape.said(); len(said) > 0 {
+		r.until = said[len(said)-1].Time.UnixNano()
+	}
+	for i := range r.plan.faults {
+		r.end(i)
+	}
+	if len(r.plan.faults) > 0 {
+		r.wait(time.Now().Add(tail))
+	}
+}

@@ -1,0 +1,130 @@
+package incidents
+
+import (
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+const ms = time.Millisecond
+
+// row is a scenario: how it is made with a seed.
+type row struct {
+	name  string
+	alone bool // it needs both CPUs
+	plan  func(s *seed) plan
+}
+
+// families are all scenarios.
+var families = []struct {
+	name string
+	rows []row
+}{
+	{"healthy", healthyRows},
+	{"cpu", cpuRows},
+	{"cuda", cudaRows},
+	{"graph", graphRows},
+	{"disk", diskRows},
+	{"memory", memoryRows},
+	{"stop", stopRows},
+	{"threads", threadRows},
+	{"net", netRows},
+}
+
+// known are scenarios that are not judged right, and why. They are run, and counted.
+var known = map[string]string{}
+
+// plan is one scenario with all its numbers.
+type plan struct {
+	victim victim
+	faults []fault
+	length time.Duration // 0: 6 s
+	want   []want        // nothing: no chain may be there
+	also   []string      // rules that may be there as well, and are true
+}
+
+// victim is a workload. It is traced from its first CUDA call on.
+type victim struct {
+	main    string   // the script: see testdata/victim.c
+	threads []string // further threads
+	workers []string // further processes, which it forks
+	env     []string
+	args    []string
+	// program is another one than the lab's; it keeps the clock in the run's log.
+	program func(r *run) []string
+	// service: its steps are as long as its work, not as the time since the step before.
+	service bool
+	// noClock: the program keeps no clock. Then nothing is known of what was lost.
+	noClock bool
+	roams   bool // on all CPUs
+	depth   int  // batches that the pipe between workers and the loop holds; 0: 1
+	running bool // it runs for a second before it is traced
+	// prepare makes what it needs before it starts.
+	prepare func(r *run)
+}
+
+// fault is something that is done to the victim for a time.
+type fault struct {
+	from, to time.Duration // since the tracing began; from 0: before, to 0: up to the end
+	begin    func(r *run) disturber
+}
+
+// disturber is a fault at work.
+type disturber struct {
+	pids []int // who does it
+	end  func()
+}
+
+// want is a chain that must be there.
+type want struct {
+	rules   []string         // any of them
+	culprit func(*run) []int // any of these processes; nil: nobody is to be named
+	// lost is the truth; nil: what all steps that the faults touched took more than the others.
+	lost func(r *run) lost
+	// fault is the number of the one that it is of, for the time of the first loss.
+	fault int
+}
+
+// lost is time that was truly lost: between min and max, about mid.
+type lost struct{ Min, Mid, Max time.Duration }
+
+// seed is where a scenario's numbers come from.
+type seed struct {
+	*rand.Rand
+	number uint64
+}
+
+func newSeed(number uint64, name string) *seed {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return &seed{rand.New(rand.NewPCG(number, h.Sum64())), number}
+}
+
+// between is a number from a to b.
+func (s *seed) between(a, b int) int { return a + s.IntN(b-a+1) }
+
+// span is a time from a to b, in milliseconds.
+func (s *seed) span(a, b time.Duration) time.Duration {
+	return time.Duration(s.between(int(a/ms), int(b/ms))) * ms
+}
+
+// one is one of several.
+func one[T any](s *seed, of ...T) T { return of[s.IntN(len(of))] }
+
+// byFault are the processes of the faults.
+func byFault(r *run) []int {
+	var pids []int
+	for i := range r.disturbers {
+		pids = append(pids, r.disturbers[i].pids...)
+	}
+	return pids
+}
+
+// byFaultNo are those of one fault.
+func byFaultNo(i int) func(*run) []int {
+	return func(r *run) []int { return r.disturbers[i].pids }
+}
+
+// byItself are the victim's own processes.
+func byItself(r *run) []int { return slices.Clone(r.pids) }

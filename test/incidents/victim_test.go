@@ -1,0 +1,272 @@
+package incidents
+
+import (
+	"encoding/binary"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/testkit"
+)
+
+// The file that a victim and the lab share: see struct step_log in testdata/victim.h.
+const (
+	logCount   = 8
+	logPIDs    = 16
+	logMaxPIDs = 14
+	logSteps   = 128
+	logStep    = 24
+	logMax     = 1 << 17
+	logSize    = logSteps + logMax*logStep
+)
+
+// turn is how long a process of a run has a CPU for if others want it.
+const turn = time.Millisecond
+
+// clock is a victim's own clock, in memory that the victim writes.
+type clock struct{ mem []byte }
+
+// step is one step by the victim's clock.
+type step struct {
+	Begin, End int64 // Unix ns
+	Kind       uint64
+}
+
+// newClock makes a clock and the file for the victim, in memory: no disk holds it up.
+func newClock(t testing.TB) (c clock, path string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "ingero-lab-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path = filepath.Join(dir, "steps")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(logSize); err != nil {
+		t.Fatal(err)
+	}
+	mem, err := unix.Mmap(int(f.Fd()), 0, logSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(mem) })
+	return clock{mem}, path
+}
+
+// word is a number in the file.
+func (c clock) word(at int) uint64 { return binary.LittleEndian.Uint64(c.mem[at:]) }
+
+// fault switches what the victim does to itself.
+func (c clock) fault(on bool) {
+	var mode uint64
+	if on {
+		mode = 1
+	}
+	binary.LittleEndian.PutUint64(c.mem, mode)
+}
+
+// count is how many steps there have been.
+func (c clock) count() int { return int(min(c.word(logCount), logMax)) }
+
+// pids are the victim's processes.
+func (c clock) pids() []int {
+	var out []int
+	for i := range logMaxPIDs {
+		if pid := c.word(logPIDs + 8*i); pid != 0 {
+			out = append(out, int(pid))
+		}
+	}
+	return out
+}
+
+// steps are all up to now.
+func (c clock) steps() []step {
+	out := make([]step, c.count())
+	for i := range out {
+		at := logSteps + i*logStep
+		out[i] = step{int64(c.word(at)), int64(c.word(at + 8)), c.word(at + 16)}
+	}
+	return out
+}
+
+// start starts the victim; it makes no step before it is told "go".
+func (r *run) start() {
+	r.t.Helper()
+	v := &r.plan.victim
+	r.clock, r.log = newClock(r.t)
+	if v.prepare != nil {
+		v.prepare(r)
+	}
+	var args []string
+	if v.program != nil {
+		args = v.program(r)
+	} else {
+		args = []string{filepath.Join(r.lab.dir, "victim"), "log=" + r.log, "dir=" + r.dir, "main=" + r.place(v.main)}
+		for _, s := range v.threads {
+			args = append(args, "thread="+r.place(s))
+		}
+		for _, s := range v.workers {
+			args = append(args, "worker="+r.place(s))
+		}
+		if v.depth > 0 {
+			args = append(args, "depth="+strconv.Itoa(v.depth))
+		}
+		if !v.roams {
+			args = append(args, "pin="+strconv.Itoa(r.cpu))
+		}
+		args = append(args, r.args...)
+		args = append(args, v.args...)
+	}
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = slices.Concat(os.Environ(), v.env, r.env)
+	r.child = testkit.Start(r.t, cmd)
+	r.join(r.group, r.child.PID())
+	// Its turns are a little shorter than those of others, so that it does not wait for the
+	// end of theirs when it wakes (Linux 6.12; before, it does). Those of faults are as long.
+	if err := unix.SchedSetAttr(r.child.PID(), &unix.SchedAttr{Size: unix.SizeofSchedAttr, Runtime: uint64(turn)}, 0); err != nil {
+		r.t.Fatal(err)
+	}
+	r.child.Line("ready")
+	r.pids = []int{r.child.PID()}
+	if r.memory != "" {
+		r.join(r.memory, r.child.PID())
+	}
+}
+
+// place puts the CPUs in: CPU is the victim's, OTHER the other one.
+func (r *run) place(text string) string {
+	return strings.NewReplacer("CPU", strconv.Itoa(r.cpu), "OTHER", strconv.Itoa(1-r.cpu)).Replace(text)
+}
+
+// lengths are what the steps from one time to another took.
+func (r *run) lengths(steps []step, in func(s *step) bool) map[uint64][]time.Duration {
+	out := map[uint64][]time.Duration{}
+	for i := 1; i < len(steps); i++ {
+		if in(&steps[i]) {
+			out[steps[i].Kind] = append(out[steps[i].Kind], r.length(steps, i))
+		}
+	}
+	return out
+}
+
+// length is how long step i took.
+func (r *run) length(steps []step, i int) time.Duration {
+	if r.plan.victim.service {
+		return time.Duration(steps[i].End - steps[i].Begin)
+	}
+	return time.Duration(steps[i].End - steps[i-1].End)
+}
+
+// warmUp is how many steps at the beginning are not normal.
+const warmUp = 5
+
+// usualStep is what steps of a kind take that no fault touches, and how sure that is; ns.
+type usualStep struct{ mean, unsure float64 }
+
+// normal says what steps take that no fault has touched, by kind: the mean of all but the
+// longest and shortest tenth. It is as unsure as those before the first fault and after it
+// differ.
+func (r *run) normal(steps []step) map[uint64]usualStep {
+	out := map[uint64]usualStep{}
+	free := steps[min(warmUp, len(steps)):]
+	first := r.until
+	for _, w := range r.times {
+		first = min(first, w.From)
+	}
+	untouched := func(s *step) bool { return !r.touched(s, 100*ms) }
+	before := r.lengths(free, func(s *step) bool { return untouched(s) && s.End <= first })
+	after := r.lengths(free, func(s *step) bool { return untouched(s) && s.End > first })
+	for kind, all := range r.lengths(free, untouched) {
+		mean, unsure := trimmed(all)
+		if len(before[kind]) >= warmUp && len(after[kind]) >= warmUp {
+			a, _ := trimmed(before[kind])
+			b, _ := trimmed(after[kind])
+			unsure = max(unsure, math.Abs(a-b)/2)
+		}
+		out[kind] = usualStep{mean, unsure}
+	}
+	return out
+}
+
+// trimmed is the mean of all but the longest and the shortest tenth, and its standard error.
+func trimmed(all []time.Duration) (mean, unsure float64) {
+	slices.Sort(all)
+	all = all[len(all)/10 : len(all)-len(all)/10]
+	var sum, squares float64
+	for _, d := range all {
+		sum += float64(d)
+		squares += float64(d) * float64(d)
+	}
+	n := float64(len(all))
+	mean = sum / n
+	return mean, math.Sqrt(max(squares/n-mean*mean, 0) / n)
+}
+
+// touched tells whether a fault was on during a step, or up to shortly before.
+func (r *run) touched(s *step, after time.Duration) bool { return touches(r.times, s, after) }
+
+func touches(times []window, s *step, after time.Duration) bool {
+	return slices.ContainsFunc(times, func(w window) bool { return s.End > w.From && s.Begin < w.To+int64(after) })
+}
+
+// excess is what the steps that faults touched took more than others, and when the
+// first of them ended that did.
+func (r *run) excess(faults ...window) (l lost, first int64) {
+	normal := r.normal(r.steps)
+	var sum, unsure float64
+	for i := 1; i < len(r.steps); i++ {
+		s := &r.steps[i]
+		if s.End > r.until || s.Begin < r.since || !touches(faults, s, 0) {
+			continue
+		}
+		base, ok := normal[s.Kind]
+		if !ok {
+			r.t.Fatalf("no step of kind %#x is without a fault", s.Kind)
+		}
+		took := float64(r.length(r.steps, i))
+		if first == 0 && took > 1.2*base.mean {
+			first = s.End
+		}
+		sum += took - base.mean
+		unsure += base.unsure
+	}
+	// What is no fault's makes normal steps longer and shorter, too: 2 % of their length.
+	slack := 2*unsure + 0.02*sum + float64(5*ms)
+	return lost{time.Duration(max(sum-slack, 0)), time.Duration(max(sum, 0)), time.Duration(max(sum+slack, 0))}, first
+}
+
+// within is what was lost while one fault was on, of several that follow each other.
+func within(fault int) func(*run) lost {
+	return func(r *run) lost {
+		l, _ := r.excess(r.times[fault])
+		return l
+	}
+}
+
+// throttled is the time for which the victim's quota was used up. Some of that may have
+// cost nothing.
+func throttled(r *run) lost {
+	d := time.Duration(r.group.number("cpu.stat", "throttled_time"))
+	return lost{d / 2, d, d * 11 / 10}
+}
+
+// beside is what was lost beside something else at the same time.
+func beside(other func(*run) lost) func(*run) lost {
+	return func(r *run) lost {
+		all, _ := r.excess(r.times...)
+		o := other(r)
+		return lost{max(all.Min-o.Max, 0), max(all.Mid-o.Mid, 0), max(all.Max-o.Min, 0)}
+	}
+}
