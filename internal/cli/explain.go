@@ -231,6 +231,7 @@ func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in 
 	case c == nil: // its calls are gone
 		return stored(ctx, r, s, f, in)
 	}
+	c.whole(s.From, s.To)
 	c.ledger(in, f.PIDs)
 	return nil
 }
