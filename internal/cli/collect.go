@@ -93,7 +93,7 @@ func (c *collector) input(node, source string) *explain.Input {
 	for i := range t.States {
 		in.Memory[t.States[i].PID] = t.States[i].Memory
 	}
-	in.Xids = c.xids
+	in.Xids, in.GPUs = c.xids, len(t.GPUs)
 	c.whole(in.From, in.To)
 	c.ledger(in, nil)
 	return in

@@ -205,6 +205,9 @@ func faults(ctx context.Context, r *query.Reader, sums []*query.Summary, in *exp
 			return err
 		}
 		in.Xids = append(in.Xids, xids...)
+		if in.GPUs, err = r.GPUs(ctx, &s.Session); err != nil {
+			return err
+		}
 	}
 	return nil
 }
