@@ -36,6 +36,7 @@ var exits = []struct {
 	{exitDamaged, "db verify", "something is damaged"},
 	{exitDiffers, "replay", "`--check`: the causes are not those that were recorded"},
 	{exitFound, "explain", "a cause as grave as `--fail-on` says was found"},
+	{exitFound, "diff", "the second run is slower by as much as `--fail-on` says"},
 	{exitCannot, "run", "the program cannot be started"},
 	{exitNotFound, "run", "there is no such program"},
 }

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,6 +33,7 @@ type fixture struct {
 	runs  tick.Thread   // the trainer's account
 	place tick.Where    // the trainer's
 	lost  time.Duration // by the trainer, to a hog
+	pace  int64         // its steps a second; 0: 50
 }
 
 // startFixture begins a recording; its files are path and path.d.
@@ -62,8 +65,9 @@ var (
 func (x *fixture) second() error {
 	var calls []events.Call
 	at := x.now.UnixNano()
-	for step := range int64(50) {
-		begin := at + step*20e6
+	pace := cmp.Or(x.pace, 50)
+	for step := range pace {
+		begin := at + step*1e9/pace
 		last := int64(0) // where the call before ended
 		for i := range int64(4) {
 			c := events.Call{Start: begin + i*20e3, Duration: 5000 + 100*(step%7), PID: 4821, TID: 4821, Weight: 1, Op: fixtureLaunch}
@@ -73,7 +77,7 @@ func (x *fixture) second() error {
 			calls = append(calls, c, in)
 			last = c.End()
 		}
-		s := events.Call{Start: last + 10e3, Duration: 15e6 + 1000*step, PID: 4821, TID: 4821, Weight: 1, Op: fixtureSync, Gap: 10e3, GapOnCPU: 10e3}
+		s := events.Call{Start: last + 10e3, Duration: 15e6 + 1000*step + 1e9/pace - 20e6, PID: 4821, TID: 4821, Weight: 1, Op: fixtureSync, Gap: 10e3, GapOnCPU: 10e3}
 		if step == 20 {
 			s.Duration, s.Runnable = 19e6, 4e6
 		}
@@ -168,6 +172,23 @@ func recordFixture(path, id, node string, at time.Time, seconds int) error {
 	return x.end()
 }
 
+// paced is the program of scripts that records twenty seconds at a pace, "paced FILE
+// STEPS".
+func paced() {
+	x, err := startFixture(os.Args[1], "gpu-7-"+os.Args[2], "gpu-7", began)
+	if err == nil {
+		x.pace, err = strconv.ParseInt(os.Args[2], 10, 64)
+	}
+	for range 20 {
+		if err == nil {
+			err = x.second()
+		}
+	}
+	if err = errors.Join(err, x.end()); err != nil {
+		panic(err)
+	}
+}
+
 // placed is the program of scripts that records a second of which it is known where the
 // trainer ran, `placed FILE`.
 func placed() {
@@ -204,7 +225,11 @@ func incident() {
 }
 
 func recordIncident(path string) error {
-	log, err := store.OpenLog(bytes.NewReader(incidentRecording), int64(len(incidentRecording)))
+	text, err := scenarios[0].recording()
+	if err != nil {
+		return err
+	}
+	log, err := store.OpenLog(bytes.NewReader(text), int64(len(text)))
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ var commands = []func(*Env) *cobra.Command{
 	traceCommand,
 	runCommand,
 	explainCommand,
+	diffCommand,
 	replayCommand,
 	summaryCommand,
 	queryCommand,

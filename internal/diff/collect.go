@@ -2,6 +2,7 @@ package diff
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 // calls and waits as many seconds as can be read quickly, spread over the run.
 const (
 	sliceLength = time.Second
-	mostCalls   = 2_000_000
+	mostCalls   = 1_000_000
 	leastSlices = 48
 	mostThreads = 256 // of a role, whose records are kept apart
 	mainShare   = 0.1 // of the calls of the busiest thread: who makes fewer steps is no main thread
@@ -36,6 +37,13 @@ type threadRun struct {
 	blocks  *Series
 	slices  *Series
 	anchors float64
+	lines   map[lineKey][]float64 // values of slices
+}
+
+// lineKey is an operation and a stack that it is called from.
+type lineKey struct {
+	op    events.Op
+	stack uint32
 }
 
 // collector reads a log.
@@ -64,8 +72,8 @@ func (run *Run) collect(ctx context.Context, roles []*collected) (*collector, er
 	c.n = int((run.To.UnixNano()-c.at)/block) + 1
 	length := run.To.Sub(run.From)
 	count := int(length/sliceLength) + 1
-	if n := float64(run.Session.Records) * float64(length) / float64(max(run.Session.Updated.Sub(run.Session.Started), length)); n > mostCalls {
-		count = min(count, max(int(float64(count)*mostCalls/n), leastSlices))
+	if run.calls > mostCalls {
+		count = min(count, max(int(uint64(count)*mostCalls/run.calls), leastSlices))
 	}
 	c.every = max(int64(length)/int64(count)/int64(sliceLength), 1) * int64(sliceLength)
 	c.m = int((run.To.UnixNano()-c.at)/c.every) + 1
@@ -74,6 +82,9 @@ func (run *Run) collect(ctx context.Context, roles []*collected) (*collector, er
 		return nil, err
 	}
 	cover, err := run.r.Slices(ctx, query.Filter{Session: run.Session.ID, From: time.Unix(0, c.at), To: run.To}, time.Duration(c.every), sliceLength, c.take)
+	if errors.Is(err, query.ErrNoCalls) { // there are rollups
+		err = nil
+	}
 	run.Cover.Damage = append(run.Cover.Damage, cover.Damage...)
 	run.Cover.Missing = append(run.Cover.Missing, cover.Missing...)
 	return c, err
@@ -102,7 +113,7 @@ func (c *collector) thread(pid, tid uint32) *threadRun {
 	k := threadID{pid, tid}
 	t := x.threads[k]
 	if t == nil && len(x.threads) < mostThreads {
-		t = &threadRun{blocks: newSeries(c.n), slices: newSeries(c.m)}
+		t = &threadRun{blocks: newSeries(c.n), slices: newSeries(c.m), lines: map[lineKey][]float64{}}
 		x.threads[k] = t
 	}
 	return t
@@ -181,10 +192,23 @@ func (c *collector) call(e *events.Call) {
 		t.anchors += float64(e.Weight)
 	}
 	if n := e.StackWeight(); n > 0 {
-		if line := c.line(e.Stack); line != "" {
-			t.slices.add(i, Key{Kind: OfLine, Part: partOf(e.Op), Op: e.Op, Line: line}, float64(n)*float64(e.Duration-e.Runnable-e.Throttled))
+		if v := c.values(t, e); v != nil {
+			v[i] += float64(n) * float64(e.Duration-e.Runnable-e.Throttled)
 		}
 	}
+}
+
+// values returns where to add up the calls of a call's line, nil where that has no name.
+func (c *collector) values(t *threadRun, e *events.Call) []float64 {
+	k := lineKey{e.Op, e.Stack}
+	v, known := t.lines[k]
+	if !known {
+		if line := c.line(e.Stack); line != "" {
+			v = t.slices.values(Key{Kind: OfLine, Part: partOf(e.Op), Op: e.Op, Line: line})
+		}
+		t.lines[k] = v
+	}
+	return v
 }
 
 // partOf is the part that most of the time of an operation's calls is in.

@@ -28,6 +28,7 @@ type Run struct {
 
 	r     *query.Reader
 	every time.Duration // length of a block
+	calls uint64        // of all processes
 	roles []*role
 }
 
@@ -147,6 +148,7 @@ func (run *Run) read(ctx context.Context, o *Options) error {
 	}
 	run.Cover = cover
 	for i := range stats {
+		run.calls += stats[i].Sum.Calls
 		if x := of[stats[i].PID]; x != nil {
 			x.add(&stats[i])
 		}

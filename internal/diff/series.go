@@ -67,12 +67,17 @@ func newSeries(n int) *Series {
 
 // add adds to a value of a block.
 func (s *Series) add(block int, k Key, v float64) {
+	s.values(k)[block] += v
+}
+
+// values returns the values of a key, block by block.
+func (s *Series) values(k Key) []float64 {
 	x := s.Values[k]
 	if x == nil {
 		x = make([]float64, len(s.Steps))
 		s.Values[k] = x
 	}
-	x[block] += v
+	return x
 }
 
 // within returns the blocks of [from, to).
@@ -91,10 +96,14 @@ func (s *Series) within(from, to int64) *Series {
 	return out
 }
 
+// warmer is how much better the mean must be known so that something is left out.
+const warmer = 0.7
+
 // warm returns how many of the first blocks to leave out, a quarter at most: so many that
 // the mean of the others is known best (the marginal standard error rule).
 func warm(x []float64) int {
-	best, at := 0.0, 0
+	all, best, at := 0.0, 0.0, 0
+	const known = 1e-4 // as a share: well enough
 	for d := 0; d <= len(x)/4; d++ {
 		mean, sum := 0.0, 0.0
 		for _, v := range x[d:] {
@@ -105,7 +114,13 @@ func warm(x []float64) int {
 		for _, v := range x[d:] {
 			sum += (v - mean) * (v - mean)
 		}
-		if e := sum / (n * n); d == 0 || e < best {
+		e := sum / (n * n)
+		if d == 0 {
+			if all, best = e, e; e < known*known*mean*mean {
+				return 0
+			}
+		}
+		if e < best && e < warmer*all {
 			best, at = e, d
 		}
 	}

@@ -84,7 +84,7 @@ func TestNoFindingInNoise(t *testing.T) {
 					wrong++
 				}
 			}
-			t.Logf("%d of %d pairs", wrong, pairs)
+			t.Logf("%s: %d of %d pairs", name, wrong, pairs)
 			if wrong >= pairs/100 {
 				t.Errorf("%d of %d pairs of equal runs have a finding", wrong, pairs)
 			}
@@ -119,7 +119,7 @@ func TestPower(t *testing.T) {
 					found++
 				}
 			}
-			t.Logf("%d of %d pairs", found, pairs)
+			t.Logf("%s: %d of %d pairs", name, found, pairs)
 			if float64(found) < tt.least*pairs {
 				t.Errorf("%d of %d pairs found", found, pairs)
 			}

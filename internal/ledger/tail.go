@@ -21,7 +21,7 @@ type tail struct {
 	woken      int64 // Unix ns: end of the last blocked wait, 0: none
 	since      culprits
 	run        culprits
-	start, end int64 // of run
+	start, end int64    // of run
 	stops      culprits // all of the call
 	stopped    int64    // of stops, since woken
 	any        bool
