@@ -41,13 +41,14 @@ var allowed = map[string]string{
 	"internal/causal":       "internal/ledger internal/stats internal/tick pkg/events",
 	"internal/episode":      "internal/tick",
 	"internal/mute":         "internal/causal internal/tick",
+	"internal/loop":         "internal/ledger internal/stats internal/tick pkg/events",
 	"internal/govern":       "",
 	"internal/native":       "internal/native/image internal/proc internal/symbols pkg/events",
 	"internal/native/image": "github.com/klauspost/compress",
 	"internal/symbols":      "github.com/ianlancetaylor/demangle internal/tick pkg/events",
 	"internal/track":        "internal/tick pkg/events",
 	"internal/rollcall":     "internal/tick internal/track pkg/events",
-	"internal/session":      "golang.org/x/sys internal/causal internal/decode internal/episode internal/gpu internal/govern internal/host internal/ledger internal/native internal/probes internal/proc internal/python internal/redact internal/rollcall internal/stats internal/symbols internal/tick internal/track internal/unwind internal/where internal/xid pkg/events",
+	"internal/session":      "golang.org/x/sys internal/causal internal/decode internal/episode internal/gpu internal/govern internal/host internal/ledger internal/loop internal/native internal/probes internal/proc internal/python internal/redact internal/rollcall internal/stats internal/symbols internal/tick internal/track internal/unwind internal/where internal/xid pkg/events",
 	"internal/store":        "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track internal/xid pkg/events",
 
 	// What reads what was recorded, and says it.
@@ -72,7 +73,7 @@ var allowed = map[string]string{
 	// Tests, benchmarks and tools.
 	"internal/testkit":  "github.com/cilium/ebpf github.com/google/go-cmp go.uber.org/goleak golang.org/x/sys pkg/events",
 	"test/guests":       "internal/testkit",
-	"test/incidents":    "github.com/cilium/ebpf golang.org/x/sys internal/proc internal/query internal/session internal/store internal/testkit internal/tick pkg/events sim",
+	"test/incidents":    "github.com/cilium/ebpf golang.org/x/sys internal/gpu internal/proc internal/query internal/session internal/store internal/testkit internal/tick pkg/events sim",
 	"test/ledger":       "",
 	"test/unwind":       "",
 	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes internal/proc internal/session internal/tick internal/xid pkg/events sim",

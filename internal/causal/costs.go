@@ -1,6 +1,8 @@
 package causal
 
 import (
+	"slices"
+
 	"ingero/internal/ledger"
 	"ingero/pkg/events"
 )
@@ -42,8 +44,10 @@ type cost struct {
 	first, last    int64 // Unix ns: of the kind
 	worst          step
 	worstLost      int64
-	compared       bool // with steps that are not of the kind
+	freed          float64 // of the steps: in which memory was freed
+	compared       bool    // with steps that are not of the kind
 	base           int64
+	without        int64 // p99 of all steps without what these lost, ns
 }
 
 // costs are those of a process.
@@ -51,7 +55,9 @@ type costs struct {
 	tid        uint32
 	all        float64 // steps
 	from, to   int64   // Unix ns
-	firstGraph int64   // Unix ns: when a graph was launched first, of what is known; 0: none
+	p50, p99   int64   // of the steps' lengths, ns
+	eager      eager
+	firstGraph int64 // Unix ns: when a graph was launched first, of what is known; 0: none
 	of         [costKinds]cost
 }
 
@@ -102,7 +108,7 @@ var costRows = [costKinds]costRow{
 	costCapture: {of: noOp, whole: true, is: func(x *step, _ use, c *costs) bool {
 		return x.marks&ledger.MarkCapture != 0 && c.firstGraph != 0 && x.to() > c.firstGraph
 	}},
-	costNoRoom: {of: noOp, whole: true, is: func(x *step, _ use, _ *costs) bool { return x.marks&ledger.MarkNoMemory != 0 }},
+	costNoRoom: {of: noOp, whole: true, is: func(x *step, _ use, _ *costs) bool { return x.marks&(ledger.MarkNoMemory|markAfter) != 0 }},
 	costNoGraph: {of: launchOp, whole: true, is: func(x *step, _ use, c *costs) bool {
 		return x.marks&ledger.MarkGraph == 0 && x.launches > 1 && x.gpu*3 < x.length
 	}},
@@ -125,9 +131,11 @@ func (f *Facts) costs(pid uint32) *costs {
 	f.known[pid] = c
 	tid, steps := f.steps(pid)
 	c.tid = tid
+	lengths := make([]weighed, 0, len(steps))
 	for i := range steps {
 		x := &steps[i]
 		c.all += x.weight
+		lengths = append(lengths, weighed{x.length, x.weight})
 		if c.from == 0 || x.from < c.from {
 			c.from = x.from
 		}
@@ -136,24 +144,28 @@ func (f *Facts) costs(pid uint32) *costs {
 			c.firstGraph = x.to()
 		}
 	}
+	c.eager = eagerOf(steps, c)
+	c.p50, c.p99 = quantile(lengths, 0.5), quantile(lengths, 0.99)
 	for k := range costRows {
 		if costKind(k) == costSync {
 			c.syncs(steps)
 			continue
 		}
-		c.count(f.e, steps, costKind(k))
+		c.count(f.e, steps, costKind(k), slices.Clone(lengths))
 	}
 	return c
 }
 
-// count adds up the cost of a kind.
-func (c *costs) count(e *Engine, steps []step, kind costKind) {
+// count adds up the cost of a kind. less is scratch memory for as many values as there are
+// steps.
+func (c *costs) count(e *Engine, steps []step, kind costKind, less []weighed) {
 	row, y := &costRows[kind], &c.of[kind]
 	var rest [][]weighed // lengths of the other steps, by closing call
 	var ops []events.Op
 	var at []int
 	for i := range steps {
 		x := &steps[i]
+		less[i] = weighed{x.length, x.weight}
 		if x.period {
 			continue
 		}
@@ -175,8 +187,9 @@ func (c *costs) count(e *Engine, steps []step, kind costKind) {
 			base = quantile(thin(rest[n]), 0.5)
 			y.compared, y.base = true, base
 		}
-		y.add(x, x.use(row.of), base, int64(e.others(x, row.of, row.whole)), row.whole)
+		less[i].v -= y.add(x, x.use(row.of), base, int64(e.others(x, row.of, row.whole)), row.whole)
 	}
+	y.without = quantile(less, 0.99)
 }
 
 // indexOf returns where an operation is in a list, at its end where it was not.
@@ -202,8 +215,8 @@ func (e *Engine) others(x *step, of func(events.Class) bool, whole bool) (ns flo
 }
 
 // add counts a step of the kind. Without others to compare with, the GPU may have hidden
-// what its calls took, as far as the closing call waited for it.
-func (y *cost) add(x *step, u use, base, others int64, whole bool) {
+// what its calls took, as far as the closing call waited for it. It returns what was lost.
+func (y *cost) add(x *step, u use, base, others int64, whole bool) int64 {
 	lost := x.length - others - base
 	lo, hi := lost, lost
 	switch {
@@ -220,12 +233,16 @@ func (y *cost) add(x *step, u use, base, others int64, whole bool) {
 	y.min += x.weight * float64(max(lo, 0))
 	y.max += x.weight * float64(max(hi, 0))
 	y.see(x, u, max(lost, 0))
+	return max(lost, 0)
 }
 
 func (y *cost) see(x *step, u use, lost int64) {
 	y.own += x.weight * float64(u.ns)
 	y.length += x.weight * float64(x.length)
 	y.calls += x.weight * float64(u.calls)
+	if x.marks&ledger.MarkFree != 0 {
+		y.freed += x.weight
+	}
 	if y.first == 0 || x.from < y.first {
 		y.first = x.from
 	}
@@ -240,6 +257,7 @@ func (y *cost) see(x *step, u use, lost int64) {
 func (c *costs) syncs(steps []step) {
 	y := &c.of[costSync]
 	var host, gpu float64
+	var waits []weighed
 	for i := range steps {
 		x := &steps[i]
 		if x.period || !costRows[costSync].is(x, use{}, c) {
@@ -248,9 +266,13 @@ func (c *costs) syncs(steps []step) {
 		y.steps += x.weight
 		host += x.weight * float64(x.length-x.gpu)
 		gpu += x.weight * float64(x.gpu)
+		waits = append(waits, weighed{x.gpu, x.weight})
 		y.see(x, use{}, x.length)
 	}
-	y.lost = min(host, gpu)
-	y.min, y.max = y.lost/2, host
+	// The shortest waits are what the GPU itself takes; others are the way there and back.
+	work := y.steps * float64(quantile(waits, low))
+	y.lost = host + gpu - max(host, work)
+	y.min, y.max = min(host, gpu), gpu
 	y.own = host + gpu
+	y.without = c.p99
 }

@@ -22,7 +22,7 @@ func (c *costs) finding(pid uint32, kind costKind, what string) Finding {
 	x := Finding{
 		PID: pid, TID: c.tid, From: y.first, To: y.last, Window: c.span(),
 		Lost: int64(y.lost), Min: int64(min(y.min, y.lost)), Max: int64(max(y.max, y.lost)), Steps: int(c.all + 0.5), Slow: int(y.steps + 0.5),
-		Confidence: 0.9, Baseline: "the steps of this run without it",
+		P50: c.p50, P99: c.p99, Without: y.without, Confidence: 0.9, Baseline: "the steps of this run without it",
 		Culprits: []tick.Culprit{{What: what, Lost: time.Duration(y.lost)}},
 	}
 	if y.worst.record != nil {

@@ -11,7 +11,7 @@ import (
 const (
 	startSpan   = int64(10e9) // ns from a process's first call: what is its start
 	coldTimes   = 20          // of a normal step: what a start has to cost
-	steadyCalls = 3           // seconds in which an operation's usual time is learnt
+	steadyCalls = 1           // seconds in which an operation's usual time is learnt
 )
 
 var coldStart = Rule{
@@ -68,15 +68,8 @@ func startOf(f *Facts, b *Book) (x Finding, ok bool) {
 		x.Lost += int64(lost)
 		x.To = s.To
 	}
-	normal := int64(0)
-	if _, steps := f.steps(b.PID); len(steps) >= minLearn {
-		lengths := make([]weighed, 0, len(steps))
-		for i := range steps {
-			lengths = append(lengths, weighed{steps[i].length, steps[i].weight})
-		}
-		normal = quantile(thin(lengths), 0.5)
-	}
-	if normal == 0 || x.Lost < coldTimes*normal {
+	normal := c.p50
+	if c.all < minLearn || x.Lost < coldTimes*normal {
 		return x, false
 	}
 	x.PID, x.TID, x.From = b.PID, c.tid, b.First

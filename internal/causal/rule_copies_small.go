@@ -5,7 +5,7 @@ import "fmt"
 var copiesSmall = Rule{
 	Name: "copies-small", Needs: NeedCalls, Share: 0.015, Problems: []string{"23"},
 	Doc:     "Data goes to the GPU, or comes from it, in many small copies: what each costs beside its bytes is most of it.",
-	Instead: []string{"copy-heavy", "call-slow"},
+	Instead: []string{"copy-heavy", "copy-pageable", "call-slow"},
 	Find: func(f *Facts) (out []Finding) {
 		f.living(2e9, func(b *Book) {
 			c := f.costs(b.PID)

@@ -9,7 +9,7 @@ import (
 var copyPageable = Rule{
 	Name: "copy-pageable", Needs: NeedCalls | NeedState, Share: 0.02, Problems: []string{"23"},
 	Doc:     "Copies use host memory that is not pinned: the driver copies it on the CPU first, and the thread waits.",
-	Instead: []string{"copy-heavy", "copies-small", "call-slow"},
+	Instead: []string{"copy-heavy", "call-slow"},
 	Find: func(f *Facts) (out []Finding) {
 		f.living(2e9, func(b *Book) {
 			c := f.costs(b.PID)

@@ -21,8 +21,9 @@ var diskWait = Rule{
 		}
 		return p.Flags&events.WaitIO != 0 && p.Reason != events.ReasonStopped
 	},
-	// A page that has to be read back is never normal.
-	Prior: func(p *Part) bool { return p.Reason == events.ReasonFault },
+	// A page that has to be read back is never normal, nor that what makes the input
+	// waits for a disk while the job waits for it.
+	Prior: func(p *Part) bool { return p.Reason == events.ReasonFault || p.Via.TID != 0 },
 	Key:   func(p *Part) Key { return Key{ID: p.Via.TID, Dev: p.Dev, Reason: p.Reason} },
 	Blame: func(p *Part) (group, what string) {
 		what = "disk"

@@ -12,7 +12,7 @@ var gpuOOM = Rule{
 	Doc:     "The GPU had no memory left for what the job asked for.",
 	Instead: []string{"alloc-slow", "alloc-storm", "free-waits", "call-slow", "memory-leak"},
 	Find: func(f *Facts) []Finding {
-		return noRoom(f, func(b *Book, s *tick.State) bool { return !s.Memory.LastOOM.Fragmented && !full(b) }, "allocations that failed")
+		return noRoom(f, func(b *Book, s *tick.State) bool { return !s.Memory.LastOOM.Fragmented && notFull(f, b) }, "allocations that failed")
 	},
 }
 

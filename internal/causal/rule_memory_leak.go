@@ -11,7 +11,7 @@ const (
 	leakBytes   = 64 << 20 // in all
 	leakShare   = 0.10     // of what was held when it began
 	leakEven    = 4.0      // the most that one second grows by, of what the least does
-	leakFilled  = 0.5      // of the growth: copied to the GPU meanwhile, as weights are
+	leakFilled  = 1 / 2.   // of the growth: copied to the GPU meanwhile, as weights are
 	leakSpan    = 30       // seconds that are looked at
 )
 
@@ -32,6 +32,9 @@ var memoryLeak = Rule{
 func leak(b *Book) (x Finding, ok bool) {
 	s := b.Seconds[max(len(b.Seconds)-leakSpan, 0):]
 	last := len(s) - 1
+	if last > 0 && s[last].To-s[last].From < 5e8 { // too short to tell
+		last--
+	}
 	first := last
 	var least, most uint64
 	for ; first > 0; first-- {
@@ -55,7 +58,11 @@ func leak(b *Book) (x Finding, ok bool) {
 	grown := z.Memory.GPU.Bytes - a.Memory.GPU.Bytes
 	allocs, frees := z.Memory.Allocs-a.Memory.Allocs, z.Memory.Frees-a.Memory.Frees
 	part := Book{Seconds: s[first : last+1]}
-	filled := part.delta(func(c *tick.Copy) bool { return c.Dir == tick.CopyHostToDevice }).Bytes
+	copied := part.delta(func(c *tick.Copy) bool { return c.Dir == tick.CopyHostToDevice })
+	filled := copied.Bytes
+	if float64(copied.Bytes)*float64(allocs) < leakFilled*float64(grown)*float64(copied.Count) { // copies are small beside allocations: of batches
+		filled = 0
+	}
 	perSecond := float64(grown) / (float64(z.To-a.To) / 1e9)
 	switch {
 	case grown < leakBytes, float64(grown) < leakShare*float64(a.Memory.GPU.Bytes), allocs < 3*leakSeconds:

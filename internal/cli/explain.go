@@ -52,7 +52,7 @@ failed, how long they took, and what their threads did meanwhile. --json has all
 Without a time it takes the last 5 minutes of the latest recording. --since, --from
 and --to take all recordings of that time; ` + timesHelp + `.
 Counts of a whole recording are exact; those of a part are made from the records of
-its calls. Of more than half a million calls it tells what the same analysis found while
+its calls. Of more than 300,000 calls it tells what the same analysis found while
 they were recorded, from sums that outlive the calls, so that a day is told as soon as a
 minute; --anew plays them all the same.
 

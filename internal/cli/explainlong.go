@@ -13,7 +13,7 @@ import (
 
 // analysed is how many calls are analysed anew for one answer. Of more it is told what
 // the same analysis found while they were recorded.
-const analysed = 500_000
+const analysed = 300_000
 
 // long says whether a part of a recording is told from what was summed up.
 func (o *explainOptions) long(ctx context.Context, r *query.Reader, f query.Filter) (bool, error) {

@@ -10,6 +10,7 @@ import (
 
 	"ingero/internal/explain"
 	"ingero/internal/query"
+	"ingero/internal/tick"
 )
 
 // What was kept of a recording is what its analysis finds: the same chains, and the same
@@ -39,6 +40,9 @@ func TestStoredIsWhatAnalysisFinds(t *testing.T) {
 	c.ledger(&want, nil)
 	told := func(in *explain.Input) string {
 		in.Threads, in.Host, in.Launches, in.Processes = nil, nil, nil, s.Processes
+		for i := range in.Breakdowns { // the median of parts is of the last row
+			in.Breakdowns[i].Loop.Usual = tick.StepTimes{}
+		}
 		b, err := explain.ReportJSON(in)
 		if err != nil {
 			t.Fatal(err)

@@ -55,7 +55,7 @@ func (p *publisher) Tick(t *tick.Tick) error {
 	}
 	s.LastLoss = p.lastLoss
 	s.Open, s.MoreOpen = openCalls(t)
-	s.RollCalls = rollCalls(t)
+	s.RollCalls, s.Unranked = rollCalls(t), unranked(t)
 	if p.database != nil {
 		var err error
 		if s.DBBytes, err = p.database(); err != nil {
@@ -133,6 +133,16 @@ func rollCalls(t *tick.Tick) (out []lock.RollCall) {
 		out = append(out, x)
 	}
 	return out
+}
+
+// unranked is how many processes use communicators that were made before they were traced.
+func unranked(t *tick.Tick) (n int) {
+	for i := range t.States {
+		if slices.ContainsFunc(t.States[i].Comms.First, func(c tick.Comm) bool { return c.Began == 0 && c.State == tick.CommActive && c.Seq > 0 }) {
+			n++
+		}
+	}
+	return n
 }
 
 func commOf(t *tick.Tick, pid uint32) string {

@@ -225,7 +225,11 @@ func incident() {
 }
 
 func recordIncident(path string) error {
-	log, err := store.OpenLog(bytes.NewReader(incidentRecording), int64(len(incidentRecording)))
+	text, err := scenarios[0].recording()
+	if err != nil {
+		return err
+	}
+	log, err := store.OpenLog(bytes.NewReader(text), int64(len(text)))
 	if err != nil {
 		return err
 	}

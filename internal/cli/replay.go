@@ -217,21 +217,23 @@ func (l *episodeLines) Tick(t *tick.Tick) error {
 		if e.Hidden || l.err != nil {
 			continue
 		}
-		line := explain.EpisodeLine(e, t, l.zone)
-		if l.json {
-			b, err := explain.EpisodeJSON(e, t)
-			if err != nil {
-				return err
-			}
-			line = string(b)
-		} else {
-			line = oneLine(line)
+		line, err := l.line(e, t)
+		if err != nil {
+			return err
 		}
 		if l.err = l.out("%s\n", line); l.err != nil {
 			l.stop()
 		}
 	}
 	return nil
+}
+
+func (l *episodeLines) line(e *tick.Episode, t *tick.Tick) (string, error) {
+	if !l.json {
+		return oneLine(explain.EpisodeLine(e, t, l.zone)), nil
+	}
+	b, err := explain.EpisodeJSON(e, t)
+	return string(b), err
 }
 
 // Close implements [tick.Sink].

@@ -16,7 +16,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// checked is the outcome of replay --check.
+// checkedReplay is the outcome of replay --check.
 type checkedReplay struct {
 	Same     bool        `json:"same"`
 	Ticks    int         `json:"ticks"`             // that were compared
@@ -35,40 +35,50 @@ type chainDiff struct {
 }
 
 // sumChecker compares the chains of each tick with those that were recorded. It is a sink.
+// A tick that was not recorded is none of its own: the end of a recording that was cut.
 type sumChecker struct {
+	collector // of the ticks that were recorded
+
 	mu   sync.Mutex
-	sums map[uint64]uint64 // by number of the tick, of those that are to come
-	out  *checkedReplay
-	err  error
+	sums map[uint64]toldSum // by number of the tick, of those that are to come
+	out  checkedReplay
+	old  int // ticks of which no sum was recorded
+}
+
+type toldSum struct {
+	chains uint64
+	known  bool
 }
 
 // told takes in what was recorded of a tick.
 func (c *sumChecker) told(t *tick.Tick, chains uint64, known bool) {
-	if known {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.sums[t.Seq] = chains
-	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sums[t.Seq] = toldSum{chains, known}
 }
-
-// Batch implements [tick.Sink].
-func (c *sumChecker) Batch(*tick.Batch) error { return nil }
 
 // Tick implements [tick.Sink].
 func (c *sumChecker) Tick(t *tick.Tick) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	want, known := c.sums[t.Seq]
-	if !known {
+	want, recorded := c.sums[t.Seq]
+	if !recorded {
 		return nil
 	}
 	delete(c.sums, t.Seq)
+	if err := c.collector.Tick(t); err != nil {
+		return err
+	}
+	if !want.known {
+		c.old++
+		return nil
+	}
 	got, err := store.ChainSum(t.AllChains())
 	if err != nil {
 		return err
 	}
 	c.out.Ticks++
-	if got != want {
+	if got != want.chains {
 		if c.out.Differ++; c.out.Differ == 1 {
 			c.out.First = t.Time
 		}
@@ -76,28 +86,24 @@ func (c *sumChecker) Tick(t *tick.Tick) error {
 	return nil
 }
 
-// Close implements [tick.Sink].
-func (c *sumChecker) Close() error { return nil }
-
 // replayCheck plays a recording and says whether what it finds is what was found.
 func (e *Env) replayCheck(ctx context.Context, p *player, r *query.Reader, s *query.Session, asJSON bool) error {
 	if s.Cut {
 		return &problem{What: "the first calls of this recording were removed to make room, so what was found cannot be found again",
 			Do: "ingero replay plays what is kept"}
 	}
-	out := &checkedReplay{Recorded: s.Version, Chain: []chainDiff{}}
-	sums, seen := &sumChecker{sums: map[uint64]uint64{}, out: out}, &collector{}
-	if err := p.run(ctx, sums.told, sums, seen); err != nil {
+	c := &sumChecker{sums: map[uint64]toldSum{}, out: checkedReplay{Recorded: s.Version, Chain: []chainDiff{}}}
+	if err := p.run(ctx, c.told, c); err != nil {
 		return err
 	}
 	stored, err := r.Chains(ctx, query.Filter{Session: s.ID})
 	if err != nil {
 		return err
 	}
-	in := &explain.Input{}
-	seen.ledger(in, nil)
+	in, out := &explain.Input{}, &c.out
+	c.ledger(in, nil)
 	out.Chains = len(in.Chains)
-	if out.Ticks == 0 || out.Differ > 0 || s.State == "ended" { // else the last states may be of the tick before
+	if out.Differ > 0 || out.Ticks == 0 && c.old > 0 || s.State == "ended" { // else the stored may be of the tick before
 		if out.Chain, err = diffChains(stored, in.Chains); err != nil {
 			return err
 		}

@@ -129,6 +129,9 @@ func stuckOf(t *lock.State, now time.Time, least time.Duration, pids []uint) *st
 	if age := now.Sub(t.Updated); age > silence {
 		s.Problems = append(s.Problems, fmt.Sprintf("the trace has said nothing for %s: this may be over", explain.Duration(int64(age))))
 	}
+	if n := t.Unranked; n > 0 {
+		s.Problems = append(s.Problems, fmt.Sprintf("%d of the processes had made NCCL communicators before the trace began: which ranks they are is not known, so nobody is missed among them", n))
+	}
 	for i := range t.RollCalls {
 		if r := rollOf(&t.RollCalls[i], t.Updated); r.of(pids) {
 			s.RollCalls = append(s.RollCalls, r)

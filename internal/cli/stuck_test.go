@@ -177,6 +177,9 @@ func TestStuckOf(t *testing.T) {
 	if s := stuckOf(state, now, time.Second, []uint{2}); len(s.Calls) != 1 || s.Calls[0].OpenNS != int64(time.Second) {
 		t.Errorf("stuck of 2 = %+v", s)
 	}
+	if s := stuckOf(&lock.State{Updated: now, Unranked: 2}, now, time.Second, nil); len(s.Problems) != 1 || !strings.Contains(s.text(), "Note: 2 of the processes had made NCCL communicators") {
+		t.Errorf("of ranks that are not known: %s", s.text())
+	}
 	if s := stuckOf(state, now.Add(time.Minute), time.Second, nil); len(s.Problems) != 1 {
 		t.Errorf("of a silent trace: %+v", s.Problems)
 	}
@@ -220,7 +223,7 @@ func TestHolderOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hog, err := startHog(t.TempDir(), cpu, time.Minute)
+	hog, err := startHog(t.TempDir(), cpu, time.Minute, hogs{})
 	if err != nil {
 		t.Fatal(err)
 	}

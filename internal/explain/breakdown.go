@@ -23,6 +23,7 @@ type breakdownJSON struct {
 	CriticalMaxNS uint64 `json:"critical_max_ns"`
 	// ByThread is the same time by thread, those first that were longest in calls.
 	ByThread []threadTimeJSON `json:"by_thread,omitempty"`
+	Loop     *loopJSON        `json:"loop,omitempty"` // absent: nothing that repeats was found
 }
 
 // The parts of a breakdown.
@@ -96,6 +97,7 @@ func breakdownOf(b *tick.Breakdown) breakdownJSON {
 		j.Parts = append(j.Parts, partJSON{Name: bdNames[i], NS: parts[i], Percent: float64(share) / 10, permille: share})
 	}
 	j.Parts[bdRunnable].By, j.Parts[bdBlocked].By = sharesOf(b.RunnableBy, false), sharesOf(b.BlockedOn, true)
+	j.Loop = loopOf(b.Loop)
 	for i := range b.ByThread {
 		j.ByThread = append(j.ByThread, threadTimeOf(&b.ByThread[i]))
 	}
@@ -147,12 +149,7 @@ func (w *writer) breakdown(p *processReport) {
 	if kinds := p.kinds(); kinds != "" {
 		w.text("  In calls, by kind: "+kinds, "    ")
 	}
-	if b.Critical > 0 && b.Steps > 0 {
-		w.text("  Steps: "+Count(uint64(b.Steps))+", p50 "+Duration(int64(b.StepP50))+", p99 "+Duration(int64(b.StepP99))+
-			"; they lost "+Duration(ns64(b.Critical))+" waiting for a CPU when the GPU was done", "    ")
-	} else if b.Steps > 0 {
-		w.line("  Steps: " + Count(uint64(b.Steps)) + ", p50 " + Duration(int64(b.StepP50)) + ", p99 " + Duration(int64(b.StepP99)))
-	}
+	w.steps(b)
 }
 
 // detail says what a part is made of: the calls, or who and what.

@@ -28,10 +28,45 @@ var exampleCulprits = map[string]tick.Culprit{
 	"swap-in":           {What: "disk 259:0, for a page of memory"},
 	"tcp-loss":          {What: "peer 10.0.0.7:6379: packets were lost"},
 	"tool-call":         {What: "peer 10.0.0.9:443"},
+
+	"alloc-slow":        {What: "cudaMalloc"},
+	"free-waits":        {What: "cudaFree"},
+	"graph-pool":        {What: "cudaGraphLaunch"},
+	"alloc-storm":       {What: "40 allocations and frees a step"},
+	"copy-pageable":     {What: "3801 pageable copies, 16 MiB each"},
+	"copies-small":      {What: "256 copies a step"},
+	"copy-heavy":        {What: "copies: 38 % of these steps' time"},
+	"sync-heavy":        {What: "640 waits a second, 1.2 ms apart"},
+	"cold-start":        {What: "the first calls, cudaLaunchKernel most"},
+	"memory-leak":       {What: "4 MiB a second, of 61 GiB held"},
+	"graph-oom":         {What: "3 captures that found no memory"},
+	"kv-cache-pressure": {What: "412 steps that took blocks away"},
+	"gpu-fragmentation": {What: "3 allocations that failed with room enough"},
+	"gpu-oom":           {What: "3 allocations that failed"},
+	"model-swap":        {What: "12 times data for other memory"},
+	"graph-recapture":   {What: "41 captures between launches"},
+	"graph-unused":      {What: "3801 steps of kernels launched one by one"},
+	"graph-warmup":      {What: "a capture of 0.4 ms without a launch"},
+	"cuda-after-fork":   {Thread: exampleThread("pt_data_worker", 4830), What: "forked after its parent had called CUDA, and called cudaMalloc"},
+	"version-mismatch":  {What: "cudaErrorInsufficientDriver"},
+	"device-assert":     {What: "cudaErrorAssert in cudaStreamSynchronize"},
+	"gpu-behind":        {What: "GPU"},
+	"nccl-dead":         {What: "rank 3 of 8 was killed by SIGKILL from the kernel"},
+	"nccl-missing":      {What: "rank 3 of 8 is in read(/mnt/nfs/shard-0191)"},
+	"nccl-straggler":    {What: "rank 3 of 8"},
+	"xid":               {What: "XID 31 of GPU 0000:75:00, after which 3 of its calls failed"},
+	"gpu-throttled":     {What: "GPU 0: its power limit"},
+	"gpu-shared":        {Thread: exampleThread("retriever", 5210), What: "2,100 launches a second on GPU 0"},
+	"gpu-slower":        {What: "GPU 0"},
 }
 
 // exampleOps are the operations of those chains, where that is not a synchronise.
-var exampleOps = map[string]string{"call-slow": "cudaMalloc", "driver-slow": "cudaMalloc", "tool-call": "", "input-wait": "", "oom-kill": ""}
+var exampleOps = map[string]string{"call-slow": "cudaMalloc", "driver-slow": "cudaMalloc", "tool-call": "", "input-wait": "", "oom-kill": "",
+	"alloc-slow": "cudaMalloc", "free-waits": "cudaFree", "graph-pool": "cudaGraphLaunch", "alloc-storm": "cudaMalloc", "copy-pageable": "cudaMemcpyAsync",
+	"copies-small": "cudaMemcpyAsync", "copy-heavy": "cudaMemcpy", "cold-start": "cudaLaunchKernel", "memory-leak": "cudaMalloc", "gpu-oom": "cudaMalloc",
+	"gpu-fragmentation": "cudaMalloc", "graph-oom": "cudaMalloc", "kv-cache-pressure": "cudaMalloc", "graph-recapture": "cudaStreamBeginCapture",
+	"graph-warmup": "cudaStreamBeginCapture", "cuda-after-fork": "cudaMalloc", "version-mismatch": "", "gpu-behind": "cudaLaunchKernel",
+	"nccl-dead": "ncclAllReduce", "nccl-missing": "ncclAllReduce", "nccl-straggler": "ncclAllReduce"}
 
 func exampleThread(name string, pid uint32) events.Thread {
 	return events.Thread{PID: pid, TID: pid, Parent: 711, Name: events.NameOf(name)}

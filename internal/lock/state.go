@@ -32,6 +32,9 @@ type State struct {
 	MoreOpen int        `json:"more_open,omitempty"`
 	// RollCalls are the collectives that ranks are missing from.
 	RollCalls []RollCall `json:"roll_calls,omitempty"`
+	// Unranked are the processes with communicators that were made before the trace: which
+	// ranks they are is not known.
+	Unranked int `json:"unranked,omitempty"`
 	// Problems are what keeps it from doing all it was asked to, in words.
 	Problems []string `json:"problems,omitempty"`
 }

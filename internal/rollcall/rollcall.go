@@ -15,6 +15,8 @@ const (
 	keptSpreads = 64      // of a communicator, the latest
 	maxMembers  = 1 << 12
 	maxKilled   = 1 << 10
+	maxLates    = 1 << 12 // of a communicator and tick
+	leastLate   = 200 * time.Microsecond
 )
 
 // Roll keeps which collectives the ranks have entered. It is for one goroutine.
@@ -113,7 +115,7 @@ func (r *Roll) Tick(t *tick.Tick) {
 			r.forget(id, g)
 			continue
 		}
-		g.measure()
+		t.Lates = g.measure(id, t.Lates)
 		if c := g.call(now, r.before, t.Threads); c != nil {
 			t.RollCalls = append(t.RollCalls, *c)
 		}
@@ -178,28 +180,50 @@ func (r *Roll) forget(id uint64, g *group) {
 	maps.DeleteFunc(r.members, func(_ uint64, m *member) bool { return slices.Contains(g.members, m) })
 }
 
-// measure takes in how far ranks were apart in what all of them have entered.
-func (g *group) measure() {
-	all := uint64(1<<64 - 1)
+// measure takes in how far ranks were apart in what all of them have entered, and appends
+// for how long one was waited for.
+func (g *group) measure(id uint64, lates []tick.Late) []tick.Late {
+	all, exact := uint64(1<<64-1), true
 	for _, m := range g.members {
-		all = min(all, m.comm.Collectives)
+		all, exact = min(all, m.comm.Collectives), exact && !m.comm.Inexact
 	}
 	if all > g.done+keptEntries {
 		g.done = all - keptEntries
 	}
+	own := len(lates) // where this communicator's begin
 	for ; g.done < all; g.done++ {
-		var first, last int64
-		for _, m := range g.members {
-			at := m.entered(g.done + 1).Time
-			if first == 0 || at < first {
-				first = at
-			}
-			last = max(last, at)
+		first, second, last, who := g.spread(g.done + 1)
+		if first == 0 || !exact {
+			continue
 		}
-		if first > 0 {
-			g.spreads[g.done%keptSpreads] = last - first
+		g.spreads[g.done%keptSpreads] = last - first
+		if n := len(lates); n > own && lates[n-1].Rank == who.Rank && second <= lates[n-1].To { // of one group of calls
+			lates[n-1].To = max(lates[n-1].To, last)
+		} else if last-second >= int64(leastLate) && n-own < maxLates {
+			lates = append(lates, tick.Late{Comm: id, From: second, To: last, Rank: who.Rank})
 		}
 	}
+	return lates
+}
+
+// spread says when the first rank, the last but one, and the last entered a collective, and
+// who that was; first is 0 where it is not known of all.
+func (g *group) spread(seq uint64) (first, second, last int64, who *member) {
+	for _, m := range g.members {
+		at := m.entered(seq).Time
+		if at == 0 {
+			return 0, 0, 0, nil
+		}
+		if first == 0 || at < first {
+			first = at
+		}
+		if at > last {
+			second, last, who = last, at, m
+		} else {
+			second = max(second, at)
+		}
+	}
+	return first, second, last, who
 }
 
 // patience is for how long a rank may be missing.

@@ -24,7 +24,7 @@ type play struct {
 	now   int64
 	ranks []*rank
 	procs []tick.ProcEvent
-	told  string
+	lates []tick.Late
 }
 
 type rank struct {
@@ -79,6 +79,7 @@ func (p *play) tick(d time.Duration) string {
 		r.entered = nil
 	}
 	p.roll.Tick(&t)
+	p.lates = t.Lates
 	var out []string
 	for _, c := range t.RollCalls {
 		s := fmt.Sprintf("%s #%d since %v entered", c.Op, c.Seq, time.Duration(p.now-c.Since))
@@ -281,5 +282,25 @@ func TestForget(t *testing.T) {
 	p.tick(time.Second)
 	if len(p.roll.groups) != 0 || len(p.roll.members) != 0 {
 		t.Errorf("%d communicators and %d ranks are kept", len(p.roll.groups), len(p.roll.members))
+	}
+}
+
+// Who was waited for, and for how long, is told once for all calls of a group.
+func TestLates(t *testing.T) {
+	p := newPlay(t, 3)
+	for range 4 { // a group
+		p.enter(0, 0)
+		p.enter(2, time.Millisecond)
+		p.enter(1, 21*time.Millisecond)
+		p.now += 5000
+	}
+	p.all(time.Microsecond)
+	p.tick(time.Second)
+	if len(p.lates) != 1 {
+		t.Fatalf("%+v, want one", p.lates)
+	}
+	x := p.lates[0]
+	if d := time.Duration(x.To - x.From); x.Rank.Rank != 1 || x.Comm != id || x.From != began+ms || d < 20*time.Millisecond || d > 21*time.Millisecond {
+		t.Errorf("%+v", x)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"ingero/internal/episode"
 	"ingero/internal/govern"
 	"ingero/internal/ledger"
+	"ingero/internal/loop"
 	"ingero/internal/proc"
 	"ingero/internal/rollcall"
 	"ingero/internal/symbols"
@@ -145,6 +146,7 @@ type runner struct {
 	table    *table
 	ledger   *ledger.Ledger
 	causes   *causal.Engine
+	loops    *loop.Finder
 	episodes episode.Tracker
 	governor govern.Governor
 	track    *track.Tracker
@@ -174,7 +176,7 @@ func newRunner(c Config) *runner {
 	if a, ok := c.Source.(Agent); ok {
 		agent = a.AgentPID()
 	}
-	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), track: track.New(), ranks: rollcall.New(), names: newNames(c.Source), faults: newJoiner(), stacks: newStacks(c.Source), sites: newSites(),
+	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), loops: loop.New(), track: track.New(), ranks: rollcall.New(), names: newNames(c.Source), faults: newJoiner(), stacks: newStacks(c.Source), sites: newSites(),
 		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now, quiet: quiet{Deadband: c.Quiet}}
 }
 
@@ -253,7 +255,9 @@ func (r *runner) poll() (calls int, err error) {
 		r.track.Batch(&b.Batch)
 		r.ranks.Batch(&b.Batch)
 		r.ledger.Batch(&b.Batch)
-		r.causes.Add(r.ledger.Steps())
+		steps := r.ledger.Steps()
+		r.causes.Add(steps)
+		r.loops.Add(steps)
 		r.faults.batch(r.Source, &b.Batch)
 		r.records += uint64(len(b.Calls))
 		calls += len(b.Calls)
@@ -306,6 +310,7 @@ func (r *runner) complete(t *tick.Tick) error {
 	}
 	r.quiet.look(t)
 	r.ledger.Tick(t)
+	r.loops.Tick(t)
 	r.track.Tick(t)
 	r.ranks.Tick(t)
 	r.faults.tick(t)

@@ -20,6 +20,7 @@ var accountTiers = [...]tier{{10 * time.Second, 48 * time.Hour}, {10 * time.Minu
 type savedAccounts struct {
 	since time.Time // zero: the session's beginning
 	was   map[uint32]tick.Breakdown
+	slow  map[uint32][]tick.LoopStep // the slowest steps since
 }
 
 // accounts writes where the time went since the last rows, once a tier's time has passed.
@@ -27,7 +28,12 @@ func (v *saving) accounts(t *tick.Tick) error {
 	for i, tier := range accountTiers {
 		a := &v.spent[i]
 		if a.since.IsZero() {
-			a.since = t.Started
+			a.since, a.slow = t.Started, map[uint32][]tick.LoopStep{}
+		}
+		for j := range t.Breakdowns {
+			if b := &t.Breakdowns[j]; b.Loop != nil && len(b.Loop.Recent) > 0 {
+				a.slow[b.PID] = tick.Slower(a.slow[b.PID], b.Loop.Recent...)
+			}
 		}
 		if t.Time.Sub(a.since) < tier.length && !t.Final {
 			continue
@@ -38,18 +44,22 @@ func (v *saving) accounts(t *tick.Tick) error {
 			was := a.was[b.PID]
 			now[b.PID] = *b
 			if added := b.Since(&was); added.Elapsed > 0 {
-				if err := v.account(&added, tier.length, a.since, t.Time); err != nil {
+				if err := v.account(&added, a.slow[b.PID], tier.length, a.since, t.Time); err != nil {
 					return err
 				}
 			}
 		}
-		v.done = append(v.done, func() { a.since, a.was = t.Time, now })
+		v.done = append(v.done, func() { a.since, a.was, a.slow = t.Time, now, map[uint32][]tick.LoopStep{} })
 	}
 	return nil
 }
 
-func (v *saving) account(b *tick.Breakdown, length time.Duration, from, to time.Time) error {
-	detail, err := json.Marshal(accountDetail{sharesJSON(b.RunnableBy), sharesJSON(b.BlockedOn), threadsJSON(b.ByThread)})
+func (v *saving) account(b *tick.Breakdown, slow []tick.LoopStep, length time.Duration, from, to time.Time) error {
+	loop, err := loopOf(b.Loop, slow)
+	if err != nil {
+		return err
+	}
+	detail, err := json.Marshal(accountDetail{sharesJSON(b.RunnableBy), sharesJSON(b.BlockedOn), threadsJSON(b.ByThread), loop})
 	if err != nil {
 		return fmt.Errorf("the account of process %d: %w", b.PID, err)
 	}
@@ -103,5 +113,6 @@ func ScanAccount(scan func(...any) error, b *tick.Breakdown, more ...any) error 
 	for i := range d.Threads {
 		b.ByThread = append(b.ByThread, d.Threads[i].time())
 	}
-	return nil
+	b.Loop, err = d.Loop.loop()
+	return err
 }

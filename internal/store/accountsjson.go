@@ -10,6 +10,7 @@ type accountDetail struct {
 	RunnableBy []shareJSON  `json:"runnable_by,omitempty"`
 	BlockedOn  []shareJSON  `json:"blocked_on,omitempty"`
 	Threads    []threadJSON `json:"threads"`
+	Loop       *loopJSON    `json:"loop,omitempty"` // what is done again and again
 }
 
 type threadJSON struct {

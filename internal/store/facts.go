@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -46,7 +47,7 @@ func ChainSum(chains []tick.Chain) (uint64, error) {
 type listed struct {
 	processes, others map[uint32]bool
 	ops               map[opKey]bool
-	gpus              []tick.GPU
+	gpus              []byte // their states
 }
 
 // Parts of the frame.
@@ -58,7 +59,7 @@ const (
 
 // facts writes those of a tick, where there are any.
 func (w *logWriter) facts(t *tick.Tick) error {
-	now := listed{processes: pidsOf(t.Processes), others: pidsOf(t.Others), ops: w.listed.ops, gpus: slices.Clone(t.GPUs[:min(len(t.GPUs), maxGPUs)])}
+	now := listed{processes: pidsOf(t.Processes), others: pidsOf(t.Others), ops: w.listed.ops, gpus: appendGPUs(nil, t.GPUs[:min(len(t.GPUs), maxGPUs)])}
 	if len(t.Ops) > 0 { // else they were not told
 		now.ops = make(map[opKey]bool, len(t.Ops))
 		for i := range t.Ops {
@@ -70,7 +71,7 @@ func (w *logWriter) facts(t *tick.Tick) error {
 		return err
 	}
 	marks := byte(0)
-	if !slices.EqualFunc(now.gpus, w.listed.gpus, sameGPU) {
+	if !bytes.Equal(now.gpus, w.listed.gpus) && (len(t.GPUs) > 0 || w.listed.gpus != nil) {
 		marks |= factsGPUs
 	}
 	if sum != 0 {
@@ -87,7 +88,7 @@ func (w *logWriter) facts(t *tick.Tick) error {
 		return nil
 	}
 	if marks&factsGPUs != 0 {
-		b = appendGPUs(b, now.gpus)
+		b = append(b, now.gpus...)
 	}
 	if sum != 0 {
 		b = binary.LittleEndian.AppendUint64(b, sum)
@@ -140,9 +141,6 @@ func figures(g *tick.GPU) (whole [7]**int64, parts [5]**float64) {
 	return [...]**int64{&g.MemTotal, &g.MemUsed, &g.ClockSM, &g.ClockMem, &g.ClockSMMax, &g.ECCCorrected, &g.ECCLost},
 		[...]**float64{&g.Busy, &g.MemBusy, &g.Temperature, &g.Power, &g.PowerLimit}
 }
-
-// sameGPU tells whether two states are of the same moment.
-func sameGPU(a, b tick.GPU) bool { return a.Bus == b.Bus && a.Time.Equal(b.Time) }
 
 func appendGPUs(b []byte, gpus []tick.GPU) []byte {
 	b = put(b, uint64(len(gpus)))

@@ -165,7 +165,7 @@ func (b *Breakdown) Plus(o *Breakdown) Breakdown {
 	sum.Steps += o.Steps
 	sum.RunnableBy = addShares(b.RunnableBy, o.RunnableBy, mostShares)
 	sum.BlockedOn = addShares(b.BlockedOn, o.BlockedOn, mostShares)
-	sum.ByThread = addThreads(b.ByThread, o.ByThread)
+	sum.ByThread, sum.Loop = addThreads(b.ByThread, o.ByThread), b.Loop.Plus(o.Loop)
 	if b.Lengths != nil && o.Lengths != nil {
 		sum.Lengths = b.Lengths.Clone()
 		sum.Lengths.Merge(o.Lengths)
@@ -176,7 +176,8 @@ func (b *Breakdown) Plus(o *Breakdown) Breakdown {
 	return sum
 }
 
-// Since returns the account of the time since an earlier state of this one.
+// Since returns the account of the time since an earlier state of this one. Of the loop it
+// has no slow steps.
 func (b *Breakdown) Since(was *Breakdown) Breakdown {
 	left := *b
 	for i, p := range left.parts() {
@@ -184,7 +185,7 @@ func (b *Breakdown) Since(was *Breakdown) Breakdown {
 	}
 	left.Steps -= min(was.Steps, left.Steps)
 	left.RunnableBy, left.BlockedOn = lessShares(b.RunnableBy, was.RunnableBy), lessShares(b.BlockedOn, was.BlockedOn)
-	left.ByThread = lessThreads(b.ByThread, was.ByThread)
+	left.ByThread, left.Loop = lessThreads(b.ByThread, was.ByThread), b.Loop.since(was.Loop)
 	if b.Lengths != nil {
 		left.Lengths = b.Lengths.Clone()
 		left.Lengths.Sub(was.Lengths)

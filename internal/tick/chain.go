@@ -141,6 +141,8 @@ type Breakdown struct {
 	// ByThread are the same times thread by thread, in calls that wait for the GPU, in
 	// others and between calls: those that were longest in calls, and the rest as one.
 	ByThread []ThreadTime
+	// Loop is what the program does again and again; nil: it was not found.
+	Loop *Loop
 }
 
 // Share is a named part of a [Breakdown].

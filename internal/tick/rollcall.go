@@ -48,6 +48,14 @@ type Ending struct {
 	Exec   bool   // it runs another program now
 }
 
+// Late is a time in which all ranks of a communicator that are known had entered a
+// collective, but one.
+type Late struct {
+	Comm     uint64 // ID of the communicator
+	From, To int64  // Unix ns: when the last of the others entered it, and when that one did
+	Rank     Rank
+}
+
 // Entry is that a rank entered a collective.
 type Entry struct {
 	Comm uint64 // its Number

@@ -210,6 +210,9 @@ type Tick struct {
 	States []State
 	// RollCalls are the collectives that ranks are missing from.
 	RollCalls []RollCall
+	// Lates are for how long ranks were waited for, in collectives that all have entered
+	// since the last tick, by communicator and time.
+	Lates []Late
 	// Launches are what was launched, by process.
 	Launches []Launches
 	// Xids are the faults that GPUs reported, in the order in which they came: each

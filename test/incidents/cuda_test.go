@@ -9,7 +9,7 @@ import (
 // loop is sim's program with a fault of CUDA's in its steps, which the lab switches on and off.
 func loop(fault string, args ...string) func(*run) []string {
 	return func(r *run) []string {
-		out := []string{r.lab.stack.Program("loop"), "--fault", fault, "--hold", "--seconds", "120", "--pin", strconv.Itoa(r.cpu)}
+		out := []string{r.lab.stack.Program("loop"), "--fault", fault, "--hold", "--seconds", "120", "--pin", strconv.Itoa(r.cpu), "--log", r.log}
 		return append(out, args...)
 	}
 }
@@ -91,7 +91,7 @@ func allAfter(r *run) lost {
 // unknown is for what costs no time that a clock could tell.
 func unknown(*run) lost { return lost{0, 0, 10 * time.Second} }
 
-// scenario makes a fault's row and that of its twin.
+// twins are a fault's row and that of its twin.
 func twins(name, rule, fault string, args func(s *seed) []string) []row {
 	return []row{{name: name, plan: faulty(rule, fault, args)}, {name: name + ": as it should be", plan: sound(fault, args)}}
 }
@@ -103,10 +103,33 @@ func joined(all ...[]row) (out []row) {
 	return out
 }
 
+// lasting has the fault go on to the end.
+func lasting(rows []row) []row {
+	before := rows[0].plan
+	rows[0].plan = func(s *seed) plan {
+		p := before(s)
+		p.faults[0].to = 0
+		return p
+	}
+	return rows
+}
+
+// lockRows have a thread of the victim's own on the same CPU: that it has that is true as well.
+var lockRows = func() []row {
+	rows := twins("the driver's lock is held by another thread", "lock-wait", "driver-lock", every(40, 70, 15000, 30000))
+	before := rows[0].plan
+	rows[0].plan = func(s *seed) plan {
+		p := before(s)
+		p.want[0].culprit, p.also = byItself, []string{"own-threads"}
+		return p
+	}
+	return rows
+}()
+
 var cudaRows = joined(
 	twins("slow cudaMalloc, now and then", "alloc-slow", "alloc-slow", every(15, 30, 15000, 35000)),
 	twins("an allocation storm", "alloc-storm", "alloc-storm", every(1, 1, 30, 60)),
-	twins("a leak", "memory-leak", "leak", every(8, 12, 6000, 10000)),
+	lasting(twins("a leak", "memory-leak", "leak", every(8, 12, 6000, 10000))),
 	twins("an allocation fails for fragmentation", "gpu-fragmentation", "fragments", every(150, 220, 40000, 80000)),
 	twins("the GPU is out of memory", "gpu-oom", "oom", every(40, 60, 15000, 30000)),
 	twins("a full KV cache", "kv-cache-pressure", "kv-cache", every(4, 6, 0, 0)),
@@ -118,7 +141,7 @@ var cudaRows = joined(
 		return []string{"--launches", "100", "--kernel-us", "15", "--dispatch-us", fmt.Sprint(s.between(10, 14))}
 	}),
 	twins("cudaFree that waits for the GPU", "free-waits", "free-waits", every(1, 1, 800, 1500)),
-	twins("the driver's lock is held by another thread", "lock-wait", "driver-lock", every(40, 70, 15000, 30000)),
+	lockRows,
 	twins("CUDA after fork", "cuda-after-fork", "fork", every(80, 120, 0, 0)),
 	[]row{
 		{name: "a cold start", plan: func(s *seed) plan {

@@ -77,10 +77,20 @@ func (r *run) control(controller string) group {
 	r.t.Helper()
 	dir, err := os.MkdirTemp(v1+controller, "ingero-test-")
 	testkit.NeedKernel(r.t, "the "+controller+" controller of cgroups, version 1", err == nil)
-	r.t.Cleanup(func() {
-		testkit.Eventually(r.t, "the cgroup's end", func() bool { return os.Remove(dir) == nil })
+	g := group(dir)
+	r.t.Cleanup(func() { r.remove(g, group(v1+controller)) })
+	return g
+}
+
+// remove has a group's processes go to another one, and removes it.
+func (r *run) remove(g, to group) {
+	testkit.Eventually(r.t, "the cgroup's end", func() bool {
+		text, _ := os.ReadFile(filepath.Join(string(g), "cgroup.procs"))
+		for pid := range strings.FieldsSeq(string(text)) {
+			_ = to.write("cgroup.procs", pid) // it may have ended
+		}
+		return os.Remove(string(g)) == nil
 	})
-	return group(dir)
 }
 
 // write sets one of the group's files.

@@ -17,6 +17,7 @@ type outcome struct {
 	Began   time.Time
 	Until   int64   // Unix ns: of the last tick
 	Steps   int     // by the victim's clock
+	Alone   bool    // no other run was there at the same time
 	Agent   float64 // share of a CPU that the lab's process took
 	Victims []int
 	Ours    []int // other processes of the lab
@@ -107,7 +108,7 @@ func judge(o *outcome) *verdict {
 				continue
 			}
 			seen[c.ID] = true
-			if o.foreign(c) || isAgent(c) && o.loaded() {
+			if o.foreign(c) || isAgent(c) && (!o.Alone || o.loaded()) {
 				v.Disturbed = append(v.Disturbed, c.Rule+" by "+c.Culprits[0].Thread.Name.String())
 			} else {
 				v.False = append(v.False, c.Rule+by(c))
@@ -165,7 +166,8 @@ func (o *outcome) delay(t *truth) time.Duration {
 	return 0
 }
 
-// isAgent tells whether it is ingero that took the CPU.
+// isAgent tells whether it is ingero that took the CPU. Where two runs are made at the same
+// time there are two of them in one process, and no CPU is idle.
 func isAgent(c *tick.Chain) bool {
 	return c.Rule == "cpu-taken" && len(c.Culprits) > 0 && c.Culprits[0].Agent
 }

@@ -1,11 +1,16 @@
 package incidents
 
 import (
+	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"ingero/internal/testkit"
 	"ingero/sim"
@@ -47,6 +52,28 @@ func newLab(t *testing.T) *lab {
 		l.cpus <- cpu
 	}
 	return l
+}
+
+// confine has all threads of this process run on some CPUs only, and with them what they
+// start, unless that says otherwise.
+func confine(t testing.TB, cpus ...int) {
+	t.Helper()
+	var set unix.CPUSet
+	for _, cpu := range cpus {
+		set.Set(cpu)
+	}
+	for range 2 { // a thread may begin meanwhile
+		tasks, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range tasks {
+			tid, _ := strconv.Atoi(task.Name())
+			if err := unix.SchedSetaffinity(tid, &set); err != nil && !errors.Is(err, unix.ESRCH) {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 // take waits for a CPU, or for all, and returns one to run the victim on and what gives

@@ -21,12 +21,15 @@ var swapFile struct {
 // swap gives the machine room to swap to, for the length of the run.
 func swap(r *run) {
 	r.t.Helper()
-	testkit.NeedTool(r.t, "mkswap", "swapon", "swapoff")
+	testkit.NeedTool(r.t, "fallocate", "mkswap", "swapon", "swapoff")
 	swapFile.Lock()
 	defer swapFile.Unlock()
 	if swapFile.users++; swapFile.users == 1 {
 		swapFile.path = filepath.Join(r.lab.dir, "swap")
-		if err := os.WriteFile(swapFile.path, make([]byte, 512<<20), 0o600); err != nil {
+		if out, err := exec.Command("fallocate", "-l", "512M", swapFile.path).CombinedOutput(); err != nil {
+			r.t.Fatalf("fallocate: %v\n%s", err, out)
+		}
+		if err := os.Chmod(swapFile.path, 0o600); err != nil {
 			r.t.Fatal(err)
 		}
 		swapCommand(r.t, "mkswap", swapFile.path)
@@ -59,10 +62,18 @@ func withSwap(r *run) {
 	inMemory(r)
 }
 
+// bound sets the limit, which takes the kernel a while if more is in use.
+func (r *run) bound(mib int) {
+	r.t.Helper()
+	testkit.Eventually(r.t, "a limit on memory", func() bool {
+		return r.memory.write("memory.limit_in_bytes", fmt.Sprint(mib<<20)) == nil
+	})
+}
+
 // limit bounds the memory of the victim's group.
 func limit(mib int) func(*run) disturber {
 	return func(r *run) disturber {
-		r.set(r.memory, "memory.limit_in_bytes", "%d", mib<<20)
+		r.bound(mib)
 		return disturber{pids: r.processes(), end: func() { r.set(r.memory, "memory.limit_in_bytes", "-1") }}
 	}
 }
@@ -71,7 +82,7 @@ func limit(mib int) func(*run) disturber {
 // which is bounded, has to put some away.
 func crowd(limitMiB, mib int) func(*run) disturber {
 	return func(r *run) disturber {
-		r.set(r.memory, "memory.limit_in_bytes", "%d", limitMiB<<20)
+		r.bound(limitMiB)
 		c := r.startFault(fmt.Sprintf("memory OTHER %d", mib<<20), r.all, r.memory)
 		d := killed(c)
 		kill := d.end
@@ -87,7 +98,7 @@ var memoryRows = []row{
 	{name: "a neighbour has its memory swapped out", alone: true, plan: func(s *seed) plan {
 		return plan{victim: victim{main: fmt.Sprintf("copy 65536; launch 8 400; sync; @4 touch %d", s.between(24, 40)<<20), prepare: withSwap, env: blocks},
 			want: []want{{rules: []string{"swap-in"}, culprit: nil}}, also: []string{"memory-limit", "memory-reclaim"},
-			faults: during(s, long, 3000*ms, crowd(96, 88))}
+			faults: during(s, long, 3000*ms, crowd(128, 104))}
 	}},
 	{name: "its limit is less than its memory, with swap", plan: func(s *seed) plan {
 		return plan{victim: victim{main: fmt.Sprintf("copy 65536; launch 8 400; sync; @4 touch %d", s.between(24, 40)<<20), prepare: withSwap, env: blocks},
@@ -97,14 +108,16 @@ var memoryRows = []row{
 	{name: "its limit makes it wait for reclaim", plan: func(s *seed) plan {
 		return plan{victim: victim{main: "copy 65536; launch 8 400; sync; cached 8388608; fresh 4194304", prepare: func(r *run) { inMemory(r); data(r) }, env: blocks},
 			want: cause("memory-limit", "memory-reclaim"), also: []string{"memory-limit", "memory-reclaim", "disk-wait"},
-			faults: during(s, long, 3000*ms, limit(24))}
+			faults: during(s, long, 3000*ms, limit(32))}
 	}},
 	{name: "a worker is killed for want of memory", plan: func(s *seed) plan {
 		return plan{victim: victim{main: "get; copy 65536; launch 4 200; sync", prepare: inMemory, env: blocks, depth: 1,
 			workers: []string{"sleep 6000; put", "sleep 6000; put; !grow 4194304"}},
 			want: cause("oom-kill"), also: []string{"memory-limit", "memory-reclaim"},
 			faults: []fault{{from: s.span(1500*ms, 2500*ms), begin: func(r *run) disturber {
-				r.set(r.memory, "memory.limit_in_bytes", "%d", 64<<20)
+				for _, file := range []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"} {
+					r.set(r.memory, file, "%d", 64<<20)
+				}
 				return inside(r)
 			}}}}
 	}},

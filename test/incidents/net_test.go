@@ -2,22 +2,21 @@ package incidents
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
-
-	"ingero/internal/testkit"
 )
 
 // peer starts the one that the victim asks.
 func peer(r *run) {
 	r.t.Helper()
-	r.peer = r.startFault("peer -1", r.all)
-	r.args = append(r.args, "port="+strings.TrimPrefix(r.told, "ready "))
+	r.network = r.control("unified")
+	r.peer = r.startFault("peer -1", r.all, r.network)
+	r.peer.Say("go")
+	r.args = append(r.args, "port="+strings.TrimPrefix(r.peer.Line("port "), "port "))
 }
 
 // slowPeer has the peer answer so much later.
@@ -35,12 +34,6 @@ func slowPeer(late time.Duration) func(*run) disturber {
 // lossy makes the peer lose a share of the packets that come to it, in percent.
 func lossy(percent int32) func(*run) disturber {
 	return func(r *run) disturber {
-		dir, err := os.MkdirTemp(v1+"unified", "ingero-test-")
-		testkit.NeedKernel(r.t, "a cgroup hierarchy of version 2 beside the others", err == nil)
-		r.t.Cleanup(func() {
-			testkit.Eventually(r.t, "the cgroup's end", func() bool { return os.Remove(dir) == nil })
-		})
-		r.join(group(dir), r.peer.PID())
 		p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "lose", Type: ebpf.CGroupSKB, AttachType: ebpf.AttachCGroupInetIngress, License: "GPL",
 			Instructions: asm.Instructions{
 				asm.FnGetPrandomU32.Call(),
@@ -54,13 +47,12 @@ func lossy(percent int32) func(*run) disturber {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		l, err := link.AttachCgroup(link.CgroupOptions{Path: dir, Attach: ebpf.AttachCGroupInetIngress, Program: p})
+		l, err := link.AttachCgroup(link.CgroupOptions{Path: string(r.network), Attach: ebpf.AttachCGroupInetIngress, Program: p})
 		if err != nil {
 			r.t.Fatal(err)
 		}
 		return disturber{end: func() {
 			_, _ = l.Close(), p.Close()
-			r.join(group(v1+"unified"), r.peer.PID())
 		}}
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
 	"time"
 
+	"ingero/internal/gpu"
 	"ingero/internal/proc"
 	"ingero/internal/session"
 	"ingero/internal/store"
@@ -19,23 +21,25 @@ import (
 
 // run is a scenario under way.
 type run struct {
-	t      testing.TB
-	lab    *lab
-	plan   plan
-	cpu    int    // the victim's
-	dir    string // for its files, on a disk
-	args   []string
-	env    []string
-	child  *testkit.Child
-	pids   []int          // the victim's
-	all    group          // of all processes of the run
-	group  group          // of the victim
-	memory group          // of the memory controller; empty: not used
-	log    string         // path of the victim's clock
-	told   string         // the last word of the faults program
-	peer   *testkit.Child // whom the victim asks
-	clock  clock
-	steps  []step // once it is over
+	t       testing.TB
+	lab     *lab
+	plan    plan
+	cpu     int    // the victim's
+	dir     string // for its files, on a disk
+	args    []string
+	env     []string
+	machine gpu.Machine // where the session looks for GPUs
+	child   *testkit.Child
+	pids    []int          // the victim's
+	all     group          // of all processes of the run
+	group   group          // of the victim
+	memory  group          // of the memory controller; empty: not used
+	log     string         // path of the victim's clock
+	told    string         // the last word of the faults program
+	peer    *testkit.Child // whom the victim asks
+	network group          // of the peer
+	clock   clock
+	steps   []step // once it is over
 
 	disturbers   []disturber
 	times        []window // when each fault was at work
@@ -48,9 +52,9 @@ type run struct {
 type window struct{ From, To int64 }
 
 const (
-	usual   = 6 * time.Second        // length of a run
-	running = time.Second            // how long a victim runs that is traced later
-	tail    = 800 * time.Millisecond // of each run without faults, after what is judged
+	usual   = 5500 * ms // length of a run
+	running = 700 * ms  // how long a victim runs that is traced later
+	tail    = 700 * ms  // of each run without faults, after what is judged
 )
 
 // perform runs a plan, and returns what came of it.
@@ -58,6 +62,10 @@ func (l *lab) perform(t testing.TB, name string, n uint64, p plan, db string, al
 	t.Helper()
 	cpu, give := l.take(alone)
 	t.Cleanup(give) // after its children have ended
+	if alone {      // ingero does not take the victim's CPU then
+		confine(t, 1-cpu)
+		t.Cleanup(func() { confine(t, 0, 1) })
+	}
 	r := &run{t: t, lab: l, plan: p, cpu: cpu, dir: t.TempDir()}
 	if r.plan.length == 0 {
 		r.plan.length = usual
@@ -75,7 +83,9 @@ func (l *lab) perform(t testing.TB, name string, n uint64, p plan, db string, al
 		}
 	}
 	began := r.trace(db)
-	return r.outcome(name, n, began)
+	o := r.outcome(name, n, began)
+	o.Alone = alone
+	return o
 }
 
 // begin begins a fault.
@@ -108,11 +118,11 @@ func (r *run) wait(at time.Time) {
 func (r *run) trace(db string) time.Time {
 	r.t.Helper()
 	live, err := session.OpenLive(context.Background(), session.LiveOptions{
-		Select: proc.Selector{PIDs: []uint32{uint32(r.child.PID())}}})
+		GPUs: r.machine, Select: proc.Selector{PIDs: []uint32{uint32(r.child.PID())}}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	rec, err := store.Open(store.Options{Path: db, Session: store.Session{Mode: "lab", Target: filepath.Base(db)}})
+	rec, err := store.Open(store.Options{Path: db, Session: store.Session{Mode: "lab", Target: filepath.Base(db), PID: os.Getpid()}})
 	if err != nil {
 		r.t.Fatal(errors.Join(err, live.Close()))
 	}

@@ -30,6 +30,9 @@ var families = []struct {
 	{"stop", stopRows},
 	{"threads", threadRows},
 	{"net", netRows},
+	{"gpu", gpuRows},
+	{"nccl", ncclRows},
+	{"xid", xidRows},
 }
 
 // known are scenarios that are not judged right, and why. They are run, and counted.
@@ -39,7 +42,7 @@ var known = map[string]string{}
 type plan struct {
 	victim victim
 	faults []fault
-	length time.Duration // 0: 6 s
+	length time.Duration // 0: as usual
 	want   []want        // nothing: no chain may be there
 	also   []string      // rules that may be there as well, and are true
 }

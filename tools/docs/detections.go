@@ -75,7 +75,7 @@ func detections() string {
 		p := &causal.Problems[i]
 		how := p.How
 		if p.Needs != "" {
-			how = "None yet. It would need " + p.Needs + "."
+			how = "Not by itself. It would need " + p.Needs + "."
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", p.Number, p.Name, cell(p.Answer()...), how)
 	}

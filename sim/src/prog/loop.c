@@ -239,12 +239,13 @@ static const struct fault *find(const char *name)
 	exit(2);
 }
 
-/* Waits for a line, and runs the program anew without --hold: whoever traces it by then has
- * seen all that it ever did. */
+/* Waits for a line, and runs the program anew without --hold: whoever traces it by then knows
+ * its libraries, and sees all that it does. */
 static void wait_and_start_anew(char **argv)
 {
 	u32 to = 1;
 
+	dlopen("libcuda.so.1", RTLD_NOW);
 	hold_for_line();
 	for (u32 i = 1; argv[i]; i++)
 		if (strcmp(argv[i], "--hold"))

@@ -15,8 +15,8 @@
  * stopper CPU PID ON OFF  stops a process for ON us, lets it run for OFF, and so on; once if
  *                         OFF is 0
  * tracer CPU PID ON OFF   likewise, as a debugger
- * peer CPU                answers who connects to the port that it says, as many ms late as
- *                         it is told, or as asked
+ * peer CPU                after a line, answers who connects to the port that it says, as many
+ *                         ms late as it is told, or as asked
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -58,8 +58,10 @@ static void pin(int cpu)
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	need(cpu < 0 || !sched_setaffinity(0, sizeof(set), &set), "pin");
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		if (i == cpu || cpu < 0)
+			CPU_SET(i, &set);
+	need(!sched_setaffinity(0, sizeof(set), &set), "pin");
 }
 
 /* As long turns as the victim has: see turn in victim_test.go. */
@@ -196,7 +198,7 @@ static void memory(void)
 	need(p != MAP_FAILED, "memory");
 	madvise(p, n, MADV_NOHUGEPAGE);
 	say("ready");
-	for (;;)
+	for (;; nap(20000))
 		for (long i = 0; i < n; i += 4096)
 			p[i]++;
 }
@@ -262,14 +264,19 @@ static void peer(void)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET };
 	socklen_t size = sizeof(at);
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	pthread_t t;
 	char text[40];
+	int fd;
+
+	/* A socket is of the cgroup that its process was in when it was made. */
+	say("ready");
+	need(fgets(text, sizeof(text), stdin) != NULL, "wait");
+	fd = socket(AF_INET, SOCK_STREAM, 0);
 
 	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	need(!bind(fd, (struct sockaddr *)&at, size) && !listen(fd, 16), "listen");
 	need(!getsockname(fd, (struct sockaddr *)&at, &size), "port");
-	snprintf(text, sizeof(text), "ready %d", ntohs(at.sin_port));
+	snprintf(text, sizeof(text), "port %d", ntohs(at.sin_port));
 	say(text);
 	pthread_create(&t, NULL, listen_to_lab, NULL);
 	for (;;)

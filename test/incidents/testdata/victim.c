@@ -72,8 +72,28 @@ static const struct op *find(const char *name)
 	for (const struct op *o = cuda_ops; o->name; o++)
 		if (!strcmp(o->name, name))
 			return o;
+	for (const struct op *o = nccl_ops; o->name; o++)
+		if (!strcmp(o->name, name))
+			return o;
 	fprintf(stderr, "victim: no operation %s\n", name);
 	exit(2);
+}
+
+/* The number of an actor among those of main and the workers that have an operation. */
+int rank_of(const struct actor *a, const char *op, int *ranks)
+{
+	int rank = 0;
+
+	*ranks = 0;
+	for (int i = 0; i < n_actors; i++)
+		for (int k = 0; k < actors[i].n; k++)
+			if (kinds[i] != 't' && !strcmp(actors[i].ops[k].op->name, op)) {
+				if (&actors[i] == a)
+					rank = *ranks;
+				++*ranks;
+				break;
+			}
+	return rank;
 }
 
 static void parse_op(struct actor *a, char *text)
@@ -159,7 +179,9 @@ static void pin(int cpu)
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		if (i == cpu || cpu < 0)
+			CPU_SET(i, &set);
 	need(!sched_setaffinity(0, sizeof(set), &set), "pin");
 }
 
@@ -211,6 +233,7 @@ int main(int argc, char **argv)
 	int pids = 0;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pin(-1);
 	signal(SIGPIPE, SIG_IGN);
 	for (int i = 1; i < argc; i++)
 		option(argv[i], &seconds, &depth);

@@ -33,6 +33,7 @@
 #include <time.h>
 
 #define FILE_SIZE (64 << 20)
+#define BUFFER (16 << 20)
 #define ALIGN 4096
 
 static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
@@ -80,8 +81,8 @@ static void open_file(struct actor *a, const char *name, int flags)
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	a->file = open(path, flags | O_CREAT, 0600);
 	need(a->file >= 0, path);
-	need(!posix_memalign((void **)&a->buffer, ALIGN, FILE_SIZE), "memory");
-	memset(a->buffer, 1, FILE_SIZE);
+	need(!posix_memalign((void **)&a->buffer, ALIGN, BUFFER), "memory");
+	memset(a->buffer, 1, BUFFER);
 }
 
 static void checkpoint(struct actor *a, const long *arg)
