@@ -31,7 +31,9 @@ const (
 	pieceBytes = 64 << 10
 	copyShare  = 0.10 // of a step
 	syncStep   = 500_000
-	wholeTimes = 1.5 // what a step may lose to calls, of their own time
+	copyCall   = 20_000 // ns that a copy takes beside its bytes
+	slowCopy   = 2      // bytes a ns that any copy makes
+	wholeTimes = 1.5    // what a step may lose to calls, of their own time
 )
 
 // cost is what steps of a kind have cost a process's main thread.
@@ -72,8 +74,13 @@ type use struct {
 
 func (x *step) use(of func(events.Class) bool) (u use) {
 	for _, o := range x.own[:x.nown] {
-		if of(classOf(o.op)) {
-			u.ns += o.ns
+		class := classOf(o.op)
+		if of(class) {
+			ns := o.ns
+			if class == events.ClassMemcpy { // what is longer was a wait for what the GPU had to do before
+				ns = min(ns, int64(o.seen)*(copyCall+(1<<o.size)/slowCopy))
+			}
+			u.ns += ns
 			u.calls += o.seen
 			u.large = u.large || 1<<o.size > 2*pieceBytes
 		}
@@ -116,7 +123,9 @@ var costRows = [costKinds]costRow{
 		const swap = ledger.MarkAlloc | ledger.MarkFree | ledger.MarkUpload
 		return x.marks&swap == swap
 	}},
-	costSync: {of: noOp, is: func(x *step, _ use, _ *costs) bool { return x.launches >= 1 && x.launches <= 2 && x.length < syncStep }},
+	costSync: {of: noOp, is: func(x *step, _ use, _ *costs) bool {
+		return x.marks&ledger.MarkGraph == 0 && x.launches >= 1 && x.launches <= 2 && x.length < syncStep
+	}},
 }
 
 // costs returns what the steps of a process's main thread have cost by kind.
