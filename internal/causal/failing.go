@@ -8,6 +8,9 @@ import (
 	"ingero/pkg/events"
 )
 
+// lateCounts is by how much a tick's counts may be older than the tick, ns.
+const lateCounts = int64(2e9)
+
 // failing finds processes whose calls fail with codes that do not go away. All time since
 // the first of them is lost. after says that launches may have succeeded before.
 func failing(f *Facts, after bool, codes map[int32]bool) (out []Finding) {
@@ -44,8 +47,8 @@ func failing(f *Facts, after bool, codes map[int32]bool) (out []Finding) {
 	return out
 }
 
-// works says whether a process has launched something since a time; with after, in the seconds
-// that began later.
+// works says whether a process has launched something since a time; with after, in seconds
+// that are surely later.
 func (f *Facts) works(pid uint32, since int64, after bool) bool {
 	b := f.Book(pid)
 	if b == nil {
@@ -53,11 +56,11 @@ func (f *Facts) works(pid uint32, since int64, after bool) bool {
 	}
 	for i := range b.Seconds {
 		s := &b.Seconds[i]
-		if s.To <= since || after && s.From < since {
+		if s.To <= since || after && s.From < since+lateCounts {
 			continue
 		}
 		for _, o := range s.Ops {
-			if classOf(o.Op) == events.ClassLaunch && o.Calls > o.Errors {
+			if classOf(o.Op) == events.ClassLaunch && o.NS > 0 && o.Calls > o.Errors { // NS 0: whether they failed is not known
 				return true
 			}
 		}
