@@ -155,6 +155,7 @@ func parts(to []Part, s *ledger.Step) []Part {
 		}
 		if w.State == events.WaitBlocked && w.Who.TID != 0 && forAnother(w.Reason) && w.Waker.Total() > 0 {
 			to = via(to, &p, &w.Waker)
+			p.Busy = int64(w.Waker.OnCPU) > p.NS/2
 		}
 		if p.NS > 0 {
 			to = append(to, p)

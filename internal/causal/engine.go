@@ -25,6 +25,7 @@ type Engine struct {
 	kept    map[string]*tick.Chain // by ID
 	books   map[uint32]*Book
 	host    []HostAt // what happened on the host in the last minute, oldest first
+	devices devices
 	scratch scratch
 }
 

@@ -62,13 +62,13 @@ type scratch struct {
 func (e *Engine) excess(s *series) []step {
 	x := &e.scratch
 	x.samples = s.samples(x.samples[:0])
+	slices.SortStableFunc(x.samples, func(a, b sample) int { // they are small; steps are not
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.from, b.from))
+	})
 	x.steps = x.steps[:0]
 	for _, m := range x.samples {
 		x.steps = append(x.steps, step{sample: m})
 	}
-	slices.SortStableFunc(x.steps, func(a, b step) int {
-		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.from, b.from))
-	})
 	for i := range x.steps {
 		x.steps[i].mark = markOf(x.steps[i].record)
 	}

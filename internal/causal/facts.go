@@ -18,9 +18,11 @@ const (
 // Facts is what a rule that finds by itself looks at: the last tick, and what the
 // ticks of the last minute said of each process.
 type Facts struct {
-	Tick  *tick.Tick
-	e     *Engine
-	known map[uint32]*costs // by process: computed when first asked for
+	Tick    *tick.Tick
+	e       *Engine
+	known   map[uint32]*costs // by process: computed when first asked for
+	shifts  []shift           // of the GPU time of steps, once they have been asked for
+	shifted bool
 }
 
 // Now is the end of the last tick in Unix ns.
@@ -41,9 +43,11 @@ func (f *Facts) Book(pid uint32) *Book { return f.e.books[pid] }
 
 // State returns what follows from a process's calls as of the last tick, nil where
 // that is not known.
-func (f *Facts) State(pid uint32) *tick.State {
-	if i, ok := slices.BinarySearchFunc(f.Tick.States, pid, func(s tick.State, pid uint32) int { return cmp.Compare(s.PID, pid) }); ok {
-		return &f.Tick.States[i]
+func (f *Facts) State(pid uint32) *tick.State { return stateIn(f.Tick, pid) }
+
+func stateIn(t *tick.Tick, pid uint32) *tick.State {
+	if i, ok := slices.BinarySearchFunc(t.States, pid, func(s tick.State, pid uint32) int { return cmp.Compare(s.PID, pid) }); ok {
+		return &t.States[i]
 	}
 	return nil
 }
@@ -83,6 +87,7 @@ type Book struct {
 	Seconds []Second // oldest first, at most windowSeconds
 	Host    []HostAt // what happened to it on the host, oldest first: of the same time
 	seen    uint64
+	device  string // that it launches on; "": not known, or several
 }
 
 // Second is what one tick said.
@@ -153,6 +158,7 @@ func (e *Engine) note(t *tick.Tick) {
 			continue
 		}
 		b.Comm, b.seen, b.Ended = p.Comm, e.ticks, 0
+		b.device = deviceIn(p, stateIn(t, p.PID))
 		b.Late = !p.Mapped.IsZero() && p.Attached.Sub(p.Mapped) > 100*time.Millisecond
 		if !p.Mapped.IsZero() {
 			b.Mapped = p.Mapped.UnixNano()
@@ -185,6 +191,7 @@ func (e *Engine) note(t *tick.Tick) {
 			b.Host = append(b.Host, HostAt{from, to, t.HostSums[i]})
 		}
 	}
+	e.devices.note(t)
 	e.close(to)
 }
 

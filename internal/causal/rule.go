@@ -99,6 +99,7 @@ func init() {
 		tcpLoss,
 		toolCall,
 		peerSlow,
+		agentBurst,
 		driverSlow,
 		lockWait,
 		allocSlow,
@@ -123,6 +124,14 @@ func init() {
 		cudaAfterFork,
 		versionMismatch,
 		deviceAssert,
+		gpuBehind,
+		ncclDead,
+		ncclMissing,
+		ncclStraggler,
+		xidFault,
+		gpuThrottled,
+		gpuShared,
+		gpuSlower,
 	}
 }
 
@@ -145,6 +154,9 @@ type Part struct {
 	// Via is the thread of the process's own, or of another, that the victim
 	// waited for; the part is then what that thread did meanwhile. TID 0: none.
 	Via events.Thread
+	// Busy says that the thread that it waited for is known to have been on a CPU for
+	// most of what is left of the part.
+	Busy bool
 	// Root is what the victim itself blocked on; that of Via's, where there is one.
 	Root events.Reason
 	// Mark is the rule, counted from 1, that claims the step by its marks; the part is

@@ -8,8 +8,12 @@ import (
 	"ingero/internal/tick"
 )
 
-// burstPrograms is how many programs of one parent make a burst.
-const burstPrograms = 4
+const (
+	// burstPrograms is how many programs of one parent make a burst.
+	burstPrograms = 4
+	// burstProgramNS is for how long each of them is seen at most, ns.
+	burstProgramNS = 1e9
+)
 
 var burstOfPrograms = Rule{
 	Name: "burst-of-programs", Needs: NeedWaits, Problems: []string{"18", "22"},
@@ -22,7 +26,7 @@ var burstOfPrograms = Rule{
 		for i := range c.Culprits {
 			x := &c.Culprits[i]
 			p := x.Thread.Parent
-			if p <= kthreadd || x.Thread.PID == 0 {
+			if p <= kthreadd || x.Thread.PID == 0 || f.e.seenFor(c.PID, cpuTaken.Name, x.Thread.PID) > burstProgramNS {
 				continue
 			}
 			lost[p] += x.Lost

@@ -11,17 +11,22 @@ import (
 type fact struct {
 	from, to int64
 	tick.HostSum
+	gpu   string // of another kind: see gpuFacts
+	every int64
 }
 
 // factOf reads the line of a fact.
 func factOf(t testing.TB, f []string, o option) fact {
-	x := fact{from: o.from, to: o.to}
+	x := fact{from: o.from, to: o.to, every: o.every}
+	if gpuFacts[f[1]] != nil {
+		x.gpu = f[1]
+	}
 	for k := tick.HostEvent(1); k.String() != "?"; k++ {
 		if k.String() == f[1] {
 			x.Kind = k
 		}
 	}
-	if x.Kind == 0 {
+	if x.Kind == 0 && x.gpu == "" {
 		t.Fatalf("the host knows no %q", f[1])
 	}
 	x.PID, x.Object, x.NS, x.Bytes, x.Count = uint32(o.pid), o.of, uint64(o.ns), uint64(o.bytes), uint64(max(o.count, 1))
@@ -33,15 +38,16 @@ func factOf(t testing.TB, f []string, o option) fact {
 
 // factsAt fills a tick with what is true of its time.
 func factsAt(t *tick.Tick, facts []fact) {
-	if len(facts) == 0 {
-		return
-	}
 	if len(t.Processes) == 0 {
 		t.Processes = []tick.Process{{PID: 7, Comm: "train", Cgroup: "/job"}}
 	}
 	at := t.Time.UnixNano() - start
 	for _, f := range facts {
 		if at > f.from && at <= f.to {
+			if f.gpu != "" {
+				gpuFacts[f.gpu](t, &f, at)
+				continue
+			}
 			t.HostSums = append(t.HostSums, f.HostSum)
 		}
 	}

@@ -27,13 +27,14 @@ import (
 //	thread TID steps=4000 [host] [pid=N] [from=1s] the program; what follows are the lines of a step;
 //	                             host: hogs do not run while it synchronises
 //	cpu 1ms [vary=10%]           between calls
-//	launch 10 cpu=5us gpu=1ms [vary=2%]
+//	launch 10 cpu=5us gpu=1ms [vary=2%] [slow=500us from=10s to=20s]   slow: more GPU time meanwhile
 //	sync spin|block
 //	pace 20ms                    sleep until so long after the step's begin
 //	call OP cpu=5us [bytes=N] [slow=3ms p=5%]      slow: more time in the call; see cudaCall
 //	wait REASON 3ms [p=5%] [at=N] [dev=254:0] [who=NAME/PID] [io]   between calls
 //	fact KIND pid=7 [from=10s] [to=20s] [count=1] [ns=3ms] [bytes=N] [of=OBJECT] [who=NAME/PID]
 //	                             of the host in each tick between; who: of another process, not pid
+//	fact throttle of=REASON, neighbour|late|missing who=NAME/PID, xid, failed: see gpuFacts
 //	expect silence
 //	expect chains N
 //	expect RULE SEVERITY [who=NAME] [lost=1.4s±5%|lost=true±15%] [conf>=0.8]
@@ -130,8 +131,9 @@ func feed(all *tick.Batch, from, poll int64, facts ...fact) []tick.Chain {
 		if last := c == len(all.Calls) && w == len(all.Waits); last || (now-from)/s1 != (now+poll-from)/s1 {
 			tk := tick.Tick{Time: time.Unix(0, now), Window: time.Second}
 			sums.ticked(&tk)
-			factsAt(&tk, facts)
 			tr.Tick(&tk)
+			ranked(&tk)
+			factsAt(&tk, facts)
 			l.Tick(&tk)
 			e.Tick(&tk)
 			chains = tk.Chains
@@ -167,7 +169,11 @@ func line(t testing.TB, x *simThread, n int, begin int64, f []string) {
 	case "launch":
 		count, _ := strconv.Atoi(f[1])
 		for range count {
-			x.launch(o.cpu, x.vary(o.gpu, o.vary))
+			gpu := o.gpu
+			if at := x.now - start; !x.off && at >= o.from && at < o.to {
+				gpu += o.slow
+			}
+			x.launch(o.cpu, x.vary(gpu, o.vary))
 		}
 	case "sync":
 		x.sync(f[1] == "spin")
@@ -269,9 +275,6 @@ func thread(t testing.TB, v string) events.Thread {
 	th := events.Thread{PID: uint32(n), TID: uint32(n), Name: events.NameOf(v[:i]), Parent: 711}
 	if strings.HasPrefix(v, "kworker") {
 		th.Parent = kthreadd
-	}
-	if strings.HasPrefix(v, "loader") { // a worker of the program
-		th.Parent = 7
 	}
 	if n == 8 { // a thread of the program's own
 		th.PID = 7

@@ -12,18 +12,38 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/session"
 	"ingero/internal/store"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
-// namesIn returns the names of all threads and processes in a recording.
-func namesIn(t *testing.T, text []byte) []string {
+// recorded opens the recording of a scenario.
+func recorded(t *testing.T, name string) *store.Log {
+	t.Helper()
+	list, err := chosen([]string{name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := list[0].recording()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return opened(t, text)
+}
+
+func opened(t *testing.T, text []byte) *store.Log {
 	t.Helper()
 	log, err := store.OpenLog(bytes.NewReader(text), int64(len(text)))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return log
+}
+
+// namesIn returns the names of all threads and processes in a recording.
+func namesIn(t *testing.T, log *store.Log) []string {
+	t.Helper()
 	seen := map[string]bool{}
 	var e store.Entry
 	for {
@@ -62,17 +82,49 @@ func namesIn(t *testing.T, text []byte) []string {
 
 // The recordings in this program name nobody but the programs of the demonstration.
 func TestRecordingsNameNobodyElse(t *testing.T) {
-	for _, s := range scenarios {
-		names := namesIn(t, s.recording)
-		if !slices.Contains(names, "train") || s.hog && !slices.Contains(names, hogName) {
+	for i := range scenarios {
+		s := &scenarios[i]
+		names := namesIn(t, recorded(t, s.name))
+		if !slices.Contains(names, s.program[0]) || s.hogs.count > 0 && !slices.Contains(names, hogName) {
 			t.Errorf("%s: names %q", s.name, names)
 		}
 		for _, name := range names {
-			if !slices.Contains([]string{"train", hogName, "ingero", "/"}, name) {
+			if !slices.Contains([]string{s.program[0], hogName, "ingero", "/"}, name) {
 				t.Errorf("%s: the recording names %q", s.name, name)
 			}
 		}
 	}
+}
+
+// What each recording shows has the right cause and culprit, gravest, and where nothing
+// is wrong nothing is told.
+func TestRecordingsShowTheCause(t *testing.T) {
+	for i := range scenarios {
+		s := &scenarios[i]
+		t.Run(s.name, func(t *testing.T) {
+			replay := store.NewReplay(recorded(t, s.name), store.ReplayOptions{})
+			c := &collector{}
+			if err := session.Run(t.Context(), session.Config{Source: replay, Clock: replay, Sinks: []tick.Sink{c}, Poll: replayPoll}); err != nil {
+				t.Fatal(err)
+			}
+			s.check(t, c.input("", "").Chains)
+		})
+	}
+}
+
+// check compares what was found with what is to be.
+func (s *scenario) check(t *testing.T, chains []tick.Chain) {
+	t.Helper()
+	var got []string
+	for i := range chains {
+		got = append(got, fmt.Sprintf("%s %s by %s, %v", chains[i].Severity, chains[i].Rule, chains[i].Culprit(), chains[i].Lost))
+	}
+	switch {
+	case s.rule == "" && len(chains) > 0, s.rule != "" && len(chains) == 0:
+	case s.rule == "", chains[0].Rule == s.rule && (s.culprit == "" || chains[0].Culprit() == s.culprit):
+		return
+	}
+	t.Errorf("got %q, want %s by %s first", got, s.rule, s.culprit)
 }
 
 // jsonReport is what the tests read of a report.
@@ -152,7 +204,7 @@ func TestDemoIncident(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := []string{"train", hogName, "exe", "ingero", "/"} // the test is run as /proc/self/exe
-	for _, name := range namesIn(t, saved) {
+	for _, name := range namesIn(t, opened(t, saved)) {
 		if !slices.Contains(own, name) {
 			t.Errorf("the recording names %q", name)
 		}

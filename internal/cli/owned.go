@@ -74,7 +74,7 @@ func (o *owned) threads(all []tick.Thread) []tick.Thread {
 // plays the recording.
 func (o *owned) tick(t *tick.Tick) *tick.Tick {
 	out := *t
-	out.Threads, out.Breakdowns, out.Chains = o.threads(t.Threads), nil, nil
+	out.Threads, out.Breakdowns, out.Chains, out.Hidden, out.Episodes = o.threads(t.Threads), nil, nil, nil, nil
 	out.Pods = nil
 	out.Processes, out.Others = o.processes(t.Processes), o.processes(t.Others)
 	return &out

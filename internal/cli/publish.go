@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
 	"math"
 	"slices"
@@ -54,6 +55,7 @@ func (p *publisher) Tick(t *tick.Tick) error {
 	}
 	s.LastLoss = p.lastLoss
 	s.Open, s.MoreOpen = openCalls(t)
+	s.RollCalls, s.Unranked = rollCalls(t), unranked(t)
 	if p.database != nil {
 		var err error
 		if s.DBBytes, err = p.database(); err != nil {
@@ -100,6 +102,56 @@ func openCalls(t *tick.Tick) (calls []lock.OpenCall, more int) {
 		calls, more = calls[:lock.MaxOpen], len(calls)-lock.MaxOpen
 	}
 	return calls, more
+}
+
+// maxRollCalls bounds the roll calls of a state, and the ranks of each.
+const maxRollCalls = 16
+
+// rollCalls returns the collectives of a tick that ranks are missing from.
+func rollCalls(t *tick.Tick) (out []lock.RollCall) {
+	for i := range t.RollCalls[:min(len(t.RollCalls), maxRollCalls)] {
+		c := &t.RollCalls[i]
+		x := lock.RollCall{Comm: fmt.Sprintf("%016x", c.Comm), Ranks: c.Ranks, Seq: c.Seq, Since: time.Unix(0, c.Since), Text: explain.RollCall(c, t.Time), Entered: []lock.Rank{}}
+		if c.Op != 0 {
+			x.Op = c.Op.String()
+		}
+		for _, r := range c.Entered {
+			x.Entered = append(x.Entered, lock.Rank{Rank: r.Rank, PID: r.PID})
+		}
+		for j := range c.Missing[:min(len(c.Missing), maxRollCalls)] {
+			m := &c.Missing[j]
+			l := lock.Missing{Rank: m.Rank.Rank, Lives: m.Lives, At: m.At, Instead: explain.Instead(m, t.Time),
+				OpenCall: lock.OpenCall{PID: m.PID, TID: m.TID, Comm: commOf(t, m.PID), FD: -1}}
+			if m.Lives {
+				doing(&l.OpenCall, &m.Now)
+			}
+			if m.Lives && m.Open.Op != 0 {
+				l.Op, l.Since = m.Open.Op.String(), time.Unix(0, m.Open.Start)
+			}
+			x.Missing = append(x.Missing, l)
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// unranked is how many processes use communicators that were made before they were traced.
+func unranked(t *tick.Tick) (n int) {
+	for i := range t.States {
+		if slices.ContainsFunc(t.States[i].Comms.First, func(c tick.Comm) bool { return c.Began == 0 && c.State == tick.CommActive && c.Seq > 0 }) {
+			n++
+		}
+	}
+	return n
+}
+
+func commOf(t *tick.Tick, pid uint32) string {
+	for i := range t.Processes {
+		if t.Processes[i].PID == pid {
+			return t.Processes[i].Comm
+		}
+	}
+	return ""
 }
 
 // doing fills in what a thread does.

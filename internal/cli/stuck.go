@@ -20,6 +20,8 @@ type stuck struct {
 	MinNS   int64       `json:"min_ns"`
 	Calls   []stuckCall `json:"calls"` // the longest first
 	More    int         `json:"more,omitempty"`
+	// RollCalls are the collectives that ranks are missing from.
+	RollCalls []stuckRoll `json:"roll_calls,omitempty"`
 	// Problems are why the list may not be right.
 	Problems []string `json:"problems,omitempty"`
 }
@@ -33,6 +35,22 @@ type stuckCall struct {
 	OnCPU   *cpuHolder `json:"cpu_holder,omitempty"`
 }
 
+// stuckRoll is a collective that ranks are missing from.
+type stuckRoll struct {
+	lock.RollCall
+	WaitNS  int64         `json:"wait_ns"` // since when the first rank waits, as of updated
+	Missing []stuckAbsent `json:"missing"`
+}
+
+// stuckAbsent is a rank that is missing.
+type stuckAbsent struct {
+	Rank    int32     `json:"rank"`
+	Lives   bool      `json:"lives"`
+	Call    stuckCall `json:"does"` // where it lives; op is empty between calls
+	At      string    `json:"at,omitempty"`
+	Instead string    `json:"instead"`
+}
+
 func stuckCommand(e *Env) *cobra.Command {
 	var pids []uint
 	least, asJSON := "1s", false
@@ -44,6 +62,10 @@ says what their threads do: run, wait for a CPU that somebody else has, or wait 
 lock, a file, a socket, a disk. It needs a running trace (sudo ingero trace) and shows
 what that has told of itself in the last second; the path of a file and who has a CPU it
 looks up now, as far as whoever asks may know.
+
+Where ranks of an NCCL communicator wait in a collective that another rank has not
+entered, it says which one is missing and what that does instead, or how it ended. It
+knows the ranks that the trace sees, of communicators that were made while it ran.
 
 It ends with 0 when no call is stuck, 3 when one is, and 1 when nothing traces.`,
 		Example: "  ingero stuck\n  ingero stuck --min 10s --json\n  watch -n 1 ingero stuck",
@@ -69,7 +91,7 @@ It ends with 0 when no call is stuck, 3 when one is, and 1 when nothing traces.`
 		} else {
 			err = e.printf("%s", s.text())
 		}
-		if err == nil && len(s.Calls) > 0 {
+		if err == nil && len(s.Calls)+len(s.RollCalls) > 0 {
 			return exitCode(exitStuck)
 		}
 		return err
@@ -92,6 +114,11 @@ func (e *Env) lookAtCalls(now time.Time, least time.Duration, pids []uint) (*stu
 	for i := range s.Calls {
 		look(&s.Calls[i])
 	}
+	for i := range s.RollCalls {
+		for j := range s.RollCalls[i].Missing {
+			look(&s.RollCalls[i].Missing[j].Call)
+		}
+	}
 	s.Calls = slices.DeleteFunc(s.Calls, func(c stuckCall) bool { return !threadLives(c.PID, c.TID) })
 	return s, nil
 }
@@ -102,11 +129,16 @@ func stuckOf(t *lock.State, now time.Time, least time.Duration, pids []uint) *st
 	if age := now.Sub(t.Updated); age > silence {
 		s.Problems = append(s.Problems, fmt.Sprintf("the trace has said nothing for %s: this may be over", explain.Duration(int64(age))))
 	}
-	for _, o := range t.Open {
-		c := stuckCall{OpenCall: o, OpenNS: int64(t.Updated.Sub(o.Since))}
-		if !o.StateSince.IsZero() {
-			c.StateNS = max(0, int64(t.Updated.Sub(o.StateSince))) // it may have begun while the trace looked
+	if n := t.Unranked; n > 0 {
+		s.Problems = append(s.Problems, fmt.Sprintf("%d of the processes had made NCCL communicators before the trace began: which ranks they are is not known, so nobody is missed among them", n))
+	}
+	for i := range t.RollCalls {
+		if r := rollOf(&t.RollCalls[i], t.Updated); r.of(pids) {
+			s.RollCalls = append(s.RollCalls, r)
 		}
+	}
+	for _, o := range t.Open {
+		c := stuckCallOf(o, t.Updated)
 		if c.OpenNS >= int64(least) && (len(pids) == 0 || slices.Contains(pids, uint(o.PID))) {
 			s.Calls = append(s.Calls, c)
 		}
@@ -114,9 +146,68 @@ func stuckOf(t *lock.State, now time.Time, least time.Duration, pids []uint) *st
 	return s
 }
 
+// stuckCallOf measures an open call.
+func stuckCallOf(o lock.OpenCall, now time.Time) stuckCall {
+	c := stuckCall{OpenCall: o}
+	if !o.Since.IsZero() {
+		c.OpenNS = int64(now.Sub(o.Since))
+	}
+	if !o.StateSince.IsZero() {
+		c.StateNS = max(0, int64(now.Sub(o.StateSince))) // it may have begun while the trace looked
+	}
+	return c
+}
+
+func rollOf(r *lock.RollCall, now time.Time) stuckRoll {
+	x := stuckRoll{RollCall: *r, WaitNS: max(0, int64(now.Sub(r.Since)))}
+	for _, m := range r.Missing {
+		x.Missing = append(x.Missing, stuckAbsent{Rank: m.Rank, Lives: m.Lives, Call: stuckCallOf(m.OpenCall, now), At: m.At, Instead: m.Instead})
+	}
+	return x
+}
+
+// of tells whether a rank of the communicator is among the processes; nil: all.
+func (r *stuckRoll) of(pids []uint) bool {
+	return len(pids) == 0 || slices.ContainsFunc(r.Entered, func(x lock.Rank) bool { return slices.Contains(pids, uint(x.PID)) }) ||
+		slices.ContainsFunc(r.Missing, func(x stuckAbsent) bool { return slices.Contains(pids, uint(x.Call.PID)) })
+}
+
+// text writes what a person is told of a collective that ranks are missing from.
+func (r *stuckRoll) text(b *strings.Builder) {
+	for i, l := range explain.Wrap(oneLine(r.Text), 80-2) {
+		fmt.Fprintf(b, "%s%s\n", []string{"", "  "}[min(i, 1)], l)
+	}
+	for i := range r.Missing {
+		m := &r.Missing[i]
+		line := fmt.Sprintf("%s (%d) ", m.Call.Comm, m.Call.PID)
+		if m.Rank >= 0 {
+			line = fmt.Sprintf("rank %d ", m.Rank) + line
+		}
+		switch {
+		case !m.Lives:
+			line += m.Instead
+		case m.Call.Op == "":
+			line += "between calls: " + m.Call.does()
+		default:
+			line += m.Call.Op + " for " + explain.Duration(m.Call.OpenNS) + ": " + m.Call.does()
+		}
+		if m.At != "" && m.Call.Op != "" {
+			line += ", at " + m.At
+		} else if m.At != "" && m.Lives {
+			line += "; its last collective was made at " + m.At
+		}
+		for j, l := range explain.Wrap(oneLine(line), 80-6) {
+			fmt.Fprintf(b, "%s%s\n", []string{"  ", "      "}[min(j, 1)], l)
+		}
+	}
+}
+
 // text writes the list for a person.
 func (s *stuck) text() string {
 	var b strings.Builder
+	for i := range s.RollCalls {
+		s.RollCalls[i].text(&b)
+	}
 	switch n := len(s.Calls); n {
 	case 0:
 		fmt.Fprintf(&b, "No call has been open for %s or more.\n", explain.Duration(s.MinNS))

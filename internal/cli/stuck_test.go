@@ -134,6 +134,38 @@ func TestStuckWords(t *testing.T) {
 	}
 }
 
+// A rank that others wait for is told before the calls that wait.
+func TestStuckRanks(t *testing.T) {
+	now := time.Unix(1000, 0)
+	state := &lock.State{Updated: now, RollCalls: []lock.RollCall{{
+		Ranks: 4, Seq: 48112, Op: "ncclAllReduce", Since: now.Add(-41 * time.Second), Entered: []lock.Rank{{Rank: 0, PID: 1}},
+		Text: "ranks 1 and 3 of 4 have not entered ncclAllReduce #48112, which rank 0 entered 41.0 s ago",
+		Missing: []lock.Missing{
+			{Rank: 1, Lives: true, At: "loader.py:57", OpenCall: lock.OpenCall{PID: 2, TID: 2, Comm: "python3", FD: 5, File: "file",
+				State: "blocked", Reason: "disk", Syscall: "read", StateSince: now.Add(-42 * time.Second)}},
+			{Rank: 3, Instead: "was killed by SIGKILL from kubelet (711) 40.0 s ago", OpenCall: lock.OpenCall{PID: 4, Comm: "python3", FD: -1}},
+		}}}}
+	s := stuckOf(state, now, time.Second, nil)
+	if len(s.RollCalls) != 1 || s.RollCalls[0].WaitNS != int64(41*time.Second) {
+		t.Fatalf("%+v", s)
+	}
+	want := `ranks 1 and 3 of 4 have not entered ncclAllReduce #48112, which rank 0 entered
+  41.0 s ago
+  rank 1 python3 (2) between calls: it is in read(file descriptor 5, a file)
+      for 42.0 s, waiting for disk; its last collective was made at loader.py:57
+  rank 3 python3 (4) was killed by SIGKILL from kubelet (711) 40.0 s ago
+No call has been open for 1.00 s or more.
+`
+	if got := s.text(); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	for pid, found := range map[uint]bool{1: true, 4: true, 9: false} {
+		if s := stuckOf(state, now, time.Second, []uint{pid}); len(s.RollCalls) > 0 != found {
+			t.Errorf("of process %d: %d roll calls", pid, len(s.RollCalls))
+		}
+	}
+}
+
 // Which calls are asked for, and what is said when the trace is silent.
 func TestStuckOf(t *testing.T) {
 	now := time.Unix(1000, 0)
@@ -144,6 +176,9 @@ func TestStuckOf(t *testing.T) {
 	}
 	if s := stuckOf(state, now, time.Second, []uint{2}); len(s.Calls) != 1 || s.Calls[0].OpenNS != int64(time.Second) {
 		t.Errorf("stuck of 2 = %+v", s)
+	}
+	if s := stuckOf(&lock.State{Updated: now, Unranked: 2}, now, time.Second, nil); len(s.Problems) != 1 || !strings.Contains(s.text(), "Note: 2 of the processes had made NCCL communicators") {
+		t.Errorf("of ranks that are not known: %s", s.text())
 	}
 	if s := stuckOf(state, now.Add(time.Minute), time.Second, nil); len(s.Problems) != 1 {
 		t.Errorf("of a silent trace: %+v", s.Problems)
@@ -188,7 +223,7 @@ func TestHolderOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hog, err := startHog(t.TempDir(), cpu, time.Minute)
+	hog, err := startHog(t.TempDir(), cpu, time.Minute, hogs{})
 	if err != nil {
 		t.Fatal(err)
 	}

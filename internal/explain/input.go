@@ -23,7 +23,8 @@ type Input struct {
 	// ledger; without any, where the time went is told from Ops and Gaps. Threads
 	// are the accounts as of the end.
 	Breakdowns []tick.Breakdown
-	Chains     []tick.Chain // the gravest first
+	Chains     []tick.Chain  // the gravest first
+	Hidden     []tick.Hidden // chains that are not to be shown; how many is said
 	Threads    []tick.Thread
 	// Memory is the ledger of each process's memory, as of the end.
 	Memory map[uint32]tick.Memory

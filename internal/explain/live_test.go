@@ -76,6 +76,7 @@ var liveTables = []struct {
 	}(), Options{Location: cet}},
 	{"gpu", gpuTick(), Options{Location: cet}},
 	{"gpu-low", gpuTick(), Options{Location: cet, Height: 20}},
+	{"ranks", ranksTick(), Options{Location: cet}},
 	{"state", stateTick(), Options{Location: cet}},
 	{"host", hostTick(), Options{Width: 110, Location: cet}},
 	{"host-low", hostTick(), Options{Height: 24, Location: cet}},

@@ -14,7 +14,7 @@ func TestTickJSON(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		t    *tick.Tick
-	}{{"full", liveTick()}, {"hog", threadsTick()}, {"lossy", lossyTick()}, {"host", hostTick()}, {"gpu", gpuTick()}, {"empty", &tick.Tick{}}} {
+	}{{"full", liveTick()}, {"hog", threadsTick()}, {"lossy", lossyTick()}, {"host", hostTick()}, {"gpu", gpuTick()}, {"ranks", ranksTick()}, {"empty", &tick.Tick{}}} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := TickJSON(tt.t)
 			if err != nil {

@@ -30,6 +30,11 @@ type State struct {
 	// longest first, at most MaxOpen. MoreOpen is how many there are beside.
 	Open     []OpenCall `json:"open,omitempty"`
 	MoreOpen int        `json:"more_open,omitempty"`
+	// RollCalls are the collectives that ranks are missing from.
+	RollCalls []RollCall `json:"roll_calls,omitempty"`
+	// Unranked are the processes with communicators that were made before the trace: which
+	// ranks they are is not known.
+	Unranked int `json:"unranked,omitempty"`
 	// Problems are what keeps it from doing all it was asked to, in words.
 	Problems []string `json:"problems,omitempty"`
 }
@@ -57,6 +62,34 @@ type OpenCall struct {
 	File       string    `json:"file,omitempty"`
 	Dev        uint32    `json:"dev,omitempty"` // major << 20 | minor
 	CPU        uint16    `json:"cpu"`           // on which it is, or was last
+}
+
+// RollCall is a collective that ranks of a communicator are missing from.
+type RollCall struct {
+	Comm    string    `json:"comm"`
+	Ranks   uint32    `json:"ranks,omitempty"` // of the communicator, wherever they run
+	Seq     uint64    `json:"sequence"`        // of the collective, from 1
+	Op      string    `json:"op,omitempty"`
+	Since   time.Time `json:"since"` // when the first rank entered it
+	Text    string    `json:"text"`  // who is missing, and who waits
+	Entered []Rank    `json:"entered"`
+	Missing []Missing `json:"missing"`
+}
+
+// Rank is a rank of a communicator; one below 0 is not known.
+type Rank struct {
+	Rank int32  `json:"rank"`
+	PID  uint32 `json:"pid"`
+}
+
+// Missing is a rank that has not entered a collective. Where its thread lives, the call
+// says what that does; its Op is empty between calls.
+type Missing struct {
+	Rank  int32 `json:"rank"`
+	Lives bool  `json:"lives"`
+	OpenCall
+	At      string `json:"at,omitempty"` // where in the program the call, or its last collective, was made
+	Instead string `json:"instead"`      // in words
 }
 
 // Process is a traced process.

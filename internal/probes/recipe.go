@@ -52,7 +52,7 @@ func recipe(row *events.Row) (bpf.IngeroRecipe, error) {
 // communicators there are. Their records are the last to be left out.
 var keptClasses = map[events.Class]bool{
 	events.ClassMalloc: true, events.ClassFree: true, events.ClassMemory: true, events.ClassGraph: true, events.ClassStream: true,
-	events.ClassModule: true, events.ClassDevice: true, events.ClassComm: true,
+	events.ClassModule: true, events.ClassDevice: true, events.ClassComm: true, events.ClassCollective: true,
 }
 
 func rule(r events.Rule) bpf.IngeroRule {

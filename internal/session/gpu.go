@@ -19,11 +19,11 @@ func (l *Live) watchGPUs(ctx context.Context) {
 	var err error
 	if l.faults, err = OpenFaults(ctx, FaultOptions{Log: l.Log, Clock: l.clock, Hurry: l.hurry}); err != nil {
 		l.Log.Debug("faults of GPUs are not seen", "error", err)
-		if (gpu.Machine{}).Loaded() {
+		if l.GPUs.Loaded() {
 			l.reports = append(l.reports, tick.Report{Kind: "faults-unseen", Object: "kernel-log", Why: err.Error()})
 		}
 	}
-	l.states = gpu.Machine{}.Poll(gpu.PollOptions{})
+	l.states = l.GPUs.Poll(gpu.PollOptions{})
 }
 
 // leaveGPUs ends both. What has come can still be drained.

@@ -44,6 +44,8 @@ type LiveOptions struct {
 	PyFromUser bool
 	// PyProbe lets the agent run copies of interpreters that fit nothing that is known.
 	PyProbe bool
+	// GPUs is where the driver and nvidia-smi are; the zero value: in this machine.
+	GPUs gpu.Machine
 	// ProbeBudget is the share of one CPU that the probes on a process's launches may
 	// take before these are counted only; 0: no bound.
 	ProbeBudget float64

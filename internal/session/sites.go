@@ -1,6 +1,8 @@
 package session
 
 import (
+	"cmp"
+
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -70,16 +72,20 @@ func (s *sites) add(c *events.Call) {
 	list[least].stack, list[least].ns = c.Stack, list[least].ns+ns
 }
 
-// tick names the place of each chain that is in calls of an operation, and where locks
-// were held.
+// tick names the place of each chain that is in calls of an operation, of ranks that are
+// missing, and where locks were held.
 func (s *sites) tick(t *tick.Tick) {
 	for i := range t.Chains {
 		c := &t.Chains[i]
-		most := 0.0
-		for _, x := range s.ops[key{c.PID, c.Op}] {
-			if place := s.places[x.stack]; place != "" && x.ns > most {
-				c.At, most = place, x.ns
-			}
+		if at := s.place(key{c.PID, c.Op}); at != "" {
+			c.At = at
+		}
+	}
+	for i := range t.RollCalls {
+		missing := t.RollCalls[i].Missing
+		for j := range missing {
+			m := &missing[j]
+			m.At = s.place(key{m.PID, cmp.Or(m.Open.Op, m.Last.Op)})
 		}
 	}
 	for i := range t.Breakdowns {
@@ -98,6 +104,17 @@ func (s *sites) tick(t *tick.Tick) {
 			s.forget(p.PID)
 		}
 	}
+}
+
+// place is where most of the time of an operation is from, "" where that is not known.
+func (s *sites) place(k key) (at string) {
+	most := 0.0
+	for _, x := range s.ops[k] {
+		if place := s.places[x.stack]; place != "" && x.ns > most {
+			at, most = place, x.ns
+		}
+	}
+	return at
 }
 
 // forget drops all of a process.

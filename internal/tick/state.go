@@ -19,6 +19,7 @@ type State struct {
 	Streams List[Stream]
 	Graphs  List[Graph]
 	Comms   List[Comm]
+	Entered []Entry // the latest Collectives of Comms, since the tick before, in their order
 	Copies  []Copy
 	Errors  List[CallError]
 	// Untracked counts what there was no room to keep: threads, streams, graphs and so
@@ -227,12 +228,17 @@ type Comm struct {
 	Failed uint64 // of them
 	Last   CommOp
 	Ended  int64 // Unix ns: destroyed or aborted
+	// Collectives are those of Seq that all ranks must enter, but for those that failed.
+	// Inexact: there were more, which have no record.
+	Collectives uint64
+	Inexact     bool
 }
 
 // CommOp is an operation of a communicator.
 type CommOp struct {
 	Op       events.Op
-	Time     int64 // Unix ns
+	TID      uint32 // before the first: of the thread that made the communicator
+	Time     int64  // Unix ns
 	Elements uint64
 	Type     uint8 // ncclDataType_t
 	Bytes    uint64

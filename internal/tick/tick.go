@@ -202,8 +202,17 @@ type Tick struct {
 	// minutes, the gravest first.
 	Breakdowns []Breakdown
 	Chains     []Chain
+	// Episodes are the steps in the lives of chains that this tick brought. Hidden are
+	// chains that nobody wants to see: they are not in Chains.
+	Episodes []Episode
+	Hidden   []Hidden
 	// States is what follows from the calls of each process, by PID.
 	States []State
+	// RollCalls are the collectives that ranks are missing from.
+	RollCalls []RollCall
+	// Lates are for how long ranks were waited for, in collectives that all have entered
+	// since the last tick, by communicator and time.
+	Lates []Late
 	// Launches are what was launched, by process.
 	Launches []Launches
 	// Xids are the faults that GPUs reported, in the order in which they came: each

@@ -19,6 +19,7 @@ type comms struct {
 	all     map[uint64]*comm
 	gone    []tick.Comm // whose handle was given again: the latest
 	dropped int
+	entered []tick.Entry
 }
 
 func (k *comms) reset() { *k = comms{all: map[uint64]*comm{}} }
@@ -56,7 +57,7 @@ func initComm(p *process, _ *thread, c *events.Call, _ *effect) {
 	if x == nil {
 		return
 	}
-	x.Began, x.InitNS, x.Device = c.Start, c.Duration, c.Device
+	x.Began, x.InitNS, x.Device, x.Last.TID = c.Start, c.Duration, c.Device, c.TID
 	x.ID, _ = c.Value(events.RoleCommID)
 	if n, ok := c.Value(events.RoleRanks); ok {
 		x.Ranks = uint32(n)
@@ -86,7 +87,7 @@ func splitComm(p *process, _ *thread, c *events.Call, _ *effect) {
 	if x == nil {
 		return
 	}
-	x.Began, x.InitNS, x.Device = c.Start, c.Duration, parent.Device
+	x.Began, x.InitNS, x.Device, x.Last.TID = c.Start, c.Duration, parent.Device, c.TID
 	if color, ok := c.Value(events.RoleColor); ok && parent.ID != 0 && parent.Began != 0 {
 		x.ID = mix(parent.ID, parent.splits, color)
 	}
@@ -107,7 +108,7 @@ func mix(values ...uint64) uint64 {
 var dataBytes = [...]uint64{1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1}
 
 // collective takes in an operation of a communicator, of one rank with others.
-func collective(p *process, _ *thread, c *events.Call, _ *effect) {
+func collective(p *process, _ *thread, c *events.Call, e *effect) {
 	handle, ok := c.Value(events.RoleComm)
 	if !ok || nested(c) {
 		return
@@ -119,8 +120,10 @@ func collective(p *process, _ *thread, c *events.Call, _ *effect) {
 	x.Seq += uint64(c.Weight)
 	if c.Flags&events.CallFailed != 0 {
 		x.Failed += uint64(c.Weight)
+	} else if !e.pair {
+		p.comms.enter(x, c)
 	}
-	x.Last = tick.CommOp{Op: c.Op, Time: c.Start}
+	x.Last = tick.CommOp{Op: c.Op, TID: c.TID, Time: c.Start}
 	x.Last.Elements, _ = c.Value(events.RoleElements)
 	if t, ok := c.Value(events.RoleDatatype); ok {
 		x.Last.Type = uint8(t)
@@ -130,6 +133,26 @@ func collective(p *process, _ *thread, c *events.Call, _ *effect) {
 	}
 	if x.Device == 0 {
 		x.Device = c.Device
+	}
+}
+
+// maxEntered bounds the collectives of a tick whose times are kept, of a process.
+const maxEntered = 1 << 14
+
+// enter takes in a collective that the others of the communicator must enter too.
+func (k *comms) enter(x *comm, c *events.Call) {
+	x.Collectives += uint64(c.Weight)
+	x.Inexact = x.Inexact || c.Weight > 1
+	if len(k.entered) == maxEntered {
+		k.entered = append(k.entered[:0], k.entered[maxEntered/2:]...)
+	}
+	k.entered = append(k.entered, tick.Entry{Comm: x.Number, Time: c.Start, Op: c.Op})
+}
+
+// lost notes that operations have no records, and nobody knows of which communicator.
+func (k *comms) lost() {
+	for _, x := range k.all {
+		x.Inexact = true
 	}
 }
 

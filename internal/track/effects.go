@@ -14,6 +14,7 @@ const (
 	frees
 	launches
 	copies
+	meets // other ranks
 )
 
 // effect is what calls of an operation do to the state.
@@ -26,6 +27,7 @@ type effect struct {
 	peer    bool // a copy from one device to another
 	loose   bool // an allocation that does not say how much it takes: the one inside it does
 	counted bool // a call without a record makes the ledger of memory inexact
+	pair    bool // an operation of two ranks, or of one, that the others need not enter
 }
 
 // role is the role of what names the memory.
@@ -44,7 +46,7 @@ var classes = map[events.Class]effect{
 	events.ClassMemcpy:     {do: memcpy, is: copies},
 	events.ClassSync:       {do: wait},
 	events.ClassQuery:      {do: wait},
-	events.ClassCollective: {do: collective},
+	events.ClassCollective: {do: collective, is: meets},
 }
 
 // kinds are the kinds of memory that are not plain device memory, by who allocates it
@@ -101,6 +103,7 @@ var named = []struct {
 	{effect{do: endComm, state: tick.CommFinalized}, []string{"ncclCommFinalize"}},
 	{effect{do: endComm, state: tick.CommDestroyed}, []string{"ncclCommDestroy"}},
 	{effect{do: endComm, state: tick.CommAborted}, []string{"ncclCommAbort"}},
+	{effect{do: collective, is: meets, pair: true}, []string{"ncclSend", "ncclRecv", "ncclPutSignal", "ncclSignal", "ncclWaitSignal"}},
 	{effect{do: group, depth: 1}, []string{"ncclGroupStart"}},
 	{effect{do: group, depth: -1}, []string{"ncclGroupEnd"}},
 }
@@ -159,4 +162,11 @@ func rowsNamed(name string) (out []events.Op) {
 		}
 	}
 	return out
+}
+
+// Meets says whether an operation is a collective: one that all ranks of its
+// communicator must enter.
+func Meets(o events.Op) bool {
+	e := effectOf(o)
+	return e != nil && e.is == meets && !e.pair
 }

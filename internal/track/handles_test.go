@@ -122,6 +122,9 @@ func TestComms(t *testing.T) {
 	if c := one[0]; c.ID != 0xabc || c.Rank != 0 || c.Ranks != 2 || c.Seq != 3 || c.Last.Bytes != 400 || c.Began == 0 || c.State != tick.CommActive {
 		t.Errorf("%+v", c)
 	}
+	if e := to.States[0].Entered; len(e) != 3 || e[2].Comm != one[0].Number || one[0].Collectives != 3 || one[1].Collectives != 0 {
+		t.Errorf("entered %+v; %+v", e, one)
+	}
 	if c := one[1]; c.Seq != 1 || c.Failed != 1 || c.Last.Bytes != 16 || c.ID == 0 || c.ID == 0xabc || c.ID != two[2].ID && c.ID != two[1].ID {
 		t.Errorf("split: %+v, the other rank has %+v", c, two)
 	}
@@ -134,6 +137,30 @@ func TestComms(t *testing.T) {
 	}
 	if old.Handle != 0xee || old.Began != 0 || old.Rank >= 0 || old.Seq != 1 {
 		t.Errorf("of before the attach: %+v", old)
+	}
+}
+
+// Ranks are told apart by the number of their collectives: one without a record makes it
+// wrong, and that is said.
+func TestCollectivesWithoutRecords(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		counted uint64 // by the kernel
+		weight  uint32
+		want    bool
+	}{{"all", 2, 1, false}, {"one is lost", 3, 1, true}, {"thinned", 9, 8, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			b.call("ncclCommInitRank", with{events.RoleComm: 0xc0, events.RoleCommID: 0xabc, events.RoleRanks: 2, events.RoleRank: 1})
+			b.call("ncclAllReduce", with{events.RoleComm: 0xc0})
+			c := b.call("ncclAllReduce", with{events.RoleComm: 0xc0}, func(c *events.Call) { c.Weight = tt.weight })
+			for range 2 {
+				b.tr.Tick(&tick.Tick{Ops: []tick.Op{{PID: 1, Op: c.Op, Sum: tick.Counts{Calls: tt.counted, Done: tt.counted}}}})
+			}
+			if s := b.state(); s.Comms.First[0].Inexact != tt.want {
+				t.Errorf("%+v, want inexact: %v", s.Comms.First[0], tt.want)
+			}
+		})
 	}
 }
 

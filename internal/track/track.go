@@ -124,7 +124,10 @@ func (t *Tracker) life(e *tick.ProcEvent) {
 		pid = e.Peer
 	}
 	p := t.procs[pid]
-	if e.Kind == tick.ProcExited {
+	switch e.Kind {
+	case tick.ProcKilled, tick.ProcOOM: // its exit follows
+		return
+	case tick.ProcExited:
 		if p != nil && p.ended == 0 {
 			p.end()
 			p.ended, p.over = e.Time, t.ticks+1
@@ -185,25 +188,28 @@ func (p *process) call(c *events.Call) {
 	if e == nil {
 		return
 	}
-	if e.counted {
-		p.count(c)
+	if e.counted || e.is == meets {
+		p.count(c, e)
 	}
 	e.do(p, th, c, e)
 }
 
 // count notes the record of an operation that must not lack any.
-func (p *process) count(c *events.Call) {
+func (p *process) count(c *events.Call, e *effect) {
 	s := p.records[c.Op]
 	if s == nil {
 		s = &seen{}
 		p.records[c.Op] = s
 	}
-	if c.Flags&events.CallUnmeasured != 0 {
-		p.memory.inexact |= tick.InexactUnmeasured
+	if c.Flags&events.CallUnmeasured == 0 {
+		s.records++
+	}
+	if e.is == meets {
 		return
 	}
-	s.records++
-	if c.Weight > 1 {
+	if c.Flags&events.CallUnmeasured != 0 {
+		p.memory.inexact |= tick.InexactUnmeasured
+	} else if c.Weight > 1 {
 		p.memory.inexact |= tick.InexactLost
 	}
 }
@@ -246,7 +252,8 @@ func (p *process) attached(of *tick.Process) {
 // compare finds calls that have no records: what the kernel had counted a tick ago
 // must have come by now.
 func (t *Tracker) compare(o *tick.Op) {
-	if e := effectOf(o.Op); e == nil || !e.counted {
+	e := effectOf(o.Op)
+	if e == nil || !e.counted && e.is != meets {
 		return
 	}
 	p := t.procs[o.PID]
@@ -258,7 +265,11 @@ func (t *Tracker) compare(o *tick.Op) {
 		s = &seen{}
 		p.records[o.Op] = s
 	}
-	if s.records < s.counted {
+	switch {
+	case s.records >= s.counted:
+	case e.is == meets:
+		p.comms.lost()
+	default:
 		p.memory.inexact |= tick.InexactLost
 	}
 	s.counted = o.Sum.Done
@@ -272,6 +283,7 @@ func (p *process) state() tick.State {
 	s.Streams = p.streams.list()
 	s.Graphs = p.graphs.list()
 	s.Comms = p.comms.list()
+	s.Entered, p.comms.entered = p.comms.entered, nil
 	for d := range p.copies {
 		for h := range p.copies[d] {
 			if x := p.copies[d][h]; x.Count > 0 {

@@ -93,3 +93,19 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d processes", len(b.tr.procs))
 	}
 }
+
+// A signal that kills a process takes nothing from its state: its exit does.
+func TestKilledKeepsItsState(t *testing.T) {
+	b := newBench(t)
+	b.call("cudaMalloc", with{events.RolePtr: 0x1000, events.RoleBytes: 100})
+	b.call("ncclCommInitRank", with{events.RoleComm: 0xc0, events.RoleCommID: 0xabc, events.RoleRanks: 2, events.RoleRank: 1})
+	b.call("ncclAllReduce", with{events.RoleComm: 0xc0})
+	b.tr.Batch(&tick.Batch{Procs: []tick.ProcEvent{{Time: b.at + 1, Kind: tick.ProcOOM, PID: 1}, {Time: b.at + 1, Kind: tick.ProcKilled, PID: 1, Signal: 9}}})
+	if s := b.state(); s.Memory.GPU.Bytes != 100 || len(s.Comms.First) != 1 {
+		t.Errorf("before its exit: %+v", s)
+	}
+	b.tr.Batch(&tick.Batch{Procs: []tick.ProcEvent{{Time: b.at + 2, Kind: tick.ProcExited, PID: 1}}})
+	if s := b.state(); s.Memory.GPU.Bytes != 0 || len(s.Comms.First) != 1 || s.Comms.First[0].Collectives != 1 {
+		t.Errorf("after it: %+v", s)
+	}
+}

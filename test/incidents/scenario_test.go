@@ -30,6 +30,9 @@ var families = []struct {
 	{"stop", stopRows},
 	{"threads", threadRows},
 	{"net", netRows},
+	{"gpu", gpuRows},
+	{"nccl", ncclRows},
+	{"xid", xidRows},
 }
 
 // known are scenarios that are not judged right, and why. They are run, and counted.

@@ -58,6 +58,7 @@ __attribute__((visibility("hidden"))) void sim_warm(void)
 	lock(&init_lock);
 	if (!initialised) {
 		read_settings(&g.cfg);
+		share_open();
 		inject_parse(&g.inject, "cu", "cuda");
 		g.watched = g.inject.n > 0;
 		initialised = 1;

@@ -318,6 +318,8 @@ static inline struct function *function_get(const void *handle)
 }
 
 int stream_find(struct thread *t, void *handle, void *dflt, struct stream **out);
+void share_open(void);
+u64 share_turn(u32 device, u64 start, u64 ns);
 int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, struct when *end);
 int stream_gate(struct stream *s, u64 host_ns, struct sim_gate *gate, u64 gpu_ns);
 struct when stream_end(struct stream *s);

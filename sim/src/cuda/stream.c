@@ -104,6 +104,8 @@ int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, struct when *end)
 
 		if (start.at < now)
 			start.at = now;
+		if (!start.n)
+			start.at = share_turn(s->ctx->device, start.at, gpu_ns);
 		when_plus(&start, gpu_ns);
 		set_end(s, &start);
 	}

@@ -22,7 +22,7 @@ int ncclGroupEnd(void);
 
 static u64 ranks = 2, steps = 20, buckets = 4, layers = 8, bytes = 4 << 20, kernel_us = NONE,
 	   slow_rank = NONE, slow_ms = 50, slow_gpu, split, abort_step = NONE, die_rank = NONE,
-	   die_step = 5, rank_option = NONE, cpu_us = 200, hold, one_device;
+	   die_step = 5, hang_rank = NONE, hang_step = 5, jitter_us, rank_option = NONE, cpu_us = 200, hold, one_device;
 static const char *id_file;
 
 static const struct option opts[] = {
@@ -41,6 +41,9 @@ static const struct option opts[] = {
 	  "all but rank 0 stop at this step; rank 0 waits, then aborts" },
 	{ "die-rank", 'n', &die_rank, "this rank ends without a word" },
 	{ "die-step", 'n', &die_step, "at this step (5)" },
+	{ "hang-rank", 'n', &hang_rank, "this rank waits for ever, in a read of a pipe" },
+	{ "hang-step", 'n', &hang_step, "at this step (5)" },
+	{ "jitter-us", 'n', &jitter_us, "each rank sleeps up to so long before its all-reduces" },
 	{ "rank", 'n', &rank_option, "be this rank only: processes are started apart" },
 	{ "id-file", 's', &id_file,
 	  "file that the ranks which are started apart find each other by" },
@@ -73,17 +76,32 @@ static void launch(const void *kernel, const char *name, void *stream)
 	tally(&launches, name, 0);
 }
 
+/* Reads from a pipe that nobody writes to. */
+static void hang(void)
+{
+	int ends[2];
+	char c;
+
+	if (!pipe(ends))
+		read(ends[0], &c, 1);
+}
+
 /* One step: kernels, the gradients' sums, and a wait for all of it. */
 static void step(void *comm, void *half, void *stream, void *gradients, const char *slow_name)
 {
+	static u64 jitter;
 	u64 begin;
 
+	if (!jitter)
+		jitter = rank + 1;
 	for (u64 i = 0; i < layers; i++)
 		launch(&kernel_layer, "_Z14layer_backwardPfS_i", stream);
 	if (rank == slow_rank && slow_gpu)
 		launch(&kernel_slow, slow_name, stream);
 	else if (rank == slow_rank)
 		sleep_ns(slow_ms * 1000000);
+	if (jitter_us)
+		sleep_ns(random_next(&jitter) % (jitter_us * 1000));
 	CHECKED(ncclGroupStart);
 	for (u64 i = 0; i < buckets; i++)
 		CHECKED(ncclAllReduce, gradients, gradients, bytes / 4, FLOAT32, 0, comm, stream);
@@ -140,6 +158,8 @@ static void train(struct unique_id id)
 	for (done = 0; done < steps; done++) {
 		if (done == die_step && rank == die_rank)
 			kill(getpid(), SIGKILL);
+		if (done == hang_step && rank == hang_rank)
+			hang();
 		if (done == abort_step && rank)
 			break;
 		step(comm, half, stream, gradients, slow_name);

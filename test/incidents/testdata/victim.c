@@ -72,8 +72,28 @@ static const struct op *find(const char *name)
 	for (const struct op *o = cuda_ops; o->name; o++)
 		if (!strcmp(o->name, name))
 			return o;
+	for (const struct op *o = nccl_ops; o->name; o++)
+		if (!strcmp(o->name, name))
+			return o;
 	fprintf(stderr, "victim: no operation %s\n", name);
 	exit(2);
+}
+
+/* The number of an actor among those of main and the workers that have an operation. */
+int rank_of(const struct actor *a, const char *op, int *ranks)
+{
+	int rank = 0;
+
+	*ranks = 0;
+	for (int i = 0; i < n_actors; i++)
+		for (int k = 0; k < actors[i].n; k++)
+			if (kinds[i] != 't' && !strcmp(actors[i].ops[k].op->name, op)) {
+				if (&actors[i] == a)
+					rank = *ranks;
+				++*ranks;
+				break;
+			}
+	return rank;
 }
 
 static void parse_op(struct actor *a, char *text)
@@ -105,7 +125,7 @@ static void parse(char kind, char *script)
 	need(n_actors < MAX_ACTORS, "too many scripts");
 	kinds[n_actors++] = kind;
 	a->main = kind == 'm';
-	a->file = a->socket = -1;
+	a->saved = a->direct = a->cached = a->socket = -1;
 	for (char *op = strtok_r(script, ";", &save); op; op = strtok_r(NULL, ";", &save))
 		parse_op(a, op);
 }

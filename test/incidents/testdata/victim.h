@@ -42,10 +42,9 @@ struct actor {
 	uint64_t steps;
 	void *stream, *device, *host, *pageable;
 	size_t device_size, host_size;
-	int file;
+	int saved, direct, cached; /* files */
 	off_t offset;
 	char *buffer, *arena;
-	size_t arena_size;
 	int socket;
 };
 
@@ -55,7 +54,7 @@ struct op {
 	void (*run)(struct actor *a, const long *arg);
 };
 
-extern const struct op host_ops[], cuda_ops[];
+extern const struct op host_ops[], cuda_ops[], nccl_ops[];
 extern struct step_log *victim_log;
 extern int batches[2]; /* the pipe between workers and the trainer */
 extern const char *dir; /* for files */
@@ -66,5 +65,8 @@ int64_t wall_ns(void);
 int64_t cpu_ns(void);
 void burn(long us);
 void cuda_begin(void);
+void *stream_of(struct actor *a);
+void *device_memory(struct actor *a, size_t n);
+int rank_of(const struct actor *a, const char *op, int *ranks);
 
 #endif

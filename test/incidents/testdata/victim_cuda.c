@@ -172,6 +172,16 @@ static void slow_call(struct actor *a, const long *arg)
 	slow_us = arg[0];
 }
 
+void *stream_of(struct actor *a)
+{
+	return stream(a);
+}
+
+void *device_memory(struct actor *a, size_t n)
+{
+	return device(a, n);
+}
+
 const struct op cuda_ops[] = {
 	{ "launch", launch },       { "sync", sync_stream },
 	{ "devsync", sync_device }, { "copy", copy },

@@ -1,0 +1,214 @@
+package causal
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// Bounds of what is kept of the last minute.
+const (
+	maxCalled = 256
+	maxLate   = 1 << 14
+	maxXids   = 1 << 10
+)
+
+// devices is what the ticks of the last minute said of GPUs, their faults, and the ranks
+// that work on several.
+type devices struct {
+	gpus   []gpuAt
+	called []called
+	lates  []tick.Late
+	xids   []tick.Xid
+}
+
+// gpuAt is how a GPU was at a tick.
+type gpuAt struct {
+	from, to int64
+	tick.GPU
+}
+
+// called is a collective that ranks were missing from, from when the first rank entered it
+// to the last tick that said so.
+type called struct {
+	tick.RollCall
+	to int64
+}
+
+// note takes a tick in.
+func (d *devices) note(t *tick.Tick) {
+	to := t.Time.UnixNano()
+	old := to - windowSeconds*1e9
+	for i := range t.GPUs {
+		d.gpus = append(d.gpus, gpuAt{to - int64(t.Window), to, t.GPUs[i]})
+	}
+	for i := range t.RollCalls {
+		c := &t.RollCalls[i]
+		at := slices.IndexFunc(d.called, func(x called) bool { return x.Comm == c.Comm && x.Seq == c.Seq })
+		if at < 0 {
+			at, d.called = len(d.called), append(d.called, called{})
+		}
+		d.called[at] = called{*c, to}
+	}
+	d.lates = append(d.lates, t.Lates...)
+	d.xids = append(d.xids, t.Xids...)
+	d.gpus = recent(d.gpus, maxCalled*8, func(g *gpuAt) bool { return g.to < old })
+	d.called = recent(d.called, maxCalled, func(c *called) bool { return c.to < old })
+	d.lates = recent(d.lates, maxLate, func(l *tick.Late) bool { return l.To < old })
+	d.xids = recent(d.xids, maxXids, func(x *tick.Xid) bool { return x.Time < old })
+}
+
+// recent returns what is not old of a list, and of too many the latest.
+func recent[T any](list []T, most int, old func(*T) bool) []T {
+	list = slices.DeleteFunc(list, func(x T) bool { return old(&x) })
+	if len(list) > most {
+		list = append(list[:0], list[len(list)-most:]...)
+	}
+	return list
+}
+
+// deviceOf names the GPU that a process launches on, as all processes of the machine
+// would: by the number or the UUID that it has there. "" where it is not known, or where
+// there are several.
+func (f *Facts) deviceOf(pid uint32) string {
+	if b := f.Book(pid); b != nil {
+		return b.device
+	}
+	return ""
+}
+
+// deviceIn is the GPU that a process launches on as a tick has it.
+func deviceIn(p *tick.Process, s *tick.State) string {
+	ordinal := int16(0)
+	for i := 0; s != nil && i < len(s.Streams.First); i++ {
+		switch d := s.Streams.First[i].Device; {
+		case s.Streams.First[i].Launches == 0 || d == 0:
+		case ordinal != 0 && ordinal != d:
+			return ""
+		default:
+			ordinal = d
+		}
+	}
+	return physical(p.Devices, max(int(ordinal), 1)-1)
+}
+
+// physical is the GPU that a process counts as a number, by CUDA_VISIBLE_DEVICES.
+func physical(visible string, ordinal int) string {
+	if visible == "" {
+		return strconv.Itoa(ordinal)
+	}
+	if list := strings.Split(visible, ","); ordinal < len(list) {
+		return strings.TrimSpace(list[ordinal])
+	}
+	return ""
+}
+
+// isGPU says whether a device that a process uses is a GPU that was looked at.
+func isGPU(device string, g *tick.GPU) bool {
+	return device != "" && (device == strconv.Itoa(g.Index) || g.UUID != "" && strings.HasPrefix(g.UUID, device))
+}
+
+// called is what a process is or was called.
+func (f *Facts) called(pid uint32) events.Name {
+	if name, ok := f.name(pid); ok {
+		return name
+	}
+	if b := f.Book(pid); b != nil {
+		return events.NameOf(b.Comm)
+	}
+	return events.Name{}
+}
+
+// throttled returns why the clocks of a GPU were low in a time, and how low they were, if
+// they were not as low before.
+func (f *Facts) throttled(device string, from, to int64) (why []string, clock string) {
+	before := map[string]bool{}
+	for i := range f.e.devices.gpus {
+		g := &f.e.devices.gpus[i]
+		if !isGPU(device, &g.GPU) {
+			continue
+		}
+		at := g.Time.UnixNano()
+		for _, w := range g.Throttle {
+			switch {
+			case w == "idle":
+			case at < from:
+				before[w] = true
+			case at <= to+1e9 && !before[w] && !slices.Contains(why, w):
+				why = append(why, w)
+				if g.ClockSM != nil && g.ClockSMMax != nil {
+					clock = fmt.Sprintf("%d of %d MHz", *g.ClockSM/1e6, *g.ClockSMMax/1e6)
+				}
+			}
+		}
+	}
+	slices.Sort(why)
+	return why, clock
+}
+
+// neighbours returns the processes that used the same GPU more in a time than before,
+// the busiest first, by launches a second.
+func (f *Facts) neighbours(pid uint32, device string, from, to int64) (out []neighbour) {
+	if device == "" {
+		return nil
+	}
+	for _, b := range f.Books() {
+		if b.PID == pid || f.deviceOf(b.PID) != device {
+			continue
+		}
+		var during, before rate
+		for i := range b.Seconds {
+			s := &b.Seconds[i]
+			switch n := launchesIn(s); {
+			case s.From >= from-500_000_000 && s.To <= to+1_500_000_000:
+				during.add(n, s.To-s.From)
+			case s.To <= from:
+				before.add(n, s.To-s.From)
+			}
+		}
+		if d := during.perSecond(); d >= leastLaunches && d >= 2*before.perSecond() {
+			out = append(out, neighbour{b, d})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b neighbour) int { return cmp.Compare(b.launches, a.launches) })
+	return out
+}
+
+// leastLaunches is how many launches a second can keep a GPU from another process.
+const leastLaunches = 20
+
+// neighbour is another process on a GPU.
+type neighbour struct {
+	*Book
+	launches float64 // a second
+}
+
+type rate struct {
+	n, ns float64
+}
+
+func (r *rate) add(n uint64, ns int64) { r.n, r.ns = r.n+float64(n), r.ns+float64(ns) }
+
+func (r *rate) perSecond() float64 { return 1e9 * r.n / max(r.ns, 1) }
+
+// launchesIn is how many launches and copies a second had: of the runtime, or of the
+// driver, which one of the runtime calls.
+func launchesIn(s *Second) uint64 {
+	var runtime, driver uint64
+	for i := range s.Ops {
+		r := s.Ops[i].Op.Row()
+		switch {
+		case r == nil || r.Class != events.ClassLaunch && r.Class != events.ClassMemcpy:
+		case r.Op.Source() == events.SourceDriver:
+			driver += s.Ops[i].Calls
+		default:
+			runtime += s.Ops[i].Calls
+		}
+	}
+	return max(runtime, driver)
+}

@@ -1,0 +1,352 @@
+package causal
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+var gpuSlower = Rule{
+	Name: "gpu-slower", Needs: NeedCalls, Problems: []string{"7", "12"}, Share: 0.01,
+	Doc:  "The same steps took the GPU longer from some moment on, and nothing on the host did that.",
+	Find: func(f *Facts) []Finding { return f.ofShifts("gpu-slower") },
+}
+
+var gpuThrottled = Rule{
+	Name: "gpu-throttled", Needs: NeedCalls | NeedGPUs, Problems: []string{"7", "17"}, Share: 0.01,
+	Doc:     "The GPU lowered its clocks for heat, power or a fault, and the same steps took it longer.",
+	Find:    func(f *Facts) []Finding { return f.ofShifts("gpu-throttled") },
+	Instead: []string{"driver-slow"},
+}
+
+var gpuShared = Rule{
+	Name: "gpu-shared", Needs: NeedCalls | NeedState, Problems: []string{"18", "21"}, Share: 0.01,
+	Doc:  "Another process worked on the same GPU, and the same steps took longer.",
+	Find: func(f *Facts) []Finding { return f.ofShifts("gpu-shared") },
+}
+
+// What makes a shift: it lasts, it is sharp, and what it adds reaches the steps' length.
+const (
+	shiftBin   = 250 * time.Millisecond
+	shiftBins  = 3    // that it lasts for at least
+	shiftKnown = 4    // bins before it, that say what is normal
+	shiftBy    = 0.12 // of the usual GPU time of a step
+	shiftLeast = 100_000
+	shiftEdge  = 0.6 // of the growth comes within two bins
+	shiftReach = 0.5 // of the growth is in the steps' length, too
+)
+
+// shift is a time in which the GPU took longer for a process's steps than before.
+type shift struct {
+	pid, tid       uint32
+	op             events.Op
+	from, to       int64
+	lost           int64
+	steps, slow    float64
+	before, during int64 // ns: GPU time of a step
+	unsure         float64
+	ranks          bool // its steps have collectives
+	cause          string
+	why            string
+	who            []neighbour
+}
+
+// bin is a stretch of time: the middle of its steps.
+type bin struct {
+	from, to         int64
+	gpu, length      int64
+	launches, weight float64
+	marks            ledger.Marks
+}
+
+// ofShifts returns the shifts that a rule explains.
+func (f *Facts) ofShifts(rule string) (out []Finding) {
+	if !f.shifted {
+		f.shifts, f.shifted = f.findShifts(), true
+	}
+	for i := range f.shifts {
+		if s := &f.shifts[i]; s.cause == rule {
+			out = append(out, s.finding(f))
+		}
+	}
+	return out
+}
+
+// findShifts looks for them in every process, and for what explains them.
+func (f *Facts) findShifts() (out []shift) {
+	for _, b := range f.Books() {
+		tid, steps := f.steps(b.PID)
+		list := shiftsOf(steps, b.Ended)
+		for i := range list {
+			s := &list[i]
+			s.pid, s.tid = b.PID, tid
+			out = append(out, *s)
+		}
+	}
+	for i := range out {
+		f.explain(&out[i])
+	}
+	return out
+}
+
+// explain says what a shift comes of.
+func (f *Facts) explain(s *shift) {
+	device := f.deviceOf(s.pid)
+	why, clock := f.throttled(device, s.from, s.to)
+	s.who = f.neighbours(s.pid, device, s.from, s.to)
+	switch {
+	case f.waitsForRanks(s): // told by the rules of ranks
+	case f.moves(s.pid, s.from, s.to): // it is given more to do
+	case len(why) > 0:
+		s.cause, s.why = "gpu-throttled", strings.Join(why, ", ")
+		if clock != "" {
+			s.why += "; " + clock
+		}
+	case len(s.who) > 0:
+		s.cause = "gpu-shared"
+	default:
+		s.cause = "gpu-slower"
+	}
+}
+
+// moves says whether a process copied more for each launch in a time than before.
+func (f *Facts) moves(pid uint32, from, to int64) bool {
+	b := f.Book(pid)
+	if b == nil {
+		return false
+	}
+	var during, before struct{ bytes, launches float64 }
+	for i := 1; i < len(b.Seconds); i++ {
+		s := &b.Seconds[i]
+		sum := &before
+		switch {
+		case s.From >= from-500_000_000 && s.To <= to+1_000_000_000:
+			sum = &during
+		case s.To > from:
+			continue
+		}
+		sum.bytes += float64(copied(s) - min(copied(&b.Seconds[i-1]), copied(s)))
+		sum.launches += float64(launchesIn(s))
+	}
+	const page = 4096
+	return during.bytes/max(during.launches, 1) > 1.25*before.bytes/max(before.launches, 1)+page
+}
+
+// copied is how many bytes a process had copied by the end of a second.
+func copied(s *Second) (bytes uint64) {
+	for i := range s.Copies {
+		bytes += s.Copies[i].Bytes
+	}
+	return bytes
+}
+
+// finding tells a shift.
+func (s *shift) finding(f *Facts) Finding {
+	slack := int64(s.unsure*float64(s.lost)) + s.lost/20
+	x := Finding{
+		PID: s.pid, TID: s.tid, Op: s.op, From: s.from, To: s.to, Lost: s.lost, Min: s.lost - slack, Max: s.lost + slack,
+		Steps: int(s.steps + 0.5), Slow: int(s.slow + 0.5), Confidence: 0.9 - min(s.unsure, 0.5),
+		Baseline: fmt.Sprintf("the steps before; the GPU took %s for one", span(s.before)),
+		Timeline: []tick.Moment{moment(s.from, "GPU", "from here on a step takes the GPU %s, %s before", span(s.during), span(s.before))},
+	}
+	if s.to < f.Now()-int64(2*time.Second) {
+		x.Timeline = append(x.Timeline, moment(s.to, "GPU", "from here on as before"))
+	}
+	who := tick.Culprit{What: "GPU", Lost: time.Duration(s.lost)}
+	if d := f.deviceOf(s.pid); d != "" {
+		who.What = "GPU " + d
+	}
+	switch s.cause {
+	case "gpu-throttled":
+		who.What += " (" + s.why + ")"
+	case "gpu-shared":
+		x.Culprits = s.culprits(f, who.What)
+		return x
+	}
+	x.Culprits = []tick.Culprit{who}
+	return x
+}
+
+// culprits are the other processes on the GPU, each with its share of what was lost.
+func (s *shift) culprits(f *Facts, device string) (out []tick.Culprit) {
+	var all float64
+	for _, n := range s.who {
+		all += n.launches
+	}
+	for _, n := range s.who {
+		name := f.called(n.PID)
+		out = append(out, tick.Culprit{
+			Thread: events.Thread{PID: n.PID, TID: n.PID, Name: name}, What: fmt.Sprintf("%.0f launches a second on %s", n.launches, device),
+			Lost: time.Duration(float64(s.lost) * n.launches / all),
+		})
+		if len(out) == maxCulprits {
+			break
+		}
+	}
+	return out
+}
+
+// shiftsOf finds the shifts in a thread's steps: of the kind that most of them are of.
+func shiftsOf(steps []step, ended int64) []shift {
+	kind, found := mainKind(steps)
+	if !found {
+		return nil
+	}
+	var list []*step
+	for i := range steps {
+		if x := &steps[i]; x.kind == kind && !x.period && (ended == 0 || x.to() < ended) {
+			list = append(list, x)
+		}
+	}
+	slices.SortFunc(list, func(a, b *step) int { return cmp.Compare(a.from, b.from) })
+	bins := binsOf(list)
+	var out []shift
+	var base []bin
+	for i := 0; i < len(bins); {
+		n := run(bins[i:], base)
+		if n < shiftBins || !sharp(bins, i, base) {
+			if n > 0 && len(base) >= shiftKnown && n < shiftBins && i+n == len(bins) {
+				break // it may be the beginning of one
+			}
+			base = append(base, bins[i])
+			if len(base) > 40 {
+				base = base[1:]
+			}
+			i++
+			continue
+		}
+		out = append(out, shiftIn(list, base, bins[i].from, bins[i+n-1].to))
+		i += n
+	}
+	return out
+}
+
+// mainKind is the kind that most of the time is in.
+func mainKind(steps []step) (kind uint32, found bool) {
+	sum := map[uint32]float64{}
+	for i := range steps {
+		if x := &steps[i]; !x.period && x.mark == 0 {
+			sum[x.kind] += x.weight * float64(x.length)
+		}
+	}
+	var most float64
+	for k, v := range sum {
+		if v > most || v == most && k < kind {
+			kind, most, found = k, v, true
+		}
+	}
+	return kind, found
+}
+
+// binsOf puts steps, which are in order of time, into stretches of it, of at least three
+// steps each.
+func binsOf(list []*step) (out []bin) {
+	const fewest = 3
+	for i := 0; i < len(list); {
+		j := i + 1
+		for j < len(list) && (j < i+fewest || list[j].from-list[i].from < int64(shiftBin)) {
+			j++
+		}
+		if j-i >= fewest {
+			out = append(out, binOf(list[i:j]))
+		}
+		i = j
+	}
+	return out
+}
+
+func binOf(list []*step) bin {
+	b := bin{from: list[0].from, to: list[len(list)-1].to()}
+	of := func(f func(*step) int64) int64 {
+		v := make([]weighed, 0, len(list))
+		for _, x := range list {
+			v = append(v, weighed{f(x), x.weight})
+		}
+		return quantile(v, 0.5)
+	}
+	b.gpu = of(func(x *step) int64 { return x.gpu })
+	b.length = of(func(x *step) int64 { return x.length - x.lost })
+	b.launches = float64(of(func(x *step) int64 { return int64(x.launches) }))
+	for _, x := range list {
+		b.weight += x.weight
+		b.marks |= x.marks
+	}
+	return b
+}
+
+// level is what is normal by some bins: the middle, and how far others are from it.
+func level(base []bin, f func(*bin) int64) (middle, off int64) {
+	v := make([]weighed, 0, len(base))
+	for i := range base {
+		v = append(v, weighed{f(&base[i]), 1})
+	}
+	middle = quantile(v, 0.5)
+	for i := range v {
+		v[i].v = max(v[i].v-middle, middle-v[i].v)
+	}
+	return middle, quantile(v, 0.8)
+}
+
+func gpuOf(b *bin) int64    { return b.gpu }
+func lengthOf(b *bin) int64 { return b.length }
+
+// run is how many bins from the first on are of a shift.
+func run(bins, base []bin) (n int) {
+	if len(base) < shiftKnown {
+		return 0
+	}
+	gpu, off := level(base, gpuOf)
+	length, _ := level(base, lengthOf)
+	launches := base[len(base)-1].launches
+	for n < len(bins) {
+		b := &bins[n]
+		more := b.gpu - gpu
+		if more < max(int64(shiftBy*float64(gpu)), 4*off, shiftLeast) || float64(b.length-length) < shiftReach*float64(more) || b.launches > 1.1*launches+1 {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// sharp says whether most of what a shift adds comes with its first two bins: what creeps
+// is a warm-up, or input that gets longer.
+func sharp(bins []bin, i int, base []bin) bool {
+	if i == 0 || len(base) < shiftKnown {
+		return false
+	}
+	gpu, _ := level(base, gpuOf)
+	n := run(bins[i:], base)
+	all, _ := level(bins[i:i+n], gpuOf)
+	return float64(bins[min(i+1, len(bins)-1)].gpu-bins[i-1].gpu) >= shiftEdge*float64(all-gpu)
+}
+
+// shiftIn adds up what the steps of a shift lost.
+func shiftIn(list []*step, base []bin, from, to int64) shift {
+	s := shift{from: from, to: to}
+	gpu, off := level(base, gpuOf)
+	length, _ := level(base, lengthOf)
+	var grown []weighed
+	for _, x := range list {
+		s.steps += x.weight
+		if x.from < from || x.to() > to {
+			continue
+		}
+		s.op = x.op
+		s.ranks = s.ranks || x.marks&ledger.MarkCollective != 0
+		if more := min(x.gpu-gpu, x.length-x.lost-length); more > 0 {
+			s.lost += int64(x.weight * float64(more))
+			s.slow += x.weight
+		}
+		grown = append(grown, weighed{x.gpu, x.weight})
+	}
+	s.before, s.during = gpu, quantile(grown, 0.5)
+	s.unsure = min(float64(off)/float64(max(s.during-s.before, 1)), 0.5)
+	return s
+}

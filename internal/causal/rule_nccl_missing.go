@@ -1,0 +1,152 @@
+package causal
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+var ncclMissing = Rule{
+	Name: "nccl-missing", Needs: NeedState, Problems: []string{"1", "20"},
+	Doc:     "A rank had not entered a collective, and the others waited in it.",
+	Find:    func(f *Facts) []Finding { return f.ofCalls(false) },
+	Instead: []string{"nccl-straggler", "gpu-slower", "gpu-shared", "lock-wait", "driver-slow"},
+}
+
+var ncclDead = Rule{
+	Name: "nccl-dead", Needs: NeedState, Problems: []string{"1", "20"},
+	Doc:     "A rank of a communicator has ended, and the others wait for it.",
+	Find:    func(f *Facts) []Finding { return f.ofCalls(true) },
+	Instead: []string{"nccl-missing", "nccl-straggler", "gpu-slower", "gpu-shared", "lock-wait", "driver-slow"},
+}
+
+// ofCalls returns the roll calls that somebody waits in: those from which a rank that has
+// ended is missing, or the others.
+func (f *Facts) ofCalls(dead bool) (out []Finding) {
+	for i := range f.e.devices.called {
+		c := &f.e.devices.called[i]
+		if slices.ContainsFunc(c.Missing, ended) != dead {
+			continue
+		}
+		for _, pid := range f.waiting(c) {
+			if x, ok := c.finding(f, pid); ok {
+				out = append(out, x)
+			}
+		}
+	}
+	return out
+}
+
+func ended(m tick.Missing) bool { return m.End.Time != 0 || m.State != tick.CommActive }
+
+// waiting are the processes that wait: those that have entered, and where nobody has, all
+// that are in the communicator.
+func (f *Facts) waiting(c *called) (pids []uint32) {
+	for _, r := range c.Entered {
+		pids = append(pids, r.PID)
+	}
+	if len(pids) > 0 {
+		return pids
+	}
+	for i := range f.Tick.States {
+		s := &f.Tick.States[i]
+		in := slices.ContainsFunc(s.Comms.First, func(x tick.Comm) bool { return x.ID == c.Comm && x.State == tick.CommActive })
+		if in && !slices.ContainsFunc(c.Missing, func(m tick.Missing) bool { return m.PID == s.PID }) {
+			pids = append(pids, s.PID)
+		}
+	}
+	return pids
+}
+
+// finding tells what one of those who wait has lost.
+func (c *called) finding(f *Facts, pid uint32) (x Finding, ok bool) {
+	x = Finding{PID: pid, Op: c.Op, From: c.Since, To: c.to, Severity: tick.High, Group: fmt.Sprintf("%x %d", c.Comm, c.Seq),
+		Baseline: "the ranks were together before"}
+	x.TID, x.Lost, x.To = f.stalled(pid, c.Since, c.to)
+	x.To = max(x.To, c.to)
+	x.Min, x.Max = x.Lost-x.Lost/50, x.Lost+x.Lost/50
+	if x.Lost < int64(leastLost) {
+		return x, false
+	}
+	x.Slow, x.Steps = 1, 1
+	for i := range c.Missing {
+		m := &c.Missing[i]
+		name := f.called(m.PID)
+		x.Culprits = append(x.Culprits, tick.Culprit{
+			Thread: events.Thread{PID: m.PID, TID: max(m.TID, m.PID), Name: name}, Own: m.PID == pid,
+			What: rankName(m.Rank, c.Ranks) + " " + instead(m), Lost: time.Duration(x.Lost / int64(len(c.Missing))),
+		})
+		if m.End.Time != 0 {
+			x.Timeline = insert(x.Timeline, moment(m.End.Time, "HOST", "%s %s", rankName(m.Rank, c.Ranks), instead(m)))
+		}
+		if len(x.Culprits) == maxCulprits {
+			break
+		}
+	}
+	if len(c.Entered) > 0 {
+		op := "collective"
+		if c.Op != 0 {
+			op = c.Op.String()
+		}
+		x.Timeline = insert(x.Timeline, moment(c.Since, "CUDA", "the first of %d ranks enters %s #%d", len(c.Entered), op, c.Seq))
+	}
+	return x, true
+}
+
+// rankName is "rank 1 of 4"; of one whose number is not known, its process.
+func rankName(r tick.Rank, ranks uint32) string {
+	if r.Rank < 0 {
+		return fmt.Sprintf("the rank of process %d", r.PID)
+	}
+	s := fmt.Sprintf("rank %d", r.Rank)
+	if ranks > 0 {
+		s += fmt.Sprintf(" of %d", ranks)
+	}
+	return s
+}
+
+// instead says what a rank that is missing did, as of the last tick that missed it.
+func instead(m *tick.Missing) string {
+	switch e := &m.End; {
+	case e.OOM:
+		return "was killed for want of memory"
+	case e.Exec:
+		return "ran another program"
+	case e.Signal != 0 && e.By != 0:
+		return fmt.Sprintf("was killed by %s from %s (%d)", tick.SignalName(e.Signal), e.Comm, e.By)
+	case e.Signal != 0:
+		return "was killed by " + tick.SignalName(e.Signal)
+	case e.Time != 0:
+		return "had ended"
+	case m.State != tick.CommActive:
+		return "had " + m.State.String() + " the communicator"
+	case !m.Lives:
+		return "had ended that thread"
+	}
+	var parts []string
+	if m.Open.Op != 0 {
+		parts = append(parts, "was in "+m.Open.Op.String())
+	}
+	switch m.Now.State {
+	case 0:
+		parts = append(parts, "ran on a CPU")
+	case events.WaitRunnable:
+		parts = append(parts, "waited for a CPU")
+	case events.WaitThrottled:
+		parts = append(parts, "was held back by its CPU quota")
+	default:
+		s := "waited for " + m.Now.Reason.String()
+		if m.Now.Syscall != 0 {
+			s += " in " + m.Now.Syscall.String()
+		}
+		parts = append(parts, s)
+	}
+	if m.At != "" {
+		parts = append(parts, "at "+m.At)
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,231 @@
+package causal
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// lateSteps is how many steps a rank must have been late for, unless one was long.
+const lateSteps = 3
+
+var ncclStraggler = Rule{
+	Name: "nccl-straggler", Needs: NeedState, Problems: []string{"1", "12", "20"}, Share: 0.01, Slow: lateSteps,
+	Doc:     "One rank came later to collectives than usual, and the others waited for it.",
+	Find:    func(f *Facts) []Finding { return f.stragglers() },
+	Instead: []string{"gpu-slower", "gpu-shared", "lock-wait"},
+}
+
+// stragglers returns what the ranks of this machine lost to others of it.
+func (f *Facts) stragglers() (out []Finding) {
+	for _, b := range f.Books() {
+		for _, who := range f.lateFor(b.PID) {
+			if x, ok := f.lostTo(b.PID, who); ok {
+				out = append(out, x)
+			}
+		}
+	}
+	return out
+}
+
+// lateRank is when a rank was waited for, as another saw it.
+type lateRank struct {
+	rank  tick.Rank
+	times []tick.Late
+}
+
+// lateFor returns the ranks that a process waited for, those that were late for longest
+// first, and when.
+func (f *Facts) lateFor(pid uint32) (out []lateRank) {
+	s := f.State(pid)
+	if s == nil || len(f.e.devices.lates) == 0 {
+		return nil
+	}
+	for _, l := range f.e.devices.lates {
+		if l.Rank.PID == pid || !slices.ContainsFunc(s.Comms.First, func(c tick.Comm) bool { return c.ID == l.Comm }) {
+			continue
+		}
+		at := slices.IndexFunc(out, func(r lateRank) bool { return r.rank.PID == l.Rank.PID })
+		if at < 0 {
+			at, out = len(out), append(out, lateRank{rank: l.Rank})
+		}
+		out[at].times = append(out[at].times, l)
+	}
+	for i := range out {
+		slices.SortFunc(out[i].times, func(a, b tick.Late) int { return cmp.Compare(a.From, b.From) })
+	}
+	slices.SortFunc(out, func(a, b lateRank) int { return cmp.Compare(a.rank.PID, b.rank.PID) })
+	return out
+}
+
+// within is for how much of [from, to] the rank was waited for.
+func (r *lateRank) within(from, to int64) (ns int64) {
+	i, _ := slices.BinarySearchFunc(r.times, from, func(l tick.Late, from int64) int { return cmp.Compare(l.To, from) })
+	until := from
+	for ; i < len(r.times) && r.times[i].From < to; i++ {
+		a, b := max(r.times[i].From, until), min(r.times[i].To, to)
+		ns += max(b-a, 0)
+		until = max(until, b)
+	}
+	return ns
+}
+
+// waited is a step of one that waits.
+type waited struct {
+	*step
+	late, lost int64
+}
+
+// lostTo says what a process's steps lost to a rank that came late: what they were longer
+// than those in which it was not later than usual, but no more than it was late.
+func (f *Facts) lostTo(pid uint32, who lateRank) (x Finding, ok bool) {
+	tid, steps := f.steps(pid)
+	list := make([]waited, 0, len(steps))
+	lates := make([]weighed, 0, len(steps))
+	for i := range steps {
+		s := &steps[i]
+		if s.period {
+			continue
+		}
+		w := waited{step: s, late: who.within(s.from, s.to())}
+		list = append(list, w)
+		lates = append(lates, weighed{w.late, s.weight})
+	}
+	if len(list) < minLearn {
+		return x, false
+	}
+	usual := quantile(lates, low)
+	normal := normalOf(list, usual)
+	x = Finding{PID: pid, TID: tid, Group: fmt.Sprint(who.rank.PID), Confidence: 0.9,
+		Baseline: "the steps in which it came no later than usual, " + span(usual) + " after the others"}
+	first, last := list[0].from, list[0].to()
+	var worst *waited
+	for i := range list {
+		w := &list[i]
+		first, last = min(first, w.from), max(last, w.to())
+		x.Steps += int(w.weight + 0.5)
+		base, known := normal[w.kind]
+		if w.late-usual < max(usual, leastGrowth) || !known {
+			continue
+		}
+		if w.lost = min(w.late-usual, w.length-base); w.lost < max(leastSlow, base/100) {
+			continue
+		}
+		x.add(w)
+		if worst == nil || w.lost > worst.lost {
+			worst = w
+		}
+	}
+	x.Window = last - first
+	x.Min, x.Max = x.Lost-x.Lost/10, x.Lost+x.Lost/10
+	if worst == nil || x.Slow < lateSteps && x.Lost < int64(oneIsEnough) {
+		return x, false
+	}
+	x.Timeline = []tick.Moment{moment(worst.from, "CUDA", "slowest step: %s, of which the others had entered and %s had not for %s", span(worst.length), rankName(who.rank, f.ranksOf(pid, who)), span(worst.late))}
+	x.Culprits = []tick.Culprit{f.straggler(pid, who, x.From, x.To, x.Lost)}
+	return x, true
+}
+
+// add adds a step that was lost to.
+func (x *Finding) add(w *waited) {
+	if x.From == 0 || w.from < x.From {
+		x.From = w.from
+	}
+	x.To, x.Op = max(x.To, w.to()), w.op
+	x.Lost += int64(w.weight * float64(w.lost))
+	x.Slow += max(int(w.weight+0.5), 1)
+}
+
+// normalOf is the length of steps of each kind in which nobody came later than usual.
+func normalOf(list []waited, usual int64) map[uint32]int64 {
+	by := map[uint32][]weighed{}
+	for i := range list {
+		if w := &list[i]; w.late-usual < max(usual, leastGrowth) {
+			by[w.kind] = append(by[w.kind], weighed{w.length - w.step.lost, w.weight})
+		}
+	}
+	out := map[uint32]int64{}
+	for kind, v := range by {
+		if len(v) >= minFree {
+			out[kind] = quantile(v, 0.5)
+		}
+	}
+	return out
+}
+
+// ranksOf is how many ranks the communicator has.
+func (f *Facts) ranksOf(pid uint32, who lateRank) (n uint32) {
+	if s := f.State(pid); s != nil {
+		for i := range s.Comms.First {
+			if c := &s.Comms.First[i]; c.ID == who.times[0].Comm {
+				n = c.Ranks
+			}
+		}
+	}
+	return n
+}
+
+// straggler names a rank that came late, and what kept it.
+func (f *Facts) straggler(pid uint32, who lateRank, from, to, lost int64) tick.Culprit {
+	name := f.called(who.rank.PID)
+	c := tick.Culprit{Thread: events.Thread{PID: who.rank.PID, TID: who.rank.PID, Name: name}, Own: who.rank.PID == pid,
+		What: rankName(who.rank, f.ranksOf(pid, who)), Lost: time.Duration(lost)}
+	if why := f.kept(who.rank.PID, from, to); why != "" {
+		c.What += ", " + why
+	}
+	return c
+}
+
+// kept says what kept a process from going on in a time: what took most of its steps
+// beyond what is normal, "" where nothing is known to.
+func (f *Facts) kept(pid uint32, from, to int64) string {
+	_, steps := f.steps(pid)
+	sum := map[uint32]float64{}
+	for i := range steps {
+		x := &steps[i]
+		if x.to() <= from || x.from >= to {
+			continue
+		}
+		for _, g := range x.grown[:x.n] {
+			sum[g.cause] += x.weight * float64(g.ns)
+		}
+	}
+	var most uint32
+	for n, ns := range sum {
+		if ns > sum[most] || ns == sum[most] && n < most {
+			most = n
+		}
+	}
+	if sum[most] >= float64(to-from)/50 {
+		c := &f.e.causes.list[most]
+		return "held up by " + culpritName(c) + " (" + Rules[c.id.rule].Name + ")"
+	}
+	for _, s := range shiftsOf(steps, 0) {
+		if s.from < to && s.to > from {
+			return "whose GPU took longer (gpu-slower)"
+		}
+	}
+	return ""
+}
+
+// waitsForRanks says whether a shift is that of a process that waits for other ranks: one
+// of them was late meanwhile, or missing.
+func (f *Facts) waitsForRanks(s *shift) bool {
+	if !s.ranks {
+		return false
+	}
+	var late int64
+	for _, r := range f.lateFor(s.pid) {
+		late += r.within(s.from, s.to)
+	}
+	if late*2 > s.lost {
+		return true
+	}
+	return slices.ContainsFunc(f.e.devices.called, func(c called) bool {
+		return c.Since < s.to && c.to > s.from && slices.ContainsFunc(c.Entered, func(r tick.Rank) bool { return r.PID == s.pid })
+	})
+}

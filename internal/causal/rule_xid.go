@@ -1,0 +1,82 @@
+package causal
+
+import (
+	"fmt"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+var xidFault = Rule{
+	Name: "xid", Needs: NeedXids, Problems: []string{"4", "7"},
+	Doc: "The GPU or its driver reported a fault (XID) that hit a process: its calls failed from then on, it ended, or it stood still.",
+	Find: func(f *Facts) (out []Finding) {
+		told := map[string]bool{}
+		for i := range f.e.devices.xids {
+			x := &f.e.devices.xids[i]
+			group := fmt.Sprintf("%d %d", x.Burst, x.PID)
+			if x.PID == 0 || told[group] {
+				continue
+			}
+			if y, ok := f.faultOf(x); ok {
+				y.Group, told[group] = group, true
+				out = append(out, y)
+			}
+		}
+		return out
+	},
+	Instead: []string{"device-assert", "gpu-slower", "driver-slow", "lock-wait"},
+}
+
+// hitWithin is how long after a fault a process may feel it.
+const hitWithin = 5 * time.Second
+
+// faultOf says what a fault did to the process that it names; nothing: ok is false.
+func (f *Facts) faultOf(x *tick.Xid) (y Finding, ok bool) {
+	b := f.Book(x.PID)
+	if b == nil {
+		return y, false
+	}
+	kind := "XID"
+	if x.Switch {
+		kind = "SXID"
+	}
+	y = Finding{PID: x.PID, From: x.Time, To: f.Now(), Severity: tick.High, Slow: 1, Steps: 1, Confidence: 0.9,
+		Baseline: "it worked before the fault",
+		Timeline: []tick.Moment{moment(x.Time, "GPU", "%s %d of %s: %s", kind, x.Code, x.Bus, x.Msg)}}
+	var did string
+	var lost, until int64
+	y.TID, lost, until = f.stalled(x.PID, x.Time, x.Time+int64(hitWithin))
+	switch failed := f.failedAfter(b, x.Time); {
+	case b.Ended >= x.Time && b.Ended < x.Time+int64(hitWithin):
+		did, y.To, lost = "it ended", b.Ended, max(b.Ended-x.Time, 1)
+		y.Timeline = append(y.Timeline, moment(b.Ended, "HOST", "%s (%d) ended", b.Comm, b.PID))
+	case failed > 0:
+		did, lost = fmt.Sprintf("%d of its calls failed", failed), max(lost, 1)
+	case lost >= int64(time.Second):
+		did, y.To = "it stood still", until
+	default:
+		return y, false
+	}
+	y.Lost = lost
+	what := fmt.Sprintf("%s %d of GPU %s, after which %s", kind, x.Code, x.Bus, did)
+	if x.At > 1 {
+		what = fmt.Sprintf("%s %d of GPU %s, which followed from %d, after which %s", kind, x.Code, x.Bus, x.Root, did)
+	}
+	y.Culprits = []tick.Culprit{{What: what, Lost: time.Duration(lost)}}
+	return y, true
+}
+
+// failedAfter is how many calls of a process failed soon after a time.
+func (f *Facts) failedAfter(b *Book, ns int64) uint64 {
+	var before, after uint64
+	for i := range b.Seconds {
+		switch s := &b.Seconds[i]; {
+		case s.To <= ns:
+			before = s.Failed
+		case s.From < ns+int64(hitWithin):
+			after = s.Failed
+		}
+	}
+	return after - min(before, after)
+}

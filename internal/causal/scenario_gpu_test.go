@@ -1,0 +1,64 @@
+package causal
+
+import (
+	"testing"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// gpuFacts are the facts of a scenario that are not of the host: what each adds to the
+// ticks of its time. The program is rank 0 of a communicator of two.
+var gpuFacts = map[string]func(t *tick.Tick, f *fact, at int64){
+	"throttle": func(t *tick.Tick, f *fact, _ int64) {
+		clock, most := int64(900e6), int64(1980e6)
+		t.GPUs = append(t.GPUs, tick.GPU{Time: t.Time, Index: 0, Throttle: []string{f.Object}, ClockSM: &clock, ClockSMMax: &most})
+	},
+	"neighbour": func(t *tick.Tick, f *fact, _ int64) {
+		launch, _ := events.OpByName("cudaLaunchKernel")
+		t.Processes = append(t.Processes, tick.Process{PID: f.PID, Comm: f.Comm, Where: tick.Where{Devices: f.Object}})
+		t.Ops = append(t.Ops, tick.Op{PID: f.PID, Op: launch, Last: tick.Counts{Calls: f.Count}})
+	},
+	"late": func(t *tick.Tick, f *fact, at int64) {
+		t.Processes = append(t.Processes, tick.Process{PID: f.PID, Comm: f.Comm})
+		for from := (at - int64(t.Window)) / f.every * f.every; from < at; from += f.every {
+			t.Lates = append(t.Lates, tick.Late{Comm: 1, From: start + from, To: start + from + int64(f.NS), Rank: tick.Rank{Rank: 1, PID: f.PID}})
+		}
+	},
+	"missing": func(t *tick.Tick, f *fact, at int64) {
+		t.Processes = append(t.Processes, tick.Process{PID: f.PID, Comm: f.Comm})
+		m := tick.Missing{Rank: tick.Rank{Rank: 1, PID: f.PID}, Lives: true, Now: tick.Doing{State: events.WaitBlocked, Reason: events.ReasonPipe}}
+		if f.Object != "" {
+			m.Lives, m.End = false, tick.Ending{Time: start + f.from, Signal: 9}
+		}
+		t.RollCalls = append(t.RollCalls, tick.RollCall{Comm: 1, Ranks: 2, Seq: 9, Since: start + f.from, Entered: []tick.Rank{{PID: 7}}, Missing: []tick.Missing{m}})
+	},
+	"xid": func(t *tick.Tick, f *fact, at int64) {
+		t.Xids = append(t.Xids, tick.Xid{Time: start + f.from, Code: 31, Bus: "0000:75:00", Burst: 1, At: 1, PID: f.PID})
+	},
+	"failed": func(t *tick.Tick, f *fact, _ int64) {
+		t.States[0].Errors = tick.List[tick.CallError]{First: []tick.CallError{{Op: 0x0110, Code: 700, Count: f.Count}}, All: 1}
+	},
+}
+
+// ranked has the program be one of two ranks.
+func ranked(t *tick.Tick) {
+	if len(t.States) == 0 {
+		t.States = []tick.State{{PID: 7}}
+	}
+	comm := tick.Comm{Number: 1, ID: 1, Rank: 0, Ranks: 2, Began: start}
+	t.States[0].Comms = tick.List[tick.Comm]{First: []tick.Comm{comm}, All: 1}
+}
+
+// What a process counts as a GPU is told by which it may see.
+func TestPhysical(t *testing.T) {
+	for _, tt := range []struct {
+		visible string
+		ordinal int
+		want    string
+	}{{"", 0, "0"}, {"", 2, "2"}, {"3,1", 1, "1"}, {"3, 1", 1, "1"}, {"GPU-ab", 0, "GPU-ab"}, {"3", 1, ""}} {
+		if got := physical(tt.visible, tt.ordinal); got != tt.want {
+			t.Errorf("%d of %q: %q, want %q", tt.ordinal, tt.visible, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,246 @@
+package explain
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// mostMissing is how many of the ranks that are missing from a collective are told of.
+const mostMissing = 4
+
+// rollCallJSON is a collective that ranks are missing from.
+type rollCallJSON struct {
+	Comm    string        `json:"comm"`
+	Ranks   uint32        `json:"ranks,omitempty"` // of the communicator, wherever they run
+	Seq     uint64        `json:"sequence"`        // of the collective, from 1
+	Op      string        `json:"op,omitempty"`
+	Since   time.Time     `json:"since"`
+	WaitNS  int64         `json:"wait_ns"`
+	Entered []rankJSON    `json:"entered"`
+	Missing []missingJSON `json:"missing"`
+}
+
+type rankJSON struct {
+	Rank *int32 `json:"rank,omitempty"`
+	PID  uint32 `json:"pid"`
+}
+
+type missingJSON struct {
+	rankJSON
+	Comm    string     `json:"comm,omitempty"`
+	Entered uint64     `json:"entered"` // collectives
+	Last    time.Time  `json:"last,omitzero"`
+	LastOp  string     `json:"last_op,omitempty"`
+	State   string     `json:"state"` // of its communicator
+	Ended   time.Time  `json:"ended,omitzero"`
+	How     string     `json:"how,omitempty"`    // exit, kill, oom-kill, exec
+	Signal  string     `json:"signal,omitempty"` // how: kill
+	Sender  *uint32    `json:"sender_pid,omitempty"`
+	SentBy  string     `json:"sender,omitempty"`
+	TID     uint32     `json:"tid,omitempty"`
+	Open    *openJSON  `json:"open,omitempty"`
+	Now     *doingJSON `json:"now,omitempty"`
+	At      string     `json:"at,omitempty"`
+	Instead string     `json:"instead"` // in words
+}
+
+func rankOf(r tick.Rank) rankJSON {
+	j := rankJSON{PID: r.PID}
+	if r.Rank >= 0 {
+		j.Rank = new(r.Rank)
+	}
+	return j
+}
+
+func rollCallsOf(t *tick.Tick) (out []rollCallJSON) {
+	comms := map[uint32]string{}
+	for i := range t.Processes {
+		comms[t.Processes[i].PID] = t.Processes[i].Comm
+	}
+	for i := range t.RollCalls {
+		out = append(out, rollCallOf(&t.RollCalls[i], t.Time, comms))
+	}
+	return out
+}
+
+func rollCallOf(c *tick.RollCall, now time.Time, comms map[uint32]string) rollCallJSON {
+	j := rollCallJSON{Comm: fmt.Sprintf("%016x", c.Comm), Ranks: c.Ranks, Seq: c.Seq, Since: unix(c.Since), WaitNS: max(now.UnixNano()-c.Since, 0),
+		Entered: []rankJSON{}, Missing: []missingJSON{}}
+	if c.Op != 0 {
+		j.Op = c.Op.String()
+	}
+	for _, r := range c.Entered {
+		j.Entered = append(j.Entered, rankOf(r))
+	}
+	for i := range c.Missing {
+		m := &c.Missing[i]
+		x := missingJSON{rankJSON: rankOf(m.Rank), Comm: clean(comms[m.PID]), Entered: m.Seq, State: m.State.String(), At: clean(m.At), Instead: Instead(m, now)}
+		if m.Last.Op != 0 {
+			x.LastOp, x.Last = m.Last.Op.String(), unix(m.Last.Time)
+		}
+		if e := &m.End; e.Time != 0 {
+			x.Ended, x.How = unix(e.Time), "exit"
+			switch {
+			case e.OOM:
+				x.How = "oom-kill"
+			case e.Exec:
+				x.How = "exec"
+			case e.Signal != 0:
+				x.How, x.Signal, x.Sender, x.SentBy = "kill", tick.SignalName(e.Signal), new(e.By), clean(e.Comm)
+			}
+		}
+		if m.Lives {
+			x.TID, x.Now = m.TID, doingOf(&m.Now)
+			if m.Open.Op != 0 {
+				x.Open = &openJSON{Op: m.Open.Op.String(), Start: unix(m.Open.Start)}
+			}
+		}
+		j.Missing = append(j.Missing, x)
+	}
+	return j
+}
+
+// RollCall says who is missing from what, and who waits: "rank 1 of 4 has not entered
+// ncclAllReduce #12, which ranks 0 and 2 entered 41.2 s ago".
+func RollCall(c *tick.RollCall, now time.Time) string {
+	var missing []tick.Rank
+	for i := range c.Missing {
+		missing = append(missing, c.Missing[i].Rank)
+	}
+	s := Ranks(missing)
+	if c.Ranks > 0 {
+		s += fmt.Sprintf(" of %d", c.Ranks)
+	}
+	verb := " has"
+	if len(missing) > 1 {
+		verb = " have"
+	}
+	what := "collective"
+	if c.Op != 0 {
+		what = c.Op.String()
+	}
+	s += verb + fmt.Sprintf(" not entered %s #%d", what, c.Seq)
+	if len(c.Entered) == 0 {
+		return s
+	}
+	return s + ", which " + Ranks(c.Entered) + " entered " + Duration(max(now.UnixNano()-c.Since, 0)) + " ago"
+}
+
+// Ranks names ranks: "rank 3", "ranks 0, 1 and 4"; those whose number is not known by
+// their process.
+func Ranks(ranks []tick.Rank) string {
+	const most = 8
+	var names []string
+	known := true
+	for _, r := range ranks {
+		known = known && r.Rank >= 0
+	}
+	for i, r := range ranks {
+		if i == most && len(ranks) > most+1 {
+			names = append(names, fmt.Sprintf("%d more", len(ranks)-most))
+			break
+		}
+		n := strconv.Itoa(int(r.Rank))
+		if !known {
+			n = strconv.FormatUint(uint64(r.PID), 10)
+		}
+		names = append(names, n)
+	}
+	word := map[bool]string{true: "rank", false: "process"}[known]
+	if len(ranks) > 1 {
+		word = map[bool]string{true: "ranks", false: "processes"}[known]
+	}
+	return word + " " + list(names)
+}
+
+// Instead says what a rank that is missing does: "was killed by SIGKILL from bash (99)",
+// "has been in cudaMalloc for 3.00 s: it runs on CPU 2".
+func Instead(m *tick.Missing, now time.Time) string {
+	ago := func(ns int64) string { return Duration(max(now.UnixNano()-ns, 0)) }
+	if e := &m.End; e.Time != 0 {
+		return ending(e) + " " + ago(e.Time) + " ago"
+	}
+	switch {
+	case m.State != tick.CommActive:
+		return "has " + m.State.String() + " the communicator"
+	case !m.Lives:
+		return "has ended the thread that entered the last one"
+	}
+	s := doing(&m.Now, now)
+	if m.Open.Op == 0 {
+		if m.Last.Op != 0 && m.At != "" {
+			s += "; its last collective was made at " + clean(m.At)
+		}
+		return s
+	}
+	in := "has been in " + m.Open.Op.String() + " for " + ago(m.Open.Start)
+	if m.At != "" {
+		in += ", at " + clean(m.At)
+	}
+	return in + ": it " + s
+}
+
+// ending says how a process ended.
+func ending(e *tick.Ending) string {
+	switch {
+	case e.OOM:
+		return "was killed for want of memory"
+	case e.Exec:
+		return "went on to run another program"
+	case e.Signal != 0 && e.By != 0:
+		return "was killed by " + tick.SignalName(e.Signal) + " from " + who(e.Comm, e.By)
+	case e.Signal != 0:
+		return "was killed by " + tick.SignalName(e.Signal)
+	}
+	return "ended"
+}
+
+// doing says what a thread does.
+func doing(d *tick.Doing, now time.Time) string {
+	lasts := ""
+	if d.Since > 0 {
+		lasts = " for " + Duration(max(now.UnixNano()-d.Since, 0))
+	}
+	switch d.State {
+	case 0:
+		return fmt.Sprintf("runs on CPU %d", d.CPU) + lasts
+	case events.WaitRunnable:
+		return fmt.Sprintf("has been waiting for CPU %d", d.CPU) + lasts
+	case events.WaitThrottled:
+		return "is held back by the CPU quota of its cgroup" + lasts
+	}
+	on := onWhat(d.Reason, d.Syscall, d.Dev)
+	if d.Syscall != 0 && on != d.Syscall.String() {
+		on = d.Syscall.String() + ", waiting for " + on
+	}
+	return "is in " + on + lasts
+}
+
+// rollCalls shows the collectives that ranks are missing from: all the others stand still.
+func (s *screen) rollCalls(t *tick.Tick) {
+	for i := range t.RollCalls {
+		c := &t.RollCalls[i]
+		text := RollCall(c, t.Time)
+		for j := range c.Missing {
+			m := &c.Missing[j]
+			if j == mostMissing {
+				text += fmt.Sprintf("; and %d more", len(c.Missing)-j)
+				break
+			}
+			text += "; "
+			if len(c.Missing) > 1 {
+				text += Ranks([]tick.Rank{m.Rank})
+			} else {
+				text += "it"
+			}
+			text += fmt.Sprintf(" (%d) ", m.PID) + Instead(m, t.Time)
+		}
+		for _, l := range wrap(text, "  ", s.width) {
+			s.put(span{l, red})
+		}
+	}
+}

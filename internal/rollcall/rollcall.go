@@ -1,0 +1,235 @@
+package rollcall
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// Limits of what is kept.
+const (
+	keptEntries = 1 << 10 // of a rank, the latest
+	keptSpreads = 64      // of a communicator, the latest
+	maxMembers  = 1 << 12
+	maxKilled   = 1 << 10
+	maxLates    = 1 << 12 // of a communicator and tick
+	leastLate   = 200 * time.Microsecond
+)
+
+// Roll keeps which collectives the ranks have entered. It is for one goroutine.
+type Roll struct {
+	members map[uint64]*member // by number of the communicator
+	groups  map[uint64]*group  // by ID of the communicator
+	killed  map[uint32]tick.Ending
+	ended   map[uint32]tick.Ending // since the last tick
+	before  int64                  // Unix ns: the last tick
+}
+
+// New returns one that knows no ranks.
+func New() *Roll {
+	return &Roll{members: map[uint64]*member{}, groups: map[uint64]*group{}, killed: map[uint32]tick.Ending{}, ended: map[uint32]tick.Ending{}}
+}
+
+// member is a rank of a communicator.
+type member struct {
+	tick.Rank
+	comm    tick.Comm
+	end     tick.Ending
+	entries []tick.Entry // by number of the collective, modulo keptEntries
+	kept    uint64       // of them, the latest
+	told    bool         // the tick at hand has it
+}
+
+// entered is when it entered a collective, 0 where that is not known any more.
+func (m *member) entered(seq uint64) tick.Entry {
+	if seq == 0 || seq > m.comm.Collectives || seq+m.kept <= m.comm.Collectives {
+		return tick.Entry{}
+	}
+	return m.entries[seq%keptEntries]
+}
+
+// active says whether it could still enter a collective.
+func (m *member) active() bool { return m.end.Time == 0 && m.comm.State == tick.CommActive }
+
+// group is a communicator: its ranks that are known.
+type group struct {
+	members []*member
+	done    uint64             // collectives that all had entered
+	spreads [keptSpreads]int64 // of these, the latest: from the first rank's entry to the last's, ns
+}
+
+// Batch takes in how processes ended.
+func (r *Roll) Batch(b *tick.Batch) {
+	for i := range b.Procs {
+		e := &b.Procs[i]
+		end := tick.Ending{Time: e.Time}
+		switch e.Kind {
+		case tick.ProcKilled:
+			end.Signal, end.By, end.Comm = e.Signal, e.Peer, e.Comm
+			end.OOM = r.killed[e.PID].OOM
+			r.kill(e.PID, end)
+		case tick.ProcOOM:
+			end.OOM = true
+			r.kill(e.PID, end)
+		case tick.ProcExited, tick.ProcExeced:
+			if k, ok := r.killed[e.PID]; ok && e.Kind == tick.ProcExited {
+				end = k
+				end.Time = e.Time
+			}
+			end.Exec = e.Kind == tick.ProcExeced
+			delete(r.killed, e.PID)
+			r.ended[e.PID] = end
+		}
+	}
+}
+
+func (r *Roll) kill(pid uint32, end tick.Ending) {
+	if len(r.killed) >= maxKilled {
+		clear(r.killed)
+	}
+	r.killed[pid] = end
+}
+
+// Tick takes in the states of a tick, and fills its RollCalls.
+func (r *Roll) Tick(t *tick.Tick) {
+	for _, m := range r.members {
+		m.told = false
+	}
+	for i := range t.States {
+		r.state(&t.States[i])
+	}
+	for _, m := range r.members {
+		m.comm.Inexact = m.comm.Inexact || !m.told && m.end.Time == 0 // one of too many
+		if end, ok := r.ended[m.PID]; ok && m.end.Time == 0 && end.Time >= m.comm.Began {
+			m.end = end
+		}
+	}
+	clear(r.ended)
+	now := t.Time.UnixNano()
+	for _, id := range slices.Sorted(maps.Keys(r.groups)) {
+		g := r.groups[id]
+		if !slices.ContainsFunc(g.members, (*member).active) {
+			r.forget(id, g)
+			continue
+		}
+		t.Lates = g.measure(id, t.Lates)
+		if c := g.call(now, r.before, t.Threads); c != nil {
+			t.RollCalls = append(t.RollCalls, *c)
+		}
+	}
+	r.before = now
+}
+
+// state takes in what the communicators of a process are at.
+func (r *Roll) state(s *tick.State) {
+	var of map[uint64][]tick.Entry
+	for _, e := range s.Entered {
+		if of == nil {
+			of = map[uint64][]tick.Entry{}
+		}
+		of[e.Comm] = append(of[e.Comm], e)
+	}
+	for i := range s.Comms.First {
+		c := &s.Comms.First[i]
+		if c.ID == 0 || c.Began == 0 {
+			continue
+		}
+		m := r.members[c.Number]
+		if m == nil {
+			if m = r.join(s.PID, c); m == nil {
+				continue
+			}
+		}
+		entered := of[c.Number]
+		if c.Collectives-m.comm.Collectives != uint64(len(entered)) { // there were too many to keep
+			m.kept = 0
+		}
+		m.comm, m.told = *c, true
+		for j, e := range entered {
+			m.entries[(c.Collectives-uint64(len(entered)-1-j))%keptEntries] = e
+		}
+		m.kept = min(m.kept+uint64(len(entered)), keptEntries)
+	}
+}
+
+// join takes in a rank that is new, nil where there is no room.
+func (r *Roll) join(pid uint32, c *tick.Comm) *member {
+	if len(r.members) >= maxMembers || c.State != tick.CommActive {
+		return nil
+	}
+	m := &member{Rank: tick.Rank{Rank: c.Rank, PID: pid}, entries: make([]tick.Entry, keptEntries)}
+	r.members[c.Number] = m
+	g := r.groups[c.ID]
+	if g == nil {
+		g = &group{}
+		r.groups[c.ID] = g
+	}
+	g.members = append(g.members, m)
+	slices.SortFunc(g.members, func(a, b *member) int {
+		return cmp.Or(cmp.Compare(a.Rank.Rank, b.Rank.Rank), cmp.Compare(a.PID, b.PID))
+	})
+	return m
+}
+
+// forget drops a communicator that no rank is in any more.
+func (r *Roll) forget(id uint64, g *group) {
+	delete(r.groups, id)
+	maps.DeleteFunc(r.members, func(_ uint64, m *member) bool { return slices.Contains(g.members, m) })
+}
+
+// measure takes in how far ranks were apart in what all of them have entered, and appends
+// for how long one was waited for.
+func (g *group) measure(id uint64, lates []tick.Late) []tick.Late {
+	all, exact := uint64(1<<64-1), true
+	for _, m := range g.members {
+		all, exact = min(all, m.comm.Collectives), exact && !m.comm.Inexact
+	}
+	if all > g.done+keptEntries {
+		g.done = all - keptEntries
+	}
+	own := len(lates) // where this communicator's begin
+	for ; g.done < all; g.done++ {
+		first, second, last, who := g.spread(g.done + 1)
+		if first == 0 || !exact {
+			continue
+		}
+		g.spreads[g.done%keptSpreads] = last - first
+		if n := len(lates); n > own && lates[n-1].Rank == who.Rank && second <= lates[n-1].To { // of one group of calls
+			lates[n-1].To = max(lates[n-1].To, last)
+		} else if last-second >= int64(leastLate) && n-own < maxLates {
+			lates = append(lates, tick.Late{Comm: id, From: second, To: last, Rank: who.Rank})
+		}
+	}
+	return lates
+}
+
+// spread says when the first rank, the last but one, and the last entered a collective, and
+// who that was; first is 0 where it is not known of all.
+func (g *group) spread(seq uint64) (first, second, last int64, who *member) {
+	for _, m := range g.members {
+		at := m.entered(seq).Time
+		if at == 0 {
+			return 0, 0, 0, nil
+		}
+		if first == 0 || at < first {
+			first = at
+		}
+		if at > last {
+			second, last, who = last, at, m
+		} else {
+			second = max(second, at)
+		}
+	}
+	return first, second, last, who
+}
+
+// patience is for how long a rank may be missing.
+func (g *group) patience() time.Duration {
+	const least, times = time.Second, 4
+	s := g.spreads
+	slices.Sort(s[:])
+	return max(least, times*time.Duration(s[keptSpreads*95/100]))
+}

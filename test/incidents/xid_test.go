@@ -1,0 +1,33 @@
+package incidents
+
+import (
+	"fmt"
+	"os"
+)
+
+// reports writes a fault of a GPU to the kernel's log that names a process of the victim.
+func reports(code, which int) func(*run) disturber {
+	return func(r *run) disturber {
+		pid := r.processes()[which]
+		line := fmt.Sprintf("NVRM: Xid (PCI:0000:75:00): %d, pid=%d, name=victim, Ch 00000008, intr 00000000", code, pid)
+		if err := os.WriteFile("/dev/kmsg", []byte(line), 0); err != nil {
+			r.t.Fatal(err)
+		}
+		d := inside(r)
+		d.pids = []int{pid}
+		return d
+	}
+}
+
+var xidRows = []row{
+	{name: "a fault ends a process", plan: func(s *seed) plan {
+		return plan{victim: victim{main: "copy 262144; launch 20 400; sync; cpu 300", workers: []string{"launch 8 300; sync; !sleep 100000; !quit"}, env: blocks},
+			want: []want{{rules: []string{"xid"}, lost: unknownLoss}}, faults: during(s, short, long, reports(one(s, 13, 31), 1))}
+	}},
+	{name: "a fault that nobody feels", plan: func(s *seed) plan {
+		return plan{victim: trains(one(s, spins, blocks))(s), faults: during(s, short, long, reports(43, 0))}
+	}},
+}
+
+// unknownLoss is that of a process that has ended.
+func unknownLoss(*run) lost { return lost{} }
