@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,6 +46,33 @@ func again(t *testing.T, sum *results) {
 	}
 }
 
+// compare says where a replay differs from what was heard live, "" where it does not.
+func compare(live, again []heard) string {
+	if len(live) != len(again) {
+		return fmt.Sprintf("%d ticks, not %d", len(again), len(live))
+	}
+	for i := range live {
+		a, err := json.Marshal(live[i])
+		b, err2 := json.Marshal(again[i])
+		if err := errors.Join(err, err2); err != nil {
+			return err.Error()
+		}
+		if !bytes.Equal(a, b) {
+			return fmt.Sprintf("in tick %d: %s, not %s", i+1, again[i].rules(), live[i].rules())
+		}
+	}
+	return ""
+}
+
+// rules are the chains in short.
+func (h heard) rules() string {
+	var all []string
+	for i := range h.Chains {
+		all = append(all, fmt.Sprintf("%s %v", h.Chains[i].Rule, h.Chains[i].Lost))
+	}
+	return h.Time.Format("05.000000") + " " + strings.Join(all, ", ")
+}
+
 // replayed are the chains that a recording gives, tick by tick up to some time (Unix ns).
 func replayed(t *testing.T, db string, until int64) []heard {
 	t.Helper()
@@ -68,24 +96,4 @@ func replayed(t *testing.T, db string, until int64) []heard {
 		t.Fatal(err)
 	}
 	return p.said()
-}
-
-// playedAlike fails the test where the recording, played, does not give the chains that
-// were heard in each tick, byte for byte.
-func playedAlike(t *testing.T, db string, o *outcome) {
-	t.Helper()
-	played := replayed(t, db, o.Until)
-	if len(played) != len(o.Heard) {
-		t.Errorf("%d ticks were heard, and %d are played", len(o.Heard), len(played))
-	}
-	for i := range min(len(played), len(o.Heard)) {
-		live, errLive := json.Marshal(o.Heard[i])
-		again, err := json.Marshal(played[i])
-		if err := errors.Join(errLive, err); err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(live, again) {
-			t.Fatalf("the chains of tick %d at %v are not those that are played:\n%s\n%s", i+1, o.Heard[i].Time, live, again)
-		}
-	}
 }
