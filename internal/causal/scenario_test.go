@@ -131,8 +131,9 @@ func feed(all *tick.Batch, from, poll int64, facts ...fact) []tick.Chain {
 		if last := c == len(all.Calls) && w == len(all.Waits); last || (now-from)/s1 != (now+poll-from)/s1 {
 			tk := tick.Tick{Time: time.Unix(0, now), Window: time.Second}
 			sums.ticked(&tk)
-			factsAt(&tk, facts)
 			tr.Tick(&tk)
+			ranked(&tk)
+			factsAt(&tk, facts)
 			l.Tick(&tk)
 			e.Tick(&tk)
 			chains = tk.Chains
@@ -279,16 +280,6 @@ func thread(t testing.TB, v string) events.Thread {
 		th.PID = 7
 	}
 	return th
-}
-
-func reason(t testing.TB, v string) events.Reason {
-	for r := events.ReasonUnknown; r <= events.ReasonGIL; r++ {
-		if r.String() == v {
-			return r
-		}
-	}
-	t.Fatalf("no reason is called %q", v)
-	return 0
 }
 
 func read(t testing.TB, path string) *scenario {

@@ -17,6 +17,7 @@ var (
 	only     = flag.String("only", "", "of the scenarios only those whose name has one of these words (comma between)")
 	keep     = flag.String("keep", "", "directory to keep recordings and truths in")
 	replay   = flag.String("replay", "", "judge what was kept in this directory anew")
+	attempts = flag.Int("attempts", 3, "how often a run is made that others' work on the machine, or another run, disturbs: from the second on alone")
 	tableOut = flag.String("table", "", "file to write the table to")
 )
 
@@ -97,17 +98,15 @@ func TestIncidents(t *testing.T) {
 	}
 }
 
-// attempts is how often a run is made that others' work on the machine, or another run,
-// disturbs: from the second on alone.
-const attempts = 3
-
 // judged runs a scenario, and judges it.
 func (l *lab) judged(t *testing.T, name string, n uint64, r row) (v *verdict) {
 	t.Helper()
-	for i := range attempts {
+	for i := range *attempts {
 		t.Run(fmt.Sprintf("attempt %d", i+1), func(t *testing.T) {
 			p := r.plan(newSeed(n, name))
-			v = judge(l.perform(t, name, n, p, recordingOf(t, name, n), r.alone || len(p.want) == 0 || i > 0))
+			db := recordingOf(t, name, n)
+			v = judge(l.perform(t, name, n, p, db, r.alone || len(p.want) == 0 || i > 0))
+			v.Replay = compare(v.Heard, replayed(t, db, v.Until))
 			save(t, v.outcome)
 		})
 		if v == nil {

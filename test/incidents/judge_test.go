@@ -20,7 +20,9 @@ type outcome struct {
 	Alone   bool    // no other run was there at the same time
 	Agent   float64 // share of a CPU that the lab's process took
 	Victims []int
-	Ours    []int // other processes of the lab
+	Ours    []int  // other processes of the lab
+	Self    int    // the lab itself: ingero
+	Replay  string // how a replay of the recording differed from what was heard live
 	Want    []truth
 	Also    []string
 	Heard   []heard
@@ -43,7 +45,7 @@ func (r *run) outcome(name string, n uint64, began time.Time) *outcome {
 	}
 	r.steps = r.clock.steps()
 	o := &outcome{Name: name, Seed: n, Began: began, Until: r.until, Steps: len(r.steps), Agent: r.agent, Victims: r.pids,
-		Ours: append(byFault(r), os.Getpid()), Also: r.plan.also, Heard: r.tape.said()}
+		Ours: byFault(r), Self: os.Getpid(), Also: r.plan.also, Heard: r.tape.said()}
 	if r.plan.victim.noClock {
 		o.Steps = r.tape.steps[uint32(r.pids[0])]
 	}
@@ -108,7 +110,7 @@ func judge(o *outcome) *verdict {
 				continue
 			}
 			seen[c.ID] = true
-			if o.foreign(c) || isAgent(c) && (!o.Alone || o.loaded()) {
+			if o.foreign(c) || o.isAgent(c) && (!o.Alone || o.loaded()) {
 				v.Disturbed = append(v.Disturbed, c.Rule+" by "+c.Culprits[0].Thread.Name.String())
 			} else {
 				v.False = append(v.False, c.Rule+by(c))
@@ -168,9 +170,12 @@ func (o *outcome) delay(t *truth) time.Duration {
 
 // isAgent tells whether it is ingero that took the CPU. Where two runs are made at the same
 // time there are two of them in one process, and no CPU is idle.
-func isAgent(c *tick.Chain) bool {
-	return c.Rule == "cpu-taken" && len(c.Culprits) > 0 && c.Culprits[0].Agent
+func (o *outcome) isAgent(c *tick.Chain) bool {
+	return takesCPU(c) && len(c.Culprits) > 0 && int(c.Culprits[0].Thread.PID) == o.Self
 }
+
+// takesCPU tells whether a chain is of a rule that others' work on the machine may be of.
+func takesCPU(c *tick.Chain) bool { return c.Rule == "cpu-taken" || c.Rule == "burst-of-programs" }
 
 // loaded tells whether others' processes took CPU time, of which there was too little for
 // ingero to stay out of the victim's way then.
@@ -190,7 +195,7 @@ func (o *outcome) loaded() bool {
 // knows tells whether a culprit is the lab's own, the kernel or the victim.
 func (o *outcome) knows(x *tick.Culprit) bool {
 	pid, parent := int(x.Thread.PID), int(x.Thread.Parent)
-	if x.Own || x.Agent || parent == kthreadd || pid == 0 {
+	if x.Own || x.Agent || pid == o.Self || parent == o.Self || parent == kthreadd || pid == 0 {
 		return true
 	}
 	for _, known := range [][]int{o.Ours, o.Victims} {
@@ -222,7 +227,7 @@ const kthreadd = 2
 // foreign tells whether a chain says that mainly processes which the lab knows nothing
 // of took the CPU. Where a machine has others' work on it, they do.
 func (o *outcome) foreign(c *tick.Chain) bool {
-	if c.Rule != "cpu-taken" && c.Rule != "burst-of-programs" || len(c.Culprits) == 0 {
+	if !takesCPU(c) || len(c.Culprits) == 0 {
 		return false
 	}
 	var all, ours time.Duration

@@ -4,14 +4,14 @@
  * "refused" where it may not be, and goes on until it is killed or whoever started it has
  * gone. CPU -1 is any.
  *
- * hog CPU [NICE|fifo] [ON OFF]  takes a CPU; "fifo": with real-time priority; with times (us)
- *                         now and then
+ * hog CPU [NICE|fifo|idle] [ON OFF]  takes a CPU; "fifo": with real-time priority, "idle":
+ *                         where nobody else wants it; with times (us) now and then
  * spawner CPU US SLEEP    starts a program that uses US of the CPU, waits for its end and for
  *                         SLEEP more, and so on; each program has another name
  * program US              such a program
  * writer CPU FILE BYTES   writes so much to a file, fsyncs, and so on
  * reader CPU FILE BYTES   reads a file from the disk in such pieces, past the cache
- * memory CPU BYTES        writes to each page of its memory, again and again
+ * memory CPU BYTES SLEEP  writes to each page of its memory, sleeps so many us, and so on
  * stopper CPU PID ON OFF  stops a process for ON us, lets it run for OFF, and so on; once if
  *                         OFF is 0
  * tracer CPU PID ON OFF   likewise, as a debugger
@@ -116,6 +116,9 @@ static void hog(void)
 	if (!strcmp(how, "fifo")) {
 		if (sched_setscheduler(0, SCHED_FIFO, &p))
 			say("refused");
+	} else if (!strcmp(how, "idle")) {
+		p.sched_priority = 0;
+		need(!sched_setscheduler(0, SCHED_IDLE, &p), "SCHED_IDLE");
 	} else {
 		need(nice(atoi(how)) != -1 || !errno, "nice");
 	}
@@ -198,7 +201,7 @@ static void memory(void)
 	need(p != MAP_FAILED, "memory");
 	madvise(p, n, MADV_NOHUGEPAGE);
 	say("ready");
-	for (;; nap(20000))
+	for (;; nap(number(2)))
 		for (long i = 0; i < n; i += 4096)
 			p[i]++;
 }
