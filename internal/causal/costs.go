@@ -44,7 +44,8 @@ type cost struct {
 	own            float64 // time of the calls that make them so, ns
 	length         float64 // of these steps, ns
 	calls          float64
-	first, last    int64 // Unix ns: of the kind
+	async          float64 // of own: in calls that only give the GPU work
+	first, last    int64   // Unix ns: of the kind
 	worst          step
 	worstLost      int64
 	freed          float64 // of the steps: in which memory was freed
@@ -70,7 +71,8 @@ func (c *costs) span() int64 { return max(c.to-c.from, 1) }
 type use struct {
 	ns    int64
 	calls uint32
-	large bool // a copy of more than pieceBytes
+	large bool  // a copy of more than pieceBytes
+	async int64 // of ns: in calls that only give the GPU work
 }
 
 func (x *step) use(of func(events.Class) bool) (u use) {
@@ -82,6 +84,9 @@ func (x *step) use(of func(events.Class) bool) (u use) {
 				ns = min(ns, int64(o.seen)*(copyCall+(1<<o.size)/slowCopy))
 			}
 			u.ns += ns
+			if o.op.Row().Has(events.RoleStream) {
+				u.async += ns
+			}
 			u.calls += o.seen
 			u.large = u.large || 1<<o.size > 2*pieceBytes
 		}
@@ -250,6 +255,7 @@ func (y *cost) see(x *step, u use, lost int64) {
 	y.own += x.weight * float64(u.ns)
 	y.length += x.weight * float64(x.length)
 	y.calls += x.weight * float64(u.calls)
+	y.async += x.weight * float64(u.async)
 	if x.marks&ledger.MarkFree != 0 {
 		y.freed += x.weight
 	}
