@@ -24,6 +24,15 @@
 //     losses of other origin (timers, kernel threads, the agent itself) stay well
 //     under 1 % of a step.
 //
+//   - What no part of a step tells, others do: a rule may claim whole steps by what
+//     happened in them ([ledger.Marks]: a graph captured again, a call that failed
+//     for want of memory), take over what another found, where the kernel's facts
+//     say more (a page fault is swap, or a memory limit), or look at what the ticks
+//     of the last minute said of a process, its GPU and its ranks ([Facts]).
+//   - What is little of a minute, but much of some seconds, is told as well.
+//   - What is lost is an interval: where the GPU was done is not always known, and
+//     normal steps are not all alike.
+//
 // A thread's steps are kept for a minute, drawn at random where there are many.
 // What was found is judged anew as long as all of it is in that minute; then a
 // chain stays as it is until five minutes after its last slow step.
