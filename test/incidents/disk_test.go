@@ -1,10 +1,13 @@
 package incidents
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // dataSize is that of FILE_SIZE in testdata/victim_host.c.
@@ -14,6 +17,21 @@ const dataSize = 64 << 20
 func data(r *run) {
 	r.t.Helper()
 	if err := os.WriteFile(filepath.Join(r.dir, "data"), make([]byte, dataSize), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// coldData makes it, and has the machine forget what is in it: who reads it then pays for
+// the memory.
+func coldData(r *run) {
+	r.t.Helper()
+	data(r)
+	f, err := os.Open(filepath.Join(r.dir, "data"))
+	if err == nil {
+		defer f.Close()
+		err = errors.Join(f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED))
+	}
+	if err != nil {
 		r.t.Fatal(err)
 	}
 }
