@@ -154,8 +154,8 @@ var cpuRows = []row{
 	}},
 	{name: "a hog and a quota", plan: func(s *seed) plan {
 		from := s.span(1500*ms, 1800*ms)
-		return plan{victim: busy(s), length: 7 * time.Second,
-			faults: []fault{{from: from, to: from + 3500*ms, begin: program(1, "hog CPU 5")}, {from: from, to: from + 3500*ms, begin: quota(30*ms, 100*ms)}},
+		return plan{victim: onCPU(s, s.between(3000, 4000)), length: 7 * time.Second,
+			faults: []fault{{from: from, to: from + 3500*ms, begin: program(1, "hog CPU 5")}, {from: from, to: from + 3500*ms, begin: quota(20*ms, 100*ms)}},
 			want:   []want{{rules: []string{"cpu-taken"}, culprit: byFault, lost: beside(throttled)}, {rules: []string{"cpu-throttled"}, lost: throttled, fault: 1}}}
 	}},
 	{name: "a hog, then a quota", plan: func(s *seed) plan {

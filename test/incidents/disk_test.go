@@ -57,8 +57,8 @@ var diskRows = []row{
 		return plan{victim: v, want: cause("disk-wait"), faults: always(program(2, "writer OTHER DIR/noise %d", s.between(48, 96)<<20))}
 	}},
 	{name: "many small writes of another while it saves", alone: true, plan: func(s *seed) plan {
-		return plan{victim: saves(s, 8, 65536), want: cause("disk-wait"), length: 7 * time.Second,
-			faults: during(s, 3*time.Second, 3500*ms, program(4, "writer OTHER DIR/noise %d", 4<<20))}
+		return plan{victim: saves(s, 4, 65536), want: cause("disk-wait"), length: 7 * time.Second,
+			faults: during(s, 3*time.Second, 3500*ms, program(4, "writer OTHER DIR/noise %d", s.between(12, 20)<<20))}
 	}},
 	{name: "the disk is bounded while it saves", plan: func(s *seed) plan {
 		return plan{victim: victim{main: fmt.Sprintf("copy 262144; launch 10 400; sync; cpu 300; @%d read 4194304", s.between(8, 15)), prepare: data, env: blocks},
