@@ -94,5 +94,12 @@ func starts(op events.Op) bool {
 // tells of.
 func notAtStart(c *tick.Chain, f *Facts) bool {
 	b := f.Book(c.PID)
-	return b == nil || b.Late || b.First == 0 || c.To.UnixNano() > b.First+3e9
+	if b == nil || b.Late || len(b.Seconds) == 0 || b.Seconds[0].From != b.First {
+		return true
+	}
+	first := b.First
+	if from := f.costs(c.PID).from; from != 0 {
+		first = min(first, from)
+	}
+	return c.To.UnixNano() > first+3e9 || c.From.UnixNano() > first+1e9
 }

@@ -45,8 +45,12 @@ func (f *Facts) lateFor(pid uint32) (out []lateRank) {
 	if s == nil || len(f.e.devices.lates) == 0 {
 		return nil
 	}
+	in := map[uint64]bool{}
+	for i := range s.Comms.First {
+		in[s.Comms.First[i].ID] = true
+	}
 	for _, l := range f.e.devices.lates {
-		if l.Rank.PID == pid || !slices.ContainsFunc(s.Comms.First, func(c tick.Comm) bool { return c.ID == l.Comm }) {
+		if l.Rank.PID == pid || !in[l.Comm] {
 			continue
 		}
 		at := slices.IndexFunc(out, func(r lateRank) bool { return r.rank.PID == l.Rank.PID })

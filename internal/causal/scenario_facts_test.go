@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 // fact is what a scenario says of the host: a sum that is in each tick of a time, ns
@@ -51,4 +52,14 @@ func factsAt(t *tick.Tick, facts []fact) {
 			t.HostSums = append(t.HostSums, f.HostSum)
 		}
 	}
+}
+
+func reason(t testing.TB, v string) events.Reason {
+	for r := events.ReasonUnknown; r <= events.ReasonGIL; r++ {
+		if r.String() == v {
+			return r
+		}
+	}
+	t.Fatalf("no reason is called %q", v)
+	return 0
 }

@@ -282,16 +282,6 @@ func thread(t testing.TB, v string) events.Thread {
 	return th
 }
 
-func reason(t testing.TB, v string) events.Reason {
-	for r := events.ReasonUnknown; r <= events.ReasonGIL; r++ {
-		if r.String() == v {
-			return r
-		}
-	}
-	t.Fatalf("no reason is called %q", v)
-	return 0
-}
-
 func read(t testing.TB, path string) *scenario {
 	file, err := os.Open(path)
 	if err != nil {

@@ -210,7 +210,7 @@ type demo struct {
 	table  bool   // a table was drawn
 	source string // what the report says that it was made from
 	began  bool   // the trace has begun: what fails now is an error
-	cpu    int    // on which hogs take turns with the job; -1: there are none
+	cpu    int    // on which the hog takes turns with the job; -1: there are none
 	own    owned  // the processes of the demonstration
 }
 
@@ -223,7 +223,7 @@ func (d *demo) trace(ctx context.Context) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	d.cpu = -1
-	if d.hogs.count > 0 {
+	if d.hog.threads > 0 {
 		if d.cpu, err = lastCPU(); err != nil {
 			return err
 		}

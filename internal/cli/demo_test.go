@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -14,8 +15,10 @@ import (
 
 	"ingero/internal/session"
 	"ingero/internal/store"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
+	"ingero/sim"
 )
 
 // recorded opens the recording of a scenario.
@@ -85,11 +88,15 @@ func TestRecordingsNameNobodyElse(t *testing.T) {
 	for i := range scenarios {
 		s := &scenarios[i]
 		names := namesIn(t, recorded(t, s.name))
-		if !slices.Contains(names, s.program[0]) || s.hogs.count > 0 && !slices.Contains(names, hogName) {
+		if !slices.Contains(names, s.program[0]) || s.hog.threads > 0 && !slices.Contains(names, hogName) {
 			t.Errorf("%s: names %q", s.name, names)
 		}
+		own := []string{s.program[0], hogName, "ingero", "/"}
+		if len(s.beside) > 0 {
+			own = append(own, s.beside[0])
+		}
 		for _, name := range names {
-			if !slices.Contains([]string{s.program[0], hogName, "ingero", "/"}, name) {
+			if !slices.Contains(own, name) {
 				t.Errorf("%s: the recording names %q", s.name, name)
 			}
 		}
@@ -242,5 +249,37 @@ func TestOwned(t *testing.T) {
 	}
 	if after := fmt.Sprintf("%+v %+v", b, x); after != before {
 		t.Error("what other sinks have was changed")
+	}
+}
+
+// What the scenarios do on a GPU works, here on the simulated driver: which has a kernel
+// of every name, and cannot tell whether what is given to it as code is any.
+func TestDemoScriptOfGPU(t *testing.T) {
+	testkit.NeedTool(t, "python3")
+	dir := t.TempDir()
+	stack, err := sim.Extract(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := demoFiles.ReadFile("demo/" + gpuScript)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(dir, gpuScript)
+	if err := os.WriteFile(script, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for i := range scenarios {
+		s := &scenarios[i]
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), "python3", append(append([]string{script}, s.onGPU...), "--seconds", "1", "--pin", "0")...)
+			cmd.Env = []string{"PATH=/usr/bin:/bin", "LD_LIBRARY_PATH=" + stack.Dir}
+			out, err := cmd.Output()
+			var said struct{ Steps int }
+			if err != nil || json.Unmarshal(out, &said) != nil || said.Steps < 2 {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
 	}
 }

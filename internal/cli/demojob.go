@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -30,6 +31,16 @@ func (d *demo) launch(dir string) (jobs []*launched, err error) {
 	env := []string{"PATH=/usr/bin:/bin"}
 	if path := d.env.Getenv("LD_LIBRARY_PATH"); d.gpu && path != "" {
 		env = append(env, "LD_LIBRARY_PATH="+path)
+	}
+	if d.hog.threads == 0 { // it does not fight for a CPU that it does not need
+		env = append(env, "INGERO_SIM_SYNC=block")
+	}
+	if len(d.beside) > 0 { // they take turns on one simulated GPU
+		share := filepath.Join(dir, "share")
+		if err := errors.Join(os.WriteFile(share, nil, 0o600), os.Chmod(share, 0o666)); err != nil {
+			return nil, err
+		}
+		env = append(env, "INGERO_SIM_SHARE="+share)
 	}
 	for _, args := range commands {
 		l, err := launch(&exec.Cmd{Path: args[0], Args: args, Dir: dir, Env: env, SysProcAttr: d.env.invoker().attributes()})
@@ -100,13 +111,13 @@ func gpuText(info *gpu.Info) string {
 	return s + "; --gpu uses it"
 }
 
-// disturb makes things go wrong in the second third of the demonstration: hogs on the
+// disturb makes things go wrong in the second third of the demonstration: a hog on the
 // job's CPU, or another program on its GPU. What it returns is closed once that is over.
 func (d *demo) disturb(ctx context.Context, dir string, beside []*launched, v *view) <-chan error {
 	ended := make(chan error, 1)
 	go func() {
 		defer close(ended)
-		if len(beside) == 0 && d.hogs.count == 0 || !wait(ctx, d.duration/3) {
+		if len(beside) == 0 && d.hog.threads == 0 || !wait(ctx, d.duration/3) {
 			return
 		}
 		var said []string
@@ -114,16 +125,15 @@ func (d *demo) disturb(ctx context.Context, dir string, beside []*launched, v *v
 			b.run()
 			said = append(said, fmt.Sprintf("Another program uses the GPU: process %d", b.pid()))
 		}
-		var hogs []*exec.Cmd
-		for range d.hogs.count {
-			cmd, err := startHog(dir, d.cpu, d.duration/3, d.hogs)
-			if err != nil {
-				ended <- fmt.Errorf("start a hog: %w", err)
-				break
+		var taker *exec.Cmd
+		if d.hog.threads > 0 {
+			var err error
+			if taker, err = startHog(dir, d.cpu, d.duration/3, d.hog); err != nil {
+				ended <- fmt.Errorf("start the hog: %w", err)
+				return
 			}
-			d.own.add(uint32(cmd.Process.Pid))
-			hogs = append(hogs, cmd)
-			said = append(said, fmt.Sprintf("A hog starts on CPU %d, where the job runs: process %d", d.cpu, cmd.Process.Pid))
+			d.own.add(uint32(taker.Process.Pid))
+			said = append(said, fmt.Sprintf("A hog starts on CPU %d, where the job runs: process %d", d.cpu, taker.Process.Pid))
 		}
 		if d.table {
 			v.say(time.Now().Format("15:04:05") + "  " + strings.Join(said, "; "))
@@ -132,12 +142,13 @@ func (d *demo) disturb(ctx context.Context, dir string, beside []*launched, v *v
 		for _, b := range beside {
 			b.kill()
 		}
-		for _, cmd := range hogs { // they end by themselves, but where the demonstration ends first
-			if ctx.Err() != nil {
-				_ = cmd.Process.Kill()
-			}
-			_ = cmd.Wait()
+		if taker == nil {
+			return
 		}
+		if ctx.Err() != nil { // else it ends by itself
+			_ = taker.Process.Kill()
+		}
+		_ = taker.Wait()
 	}()
 	return ended
 }

@@ -17,7 +17,7 @@ type scenario struct {
 	shows   string // what the report says, in a sentence
 	program []string
 	beside  []string // a program on the same GPU, for the second third of the time
-	hogs    hogs
+	hog     hog
 	length  string        // how long it runs, if nothing is said
 	least   time.Duration // how long it must run
 	onGPU   []string      // arguments of demo/gpu.py, which does the same on a GPU
@@ -27,10 +27,10 @@ type scenario struct {
 	extra   bool // not one of those that are shown when nothing is said
 }
 
-// hogs are programs that take the job's CPU in the second third of the time: so many, in
-// turns with rest (0: they never rest).
-type hogs struct {
-	count      int
+// hog is a program that takes the job's CPU in the second third of the time, with so many
+// threads (0: there is none); they rest after each time of work, unless that is 0.
+type hog struct {
+	threads    int
 	work, rest time.Duration
 }
 
@@ -39,9 +39,9 @@ var demoFiles embed.FS
 
 // scenarios are what can be demonstrated, in the order in which all are.
 var scenarios = []scenario{
-	{name: "incident", what: "a training loop on a simulated GPU, and hogs on its CPU",
+	{name: "incident", what: "a training loop on a simulated GPU, and a hog on its CPU",
 		shows:   "The GPU waits while programs that have nothing to do with the job take its CPU.",
-		program: []string{"train", "--launches", "4", "--kernel-us", "500", "--cpu-us", "300"}, hogs: hogs{count: 4},
+		program: []string{"train", "--launches", "4", "--kernel-us", "500", "--cpu-us", "300"}, hog: hog{threads: 4},
 		onGPU: []string{"--kernel-us", "500", "--launches", "4"}, length: "12s", least: 6 * time.Second,
 		rule: "cpu-taken", culprit: hogName, detail: explain.Shares},
 	{name: "cold-start", what: "the first steps of a job on a simulated GPU",
@@ -49,11 +49,11 @@ var scenarios = []scenario{
 		program: []string{"loop", "--fault", "cold-start", "--launches", "5", "--kernel-us", "800"},
 		onGPU:   []string{"--kernel-us", "800", "--launches", "5", "--cold"}, length: "8s", least: 5 * time.Second,
 		rule: "cold-start", detail: explain.Shares},
-	{name: "memcpy-bottleneck", what: "a job that copies its batches from pageable memory",
+	{name: "memcpy-bottleneck", what: "a job on a simulated GPU that waits for its copies",
 		shows:   "Copies take more than a third of the time, and a tool that shows a busy GPU does not say so.",
-		program: []string{"loop", "--fault", "pageable", "--launches", "5", "--kernel-us", "800", "--batch", "16777216", "--cpu-us", "200"},
-		onGPU:   []string{"--kernel-us", "800", "--launches", "5", "--batch", "16777216", "--pageable"}, length: "8s", least: 5 * time.Second,
-		rule: "copy-pageable", detail: explain.Shares},
+		program: []string{"loop", "--fault", "copy-heavy", "--launches", "5", "--kernel-us", "800", "--batch", "16777216"},
+		onGPU:   []string{"--kernel-us", "800", "--launches", "5", "--batch", "67108864", "--wait-for-copies"}, length: "8s", least: 5 * time.Second,
+		rule: "copy-heavy", detail: explain.Shares},
 	{name: "periodic-spike", what: "a job whose allocator goes to the driver every 200 batches",
 		shows:   "cudaMalloc takes fifty times as long every 200 batches, and the mean does not show it.",
 		program: []string{"loop", "--fault", "alloc-slow", "--every", "200", "--delay-us", "60000", "--launches", "4", "--kernel-us", "500"},
@@ -61,14 +61,14 @@ var scenarios = []scenario{
 		rule: "alloc-slow", detail: explain.Shares},
 	{name: "cpu-contention", what: "a training loop on a simulated GPU, and a neighbour that wakes up now and then",
 		shows:   "A neighbour that uses little of a CPU costs the job whenever it wakes up.",
-		program: []string{"train", "--launches", "10", "--kernel-us", "500"}, hogs: hogs{count: 1, work: 300 * time.Millisecond, rest: 400 * time.Millisecond},
+		program: []string{"train", "--launches", "10", "--kernel-us", "500"}, hog: hog{threads: 1, work: 300 * time.Millisecond, rest: 400 * time.Millisecond},
 		onGPU: []string{"--kernel-us", "500", "--launches", "10"}, length: "12s", least: 6 * time.Second,
 		rule: "cpu-taken", culprit: hogName, detail: explain.Shares},
 	{name: "gpu-steal", aliases: []string{"gpu-contention", "contention"}, what: "a training loop, and another program on its simulated GPU",
 		shows:   "Kernels take longer while another process has the GPU, and the job itself does nothing wrong.",
-		program: []string{"train", "--launches", "10", "--kernel-us", "500"}, beside: []string{"train", "--launches", "40", "--kernel-us", "500"},
+		program: []string{"train", "--launches", "10", "--kernel-us", "500"}, beside: []string{"loop", "--launches", "10", "--kernel-us", "500"},
 		onGPU: []string{"--kernel-us", "500", "--launches", "10"}, length: "12s", least: 6 * time.Second,
-		rule: "gpu-shared", culprit: "train", detail: explain.Shares},
+		rule: "gpu-shared", culprit: "loop", detail: explain.Shares},
 	{name: "train", what: "a training loop on a simulated GPU", shows: "Nothing is wrong, and the report says so.",
 		program: []string{"train", "--launches", "20", "--kernel-us", "500"},
 		onGPU:   []string{"--kernel-us", "500", "--launches", "20"}, length: "5s", least: time.Second, detail: explain.Tables, extra: true},

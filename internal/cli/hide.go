@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"ingero/internal/config"
+	"ingero/internal/explain"
 	"ingero/internal/mute"
 	"ingero/internal/query"
 	"ingero/internal/tick"
@@ -26,6 +28,26 @@ func tellable(ctx context.Context, f mute.Filter, r *query.Reader, now time.Time
 	}
 	chains, hidden := f.Split(chains, now)
 	return chains, hidden, nil
+}
+
+// hideLosses takes out of a summary what is not to be shown. Losses have no severity.
+func hideLosses(f *mute.Filter, now time.Time, in *explain.LostInput) {
+	f.Least = 0
+	at := map[string]int{} // in Hidden, by chain
+	in.Losses = slices.DeleteFunc(in.Losses, func(x query.Loss) bool {
+		_, hidden := f.Split([]tick.Chain{{ID: x.Chain, Rule: x.Rule, PID: x.PID, Lost: x.Lost, Culprits: []tick.Culprit{{What: x.Culprit}}}}, now)
+		if len(hidden) == 0 {
+			return false
+		}
+		n, known := at[x.Chain]
+		if !known {
+			at[x.Chain] = len(in.Hidden)
+			in.Hidden = append(in.Hidden, hidden[0])
+			return true
+		}
+		in.Hidden[n].Chain.Lost += x.Lost
+		return true
+	})
 }
 
 // hidden returns what leaves out of a trace's ticks what is not to be shown.

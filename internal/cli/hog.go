@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,23 +19,30 @@ import (
 // hogName is what the programs are called that demo has take a CPU.
 const hogName = "hog"
 
-// hogCommand keeps a CPU busy for a while. It is for demo.
+// hogCommand keeps CPUs busy for a while. It is for demo.
 func hogCommand(*Env) *cobra.Command {
-	length, work, rest := 4*time.Second, time.Duration(0), time.Duration(0)
+	length, work, rest, threads := 4*time.Second, time.Duration(0), time.Duration(0), 1
 	c := &cobra.Command{Use: hogName, Short: "Keep a CPU busy for a while", Hidden: true, Args: noArguments}
 	c.Flags().DurationVar(&length, "for", length, "for how long")
 	c.Flags().DurationVar(&work, "work", 0, "for how long at a time; 0: all the time")
 	c.Flags().DurationVar(&rest, "rest", 0, "for how long it then rests")
+	c.Flags().IntVar(&threads, "threads", threads, "how many do so")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		runtime.LockOSThread()
+		runtime.GOMAXPROCS(threads)
 		ctx, stop := context.WithTimeout(c.Context(), length)
 		defer stop()
-		for ctx.Err() == nil {
-			began := time.Now()
-			for (work == 0 || time.Since(began) < work) && ctx.Err() == nil {
-			}
-			_ = wait(ctx, rest)
+		var all sync.WaitGroup
+		for range threads {
+			all.Go(func() {
+				runtime.LockOSThread()
+				for ctx.Err() == nil {
+					for began := time.Now(); (work == 0 || time.Since(began) < work) && ctx.Err() == nil; {
+					}
+					_ = wait(ctx, rest)
+				}
+			})
 		}
+		all.Wait()
 		return nil
 	}
 	return c
@@ -58,12 +67,13 @@ func lastCPU() (int, error) {
 }
 
 // startHog starts this program under the name of the hog, on one CPU only.
-func startHog(dir string, cpu int, length time.Duration, h hogs) (*exec.Cmd, error) {
+func startHog(dir string, cpu int, length time.Duration, h hog) (*exec.Cmd, error) {
 	path := filepath.Join(dir, hogName) // the kernel names a process by its path
 	if err := os.Symlink(fmt.Sprintf("/proc/%d/exe", os.Getpid()), path); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
-	cmd := &exec.Cmd{Path: path, Args: []string{hogName, hogName, "--for", length.String(), "--work", h.work.String(), "--rest", h.rest.String()}, Dir: dir, Env: []string{"GOMAXPROCS=1"}}
+	cmd := &exec.Cmd{Path: path, Args: []string{hogName, hogName, "--for", length.String(), "--work", h.work.String(), "--rest", h.rest.String(), "--threads", strconv.Itoa(max(h.threads, 1))},
+		Dir: dir, Env: []string{"GOMAXPROCS=1"}}
 	// A program starts on the CPUs of the thread that starts it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

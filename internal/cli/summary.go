@@ -82,6 +82,11 @@ func (e *Env) summary(ctx context.Context, c *config.Config, o summaryOptions) (
 	if err := lost(ctx, r, &w, &o.whom, in); err != nil {
 		return wordsDatabase(r.Path(), err)
 	}
+	quiet := filter(c)
+	if quiet.Silences, err = r.Silences(ctx, e.now(true)); err != nil {
+		return wordsDatabase(r.Path(), err)
+	}
+	hideLosses(&quiet, e.now(true), in)
 	if o.json {
 		text, err := explain.LossesJSON(in)
 		return errors.Join(err, e.printf("%s", text))

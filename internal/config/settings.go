@@ -31,7 +31,7 @@ const configKey = "config"
 
 var (
 	tracers = []string{"trace", "run"}
-	causing = []string{"trace", "run", "explain", "top", "summary"} // that tell causes
+	causing = []string{"trace", "run", "explain", "top"} // that tell causes
 )
 
 // Settings is the table of all settings.
@@ -52,7 +52,7 @@ var Settings = []Setting{
 		Choices: []string{"LOW", "MEDIUM", "HIGH", "low", "medium", "high"},
 		Help:    "show causes of this severity or more: LOW, MEDIUM or HIGH; how many are not shown is said",
 		field:   func(c *Config) any { return &c.Causes.MinSeverity }},
-	{Key: "causes.rules-off", Env: "INGERO_RULES_OFF", Flag: "rules-off", Commands: causing, Choices: causal.RuleNames(),
+	{Key: "causes.rules-off", Env: "INGERO_RULES_OFF", Flag: "rules-off", Commands: append(causing, "summary"), Choices: causal.RuleNames(),
 		Help:  "do not show causes that these rules find: lock-wait,own-threads (docs/detections.md has all)",
 		field: func(c *Config) any { return (*names)(&c.Causes.RulesOff) }},
 	{Key: "trace.pid", Env: "INGERO_PID", Flag: "pid", Short: "p", Commands: []string{"trace"}, Excludes: "trace.user",

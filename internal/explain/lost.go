@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ingero/internal/query"
+	"ingero/internal/tick"
 	"ingero/internal/where"
 )
 
@@ -17,6 +18,7 @@ type LostInput struct {
 	From, To time.Time // the window; zero: all that was recorded
 	Source   string    // the database
 	Losses   []query.Loss
+	Hidden   []tick.Hidden // what is not to be in the sums, by chain
 	Observed []query.Observed
 	Price    float64  // of a GPU for an hour; 0: not given
 	By       []string // "cause", "culprit", "job"; none: all of them
@@ -30,6 +32,7 @@ type lostReport struct {
 	From       time.Time            `json:"from,omitzero"`
 	To         time.Time            `json:"to,omitzero"`
 	Source     string               `json:"source,omitempty"`
+	Hidden     []hiddenJSON         `json:"hidden,omitempty"` // not in the sums
 	Nodes      []string             `json:"nodes"`
 	Sessions   int                  `json:"sessions"`
 	Processes  int                  `json:"processes"`
@@ -71,7 +74,7 @@ func (f *lostFacts) of(l *query.Loss) (job string, gpus int) {
 }
 
 func buildLost(in *LostInput) *lostReport {
-	r := &lostReport{From: in.From.UTC(), To: in.To.UTC(), Source: clean(in.Source), Price: in.Price, By: map[string][]lostRow{}, Nodes: []string{}}
+	r := &lostReport{From: in.From.UTC(), To: in.To.UTC(), Source: clean(in.Source), Price: in.Price, By: map[string][]lostRow{}, Nodes: []string{}, Hidden: hiddenOf(in.Hidden)}
 	f := &lostFacts{map[lostProcess]string{}, map[lostProcess]int{}}
 	observed, sessions := map[string]int64{}, map[string]bool{}
 	for i := range in.Observed {
@@ -163,12 +166,21 @@ func lostRows(losses []query.Loss, f *lostFacts, by string) []lostRow {
 // Losses writes what was lost in a window as text: to which causes and culprits, and by
 // which jobs.
 func Losses(in *LostInput, o Options) string {
-	r := buildLost(in)
 	w := &writer{loc: o.location()}
+	w.losses(in)
+	if notes := hiddenNotes(in.Hidden, w.loc); len(notes) > 0 {
+		w.line("")
+		w.notes(notes, "")
+	}
+	return w.String()
+}
+
+func (w *writer) losses(in *LostInput) {
+	r := buildLost(in)
 	at := period(r.From, r.To, w.loc)
 	if r.Processes == 0 {
 		w.text("Nothing that uses CUDA was recorded"+commaed(at)+".", "")
-		return w.String()
+		return
 	}
 	head := fmt.Sprintf("%s, %s", plural(uint64(r.Sessions), "recording"), plural(uint64(r.Processes), "process"))
 	if len(r.Nodes) == 1 {
@@ -179,7 +191,7 @@ func Losses(in *LostInput, o Options) string {
 	w.text(head+commaed(at), "")
 	if r.LostNS == 0 {
 		w.text("Nothing was lost of "+gpuTime(r.ObservedNS)+" of GPUs.", "")
-		return w.String()
+		return
 	}
 	said := gpuTime(r.LostNS) + " of GPUs lost of " + gpuTime(r.ObservedNS) + " (" + Percent(r.Share) + "); " + Duration(r.WallNS) + " of wall time"
 	if r.Price > 0 {
@@ -192,7 +204,6 @@ func Losses(in *LostInput, o Options) string {
 			w.lostTable(by, rows, r.Price > 0)
 		}
 	}
-	return w.String()
 }
 
 func commaed(s string) string {
@@ -211,7 +222,10 @@ func gpuTime(ns int64) string {
 }
 
 func money(v float64) string {
-	if v >= 100 {
+	switch {
+	case v > 0 && v < 0.005:
+		return "<0.01"
+	case v >= 100:
 		return Count(uint64(v + 0.5))
 	}
 	return fmt.Sprintf("%.2f", v)

@@ -3,6 +3,7 @@ package session_test
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,8 +20,9 @@ import (
 
 // rolls is a sink that keeps the roll calls, with the time of the tick that had each.
 type rolls struct {
-	mu  sync.Mutex
-	all []rolled
+	mu     sync.Mutex
+	all    []rolled
+	chains []tick.Chain // of the last tick
 }
 
 type rolled struct {
@@ -33,6 +35,7 @@ func (r *rolls) Close() error            { return nil }
 func (r *rolls) Tick(t *tick.Tick) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.chains = slices.Clone(t.Chains)
 	for i := range t.RollCalls {
 		r.all = append(r.all, rolled{t.Time, t.RollCalls[i]})
 	}
@@ -47,6 +50,15 @@ func (r *rolls) first() (rolled, bool) {
 		return rolled{}, false
 	}
 	return r.all[0], true
+}
+
+// chain is one of a rule that blames a process.
+func (r *rolls) chain(rule string, pid uint32) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.chains, func(c tick.Chain) bool {
+		return c.Rule == rule && len(c.Culprits) == 1 && c.Culprits[0].Thread.PID == pid && c.PID != pid
+	})
 }
 
 // ranked has three ranks train, all of which is traced.
@@ -109,12 +121,13 @@ func TestSomebodyIsMissing(t *testing.T) {
 		name  string
 		args  []string
 		least time.Duration // that others waited before it was said
+		rule  string
 		want  func(m *tick.Missing) bool
 	}{
-		{"dies", []string{"--die-rank", "1", "--die-step", "200"}, 0, func(m *tick.Missing) bool {
+		{"dies", []string{"--die-rank", "1", "--die-step", "200"}, 0, "nccl-dead", func(m *tick.Missing) bool {
 			return m.End.Time != 0 && m.End.Signal == uint8(syscall.SIGKILL) && m.End.By == m.PID && !m.Lives
 		}},
-		{"hangs", []string{"--hang-rank", "1", "--hang-step", "200"}, time.Second, func(m *tick.Missing) bool {
+		{"hangs", []string{"--hang-rank", "1", "--hang-step", "200"}, time.Second, "nccl-missing", func(m *tick.Missing) bool {
 			return m.End.Time == 0 && m.Lives && m.Open.Op == 0 && m.Now.State == events.WaitBlocked && m.Now.Reason == events.ReasonPipe
 		}},
 	} {
@@ -139,6 +152,7 @@ func TestSomebodyIsMissing(t *testing.T) {
 			if d := x.at.Sub(time.Unix(0, since)); d < tt.least || tt.least == 0 && d > 2*time.Second {
 				t.Errorf("named after %v", d)
 			}
+			testkit.Eventually(t, "a chain of "+tt.rule, func() bool { return to.chain(tt.rule, m.PID) })
 			r.cancel()
 			r.end(t)
 		})

@@ -84,7 +84,7 @@ var gpuRows = []row{
 		return plan{victim: neighbour(s, 0), want: []want{{rules: []string{"gpu-shared"}, culprit: bySecond}}, faults: during(s, short, long, inside)}
 	}},
 	{name: "a full launch queue", plan: func(s *seed) plan {
-		return plan{victim: victim{main: fmt.Sprintf("~launch 3000 2; !launch 3000 %d; sync", s.between(15, 30)), env: one(s, spins, blocks)},
+		return plan{victim: victim{main: fmt.Sprintf("~launch 2500 4; !launch 2500 %d; sync", s.between(40, 60)), env: one(s, spins, blocks)},
 			want: cause("gpu-behind", "gpu-slower"), also: []string{"gpu-slower", "gpu-behind"}, faults: during(s, short, long, inside)}
 	}},
 	{name: "another process on another GPU", alone: true, plan: func(s *seed) plan {

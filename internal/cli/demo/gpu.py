@@ -57,15 +57,18 @@ class Job:
         call("cuModuleGetFunction", ctypes.byref(self.function), module, b"spin")
         call("cuStreamCreate", ctypes.byref(self.stream), 1)
         call("cuMemAllocHost_v2", ctypes.byref(self.pinned), ctypes.c_size_t(args.batch))
-        self.pageable = (ctypes.c_char * args.batch)()
         self.device = alloc(args.batch)
         self.cache = None
         self.ns = ctypes.c_uint64(args.kernel_us * 1000)
         self.params = (ctypes.c_void_p * 1)(ctypes.addressof(self.ns))
 
     def copy(self):
-        host = self.pageable if self.args.pageable else self.pinned
-        call("cuMemcpyHtoDAsync_v2", self.device, host, ctypes.c_size_t(self.args.batch), self.stream)
+        size = ctypes.c_size_t(self.args.batch)
+        if self.args.wait_for_copies:
+            call("cuMemcpyHtoD_v2", self.device, self.pinned, size)
+            call("cuMemcpyDtoH_v2", self.pinned, self.device, size)
+        else:
+            call("cuMemcpyHtoDAsync_v2", self.device, self.pinned, size, self.stream)
 
     def cold(self):
         """Loads code again and again, as the first steps of a framework do."""
@@ -96,7 +99,7 @@ def main():
     options = argparse.ArgumentParser()
     for name, default in (("seconds", 5), ("launches", 4), ("kernel-us", 500), ("batch", 1 << 20), ("alloc-every", 0), ("pin", -1)):
         options.add_argument("--" + name, type=int, default=default)
-    for name in ("pageable", "cold"):
+    for name in ("wait-for-copies", "cold"):
         options.add_argument("--" + name, action="store_true")
     args = options.parse_args()
     if args.pin >= 0:

@@ -53,6 +53,8 @@ static const void *kernel(long us)
 	int i;
 
 	pthread_mutex_lock(&registering);
+	if (!image) /* of a worker, which is forked before */
+		cuda_begin();
 	for (i = 0; i < n_kernels && kernel_us[i] != us; i++)
 		;
 	if (i == n_kernels) {
