@@ -26,12 +26,15 @@ const (
 
 // Limits of the kinds.
 const (
-	stormCalls = 16 // allocations and frees in a step
-	manyPieces = 32 // copies in a step
-	pieceBytes = 64 << 10
-	copyShare  = 0.10 // of a step
-	syncStep   = 500_000
-	wholeTimes = 1.5 // what a step may lose to calls, of their own time
+	stormCalls   = 16 // allocations and frees in a step
+	manyPieces   = 32 // copies in a step
+	pieceBytes   = 64 << 10
+	copyShare    = 0.10 // of a step
+	syncStep     = 500_000
+	manyLaunches = 8      // in a step that waits once
+	copyCall     = 20_000 // ns that a copy takes beside its bytes
+	slowCopy     = 2      // bytes a ns that any copy makes
+	wholeTimes   = 1.5    // what a step may lose to calls, of their own time
 )
 
 // cost is what steps of a kind have cost a process's main thread.
@@ -41,7 +44,8 @@ type cost struct {
 	own            float64 // time of the calls that make them so, ns
 	length         float64 // of these steps, ns
 	calls          float64
-	first, last    int64 // Unix ns: of the kind
+	async          float64 // of own: in calls that only give the GPU work
+	first, last    int64   // Unix ns: of the kind
 	worst          step
 	worstLost      int64
 	freed          float64 // of the steps: in which memory was freed
@@ -67,13 +71,22 @@ func (c *costs) span() int64 { return max(c.to-c.from, 1) }
 type use struct {
 	ns    int64
 	calls uint32
-	large bool // a copy of more than pieceBytes
+	large bool  // a copy of more than pieceBytes
+	async int64 // of ns: in calls that only give the GPU work
 }
 
 func (x *step) use(of func(events.Class) bool) (u use) {
 	for _, o := range x.own[:x.nown] {
-		if of(classOf(o.op)) {
-			u.ns += o.ns
+		class := classOf(o.op)
+		if of(class) {
+			ns := o.ns
+			if class == events.ClassMemcpy { // what is longer was a wait for what the GPU had to do before
+				ns = min(ns, int64(o.seen)*(copyCall+(1<<o.size)/slowCopy))
+			}
+			u.ns += ns
+			if o.op.Row().Has(events.RoleStream) {
+				u.async += ns
+			}
 			u.calls += o.seen
 			u.large = u.large || 1<<o.size > 2*pieceBytes
 		}
@@ -116,7 +129,9 @@ var costRows = [costKinds]costRow{
 		const swap = ledger.MarkAlloc | ledger.MarkFree | ledger.MarkUpload
 		return x.marks&swap == swap
 	}},
-	costSync: {of: noOp, is: func(x *step, _ use, _ *costs) bool { return x.launches >= 1 && x.launches <= 2 && x.length < syncStep }},
+	costSync: {of: noOp, is: func(x *step, _ use, _ *costs) bool {
+		return x.marks&ledger.MarkGraph == 0 && x.launches >= 1 && x.launches <= 2 && x.length < syncStep
+	}},
 }
 
 // costs returns what the steps of a process's main thread have cost by kind.
@@ -240,6 +255,7 @@ func (y *cost) see(x *step, u use, lost int64) {
 	y.own += x.weight * float64(u.ns)
 	y.length += x.weight * float64(x.length)
 	y.calls += x.weight * float64(u.calls)
+	y.async += x.weight * float64(u.async)
 	if x.marks&ledger.MarkFree != 0 {
 		y.freed += x.weight
 	}
@@ -253,26 +269,36 @@ func (y *cost) see(x *step, u use, lost int64) {
 }
 
 // syncs adds up what waiting after each launch costs: the GPU idles while the host makes
-// the next launch, and the host while the GPU works, where both could work at a time.
+// the next launch, and the host while the GPU works, where both could work at a time. Where
+// the thread has steps of many launches too, these say what a launch takes.
 func (c *costs) syncs(steps []step) {
 	y := &c.of[costSync]
-	var host, gpu float64
-	var waits []weighed
+	var host, gpu, launches float64
+	var waits, each []weighed
 	for i := range steps {
 		x := &steps[i]
-		if x.period || !costRows[costSync].is(x, use{}, c) {
-			continue
+		switch {
+		case x.period:
+		case costRows[costSync].is(x, use{}, c):
+			y.steps += x.weight
+			host += x.weight * float64(x.length-x.gpu)
+			gpu += x.weight * float64(x.gpu)
+			launches += x.weight * float64(x.launches)
+			waits = append(waits, weighed{x.gpu, x.weight})
+			y.see(x, use{}, x.length)
+		case x.launches >= manyLaunches:
+			each = append(each, weighed{x.length / int64(x.launches), x.weight})
 		}
-		y.steps += x.weight
-		host += x.weight * float64(x.length-x.gpu)
-		gpu += x.weight * float64(x.gpu)
-		waits = append(waits, weighed{x.gpu, x.weight})
-		y.see(x, use{}, x.length)
+	}
+	y.own, y.without = host+gpu, c.p99
+	if len(each) >= minFree {
+		y.compared, y.base = true, quantile(each, 0.5)
+		y.lost = max(host+gpu-launches*float64(y.base), 0)
+		y.min, y.max = y.lost, y.lost
+		return
 	}
 	// The shortest waits are what the GPU itself takes; others are the way there and back.
 	work := y.steps * float64(quantile(waits, low))
 	y.lost = host + gpu - max(host, work)
 	y.min, y.max = min(host, gpu), gpu
-	y.own = host + gpu
-	y.without = c.p99
 }

@@ -5,11 +5,15 @@ import (
 	"time"
 
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
+// lateCounts is by how much a tick's counts may be older than the tick, ns.
+const lateCounts = int64(2e9)
+
 // failing finds processes whose calls fail with codes that do not go away. All time since
-// the first of them is lost.
-func failing(f *Facts, codes map[int32]bool) (out []Finding) {
+// the first of them is lost. after says that launches may have succeeded before.
+func failing(f *Facts, after bool, codes map[int32]bool) (out []Finding) {
 	for i := range f.Tick.States {
 		s := &f.Tick.States[i]
 		var first *tick.CallError
@@ -24,7 +28,7 @@ func failing(f *Facts, codes map[int32]bool) (out []Finding) {
 				first = e
 			}
 		}
-		if first == nil || f.Now()-first.First > windowSeconds*1e9 && !f.goesOn(s.PID) {
+		if first == nil || f.works(s.PID, first.First, after) || f.Now()-first.First > windowSeconds*1e9 && !f.goesOn(s.PID) {
 			continue
 		}
 		to := f.Now()
@@ -41,6 +45,27 @@ func failing(f *Facts, codes map[int32]bool) (out []Finding) {
 		})
 	}
 	return out
+}
+
+// works says whether a process has launched something since a time; with after, in seconds
+// that are surely later.
+func (f *Facts) works(pid uint32, since int64, after bool) bool {
+	b := f.Book(pid)
+	if b == nil {
+		return false
+	}
+	for i := range b.Seconds {
+		s := &b.Seconds[i]
+		if s.To <= since || after && s.From < since+lateCounts {
+			continue
+		}
+		for _, o := range s.Ops {
+			if classOf(o.Op) == events.ClassLaunch && o.NS > 0 && o.Calls > o.Errors { // NS 0: whether they failed is not known
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // goesOn says whether a process has failed calls in its last second.

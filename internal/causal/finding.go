@@ -123,8 +123,10 @@ func (e *Engine) instead(found []tick.Chain, f *Facts) []tick.Chain {
 			}
 		}
 	}
+	found = together(found)
+	all := slices.Clone(found)
 	return slices.DeleteFunc(found, func(c tick.Chain) bool {
-		return slices.ContainsFunc(found, func(o tick.Chain) bool {
+		return slices.ContainsFunc(all, func(o tick.Chain) bool {
 			r := ruleNamed(o.Rule)
 			return r >= 0 && o.PID == c.PID && slices.Contains(Rules[r].Instead, c.Rule) && !c.From.After(o.To) && !o.From.After(c.To)
 		})

@@ -21,11 +21,13 @@ var burstOfPrograms = Rule{
 	Of:  []string{cpuTaken.Name},
 	When: func(c *tick.Chain, f *Facts) bool {
 		parent, n := uint32(0), 0
+		listed := time.Duration(0) // by the culprits that are told: the largest
 		lost := map[uint32]time.Duration{}
 		programs := map[uint32]int{}
 		for i := range c.Culprits {
 			x := &c.Culprits[i]
 			p := x.Thread.Parent
+			listed += x.Lost
 			if p <= kthreadd || x.Thread.PID == 0 || f.e.seenFor(c.PID, cpuTaken.Name, x.Thread.PID) > burstProgramNS {
 				continue
 			}
@@ -34,10 +36,10 @@ var burstOfPrograms = Rule{
 				parent, n = p, programs[p]
 			}
 		}
-		if n < burstPrograms || lost[parent]*2 < c.Lost*8/10 {
+		if n < burstPrograms || lost[parent]*10 < listed*4 {
 			return false
 		}
-		blameParent(c, parent, lost[parent], f)
+		blameParent(c, parent, time.Duration(float64(c.Lost)*float64(lost[parent])/float64(listed)), f)
 		return true
 	},
 }

@@ -1,7 +1,6 @@
 package causal
 
 import (
-	"fmt"
 	"time"
 
 	"ingero/internal/tick"
@@ -11,6 +10,7 @@ import (
 const (
 	startSpan   = int64(10e9) // ns from a process's first call: what is its start
 	coldTimes   = 20          // of a normal step: what a start has to cost
+	coldCalls   = 5           // of what its calls usually take: what those of an operation do in a second of the start
 	steadyCalls = 1           // seconds in which an operation's usual time is learnt
 )
 
@@ -54,10 +54,11 @@ func startOf(f *Facts, b *Book) (x Finding, ok bool) {
 		}
 		var lost float64
 		for _, o := range s.Ops {
-			if !starts(o.Op) {
+			normal := usual[o.Op] * float64(o.Calls)
+			if !starts(o.Op) || float64(o.Own) < coldCalls*normal {
 				continue
 			}
-			more := float64(o.Own) - usual[o.Op]*float64(o.Calls)
+			more := float64(o.Own) - normal
 			if lost += max(more, 0); more > most {
 				most, x.Op = more, o.Op
 			}
@@ -68,15 +69,14 @@ func startOf(f *Facts, b *Book) (x Finding, ok bool) {
 		x.Lost += int64(lost)
 		x.To = s.To
 	}
-	normal := c.p50
-	if c.all < minLearn || x.Lost < coldTimes*normal {
+	if c.all < minLearn || x.Lost < coldTimes*c.p50 {
 		return x, false
 	}
 	x.PID, x.TID, x.From = b.PID, c.tid, b.First
 	x.Min, x.Max = x.Lost*8/10, x.Lost*11/10
-	x.Confidence, x.Baseline = 0.9, "the same calls later: a normal step takes "+span(normal)
+	x.Confidence, x.Baseline = 0.9, "the same calls later: a normal step takes "+span(c.p50)
 	x.Culprits = []tick.Culprit{{What: "the first calls, " + x.Op.String() + " most", Lost: time.Duration(x.Lost)}}
-	x.Timeline = []tick.Moment{moment(x.From, "CUDA", "the first calls: %s more than the same calls take later (%s a step)", span(x.Lost), fmt.Sprint(span(normal)))}
+	x.Timeline = []tick.Moment{moment(x.From, "CUDA", "the first calls: %s more than the same calls take later (%s a step)", span(x.Lost), span(c.p50))}
 	return x, true
 }
 
@@ -94,5 +94,12 @@ func starts(op events.Op) bool {
 // tells of.
 func notAtStart(c *tick.Chain, f *Facts) bool {
 	b := f.Book(c.PID)
-	return b == nil || b.Late || b.First == 0 || c.To.UnixNano() > b.First+3e9
+	if b == nil || b.Late || len(b.Seconds) == 0 || b.Seconds[0].From != b.First {
+		return true
+	}
+	first := b.First
+	if from := f.costs(c.PID).from; from != 0 {
+		first = min(first, from)
+	}
+	return c.To.UnixNano() > first+3e9 || c.From.UnixNano() > first+1e9
 }

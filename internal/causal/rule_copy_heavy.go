@@ -14,7 +14,7 @@ var copyHeavy = Rule{
 	Find: func(f *Facts) (out []Finding) {
 		f.living(2e9, func(b *Book) {
 			c := f.costs(b.PID)
-			if y := &c.of[costCopies]; y.steps >= 10 && !pageable(b) {
+			if y := &c.of[costCopies]; y.steps >= 10 && !pageable(b, y) {
 				x := c.finding(b.PID, costCopies, fmt.Sprintf("copies: %.0f %% of these steps' time", 100*y.own/max(y.length, 1)))
 				x.Op = y.worstOp(copyOp)
 				out = append(out, x)
@@ -24,9 +24,12 @@ var copyHeavy = Rule{
 	},
 }
 
-// pageable says whether most of the time in copies was in those from or to pageable memory.
-func pageable(b *Book) bool {
+// pageable says whether most of the time in copies was in those from or to pageable memory:
+// by their addresses, or where these are not known by the calls, which would return at once
+// if the GPU could read the memory itself.
+func pageable(b *Book, y *cost) bool {
 	all := b.delta(func(*tick.Copy) bool { return true })
 	slow := b.delta(func(c *tick.Copy) bool { return c.Host == tick.HostPageable })
-	return slow.NS*2 > all.NS && slow.Count > 0
+	unknown := b.delta(func(c *tick.Copy) bool { return c.Host == tick.HostUnknown })
+	return slow.NS*2 > all.NS || unknown.NS*2 > all.NS && y.async*2 > y.own
 }

@@ -14,11 +14,11 @@ var copyPageable = Rule{
 		f.living(2e9, func(b *Book) {
 			c := f.costs(b.PID)
 			y := &c.of[costCopies]
-			if y.steps < 10 || !pageable(b) {
+			if y.steps < 10 || !pageable(b, y) {
 				return
 			}
-			slow := b.delta(func(c *tick.Copy) bool { return c.Host == tick.HostPageable })
-			x := c.finding(b.PID, costCopies, fmt.Sprintf("%d pageable copies, %s each", slow.Count, bytesText(slow.Bytes/slow.Count)))
+			slow := b.delta(func(c *tick.Copy) bool { return c.Host == tick.HostPageable || c.Host == tick.HostUnknown })
+			x := c.finding(b.PID, costCopies, fmt.Sprintf("%d pageable copies, %s each", slow.Count, bytesText(slow.Bytes/max(slow.Count, 1))))
 			x.Op = y.worstOp(copyOp)
 			out = append(out, x)
 		})

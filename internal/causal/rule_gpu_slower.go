@@ -115,27 +115,27 @@ func (f *Facts) explain(s *shift) {
 	}
 }
 
-// moves says whether a process copied more for each launch in a time than before.
+// moves says whether a process copied more for each launch in a time than at others.
 func (f *Facts) moves(pid uint32, from, to int64) bool {
 	b := f.Book(pid)
 	if b == nil {
 		return false
 	}
-	var during, before struct{ bytes, launches float64 }
+	var during, other struct{ bytes, launches float64 }
 	for i := 1; i < len(b.Seconds); i++ {
 		s := &b.Seconds[i]
-		sum := &before
-		switch {
-		case s.From >= from-500_000_000 && s.To <= to+1_000_000_000:
+		sum := &other
+		switch inside := min(s.To, to) - max(s.From, from); {
+		case inside*2 > s.To-s.From:
 			sum = &during
-		case s.To > from:
+		case inside > 0:
 			continue
 		}
 		sum.bytes += float64(copied(s) - min(copied(&b.Seconds[i-1]), copied(s)))
 		sum.launches += float64(launchesIn(s))
 	}
 	const page = 4096
-	return during.bytes/max(during.launches, 1) > 1.25*before.bytes/max(before.launches, 1)+page
+	return other.launches > 0 && during.launches > 0 && during.bytes/during.launches > 1.25*other.bytes/other.launches+page
 }
 
 // copied is how many bytes a process had copied by the end of a second.
@@ -327,26 +327,29 @@ func sharp(bins []bin, i int, base []bin) bool {
 	return float64(bins[min(i+1, len(bins)-1)].gpu-bins[i-1].gpu) >= shiftEdge*float64(all-gpu)
 }
 
-// shiftIn adds up what the steps of a shift lost.
+// shiftIn adds up what the steps of a shift lost. A bin may begin or end within it: of the
+// steps around it, those that are as long count too.
 func shiftIn(list []*step, base []bin, from, to int64) shift {
-	s := shift{from: from, to: to}
 	gpu, off := level(base, gpuOf)
 	length, _ := level(base, lengthOf)
 	var grown []weighed
 	for _, x := range list {
+		if x.from >= from && x.to() <= to {
+			grown = append(grown, weighed{x.gpu, x.weight})
+		}
+	}
+	s := shift{before: gpu, during: quantile(grown, 0.5), from: to, to: from}
+	for _, x := range list {
 		s.steps += x.weight
-		if x.from < from || x.to() > to {
+		more := min(x.gpu-gpu, x.length-x.lost-length)
+		if x.to() < from-int64(2*shiftBin) || x.from > to+int64(2*shiftBin) || more < (s.during-gpu)/2 {
 			continue
 		}
-		s.op = x.op
+		s.op, s.from, s.to = x.op, min(s.from, x.from), max(s.to, x.to())
 		s.ranks = s.ranks || x.marks&ledger.MarkCollective != 0
-		if more := min(x.gpu-gpu, x.length-x.lost-length); more > 0 {
-			s.lost += int64(x.weight * float64(more))
-			s.slow += x.weight
-		}
-		grown = append(grown, weighed{x.gpu, x.weight})
+		s.lost += int64(x.weight * float64(more))
+		s.slow += x.weight
 	}
-	s.before, s.during = gpu, quantile(grown, 0.5)
 	s.unsure = min(float64(off)/float64(max(s.during-s.before, 1)), 0.5)
 	return s
 }

@@ -10,7 +10,7 @@ const (
 	leakSeconds = 3        // of growth in each
 	leakBytes   = 64 << 20 // in all
 	leakShare   = 0.10     // of what was held when it began
-	leakEven    = 4.0      // the most that one second grows by, of what the least does
+	leakEven    = 2.5      // the most that one second grows by, of what the least does
 	leakFilled  = 1 / 2.   // of the growth: copied to the GPU meanwhile, as weights are
 	leakSpan    = 30       // seconds that are looked at
 )
@@ -51,7 +51,7 @@ func leak(b *Book) (x Finding, ok bool) {
 		}
 		least, most = min(least, grown), max(most, grown)
 	}
-	if last-first < leakSeconds {
+	if last-first < max(leakSeconds, last/2) {
 		return x, false
 	}
 	a, z := &s[first], &s[last]

@@ -113,6 +113,9 @@ func (s *account) ticked(to *tick.Tick) {
 		}
 		last[k].Calls++
 		last[k].Done++
+		if c.Flags&events.CallFailed != 0 {
+			last[k].Errors++
+		}
 		last[k].Total += uint64(c.Duration)
 		if !slices.Contains(s.pids, c.PID) {
 			s.pids = append(s.pids, c.PID)

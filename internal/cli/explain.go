@@ -205,6 +205,9 @@ func faults(ctx context.Context, r *query.Reader, sums []*query.Summary, in *exp
 			return err
 		}
 		in.Xids = append(in.Xids, xids...)
+		if in.GPUs, err = r.GPUs(ctx, &s.Session); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -231,6 +234,7 @@ func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in 
 	case c == nil: // its calls are gone
 		return stored(ctx, r, s, f, in)
 	}
+	c.whole(s.From, s.To)
 	c.ledger(in, f.PIDs)
 	return nil
 }

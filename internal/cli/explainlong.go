@@ -54,27 +54,42 @@ func chainsIn(ctx context.Context, r *query.Reader, s *query.Summary, f query.Fi
 	if err != nil {
 		return nil, err
 	}
-	type loss struct {
-		lost     time.Duration
-		from, to time.Time
-	}
-	by := map[string]*loss{}
+	by := costs{}
 	for i := range losses {
 		l := &losses[i]
-		x := by[l.Chain]
-		if x == nil {
-			x = &loss{from: l.From}
-			by[l.Chain] = x
-		}
-		x.lost, x.to = x.lost+l.Lost, l.To
+		by.add(l.Chain, l.Lost, l.From, l.To)
 	}
 	for i := range chains {
-		c := &chains[i]
-		if x := by[c.ID]; x != nil && c.Lost > 0 && (c.From.Before(s.From) || c.To.After(s.To) || x.lost > c.Lost+c.Lost/20) {
-			*c = allOf(*c, x.lost, x.from, x.to, s.To.Sub(s.From))
-		}
+		chains[i] = by.in(chains[i], s.From, s.To)
 	}
 	return slices.DeleteFunc(chains, func(c tick.Chain) bool { return by[c.ID] == nil && len(losses) > 0 }), nil
+}
+
+// costs are what chains cost over more time than they are judged by, by ID.
+type costs map[string]*cost
+
+type cost struct {
+	lost     time.Duration
+	from, to time.Time
+}
+
+func (c costs) add(chain string, lost time.Duration, from, to time.Time) {
+	x := c[chain]
+	if x == nil {
+		x = &cost{from: from}
+		c[chain] = x
+	}
+	x.lost, x.to = x.lost+lost, to
+}
+
+// in is a chain as it was in a window: what it cost in all of it, where its last state
+// tells of less, or of more.
+func (c costs) in(x tick.Chain, from, to time.Time) tick.Chain {
+	y := c[x.ID]
+	if y == nil || x.Lost <= 0 || !x.From.Before(from) && !x.To.After(to) && y.lost <= x.Lost+x.Lost/20 {
+		return x
+	}
+	return allOf(x, y.lost, y.from, y.to, to.Sub(from))
 }
 
 // allOf is a chain with what it cost over a longer time than that of its last state.

@@ -57,3 +57,28 @@ func TestStoredIsWhatAnalysisFinds(t *testing.T) {
 		t.Errorf("host %+v, want that of two CPUs", host)
 	}
 }
+
+// A chain that went on for an hour tells what it cost in that hour, not in the minute that
+// it was judged by last; one that was seen whole stays as it is.
+func TestChainsTellOfTheWholeWindow(t *testing.T) {
+	at := time.Unix(1_800_000_000, 0)
+	chain := tick.Chain{ID: "c", From: at.Add(59 * time.Minute), To: at.Add(time.Hour), Lost: 2 * time.Second, LostMin: time.Second, LostMax: 4 * time.Second,
+		Window: time.Minute, Excess: 3 * time.Second, Steps: 100, Slow: 20, Culprits: []tick.Culprit{{Lost: 2 * time.Second}}}
+	c := &collector{}
+	for _, part := range []time.Duration{0, 20 * time.Minute, 40 * time.Minute} {
+		e := tick.Episode{Kind: tick.EpisodeEnd, From: at.Add(part), To: at.Add(part + 20*time.Minute), Lost: 20 * time.Second, Chain: chain}
+		if err := c.Tick(&tick.Tick{Time: at.Add(part), Chains: []tick.Chain{chain}, Episodes: []tick.Episode{e, {Kind: tick.EpisodeUpdate, Lost: time.Hour, Chain: chain}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.whole(at, at.Add(time.Hour))
+	x := c.chains["c"]
+	if x.Lost != time.Minute || x.LostMin != 30*time.Second || x.LostMax != 2*time.Minute || x.Window != time.Hour || !x.From.Equal(at) || x.Steps != 0 || x.Culprits[0].Lost != time.Minute {
+		t.Errorf("%+v, want a minute of an hour", x)
+	}
+	short := costs{}
+	short.add("c", chain.Lost, chain.From, chain.To)
+	if got := short.in(chain, at, at.Add(time.Hour)); got.Window != time.Minute || got.Steps != 100 {
+		t.Errorf("one that was seen whole: %+v", got)
+	}
+}

@@ -17,6 +17,7 @@ const (
 	sliceLength = time.Second
 	mostCalls   = 1_000_000
 	leastSlices = 48
+	mostSlices  = 4096
 	mostThreads = 256 // of a role, whose records are kept apart
 	mainShare   = 0.1 // of the calls of the busiest thread: who makes fewer steps is no main thread
 )
@@ -71,7 +72,7 @@ func (run *Run) collect(ctx context.Context, roles []*collected) (*collector, er
 	c.at = run.From.UnixNano() / block * block
 	c.n = int((run.To.UnixNano()-c.at)/block) + 1
 	length := run.To.Sub(run.From)
-	count := int(length/sliceLength) + 1
+	count := min(int(length/sliceLength)+1, mostSlices)
 	if run.calls > mostCalls {
 		count = min(count, max(int(uint64(count)*mostCalls/run.calls), leastSlices))
 	}

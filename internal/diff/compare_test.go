@@ -1,12 +1,15 @@
 package diff
 
 import (
+	"database/sql"
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"ingero/internal/tick"
 )
@@ -163,5 +166,28 @@ func TestWithoutCalls(t *testing.T) {
 	}
 	if p := &compared(t, a, a, Options{}).Pairs[0]; p.Findings() > 0 {
 		t.Errorf("a run and itself: %s", said(p))
+	}
+}
+
+// Where the seconds of an old recording are gone its tens of seconds are compared.
+func TestCoarse(t *testing.T) {
+	l := healthy()
+	l.seconds = 150
+	a := record(t, l)
+	l.seed, l.gpu = 2, 15_000_000
+	b := record(t, l)
+	for _, path := range []string{a, b} {
+		db, err := sql.Open("sqlite", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = db.Exec("DELETE FROM rollups WHERE seconds = 1; UPDATE tiers SET kept_ns = closed_ns WHERE seconds = 1")
+		if err := errors.Join(err, db.Close(), os.RemoveAll(path+".d")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := compared(t, a, b, Options{})
+	if got, want := said(&r.Pairs[0]), "gpu_wait: cudaStreamSynchronize +1.0 ms; step +7 %"; got != want || r.A.every != 10*time.Second {
+		t.Errorf("found %s\n want %s; blocks of %v", got, want, r.A.every)
 	}
 }

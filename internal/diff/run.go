@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -63,20 +64,10 @@ type opSum struct {
 	blocks      int // that have some
 }
 
-const (
-	shortRun = 10 * time.Minute // up to which a block is a second
-	longRun  = 2 * time.Hour    // and ten seconds
-)
-
-// blockOf is the length of the blocks of a run.
-func blockOf(length time.Duration) time.Duration {
-	switch {
-	case length <= shortRun:
-		return time.Second
-	case length <= longRun:
-		return 10 * time.Second
-	}
-	return time.Minute
+// blocks are the lengths into which a run is cut, those of the rollups, and up to which
+// length of a run each is taken.
+var blocks = [...]struct{ length, upTo time.Duration }{
+	{time.Second, 10 * time.Minute}, {10 * time.Second, 2 * time.Hour}, {time.Minute, 24 * time.Hour}, {10 * time.Minute, 14 * 24 * time.Hour}, {time.Hour, math.MaxInt64},
 }
 
 // Open reads what a run consists of: the latest recording in a window, whose processes
@@ -97,7 +88,6 @@ func Open(ctx context.Context, r *query.Reader, from, to time.Time, o Options) (
 	if !to.IsZero() && to.Before(run.To) {
 		run.To = to
 	}
-	run.every = blockOf(run.To.Sub(run.From))
 	if err := run.read(ctx, &o); err != nil {
 		return nil, fmt.Errorf("session %s: %w", s.ID, err)
 	}
@@ -142,11 +132,10 @@ func (run *Run) read(ctx context.Context, o *Options) error {
 		run.roles[at].pids = append(run.roles[at].pids, p.PID)
 		of[p.PID] = run.roles[at]
 	}
-	stats, cover, err := run.r.OpStats(ctx, query.Filter{Session: run.Session.ID, From: run.From, To: run.To}, query.Group{PID: true, Every: run.every})
+	stats, err := run.sums(ctx)
 	if err != nil {
 		return err
 	}
-	run.Cover = cover
 	for i := range stats {
 		run.calls += stats[i].Sum.Calls
 		if x := of[stats[i].PID]; x != nil {
@@ -155,6 +144,30 @@ func (run *Run) read(ctx context.Context, o *Options) error {
 	}
 	run.roles = slices.DeleteFunc(run.roles, func(x *role) bool { return len(x.ops) == 0 })
 	return nil
+}
+
+// sums reads the rollups, by the finest blocks that the run is not too long for and that
+// are still kept.
+func (run *Run) sums(ctx context.Context) (stats []query.OpStat, err error) {
+	length := run.To.Sub(run.From)
+	for _, b := range blocks {
+		if length > b.upTo {
+			continue
+		}
+		f := query.Filter{Session: run.Session.ID, From: run.From, To: run.To}
+		next, cover, err := run.r.OpStats(ctx, f, query.Group{PID: true, Every: b.length})
+		if err != nil {
+			return nil, err
+		}
+		if run.every > 0 && length < 2*minBatch*b.length {
+			break
+		}
+		stats, run.every, run.Cover = next, b.length, cover
+		if len(cover.Missing) == 0 || !run.Session.Pruned {
+			break
+		}
+	}
+	return stats, nil
 }
 
 // wants says whether a process is to be compared.

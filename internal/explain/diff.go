@@ -22,7 +22,9 @@ func Diff(r *diff.Result, o Options) string {
 			w.text(fmt.Sprintf("and %s more that are in both; --json has all", plural(uint64(len(r.Pairs)-i), "process")), "")
 			break
 		}
-		w.line("")
+		if i == 0 || p.Findings() > 0 {
+			w.line("")
+		}
 		w.diffPair(p, len(r.Pairs) > 1)
 	}
 	w.diffUnmatched(r)
@@ -90,7 +92,7 @@ func (w *writer) diffPair(p *diff.Pair, several bool) {
 		head = strings.ToUpper(head[:1]) + head[1:]
 	}
 	w.text(name+head, "  ")
-	if p.Anchor == 0 || p.Short {
+	if p.Anchor == 0 || p.Short || several && p.Findings() == 0 {
 		return
 	}
 	lines := diffParts(p)

@@ -72,11 +72,20 @@ func TestDiff(t *testing.T) {
 		},
 		"no detail": func(p *diff.Pair) { p.NoDetail, p.Parts = true, nil },
 		"short":     func(p *diff.Pair) { p.Short = true },
+		"ranks":     func(p *diff.Pair) { p.RoleA.Rank = "0" },
 		"no steps":  func(p *diff.Pair) { p.Anchor = 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := diffResult()
 			change(&r.Pairs[0])
+			if name == "ranks" {
+				for _, rank := range []string{"1", "2"} {
+					same := r.Pairs[0]
+					same.RoleA.Rank, same.Step.B, same.Step.Found = rank, 15.2e6, false
+					same.Parts, same.Within, same.Counts = nil, nil, nil
+					r.Pairs = append(r.Pairs, same)
+				}
+			}
 			testkit.Golden(t, "diff_"+name+".txt", Diff(r, Options{}))
 			if b, err := DiffJSON(r); err != nil || !json.Valid(b) {
 				t.Errorf("%v: %s", err, b)

@@ -30,6 +30,7 @@ type Input struct {
 	Memory map[uint32]tick.Memory
 	// Launches are of GPU functions.
 	Launches []tick.Launches
+	GPUs     int        // of the machine; 0: not known
 	Xids     []tick.Xid // faults of GPUs in the window
 	Remarks  []string   // what a reader must know of the recording
 	Drops    []tick.Drop

@@ -222,7 +222,10 @@ func gpuTime(ns int64) string {
 }
 
 func money(v float64) string {
-	if v >= 100 {
+	switch {
+	case v > 0 && v < 0.005:
+		return "<0.01"
+	case v >= 100:
 		return Count(uint64(v + 0.5))
 	}
 	return fmt.Sprintf("%.2f", v)

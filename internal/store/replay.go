@@ -106,7 +106,7 @@ func (r *Replay) Poll(b *tick.Batch) (more bool, err error) {
 		if n, ok := r.sheaf.whole(); ok {
 			return r.batch(b, n), nil
 		}
-		if !r.next() || r.entry.Tick != nil {
+		if !r.next() || r.entry.Tick != nil || r.entry.batches != nil && r.sheaf.lacks() {
 			if n, some := r.sheaf.rest(); some {
 				return r.batch(b, n), nil
 			}

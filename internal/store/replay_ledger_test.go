@@ -321,3 +321,35 @@ func TestCallsAreOfTheEarliestVersion(t *testing.T) {
 		}
 	}
 }
+
+// Where frames were lost, batches lack what was in them, and those behind are whole again.
+// A batch that has no end does not keep all that comes.
+func TestSheafOfLostFrames(t *testing.T) {
+	calls := func(n int) *Entry { return &Entry{Calls: make([]events.Call, n)} }
+	var s sheaf
+	var got []int
+	drain := func() {
+		for n, ok := s.whole(); ok; n, ok = s.whole() {
+			s.give(&tick.Batch{}, n)
+			got = append(got, n.Calls)
+		}
+	}
+	s.begin(&Entry{batches: []batchSize{{Calls: 2}, {Calls: 3}, {Calls: 4}}, open: true})
+	s.take(calls(4))
+	drain()
+	if !s.lacks() {
+		t.Error("a batch of 3 calls that has 2 lacks nothing")
+	}
+	n, _ := s.rest()
+	s.give(&tick.Batch{}, n)
+	got = append(got, n.Calls)
+	s.begin(&Entry{batches: []batchSize{{Calls: 1}, {Calls: 1}}})
+	s.take(calls(2))
+	drain()
+	s.begin(&Entry{batches: []batchSize{{Calls: 1}}, open: true})
+	s.take(calls(maxSheaf + 1))
+	drain()
+	if d := diff.Diff([]int{2, 2, 1, 1, maxSheaf + 1}, got); d != "" {
+		t.Errorf("batches -want +got:\n%s", d)
+	}
+}

@@ -30,15 +30,26 @@ func (s *sheaf) take(e *Entry) bool {
 	return len(e.Calls)+len(e.Waits)+len(e.Lives)+len(e.Functions)+len(e.Stacks) > 0
 }
 
+// maxSheaf bounds what waits for the rest of its batch. No session makes one so large.
+const maxSheaf = 1 << 17
+
 // whole returns the size of the next batch; ok is false until all of it is there.
 func (s *sheaf) whole() (next batchSize, ok bool) {
-	if len(s.plan) == 0 || s.open && len(s.plan) == 1 {
+	if len(s.plan) == 0 {
 		return next, false
 	}
 	next = s.plan[0]
-	return next, len(s.Calls) >= next.Calls && len(s.Waits) >= next.Waits && len(s.Procs) >= next.Lives &&
+	ok = (len(s.plan) > 1 || !s.open) && len(s.Calls) >= next.Calls && len(s.Waits) >= next.Waits && len(s.Procs) >= next.Lives &&
 		len(s.Functions) >= next.Functions && len(s.Stacks) >= next.Stacks
+	if !ok && len(s.Calls)+len(s.Waits)+len(s.Procs)+len(s.Functions)+len(s.Stacks) > maxSheaf {
+		return s.rest()
+	}
+	return next, ok
 }
+
+// lacks says that a batch is not whole, and that what comes next is not its rest: frames
+// of it were lost.
+func (s *sheaf) lacks() bool { return len(s.plan) > 1 || len(s.plan) == 1 && !s.open }
 
 // rest returns the size of all that there is, of which some may be missing: frames were
 // lost, or the log was cut off.

@@ -12,7 +12,7 @@ var twoDevices = []string{"INGERO_SIM_SYNC=block", "INGERO_SIM_DEVICES=2"}
 // ranked is a training loop of two ranks; what comes before the kernels of each is given.
 func ranked(s *seed, first, second string) victim {
 	work := fmt.Sprintf("launch 8 %d; allreduce 1048576; sync; cpu 300", s.between(200, 500))
-	return victim{main: first + work, workers: []string{second + work}, env: twoDevices, prepare: data}
+	return victim{main: first + work, workers: []string{"pin OTHER; " + second + work}, env: twoDevices, prepare: data}
 }
 
 // bySecond is the second rank.
@@ -39,28 +39,28 @@ func kills(r *run) disturber {
 
 var ncclRows = []row{
 	{name: "a rank with a hog on its core", alone: true, plan: func(s *seed) plan {
-		return late2(s, ranked(s, "", fmt.Sprintf("pin OTHER; cpu %d; ", s.between(1500, 3000))), []string{"cpu-taken"}, program(1, "hog OTHER"))
+		return late2(s, ranked(s, "", fmt.Sprintf("cpu %d; ", s.between(1500, 3000))), []string{"cpu-taken"}, program(1, "hog OTHER"))
 	}},
-	{name: "a rank with a slower GPU", plan: func(s *seed) plan {
+	{name: "a rank with a slower GPU", alone: true, plan: func(s *seed) plan {
 		slow := fmt.Sprintf("~launch 4 500; !launch 4 %d; sync; ", s.between(2000, 4000))
 		return late2(s, ranked(s, "launch 4 500; sync; ", slow), []string{"gpu-slower"}, inside)
 	}},
-	{name: "a rank that loads its data slowly", plan: func(s *seed) plan {
+	{name: "a rank that loads its data slowly", alone: true, plan: func(s *seed) plan {
 		return late2(s, ranked(s, "cached 262144; ", fmt.Sprintf("~cached 262144; !read %d; ", s.between(4, 8)<<20)), []string{"disk-wait"}, inside)
 	}},
-	{name: "a rank that sleeps", plan: func(s *seed) plan {
+	{name: "a rank that sleeps", alone: true, plan: func(s *seed) plan {
 		return late2(s, ranked(s, "", fmt.Sprintf("!sleep %d; ", s.between(6000, 15000))), nil, inside)
 	}},
-	{name: "a rank that waits for a pipe", plan: func(s *seed) plan {
+	{name: "a rank that waits for a pipe", alone: true, plan: func(s *seed) plan {
 		return plan{victim: ranked(s, "", "!pipe; "), want: []want{{rules: []string{"nccl-missing"}, culprit: bySecond}}, length: 7 * time.Second,
 			faults: during(s, 2200*ms, 3200*ms, inside)}
 	}},
-	{name: "a rank that is killed", plan: func(s *seed) plan {
+	{name: "a rank that is killed", alone: true, plan: func(s *seed) plan {
 		return plan{victim: ranked(s, "", ""), want: []want{{rules: []string{"nccl-dead"}, culprit: bySecond, lost: untilTheEnd}},
 			faults: []fault{{from: s.span(1500*ms, 2500*ms), begin: kills}}}
 	}},
-	healthy("two ranks", func(s *seed) victim { return ranked(s, "", "") }),
-	healthy("two ranks, one of which is always later", func(s *seed) victim {
-		return ranked(s, "", fmt.Sprintf("sleep %d; ", s.between(2000, 6000)))
-	}),
+	{name: "two ranks", alone: true, plan: func(s *seed) plan { return plan{victim: ranked(s, "", "")} }},
+	{name: "two ranks, one of which is always later", alone: true, plan: func(s *seed) plan {
+		return plan{victim: ranked(s, "", fmt.Sprintf("sleep %d; ", s.between(2000, 6000)))}
+	}},
 }

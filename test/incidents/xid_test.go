@@ -13,6 +13,7 @@ func reports(code, which int) func(*run) disturber {
 		if err := os.WriteFile("/dev/kmsg", []byte(line), 0); err != nil {
 			r.t.Fatal(err)
 		}
+		r.t.Logf("%s; the victim's are %v", line, r.processes())
 		d := inside(r)
 		d.pids = []int{pid}
 		return d

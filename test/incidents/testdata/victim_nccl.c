@@ -52,6 +52,7 @@ static void join_ranks(struct actor *a)
 	void *lib = dlopen("libnccl.so.2", RTLD_NOW);
 
 	need(lib != NULL, "libnccl.so.2");
+	usleep(200000); /* others load it long before they use it, too */
 	get_id = function(lib, "ncclGetUniqueId");
 	init_rank = function(lib, "ncclCommInitRank");
 	all_reduce = function(lib, "ncclAllReduce");
