@@ -58,7 +58,7 @@ func TestAnalyseAPart(t *testing.T) {
 			if sum := b.GPUWait + b.CallCPU + b.GapCPU + b.Runnable + b.Throttled + b.Blocked; sum != b.Elapsed {
 				t.Errorf("its parts add up to %d of %d ns", sum, b.Elapsed)
 			}
-			if most := tt.length.Seconds() * 110; float64(b.Steps) > most || b.Steps < int(most/2) {
+			if most := tt.length.Seconds() * 450; float64(b.Steps) > most || b.Steps < int(most/3) {
 				t.Errorf("%d steps in %v", b.Steps, tt.length)
 			}
 			hogged := false

@@ -39,7 +39,7 @@ func TestStoredIsWhatAnalysisFinds(t *testing.T) {
 	}
 	c.ledger(&want, nil)
 	told := func(in *explain.Input) string {
-		in.Threads, in.Host, in.Launches, in.Processes = nil, nil, nil, s.Processes
+		in.Threads, in.Host, in.HostSums, in.Launches, in.Processes = nil, nil, nil, nil, s.Processes
 		for i := range in.Breakdowns { // the median of parts is of the last row
 			in.Breakdowns[i].Loop.Usual = tick.StepTimes{}
 		}
