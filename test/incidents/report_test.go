@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -99,6 +100,39 @@ func ratio(part, whole int) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.3f", float64(part)/float64(whole))
+}
+
+// What of all runs must be right at least: docs/accuracy.md has what was.
+const (
+	leastRight = 0.75
+	mostFalse  = 0.15 // false chains where nothing was wrong, of the runs
+)
+
+// gate fails the test where less is right than must be.
+func gate(t *testing.T, all []*verdict) {
+	t.Helper()
+	var sum, silent tally
+	for _, v := range all {
+		switch {
+		case len(v.Disturbed) > 0:
+		case len(v.Want) == 0:
+			silent.add(v)
+			fallthrough
+		default:
+			sum.add(v)
+		}
+	}
+	for _, x := range []struct {
+		what        string
+		part, whole int
+	}{{"causes are found", sum.found, sum.wanted}, {"chains are right", sum.found, sum.told}, {"culprits are right", sum.blamed, sum.named}} {
+		if float64(x.part) < leastRight*float64(x.whole) {
+			t.Errorf("only %d of %d %s", x.part, x.whole, x.what)
+		}
+	}
+	if float64(silent.wrong) > mostFalse*float64(silent.runs) {
+		t.Errorf("%d false chains in %d runs where nothing was wrong", silent.wrong, silent.runs)
+	}
 }
 
 // table is the result of all runs, in Markdown.
