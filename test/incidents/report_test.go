@@ -138,14 +138,14 @@ func gate(t *testing.T, all []*verdict) {
 // table is the result of all runs, in Markdown.
 func table(all []*verdict) string {
 	by := map[string]*tally{}
-	var sum, silent tally
-	disturbed, alike := 0, 0
+	var sum, silent, disturbed tally
+	alike := 0
 	for _, v := range all {
 		if v.Replay == "" {
 			alike++
 		}
 		if len(v.Disturbed) > 0 {
-			disturbed++
+			disturbed.add(v)
 			continue
 		}
 		if by[v.Name] == nil {
@@ -175,7 +175,9 @@ func table(all []*verdict) string {
 				times, share(s.covered, s.judged), s.wrong, delay)
 		}
 	}
-	fmt.Fprintf(&b, "\n- %d runs of %d scenarios; %d more that other work on the machine disturbed are not counted\n", sum.runs, len(by), disturbed)
+	fmt.Fprintf(&b, "\n- %d runs of %d scenarios\n", sum.runs, len(by))
+	fmt.Fprintf(&b, "- %d more, which other work on the machine disturbed, are not counted: the cause was right %s, the culprit %s, false chains %d\n",
+		disturbed.runs, ratio(disturbed.found, disturbed.wanted), ratio(disturbed.blamed, disturbed.named), disturbed.wrong)
 	fmt.Fprintf(&b, "- a replay of the recording gave the same chains in every tick: %d of %d\n", alike, len(all))
 	fmt.Fprintf(&b, "- recall of causes %s, precision %s\n", ratio(sum.found, sum.wanted), ratio(sum.found, sum.told))
 	fmt.Fprintf(&b, "- culprit right %s\n", ratio(sum.blamed, sum.named))
