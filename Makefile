@@ -1,5 +1,6 @@
 # make          generate + build + test + lint
 # make demo     build, then see who took the CPU of a training loop on a simulated GPU
+# make demo-recordings   as root: what demo plays where it cannot trace
 # make test     every test; those of the kernel side too where this is root
 # Each target installs by apt what it needs and lacks (tools/deps.sh says what and why).
 
@@ -22,7 +23,7 @@ endif
 # Packages with tests that need root. Their test binaries are run with it.
 privileged = ./internal/... ./sim/... ./test/...
 
-.PHONY: all build test test-root lint fmt generate docs verify deps vmlinux demo install flake incidents \
+.PHONY: all build test test-root lint fmt generate docs verify deps vmlinux demo demo-recordings install flake incidents \
 	test-gpu test-gpu-bundle clean
 
 all: generate build test lint
@@ -38,7 +39,7 @@ alone := ingero/test/(incidents|ledger)$$
 test:
 	@tools/deps.sh test
 	{ go list $(PKGS) | grep -Ev '$(alone)' | xargs -r go test -json || true; \
-	go list $(PKGS) | grep -E '$(alone)' | xargs -r go test -p 1 -json || true; } 2>&1 | \
+	go list $(PKGS) | grep -E '$(alone)' | xargs -r go test -p 1 -timeout 30m -json || true; } 2>&1 | \
 		go run ./tools/testsummary -skips tools/skips.txt
 
 test-root:
@@ -83,6 +84,12 @@ vmlinux:
 
 demo: build
 	@if [ "$$(id -u)" != 0 ] && sudo -n true 2>/dev/null; then sudo bin/ingero demo incident; else bin/ingero demo incident; fi
+
+# Records anew what ingero demo plays where it cannot trace, on a machine that does nothing
+# else. Programs of others that run all the same have next to nothing of the CPUs.
+DEMOS ?= incident cold-start memcpy-bottleneck periodic-spike cpu-contention gpu-steal train
+demo-recordings: build
+	for s in $(DEMOS); do nice -n -20 bin/ingero demo $$s --save internal/cli/demo/$$s.ingero || exit 1; done
 
 install:
 	@test -x bin/ingero || { echo 'install: run make build first' >&2; exit 1; }

@@ -41,6 +41,16 @@ static __always_inline void look_at_file(struct block *on, struct task_struct *t
 		on->mode = 1;
 }
 
+/* A debugger stops a thread. When it goes on it may have another parent already. */
+static __always_inline void set_tracer(struct task_struct *task)
+{
+	__u32 tgid = task->tgid;
+	struct target *p = bpf_map_lookup_elem(&targets, &tgid);
+
+	if (p)
+		set_who(&p->stopper, task->parent);
+}
+
 /* The thread blocks: on what? */
 static __always_inline void block(struct clock *k, struct task_struct *task, __u32 state)
 {
@@ -50,9 +60,10 @@ static __always_inline void block(struct clock *k, struct task_struct *task, __u
 	k->on = (struct block){ .syscall = -1 };
 	k->block_flags = 0;
 	k->gil_holder = 0;
-	k->traced = state & STATE_TRACED;
 	if (state & STATE_STOPPED)
 		k->block_flags |= WAIT_STOPPED;
+	if (state & STATE_TRACED)
+		set_tracer(task);
 	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
 		k->block_flags |= WAIT_IO;
 	if (nr > 0x7fff) /* none: a page fault, or an interrupt */

@@ -96,17 +96,12 @@ static __always_inline void emit_runnable(struct thread *t, struct cpu *scratch,
 	emit_wait(&t->ring, rec);
 }
 
-/* Who stopped a thread: a debugger, or the sender of the process's last signal that stops. */
-static __always_inline void set_stopper(struct who *w, struct task_struct *task, bool traced)
+/* Who stopped a thread: see block(), and signal.h. */
+static __always_inline void set_stopper(struct who *w, struct task_struct *task)
 {
-	struct target *p;
 	__u32 tgid = task->tgid;
+	struct target *p = bpf_map_lookup_elem(&targets, &tgid);
 
-	if (traced) {
-		set_who(w, task->parent);
-		return;
-	}
-	p = bpf_map_lookup_elem(&targets, &tgid);
 	if (p)
 		*w = p->stopper;
 }
@@ -127,7 +122,7 @@ static __always_inline void emit_blocked(struct thread *t, struct task_struct *t
 	rec->who = (struct who){};
 	rec->stack = 0;
 	if (k->block_flags & WAIT_STOPPED) {
-		set_stopper(&rec->who, task, k->traced);
+		set_stopper(&rec->who, task);
 		emit_wait(&t->ring, rec);
 		return;
 	}
@@ -283,7 +278,7 @@ int BPF_PROG(on_wakeup, struct task_struct *task)
 }
 
 /* The current thread has woken one that makes traced calls, and may be worth an account. */
-static __noinline int count_waker(struct thread *t, __u32 tid)
+static __noinline int count_waker(struct thread *t, __u32 tid, bool child)
 {
 	__u32 n;
 
@@ -294,7 +289,7 @@ static __noinline int count_waker(struct thread *t, __u32 tid)
 		t->clock.waker_tid[n] = tid;
 		t->clock.waker_count[n] = 0;
 	}
-	if (++t->clock.waker_count[n] == ENROL_AFTER)
+	if (++t->clock.waker_count[n] == (child ? 1 : ENROL_AFTER))
 		enrol(t->tgid);
 	return 0;
 }
@@ -321,7 +316,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	    bpf_ktime_get_ns() - t->clock.since >= long_wait)
 		t->clock.waker_stack = holder_stack();
 	if (!t->clock.enrolled_for && waker->mm && !tracked(waker->pid))
-		count_waker(t, waker->pid);
+		count_waker(t, waker->pid, waker->real_parent->tgid == t->tgid);
 	return 0;
 }
 

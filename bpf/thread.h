@@ -36,7 +36,7 @@ struct open_call {
 };
 
 #define WAKERS 4 /* a power of two */
-#define ENROL_AFTER 3 /* wake-ups by one thread */
+#define ENROL_AFTER 3 /* wake-ups by one thread; of a child process one is enough */
 
 /* The ledger's part of a thread. Written by the programs in ledger.h. */
 struct clock {
@@ -50,7 +50,6 @@ struct clock {
 	__u32 cpu; /* where it is, was last, or waits */
 	__u8 queued; /* it is among the CPU's waiters */
 	__u8 block_flags; /* enum wait_flags */
-	__u8 traced; /* stopped by a debugger */
 	__u8 woken_by_irq; /* last */
 	__u32 enrolled_for; /* tgid whose thread it woke; 0: it makes traced calls itself */
 	struct block on;

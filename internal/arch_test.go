@@ -39,29 +39,33 @@ var allowed = map[string]string{
 	"internal/k8s":          "internal/tick",
 	"internal/ledger":       "internal/stats internal/tick pkg/events",
 	"internal/causal":       "internal/ledger internal/stats internal/tick pkg/events",
+	"internal/episode":      "internal/tick",
+	"internal/mute":         "internal/causal internal/tick",
+	"internal/loop":         "internal/ledger internal/stats internal/tick pkg/events",
 	"internal/govern":       "",
 	"internal/native":       "internal/native/image internal/proc internal/symbols pkg/events",
 	"internal/native/image": "github.com/klauspost/compress",
 	"internal/symbols":      "github.com/ianlancetaylor/demangle internal/tick pkg/events",
 	"internal/track":        "internal/tick pkg/events",
 	"internal/rollcall":     "internal/tick internal/track pkg/events",
-	"internal/session":      "golang.org/x/sys internal/causal internal/decode internal/gpu internal/govern internal/host internal/ledger internal/native internal/probes internal/proc internal/python internal/redact internal/rollcall internal/stats internal/symbols internal/tick internal/track internal/unwind internal/where internal/xid pkg/events",
+	"internal/session":      "golang.org/x/sys internal/causal internal/decode internal/episode internal/gpu internal/govern internal/host internal/ledger internal/loop internal/native internal/probes internal/proc internal/python internal/redact internal/rollcall internal/stats internal/symbols internal/tick internal/track internal/unwind internal/where internal/xid pkg/events",
 	"internal/store":        "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track internal/xid pkg/events",
 
 	// What reads what was recorded, and says it.
 	"internal/query":   "modernc.org/sqlite internal/stats internal/store internal/symbols internal/tick pkg/events",
-	"internal/explain": "internal/query internal/stats internal/symbols internal/tick internal/where internal/xid pkg/events",
+	"internal/diff":    "internal/query internal/stats internal/tick internal/where pkg/events",
+	"internal/explain": "internal/diff internal/query internal/stats internal/symbols internal/tick internal/where internal/xid pkg/events",
 	"internal/export":  "github.com/parquet-go/parquet-go internal/query internal/symbols internal/tick pkg/events",
 	"internal/legacy":  "internal/stats internal/store internal/tick internal/where pkg/events",
 	"internal/outfile": "golang.org/x/sys",
 
 	// What people start.
-	"internal/config": "github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys",
+	"internal/config": "internal/causal github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys",
 	"internal/cli/check": "golang.org/x/sys internal/config internal/gpu internal/lock internal/probes internal/proc " +
 		"pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
-		"internal/cli/check internal/config internal/explain internal/export internal/gpu internal/k8s internal/legacy internal/lock internal/outfile " +
-		"internal/probes internal/proc internal/query internal/redact internal/session internal/stats internal/store internal/symbols internal/tick internal/where internal/xid pkg/events sim",
+		"internal/cli/check internal/config internal/diff internal/explain internal/export internal/gpu internal/k8s internal/legacy internal/lock internal/outfile " +
+		"internal/probes internal/proc internal/query internal/redact internal/session internal/mute internal/stats internal/store internal/symbols internal/tick internal/where internal/xid pkg/events sim",
 	"cmd/ingero": "internal/cli internal/jail",
 
 	"sim": "",
@@ -69,7 +73,7 @@ var allowed = map[string]string{
 	// Tests, benchmarks and tools.
 	"internal/testkit":  "github.com/cilium/ebpf github.com/google/go-cmp go.uber.org/goleak golang.org/x/sys pkg/events",
 	"test/guests":       "internal/testkit",
-	"test/incidents":    "github.com/cilium/ebpf golang.org/x/sys internal/gpu internal/proc internal/query internal/session internal/store internal/testkit internal/tick pkg/events sim",
+	"test/incidents":    "github.com/cilium/ebpf golang.org/x/sys internal/gpu internal/probes internal/proc internal/query internal/session internal/store internal/testkit internal/tick pkg/events sim",
 	"test/ledger":       "",
 	"test/unwind":       "",
 	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes internal/proc internal/session internal/tick internal/xid pkg/events sim",
@@ -84,7 +88,7 @@ var allowed = map[string]string{
 	"benchmarks/throughput": "golang.org/x/sys internal/decode internal/probes internal/proc internal/session " +
 		"internal/stats internal/store internal/tick pkg/events sim",
 	"tools/btfcheck":    "github.com/cilium/ebpf internal/bpf",
-	"tools/docs":        "internal/cli internal/query pkg/events",
+	"tools/docs":        "internal/causal internal/cli internal/explain internal/query pkg/events",
 	"tools/duckdbcheck": "internal/export internal/query internal/store internal/tick pkg/events",
 	"tools/lint":        "",
 	"tools/testgpu":     "pkg/events sim",

@@ -87,7 +87,7 @@ build() { # ARCH DIR
 	objs=$(objects "$arch" nccl "-fPIC -fvisibility=hidden $rtflags" inject.c $(sources nccl))
 	link -shared -s -soname libnccl.so.2 -o "$out/libnccl.so.2" $rpath $objs $libs
 	common_objs=$(objects "$arch" prog "-fPIE" prog/start.S prog/common.c)
-	for p in train infer loader calls multi late; do
+	for p in train infer loader calls multi late loop; do
 		objs=$(objects "$arch" prog "-fPIE" $(cd "$here/src" && ls prog/$p.c prog/${p}_*.c 2>/dev/null))
 		link -pie -s -dynamic-linker $interp -o "$out/$p" $rpath $objs $common_objs "$out/libcudart.so.12" $libs
 	done

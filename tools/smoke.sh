@@ -9,7 +9,7 @@ chmod 755 "$dir"
 cp bin/ingero "$dir"
 
 fail() {
-	[ ! -s "$dir/out" ] || cat "$dir/out"
+	[ ! -s "$dir/out" ] || cat "$dir/out" "$dir/err"
 	echo "smoke: $*" >&2
 	exit 1
 }
@@ -22,15 +22,15 @@ demo() {
 	local says=$1
 	shift
 	echo "smoke: $*"
-	timeout 120 "$@" </dev/null >"$dir/out" 2>&1 || fail "$* did not end well"
+	timeout 120 "$@" </dev/null >"$dir/out" 2>"$dir/err" || fail "$* did not end well"
 	head -4 "$dir/out"
 	grep -q cudaLaunchKernel "$dir/out" || fail "$* shows no launch"
 	head -1 "$dir/out" | grep -q "^$says" || fail "$* does not begin with $says"
 }
 
 if [ "$(id -u)" = 0 ]; then
-	demo Live "$dir/ingero" demo
-	demo Recording setpriv --reuid=65534 --regid=65534 --clear-groups "$dir/ingero" demo --no-gpu
+	demo Live "$dir/ingero" demo train
+	demo Recording setpriv --reuid=65534 --regid=65534 --clear-groups "$dir/ingero" demo incident
 else
-	demo Recording "$dir/ingero" demo --no-gpu
+	demo Recording "$dir/ingero" demo incident
 fi

@@ -49,6 +49,9 @@ type stream struct {
 	now   time.Time
 	seq   uint64
 	own   float64 // CPU seconds that went into making it
+	told  bool    // ticks say what a session makes of the calls
+
+	lengths stats.Sketch // of steps, where that is told
 }
 
 // newStream makes a stream of so many calls a tick, in the order of their ends.
@@ -142,6 +145,9 @@ func (s *stream) tick() *tick.Tick {
 			hist[i] += n
 		}
 		t.Ops = append(t.Ops, tick.Op{PID: k.pid, Op: k.op, Sum: total.Counts, Last: sum.Counts, Dur: &total.Dur, DurLast: &sum.Dur, Hist: hist})
+	}
+	if s.told {
+		s.tell(t)
 	}
 	s.own += cpu(unix.RUSAGE_THREAD) - from
 	return t

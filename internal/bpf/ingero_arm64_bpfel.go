@@ -581,8 +581,8 @@ type IngeroThread struct {
 		Cpu          uint32
 		Queued       uint8
 		BlockFlags   uint8
-		Traced       uint8
 		WokenByIrq   uint8
+		_            [1]byte
 		EnrolledFor  uint32
 		On           IngeroBlock
 		GilHolder    uint64

@@ -21,6 +21,7 @@ type cause struct {
 	who         events.Thread // of its threads, the one that did the most
 	most        int64         // ns by which it did more than the others
 	own         bool
+	call        bool // it is the own time of calls
 	prior       bool // no amount of it is normal
 	group, what string
 	cpus        []uint16
@@ -97,7 +98,7 @@ func (c *causes) add(id causeID, p *Part) (uint32, bool) {
 		return 0, false
 	}
 	group, what := Rules[id.rule].blame(p)
-	x := cause{id: id, who: p.Who, own: p.own(), group: group, what: what}
+	x := cause{id: id, who: p.Who, own: p.own(), call: p.State == 0 && p.Mark == 0, group: group, what: what}
 	if f := Rules[id.rule].Prior; f != nil {
 		x.prior = f(p)
 	}
@@ -154,6 +155,7 @@ func parts(to []Part, s *ledger.Step) []Part {
 		}
 		if w.State == events.WaitBlocked && w.Who.TID != 0 && forAnother(w.Reason) && w.Waker.Total() > 0 {
 			to = via(to, &p, &w.Waker)
+			p.Busy = int64(w.Waker.OnCPU) > p.NS/2
 		}
 		if p.NS > 0 {
 			to = append(to, p)

@@ -30,6 +30,7 @@ func (e *Engine) chain(v *verdict, y *tally, t *tick.Tick) tick.Chain {
 		Culprits: e.culprits(v, y),
 		NotIt:    e.notIt(v, y),
 		Baseline: baseline(r, y),
+		Spread:   v.spread(y),
 	}
 	if op := e.opOf(y); op != 0 {
 		c.Op = op
@@ -39,6 +40,22 @@ func (e *Engine) chain(v *verdict, y *tally, t *tick.Tick) tick.Chain {
 	}
 	c.Timeline = e.timeline(v, y, &c)
 	return c
+}
+
+// spread is what a cause cost by time, in those stretches of which all is in the window.
+// Of a step that is longer than one it cannot be told so.
+func (v *verdict) spread(y *tally) (out []tick.Loss) {
+	if y.worst.length > int64(tick.SpreadStep) {
+		return nil
+	}
+	const step = int64(tick.SpreadStep)
+	seen := (v.s.newest - windowSeconds + 1) * int64(time.Second)
+	for at := y.first.from / step * step; at < y.last.to()+1; at += step {
+		if at >= seen {
+			out = append(out, tick.Loss{Start: at, Lost: time.Duration(*y.spread.at(at))})
+		}
+	}
+	return out
 }
 
 func wall(ns int64) time.Time { return time.Unix(0, ns) }

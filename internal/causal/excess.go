@@ -2,7 +2,10 @@ package causal
 
 import (
 	"cmp"
+	"math"
 	"slices"
+
+	"ingero/pkg/events"
 )
 
 const (
@@ -59,13 +62,13 @@ type scratch struct {
 func (e *Engine) excess(s *series) []step {
 	x := &e.scratch
 	x.samples = s.samples(x.samples[:0])
+	slices.SortStableFunc(x.samples, func(a, b sample) int { // they are small; steps are not
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.from, b.from))
+	})
 	x.steps = x.steps[:0]
 	for _, m := range x.samples {
 		x.steps = append(x.steps, step{sample: m})
 	}
-	slices.SortStableFunc(x.steps, func(a, b step) int {
-		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.from, b.from))
-	})
 	for i := range x.steps {
 		x.steps[i].mark = markOf(x.steps[i].record)
 	}
@@ -199,10 +202,15 @@ func (e *Engine) growOp(steps []step, pid uint32, like ownTime) {
 		}
 	}
 	e.scratch.values = v
-	if len(v) < minLearn {
+	base, most := int64(math.MaxInt64), mostOf(like.op)
+	if len(v) >= minLearn {
+		base = quantile(thin(v), low)
+	} else if most == 0 {
 		return
 	}
-	base := quantile(thin(v), low)
+	if most > 0 {
+		base = min(base, most)
+	}
 	for i := range steps {
 		x := &steps[i]
 		o := x.ofOp(like)
@@ -219,6 +227,17 @@ func (e *Engine) growOp(steps []step, pid uint32, like ownTime) {
 			x.add(grown{ns: more, cause: n})
 		}
 	}
+}
+
+// mostOf is the most that a call of an operation normally takes, ns; 0: that must be learnt.
+func mostOf(op events.Op) int64 {
+	p := Part{Op: op}
+	for i := range Rules {
+		if r := &Rules[i]; r.Match != nil && r.Match(&p) {
+			return r.Most
+		}
+	}
+	return 0
 }
 
 func (r *record) ofOp(like ownTime) *ownTime {

@@ -20,7 +20,8 @@ const (
 type Facts struct {
 	Tick    *tick.Tick
 	e       *Engine
-	shifts  []shift // of the GPU time of steps, once they have been asked for
+	known   map[uint32]*costs // by process: computed when first asked for
+	shifts  []shift           // of the GPU time of steps, once they have been asked for
 	shifted bool
 }
 
@@ -81,6 +82,7 @@ type Book struct {
 	Comm    string
 	Mapped  int64    // Unix ns: when it had a traced library; 0: not known
 	Late    bool     // calls before the attach were not seen
+	First   int64    // Unix ns: when the first second began that was ever known
 	Ended   int64    // Unix ns; 0: it lives
 	Seconds []Second // oldest first, at most windowSeconds
 	Host    []HostAt // what happened to it on the host, oldest first: of the same time
@@ -104,6 +106,7 @@ type OpSum struct {
 	Calls  uint64
 	Errors uint64
 	NS     uint64 // of those that returned
+	Own    uint64 // of NS: in no other traced call that they made
 }
 
 // GraphSum is what had become of a process's graphs by the end of a tick.
@@ -163,6 +166,9 @@ func (e *Engine) note(t *tick.Tick) {
 		if !p.Ended.IsZero() {
 			b.Ended = p.Ended.UnixNano()
 		}
+		if b.First == 0 {
+			b.First = from
+		}
 		if len(b.Seconds) == windowSeconds {
 			b.Seconds = append(b.Seconds[:0], b.Seconds[1:]...)
 		}
@@ -171,7 +177,7 @@ func (e *Engine) note(t *tick.Tick) {
 	for i := range t.Ops {
 		o := &t.Ops[i]
 		if s := e.second(o.PID); s != nil && o.Last.Calls+o.Last.Done > 0 {
-			s.Ops = append(s.Ops, OpSum{o.Op, o.Last.Calls, o.Last.Errors, o.Last.Total})
+			s.Ops = append(s.Ops, OpSum{o.Op, o.Last.Calls, o.Last.Errors, o.Last.Total, o.Last.Total - min(o.Last.Inner, o.Last.Total)})
 		}
 	}
 	for i := range t.States {

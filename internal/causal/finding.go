@@ -19,6 +19,7 @@ type Finding struct {
 	// what is known of the process, a minute at most.
 	Lost, Min, Max, Window int64
 	Steps, Slow            int
+	P50, P99, Without      int64 // as in tick.Chain, ns; 0: not known
 	// Severity is by the share of the time that was lost where it is 0. A process that
 	// cannot go on has lost all: High.
 	Severity   tick.Severity
@@ -69,6 +70,7 @@ func (e *Engine) found(r *Rule, x *Finding, f *Facts) (c tick.Chain, ok bool) {
 		From: wall(x.From), To: wall(x.To), Lost: time.Duration(x.Lost), LostMin: time.Duration(min(float64(x.Min), (1-vague)*float64(x.Lost))),
 		LostMax: time.Duration(max(float64(x.Max), (1+vague)*float64(x.Lost))), Window: time.Duration(x.Window), Excess: time.Duration(x.Lost),
 		Steps: x.Steps, Slow: x.Slow, Confidence: x.Confidence, Baseline: x.Baseline, Culprits: x.Culprits, Timeline: x.Timeline,
+		StepP50: time.Duration(x.P50), StepP99: time.Duration(x.P99), Without: time.Duration(x.Without),
 	}
 	if o := ofOp(f.Tick, c.PID, c.Op); o != nil {
 		quantiles(&c, o)
@@ -121,8 +123,10 @@ func (e *Engine) instead(found []tick.Chain, f *Facts) []tick.Chain {
 			}
 		}
 	}
+	found = together(found)
+	all := slices.Clone(found)
 	return slices.DeleteFunc(found, func(c tick.Chain) bool {
-		return slices.ContainsFunc(found, func(o tick.Chain) bool {
+		return slices.ContainsFunc(all, func(o tick.Chain) bool {
 			r := ruleNamed(o.Rule)
 			return r >= 0 && o.PID == c.PID && slices.Contains(Rules[r].Instead, c.Rule) && !c.From.After(o.To) && !o.From.After(c.To)
 		})

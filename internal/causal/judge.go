@@ -13,10 +13,9 @@ const (
 	highShare   = 0.02
 	leastLost   = 100 * time.Millisecond
 	oneIsEnough = 250 * time.Millisecond // lost by one cause: it need not recur
-	// burstSeconds are looked at by themselves: what took burstShare times a rule's
-	// share of them is told, though it is little of a minute.
-	burstSeconds = 10
-	burstShare   = 3
+	// burstShare is how many times a rule's share of a stretch of tick.SpreadStep is
+	// told, though it is little of a minute.
+	burstShare = 3
 	// vague is how far off, as a share, what is said to be lost is taken to be at least:
 	// normal steps are not all alike, and those of a full second are a sample.
 	vague = 0.15
@@ -34,8 +33,14 @@ type tally struct {
 	first, last    *step // slow ones, by time
 	worst          *step
 	worstLost      int64
-	at             [windowSeconds]float64 // ns lost, by second modulo the window
+	spread         bins
 }
+
+// bins are what was lost in the window by when steps ended, in stretches of
+// [tick.SpreadStep] one after the other, round and round.
+type bins [windowSeconds/int(tick.SpreadStep/time.Second) + 2]float64
+
+func (s *bins) at(ns int64) *float64 { return &s[ns/int64(tick.SpreadStep)%int64(len(s))] }
 
 // verdict is what a thread's steps say.
 type verdict struct {
@@ -101,7 +106,7 @@ func (e *Engine) tally(v *verdict, x *step) {
 		y.min += x.weight * lo
 		y.max += x.weight * hi
 		y.by[g.cause] += x.weight * lost
-		y.at[x.to()/1e9%windowSeconds] += x.weight * lost
+		*y.spread.at(x.to()) += x.weight * lost
 		if !e.before(x, i, rule, c.group) {
 			y.slow += x.weight
 			y.excess += x.weight * float64(max(x.length-x.normal, x.lost))
@@ -144,19 +149,14 @@ func (v *verdict) of(rule int, group string) *tally {
 // enough says whether a cause cost enough to be told.
 func (v *verdict) enough(y *tally) bool {
 	r := &Rules[y.rule]
-	return (y.lost >= r.Share*float64(v.span) || y.burst() >= burstShare*r.Share*burstSeconds*1e9) && y.lost >= float64(leastLost) &&
+	return (y.lost >= r.Share*float64(v.span) || y.burst() >= burstShare*r.Share*float64(tick.SpreadStep)) && y.lost >= float64(leastLost) &&
 		(y.slow >= float64(r.Slow) || y.lost >= float64(oneIsEnough))
 }
 
-// burst returns the most that was lost in some seconds on end.
+// burst returns the most that was lost in two stretches that follow each other.
 func (y *tally) burst() (most float64) {
-	var sum float64
-	for i := range 2 * windowSeconds { // the seconds are in a ring
-		sum += y.at[i%windowSeconds]
-		if i >= burstSeconds {
-			sum -= y.at[(i-burstSeconds)%windowSeconds]
-		}
-		most = max(most, sum)
+	for i, ns := range y.spread {
+		most = max(most, ns+y.spread[(i+1)%len(y.spread)])
 	}
 	return most
 }
@@ -189,8 +189,8 @@ func (v *verdict) several() {
 		for c, ns := range y.by {
 			s.by[c] = ns
 		}
-		for i, ns := range y.at {
-			s.at[i] += ns
+		for i, ns := range y.spread {
+			s.spread[i] += ns
 		}
 		s.see(y.first, 0)
 		s.see(y.last, 0)

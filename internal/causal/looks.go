@@ -69,9 +69,13 @@ func (f *Facts) shareWith(pid uint32, rule string) float64 {
 	return with / max(all, 1)
 }
 
+// soon is how long after an event what follows from it may begin, ns: what was queued
+// or read ahead is used up first.
+const soon = 2e9
+
 // stalled says by how much the steps of a process's main thread that something in
-// [from, to] fell into took longer than normal, ns, and when the last of them ended; to
-// the last tick, where it has made no step since.
+// [from, to] fell into, or soon after, took longer than normal, ns, and when the last of
+// them ended; to the last tick, where it has made no step since.
 func (f *Facts) stalled(pid uint32, from, to int64) (tid uint32, lost, until int64) {
 	tid, steps := f.steps(pid)
 	until = to
@@ -84,12 +88,12 @@ func (f *Facts) stalled(pid uint32, from, to int64) (tid uint32, lost, until int
 	normal := quantile(lengths, 0.5)
 	for i := range steps {
 		x := &steps[i]
-		if x.to() > from && x.from < to && x.length > normal+normal/5 {
+		if x.to() > from && x.from < to+soon && x.length > 2*normal {
 			lost += x.length - normal
 			until = max(until, x.to())
 		}
 	}
-	if now := f.Now(); last != 0 && last < to && now-last > 5*normal+1e9/2 {
+	if now := f.Now(); last != 0 && last < to+soon && now-last > 5*normal+1e9/2 {
 		return tid, max(now-last-normal, 0), now
 	}
 	return tid, lost, until
@@ -111,4 +115,15 @@ func list(names []string, most int) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 	}
 	return strings.Join(names, ", ")
+}
+
+// seenFor is for how long a culprit was seen at work, ns.
+func (e *Engine) seenFor(victim uint32, rule string, culprit uint32) int64 {
+	r := ruleNamed(rule)
+	for i := range e.causes.list {
+		if x := &e.causes.list[i]; x.id.victim == victim && int(x.id.rule) == r && x.id.key.ID == culprit {
+			return x.last - x.first
+		}
+	}
+	return 0
 }

@@ -41,6 +41,9 @@ type Rule struct {
 	// Prior says that the normal amount of a part is zero; nil: never. Otherwise
 	// it is learnt from the steps. Parts of one Key are all alike in this.
 	Prior func(p *Part) bool
+	// Most is the most that one call normally takes, ns, whatever its others took: of own
+	// time alone. 0: what is normal is learnt.
+	Most int64
 	// Key tells culprits apart.
 	Key func(p *Part) Key
 	// Blame names the group of culprits that makes one chain, and what a culprit
@@ -96,9 +99,31 @@ func init() {
 		tcpLoss,
 		toolCall,
 		peerSlow,
+		agentBurst,
 		driverSlow,
 		lockWait,
+		allocSlow,
+		freeWaits,
+		graphPool,
 		callSlow,
+		allocStorm,
+		copyPageable,
+		copiesSmall,
+		copyHeavy,
+		syncHeavy,
+		coldStart,
+		memoryLeak,
+		graphOOM,
+		kvCachePressure,
+		gpuFragmentation,
+		gpuOOM,
+		modelSwap,
+		graphRecapture,
+		graphUnused,
+		graphWarmup,
+		cudaAfterFork,
+		versionMismatch,
+		deviceAssert,
 		gpuBehind,
 		ncclDead,
 		ncclMissing,
@@ -129,6 +154,9 @@ type Part struct {
 	// Via is the thread of the process's own, or of another, that the victim
 	// waited for; the part is then what that thread did meanwhile. TID 0: none.
 	Via events.Thread
+	// Busy says that the thread that it waited for is known to have been on a CPU for
+	// most of what is left of the part.
+	Busy bool
 	// Root is what the victim itself blocked on; that of Via's, where there is one.
 	Root events.Reason
 	// Mark is the rule, counted from 1, that claims the step by its marks; the part is

@@ -8,8 +8,12 @@ import (
 	"ingero/internal/tick"
 )
 
-// burstPrograms is how many programs of one parent make a burst.
-const burstPrograms = 4
+const (
+	// burstPrograms is how many programs of one parent make a burst.
+	burstPrograms = 4
+	// burstProgramNS is for how long each of them is seen at most, ns.
+	burstProgramNS = 1e9
+)
 
 var burstOfPrograms = Rule{
 	Name: "burst-of-programs", Needs: NeedWaits, Problems: []string{"18", "22"},
@@ -17,12 +21,14 @@ var burstOfPrograms = Rule{
 	Of:  []string{cpuTaken.Name},
 	When: func(c *tick.Chain, f *Facts) bool {
 		parent, n := uint32(0), 0
+		listed := time.Duration(0) // by the culprits that are told: the largest
 		lost := map[uint32]time.Duration{}
 		programs := map[uint32]int{}
 		for i := range c.Culprits {
 			x := &c.Culprits[i]
 			p := x.Thread.Parent
-			if p <= kthreadd || x.Thread.PID == 0 {
+			listed += x.Lost
+			if p <= kthreadd || x.Thread.PID == 0 || f.e.seenFor(c.PID, cpuTaken.Name, x.Thread.PID) > burstProgramNS {
 				continue
 			}
 			lost[p] += x.Lost
@@ -30,10 +36,10 @@ var burstOfPrograms = Rule{
 				parent, n = p, programs[p]
 			}
 		}
-		if n < burstPrograms || lost[parent]*2 < c.Lost*8/10 {
+		if n < burstPrograms || lost[parent]*10 < listed*4 {
 			return false
 		}
-		blameParent(c, parent, lost[parent], f)
+		blameParent(c, parent, time.Duration(float64(c.Lost)*float64(lost[parent])/float64(listed)), f)
 		return true
 	},
 }

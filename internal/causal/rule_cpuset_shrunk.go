@@ -6,6 +6,10 @@ import (
 	"ingero/internal/tick"
 )
 
+// ownCPUs is for how long after it is first seen a job may choose its CPUs: many pin
+// themselves as they begin, and nobody took anything from them. ns.
+const ownCPUs = 2e9
+
 var cpusetShrunk = Rule{
 	Name: "cpuset-shrunk", Needs: NeedWaits | NeedHost, Problems: []string{"13", "18"},
 	Doc: "CPUs were taken from the job (cpuset, affinity), and since then its threads, or others on the CPUs that it has left, had the CPU while one was ready to run.",
@@ -17,7 +21,7 @@ var cpusetShrunk = Rule{
 		}
 		for i := range b.Host {
 			h := &b.Host[i]
-			if h.Kind != tick.HostCPUsTaken || h.Count == 0 || c.From.UnixNano() < h.From-1e9 {
+			if h.Kind != tick.HostCPUsTaken || h.Count == 0 || c.From.UnixNano() < h.From-1e9 || h.From < b.First+ownCPUs {
 				continue
 			}
 			c.Culprits = append([]tick.Culprit{{What: fmt.Sprintf("%d CPUs fewer for the job", h.Count), Lost: c.Lost}}, c.Culprits...)

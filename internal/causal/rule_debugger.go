@@ -1,6 +1,10 @@
 package causal
 
-import "ingero/internal/tick"
+import (
+	"strings"
+
+	"ingero/internal/tick"
+)
 
 // stopSignals are those that stop a process.
 var stopSignals = map[string]bool{"SIGSTOP": true, "SIGTSTP": true, "SIGTTIN": true, "SIGTTOU": true}
@@ -10,18 +14,25 @@ var debugger = Rule{
 	Doc: "The job was stopped, and no signal that stops was sent to it: a debugger or a profiler held it (ptrace).",
 	Of:  []string{stopped.Name},
 	When: func(c *tick.Chain, f *Facts) bool {
-		b := f.Book(c.PID)
-		if b == nil || f.e.have&NeedHost == 0 {
+		if f.e.have&NeedHost == 0 {
 			return false
 		}
-		for i := range b.Host {
-			if h := &b.Host[i]; h.Kind == tick.HostSignal && stopSignals[h.Object] {
-				return false
-			}
+		if _, ok := f.stopSignal(c.PID); ok || strings.Contains(c.Culprits[0].What, "which the job waited for") {
+			return false
 		}
 		for i := range c.Culprits {
 			c.Culprits[i].What = "held it (ptrace)"
 		}
 		return true
 	},
+}
+
+// stopSignal returns the last signal that stopped a process.
+func (f *Facts) stopSignal(pid uint32) (last HostAt, ok bool) {
+	for i := range f.e.host {
+		if h := &f.e.host[i]; h.PID == pid && pid != 0 && h.Kind == tick.HostSignal && stopSignals[h.Object] {
+			last, ok = *h, true
+		}
+	}
+	return last, ok
 }

@@ -7,7 +7,7 @@ import (
 )
 
 var diskWait = Rule{
-	Name: "disk-wait", Word: "disk", Needs: NeedWaits, Share: 0.01, Slow: 1,
+	Name: "disk-wait", Word: "disk", Needs: NeedWaits, Share: 0.01, Slow: 1, Problems: []string{"2", "12", "22"},
 	Doc: "The job, or a thread that it waited for, waited for a disk: to read, to write, or for a page of its memory.",
 	Match: func(p *Part) bool {
 		if p.State != events.WaitBlocked {
@@ -21,8 +21,9 @@ var diskWait = Rule{
 		}
 		return p.Flags&events.WaitIO != 0 && p.Reason != events.ReasonStopped
 	},
-	// A page that has to be read back is never normal.
-	Prior: func(p *Part) bool { return p.Reason == events.ReasonFault },
+	// A page that has to be read back is never normal, nor that what makes the input
+	// waits for a disk while the job waits for it.
+	Prior: func(p *Part) bool { return p.Reason == events.ReasonFault || p.Via.TID != 0 },
 	Key:   func(p *Part) Key { return Key{ID: p.Via.TID, Dev: p.Dev, Reason: p.Reason} },
 	Blame: func(p *Part) (group, what string) {
 		what = "disk"

@@ -194,7 +194,7 @@ func (s *shift) culprits(f *Facts, device string) (out []tick.Culprit) {
 
 // shiftsOf finds the shifts in a thread's steps: of the kind that most of them are of.
 func shiftsOf(steps []step, ended int64) []shift {
-	kind, found := mostOf(steps)
+	kind, found := mainKind(steps)
 	if !found {
 		return nil
 	}
@@ -227,8 +227,8 @@ func shiftsOf(steps []step, ended int64) []shift {
 	return out
 }
 
-// mostOf is the kind that most of the time is in.
-func mostOf(steps []step) (kind uint32, found bool) {
+// mainKind is the kind that most of the time is in.
+func mainKind(steps []step) (kind uint32, found bool) {
 	sum := map[uint32]float64{}
 	for i := range steps {
 		if x := &steps[i]; !x.period && x.mark == 0 {

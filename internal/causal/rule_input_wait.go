@@ -8,7 +8,7 @@ var inputWait = Rule{
 	Name: "input-wait", Needs: NeedWaits, Prior: always, Share: 0.05, Slow: 10, Problems: []string{"2", "12"},
 	Doc: "The job waited for a worker of its own that makes its input, and that was on a CPU meanwhile: the worker is too slow.",
 	Match: func(p *Part) bool {
-		return p.State == events.WaitBlocked && p.Via.TID == 0 && p.Who.TID != 0 && p.Who.Parent == p.Victim && p.Who.PID != p.Victim &&
+		return p.State == events.WaitBlocked && p.Busy && p.Via.TID == 0 && p.Who.TID != 0 && p.Who.Parent == p.Victim && p.Who.PID != p.Victim &&
 			(p.Reason == events.ReasonPipe || p.Reason == events.ReasonSocket || p.Reason == events.ReasonPoll)
 	},
 	Key:   func(p *Part) Key { return Key{ID: p.Who.PID} },

@@ -35,6 +35,8 @@ func TestMatch(t *testing.T) {
 	blocked := events.WaitBlocked
 	waker := tick.WakerShare{Times: tick.Times{OnCPU: uint64(ms / 10), Runnable: uint64(39 * ms / 10)}, By: stress}
 	onDisk := tick.WakerShare{Times: tick.Times{OnCPU: uint64(ms / 10), Blocked: uint64(39 * ms / 10)}, Reason: events.ReasonDisk, Dev: 254 << 20}
+	busy := tick.WakerShare{Times: tick.Times{OnCPU: uint64(4 * ms)}}
+	worker := events.Thread{PID: 40, TID: 40, Parent: 7, Name: events.NameOf("loader")}
 	idle := tick.WakerShare{Times: tick.Times{Blocked: uint64(4 * ms)}, Reason: events.ReasonSleep}
 	for _, tt := range []struct {
 		name string
@@ -61,6 +63,8 @@ func TestMatch(t *testing.T) {
 		{"a process that had no CPU", ledger.Wait{State: blocked, Reason: events.ReasonPipe, Who: kwork, Waker: waker}, "cpu-taken stress-ng"},
 		{"a thread that read", ledger.Wait{State: blocked, Reason: events.ReasonLock, Who: helper, Waker: onDisk}, "disk-wait helper"},
 		{"a thread that slept", ledger.Wait{State: blocked, Reason: events.ReasonLock, Who: helper, Waker: idle}, "lock-wait helper"},
+		{"a worker that computes", ledger.Wait{State: blocked, Reason: events.ReasonPipe, Who: worker, Waker: busy}, "input-wait loader"},
+		{"a worker of which nothing is known", ledger.Wait{State: blocked, Reason: events.ReasonPipe, Who: worker}, ""},
 		{"a sleep that another ended", ledger.Wait{State: blocked, Reason: events.ReasonSleep, Who: helper, Waker: waker}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -151,7 +155,7 @@ func TestCallSlow(t *testing.T) {
 			s.From += late
 			late += own - usual
 			s.To += late
-			s.Ops = []ledger.OpTime{{Op: 0x0110, Size: 20, Count: 1, Seen: 1, NS: own, Own: own}}
+			s.Ops = []ledger.OpTime{{Op: 0x0121, Size: 20, Count: 1, Seen: 1, NS: own, Own: own}}
 		}
 		return steps
 	}
@@ -173,7 +177,7 @@ func TestCallSlow(t *testing.T) {
 				show(t, got)
 				t.Fatalf("%d chains, want %d", len(got), tt.want)
 			}
-			if tt.want > 0 && (got[0].Rule != "call-slow" || got[0].Op != 0x0110) {
+			if tt.want > 0 && (got[0].Rule != "call-slow" || got[0].Op != 0x0121) {
 				t.Errorf("%s in %s", got[0].Rule, got[0].Op)
 			}
 		})

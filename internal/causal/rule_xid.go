@@ -25,7 +25,7 @@ var xidFault = Rule{
 		}
 		return out
 	},
-	Instead: []string{"gpu-slower", "driver-slow", "lock-wait"},
+	Instead: []string{"device-assert", "gpu-slower", "driver-slow", "lock-wait"},
 }
 
 // hitWithin is how long after a fault a process may feel it.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 // fact is what a scenario says of the host: a sum that is in each tick of a time, ns
@@ -38,7 +39,9 @@ func factOf(t testing.TB, f []string, o option) fact {
 
 // factsAt fills a tick with what is true of its time.
 func factsAt(t *tick.Tick, facts []fact) {
-	t.Processes, t.States = []tick.Process{{PID: 7, Comm: "train", Cgroup: "/job"}}, ranked()
+	if len(t.Processes) == 0 {
+		t.Processes = []tick.Process{{PID: 7, Comm: "train", Cgroup: "/job"}}
+	}
 	at := t.Time.UnixNano() - start
 	for _, f := range facts {
 		if at > f.from && at <= f.to {
@@ -49,4 +52,14 @@ func factsAt(t *tick.Tick, facts []fact) {
 			t.HostSums = append(t.HostSums, f.HostSum)
 		}
 	}
+}
+
+func reason(t testing.TB, v string) events.Reason {
+	for r := events.ReasonUnknown; r <= events.ReasonGIL; r++ {
+		if r.String() == v {
+			return r
+		}
+	}
+	t.Fatalf("no reason is called %q", v)
+	return 0
 }

@@ -14,6 +14,7 @@ import (
 
 	"ingero/internal/ledger"
 	"ingero/internal/tick"
+	"ingero/internal/track"
 	"ingero/pkg/events"
 )
 
@@ -23,13 +24,13 @@ import (
 //	hog NAME/PID slice=4ms [every=100ms] [from=10s] [to=20s]   on the program's CPU
 //	quota run=40ms period=100ms
 //	attach 5s                    ingero sees nothing before
-//	thread TID steps=4000 [host] the program; what follows are the lines of a step;
+//	thread TID steps=4000 [host] [pid=N] [from=1s] the program; what follows are the lines of a step;
 //	                             host: hogs do not run while it synchronises
 //	cpu 1ms [vary=10%]           between calls
 //	launch 10 cpu=5us gpu=1ms [vary=2%] [slow=500us from=10s to=20s]   slow: more GPU time meanwhile
 //	sync spin|block
 //	pace 20ms                    sleep until so long after the step's begin
-//	call OP cpu=5us [bytes=N] [slow=3ms p=5%]      slow: more time in the call
+//	call OP cpu=5us [bytes=N] [slow=3ms p=5%]      slow: more time in the call; see cudaCall
 //	wait REASON 3ms [p=5%] [at=N] [dev=254:0] [who=NAME/PID] [io]   between calls
 //	fact KIND pid=7 [from=10s] [to=20s] [count=1] [ns=3ms] [bytes=N] [of=OBJECT] [who=NAME/PID]
 //	                             of the host in each tick between; who: of another process, not pid
@@ -50,7 +51,9 @@ type scenario struct {
 }
 
 type program struct {
+	pid   uint32
 	tid   uint32
+	from  int64
 	steps int
 	host  bool
 	lines [][]string
@@ -105,7 +108,8 @@ func (sc *scenario) run(t testing.TB) []tick.Chain {
 
 // feed gives a ledger and an engine what happens after a time, in polls and ticks.
 func feed(all *tick.Batch, from, poll int64, facts ...fact) []tick.Chain {
-	l, e := ledger.New(1), New(1)
+	l, e, tr := ledger.New(1), New(1), track.New()
+	sums := account{from: from - start}
 	var chains []tick.Chain
 	c, w := 0, 0
 	for now := from; c < len(all.Calls) || w < len(all.Waits); now += poll {
@@ -120,10 +124,15 @@ func feed(all *tick.Batch, from, poll int64, facts ...fact) []tick.Chain {
 				b.Calls = append(b.Calls, all.Calls[c])
 			}
 		}
+		tr.Batch(&b)
 		l.Batch(&b)
 		e.Add(l.Steps())
+		sums.calls = append(sums.calls, b.Calls...)
 		if last := c == len(all.Calls) && w == len(all.Waits); last || (now-from)/s1 != (now+poll-from)/s1 {
 			tk := tick.Tick{Time: time.Unix(0, now), Window: time.Second}
+			sums.ticked(&tk)
+			tr.Tick(&tk)
+			ranked(&tk)
 			factsAt(&tk, facts)
 			l.Tick(&tk)
 			e.Tick(&tk)
@@ -135,7 +144,8 @@ func feed(all *tick.Batch, from, poll int64, facts ...fact) []tick.Chain {
 
 // play runs a program; off is how it would have been.
 func (sc *scenario) play(t testing.TB, p program, off bool) *simThread {
-	x := newSimThread(7, p.tid, 42)
+	x := newSimThread(p.pid, p.tid, 42)
+	x.now += p.from
 	x.hogs, x.quota, x.off, x.hostOnly = sc.hogs, sc.quota, off, p.host
 	for n := range p.steps {
 		begin := x.now
@@ -172,12 +182,16 @@ func line(t testing.TB, x *simThread, n int, begin int64, f []string) {
 			x.block(events.Wait{Reason: events.ReasonSleep, Flags: events.WaitByIRQ}, until)
 		}
 	case "call":
-		x.call(f[1], uint64(o.bytes), func() {
-			x.use(o.cpu)
-			if hit && o.slow > 0 {
-				x.use(o.slow)
-			}
-		})
+		c := cudaCallOf(t, f)
+		for range c.times * btoi(c.here(n, x.off)) {
+			x.call(f[1], uint64(o.bytes), func() {
+				x.use(o.cpu)
+				if hit && o.slow > 0 {
+					x.use(o.slow)
+				}
+			})
+			x.give(&c, uint64(o.bytes))
+		}
 	case "wait":
 		if hit {
 			x.block(events.Wait{Reason: reason(t, f[1]), Dev: o.dev, Who: o.who, Flags: o.flags}, x.now+x.vary(dur(t, f[2]), o.vary))
@@ -206,7 +220,7 @@ func options(t testing.TB, f []string) (o option) {
 		if x == "io" {
 			o.flags |= events.WaitIO
 		}
-		if !ok {
+		if !ok || slices.Contains(callWords, k) {
 			continue
 		}
 		into := map[string]*int64{"cpu": &o.cpu, "gpu": &o.gpu, "slow": &o.slow, "slice": &o.slice, "every": &o.every, "from": &o.from, "to": &o.to, "run": &o.run, "period": &o.per, "ns": &o.ns}
@@ -262,23 +276,10 @@ func thread(t testing.TB, v string) events.Thread {
 	if strings.HasPrefix(v, "kworker") {
 		th.Parent = kthreadd
 	}
-	if strings.HasPrefix(v, "loader") { // a worker of the program
-		th.Parent = 7
-	}
 	if n == 8 { // a thread of the program's own
 		th.PID = 7
 	}
 	return th
-}
-
-func reason(t testing.TB, v string) events.Reason {
-	for r := events.ReasonUnknown; r <= events.ReasonGIL; r++ {
-		if r.String() == v {
-			return r
-		}
-	}
-	t.Fatalf("no reason is called %q", v)
-	return 0
 }
 
 func read(t testing.TB, path string) *scenario {
@@ -306,7 +307,7 @@ func read(t testing.TB, path string) *scenario {
 			sc.attach = dur(t, f[1])
 		case "thread":
 			n, _ := strconv.Atoi(f[1])
-			sc.threads = append(sc.threads, program{tid: uint32(n), steps: o.steps, host: slices.Contains(f, "host")})
+			sc.threads = append(sc.threads, program{pid: uint32(cmp.Or(o.pid, 7)), tid: uint32(n), from: o.from, steps: o.steps, host: slices.Contains(f, "host")})
 		case "expect":
 			sc.expect = append(sc.expect, strings.Join(f[1:], " "))
 		default:
@@ -318,13 +319,6 @@ func read(t testing.TB, path string) *scenario {
 		t.Fatal("nothing is expected")
 	}
 	return sc
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // check compares chains with a line of what is expected.

@@ -47,6 +47,8 @@ type simThread struct {
 	op       events.Op
 	syncing  bool
 	account  tick.Thread
+	held     []uint64 // addresses that calls gave
+	given    uint64
 }
 
 // sums are the parts of a call or a gap.

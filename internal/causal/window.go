@@ -130,6 +130,14 @@ func (s *series) long(r *record) bool {
 	return long
 }
 
+const (
+	// markAfter marks a step right after one in which an allocation failed: what a program
+	// does about that may be in it.
+	markAfter ledger.Marks = 1 << 15
+	// rare are marks of steps that are few, and matter.
+	rare = ledger.MarkNoMemory | ledger.MarkCapture | ledger.MarkUpload | markAfter
+)
+
 // push adds the step that waited for its successor, and lets the next one wait.
 // Steps that something held up, or that are long, are sampled apart from others:
 // they are few and matter most.
@@ -138,9 +146,12 @@ func (s *series) push(r *record, quota [2]int) {
 		if s.last.to() == r.from && s.last.kind == r.kind {
 			s.last.next = r.length
 		}
+		if s.last.to() == r.from && s.last.marks&ledger.MarkNoMemory != 0 {
+			r.marks |= markAfter
+		}
 		if x, ok := s.at(s.last.to()); ok {
 			t, q := &x.free, quota[1]
-			if s.last.nparts > 0 || s.long(&s.last) {
+			if s.last.nparts > 0 || s.last.marks&rare != 0 || s.long(&s.last) {
 				t, q = &x.held, quota[0]
 			}
 			if to := t.place(q, &s.rng); to != nil {

@@ -35,7 +35,9 @@ func analyse(ctx context.Context, r *query.Reader, s *query.Session, from, to ti
 	if !to.IsZero() {
 		w.to = to.UnixNano()
 	}
-	rec.Window(w.from, orMax(w.to))
+	if w.from != 0 || w.to != 0 { // else it is played as it was
+		rec.Window(w.from, orMax(w.to))
+	}
 	c = &collector{}
 	err = session.Run(ctx, session.Config{Source: w, Clock: w.Replay, Sinks: append([]tick.Sink{c}, also...), Poll: replayPoll, Log: log})
 	if store.Unreadable(err) {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"math"
 	"testing"
@@ -17,10 +16,7 @@ import (
 // the second four of twelve seconds.
 func part(t *testing.T, from, to time.Duration) *collector {
 	t.Helper()
-	log, err := store.OpenLog(bytes.NewReader(incidentRecording), int64(len(incidentRecording)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := recorded(t, "incident")
 	s := log.Session()
 	w := &windowed{Replay: store.NewReplay(log, store.ReplayOptions{}), base: map[threadID]tick.Thread{}}
 	if from > 0 {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"ingero/internal/explain"
 	"ingero/internal/tick"
@@ -17,6 +18,7 @@ type collector struct {
 	// that are long over are in no tick any more.
 	accounts map[uint32]tick.Breakdown
 	chains   map[string]tick.Chain
+	costs    costs // of chains that went on for long
 	host     tick.HostSums
 	xids     []tick.Xid
 	busy     float64 // sum of the machine's busy share over ticks
@@ -40,7 +42,7 @@ func (c *collector) Batch(b *tick.Batch) error {
 func (c *collector) Tick(t *tick.Tick) error {
 	c.last = *t
 	if c.accounts == nil {
-		c.accounts, c.chains = map[uint32]tick.Breakdown{}, map[string]tick.Chain{}
+		c.accounts, c.chains, c.costs = map[uint32]tick.Breakdown{}, map[string]tick.Chain{}, costs{}
 	}
 	for i := range t.Breakdowns {
 		if b := &t.Breakdowns[i]; len(c.accounts) < maxKept {
@@ -48,6 +50,11 @@ func (c *collector) Tick(t *tick.Tick) error {
 		}
 	}
 	c.keep(t)
+	for i := range t.Episodes {
+		if e := &t.Episodes[i]; e.Kind == tick.EpisodeEnd && len(c.costs) < maxKept {
+			c.costs.add(e.Chain.ID, e.Lost, e.From, e.To)
+		}
+	}
 	c.host.Add(t.HostSums)
 	c.xids = append(c.xids, t.Xids[:min(len(t.Xids), maxKept-len(c.xids))]...)
 	if t.Host.CPUs > 0 {
@@ -86,9 +93,18 @@ func (c *collector) input(node, source string) *explain.Input {
 	for i := range t.States {
 		in.Memory[t.States[i].PID] = t.States[i].Memory
 	}
-	in.Xids = c.xids
+	in.Xids, in.GPUs = c.xids, len(t.GPUs)
+	c.whole(in.From, in.To)
 	c.ledger(in, nil)
 	return in
+}
+
+// whole has the chains tell what they cost from one time to another, not in their last
+// minute alone.
+func (c *collector) whole(from, to time.Time) {
+	for id, x := range c.chains {
+		c.chains[id] = c.costs.in(x, from, to)
+	}
 }
 
 // ledger adds what the time ledger says of some processes (none: of all) to what

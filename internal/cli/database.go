@@ -17,8 +17,16 @@ import (
 // read opens the database that the settings name, or the first of the usual places
 // that has one, and says on standard error which that is and what of it is not
 // there.
-func (e *Env) read(ctx context.Context, c *config.Config) (r *query.Reader, err error) {
-	path := firstThere(c.Databases())
+func (e *Env) read(ctx context.Context, c *config.Config) (*query.Reader, error) {
+	from := ""
+	if by := c.From["db"]; by != "" && by != "--db" {
+		from = " (" + by + ")"
+	}
+	return e.readAt(ctx, firstThere(c.Databases()), from)
+}
+
+// readAt is read of one path; from says after it who named it.
+func (e *Env) readAt(ctx context.Context, path, from string) (r *query.Reader, err error) {
 	if isFolder(path) {
 		do := "name a file with --db PATH"
 		if file := strings.TrimSuffix(path, ".d"); store.LogDir(file) == path && isThere(file) {
@@ -34,10 +42,6 @@ func (e *Env) read(ctx context.Context, c *config.Config) (r *query.Reader, err 
 			err, r = errors.Join(err, r.Close()), nil
 		}
 	}()
-	from := ""
-	if by := c.From["db"]; by != "" && by != "--db" {
-		from = " (" + by + ")"
-	}
 	e.note("Reading %s%s", path, from)
 	if isThere(store.LogDir(path)) {
 		return r, nil

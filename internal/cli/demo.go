@@ -3,57 +3,24 @@ package cli
 import (
 	"bytes"
 	"context"
-	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"ingero/internal/config"
 	"ingero/internal/explain"
-	"ingero/internal/probes"
-	"ingero/internal/proc"
+	"ingero/internal/gpu"
 	"ingero/internal/session"
 	"ingero/internal/store"
 	"ingero/internal/tick"
-	"ingero/sim"
 )
-
-// scenario is what a demonstration runs.
-type scenario struct {
-	name    string
-	what    string   // in words
-	program []string // of sim, with its arguments
-	// recording was made by this command, as root:
-	//
-	//	bin/ingero demo [incident] --save internal/cli/demo/NAME.ingero
-	recording []byte
-	length    string        // how long it runs, if nothing is said
-	least     time.Duration // how long it must run
-	hog       bool          // in its second third another program takes its CPU
-	detail    explain.Detail
-}
-
-//go:embed demo/train.ingero
-var trainRecording []byte
-
-//go:embed demo/incident.ingero
-var incidentRecording []byte
-
-// scenarios are what can be demonstrated; the first if nothing is said. A step
-// takes 10 ms of GPU.
-var scenarios = []scenario{
-	{name: "train", what: "a training loop on a simulated GPU", program: []string{"train", "--launches", "20", "--kernel-us", "500"},
-		recording: trainRecording, length: "5s", least: time.Second, detail: explain.Tables},
-	{name: "incident", what: "a training loop on a simulated GPU, and a hog on its CPU", program: []string{"train", "--launches", "20", "--kernel-us", "500"},
-		recording: incidentRecording, length: "12s", least: 3 * time.Second, hog: true, detail: explain.Shares},
-}
 
 // demoOptions are the flags of demo.
 type demoOptions struct {
@@ -61,51 +28,108 @@ type demoOptions struct {
 	duration time.Duration
 	json     bool
 	recorded bool   // play the recording even if it could be traced
+	gpu      bool   // on the machine's GPU
 	save     string // keep what was traced in this file
 	debug    bool
 }
 
 func demoCommand(e *Env) *cobra.Command {
-	c := e.demoOf(&scenarios[0])
-	c.Use = "demo"
-	c.Short = "Trace a training loop on a simulated GPU; without root, show a recording of that"
-	c.Long = `demo runs a training loop on a simulated GPU and traces it with the probes that any
-program is traced with. It needs no GPU. Without root it plays a recording that this
-command has made, through the same pipeline. Its first line says which of both it is.
-Nothing is added to the database.
+	var o demoOptions
+	var length, noGPU = "", false
+	c := &cobra.Command{
+		Use:   "demo [SCENARIO]",
+		Short: "Show what ingero finds, on a simulated GPU or on a real one; without root, from recordings",
+		Long: `demo makes something go wrong with a job, traces the job with the probes that any program
+is traced with, and ends with the report that ingero explain gives. The job runs on a
+simulated GPU, so none is needed; with --gpu on the machine's own. Without root, and with
+--no-gpu, it plays a recording that this command has made, through the same pipeline. Its
+first line says which it is. Nothing is added to the database. Without a name it shows
+these, one after the other:
 
-demo incident shows what ingero is for: some seconds into the run another program, a
-hog, takes the CPU on which the loop runs, and the report says who it was and how many
-milliseconds it cost.`
-	c.Example = "  sudo ingero demo\n  sudo ingero demo incident\n  ingero demo --no-gpu\n  ingero demo incident --json"
-	incident := e.demoOf(&scenarios[1])
-	incident.Use = "incident"
-	incident.Short = "The same with a hog on its CPU: what it cost, and who it was"
-	c.AddCommand(incident)
+` + scenarioList(),
+		Example: "  sudo ingero demo\n  sudo ingero demo incident\n  ingero demo --no-gpu\n  ingero demo gpu-steal --json",
+		Args:    cobra.MaximumNArgs(1),
+	}
+	f := c.Flags()
+	f.StringVar(&length, "duration", "", "how long the job runs (default: as long as the scenario needs)")
+	f.BoolVar(&o.json, "json", false, "print the report as JSON, and no table; of all scenarios a list")
+	f.BoolVar(&noGPU, "no-gpu", false, "play recordings: nothing is run or traced")
+	f.BoolVar(&o.gpu, "gpu", false, "run the job on this machine's GPU; needs root and python3")
+	f.BoolVar(&o.recorded, "recorded", false, "the same as --no-gpu")
+	f.StringVar(&o.save, "save", "", "keep what was traced as a recording in this file")
+	f.BoolVar(&o.debug, "debug", false, "say on standard error what is done")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		o.recorded = o.recorded || noGPU
+		e.debug = o.debug
+		if o.gpu && o.recorded {
+			return usage("ingero demo --gpu, or --no-gpu", "--gpu and --no-gpu cannot be given at once")
+		}
+		list, err := chosen(args)
+		if err == nil && o.save != "" && len(list) > 1 {
+			err = usage("ingero demo incident --save FILE", "--save needs a scenario to be named")
+		}
+		for i := range list {
+			if err == nil {
+				list[i].duration, err = list[i].lasts(length)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return e.demos(c.Context(), o, list)
+	}
 	return c
 }
 
-// demoOf makes the command of a scenario.
-func (e *Env) demoOf(s *scenario) *cobra.Command {
-	o := demoOptions{scenario: s}
-	length := s.length
-	c := &cobra.Command{Args: noArguments}
-	f := c.Flags()
-	f.StringVar(&length, "duration", length, "how long the loop runs")
-	f.BoolVar(&o.json, "json", false, "print the report as JSON, and no table")
-	f.BoolVar(&o.recorded, "recorded", false, "play the recording even where the loop could be traced")
-	f.StringVar(&o.save, "save", "", "keep what was traced as a recording in this file")
-	f.BoolVar(&o.debug, "debug", false, "say on standard error what is done")
-	f.Bool("no-gpu", false, "use no GPU; it never does")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		e.debug = o.debug
-		var err error
-		if o.duration, err = config.ParseDuration(length); err != nil || o.duration < s.least {
-			return usage(c.CommandPath()+" --duration "+s.length, "--duration cannot be %q: at least %s is needed", length, leastText(s.least))
+// scenarioList lists what is shown when nothing is said, and what can be named.
+func scenarioList() string {
+	var b strings.Builder
+	for i := range scenarios {
+		s := &scenarios[i]
+		if i > 0 && s.extra && !scenarios[i-1].extra {
+			b.WriteString("\nand, when it is named:\n\n")
 		}
-		return e.demo(c.Context(), o)
+		name := s.name
+		if len(s.aliases) > 0 {
+			name += " (also " + strings.Join(s.aliases, ", ") + ")"
+		}
+		fmt.Fprintf(&b, "  %s\n      %s\n", name, s.shows)
 	}
-	return c
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// act is a scenario and how long it is to run.
+type act struct {
+	*scenario
+	duration time.Duration
+}
+
+// chosen returns the scenario that is named, or all that are shown without a name.
+func chosen(args []string) (list []act, err error) {
+	var names []string
+	for i := range scenarios {
+		s := &scenarios[i]
+		names = append(names, s.name)
+		if len(args) == 0 && !s.extra || len(args) > 0 && s.called(args[0]) {
+			list = append(list, act{scenario: s})
+		}
+	}
+	if len(list) == 0 {
+		return nil, usage("it is one of "+strings.Join(names, ", "), "there is no scenario %q", args[0])
+	}
+	return list, nil
+}
+
+// lasts returns how long it is to run.
+func (a *act) lasts(length string) (time.Duration, error) {
+	if length == "" {
+		length = a.length
+	}
+	d, err := config.ParseDuration(length)
+	if err != nil || d < a.least {
+		return 0, usage("ingero demo "+a.name+" --duration "+a.length, "--duration cannot be %q: at least %s is needed", length, leastText(a.least))
+	}
+	return d, nil
 }
 
 func leastText(d time.Duration) string {
@@ -115,18 +139,67 @@ func leastText(d time.Duration) string {
 	return fmt.Sprintf("%.0f seconds", d.Seconds())
 }
 
-func (e *Env) demo(ctx context.Context, o demoOptions) error {
-	d := &demo{env: e, demoOptions: o, seen: &collector{gaps: tick.Gaps{}}}
-	why := errors.New("--recorded asks for it")
-	if !o.recorded {
-		if why = d.trace(ctx); why == nil || d.began {
-			return errors.Join(why, d.tell())
+// demos shows scenarios, one after the other. One that cannot be traced for a reason
+// that holds for all is the last that was tried.
+func (e *Env) demos(ctx context.Context, o demoOptions, list []act) error {
+	info, _ := gpu.Machine{}.Read(ctx) // what could be found is in it
+	e.note("GPU: %s", gpuText(&info))
+	if o.gpu && len(info.GPUs) == 0 {
+		return &problem{What: "this machine has no GPU that can be used", Do: "without --gpu the job runs on a simulated one; ingero check says what there is"}
+	}
+	var all []json.RawMessage
+	var why error
+	if o.recorded {
+		why = errors.New("--no-gpu asks for it")
+	}
+	for i, a := range list {
+		o.scenario, o.duration = a.scenario, a.duration
+		if len(list) > 1 && !o.json {
+			if err := e.printf("%s== %d of %d: %s ==\n\n", strings.Repeat("\n", min(i, 1)), i+1, len(list), a.name); err != nil {
+				return err
+			}
+		}
+		d := &demo{env: e, demoOptions: o, seen: &collector{gaps: tick.Gaps{}}}
+		var err error
+		if why, err = d.show(ctx, why); err != nil || ctx.Err() != nil {
+			return err
+		}
+		if !o.json {
+			continue
+		}
+		text, err := explain.ReportJSON(d.input())
+		if err != nil {
+			return err
+		}
+		if len(list) == 1 {
+			return e.printf("%s\n", text)
+		}
+		one, err := json.Marshal(map[string]any{"scenario": a.name, "report": json.RawMessage(text)})
+		if err != nil {
+			return err
+		}
+		all = append(all, one)
+	}
+	if !o.json {
+		return nil
+	}
+	enc := json.NewEncoder(e.Stdout)
+	enc.SetIndent("", "  ")
+	return enc.Encode(all)
+}
+
+// show shows one scenario: live unless there is a reason why not, which it returns for
+// those that follow.
+func (d *demo) show(ctx context.Context, why error) (error, error) {
+	if why == nil {
+		if why = d.trace(ctx); why == nil || d.began || d.gpu {
+			return nil, errors.Join(why, d.tell())
 		}
 	}
-	if o.save != "" {
-		return errors.Join(&problem{What: "there is nothing to save: the loop could not be traced", Do: oneLine(inWords(why).What), Err: why})
+	if d.save != "" {
+		return why, &problem{What: "there is nothing to save: the job could not be traced", Do: oneLine(inWords(why).What), Err: why}
 	}
-	return errors.Join(d.replay(ctx, oneLine(inWords(why).What)), d.tell())
+	return why, errors.Join(d.replay(ctx, oneLine(inWords(why).What)), d.tell())
 }
 
 // demo is one demonstration.
@@ -137,11 +210,11 @@ type demo struct {
 	table  bool   // a table was drawn
 	source string // what the report says that it was made from
 	began  bool   // the trace has begun: what fails now is an error
-	cpu    int    // on which the hog takes turns with the loop
+	cpu    int    // on which the hog takes turns with the job; -1: there are none
 	own    owned  // the processes of the demonstration
 }
 
-// trace traces the loop. Until it has begun, an error says why it cannot be.
+// trace traces the job. Until it has begun, an error says why it cannot be.
 func (d *demo) trace(ctx context.Context) error {
 	e := d.env
 	dir, err := os.MkdirTemp("", "ingero-demo-")
@@ -149,40 +222,48 @@ func (d *demo) trace(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	if d.hog {
+	d.cpu = -1
+	if d.hog.threads > 0 {
 		if d.cpu, err = lastCPU(); err != nil {
 			return err
 		}
 	}
-	program, err := d.launch(dir)
+	jobs, err := d.launch(dir)
+	for _, j := range jobs {
+		defer j.kill()
+		d.own.add(j.pid())
+	}
 	if err != nil {
 		return err
 	}
-	defer program.kill()
-	d.own.add(program.pid(), uint32(os.Getpid()))
-	log := e.logger(d.debug)
-	t, err := e.open(ctx, d.save, session.LiveOptions{
-		Select: proc.Selector{PIDs: []uint32{program.pid()}}, Gated: program.pid(), Probes: probes.Options{}, Log: log,
-	})
+	d.own.add(uint32(os.Getpid()))
+	o := session.LiveOptions{Gated: jobs[0].pid(), Log: e.logger(d.debug)}
+	for _, j := range jobs {
+		o.Select.PIDs = append(o.Select.PIDs, j.pid())
+	}
+	t, err := e.open(ctx, d.save, o)
 	if err != nil {
 		return err
 	}
 	d.began = true
-	d.source = "the simulated GPU"
-	head := "Live: " + d.what + ",\ntraced by real probes on this machine."
+	on := "the simulated GPU"
+	if d.gpu {
+		on = "the GPU of this machine"
+	}
+	d.source = on
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	v := d.view(stop, head)
+	v := d.view(stop, "Live: "+d.words()+",\ntraced by real probes on this machine.")
 	c := &config.Config{DB: filepath.Join(dir, "demo.db"), Node: "demo", Trace: config.Trace{Record: d.save != ""}}
-	rec, err := e.record(c, "demo", "train", v.say)
+	rec, err := e.record(c, "demo", d.name, v.say)
 	if err != nil {
 		return errors.Join(err, t.close())
 	}
 	if rec != nil {
 		rec.only = &d.own
 	}
-	program.run()
-	ended := d.disturb(ctx, dir, v)
+	jobs[0].run()
+	ended := d.disturb(ctx, dir, jobs[1:], v)
 	err = t.run(ctx, rec, d.sinks(v)...)
 	stop()
 	err = errors.Join(err, <-ended, v.failed(), rec.end(nil))
@@ -192,41 +273,27 @@ func (d *demo) trace(ctx context.Context) error {
 	return d.keep(rec)
 }
 
-// launch makes the loop ready to run.
-func (d *demo) launch(dir string) (*launched, error) {
-	if err := os.Chmod(dir, 0o755); err != nil { // the loop runs as whoever typed sudo
-		return nil, err
+// words say what the scenario is.
+func (d *demo) words() string {
+	if d.gpu {
+		return strings.NewReplacer("a simulated GPU", "a GPU", "its simulated GPU", "its GPU").Replace(d.what)
 	}
-	stack, err := sim.Extract(dir)
-	if err != nil {
-		return nil, err
-	}
-	seconds := strconv.Itoa(int((d.duration + time.Second - 1) / time.Second))
-	path := stack.Program(d.program[0])
-	args := append(append([]string{path}, d.program[1:]...), "--seconds", seconds)
-	if d.hog {
-		args = append(args, "--pin", strconv.Itoa(d.cpu))
-	}
-	l, err := launch(&exec.Cmd{Path: path, Args: args, Dir: dir, Env: []string{"PATH=/usr/bin:/bin"}, SysProcAttr: d.env.invoker().attributes()})
-	if err != nil {
-		return nil, fmt.Errorf("run the training loop: %w", err)
-	}
-	return l, nil
+	return d.what
 }
 
 // replay plays the recording.
 func (d *demo) replay(ctx context.Context, why string) error {
-	log, err := store.OpenLog(bytes.NewReader(d.recording), int64(len(d.recording)))
+	text, err := d.recording()
+	if err != nil {
+		return err
+	}
+	log, err := store.OpenLog(bytes.NewReader(text), int64(len(text)))
 	if err != nil {
 		return fmt.Errorf("read the recording in this program: %w", err)
 	}
 	made := log.Session()
-	live := "sudo ingero demo"
-	if d.hog {
-		live += " " + d.name
-	}
-	head := fmt.Sprintf("Recording: %s,\ntraced by this command on %s (Linux %s). Not live, since\n%s.\nLive: %s",
-		d.what, made.Started.UTC().Format("2006-01-02"), made.Kernel, why, live)
+	head := fmt.Sprintf("Recording: %s,\ntraced by this command on %s (Linux %s). Not live, since\n%s.\nLive: sudo ingero demo %s",
+		d.what, made.Started.UTC().Format("2006-01-02"), made.Kernel, why, d.name)
 	d.source = "a recording of the simulated GPU, made by ingero demo"
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -276,20 +343,18 @@ func (d *demo) keep(rec *recording) error {
 	return os.WriteFile(d.save, text, 0o644)
 }
 
-// tell ends the demonstration with the report.
+// input is what the report is made from.
+func (d *demo) input() *explain.Input { return d.seen.input("", d.source) }
+
+// tell ends the demonstration with the report, unless that is to be JSON.
 func (d *demo) tell() error {
-	in := d.seen.input("", d.source)
+	if d.json {
+		return nil
+	}
 	if d.table {
 		if err := d.env.printf("\n"); err != nil {
 			return err
 		}
 	}
-	if !d.json {
-		return d.env.tell(d.env.Stdout, in, d.detail, d.env.zone(false))
-	}
-	text, err := explain.ReportJSON(in)
-	if err != nil {
-		return err
-	}
-	return d.env.printf("%s\n", text)
+	return d.env.tell(d.env.Stdout, d.input(), d.detail, d.env.zone(false))
 }

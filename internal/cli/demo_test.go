@@ -7,23 +7,46 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
+	"ingero/internal/session"
 	"ingero/internal/store"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
+	"ingero/sim"
 )
 
-// namesIn returns the names of all threads and processes in a recording.
-func namesIn(t *testing.T, text []byte) []string {
+// recorded opens the recording of a scenario.
+func recorded(t *testing.T, name string) *store.Log {
+	t.Helper()
+	list, err := chosen([]string{name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := list[0].recording()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return opened(t, text)
+}
+
+func opened(t *testing.T, text []byte) *store.Log {
 	t.Helper()
 	log, err := store.OpenLog(bytes.NewReader(text), int64(len(text)))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return log
+}
+
+// namesIn returns the names of all threads and processes in a recording.
+func namesIn(t *testing.T, log *store.Log) []string {
+	t.Helper()
 	seen := map[string]bool{}
 	var e store.Entry
 	for {
@@ -49,6 +72,9 @@ func namesIn(t *testing.T, text []byte) []string {
 			for i := range e.Tick.Threads {
 				seen[e.Tick.Threads[i].Comm] = true
 			}
+			for i := range e.Tick.HostSums {
+				seen[e.Tick.HostSums[i].Comm] = true
+			}
 		}
 	}
 	delete(seen, "")
@@ -62,17 +88,53 @@ func namesIn(t *testing.T, text []byte) []string {
 
 // The recordings in this program name nobody but the programs of the demonstration.
 func TestRecordingsNameNobodyElse(t *testing.T) {
-	for _, s := range scenarios {
-		names := namesIn(t, s.recording)
-		if !slices.Contains(names, "train") || s.hog && !slices.Contains(names, hogName) {
+	for i := range scenarios {
+		s := &scenarios[i]
+		names := namesIn(t, recorded(t, s.name))
+		if !slices.Contains(names, s.program[0]) || s.hog.threads > 0 && !slices.Contains(names, hogName) {
 			t.Errorf("%s: names %q", s.name, names)
 		}
+		own := []string{s.program[0], hogName, "ingero", "/"}
+		if len(s.beside) > 0 {
+			own = append(own, s.beside[0])
+		}
 		for _, name := range names {
-			if !slices.Contains([]string{"train", hogName, "ingero", "/"}, name) {
+			if !slices.Contains(own, name) {
 				t.Errorf("%s: the recording names %q", s.name, name)
 			}
 		}
 	}
+}
+
+// What each recording shows has the right cause and culprit, gravest, and where nothing
+// is wrong nothing is told.
+func TestRecordingsShowTheCause(t *testing.T) {
+	for i := range scenarios {
+		s := &scenarios[i]
+		t.Run(s.name, func(t *testing.T) {
+			replay := store.NewReplay(recorded(t, s.name), store.ReplayOptions{})
+			c := &collector{}
+			if err := session.Run(t.Context(), session.Config{Source: replay, Clock: replay, Sinks: []tick.Sink{c}, Poll: replayPoll}); err != nil {
+				t.Fatal(err)
+			}
+			s.check(t, c.input("", "").Chains)
+		})
+	}
+}
+
+// check compares what was found with what is to be.
+func (s *scenario) check(t *testing.T, chains []tick.Chain) {
+	t.Helper()
+	var got []string
+	for i := range chains {
+		got = append(got, fmt.Sprintf("%s %s by %s, %v", chains[i].Severity, chains[i].Rule, chains[i].Culprit(), chains[i].Lost))
+	}
+	switch {
+	case s.rule == "" && len(chains) > 0, s.rule != "" && len(chains) == 0:
+	case s.rule == "", chains[0].Rule == s.rule && (s.culprit == "" || chains[0].Culprit() == s.culprit):
+		return
+	}
+	t.Errorf("got %q, want %s by %s first", got, s.rule, s.culprit)
 }
 
 // jsonReport is what the tests read of a report.
@@ -152,7 +214,7 @@ func TestDemoIncident(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := []string{"train", hogName, "exe", "ingero", "/"} // the test is run as /proc/self/exe
-	for _, name := range namesIn(t, saved) {
+	for _, name := range namesIn(t, opened(t, saved)) {
 		if !slices.Contains(own, name) {
 			t.Errorf("the recording names %q", name)
 		}
@@ -175,7 +237,10 @@ func TestOwned(t *testing.T) {
 		Procs: []tick.ProcEvent{{PID: 7}, {PID: 8, Comm: "secret"}},
 	}
 	x := &tick.Tick{Threads: []tick.Thread{{PID: 8, Comm: "secret"}, {PID: 7, Comm: "train"}}, Others: []tick.Process{{PID: 8, Comm: "secret"}, {PID: 9, PPID: 8, Cgroup: "/secret"}},
-		Processes: []tick.Process{{PID: 7, Comm: "train", Cgroup: "/secret"}}, Chains: []tick.Chain{{ID: "secret"}}}
+		Processes: []tick.Process{{PID: 7, Comm: "train", Cgroup: "/secret"}}, Chains: []tick.Chain{{ID: "secret"}}, Hidden: []tick.Hidden{{Chain: tick.Chain{ID: "secret"}}}, Episodes: []tick.Episode{{ID: "secret"}},
+		HostSums: []tick.HostSum{{HostKey: tick.HostKey{Kind: tick.HostDiskRead, PID: 8, Object: "vda"}, Comm: "secret"}, {HostKey: tick.HostKey{Kind: tick.HostCPUPressure, Object: "/secret"}},
+			{HostKey: tick.HostKey{Kind: tick.HostOOM, PID: 7, Object: "/secret"}}, {HostKey: tick.HostKey{Kind: tick.HostSignal, PID: 7, Sender: 8, Object: "SIGSTOP"}, Comm: "secret"},
+			{HostKey: tick.HostKey{Kind: tick.HostDiskRead, PID: 7, Object: "vda"}, Comm: "train"}}}
 	before := fmt.Sprintf("%+v %+v", b, x)
 	gotB, gotT := o.batch(b), o.tick(x)
 	if text := fmt.Sprintf("%+v %+v", gotB, gotT); bytes.Contains([]byte(text), []byte("secret")) {
@@ -185,10 +250,45 @@ func TestOwned(t *testing.T) {
 		gotB.Waits[1].Who.Name != hog.Name || gotB.Waits[1].Who.Parent != 0 || gotB.Waits[2].Flags != 0 {
 		t.Errorf("waits: %+v", gotB.Waits)
 	}
+	if len(gotT.HostSums) != 3 {
+		t.Errorf("host sums: %+v", gotT.HostSums)
+	}
 	if len(gotB.Calls) != 1 || len(gotB.Ended) != 1 || len(gotB.Procs) != 1 || len(gotT.Threads) != 1 || len(gotT.Others) != 1 || len(gotT.Processes) != 1 {
 		t.Errorf("kept: %+v %+v", gotB, gotT)
 	}
 	if after := fmt.Sprintf("%+v %+v", b, x); after != before {
 		t.Error("what other sinks have was changed")
+	}
+}
+
+// What the scenarios do on a GPU works, here on the simulated driver: which has a kernel
+// of every name, and cannot tell whether what is given to it as code is any.
+func TestDemoScriptOfGPU(t *testing.T) {
+	testkit.NeedTool(t, "python3")
+	dir := t.TempDir()
+	stack, err := sim.Extract(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := demoFiles.ReadFile("demo/" + gpuScript)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(dir, gpuScript)
+	if err := os.WriteFile(script, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for i := range scenarios {
+		s := &scenarios[i]
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), "python3", append(append([]string{script}, s.onGPU...), "--seconds", "1", "--pin", "0")...)
+			cmd.Env = []string{"PATH=/usr/bin:/bin", "LD_LIBRARY_PATH=" + stack.Dir}
+			out, err := cmd.Output()
+			var said struct{ Steps int }
+			if err != nil || json.Unmarshal(out, &said) != nil || said.Steps < 2 {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
 	}
 }

@@ -27,12 +27,12 @@ func Docs(w io.Writer) error {
 		fmt.Fprintf(&b, "- [ingero %s](#ingero-%s): %s\n", c.Name(), c.Name(), c.Short)
 	}
 	b.WriteString(`
-A command ends with 0 when it did what it was asked, 1 when it could not, and 2
-when the command line or a setting is wrong; what else a command can end with it
-says below. Standard output is data, standard error is for people. An error is a
-line that says what happened and a line that says what to do.
+Standard output is data, standard error is for people. An error is a line that says
+what happened and a line that says what to do. A command ends with one of these codes;
+run ends with its program's, and with 128 + N where signal N ended that.
 
 `)
+	b.WriteString(exitDocs() + "\n")
 	for _, c := range root.Commands() {
 		docs(&b, c)
 	}

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -29,6 +32,8 @@ type explainOptions struct {
 	json   bool
 	tables bool // --per-process
 	stored bool // --chains
+	anew   bool
+	failOn string
 }
 
 func explainCommand(e *Env) *cobra.Command {
@@ -47,14 +52,19 @@ failed, how long they took, and what their threads did meanwhile. --json has all
 Without a time it takes the last 5 minutes of the latest recording. --since, --from
 and --to take all recordings of that time; ` + timesHelp + `.
 Counts of a whole recording are exact; those of a part are made from the records of
-its calls.`,
+its calls. Of more than 300,000 calls it tells what the same analysis found while
+they were recorded, from sums that outlive the calls, so that a day is told as soon as a
+minute; --anew plays them all the same.
+
+It ends with 4 when --fail-on names a severity and a cause is as grave, or graver.`,
 		Example: `  ingero explain
   ingero explain --since 1h --pid 4821
   ingero explain --from 15:40 --to 15:45
   ingero explain --job 4711
   ingero explain --per-process
   ingero explain --chains --since 1w     the causes that traces have found, without another look
-  ingero explain --last 100 --json`,
+  ingero explain --last 100 --json
+  ingero explain --since 1h --fail-on HIGH    for scripts: ends with 4 when such a cause is found`,
 		Args: noArguments,
 	}
 	flags := config.Bind(c)
@@ -64,6 +74,8 @@ its calls.`,
 	f.UintVar(&o.last, "last", 0, "the last calls of the latest recording, so many")
 	f.BoolVar(&o.tables, "per-process", false, "add where the time went and the operations, process by process")
 	f.BoolVar(&o.stored, "chains", false, "tell the causes that were found while it was recorded; analyse nothing again")
+	f.BoolVar(&o.anew, "anew", false, "analyse each call again, however many there are")
+	f.StringVar(&o.failOn, "fail-on", "", "end with 4 when a cause of this severity or more is found: LOW, MEDIUM or HIGH")
 	f.BoolVar(&o.json, "json", false, "print it as JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, err := e.settings(flags)
@@ -75,9 +87,30 @@ its calls.`,
 	return c
 }
 
+// limit is the severity of --fail-on, 0 where there is none.
+func (o *explainOptions) limit() (tick.Severity, error) {
+	s, ok := tick.ParseSeverity(o.failOn)
+	if !ok && o.failOn != "" {
+		return 0, usage("ingero explain --fail-on HIGH", "--fail-on cannot be %q: it must be LOW, MEDIUM or HIGH", o.failOn)
+	}
+	return s, nil
+}
+
+// failed ends the command with a code where a chain is as grave as limit.
+func failed(chains []tick.Chain, limit tick.Severity) error {
+	if limit > 0 && slices.ContainsFunc(chains, func(c tick.Chain) bool { return c.Severity >= limit }) {
+		return exitCode(exitFound)
+	}
+	return nil
+}
+
 func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (err error) {
 	if o.last > 0 && o.given() {
 		return usage("give one of them", "--since, --last, and --from with --to are three ways to say what to explain")
+	}
+	limit, err := o.limit()
+	if err != nil {
+		return err
 	}
 	w, err := o.window(e.now(o.utc))
 	if err != nil {
@@ -88,7 +121,7 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	sums, err := e.summaries(ctx, r, &w, o)
+	sums, long, err := e.summaries(ctx, r, &w, o)
 	if err != nil {
 		return wordsDatabase(r.Path(), err)
 	}
@@ -96,24 +129,35 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 		return &problem{What: "no recorded process is of " + o.place.String(), Do: `ingero query "SELECT DISTINCT comm, cgroup, container, pod, namespace, job FROM processes" shows which are`}
 	}
 	in := joined(sums)
-	in.Source, in.Remarks = r.Path(), remarks(sums, e.zone(o.utc))
+	in.Source, in.Remarks = nearby(r.Path()), remarks(sums, e.zone(o.utc))
 	for _, s := range sums {
-		if err := e.causes(ctx, r, s, in, &o); err != nil {
+		if err := e.causes(ctx, r, s, in, &o, long[s.Session.ID]); err != nil {
 			return wordsDatabase(r.Path(), err)
 		}
 	}
+	if len(long) > 0 && !o.stored {
+		in.Remarks = append(in.Remarks, longRemark(sums, long))
+	}
 	sortChains(in.Chains)
+	if in.Chains, in.Hidden, err = tellable(ctx, filter(c), r, e.now(true), in.Chains); err != nil {
+		return wordsDatabase(r.Path(), err)
+	}
 	if err := memory(ctx, r, sums, in); err != nil {
 		return wordsDatabase(r.Path(), err)
 	}
 	if err := faults(ctx, r, sums, in, &o); err != nil {
 		return wordsDatabase(r.Path(), err)
 	}
+	return cmp.Or(e.show(in, &o), failed(in.Chains, limit))
+}
+
+// show prints the report.
+func (e *Env) show(in *explain.Input, o *explainOptions) error {
 	if o.json {
 		text, err := explain.ReportJSON(in)
 		return errors.Join(err, e.printf("%s\n", text))
 	}
-	if o.stored && len(in.Chains)+len(in.Xids) == 0 {
+	if o.stored && len(in.Chains)+len(in.Hidden)+len(in.Xids) == 0 {
 		return e.printf("No cause of lost time was found while this was recorded.\n")
 	}
 	detail := explain.Brief
@@ -121,6 +165,18 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 		detail = explain.Tables
 	}
 	return e.tell(e.Stdout, in, detail, e.zone(o.utc))
+}
+
+// nearby is a path as it is typed here, where it lies in this directory or below.
+func nearby(path string) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
 }
 
 // memory adds the ledgers of the recordings' processes, as they were recorded: a part
@@ -149,83 +205,95 @@ func faults(ctx context.Context, r *query.Reader, sums []*query.Summary, in *exp
 			return err
 		}
 		in.Xids = append(in.Xids, xids...)
+		if in.GPUs, err = r.GPUs(ctx, &s.Session); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // causes adds what slowed the processes of a recording, and where their time went.
-func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in *explain.Input, o *explainOptions) error {
+func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in *explain.Input, o *explainOptions, long bool) error {
 	pids, err := o.of(ctx, r, s.Session.ID)
 	if err != nil {
 		return err
 	}
 	f := query.Filter{Session: s.Session.ID, PIDs: pids, From: s.From, To: s.To}
-	stored := func() error {
+	if o.stored {
 		chains, err := r.Chains(ctx, f)
 		in.Chains = append(in.Chains, chains...)
 		return err
 	}
-	if o.stored {
-		return stored()
+	if long {
+		return stored(ctx, r, s, f, in)
 	}
 	c, err := analyse(ctx, r, &s.Session, s.From, s.To, e.logger(e.debug))
 	switch {
 	case err != nil:
 		return err
 	case c == nil: // its calls are gone
-		return stored()
+		return stored(ctx, r, s, f, in)
 	}
+	c.whole(s.From, s.To)
 	c.ledger(in, f.PIDs)
 	return nil
 }
 
-// summaries asks the database about the window, recording by recording.
-func (e *Env) summaries(ctx context.Context, r *query.Reader, w *window, o explainOptions) ([]*query.Summary, error) {
+// summaries asks the database about the window, recording by recording; long are those
+// of which too many calls lie in it to be analysed anew.
+func (e *Env) summaries(ctx context.Context, r *query.Reader, w *window, o explainOptions) (out []*query.Summary, long map[string]bool, err error) {
 	all, err := r.Sessions(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	sessions, err := w.sessions(all, r.Path(), e.zone(o.utc))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	f := query.Filter{From: w.from, To: w.to}
 	if w.latest {
 		f.Session = sessions[0].ID
 		f.From = end(&sessions[0]).Add(-recent)
 		if f.PIDs, err = o.of(ctx, r, f.Session); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if o.last > 0 {
 			if f.From, err = startOfLast(ctx, r, &sessions[0], f, int(o.last)); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 	}
-	var out []*query.Summary
+	long = map[string]bool{}
 	for i := range sessions {
 		f.Session = sessions[i].ID
 		if f.PIDs, err = o.of(ctx, r, f.Session); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		s, err := summaryOf(ctx, r, f)
+		rolled, err := o.long(ctx, r, f)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		out = append(out, s)
+		s, err := summaryOf(ctx, r, f, rolled)
+		if err != nil {
+			return nil, nil, err
+		}
+		if out = append(out, s); rolled {
+			long[f.Session] = true
+		}
 	}
-	return out, nil
+	return out, long, nil
 }
 
-// summaryOf asks about a part of a recording, or about all of it where its calls
-// are gone.
-func summaryOf(ctx context.Context, r *query.Reader, f query.Filter) (*query.Summary, error) {
-	s, err := r.Summary(ctx, f)
-	if errors.Is(err, query.ErrNoCalls) {
-		f.From, f.To = time.Time{}, time.Time{}
-		return r.Summary(ctx, f)
+// summaryOf asks about a part of a recording: of its calls, or of what was summed up
+// where that is wanted or the calls are gone.
+func summaryOf(ctx context.Context, r *query.Reader, f query.Filter, rolled bool) (*query.Summary, error) {
+	if !rolled {
+		s, err := r.Summary(ctx, f)
+		if !errors.Is(err, query.ErrNoCalls) {
+			return s, err
+		}
 	}
-	return s, err
+	return r.Rolled(ctx, f)
 }
 
 // startOfLast returns when the last n calls of a recording began: it looks back
@@ -264,7 +332,7 @@ func remarks(sums []*query.Summary, zone *time.Location) []string {
 			out = append(out, "the first of its calls were removed to make room")
 		}
 		if s.Session.Pruned {
-			out = append(out, "its calls are not kept any more, so this is of the whole recording")
+			out = append(out, "its calls are not kept any more: this is from what was summed up while it was recorded")
 		}
 		if s.Rebuilt && s.Thinned {
 			out = append(out, "not every call of this part was recorded, so its counts are estimates")

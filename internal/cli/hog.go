@@ -8,24 +8,41 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
 
-// hogName is what the program is called that demo incident starts.
+// hogName is what the programs are called that demo has take a CPU.
 const hogName = "hog"
 
-// hogCommand keeps a CPU busy for a while. It is for demo incident.
+// hogCommand keeps CPUs busy for a while. It is for demo.
 func hogCommand(*Env) *cobra.Command {
-	length := 4 * time.Second
+	length, work, rest, threads := 4*time.Second, time.Duration(0), time.Duration(0), 1
 	c := &cobra.Command{Use: hogName, Short: "Keep a CPU busy for a while", Hidden: true, Args: noArguments}
 	c.Flags().DurationVar(&length, "for", length, "for how long")
+	c.Flags().DurationVar(&work, "work", 0, "for how long at a time; 0: all the time")
+	c.Flags().DurationVar(&rest, "rest", 0, "for how long it then rests")
+	c.Flags().IntVar(&threads, "threads", threads, "how many do so")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		runtime.LockOSThread()
-		for end := time.Now().Add(length); time.Now().Before(end) && c.Context().Err() == nil; {
+		runtime.GOMAXPROCS(threads)
+		ctx, stop := context.WithTimeout(c.Context(), length)
+		defer stop()
+		var all sync.WaitGroup
+		for range threads {
+			all.Go(func() {
+				runtime.LockOSThread()
+				for ctx.Err() == nil {
+					for began := time.Now(); (work == 0 || time.Since(began) < work) && ctx.Err() == nil; {
+					}
+					_ = wait(ctx, rest)
+				}
+			})
 		}
+		all.Wait()
 		return nil
 	}
 	return c
@@ -49,44 +66,14 @@ func lastCPU() (int, error) {
 	return last, nil
 }
 
-// disturb lets the hog run in the second third of the demonstration, on the loop's
-// CPU. What it returns is closed once the hog has ended.
-func (d *demo) disturb(ctx context.Context, dir string, v *view) <-chan error {
-	ended := make(chan error, 1)
-	if !d.hog {
-		close(ended)
-		return ended
-	}
-	go func() {
-		defer close(ended)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(d.duration / 3):
-		}
-		cmd, err := startHog(dir, d.cpu, d.duration/3)
-		if err != nil {
-			ended <- fmt.Errorf("start the hog: %w", err)
-			return
-		}
-		d.own.add(uint32(cmd.Process.Pid))
-		if d.table {
-			v.say(fmt.Sprintf("%s  A hog starts on CPU %d, where the loop runs: process %d", time.Now().Format("15:04:05"), d.cpu, cmd.Process.Pid))
-		}
-		done := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
-		defer done()
-		_ = cmd.Wait() // it is killed where the demonstration ends first
-	}()
-	return ended
-}
-
 // startHog starts this program under the name of the hog, on one CPU only.
-func startHog(dir string, cpu int, length time.Duration) (*exec.Cmd, error) {
+func startHog(dir string, cpu int, length time.Duration, h hog) (*exec.Cmd, error) {
 	path := filepath.Join(dir, hogName) // the kernel names a process by its path
-	if err := os.Symlink(fmt.Sprintf("/proc/%d/exe", os.Getpid()), path); err != nil {
+	if err := os.Symlink(fmt.Sprintf("/proc/%d/exe", os.Getpid()), path); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
-	cmd := &exec.Cmd{Path: path, Args: []string{hogName, hogName, "--for", length.String()}, Dir: dir, Env: []string{"GOMAXPROCS=1"}}
+	cmd := &exec.Cmd{Path: path, Args: []string{hogName, hogName, "--for", length.String(), "--work", h.work.String(), "--rest", h.rest.String(), "--threads", strconv.Itoa(max(h.threads, 1))},
+		Dir: dir, Env: []string{"GOMAXPROCS=1"}}
 	// A program starts on the CPUs of the thread that starts it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

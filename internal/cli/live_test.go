@@ -264,7 +264,7 @@ func TestSecondTrace(t *testing.T) {
 	if code != 1 || !strings.Contains(stderr, "another ingero") {
 		t.Errorf("run: code %d, want 1:\n%s", code, stderr)
 	}
-	stdout, _, code := b.output("demo", "--duration", "1s")
+	stdout, _, code := b.output("demo", "train", "--duration", "1s")
 	if code != 0 || !strings.Contains(stdout, "Recording:") || !strings.Contains(stdout, "another ingero traces") {
 		t.Errorf("demo: code %d, want 0 and the recording:\n%s", code, stdout)
 	}

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == hogName { // demo incident starts this program under that name
 		os.Exit(Main(Env{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}))
 	}
-	programs := map[string]func(){"ingero": ingero, "record": record, "placed": placed}
+	programs := map[string]func(){"paced": paced, "ingero": ingero, "record": record, "placed": placed, "incident": incident}
 	if os.Getenv(asIngero) != "" && programs[filepath.Base(os.Args[0])] == nil {
 		ingero()
 	}

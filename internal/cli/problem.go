@@ -8,18 +8,6 @@ import (
 	"unicode"
 )
 
-// Exit codes. `run` ends with its command's own, 128 + N for signal N.
-const (
-	exitOK       = 0
-	exitFailed   = 1 // it could not be done; status: nothing is traced; check: tracing cannot work
-	exitUsage    = 2 // the command line or a setting is wrong
-	exitDegraded = 3 // status: it traces, but not all that it was asked to
-	exitStuck    = 3 // stuck: a call has not returned
-	exitDamaged  = 3 // db verify: something is damaged
-	exitCannot   = 126
-	exitNotFound = 127
-)
-
 // problem is an error as a person reads it.
 type problem struct {
 	What string // one line: what happened
@@ -43,12 +31,6 @@ func (p *problem) Unwrap() error { return p.Err }
 func usage(do, format string, args ...any) *problem {
 	return &problem{What: fmt.Sprintf(format, args...), Do: do, Code: exitUsage}
 }
-
-// exitCode ends the command with a code and without a word.
-type exitCode int
-
-// Error says it all the same, for a log.
-func (c exitCode) Error() string { return fmt.Sprintf("exit status %d", int(c)) }
 
 // report prints an error for a person and returns the exit code that goes with
 // it. With debug it adds what the words were made from.

@@ -1,11 +1,16 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
+	"ingero/internal/session"
 	"ingero/internal/stats"
 	"ingero/internal/store"
 	"ingero/internal/tick"
@@ -25,8 +30,10 @@ type fixture struct {
 	seq   uint64
 	calls uint64
 	ops   map[[2]uint32]*tick.Op
-	runs  tick.Thread // the trainer's account
-	place tick.Where  // the trainer's
+	runs  tick.Thread   // the trainer's account
+	place tick.Where    // the trainer's
+	lost  time.Duration // by the trainer, to a hog
+	pace  int64         // its steps a second; 0: 50
 }
 
 // startFixture begins a recording; its files are path and path.d.
@@ -58,8 +65,9 @@ var (
 func (x *fixture) second() error {
 	var calls []events.Call
 	at := x.now.UnixNano()
-	for step := range int64(50) {
-		begin := at + step*20e6
+	pace := cmp.Or(x.pace, 50)
+	for step := range pace {
+		begin := at + step*1e9/pace
 		last := int64(0) // where the call before ended
 		for i := range int64(4) {
 			c := events.Call{Start: begin + i*20e3, Duration: 5000 + 100*(step%7), PID: 4821, TID: 4821, Weight: 1, Op: fixtureLaunch}
@@ -69,7 +77,7 @@ func (x *fixture) second() error {
 			calls = append(calls, c, in)
 			last = c.End()
 		}
-		s := events.Call{Start: last + 10e3, Duration: 15e6 + 1000*step, PID: 4821, TID: 4821, Weight: 1, Op: fixtureSync, Gap: 10e3, GapOnCPU: 10e3}
+		s := events.Call{Start: last + 10e3, Duration: 15e6 + 1000*step + 1e9/pace - 20e6, PID: 4821, TID: 4821, Weight: 1, Op: fixtureSync, Gap: 10e3, GapOnCPU: 10e3}
 		if step == 20 {
 			s.Duration, s.Runnable = 19e6, 4e6
 		}
@@ -124,6 +132,10 @@ func (x *fixture) tick(final bool) *tick.Tick {
 	t := &tick.Tick{Time: x.now, Started: x.start, Seq: x.seq, Window: time.Second, Final: final, Records: x.calls,
 		Self: tick.Self{CPU: time.Duration(x.seq) * 5 * time.Millisecond}, Threads: []tick.Thread{x.runs},
 		Libraries: []tick.Library{{Path: "/usr/lib/libcudart.so.12", Lib: events.LibCudart, Probes: 32}}}
+	if x.lost > 0 {
+		t.Chains = []tick.Chain{{ID: "c-1", Rule: "cpu-taken", Severity: tick.High, PID: 4821, From: x.start, To: x.now, Lost: x.lost,
+			Culprits: []tick.Culprit{{Thread: events.Thread{PID: 8821, TID: 8821, Name: events.NameOf("stress-ng")}, Lost: x.lost}}}}
+	}
 	for _, o := range x.ops {
 		c := *o
 		c.Dur = o.Dur.Clone()
@@ -160,11 +172,29 @@ func recordFixture(path, id, node string, at time.Time, seconds int) error {
 	return x.end()
 }
 
+// paced is the program of scripts that records twenty seconds at a pace, "paced FILE
+// STEPS".
+func paced() {
+	x, err := startFixture(os.Args[1], "gpu-7-"+os.Args[2], "gpu-7", began)
+	if err == nil {
+		x.pace, err = strconv.ParseInt(os.Args[2], 10, 64)
+	}
+	for range 20 {
+		if err == nil {
+			err = x.second()
+		}
+	}
+	if err = errors.Join(err, x.end()); err != nil {
+		panic(err)
+	}
+}
+
 // placed is the program of scripts that records a second of which it is known where the
 // trainer ran, `placed FILE`.
 func placed() {
 	x, err := startFixture(os.Args[1], "gpu-9-one", "gpu-9", began)
 	if err == nil {
+		x.lost = 200 * time.Millisecond
 		x.place = tick.Where{Cmdline: "python3 train.py --token ***", Runtime: "containerd", Container: strings.Repeat("3f2b8c1d", 8), ContainerName: "trainer",
 			Pod: "train-0", Namespace: "ml", PodUID: "7f0c4a52-1b3d-4e5f-8a9b-0c1d2e3f4a5b", Job: "4711", Step: "0", Rank: tick.Numbered(0), WorldSize: tick.Numbered(8)}
 		err = errors.Join(x.second(), x.end())
@@ -183,4 +213,32 @@ func record() {
 	if err = errors.Join(err, recordFixture(path, "gpu-8-two", "gpu-8", began.Add(time.Hour), 1)); err != nil {
 		panic(err)
 	}
+}
+
+// incident is the program of scripts that records what the demo's incident recorded,
+// `incident FILE`: a training loop of 12 seconds on the simulated stack, and a hog that
+// took its CPU for four of them.
+func incident() {
+	if err := recordIncident(os.Args[1]); err != nil {
+		panic(err)
+	}
+}
+
+func recordIncident(path string) error {
+	text, err := scenarios[0].recording()
+	if err != nil {
+		return err
+	}
+	log, err := store.OpenLog(bytes.NewReader(text), int64(len(text)))
+	if err != nil {
+		return err
+	}
+	s := log.Session()
+	s.ID = "gpu-7-incident"
+	replay := store.NewReplay(log, store.ReplayOptions{})
+	db, err := store.Open(store.Options{Path: path, Session: s, Now: replay.Now})
+	if err != nil {
+		return err
+	}
+	return session.Run(context.Background(), session.Config{Source: replay, Clock: replay, Sinks: []tick.Sink{db}, Poll: replayPoll})
 }

@@ -32,8 +32,27 @@ type Env struct {
 
 // commands are the rows of the command line.
 var commands = []func(*Env) *cobra.Command{
-	checkCommand, traceCommand, runCommand, explainCommand, queryCommand, sqlCommand, stuckCommand, topCommand, exportCommand, mergeCommand, backupCommand, dbCommand,
-	demoCommand, statusCommand, xidCommand, versionCommand, hogCommand,
+	checkCommand,
+	traceCommand,
+	runCommand,
+	explainCommand,
+	diffCommand,
+	replayCommand,
+	summaryCommand,
+	queryCommand,
+	sqlCommand,
+	stuckCommand,
+	topCommand,
+	exportCommand,
+	mergeCommand,
+	backupCommand,
+	dbCommand,
+	silenceCommand,
+	demoCommand,
+	statusCommand,
+	xidCommand,
+	versionCommand,
+	hogCommand,
 }
 
 // Main runs the command line and returns the exit code.

@@ -223,7 +223,7 @@ func TestHolderOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hog, err := startHog(t.TempDir(), cpu, time.Minute)
+	hog, err := startHog(t.TempDir(), cpu, time.Minute, hog{})
 	if err != nil {
 		t.Fatal(err)
 	}

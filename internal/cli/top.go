@@ -12,6 +12,7 @@ import (
 
 	"ingero/internal/config"
 	"ingero/internal/explain"
+	"ingero/internal/mute"
 	"ingero/internal/proc"
 	"ingero/internal/query"
 	"ingero/internal/stats"
@@ -73,7 +74,7 @@ func (e *Env) top(ctx context.Context, c *config.Config, o topOptions) error {
 	if err := r.Close(); err != nil {
 		return err
 	}
-	v := &topView{path: path, log: e.logger(e.debug), now: func() time.Time { return e.now(o.utc) },
+	v := &topView{path: path, filter: filter(c), log: e.logger(e.debug), now: func() time.Time { return e.now(o.utc) },
 		show: explain.Options{Location: e.zone(o.utc), Color: e.Getenv("NO_COLOR") == "" && isTerminal(e.Stdout, e.Getenv)}}
 	for _, pid := range o.pids {
 		v.pids = append(v.pids, uint32(pid))
@@ -94,12 +95,13 @@ func (e *Env) top(ctx context.Context, c *config.Config, o topOptions) error {
 
 // topView shows the latest recording of a database.
 type topView struct {
-	path  string
-	pids  []uint32 // nil: all
-	show  explain.Options
-	now   func() time.Time
-	log   *slog.Logger
-	meter *proc.Meter // nil: not needed yet
+	path   string
+	pids   []uint32 // nil: all
+	filter mute.Filter
+	show   explain.Options
+	now    func() time.Time
+	log    *slog.Logger
+	meter  *proc.Meter // nil: not needed yet
 }
 
 // follow draws the table over and over, until ctx ends.
@@ -176,6 +178,9 @@ func (v *topView) tick(ctx context.Context, r *query.Reader, s *query.Session) (
 		Reports: sum.Reports, Drops: sum.Drops, Records: s.Records, Self: tick.Self{CPU: s.CPU}}
 	f.From = t.Time.Add(-tick.ChainStays)
 	if t.Chains, err = r.Chains(ctx, f); err != nil {
+		return nil, nil, err
+	}
+	if t.Chains, t.Hidden, err = tellable(ctx, v.filter, r, v.now(), t.Chains); err != nil {
 		return nil, nil, err
 	}
 	if s.State == "running" {

@@ -77,7 +77,7 @@ func (e *Env) trace(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return errors.Join(err, t.close())
 	}
-	t.quiet = quiet(c)
+	t.quiet, t.hide = quiet(c), e.hidden(c)
 	v.waitsFor(&o, late)
 	if c.Trace.Duration > 0 {
 		ctx, stop = context.WithTimeout(ctx, c.Trace.Duration)

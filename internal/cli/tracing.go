@@ -20,6 +20,7 @@ type tracing struct {
 	lock   *lock.Lock
 	source *session.Live
 	quiet  session.Deadband
+	hide   func(*tick.Tick) // nil: all is shown
 }
 
 // open takes the lock and attaches. When it returns, what the processes do from
@@ -59,7 +60,7 @@ func (t *tracing) run(ctx context.Context, rec *recording, sinks ...tick.Sink) e
 		sinks = append(sinks, rec)
 	}
 	sinks = append(sinks, p)
-	err := session.Run(ctx, session.Config{Source: t.source, Sinks: sinks, Quiet: t.quiet, Log: t.log})
+	err := session.Run(ctx, session.Config{Source: t.source, Sinks: sinks, Quiet: t.quiet, Log: t.log, Hide: t.hide})
 	return errors.Join(err, t.lock.Release())
 }
 

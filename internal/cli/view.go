@@ -250,6 +250,9 @@ func (v *view) Tick(t *tick.Tick) error {
 	if text := v.lost.grown(t); text != "" {
 		v.write("WARN " + text)
 	}
+	if err := v.episodes(t); err != nil {
+		return err
+	}
 	switch {
 	case v.err != nil:
 	case v.json && t.Idle:

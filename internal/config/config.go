@@ -8,16 +8,23 @@ import (
 
 // Config is all settings.
 type Config struct {
-	DB    string // path of the database
-	Node  string // name of this machine in what is recorded
-	Debug bool
-	Trace Trace
+	DB     string // path of the database
+	Node   string // name of this machine in what is recorded
+	Debug  bool
+	Trace  Trace
+	Causes Causes
 	// From says where each setting that is no default came from, by key:
 	// "/etc/ingero/ingero.yaml:3", "INGERO_DB", "--db".
 	From map[string]string
 
 	file string   // --config
 	dbs  []string // where a database is looked for when none is named
+}
+
+// Causes are which causes of lost time are shown. All are looked for and recorded.
+type Causes struct {
+	MinSeverity string   // "LOW", "MEDIUM" or "HIGH", in capitals or not
+	RulesOff    []string // by name
 }
 
 // Trace is what the trace and run commands do.

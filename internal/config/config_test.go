@@ -70,7 +70,8 @@ func (w *world) local() string { return filepath.Join(w.in.Cwd, localFile) }
 func TestDefaults(t *testing.T) {
 	got := newWorld(t).load()
 	want := &Config{DB: "/home/bob/.ingero/ingero.db", Node: "gpu-7", From: map[string]string{},
-		Trace: Trace{Cmdline: "safe", Record: true, MaxDB: 10 << 30, ProbeBudget: 0.03, Stack: "slow", PyWalker: "auto", Link: "auto"}}
+		Trace:  Trace{Cmdline: "safe", Record: true, MaxDB: 10 << 30, ProbeBudget: 0.03, Stack: "slow", PyWalker: "auto", Link: "auto"},
+		Causes: Causes{MinSeverity: "LOW"}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
 	}
@@ -121,6 +122,8 @@ func shown(s *Setting, c *Config) string {
 		return string(*v)
 	case *paths:
 		return strings.Join(*v, ":")
+	case *names:
+		return strings.Join(*v, ",")
 	case *share:
 		return fmt.Sprintf("%v%%", float64(*v)*100)
 	case *byteCount:

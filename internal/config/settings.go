@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"ingero/internal/causal"
 )
 
 // Setting is one row of the table.
@@ -27,7 +29,10 @@ type Setting struct {
 
 const configKey = "config"
 
-var tracers = []string{"trace", "run"}
+var (
+	tracers = []string{"trace", "run"}
+	causing = []string{"trace", "run", "explain", "top"} // that tell causes
+)
 
 // Settings is the table of all settings.
 var Settings = []Setting{
@@ -43,6 +48,13 @@ var Settings = []Setting{
 	{Key: "debug", Env: "INGERO_DEBUG", Flag: "debug", Default: "false",
 		Help:  "say on standard error what is found and done",
 		field: func(c *Config) any { return &c.Debug }},
+	{Key: "causes.min-severity", Env: "INGERO_MIN_SEVERITY", Flag: "min-severity", Commands: causing, Default: "LOW",
+		Choices: []string{"LOW", "MEDIUM", "HIGH", "low", "medium", "high"},
+		Help:    "show causes of this severity or more: LOW, MEDIUM or HIGH; how many are not shown is said",
+		field:   func(c *Config) any { return &c.Causes.MinSeverity }},
+	{Key: "causes.rules-off", Env: "INGERO_RULES_OFF", Flag: "rules-off", Commands: append(causing, "summary"), Choices: causal.RuleNames(),
+		Help:  "do not show causes that these rules find: lock-wait,own-threads (docs/detections.md has all)",
+		field: func(c *Config) any { return (*names)(&c.Causes.RulesOff) }},
 	{Key: "trace.pid", Env: "INGERO_PID", Flag: "pid", Short: "p", Commands: []string{"trace"}, Excludes: "trace.user",
 		Help:  "trace these processes and their children: 4821,5032",
 		field: func(c *Config) any { return &c.Trace.PIDs }},

@@ -17,11 +17,12 @@ type (
 	path      string   // "~/" is the caller's home; else relative to where it is given
 	paths     []string // of which each is a path; a colon between
 	byteCount int64
-	share     float64 // of one, written in percent
+	names     []string // of which each is one of the choices; a comma between
+	share     float64  // of one, written in percent
 )
 
 // between is what stands between the values of a kind that has several.
-var between = map[string]string{"pids": ",", "paths": ":"}
+var between = map[string]string{"pids": ",", "paths": ":", "names": ","}
 
 // Kind names the type of the setting's values, as help does.
 func (s *Setting) Kind() string {
@@ -30,6 +31,8 @@ func (s *Setting) Kind() string {
 		return "path"
 	case *paths:
 		return "paths"
+	case *names:
+		return "names"
 	case *byteCount:
 		return "size"
 	case *share:
@@ -59,6 +62,8 @@ func (s *Setting) set(c *Config, value string, in Inputs, base string) (err erro
 		*to, err = parsePath(value, in.Home, base)
 	case *paths:
 		*to, err = parsePaths(value, in.Home, base)
+	case *names:
+		*to, err = parseNames(value, s.Choices)
 	case *share:
 		*to, err = parseShare(value)
 	case *bool:
@@ -107,6 +112,19 @@ func parsePaths(s, home, base string) (out paths, err error) {
 		}
 		if !slices.Contains(out, string(p)) {
 			out = append(out, string(p))
+		}
+	}
+	return out, nil
+}
+
+func parseNames(s string, choices []string) (out names, err error) {
+	for part := range strings.SplitSeq(s, ",") {
+		switch part = strings.TrimSpace(part); {
+		case part == "" || slices.Contains(out, part):
+		case !slices.Contains(choices, part):
+			return nil, fmt.Errorf("%q is none of %s", part, strings.Join(choices, ", "))
+		default:
+			out = append(out, part)
 		}
 	}
 	return out, nil

@@ -21,6 +21,9 @@ type breakdownJSON struct {
 	CriticalNS    uint64 `json:"critical_ns"`
 	CriticalMinNS uint64 `json:"critical_min_ns"`
 	CriticalMaxNS uint64 `json:"critical_max_ns"`
+	// ByThread is the same time by thread, those first that were longest in calls.
+	ByThread []threadTimeJSON `json:"by_thread,omitempty"`
+	Loop     *loopJSON        `json:"loop,omitempty"` // absent: nothing that repeats was found
 }
 
 // The parts of a breakdown.
@@ -93,11 +96,10 @@ func breakdownOf(b *tick.Breakdown) breakdownJSON {
 	for i, share := range permille(parts[:]) {
 		j.Parts = append(j.Parts, partJSON{Name: bdNames[i], NS: parts[i], Percent: float64(share) / 10, permille: share})
 	}
-	for i := range b.RunnableBy {
-		j.Parts[bdRunnable].By = append(j.Parts[bdRunnable].By, shareOf(&b.RunnableBy[i], false))
-	}
-	for i := range b.BlockedOn {
-		j.Parts[bdBlocked].By = append(j.Parts[bdBlocked].By, shareOf(&b.BlockedOn[i], true))
+	j.Parts[bdRunnable].By, j.Parts[bdBlocked].By = sharesOf(b.RunnableBy, false), sharesOf(b.BlockedOn, true)
+	j.Loop = loopOf(b.Loop)
+	for i := range b.ByThread {
+		j.ByThread = append(j.ByThread, threadTimeOf(&b.ByThread[i]))
 	}
 	return j
 }
@@ -144,12 +146,10 @@ func (w *writer) breakdown(p *processReport) {
 		}
 		w.hang(row+"  ", p.detail(i))
 	}
-	if b.Critical > 0 && b.Steps > 0 {
-		w.text("  Steps: "+Count(uint64(b.Steps))+", p50 "+Duration(int64(b.StepP50))+", p99 "+Duration(int64(b.StepP99))+
-			"; they lost "+Duration(ns64(b.Critical))+" waiting for a CPU when the GPU was done", "    ")
-	} else if b.Steps > 0 {
-		w.line("  Steps: " + Count(uint64(b.Steps)) + ", p50 " + Duration(int64(b.StepP50)) + ", p99 " + Duration(int64(b.StepP99)))
+	if kinds := p.kinds(); kinds != "" {
+		w.text("  In calls, by kind: "+kinds, "    ")
 	}
+	w.steps(b)
 }
 
 // detail says what a part is made of: the calls, or who and what.
@@ -167,6 +167,25 @@ func (r *processReport) detail(part int) string {
 		return shareText(b.BlockedOn, b.Blocked, blockedOn)
 	}
 	return ""
+}
+
+// kinds says which share of the time was in calls of each kind, whatever they did in it:
+// "sync 79.8 %, memcpy 3.8 %".
+func (r *processReport) kinds() string {
+	if r.Time == nil || len(r.Time.Classes) == 0 {
+		return ""
+	}
+	ns := []uint64{r.Breakdown.ElapsedNS}
+	for _, c := range r.Time.Classes {
+		ns = append(ns, c.NS)
+		ns[0] -= min(c.NS, ns[0])
+	}
+	shares := permille(ns)
+	var parts []string
+	for i, c := range r.Time.Classes {
+		parts = append(parts, c.Class+" "+tenths(shares[i+1], c.NS)+" %")
+	}
+	return strings.Join(parts, ", ")
 }
 
 // shareText names the largest shares of a part, "stress-ng 1.37 s · kworker 30 ms",
@@ -187,28 +206,6 @@ func shareText(shares []tick.Share, total uint64, name func(*tick.Share) string)
 	return strings.Join(parts, " · ")
 }
 
-// plusBreakdown adds up the accounts of one process number.
-func plusBreakdown(a, b tick.Breakdown) tick.Breakdown {
-	a.Threads = max(a.Threads, b.Threads)
-	a.Elapsed += b.Elapsed
-	a.GPUWait += b.GPUWait
-	a.CallCPU += b.CallCPU
-	a.GapCPU += b.GapCPU
-	a.Runnable += b.Runnable
-	a.Throttled += b.Throttled
-	a.Blocked += b.Blocked
-	a.RunnableBy = append(a.RunnableBy[:len(a.RunnableBy):len(a.RunnableBy)], b.RunnableBy...)
-	a.BlockedOn = append(a.BlockedOn[:len(a.BlockedOn):len(a.BlockedOn)], b.BlockedOn...)
-	if b.Steps > a.Steps { // quantiles cannot be added: those of the longer part
-		a.StepP50, a.StepP99 = b.StepP50, b.StepP99
-	}
-	a.Steps += b.Steps
-	a.Critical += b.Critical
-	a.CriticalMin += b.CriticalMin
-	a.CriticalMax += b.CriticalMax
-	return a
-}
-
 // breakdowns returns the account of each process, once. One without any time is
 // of a recording that has no accounts of threads.
 func breakdowns(list []tick.Breakdown) map[uint32]*tick.Breakdown {
@@ -219,7 +216,7 @@ func breakdowns(list []tick.Breakdown) map[uint32]*tick.Breakdown {
 			continue
 		}
 		if was := out[b.PID]; was != nil {
-			b = plusBreakdown(*was, b)
+			b = was.Plus(&b)
 		}
 		out[b.PID] = &b
 	}

@@ -104,7 +104,7 @@ var causes = map[string]causeWords{
 }
 
 // causeTables have the words for all rules, each in one of them.
-var causeTables = []map[string]causeWords{causes, hostCauses, gpuCauses}
+var causeTables = []map[string]causeWords{causes, hostCauses, cudaCauses, gpuCauses}
 
 // wordsFor returns the words for a chain, whatever its rule.
 func wordsFor(c *tick.Chain) causeWords {

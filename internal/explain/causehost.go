@@ -55,6 +55,15 @@ var hostCauses = map[string]causeWords{
 			return "more workers of the data loader, cheaper preparation (decode once, on the GPU, or ahead), or prefetch more batches"
 		},
 	},
+	"agent-burst": {
+		head: func(*tick.Chain) string { return "bursts of work" },
+		cause: func(c *tick.Chain, v *victim) string {
+			return "sessions gave " + v.name + " work in bursts: " + orWords(whats(c), "some steps launch many times what the others do")
+		},
+		fix: func(*tick.Chain, *victim) string {
+			return "spread it: bound the sessions that run at once and the tokens of a turn, or batch what they ask for"
+		},
+	},
 	"swap-in": {
 		head: func(*tick.Chain) string { return "memory was read back from swap" },
 		cause: func(c *tick.Chain, v *victim) string {

@@ -24,6 +24,9 @@ func (w *writer) incident(in *Input, r *report, detail Detail) {
 	for i := range r.Chains {
 		slowed[r.Chains[i].PID] = true
 	}
+	for i := range r.Hidden { // of what is not told it is not said that nothing happened
+		slowed[r.Hidden[i].PID] = true
+	}
 	w.wells(in, r, slowed)
 	if detail == Tables { // they have it
 		return

@@ -329,7 +329,7 @@ func TestFixTaken(t *testing.T) {
 // A process that is in two recordings has one account.
 func TestBreakdownsAreJoined(t *testing.T) {
 	got := breakdowns([]tick.Breakdown{well(1), hogged(1), well(2)})
-	if len(got) != 2 || got[1].Elapsed != 120*second || len(got[1].RunnableBy) != 4 || got[1].Steps != 3974+3801 {
+	if len(got) != 2 || got[1].Elapsed != 120*second || len(got[1].RunnableBy) != 3 || got[1].Steps != 3974+3801 {
 		t.Errorf("joined = %+v", got[1])
 	}
 	b := got[1]

@@ -23,12 +23,14 @@ type Input struct {
 	// ledger; without any, where the time went is told from Ops and Gaps. Threads
 	// are the accounts as of the end.
 	Breakdowns []tick.Breakdown
-	Chains     []tick.Chain // the gravest first
+	Chains     []tick.Chain  // the gravest first
+	Hidden     []tick.Hidden // chains that are not to be shown; how many is said
 	Threads    []tick.Thread
 	// Memory is the ledger of each process's memory, as of the end.
 	Memory map[uint32]tick.Memory
 	// Launches are of GPU functions.
 	Launches []tick.Launches
+	GPUs     int        // of the machine; 0: not known
 	Xids     []tick.Xid // faults of GPUs in the window
 	Remarks  []string   // what a reader must know of the recording
 	Drops    []tick.Drop

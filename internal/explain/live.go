@@ -92,6 +92,9 @@ func (s *screen) head(t *tick.Tick, zone *time.Location) {
 	}
 	lost := Lost(t.Drops)
 	facts = append(facts, Count(lost)+" lost")
+	if n := len(t.Hidden); n > 0 {
+		facts = append(facts, plural(uint64(n), "cause")+" not shown")
+	}
 	if up := t.Time.Sub(t.Started); up > 0 {
 		facts = append(facts, "ingero uses "+Percent(float64(t.Self.CPU)/float64(up))+" CPU")
 	}

@@ -18,7 +18,8 @@ type report struct {
 	To         time.Time       `json:"to,omitzero"`
 	Node       string          `json:"node,omitempty"`
 	Source     string          `json:"source,omitempty"`
-	Chains     []chainJSON     `json:"chains"` // the gravest first
+	Chains     []chainJSON     `json:"chains"`           // the gravest first
+	Hidden     []hiddenJSON    `json:"hidden,omitempty"` // chains that are not shown
 	Processes  []processReport `json:"processes"`
 	Threads    []threadJSON    `json:"threads"`                   // as of the end
 	Concurrent []uint32        `json:"concurrent_pids,omitempty"` // used CUDA at the same time
@@ -109,6 +110,7 @@ func build(in *Input) report {
 	for i := range in.Chains {
 		r.Chains = append(r.Chains, chainOf(&in.Chains[i], of(in.Chains[i].PID)))
 	}
+	r.Hidden = hiddenOf(in.Hidden)
 	if in.Host != nil {
 		r.Host = new(hostOf(in.Host))
 	}

@@ -107,20 +107,7 @@ func reportNotes(in *Input, r *report) []string {
 	for _, remark := range in.Remarks {
 		notes = append(notes, sentence(clean(remark)))
 	}
-	if n := len(r.Concurrent); n > 1 {
-		var names []string
-		for i := range r.Processes {
-			if p := &r.Processes[i]; len(names) < 4 && isIn(r.Concurrent, p.PID) {
-				names = append(names, who(p.Comm, p.PID))
-			}
-		}
-		list := strings.Join(names, ", ")
-		if more := n - len(names); more > 0 {
-			list += fmt.Sprintf(" and %d more", more)
-		}
-		notes = append(notes, plural(uint64(n), "process")+" used CUDA at the same time: "+list+
-			". On one GPU each waits for the others' work too; which GPU they use is not recorded.")
-	}
+	notes = append(notes, sharing(in, r)...)
 	for _, d := range in.Drops {
 		switch words := dropWords[d.Reason]; {
 		case d.Count == 0 || d.Reason == "duplicate-link":
@@ -149,36 +136,6 @@ func sentence(s string) string {
 	}
 	first, n := utf8.DecodeRuneInString(s)
 	return string(unicode.ToUpper(first)) + strings.TrimSuffix(s[n:], ".") + "."
-}
-
-func isIn(pids []uint32, pid uint32) bool {
-	for _, p := range pids {
-		if p == pid {
-			return true
-		}
-	}
-	return false
-}
-
-// concurrent returns the processes that made calls and overlap in time.
-func concurrent(ps []processReport) []uint32 {
-	var out []uint32
-	for i := range ps {
-		a := &ps[i]
-		for j := range ps {
-			b := &ps[j]
-			if i != j && a.Calls > 0 && b.Calls > 0 && overlap(a, b) {
-				out = append(out, a.PID)
-				break
-			}
-		}
-	}
-	return out
-}
-
-func overlap(a, b *processReport) bool {
-	before := func(end, start time.Time) bool { return !end.IsZero() && !end.After(start) }
-	return !before(a.To, b.From) && !before(b.To, a.From)
 }
 
 // processNotes says what of a process was not seen or not measured.

@@ -19,8 +19,9 @@ const reportWidth = 80
 // it is one sentence.
 func Report(in *Input, o Options) string {
 	r := build(in)
+	r.Notes = append(r.Notes, hiddenNotes(in.Hidden, o.location())...)
 	w := &writer{loc: o.location()}
-	if !r.ledger && len(r.Chains) == 0 {
+	if !r.ledger && len(r.Chains)+len(r.Hidden) == 0 {
 		w.tables(&r)
 		w.memory(in, &r)
 		w.happened(in.HostSums)
@@ -154,6 +155,9 @@ func (w *writer) process(r *report, p *processReport) {
 	if p.Breakdown != nil || p.Time != nil {
 		w.line("")
 		w.where(p)
+	}
+	if p.source != nil {
+		w.threadTimes(p)
 	}
 	for i := range p.Layers {
 		w.line("")

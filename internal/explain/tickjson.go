@@ -21,6 +21,7 @@ type tickJSON struct {
 	Threads    []threadJSON    `json:"threads"`
 	Breakdowns []breakdownJSON `json:"breakdowns"`
 	Chains     []chainJSON     `json:"chains"`
+	Hidden     []hiddenJSON    `json:"hidden,omitempty"`
 	States     []stateJSON     `json:"states"`
 	RollCalls  []rollCallJSON  `json:"roll_calls,omitempty"`
 	Launches   []launchesJSON  `json:"launches"`
@@ -69,7 +70,8 @@ type libraryJSON struct {
 // with the quantiles (p50_ns, p95_ns, p99_ns, max_ns, quantile_error), and under last
 // the tick's own share. threads are the accounts of threads, with what each does now
 // and its open calls; breakdowns say where the time of each process went, chains what
-// was lost in the last minutes and why, the gravest first. states say what follows from
+// was lost in the last minutes and why, the gravest first; hidden those that are not to be
+// shown, and why. states say what follows from
 // the calls of each process: memory, streams, graphs, communicators, copies, errors; of
 // each list the largest, and how many there are. roll_calls are the collectives that ranks
 // are missing from, and what those do instead. launches say, by process, which GPU
@@ -84,7 +86,7 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 	j := tickJSON{
 		Type: "tick", Timestamp: t.Time.UTC(), Started: t.Started.UTC(), Seq: t.Seq, WindowNS: t.Window.Nanoseconds(),
 		Final: t.Final, Records: t.Records, Lost: Lost(t.Drops), Ops: []opJSON{}, Processes: []processJSON{},
-		Threads: threadsOf(t.Threads), Breakdowns: []breakdownJSON{}, Chains: []chainJSON{}, States: []stateJSON{},
+		Threads: threadsOf(t.Threads), Breakdowns: []breakdownJSON{}, Chains: []chainJSON{}, Hidden: hiddenOf(t.Hidden), States: []stateJSON{},
 		Launches: []launchesJSON{}, Libraries: []libraryJSON{}, Reports: reportsOf(t.Reports), Drops: dropsOf(t.Drops), Stacks: t.StackPolicy,
 		Self: selfOf(&t.Self), Host: hostOf(&t.Host), HostSums: hostSumsOf(t.HostSums),
 	}

@@ -44,8 +44,9 @@ const recent = 5 * time.Second
 // verdict is the one line that matters of a process: how long its steps take,
 // what bounds it, and what is wrong. wrong says that something is, now.
 func verdict(b *tick.Breakdown, chains []*tick.Chain, now time.Time, zone *time.Location) (line string, wrong bool) {
+	_, usual, _ := stepsOf(b)
 	if len(chains) == 0 {
-		step, well := stepText(b.StepP50), "nothing is wrong"
+		step, well := stepText(usual), "nothing is wrong"
 		if b.Steps == 0 {
 			well = "no steps yet: it has not waited for the GPU twice"
 		}
@@ -59,7 +60,7 @@ func verdict(b *tick.Breakdown, chains []*tick.Chain, now time.Time, zone *time.
 	}
 	head := words.head(c)
 	if now.Sub(c.To) > recent {
-		return joined(" · ", stepText(b.StepP50), bound(b), head+withPID(c)+", until "+c.To.In(zone).Format("15:04:05")), false
+		return joined(" · ", stepText(usual), bound(b), head+withPID(c)+", until "+c.To.In(zone).Format("15:04:05")), false
 	}
 	head += withPID(c) + ", " + perStep(c)
 	if more := len(chains) - 1; more > 0 {
@@ -111,9 +112,10 @@ func healthy(p *processReport, over time.Duration) string {
 			lost = "; it was kept from a CPU for " + Duration(ns64(held)) + ", while it had to wait for the GPU anyway"
 		}
 	}
-	steps := plural(uint64(b.Steps), "step") + ", " + Duration(int64(b.StepP50))
-	if b.Steps > 1 {
-		steps += " each (p99 " + Duration(int64(b.StepP99)) + ")"
+	n, p50, p99 := stepsOf(b)
+	steps := plural(n, "step") + ", " + Duration(int64(p50))
+	if n > 1 {
+		steps += " each (p99 " + Duration(int64(p99)) + ")"
 	}
 	return s + joined(", ", steps, bound(b)) + lost + "."
 }

@@ -108,6 +108,7 @@ func (l *Ledger) process(pid uint32) *process {
 func (l *Ledger) forget(t *thread) {
 	if t.proc != nil {
 		t.proc.done.add(&t.account)
+		t.proc.leave(t)
 	}
 	l.pending -= t.waiting()
 	delete(l.threads, t.tid)

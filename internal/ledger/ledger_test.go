@@ -350,7 +350,7 @@ func TestShareGoesByTheBusiest(t *testing.T) {
 		var p process
 		for i, who := range tt.by {
 			ns := tt.ms[i] * 1e6
-			p.named(&queued{Wait: events.Wait{State: events.WaitRunnable, Start: base + int64(i)*1e9, Duration: ns, Taken: ns, Who: who}}, 0, false, 0)
+			p.named(p.pid, &queued{Wait: events.Wait{State: events.WaitRunnable, Start: base + int64(i)*1e9, Duration: ns, Taken: ns, Who: who}}, 0, false, 0)
 		}
 		if got := p.runnable.top(1 << 60); len(got) != 1 || got[0].Who.Name.String() != tt.want {
 			t.Errorf("%s: %+v, want %s", name, got, tt.want)

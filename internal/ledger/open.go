@@ -169,7 +169,7 @@ func (o *openStep) close(c *events.Call) {
 	_, run, thr, _, _ := split(c.Duration, c.OnCPU, c.Runnable, c.Throttled, false)
 	o.parts.SyncRunnable += run
 	o.parts.SyncThrottled += thr
-	stopped := min(o.tail.stopped, c.Duration-run-thr)
+	stopped := min(o.tail.stops.ns, c.Duration-run-thr)
 	o.parts.Blocked[events.ReasonStopped] += stopped
 	o.blocked += stopped
 	o.parts.GPUWait += c.Duration - run - thr - stopped

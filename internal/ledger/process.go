@@ -10,36 +10,44 @@ import (
 	"ingero/internal/tick"
 )
 
-// account is a thread's time, by the parts of a tick.Breakdown.
-type account struct {
-	gpuWait, callCPU, gapCPU, runnable, throttled, blocked uint64
-}
+// account is a thread's time by place.
+type account [tick.Places]tick.Times
 
 // accountOf divides a thread's time. The parts add up to that of the thread.
 func accountOf(t *tick.Thread) account {
-	cpu := min(t.Sync.OnCPU, t.InCalls.OnCPU)
-	blocked := min(t.Sync.Blocked, t.InCalls.Blocked)
-	return account{
-		gpuWait:   cpu + blocked,
-		callCPU:   t.InCalls.OnCPU - cpu,
-		gapCPU:    t.Between.OnCPU,
-		runnable:  t.InCalls.Runnable + t.Between.Runnable,
-		throttled: t.InCalls.Throttled + t.Between.Throttled,
-		blocked:   t.InCalls.Blocked - blocked + t.Between.Blocked,
+	sync := tick.Times{
+		OnCPU: min(t.Sync.OnCPU, t.InCalls.OnCPU), Runnable: min(t.Sync.Runnable, t.InCalls.Runnable),
+		Throttled: min(t.Sync.Throttled, t.InCalls.Throttled), Blocked: min(t.Sync.Blocked, t.InCalls.Blocked),
 	}
+	return account{tick.InGPUWaits: sync, tick.InCalls: less(&t.InCalls, &sync), tick.BetweenCalls: t.Between}
+}
+
+// less is a time without a part of it.
+func less(a, part *tick.Times) tick.Times {
+	return tick.Times{OnCPU: a.OnCPU - part.OnCPU, Runnable: a.Runnable - part.Runnable, Throttled: a.Throttled - part.Throttled, Blocked: a.Blocked - part.Blocked}
 }
 
 func (a *account) add(o *account) {
-	a.gpuWait += o.gpuWait
-	a.callCPU += o.callCPU
-	a.gapCPU += o.gapCPU
-	a.runnable += o.runnable
-	a.throttled += o.throttled
-	a.blocked += o.blocked
+	for p := range a {
+		a[p].Add(&o[p])
+	}
 }
 
-func (a *account) total() uint64 {
-	return a.gpuWait + a.callCPU + a.gapCPU + a.runnable + a.throttled + a.blocked
+func (a *account) total() (ns uint64) {
+	for p := range a {
+		ns += a[p].Total()
+	}
+	return ns
+}
+
+// fill divides the time as a breakdown does.
+func (a *account) fill(b *tick.Breakdown) {
+	sync, calls, gaps := &a[tick.InGPUWaits], &a[tick.InCalls], &a[tick.BetweenCalls]
+	b.Elapsed = a.total()
+	b.GPUWait, b.CallCPU, b.GapCPU = sync.OnCPU+sync.Blocked, calls.OnCPU, gaps.OnCPU
+	b.Runnable = sync.Runnable + calls.Runnable + gaps.Runnable
+	b.Throttled = sync.Throttled + calls.Throttled + gaps.Throttled
+	b.Blocked = calls.Blocked + gaps.Blocked
 }
 
 // process is what is kept of one process.
@@ -50,10 +58,13 @@ type process struct {
 	sum     account // of all, in this tick
 	threads int
 	past    int // threads that have ended
+	listed  int // threads that are told apart, those of gone too
+	gone    []tick.ThreadTime
+	live    []*thread // those told apart that go on, in this tick
 
-	runnable, blocked shares
-	lengths           stats.Sketch // of steps
-	loss              Loss
+	names
+	lengths stats.Sketch // of steps
+	loss    Loss
 }
 
 // step counts a closed step.
@@ -69,7 +80,7 @@ func (p *process) step(length int64, loss *Loss) {
 func (l *Ledger) Tick(t *tick.Tick) {
 	l.ticks++
 	for _, p := range l.procs {
-		p.sum, p.threads = account{}, 0
+		p.sum, p.threads, p.live = account{}, 0, p.live[:0]
 	}
 	for i := range t.Threads {
 		l.account(&t.Threads[i])
@@ -104,7 +115,7 @@ func (l *Ledger) account(x *tick.Thread) {
 		th.proc = l.process(x.PID)
 	}
 	if !x.Enrolled {
-		th.account = accountOf(x)
+		th.account, th.comm = accountOf(x), x.Comm
 	}
 	if x.Ended {
 		l.claim(th, math.MaxInt64)
@@ -142,6 +153,9 @@ func (l *Ledger) settle() {
 			p.seen = max(p.seen, th.seen)
 			p.sum.add(&th.account)
 			p.threads++
+			if p.lists(th) {
+				p.live = append(p.live, th)
+			}
 		}
 	}
 	for pid, p := range l.procs {
@@ -159,15 +173,14 @@ func (l *Ledger) breakdowns() []tick.Breakdown {
 		if a.total() == 0 && p.lengths.Count() == 0 {
 			continue
 		}
-		out = append(out, tick.Breakdown{
-			PID: p.pid, Threads: p.threads + p.past, Elapsed: a.total(),
-			GPUWait: a.gpuWait, CallCPU: a.callCPU, GapCPU: a.gapCPU,
-			Runnable: a.runnable, Throttled: a.throttled, Blocked: a.blocked,
-			RunnableBy: p.runnable.top(a.runnable), BlockedOn: p.blocked.top(a.blocked),
-			Steps:   int(p.lengths.Count()),
-			StepP50: time.Duration(p.lengths.Quantile(0.5)), StepP99: time.Duration(p.lengths.Quantile(0.99)),
-			Critical: uint64(p.loss.Est), CriticalMin: uint64(p.loss.Min), CriticalMax: uint64(p.loss.Max),
-		})
+		b := tick.Breakdown{
+			PID: p.pid, Threads: p.threads + p.past, Steps: int(p.lengths.Count()),
+			StepP50: time.Duration(p.lengths.Quantile(0.5)), StepP99: time.Duration(p.lengths.Quantile(0.99)), Lengths: p.lengths.Clone(),
+			Critical: uint64(p.loss.Est), CriticalMin: uint64(p.loss.Min), CriticalMax: uint64(p.loss.Max), ByThread: p.byThread(&a),
+		}
+		a.fill(&b)
+		b.RunnableBy, b.BlockedOn = p.runnable.top(b.Runnable), p.blocked.top(b.Blocked)
+		out = append(out, b)
 	}
 	slices.SortFunc(out, func(a, b tick.Breakdown) int { return cmp.Compare(a.PID, b.PID) })
 	return out

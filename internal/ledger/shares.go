@@ -15,6 +15,7 @@ const maxShares = 48
 
 // shares are the named shares of a part.
 type shares struct {
+	most int // names; 0: maxShares
 	keys []shareKey
 	list []share
 	last int
@@ -50,7 +51,7 @@ func (s *shares) at(k shareKey, ns int64) *share {
 		s.last = i
 		return &s.list[i]
 	}
-	if len(s.keys) < maxShares {
+	if len(s.keys) < cmp.Or(s.most, maxShares) {
 		s.keys, s.list = append(s.keys, k), append(s.list, share{})
 		s.last = len(s.keys) - 1
 		return &s.list[s.last]
@@ -69,8 +70,11 @@ func (s *shares) at(k shareKey, ns int64) *share {
 	return &s.list[least]
 }
 
-// named adds a wait to the names of a process's time.
-func (p *process) named(q *queued, across events.Op, sync bool, agent uint32) {
+// names are the shares of a time that a process or a thread lost.
+type names struct{ runnable, blocked shares }
+
+// named adds a wait of a process to the names.
+func (n *names) named(pid uint32, q *queued, across events.Op, sync bool, agent uint32) {
 	w := &q.Wait
 	again := w.Flags&events.WaitPrevious != 0
 	switch w.State {
@@ -82,25 +86,25 @@ func (p *process) named(q *queued, across events.Op, sync bool, agent uint32) {
 			k, ns = shareKey{flags: events.WaitIdle}, w.Duration
 		case w.Who.TID == 0:
 			return
-		case w.Who.PID == p.pid:
+		case w.Who.PID == pid:
 			k.tid = w.Who.TID
 		}
-		x := p.runnable.at(k, ns)
+		x := n.runnable.at(k, ns)
 		if x == nil {
 			return
 		}
-		x.Own, x.Agent, x.Idle = w.Who.PID == p.pid, w.Who.PID == agent && agent != 0, k.flags != 0
+		x.Own, x.Agent, x.Idle = w.Who.PID == pid, w.Who.PID == agent && agent != 0, k.flags != 0
 		x.add(w, ns, again)
 	case events.WaitBlocked:
 		if sync || again {
 			return
 		}
 		k := shareKey{w.Who.TID, w.Dev, w.Syscall, w.Reason, w.File, w.Flags & (events.WaitByIRQ | events.WaitIO)}
-		x := p.blocked.at(k, w.Duration)
+		x := n.blocked.at(k, w.Duration)
 		if x == nil {
 			return
 		}
-		x.Own, x.Agent, x.ByIRQ = w.Who.TID != 0 && w.Who.PID == p.pid, w.Who.PID == agent && agent != 0, w.Flags&events.WaitByIRQ != 0
+		x.Own, x.Agent, x.ByIRQ = w.Who.TID != 0 && w.Who.PID == pid, w.Who.PID == agent && agent != 0, w.Flags&events.WaitByIRQ != 0
 		x.Reason, x.Call, x.File, x.Dev = w.Reason, w.Syscall, w.File, w.Dev
 		addWaker(&x.waker, &q.waker, &x.blocked, &x.runnable)
 		if x.stack.cast(x.Stack == w.Stack, w.Duration) {

@@ -21,8 +21,9 @@ type tail struct {
 	woken      int64 // Unix ns: end of the last blocked wait, 0: none
 	since      culprits
 	run        culprits
-	start, end int64 // of run
-	stopped    int64 // all of the call
+	start, end int64    // of run
+	stops      culprits // all of the call
+	stopped    int64    // of stops, since woken
 	any        bool
 }
 
@@ -31,10 +32,9 @@ type culprits struct {
 	list [maxTail]Wait
 	n    int
 	ns   int64 // of the waits, whoever had the CPU
-	stop bool  // being stopped is part of it
 }
 
-func (c *culprits) clear() { c.n, c.ns, c.stop = 0, 0, false }
+func (c *culprits) clear() { c.n, c.ns = 0, 0 }
 
 func (c *culprits) add(x *Wait) {
 	for i := range c.list[:c.n] {
@@ -55,7 +55,6 @@ func (c *culprits) join(o *culprits) {
 		c.add(&o.list[i])
 	}
 	c.ns += o.ns
-	c.stop = c.stop || o.stop
 	o.clear()
 }
 
@@ -66,6 +65,7 @@ func (t *tail) reset() {
 	t.woken, t.start, t.end, t.stopped, t.any = 0, 0, 0, 0, false
 	t.since.clear()
 	t.run.clear()
+	t.stops.clear()
 }
 
 // add takes in the next wait of the closing call.
@@ -73,12 +73,19 @@ func (t *tail) add(w *events.Wait, x *Wait) {
 	t.any = true
 	again := w.Flags&events.WaitPrevious != 0
 	stopped := w.State == events.WaitBlocked && w.Reason == events.ReasonStopped
-	if stopped && !again {
-		t.stopped += w.Duration
-	}
-	if w.State == events.WaitBlocked && !stopped {
+	switch {
+	case stopped:
+		if !again {
+			t.stopped += w.Duration
+			t.stops.ns += w.Duration
+		}
+		x.Critical = true
+		t.stops.add(x)
+		return
+	case w.State == events.WaitBlocked:
 		t.since.clear()
 		t.run.clear()
+		t.stopped = 0
 		t.woken = max(t.woken, w.End())
 		return
 	}
@@ -91,7 +98,6 @@ func (t *tail) add(w *events.Wait, x *Wait) {
 		}
 		t.end = max(t.end, w.End())
 		t.run.ns += w.Duration
-		t.run.stop = t.run.stop || stopped
 	}
 	x.Critical = true
 	t.run.add(x)
@@ -107,28 +113,32 @@ func (t *tail) loss(o *openStep, c *events.Call) Loss {
 	if t.start < c.Start { // of an earlier call that never returned
 		t.run.clear()
 	}
+	var l Loss
 	all := min(t.since.ns+t.run.ns, c.Duration)
-	if t.woken > c.Start && end-t.woken-all <= wakeReturn {
+	switch {
+	case t.woken > c.Start && end-t.woken-all-t.stopped <= wakeReturn:
 		t.run.join(&t.since)
-		t.give(o, all)
-		if t.run.stop { // a signal may have woken it before the GPU was done
-			return Loss{Est: all / 2, Max: all}
-		}
-		return Loss{Est: all, Min: all, Max: all}
+		t.run.give(o, all)
+		l = Loss{Est: all, Min: all, Max: all}
+	case t.run.ns > 0 && end-t.end <= spinReturn:
+		all = min(t.run.ns, c.Duration)
+		t.run.give(o, all)
+		l = Loss{Est: all / 2, Max: all}
 	}
-	if t.run.ns > 0 && end-t.end <= spinReturn {
-		w := min(t.run.ns, c.Duration)
-		t.give(o, w)
-		return Loss{Est: w / 2, Max: w}
+	// When in a stop the GPU was done is not known, nor whether the call had to wait on.
+	if s := min(t.stops.ns, c.Duration-l.Max); s > 0 {
+		t.stops.give(o, s)
+		l.Est += s / 2
+		l.Max += s
 	}
-	return Loss{}
+	return l
 }
 
-// give adds the last waits to the step, none longer than all of them.
-func (t *tail) give(o *openStep, all int64) {
-	for i := range t.run.list[:t.run.n] {
-		t.run.list[i].NS = min(t.run.list[i].NS, all)
-		o.keep(&t.run.list[i])
+// give adds waits to the step, none longer than all of them.
+func (c *culprits) give(o *openStep, all int64) {
+	for i := range c.list[:c.n] {
+		c.list[i].NS = min(c.list[i].NS, all)
+		o.keep(&c.list[i])
 	}
 }
 

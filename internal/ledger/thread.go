@@ -22,7 +22,10 @@ type thread struct {
 	pid, tid uint32
 	enrolled bool // it makes no traced calls: only its past matters
 	seen     uint64
-	account  account  // as of the last tick that had it
+	account  account // as of the last tick that had it
+	comm     string  // likewise
+	names    *[tick.Places]names
+	listing  listing
 	proc     *process // nil before its first call
 	past     past
 	queue    []queued // waits that no call has claimed, from head on
@@ -111,7 +114,8 @@ func (l *Ledger) apply(t *thread, q *queued) {
 	if holder := l.threads[w.Who.TID]; w.Reason == events.ReasonGIL && holder != nil && holder.pid == w.Who.PID {
 		across = holder.across(w.Start, w.End())
 	}
-	t.proc.named(q, across, f.rank == rankSync, l.agent)
+	t.proc.named(t.pid, q, across, f.rank == rankSync, l.agent)
+	t.named(q, f.rank == rankSync, across, l.agent)
 	if !t.open {
 		return
 	}

@@ -57,10 +57,6 @@ func scanChain(rows *sql.Rows) (c tick.Chain, err error) {
 	for i, d := range [...]*time.Duration{&c.StepP50, &c.StepP99, &c.Without, &c.OpP50, &c.OpP99} {
 		*d = time.Duration(quantiles[i].Int64)
 	}
-	for s := tick.Low; s <= tick.High; s++ {
-		if s.String() == severity {
-			c.Severity = s
-		}
-	}
+	c.Severity, _ = tick.ParseSeverity(severity)
 	return c, store.UnmarshalChain(&c, culprits, timeline, notIt)
 }

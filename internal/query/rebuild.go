@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"ingero/internal/store"
@@ -46,13 +45,7 @@ func (r *Reader) rebuild(ctx context.Context, sum *Summary, f Filter) error {
 			sum.Ops = append(sum.Ops, tick.Op{PID: k.pid, Op: k.op, Sum: counts, Dur: &o.Dur})
 		}
 	}
-	// A process that had ended before, or began after, has no part in the window.
-	sum.Processes = slices.DeleteFunc(sum.Processes, func(p tick.Process) bool {
-		if sum.Gaps[p.PID] != nil || slices.ContainsFunc(sum.Ops, func(o tick.Op) bool { return o.PID == p.PID }) {
-			return false
-		}
-		return !p.Ended.IsZero() && p.Ended.Before(sum.From) || p.Started.After(sum.To)
-	})
+	sum.keepPresent()
 	return nil
 }
 

@@ -35,6 +35,11 @@ func (f *Filter) wants(pid uint32) bool {
 	return len(f.PIDs) == 0 || slices.Contains(f.PIDs, pid)
 }
 
+// partOf says whether the window leaves out a part of [start, end].
+func (f *Filter) partOf(start, end time.Time) bool {
+	return f.From.After(start) || !f.To.IsZero() && !f.To.After(end)
+}
+
 func (f *Filter) hasStack(id uint32) bool {
 	return len(f.Stacks) == 0 || slices.Contains(f.Stacks, id)
 }
@@ -77,7 +82,7 @@ func (r *Reader) Summary(ctx context.Context, f Filter) (*Summary, error) {
 	sum := &Summary{Session: s, From: s.Started, To: end, Gaps: tick.Gaps{}}
 	err = r.facts(ctx, sum, f)
 	if err == nil {
-		if f.From.After(s.Started) || !f.To.IsZero() && !f.To.After(end) {
+		if f.partOf(s.Started, end) {
 			err = r.rebuild(ctx, sum, f)
 		} else {
 			err = r.stored(ctx, sum, f)

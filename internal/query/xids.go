@@ -45,3 +45,9 @@ func scanXid(rows *sql.Rows) (x tick.Xid, err error) {
 	x.Last, err = store.LastCalls(last)
 	return x, err
 }
+
+// GPUs returns how many the machine of a session had, 0 where that is not known.
+func (r *Reader) GPUs(ctx context.Context, s *Session) (n int, err error) {
+	err = r.db.QueryRowContext(ctx, "SELECT count(*) FROM gpus WHERE session = ?", s.id).Scan(&n)
+	return n, r.read(err)
+}

@@ -21,6 +21,7 @@ type quiet struct {
 	last    tick.Host // of the last tick that was not idle
 	told    time.Time
 	records uint64
+	chains  int           // in the last tick
 	held    tick.HostSums // of the idle ticks since
 }
 
@@ -45,7 +46,7 @@ func (q *quiet) look(t *tick.Tick) {
 
 // happened tells whether anything was seen of a traced process.
 func (q *quiet) happened(t *tick.Tick) bool {
-	if t.Records != q.records || len(t.Chains) > 0 {
+	if t.Records != q.records || q.chains > 0 {
 		return true
 	}
 	for i := range t.Ops {

@@ -106,6 +106,7 @@ func (l *Live) live(e tick.ProcEvent) {
 		l.unwind.Execed(e.PID)
 		l.pys.over(e.PID, false)
 		p.Comm = e.Comm
+		p.Mapped, p.Attached = time.Time{}, time.Time{} // of the program that it was
 		if now, err := l.fs.Process(e.PID); err == nil {
 			p.Comm, p.Exe = now.Comm, now.Exe
 			p.locate(&now)

@@ -1,16 +1,20 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"ingero/internal/causal"
+	"ingero/internal/episode"
 	"ingero/internal/govern"
 	"ingero/internal/ledger"
+	"ingero/internal/loop"
 	"ingero/internal/proc"
 	"ingero/internal/rollcall"
 	"ingero/internal/symbols"
@@ -68,9 +72,12 @@ type Agent interface {
 	AgentPID() uint32
 }
 
-// Recording is a source that plays what was: its Host and Self are all there are.
+// Recording is a source that plays what was: its Host and Self are all there are, and
+// its ticks are when they were.
 type Recording interface {
-	Recorded()
+	// Due tells whether a tick is due, once Poll has delivered all that came before it,
+	// and fills in which one that is: all but what Totals fills.
+	Due(t *tick.Tick) bool
 }
 
 // Config is a session to run. Source is required; the zero value of the rest is
@@ -83,6 +90,8 @@ type Config struct {
 	Poll     time.Duration // between polls under load; 0: 8 ms. More when idle
 	Log      *slog.Logger  // nil: none
 	Clock    Clock         // nil: the machine's
+	// Hide moves the chains of a tick that are not to be shown to Hidden; nil: none.
+	Hide func(*tick.Tick)
 }
 
 // Clock is the time that a session runs by.
@@ -92,9 +101,12 @@ type Clock interface {
 	After(d time.Duration) <-chan time.Time
 }
 
-type realClock struct{}
+// realClock is the machine's as it was when the session began, and what has passed
+// since: so nobody sets it. Its times are all there is of them: what is recorded of one
+// is the same.
+type realClock struct{ began time.Time }
 
-func (realClock) Now() time.Time                         { return time.Now() }
+func (c realClock) Now() time.Time                       { return c.began.Add(time.Since(c.began)).Round(0) }
 func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
 // busyBatch is the number of calls in a batch from which polls stay frequent.
@@ -112,13 +124,17 @@ func Run(ctx context.Context, c Config) error {
 		c.Poll = 8 * time.Millisecond
 	}
 	if c.Clock == nil {
-		c.Clock = realClock{}
+		c.Clock = realClock{time.Now()}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	r := newRunner(c)
-	err := r.loop(ctx)
+	loop := r.loop
+	if rec, ok := c.Source.(Recording); ok {
+		loop = func(ctx context.Context) error { return r.play(ctx, rec) }
+	}
+	err := loop(ctx)
 	err = errors.Join(err, r.finish())
 	r.names.Close()
 	r.stacks.close()
@@ -130,6 +146,8 @@ type runner struct {
 	table    *table
 	ledger   *ledger.Ledger
 	causes   *causal.Engine
+	loops    *loop.Finder
+	episodes episode.Tracker
 	governor govern.Governor
 	track    *track.Tracker
 	ranks    *rollcall.Roll
@@ -144,6 +162,7 @@ type runner struct {
 	seq      uint64
 	records  uint64
 	quiet    quiet
+	over     bool // the last tick was the final one
 }
 
 func newRunner(c Config) *runner {
@@ -157,7 +176,7 @@ func newRunner(c Config) *runner {
 	if a, ok := c.Source.(Agent); ok {
 		agent = a.AgentPID()
 	}
-	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), track: track.New(), ranks: rollcall.New(), names: newNames(c.Source), faults: newJoiner(), stacks: newStacks(c.Source), sites: newSites(),
+	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), loops: loop.New(), track: track.New(), ranks: rollcall.New(), names: newNames(c.Source), faults: newJoiner(), stacks: newStacks(c.Source), sites: newSites(),
 		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now, quiet: quiet{Deadband: c.Quiet}}
 }
 
@@ -199,6 +218,31 @@ func (r *runner) loop(ctx context.Context) error {
 	}
 }
 
+// play is loop with the ticks of a recording.
+func (r *runner) play(ctx context.Context, rec Recording) error {
+	for ctx.Err() == nil && !r.over {
+		if _, err := r.poll(); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		var t tick.Tick
+		if rec.Due(&t) {
+			r.started, r.seq = t.Started, t.Seq
+			if err := r.complete(&t); err != nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-r.Clock.After(r.Poll):
+		}
+	}
+	return nil
+}
+
 // poll reads all that has arrived and passes it on, in batches of a bounded size.
 func (r *runner) poll() (calls int, err error) {
 	for more := true; more && err == nil; {
@@ -208,10 +252,12 @@ func (r *runner) poll() (calls int, err error) {
 		r.stacks.batch(&b.Batch)
 		r.sites.batch(&b.Batch)
 		r.table.add(b.Calls)
-		r.ledger.Batch(&b.Batch)
-		r.causes.Add(r.ledger.Steps())
 		r.track.Batch(&b.Batch)
 		r.ranks.Batch(&b.Batch)
+		r.ledger.Batch(&b.Batch)
+		steps := r.ledger.Steps()
+		r.causes.Add(steps)
+		r.loops.Add(steps)
 		r.faults.batch(r.Source, &b.Batch)
 		r.records += uint64(len(b.Calls))
 		calls += len(b.Calls)
@@ -231,45 +277,63 @@ func (r *runner) finish() error {
 	}
 	r.settleNames()
 	r.settleStacks()
+	if r.over {
+		return err
+	}
 	return errors.Join(err, r.tick(r.Clock.Now(), true))
 }
 
 func (r *runner) tick(now time.Time, final bool) error {
 	r.seq++
-	t := &tick.Tick{Time: now, Started: r.started, Seq: r.seq, Window: now.Sub(r.ticked), Records: r.records, Final: final}
+	return r.complete(&tick.Tick{Time: now, Started: r.started, Seq: r.seq, Window: now.Sub(r.ticked), Records: r.records, Final: final})
+}
+
+// complete fills a tick and passes it on. What causes are found by is in it before they
+// are looked for, and the same when it is played.
+func (r *runner) complete(t *tick.Tick) error {
 	if err := r.Source.Totals(t); err != nil {
 		return fmt.Errorf("read totals: %w", err)
 	}
+	slices.SortFunc(t.Processes, byPID)
+	slices.SortFunc(t.Others, byPID)
 	r.table.fill(t)
-	if g, ok := r.Source.(Governed); ok && !final {
+	if g, ok := r.Source.(Governed); ok && !t.Final {
 		if err := r.spare(g, t); err != nil {
 			return err
 		}
 	}
-	r.ledger.Tick(t)
-	r.track.Tick(t)
-	r.ranks.Tick(t)
-	r.faults.tick(t)
-	r.causes.Tick(t)
-	r.names.Tick(t)
-	r.stacks.tick(t)
-	r.sites.tick(t)
-	introduce(t)
 	if _, recorded := r.Source.(Recording); !recorded {
 		if err := r.meter.Read(&t.Host, &t.Self); err != nil {
 			r.Log.Debug("host state unavailable", "error", err)
 		}
 		t.HostSums = append(t.HostSums, r.meter.Sums()...)
 	}
-	if s, ok := r.Source.(Thinner); ok && !final {
+	r.quiet.look(t)
+	r.ledger.Tick(t)
+	r.loops.Tick(t)
+	r.track.Tick(t)
+	r.ranks.Tick(t)
+	r.faults.tick(t)
+	r.causes.Tick(t)
+	r.quiet.chains = len(t.Chains)
+	r.names.Tick(t)
+	r.stacks.tick(t)
+	r.sites.tick(t)
+	introduce(t)
+	if r.Hide != nil {
+		r.Hide(t)
+	}
+	r.episodes.Tick(t)
+	if s, ok := r.Source.(Thinner); ok && !t.Final {
 		for op, d := range slowest(t.Ops) {
 			if err := s.SetSlow(op, d); err != nil {
 				return err
 			}
 		}
 	}
-	r.quiet.look(t)
-	r.ticked = now
+	r.ticked, r.over = t.Time, t.Final
 	r.fan.tick(t)
 	return nil
 }
+
+func byPID(a, b tick.Process) int { return cmp.Compare(a.PID, b.PID) }

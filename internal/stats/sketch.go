@@ -83,6 +83,41 @@ func (s *Sketch) Merge(o *Sketch) {
 	s.note(o.min, o.max, o.count, o.sum, 0)
 }
 
+// Sub removes what o holds, which must be an earlier state of s. The smallest and the
+// largest of what is left are then known as closely as quantiles are.
+func (s *Sketch) Sub(o *Sketch) {
+	if o == nil || o.count == 0 {
+		return
+	}
+	lowest, highest := int64(-1), int64(0)
+	for oct, row := range s.at {
+		if row == 0 {
+			continue
+		}
+		for sub := range s.rows[row-1] {
+			n := &s.rows[row-1][sub]
+			if was := o.at[oct]; was != 0 {
+				*n -= min(o.rows[was-1][sub], *n)
+			}
+			if *n == 0 {
+				continue
+			}
+			lo, hi := sketchBounds(oct, sub)
+			if lowest < 0 {
+				lowest = lo
+			}
+			highest = hi
+		}
+	}
+	s.count -= min(o.count, s.count)
+	s.sum -= min(o.sum, s.sum)
+	if s.count == 0 || lowest < 0 {
+		s.count, s.sum, s.min, s.max = 0, 0, 0, 0
+		return
+	}
+	s.min, s.max = max(lowest, s.min), min(highest, s.max)
+}
+
 // grow makes room for an octave and returns its place in at's terms.
 func (s *Sketch) grow(oct int) uint8 {
 	s.rows = append(s.rows, [sketchSub]uint64{})

@@ -14,25 +14,35 @@ import (
 	"ingero/pkg/events"
 )
 
-// What a tick told while another program had the database is written later, also
-// when it is in no tick after.
-func TestChainsWaitForTheDatabase(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.db")
+// contested is a database that another may have a transaction in, and what makes the next
+// tick, a second later.
+func contested(t *testing.T) (db *DB, path string, other *sql.DB, next func(seq uint64, change func(*tick.Tick))) {
+	path = filepath.Join(t.TempDir(), "x.db")
 	db, c := open(t, path, Options{})
 	other, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = other.Close() }()
+	t.Cleanup(func() { _ = other.Close() })
 	k := newKernel()
-	step := func(seq uint64, chains ...tick.Chain) {
+	return db, path, other, func(seq uint64, change func(*tick.Tick)) {
 		t.Helper()
 		c.advance(time.Second)
 		x := k.tick(seq, c.now, false)
-		x.Chains = chains
+		change(x)
 		if err := db.Tick(x); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// What a tick told while another program had the database is written later, also
+// when it is in no tick after.
+func TestChainsWaitForTheDatabase(t *testing.T) {
+	db, path, other, next := contested(t)
+	step := func(seq uint64, chains ...tick.Chain) {
+		t.Helper()
+		next(seq, func(x *tick.Tick) { x.Chains = chains })
 	}
 	first := tick.Chain{ID: "a", Rule: "cpu-taken", Severity: tick.Low, PID: 7, Lost: 1e6,
 		Culprits: []tick.Culprit{{Thread: events.Thread{PID: 9, TID: 9, Name: events.NameOf("stress")}, What: "an \"odd\" \xff name"}}}

@@ -240,7 +240,7 @@ func TestReplayOfDatabaseLog(t *testing.T) {
 	var b tick.Batch
 	var err error
 	for err == nil {
-		<-r.After(time.Second)
+		r.Due(new(tick.Tick))
 		_, err = r.Poll(&b)
 	}
 	if !errors.Is(err, io.EOF) {

@@ -37,17 +37,18 @@ type processJSON struct {
 	Ended    int64  `json:"ended_ns"`
 	Mapped   int64  `json:"mapped_ns"`
 	Attached int64  `json:"attached_ns"`
+	Counted  bool   `json:"counted,omitempty"`
 	tick.Where
 }
 
 func toProcessJSON(p *tick.Process) processJSON {
 	return processJSON{p.PID, p.PPID, p.NSPID, p.UID, p.Comm, p.Exe, p.Cgroup,
-		unixNano(p.Started), unixNano(p.Ended), unixNano(p.Mapped), unixNano(p.Attached), p.Where}
+		unixNano(p.Started), unixNano(p.Ended), unixNano(p.Mapped), unixNano(p.Attached), p.Counted, p.Where}
 }
 
 func (j *processJSON) process() tick.Process {
 	return tick.Process{PID: j.PID, PPID: j.PPID, NSPID: j.NSPID, UID: j.UID, Comm: j.Comm, Exe: j.Exe, Cgroup: j.Cgroup,
-		Started: fromUnixNano(j.Started), Ended: fromUnixNano(j.Ended), Mapped: fromUnixNano(j.Mapped), Attached: fromUnixNano(j.Attached), Where: j.Where}
+		Started: fromUnixNano(j.Started), Ended: fromUnixNano(j.Ended), Mapped: fromUnixNano(j.Mapped), Attached: fromUnixNano(j.Attached), Counted: j.Counted, Where: j.Where}
 }
 
 // unixNano is 0 for the zero time, which has no Unix nanoseconds.

@@ -47,6 +47,8 @@ const (
 	frameXid       // JSON: a fault of a GPU
 	frameGPU       // JSON: the state of a GPU
 	frameStacks    // stacks of calls; some time after the calls that have them
+	frameBatches   // in which pieces came what is in the next frames, up to the next of these or a tick
+	frameFacts     // what of the next tick no other frame tells
 
 	frameKinds // one more than the last that is known
 )

@@ -95,13 +95,18 @@ func (n gpuNews) of(g *tick.GPU) bool {
 	return true
 }
 
+// alike tells whether two states of a GPU differ in their figures alone.
+func alike(a, b *tick.GPU) bool {
+	return a.Bus == b.Bus && a.Index == b.Index && a.UUID == b.UUID && a.Name == b.Name && a.MIG == b.MIG && a.Lost == b.Lost && slices.Equal(a.Throttle, b.Throttle)
+}
+
 // carry repeats what the segment before had of the GPUs, and goes on from there: so a
-// log has the states that the tables have.
+// log has the states that the tables have. What the last tick had is known, too.
 func (w *logWriter) carry(from *logWriter) error {
 	if from == nil {
 		return nil
 	}
-	w.gpus = from.gpus
+	w.gpus, w.listed = from.gpus, listed{processes: from.listed.processes, others: from.listed.others, ops: from.listed.ops}
 	for _, bus := range slices.Sorted(maps.Keys(w.gpus)) {
 		if err := w.json(frameGPU, gpuJSON(w.gpus[bus].GPU)); err != nil {
 			return err
@@ -118,7 +123,10 @@ func (w *logWriter) gpu(t *tick.Tick) error {
 		}
 	}
 	for i := range t.GPUs {
-		if g := &t.GPUs[i]; w.gpus.of(g) {
+		g := &t.GPUs[i]
+		told, known := w.gpus[g.Bus]
+		if news := w.gpus.of(g); news || known && !alike(&told.GPU, g) {
+			w.gpus[g.Bus] = gpuSeen{*g, w.gpus[g.Bus].what}
 			if err := w.json(frameGPU, gpuJSON(*g)); err != nil {
 				return err
 			}
@@ -217,7 +225,8 @@ func indexOf(g *tick.GPU) any {
 // gpuReplay is what a replay has of the GPUs and has not told, or tells again.
 type gpuReplay struct {
 	xids []tick.Xid
-	gpus []tick.GPU
+	gpus []tick.GPU // as they were told in whole
+	now  []tick.GPU // as the facts of a tick say; nil: none did
 }
 
 // take takes an entry in.
@@ -226,16 +235,35 @@ func (r *gpuReplay) take(e *Entry) {
 	case e.Xid != nil:
 		r.xids = append(r.xids, *e.Xid)
 	case e.GPU != nil:
-		for i := range r.gpus {
-			if r.gpus[i].Bus == e.GPU.Bus {
-				r.gpus[i] = *e.GPU
-				return
-			}
-		}
-		if len(r.gpus) < maxGPUs {
+		if g := r.of(e.GPU.Bus); g != nil {
+			*g = *e.GPU
+		} else if len(r.gpus) < maxGPUs {
 			r.gpus = append(r.gpus, *e.GPU)
 		}
+	case e.facts != nil && e.facts.gpus != nil:
+		r.now = make([]tick.GPU, 0, len(e.facts.gpus))
+		for i := range e.facts.gpus {
+			r.now = append(r.now, r.state(&e.facts.gpus[i]))
+		}
 	}
+}
+
+func (r *gpuReplay) of(bus string) *tick.GPU {
+	for i := range r.gpus {
+		if r.gpus[i].Bus == bus {
+			return &r.gpus[i]
+		}
+	}
+	return nil
+}
+
+// state is what a tick had of a GPU.
+func (r *gpuReplay) state(f *tick.GPU) tick.GPU {
+	g := *f
+	if told := r.of(f.Bus); told != nil {
+		g.Index, g.UUID, g.Name, g.MIG, g.Lost, g.Throttle = told.Index, told.UUID, told.Name, told.MIG, told.Lost, told.Throttle
+	}
+	return g
 }
 
 // totals fills a tick: with each fault once, and the state of each GPU that is told
@@ -243,6 +271,10 @@ func (r *gpuReplay) take(e *Entry) {
 func (r *gpuReplay) totals(t *tick.Tick) {
 	t.Xids = append(t.Xids, r.xids...)
 	r.xids = nil
+	if r.now != nil {
+		t.GPUs = append(t.GPUs, r.now...)
+		return
+	}
 	for i := range r.gpus {
 		if t.Time.IsZero() || t.Time.Sub(r.gpus[i].Time) < 2*stateEvery {
 			t.GPUs = append(t.GPUs, r.gpus[i])

@@ -59,7 +59,7 @@ func TestHostReplayed(t *testing.T) {
 	r := openReplay(t, record(t, 4, 100).bytes, ReplayOptions{})
 	var got tick.HostSums
 	for done := false; !done; {
-		<-r.After(8 * time.Millisecond)
+		r.Due(new(tick.Tick))
 		_, err := r.Poll(&tick.Batch{})
 		if done = errors.Is(err, io.EOF); err != nil && !done {
 			t.Fatal(err)

@@ -45,11 +45,16 @@ type Log struct {
 // view says what of a log is wanted.
 type view struct {
 	from, to  int64 // frames of calls and waits that lie outside are passed over
+	every     int64 // of each such time from from on, the first of it is wanted; 0: all
+	first     int64
 	callsOnly bool
 	after     uint64 // calls before this one in the session are passed over
 	dec       *decoder
 	waits     *waitDecoder
 }
+
+// part says that some calls and waits may be passed over.
+func (v *view) part() bool { return v.callsOnly || v.from != math.MinInt64 || v.to != math.MaxInt64 }
 
 // Entry is one entry of a log: calls, waits and calls, or one of the other
 // fields. Its memory is the log's, valid until the next call of Next.
@@ -74,6 +79,10 @@ type Entry struct {
 	Xid     *tick.Xid
 	GPU     *tick.GPU
 	End     *End
+
+	batches []batchSize // what follows, up to the next of these or a tick, came in
+	open    bool        // the last of them goes on in the next batches
+	facts   *facts      // of the tick that follows
 }
 
 // OpenLog reads the beginning of a log that is one segment, of size bytes.
@@ -212,6 +221,23 @@ func (l *Log) Session() Session { return l.session }
 // to and ended at from or later (Unix nanoseconds). It spares decoding them; those
 // of other frames are all returned.
 func (l *Log) Window(from, to int64) { l.view.from, l.view.to = from, to }
+
+// Slices lets Next pass over calls and waits but for the first of each every from the
+// window's beginning on (nanoseconds), as [Log.Window] does over those outside.
+func (l *Log) Slices(every, first int64) { l.view.every, l.view.first = every, first }
+
+// wants says whether something of a frame is wanted whose calls or waits began before
+// last and ended at first or later.
+func (v *view) wants(first, last int64) bool {
+	if first >= v.to || last < v.from {
+		return false
+	}
+	if v.every <= 0 || first < v.from {
+		return true
+	}
+	into := (first - v.from) % v.every
+	return into < v.first || last-first >= v.every-into
+}
 
 // CallsOnly lets Next pass over all but calls, and over the frames whose calls all
 // came before call number after of the session. In a sealed segment what is passed

@@ -26,7 +26,8 @@ type logWriter struct {
 	lives     []tick.ProcEvent
 	functions []events.Function
 	stacks    []events.Stack
-	buf       []byte // frames to write
+	batches   []batchSize // what all of these came in
+	buf       []byte      // frames to write
 	body      []byte
 	ops       map[opKey]*opState
 	procs     map[uint32]processJSON
@@ -35,6 +36,7 @@ type logWriter struct {
 	reports   map[tick.Report]bool
 	threads   threadsWriter
 	gpus      gpuNews
+	listed    listed // what the last tick had
 	number    uint64 // calls of the session that were taken in, here and before
 	written   uint64 // those of them that are in the file, or came before it
 	unwritten int    // calls and waits in buf
@@ -88,20 +90,23 @@ func (w *logWriter) frame(kind frameKind, version uint8, body []byte) {
 
 // add takes a batch in: its waits before its calls, as a reader must see them.
 func (w *logWriter) add(b *tick.Batch) {
+	w.beginBatch(b)
 	w.lives = append(w.lives, b.Procs...)
 	w.functions = append(w.functions, b.Functions...)
 	w.stacks = append(w.stacks, b.Stacks...)
 	for i := range b.Waits {
 		w.waits.add(&b.Waits[i], w.enc.n)
+		w.batch().Waits++
 		if w.waits.n == frameWaitsMax {
-			w.cut()
+			w.cutAt(true)
 		}
 	}
 	w.number += uint64(len(b.Calls))
 	for i := range b.Calls {
 		w.enc.add(&b.Calls[i])
+		w.batch().Calls++
 		if w.enc.n == frameCallsMax {
-			w.cut()
+			w.cutAt(true)
 		}
 	}
 }
@@ -113,7 +118,11 @@ func (w *logWriter) pending() bool {
 
 // cut ends the frames that are being filled. That of the waits goes right before
 // that of the calls: it says which of them came first.
-func (w *logWriter) cut() {
+func (w *logWriter) cut() { w.cutAt(false) }
+
+// cutAt is cut, also within a batch.
+func (w *logWriter) cutAt(within bool) {
+	w.putBatches(within)
 	w.putFunctions(w.functions)
 	w.putStacks(w.stacks)
 	w.functions, w.stacks = w.functions[:0], w.stacks[:0]
@@ -174,7 +183,7 @@ func (w *logWriter) drop() int {
 	w.unwritten = 0
 	w.enc.reset()
 	w.waits.reset()
-	w.lives, w.functions, w.stacks, w.buf = w.lives[:0], w.functions[:0], w.stacks[:0], w.buf[:0]
+	w.lives, w.functions, w.stacks, w.buf, w.batches = w.lives[:0], w.functions[:0], w.stacks[:0], w.buf[:0], w.batches[:0]
 	return n
 }
 
@@ -185,15 +194,19 @@ func (w *logWriter) tick(t *tick.Tick) error {
 		return err
 	}
 	w.host(t)
-	raw := appendTick(w.body[:0], t)
 	changed := make([]*tick.Op, 0, len(t.Ops))
 	for i := range t.Ops {
 		o := &t.Ops[i]
-		s := w.ops[opKey{o.PID, o.Op}]
-		if s == nil || t.Final || s.sum != o.Sum || s.thinned != o.Thinned {
+		k := opKey{o.PID, o.Op}
+		s := w.ops[k]
+		if s == nil || t.Final || s.sum != o.Sum || s.thinned != o.Thinned || o.Hist != nil && s.hist != *o.Hist || !w.listed.ops[k] {
 			changed = append(changed, o)
 		}
 	}
+	if err := w.facts(t); err != nil {
+		return err
+	}
+	raw := appendTick(w.body[:0], t)
 	raw = put(raw, uint64(len(changed)))
 	for _, o := range changed {
 		k := opKey{o.PID, o.Op}
@@ -220,9 +233,6 @@ func (w *logWriter) tick(t *tick.Tick) error {
 
 // processes writes those that are new or have changed since known.
 func (w *logWriter) processes(kind frameKind, all []tick.Process, known map[uint32]processJSON) error {
-	if len(known) > 4*len(all)+1024 { // a log may run for months; what is written again does no harm
-		clear(known)
-	}
 	for i := range all {
 		p := toProcessJSON(&all[i])
 		if known[p.PID] == p {

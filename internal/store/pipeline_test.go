@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	diff "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -40,8 +39,8 @@ func (k *keeper) Batch(b *tick.Batch) error {
 func (k *keeper) Tick(t *tick.Tick) error { k.ticks = append(k.ticks, *t); return nil }
 func (k *keeper) Close() error            { return nil }
 
-// A session that is recorded, and then the session made of its recording, end
-// with the same tick, distributions and all; and it makes as many on the way.
+// A session that is recorded, and then the session made of its recording, go on
+// tick for tick with the same, distributions and all.
 func TestReplayThroughSessionGivesWhatLiveGave(t *testing.T) {
 	testkit.LeakCheck(t)
 	run := func(b []byte, sinks ...tick.Sink) *keeper {
@@ -70,22 +69,20 @@ func TestReplayThroughSessionGivesWhatLiveGave(t *testing.T) {
 	if len(live.ticks) < 4 || len(live.ticks) != len(again.ticks) {
 		t.Fatalf("%d ticks, live %d", len(again.ticks), len(live.ticks))
 	}
-	want, got := live.ticks[len(live.ticks)-1], again.ticks[len(again.ticks)-1]
 	sketches := diff.Comparer(func(a, b *stats.Sketch) bool {
 		x, _ := a.MarshalBinary()
 		y, _ := b.MarshalBinary()
 		return bytes.Equal(x, y)
 	})
-	opts := []diff.Option{sketches, cmpopts.EquateApproxTime(0), cmpopts.IgnoreFields(tick.Tick{}, "Xids", "GPUs", "Time", "Seq", "Window", "Self", "Host", "HostSums"),
-		cmpopts.IgnoreFields(tick.Op{}, "Last", "DurLast"), diff.Comparer(func(a, b *stats.Hist) bool { return *a == *b })}
-	if d := diff.Diff(want, got, opts...); d != "" {
-		t.Errorf("last tick -live +replay:\n%s", d)
+	opts := []diff.Option{sketches, cmpopts.EquateApproxTime(0), diff.Comparer(func(a, b *stats.Hist) bool { return *a == *b })}
+	for i := range live.ticks {
+		if d := diff.Diff(&live.ticks[i], &again.ticks[i], opts...); d != "" {
+			t.Errorf("tick %d -live +replay:\n%s", i+1, d)
+		}
 	}
+	got := again.ticks[len(again.ticks)-1]
 	if len(got.Launches) == 0 || got.Launches[0].Named == 0 || len(got.Launches[0].Unnamed) == 0 {
 		t.Errorf("launches: %+v", got.Launches)
-	}
-	if late := got.Time.Sub(want.Time); late < 0 || late > 100*time.Millisecond || !got.Final {
-		t.Errorf("the replay ends %v after the recording, final %v", late, got.Final)
 	}
 }
 

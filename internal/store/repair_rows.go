@@ -272,12 +272,13 @@ func (r *repairer) partly(ctx context.Context, tables []table, s *state) bool {
 	return err == nil
 }
 
-// chains copies those of a session, as far as they can be read.
+// chains copies those of a session, what they cost and how they went, and where the time went,
+// as far as they can be read.
 func (r *repairer) chains(ctx context.Context, tables []table, s *state) {
-	i := slices.IndexFunc(tables, func(t table) bool { return t.name == `"chains"` })
-	if i < 0 {
-		return
+	for _, t := range tables {
+		if slices.Contains([]string{`"chains"`, `"losses"`, `"episodes"`, `"accounts"`}, t.name) {
+			_, _ = r.db.sql.ExecContext(ctx, fmt.Sprintf("INSERT OR IGNORE INTO main.%[1]s (session, %[2]s) SELECT ?, %[2]s FROM src.%[1]s WHERE session = ?",
+				t.name, t.list()), s.here, s.from)
+		}
 	}
-	_, _ = r.db.sql.ExecContext(ctx, fmt.Sprintf("INSERT OR IGNORE INTO main.chains (session, %[1]s) SELECT ?, %[1]s FROM src.chains WHERE session = ?",
-		tables[i].list()), s.here, s.from)
 }

@@ -2,10 +2,10 @@ package store
 
 import (
 	"io"
+	"maps"
 	"slices"
 	"time"
 
-	"ingero/internal/stats"
 	"ingero/internal/tick"
 )
 
@@ -23,32 +23,46 @@ type ReplayOptions struct {
 	// machine's.
 	Now   func() time.Time
 	After func(time.Duration) <-chan time.Time
+	// Sum is told the sum of the chains of each tick as it was recorded ([ChainSum]),
+	// before the tick is made again; nil: nobody. Known is false where that was not
+	// recorded.
+	Sum func(t *tick.Tick, chains uint64, known bool)
 }
 
-// Replay is a source of a session: it delivers what a log holds when it is due.
-// It is also the clock to run that session by: its time is that of the
-// recording. It is for one goroutine.
+// Replay is a source of a session: it delivers what a log holds, in the batches in which
+// it came, and says when the session of then ticked. So whoever works something out from
+// it comes to what came out then. It is also the clock to run that session by: its time
+// is that of the recording. It is for one goroutine.
+//
+// Logs of before batches were told give the same calls and waits in the same order.
 type Replay struct {
 	ReplayOptions
 	log     *Log
 	began   time.Time // on Now's clock
-	at      time.Time // of the recording; Speed 0
+	at      time.Time // of the recording: of what was delivered last
 	entry   Entry     // read, not yet delivered in full
 	held    bool
-	calls   int // delivered of entry
+	calls   int // delivered of entry, where it is of no batch
 	waits   int
-	lives   int
+	sheaf   sheaf
 	stopped bool
 	over    error // io.EOF or what went wrong
 
+	due    bool      // tick is
+	tick   tick.Tick // Time, Started, Seq, Window, Records, Final
+	ticked time.Time // the tick before, or the beginning
+	added  uint64    // ticks that are in no log
+	sum    uint64    // of the chains of the tick that is due
+	exact  bool      // batches were told
+
 	ops    map[opKey]*tick.Op
-	procs  map[uint32]int
-	others map[uint32]int
+	procs  map[uint32]tick.Process
+	others map[uint32]tick.Process
 	libs   map[libKey]int
 	ended  []tick.Thread  // and in no tick yet
 	host   []tick.HostSum // in no tick yet
 	gpu    gpuReplay
-	last   tick.Tick // Processes, Threads, Libraries, Reports, Drops, Host and Self as of now
+	last   tick.Tick // Threads, Libraries, Reports, Drops, Host and Self as of now
 }
 
 // NewReplay plays log from where it stands. A log that was cut off ends there.
@@ -59,8 +73,8 @@ func NewReplay(log *Log, o ReplayOptions) *Replay {
 	if o.After == nil {
 		o.After = time.After
 	}
-	return &Replay{ReplayOptions: o, log: log, began: o.Now(), at: log.session.Started,
-		ops: map[opKey]*tick.Op{}, procs: map[uint32]int{}, others: map[uint32]int{}, libs: map[libKey]int{}}
+	return &Replay{ReplayOptions: o, log: log, began: o.Now(), at: log.session.Started, ticked: log.session.Started,
+		ops: map[opKey]*tick.Op{}, procs: map[uint32]tick.Process{}, others: map[uint32]tick.Process{}, libs: map[libKey]int{}}
 }
 
 // Now returns the time of the recording at which the replay is.
@@ -71,55 +85,85 @@ func (r *Replay) Now() time.Time {
 	return r.log.session.Started.Add(time.Duration(float64(r.ReplayOptions.Now().Sub(r.began)) * r.Speed))
 }
 
-// After delivers once, when d has passed in the recording: with Speed 0 at
-// once, and then that much has passed.
+// After delivers once, when d has passed in the recording, or a millisecond where that is
+// more; with Speed 0 at once.
 func (r *Replay) After(d time.Duration) <-chan time.Time {
 	if r.Speed != 0 {
-		return r.ReplayOptions.After(time.Duration(float64(d) / r.Speed))
+		return r.ReplayOptions.After(max(time.Duration(float64(d)/r.Speed), time.Millisecond))
 	}
-	r.at = r.at.Add(d)
 	c := make(chan time.Time, 1)
 	c <- r.at
 	return c
 }
 
-// Poll appends what is due to b. more says that it stopped for want of room.
-// At the end of the log it returns [io.EOF].
+// Poll appends a batch to b, or what is due of a log without batches. more says that
+// there is more before the next tick. At the end of the log it returns [io.EOF].
 func (r *Replay) Poll(b *tick.Batch) (more bool, err error) {
 	if r.stopped {
 		return false, io.EOF
 	}
-	now := r.Now().UnixNano()
-	for r.next() {
-		if due, full := r.records(b, now); !due || full {
-			return full, nil
+	for !r.due {
+		if n, ok := r.sheaf.whole(); ok {
+			return r.batch(b, n), nil
 		}
-		for ; r.lives < len(r.entry.Lives); r.lives++ {
-			e := r.entry.Lives[r.lives]
-			if e.Time > now {
+		if !r.next() || r.entry.Tick != nil || r.entry.batches != nil && r.sheaf.lacks() {
+			if n, some := r.sheaf.rest(); some {
+				return r.batch(b, n), nil
+			}
+		}
+		switch e := &r.entry; {
+		case !r.held:
+			return false, r.over
+		case e.batches != nil:
+			r.sheaf.begin(e)
+			r.exact = true
+		case r.sheaf.take(e):
+		case e.Tick != nil:
+			if !r.reach(unixNano(e.Tick.Time)) {
 				return false, nil
 			}
-			b.Procs = append(b.Procs, e)
+			r.take(b)
+		default:
+			if due, full := r.records(b); !due || full {
+				return full, nil
+			}
+			r.take(b)
 		}
-		if t := r.entry.Tick; t != nil && t.Time.UnixNano() > now {
-			return false, nil
-		}
-		r.take(b)
 		r.held = false
 	}
-	return false, r.over
+	return false, nil
 }
 
-// records appends the waits and calls of the entry that are due, in the order in
-// which they came: so a wait is never behind the call that it was in. due says
+// batch appends a batch to b if it is due.
+func (r *Replay) batch(b *tick.Batch, n batchSize) (more bool) {
+	if !r.reach(r.sheaf.until(n)) {
+		return false
+	}
+	r.sheaf.give(b, n)
+	return true
+}
+
+// reach tells whether a time, in Unix ns, has come, and goes there.
+func (r *Replay) reach(at int64) bool {
+	if r.Speed != 0 && at > r.Now().UnixNano() {
+		return false
+	}
+	if t := fromUnixNano(at); t.After(r.at) {
+		r.at = t
+	}
+	return true
+}
+
+// records appends the waits, calls and lives of an entry that is of no batch, in the
+// order in which they came: so a wait is never behind the call that it was in. due says
 // that all were, full that there was no room for one that is.
-func (r *Replay) records(b *tick.Batch, now int64) (due, full bool) {
+func (r *Replay) records(b *tick.Batch) (due, full bool) {
 	e := &r.entry
 	for r.calls < len(e.Calls) || r.waits < len(e.Waits) {
 		if r.waits < len(e.Waits) && (e.After[r.waits] <= r.calls || r.calls == len(e.Calls)) {
 			w := &e.Waits[r.waits]
 			switch {
-			case w.End() > now:
+			case r.fill(w.End()) || !r.reach(w.End()):
 				return false, false
 			case len(b.Waits) >= replayBatch:
 				return true, true
@@ -130,7 +174,7 @@ func (r *Replay) records(b *tick.Batch, now int64) (due, full bool) {
 		}
 		c := &e.Calls[r.calls]
 		switch {
-		case c.End() > now:
+		case r.fill(c.End()) || !r.reach(c.End()):
 			return false, false
 		case len(b.Calls) >= replayBatch:
 			return true, true
@@ -138,7 +182,50 @@ func (r *Replay) records(b *tick.Batch, now int64) (due, full bool) {
 		b.Calls = append(b.Calls, *c)
 		r.calls++
 	}
+	b.Procs = append(b.Procs, e.Lives...)
 	return true, false
+}
+
+// Between ticks of a recording whose batches are not known there are others, so that
+// what is worked out once a tick is worked out as often: an import has a tick once in a
+// while.
+const (
+	tickEvery = time.Second
+	tickLate  = 2 * time.Second // from then on it is no late tick, but there is none
+	tickNone  = time.Minute     // for so long there was nothing at all
+)
+
+// fill makes a tick due, if one is missing before a time.
+func (r *Replay) fill(at int64) bool {
+	late := fromUnixNano(at).Sub(r.ticked)
+	if r.exact || late < tickLate {
+		return false
+	}
+	next := r.ticked.Add(tickEvery)
+	if late > tickNone {
+		next = fromUnixNano(at)
+	}
+	if !r.reach(unixNano(next)) {
+		return true
+	}
+	r.added++
+	r.due = true
+	r.tick = tick.Tick{Time: next, Started: r.log.session.Started, Seq: r.tick.Seq + 1, Window: next.Sub(r.ticked), Records: r.tick.Records}
+	return true
+}
+
+// Due tells whether a tick is due, once Poll has delivered what came before it, and fills
+// in which one that is.
+func (r *Replay) Due(t *tick.Tick) bool {
+	if !r.due {
+		return false
+	}
+	*t = r.tick
+	if r.Sum != nil {
+		r.Sum(t, r.sum, r.exact && r.added == 0)
+	}
+	r.due, r.ticked, r.sum = false, t.Time, 0
+	return true
 }
 
 // next sees to it that there is an entry to deliver.
@@ -153,7 +240,7 @@ func (r *Replay) next() bool {
 		r.over = err
 		return false
 	}
-	r.held, r.calls, r.waits, r.lives = true, 0, 0, 0
+	r.held, r.calls, r.waits = true, 0, 0
 	return true
 }
 
@@ -163,6 +250,7 @@ func (r *Replay) take(b *tick.Batch) {
 	e, t := &r.entry, &r.last
 	switch {
 	case e.Tick != nil:
+		r.stamp(e.Tick)
 		t.Drops, t.Host, t.Self = e.Tick.Drops, e.Tick.Host, e.Tick.Self
 		r.host = append(r.host, e.Tick.HostSums...)
 		t.Threads = t.Threads[:0]
@@ -178,20 +266,19 @@ func (r *Replay) take(b *tick.Batch) {
 			k := opKey{from.PID, from.Op}
 			to := r.ops[k]
 			if to == nil {
-				to = &tick.Op{PID: from.PID, Op: from.Op, Hist: &stats.Hist{}}
+				to = &tick.Op{PID: from.PID, Op: from.Op}
 				r.ops[k] = to
 			}
-			to.Sum, to.Thinned = from.Sum, from.Thinned
-			*to.Hist = *from.Hist
+			to.Sum, to.Thinned, to.Hist = from.Sum, from.Thinned, new(*from.Hist)
 		}
 	case e.Functions != nil:
 		b.Functions = append(b.Functions, e.Functions...)
 	case e.Stacks != nil:
 		b.Stacks = append(b.Stacks, e.Stacks...)
 	case e.Process != nil:
-		t.Processes = replace(t.Processes, r.procs, e.Process)
+		r.procs[e.Process.PID] = *e.Process
 	case e.Other != nil:
-		t.Others = replace(t.Others, r.others, e.Other)
+		r.others[e.Other.PID] = *e.Other
 	case e.Library != nil:
 		k := libKey{e.Library.Path, e.Library.BuildID}
 		if i, ok := r.libs[k]; ok {
@@ -203,18 +290,35 @@ func (r *Replay) take(b *tick.Batch) {
 	case e.Report != nil:
 		t.Reports = append(t.Reports, *e.Report)
 	default:
+		r.facts(e.facts)
 		r.gpu.take(e)
 	}
 }
 
-// replace puts a process in the place that at has for its number, or a new one.
-func replace(all []tick.Process, at map[uint32]int, p *tick.Process) []tick.Process {
-	if i, ok := at[p.PID]; ok {
-		all[i] = *p
-		return all
+// stamp makes a tick due.
+func (r *Replay) stamp(t *tick.Tick) {
+	r.due = true
+	r.tick = tick.Tick{Time: t.Time, Started: t.Started, Seq: t.Seq + r.added, Window: t.Window, Records: t.Records, Final: t.Final}
+	if r.added > 0 {
+		r.tick.Window = t.Time.Sub(r.ticked)
 	}
-	at[p.PID] = len(all)
-	return append(all, *p)
+}
+
+// facts takes those of a tick in.
+func (r *Replay) facts(f *facts) {
+	if f == nil {
+		return
+	}
+	for _, pid := range f.processes {
+		delete(r.procs, pid)
+	}
+	for _, pid := range f.others {
+		delete(r.others, pid)
+	}
+	for _, k := range f.ops {
+		delete(r.ops, k)
+	}
+	r.sum = f.chains
 }
 
 // Totals fills Ops, Processes, Threads, Libraries, Reports, Drops and the Host and
@@ -225,8 +329,7 @@ func (r *Replay) Totals(t *tick.Tick) error {
 		hist := *o.Hist
 		t.Ops = append(t.Ops, tick.Op{PID: o.PID, Op: o.Op, Sum: o.Sum, Hist: &hist, Thinned: o.Thinned})
 	}
-	t.Processes = append(t.Processes, r.last.Processes...)
-	t.Others = append(t.Others, r.last.Others...)
+	t.Processes, t.Others = appendProcesses(t.Processes, r.procs), appendProcesses(t.Others, r.others)
 	t.Threads = append(append(t.Threads, r.last.Threads...), r.ended...)
 	r.ended = r.ended[:0]
 	slices.SortFunc(t.Threads, tick.ByThread)
@@ -239,11 +342,16 @@ func (r *Replay) Totals(t *tick.Tick) error {
 	return nil
 }
 
+// appendProcesses appends them by number.
+func appendProcesses(to []tick.Process, all map[uint32]tick.Process) []tick.Process {
+	for _, pid := range slices.Sorted(maps.Keys(all)) {
+		to = append(to, all[pid])
+	}
+	return to
+}
+
 // AgentPID returns the process that recorded.
 func (r *Replay) AgentPID() uint32 { return uint32(r.log.Session().PID) }
-
-// Recorded says that Host and Self are another time's, and maybe machine's.
-func (r *Replay) Recorded() {}
 
 // Stop ends the replay where it is.
 func (r *Replay) Stop() error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -16,11 +17,11 @@ import (
 	"ingero/pkg/events"
 )
 
-// polls plays a log to its end in steps and returns what each poll delivered.
-func polls(t *testing.T, r *Replay, step time.Duration) (out []tick.Batch) {
+// polls plays a log to its end and returns what each poll delivered.
+func polls(t *testing.T, r *Replay) (out []tick.Batch) {
 	t.Helper()
 	for {
-		<-r.After(step)
+		r.Due(new(tick.Tick))
 		for more := true; more; {
 			var b tick.Batch
 			var err error
@@ -87,9 +88,16 @@ func TestReplayKeepsWaitsBeforeTheirCalls(t *testing.T) {
 		if err := w.flush(); err != nil {
 			t.Fatal(err)
 		}
-		for _, step := range []time.Duration{time.Millisecond, 32 * time.Millisecond, time.Hour} {
+		for _, part := range []bool{false, true} { // of a part, batches are not known
+			l, err := OpenLog(bytes.NewReader(m.Bytes()), int64(m.Len()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if part {
+				l.Window(0, math.MaxInt64)
+			}
 			var all tick.Batch
-			got := polls(t, openReplay(t, m.Bytes(), ReplayOptions{}), step)
+			got := polls(t, NewReplay(l, ReplayOptions{}))
 			for i := range got {
 				all.Calls, all.Waits = append(all.Calls, got[i].Calls...), append(all.Waits, got[i].Waits...)
 				if len(got[i].Waits) > replayBatch {
@@ -99,7 +107,7 @@ func TestReplayKeepsWaitsBeforeTheirCalls(t *testing.T) {
 			sameCalls(t, live.Calls, all.Calls)
 			sameWaits(t, live.Waits, all.Waits)
 			if late := lateWaits(got); late > 0 {
-				t.Errorf("seed %d, steps of %v: %d waits came after their call", seed, step, late)
+				t.Errorf("seed %d, of a part %v: %d waits came after their call", seed, part, late)
 			}
 		}
 	}
@@ -123,7 +131,58 @@ func lateWaits(polls []tick.Batch) (late int) {
 	return late
 }
 
-// Records are played when they are due, not when the whole of their frame is.
+// Batches come as they came when it was recorded, however the log was cut into frames.
+func TestReplayKeepsBatches(t *testing.T) {
+	m, s := &memory{}, testSession()
+	w, err := newLogWriter(m, &segmentJSON{Session: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batches := job(9, 150)
+	batches[3].Procs = []tick.ProcEvent{{Time: began.UnixNano(), Kind: tick.ProcForked, PID: 7, Peer: 8}}
+	batches[140].Functions = []events.Function{{PID: 7, Handle: 1, Name: "f"}}
+	batches[141].Stacks = []events.Stack{{ID: 5, PID: 7, Frames: []events.Frame{{Kind: events.FrameNative, Func: "main"}}}}
+	for i := range batches {
+		w.add(&batches[i])
+		switch {
+		case i%40 == 10:
+			err = w.flush()
+		case i == 70:
+			err = w.tick(newKernel().tick(1, began.Add(time.Second), false))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.flush(); err != nil {
+		t.Fatal(err)
+	}
+	size := func(b *tick.Batch) batchSize {
+		return batchSize{len(b.Calls), len(b.Waits), len(b.Procs), len(b.Functions), len(b.Stacks)}
+	}
+	var sealed bytes.Buffer
+	if err := seal(&sealed, bytes.NewReader(m.Bytes()), int64(m.Len())); err != nil {
+		t.Fatal(err)
+	}
+	for _, log := range [][]byte{m.Bytes(), sealed.Bytes()} {
+		var got, want []batchSize
+		for _, b := range polls(t, openReplay(t, log, ReplayOptions{})) {
+			if n := size(&b); n != (batchSize{}) {
+				got = append(got, n)
+			}
+		}
+		for i := range batches {
+			if n := size(&batches[i]); n != (batchSize{}) {
+				want = append(want, n)
+			}
+		}
+		if d := diff.Diff(want, got); d != "" {
+			t.Errorf("batches -live +replay:\n%s", d)
+		}
+	}
+}
+
+// With a speed, records are played when they are due.
 func TestReplayDoesNotHoldRecordsBack(t *testing.T) {
 	m, s := &memory{}, testSession()
 	w, err := newLogWriter(m, &segmentJSON{Session: s})
@@ -137,7 +196,16 @@ func TestReplayDoesNotHoldRecordsBack(t *testing.T) {
 	if err := w.flush(); err != nil {
 		t.Fatal(err)
 	}
-	for i, b := range polls(t, openReplay(t, m.Bytes(), ReplayOptions{}), 10*time.Millisecond)[:20] {
+	clock := time.Unix(1000, 0)
+	r := openReplay(t, m.Bytes(), ReplayOptions{Speed: 1, Now: func() time.Time { return clock }})
+	for i := range 20 {
+		clock = clock.Add(10 * time.Millisecond)
+		var b tick.Batch
+		for more := true; more; {
+			if more, err = r.Poll(&b); err != nil && !errors.Is(err, io.EOF) {
+				t.Fatal(err)
+			}
+		}
 		if len(b.Calls) != 1 || len(b.Waits) != 1 {
 			t.Errorf("after %d0 ms: %d calls and %d waits, want one of each", i+1, len(b.Calls), len(b.Waits))
 		}
@@ -169,11 +237,13 @@ func TestReplayOfThreads(t *testing.T) {
 	}
 	r := openReplay(t, m.Bytes(), ReplayOptions{})
 	for i, want := range ticks {
-		<-r.After(time.Second)
 		var b tick.Batch
 		var got tick.Tick
 		if _, err := r.Poll(&b); err != nil && !errors.Is(err, io.EOF) {
 			t.Fatal(err)
+		}
+		if !r.Due(&got) || !got.Time.Equal(want.Time) || got.Seq != want.Seq || got.Final != want.Final {
+			t.Errorf("tick %d at %v, want %d at %v", got.Seq, got.Time, want.Seq, want.Time)
 		}
 		if err := r.Totals(&got); err != nil {
 			t.Fatal(err)
@@ -217,7 +287,7 @@ func TestLogOfTheFirstVersion(t *testing.T) {
 		t.Errorf("%d waits, %d threads, ticks %v, %d lives, end %v", len(got.waits), len(got.threads), got.ticks, len(got.lives), got.end)
 	}
 	r := openReplay(t, b, ReplayOptions{})
-	polls(t, r, time.Second)
+	polls(t, r)
 	final, replayed := k.tick(3, began.Add(3*time.Second), true), &tick.Tick{}
 	final.Threads, final.Others = nil, nil
 	if err := r.Totals(replayed); err != nil {
@@ -249,5 +319,37 @@ func TestCallsAreOfTheEarliestVersion(t *testing.T) {
 				t.Errorf("frame of kind %d, version %d, error %v, want version %d", kind, version, err, want)
 			}
 		}
+	}
+}
+
+// Where frames were lost, batches lack what was in them, and those behind are whole again.
+// A batch that has no end does not keep all that comes.
+func TestSheafOfLostFrames(t *testing.T) {
+	calls := func(n int) *Entry { return &Entry{Calls: make([]events.Call, n)} }
+	var s sheaf
+	var got []int
+	drain := func() {
+		for n, ok := s.whole(); ok; n, ok = s.whole() {
+			s.give(&tick.Batch{}, n)
+			got = append(got, n.Calls)
+		}
+	}
+	s.begin(&Entry{batches: []batchSize{{Calls: 2}, {Calls: 3}, {Calls: 4}}, open: true})
+	s.take(calls(4))
+	drain()
+	if !s.lacks() {
+		t.Error("a batch of 3 calls that has 2 lacks nothing")
+	}
+	n, _ := s.rest()
+	s.give(&tick.Batch{}, n)
+	got = append(got, n.Calls)
+	s.begin(&Entry{batches: []batchSize{{Calls: 1}, {Calls: 1}}})
+	s.take(calls(2))
+	drain()
+	s.begin(&Entry{batches: []batchSize{{Calls: 1}}, open: true})
+	s.take(calls(maxSheaf + 1))
+	drain()
+	if d := diff.Diff([]int{2, 2, 1, 1, maxSheaf + 1}, got); d != "" {
+		t.Errorf("batches -want +got:\n%s", d)
 	}
 }

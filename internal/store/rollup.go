@@ -302,7 +302,7 @@ func (v *saver) trim(now time.Time, limit int64) error {
 		return nil
 	}
 	v.swept = now
-	if err := v.sweepHost(now); err != nil {
+	if err := errors.Join(v.sweepHost(now), v.sweepLosses(now), v.sweepAccounts(now)); err != nil {
 		return err
 	}
 	all, err := v.tiers()

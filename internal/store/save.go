@@ -26,7 +26,9 @@ type saver struct {
 	chains    map[string]chainRow // those of the last tick, as they are in the file
 	waiting   map[string]chainRow // are not there yet
 	revised   map[string]bool     // are there, and must not be
-	last      *savedGap           // of the call before: most calls are like it
+	lost      losses
+	episodes  []toldEpisode // are not there yet
+	last      *savedGap     // of the call before: most calls are like it
 	lastPID   uint32
 	blob      []byte
 	rollup    *rollup
@@ -40,6 +42,7 @@ type saver struct {
 	xids      []tick.Xid // are not there yet
 	gpuStates []tick.GPU // likewise
 	stacks    savedStacks
+	spent     [len(accountTiers)]savedAccounts
 }
 
 type savedOp struct {
@@ -71,7 +74,7 @@ var (
 func newSaver(db *sql.DB, s *Session) (*saver, error) {
 	v := &saver{db: db, stmts: map[*string]*sql.Stmt{}, ops: map[opKey]savedOp{}, procs: map[uint32]processJSON{}, pods: map[string]tick.Pod{}, libs: map[libKey]libraryJSON{},
 		reports: map[tick.Report]bool{}, drops: map[string]uint64{}, gaps: map[uint32]*savedGap{},
-		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}, rollup: newRollup(), stated: map[stateKey]any{}, gpus: gpuNews{}}
+		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}, rollup: newRollup(), stated: map[stateKey]any{}, lost: losses{}, gpus: gpuNews{}}
 	if _, err := db.Exec(sqlStale); err != nil {
 		return nil, err
 	}
@@ -86,7 +89,7 @@ func newSaver(db *sql.DB, s *Session) (*saver, error) {
 	if _, err := db.Exec(waitShort); err != nil {
 		return nil, err
 	}
-	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlPod, &sqlChain, &sqlRevised, &sqlRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot,
+	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlPod, &sqlChain, &sqlRevised, &sqlLossGone, &sqlLoss, &sqlEpisode, &sqlNoEpisode, &sqlAccount, &sqlRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot,
 		&sqlMemory, &sqlLedger, &sqlDevice, &sqlHeld, &sqlStream, &sqlGraph, &sqlComm, &sqlCopy, &sqlError, &sqlName, &sqlFunction, &sqlHost, &sqlXid, &sqlGPU, &sqlGPUState, &sqlFrame, &sqlStack} {
 		if v.stmts[q], err = db.Prepare(*q); err != nil {
 			return nil, errors.Join(err, v.close())
@@ -152,9 +155,14 @@ func (v *saver) tick(t *tick.Tick) error {
 			return err
 		}
 	}
-	if err := v.noteChains(t.Chains, t.Time); err != nil {
+	chains := t.AllChains()
+	if err := v.noteChains(chains, t.Time); err != nil {
 		return err
 	}
+	if err := v.noteEpisodes(t); err != nil {
+		return err
+	}
+	v.lost.note(chains, t.Time)
 	v.noteGPU(t)
 	tx, err := v.db.Begin()
 	if err != nil {
@@ -200,7 +208,7 @@ func (v *saving) all(t *tick.Tick) error {
 			return err
 		}
 	}
-	return errors.Join(v.functions(), v.saveStacks(), v.notables(t), v.snapshot(t), v.states(t), v.hostSums(t), v.gpu(), v.roll(t.Time, t.Final))
+	return errors.Join(v.losses(), v.saveEpisodes(), v.accounts(t), v.functions(), v.saveStacks(), v.notables(t), v.snapshot(t), v.states(t), v.hostSums(t), v.gpu(), v.roll(t.Time, t.Final))
 }
 
 // things writes what is new of processes, libraries, reports and drops.

@@ -125,7 +125,7 @@ func (s *segment) next(e *Entry, v *view) error {
 				e.Calls, e.First = s.calls, s.number-uint64(len(s.calls))
 				return nil
 			}
-		case v.callsOnly:
+		case v.callsOnly, kind == frameBatches && v.part():
 		case kind == frameWaits:
 			if err = s.readWaits(body, v); err == nil {
 				if s.readJoined(v); len(s.waits)+len(s.calls) > 0 {
@@ -172,7 +172,7 @@ func (s *segment) lost(body []byte) error {
 // jump goes to the next frame of calls that is wanted.
 func (s *segment) jump(v *view) bool {
 	for ; s.seek < len(s.index.calls); s.seek++ {
-		if f := &s.index.calls[s.seek]; f.first < v.to && f.last >= v.from && f.number+uint64(f.n) > v.after {
+		if f := &s.index.calls[s.seek]; v.wants(f.first, f.last) && f.number+uint64(f.n) > v.after {
 			s.frames.at, s.number = f.at, f.number
 			s.seek++
 			return true
@@ -190,7 +190,7 @@ func (s *segment) readCalls(body []byte, v *view) (err error) {
 	n, first, last := span(body)
 	s.calls = s.calls[:0]
 	s.number = s.numberAt(s.frames.at-headSize-int64(len(body))) + uint64(n)
-	if first >= v.to || last < v.from || s.number <= v.after {
+	if !v.wants(first, last) || s.number <= v.after {
 		return nil
 	}
 	s.calls, err = v.dec.calls(s.calls, body)
@@ -215,7 +215,7 @@ func (s *segment) numberAt(at int64) uint64 {
 func (s *segment) readWaits(body []byte, v *view) (err error) {
 	_, first, last := span(body)
 	s.waits, s.after = s.waits[:0], s.after[:0]
-	if first >= v.to || last < v.from {
+	if !v.wants(first, last) {
 		return nil
 	}
 	s.waits, s.after, err = v.waits.waits(s.waits, s.after, body)
@@ -306,6 +306,10 @@ func (s *segment) entry(e *Entry, kind frameKind, version uint8, body []byte, de
 		if err == nil {
 			e.Tick.HostSums, s.host = s.host, nil
 		}
+	case frameBatches:
+		e.batches, e.open, err = readBatches(body)
+	case frameFacts:
+		e.facts, err = readFacts(body, dec)
 	case frameHost:
 		s.host, err = readHost(body, dec)
 	case frameProcess:

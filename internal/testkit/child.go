@@ -86,7 +86,9 @@ func (c *childStderr) Write(p []byte) (int, error) {
 func (c *Child) readLines(out io.Reader) {
 	defer close(c.read)
 	defer close(c.lines)
-	for s := bufio.NewScanner(out); s.Scan(); {
+	s := bufio.NewScanner(out)
+	s.Buffer(nil, 16<<20) // a line of JSON of many processes
+	for s.Scan() {
 		c.mu.Lock()
 		c.stdout = append(c.stdout, s.Text())
 		c.mu.Unlock()

@@ -1,8 +1,10 @@
 package tick
 
 import (
+	"strings"
 	"time"
 
+	"ingero/internal/stats"
 	"ingero/pkg/events"
 )
 
@@ -24,6 +26,16 @@ func (s Severity) String() string {
 		return severityNames[s]
 	}
 	return "?"
+}
+
+// ParseSeverity reads a grade, in capitals or not.
+func ParseSeverity(name string) (s Severity, ok bool) {
+	for s := Low; s <= High; s++ {
+		if strings.EqualFold(name, severityNames[s]) {
+			return s, true
+		}
+	}
+	return 0, false
 }
 
 // ChainStays is for how long after its last slow step a chain is in the ticks.
@@ -63,9 +75,22 @@ type Chain struct {
 	StepP50, StepP99, Without time.Duration
 	OpP50, OpP99              time.Duration
 
+	// Spread is Lost by time, on multiples of [SpreadStep], from From to To, without
+	// the stretches of which a part has left the window. Empty: only the sum is known.
+	Spread []Loss
+
 	Culprits []Culprit // the largest share first
 	Timeline []Moment  // in order of time
 	NotIt    []string  // causes that were looked for and did not grow, in words
+}
+
+// SpreadStep is the length of a stretch of [Chain.Spread].
+const SpreadStep = 10 * time.Second
+
+// Loss is time that was lost in a stretch.
+type Loss struct {
+	Start int64 // Unix ns
+	Lost  time.Duration
 }
 
 // Culprit is who or what took the time.
@@ -111,6 +136,13 @@ type Breakdown struct {
 	Steps                              int
 	StepP50, StepP99                   time.Duration
 	Critical, CriticalMin, CriticalMax uint64
+	Lengths                            *stats.Sketch // of the steps; nil: not known
+
+	// ByThread are the same times thread by thread, in calls that wait for the GPU, in
+	// others and between calls: those that were longest in calls, and the rest as one.
+	ByThread []ThreadTime
+	// Loop is what the program does again and again; nil: it was not found.
+	Loop *Loop
 }
 
 // Share is a named part of a [Breakdown].

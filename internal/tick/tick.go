@@ -202,6 +202,10 @@ type Tick struct {
 	// minutes, the gravest first.
 	Breakdowns []Breakdown
 	Chains     []Chain
+	// Episodes are the steps in the lives of chains that this tick brought. Hidden are
+	// chains that nobody wants to see: they are not in Chains.
+	Episodes []Episode
+	Hidden   []Hidden
 	// States is what follows from the calls of each process, by PID.
 	States []State
 	// RollCalls are the collectives that ranks are missing from.

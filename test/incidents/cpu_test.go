@@ -61,7 +61,7 @@ var cpuRows = []row{
 	{name: "a real-time hog", plan: func(s *seed) plan {
 		on := s.between(4000, 20000)
 		return plan{victim: busy(s), want: takenBy(byFault),
-			faults: during(s, short, long, realTime("hog CPU fifo %d %d", on, s.between(2, 4)*on))}
+			faults: during(s, long, 3*time.Second, realTime("hog CPU fifo %d %d", on, s.between(2, 4)*on))}
 	}},
 	{name: "a real-time hog, before the attach", plan: func(s *seed) plan {
 		on := s.between(4000, 20000)
@@ -86,6 +86,15 @@ var cpuRows = []row{
 	{name: "a hog while the queue fills, which costs nothing", plan: func(s *seed) plan {
 		return plan{victim: victim{main: "launch 5 2000 260; hog 1; launch 25 2000 260; hog 0; sync", env: one(s, spins, blocks)}}
 	}},
+	{name: "a hog of what is left over", plan: func(s *seed) plan {
+		return plan{victim: victim{main: fmt.Sprintf("copy 262144; launch 10 %d; sync; cpu %d", s.between(200, 400), s.between(1500, 3000)), env: spins},
+			faults: during(s, long, 3*time.Second, program(1, "hog CPU idle"))}
+	}},
+	{name: "a thread of its own on the other core", alone: true, plan: func(s *seed) plan {
+		v := busy(s)
+		v.threads = []string{"pin OTHER; cpu 3000"}
+		return plan{victim: v}
+	}},
 	{name: "a hog on the other core", alone: true, plan: func(s *seed) plan {
 		return plan{victim: busy(s), faults: during(s, long, 3500*ms, program(1, "hog OTHER"))}
 	}},
@@ -93,8 +102,8 @@ var cpuRows = []row{
 		return plan{victim: busy(s), faults: always(program(4, "hog OTHER"))}
 	}},
 	{name: "a hog on the loader's core", alone: true, plan: func(s *seed) plan {
-		return plan{victim: victim{main: "get; copy 65536; launch 4 300; sync", workers: []string{fmt.Sprintf("pin OTHER; cpu %d; put", s.between(3000, 5000))}},
-			want: takenBy(byFault), faults: during(s, short, long, program(1, "hog OTHER"))}
+		return plan{victim: victim{main: "get; copy 65536; launch 8 400; sync", workers: []string{fmt.Sprintf("pin OTHER; cpu %d; put", s.between(1500, 2500))}},
+			want: takenBy(byFault), also: []string{"input-wait"}, faults: during(s, short, long, program(1, "hog OTHER"))}
 	}},
 	{name: "own threads beside the loop", plan: func(s *seed) plan {
 		v := busy(s)
@@ -129,8 +138,9 @@ var cpuRows = []row{
 		return plan{victim: busy(s), faults: always(quota(100*ms, 100*ms))}
 	}},
 	{name: "a cpuset of one core less", alone: true, plan: func(s *seed) plan {
-		return plan{victim: victim{main: "copy 65536; launch 8 300; sync; cpu 3000", threads: []string{"cpu 2000"}, roams: true, env: blocks},
-			want: cause("cpuset-shrunk"), faults: during(s, short, long, oneCPU)}
+		from := s.span(2700*ms, 3000*ms) // not while it may yet choose its CPUs itself
+		return plan{length: 6500 * ms, victim: victim{main: "copy 65536; launch 8 300; sync; cpu 3000", threads: []string{"cpu 2000"}, roams: true, env: blocks},
+			want: cause("cpuset-shrunk"), faults: []fault{{from: from, to: from + s.span(short, long), begin: oneCPU}}}
 	}},
 	{name: "a burst of programs", plan: func(s *seed) plan {
 		return plan{victim: busy(s), want: []want{{rules: []string{"burst-of-programs"}, culprit: byFault}},
@@ -145,8 +155,8 @@ var cpuRows = []row{
 	}},
 	{name: "a hog and a quota", plan: func(s *seed) plan {
 		from := s.span(1500*ms, 1800*ms)
-		return plan{victim: busy(s), length: 7 * time.Second,
-			faults: []fault{{from: from, to: from + 3500*ms, begin: program(1, "hog CPU 5")}, {from: from, to: from + 3500*ms, begin: quota(30*ms, 100*ms)}},
+		return plan{victim: onCPU(s, s.between(3000, 4000)), length: 7 * time.Second,
+			faults: []fault{{from: from, to: from + 3500*ms, begin: program(1, "hog CPU 5")}, {from: from, to: from + 3500*ms, begin: quota(20*ms, 100*ms)}},
 			want:   []want{{rules: []string{"cpu-taken"}, culprit: byFault, lost: beside(throttled)}, {rules: []string{"cpu-throttled"}, lost: throttled, fault: 1}}}
 	}},
 	{name: "a hog, then a quota", plan: func(s *seed) plan {

@@ -1,10 +1,13 @@
 package incidents
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // dataSize is that of FILE_SIZE in testdata/victim_host.c.
@@ -14,6 +17,21 @@ const dataSize = 64 << 20
 func data(r *run) {
 	r.t.Helper()
 	if err := os.WriteFile(filepath.Join(r.dir, "data"), make([]byte, dataSize), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// coldData makes it, and has the machine forget what is in it: who reads it then pays for
+// the memory.
+func coldData(r *run) {
+	r.t.Helper()
+	data(r)
+	f, err := os.Open(filepath.Join(r.dir, "data"))
+	if err == nil {
+		defer f.Close()
+		err = errors.Join(f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED))
+	}
+	if err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -29,35 +47,35 @@ func loads(load string) victim {
 }
 
 var diskRows = []row{
-	{name: "another writes while it saves", plan: func(s *seed) plan {
+	{name: "another writes while it saves", alone: true, plan: func(s *seed) plan {
 		return plan{victim: saves(s, s.between(8, 15), 1<<20), want: cause("disk-wait"), length: 7 * time.Second,
-			faults: during(s, 3*time.Second, 3500*ms, program(2, "writer CPU DIR/noise %d", s.between(48, 96)<<20))}
+			faults: during(s, 3*time.Second, 3500*ms, program(2, "writer OTHER DIR/noise %d", s.between(48, 96)<<20))}
 	}},
-	{name: "another writes while it saves, before the attach", plan: func(s *seed) plan {
+	{name: "another writes while it saves, before the attach", alone: true, plan: func(s *seed) plan {
 		v := saves(s, s.between(8, 15), 1<<20)
 		v.running = true
-		return plan{victim: v, want: cause("disk-wait"), faults: always(program(2, "writer CPU DIR/noise %d", s.between(48, 96)<<20))}
+		return plan{victim: v, want: cause("disk-wait"), faults: always(program(2, "writer OTHER DIR/noise %d", s.between(48, 96)<<20))}
 	}},
-	{name: "many small writes of another while it saves", plan: func(s *seed) plan {
-		return plan{victim: saves(s, 8, 65536), want: cause("disk-wait"), length: 7 * time.Second,
-			faults: during(s, 3*time.Second, 3500*ms, program(4, "writer CPU DIR/noise %d", 4<<20))}
+	{name: "many small writes of another while it saves", alone: true, plan: func(s *seed) plan {
+		return plan{victim: saves(s, 4, 65536), want: cause("disk-wait"), length: 7 * time.Second,
+			faults: during(s, 3*time.Second, 3500*ms, program(4, "writer OTHER DIR/noise %d", s.between(12, 20)<<20))}
 	}},
 	{name: "the disk is bounded while it saves", plan: func(s *seed) plan {
 		return plan{victim: victim{main: fmt.Sprintf("copy 262144; launch 10 400; sync; cpu 300; @%d read 4194304", s.between(8, 15)), prepare: data, env: blocks},
 			want: cause("disk-wait"), faults: during(s, short, long, slowDisk(s.between(30, 60)<<20))}
 	}},
 	{name: "the loop reads past the cache", plan: func(s *seed) plan {
-		return plan{victim: victim{main: fmt.Sprintf("~cached 1048576; !read %d; copy 262144; launch 8 400; sync", s.between(4, 8)<<20), prepare: data, env: blocks},
+		return plan{victim: victim{main: fmt.Sprintf("~cached 1048576; !read %d; copy 262144; launch 8 400; sync", s.between(10, 15)<<20), prepare: data, env: blocks},
 			want: cause("disk-wait"), faults: during(s, short, long, inside)}
 	}},
 	{name: "the loader's reads are slow", alone: true, plan: func(s *seed) plan {
 		return plan{victim: loads("read 1048576"), want: cause("disk-wait"), faults: during(s, short, long, slowDisk(s.between(40, 80)<<20))}
 	}},
 	{name: "the loader's reads are slow, before the attach", alone: true, plan: func(s *seed) plan {
-		return plan{victim: loads(fmt.Sprintf("!read %d; ~cached 1048576", s.between(8, 16)<<20)), want: cause("disk-wait"), faults: always(inside)}
+		return plan{victim: loads(fmt.Sprintf("!read %d; !read %d; ~cached 1048576", s.between(8, 15)<<20, s.between(8, 15)<<20)), want: cause("disk-wait"), faults: always(inside)}
 	}},
 	{name: "the loader reads past the cache", alone: true, plan: func(s *seed) plan {
-		return plan{victim: loads(fmt.Sprintf("!read %d; ~cached 1048576", s.between(8, 16)<<20)), want: cause("disk-wait"), faults: during(s, short, long, inside)}
+		return plan{victim: loads(fmt.Sprintf("!read %d; !read %d; ~cached 1048576", s.between(8, 15)<<20, s.between(8, 15)<<20)), want: cause("disk-wait"), faults: during(s, short, long, inside)}
 	}},
 	{name: "another reads while the loader does", plan: func(s *seed) plan {
 		return plan{victim: loads("read 4194304"), want: cause("disk-wait"), also: []string{"cpu-taken"},
@@ -78,5 +96,11 @@ var diskRows = []row{
 		return plan{victim: victim{main: "read 262144; copy 262144; launch 8 300; sync; cpu 2500", prepare: data, env: blocks}, length: 7 * time.Second,
 			faults: []fault{{from: from, to: from + 1800*ms, begin: program(1, "hog CPU")}, {from: from + 2500*ms, to: from + 4300*ms, begin: slowDisk(s.between(15, 25) << 20)}},
 			want:   []want{{rules: []string{"cpu-taken"}, culprit: byFaultNo(0), lost: within(0)}, {rules: []string{"disk-wait"}, lost: within(1), fault: 1}}}
+	}},
+	{name: "a hog and slow reads at once", plan: func(s *seed) plan {
+		from := s.span(1200*ms, 1500*ms)
+		return plan{victim: victim{main: "read 262144; copy 262144; launch 8 300; sync; cpu 2500", prepare: data, env: blocks}, length: 7 * time.Second,
+			faults: []fault{{from: from, to: from + 3500*ms, begin: program(1, "hog CPU")}, {from: from, to: from + 3500*ms, begin: slowDisk(s.between(20, 30) << 20)}},
+			want:   []want{{rules: []string{"cpu-taken"}, culprit: byFaultNo(0), lost: delayed(0)}, {rules: []string{"disk-wait"}, lost: beside(delayed(0)), fault: 1}}}
 	}},
 }

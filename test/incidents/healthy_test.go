@@ -58,8 +58,8 @@ var healthyRows = []row{
 	healthy("a caching allocator", sims("torch", "--steps", "512", "--kernel-us", "1500")),
 	healthy("a graph that is launched again and again", sims("graph", "--steps", "1000000")),
 	healthy("loader processes that keep up", func(s *seed) victim {
-		return victim{main: "get; copy 65536; launch 10 400; sync", depth: 4, roams: true,
-			workers: []string{"sleep 4500; cpu 100; put", "sleep 4500; cpu 100; put", "sleep 4500; cpu 100; put"}, env: one(s, spins, blocks)}
+		return victim{main: "get; copy 65536; launch 10 400; sync", depth: 4,
+			workers: []string{"pin OTHER; sleep 4500; cpu 300; put", "pin OTHER; sleep 4500; cpu 300; put", "pin OTHER; sleep 4500; cpu 300; put"}, env: one(s, spins, blocks)}
 	}),
 	healthy("a loader thread that keeps up", func(s *seed) victim {
 		return victim{main: "get; copy 65536; launch 10 600; sync", depth: 4, threads: []string{"sleep 1000; put"}, env: blocks}

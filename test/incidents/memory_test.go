@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"ingero/internal/testkit"
 )
@@ -51,15 +52,22 @@ func swapCommand(t testing.TB, name, path string) {
 	}
 }
 
-// inMemory puts the victim into a memory cgroup that it shares with faults.
-func inMemory(r *run) {
-	r.memory = r.control("memory")
+// inMemory puts the victim into a memory cgroup, bounded to some MiB if that is not 0.
+func inMemory(mib int) func(*run) {
+	return func(r *run) {
+		r.memory = r.control("memory")
+		if mib > 0 {
+			r.bound(mib)
+		}
+	}
 }
 
 // withSwap does that where memory can be swapped out.
-func withSwap(r *run) {
-	swap(r)
-	inMemory(r)
+func withSwap(mib int) func(*run) {
+	return func(r *run) {
+		swap(r)
+		inMemory(mib)(r)
+	}
 }
 
 // bound sets the limit, which takes the kernel a while if more is in use.
@@ -80,38 +88,34 @@ func limit(mib int) func(*run) disturber {
 
 // crowd has another process in the victim's group use so much memory that the group,
 // which is bounded, has to put some away.
-func crowd(limitMiB, mib int) func(*run) disturber {
+func crowd(mib int) func(*run) disturber {
 	return func(r *run) disturber {
-		r.bound(limitMiB)
-		c := r.startFault(fmt.Sprintf("memory OTHER %d", mib<<20), r.all, r.memory)
-		d := killed(c)
-		kill := d.end
-		d.end = func() {
-			kill()
-			r.set(r.memory, "memory.limit_in_bytes", "-1")
-		}
-		return d
+		return killed(r.startFault(fmt.Sprintf("memory OTHER %d 3000", mib<<20), r.all, r.memory))
 	}
 }
 
 var memoryRows = []row{
-	{name: "a neighbour has its memory swapped out", alone: true, plan: func(s *seed) plan {
-		return plan{victim: victim{main: fmt.Sprintf("copy 65536; launch 8 400; sync; @4 touch %d", s.between(24, 40)<<20), prepare: withSwap, env: blocks},
-			want: []want{{rules: []string{"swap-in"}, culprit: nil}}, also: []string{"memory-limit", "memory-reclaim"},
-			faults: during(s, long, 3000*ms, crowd(128, 104))}
+	{name: "another has its memory swapped out", alone: true, plan: func(s *seed) plan {
+		return plan{victim: victim{main: fmt.Sprintf("copy 65536; launch 8 400; sync; @20 touch %d", s.between(6, 10)<<20), prepare: withSwap(0), env: blocks},
+			want: cause("swap-in"), faults: during(s, long, 3*time.Second, program(1, "pager OTHER PID 100000"))}
 	}},
-	{name: "its limit is less than its memory, with swap", plan: func(s *seed) plan {
-		return plan{victim: victim{main: fmt.Sprintf("copy 65536; launch 8 400; sync; @4 touch %d", s.between(24, 40)<<20), prepare: withSwap, env: blocks},
+	{name: "a neighbour has its memory swapped out", alone: true, plan: func(s *seed) plan {
+		return plan{victim: victim{main: "copy 65536; launch 8 400; sync; @50 touch 41943040", prepare: withSwap(76), env: blocks},
 			want: cause("swap-in", "memory-limit"), also: []string{"memory-limit", "memory-reclaim", "swap-in"},
-			faults: during(s, long, 3000*ms, limit(20))}
+			faults: during(s, long, 3*time.Second, crowd(s.between(61, 64)))}
+	}},
+	{name: "its limit is less than its memory, with swap", alone: true, plan: func(s *seed) plan {
+		return plan{victim: victim{main: fmt.Sprintf("copy 65536; launch 8 400; sync; ~@30 touch 4194304; !@30 touch %d", s.between(15, 17)<<20), prepare: withSwap(14), env: blocks},
+			want: cause("swap-in", "memory-limit"), also: []string{"memory-limit", "memory-reclaim", "swap-in"},
+			faults: during(s, long, 3*time.Second, inside)}
 	}},
 	{name: "its limit makes it wait for reclaim", plan: func(s *seed) plan {
-		return plan{victim: victim{main: "copy 65536; launch 8 400; sync; cached 8388608; fresh 4194304", prepare: func(r *run) { inMemory(r); data(r) }, env: blocks},
+		return plan{victim: victim{main: "copy 65536; launch 8 400; sync; cached 8388608; @3 fresh 25165824", prepare: func(r *run) { inMemory(0)(r); coldData(r) }, env: blocks},
 			want: cause("memory-limit", "memory-reclaim"), also: []string{"memory-limit", "memory-reclaim", "disk-wait"},
-			faults: during(s, long, 3000*ms, limit(32))}
+			faults: during(s, long, 3*time.Second, limit(s.between(48, 50)))}
 	}},
 	{name: "a worker is killed for want of memory", plan: func(s *seed) plan {
-		return plan{victim: victim{main: "get; copy 65536; launch 4 200; sync", prepare: inMemory, env: blocks, depth: 1,
+		return plan{victim: victim{main: "get; copy 65536; launch 4 200; sync", prepare: inMemory(0), env: blocks, depth: 1,
 			workers: []string{"sleep 6000; put", "sleep 6000; put; !grow 4194304"}},
 			want: cause("oom-kill"), also: []string{"memory-limit", "memory-reclaim"},
 			faults: []fault{{from: s.span(1500*ms, 2500*ms), begin: func(r *run) disturber {
@@ -123,10 +127,10 @@ var memoryRows = []row{
 	}},
 	{name: "another uses much memory, and there is enough", alone: true, plan: func(s *seed) plan {
 		return plan{victim: victim{main: "copy 65536; launch 8 400; sync; @10 touch 16777216", env: blocks},
-			faults: during(s, long, 3000*ms, program(1, "memory OTHER %d", s.between(200, 400)<<20))}
+			faults: during(s, long, 3*time.Second, program(1, "memory OTHER %d 3000", s.between(200, 400)<<20))}
 	}},
 	{name: "a limit that suffices", plan: func(s *seed) plan {
-		return plan{victim: victim{main: "copy 65536; launch 8 400; sync; fresh 1048576", prepare: inMemory, env: blocks},
+		return plan{victim: victim{main: "copy 65536; launch 8 400; sync; fresh 1048576", prepare: inMemory(0), env: blocks},
 			faults: always(limit(256))}
 	}},
 }

@@ -1,8 +1,11 @@
 package incidents
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,8 +46,41 @@ func again(t *testing.T, sum *results) {
 	}
 }
 
+// compare says where a replay differs from what was heard live, "" where it does not.
+func compare(live, again []heard) string {
+	if len(live) != len(again) {
+		return fmt.Sprintf("%d ticks, not %d", len(again), len(live))
+	}
+	for i := range live {
+		a, err := json.Marshal(live[i])
+		b, err2 := json.Marshal(again[i])
+		if err := errors.Join(err, err2); err != nil {
+			return err.Error()
+		}
+		if !bytes.Equal(a, b) {
+			return fmt.Sprintf("in tick %d: %s, not %s", i+1, again[i].rules(), live[i].rules())
+		}
+	}
+	return ""
+}
+
+// rules are the chains in short.
+func (h heard) rules() string {
+	var all []string
+	for i := range h.Chains {
+		all = append(all, fmt.Sprintf("%s %v", h.Chains[i].Rule, h.Chains[i].Lost))
+	}
+	return h.Time.Format("05.000000") + " " + strings.Join(all, ", ")
+}
+
 // replayed are the chains that a recording gives, tick by tick up to some time (Unix ns).
 func replayed(t *testing.T, db string, until int64) []heard {
+	t.Helper()
+	return played(t, db, until).said()
+}
+
+// played plays a recording up to some time (Unix ns).
+func played(t *testing.T, db string, until int64) *tape {
 	t.Helper()
 	r, err := query.Open(db)
 	if err != nil {
@@ -65,5 +101,5 @@ func replayed(t *testing.T, db string, until int64) []heard {
 	if err := session.Run(context.Background(), session.Config{Source: source, Clock: source, Sinks: []tick.Sink{p}, Poll: 250 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
-	return p.said()
+	return p
 }

@@ -42,6 +42,9 @@ func (v *verdict) line() string {
 			fmt.Fprintf(&b, "; %s: %s", x.what, strings.Join(x.list, ", "))
 		}
 	}
+	if v.Replay != "" {
+		fmt.Fprintf(&b, "; the replay differs %s", v.Replay)
+	}
 	fmt.Fprintf(&b, "; %d steps, ingero took %.1f %% of a CPU", v.Steps, 100*v.Agent)
 	return b.String()
 }
@@ -102,8 +105,11 @@ func ratio(part, whole int) string {
 func table(all []*verdict) string {
 	by := map[string]*tally{}
 	var sum, silent tally
-	disturbed := 0
+	disturbed, alike := 0, 0
 	for _, v := range all {
+		if v.Replay == "" {
+			alike++
+		}
 		if len(v.Disturbed) > 0 {
 			disturbed++
 			continue
@@ -136,6 +142,7 @@ func table(all []*verdict) string {
 		}
 	}
 	fmt.Fprintf(&b, "\n- %d runs of %d scenarios; %d more that other work on the machine disturbed are not counted\n", sum.runs, len(by), disturbed)
+	fmt.Fprintf(&b, "- a replay of the recording gave the same chains in every tick: %d of %d\n", alike, len(all))
 	fmt.Fprintf(&b, "- recall of causes %s, precision %s\n", ratio(sum.found, sum.wanted), ratio(sum.found, sum.told))
 	fmt.Fprintf(&b, "- culprit right %s\n", ratio(sum.blamed, sum.named))
 	fmt.Fprintf(&b, "- the true lost time within the stated interval %s; its middle off by %.0f %% in the median\n", ratio(sum.covered, sum.judged), 100*median(sum.off))

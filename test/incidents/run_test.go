@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"ingero/internal/gpu"
+	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/session"
 	"ingero/internal/store"
@@ -41,8 +44,9 @@ type run struct {
 	steps   []step // once it is over
 
 	disturbers   []disturber
-	times        []window // when each fault was at work
-	since, until int64    // what is earlier or later is not judged
+	times        []window        // when each fault was at work
+	delays       []time.Duration // for how long the victim was ready to run and did not, during each fault
+	since, until int64           // what is earlier or later is not judged
 	tape         *tape
 	agent        float64 // share of a CPU that this process took meanwhile
 }
@@ -59,6 +63,15 @@ const (
 // perform runs a plan, and returns what came of it.
 func (l *lab) perform(t testing.TB, name string, n uint64, p plan, db string, alone bool) *outcome {
 	t.Helper()
+	r, began := l.carryOut(t, p, db, alone)
+	o := r.outcome(name, n, began)
+	o.Alone = alone
+	return o
+}
+
+// carryOut runs a plan, and returns the run and when the tracing began.
+func (l *lab) carryOut(t testing.TB, p plan, db string, alone bool) (*run, time.Time) {
+	t.Helper()
 	cpu, give := l.take(alone)
 	t.Cleanup(give) // after its children have ended
 	if alone {      // ingero does not take the victim's CPU then
@@ -70,6 +83,7 @@ func (l *lab) perform(t testing.TB, name string, n uint64, p plan, db string, al
 		r.plan.length = usual
 	}
 	r.all, r.group = isolate(t)
+	r.delays = make([]time.Duration, len(p.faults))
 	r.disturbers, r.times = make([]disturber, len(p.faults)), make([]window, len(p.faults))
 	r.start()
 	if p.victim.running {
@@ -81,16 +95,14 @@ func (l *lab) perform(t testing.TB, name string, n uint64, p plan, db string, al
 			r.begin(i)
 		}
 	}
-	began := r.trace(db)
-	o := r.outcome(name, n, began)
-	o.Alone = alone
-	return o
+	return r, r.trace(db)
 }
 
 // begin begins a fault.
 func (r *run) begin(i int) {
 	r.t.Helper()
 	r.times[i] = window{time.Now().UnixNano(), 1<<63 - 1}
+	r.delays[i] -= r.runDelay()
 	r.disturbers[i] = r.plan.faults[i].begin(r)
 }
 
@@ -103,6 +115,7 @@ func (r *run) end(i int) {
 		end()
 	}
 	r.times[i].To = time.Now().UnixNano()
+	r.delays[i] += r.runDelay()
 }
 
 // wait waits until some time.
@@ -117,11 +130,11 @@ func (r *run) wait(at time.Time) {
 func (r *run) trace(db string) time.Time {
 	r.t.Helper()
 	live, err := session.OpenLive(context.Background(), session.LiveOptions{
-		GPUs: r.machine, Select: proc.Selector{PIDs: []uint32{uint32(r.child.PID())}}})
+		GPUs: r.machine, Select: proc.Selector{PIDs: []uint32{uint32(r.child.PID())}}, Probes: probes.Options{Stacks: probes.StacksSlow}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	rec, err := store.Open(store.Options{Path: db, Session: store.Session{Mode: "lab", Target: filepath.Base(db)}})
+	rec, err := store.Open(store.Options{Path: db, Session: store.Session{Mode: "lab", Target: filepath.Base(db), PID: os.Getpid()}})
 	if err != nil {
 		r.t.Fatal(errors.Join(err, live.Close()))
 	}
@@ -142,6 +155,17 @@ func (r *run) trace(db string) time.Time {
 		r.t.Fatal(err)
 	}
 	return began
+}
+
+// runDelay is for how long the victim's main thread was ready to run and did not, by the
+// scheduler's own account.
+func (r *run) runDelay() (d time.Duration) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", r.child.PID()))
+	var cpu time.Duration
+	if _, err2 := fmt.Sscan(string(text), &cpu, &d); err != nil || err2 != nil {
+		r.t.Fatal(err, err2)
+	}
+	return d
 }
 
 // ownCPU is the CPU time that this process has had.

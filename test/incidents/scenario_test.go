@@ -23,6 +23,8 @@ var families = []struct {
 }{
 	{"healthy", healthyRows},
 	{"cpu", cpuRows},
+	{"cuda", cudaRows},
+	{"graph", graphRows},
 	{"disk", diskRows},
 	{"memory", memoryRows},
 	{"stop", stopRows},

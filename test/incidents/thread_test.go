@@ -37,6 +37,9 @@ var threadRows = []row{
 		return plan{victim: victim{main: "hold 200; copy 65536; launch 8 400; sync", running: true, threads: []string{fmt.Sprintf("~sleep 5000; !holdsleep %d; sleep 12000", s.between(8000, 20000))}, env: blocks},
 			want: ofItself("lock-wait"), faults: always(inside)}
 	}},
+	{name: "a lock that another thread holds, and nobody asks for", plan: func(s *seed) plan {
+		return plan{victim: victim{main: "copy 65536; launch 8 400; sync", threads: []string{fmt.Sprintf("holdsleep %d; sleep 500", s.between(8000, 20000))}, env: blocks}}
+	}},
 	{name: "the driver's lock, which another thread holds", alone: true, plan: func(s *seed) plan {
 		return plan{victim: victim{main: "driverlock; copy 65536; launch 8 400; sync", threads: []string{fmt.Sprintf("pin OTHER; slowcall %d; !malloc 65536; ~sleep 5000; sleep 300", s.between(2000, 5000))}, env: blocks},
 			want: ofItself("lock-wait"), faults: during(s, short, long, inside)}

@@ -262,6 +262,14 @@ func throttled(r *run) lost {
 	return lost{d / 2, d, d * 11 / 10}
 }
 
+// delayed is for how long the victim was ready to run and did not, during a fault.
+func delayed(fault int) func(*run) lost {
+	return func(r *run) lost {
+		d := r.delays[fault]
+		return lost{d * 8 / 10, d, d * 11 / 10}
+	}
+}
+
 // beside is what was lost beside something else at the same time.
 func beside(other func(*run) lost) func(*run) lost {
 	return func(r *run) lost {

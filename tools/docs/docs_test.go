@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/causal"
 	"ingero/internal/query"
 	"ingero/internal/store"
 	"ingero/internal/testkit"
@@ -131,5 +132,33 @@ func TestSchemaOfMigrations(t *testing.T) {
 	}
 	if _, err := fileTables(t.TempDir()); err == nil {
 		t.Error("no migrations are no error")
+	}
+}
+
+// Each rule and each problem has its place, in words.
+func TestDetections(t *testing.T) {
+	text := detections()
+	for i := range causal.Rules {
+		r := &causal.Rules[i]
+		_, section, found := strings.Cut(text, "\n### "+r.Name+"\n\n"+r.Doc+"\n\n    Looks like  ")
+		section, _, _ = strings.Cut(section, "\n### ")
+		if !found || r.Doc == "" || !strings.Contains(section, "\n    Fix ") || !strings.Contains(section, "\nNeeds ") {
+			t.Errorf("%s: it is %q", r.Name, section)
+		}
+	}
+	for i := range causal.Problems {
+		p := &causal.Problems[i]
+		if n := strings.Count(text, fmt.Sprintf("\n| %s | %s | ", p.Number, p.Name)); n != 1 {
+			t.Errorf("%s has %d lines, want 1", p.Number, n)
+		}
+	}
+	all := causal.Needs(0)
+	for _, w := range needWords {
+		all |= w.need
+	}
+	for i := range causal.Rules {
+		if causal.Rules[i].Needs&^all != 0 {
+			t.Errorf("%s needs what has no words: %b", causal.Rules[i].Name, causal.Rules[i].Needs)
+		}
 	}
 }

@@ -1,5 +1,5 @@
 // Command docs writes the generated pages of docs/: commands.md from the commands
-// and settings, operations.md from the catalog, schema.md from the migrations and
+// and settings, detections.md from the rules, operations.md from the catalog, schema.md from the migrations and
 // the virtual tables, test_matrix.md from the tests. Run it from the repository root.
 package main
 
@@ -17,6 +17,7 @@ func main() {
 		make func() (string, error)
 	}{
 		{"docs/commands.md", commands},
+		{"docs/detections.md", func() (string, error) { return detections(), nil }},
 		{"docs/operations.md", func() (string, error) { return operations(), nil }},
 		{"docs/schema.md", func() (string, error) { return schema("internal/store/migrations") }},
 		{"docs/test_matrix.md", func() (string, error) { return testMatrix(".") }},

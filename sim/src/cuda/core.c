@@ -87,6 +87,9 @@ CU(cuInit)(u32 flags)
 
 	if (flags)
 		return ERR_INVALID_VALUE;
+	err = inject_hit(&g.inject, "cuInit");
+	if (err)
+		return err;
 	lock(&init_lock);
 	if (g.pid && (!*g.live || g.pid != getpid())) {
 		err = ERR_NOT_INITIALIZED;

@@ -125,7 +125,7 @@ static void parse(char kind, char *script)
 	need(n_actors < MAX_ACTORS, "too many scripts");
 	kinds[n_actors++] = kind;
 	a->main = kind == 'm';
-	a->file = a->socket = -1;
+	a->saved = a->direct = a->cached = a->socket = -1;
 	for (char *op = strtok_r(script, ";", &save); op; op = strtok_r(NULL, ";", &save))
 		parse_op(a, op);
 }

@@ -42,10 +42,9 @@ struct actor {
 	uint64_t steps;
 	void *stream, *device, *host, *pageable;
 	size_t device_size, host_size;
-	int file;
+	int saved, direct, cached; /* files */
 	off_t offset;
 	char *buffer, *arena;
-	size_t arena_size;
 	int socket;
 };
 

@@ -8,7 +8,7 @@
  * ckpt N             writes N bytes to a file, and fsync
  * read N             reads N bytes of a file from the disk, past the cache
  * cached N           reads N bytes of a file
- * touch N            writes to each page of N bytes
+ * touch N            writes to each page of the first N bytes of its memory
  * fresh N            likewise, of memory that is new each time
  * grow N             takes N bytes more, and keeps them
  * pin CPU            is on this CPU alone from now on
@@ -34,6 +34,7 @@
 
 #define FILE_SIZE (64 << 20)
 #define BUFFER (16 << 20)
+#define ARENA (256 << 20)
 #define ALIGN 4096
 
 static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
@@ -72,56 +73,58 @@ static void get(struct actor *a, const long *arg)
 	}
 }
 
-static void open_file(struct actor *a, const char *name, int flags)
+static void open_file(struct actor *a, int *fd, const char *name, int flags)
 {
 	char path[400];
 
-	if (a->file >= 0)
+	if (*fd >= 0)
 		return;
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	a->file = open(path, flags | O_CREAT, 0600);
-	need(a->file >= 0, path);
-	need(!posix_memalign((void **)&a->buffer, ALIGN, BUFFER), "memory");
-	memset(a->buffer, 1, BUFFER);
+	*fd = open(path, flags | O_CREAT, 0600);
+	need(*fd >= 0, path);
+	if (!a->buffer) {
+		need(!posix_memalign((void **)&a->buffer, ALIGN, BUFFER), "memory");
+		memset(a->buffer, 1, BUFFER);
+	}
 }
 
 static void checkpoint(struct actor *a, const long *arg)
 {
-	open_file(a, "checkpoint", O_RDWR);
-	need(pwrite(a->file, a->buffer, arg[0], 0) == arg[0], "write the checkpoint");
-	need(!fsync(a->file), "fsync");
+	open_file(a, &a->saved, "checkpoint", O_RDWR);
+	need(pwrite(a->saved, a->buffer, arg[0], 0) == arg[0], "write the checkpoint");
+	need(!fsync(a->saved), "fsync");
 }
 
 /* The file is there already, of FILE_SIZE bytes. */
-static void read_some(struct actor *a, long n, int flags)
+static void read_some(struct actor *a, int fd, long n)
 {
-	open_file(a, "data", O_RDONLY | flags);
 	if (a->offset + n > FILE_SIZE)
 		a->offset = 0;
-	need(pread(a->file, a->buffer, n, a->offset) == n, "read");
+	need(pread(fd, a->buffer, n, a->offset) == n, "read");
 	a->offset += n;
 }
 
 static void read_disk(struct actor *a, const long *arg)
 {
-	read_some(a, arg[0], O_DIRECT);
+	open_file(a, &a->direct, "data", O_RDONLY | O_DIRECT);
+	read_some(a, a->direct, arg[0]);
 }
 
 static void read_cached(struct actor *a, const long *arg)
 {
-	read_some(a, arg[0], 0);
+	open_file(a, &a->cached, "data", O_RDONLY);
+	read_some(a, a->cached, arg[0]);
 }
 
 static void touch(struct actor *a, const long *arg)
 {
 	if (!a->arena) {
-		a->arena_size = arg[0];
-		a->arena = mmap(NULL, arg[0], PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-				-1, 0);
+		a->arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		need(a->arena != MAP_FAILED, "memory");
-		madvise(a->arena, arg[0], MADV_NOHUGEPAGE);
+		madvise(a->arena, ARENA, MADV_NOHUGEPAGE);
 	}
-	for (size_t i = 0; i < a->arena_size; i += ALIGN)
+	for (long i = 0; i < arg[0]; i += ALIGN)
 		a->arena[i]++;
 }
 
@@ -139,10 +142,11 @@ static void fresh(struct actor *a, const long *arg)
 
 static void grow(struct actor *a, const long *arg)
 {
-	char *p = malloc(arg[0]);
+	volatile char *p = malloc(arg[0]); /* or the compiler leaves it out */
 
 	(void)a;
-	memset(p, 1, arg[0]);
+	for (long i = 0; i < arg[0]; i += ALIGN)
+		p[i] = 1;
 }
 
 static void pin_to(struct actor *a, const long *arg)

@@ -1,0 +1,105 @@
+package causal
+
+import (
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+const (
+	startSpan   = int64(10e9) // ns from a process's first call: what is its start
+	coldTimes   = 20          // of a normal step: what a start has to cost
+	coldCalls   = 5           // of what its calls usually take: what those of an operation do in a second of the start
+	steadyCalls = 1           // seconds in which an operation's usual time is learnt
+)
+
+var coldStart = Rule{
+	Name: "cold-start", Needs: NeedCalls, Share: 0.01, Problems: []string{"19"},
+	Doc: "The first calls took many times as long as the same calls later: code is loaded, and the device set up, when they are first needed.",
+	Find: func(f *Facts) (out []Finding) {
+		f.living(windowSeconds*1e9, func(b *Book) {
+			if x, ok := startOf(f, b); ok {
+				out = append(out, x)
+			}
+		})
+		return out
+	},
+}
+
+// startOf adds up by how much the calls of a process's first seconds took longer than the
+// same calls did later. Operations that are used at the start alone count whole.
+func startOf(f *Facts, b *Book) (x Finding, ok bool) {
+	if b.Late || len(b.Seconds) <= steadyCalls || b.Seconds[0].From != b.First {
+		return x, false
+	}
+	c := f.costs(b.PID)
+	usual := map[events.Op]float64{}
+	for i := len(b.Seconds) - 1; i >= 1; i-- {
+		for _, o := range b.Seconds[i].Ops {
+			if o.Calls == 0 {
+				continue
+			}
+			each := float64(o.Own) / float64(o.Calls)
+			if old, there := usual[o.Op]; !there || each < old {
+				usual[o.Op] = each
+			}
+		}
+	}
+	var most float64
+	for i := range b.Seconds {
+		s := &b.Seconds[i]
+		if s.From-b.First > startSpan {
+			break
+		}
+		var lost float64
+		for _, o := range s.Ops {
+			normal := usual[o.Op] * float64(o.Calls)
+			if !starts(o.Op) || float64(o.Own) < coldCalls*normal {
+				continue
+			}
+			more := float64(o.Own) - normal
+			if lost += max(more, 0); more > most {
+				most, x.Op = more, o.Op
+			}
+		}
+		if lost < float64(leastLost)/10 {
+			break
+		}
+		x.Lost += int64(lost)
+		x.To = s.To
+	}
+	if c.all < minLearn || x.Lost < coldTimes*c.p50 {
+		return x, false
+	}
+	x.PID, x.TID, x.From = b.PID, c.tid, b.First
+	x.Min, x.Max = x.Lost*8/10, x.Lost*11/10
+	x.Confidence, x.Baseline = 0.9, "the same calls later: a normal step takes "+span(c.p50)
+	x.Culprits = []tick.Culprit{{What: "the first calls, " + x.Op.String() + " most", Lost: time.Duration(x.Lost)}}
+	x.Timeline = []tick.Moment{moment(x.From, "CUDA", "the first calls: %s more than the same calls take later (%s a step)", span(x.Lost), span(c.p50))}
+	return x, true
+}
+
+// starts says whether an operation that takes long at first is one that sets something up,
+// or one that what it needs is loaded for; those that wait for the GPU tell nothing.
+func starts(op events.Op) bool {
+	switch classOf(op) {
+	case events.ClassSync, events.ClassMemcpy, events.ClassMalloc, events.ClassFree, events.ClassQuery, events.ClassCollective, events.ClassComm:
+		return false
+	}
+	return true
+}
+
+// notAtStart says whether a chain is of more than a process's first steps, which cold-start
+// tells of.
+func notAtStart(c *tick.Chain, f *Facts) bool {
+	b := f.Book(c.PID)
+	if b == nil || b.Late || len(b.Seconds) == 0 || b.Seconds[0].From != b.First {
+		return true
+	}
+	first := b.First
+	if from := f.costs(c.PID).from; from != 0 {
+		first = min(first, from)
+	}
+	return c.To.UnixNano() > first+3e9 || c.From.UnixNano() > first+1e9
+}

@@ -1,0 +1,35 @@
+package causal
+
+import (
+	"fmt"
+
+	"ingero/internal/tick"
+)
+
+// copyHeavy asks for an eighth of the time: some copying is a program's work.
+var copyHeavy = Rule{
+	Name: "copy-heavy", Needs: NeedCalls, Share: 0.12, Problems: []string{"23", "21"},
+	Doc:     "The job spends much of its time in copies that it waits for, while the GPU computes nothing.",
+	Instead: []string{"call-slow"},
+	Find: func(f *Facts) (out []Finding) {
+		f.living(2e9, func(b *Book) {
+			c := f.costs(b.PID)
+			if y := &c.of[costCopies]; y.steps >= 10 && !pageable(b, y) {
+				x := c.finding(b.PID, costCopies, fmt.Sprintf("copies: %.0f %% of these steps' time", 100*y.own/max(y.length, 1)))
+				x.Op = y.worstOp(copyOp)
+				out = append(out, x)
+			}
+		})
+		return out
+	},
+}
+
+// pageable says whether most of the time in copies was in those from or to pageable memory:
+// by their addresses, or where these are not known by the calls, which would return at once
+// if the GPU could read the memory itself.
+func pageable(b *Book, y *cost) bool {
+	all := b.delta(func(*tick.Copy) bool { return true })
+	slow := b.delta(func(c *tick.Copy) bool { return c.Host == tick.HostPageable })
+	unknown := b.delta(func(c *tick.Copy) bool { return c.Host == tick.HostUnknown })
+	return slow.NS*2 > all.NS || unknown.NS*2 > all.NS && y.async*2 > y.own
+}

@@ -1,0 +1,40 @@
+package causal
+
+import (
+	"fmt"
+
+	"ingero/internal/tick"
+)
+
+var copyPageable = Rule{
+	Name: "copy-pageable", Needs: NeedCalls | NeedState, Share: 0.02, Problems: []string{"23"},
+	Doc:     "Copies use host memory that is not pinned: the driver copies it on the CPU first, and the thread waits.",
+	Instead: []string{"copy-heavy", "call-slow"},
+	Find: func(f *Facts) (out []Finding) {
+		f.living(2e9, func(b *Book) {
+			c := f.costs(b.PID)
+			y := &c.of[costCopies]
+			if y.steps < 10 || !pageable(b, y) {
+				return
+			}
+			slow := b.delta(func(c *tick.Copy) bool { return c.Host == tick.HostPageable || c.Host == tick.HostUnknown })
+			x := c.finding(b.PID, costCopies, fmt.Sprintf("%d pageable copies, %s each", slow.Count, bytesText(slow.Bytes/max(slow.Count, 1))))
+			x.Op = y.worstOp(copyOp)
+			out = append(out, x)
+		})
+		return out
+	},
+}
+
+// bytesText writes a number of bytes: "1.5 MiB".
+func bytesText(n uint64) string {
+	for _, u := range []struct {
+		size uint64
+		name string
+	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= u.size {
+			return fmt.Sprintf("%.3g %s", float64(n)/float64(u.size), u.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

@@ -1,0 +1,76 @@
+package causal
+
+import (
+	"fmt"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// notInitialized is what every call in a forked child returns whose parent has used CUDA.
+const notInitialized = 3
+
+var cudaAfterFork = Rule{
+	Name: "cuda-after-fork", Needs: NeedState, Problems: []string{"15", "16"},
+	Doc: "A child process that was forked after its parent had begun to use CUDA calls CUDA: that cannot work.",
+	Find: func(f *Facts) []Finding {
+		var out []Finding
+		at := map[uint32]int{} // by parent
+		for i := range f.Tick.States {
+			s := &f.Tick.States[i]
+			parent, child := f.forked(s)
+			if parent == 0 {
+				continue
+			}
+			e := firstOf(s, notInitialized)
+			n, there := at[parent]
+			if !there {
+				n = len(out)
+				at[parent] = n
+				out = append(out, Finding{
+					PID: parent, Op: e.Op, From: e.First, To: e.Last, Severity: tick.High, Baseline: "children that leave CUDA alone",
+					Timeline: []tick.Moment{moment(e.First, "CUDA", "%s in the forked child %d fails: %s (%d)", e.Op, s.PID, e.Name(), e.Code)},
+				})
+			}
+			x := &out[n]
+			x.From, x.To = min(x.From, e.First), max(x.To, e.Last)
+			if len(x.Culprits) < maxCulprits {
+				x.Culprits = append(x.Culprits, tick.Culprit{
+					Thread: events.Thread{PID: s.PID, TID: s.PID, Name: events.NameOf(child.Comm), Parent: parent},
+					What:   fmt.Sprintf("forked after its parent had called CUDA, and called %s", e.Op),
+				})
+			}
+		}
+		return out
+	},
+}
+
+func firstOf(s *tick.State, code int32) *tick.CallError {
+	for i := range s.Errors.First {
+		if e := &s.Errors.First[i]; e.Code == code {
+			return e
+		}
+	}
+	return nil
+}
+
+// forked returns the parent of a process whose CUDA calls fail for want of a set-up that its
+// parent has, and the process; 0 where it is not so.
+func (f *Facts) forked(s *tick.State) (parent uint32, child *tick.Process) {
+	e := firstOf(s, notInitialized)
+	if e == nil || f.Now()-e.Last > windowSeconds*1e9 {
+		return 0, nil
+	}
+	for i := range f.Tick.Processes {
+		if p := &f.Tick.Processes[i]; p.PID == s.PID {
+			child = p
+		}
+	}
+	if child == nil || child.PPID == 0 {
+		return 0, nil
+	}
+	if b := f.Book(child.PPID); b == nil || f.State(child.PPID) == nil {
+		return 0, nil // the parent is not known to use CUDA
+	}
+	return child.PPID, child
+}

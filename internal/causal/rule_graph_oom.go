@@ -1,0 +1,41 @@
+package causal
+
+import (
+	"fmt"
+
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+)
+
+var graphOOM = Rule{
+	Name: "graph-oom", Needs: NeedCalls | NeedState, Share: 0.01, Problems: []string{"6b", "3"},
+	Doc:     "An allocation failed for want of memory while a graph was captured: the capture was lost.",
+	Instead: []string{"gpu-oom", "gpu-fragmentation", "kv-cache-pressure", "graph-recapture", "alloc-slow", "free-waits", "call-slow"},
+	Find: func(f *Facts) (out []Finding) {
+		f.living(5e9, func(b *Book) {
+			c := f.costs(b.PID)
+			y := &c.of[costNoRoom]
+			if y.worst.record == nil || y.worst.marks&ledger.MarkCapture == 0 {
+				return
+			}
+			x := c.finding(b.PID, costNoRoom, fmt.Sprintf("%.0f captures that found no memory", y.steps))
+			x.outOfMemory(f, b)
+			out = append(out, x)
+		})
+		return out
+	},
+}
+
+// outOfMemory adds the allocation that failed to what was found.
+func (x *Finding) outOfMemory(f *Facts, b *Book) {
+	s := f.State(b.PID)
+	if s == nil || s.Memory.LastOOM.Time == 0 {
+		return
+	}
+	o := &s.Memory.LastOOM
+	x.Op = o.Op
+	x.Timeline = append(x.Timeline, moment(o.Time, "CUDA", "%s of %s fails: %s are held, %s were at most", o.Op, bytesText(o.Size), bytesText(o.Live), bytesText(o.Peak)))
+	if b.Ended != 0 && b.Ended-o.Time < 2e9 { // it did not survive that
+		x.Severity = tick.High
+	}
+}

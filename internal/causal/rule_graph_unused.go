@@ -1,0 +1,85 @@
+package causal
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+)
+
+const (
+	idleGraph  = int64(1e9) // ns without a launch of any
+	eagerSteps = 20         // of kernels launched one by one meanwhile
+)
+
+var graphUnused = Rule{
+	Name: "graph-unused", Needs: NeedCalls | NeedState, Share: 0.01, Problems: []string{"6b"},
+	Doc: "Graphs were captured and are not launched: the kernels go on one by one, and the host is what holds the GPU up.",
+	Find: func(f *Facts) (out []Finding) {
+		f.living(2e9, func(b *Book) {
+			c := f.costs(b.PID)
+			y := &c.of[costNoGraph]
+			g := unused(f.State(b.PID), &c.eager)
+			if g == nil || y.steps < eagerSteps {
+				return
+			}
+			x := c.finding(b.PID, costNoGraph, fmt.Sprintf("%.0f steps of kernels launched one by one", y.steps))
+			x.Op = y.worstOp(launchOp)
+			x.Timeline = append([]tick.Moment{moment(g.Instantiated, "CUDA", "a graph of %d launches is instantiated", g.CaptureLaunches)}, x.Timeline...)
+			out = append(out, x)
+		})
+		return out
+	},
+}
+
+// eager is the longest time in which a thread's steps launched kernels one by one, and no
+// graph.
+type eager struct{ from, to int64 }
+
+func eagerOf(steps []step, c *costs) (longest eager) {
+	type at struct {
+		from, to int64
+		graph    bool
+	}
+	var all []at
+	for i := range steps {
+		x := &steps[i]
+		graph := x.marks&ledger.MarkGraph != 0
+		if graph || costRows[costNoGraph].is(x, use{}, c) {
+			all = append(all, at{x.from, x.to(), graph})
+		}
+	}
+	slices.SortFunc(all, func(a, b at) int { return cmp.Compare(a.from, b.from) })
+	var open eager
+	for _, x := range all {
+		switch {
+		case x.graph:
+			open = eager{}
+		case open.from == 0:
+			open = eager{x.from, x.to}
+		default:
+			open.to = x.to
+		}
+		if open.to-open.from > longest.to-longest.from {
+			longest = open
+		}
+	}
+	return longest
+}
+
+// unused returns a graph that was there to be launched for long in that time; nil where there
+// is none.
+func unused(s *tick.State, e *eager) *tick.Graph {
+	if s == nil {
+		return nil
+	}
+	for i := range s.Graphs.First {
+		g := &s.Graphs.First[i]
+		if g.CaptureLaunches > 1 && g.Instantiated != 0 && e.to-max(e.from, g.Instantiated) >= idleGraph && (g.Destroyed == 0 || g.Destroyed > e.to) {
+			return g
+		}
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package causal
+
+import (
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// emptyCapture is how short a capture is that has nothing in it, ns.
+const emptyCapture = 1_000_000
+
+var graphWarmup = Rule{
+	Name: "graph-warmup", Needs: NeedState, Problems: []string{"6b", "19"},
+	Doc: "A graph was captured before its kernels had run once: libraries that set themselves up in it end the capture, or leave it empty.",
+	Find: func(f *Facts) (out []Finding) {
+		for i := range f.Tick.States {
+			s := &f.Tick.States[i]
+			for j := range s.Graphs.First {
+				g := &s.Graphs.First[j]
+				if g.Captured == 0 || g.CaptureNS <= 0 || g.CaptureNS >= emptyCapture || g.CaptureLaunches > 0 || !g.Cold && !g.CaptureFailed ||
+					f.Now()-g.Captured > windowSeconds*1e9 {
+					continue
+				}
+				word := "is empty"
+				if g.CaptureFailed {
+					word = "fails"
+				}
+				out = append(out, Finding{
+					PID: s.PID, TID: g.CaptureTID, From: g.Captured, To: g.Captured + g.CaptureNS, Lost: g.CaptureNS,
+					Severity: tick.Medium, Confidence: 0.8, Baseline: "a capture has launches in it",
+					Culprits: []tick.Culprit{{What: "a capture of " + span(g.CaptureNS) + " without a launch", Lost: time.Duration(g.CaptureNS)}},
+					Timeline: []tick.Moment{moment(g.Captured, "CUDA", "a capture of %s without a launch %s", span(g.CaptureNS), word)},
+				})
+				break
+			}
+		}
+		return out
+	},
+}

@@ -1,0 +1,84 @@
+package causal
+
+import (
+	"fmt"
+
+	"ingero/internal/tick"
+)
+
+const (
+	leakSeconds = 3        // of growth in each
+	leakBytes   = 64 << 20 // in all
+	leakShare   = 0.10     // of what was held when it began
+	leakEven    = 2.5      // the most that one second grows by, of what the least does
+	leakFilled  = 1 / 2.   // of the growth: copied to the GPU meanwhile, as weights are
+	leakSpan    = 30       // seconds that are looked at
+)
+
+var memoryLeak = Rule{
+	Name: "memory-leak", Needs: NeedState, Share: 0.01, Problems: []string{"10", "3"},
+	Doc: "The job holds more GPU memory each second, gives none of it back, and fills none of it from the host: it will run out.",
+	Find: func(f *Facts) (out []Finding) {
+		f.living(2e9, func(b *Book) {
+			if x, ok := leak(b); ok {
+				out = append(out, x)
+			}
+		})
+		return out
+	},
+}
+
+// leak looks for growth that is even and goes on to the last second.
+func leak(b *Book) (x Finding, ok bool) {
+	s := b.Seconds[max(len(b.Seconds)-leakSpan, 0):]
+	last := len(s) - 1
+	if last > 0 && s[last].To-s[last].From < 5e8 { // too short to tell
+		last--
+	}
+	first := last
+	var least, most uint64
+	for ; first > 0; first-- {
+		a, z := &s[first-1], &s[first]
+		if z.Memory.GPU.Bytes <= a.Memory.GPU.Bytes || a.From == b.First { // the first fills what is needed
+			break
+		}
+		grown := z.Memory.GPU.Bytes - a.Memory.GPU.Bytes
+		if least == 0 {
+			least, most = grown, grown
+		}
+		if lo, hi := min(least, grown), max(most, grown); float64(hi) > leakEven*float64(lo) {
+			break
+		}
+		least, most = min(least, grown), max(most, grown)
+	}
+	if last-first < max(leakSeconds, last/2) {
+		return x, false
+	}
+	a, z := &s[first], &s[last]
+	grown := z.Memory.GPU.Bytes - a.Memory.GPU.Bytes
+	allocs, frees := z.Memory.Allocs-a.Memory.Allocs, z.Memory.Frees-a.Memory.Frees
+	part := Book{Seconds: s[first : last+1]}
+	copied := part.delta(func(c *tick.Copy) bool { return c.Dir == tick.CopyHostToDevice })
+	filled := copied.Bytes
+	if float64(copied.Bytes)*float64(allocs) < leakFilled*float64(grown)*float64(copied.Count) { // copies are small beside allocations: of batches
+		filled = 0
+	}
+	perSecond := float64(grown) / (float64(z.To-a.To) / 1e9)
+	switch {
+	case grown < leakBytes, float64(grown) < leakShare*float64(a.Memory.GPU.Bytes), allocs < 3*leakSeconds:
+		return x, false
+	case frees > 0 && uint64(least) < (z.Memory.GPU.Peak-min(z.Memory.GPU.Bytes, z.Memory.GPU.Peak)): // it was higher: it comes and goes
+		return x, false
+	case float64(filled) > leakFilled*float64(grown):
+		return x, false
+	}
+	return Finding{
+		PID: b.PID, From: a.To, To: z.To, Severity: tick.Medium, Confidence: 0.8,
+		Baseline: "memory that is level from step to step",
+		Culprits: []tick.Culprit{{What: fmt.Sprintf("%s a second, of %s held", bytesText(uint64(perSecond)), bytesText(z.Memory.GPU.Bytes))}},
+		Timeline: []tick.Moment{
+			moment(a.To, "CUDA", "%s are held on the GPU", bytesText(a.Memory.GPU.Bytes)),
+			moment(z.To, "CUDA", "%s are held: %d allocations and %d frees since", bytesText(z.Memory.GPU.Bytes), allocs, frees),
+		},
+	}, true
+}

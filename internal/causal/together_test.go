@@ -1,0 +1,44 @@
+package causal
+
+import (
+	"testing"
+	"time"
+
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// Many short programs of one process are one burst, whatever they are called.
+func TestBurstOfPrograms(t *testing.T) {
+	steps := with(1000, 2, 2*ms, ledger.Wait{NS: 2 * ms, State: events.WaitRunnable})
+	names := []string{"gzip", "rotate"}
+	for i := range steps {
+		for j := range steps[i].Waits {
+			k := uint32(100 + i/20) // a program lasts for 300 ms
+			steps[i].Waits[j].Who = events.Thread{PID: k, TID: k, Parent: 60, Name: events.NameOf(names[i/20%2])}
+		}
+	}
+	e := New(1)
+	e.Add(steps)
+	tk := tick.Tick{Time: time.Unix(0, steps[999].To), Others: []tick.Process{{PID: 60, Comm: "logrotate"}}}
+	e.Tick(&tk)
+	if len(tk.Chains) != 1 {
+		show(t, tk.Chains)
+		t.Fatalf("%d chains, want one", len(tk.Chains))
+	}
+	c := &tk.Chains[0]
+	if who := &c.Culprits[0].Thread; c.Rule != "burst-of-programs" || who.PID != 60 || who.Name.String() != "logrotate" {
+		t.Errorf("%s by %s (%d)", c.Rule, who.Name, who.PID)
+	}
+	if c.Lost < 900*time.Millisecond || c.Lost > 1100*time.Millisecond {
+		t.Errorf("lost %v of a second", c.Lost)
+	}
+	var spread time.Duration
+	for _, x := range c.Spread {
+		spread += x.Lost
+	}
+	if off := spread - c.Lost; off > time.Millisecond || off < -time.Millisecond {
+		t.Errorf("%v over time, %v in all", spread, c.Lost)
+	}
+}

@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ingero/internal/diff"
+	"ingero/internal/explain"
+	"ingero/internal/query"
+)
+
+// diffOptions are the flags of diff.
+type diffOptions struct {
+	pids      []uint
+	processes []string
+	a, b      string
+	failOn    string
+	json, utc bool
+}
+
+func diffCommand(e *Env) *cobra.Command {
+	var o diffOptions
+	c := &cobra.Command{
+		Use:   "diff A.db B.db",
+		Short: "Say what changed between two runs: per step, in which part of it, in which calls",
+		Long: `diff compares the latest recordings of two databases: how much longer a step takes in B than
+in A, which parts of the time ledger that is made of (waiting for the GPU, calls, the time
+between calls, waiting for a CPU and who had it, a quota, being blocked and on what), from
+which places in the program, and which operations are called more or less often.
+
+Processes are matched by program and rank, never by number; a step is a call that both make
+once a step. Only what differs by 1 % of a step or more, and by more than the calmer run
+wanders by itself, is a finding, and only if chance makes such in fewer than 1 of 100
+comparisons of equal runs. Seconds of a run are alike, so it takes many: 60 are good, below
+10 nothing is said. How a run begins is left out, and so are stalls that happened once.
+
+--a and --b take a part of a recording, as FROM..TO of which either may be missing; with the
+same database twice they compare a job with itself. ` + strings.ToUpper(timesHelp[:1]) + timesHelp[1:] + `.
+It ends with 4 when --fail-on is given and B is surely slower by as much, or more.`,
+		Example: `  ingero diff before.db after.db
+  ingero diff before.db after.db --process train.py --fail-on 5%
+  ingero diff x.db x.db --a 15:30..15:40 --b 15:41..
+  ingero diff before.db after.db --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usage("ingero diff A.db B.db", "diff compares two databases, and there are %d", len(args))
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.UintSliceVarP(&o.pids, "pid", "p", nil, "compare these processes only: 4821 or 4821,5032; numbers of either run")
+	f.StringSliceVar(&o.processes, "process", nil, "compare processes of this program only: train.py")
+	f.StringVar(&o.a, "a", "", "this time of the first database only: 15:30..15:40")
+	f.StringVar(&o.b, "b", "", "this time of the second database only")
+	f.StringVar(&o.failOn, "fail-on", "", "end with 4 when B is slower per step by this much or more: 5%")
+	f.BoolVar(&o.json, "json", false, "print it as JSON")
+	bindUTC(f, &o.utc)
+	c.RunE = func(c *cobra.Command, args []string) error { return e.diff(c.Context(), args, o) }
+	return c
+}
+
+func (e *Env) diff(ctx context.Context, paths []string, o diffOptions) (err error) {
+	limit, err := shareOf(o.failOn)
+	if err != nil {
+		return err
+	}
+	var runs [2]*diff.Run
+	for i, span := range [...]string{o.a, o.b} {
+		r, run, err := e.openRun(ctx, paths[i], span, &o)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, r.Close()) }()
+		runs[i] = run
+	}
+	result, err := diff.Compare(ctx, runs[0], runs[1])
+	if err != nil {
+		return err
+	}
+	if o.json {
+		text, err := explain.DiffJSON(result)
+		if err = errors.Join(err, e.printf("%s", text)); err != nil {
+			return err
+		}
+	} else if err := e.printf("%s", explain.Diff(result, explain.Options{Location: e.zone(o.utc)})); err != nil {
+		return err
+	}
+	for i := range result.Pairs {
+		if p := &result.Pairs[i]; limit > 0 && p.Step.Found && p.Relative() >= limit {
+			return exitCode(exitFound)
+		}
+	}
+	return nil
+}
+
+// openRun opens one side.
+func (e *Env) openRun(ctx context.Context, path, span string, o *diffOptions) (_ *query.Reader, _ *diff.Run, err error) {
+	var from, to time.Time
+	if span != "" {
+		if from, to, err = e.span(span, o.utc); err != nil {
+			return nil, nil, err
+		}
+	}
+	r, err := e.readAt(ctx, path, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	opts := diff.Options{Programs: o.processes}
+	for _, pid := range o.pids {
+		opts.PIDs = append(opts.PIDs, uint32(pid))
+	}
+	run, err := diff.Open(ctx, r, from, to, opts)
+	if err != nil {
+		return nil, nil, errors.Join(wordsDatabase(r.Path(), err), r.Close())
+	}
+	run.Path = path // as it was named
+	return r, run, nil
+}
+
+// span reads FROM..TO.
+func (e *Env) span(text string, utc bool) (from, to time.Time, err error) {
+	a, b, two := strings.Cut(text, "..")
+	if !two || a == "" && b == "" {
+		return from, to, usage("as in --a 15:30..15:40, --a 15:30.. or --a ..15:40", "%q is no stretch of time", text)
+	}
+	w, err := (&timeFlags{from: a, to: b}).between(e.now(utc))
+	if b == "" {
+		w.to = time.Time{}
+	}
+	return w.from, w.to, err
+}
+
+// shareOf reads a share, "5%" or "0.05"; 0 for nothing.
+func shareOf(text string) (float64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		v /= 100
+	}
+	if err != nil || v <= 0 || v > 100 || !percent && v >= 1 {
+		return 0, usage("as in --fail-on 5%", "--fail-on cannot be %q: it must be a share", text)
+	}
+	return v, nil
+}

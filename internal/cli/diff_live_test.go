@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"ingero/internal/diff"
+	"ingero/internal/query"
+	"ingero/internal/testkit"
+)
+
+// diffSeconds is how long programs are recorded that are compared.
+const diffSeconds = 14
+
+// recordTrains traces training loops side by side, which wait for the GPU in a way and have
+// each arguments of its own, and returns their numbers.
+func (b *bench) recordTrains(db, sync string, programs ...[]string) []uint32 {
+	b.t.Helper()
+	var all []*testkit.Child
+	var pids []uint32
+	args := []string{"trace", "--db", db, "--pid"}
+	list := ""
+	for _, p := range programs {
+		cmd := exec.Command(b.stack.Program("train"), append(p, "--seconds", strconv.Itoa(diffSeconds), "--hold")...)
+		cmd.Env = append(os.Environ(), "INGERO_SIM_SYNC="+sync)
+		c := testkit.Start(b.t, cmd)
+		c.Line("ready")
+		all, pids = append(all, c), append(pids, uint32(c.PID()))
+		list += "," + pid(c)
+	}
+	trace := b.ingero(append(args, list[1:])...)
+	b.tracing(len(programs))
+	for _, c := range all {
+		c.Say("go")
+	}
+	if _, stderr, code := finish(b.t, trace); code != 0 {
+		b.t.Fatalf("trace: code %d:\n%s", code, stderr)
+	}
+	return pids
+}
+
+// differs compares a process of a database with one of another.
+func differs(t *testing.T, dbA string, a uint32, dbB string, b uint32) *diff.Pair {
+	t.Helper()
+	var runs []*diff.Run
+	for _, x := range []struct {
+		db  string
+		pid uint32
+	}{{dbA, a}, {dbB, b}} {
+		r, err := query.Open(x.db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.Close() })
+		run, err := diff.Open(context.Background(), r, time.Time{}, time.Time{}, diff.Options{PIDs: []uint32{x.pid}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, run)
+	}
+	res, err := diff.Compare(context.Background(), runs[0], runs[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Pairs) != 1 || res.Pairs[0].Short {
+		t.Fatalf("%+v", res.Pairs)
+	}
+	return &res.Pairs[0]
+}
+
+// Of real recordings: two equal programs have no finding, whatever else runs here; and what
+// is far slower is found, with what makes it so.
+func TestDiffOfTraces(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes most of a minute")
+	}
+	b := newBench(t)
+	normal := []string{"--kernel-us", "400", "--alloc-every", "0"}
+	with := func(more ...string) []string { return append(normal[:len(normal):len(normal)], more...) }
+	calm, alone, hogged := b.dir+"/calm.db", b.dir+"/alone.db", b.dir+"/hogged.db"
+	pids := b.recordTrains(calm, "block", normal, normal, with("--kernel-us", "800"), with("--pageable", "--batch", "33554432"), with("--launches", "40"))
+	spins := b.recordTrains(alone, "spin", with("--pin", "0"))
+	hog := exec.Command("taskset", "-c", "0", "sh", "-c", "while :; do :; done")
+	hog.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := hog.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = hog.Wait() }()
+	defer func() { _ = hog.Process.Kill() }()
+	slowed := b.recordTrains(hogged, "spin", with("--pin", "0"))
+
+	same := differs(t, calm, pids[0], calm, pids[1])
+	if n := same.Findings(); n > 0 {
+		t.Errorf("two equal programs: %d findings, step %+v", n, same.Step)
+	}
+	if itself := differs(t, calm, pids[0], calm, pids[0]); itself.Findings() > 0 || itself.Step.Delta() != 0 {
+		t.Errorf("a run and itself: %+v", itself.Step)
+	}
+	for name, tt := range map[string]struct {
+		dbA, dbB string
+		a, b     uint32
+		part     diff.Part
+		behind   func(*diff.Key) bool
+	}{
+		"a slower GPU":  {calm, calm, pids[0], pids[2], diff.GPUWait, func(k *diff.Key) bool { return k.Op == fixtureSync }},
+		"other copies":  {calm, calm, pids[0], pids[3], diff.CallCPU, func(k *diff.Key) bool { return k.Op == mustOp("cudaMemcpyAsync") }},
+		"more launches": {calm, calm, pids[0], pids[4], diff.GPUWait, func(k *diff.Key) bool { return k.Op == fixtureSync }},
+		"a hog":         {alone, hogged, spins[0], slowed[0], diff.Runnable, func(k *diff.Key) bool { return k.Who == "sh" }},
+	} {
+		p := differs(t, tt.dbA, tt.a, tt.dbB, tt.b)
+		part := &p.Parts[tt.part-diff.GPUWait]
+		if !p.Step.Found || p.Relative() < 0.05 {
+			t.Errorf("%s: step %+v", name, p.Step)
+		}
+		if !part.Found || part.Delta() < 0 {
+			t.Errorf("%s: %v %+v", name, tt.part, part)
+		}
+		if !slices.ContainsFunc(p.Within, func(e diff.Effect) bool { return e.Found && e.Delta() > part.Delta()/3 && tt.behind(&e.Key) }) {
+			t.Errorf("%s: most of it is %+v", name, p.Within[0])
+		}
+		t.Logf("%s: %+.1f %% (p %.2g), %v %+.0f us", name, 100*p.Relative(), p.Step.P, tt.part, part.Delta()/1e3)
+	}
+}

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"ingero/internal/explain"
+	"ingero/internal/query"
+	"ingero/internal/tick"
+)
+
+// analysed is how many calls are analysed anew for one answer. Of more it is told what
+// the same analysis found while they were recorded.
+const analysed = 300_000
+
+// long says whether a part of a recording is told from what was summed up.
+func (o *explainOptions) long(ctx context.Context, r *query.Reader, f query.Filter) (bool, error) {
+	if o.stored || o.anew || o.last > 0 {
+		return o.stored, nil
+	}
+	n, known, err := r.Called(ctx, f)
+	return known && n > analysed, err
+}
+
+// stored adds what was found while it was recorded: the chains, with what each cost in
+// the window, and where the time went.
+func stored(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filter, in *explain.Input) error {
+	chains, err := chainsIn(ctx, r, s, f)
+	if err != nil {
+		return err
+	}
+	in.Chains = append(in.Chains, chains...)
+	accounts, err := r.Accounts(ctx, f)
+	if err != nil {
+		return err
+	}
+	for i := range accounts {
+		in.Breakdowns = append(in.Breakdowns, accounts[i].Breakdown)
+	}
+	in.Host, err = hostIn(ctx, r, f)
+	return err
+}
+
+// chainsIn returns the chains of a window. What one cost in all of the window is told
+// where it went on for longer than it is judged by.
+func chainsIn(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filter) ([]tick.Chain, error) {
+	chains, err := r.Chains(ctx, f)
+	if err != nil || len(chains) == 0 {
+		return nil, err
+	}
+	losses, err := r.Losses(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	by := costs{}
+	for i := range losses {
+		l := &losses[i]
+		by.add(l.Chain, l.Lost, l.From, l.To)
+	}
+	for i := range chains {
+		chains[i] = by.in(chains[i], s.From, s.To)
+	}
+	return slices.DeleteFunc(chains, func(c tick.Chain) bool { return by[c.ID] == nil && len(losses) > 0 }), nil
+}
+
+// costs are what chains cost over more time than they are judged by, by ID.
+type costs map[string]*cost
+
+type cost struct {
+	lost     time.Duration
+	from, to time.Time
+}
+
+func (c costs) add(chain string, lost time.Duration, from, to time.Time) {
+	x := c[chain]
+	if x == nil {
+		x = &cost{from: from}
+		c[chain] = x
+	}
+	x.lost, x.to = x.lost+lost, to
+}
+
+// in is a chain as it was in a window: what it cost in all of it, where its last state
+// tells of less, or of more.
+func (c costs) in(x tick.Chain, from, to time.Time) tick.Chain {
+	y := c[x.ID]
+	if y == nil || x.Lost <= 0 || !x.From.Before(from) && !x.To.After(to) && y.lost <= x.Lost+x.Lost/20 {
+		return x
+	}
+	return allOf(x, y.lost, y.from, y.to, to.Sub(from))
+}
+
+// allOf is a chain with what it cost over a longer time than that of its last state.
+// What only that state knows is left out.
+func allOf(c tick.Chain, lost time.Duration, from, to time.Time, window time.Duration) tick.Chain {
+	times := float64(lost) / float64(c.Lost)
+	scaled := func(d time.Duration) time.Duration { return time.Duration(times * float64(d)) }
+	c.Lost, c.LostMin, c.LostMax = lost, scaled(c.LostMin), scaled(c.LostMax)
+	for i := range c.Culprits {
+		c.Culprits[i].Lost = scaled(c.Culprits[i].Lost)
+	}
+	c.Window, c.Steps, c.Slow, c.Excess = window, 0, 0, 0
+	if from.Before(c.From) {
+		c.From = from
+	}
+	if to.After(c.To) {
+		c.To = to
+	}
+	return c
+}
+
+// hostIn is the machine's state over a window, nil where it is not known.
+func hostIn(ctx context.Context, r *query.Reader, f query.Filter) (*tick.Host, error) {
+	all, err := r.Snapshots(ctx, f)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	host := all[len(all)-1].Host
+	host.CPU = 0
+	for i := range all {
+		host.CPU += all[i].Host.CPU / float64(len(all))
+	}
+	return &host, nil
+}
+
+// longRemark says how it is known what is told of a long part.
+func longRemark(sums []*query.Summary, long map[string]bool) string {
+	var calls uint64
+	for _, s := range sums {
+		if !long[s.Session.ID] {
+			continue
+		}
+		for i := range s.Ops {
+			calls += s.Ops[i].Sum.Calls
+		}
+	}
+	return fmt.Sprintf("of these %s calls it tells what was found while they were recorded; --anew analyses each of them again, which takes longer", explain.Count(calls))
+}

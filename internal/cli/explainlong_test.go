@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ingero/internal/explain"
+	"ingero/internal/query"
+	"ingero/internal/tick"
+)
+
+// What was kept of a recording is what its analysis finds: the same chains, and the same
+// account to the nanosecond, thread by thread, with the same names.
+func TestStoredIsWhatAnalysisFinds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	if err := recordIncident(path); err != nil {
+		t.Fatal(err)
+	}
+	r, err := query.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	s, err := r.Rolled(t.Context(), query.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want explain.Input
+	if err := stored(t.Context(), r, s, query.Filter{}, &got); err != nil {
+		t.Fatal(err)
+	}
+	c, err := analyse(t.Context(), r, &s.Session, time.Time{}, time.Time{}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.ledger(&want, nil)
+	told := func(in *explain.Input) string {
+		in.Threads, in.Host, in.Launches, in.Processes = nil, nil, nil, s.Processes
+		for i := range in.Breakdowns { // the median of parts is of the last row
+			in.Breakdowns[i].Loop.Usual = tick.StepTimes{}
+		}
+		b, err := explain.ReportJSON(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	host := got.Host
+	if diff := cmp.Diff(told(&want), told(&got)); diff != "" {
+		t.Errorf("-analysed +kept:\n%s", diff)
+	}
+	if host == nil || host.CPUs != 2 {
+		t.Errorf("host %+v, want that of two CPUs", host)
+	}
+}
+
+// A chain that went on for an hour tells what it cost in that hour, not in the minute that
+// it was judged by last; one that was seen whole stays as it is.
+func TestChainsTellOfTheWholeWindow(t *testing.T) {
+	at := time.Unix(1_800_000_000, 0)
+	chain := tick.Chain{ID: "c", From: at.Add(59 * time.Minute), To: at.Add(time.Hour), Lost: 2 * time.Second, LostMin: time.Second, LostMax: 4 * time.Second,
+		Window: time.Minute, Excess: 3 * time.Second, Steps: 100, Slow: 20, Culprits: []tick.Culprit{{Lost: 2 * time.Second}}}
+	c := &collector{}
+	for _, part := range []time.Duration{0, 20 * time.Minute, 40 * time.Minute} {
+		e := tick.Episode{Kind: tick.EpisodeEnd, From: at.Add(part), To: at.Add(part + 20*time.Minute), Lost: 20 * time.Second, Chain: chain}
+		if err := c.Tick(&tick.Tick{Time: at.Add(part), Chains: []tick.Chain{chain}, Episodes: []tick.Episode{e, {Kind: tick.EpisodeUpdate, Lost: time.Hour, Chain: chain}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.whole(at, at.Add(time.Hour))
+	x := c.chains["c"]
+	if x.Lost != time.Minute || x.LostMin != 30*time.Second || x.LostMax != 2*time.Minute || x.Window != time.Hour || !x.From.Equal(at) || x.Steps != 0 || x.Culprits[0].Lost != time.Minute {
+		t.Errorf("%+v, want a minute of an hour", x)
+	}
+	short := costs{}
+	short.add("c", chain.Lost, chain.From, chain.To)
+	if got := short.in(chain, at, at.Add(time.Hour)); got.Window != time.Minute || got.Steps != 100 {
+		t.Errorf("one that was seen whole: %+v", got)
+	}
+}

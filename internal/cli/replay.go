@@ -1,0 +1,248 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ingero/internal/config"
+	"ingero/internal/explain"
+	"ingero/internal/query"
+	"ingero/internal/session"
+	"ingero/internal/store"
+	"ingero/internal/tick"
+)
+
+// replayOptions are the flags of replay.
+type replayOptions struct {
+	json, chains, check, utc bool
+	speed, session           string
+}
+
+func replayCommand(e *Env) *cobra.Command {
+	var o replayOptions
+	c := &cobra.Command{
+		Use:   "replay [FILE]",
+		Short: "Play a recording again, as if it happened now",
+		Long: `replay takes the latest recording of a database through the analysis that a trace has:
+the same calls and waits in the same pieces, the same ticks at the same times. What it
+finds is what the trace found then, to the last digit: --check compares the two, tick by
+tick, and ends with 3 where they differ. So a newer ingero can be tried on what an older
+one has recorded.
+
+It tells of each cause when it begins, grows and ends, by the recording's own clock, and
+then all that was lost. --json prints what ingero trace --json did, --chains only what
+is about causes.`,
+		Example: `  ingero replay
+  ingero replay gpu-7.ingero --check
+  ingero replay --speed 10
+  ingero replay --json --chains | jq .chain.root_cause`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage(c.CommandPath()+" --help shows how to call it", "%s plays one file, and there are %d", c.CommandPath(), len(args))
+			}
+			return nil
+		},
+	}
+	flags := config.Bind(c)
+	f := c.Flags()
+	f.BoolVar(&o.json, "json", false, "print lines of JSON, as trace does; with --check the outcome")
+	f.BoolVar(&o.chains, "chains", false, "tell of the causes alone")
+	f.BoolVar(&o.check, "check", false, "compare with what was found when it was recorded")
+	f.BoolVar(&o.utc, "utc", false, "tell times in UTC")
+	f.StringVar(&o.speed, "speed", "max", "so many times as fast as it was recorded, or max: as fast as it can be")
+	f.StringVar(&o.session, "session", "", "the recording with this id, as ingero db info tells it; else the latest")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			if f.Changed("db") {
+				return usage("name it once", "the database is given as %q and with --db", args[0])
+			}
+			if err := f.Set("db", args[0]); err != nil {
+				return err
+			}
+		}
+		s, err := e.settings(flags)
+		if err != nil {
+			return err
+		}
+		return e.replay(c.Context(), s, o)
+	}
+	return c
+}
+
+// speed returns how fast to play, 0 for as fast as it can be.
+func (o *replayOptions) rate() (float64, error) {
+	if o.speed == "max" {
+		return 0, nil
+	}
+	n, err := strconv.ParseFloat(o.speed, 64)
+	if err != nil || !(n > 0) || math.IsInf(n, 0) {
+		return 0, usage("for example --speed 1, --speed 10 or --speed max", "--speed cannot be %q", o.speed)
+	}
+	return n, nil
+}
+
+func (e *Env) replay(ctx context.Context, c *config.Config, o replayOptions) (err error) {
+	speed, err := o.rate()
+	if err != nil {
+		return err
+	}
+	if o.check && o.chains {
+		return usage("give one of them", "--check tells no causes but those that differ")
+	}
+	r, err := e.read(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	s, err := r.Session(ctx, o.session)
+	if err != nil {
+		return wordsRecording(r.Path(), o.session, err)
+	}
+	log, err := r.OpenLog(&s)
+	if errors.Is(err, query.ErrNoCalls) {
+		return &problem{What: "the calls of this recording are not kept any more, so it cannot be played", Do: "ingero explain --chains tells what was found", Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	play := player{e: e, log: log, speed: speed, zone: e.zone(o.utc)}
+	if o.check {
+		return e.replayCheck(ctx, &play, r, &s, o.json)
+	}
+	return play.show(ctx, r.Path(), &s, &o)
+}
+
+// wordsRecording says which recordings there are, where one was asked for that is not.
+func wordsRecording(path, id string, err error) error {
+	if id != "" && errors.Is(err, query.ErrNoSession) && !errors.Is(err, query.ErrLost) {
+		return &problem{What: fmt.Sprintf("there is no recording %q in %s", id, path), Do: "ingero db info lists them", Err: err}
+	}
+	return wordsDatabase(path, err)
+}
+
+// player plays a recording.
+type player struct {
+	e     *Env
+	log   *store.Log
+	speed float64
+	zone  *time.Location
+}
+
+// run plays it to the sinks. What can be read of a recording that is damaged is played;
+// the error says where that ends.
+func (p *player) run(ctx context.Context, sum func(*tick.Tick, uint64, bool), sinks ...tick.Sink) error {
+	source := store.NewReplay(p.log, store.ReplayOptions{Speed: p.speed, Sum: sum})
+	err := session.Run(ctx, session.Config{Source: source, Clock: source, Sinks: sinks, Log: p.e.logger(p.e.debug)})
+	if store.Unreadable(err) {
+		return &problem{What: "the recording cannot be read to its end: " + err.Error(), Do: "ingero db verify says what is damaged", Err: err}
+	}
+	return errors.Join(err, ctx.Err())
+}
+
+// show plays it for whoever reads the output.
+func (p *player) show(ctx context.Context, path string, s *query.Session, o *replayOptions) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	switch {
+	case o.json && !o.chains:
+		v := p.e.view(true, false, p.e.Stdout, stop)
+		return playEnd(p.run(ctx, nil, v), v.failed())
+	case o.json:
+		l := &episodeLines{json: true, out: p.e.printf, stop: stop}
+		return playEnd(p.run(ctx, nil, l), l.failed())
+	}
+	if err := p.e.printf("%s\n", p.head(s)); err != nil {
+		return err
+	}
+	l, seen := &episodeLines{out: p.e.printf, zone: p.zone, stop: stop}, &collector{}
+	if err := playEnd(p.run(ctx, nil, l, seen), l.failed()); err != nil || o.chains {
+		return err
+	}
+	in := seen.input(s.Node, path)
+	in.Remarks = remarks([]*query.Summary{{Session: *s}}, p.zone)
+	if err := p.e.printf("\n"); err != nil {
+		return err
+	}
+	return p.e.tell(p.e.Stdout, in, explain.Brief, p.zone)
+}
+
+// head says what is played.
+func (p *player) head(s *query.Session) string {
+	what := s.Mode
+	if s.Target != "" {
+		what += " of " + s.Target
+	}
+	by := ""
+	if s.Version != "" {
+		by = " by ingero " + s.Version
+	}
+	return oneLine(fmt.Sprintf("Recording of %s: %s, %s%s", s.Started.In(p.zone).Format("2006-01-02 15:04:05 MST"), what, s.Node, by))
+}
+
+// playEnd is the error of a play, or of its output: one that nobody reads any more was
+// ended for that.
+func playEnd(played, output error) error {
+	if output != nil {
+		return output
+	}
+	if errors.Is(played, context.Canceled) {
+		return nil
+	}
+	return played
+}
+
+// episodeLines tells of the lives of chains, and of nothing else. It is a sink.
+type episodeLines struct {
+	json bool
+	out  func(format string, args ...any) error
+	zone *time.Location
+	stop context.CancelFunc
+	err  error
+}
+
+// Batch implements [tick.Sink].
+func (l *episodeLines) Batch(*tick.Batch) error { return nil }
+
+// Tick implements [tick.Sink].
+func (l *episodeLines) Tick(t *tick.Tick) error {
+	for i := range t.Episodes {
+		e := &t.Episodes[i]
+		if e.Hidden || l.err != nil {
+			continue
+		}
+		line, err := l.line(e, t)
+		if err != nil {
+			return err
+		}
+		if l.err = l.out("%s\n", line); l.err != nil {
+			l.stop()
+		}
+	}
+	return nil
+}
+
+func (l *episodeLines) line(e *tick.Episode, t *tick.Tick) (string, error) {
+	if !l.json {
+		return oneLine(explain.EpisodeLine(e, t, l.zone)), nil
+	}
+	b, err := explain.EpisodeJSON(e, t)
+	return string(b), err
+}
+
+// Close implements [tick.Sink].
+func (l *episodeLines) Close() error { return nil }
+
+// failed returns what went wrong with the output. A reader that has gone is nothing wrong.
+func (l *episodeLines) failed() error {
+	if l.err == nil || gone(l.err) {
+		return nil
+	}
+	return l.err
+}

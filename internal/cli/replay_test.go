@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"bufio"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ingero/internal/testkit"
+)
+
+// ofTicks returns the lines of ticks and of the lives of chains in lines of JSON, each as
+// it is but for what a recording does not have: these are no part of what is found.
+func ofTicks(t *testing.T, text string) (out []string) {
+	t.Helper()
+	s := bufio.NewScanner(strings.NewReader(text))
+	s.Buffer(nil, 16<<20)
+	for s.Scan() {
+		var x map[string]json.RawMessage
+		if err := json.Unmarshal(s.Bytes(), &x); err != nil {
+			t.Fatalf("%v in line %q", err, s.Text())
+		}
+		var kind string
+		if err := json.Unmarshal(x["type"], &kind); err != nil {
+			t.Fatal(err)
+		}
+		if kind != "tick" && !strings.HasPrefix(kind, "chain_") {
+			continue
+		}
+		for _, name := range []string{"stack_policy", "pods"} {
+			delete(x, name)
+		}
+		b, err := json.Marshal(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, string(b))
+	}
+	return out
+}
+
+// fieldsThatDiffer names the fields of two lines that are not the same.
+func fieldsThatDiffer(t *testing.T, a, b string) (out []string) {
+	t.Helper()
+	var x, y map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(a), &x); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(b), &y); err != nil {
+		t.Fatal(err)
+	}
+	for name := range x {
+		if string(x[name]) != string(y[name]) {
+			out = append(out, name+cmp.Diff(string(x[name]), string(y[name])))
+		}
+	}
+	return out
+}
+
+// sameTicks compares the first ticks of a trace with those of its replay, byte for byte.
+func sameTicks(t *testing.T, live, replayed []string) {
+	t.Helper()
+	if len(live) != len(replayed) {
+		t.Errorf("%d lines live, %d replayed", len(live), len(replayed))
+	}
+	for i := range min(len(live), len(replayed)) {
+		if live[i] != replayed[i] {
+			t.Fatalf("line %d -live +replay: %s", i+1, strings.Join(fieldsThatDiffer(t, live[i], replayed[i]), "\n"))
+		}
+	}
+}
+
+// replayed is a trace of a program that is recorded.
+type replayed struct {
+	program string
+	args    []string
+	env     string
+	trace   []string
+	hog     bool   // another program wants its CPU
+	has     string // some line of the trace has it
+}
+
+// replays are what happens to programs in ways that an analysis looks at.
+var replays = map[string]replayed{
+	"a hog":               {program: "train", args: []string{"--seconds", "6", "--pin", "0"}, hog: true, has: `"type":"chain_begin"`},
+	"failed allocations":  {program: "memory", args: []string{"--ops", "60000"}, env: "INGERO_SIM_FAIL=cuMemAlloc:500+=2", has: `"errors":[{`},
+	"a rank that dies":    {program: "ddp", args: []string{"--ranks", "3", "--steps", "100", "--die-rank", "1", "--die-step", "60", "--slow-rank", "2", "--slow-ms", "20"}, trace: []string{"--duration", "6s"}, has: `"comms":`},
+	"thinned records":     {program: "calls", args: []string{"launch", "400000", "--zero"}, trace: []string{"--ringbuf-size", "65536", "--probe-budget", "0"}, has: `"reason":"thinned"`},
+	"many short programs": {program: "multi", args: []string{"--case", "fork-storm", "--count", "300"}, has: `"ended":`},
+	"long names":          {program: "torch", args: []string{"--steps", "300"}, trace: []string{"--stack=all"}, has: `"launches":`},
+	"an idle machine":     {program: "calls", args: []string{"launch", "40", "--rate", "10"}, trace: []string{"--deadband", "90"}, has: `"host_sums":[{`},
+}
+
+// A recording of the running kernel that is played gives the ticks that the trace gave,
+// byte for byte, whatever happened.
+func TestReplayIsLive(t *testing.T) {
+	for name, tt := range replays {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			live := b.traced(&tt, nil)
+			if !strings.Contains(strings.Join(live, "\n"), tt.has) {
+				t.Errorf("the %d lines of the trace lack %s", len(live), tt.has)
+			}
+			again, stderr, code := b.output("replay", b.db(), "--json")
+			if code != 0 {
+				t.Fatalf("replay: exit code %d: %s", code, stderr)
+			}
+			sameTicks(t, live, ofTicks(t, again))
+			if out, stderr, code := b.output("replay", b.db(), "--check"); code != 0 || !strings.HasPrefix(out, "The same: ") {
+				t.Errorf("check: exit code %d: %s%s", code, out, stderr)
+			}
+		})
+	}
+}
+
+// traced traces a program to its end, or until end has come back, and returns the lines
+// of its ticks.
+func (b *bench) traced(r *replayed, end func(*testkit.Child)) []string {
+	b.t.Helper()
+	if r.hog {
+		c := testkit.Start(b.t, exec.Command("taskset", "-c", "0", "sh", "-c", "echo up; while :; do :; done"))
+		c.Line("up")
+	}
+	hold := "--hold"
+	if r.program == "calls" {
+		hold = "--start-on-stdin"
+	}
+	cmd := exec.Command(b.stack.Program(r.program), append(r.args, hold)...)
+	cmd.Env = append(os.Environ(), r.env)
+	target := testkit.Start(b.t, cmd)
+	target.Line("ready")
+	c := b.ingero(append([]string{"trace", "--json", "--pid", pid(target)}, r.trace...)...)
+	testkit.Eventually(b.t, "a trace", func() bool {
+		h, err := b.place.Holder()
+		if err != nil || h == nil {
+			return false
+		}
+		s, err := b.place.State(*h)
+		return err == nil && len(s.Processes) > 0
+	})
+	target.Say("go")
+	if end != nil {
+		end(c)
+		_ = c.Wait()
+	} else if _, stderr, code := finish(b.t, c); code != 0 {
+		b.t.Fatalf("trace: exit code %d: %s", code, stderr)
+	}
+	return ofTicks(b.t, c.Stdout())
+}
+
+// A recording of a trace that was killed gives the ticks that the trace gave up to then.
+func TestReplayOfAKilledTrace(t *testing.T) {
+	b := newBench(t)
+	tt := replays["a hog"]
+	tt.args = []string{"--seconds", "60", "--pin", "0"}
+	live := b.traced(&tt, func(c *testkit.Child) {
+		c.Line(`{"type":"chain_begin"`)
+		for range 2 { // of a later tick
+			c.Line(`{"type":"tick"`)
+		}
+		c.Signal(syscall.SIGKILL)
+	})
+	again, stderr, code := b.output("replay", b.db(), "--json")
+	if code != 0 {
+		t.Fatalf("replay: exit code %d: %s", code, stderr)
+	}
+	played := ofTicks(t, again)
+	kept := 0 // what was said and what was kept were not cut at the same moment
+	for kept < min(len(live), len(played)) && live[kept] == played[kept] {
+		kept++
+	}
+	if kept < len(live)-2 || kept < 3 {
+		t.Errorf("%d lines are the same, of %d live and %d replayed", kept, len(live), len(played))
+	}
+	if out, stderr, code := b.output("replay", b.db(), "--check"); code != 0 {
+		t.Errorf("check: exit code %d: %s%s", code, out, stderr)
+	}
+}
+
+// Causes that are not those that were stored are told, with what of them differs, and
+// the command ends with a code of its own.
+func TestReplayCheckTellsWhatDiffers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	if err := recordIncident(path); err != nil {
+		t.Fatal(err)
+	}
+	check := func() (string, int) {
+		stdout := temporary(t)
+		e := &Env{Args: []string{"replay", path, "--check"}, Stdin: os.Stdin, Stdout: stdout, Stderr: temporary(t), Getenv: func(string) string { return "" }}
+		code := e.run(t.Context())
+		text, err := os.ReadFile(stdout.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text), code
+	}
+	if text, code := check(); code != exitOK || text != "The same: 13 ticks, 1 cause.\n" {
+		t.Fatalf("exit code %d: %s", code, text)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Exec(`UPDATE chains SET lost_ns = 7, culprits = '[]'`)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	text, code := check()
+	for _, line := range []string{"Not the same: the last states of 1 cause differ.", `  - "Lost": 7,`, `  + "Culprits": [`} {
+		if !strings.Contains(text, line) {
+			t.Errorf("%q is missing in\n%s", line, text)
+		}
+	}
+	if code != exitDiffers {
+		t.Errorf("exit code %d, want %d", code, exitDiffers)
+	}
+}

@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ingero/internal/explain"
+	"ingero/internal/query"
+	"ingero/internal/store"
+	"ingero/internal/tick"
+)
+
+// checkedReplay is the outcome of replay --check.
+type checkedReplay struct {
+	Same     bool        `json:"same"`
+	Ticks    int         `json:"ticks"`             // that were compared
+	Differ   int         `json:"ticks_that_differ"` // of them
+	First    time.Time   `json:"first,omitzero"`    // of those
+	Chains   int         `json:"chains"`            // that were found again
+	Chain    []chainDiff `json:"differences"`
+	Recorded string      `json:"recorded_by"`
+}
+
+// chainDiff is how the last states of a chain differ.
+type chainDiff struct {
+	ID       string   `json:"id"`
+	Recorded []string `json:"recorded"` // what it was and is not; all of a chain that is not found again
+	Replayed []string `json:"replayed"`
+}
+
+// sumChecker compares the chains of each tick with those that were recorded. It is a sink.
+// A tick that was not recorded is none of its own: the end of a recording that was cut.
+type sumChecker struct {
+	collector // of the ticks that were recorded
+
+	mu   sync.Mutex
+	sums map[uint64]toldSum // by number of the tick, of those that are to come
+	out  checkedReplay
+	old  int // ticks of which no sum was recorded
+}
+
+type toldSum struct {
+	chains uint64
+	known  bool
+}
+
+// told takes in what was recorded of a tick.
+func (c *sumChecker) told(t *tick.Tick, chains uint64, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sums[t.Seq] = toldSum{chains, known}
+}
+
+// Tick implements [tick.Sink].
+func (c *sumChecker) Tick(t *tick.Tick) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	want, recorded := c.sums[t.Seq]
+	if !recorded {
+		return nil
+	}
+	delete(c.sums, t.Seq)
+	if err := c.collector.Tick(t); err != nil {
+		return err
+	}
+	if !want.known {
+		c.old++
+		return nil
+	}
+	got, err := store.ChainSum(t.AllChains())
+	if err != nil {
+		return err
+	}
+	c.out.Ticks++
+	if got != want.chains {
+		if c.out.Differ++; c.out.Differ == 1 {
+			c.out.First = t.Time
+		}
+	}
+	return nil
+}
+
+// replayCheck plays a recording and says whether what it finds is what was found.
+func (e *Env) replayCheck(ctx context.Context, p *player, r *query.Reader, s *query.Session, asJSON bool) error {
+	if s.Cut {
+		return &problem{What: "the first calls of this recording were removed to make room, so what was found cannot be found again",
+			Do: "ingero replay plays what is kept"}
+	}
+	c := &sumChecker{sums: map[uint64]toldSum{}, out: checkedReplay{Recorded: s.Version, Chain: []chainDiff{}}}
+	if err := p.run(ctx, c.told, c); err != nil {
+		return err
+	}
+	stored, err := r.Chains(ctx, query.Filter{Session: s.ID})
+	if err != nil {
+		return err
+	}
+	in, out := &explain.Input{}, &c.out
+	c.ledger(in, nil)
+	out.Chains = len(in.Chains)
+	if out.Differ > 0 || out.Ticks == 0 && c.old > 0 || s.State == "ended" { // else the stored may be of the tick before
+		if out.Chain, err = diffChains(stored, in.Chains); err != nil {
+			return err
+		}
+	}
+	out.Same = out.Differ == 0 && len(out.Chain) == 0
+	if asJSON {
+		err = e.json(out)
+	} else {
+		err = e.printf("%s", out.text(p.zone))
+	}
+	if err == nil && !out.Same {
+		return exitCode(exitDiffers)
+	}
+	return err
+}
+
+// text says it for people.
+func (c *checkedReplay) text(zone *time.Location) string {
+	var b strings.Builder
+	what := "the last state of each cause"
+	if c.Ticks > 0 {
+		what = counted(c.Ticks, "tick")
+	}
+	if c.Same {
+		return fmt.Sprintf("The same: %s, %s.\n", what, counted(c.Chains, "cause"))
+	}
+	fmt.Fprintf(&b, "Not the same: ")
+	if c.Differ > 0 {
+		fmt.Fprintf(&b, "%d of %s differ, the first at %s.", c.Differ, what, c.First.In(zone).Format("15:04:05.000"))
+	} else {
+		fmt.Fprintf(&b, "the last states of %s differ.", counted(len(c.Chain), "cause"))
+	}
+	fmt.Fprintf(&b, "\nIt was recorded by ingero %s.\n", c.Recorded)
+	for _, d := range c.Chain {
+		fmt.Fprintf(&b, "\n%s\n", oneLine(d.ID))
+		for _, line := range d.Recorded {
+			fmt.Fprintf(&b, "  - %s\n", oneLine(line))
+		}
+		for _, line := range d.Replayed {
+			fmt.Fprintf(&b, "  + %s\n", oneLine(line))
+		}
+	}
+	return b.String()
+}
+
+// diffChains returns how the last states of chains differ, by chain. Where in the program
+// and when in detail is not stored.
+func diffChains(recorded, replayed []tick.Chain) ([]chainDiff, error) {
+	var errs []error
+	lines := map[string]*[2][]string{}
+	for side, chains := range [][]tick.Chain{recorded, replayed} {
+		for i := range chains {
+			text, err := chainLines(&chains[i])
+			errs = append(errs, err)
+			x := lines[chains[i].ID]
+			if x == nil {
+				x = &[2][]string{}
+				lines[chains[i].ID] = x
+			}
+			x[side] = text
+		}
+	}
+	out := []chainDiff{}
+	for id, x := range lines {
+		if slices.Equal(x[0], x[1]) {
+			continue
+		}
+		lack := func(of, in []string) []string {
+			return slices.DeleteFunc(slices.Clone(of), func(line string) bool { return slices.Contains(in, line) })
+		}
+		out = append(out, chainDiff{id, lack(x[0], x[1]), lack(x[1], x[0])})
+	}
+	slices.SortFunc(out, func(a, b chainDiff) int { return strings.Compare(a.ID, b.ID) })
+	return out, errors.Join(errs...)
+}
+
+// chainLines is what is stored of a chain, line by line.
+func chainLines(c *tick.Chain) ([]string, error) {
+	x := *c
+	x.At, x.Spread = "", nil
+	x.From, x.To = x.From.UTC(), x.To.UTC()
+	if x.Confidence != x.Confidence { // not known
+		x.Confidence = 0
+	}
+	x.Culprits = append([]tick.Culprit{}, x.Culprits...)
+	x.NotIt = append([]string{}, x.NotIt...)
+	x.Timeline = append([]tick.Moment{}, x.Timeline...)
+	for i := range x.Timeline {
+		x.Timeline[i].Time = x.Timeline[i].Time.UTC()
+	}
+	b, err := json.MarshalIndent(&x, "", "")
+	return strings.Split(string(b), "\n"), err
+}

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ingero/internal/config"
+	"ingero/internal/explain"
+	"ingero/internal/query"
+)
+
+// summaryOptions are the flags of summary.
+type summaryOptions struct {
+	timeFlags
+	whom
+	by    []string
+	price float64
+	json  bool
+}
+
+func summaryCommand(e *Env) *cobra.Command {
+	var o summaryOptions
+	c := &cobra.Command{
+		Use:   "summary",
+		Short: "Sum up the time that was lost: by cause, by culprit and by job",
+		Long: `summary adds up what all recordings of a time have lost: wall time, and the time of GPUs that
+went with it, to which causes and culprits, and by which jobs. It tells what traces found
+while they recorded, and analyses nothing again, so a month costs little. Each loss is in
+it once, however long its cause went on; of one that began before the window, or goes on
+behind it, the part that lies within.
+
+The time of GPUs counts each rank of a job, and each GPU that a rank uses; of wall time,
+ranks of a job that wait side by side count once. What was not recorded is not in it.
+
+Without a time it takes all that is recorded. ` + strings.ToUpper(timesHelp[:1]) + timesHelp[1:] + `.`,
+		Example: `  ingero summary --since 7d
+  ingero summary --since 1d --by culprit
+  ingero summary --since 30d --price 2.49
+  ingero summary --from "2026-01-02 15:40" --job 4711 --json`,
+		Args: noArguments,
+	}
+	flags := config.Bind(c)
+	f := c.Flags()
+	o.timeFlags.bind(f)
+	o.whom.bind(f)
+	f.StringSliceVar(&o.by, "by", nil, "sum up by this only: "+strings.Join(explain.LostBy, ", "))
+	f.Float64Var(&o.price, "price", 0, "what a GPU costs for an hour, to say what the losses cost")
+	f.BoolVar(&o.json, "json", false, "print it as JSON")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		s, err := e.settings(flags)
+		if err != nil {
+			return err
+		}
+		return e.summary(c.Context(), s, o)
+	}
+	return c
+}
+
+func (e *Env) summary(ctx context.Context, c *config.Config, o summaryOptions) (err error) {
+	for _, by := range o.by {
+		if !slices.Contains(explain.LostBy, by) {
+			return usage("it is one of "+strings.Join(explain.LostBy, ", "), "--by cannot be %q", by)
+		}
+	}
+	if o.price < 0 {
+		return usage("as in --price 2.49", "--price cannot be less than nothing")
+	}
+	w, err := o.window(e.now(o.utc))
+	if err != nil {
+		return err
+	}
+	r, err := e.read(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	in := &explain.LostInput{From: w.from, To: w.to, Source: r.Path(), Price: o.price, By: o.by}
+	if err := lost(ctx, r, &w, &o.whom, in); err != nil {
+		return wordsDatabase(r.Path(), err)
+	}
+	quiet := filter(c)
+	if quiet.Silences, err = r.Silences(ctx, e.now(true)); err != nil {
+		return wordsDatabase(r.Path(), err)
+	}
+	hideLosses(&quiet, e.now(true), in)
+	if o.json {
+		text, err := explain.LossesJSON(in)
+		return errors.Join(err, e.printf("%s", text))
+	}
+	return e.printf("%s", explain.Losses(in, explain.Options{Location: e.zone(o.utc)}))
+}
+
+// lost reads what a summary is made from, recording by recording: processes have numbers
+// in one only.
+func lost(ctx context.Context, r *query.Reader, w *window, who *whom, in *explain.LostInput) error {
+	all, err := r.Sessions(ctx)
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		return query.ErrNoSession
+	}
+	for i := range slices.Backward(all) {
+		f := query.Filter{Session: all[i].ID, From: w.from, To: w.to}
+		if f.PIDs, err = who.of(ctx, r, f.Session); err != nil {
+			return err
+		}
+		losses, err := r.Losses(ctx, f)
+		if err != nil {
+			return err
+		}
+		observed, err := r.Observed(ctx, f)
+		if err != nil {
+			return err
+		}
+		in.Losses, in.Observed = append(in.Losses, losses...), append(in.Observed, observed...)
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"testing"
+	"time"
+
+	"ingero/internal/session"
+	"ingero/internal/store"
+	"ingero/internal/tick"
+)
+
+// lives keeps what ticks told of the lives of chains.
+type lives struct {
+	told []tick.Episode
+	at   []time.Time
+}
+
+func (l *lives) Batch(*tick.Batch) error { return nil }
+func (l *lives) Close() error            { return nil }
+
+func (l *lives) Tick(t *tick.Tick) error {
+	for i := range t.Episodes {
+		l.told, l.at = append(l.told, t.Episodes[i]), append(l.at, t.Time)
+	}
+	return nil
+}
+
+// A real incident is told within two seconds of the first loss, once, and it ends.
+func TestIncidentLives(t *testing.T) {
+	replay := store.NewReplay(recorded(t, "incident"), store.ReplayOptions{})
+	var l lives
+	if err := session.Run(t.Context(), session.Config{Source: replay, Clock: replay, Sinks: []tick.Sink{&l}, Poll: replayPoll}); err != nil {
+		t.Fatal(err)
+	}
+	var kinds []tick.EpisodeKind
+	for i := range l.told {
+		e := &l.told[i]
+		if e.Chain.Rule != "cpu-taken" || e.Chain.Culprit() != hogName {
+			t.Errorf("%s of %s by %s", e.Kind, e.Chain.Rule, e.Chain.Culprit())
+		}
+		kinds = append(kinds, e.Kind)
+	}
+	if n := len(kinds); n < 2 || kinds[0] != tick.EpisodeBegin || kinds[n-1] != tick.EpisodeEnd {
+		t.Fatalf("told: %v", kinds)
+	}
+	for _, k := range kinds[1 : len(kinds)-1] {
+		if k != tick.EpisodeUpdate {
+			t.Errorf("told: %v", kinds)
+		}
+	}
+	if late := l.at[0].Sub(l.told[0].From); late > 2*time.Second {
+		t.Errorf("it was told %v after the first slow step", late)
+	}
+	if last := &l.told[len(l.told)-1]; last.Lost < l.told[0].Lost || last.Lost != last.Chain.Lost {
+		t.Errorf("it cost %v in the end; the chain says %v", last.Lost, last.Chain.Lost)
+	}
+}

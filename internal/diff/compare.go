@@ -1,0 +1,363 @@
+package diff
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"ingero/internal/stats"
+	"ingero/pkg/events"
+)
+
+// Result is what changed from run A to run B.
+type Result struct {
+	A, B         *Run
+	Pairs        []Pair // the one that differs most first
+	OnlyA, OnlyB []Role // what the other run has none of
+}
+
+// Pair is what changed in the processes of one role.
+type Pair struct {
+	RoleA, RoleB Role
+	Anchor       events.Op // a call of it is a step; 0: both have none, and nothing is compared
+	A, B         Side
+	Step         Effect
+	Parts        []Effect // the parts of the ledger, in their order; none where it was not recorded
+	Within       []Effect // what the parts are made of, what changed most first
+	Counts       []Effect // calls by step
+	Calls        []CallChange
+	Short        bool // a run is too short to tell a difference from chance
+	NoDetail     bool // who and what is not known: the records are gone
+}
+
+// Side is what a pair's comparison rests on in one run.
+type Side struct {
+	PIDs     []uint32
+	From, To time.Time // without its beginning
+	Steps    uint64
+	Warm     time.Duration // that was left out, at the beginning
+	Stalls   time.Duration // that were set aside
+	Threads  int           // that make steps
+}
+
+// CallChange is how long the calls of an operation take, in both runs.
+type CallChange struct {
+	Op       events.Op
+	A, B     uint64 // calls
+	DurA     *stats.Sketch
+	DurB     *stats.Sketch
+	TimeA    float64 // ns a step, of those made inside no other call
+	TimeB    float64
+	OncesA   float64 // calls a step
+	OncesB   float64
+	Findings int // of effects of it
+}
+
+// Compare says what changed between two runs.
+func Compare(ctx context.Context, a, b *Run) (*Result, error) {
+	r := &Result{A: a, B: b}
+	var pairs []pairing
+	pairs, r.OnlyA, r.OnlyB = pair(a, b)
+	var as, bs []*collected
+	for _, p := range pairs {
+		as, bs = append(as, &collected{role: p.a, anchor: p.anchor}), append(bs, &collected{role: p.b, anchor: p.anchor})
+	}
+	ca, err := a.collect(ctx, as)
+	if err != nil {
+		return nil, err
+	}
+	cb, err := b.collect(ctx, bs)
+	if err != nil {
+		return nil, err
+	}
+	var steps []*Effect
+	for i, p := range pairs {
+		x := Pair{RoleA: p.a.Role, RoleB: p.b.Role, Anchor: p.anchor}
+		if p.anchor != 0 {
+			x.compare(ca.side(as[i]), cb.side(bs[i]))
+			x.calls(p.a, p.b)
+		}
+		r.Pairs = append(r.Pairs, x)
+	}
+	for i := range r.Pairs {
+		if r.Pairs[i].Anchor != 0 {
+			steps = append(steps, &r.Pairs[i].Step)
+		}
+	}
+	holm(steps)
+	slices.SortStableFunc(r.Pairs, func(x, y Pair) int {
+		if x.Step.Found != y.Step.Found {
+			return before(x.Step.Found)
+		}
+		if !x.Step.Found {
+			return 0
+		}
+		return cmp.Compare(math.Abs(y.Relative()), math.Abs(x.Relative()))
+	})
+	return r, nil
+}
+
+// Relative is by which share the steps of B are longer than those of A.
+func (p *Pair) Relative() float64 {
+	if p.Step.A == 0 {
+		return 0
+	}
+	return p.Step.Delta() / p.Step.A
+}
+
+// run is one side of a pair, ready to be tested.
+type run struct {
+	Side
+	blocks, slices *side
+}
+
+// side makes the series of a role of its threads: of those that make steps.
+func (c *collector) side(x *collected) *run {
+	blocks, parts := newSeries(c.n), newSeries(c.m)
+	most := 0.0
+	for _, t := range x.threads {
+		most = max(most, t.anchors)
+	}
+	out := &run{Side: Side{PIDs: slices.Clone(x.pids)}}
+	for _, t := range x.threads {
+		if t.anchors >= mainShare*most && most > 0 {
+			out.Threads++
+			blocks.merge(t.blocks)
+			parts.merge(t.slices)
+		}
+	}
+	block := int64(c.Run.every)
+	for i := range c.n {
+		blocks.At[i] = c.at + int64(i)*block
+	}
+	for i := range c.m {
+		parts.At[i] = c.at + int64(i)*c.every
+		parts.add(i, StepKey, float64(sliceLength)*float64(max(out.Threads, 1)))
+	}
+	known := blocks.Values[StepKey] != nil
+	for i := range x.ops {
+		o := &x.ops[i]
+		at := int((o.Time.UnixNano() - c.at) / block)
+		if at < 0 || at >= c.n {
+			continue
+		}
+		share := outermost(&o.Sum)
+		calls := share * float64(o.Sum.Calls)
+		if o.Op == x.anchor {
+			blocks.Steps[at] += calls
+		}
+		blocks.add(at, Key{Kind: OfCount, Op: o.Op}, calls)
+		if isSync(o.Op) {
+			blocks.add(at, Key{Kind: OfOp, Part: GPUWait, Op: o.Op}, share*float64(o.Sum.OnCPU+o.Sum.PartialNS+o.Sum.Blocked()))
+			continue
+		}
+		blocks.add(at, Key{Kind: OfOp, Part: CallCPU, Op: o.Op}, share*float64(o.Sum.OnCPU+o.Sum.PartialNS))
+		blocks.add(at, Key{Kind: OfOp, Part: Blocked, Op: o.Op}, share*float64(o.Sum.Blocked()))
+	}
+	if !known {
+		for i := range c.n {
+			blocks.add(i, StepKey, float64(block))
+		}
+	}
+	out.cut(blocks, parts, block)
+	return out
+}
+
+// merge adds the values of another series of the same blocks.
+func (s *Series) merge(o *Series) {
+	for i, n := range o.Steps {
+		s.Steps[i] += n
+	}
+	for k, v := range o.Values {
+		for i, x := range v {
+			if x != 0 {
+				s.add(i, k, x)
+			}
+		}
+	}
+}
+
+// cut leaves out what is before the first whole block with steps and behind the last,
+// and how the run warmed up, and cuts the rest into batches.
+func (r *run) cut(blocks, parts *Series, block int64) {
+	first, last := 0, len(blocks.Steps)
+	for first < last && blocks.Steps[first] == 0 {
+		first++
+	}
+	for last > first && blocks.Steps[last-1] == 0 {
+		last--
+	}
+	if last-first > 2 { // these two are not whole
+		first, last = first+1, last-1
+	}
+	if first >= last {
+		r.blocks, r.slices = &side{Series: newSeries(0)}, &side{Series: newSeries(0)}
+		return
+	}
+	from, to := blocks.At[first], blocks.At[last-1]+block
+	whole := &batches{n: last - first, size: 1}
+	skip := warm(whole.means(blocks.within(from, to), StepKey))
+	r.Warm = time.Duration(int64(skip) * block)
+	from += int64(r.Warm)
+	r.From, r.To = time.Unix(0, from), time.Unix(0, to)
+	blocks = blocks.within(from, to)
+	r.blocks = &side{blocks, batched(blocks)}
+	for _, off := range r.blocks.off {
+		if off {
+			r.Stalls += time.Duration(r.blocks.size) * time.Duration(block)
+		}
+	}
+	for _, n := range blocks.Steps {
+		r.Steps += uint64(n + 0.5)
+	}
+	parts = parts.within(from, to)
+	r.slices = &side{parts, batched(parts)}
+}
+
+// compare tests all that two runs of a role have.
+func (p *Pair) compare(a, b *run) {
+	p.A, p.B = a.Side, b.Side
+	length := a.blocks.mean(a.blocks.Series, StepKey)
+	least := leastShare * length
+	p.Step = test(a.blocks, b.blocks, StepKey, least)
+	p.Short = len(a.blocks.means(a.blocks.Series, StepKey)) < minBatch || len(b.blocks.means(b.blocks.Series, StepKey)) < minBatch
+	p.NoDetail = a.Threads == 0 || b.Threads == 0
+	if !p.NoDetail {
+		for part := GPUWait; part < parts; part++ {
+			p.Parts = append(p.Parts, test(a.blocks, b.blocks, Key{Kind: OfPart, Part: part}, least))
+		}
+	}
+	for _, k := range keys(a.blocks.Series, b.blocks.Series) {
+		switch k.Kind {
+		case OfCount:
+			e := test(a.blocks, b.blocks, k, 0)
+			if k.Op != p.Anchor && max(e.A, e.B) > leastCount {
+				e = test(a.blocks, b.blocks, k, max(countShare*e.A, leastCount))
+				p.Counts = append(p.Counts, e)
+			}
+		case OfOp:
+			p.Within = append(p.Within, test(a.blocks, b.blocks, k, least))
+		}
+	}
+	if !p.NoDetail {
+		for _, k := range keys(a.slices.Series, b.slices.Series) {
+			if k != StepKey {
+				p.Within = append(p.Within, test(a.slices, b.slices, k, least))
+			}
+		}
+	}
+	p.correct(length)
+}
+
+const (
+	countShare = 0.05 // by which the number of calls must differ
+	leastCount = 0.02 // calls a step: likewise
+	tiny       = 1e-4 // of a step: what takes less in both runs is not told at all
+)
+
+// correct leaves out what is too little to matter, corrects for how much was tested, and
+// orders.
+func (p *Pair) correct(length float64) {
+	p.Within = slices.DeleteFunc(p.Within, func(e Effect) bool { return max(e.A, e.B) < tiny*length })
+	var all []*Effect
+	for _, list := range [][]Effect{p.Parts, p.Within, p.Counts} {
+		for i := range list {
+			all = append(all, &list[i])
+		}
+	}
+	holm(all)
+	slices.SortStableFunc(p.Within, func(a, b Effect) int { return cmp.Compare(math.Abs(b.Delta()), math.Abs(a.Delta())) })
+	slices.SortStableFunc(p.Counts, func(a, b Effect) int {
+		if a.Found != b.Found {
+			return before(a.Found)
+		}
+		return cmp.Compare(math.Abs(b.Delta()), math.Abs(a.Delta()))
+	})
+}
+
+// keys returns those that either series has, in a fixed order.
+func keys(a, b *Series) (out []Key) {
+	for k := range a.Values {
+		out = append(out, k)
+	}
+	for k := range b.Values {
+		if a.Values[k] == nil {
+			out = append(out, k)
+		}
+	}
+	slices.SortFunc(out, func(x, y Key) int {
+		return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Part, y.Part), cmp.Compare(x.Op, y.Op), cmp.Compare(x.Line, y.Line), cmp.Compare(x.Who, y.Who),
+			cmp.Compare(x.Reason, y.Reason), cmp.Compare(x.Call, y.Call), cmp.Compare(x.Dev, y.Dev), flags(x)-flags(y))
+	})
+	return out
+}
+
+func flags(k Key) (n int) {
+	for i, set := range [...]bool{k.Own, k.Agent, k.Idle} {
+		if set {
+			n |= 1 << i
+		}
+	}
+	return n
+}
+
+// calls adds how long the calls of each operation take.
+func (p *Pair) calls(a, b *role) {
+	all := map[events.Op]*CallChange{}
+	add := func(x *role, dur func(*CallChange) *stats.Sketch, count func(*CallChange) *uint64) {
+		for i := range x.ops {
+			o := &x.ops[i]
+			c := all[o.Op]
+			if c == nil {
+				c = &CallChange{Op: o.Op, DurA: &stats.Sketch{}, DurB: &stats.Sketch{}}
+				all[o.Op] = c
+			}
+			dur(c).Merge(o.Dur)
+			*count(c) += o.Sum.Calls
+		}
+	}
+	add(a, func(c *CallChange) *stats.Sketch { return c.DurA }, func(c *CallChange) *uint64 { return &c.A })
+	add(b, func(c *CallChange) *stats.Sketch { return c.DurB }, func(c *CallChange) *uint64 { return &c.B })
+	for _, e := range p.Counts {
+		if c := all[e.Op]; c != nil {
+			c.OncesA, c.OncesB = e.A, e.B
+			if e.Found {
+				c.Findings++
+			}
+		}
+	}
+	for _, e := range p.Within {
+		if c := all[e.Op]; c != nil && e.Kind == OfOp {
+			c.TimeA, c.TimeB = c.TimeA+e.A, c.TimeB+e.B
+			if e.Found {
+				c.Findings++
+			}
+		}
+	}
+	if c := all[p.Anchor]; c != nil {
+		c.OncesA, c.OncesB = 1, 1
+	}
+	for _, c := range all {
+		p.Calls = append(p.Calls, *c)
+	}
+	slices.SortFunc(p.Calls, func(x, y CallChange) int {
+		return cmp.Or(cmp.Compare(y.TimeA+y.TimeB, x.TimeA+x.TimeB), cmp.Compare(x.Op, y.Op))
+	})
+}
+
+// Findings counts what differs for sure.
+func (p *Pair) Findings() (n int) {
+	if p.Step.Found {
+		n++
+	}
+	for _, list := range [][]Effect{p.Parts, p.Within, p.Counts} {
+		for i := range list {
+			if list[i].Found {
+				n++
+			}
+		}
+	}
+	return n
+}

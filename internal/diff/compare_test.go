@@ -1,0 +1,193 @@
+package diff
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// said are the findings of a pair in words, sorted.
+func said(p *Pair) string {
+	var out []string
+	if p.Step.Found {
+		out = append(out, fmt.Sprintf("step %+.0f %%", 100*p.Relative()))
+	}
+	for _, e := range p.Parts {
+		if e.Found {
+			out = append(out, fmt.Sprintf("%v %+.1f ms", e.Part, e.Delta()/1e6))
+		}
+	}
+	for _, e := range p.Within {
+		if e.Found {
+			name := ""
+			switch e.Kind {
+			case OfOp:
+				name = e.Op.String()
+			case OfLine:
+				name = e.Op.String() + " " + e.Line
+			case OfWait:
+				name = e.Who
+			}
+			out = append(out, fmt.Sprintf("%v: %s %+.1f ms", e.Part, name, e.Delta()/1e6))
+		}
+	}
+	for _, e := range p.Counts {
+		if e.Found {
+			out = append(out, fmt.Sprintf("%v %.2g -> %.2g", e.Op, e.A, e.B))
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, "; ")
+}
+
+// What was changed is found, and nothing else.
+func TestChanges(t *testing.T) {
+	a := record(t, healthy())
+	for name, tt := range map[string]struct {
+		change func(*loop)
+		want   string
+	}{
+		"nothing":      {func(l *loop) { l.seed, l.seconds = 2, 55 }, ""},
+		"noise":        {func(l *loop) { l.seed, l.noise = 3, 0.05 }, ""},
+		"another pid":  {func(l *loop) { l.seed, l.pid = 4, 77 }, ""},
+		"a hog":        {func(l *loop) { l.hog = 2_000_000 }, "runnable +2.0 ms; runnable: stress-ng +2.0 ms; step +13 %"},
+		"half of it":   {func(l *loop) { l.hog, l.hogFrom = 2_000_000, 20 }, ""},
+		"more copies":  {func(l *loop) { l.copies = 20 }, "cpu_in_calls +0.9 ms; cpu_in_calls: cudaMemcpyAsync +0.9 ms; cpu_in_calls: cudaMemcpyAsync load() in train.py +0.9 ms; cudaMemcpyAsync 2 -> 20; step +6 %"},
+		"slow copies":  {func(l *loop) { l.copyNS = 500_000 }, "cpu_in_calls +0.9 ms; cpu_in_calls: cudaMemcpyAsync +0.9 ms; cpu_in_calls: cudaMemcpyAsync load() in train.py +0.9 ms; step +6 %"},
+		"slow GPU":     {func(l *loop) { l.gpu = 15_000_000 }, "gpu_wait +1.0 ms; gpu_wait: cudaStreamSynchronize +1.0 ms; gpu_wait: cudaStreamSynchronize loss() in train.py +1.0 ms; step +7 %"},
+		"faster":       {func(l *loop) { l.cpu = 100_000 }, "cpu_between_calls -0.9 ms; step -6 %"},
+		"another line": {func(l *loop) { l.line = "fetch" }, ""},
+		"more syncs":   {func(l *loop) { l.syncs = 10 }, "cudaStreamSynchronize 0.5 -> 5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := healthy()
+			tt.change(&l)
+			r := compared(t, a, record(t, l), Options{})
+			if len(r.Pairs) != 1 {
+				t.Fatalf("%d pairs, only %v, only %v", len(r.Pairs), r.OnlyA, r.OnlyB)
+			}
+			p := &r.Pairs[0]
+			if got := said(p); got != tt.want {
+				t.Errorf("found %s\n want %s", got, tt.want)
+			}
+			sum := 0.0
+			for _, e := range p.Parts {
+				sum += e.Delta()
+			}
+			if d := p.Step.Delta(); math.Abs(sum-d) > 1e-3*p.Step.A {
+				t.Errorf("the parts differ by %v, the step by %v", sum, d)
+			}
+		})
+	}
+}
+
+// A run against itself has no finding, and no difference at all.
+func TestItself(t *testing.T) {
+	l := healthy()
+	l.noise, l.hog, l.hogFrom = 0.2, 3_000_000, 10
+	a := record(t, l)
+	p := &compared(t, a, a, Options{}).Pairs[0]
+	if p.Findings() > 0 || p.Step.Delta() != 0 {
+		t.Errorf("%s; step %+v", said(p), p.Step)
+	}
+	for _, e := range slices.Concat(p.Parts, p.Within, p.Counts) {
+		if e.Delta() != 0 {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// Processes are matched by program and rank, whatever their numbers; what the other run
+// does not have is told.
+func TestRoles(t *testing.T) {
+	var a, b []loop
+	for rank := range uint32(3) {
+		l := healthy()
+		l.seconds, l.seed = 20, uint64(rank)
+		l.pid, l.where.Rank = 100+rank, tick.Numbered(rank)
+		a = append(a, l)
+		l.pid, l.seed = 900-rank, uint64(10+rank)
+		if rank == 2 {
+			l.cpu *= 3
+		}
+		b = append(b, l)
+	}
+	b[0].where.Cmdline = "python3 other.py"
+	r := compared(t, record(t, a...), record(t, b...), Options{Programs: []string{"train.py", "other.py"}})
+	if len(r.Pairs) != 2 || fmt.Sprint(r.OnlyA) != "[train.py, rank 0]" || fmt.Sprint(r.OnlyB) != "[other.py, rank 0]" {
+		t.Fatalf("%d pairs, only %v, only %v", len(r.Pairs), r.OnlyA, r.OnlyB)
+	}
+	slow := &r.Pairs[0]
+	if slow.RoleA.Rank != "2" || !slow.Step.Found || slow.A.PIDs[0] != 102 || slow.B.PIDs[0] != 898 {
+		t.Errorf("first: %v, %s, %v and %v", slow.RoleA, said(slow), slow.A.PIDs, slow.B.PIDs)
+	}
+	if got := said(&r.Pairs[1]); got != "" {
+		t.Errorf("%v: %s", r.Pairs[1].RoleA, got)
+	}
+	if r := compared(t, record(t, a[0]), record(t, b[1]), Options{PIDs: []uint32{100, 899}}); len(r.Pairs) != 1 {
+		t.Errorf("one process each: %d pairs", len(r.Pairs))
+	}
+}
+
+// Of runs of a few seconds nothing is said.
+func TestShort(t *testing.T) {
+	l := healthy()
+	l.seconds = 4
+	a := record(t, l)
+	l.gpu *= 2
+	if p := &compared(t, a, record(t, l), Options{}).Pairs[0]; !p.Short || p.Findings() > 0 {
+		t.Errorf("short %v: %s", p.Short, said(p))
+	}
+}
+
+// Of a recording whose calls were removed steps and operations are compared, from
+// rollups.
+func TestWithoutCalls(t *testing.T) {
+	l := healthy()
+	a := record(t, l)
+	l.seed, l.copyNS = 2, 500_000
+	b := record(t, l)
+	for _, path := range []string{a, b} {
+		if err := os.RemoveAll(path + ".d"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := &compared(t, a, b, Options{}).Pairs[0]
+	if got, want := said(p), "cpu_in_calls: cudaMemcpyAsync +0.9 ms; step +6 %"; got != want || !p.NoDetail {
+		t.Errorf("found %s\n want %s; no detail %v", got, want, p.NoDetail)
+	}
+	if p := &compared(t, a, a, Options{}).Pairs[0]; p.Findings() > 0 {
+		t.Errorf("a run and itself: %s", said(p))
+	}
+}
+
+// Where the seconds of an old recording are gone its tens of seconds are compared.
+func TestCoarse(t *testing.T) {
+	l := healthy()
+	l.seconds = 150
+	a := record(t, l)
+	l.seed, l.gpu = 2, 15_000_000
+	b := record(t, l)
+	for _, path := range []string{a, b} {
+		db, err := sql.Open("sqlite", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = db.Exec("DELETE FROM rollups WHERE seconds = 1; UPDATE tiers SET kept_ns = closed_ns WHERE seconds = 1")
+		if err := errors.Join(err, db.Close(), os.RemoveAll(path+".d")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := compared(t, a, b, Options{})
+	if got, want := said(&r.Pairs[0]), "gpu_wait: cudaStreamSynchronize +1.0 ms; step +7 %"; got != want || r.A.every != 10*time.Second {
+		t.Errorf("found %s\n want %s; blocks of %v", got, want, r.A.every)
+	}
+}

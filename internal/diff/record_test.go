@@ -1,0 +1,166 @@
+package diff
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ingero/internal/query"
+	"ingero/internal/store"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+func op(name string) events.Op {
+	o, ok := events.OpByName(name)
+	if !ok {
+		panic(name)
+	}
+	return o
+}
+
+var (
+	opLaunch = op("cudaLaunchKernel")
+	opCopy   = op("cudaMemcpyAsync")
+	opSync   = op("cudaStreamSynchronize")
+)
+
+// loop is a training loop that is recorded. Times are ns.
+type loop struct {
+	pid      uint32
+	comm     string
+	where    tick.Where
+	seconds  int
+	seed     uint64
+	gpu      int64 // that the synchronise waits
+	cpu      int64 // between the calls
+	launches int
+	copies   int
+	copyNS   int64
+	syncs    int     // 0: one a step
+	hog      int64   // taken from each step
+	hogFrom  int     // second from which on
+	line     string  // function that copies
+	noise    float64 // of the GPU's time
+}
+
+func healthy() loop {
+	return loop{pid: 4821, comm: "python3", where: tick.Where{Cmdline: "python3 /x/train.py"}, seconds: 40, seed: 1,
+		gpu: 14_000_000, cpu: 1_000_000, launches: 10, copies: 2, copyNS: 50_000, line: "load", noise: 0.01}
+}
+
+// recorder writes loops to a database, side by side.
+type recorder struct {
+	loop
+	r     *rand.Rand
+	now   int64 // where the loop is
+	acct  tick.Thread
+	calls []events.Call
+	waits []events.Wait
+}
+
+// step makes one step.
+func (x *recorder) step(second int) {
+	call := func(op events.Op, ns, gap int64, stack uint32) {
+		c := events.Call{Start: x.now + gap, Duration: ns, OnCPU: ns, Gap: gap, GapOnCPU: gap, PID: x.pid, TID: x.pid, Weight: 1, Op: op, Stack: stack}
+		if isSync(op) {
+			c.OnCPU, c.Blocked = ns/10, ns-ns/10
+			x.acct.Sync.Add(&tick.Times{OnCPU: uint64(c.OnCPU), Blocked: uint64(c.Blocked)})
+		}
+		x.acct.InCalls.Add(&tick.Times{OnCPU: uint64(c.OnCPU), Blocked: uint64(c.Blocked)})
+		x.acct.Between.OnCPU += uint64(gap)
+		x.calls = append(x.calls, c)
+		x.now = c.End()
+	}
+	call(opCopy, x.copyNS, x.cpu, 1)
+	for range x.copies - 1 {
+		call(opCopy, x.copyNS, 1000, 1)
+	}
+	if x.hog > 0 && second >= x.hogFrom {
+		x.waits = append(x.waits, events.Wait{Start: x.now, Duration: x.hog, Taken: x.hog, PID: x.pid, TID: x.pid, State: events.WaitRunnable,
+			Who: events.Thread{PID: 9, TID: 9 + uint32(second), Name: events.NameOf("stress-ng-3")}})
+		x.acct.Between.Runnable += uint64(x.hog)
+		x.now += x.hog
+	}
+	for range x.launches {
+		call(opLaunch, 5000, 1000, 2)
+	}
+	syncs := max(x.syncs, 1)
+	for range syncs {
+		call(opSync, int64(float64(x.gpu)*(1+x.noise*x.r.NormFloat64()))/int64(syncs), 1000, 3)
+	}
+}
+
+// record makes a database of loops, which begin at the hour.
+func record(t testing.TB, loops ...loop) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "x.db")
+	began := time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC)
+	now := began
+	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now }, Session: store.Session{ID: "gpu-1-a", Node: "gpu-1", Started: began, PID: 99}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*recorder
+	seconds := 0
+	stacks := []events.Stack{stackOf(2, "forward"), stackOf(3, "loss")}
+	for _, l := range loops {
+		x := &recorder{loop: l, r: rand.New(rand.NewPCG(l.seed, uint64(l.pid))), now: began.UnixNano()}
+		x.acct = tick.Thread{PID: l.pid, TID: l.pid, Since: x.now}
+		all, seconds = append(all, x), max(seconds, l.seconds)
+		stacks = append(stacks, stackOf(1, l.line))
+	}
+	for s := range seconds {
+		now = now.Add(time.Second)
+		b := tick.Batch{Stacks: stacks}
+		tk := tick.Tick{Time: now, Started: began, Seq: uint64(s + 1), Window: time.Second, Final: s == seconds-1}
+		for _, x := range all {
+			x.calls, x.waits = x.calls[:0], x.waits[:0]
+			for x.now < now.UnixNano() && s < x.seconds {
+				x.step(s)
+			}
+			x.acct.Until = x.now
+			b.Calls, b.Waits = append(b.Calls, x.calls...), append(b.Waits, x.waits...)
+			tk.Threads = append(tk.Threads, x.acct)
+			tk.Processes = append(tk.Processes, tick.Process{PID: x.pid, NSPID: x.pid, Comm: x.comm, Started: began, Mapped: began, Attached: began, Where: x.where})
+		}
+		stacks = nil
+		if err := errors.Join(db.Batch(&b), db.Tick(&tk)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func stackOf(id uint32, function string) events.Stack {
+	return events.Stack{ID: id, PID: 4821, Frames: []events.Frame{{Kind: events.FramePython, Func: function, File: "/x/train.py", Line: 8}}}
+}
+
+// compared compares two databases.
+func compared(t testing.TB, a, b string, o Options) *Result {
+	t.Helper()
+	var runs []*Run
+	for _, path := range []string{a, b} {
+		r, err := query.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.Close() })
+		run, err := Open(context.Background(), r, time.Time{}, time.Time{}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, run)
+	}
+	res, err := Compare(context.Background(), runs[0], runs[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}

@@ -1,0 +1,219 @@
+package diff
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"ingero/internal/query"
+	"ingero/internal/tick"
+	"ingero/internal/where"
+	"ingero/pkg/events"
+)
+
+// Options say which of the processes of a recording are compared.
+type Options struct {
+	PIDs     []uint32 // nil: all
+	Programs []string // likewise: names, or parts of the command line
+}
+
+// Run is one side of a comparison: a recording, or a part of one.
+type Run struct {
+	Path     string
+	Session  query.Session
+	From, To time.Time
+	Cover    query.Coverage
+
+	r     *query.Reader
+	every time.Duration // length of a block
+	calls uint64        // of all processes
+	roles []*role
+}
+
+// Role is what a process is in its job, whatever its number: processes of one role are
+// compared with each other.
+type Role struct {
+	Program string
+	Rank    string // "" where it has none
+}
+
+// String names it: "train.py, rank 3".
+func (r Role) String() string {
+	if r.Rank == "" {
+		return r.Program
+	}
+	return r.Program + ", rank " + r.Rank
+}
+
+// role is the processes of a run that have a role.
+type role struct {
+	Role
+	pids   []uint32
+	ops    []query.OpStat // by block
+	sums   map[events.Op]*opSum
+	blocks int // in which it made calls
+}
+
+// opSum is what the calls of an operation are in a run: those made inside no other.
+type opSum struct {
+	calls, done uint64
+	ns          uint64
+	blocks      int // that have some
+}
+
+// blocks are the lengths into which a run is cut, those of the rollups, and up to which
+// length of a run each is taken.
+var blocks = [...]struct{ length, upTo time.Duration }{
+	{time.Second, 10 * time.Minute}, {10 * time.Second, 2 * time.Hour}, {time.Minute, 24 * time.Hour}, {10 * time.Minute, 14 * 24 * time.Hour}, {time.Hour, math.MaxInt64},
+}
+
+// Open reads what a run consists of: the latest recording in a window, whose processes
+// and sums it takes. Zero times are no bounds. The reader stays the caller's.
+func Open(ctx context.Context, r *query.Reader, from, to time.Time, o Options) (*Run, error) {
+	s, err := latest(ctx, r, from, to)
+	if err != nil {
+		return nil, err
+	}
+	end := s.Updated
+	if s.Ended.After(end) {
+		end = s.Ended
+	}
+	run := &Run{Path: r.Path(), Session: s, From: s.Started, To: end, r: r}
+	if from.After(run.From) {
+		run.From = from
+	}
+	if !to.IsZero() && to.Before(run.To) {
+		run.To = to
+	}
+	if err := run.read(ctx, &o); err != nil {
+		return nil, fmt.Errorf("session %s: %w", s.ID, err)
+	}
+	return run, nil
+}
+
+// latest returns the latest recording that has a part in a window.
+func latest(ctx context.Context, r *query.Reader, from, to time.Time) (query.Session, error) {
+	if from.IsZero() && to.IsZero() {
+		return r.Session(ctx, "")
+	}
+	all, err := r.Sessions(ctx)
+	if err != nil {
+		return query.Session{}, err
+	}
+	for _, s := range all {
+		if (to.IsZero() || s.Started.Before(to)) && s.Updated.After(from) {
+			return s, nil
+		}
+	}
+	return query.Session{}, fmt.Errorf("%w in that time in %s", query.ErrNoSession, r.Path())
+}
+
+// read finds the roles and their sums.
+func (run *Run) read(ctx context.Context, o *Options) error {
+	all, err := run.r.Processes(ctx, run.Session.ID)
+	if err != nil {
+		return err
+	}
+	of := map[uint32]*role{}
+	for i := range all {
+		p := &all[i]
+		if !o.wants(p) {
+			continue
+		}
+		name := Role{Program: where.Program(p), Rank: p.Rank.String()}
+		at := slices.IndexFunc(run.roles, func(x *role) bool { return x.Role == name })
+		if at < 0 {
+			at = len(run.roles)
+			run.roles = append(run.roles, &role{Role: name, sums: map[events.Op]*opSum{}})
+		}
+		run.roles[at].pids = append(run.roles[at].pids, p.PID)
+		of[p.PID] = run.roles[at]
+	}
+	stats, err := run.sums(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range stats {
+		run.calls += stats[i].Sum.Calls
+		if x := of[stats[i].PID]; x != nil {
+			x.add(&stats[i])
+		}
+	}
+	run.roles = slices.DeleteFunc(run.roles, func(x *role) bool { return len(x.ops) == 0 })
+	return nil
+}
+
+// sums reads the rollups, by the finest blocks that the run is not too long for and that
+// are still kept.
+func (run *Run) sums(ctx context.Context) (stats []query.OpStat, err error) {
+	length := run.To.Sub(run.From)
+	for _, b := range blocks {
+		if length > b.upTo {
+			continue
+		}
+		f := query.Filter{Session: run.Session.ID, From: run.From, To: run.To}
+		next, cover, err := run.r.OpStats(ctx, f, query.Group{PID: true, Every: b.length})
+		if err != nil {
+			return nil, err
+		}
+		if run.every > 0 && length < 2*minBatch*b.length {
+			break
+		}
+		stats, run.every, run.Cover = next, b.length, cover
+		if len(cover.Missing) == 0 || !run.Session.Pruned {
+			break
+		}
+	}
+	return stats, nil
+}
+
+// wants says whether a process is to be compared.
+func (o *Options) wants(p *tick.Process) bool {
+	if len(o.PIDs) > 0 && !slices.Contains(o.PIDs, p.PID) {
+		return false
+	}
+	return len(o.Programs) == 0 || slices.ContainsFunc(o.Programs, func(name string) bool { return name == where.Program(p) || name == p.Comm })
+}
+
+func (x *role) add(o *query.OpStat) {
+	if n := len(x.ops); n == 0 || !x.ops[n-1].Time.Equal(o.Time) {
+		x.blocks++
+	}
+	x.ops = append(x.ops, *o)
+	s := x.sums[o.Op]
+	if s == nil {
+		s = &opSum{}
+		x.sums[o.Op] = s
+	}
+	outer := o.Sum.Calls - min(o.Sum.Nested, o.Sum.Calls)
+	s.calls += outer
+	s.done += o.Sum.Done
+	s.ns += uint64(float64(o.Sum.Total) * outermost(&o.Sum))
+	if outer > 0 {
+		s.blocks++
+	}
+}
+
+// outermost is the share of calls that were made inside no other.
+func outermost(c *tick.Counts) float64 {
+	if c.Calls == 0 {
+		return 0
+	}
+	return float64(c.Calls-min(c.Nested, c.Calls)) / float64(c.Calls)
+}
+
+// time is what the calls of a role took.
+func (x *role) time() (ns uint64) {
+	for _, s := range x.sums {
+		ns += s.ns
+	}
+	return ns
+}
+
+// byTime orders roles, that which takes most first.
+func byTime(a, b *role) int {
+	return cmp.Or(cmp.Compare(b.time(), a.time()), cmp.Compare(a.Role.String(), b.Role.String()))
+}

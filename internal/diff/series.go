@@ -1,0 +1,128 @@
+package diff
+
+import (
+	"ingero/pkg/events"
+)
+
+// Part is a part of the time ledger.
+type Part uint8
+
+// The parts. Those after All add up to it.
+const (
+	All       Part = iota // of a step
+	GPUWait               // on a CPU or blocked, in calls that wait for the GPU
+	GapCPU                // on a CPU between calls
+	CallCPU               // on a CPU in other calls
+	Runnable              // others had the CPU
+	Throttled             // by a CPU quota
+	Blocked               // in no call that waits for the GPU
+	parts
+)
+
+var partNames = [parts]string{"step", "gpu_wait", "cpu_between_calls", "cpu_in_calls", "runnable", "throttled", "blocked"}
+
+// String returns the name of a part as JSON has it.
+func (p Part) String() string { return partNames[p] }
+
+// Kind is what a [Key] is of.
+type Kind uint8
+
+// The kinds. All but OfCount are of nanoseconds.
+const (
+	OfPart  Kind = iota // a part of the ledger
+	OfOp                // the time of calls of an operation
+	OfCount             // how many calls of it are made
+	OfLine              // the time of calls of it from a place in the program
+	OfWait              // waits, by who had the CPU or what was waited for
+)
+
+// Key names a value that is compared. It can be compared.
+type Key struct {
+	Kind Kind
+	Part Part // that it is in
+	Op   events.Op
+	Line string // OfLine: function and file
+	// Of OfWait: who had the CPU, or ended the wait.
+	Who              string
+	Own, Agent, Idle bool
+	Reason           events.Reason // what was waited for
+	Call             events.Syscall
+	Dev              uint32
+}
+
+// StepKey is the length of a step.
+var StepKey = Key{Kind: OfPart, Part: All}
+
+// Series is a run cut into blocks: of each how many steps ended in it, and the values of
+// what keys there are.
+type Series struct {
+	At     []int64 // when each began, Unix ns
+	Steps  []float64
+	Values map[Key][]float64
+}
+
+func newSeries(n int) *Series {
+	return &Series{At: make([]int64, n), Steps: make([]float64, n), Values: map[Key][]float64{}}
+}
+
+// add adds to a value of a block.
+func (s *Series) add(block int, k Key, v float64) {
+	s.values(k)[block] += v
+}
+
+// values returns the values of a key, block by block.
+func (s *Series) values(k Key) []float64 {
+	x := s.Values[k]
+	if x == nil {
+		x = make([]float64, len(s.Steps))
+		s.Values[k] = x
+	}
+	return x
+}
+
+// within returns the blocks of [from, to).
+func (s *Series) within(from, to int64) *Series {
+	i, j := 0, len(s.At)
+	for i < j && s.At[i] < from {
+		i++
+	}
+	for j > i && s.At[j-1] >= to {
+		j--
+	}
+	out := &Series{At: s.At[i:j], Steps: s.Steps[i:j], Values: make(map[Key][]float64, len(s.Values))}
+	for k, v := range s.Values {
+		out.Values[k] = v[i:j]
+	}
+	return out
+}
+
+// warmer is how much better the mean must be known so that something is left out.
+const warmer = 0.7
+
+// warm returns how many of the first blocks to leave out, a quarter at most: so many that
+// the mean of the others is known best (the marginal standard error rule).
+func warm(x []float64) int {
+	all, best, at := 0.0, 0.0, 0
+	const known = 1e-4 // as a share: well enough
+	for d := 0; d <= len(x)/4; d++ {
+		mean, sum := 0.0, 0.0
+		for _, v := range x[d:] {
+			mean += v
+		}
+		n := float64(len(x) - d)
+		mean /= n
+		for _, v := range x[d:] {
+			sum += (v - mean) * (v - mean)
+		}
+		e := sum / (n * n)
+		if d == 0 {
+			if all, best = e, e; e < known*known*mean*mean {
+				return 0
+			}
+		}
+		if e < best && e < warmer*all {
+			best, at = e, d
+		}
+	}
+	return at
+}

@@ -1,0 +1,319 @@
+package diff
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// How a difference is tested. A run is cut into batches so long that neighbours tell
+// little of each other, and each is one observation: its sum by its steps. Few stalls are
+// set aside. Welch's test then asks whether the means differ by more than a margin: a
+// share of a step, and by how much the calmer of the two runs wanders by itself. Holm's
+// method keeps the chance of any wrong finding at alpha, however much is compared.
+const (
+	alpha      = 0.01
+	leastShare = 0.01 // of A's step: what differs by less is not told
+	mostBatch  = 48   // batches of a run at most
+	fewBatch   = 12   // of which no fewer are made so that they are independent
+	minBatch   = 5    // from which on a run can be tested
+	alike      = 0.2  // correlation of neighbours that is let be
+	quarters   = 4    // of a run, from which its wandering is learnt
+	stallShare = 0.05 // of the batches: so many may be set aside
+	stallFar   = 8    // deviations from the median from which on one is
+)
+
+// batches cuts n blocks of a run into equal parts.
+type batches struct {
+	n    int
+	size int
+	off  []bool // those set aside
+	corr float64
+}
+
+// batched cuts a run by the length of its steps.
+func batched(s *Series) batches {
+	n := len(s.Steps)
+	b := batches{n: n, size: (n + mostBatch - 1) / mostBatch}
+	for {
+		b.size = max(b.size, 1)
+		b.corr = neighbours(b.means(s, StepKey))
+		if b.corr <= alike || n/(2*b.size) < fewBatch {
+			break
+		}
+		b.size *= 2
+	}
+	b.off = stalls(b.means(s, StepKey))
+	return b
+}
+
+// sums returns the sums of a key and of the steps of each batch that is not set aside;
+// those without a step are added to the one before.
+func (b *batches) sums(s *Series, k Key) (values, steps []float64) {
+	v := s.Values[k]
+	at := 0
+	for from := 0; from < b.n; from += b.size {
+		to := min(from+b.size, b.n)
+		if b.n-to < b.size { // the rest is too short to stand alone
+			to = b.n
+		}
+		i := at
+		at++
+		if i < len(b.off) && b.off[i] {
+			from = to - b.size
+			continue
+		}
+		var sum, n float64
+		for j := from; j < to; j++ {
+			if v != nil {
+				sum += v[j]
+			}
+			n += s.Steps[j]
+		}
+		if n == 0 && len(steps) > 0 {
+			values[len(values)-1] += sum
+		} else {
+			values, steps = append(values, sum), append(steps, n)
+		}
+		from = to - b.size
+	}
+	return values, steps
+}
+
+// means returns a key by step, batch by batch.
+func (b *batches) means(s *Series, k Key) []float64 {
+	values, steps := b.sums(s, k)
+	out := values[:0]
+	for i, v := range values {
+		if steps[i] > 0 {
+			out = append(out, v/steps[i])
+		}
+	}
+	return out
+}
+
+// mean returns a key by step over all that is not set aside.
+func (b *batches) mean(s *Series, k Key) float64 {
+	values, steps := b.sums(s, k)
+	var sum, n float64
+	for i := range values {
+		sum, n = sum+values[i], n+steps[i]
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum / n
+}
+
+// wander is by how much the quarters of a run differ in a key: the deviation of their
+// means. 0 where there are too few to tell.
+func (b *batches) wander(s *Series, k Key) float64 {
+	values, steps := b.sums(s, k)
+	n := len(values)
+	if n < 2*quarters {
+		return 0
+	}
+	var means []float64
+	for q := range quarters {
+		var sum, count float64
+		for i := q * n / quarters; i < (q+1)*n/quarters; i++ {
+			sum, count = sum+values[i], count+steps[i]
+		}
+		if count > 0 {
+			means = append(means, sum/count)
+		}
+	}
+	_, variance := moments(means)
+	return math.Sqrt(variance)
+}
+
+// neighbours is how much each value tells of the next: their correlation, less what
+// chance makes of it.
+func neighbours(x []float64) float64 {
+	n := len(x)
+	if n < 4 {
+		return 0
+	}
+	mean, variance := moments(x)
+	if variance == 0 {
+		return 0
+	}
+	sum := 0.0
+	for i := 1; i < n; i++ {
+		sum += (x[i] - mean) * (x[i-1] - mean)
+	}
+	return sum/(variance*float64(n-1)) + 1/float64(n)
+}
+
+func moments(x []float64) (mean, variance float64) {
+	for _, v := range x {
+		mean += v
+	}
+	mean /= float64(max(len(x), 1))
+	for _, v := range x {
+		variance += (v - mean) * (v - mean)
+	}
+	return mean, variance / float64(max(len(x)-1, 1))
+}
+
+// stalls marks the values that lie far above the others, if they are very few: what
+// happened once is no way in which runs differ.
+func stalls(x []float64) []bool {
+	out := make([]bool, len(x))
+	if len(x) < 2*minBatch {
+		return out
+	}
+	m := median(x)
+	off := make([]float64, len(x))
+	for i, v := range x {
+		off[i] = math.Abs(v - m)
+	}
+	far := stallFar * max(1.4826*median(off), m*leastShare)
+	n := 0
+	for i, v := range x {
+		if out[i] = v-m > far; out[i] {
+			n++
+		}
+	}
+	if n > max(1, int(stallShare*float64(len(x)))) {
+		clear(out)
+	}
+	return out
+}
+
+func median(x []float64) float64 {
+	v := slices.Sorted(slices.Values(x))
+	n := len(v)
+	if n == 0 {
+		return 0
+	}
+	return (v[n/2] + v[(n-1)/2]) / 2
+}
+
+// Effect is how a value by step differs between two runs.
+type Effect struct {
+	Key
+	A, B float64 // by step: ns, or calls
+	// Low and High are what B - A lies between, with 95 % confidence.
+	Low, High float64
+	// P is how likely a difference beyond the margin is by chance, after Holm where many
+	// are tested; 1 where it cannot be tested.
+	P      float64
+	Margin float64
+	Found  bool // it is beyond the margin, and not by chance
+}
+
+// Delta returns B - A.
+func (e *Effect) Delta() float64 { return e.B - e.A }
+
+// side is one run under test.
+type side struct {
+	*Series
+	batches
+}
+
+// test compares a key of two runs. What differs by less than least is no finding.
+func test(a, b *side, k Key, least float64) Effect {
+	e := Effect{Key: k, A: a.mean(a.Series, k), B: b.mean(b.Series, k), P: 1}
+	e.Margin = max(least, min(a.wander(a.Series, k), b.wander(b.Series, k)))
+	x, y := a.means(a.Series, k), b.means(b.Series, k)
+	e.Low, e.High = e.Delta(), e.Delta()
+	if len(x) < minBatch || len(y) < minBatch {
+		e.Low, e.High = math.Inf(-1), math.Inf(1)
+		return e
+	}
+	_, vx := moments(x)
+	_, vy := moments(y)
+	sx, sy := vx/float64(len(x))*inflated(x, a.corr), vy/float64(len(y))*inflated(y, b.corr)
+	se := math.Sqrt(sx + sy)
+	beyond := math.Abs(e.Delta()) - e.Margin
+	if se == 0 {
+		if beyond > 0 {
+			e.P = 0
+		}
+		return e
+	}
+	df := (sx + sy) * (sx + sy) / (sx*sx/float64(len(x)-1) + sy*sy/float64(len(y)-1))
+	wide := quantileT(0.975, df) * se
+	e.Low, e.High = e.Low-wide, e.High+wide
+	e.P = min(1, 2*(1-cdfT(beyond/se, df)))
+	return e
+}
+
+// inflated is by how much the variance of a mean is larger for what neighbours still tell
+// of each other: by the values' own correlation, or that of the steps.
+func inflated(x []float64, steps float64) float64 {
+	r := min(max(neighbours(x), steps, 0), 0.9)
+	return (1 + r) / (1 - r)
+}
+
+// holm corrects the chances for how many were tested, and says which are findings.
+func holm(all []*Effect) {
+	slices.SortStableFunc(all, func(a, b *Effect) int { return cmp.Compare(a.P, b.P) })
+	worst := 0.0
+	for i, e := range all {
+		worst = max(worst, min(1, e.P*float64(len(all)-i)))
+		e.P = worst
+		e.Found = e.P < alpha && math.Abs(e.Delta()) > e.Margin
+	}
+}
+
+// cdfT is the chance that a value of Student's distribution is below t.
+func cdfT(t, df float64) float64 {
+	tail := betaI(df/2, 0.5, df/(df+t*t)) / 2
+	if t > 0 {
+		return 1 - tail
+	}
+	return tail
+}
+
+// quantileT is the value below which one of Student's distribution is with chance p.
+func quantileT(p, df float64) float64 {
+	lo, hi := -1e4, 1e4
+	for range 100 {
+		if mid := (lo + hi) / 2; cdfT(mid, df) < p {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return hi
+}
+
+// betaI is the regularised incomplete beta function, by its continued fraction.
+func betaI(a, b, x float64) float64 {
+	if x <= 0 || x >= 1 {
+		return min(max(x, 0), 1)
+	}
+	if x > (a+1)/(a+b+2) {
+		return 1 - betaI(b, a, 1-x)
+	}
+	la, _ := math.Lgamma(a)
+	lb, _ := math.Lgamma(b)
+	lab, _ := math.Lgamma(a + b)
+	front := math.Exp(lab-la-lb+a*math.Log(x)+b*math.Log(1-x)) / a
+	const tiny = 1e-300
+	away := func(v float64) float64 { // from zero
+		if math.Abs(v) < tiny {
+			return tiny
+		}
+		return v
+	}
+	c, d := 1.0, 1/away(1-(a+b)*x/(a+1))
+	f := d
+	for i := 1; i < 300; i++ {
+		m := float64(i)
+		for _, n := range [...]float64{
+			m * (b - m) * x / ((a + 2*m - 1) * (a + 2*m)),
+			-(a + m) * (a + b + m) * x / ((a + 2*m) * (a + 2*m + 1)),
+		} {
+			d = 1 / away(1+n*d)
+			c = away(1 + n/c)
+			f *= c * d
+		}
+		if math.Abs(c*d-1) < 1e-14 {
+			break
+		}
+	}
+	return front * f
+}

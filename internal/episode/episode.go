@@ -1,0 +1,220 @@
+package episode
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+const (
+	// quiet is how long nothing more must be lost for an episode to be over. What comes
+	// every quarter of a minute, as figures are collected, is one episode.
+	quiet = 20 * time.Second
+	// apart is the least time between two updates, unless it has become graver.
+	apart = 10 * time.Second
+	// settle is how long a chain must be missing to be told as revised: one that is at
+	// the bound of what is told comes and goes.
+	settle = 3 * time.Second
+	// grown is by how much an episode must have become dearer to be told again.
+	grown = 2
+	// maxCulprits is how many culprits of an episode are remembered.
+	maxCulprits = 16
+)
+
+// Tracker follows chains from tick to tick. The zero value is ready.
+type Tracker struct{ lives map[string]*life }
+
+// life is a chain that is in the ticks.
+type life struct {
+	chain  tick.Chain
+	number uint64 // of the episode: of the tick in which it began; 0: there was none
+	open   bool   // the episode is not over
+	hidden bool   // so it was told
+
+	moved time.Time     // the tick at which the last slow step was seen
+	gone  time.Time     // since when it is missing; zero: it is not
+	total time.Duration // lost since the chain was first seen
+	marks []mark        // totals of the last window
+	base  time.Duration // total when the episode began
+	last  time.Time     // when the episode before it was over: its last slow step
+	from  time.Time
+	grade tick.Severity
+
+	said     time.Time     // when something was told
+	saidLost time.Duration // what was told then
+	culprits []string      // that were told
+}
+
+// mark is what a chain had cost at a time.
+type mark struct {
+	at    time.Time
+	total time.Duration
+}
+
+// Tick fills Episodes from Chains and Hidden.
+func (x *Tracker) Tick(t *tick.Tick) {
+	if x.lives == nil {
+		x.lives = map[string]*life{}
+	}
+	seen := map[string]bool{}
+	for i := range t.Chains {
+		seen[t.Chains[i].ID] = true
+		x.see(t, &t.Chains[i], "")
+	}
+	for i := range t.Hidden {
+		seen[t.Hidden[i].Chain.ID] = true
+		x.see(t, &t.Hidden[i].Chain, t.Hidden[i].Why)
+	}
+	for _, id := range slices.Sorted(maps.Keys(x.lives)) {
+		if !seen[id] {
+			x.miss(t, x.lives[id])
+		}
+	}
+	if !t.Final {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(x.lives)) {
+		if l := x.lives[id]; l.open {
+			l.end(t, tick.WhyFinal)
+		}
+	}
+}
+
+// see takes a chain in that is in the tick.
+func (x *Tracker) see(t *tick.Tick, c *tick.Chain, why tick.HiddenWhy) {
+	l := x.lives[c.ID]
+	if l == nil {
+		l = &life{}
+		x.lives[c.ID] = l
+	}
+	l.gone = time.Time{}
+	slower := c.To.After(l.chain.To)
+	l.add(t, c, slower)
+	hidden := why != ""
+	if l.open && !l.hidden && why == tick.HiddenSeverity {
+		hidden = false // it was told when it was graver
+	}
+	if l.open && hidden && !l.hidden {
+		l.end(t, tick.WhySilenced)
+		slower = false
+	}
+	switch {
+	case l.open && l.hidden && !hidden: // now it is to be shown
+		l.hidden, l.grade = false, max(l.grade, c.Severity)
+		l.tell(t, tick.EpisodeBegin, "")
+	case l.open:
+		l.update(t)
+	case slower:
+		l.begin(t, hidden)
+	}
+	switch {
+	case !l.open:
+	case t.Time.Sub(c.To) > quiet:
+		l.end(t, tick.WhyOver)
+	case !slower && ended(t, c.PID):
+		l.end(t, tick.WhyExit)
+	}
+}
+
+// add brings the figures up to date. What a chain says is of the window that ends now,
+// so all that it has cost is that, and what it had cost when that window began.
+func (l *life) add(t *tick.Tick, c *tick.Chain, slower bool) {
+	if slower {
+		l.moved = t.Time
+	}
+	since := l.moved.Add(-c.Window)
+	var before time.Duration
+	n := 0
+	for n < len(l.marks) && !l.marks[n].at.After(since) {
+		before = l.marks[n].total
+		n++
+	}
+	l.total = before + c.Lost
+	if n > 1 {
+		l.marks = slices.Delete(l.marks, 0, n-1) // the last of them is still needed
+	}
+	if slower {
+		l.marks = append(l.marks, mark{l.moved, l.total})
+	} else if k := len(l.marks); k > 0 {
+		l.marks[k-1].total = l.total
+	}
+	l.chain = *c
+}
+
+func (l *life) begin(t *tick.Tick, hidden bool) {
+	c := &l.chain
+	l.number = t.Seq
+	l.open, l.hidden = true, hidden
+	l.grade, l.culprits = c.Severity, nil
+	l.from = c.From
+	if !c.From.After(l.last) { // those before were of another episode
+		l.from = t.Time.Add(-t.Window)
+		if l.from.After(c.To) {
+			l.from = c.To
+		}
+	}
+	l.tell(t, tick.EpisodeBegin, "")
+}
+
+// update tells what is news.
+func (l *life) update(t *tick.Tick) {
+	switch first := l.chain.Culprit(); {
+	case l.chain.Severity > l.grade:
+		l.grade = l.chain.Severity
+		l.tell(t, tick.EpisodeUpdate, tick.WhySeverity)
+	case t.Time.Sub(l.said) < apart:
+	case first != "" && !slices.Contains(l.culprits, first) && len(l.culprits) < maxCulprits:
+		l.tell(t, tick.EpisodeUpdate, tick.WhyCulprit)
+	case l.lost() >= grown*l.saidLost && l.saidLost > 0:
+		l.tell(t, tick.EpisodeUpdate, tick.WhyLost)
+	}
+}
+
+func (l *life) end(t *tick.Tick, why tick.EpisodeWhy) {
+	l.tell(t, tick.EpisodeEnd, why)
+	l.open, l.base, l.last = false, l.total, l.chain.To
+}
+
+// miss is for a chain that is in the tick no more.
+func (x *Tracker) miss(t *tick.Tick, l *life) {
+	if l.gone.IsZero() {
+		l.gone = t.Time
+	}
+	switch {
+	case l.chain.Over(t.Time):
+		delete(x.lives, l.chain.ID)
+	case t.Final, t.Time.Sub(l.gone) >= settle:
+		if l.number > 0 {
+			l.tell(t, tick.EpisodeRevised, "")
+		}
+		delete(x.lives, l.chain.ID)
+	}
+}
+
+func (l *life) lost() time.Duration { return max(l.total-l.base, 0) }
+
+// tell adds an event to the tick.
+func (l *life) tell(t *tick.Tick, kind tick.EpisodeKind, why tick.EpisodeWhy) {
+	c := &l.chain
+	t.Episodes = append(t.Episodes, tick.Episode{
+		Kind: kind, ID: fmt.Sprintf("%s.%d", c.ID, l.number), Why: why, Severity: l.grade,
+		From: l.from, To: c.To, Lost: l.lost(), Hidden: l.hidden, Chain: *c,
+	})
+	l.said, l.saidLost = t.Time, l.lost()
+	if first := c.Culprit(); first != "" && !slices.Contains(l.culprits, first) {
+		l.culprits = append(l.culprits, first)
+	}
+}
+
+// ended says whether a process is known to have ended.
+func ended(t *tick.Tick, pid uint32) bool {
+	for i := range t.Processes {
+		if p := &t.Processes[i]; p.PID == pid {
+			return !p.Ended.IsZero()
+		}
+	}
+	return false
+}

@@ -1,0 +1,54 @@
+package explain
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// episodeJSON is a step in the life of a chain as a line of JSON.
+type episodeJSON struct {
+	Type      string    `json:"type"`
+	Timestamp time.Time `json:"timestamp"`
+	Episode   string    `json:"episode"`
+	Why       string    `json:"why,omitempty"`
+	Severity  string    `json:"severity"`
+	From      time.Time `json:"from,omitzero"`
+	To        time.Time `json:"to,omitzero"`
+	LostNS    int64     `json:"lost_ns"` // in all of the episode
+	Chain     chainJSON `json:"chain"`   // whose figures are of the last minute
+}
+
+// EpisodeJSON returns a step in the life of a chain, which a tick brought, as one line of
+// JSON without the line's end. Its type is chain_begin, chain_update, chain_end or
+// chain_revised; episode is the same in all of an episode.
+func EpisodeJSON(e *tick.Episode, t *tick.Tick) ([]byte, error) {
+	return json.Marshal(&episodeJSON{
+		Type: e.Kind.String(), Timestamp: t.Time.UTC(), Episode: clean(e.ID), Why: string(e.Why), Severity: e.Severity.String(),
+		From: e.From.UTC(), To: e.To.UTC(), LostNS: int64(e.Lost), Chain: chainOf(&e.Chain, victims(t.Processes, &t.Host)(e.Chain.PID)),
+	})
+}
+
+// EpisodeLine says the same in one line for people.
+func EpisodeLine(e *tick.Episode, t *tick.Tick, zone *time.Location) string {
+	c := &e.Chain
+	words := wordsFor(c)
+	clock := func(at time.Time) string { return at.In(zone).Format("15:04:05") }
+	s := fmt.Sprintf("%s  [%s] %s: %s", clock(t.Time), e.Severity, nameOf(t.Processes, c.PID), words.head(c)+withPID(c))
+	lost := Duration(int64(e.Lost)) + " lost"
+	switch {
+	case e.Kind == tick.EpisodeRevised:
+		return s + " - taken back: what followed does not bear it out"
+	case e.Kind == tick.EpisodeEnd && e.Why == tick.WhySilenced:
+		return s + " - silenced; " + lost + " so far"
+	case e.Kind == tick.EpisodeEnd && e.Why == tick.WhyFinal:
+		return s + ", " + lost + " since " + clock(e.From)
+	case e.Kind == tick.EpisodeEnd:
+		return s + " - over: " + lost + ", " + clock(e.From) + " to " + clock(e.To)
+	case e.Kind == tick.EpisodeUpdate:
+		return s + ", " + lost + " since " + clock(e.From)
+	}
+	return s + ", " + lost + " so far"
+}

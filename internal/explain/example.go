@@ -1,0 +1,95 @@
+package explain
+
+import (
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// exampleCulprits are culprits of the chains that the reference shows, by rule. A rule
+// that is not here blames another program.
+var exampleCulprits = map[string]tick.Culprit{
+	"burst-of-programs": {Thread: exampleThread("cron", 711), What: "started many short programs: gzip, logrotate, sh"},
+	"own-threads":       {Thread: events.Thread{PID: 4821, TID: 4840, Name: events.NameOf("omp-worker")}, Own: true},
+	"cpu-throttled":     {What: "CPU quota"},
+	"cpuset-shrunk":     {What: "4 CPUs fewer for the job"},
+	"debugger":          {Thread: exampleThread("py-spy", 9001), What: "held it (ptrace)"},
+	"disk-wait":         {What: "disk 259:0, fsync"},
+	"driver-slow":       {What: "GPU driver, in cudaMalloc"},
+	"gil-wait":          {Thread: events.Thread{PID: 4821, TID: 4833, Name: events.NameOf("logger")}, Own: true, What: "held Python's global lock (GIL)"},
+	"input-wait":        {Thread: exampleThread("pt_data_worker", 4830)},
+	"lock-wait":         {Thread: events.Thread{PID: 4821, TID: 4833, Name: events.NameOf("allocator")}, Own: true, What: "held a lock, or was waited for"},
+	"call-slow":         {What: "cudaMalloc"},
+	"memory-limit":      {What: "memory limit of /kubepods/pod7"},
+	"memory-reclaim":    {Thread: exampleThread("tar", 8821), What: "took 9216 MiB of page cache"},
+	"oom-kill":          {What: "memory limit of /kubepods/pod7"},
+	"peer-slow":         {What: "peer 10.0.0.7:6379"},
+	"swap-in":           {What: "disk 259:0, for a page of memory"},
+	"tcp-loss":          {What: "peer 10.0.0.7:6379: packets were lost"},
+	"tool-call":         {What: "peer 10.0.0.9:443"},
+
+	"alloc-slow":        {What: "cudaMalloc"},
+	"free-waits":        {What: "cudaFree"},
+	"graph-pool":        {What: "cudaGraphLaunch"},
+	"alloc-storm":       {What: "40 allocations and frees a step"},
+	"copy-pageable":     {What: "3801 pageable copies, 16 MiB each"},
+	"copies-small":      {What: "256 copies a step"},
+	"copy-heavy":        {What: "copies: 38 % of these steps' time"},
+	"sync-heavy":        {What: "640 waits a second, 1.2 ms apart"},
+	"cold-start":        {What: "the first calls, cudaLaunchKernel most"},
+	"memory-leak":       {What: "4 MiB a second, of 61 GiB held"},
+	"graph-oom":         {What: "3 captures that found no memory"},
+	"kv-cache-pressure": {What: "412 steps that took blocks away"},
+	"gpu-fragmentation": {What: "3 allocations that failed with room enough"},
+	"gpu-oom":           {What: "3 allocations that failed"},
+	"model-swap":        {What: "12 times data for other memory"},
+	"graph-recapture":   {What: "41 captures between launches"},
+	"graph-unused":      {What: "3801 steps of kernels launched one by one"},
+	"graph-warmup":      {What: "a capture of 0.4 ms without a launch"},
+	"cuda-after-fork":   {Thread: exampleThread("pt_data_worker", 4830), What: "forked after its parent had called CUDA, and called cudaMalloc"},
+	"version-mismatch":  {What: "cudaErrorInsufficientDriver"},
+	"device-assert":     {What: "cudaErrorAssert in cudaStreamSynchronize"},
+	"gpu-behind":        {What: "GPU"},
+	"nccl-dead":         {What: "rank 3 of 8 was killed by SIGKILL from the kernel"},
+	"nccl-missing":      {What: "rank 3 of 8 is in read(/mnt/nfs/shard-0191)"},
+	"nccl-straggler":    {What: "rank 3 of 8"},
+	"xid":               {What: "XID 31 of GPU 0000:75:00, after which 3 of its calls failed"},
+	"gpu-throttled":     {What: "GPU 0: its power limit"},
+	"gpu-shared":        {Thread: exampleThread("retriever", 5210), What: "2,100 launches a second on GPU 0"},
+	"gpu-slower":        {What: "GPU 0"},
+}
+
+// exampleOps are the operations of those chains, where that is not a synchronise.
+var exampleOps = map[string]string{"call-slow": "cudaMalloc", "driver-slow": "cudaMalloc", "tool-call": "", "input-wait": "", "oom-kill": "",
+	"alloc-slow": "cudaMalloc", "free-waits": "cudaFree", "graph-pool": "cudaGraphLaunch", "alloc-storm": "cudaMalloc", "copy-pageable": "cudaMemcpyAsync",
+	"copies-small": "cudaMemcpyAsync", "copy-heavy": "cudaMemcpy", "cold-start": "cudaLaunchKernel", "memory-leak": "cudaMalloc", "gpu-oom": "cudaMalloc",
+	"gpu-fragmentation": "cudaMalloc", "graph-oom": "cudaMalloc", "kv-cache-pressure": "cudaMalloc", "graph-recapture": "cudaStreamBeginCapture",
+	"graph-warmup": "cudaStreamBeginCapture", "cuda-after-fork": "cudaMalloc", "version-mismatch": "", "gpu-behind": "cudaLaunchKernel",
+	"nccl-dead": "ncclAllReduce", "nccl-missing": "ncclAllReduce", "nccl-straggler": "ncclAllReduce"}
+
+func exampleThread(name string, pid uint32) events.Thread {
+	return events.Thread{PID: pid, TID: pid, Parent: 711, Name: events.NameOf(name)}
+}
+
+// Example returns the words of a report on a chain of a rule, made up for the reference:
+// its headline, its root cause and its fix.
+func Example(rule string) (head, cause, fix string) {
+	name, given := exampleOps[rule]
+	if !given {
+		name = "cudaStreamSynchronize"
+	}
+	op, _ := events.OpByName(name)
+	c := &tick.Chain{Rule: rule, PID: 4821, TID: 4821, Op: op, Severity: tick.High, Lost: 1370 * time.Millisecond, Steps: 3801, Slow: 412,
+		StepP50: 15_100_000, StepP99: 27_500_000, OpP50: 15_000_000, OpP99: 27_400_000}
+	x, known := exampleCulprits[rule]
+	if !known {
+		x.Thread = exampleThread("stress-ng", 8821)
+		x.CPUs, x.Parent = []uint16{0}, "cron 711"
+	}
+	x.Lost = c.Lost
+	c.Culprits = []tick.Culprit{x}
+	v := &victim{name: "train.py", cgroup: "/system.slice/train.service", cpus: 16}
+	words := wordsFor(c)
+	return headline(c, &words), words.cause(c, v), words.fix(c, v)
+}

@@ -1,0 +1,94 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// hiddenJSON is a chain that is not shown.
+type hiddenJSON struct {
+	ID       string    `json:"id"`
+	Rule     string    `json:"rule"`
+	Severity string    `json:"severity"`
+	PID      uint32    `json:"pid"`
+	Culprit  string    `json:"culprit,omitempty"`
+	LostNS   int64     `json:"lost_ns"`
+	Why      string    `json:"why"`            // silenced, rules-off, min-severity
+	What     string    `json:"what,omitempty"` // was silenced
+	Until    time.Time `json:"until,omitzero"` // it is
+	Reason   string    `json:"reason,omitempty"`
+}
+
+func hiddenOf(list []tick.Hidden) (out []hiddenJSON) {
+	for i := range list {
+		h := &list[i]
+		c := &h.Chain
+		j := hiddenJSON{ID: clean(c.ID), Rule: clean(c.Rule), Severity: c.Severity.String(), PID: c.PID, Culprit: clean(c.Culprit()),
+			LostNS: int64(c.Lost), Why: string(h.Why), What: clean(h.Silence.What), Reason: clean(h.Silence.Reason)}
+		if !h.Silence.Until.IsZero() {
+			j.Until = h.Silence.Until.UTC()
+		}
+		out = append(out, j)
+	}
+	return out
+}
+
+// hiddenNotes say what was found and is not shown, so that nothing is hidden without a
+// word.
+func hiddenNotes(list []tick.Hidden, zone *time.Location) (notes []string) {
+	for _, of := range []struct {
+		why  tick.HiddenWhy
+		text string
+	}{
+		{tick.HiddenSilenced, "silenced"},
+		{tick.HiddenRule, "of rules that are off (causes.rules-off)"},
+		{tick.HiddenSeverity, "less grave than causes.min-severity"},
+	} {
+		var parts []string
+		n := uint64(0)
+		for i := range list {
+			if h := &list[i]; h.Why == of.why {
+				n++
+				if part := hiddenText(h, zone); !slices.Contains(parts, part) {
+					parts = append(parts, part)
+				}
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		verb := " are "
+		if n == 1 {
+			verb = " is "
+		}
+		const most = 4
+		text := strings.Join(parts[:min(len(parts), most)], "; ")
+		if more := len(parts) - most; more > 0 {
+			text += fmt.Sprintf("; and %d more", more)
+		}
+		notes = append(notes, plural(n, "chain")+verb+of.text+": "+text+".")
+	}
+	return notes
+}
+
+// hiddenText names a chain that is not shown: "cpu-taken by stress-ng (c-7f3a), 1.37 s
+// lost, until 18:00 (nightly backup)".
+func hiddenText(h *tick.Hidden, zone *time.Location) string {
+	c := &h.Chain
+	s := clean(c.Rule)
+	if by := clean(c.Culprit()); by != "" {
+		s += " by " + by
+	}
+	s += " (" + clean(c.ID) + "), " + Duration(int64(c.Lost)) + " lost"
+	if h.Why == tick.HiddenSilenced {
+		s += ", until " + h.Silence.Until.In(zone).Format("15:04")
+		if h.Silence.Reason != "" {
+			s += " (" + clean(h.Silence.Reason) + ")"
+		}
+	}
+	return s
+}

@@ -1,0 +1,264 @@
+package explain
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ingero/internal/query"
+	"ingero/internal/tick"
+	"ingero/internal/where"
+)
+
+// LostInput is what a summary of losses is made from.
+type LostInput struct {
+	From, To time.Time // the window; zero: all that was recorded
+	Source   string    // the database
+	Losses   []query.Loss
+	Hidden   []tick.Hidden // what is not to be in the sums, by chain
+	Observed []query.Observed
+	Price    float64  // of a GPU for an hour; 0: not given
+	By       []string // "cause", "culprit", "job"; none: all of them
+}
+
+// LostBy are the ways to sum up what was lost, in their order.
+var LostBy = []string{"cause", "culprit", "job"}
+
+// lostReport is what [Losses] writes as text and [LossesJSON] as JSON.
+type lostReport struct {
+	From       time.Time            `json:"from,omitzero"`
+	To         time.Time            `json:"to,omitzero"`
+	Source     string               `json:"source,omitempty"`
+	Hidden     []hiddenJSON         `json:"hidden,omitempty"` // not in the sums
+	Nodes      []string             `json:"nodes"`
+	Sessions   int                  `json:"sessions"`
+	Processes  int                  `json:"processes"`
+	ObservedNS int64                `json:"observed_gpu_ns"` // of GPUs that were used while they were observed
+	LostNS     int64                `json:"lost_gpu_ns"`
+	WallNS     int64                `json:"lost_wall_ns"`
+	Share      float64              `json:"lost_share"`
+	Price      float64              `json:"price_per_gpu_hour,omitempty"`
+	Cost       float64              `json:"cost,omitempty"`
+	By         map[string][]lostRow `json:"by"`
+}
+
+// lostRow is what was lost to one cause or culprit, or by one job. GPU time is of all
+// ranks and their GPUs; of wall time that of several ranks of a job goes side by side.
+type lostRow struct {
+	Name       string  `json:"name"`
+	LostNS     int64   `json:"lost_gpu_ns"`
+	Share      float64 `json:"share"` // of all that was lost
+	WallNS     int64   `json:"lost_wall_ns"`
+	ObservedNS int64   `json:"observed_gpu_ns,omitempty"` // of a job
+	Cost       float64 `json:"cost,omitempty"`
+}
+
+// lostProcess is a process of a session.
+type lostProcess struct {
+	session string
+	pid     uint32
+}
+
+// lostFacts say of each process what it is part of and how many GPUs it uses.
+type lostFacts struct {
+	job  map[lostProcess]string
+	gpus map[lostProcess]int
+}
+
+func (f *lostFacts) of(l *query.Loss) (job string, gpus int) {
+	k := lostProcess{l.Session.ID, l.PID}
+	return cmp.Or(f.job[k], fmt.Sprintf("process %d", l.PID)), max(f.gpus[k], 1)
+}
+
+func buildLost(in *LostInput) *lostReport {
+	r := &lostReport{From: in.From.UTC(), To: in.To.UTC(), Source: clean(in.Source), Price: in.Price, By: map[string][]lostRow{}, Nodes: []string{}, Hidden: hiddenOf(in.Hidden)}
+	f := &lostFacts{map[lostProcess]string{}, map[lostProcess]int{}}
+	observed, sessions := map[string]int64{}, map[string]bool{}
+	for i := range in.Observed {
+		o := &in.Observed[i]
+		k := lostProcess{o.Session.ID, o.Process.PID}
+		f.job[k], f.gpus[k] = clean(where.Job(&o.Process)), o.GPUs
+		ns := int64(o.To.Sub(o.From)) * int64(o.GPUs)
+		observed[f.job[k]] += ns
+		r.ObservedNS += ns
+		r.Processes++
+		if !sessions[o.Session.ID] {
+			sessions[o.Session.ID] = true
+			r.Nodes = append(r.Nodes, clean(o.Session.Node))
+		}
+		if in.From.IsZero() && (i == 0 || o.From.Before(r.From)) {
+			r.From = o.From.UTC()
+		}
+		if in.To.IsZero() && o.To.After(r.To) {
+			r.To = o.To.UTC()
+		}
+	}
+	slices.Sort(r.Nodes)
+	r.Nodes, r.Sessions = slices.Compact(r.Nodes), len(sessions)
+	for _, by := range LostBy {
+		rows := lostRows(in.Losses, f, by)
+		r.LostNS, r.WallNS = 0, 0
+		for i := range rows {
+			r.LostNS += rows[i].LostNS
+		}
+		for i := range rows {
+			x := &rows[i]
+			x.Share = float64(x.LostNS) / float64(max(r.LostNS, 1))
+			x.Cost = in.Price * hours(x.LostNS)
+			if by == "job" {
+				x.ObservedNS = observed[x.Name]
+			}
+			r.WallNS += x.WallNS // the last are those of jobs
+		}
+		if len(in.By) == 0 || slices.Contains(in.By, by) {
+			r.By[by] = rows
+		}
+	}
+	r.Cost = in.Price * hours(r.LostNS)
+	if r.ObservedNS > 0 {
+		r.Share = float64(r.LostNS) / float64(r.ObservedNS)
+	}
+	return r
+}
+
+func hours(ns int64) float64 { return time.Duration(ns).Hours() }
+
+// lostRows sums up by one of LostBy, the largest first.
+func lostRows(losses []query.Loss, f *lostFacts, by string) []lostRow {
+	type slot struct { // of the wall time of a job
+		name, job string
+		at        int64
+	}
+	wall := map[slot]map[lostProcess]int64{}
+	sums := map[string]*lostRow{}
+	for i := range losses {
+		l := &losses[i]
+		job, gpus := f.of(l)
+		name := map[string]string{"cause": clean(l.Rule), "culprit": cmp.Or(clean(l.Culprit), "without a name"), "job": job}[by]
+		if sums[name] == nil {
+			sums[name] = &lostRow{Name: name}
+		}
+		sums[name].LostNS += int64(l.Lost) * int64(gpus)
+		k := slot{name, job, l.From.UnixNano()}
+		if wall[k] == nil {
+			wall[k] = map[lostProcess]int64{}
+		}
+		wall[k][lostProcess{l.Session.ID, l.PID}] += int64(l.Lost)
+	}
+	for k, ranks := range wall { // ranks lose time side by side
+		most := int64(0)
+		for _, ns := range ranks {
+			most = max(most, ns)
+		}
+		sums[k.name].WallNS += most
+	}
+	out := []lostRow{}
+	for _, x := range sums {
+		out = append(out, *x)
+	}
+	slices.SortFunc(out, func(a, b lostRow) int { return cmp.Or(cmp.Compare(b.LostNS, a.LostNS), cmp.Compare(a.Name, b.Name)) })
+	return out
+}
+
+// Losses writes what was lost in a window as text: to which causes and culprits, and by
+// which jobs.
+func Losses(in *LostInput, o Options) string {
+	w := &writer{loc: o.location()}
+	w.losses(in)
+	if notes := hiddenNotes(in.Hidden, w.loc); len(notes) > 0 {
+		w.line("")
+		w.notes(notes, "")
+	}
+	return w.String()
+}
+
+func (w *writer) losses(in *LostInput) {
+	r := buildLost(in)
+	at := period(r.From, r.To, w.loc)
+	if r.Processes == 0 {
+		w.text("Nothing that uses CUDA was recorded"+commaed(at)+".", "")
+		return
+	}
+	head := fmt.Sprintf("%s, %s", plural(uint64(r.Sessions), "recording"), plural(uint64(r.Processes), "process"))
+	if len(r.Nodes) == 1 {
+		head += " on " + r.Nodes[0]
+	} else {
+		head += " on " + plural(uint64(len(r.Nodes)), "machine")
+	}
+	w.text(head+commaed(at), "")
+	if r.LostNS == 0 {
+		w.text("Nothing was lost of "+gpuTime(r.ObservedNS)+" of GPUs.", "")
+		return
+	}
+	said := gpuTime(r.LostNS) + " of GPUs lost of " + gpuTime(r.ObservedNS) + " (" + Percent(r.Share) + "); " + Duration(r.WallNS) + " of wall time"
+	if r.Price > 0 {
+		said += fmt.Sprintf("; that is %s at %s an hour", money(r.Cost), money(r.Price))
+	}
+	w.text(said, "")
+	for _, by := range LostBy {
+		if rows := r.By[by]; len(rows) > 0 {
+			w.line("")
+			w.lostTable(by, rows, r.Price > 0)
+		}
+	}
+}
+
+func commaed(s string) string {
+	if s == "" {
+		return ""
+	}
+	return ", " + s
+}
+
+// gpuTime writes the time of GPUs: in hours, or less where it is little.
+func gpuTime(ns int64) string {
+	if h := hours(ns); h >= 1 {
+		return string(appendSig3(nil, h)) + " h"
+	}
+	return short(ns)
+}
+
+func money(v float64) string {
+	switch {
+	case v > 0 && v < 0.005:
+		return "<0.01"
+	case v >= 100:
+		return Count(uint64(v + 0.5))
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+// mostLost is how many lines a table of losses has.
+const mostLost = 20
+
+func (w *writer) lostTable(by string, rows []lostRow, price bool) {
+	head := left("BY "+strings.ToUpper(by), 36) + right("GPU time", 10) + right("share", 9) + right("wall", 10)
+	if price {
+		head += right("cost", 10)
+	}
+	w.line(head)
+	for i := range rows {
+		if i == mostLost {
+			w.line(fmt.Sprintf("  and %d more", len(rows)-i))
+			break
+		}
+		x := &rows[i]
+		line := left("  "+cut(x.Name, 33), 36) + right(gpuTime(x.LostNS), 10) + right(Percent(x.Share), 9) + right(gpuTime(x.WallNS), 10)
+		if price {
+			line += right(money(x.Cost), 10)
+		}
+		if x.ObservedNS > 0 && !price {
+			line += "  of " + gpuTime(x.ObservedNS)
+		}
+		w.line(line)
+	}
+}
+
+// LossesJSON is [Losses] as JSON, with full precision.
+func LossesJSON(in *LostInput) ([]byte, error) {
+	b, err := json.MarshalIndent(buildLost(in), "", "  ")
+	return append(b, '\n'), err
+}

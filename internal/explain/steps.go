@@ -1,0 +1,157 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// loopJSON is what a program does again and again: its steps, of one thread.
+type loopJSON struct {
+	TID     uint32         `json:"tid"`
+	Op      string         `json:"op"`    // the call that closes a step
+	Waits   int            `json:"waits"` // for the GPU, in a step
+	Steps   uint64         `json:"steps"`
+	TotalNS int64          `json:"total_ns"`
+	P50NS   int64          `json:"p50_ns"`
+	P99NS   int64          `json:"p99_ns"`
+	Usual   []stepPartJSON `json:"usual"` // the median of each part
+	Slowest []stepJSON     `json:"slowest"`
+}
+
+// stepJSON is one step; its parts add up to ns.
+type stepJSON struct {
+	From  time.Time      `json:"from"`
+	To    time.Time      `json:"to"`
+	NS    int64          `json:"ns"`
+	Parts []stepPartJSON `json:"parts"`
+	Took  []shareJSON    `json:"took,omitempty"` // who had the CPU, and what was waited for
+	Why   string         `json:"why,omitempty"`  // what was more or less than usual, in words
+}
+
+type stepPartJSON struct {
+	Name string `json:"name"`
+	NS   int64  `json:"ns"`
+}
+
+// The parts of a step, in the order of [tick.StepTimes.Parts].
+var (
+	stepNames  = [...]string{"gpu_wait", "cpu_in_calls", "cpu_between_calls", "runnable", "throttled", "blocked", "unknown"}
+	stepLabels = [...]string{"GPU wait", "CPU in calls", "CPU between calls", "waiting for a CPU", "throttled", "blocked", "not known"}
+)
+
+func loopOf(l *tick.Loop) *loopJSON {
+	if l == nil {
+		return nil
+	}
+	j := &loopJSON{TID: l.TID, Op: l.Op.String(), Waits: l.Waits, Steps: l.Steps, TotalNS: int64(l.Total), P50NS: int64(l.P50), P99NS: int64(l.P99),
+		Usual: stepParts(&l.Usual), Slowest: []stepJSON{}}
+	for i := range l.Slowest {
+		s := &l.Slowest[i]
+		x := stepJSON{From: s.From.UTC(), To: s.To.UTC(), NS: int64(s.Length()), Parts: stepParts(&s.Times), Why: why(s, &l.Usual)}
+		for k := range s.Took {
+			x.Took = append(x.Took, shareOf(&s.Took[k], s.Took[k].Reason != 0))
+		}
+		j.Slowest = append(j.Slowest, x)
+	}
+	return j
+}
+
+func stepParts(t *tick.StepTimes) (out []stepPartJSON) {
+	for i, p := range t.Parts() {
+		out = append(out, stepPartJSON{stepNames[i], int64(*p)})
+	}
+	return out
+}
+
+// why says what of a step was more or less than usual, the largest first: "+12.0 ms
+// waiting for a CPU (hog 8.00 ms), -4.80 ms GPU wait".
+func why(s *tick.LoopStep, usual *tick.StepTimes) string {
+	type part struct {
+		text string
+		ns   int64
+	}
+	var parts []part
+	var sum time.Duration
+	for _, p := range usual.Parts() {
+		sum += *p
+	}
+	for i, p := range s.Times.Parts() {
+		ns := int64(*p - *usual.Parts()[i])
+		if max(ns, -ns) < max(int64(sum)/20, 1000) {
+			continue
+		}
+		text := "+" + Duration(ns) + " " + stepLabels[i]
+		if ns < 0 {
+			text = "-" + Duration(-ns) + " " + stepLabels[i]
+		} else if names := tookIn(s, i); names != "" {
+			text += " (" + names + ")"
+		}
+		parts = append(parts, part{text, max(ns, -ns)})
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.ns, a.ns) })
+	var out []string
+	for _, p := range parts {
+		out = append(out, p.text)
+	}
+	return strings.Join(out, ", ")
+}
+
+// The places of the parts that have names.
+const (
+	stepRunnable = 3
+	stepBlocked  = 5
+)
+
+// tookIn names who or what took a part of a step.
+func tookIn(s *tick.LoopStep, part int) string {
+	var list []tick.Share
+	name := hadCPU
+	for i := range s.Took {
+		if blocked := s.Took[i].Reason != 0; blocked && part == stepBlocked || !blocked && part == stepRunnable {
+			list = append(list, s.Took[i])
+		}
+	}
+	if part == stepBlocked {
+		name = blockedOn
+	}
+	return shareText(list, uint64(*s.Times.Parts()[part]), name)
+}
+
+// stepsOf are the steps that a person would count: those of the loop, where one takes more
+// than one wait for the GPU, else the times from wait to wait.
+func stepsOf(b *tick.Breakdown) (n uint64, p50, p99 time.Duration) {
+	if l := b.Loop; l != nil && l.Waits > 1 {
+		return l.Steps, l.P50, l.P99
+	}
+	return uint64(max(b.Steps, 0)), b.StepP50, b.StepP99
+}
+
+// steps writes how long the steps took, and the slowest of them with what they were
+// slow for.
+func (w *writer) steps(b *tick.Breakdown) {
+	n, p50, p99 := stepsOf(b)
+	if n == 0 {
+		return
+	}
+	line := "  Steps: " + Count(n) + ", p50 " + Duration(int64(p50)) + ", p99 " + Duration(int64(p99))
+	if l := b.Loop; l != nil && l.Waits > 1 {
+		line += fmt.Sprintf(", of %d waits for the GPU each, up to %s", l.Waits, l.Op)
+	}
+	if b.Critical > 0 {
+		line += "; they lost " + Duration(ns64(b.Critical)) + " waiting for a CPU when the GPU was done"
+	}
+	w.text(line, "    ")
+	const most = 3
+	if l := b.Loop; l != nil && len(l.Slowest) > 0 && l.Slowest[0].Length() > l.P50+l.P50/5 {
+		w.line("  Slowest steps")
+		for i := range l.Slowest[:min(most, len(l.Slowest))] {
+			s := &l.Slowest[i]
+			w.hang("    "+s.From.In(w.loc).Format("15:04:05.000")+right(Duration(int64(s.Length())), 10)+"  ", why(s, &l.Usual))
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+const (
+	// maxListed is how many threads of a process are told apart: the first. One that
+	// has ended stays until its place is wanted; then its time is the rest's. So of two
+	// accounts the later one holds the earlier, and they can be subtracted.
+	maxListed = 31
+	// maxNamed is how many names a thread has for a part of its time in one place.
+	maxNamed = 8
+)
+
+// listing says whether a thread is told apart, which stays as it was decided.
+type listing uint8
+
+const (
+	listingOpen listing = iota
+	listingYes
+	listingNo
+)
+
+// lists says whether a thread is told apart.
+func (p *process) lists(t *thread) bool {
+	if t.listing == listingOpen && t.account.total() > 0 {
+		t.listing = listingNo
+		if p.listed < maxListed || p.makeRoom() {
+			p.listed++
+			t.listing = listingYes
+		}
+	}
+	return t.listing == listingYes
+}
+
+// makeRoom forgets the thread that has ended and was least in calls.
+func (p *process) makeRoom() bool {
+	if len(p.gone) == 0 {
+		return false
+	}
+	least := 0
+	for i := range p.gone {
+		if p.gone[i].Busy() < p.gone[least].Busy() {
+			least = i
+		}
+	}
+	p.gone = slices.Delete(p.gone, least, least+1)
+	p.listed--
+	return true
+}
+
+// named adds a wait to the names of the thread's own time.
+func (t *thread) named(q *queued, sync bool, across events.Op, agent uint32) {
+	if t.listing == listingNo {
+		return
+	}
+	if t.names == nil {
+		t.names = &[tick.Places]names{}
+		for p := range t.names {
+			t.names[p].runnable.most, t.names[p].blocked.most = maxNamed, maxNamed
+		}
+	}
+	place := tick.BetweenCalls
+	switch {
+	case sync:
+		place = tick.InGPUWaits
+	case q.Op != 0:
+		place = tick.InCalls
+	}
+	t.names[place].named(t.pid, q, across, sync, agent)
+}
+
+// time returns the thread's account.
+func (t *thread) time() tick.ThreadTime {
+	x := tick.ThreadTime{TID: t.tid, Comm: t.comm}
+	for p := range x.In {
+		x.In[p].Times = t.account[p]
+		if t.names != nil {
+			n := &t.names[p]
+			x.In[p].RunnableBy, x.In[p].BlockedOn = n.runnable.top(t.account[p].Runnable), n.blocked.top(t.account[p].Blocked)
+		}
+	}
+	return x
+}
+
+// leave keeps the account of a thread that has ended.
+func (p *process) leave(t *thread) {
+	if !p.lists(t) {
+		return
+	}
+	x := t.time()
+	if i := slices.IndexFunc(p.gone, func(g tick.ThreadTime) bool { return g.TID == t.tid }); i >= 0 { // its number again
+		p.gone[i] = p.gone[i].Plus(&x)
+		p.listed--
+		return
+	}
+	p.gone = append(p.gone, x)
+}
+
+// byThread returns the threads, those that were longest in calls first; what all has
+// beside them comes last.
+func (p *process) byThread(all *account) []tick.ThreadTime {
+	out := make([]tick.ThreadTime, 0, p.listed+1)
+	out = append(out, p.gone...)
+	for _, t := range p.live {
+		x := t.time()
+		if i := slices.IndexFunc(out, func(g tick.ThreadTime) bool { return g.TID == t.tid }); i >= 0 {
+			out[i] = out[i].Plus(&x)
+			continue
+		}
+		out = append(out, x)
+	}
+	rest := tick.ThreadTime{}
+	for place := range all {
+		left := all[place]
+		for i := range out {
+			left = less(&left, &out[i].In[place].Times)
+		}
+		rest.In[place].Times = left
+	}
+	slices.SortFunc(out, func(a, b tick.ThreadTime) int {
+		return cmp.Or(cmp.Compare(b.Busy(), a.Busy()), cmp.Compare(a.TID, b.TID))
+	})
+	if rest.Elapsed() > 0 {
+		out = append(out, rest)
+	}
+	return out
+}

@@ -1,0 +1,19 @@
+// Package loop finds what a program does again and again: its steps, as the people who
+// wrote it count them ([tick.Loop]).
+//
+// A thread waits for the GPU at several places of its loop. Package ledger closes a
+// turn at each; how turns follow each other tells the loop: the smallest number of turns
+// after which seven in ten of them are like those before. Turns are alike if they end
+// with the same call and have the same calls by operation and size; where that finds
+// nothing, for a loop whose data differ each time, if they end alike and have about as
+// many launches. A step ends with the turn that occurs once in it and is longest: mostly
+// that is where the program waits for all of its work. A turn that is odd (a checkpoint,
+// a line of log) is a part of the step that it is in.
+//
+// A thread that never waits for the GPU has no steps. Of a process the thread that waits
+// for it most is told.
+//
+// The package is pure: no clock, no input, no output, nothing started; the same turns
+// give the same loops, however they are cut into batches. Memory is bounded: threads
+// over a limit have no loop. Package session calls it, from one goroutine.
+package loop

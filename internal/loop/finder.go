@@ -1,0 +1,91 @@
+package loop
+
+import (
+	"time"
+
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+)
+
+const (
+	maxThreads = 512
+	idleTicks  = 120 // after which a silent thread is forgotten
+	leastSteps = 4   // that are told as a loop
+)
+
+// Finder follows threads and finds their loops. It is for one goroutine.
+type Finder struct {
+	threads map[uint32]*thread // by TID
+	ticks   uint64
+}
+
+// New returns a finder that knows nothing.
+func New() *Finder { return &Finder{threads: map[uint32]*thread{}} }
+
+// Add takes turns in: what the ledger calls steps. It does not keep them.
+func (f *Finder) Add(steps []ledger.Step) {
+	for i := range steps {
+		s := &steps[i]
+		if s.Period || s.Length() <= 0 {
+			continue
+		}
+		t := f.threads[s.TID]
+		if t == nil || t.pid != s.PID {
+			if t == nil && len(f.threads) >= maxThreads {
+				continue
+			}
+			t = &thread{pid: s.PID, tid: s.TID}
+			f.threads[s.TID] = t
+		}
+		t.seen = f.ticks
+		t.add(s)
+	}
+}
+
+// Tick fills the Loop of each breakdown.
+func (f *Finder) Tick(t *tick.Tick) {
+	f.ticks++
+	best := map[uint32]*thread{}
+	for tid, x := range f.threads {
+		if f.ticks-x.seen > idleTicks {
+			delete(f.threads, tid)
+			continue
+		}
+		if l := x.main(); l != nil {
+			b := best[x.pid]
+			if b == nil || l.gpu > b.main().gpu || l.gpu == b.main().gpu && tid < b.tid {
+				best[x.pid] = x
+			}
+		}
+	}
+	for i := range t.Breakdowns {
+		if x := best[t.Breakdowns[i].PID]; x != nil {
+			t.Breakdowns[i].Loop = x.main().tell(x.tid)
+		}
+	}
+	for _, x := range f.threads {
+		for _, l := range x.loops {
+			l.recent = nil
+		}
+	}
+}
+
+// main is the loop that went on for longest, nil where none has been found.
+func (t *thread) main() (most *found) {
+	for _, l := range t.loops {
+		if l.lengths.Count() >= leastSteps && (most == nil || l.total > most.total) {
+			most = l
+		}
+	}
+	return most
+}
+
+// tell returns the loop as a tick has it.
+func (l *found) tell(tid uint32) *tick.Loop {
+	out := &tick.Loop{TID: tid, Op: l.op, Waits: l.turns, Steps: l.lengths.Count(), Total: l.total, Lengths: l.lengths.Clone(),
+		P50: time.Duration(l.lengths.Quantile(0.5)), P99: time.Duration(l.lengths.Quantile(0.99)), Slowest: l.slowest, Recent: l.recent}
+	for i, p := range out.Usual.Parts() {
+		*p = time.Duration(l.parts[i].Quantile(0.5))
+	}
+	return out
+}

@@ -1,0 +1,206 @@
+package loop
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+var (
+	opSync  = mustOp("cudaStreamSynchronize")
+	opEvent = mustOp("cudaEventSynchronize")
+	opLoad  = mustOp("cudaLaunchKernel")
+)
+
+func mustOp(name string) events.Op {
+	o, ok := events.OpByName(name)
+	if !ok {
+		panic(name)
+	}
+	return o
+}
+
+// program makes turns by letters: each letter is a place in the program at which it waits
+// for the GPU, A for 10 ms, B for 20 ms and so on.
+type program struct {
+	f      *Finder
+	now    int64
+	vary   *rand.Rand // nil: each turn has the same calls each time
+	ticked int
+}
+
+func newProgram() *program { return &program{f: New(), now: 1_800_000_000e9} }
+
+// run makes a turn for each letter. A lower-case letter is the same, but slow: another
+// program has its CPU for 50 ms.
+func (p *program) run(letters string) {
+	for _, c := range letters {
+		upper := c &^ 0x20
+		n := int64(upper-'A') + 1
+		s := ledger.Step{PID: 7, TID: 8, From: p.now, To: p.now + n*10e6, Op: opSync, Kind: uint32(opSync) << 16}
+		if n%2 == 0 {
+			s.Op, s.Kind = opEvent, uint32(opEvent)<<16
+		}
+		s.Parts.GPUWait = n * 10e6
+		count := uint32(100 * n)
+		if p.vary != nil {
+			count += p.vary.Uint32N(30)
+		}
+		s.Kind |= 7
+		s.Ops = []ledger.OpTime{{Op: opLoad, Count: count}}
+		if c != upper {
+			s.To += 50e6
+			s.Parts.SyncRunnable = 50e6
+			s.Waits = []ledger.Wait{{NS: 50e6, Count: 5, State: events.WaitRunnable, Who: events.Thread{PID: 99, TID: 99, Name: events.NameOf("hog")}}}
+		}
+		p.now = s.To
+		p.f.Add([]ledger.Step{s})
+	}
+}
+
+func (p *program) tick() *tick.Loop {
+	t := tick.Tick{Breakdowns: []tick.Breakdown{{PID: 6}, {PID: 7}}}
+	p.f.Tick(&t)
+	return t.Breakdowns[1].Loop
+}
+
+// What repeats is found, whatever the loop is made of, and each of its steps is counted.
+func TestLoopsAreFound(t *testing.T) {
+	for name, tt := range map[string]struct {
+		turns  string
+		vary   bool
+		waits  int
+		length time.Duration
+		steps  uint64 // at least, and at most two more
+	}{
+		"one wait a step":             {strings.Repeat("A", 100), false, 1, 10 * time.Millisecond, 100},
+		"two waits":                   {strings.Repeat("AB", 100), false, 2, 30 * time.Millisecond, 99},
+		"begun in the middle":         {"BC" + strings.Repeat("ABC", 60), false, 3, 60 * time.Millisecond, 59},
+		"a place thrice":              {strings.Repeat("AAAB", 50), false, 4, 50 * time.Millisecond, 49},
+		"other data each time":        {strings.Repeat("AB", 100), true, 2, 30 * time.Millisecond, 94},
+		"a line of log each tenth":    {strings.Repeat(strings.Repeat("A", 9)+"D", 40), false, 1, 10 * time.Millisecond, 398},
+		"a checkpoint now and then":   {strings.Repeat(strings.Repeat("ABC", 20)+"FABC", 8), false, 3, 60 * time.Millisecond, 166},
+		"an odd end":                  {strings.Repeat(strings.Repeat("ABC", 10)+"ABE", 12), false, 3, 60 * time.Millisecond, 130},
+		"long":                        {strings.Repeat("ABCDEFGHIJKLMNOPQRST", 20), false, 20, 2100 * time.Millisecond, 19},
+		"twelve turns are not enough": {"ABCDEFGHIJ", false, 0, 0, 0},
+		"first something else":        {"FEDCBAFBDEACEBDFAC" + strings.Repeat("AB", 150), false, 2, 30 * time.Millisecond, 154},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProgram()
+			if tt.vary {
+				p.vary = rand.New(rand.NewPCG(1, 1))
+			}
+			p.run(tt.turns)
+			l := p.tick()
+			if tt.waits == 0 {
+				if l != nil {
+					t.Errorf("a loop %+v, want none", l)
+				}
+				return
+			}
+			if l == nil {
+				t.Fatal("no loop was found")
+			}
+			if l.Waits != tt.waits || l.P50 < tt.length*99/100 || l.P50 > tt.length*101/100 || l.Steps < tt.steps || l.Steps > tt.steps+2 || l.TID != 8 {
+				t.Errorf("%d steps of %d waits, %v each, in thread %d; want %d of %d, %v", l.Steps, l.Waits, l.P50, l.TID, tt.steps, tt.waits, tt.length)
+			}
+		})
+	}
+}
+
+// Where nothing repeats there is no loop.
+func TestNoLoop(t *testing.T) {
+	p := newProgram()
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 2000 {
+		p.run(string(rune('A' + r.IntN(12))))
+	}
+	if l := p.tick(); l != nil {
+		t.Errorf("a loop of %d waits in chance", l.Waits)
+	}
+}
+
+// The slowest steps are told, when they were and who had the CPU; Recent has those of a
+// tick alone. The parts of each add up to its length.
+func TestSlowestSteps(t *testing.T) {
+	p := newProgram()
+	p.run(strings.Repeat("AB", 30))
+	p.tick()
+	from := time.Unix(0, p.now)
+	p.run("AbABab" + strings.Repeat("AB", 30))
+	l := p.tick()
+	want := []time.Duration{130 * time.Millisecond, 80 * time.Millisecond, 30 * time.Millisecond}
+	for i := range want {
+		s := &l.Slowest[i]
+		var sum time.Duration
+		for _, part := range s.Times.Parts() {
+			sum += *part
+		}
+		if s.Length() != want[i] || sum != want[i] {
+			t.Errorf("the slowest, %d: %v, of which %v; want %v", i, s.Length(), sum, want[i])
+		}
+	}
+	s := &l.Slowest[1]
+	if !s.From.Equal(from) || len(s.Took) != 1 || s.Took[0].Who.Name.String() != "hog" || s.Took[0].NS != 50e6 || s.Took[0].Own {
+		t.Errorf("%+v, want the hog's 50 ms at %v", s, from)
+	}
+	if l.Usual.GPUWait < 29*time.Millisecond || l.Usual.GPUWait > 31*time.Millisecond || l.Usual.Runnable != 0 {
+		t.Errorf("usual: %+v", l.Usual)
+	}
+	if len(l.Recent) != tick.SlowSteps {
+		t.Errorf("%d recent steps", len(l.Recent))
+	}
+	if l = p.tick(); len(l.Recent) != 0 || len(l.Slowest) != tick.SlowSteps {
+		t.Errorf("a tick later: %d recent, %d slowest", len(l.Recent), len(l.Slowest))
+	}
+}
+
+// A program that goes over to another loop has both; the one that it was in for longer
+// is told.
+func TestTheLongerLoopIsTold(t *testing.T) {
+	p := newProgram()
+	p.run(strings.Repeat("AB", 100))
+	p.run(strings.Repeat("CDE", 300))
+	if l := p.tick(); l == nil || l.Waits != 3 || l.Steps < 230 {
+		t.Errorf("%+v, want the loop of three", l)
+	}
+}
+
+// However many threads come, memory stays as it is.
+func TestThreadsAreBounded(t *testing.T) {
+	f := New()
+	for tid := range uint32(3 * maxThreads) {
+		f.Add([]ledger.Step{{PID: 1, TID: tid, From: 1, To: 2}})
+	}
+	if len(f.threads) != maxThreads {
+		t.Errorf("%d threads", len(f.threads))
+	}
+	for range idleTicks + 2 {
+		f.Tick(&tick.Tick{})
+	}
+	if len(f.threads) != 0 {
+		t.Errorf("%d threads stay", len(f.threads))
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	p := newProgram()
+	p.run(strings.Repeat("ABC", 100))
+	steps := make([]ledger.Step, 3)
+	for i := range steps {
+		steps[i] = ledger.Step{PID: 7, TID: 8, Op: opSync, Kind: uint32(i), Ops: make([]ledger.OpTime, 5), Waits: make([]ledger.Wait, 3)}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		for i := range steps {
+			steps[i].From, steps[i].To = p.now, p.now+1e6
+			p.now += 1e6
+		}
+		p.f.Add(steps)
+	}
+}

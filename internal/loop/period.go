@@ -1,0 +1,135 @@
+package loop
+
+import "ingero/internal/ledger"
+
+// add takes a turn in.
+func (t *thread) add(s *ledger.Step) {
+	x := turnOf(s)
+	t.push(&x)
+	t.since++
+	if t.at != nil {
+		t.take(&x)
+		if t.since >= maxTurns {
+			t.look()
+		}
+		return
+	}
+	if len(t.ring) >= leastFew && (t.since >= lookEach || len(t.ring) == leastFew) && t.look() {
+		for i := range t.ring { // what was before it was found
+			t.take(t.turnAt(i))
+		}
+	}
+}
+
+// look looks for a loop in the turns that are remembered. It says whether one begins
+// where none was known.
+func (t *thread) look() bool {
+	t.since = 0
+	for kind := range kinds {
+		if kind == coarse && len(t.ring) < maxTurns { // few kinds of turns are alike by chance
+			continue
+		}
+		if turns := t.period(kind); turns > 0 {
+			return t.enter(t.loopOf(turns, kind))
+		}
+	}
+	if t.at != nil && t.at.turns > 1 { // it is over; what was in it has been counted
+		t.at, t.turns, t.ring, t.next = nil, 0, t.ring[:0], 0
+	}
+	return false
+}
+
+// again counts the turns in [from, to) that are like those before by so many turns.
+func (t *thread) again(kind, turns, from, to int) (same int) {
+	for i := from; i < to; i++ {
+		if t.turnAt(i).token[kind] == t.turnAt(i - turns).token[kind] {
+			same++
+		}
+	}
+	return same
+}
+
+// period is the smallest number of turns after which they come again, 0: they do not.
+func (t *thread) period(kind int) int {
+	n := len(t.ring)
+	for p := 1; p <= min(mostLoop, n/3); p++ {
+		from := n / 2 // what was before may have been something else
+		want := alike[kind]
+		if p == 1 {
+			want -= simpler
+		}
+		if float64(t.again(kind, p, from, n)) >= want*float64(n-from) {
+			return p
+		}
+	}
+	return 0
+}
+
+// loopOf makes a loop of the last turns that have come twice. It ends with the one that is
+// longest of those that occur once in it.
+func (t *thread) loopOf(turns, kind int) *found {
+	l := &found{turns: turns, kind: kind}
+	end := len(t.ring)
+	for end > 2*turns && t.again(kind, turns, end-turns, end) < turns {
+		end--
+	}
+	longest, at := int64(-1), end-1
+	for i := end - turns; i < end; i++ {
+		token := l.token(t.turnAt(i))
+		if once, mean := t.seenAs(l, token, end-turns, end); once == 1 && mean > longest {
+			longest, at = mean, i
+		}
+	}
+	closer := t.turnAt(at)
+	l.closer, l.op = l.token(closer), closer.op
+	next := at + 1
+	if next == end {
+		next = end - turns
+	}
+	l.first = l.token(t.turnAt(next))
+	return l
+}
+
+// seenAs says how often a token is among the turns in [from, to), and how long its turns
+// take, on the mean.
+func (t *thread) seenAs(l *found, token uint32, from, to int) (times int, mean int64) {
+	var all, sum int64
+	for i := range t.ring {
+		x := t.turnAt(i)
+		if l.token(x) != token {
+			continue
+		}
+		all, sum = all+1, sum+x.to-x.from
+		if i >= from && i < to {
+			times++
+		}
+	}
+	return times, sum / max(all, 1)
+}
+
+// enter goes on with a loop, as what it was before where it was known.
+func (t *thread) enter(l *found) bool {
+	for _, x := range t.loops {
+		if x.turns == l.turns && x.op == l.op && x.kind == l.kind && (x.turns == 1 || x.closer == l.closer) {
+			if x != t.at {
+				t.at, t.turns = x, 0
+			}
+			x.first = l.first
+			return false
+		}
+	}
+	if len(t.loops) == maxLoops {
+		least := 0
+		for i := range t.loops {
+			if t.loops[i].total < t.loops[least].total {
+				least = i
+			}
+		}
+		t.loops[least] = l
+	} else {
+		t.loops = append(t.loops, l)
+	}
+	fresh := t.at == nil
+	t.at, t.turns = l, 0
+	return fresh
+}

@@ -1,0 +1,138 @@
+package loop
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// mostTook is how many names are kept of a turn, and of a step.
+const mostTook = 4
+
+// turn is what is kept of the time from one return of a call that waits for the GPU to
+// the next; also of several that follow each other.
+type turn struct {
+	from, to int64
+	op       events.Op
+	token    [kinds]uint32
+	times    tick.StepTimes
+	took     [mostTook]took
+}
+
+// took is time with a name.
+type took struct {
+	ns     int64
+	count  uint32
+	who    events.Thread
+	own    bool
+	idle   bool
+	reason events.Reason // 0: it had the CPU
+	call   events.Syscall
+	dev    uint32
+}
+
+func (t *took) same(o *took) bool {
+	return t.who.TID == o.who.TID && t.idle == o.idle && t.reason == o.reason && t.call == o.call && t.dev == o.dev
+}
+
+// turnOf makes a turn of what the ledger calls a step.
+func turnOf(s *ledger.Step) turn {
+	p := &s.Parts
+	t := turn{from: s.From, to: s.To, op: s.Op, token: [kinds]uint32{fine: tokenOf(s), coarse: s.Kind}, times: tick.StepTimes{
+		GPUWait: time.Duration(p.GPUWait), CallCPU: time.Duration(p.CallCPU), GapCPU: time.Duration(p.GapCPU),
+		Runnable: time.Duration(p.Runnable + p.SyncRunnable), Throttled: time.Duration(p.Throttled + p.SyncThrottled), Unknown: time.Duration(p.Unknown)}}
+	for _, ns := range p.Blocked {
+		t.times.Blocked += time.Duration(ns)
+	}
+	for i := range s.Waits {
+		w := &s.Waits[i]
+		x := took{ns: w.NS, count: w.Count, who: w.Who, own: w.Who.PID == s.PID, call: w.Call, dev: w.Dev}
+		switch w.State {
+		case events.WaitRunnable:
+			if x.idle = w.Flags&events.WaitIdle != 0; !x.idle && w.Who.TID == 0 {
+				continue
+			}
+			x.call, x.dev = 0, 0
+		case events.WaitBlocked:
+			x.reason = w.Reason
+			if w.Flags&events.WaitByIRQ != 0 {
+				x.who = events.Thread{}
+			}
+		default:
+			continue
+		}
+		t.note(&x)
+	}
+	return t
+}
+
+// The kinds of tokens.
+const (
+	fine = iota
+	coarse
+	kinds
+)
+
+// tokenOf is the same for turns that end with the same call and have the same calls.
+func tokenOf(s *ledger.Step) uint32 {
+	h := uint32(2166136261)
+	mix := func(v uint32) { h = (h ^ v) * 16777619 }
+	mix(s.Kind &^ 0xff)
+	var sum uint32 // whatever order the calls came in
+	for i := range s.Ops {
+		o := &s.Ops[i]
+		h := (uint32(o.Op)<<8|uint32(o.Size))*2654435761 ^ o.Count*40503
+		sum += h ^ h>>15
+	}
+	mix(sum)
+	mix(sum >> 16)
+	return h
+}
+
+// note adds a name, to its like or in the place of the smallest.
+func (t *turn) note(x *took) {
+	least := 0
+	for i := range t.took {
+		y := &t.took[i]
+		if y.ns > 0 && y.same(x) {
+			y.ns += x.ns
+			y.count += x.count
+			return
+		}
+		if y.ns < t.took[least].ns {
+			least = i
+		}
+	}
+	if x.ns > t.took[least].ns {
+		t.took[least] = *x
+	}
+}
+
+// add appends the turn that follows.
+func (t *turn) add(x *turn) {
+	t.to, t.op = x.to, x.op
+	for i, p := range t.times.Parts() {
+		*p += *x.times.Parts()[i]
+	}
+	for i := range x.took {
+		if x.took[i].ns > 0 {
+			t.note(&x.took[i])
+		}
+	}
+}
+
+// told is the step as a tick has it.
+func (t *turn) told() tick.LoopStep {
+	s := tick.LoopStep{From: time.Unix(0, t.from), To: time.Unix(0, t.to), Times: t.times}
+	for i := range t.took {
+		if x := &t.took[i]; x.ns > 0 {
+			s.Took = append(s.Took, tick.Share{NS: uint64(x.ns), Count: uint64(x.count), Who: x.who, Own: x.own && x.who.TID != 0, Idle: x.idle, Reason: x.reason, Call: x.call, Dev: x.dev})
+		}
+	}
+	slices.SortStableFunc(s.Took, func(a, b tick.Share) int { return cmp.Compare(b.NS, a.NS) })
+	return s
+}

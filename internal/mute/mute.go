@@ -1,0 +1,82 @@
+package mute
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"ingero/internal/causal"
+	"ingero/internal/tick"
+)
+
+// Filter says which chains are shown. The zero value shows all.
+type Filter struct {
+	Least    tick.Severity
+	Off      []string // rules
+	Silences []tick.Silence
+}
+
+// Split parts chains in those that are shown at a time and those that are not. It keeps
+// their order, and the slice it is given as it is.
+func (f *Filter) Split(chains []tick.Chain, now time.Time) (shown []tick.Chain, hidden []tick.Hidden) {
+	for i := range chains {
+		h := tick.Hidden{Chain: chains[i]}
+		if f.hides(&h, now) {
+			if hidden == nil {
+				shown = append(shown, chains[:i]...)
+			}
+			hidden = append(hidden, h)
+		} else if hidden != nil {
+			shown = append(shown, chains[i])
+		}
+	}
+	if hidden == nil {
+		return chains, nil
+	}
+	return shown, hidden
+}
+
+// hides says whether a chain is not shown, and why.
+func (f *Filter) hides(h *tick.Hidden, now time.Time) bool {
+	for i := range f.Silences {
+		if s := &f.Silences[i]; now.Before(s.Until) && of(s.What, &h.Chain) {
+			h.Why, h.Silence = tick.HiddenSilenced, *s
+			return true
+		}
+	}
+	switch {
+	case slices.Contains(f.Off, h.Chain.Rule):
+		h.Why = tick.HiddenRule
+	case h.Chain.Severity < f.Least:
+		h.Why = tick.HiddenSeverity
+	}
+	return h.Why != ""
+}
+
+// of says whether a chain is what was silenced.
+func of(what string, c *tick.Chain) bool {
+	if what == c.ID {
+		return true
+	}
+	rule, culprit, some := strings.Cut(what, "@")
+	return rule == c.Rule && (!some || culprit == c.Culprit())
+}
+
+var chainID = regexp.MustCompile(`^c-[0-9a-f]{1,16}$`)
+
+// Check returns an error that says what can be silenced, unless what is: the ID of a
+// chain, a rule, or a rule and the name of a culprit with an @ between.
+func Check(what string) error {
+	rule, culprit, some := strings.Cut(what, "@")
+	switch {
+	case chainID.MatchString(what):
+		return nil
+	case !slices.Contains(causal.RuleNames(), rule):
+		return fmt.Errorf("%q is no chain (c-7f3a12bc) and none of the rules %s", rule, strings.Join(causal.RuleNames(), ", "))
+	case some && culprit == "":
+		return fmt.Errorf("%q names no culprit behind the @", what)
+	}
+	return nil
+}

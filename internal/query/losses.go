@@ -1,0 +1,143 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"ingero/internal/store"
+	"ingero/internal/tick"
+)
+
+// Loss is wall time that one process lost to one culprit in a stretch of time.
+type Loss struct {
+	Session  *Session
+	From, To time.Time // the stretch: a minute or less, an hour where that was long ago
+	Chain    string    // its ID
+	Rule     string
+	Culprit  string // name of a program, or what it was; "" where that has no name
+	PID      uint32 // who lost
+	Lost     time.Duration
+}
+
+// Losses returns what the filter's processes lost in its window, in the order of time,
+// session, chain and culprit. Of a stretch that the window cuts it is the window's
+// part. However long a chain went on and however often it was revised, each loss is
+// there once; and they outlive the calls.
+func (r *Reader) Losses(ctx context.Context, f Filter) ([]Loss, error) {
+	sessions, err := r.chosen(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	var out []Loss
+	for i := range sessions {
+		list, err := r.losses(ctx, &sessions[i], f)
+		if err != nil {
+			return nil, fmt.Errorf("read the losses of session %s: %w", sessions[i].ID, err)
+		}
+		out = append(out, list...)
+	}
+	slices.SortStableFunc(out, func(a, b Loss) int {
+		return cmp.Or(a.From.Compare(b.From), cmp.Compare(a.Chain, b.Chain), cmp.Compare(a.Culprit, b.Culprit))
+	})
+	return out, nil
+}
+
+func (r *Reader) losses(ctx context.Context, s *Session, f Filter) (out []Loss, err error) {
+	from, to := bounds(f)
+	add := func(l Loss, start, end int64) {
+		if a, b := max(start, from), min(end, to); f.wants(l.PID) && a < b && l.Lost > 0 {
+			l.Session, l.From, l.To = s, at(a), at(b)
+			l.Lost = time.Duration(math.Round(float64(l.Lost) * (float64(b-a) / float64(end-start))))
+			out = append(out, l)
+		}
+	}
+	err = r.rows(ctx, func(rows *sql.Rows) error {
+		var l Loss
+		var seconds, start int64
+		err := rows.Scan(&seconds, &start, &l.Chain, &l.Culprit, &l.Rule, &l.PID, &l.Lost)
+		add(l, start, start+seconds*int64(time.Second))
+		return err
+	}, "SELECT seconds, start_ns, chain, culprit, rule, pid, lost_ns FROM losses WHERE session = ? AND seconds > 0", s.id)
+	if err != nil {
+		return nil, err
+	}
+	// Those of a recording that has no losses by time are where their chains are.
+	err = r.rows(ctx, func(rows *sql.Rows) error {
+		var l Loss
+		var start, end int64
+		var culprits []byte
+		if err := rows.Scan(&l.Chain, &l.Rule, &l.PID, &start, &end, &l.Lost, &culprits); err != nil {
+			return err
+		}
+		var who []struct{ Comm, What string }
+		if err := json.Unmarshal(culprits, &who); err != nil {
+			return fmt.Errorf("chain %s: %w: %w", l.Chain, store.ErrCorrupt, err)
+		}
+		if len(who) > 0 {
+			l.Culprit = cmp.Or(who[0].Comm, who[0].What)
+		}
+		add(l, start, max(end, start+1))
+		return nil
+	}, `SELECT id, rule, pid, from_ns, to_ns, lost_ns, culprits FROM chains c WHERE session = ? AND from_ns IS NOT NULL AND to_ns IS NOT NULL
+		AND NOT EXISTS (SELECT 1 FROM losses l WHERE l.session = c.session AND l.chain = c.id)`, s.id)
+	return out, err
+}
+
+// Observed is a process that used CUDA while it was recorded.
+type Observed struct {
+	Session  *Session
+	Process  tick.Process
+	From, To time.Time // in the filter's window
+	GPUs     int       // that it used: those of its streams and of what it allocated, at least one
+}
+
+// Observed returns the filter's processes, in the order of sessions and numbers.
+func (r *Reader) Observed(ctx context.Context, f Filter) (out []Observed, err error) {
+	sessions, err := r.chosen(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	for i := range sessions {
+		s := &sessions[i]
+		all, err := r.processes(ctx, s.id)
+		if err != nil {
+			return nil, err
+		}
+		gpus, err := r.gpusOf(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range all {
+			o := Observed{Session: s, Process: p, From: later(later(s.Started, p.Attached), f.From), To: later(s.Ended, s.Updated), GPUs: max(gpus[p.PID], 1)}
+			if !p.Ended.IsZero() {
+				o.To = earlier(o.To, p.Ended)
+			}
+			if !f.To.IsZero() {
+				o.To = earlier(o.To, f.To)
+			}
+			if f.wants(p.PID) && o.From.Before(o.To) && !p.Mapped.IsZero() {
+				out = append(out, o)
+			}
+		}
+	}
+	return out, nil
+}
+
+// gpusOf counts the devices that each process of a session used.
+func (r *Reader) gpusOf(ctx context.Context, s *Session) (map[uint32]int, error) {
+	out := map[uint32]int{}
+	return out, r.rows(ctx, func(rows *sql.Rows) error {
+		var pid uint32
+		var n int
+		err := rows.Scan(&pid, &n)
+		out[pid] = n
+		return err
+	}, `SELECT pid, count(*) FROM (SELECT pid, device FROM held WHERE session = ?1 AND device >= 0 UNION
+		SELECT pid, device FROM streams WHERE session = ?1 AND device IS NOT NULL) GROUP BY pid`, s.id)
+}

@@ -1,0 +1,78 @@
+package query
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"ingero/internal/tick"
+)
+
+// Called returns about how many calls the filter's window has, from rollups: to within
+// those of its first and last seconds. ok is false where there are none to tell from.
+func (r *Reader) Called(ctx context.Context, f Filter) (n uint64, ok bool, err error) {
+	s, err := r.Session(ctx, f.Session)
+	if err != nil {
+		return 0, false, err
+	}
+	from, to := bounds(f)
+	var sum sql.NullInt64
+	// Of the coarsest length of which a sixtieth of the window is more: few rows, and little off.
+	err = r.db.QueryRowContext(ctx, `SELECT sum(calls) FROM rollups WHERE session = ?1 AND start_ns >= ?2 - seconds * 500000000 AND start_ns < ?3 - seconds * 500000000
+		AND seconds = coalesce((SELECT max(seconds) FROM tiers WHERE session = ?1 AND closed_ns > ?2 AND seconds * 60000000000 <= ?3 - ?2), 1)`,
+		s.id, max(from, s.Started.UnixNano()), min(to, max(s.Updated.UnixNano(), s.Ended.UnixNano())+1)).Scan(&sum)
+	if err != nil {
+		return 0, false, fmt.Errorf("count the calls of session %s: %w", s.ID, r.read(err))
+	}
+	return uint64(sum.Int64), sum.Valid, nil
+}
+
+// Rolled is [Reader.Summary] from what was summed up while it was recorded: it takes
+// as long for a day as for a minute, and does not need the calls but for the first and
+// the last second. What rollups do not have - time inside other calls, gaps - it
+// lacks; where the time went [Reader.Accounts] tells.
+func (r *Reader) Rolled(ctx context.Context, f Filter) (*Summary, error) {
+	s, err := r.Session(ctx, f.Session)
+	if err != nil {
+		return nil, err
+	}
+	sum := &Summary{Session: s, From: s.Started, To: later(s.Updated, s.Ended), Rebuilt: true, Gaps: tick.Gaps{}}
+	if !f.partOf(sum.From, sum.To) { // all of it has been counted
+		return r.Summary(ctx, f)
+	}
+	if f.From.After(sum.From) {
+		sum.From = f.From
+	}
+	if !f.To.IsZero() {
+		sum.To = later(earlier(sum.To, f.To), sum.From)
+	}
+	if err := r.facts(ctx, sum, f); err != nil {
+		return nil, fmt.Errorf("session %s: %w", s.ID, err)
+	}
+	f.Session = s.ID
+	all, cover, err := r.OpStats(ctx, f, Group{PID: true})
+	if err != nil && !errors.Is(err, ErrNoCalls) {
+		return nil, err
+	}
+	for i := range all {
+		o := &all[i]
+		sum.Ops = append(sum.Ops, tick.Op{PID: o.PID, Op: o.Op, Sum: o.Sum, Dur: o.Dur})
+	}
+	sum.Thinned = cover.Thinned || slices.ContainsFunc(sum.Drops, func(d tick.Drop) bool { return d.Reason == "ring-full" })
+	sum.Torn, sum.Damage = cover.Torn, strings.Join(cover.Damage, "; ")
+	sum.keepPresent()
+	return sum, nil
+}
+
+// keepPresent leaves out processes that had ended before the window, or began after.
+func (sum *Summary) keepPresent() {
+	sum.Processes = slices.DeleteFunc(sum.Processes, func(p tick.Process) bool {
+		if sum.Gaps[p.PID] != nil || slices.ContainsFunc(sum.Ops, func(o tick.Op) bool { return o.PID == p.PID }) {
+			return false
+		}
+		return !p.Ended.IsZero() && p.Ended.Before(sum.From) || p.Started.After(sum.To)
+	})
+}

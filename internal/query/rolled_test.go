@@ -1,0 +1,128 @@
+package query
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ingero/internal/store"
+	"ingero/internal/tick"
+)
+
+// What was summed up of any window says what its calls say; how many they are is known
+// before they are read; and without the calls the whole seconds are told all the same.
+func TestRolledIsWhatTheCallsSay(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	x := record(t, path, store.Session{ID: "s", Node: "gpu-7"})
+	for range 90 {
+		x.second()
+	}
+	x.close()
+	r := openReader(t, path)
+	ctx := t.Context()
+	check := func(name string, f Filter, want *Summary) {
+		t.Helper()
+		got, err := r.Rolled(ctx, f)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if len(got.Ops) != len(want.Ops) || len(got.Processes) != len(want.Processes) || !got.From.Equal(want.From) || !got.To.Equal(want.To) {
+			t.Fatalf("%s: %d operations of %d processes from %v to %v, want %d of %d from %v to %v", name,
+				len(got.Ops), len(got.Processes), got.From, got.To, len(want.Ops), len(want.Processes), want.From, want.To)
+		}
+		for i := range got.Ops {
+			g, w := &got.Ops[i], &want.Ops[i]
+			w.Sum.Inner, g.Sum.Inner, w.Sum.Abandoned = 0, 0, 0
+			if g.PID != w.PID || g.Op != w.Op || g.Sum != w.Sum || g.Dur.Quantile(0.99) != w.Dur.Quantile(0.99) {
+				t.Errorf("%s: %v: %+v, want %+v", name, g.Op, g.Sum, w.Sum)
+			}
+		}
+	}
+	windows := map[string]Filter{
+		"all":           {},
+		"whole seconds": {From: began.Add(7 * time.Second), To: began.Add(61 * time.Second)},
+		"any":           {From: began.Add(7_123_456_789), To: began.Add(61_987_654_321)},
+		"a process":     {From: began.Add(3 * time.Second), PIDs: []uint32{4830}},
+	}
+	said := map[string]*Summary{}
+	for name, f := range windows {
+		want, err := r.Summary(ctx, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(name, f, want)
+		said[name] = want
+		if name == "a process" { // how many there are is of all
+			continue
+		}
+		n, ok, err := r.Called(ctx, f)
+		if all := calls(want); err != nil || !ok || math.Abs(float64(n)-float64(all)) > float64(all)/20 {
+			t.Errorf("%s: about %d calls (%v, %v), want %d", name, n, ok, err, all)
+		}
+	}
+	logs, err := filepath.Glob(filepath.Join(store.LogDir(path), "*.iseg"))
+	if err != nil || len(logs) == 0 {
+		t.Fatal(logs, err)
+	}
+	for _, l := range logs {
+		if err := os.Remove(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("without the calls", windows["whole seconds"], said["whole seconds"])
+}
+
+func calls(s *Summary) (n uint64) {
+	for i := range s.Ops {
+		n += s.Ops[i].Sum.Calls
+	}
+	return n
+}
+
+// The accounts of a window are those of the rows in it, also of a day, and also when only
+// the coarse ones are left.
+func TestAccountsOfAWindow(t *testing.T) {
+	const minutes = 300
+	path := filepath.Join(t.TempDir(), "x.db")
+	x := record(t, path, store.Session{ID: "s"})
+	for i := range 6 * minutes {
+		x.now = began.Add(time.Duration(i+1) * 10 * time.Second)
+		b := tick.Breakdown{PID: 7, Threads: 1, Elapsed: uint64(i+1) * 10e9, GPUWait: uint64(i+1) * 9e9, Blocked: uint64(i+1) * 1e9,
+			ByThread: []tick.ThreadTime{{TID: 7, In: [tick.Places]tick.Spent{{Times: tick.Times{Blocked: uint64(i+1) * 9e9}}, {}, {Times: tick.Times{Blocked: uint64(i+1) * 1e9}}}}}}
+		if err := x.db.Tick(&tick.Tick{Time: x.now, Started: began, Seq: uint64(i + 1), Breakdowns: []tick.Breakdown{b}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := openReader(t, path)
+	for name, tt := range map[string]struct {
+		from, to time.Duration
+		want     time.Duration // that they are of
+	}{
+		"a minute":       {time.Minute, 2 * time.Minute, time.Minute},
+		"cuts rows":      {time.Minute + 4*time.Second, 2*time.Minute + 6*time.Second, 70 * time.Second},
+		"an hour":        {time.Hour, 2 * time.Hour, time.Hour},
+		"four hours":     {7 * time.Minute, 247 * time.Minute, 4 * time.Hour},
+		"all":            {0, 0, minutes * time.Minute},
+		"before and now": {-time.Hour, 10 * time.Minute, 10 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := Filter{From: began.Add(tt.from)}
+			if tt.to > 0 {
+				f.To = began.Add(tt.to)
+			}
+			got, err := r.Accounts(t.Context(), f)
+			if err != nil || len(got) != 1 {
+				t.Fatalf("%+v (%v), want one account", got, err)
+			}
+			a := &got[0]
+			if a.Elapsed != uint64(tt.want) || time.Duration(a.To-a.From) != tt.want || a.GPUWait+a.Blocked != a.Elapsed || a.ByThread[0].Elapsed() != a.Elapsed {
+				t.Errorf("an account of %v, want %v: %+v", time.Duration(a.Elapsed), tt.want, a)
+			}
+		})
+	}
+	if got, err := r.Accounts(t.Context(), Filter{PIDs: []uint32{8}}); err != nil || len(got) != 0 {
+		t.Errorf("of another process: %+v (%v)", got, err)
+	}
+}

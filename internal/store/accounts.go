@@ -1,0 +1,118 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"ingero/internal/stats"
+	"ingero/internal/tick"
+)
+
+var sqlAccount = `REPLACE INTO accounts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+// accountTiers are how much time the rows of accounts are of, and for how long they
+// are kept.
+var accountTiers = [...]tier{{10 * time.Second, 48 * time.Hour}, {10 * time.Minute, 365 * 24 * time.Hour}}
+
+// savedAccounts are the accounts as of the last rows of a tier: what was added since is
+// the next one's.
+type savedAccounts struct {
+	since time.Time // zero: the session's beginning
+	was   map[uint32]tick.Breakdown
+	slow  map[uint32][]tick.LoopStep // the slowest steps since
+}
+
+// accounts writes where the time went since the last rows, once a tier's time has passed.
+func (v *saving) accounts(t *tick.Tick) error {
+	for i, tier := range accountTiers {
+		a := &v.spent[i]
+		if a.since.IsZero() {
+			a.since, a.slow = t.Started, map[uint32][]tick.LoopStep{}
+		}
+		for j := range t.Breakdowns {
+			if b := &t.Breakdowns[j]; b.Loop != nil && len(b.Loop.Recent) > 0 {
+				a.slow[b.PID] = tick.Slower(a.slow[b.PID], b.Loop.Recent...)
+			}
+		}
+		if t.Time.Sub(a.since) < tier.length && !t.Final {
+			continue
+		}
+		now := make(map[uint32]tick.Breakdown, len(t.Breakdowns))
+		for j := range t.Breakdowns {
+			b := &t.Breakdowns[j]
+			was := a.was[b.PID]
+			now[b.PID] = *b
+			if added := b.Since(&was); added.Elapsed > 0 {
+				if err := v.account(&added, a.slow[b.PID], tier.length, a.since, t.Time); err != nil {
+					return err
+				}
+			}
+		}
+		v.done = append(v.done, func() { a.since, a.was, a.slow = t.Time, now, map[uint32][]tick.LoopStep{} })
+	}
+	return nil
+}
+
+func (v *saving) account(b *tick.Breakdown, slow []tick.LoopStep, length time.Duration, from, to time.Time) error {
+	loop, err := loopOf(b.Loop, slow)
+	if err != nil {
+		return err
+	}
+	detail, err := json.Marshal(accountDetail{sharesJSON(b.RunnableBy), sharesJSON(b.BlockedOn), threadsJSON(b.ByThread), loop})
+	if err != nil {
+		return fmt.Errorf("the account of process %d: %w", b.PID, err)
+	}
+	var lengths any
+	if b.Lengths != nil && b.Lengths.Count() > 0 {
+		blob, err := b.Lengths.MarshalBinary()
+		if err != nil {
+			return err
+		}
+		lengths = blob
+	}
+	return v.exec(&sqlAccount, v.id, int64(length/time.Second), to.UnixNano(), from.UnixNano(), b.PID, b.Threads, int64(b.Elapsed),
+		int64(b.GPUWait), int64(b.CallCPU), int64(b.GapCPU), int64(b.Runnable), int64(b.Throttled), int64(b.Blocked),
+		int64(b.Critical), int64(b.CriticalMin), int64(b.CriticalMax), b.Steps, lengths, string(detail))
+}
+
+// sweepAccounts removes rows that are old.
+func (v *saver) sweepAccounts(now time.Time) error {
+	for _, tier := range accountTiers {
+		if _, err := v.db.Exec("DELETE FROM accounts WHERE seconds = ? AND end_ns < ?", int64(tier.length/time.Second), now.Add(-tier.keep).UnixNano()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AccountColumns are the columns of an account that [ScanAccount] reads.
+const AccountColumns = `pid, threads, elapsed_ns, gpu_wait_ns, call_cpu_ns, gap_cpu_ns, runnable_ns, throttled_ns, blocked_ns,
+	critical_ns, critical_min_ns, critical_max_ns, steps, lengths, detail`
+
+// ScanAccount reads [AccountColumns] of a row, behind what more it has.
+func ScanAccount(scan func(...any) error, b *tick.Breakdown, more ...any) error {
+	var lengths, detail []byte
+	err := scan(append(more, &b.PID, &b.Threads, &b.Elapsed, &b.GPUWait, &b.CallCPU, &b.GapCPU, &b.Runnable, &b.Throttled, &b.Blocked,
+		&b.Critical, &b.CriticalMin, &b.CriticalMax, &b.Steps, &lengths, &detail)...)
+	if err != nil {
+		return err
+	}
+	if lengths != nil {
+		b.Lengths = &stats.Sketch{}
+		if err := b.Lengths.UnmarshalBinary(lengths); err != nil {
+			return err
+		}
+		b.StepP50, b.StepP99 = time.Duration(b.Lengths.Quantile(0.5)), time.Duration(b.Lengths.Quantile(0.99))
+	}
+	var d accountDetail
+	if err := json.Unmarshal(detail, &d); err != nil {
+		return fmt.Errorf("the account of process %d: %w: %w", b.PID, ErrCorrupt, err)
+	}
+	b.RunnableBy, b.BlockedOn = sharesOf(d.RunnableBy), sharesOf(d.BlockedOn)
+	for i := range d.Threads {
+		b.ByThread = append(b.ByThread, d.Threads[i].time())
+	}
+	b.Loop, err = d.Loop.loop()
+	return err
+}

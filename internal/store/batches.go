@@ -1,0 +1,84 @@
+package store
+
+import (
+	"fmt"
+
+	"ingero/internal/tick"
+)
+
+// What is made of a stream may hang on how it came in pieces, so a log says so: before
+// the frames of what was taken in at a time, which of it each batch had.
+
+// batchSize is how much of each kind a batch had.
+type batchSize struct{ Calls, Waits, Lives, Functions, Stacks int }
+
+// maxBatches is how many batches one frame may tell of.
+const maxBatches = 1 << 16
+
+// beginBatch starts a batch, unless there is nothing in it that a log keeps.
+func (w *logWriter) beginBatch(b *tick.Batch) {
+	s := batchSize{Lives: len(b.Procs), Functions: len(b.Functions), Stacks: len(b.Stacks)}
+	if len(w.batches) >= maxBatches {
+		w.cut()
+	}
+	if s != (batchSize{}) || len(b.Calls)+len(b.Waits) > 0 {
+		w.batches = append(w.batches, s)
+	}
+}
+
+// batch is the one that is being taken in.
+func (w *logWriter) batch() *batchSize { return &w.batches[len(w.batches)-1] }
+
+// putBatches ends the frame of batches. The last one goes on in the next if it is open.
+func (w *logWriter) putBatches(open bool) {
+	if len(w.batches) == 0 {
+		return
+	}
+	w.body = appendBatches(w.body[:0], w.batches, open)
+	w.frame(frameBatches, 1, w.body)
+	w.batches = w.batches[:0]
+	if open {
+		w.batches = append(w.batches, batchSize{})
+	}
+}
+
+func appendBatches(b []byte, list []batchSize, open bool) []byte {
+	last := uint64(0)
+	if open {
+		last = 1
+	}
+	b = put(b, uint64(len(list))<<1|last)
+	for _, s := range list {
+		more := uint64(0)
+		if s.Lives+s.Functions+s.Stacks > 0 {
+			more = 1
+		}
+		b = put(put(b, uint64(s.Calls)<<1|more), uint64(s.Waits))
+		if more > 0 {
+			b = put(put(put(b, uint64(s.Lives)), uint64(s.Functions)), uint64(s.Stacks))
+		}
+	}
+	return b
+}
+
+func readBatches(body []byte) (list []batchSize, open bool, err error) {
+	r := reader{b: body}
+	n := r.uint()
+	open = n&1 != 0
+	if n >>= 1; n > maxBatches || n > uint64(len(r.b)) {
+		r.fail()
+		n = 0
+	}
+	for range n {
+		calls := r.uint()
+		s := batchSize{Calls: int(min(calls>>1, frameCallsCap)), Waits: int(r.small())}
+		if calls&1 != 0 {
+			s.Lives, s.Functions, s.Stacks = int(r.small()), int(r.small()), int(r.small())
+		}
+		list = append(list, s)
+	}
+	if r.bad || len(r.b) != 0 {
+		return nil, false, fmt.Errorf("%w: batches", ErrCorrupt)
+	}
+	return list, open, nil
+}

@@ -1,0 +1,233 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// facts are what a tick has beside what other entries of a log tell: so that it can be
+// made again as it was.
+type facts struct {
+	// These were in the tick before, and are not in this one.
+	processes, others []uint32
+	ops               []opKey
+	// gpus are their states: bus, time and figures, the rest as it was last told in
+	// whole. Nil: as in the tick before.
+	gpus []tick.GPU
+	// chains is the sum of the tick's chains ([ChainSum]), 0 where it has none.
+	chains uint64
+}
+
+// ChainSum is the same for the same chains in whatever order, and hardly ever for others.
+// It is 0 for none.
+func ChainSum(chains []tick.Chain) (uint64, error) {
+	if len(chains) == 0 {
+		return 0, nil
+	}
+	h := fnv.New64a()
+	for _, c := range slices.SortedFunc(slices.Values(chains), func(a, b tick.Chain) int { return cmp.Compare(a.ID, b.ID) }) {
+		row, err := toChainRow(&c)
+		if err != nil {
+			return 0, err
+		}
+		fmt.Fprintf(h, "%v|%s|%v\n", row, c.At, c.Spread)
+	}
+	return h.Sum64() | 1, nil
+}
+
+// listed is what a tick had.
+type listed struct {
+	processes, others map[uint32]bool
+	ops               map[opKey]bool
+	gpus              []byte // their states
+}
+
+// Parts of the frame.
+const (
+	factsGPUs = 1 << iota
+	factsChains
+	factsMarks = 1<<2 - 1
+)
+
+// facts writes those of a tick, where there are any.
+func (w *logWriter) facts(t *tick.Tick) error {
+	now := listed{processes: pidsOf(t.Processes), others: pidsOf(t.Others), ops: w.listed.ops, gpus: appendGPUs(nil, t.GPUs[:min(len(t.GPUs), maxGPUs)])}
+	if len(t.Ops) > 0 { // else they were not told
+		now.ops = make(map[opKey]bool, len(t.Ops))
+		for i := range t.Ops {
+			now.ops[opKey{t.Ops[i].PID, t.Ops[i].Op}] = true
+		}
+	}
+	sum, err := ChainSum(t.AllChains())
+	if err != nil {
+		return err
+	}
+	marks := byte(0)
+	if !bytes.Equal(now.gpus, w.listed.gpus) && (len(t.GPUs) > 0 || w.listed.gpus != nil) {
+		marks |= factsGPUs
+	}
+	if sum != 0 {
+		marks |= factsChains
+	}
+	b := append(w.body[:0], marks)
+	b, gone := appendGone(b, w.listed.processes, now.processes)
+	b, goneOthers := appendGone(b, w.listed.others, now.others)
+	b, goneOps := appendGoneOps(b, w.listed.ops, now.ops)
+	maps.DeleteFunc(w.procs, func(pid uint32, _ processJSON) bool { return !now.processes[pid] })
+	maps.DeleteFunc(w.others, func(pid uint32, _ processJSON) bool { return !now.others[pid] })
+	w.listed = now
+	if marks == 0 && gone+goneOthers+goneOps == 0 {
+		return nil
+	}
+	if marks&factsGPUs != 0 {
+		b = append(b, now.gpus...)
+	}
+	if sum != 0 {
+		b = binary.LittleEndian.AppendUint64(b, sum)
+	}
+	w.body = b
+	w.frame(frameFacts, 1, w.enc.column(nil, b))
+	return nil
+}
+
+func pidsOf(all []tick.Process) map[uint32]bool {
+	out := make(map[uint32]bool, len(all))
+	for i := range all {
+		out[all[i].PID] = true
+	}
+	return out
+}
+
+// appendGone appends those that were and are not any more, in order.
+func appendGone(b []byte, was, is map[uint32]bool) (out []byte, n int) {
+	var gone []uint32
+	for _, pid := range slices.Sorted(maps.Keys(was)) {
+		if !is[pid] {
+			gone = append(gone, pid)
+		}
+	}
+	b = put(b, uint64(len(gone)))
+	for _, pid := range gone {
+		b = put(b, uint64(pid))
+	}
+	return b, len(gone)
+}
+
+func appendGoneOps(b []byte, was, is map[opKey]bool) (out []byte, n int) {
+	var gone []opKey
+	for k := range was {
+		if !is[k] {
+			gone = append(gone, k)
+		}
+	}
+	slices.SortFunc(gone, func(a, b opKey) int { return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.op, b.op)) })
+	b = put(b, uint64(len(gone)))
+	for _, k := range gone {
+		b = put(put(b, uint64(k.pid)), uint64(k.op))
+	}
+	return b, len(gone)
+}
+
+// figures are those of a GPU in the order in which a log holds them.
+func figures(g *tick.GPU) (whole [7]**int64, parts [5]**float64) {
+	return [...]**int64{&g.MemTotal, &g.MemUsed, &g.ClockSM, &g.ClockMem, &g.ClockSMMax, &g.ECCCorrected, &g.ECCLost},
+		[...]**float64{&g.Busy, &g.MemBusy, &g.Temperature, &g.Power, &g.PowerLimit}
+}
+
+func appendGPUs(b []byte, gpus []tick.GPU) []byte {
+	b = put(b, uint64(len(gpus)))
+	for i := range gpus {
+		g := &gpus[i]
+		b = put(putString(b, g.Bus), zig(unixNano(g.Time)))
+		whole, parts := figures(g)
+		mask := uint64(0)
+		for j, p := range whole {
+			if *p != nil {
+				mask |= 1 << j
+			}
+		}
+		for j, p := range parts {
+			if *p != nil {
+				mask |= 1 << (len(whole) + j)
+			}
+		}
+		b = put(b, mask)
+		for _, p := range whole {
+			if *p != nil {
+				b = put(b, zig(**p))
+			}
+		}
+		for _, p := range parts {
+			if *p != nil {
+				b = putFloat(b, **p)
+			}
+		}
+	}
+	return b
+}
+
+// readFacts reads what facts wrote.
+func readFacts(body []byte, dec *decoder) (*facts, error) {
+	outer := reader{b: body}
+	r, err := dec.column(&outer, columns, maxTick)
+	if err != nil {
+		return nil, err
+	}
+	marks := r.uint()
+	if marks > factsMarks {
+		r.fail()
+	}
+	f := &facts{processes: readPIDs(&r), others: readPIDs(&r)}
+	for range r.count() {
+		f.ops = append(f.ops, opKey{r.small(), events.Op(r.tiny())})
+	}
+	if marks&factsGPUs != 0 {
+		f.gpus = []tick.GPU{}
+		for range r.count() {
+			f.gpus = append(f.gpus, readFigures(&r))
+		}
+	}
+	if marks&factsChains != 0 {
+		if b := r.bytes(8); b != nil {
+			f.chains = binary.LittleEndian.Uint64(b)
+		}
+	}
+	if r.bad || len(r.b) != 0 || len(outer.b) != 0 {
+		return nil, fmt.Errorf("%w: facts of a tick", ErrCorrupt)
+	}
+	return f, nil
+}
+
+func readPIDs(r *reader) (out []uint32) {
+	for range r.count() {
+		out = append(out, r.small())
+	}
+	return out
+}
+
+func readFigures(r *reader) tick.GPU {
+	g := tick.GPU{Bus: r.string(), Time: fromUnixNano(r.int())}
+	whole, parts := figures(&g)
+	mask := r.uint()
+	for j, p := range whole {
+		if mask&(1<<j) != 0 {
+			v := r.int()
+			*p = &v
+		}
+	}
+	for j, p := range parts {
+		if mask&(1<<(len(whole)+j)) != 0 {
+			v := r.float()
+			*p = &v
+		}
+	}
+	return g
+}

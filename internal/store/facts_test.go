@@ -1,0 +1,280 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	diff "github.com/google/go-cmp/cmp"
+
+	"ingero/internal/session"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// changing returns ticks in which processes, operations and GPUs come, change and go.
+func changing(n int) (out []*tick.Tick) {
+	r := rand.New(rand.NewPCG(4, 5))
+	k := newKernel()
+	some := func() bool { return r.IntN(3) > 0 }
+	for seq := range uint64(n) {
+		t := k.tick(seq+1, began.Add(time.Duration(seq+1)*time.Second), seq == uint64(n)-1)
+		t.Threads, t.Xids, t.HostSums, t.Chains = nil, nil, nil, nil
+		t.Ops = []tick.Op{}
+		t.Processes = slices.DeleteFunc(t.Processes, func(tick.Process) bool { return !some() })
+		for i := range t.Processes {
+			t.Processes[i].Counted = some()
+		}
+		t.Others = slices.DeleteFunc(t.Others, func(tick.Process) bool { return !some() })
+		for _, pid := range []uint32{1, 2, 3} {
+			if pid == 1 || some() {
+				o := *k.op(pid, opLaunch)
+				o.Sum.Calls, o.Sum.Done, o.Thinned = uint64(r.IntN(3)), uint64(r.IntN(3)), some()
+				hist := *o.Hist
+				hist[pid] = seq / 3 // also where the sums are as they were
+				o.Hist = &hist
+				t.Ops = append(t.Ops, o)
+			}
+		}
+		for i := range t.GPUs {
+			g := &t.GPUs[i]
+			g.Time = t.Time.Add(-time.Duration(r.IntN(3)) * time.Second)
+			g.Index = r.IntN(2)
+			if some() {
+				g.Power = ptr(r.Float64())
+			}
+		}
+		if t.GPUs = slices.DeleteFunc(t.GPUs, func(tick.GPU) bool { return !some() }); some() {
+			t.Chains = []tick.Chain{{ID: "c", At: "a.py:3", Lost: time.Duration(seq)}, {ID: "b"}}
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// What a tick had is what it has on replay, also of what was no more; and a segment that
+// follows says what went when it began.
+func TestReplayOfWhatComesAndGoes(t *testing.T) {
+	ticks := changing(60)
+	log, err := OpenSession(inSegments(t, ticks), testSession().ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := map[uint64]uint64{}
+	r := NewReplay(log, ReplayOptions{Sum: func(t *tick.Tick, sum uint64, known bool) {
+		if known {
+			sums[t.Seq] = sum
+		}
+	}})
+	at := 0
+	for {
+		_, err := r.Poll(&tick.Batch{})
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got tick.Tick
+		if !r.Due(&got) {
+			continue
+		}
+		if err := r.Totals(&got); err != nil {
+			t.Fatal(err)
+		}
+		want := ticks[at]
+		at++
+		slices.SortFunc(got.Ops, byOp)
+		if d := diff.Diff(toldBy(want), toldBy(&got)); d != "" {
+			t.Fatalf("tick %d -live +replay:\n%s", at, d)
+		}
+		if sum, err := ChainSum(want.Chains); err != nil || sums[got.Seq] != sum || (sum == 0) != (len(want.Chains) == 0) {
+			t.Errorf("tick %d: the sum of its chains is %d, want %d (%v)", at, sums[got.Seq], sum, err)
+		}
+	}
+	if at != len(ticks) {
+		t.Errorf("%d ticks, want %d", at, len(ticks))
+	}
+}
+
+// inSegments writes ticks to two segments.
+func inSegments(t *testing.T, ticks []*tick.Tick) twoSegments {
+	t.Helper()
+	var logs [2]memory
+	w, err := newLogWriter(&logs[0], &segmentJSON{Session: testSession()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range ticks {
+		if i == 30 {
+			next, err := newLogWriter(&logs[1], &segmentJSON{Session: testSession(), Seq: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := next.carry(w); err != nil {
+				t.Fatal(err)
+			}
+			w = next
+		}
+		w.add(&tick.Batch{Procs: []tick.ProcEvent{{Time: x.Time.UnixNano(), Kind: tick.ProcExited, PID: uint32(i)}}})
+		if err := errors.Join(w.tick(x), w.flush()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files := twoSegments{}
+	for i := range logs {
+		files[segmentName(testSession().ID, i, false)] = logs[i].Bytes()
+	}
+	return files
+}
+
+// told is what a tick has of what comes and goes.
+type told struct {
+	Processes, Others []tick.Process
+	Ops               []tick.Op
+	GPUs              []tick.GPU
+}
+
+func toldBy(t *tick.Tick) (x told) {
+	x.Processes, x.Others, x.GPUs = append(x.Processes, t.Processes...), append(x.Others, t.Others...), append(x.GPUs, t.GPUs...)
+	for _, o := range t.Ops {
+		x.Ops = append(x.Ops, tick.Op{PID: o.PID, Op: o.Op, Sum: o.Sum, Hist: o.Hist, Thinned: o.Thinned})
+	}
+	return x
+}
+
+// twoSegments are files in memory.
+type twoSegments map[string][]byte
+
+func (s twoSegments) List() (out []FileInfo, err error) {
+	for name, b := range s {
+		out = append(out, FileInfo{name, int64(len(b))})
+	}
+	return out, nil
+}
+
+func (s twoSegments) Open(name string) (File, error) {
+	b, ok := s[name]
+	if !ok {
+		return nil, os.ErrNotExist
+	}
+	return sized{bytes.NewReader(b)}, nil
+}
+
+type sized struct{ *bytes.Reader }
+
+func (s sized) Size() int64  { return s.Reader.Size() }
+func (s sized) Close() error { return nil }
+
+// A recording that was cut at any byte plays the ticks that it kept as they were, and one
+// more for what came after them.
+func TestReplayOfACutRecording(t *testing.T) {
+	b := record(t, 5, 3000).bytes
+	ticks := func(b []byte) []tick.Tick {
+		l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := &keeper{}
+		r := NewReplay(l, ReplayOptions{})
+		if err := session.Run(context.Background(), session.Config{Source: r, Clock: r, Sinks: []tick.Sink{k}}); err != nil {
+			t.Fatal(err)
+		}
+		return k.ticks
+	}
+	whole := ticks(b)
+	most := 0
+	for cut := len(b) / 5; cut < len(b); cut += len(b) / 37 {
+		got := ticks(b[:cut])
+		last := got[len(got)-1]
+		if !last.Final {
+			t.Fatalf("cut at %d: the last tick is not the final one", cut)
+		}
+		for i := range got[:len(got)-1] {
+			if d := diff.Diff(jsonOf(t, &whole[i]), jsonOf(t, &got[i])); d != "" {
+				t.Fatalf("cut at %d: tick %d -whole +cut:\n%s", cut, i+1, d)
+			}
+		}
+		most = max(most, len(got)-1)
+	}
+	if most < 3 {
+		t.Errorf("at most %d ticks were kept", most)
+	}
+}
+
+// A recording of the first version plays with what it has: its ticks, and others where
+// none are.
+func TestReplayOfTheFirstVersion(t *testing.T) {
+	b, err := os.ReadFile("testdata/v1.ilog")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &keeper{}
+	r := NewReplay(l, ReplayOptions{})
+	if err := session.Run(context.Background(), session.Config{Source: r, Clock: r, Sinks: []tick.Sink{k}}); err != nil {
+		t.Fatal(err)
+	}
+	if len(k.ticks) != 3 || len(k.calls) < 3*60 || !k.ticks[2].Final || !k.ticks[0].Time.Equal(began.Add(time.Second)) {
+		t.Errorf("%d ticks, %d calls", len(k.ticks), len(k.calls))
+	}
+}
+
+// Where ticks are missing there are others, once a second, but none of the time in which
+// nothing happened.
+func TestReplayFillsTicks(t *testing.T) {
+	m := &memory{}
+	w, err := newLogWriter(m, &segmentJSON{Session: testSession()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := began.UnixNano()
+	for _, seconds := range []int64{0, 4, 5, 7200} {
+		w.enc.add(&callAt(at + seconds*1e9)[0]) // of no batch
+		w.number++
+		if err := w.flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := OpenLog(bytes.NewReader(m.Bytes()), int64(m.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &keeper{}
+	r := NewReplay(l, ReplayOptions{})
+	if err := session.Run(context.Background(), session.Config{Source: r, Clock: r, Sinks: []tick.Sink{k}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(k.ticks); n < 5 || n > 9 || len(k.calls) != 4 {
+		t.Errorf("%d ticks, %d calls", n, len(k.calls))
+	}
+	for i := range k.ticks[1:] {
+		if !k.ticks[i+1].Time.After(k.ticks[i].Time) && !k.ticks[i+1].Final || k.ticks[i+1].Seq != k.ticks[i].Seq+1 {
+			t.Errorf("tick %d at %v follows on %d at %v", k.ticks[i+1].Seq, k.ticks[i+1].Time, k.ticks[i].Seq, k.ticks[i].Time)
+		}
+	}
+}
+
+func callAt(start int64) []events.Call {
+	return []events.Call{{Start: start, Duration: 1e6, OnCPU: 1e6, PID: 7, TID: 7, Weight: 1, Op: opSync}}
+}
+
+// jsonOf is all of a tick that can be written as JSON.
+func jsonOf(t *testing.T, x *tick.Tick) string {
+	t.Helper()
+	b, err := json.Marshal(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

@@ -1,0 +1,224 @@
+package store
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+var (
+	sqlLossGone = `DELETE FROM losses WHERE session = ? AND seconds = 60 AND start_ns = ? AND chain = ?`
+	sqlLoss     = `REPLACE INTO losses VALUES (?, 60, ?, ?, ?, ?, ?, ?)`
+)
+
+const (
+	lossWindow = time.Minute         // of a row
+	lossFine   = 30 * 24 * time.Hour // for which time rows are of a minute; then of an hour
+	lossKept   = 2 * tick.ChainStays // how long a minute may still change
+	lossNames  = 3                   // culprits of a chain that have rows of their own
+)
+
+// loss is what a chain cost, by time. A chain tells of its window only, and tells it anew
+// with each tick: the last word on each stretch is kept.
+type loss struct {
+	rule     string
+	pid      uint32
+	from, to int64           // of the chain's last state, Unix ns
+	spread   map[int64]int64 // ns by start of a stretch
+	names    []lossShare
+	dirty    map[int64]bool // minutes that the file does not have so
+	gone     bool           // it was taken back
+}
+
+type lossShare struct {
+	culprit string
+	share   float64
+}
+
+// losses are those of the chains that there are, or were a short time ago, by ID.
+type losses map[string]*loss
+
+// note takes the chains of a tick in. One that goes before its time is taken back, as
+// far as its last state reaches.
+func (l losses) note(chains []tick.Chain, now time.Time) {
+	for id, x := range l {
+		listed := slices.ContainsFunc(chains, func(c tick.Chain) bool { return c.ID == id })
+		state := tick.Chain{To: fromUnixNano(x.to)}
+		if !listed && !x.gone && !state.Over(now) {
+			x.gone = true
+			x.put(nil, floor(x.from, int64(tick.SpreadStep)))
+		}
+		x.forget(now)
+		if !listed && len(x.spread) == 0 && len(x.dirty) == 0 {
+			delete(l, id)
+		}
+	}
+	for i := range chains {
+		c := &chains[i]
+		if c.From.IsZero() || c.To.Before(c.From) || now.Sub(c.To) > lossKept {
+			continue // it cannot be told when that was, or it was told
+		}
+		x := l[c.ID]
+		if x == nil {
+			x = &loss{spread: map[int64]int64{}, dirty: map[int64]bool{}}
+			l[c.ID] = x
+		}
+		x.rule, x.pid, x.gone = c.Rule, c.PID, false
+		x.from, x.to, x.names = c.From.UnixNano(), c.To.UnixNano(), lossShares(c.Culprits)
+		spread := c.Spread
+		if len(spread) == 0 {
+			spread = evenly(c)
+			first := &spread[0] // a part of it may have left the window
+			first.Lost = max(first.Lost, time.Duration(x.spread[first.Start]))
+		}
+		x.put(spread, spread[0].Start)
+	}
+}
+
+// put sets what was lost from a time on, and nothing else there.
+func (x *loss) put(spread []tick.Loss, from int64) {
+	now := make(map[int64]int64, len(spread))
+	for _, s := range spread {
+		now[s.Start] += int64(s.Lost)
+	}
+	for start, ns := range x.spread {
+		if start >= from && now[start] != ns {
+			delete(x.spread, start)
+			x.dirty[floor(start, int64(lossWindow))] = true
+		}
+	}
+	for start, ns := range now {
+		if ns > 0 && x.spread[start] != ns {
+			x.spread[start] = ns
+			x.dirty[floor(start, int64(lossWindow))] = true
+		}
+	}
+}
+
+// forget drops minutes that are written and will not change.
+func (x *loss) forget(now time.Time) {
+	edge := floor(now.Add(-lossKept).UnixNano(), int64(lossWindow))
+	maps.DeleteFunc(x.spread, func(start, _ int64) bool {
+		return start < edge && !x.dirty[floor(start, int64(lossWindow))]
+	})
+}
+
+// evenly spreads what a chain lost over its time, where no more is known.
+func evenly(c *tick.Chain) (out []tick.Loss) {
+	step := int64(tick.SpreadStep)
+	from, to := c.From.UnixNano(), max(c.To.UnixNano(), c.From.UnixNano()+1)
+	for start := floor(max(from, to-int64(lossKept)), step); start < to; start += step { // what was before it has been told
+		part := float64(min(start+step, to)-max(start, from)) / float64(to-from)
+		out = append(out, tick.Loss{Start: start, Lost: time.Duration(part * float64(c.Lost))})
+	}
+	return out
+}
+
+// lossShares are the culprits by name, with their shares of the loss: those that took
+// most, and all others as one without a name.
+func lossShares(culprits []tick.Culprit) (out []lossShare) {
+	total := 0.0
+	for i := range culprits {
+		c := &culprits[i]
+		name, ns := culpritName(c), float64(max(c.Lost, 0))
+		total += ns
+		at := slices.IndexFunc(out, func(s lossShare) bool { return s.culprit == name })
+		if at < 0 {
+			at = len(out)
+			out = append(out, lossShare{culprit: name})
+		}
+		out[at].share += ns
+	}
+	if total == 0 {
+		name := ""
+		if len(out) > 0 {
+			name = out[0].culprit
+		}
+		return []lossShare{{name, 1}}
+	}
+	slices.SortStableFunc(out, func(a, b lossShare) int { return cmp.Compare(b.share, a.share) })
+	for i := range out {
+		out[i].share /= total
+		if i >= lossNames {
+			out[lossNames-1].culprit = ""
+			out[lossNames-1].share += out[i].share
+		}
+	}
+	return out[:min(len(out), lossNames)]
+}
+
+// culpritName is what a culprit is called wherever it did the same.
+func culpritName(c *tick.Culprit) string {
+	what, _, _ := strings.Cut(c.What, ",")
+	switch {
+	case c.Agent:
+		return "ingero"
+	case c.Thread.TID == 0:
+		return what
+	case c.Own:
+		return "own thread " + c.Thread.Name.String()
+	}
+	return c.Thread.Name.String()
+}
+
+// losses writes the minutes that have changed.
+func (v *saving) losses() error {
+	for id, x := range v.lost {
+		for minute := range x.dirty {
+			if err := v.lossRows(id, x, minute); err != nil {
+				return err
+			}
+			v.done = append(v.done, func() { delete(x.dirty, minute) })
+		}
+	}
+	return nil
+}
+
+func (v *saving) lossRows(id string, x *loss, minute int64) error {
+	if err := v.exec(&sqlLossGone, v.id, minute, id); err != nil {
+		return err
+	}
+	sum := int64(0)
+	for at := minute; at < minute+int64(lossWindow); at += int64(tick.SpreadStep) {
+		sum += x.spread[at]
+	}
+	rest := sum
+	for i, s := range x.names {
+		part := min(int64(s.share*float64(sum)+0.5), rest)
+		if i == len(x.names)-1 {
+			part = rest
+		}
+		rest -= part
+		if part == 0 {
+			continue
+		}
+		if err := v.exec(&sqlLoss, v.id, minute, id, s.culprit, x.rule, x.pid, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepLosses makes hours of minutes that are old.
+func (v *saver) sweepLosses(now time.Time) error {
+	hour := int64(time.Hour)
+	edge := floor(now.Add(-lossFine).UnixNano(), hour)
+	tx, err := v.db.Begin()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.Exec(`INSERT INTO losses SELECT session, 3600, start_ns - start_ns % ?1, chain, culprit, min(rule), min(pid), sum(lost_ns) FROM losses
+		WHERE seconds = 60 AND start_ns < ?2 GROUP BY session, start_ns - start_ns % ?1, chain, culprit
+		ON CONFLICT DO UPDATE SET lost_ns = lost_ns + excluded.lost_ns`, hour, edge); err != nil {
+		return err
+	}
+	if _, err := tx.Exec("DELETE FROM losses WHERE seconds = 60 AND start_ns < ?", edge); err != nil {
+		return err
+	}
+	return tx.Commit()
+}

@@ -1,0 +1,117 @@
+package store
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// hog is a chain of a hog that takes a tenth of each second from a time on, as an
+// engine that looks at the last minute tells of it at another.
+func hog(began, now time.Time) tick.Chain {
+	c := tick.Chain{ID: "hog", Rule: "cpu-taken", PID: 7, To: now,
+		Culprits: []tick.Culprit{{Thread: events.Thread{PID: 9, TID: 9, Name: events.NameOf("stress")}, Lost: 3}, {What: "disk 1:0, a read", Lost: 1}}}
+	c.From = began
+	if sees := now.Add(-time.Minute); sees.After(began) {
+		c.From = sees
+	}
+	c.Lost = now.Sub(c.From) / 10
+	for at := c.From.Truncate(tick.SpreadStep); at.Before(now); at = at.Add(tick.SpreadStep) {
+		if !at.Before(now.Add(-time.Minute)) { // all of it is seen
+			end := at.Add(tick.SpreadStep)
+			if end.After(now) {
+				end = now
+			}
+			c.Spread = append(c.Spread, tick.Loss{Start: at.UnixNano(), Lost: end.Sub(at) / 10})
+		}
+	}
+	return c
+}
+
+// A chain that is told tick after tick, of a window that moves, is counted once; by
+// minute and culprit.
+func TestLosses(t *testing.T) {
+	for name, spread := range map[string]bool{"by time": true, "as a sum": false} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "x.db")
+			db, c := open(t, path, Options{})
+			k := newKernel()
+			c.now = c.now.Truncate(time.Minute)
+			began := c.now
+			for i := range 400 { // 300 s of it; then it is told as it was, and then not at all
+				c.advance(time.Second)
+				x := k.tick(uint64(i+1), c.now, false)
+				end := c.now
+				if last := began.Add(300 * time.Second); end.After(last) {
+					end = last
+				}
+				if i < 390 {
+					x.Chains = []tick.Chain{hog(began, end)}
+					if !spread {
+						x.Chains[0].Spread = nil
+					}
+				}
+				if i == 390 {
+					c.advance(lossKept + lossWindow)
+					x.Time = c.now
+				}
+				if err := db.Tick(x); err != nil {
+					t.Fatal(err)
+				}
+			}
+			const q = "SELECT chain, culprit, rule, pid, count(*), sum(lost_ns) / 10000000 FROM losses WHERE seconds = 60 GROUP BY 1, 2 ORDER BY 6"
+			if got, want := ask(t, path, q), "hog disk 1:0 cpu-taken 7 5 750\nhog stress cpu-taken 7 5 2250"; got != want {
+				t.Errorf("losses:\n%s\nwant\n%s", got, want)
+			}
+			if n := len(db.saver.lost); n != 0 {
+				t.Errorf("%d chains that are over are kept in memory", n)
+			}
+			c.advance(lossFine + time.Hour)
+			if err := db.saver.sweepLosses(c.now); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := ask(t, path, "SELECT seconds, count(*), sum(lost_ns) / 10000000 FROM losses GROUP BY 1"), "3600 2 3000"; got != want {
+				t.Errorf("a month later: %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// What is taken back was not lost; what the same chain cost before that was.
+func TestRevisedLosses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	db, c := open(t, path, Options{})
+	k := newKernel()
+	seq := uint64(0)
+	step := func(after time.Duration, chains ...tick.Chain) {
+		t.Helper()
+		c.advance(after)
+		seq++
+		x := k.tick(seq, c.now, false)
+		x.Chains = chains
+		if err := db.Tick(x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum := func(want int) {
+		t.Helper()
+		if got := ask(t, path, "SELECT coalesce(sum(lost_ns), 0) / 1000000 FROM losses"); got != fmt.Sprint(want) {
+			t.Errorf("lost: %s ms, want %d", got, want)
+		}
+	}
+	chain := func(lost time.Duration) tick.Chain {
+		return tick.Chain{ID: "a", PID: 7, From: c.now.Add(-5 * time.Second), To: c.now, Lost: lost}
+	}
+	step(10*time.Second, chain(time.Second))
+	sum(1000)
+	step(2*time.Minute, chain(2*time.Second))
+	sum(3000)
+	step(time.Second)
+	sum(1000)
+	step(20*time.Second, chain(3*time.Second))
+	sum(4000)
+}

@@ -1,0 +1,91 @@
+package store
+
+import "ingero/internal/tick"
+
+// sheaf puts what a log has in frames back into the batches in which it came.
+type sheaf struct {
+	tick.Batch // what there is, and was not delivered
+	plan       []batchSize
+	open       bool // the last of plan goes on
+}
+
+// begin takes in how the next frames came.
+func (s *sheaf) begin(e *Entry) {
+	sizes := e.batches
+	if s.open && len(s.plan) > 0 && len(sizes) > 0 { // a batch was cut after calls or waits
+		last := &s.plan[len(s.plan)-1]
+		last.Calls, last.Waits = last.Calls+sizes[0].Calls, last.Waits+sizes[0].Waits
+		sizes = sizes[1:]
+	}
+	s.plan, s.open = append(s.plan, sizes...), e.open
+}
+
+// take takes an entry in, if it belongs to a batch.
+func (s *sheaf) take(e *Entry) bool {
+	if len(s.plan) == 0 {
+		return false
+	}
+	s.Calls, s.Waits, s.Procs = append(s.Calls, e.Calls...), append(s.Waits, e.Waits...), append(s.Procs, e.Lives...)
+	s.Functions, s.Stacks = append(s.Functions, e.Functions...), append(s.Stacks, e.Stacks...)
+	return len(e.Calls)+len(e.Waits)+len(e.Lives)+len(e.Functions)+len(e.Stacks) > 0
+}
+
+// maxSheaf bounds what waits for the rest of its batch. No session makes one so large.
+const maxSheaf = 1 << 17
+
+// whole returns the size of the next batch; ok is false until all of it is there.
+func (s *sheaf) whole() (next batchSize, ok bool) {
+	if len(s.plan) == 0 {
+		return next, false
+	}
+	next = s.plan[0]
+	ok = (len(s.plan) > 1 || !s.open) && len(s.Calls) >= next.Calls && len(s.Waits) >= next.Waits && len(s.Procs) >= next.Lives &&
+		len(s.Functions) >= next.Functions && len(s.Stacks) >= next.Stacks
+	if !ok && len(s.Calls)+len(s.Waits)+len(s.Procs)+len(s.Functions)+len(s.Stacks) > maxSheaf {
+		return s.rest()
+	}
+	return next, ok
+}
+
+// lacks says that a batch is not whole, and that what comes next is not its rest: frames
+// of it were lost.
+func (s *sheaf) lacks() bool { return len(s.plan) > 1 || len(s.plan) == 1 && !s.open }
+
+// rest returns the size of all that there is, of which some may be missing: frames were
+// lost, or the log was cut off.
+func (s *sheaf) rest() (next batchSize, some bool) {
+	s.plan, s.open = s.plan[:0], false
+	next = batchSize{len(s.Calls), len(s.Waits), len(s.Procs), len(s.Functions), len(s.Stacks)}
+	return next, next != batchSize{}
+}
+
+// until returns when the last record of a batch ended, Unix ns; 0: it has none.
+func (s *sheaf) until(n batchSize) (at int64) {
+	for i := range s.Calls[:n.Calls] {
+		at = max(at, s.Calls[i].End())
+	}
+	for i := range s.Waits[:n.Waits] {
+		at = max(at, s.Waits[i].End())
+	}
+	for i := range s.Procs[:n.Lives] {
+		at = max(at, s.Procs[i].Time)
+	}
+	return at
+}
+
+// give appends a batch to b.
+func (s *sheaf) give(b *tick.Batch, n batchSize) {
+	b.Calls, s.Calls = move(b.Calls, s.Calls, n.Calls)
+	b.Waits, s.Waits = move(b.Waits, s.Waits, n.Waits)
+	b.Procs, s.Procs = move(b.Procs, s.Procs, n.Lives)
+	b.Functions, s.Functions = move(b.Functions, s.Functions, n.Functions)
+	b.Stacks, s.Stacks = move(b.Stacks, s.Stacks, n.Stacks)
+	if len(s.plan) > 0 {
+		s.plan = s.plan[:copy(s.plan, s.plan[1:])]
+	}
+}
+
+// move moves the first n of from to the end of to.
+func move[T any](to, from []T, n int) (all, left []T) {
+	return append(to, from[:n]...), from[n:]
+}

@@ -1,0 +1,295 @@
+package tick
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Place is where a thread's time was spent.
+type Place uint8
+
+// The places: all time of a traced thread lies in one of them.
+const (
+	InGPUWaits   Place = iota // in calls that wait for the GPU (events.ClassSync)
+	InCalls                   // in other traced calls
+	BetweenCalls              // in the program itself
+	Places
+)
+
+var placeNames = [Places]string{"gpu_waits", "calls", "between_calls"}
+
+// String returns the name of the place.
+func (p Place) String() string {
+	if p < Places {
+		return placeNames[p]
+	}
+	return "?"
+}
+
+// ThreadTime says where the time of one thread went: the sum over all places is the
+// time that it was watched, ns.
+type ThreadTime struct {
+	TID  uint32 // 0: all threads that are not told apart
+	Comm string
+	In   [Places]Spent
+}
+
+// Spent is the time in one place and who or what took it, the largest first; what is
+// not named is left out. Blocked time in calls that wait for the GPU has no names.
+type Spent struct {
+	Times
+	RunnableBy, BlockedOn []Share
+}
+
+// Elapsed is the time that the thread was watched.
+func (t *ThreadTime) Elapsed() (ns uint64) {
+	for i := range t.In {
+		ns += t.In[i].Total()
+	}
+	return ns
+}
+
+// shareKey tells shares apart.
+type shareKey struct {
+	pid, tid, dev uint32
+	idle, irq     bool
+	what          [3]uint16
+}
+
+func (s *Share) key() shareKey {
+	k := shareKey{pid: s.Who.PID, dev: s.Dev, idle: s.Idle, irq: s.ByIRQ, what: [3]uint16{uint16(s.Reason), uint16(s.Call), uint16(s.File)}}
+	if s.Own || s.Reason != 0 { // who had the CPU is told by process
+		k.tid = s.Who.TID
+	}
+	return k
+}
+
+// addShares adds the shares of b to those of a and keeps most of them, the largest.
+func addShares(a, b []Share, most int) []Share {
+	out := append([]Share(nil), a...)
+	at := make(map[shareKey]int, len(out))
+	for i := range out {
+		at[out[i].key()] = i
+	}
+	for i := range b {
+		j, known := at[b[i].key()]
+		if !known {
+			at[b[i].key()] = len(out)
+			out = append(out, b[i])
+			continue
+		}
+		x := &out[j]
+		x.NS, x.Count = x.NS+b[i].NS, x.Count+b[i].Count
+		x.Waker = addWakers(x.Waker, b[i].Waker)
+	}
+	sortShares(out)
+	return out[:min(len(out), most)]
+}
+
+// lessShares is what was added to each share since was.
+func lessShares(now, was []Share) []Share {
+	before := make(map[shareKey]*Share, len(was))
+	for i := range was {
+		before[was[i].key()] = &was[i]
+	}
+	out := make([]Share, 0, len(now))
+	for i := range now {
+		x := now[i]
+		if b := before[x.key()]; b != nil && b.NS <= x.NS && b.Count <= x.Count { // else it has begun anew
+			x.NS, x.Count = x.NS-b.NS, x.Count-b.Count
+			x.Waker = lessWaker(x.Waker, b.Waker)
+		}
+		if x.NS > 0 {
+			out = append(out, x)
+		}
+	}
+	sortShares(out)
+	return out
+}
+
+// addWakers and lessWaker are the same of what wakers did.
+func addWakers(a, b *WakerShare) *WakerShare {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	sum := *a
+	if b.Total() > a.Total() { // what most of it was
+		sum.Reason, sum.Call, sum.Dev, sum.By = b.Reason, b.Call, b.Dev, b.By
+	}
+	sum.Times.Add(&b.Times)
+	return &sum
+}
+
+func lessWaker(now, was *WakerShare) *WakerShare {
+	if now == nil || was == nil {
+		return now
+	}
+	left := *now
+	left.Times = now.Times.since(&was.Times)
+	return &left
+}
+
+func sortShares(s []Share) {
+	slices.SortStableFunc(s, func(a, b Share) int {
+		return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(a.Who.TID, b.Who.TID))
+	})
+}
+
+// since is what was added since was; of a part that fell, which is not to be, nothing.
+func (t *Times) since(was *Times) Times {
+	return Times{
+		OnCPU: t.OnCPU - min(was.OnCPU, t.OnCPU), Runnable: t.Runnable - min(was.Runnable, t.Runnable),
+		Throttled: t.Throttled - min(was.Throttled, t.Throttled), Blocked: t.Blocked - min(was.Blocked, t.Blocked),
+	}
+}
+
+// mostShares is how many names an account keeps of a part, mostThreads how many
+// threads it tells apart.
+const (
+	mostShares  = 16
+	mostThreads = 32
+)
+
+// Plus returns the sum of two accounts of one process, of stretches of time that follow
+// each other.
+func (b *Breakdown) Plus(o *Breakdown) Breakdown {
+	sum := *b
+	sum.Threads = max(b.Threads, o.Threads)
+	for i, p := range sum.parts() {
+		*p += *o.parts()[i]
+	}
+	sum.Steps += o.Steps
+	sum.RunnableBy = addShares(b.RunnableBy, o.RunnableBy, mostShares)
+	sum.BlockedOn = addShares(b.BlockedOn, o.BlockedOn, mostShares)
+	sum.ByThread, sum.Loop = addThreads(b.ByThread, o.ByThread), b.Loop.Plus(o.Loop)
+	if b.Lengths != nil && o.Lengths != nil {
+		sum.Lengths = b.Lengths.Clone()
+		sum.Lengths.Merge(o.Lengths)
+		sum.StepP50, sum.StepP99 = time.Duration(sum.Lengths.Quantile(0.5)), time.Duration(sum.Lengths.Quantile(0.99))
+	} else if o.Steps > b.Steps { // quantiles cannot be added: those of the longer part
+		sum.StepP50, sum.StepP99, sum.Lengths = o.StepP50, o.StepP99, o.Lengths
+	}
+	return sum
+}
+
+// Since returns the account of the time since an earlier state of this one. Of the loop it
+// has no slow steps.
+func (b *Breakdown) Since(was *Breakdown) Breakdown {
+	left := *b
+	for i, p := range left.parts() {
+		*p -= min(*was.parts()[i], *p)
+	}
+	left.Steps -= min(was.Steps, left.Steps)
+	left.RunnableBy, left.BlockedOn = lessShares(b.RunnableBy, was.RunnableBy), lessShares(b.BlockedOn, was.BlockedOn)
+	left.ByThread, left.Loop = lessThreads(b.ByThread, was.ByThread), b.Loop.since(was.Loop)
+	if b.Lengths != nil {
+		left.Lengths = b.Lengths.Clone()
+		left.Lengths.Sub(was.Lengths)
+		left.StepP50, left.StepP99 = time.Duration(left.Lengths.Quantile(0.5)), time.Duration(left.Lengths.Quantile(0.99))
+	}
+	return left
+}
+
+// parts are the sums of an account that can be added.
+func (b *Breakdown) parts() [10]*uint64 {
+	return [...]*uint64{&b.Elapsed, &b.GPUWait, &b.CallCPU, &b.GapCPU, &b.Runnable, &b.Throttled, &b.Blocked, &b.Critical, &b.CriticalMin, &b.CriticalMax}
+}
+
+// addThreads adds threads by number. Those that are too many become one.
+func addThreads(a, b []ThreadTime) []ThreadTime {
+	out := append([]ThreadTime(nil), a...)
+	for i := range b {
+		j := slices.IndexFunc(out, func(t ThreadTime) bool { return t.TID == b[i].TID })
+		if j < 0 {
+			out = append(out, b[i])
+			continue
+		}
+		out[j] = out[j].Plus(&b[i])
+	}
+	return FewThreads(out)
+}
+
+// lessThreads is what was added to each thread. The rest has what was added beside
+// that, also of threads that are not told apart any more.
+func lessThreads(now, was []ThreadTime) []ThreadTime {
+	left := inAll(now)
+	for p, before := range inAll(was) {
+		left[p] = left[p].since(&before)
+	}
+	out := make([]ThreadTime, 0, len(now)+1)
+	for i := range now {
+		t := now[i]
+		if t.TID == 0 {
+			continue
+		}
+		if j := slices.IndexFunc(was, func(w ThreadTime) bool { return w.TID == t.TID }); j >= 0 {
+			for p := range t.In {
+				x, y := &t.In[p], &was[j].In[p]
+				*x = Spent{x.since(&y.Times), lessShares(x.RunnableBy, y.RunnableBy), lessShares(x.BlockedOn, y.BlockedOn)}
+			}
+		}
+		for p := range left {
+			left[p] = left[p].since(&t.In[p].Times)
+		}
+		if t.Elapsed() > 0 {
+			out = append(out, t)
+		}
+	}
+	rest := ThreadTime{}
+	for p := range left {
+		rest.In[p].Times = left[p]
+	}
+	if rest.Elapsed() > 0 {
+		out = append(out, rest)
+	}
+	return out
+}
+
+// inAll sums threads up.
+func inAll(all []ThreadTime) (sum [Places]Times) {
+	for i := range all {
+		for p := range sum {
+			sum[p].Add(&all[i].In[p].Times)
+		}
+	}
+	return sum
+}
+
+// Plus returns the sum of two accounts of a thread.
+func (t *ThreadTime) Plus(o *ThreadTime) ThreadTime {
+	sum := *t
+	if sum.Comm == "" {
+		sum.Comm = o.Comm
+	}
+	for p := range sum.In {
+		x, y := &sum.In[p], &o.In[p]
+		x.Times.Add(&y.Times)
+		x.RunnableBy, x.BlockedOn = addShares(x.RunnableBy, y.RunnableBy, mostShares), addShares(x.BlockedOn, y.BlockedOn, mostShares)
+	}
+	return sum
+}
+
+// Busy is the time that a thread was in calls.
+func (t *ThreadTime) Busy() uint64 { return t.In[InGPUWaits].Total() + t.In[InCalls].Total() }
+
+// FewThreads orders threads, those that were longest in calls first, and makes one
+// without a number of those that are too many.
+func FewThreads(all []ThreadTime) []ThreadTime {
+	slices.SortStableFunc(all, func(a, b ThreadTime) int {
+		rest := func(t *ThreadTime) int { return min(1, int(t.TID)) } // the one without a number last
+		return cmp.Or(cmp.Compare(rest(&b), rest(&a)), cmp.Compare(b.Busy(), a.Busy()), cmp.Compare(a.TID, b.TID))
+	})
+	if len(all) <= mostThreads {
+		return all
+	}
+	rest := ThreadTime{}
+	for i := range all[mostThreads-1:] {
+		rest = rest.Plus(&all[mostThreads-1+i])
+	}
+	rest.Comm = ""
+	return append(all[:mostThreads-1:mostThreads-1], rest)
+}

@@ -1,0 +1,158 @@
+package incidents
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// loop is sim's program with a fault of CUDA's in its steps, which the lab switches on and off.
+func loop(fault string, args ...string) func(*run) []string {
+	return func(r *run) []string {
+		out := []string{r.lab.stack.Program("loop"), "--fault", fault, "--hold", "--seconds", "120", "--pin", strconv.Itoa(r.cpu), "--log", r.log}
+		return append(out, args...)
+	}
+}
+
+// sizes are a seed's: of the kernels, of what the CPU does in a step, of a batch.
+func sizes(s *seed) []string {
+	return []string{"--kernel-us", fmt.Sprint(s.between(100, 300)), "--cpu-us", fmt.Sprint(s.between(100, 400)),
+		"--launches", fmt.Sprint(s.between(8, 14)), "--seed", fmt.Sprint(s.number)}
+}
+
+// faulty is a scenario of the loop: the fault is there for a while, and names the rule.
+func faulty(rule, kind string, args func(s *seed) []string) func(s *seed) plan {
+	return func(s *seed) plan {
+		from := s.span(1200*ms, 1800*ms)
+		return plan{
+			victim: victim{program: loop(kind, append(sizes(s), args(s)...)...), env: one(s, spins, blocks)},
+			faults: []fault{{from: from, to: from + s.span(2500*ms, 3200*ms), begin: inside}},
+			want:   []want{{rules: []string{rule}}},
+		}
+	}
+}
+
+// sound is the twin of a scenario: the same work as it should be done.
+func sound(fault string, args func(s *seed) []string) func(s *seed) plan {
+	return func(s *seed) plan {
+		return plan{victim: victim{program: loop(fault, append(append(sizes(s), args(s)...), "--healthy")...), env: one(s, spins, blocks)}}
+	}
+}
+
+// from says that a scenario's fault is there from the first call on, and what was lost.
+func (p plan) from(truth func(r *run) lost) plan {
+	p.faults = []fault{{begin: inside}}
+	p.want[0].lost = truth
+	return p
+}
+
+func nothing(*seed) []string { return nil }
+
+// every and delay are how often a loop's fault is there, and how long it takes.
+func every(a, b, delayA, delayB int) func(s *seed) []string {
+	return func(s *seed) []string {
+		out := []string{"--every", fmt.Sprint(s.between(a, b))}
+		if delayB > 0 {
+			out = append(out, "--delay-us", fmt.Sprint(s.between(delayA, delayB)))
+		}
+		return out
+	}
+}
+
+func batch(a, b int) func(s *seed) []string {
+	return func(s *seed) []string { return []string{"--batch", fmt.Sprint(s.between(a, b) << 20)} }
+}
+
+// firstSteps is what the first steps took more than the others: what a start costs.
+func firstSteps(r *run) lost {
+	steps := r.clock.steps()
+	normal := r.normal(steps)[0].mean
+	var sum float64
+	for i := range steps[:min(3, len(steps))] {
+		sum += float64(steps[i].End-steps[i].Begin) - normal
+	}
+	d := time.Duration(sum)
+	return lost{d * 9 / 10, d, d * 11 / 10}
+}
+
+// allAfter is the time since the first step that was many times as long as the first ones:
+// nothing was done in it.
+func allAfter(r *run) lost {
+	steps := r.clock.steps()
+	for i := range steps {
+		if time.Duration(steps[i].End-steps[i].Begin) > 40*ms {
+			d := time.Duration(r.until - steps[i].Begin)
+			return lost{d - 1200*ms, d, d + 100*ms}
+		}
+	}
+	return lost{}
+}
+
+// unknown is for what costs no time that a clock could tell.
+func unknown(*run) lost { return lost{0, 0, 10 * time.Second} }
+
+// twins are a fault's row and that of its twin.
+func twins(name, rule, fault string, args func(s *seed) []string) []row {
+	return []row{{name: name, plan: faulty(rule, fault, args)}, {name: name + ": as it should be", plan: sound(fault, args)}}
+}
+
+func joined(all ...[]row) (out []row) {
+	for _, rows := range all {
+		out = append(out, rows...)
+	}
+	return out
+}
+
+// lasting has the fault go on to the end.
+func lasting(rows []row) []row {
+	before := rows[0].plan
+	rows[0].plan = func(s *seed) plan {
+		p := before(s)
+		p.faults[0].to = 0
+		return p
+	}
+	return rows
+}
+
+// lockRows have a thread of the victim's own on the same CPU: that it has that is true as well.
+var lockRows = func() []row {
+	rows := twins("the driver's lock is held by another thread", "lock-wait", "driver-lock", every(40, 70, 15000, 30000))
+	before := rows[0].plan
+	rows[0].plan = func(s *seed) plan {
+		p := before(s)
+		p.want[0].culprit, p.also = byItself, []string{"own-threads"}
+		return p
+	}
+	return rows
+}()
+
+var cudaRows = joined(
+	twins("slow cudaMalloc, now and then", "alloc-slow", "alloc-slow", every(15, 30, 15000, 35000)),
+	twins("an allocation storm", "alloc-storm", "alloc-storm", every(1, 1, 30, 60)),
+	lasting(twins("a leak", "memory-leak", "leak", every(8, 12, 6000, 10000))),
+	twins("an allocation fails for fragmentation", "gpu-fragmentation", "fragments", every(150, 220, 40000, 80000)),
+	twins("the GPU is out of memory", "gpu-oom", "oom", every(40, 60, 15000, 30000)),
+	twins("a full KV cache", "kv-cache-pressure", "kv-cache", every(4, 6, 0, 0)),
+	twins("two models take turns", "model-swap", "model-swap", every(50, 80, 0, 0)),
+	twins("pageable copies", "copy-pageable", "pageable", batch(8, 12)),
+	twins("many small copies", "copies-small", "small-copies", batch(2, 4)),
+	twins("copies take 40 % of the time", "copy-heavy", "copy-heavy", batch(10, 14)),
+	twins("synchronise after each launch", "sync-heavy", "sync-heavy", func(s *seed) []string {
+		return []string{"--launches", "100", "--kernel-us", "15", "--dispatch-us", fmt.Sprint(s.between(10, 14))}
+	}),
+	twins("cudaFree that waits for the GPU", "free-waits", "free-waits", every(1, 1, 800, 1500)),
+	lockRows,
+	twins("CUDA after fork", "cuda-after-fork", "fork", every(80, 120, 0, 0)),
+	[]row{
+		{name: "a cold start", plan: func(s *seed) plan {
+			return faulty("cold-start", "cold-start", every(1, 1, 250000, 500000))(s).from(firstSteps)
+		}},
+		{name: "a warm start", plan: sound("cold-start", nothing)},
+		{name: "the driver does not fit", plan: func(s *seed) plan {
+			return faulty("version-mismatch", one(s, "mismatch-803", "mismatch-35"), nothing)(s).from(allAfter)
+		}},
+		{name: "a device assert", plan: func(s *seed) plan {
+			return faulty("device-assert", "assert", every(300, 600, 0, 0))(s).from(allAfter)
+		}},
+	},
+)
