@@ -24,6 +24,10 @@
 //     losses of other origin (timers, kernel threads, the agent itself) stay well
 //     under 1 % of a step.
 //
+// Some rules look at whole steps and at what ticks say (Find): what steps of a kind - with
+// many small copies, say, or a capture - take longer than the thread's others is what they
+// cost; where there are no others, the calls' own time is, less what the GPU may have hidden.
+//
 // A thread's steps are kept for a minute, drawn at random where there are many.
 // What was found is judged anew as long as all of it is in that minute; then a
 // chain stays as it is until five minutes after its last slow step.
