@@ -178,15 +178,15 @@ func (f *Facts) straggler(pid uint32, who lateRank, from, to, lost int64) tick.C
 	name := f.called(who.rank.PID)
 	c := tick.Culprit{Thread: events.Thread{PID: who.rank.PID, TID: who.rank.PID, Name: name}, Own: who.rank.PID == pid,
 		What: rankName(who.rank, f.ranksOf(pid, who)), Lost: time.Duration(lost)}
-	if why := f.kept(who.rank.PID, from, to); why != "" {
+	if why := f.kept(who.rank.PID, from, to, lost); why != "" {
 		c.What += ", " + why
 	}
 	return c
 }
 
-// kept says what kept a process from going on in a time: what took most of its steps
-// beyond what is normal, "" where nothing is known to.
-func (f *Facts) kept(pid uint32, from, to int64) string {
+// kept says what kept a process from going on in a time: what took at least half of what
+// others lost from its steps, beyond what is normal. "" where nothing is known to.
+func (f *Facts) kept(pid uint32, from, to, lost int64) string {
 	_, steps := f.steps(pid)
 	sum := map[uint32]float64{}
 	for i := range steps {
@@ -204,16 +204,40 @@ func (f *Facts) kept(pid uint32, from, to int64) string {
 			most = n
 		}
 	}
-	if sum[most] >= float64(to-from)/50 {
+	if len(sum) > 0 && 2*sum[most] >= float64(lost) {
 		c := &f.e.causes.list[most]
 		return "held up by " + culpritName(c) + " (" + Rules[c.id.rule].Name + ")"
 	}
 	for _, s := range shiftsOf(steps, 0) {
-		if s.from < to && s.to > from {
+		if s.from < to && s.to > from && 2*s.lost >= lost {
 			return "whose GPU took longer (gpu-slower)"
 		}
 	}
+	for _, way := range []struct {
+		words string
+		part  func(*step) int64
+	}{{"which waited between its calls", func(x *step) int64 { return x.blocked }}, {"which was on a CPU for longer", func(x *step) int64 { return x.cpu }}} {
+		if 2*grew(steps, from, to, way.part) >= lost {
+			return way.words
+		}
+	}
 	return ""
+}
+
+// grew is by how much a part of the steps in a time was longer than it is as a rule.
+func grew(steps []step, from, to int64, part func(*step) int64) int64 {
+	all := make([]weighed, 0, len(steps))
+	for i := range steps {
+		all = append(all, weighed{part(&steps[i]), steps[i].weight})
+	}
+	usual := quantile(all, low)
+	var sum float64
+	for i := range steps {
+		if x := &steps[i]; x.to() > from && x.from < to {
+			sum += x.weight * float64(part(x)-usual)
+		}
+	}
+	return int64(sum)
 }
 
 // waitsForRanks says whether a shift is that of a process that waits for other ranks: one

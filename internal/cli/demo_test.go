@@ -72,6 +72,9 @@ func namesIn(t *testing.T, log *store.Log) []string {
 			for i := range e.Tick.Threads {
 				seen[e.Tick.Threads[i].Comm] = true
 			}
+			for i := range e.Tick.HostSums {
+				seen[e.Tick.HostSums[i].Comm] = true
+			}
 		}
 	}
 	delete(seen, "")
@@ -234,7 +237,10 @@ func TestOwned(t *testing.T) {
 		Procs: []tick.ProcEvent{{PID: 7}, {PID: 8, Comm: "secret"}},
 	}
 	x := &tick.Tick{Threads: []tick.Thread{{PID: 8, Comm: "secret"}, {PID: 7, Comm: "train"}}, Others: []tick.Process{{PID: 8, Comm: "secret"}, {PID: 9, PPID: 8, Cgroup: "/secret"}},
-		Processes: []tick.Process{{PID: 7, Comm: "train", Cgroup: "/secret"}}, Chains: []tick.Chain{{ID: "secret"}}}
+		Processes: []tick.Process{{PID: 7, Comm: "train", Cgroup: "/secret"}}, Chains: []tick.Chain{{ID: "secret"}}, Hidden: []tick.Hidden{{Chain: tick.Chain{ID: "secret"}}}, Episodes: []tick.Episode{{ID: "secret"}},
+		HostSums: []tick.HostSum{{HostKey: tick.HostKey{Kind: tick.HostDiskRead, PID: 8, Object: "vda"}, Comm: "secret"}, {HostKey: tick.HostKey{Kind: tick.HostCPUPressure, Object: "/secret"}},
+			{HostKey: tick.HostKey{Kind: tick.HostOOM, PID: 7, Object: "/secret"}}, {HostKey: tick.HostKey{Kind: tick.HostSignal, PID: 7, Sender: 8, Object: "SIGSTOP"}, Comm: "secret"},
+			{HostKey: tick.HostKey{Kind: tick.HostDiskRead, PID: 7, Object: "vda"}, Comm: "train"}}}
 	before := fmt.Sprintf("%+v %+v", b, x)
 	gotB, gotT := o.batch(b), o.tick(x)
 	if text := fmt.Sprintf("%+v %+v", gotB, gotT); bytes.Contains([]byte(text), []byte("secret")) {
@@ -243,6 +249,9 @@ func TestOwned(t *testing.T) {
 	if len(gotB.Waits) != 3 || gotB.Waits[0].Taken != 3 || gotB.Waits[0].Flags != events.WaitOthers || gotB.Waits[0].Who != (events.Thread{}) ||
 		gotB.Waits[1].Who.Name != hog.Name || gotB.Waits[1].Who.Parent != 0 || gotB.Waits[2].Flags != 0 {
 		t.Errorf("waits: %+v", gotB.Waits)
+	}
+	if len(gotT.HostSums) != 3 {
+		t.Errorf("host sums: %+v", gotT.HostSums)
 	}
 	if len(gotB.Calls) != 1 || len(gotB.Ended) != 1 || len(gotB.Procs) != 1 || len(gotT.Threads) != 1 || len(gotT.Others) != 1 || len(gotT.Processes) != 1 {
 		t.Errorf("kept: %+v %+v", gotB, gotT)

@@ -32,7 +32,7 @@ func (d *demo) launch(dir string) (jobs []*launched, err error) {
 	if path := d.env.Getenv("LD_LIBRARY_PATH"); d.gpu && path != "" {
 		env = append(env, "LD_LIBRARY_PATH="+path)
 	}
-	if d.hog.threads == 0 { // it does not fight for a CPU that it does not need
+	if !d.spins { // it does not fight for a CPU that it does not need
 		env = append(env, "INGERO_SIM_SYNC=block")
 	}
 	if len(d.beside) > 0 { // they take turns on one simulated GPU

@@ -18,6 +18,7 @@ type scenario struct {
 	program []string
 	beside  []string // a program on the same GPU, for the second third of the time
 	hog     hog
+	spins   bool          // the job waits for the GPU on a CPU, and not asleep
 	length  string        // how long it runs, if nothing is said
 	least   time.Duration // how long it must run
 	onGPU   []string      // arguments of demo/gpu.py, which does the same on a GPU
@@ -41,12 +42,12 @@ var demoFiles embed.FS
 var scenarios = []scenario{
 	{name: "incident", what: "a training loop on a simulated GPU, and a hog on its CPU",
 		shows:   "The GPU waits while programs that have nothing to do with the job take its CPU.",
-		program: []string{"train", "--launches", "4", "--kernel-us", "500", "--cpu-us", "300"}, hog: hog{threads: 4},
+		program: []string{"train", "--launches", "4", "--kernel-us", "500", "--cpu-us", "300"}, hog: hog{threads: 4}, spins: true,
 		onGPU: []string{"--kernel-us", "500", "--launches", "4"}, length: "12s", least: 6 * time.Second,
 		rule: "cpu-taken", culprit: hogName, detail: explain.Shares},
 	{name: "cold-start", what: "the first steps of a job on a simulated GPU",
 		shows:   "The first calls load code, and take a hundred times as long as later ones.",
-		program: []string{"loop", "--fault", "cold-start", "--launches", "5", "--kernel-us", "800"},
+		program: []string{"loop", "--fault", "cold-start", "--delay-us", "1200000", "--launches", "5", "--kernel-us", "800"},
 		onGPU:   []string{"--kernel-us", "800", "--launches", "5", "--cold"}, length: "8s", least: 5 * time.Second,
 		rule: "cold-start", detail: explain.Shares},
 	{name: "memcpy-bottleneck", what: "a job on a simulated GPU that waits for its copies",
@@ -55,14 +56,14 @@ var scenarios = []scenario{
 		onGPU:   []string{"--kernel-us", "800", "--launches", "5", "--batch", "67108864", "--wait-for-copies"}, length: "8s", least: 5 * time.Second,
 		rule: "copy-heavy", detail: explain.Shares},
 	{name: "periodic-spike", what: "a job whose allocator goes to the driver every 200 batches",
-		shows:   "cudaMalloc takes fifty times as long every 200 batches, and the mean does not show it.",
-		program: []string{"loop", "--fault", "alloc-slow", "--every", "200", "--delay-us", "60000", "--launches", "4", "--kernel-us", "500"},
+		shows:   "Every 200 batches the allocator goes to the driver, and the GPU has nothing to do meanwhile.",
+		program: []string{"loop", "--fault", "alloc-slow", "--every", "200", "--delay-us", "100000", "--launches", "5", "--kernel-us", "800"},
 		onGPU:   []string{"--kernel-us", "500", "--launches", "4", "--alloc-every", "200"}, length: "12s", least: 6 * time.Second,
 		rule: "alloc-slow", detail: explain.Shares},
 	{name: "cpu-contention", what: "a training loop on a simulated GPU, and a neighbour that wakes up now and then",
 		shows:   "A neighbour that uses little of a CPU costs the job whenever it wakes up.",
-		program: []string{"train", "--launches", "10", "--kernel-us", "500"}, hog: hog{threads: 1, work: 300 * time.Millisecond, rest: 400 * time.Millisecond},
-		onGPU: []string{"--kernel-us", "500", "--launches", "10"}, length: "12s", least: 6 * time.Second,
+		program: []string{"train", "--launches", "6", "--kernel-us", "500"}, hog: hog{threads: 2, work: 400 * time.Millisecond, rest: 400 * time.Millisecond}, spins: true,
+		onGPU: []string{"--kernel-us", "500", "--launches", "6"}, length: "12s", least: 6 * time.Second,
 		rule: "cpu-taken", culprit: hogName, detail: explain.Shares},
 	{name: "gpu-steal", aliases: []string{"gpu-contention", "contention"}, what: "a training loop, and another program on its simulated GPU",
 		shows:   "Kernels take longer while another process has the GPU, and the job itself does nothing wrong.",
@@ -70,8 +71,8 @@ var scenarios = []scenario{
 		onGPU: []string{"--kernel-us", "500", "--launches", "10"}, length: "12s", least: 6 * time.Second,
 		rule: "gpu-shared", culprit: "loop", detail: explain.Shares},
 	{name: "train", what: "a training loop on a simulated GPU", shows: "Nothing is wrong, and the report says so.",
-		program: []string{"train", "--launches", "20", "--kernel-us", "500"},
-		onGPU:   []string{"--kernel-us", "500", "--launches", "20"}, length: "5s", least: time.Second, detail: explain.Tables, extra: true},
+		program: []string{"train", "--launches", "20", "--kernel-us", "500"}, spins: true,
+		onGPU: []string{"--kernel-us", "500", "--launches", "20"}, length: "5s", least: time.Second, detail: explain.Tables, extra: true},
 }
 
 // recording returns what the scenario's recording has.

@@ -75,9 +75,30 @@ func (o *owned) threads(all []tick.Thread) []tick.Thread {
 func (o *owned) tick(t *tick.Tick) *tick.Tick {
 	out := *t
 	out.Threads, out.Breakdowns, out.Chains, out.Hidden, out.Episodes = o.threads(t.Threads), nil, nil, nil, nil
-	out.Pods = nil
+	out.Pods, out.Xids, out.GPUs = nil, nil, nil
+	out.HostSums = o.hostSums(t.HostSums)
 	out.Processes, out.Others = o.processes(t.Processes), o.processes(t.Others)
 	return &out
+}
+
+// hostSums keeps what happened to the processes, and what is of nobody in particular.
+func (o *owned) hostSums(all []tick.HostSum) (out []tick.HostSum) {
+	for _, h := range all {
+		if !o.has(h.PID) && (h.PID != 0 || h.Object != "") {
+			continue
+		}
+		if h.Kind.Row().Object == "cgroup" {
+			h.Object = ""
+		}
+		if !o.has(h.Sender) {
+			h.Sender = 0
+		}
+		if h.Kind == tick.HostSignal && h.Sender == 0 { // whose name it is
+			h.Comm = ""
+		}
+		out = append(out, h)
+	}
+	return out
 }
 
 func (o *owned) processes(all []tick.Process) []tick.Process {

@@ -265,6 +265,12 @@ func TestDatabaseOfTheFirstSchema(t *testing.T) {
 	if got, err := old.Chains(context.Background(), Filter{}); len(got) != 0 || err != nil {
 		t.Errorf("chains: %v, %v", got, err)
 	}
+	if got, err := old.Accounts(context.Background(), Filter{}); len(got) != 0 || err != nil {
+		t.Errorf("accounts: %v, %v", got, err)
+	}
+	if n, known, err := old.Called(context.Background(), Filter{}); n != 0 || known || err != nil {
+		t.Errorf("called: %d, %v, %v", n, known, err)
+	}
 	if got, err := old.Xids(context.Background(), Filter{}); len(got) != 0 || err != nil {
 		t.Errorf("faults: %v, %v", got, err)
 	}

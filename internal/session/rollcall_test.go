@@ -158,3 +158,31 @@ func TestSomebodyIsMissing(t *testing.T) {
 		})
 	}
 }
+
+// A rank that comes late from some moment on is what the others lose time to.
+func TestStragglerIsBlamed(t *testing.T) {
+	_, r, to := ranked(t, 500_000, "--steps", "1000000", "--slow-rank", "1", "--slow-ms", "30", "--slow-from", "150")
+	var slow uint32
+	testkit.Eventually(t, "a chain of the rank that is late", func() bool {
+		to.mu.Lock()
+		defer to.mu.Unlock()
+		i := slices.IndexFunc(to.chains, func(c tick.Chain) bool { return c.Rule == "nccl-straggler" })
+		if i < 0 {
+			return false
+		}
+		slow = to.chains[i].Culprits[0].Thread.PID
+		return true
+	})
+	r.cancel()
+	r.end(t)
+	for i := range r.last.States {
+		if c := r.last.States[i].Comms.First[0]; r.last.States[i].PID == slow != (c.Rank == 1) {
+			t.Errorf("rank %d of process %d, and %d is blamed", c.Rank, r.last.States[i].PID, slow)
+		}
+	}
+	for _, c := range r.last.Chains {
+		if c.Rule == "gpu-slower" || c.Rule == "nccl-straggler" && c.PID == slow {
+			t.Errorf("%s of %d", c.Rule, c.PID)
+		}
+	}
+}

@@ -138,8 +138,9 @@ var cpuRows = []row{
 		return plan{victim: busy(s), faults: always(quota(100*ms, 100*ms))}
 	}},
 	{name: "a cpuset of one core less", alone: true, plan: func(s *seed) plan {
-		return plan{victim: victim{main: "copy 65536; launch 8 300; sync; cpu 3000", threads: []string{"cpu 2000"}, roams: true, env: blocks},
-			want: cause("cpuset-shrunk"), faults: during(s, short, long, oneCPU)}
+		from := s.span(2700*ms, 3000*ms) // not while it may yet choose its CPUs itself
+		return plan{length: 6500 * ms, victim: victim{main: "copy 65536; launch 8 300; sync; cpu 3000", threads: []string{"cpu 2000"}, roams: true, env: blocks},
+			want: cause("cpuset-shrunk"), faults: []fault{{from: from, to: from + s.span(short, long), begin: oneCPU}}}
 	}},
 	{name: "a burst of programs", plan: func(s *seed) plan {
 		return plan{victim: busy(s), want: []want{{rules: []string{"burst-of-programs"}, culprit: byFault}},
@@ -154,8 +155,8 @@ var cpuRows = []row{
 	}},
 	{name: "a hog and a quota", plan: func(s *seed) plan {
 		from := s.span(1500*ms, 1800*ms)
-		return plan{victim: busy(s), length: 7 * time.Second,
-			faults: []fault{{from: from, to: from + 3500*ms, begin: program(1, "hog CPU 5")}, {from: from, to: from + 3500*ms, begin: quota(30*ms, 100*ms)}},
+		return plan{victim: onCPU(s, s.between(3000, 4000)), length: 7 * time.Second,
+			faults: []fault{{from: from, to: from + 3500*ms, begin: program(1, "hog CPU 5")}, {from: from, to: from + 3500*ms, begin: quota(20*ms, 100*ms)}},
 			want:   []want{{rules: []string{"cpu-taken"}, culprit: byFault, lost: beside(throttled)}, {rules: []string{"cpu-throttled"}, lost: throttled, fault: 1}}}
 	}},
 	{name: "a hog, then a quota", plan: func(s *seed) plan {

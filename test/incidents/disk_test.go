@@ -1,10 +1,13 @@
 package incidents
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // dataSize is that of FILE_SIZE in testdata/victim_host.c.
@@ -14,6 +17,21 @@ const dataSize = 64 << 20
 func data(r *run) {
 	r.t.Helper()
 	if err := os.WriteFile(filepath.Join(r.dir, "data"), make([]byte, dataSize), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// coldData makes it, and has the machine forget what is in it: who reads it then pays for
+// the memory.
+func coldData(r *run) {
+	r.t.Helper()
+	data(r)
+	f, err := os.Open(filepath.Join(r.dir, "data"))
+	if err == nil {
+		defer f.Close()
+		err = errors.Join(f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED))
+	}
+	if err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -39,8 +57,8 @@ var diskRows = []row{
 		return plan{victim: v, want: cause("disk-wait"), faults: always(program(2, "writer OTHER DIR/noise %d", s.between(48, 96)<<20))}
 	}},
 	{name: "many small writes of another while it saves", alone: true, plan: func(s *seed) plan {
-		return plan{victim: saves(s, 8, 65536), want: cause("disk-wait"), length: 7 * time.Second,
-			faults: during(s, 3*time.Second, 3500*ms, program(4, "writer OTHER DIR/noise %d", 4<<20))}
+		return plan{victim: saves(s, 4, 65536), want: cause("disk-wait"), length: 7 * time.Second,
+			faults: during(s, 3*time.Second, 3500*ms, program(4, "writer OTHER DIR/noise %d", s.between(12, 20)<<20))}
 	}},
 	{name: "the disk is bounded while it saves", plan: func(s *seed) plan {
 		return plan{victim: victim{main: fmt.Sprintf("copy 262144; launch 10 400; sync; cpu 300; @%d read 4194304", s.between(8, 15)), prepare: data, env: blocks},

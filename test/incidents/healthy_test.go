@@ -55,7 +55,6 @@ var healthyRows = []row{
 	}),
 	healthy("random requests", sims("infer", "--seconds", "60", "--rate", "60", "--kernel-us", "300")),
 	healthy("an allocation now and then", sims("train", "--seconds", "60", "--kernel-us", "400")),
-	healthy("a caching allocator", sims("torch", "--steps", "512", "--kernel-us", "1500")),
 	healthy("a graph that is launched again and again", sims("graph", "--steps", "1000000")),
 	healthy("loader processes that keep up", func(s *seed) victim {
 		return victim{main: "get; copy 65536; launch 10 400; sync", depth: 4,

@@ -106,15 +106,18 @@ func judge(o *outcome) *verdict {
 	for _, h := range o.Heard {
 		for i := range h.Chains {
 			c := &h.Chains[i]
-			if seen[c.ID] || slices.ContainsFunc(o.Want, func(t truth) bool { return slices.Contains(t.Rules, c.Rule) }) || slices.Contains(o.Also, c.Rule) {
+			wanted := slices.ContainsFunc(o.Want, func(t truth) bool { return slices.Contains(t.Rules, c.Rule) })
+			switch others := o.foreign(c); {
+			case seen[c.ID]:
 				continue
-			}
-			seen[c.ID] = true
-			if o.foreign(c) || o.isAgent(c) && (!o.Alone || o.loaded()) {
-				v.Disturbed = append(v.Disturbed, c.Rule+" by "+c.Culprits[0].Thread.Name.String())
-			} else {
+			case others > 0.5, wanted && others > 0.25:
+				v.Disturbed = append(v.Disturbed, c.Rule+by(c))
+			case wanted, slices.Contains(o.Also, c.Rule):
+				continue
+			default:
 				v.False = append(v.False, c.Rule+by(c))
 			}
+			seen[c.ID] = true
 		}
 	}
 	return v
@@ -126,7 +129,7 @@ func (v *verdict) judgeOne(t *truth, last []tick.Chain) {
 	found := false
 	for i := range last {
 		c := &last[i]
-		if !slices.Contains(t.Rules, c.Rule) || v.foreign(c) {
+		if !slices.Contains(t.Rules, c.Rule) || v.foreign(c) > 0.5 {
 			continue
 		}
 		found = true
@@ -166,12 +169,6 @@ func (o *outcome) delay(t *truth) time.Duration {
 		}
 	}
 	return 0
-}
-
-// isAgent tells whether it is ingero that took the CPU. Where two runs are made at the same
-// time there are two of them in one process, and no CPU is idle.
-func (o *outcome) isAgent(c *tick.Chain) bool {
-	return takesCPU(c) && len(c.Culprits) > 0 && int(c.Culprits[0].Thread.PID) == o.Self
 }
 
 // takesCPU tells whether a chain is of a rule that others' work on the machine may be of.
@@ -224,17 +221,22 @@ func by(c *tick.Chain) string {
 // kthreadd is the parent of kernel threads.
 const kthreadd = 2
 
-// foreign tells whether a chain says that mainly processes which the lab knows nothing
-// of took the CPU. Where a machine has others' work on it, they do.
-func (o *outcome) foreign(c *tick.Chain) bool {
-	if !takesCPU(c) || len(c.Culprits) == 0 {
-		return false
+// foreign is the share of a chain of what processes took which the lab knows nothing of.
+// Where a machine has others' work on it, they do. What ingero took counts as theirs where
+// that is so, and where two runs are made at the same time: then there are two of them in
+// one process, and no CPU is idle. So do threads without a record where others are.
+func (o *outcome) foreign(c *tick.Chain) float64 {
+	if !takesCPU(c) {
+		return 0
 	}
-	var all, ours time.Duration
+	var all, others time.Duration
+	busy := o.loaded()
 	for _, x := range c.Culprits {
-		if all += x.Lost; o.knows(&x) {
-			ours += x.Lost
+		all += x.Lost
+		self := int(x.Thread.PID) == o.Self
+		if !o.knows(&x) || self && (busy || !o.Alone) || x.Thread.TID == 0 && busy {
+			others += x.Lost
 		}
 	}
-	return ours*2 < all
+	return float64(others) / max(float64(all), 1)
 }

@@ -95,9 +95,13 @@ func crowd(mib int) func(*run) disturber {
 }
 
 var memoryRows = []row{
+	{name: "another has its memory swapped out", alone: true, plan: func(s *seed) plan {
+		return plan{victim: victim{main: fmt.Sprintf("copy 65536; launch 8 400; sync; @20 touch %d", s.between(6, 10)<<20), prepare: withSwap(0), env: blocks},
+			want: cause("swap-in"), faults: during(s, long, 3*time.Second, program(1, "pager OTHER PID 100000"))}
+	}},
 	{name: "a neighbour has its memory swapped out", alone: true, plan: func(s *seed) plan {
 		return plan{victim: victim{main: "copy 65536; launch 8 400; sync; @50 touch 41943040", prepare: withSwap(76), env: blocks},
-			want: cause("swap-in"), also: []string{"memory-limit", "memory-reclaim"},
+			want: cause("swap-in", "memory-limit"), also: []string{"memory-limit", "memory-reclaim", "swap-in"},
 			faults: during(s, long, 3*time.Second, crowd(s.between(61, 64)))}
 	}},
 	{name: "its limit is less than its memory, with swap", alone: true, plan: func(s *seed) plan {
@@ -106,9 +110,9 @@ var memoryRows = []row{
 			faults: during(s, long, 3*time.Second, inside)}
 	}},
 	{name: "its limit makes it wait for reclaim", plan: func(s *seed) plan {
-		return plan{victim: victim{main: "copy 65536; launch 8 400; sync; cached 8388608; @3 fresh 25165824", prepare: func(r *run) { inMemory(0)(r); data(r) }, env: blocks},
+		return plan{victim: victim{main: "copy 65536; launch 8 400; sync; cached 8388608; @3 fresh 25165824", prepare: func(r *run) { inMemory(0)(r); coldData(r) }, env: blocks},
 			want: cause("memory-limit", "memory-reclaim"), also: []string{"memory-limit", "memory-reclaim", "disk-wait"},
-			faults: during(s, long, 3*time.Second, limit(s.between(44, 48)))}
+			faults: during(s, long, 3*time.Second, limit(s.between(48, 50)))}
 	}},
 	{name: "a worker is killed for want of memory", plan: func(s *seed) plan {
 		return plan{victim: victim{main: "get; copy 65536; launch 4 200; sync", prepare: inMemory(0), env: blocks, depth: 1,

@@ -76,6 +76,12 @@ func (h heard) rules() string {
 // replayed are the chains that a recording gives, tick by tick up to some time (Unix ns).
 func replayed(t *testing.T, db string, until int64) []heard {
 	t.Helper()
+	return played(t, db, until).said()
+}
+
+// played plays a recording up to some time (Unix ns).
+func played(t *testing.T, db string, until int64) *tape {
+	t.Helper()
 	r, err := query.Open(db)
 	if err != nil {
 		t.Fatal(err)
@@ -95,5 +101,5 @@ func replayed(t *testing.T, db string, until int64) []heard {
 	if err := session.Run(context.Background(), session.Config{Source: source, Clock: source, Sinks: []tick.Sink{p}, Poll: 250 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
-	return p.said()
+	return p
 }

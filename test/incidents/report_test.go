@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -101,17 +102,50 @@ func ratio(part, whole int) string {
 	return fmt.Sprintf("%.3f", float64(part)/float64(whole))
 }
 
+// What of all runs must be right at least: docs/accuracy.md has what was.
+const (
+	leastRight = 0.75
+	mostFalse  = 0.15 // false chains where nothing was wrong, of the runs
+)
+
+// gate fails the test where less is right than must be.
+func gate(t *testing.T, all []*verdict) {
+	t.Helper()
+	var sum, silent tally
+	for _, v := range all {
+		switch {
+		case len(v.Disturbed) > 0:
+		case len(v.Want) == 0:
+			silent.add(v)
+			fallthrough
+		default:
+			sum.add(v)
+		}
+	}
+	for _, x := range []struct {
+		what        string
+		part, whole int
+	}{{"causes are found", sum.found, sum.wanted}, {"chains are right", sum.found, sum.told}, {"culprits are right", sum.blamed, sum.named}} {
+		if float64(x.part) < leastRight*float64(x.whole) {
+			t.Errorf("only %d of %d %s", x.part, x.whole, x.what)
+		}
+	}
+	if float64(silent.wrong) > mostFalse*float64(silent.runs) {
+		t.Errorf("%d false chains in %d runs where nothing was wrong", silent.wrong, silent.runs)
+	}
+}
+
 // table is the result of all runs, in Markdown.
 func table(all []*verdict) string {
 	by := map[string]*tally{}
-	var sum, silent tally
-	disturbed, alike := 0, 0
+	var sum, silent, disturbed tally
+	alike := 0
 	for _, v := range all {
 		if v.Replay == "" {
 			alike++
 		}
 		if len(v.Disturbed) > 0 {
-			disturbed++
+			disturbed.add(v)
 			continue
 		}
 		if by[v.Name] == nil {
@@ -141,7 +175,9 @@ func table(all []*verdict) string {
 				times, share(s.covered, s.judged), s.wrong, delay)
 		}
 	}
-	fmt.Fprintf(&b, "\n- %d runs of %d scenarios; %d more that other work on the machine disturbed are not counted\n", sum.runs, len(by), disturbed)
+	fmt.Fprintf(&b, "\n- %d runs of %d scenarios\n", sum.runs, len(by))
+	fmt.Fprintf(&b, "- %d more, which other work on the machine disturbed, are not counted: the cause was right %s, the culprit %s, false chains %d\n",
+		disturbed.runs, ratio(disturbed.found, disturbed.wanted), ratio(disturbed.blamed, disturbed.named), disturbed.wrong)
 	fmt.Fprintf(&b, "- a replay of the recording gave the same chains in every tick: %d of %d\n", alike, len(all))
 	fmt.Fprintf(&b, "- recall of causes %s, precision %s\n", ratio(sum.found, sum.wanted), ratio(sum.found, sum.told))
 	fmt.Fprintf(&b, "- culprit right %s\n", ratio(sum.blamed, sum.named))

@@ -63,6 +63,15 @@ const (
 // perform runs a plan, and returns what came of it.
 func (l *lab) perform(t testing.TB, name string, n uint64, p plan, db string, alone bool) *outcome {
 	t.Helper()
+	r, began := l.carryOut(t, p, db, alone)
+	o := r.outcome(name, n, began)
+	o.Alone = alone
+	return o
+}
+
+// carryOut runs a plan, and returns the run and when the tracing began.
+func (l *lab) carryOut(t testing.TB, p plan, db string, alone bool) (*run, time.Time) {
+	t.Helper()
 	cpu, give := l.take(alone)
 	t.Cleanup(give) // after its children have ended
 	if alone {      // ingero does not take the victim's CPU then
@@ -86,10 +95,7 @@ func (l *lab) perform(t testing.TB, name string, n uint64, p plan, db string, al
 			r.begin(i)
 		}
 	}
-	began := r.trace(db)
-	o := r.outcome(name, n, began)
-	o.Alone = alone
-	return o
+	return r, r.trace(db)
 }
 
 // begin begins a fault.

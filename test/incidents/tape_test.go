@@ -17,6 +17,7 @@ type tape struct {
 	mu    sync.Mutex
 	heard []heard
 	steps map[uint32]int
+	loops map[uint32]*tick.Loop
 	over  chan struct{} // closed after the last one
 }
 
@@ -27,7 +28,7 @@ type heard struct {
 }
 
 func newTape(db tick.Sink, limit func(*tick.Tick) bool) *tape {
-	return &tape{db: db, limit: limit, over: make(chan struct{}), steps: map[uint32]int{}}
+	return &tape{db: db, limit: limit, over: make(chan struct{}), steps: map[uint32]int{}, loops: map[uint32]*tick.Loop{}}
 }
 
 func (p *tape) ended() bool {
@@ -56,6 +57,7 @@ func (p *tape) Tick(t *tick.Tick) error {
 	p.heard = append(p.heard, heard{t.Time, cloned(t.Chains)})
 	for i := range t.Breakdowns {
 		p.steps[t.Breakdowns[i].PID] = t.Breakdowns[i].Steps
+		p.loops[t.Breakdowns[i].PID] = t.Breakdowns[i].Loop
 	}
 	p.mu.Unlock()
 	var err error

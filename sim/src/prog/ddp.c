@@ -21,7 +21,7 @@ int ncclGroupEnd(void);
 #define NONE NO_VALUE
 
 static u64 ranks = 2, steps = 20, buckets = 4, layers = 8, bytes = 4 << 20, kernel_us = NONE,
-	   slow_rank = NONE, slow_ms = 50, slow_gpu, split, abort_step = NONE, die_rank = NONE,
+	   slow_rank = NONE, slow_ms = 50, slow_from, slow_gpu, split, abort_step = NONE, die_rank = NONE,
 	   die_step = 5, hang_rank = NONE, hang_step = 5, jitter_us, rank_option = NONE, cpu_us = 200, hold, one_device;
 static const char *id_file;
 
@@ -35,6 +35,7 @@ static const struct option opts[] = {
 	{ "cpu-us", 'n', &cpu_us, "CPU work between steps in us (200)" },
 	{ "slow-rank", 'n', &slow_rank, "this rank sleeps before its all-reduces" },
 	{ "slow-ms", 'n', &slow_ms, "for so long each step (50)" },
+	{ "slow-from", 'n', &slow_from, "from this step on (0)" },
 	{ "slow-gpu", 'f', &slow_gpu, "its GPU takes so long, not its CPU" },
 	{ "split", 'f', &split, "reduce among even and among odd ranks as well" },
 	{ "abort-step", 'n', &abort_step,
@@ -96,7 +97,9 @@ static void step(void *comm, void *half, void *stream, void *gradients, const ch
 		jitter = rank + 1;
 	for (u64 i = 0; i < layers; i++)
 		launch(&kernel_layer, "_Z14layer_backwardPfS_i", stream);
-	if (rank == slow_rank && slow_gpu)
+	if (rank == slow_rank && done < slow_from)
+		;
+	else if (rank == slow_rank && slow_gpu)
 		launch(&kernel_slow, slow_name, stream);
 	else if (rank == slow_rank)
 		sleep_ns(slow_ms * 1000000);
