@@ -38,6 +38,10 @@
 //   - What is lost is an interval: where the GPU was done is not always known, and
 //     normal steps are not all alike.
 //
+//   - What a program does in some steps, and need not do (many small copies, a
+//     capture), costs what these take longer than its others; where there are none,
+//     the calls' own time, less what the GPU may have hidden.
+//
 // A thread's steps are kept for a minute, drawn at random where there are many.
 // What was found is judged anew as long as all of it is in that minute; then a
 // chain stays as it is until five minutes after its last slow step.

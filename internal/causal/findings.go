@@ -34,6 +34,22 @@ func (c *costs) finding(pid uint32, kind costKind, what string) Finding {
 	return x
 }
 
+// costly finds processes that have at least so many steps of a kind. of are the calls that the
+// chain is told by, what says what they do.
+func costly(kind costKind, least float64, of func(events.Class) bool, what func(y *cost) string) func(*Facts) []Finding {
+	return func(f *Facts) (out []Finding) {
+		f.living(5e9, func(b *Book) {
+			c := f.costs(b.PID)
+			if y := &c.of[kind]; y.steps >= least {
+				x := c.finding(b.PID, kind, what(y))
+				x.Op = y.worstOp(of)
+				out = append(out, x)
+			}
+		})
+		return out
+	}
+}
+
 // worstOp is the operation of some calls that took most of the worst step, 0 where there is none.
 func (y *cost) worstOp(of func(events.Class) bool) (op events.Op) {
 	if y.worst.record == nil {

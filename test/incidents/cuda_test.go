@@ -75,17 +75,19 @@ func firstSteps(r *run) lost {
 	return lost{d * 9 / 10, d, d * 11 / 10}
 }
 
-// allAfter is the time since the first step that was many times as long as the first ones:
-// nothing was done in it.
+// allAfter is the time since the first of the steps at the end that all take long: nothing
+// was done in them.
 func allAfter(r *run) lost {
 	steps := r.clock.steps()
-	for i := range steps {
-		if time.Duration(steps[i].End-steps[i].Begin) > 40*ms {
-			d := time.Duration(r.until - steps[i].Begin)
-			return lost{d - 1200*ms, d, d + 100*ms}
-		}
+	first := len(steps)
+	for first > 0 && time.Duration(steps[first-1].End-steps[first-1].Begin) > 40*ms {
+		first--
 	}
-	return lost{}
+	if first == len(steps) {
+		return lost{}
+	}
+	d := time.Duration(r.until - steps[first].Begin)
+	return lost{d - 1200*ms, d, d + 100*ms}
 }
 
 // unknown is for what costs no time that a clock could tell.
