@@ -9,11 +9,10 @@ import (
 func reports(code, which int) func(*run) disturber {
 	return func(r *run) disturber {
 		pid := r.processes()[which]
-		line := fmt.Sprintf("NVRM: Xid (PCI:0000:75:00): %d, pid=%d, name=victim, Ch 00000008, intr 00000000", code, pid)
+		line := fmt.Sprintf("NVRM: Xid (PCI:0000:75:00): %d, pid=%d, name=victim, Ch 00000008, intr 00000000\n", code, pid) // without its end the kernel keeps it
 		if err := os.WriteFile("/dev/kmsg", []byte(line), 0); err != nil {
 			r.t.Fatal(err)
 		}
-		r.t.Logf("%s; the victim's are %v", line, r.processes())
 		d := inside(r)
 		d.pids = []int{pid}
 		return d
