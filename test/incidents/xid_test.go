@@ -22,12 +22,12 @@ func reports(code, which int) func(*run) disturber {
 var xidRows = []row{
 	{name: "a fault ends a process", plan: func(s *seed) plan {
 		return plan{victim: victim{main: "copy 262144; launch 20 400; sync; cpu 300", workers: []string{"launch 8 300; sync; !sleep 100000; !quit"}, env: blocks},
-			want: []want{{rules: []string{"xid"}, lost: unknownLoss}}, faults: during(s, short, long, reports(one(s, 13, 31), 1))}
+			want: []want{{rules: []string{"xid"}, lost: itsLast}}, faults: during(s, short, long, reports(one(s, 13, 31), 1))}
 	}},
 	{name: "a fault that nobody feels", plan: func(s *seed) plan {
 		return plan{victim: trains(one(s, spins, blocks))(s), faults: during(s, short, long, reports(43, 0))}
 	}},
 }
 
-// unknownLoss is that of a process that has ended.
-func unknownLoss(*run) lost { return lost{} }
+// itsLast is for how long the process that ends is there after the fault.
+func itsLast(*run) lost { return lost{90 * ms, 110 * ms, 150 * ms} }
