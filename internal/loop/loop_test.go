@@ -28,10 +28,9 @@ func mustOp(name string) events.Op {
 // program makes turns by letters: each letter is a place in the program at which it waits
 // for the GPU, A for 10 ms, B for 20 ms and so on.
 type program struct {
-	f      *Finder
-	now    int64
-	vary   *rand.Rand // nil: each turn has the same calls each time
-	ticked int
+	f    *Finder
+	now  int64
+	vary *rand.Rand // nil: each turn has the same calls each time
 }
 
 func newProgram() *program { return &program{f: New(), now: 1_800_000_000e9} }

@@ -21,7 +21,7 @@ struct unique_id {
 static struct meeting {
 	_Atomic int there; /* id is */
 	struct unique_id id;
-} *meeting;
+} * meeting;
 static int (*get_id)(struct unique_id *id);
 static int (*init_rank)(void **comm, int nranks, struct unique_id id, int rank);
 static int (*all_reduce)(const void *, void *, size_t, int, int, void *, void *);
@@ -105,9 +105,6 @@ static void use_device(struct actor *a, const long *arg)
 }
 
 const struct op nccl_ops[] = {
-	{ "allreduce", allreduce },
-	{ "pipe", wait_pipe },
-	{ "quit", quit },
-	{ "device", use_device },
-	{ NULL, NULL },
+	{ "allreduce", allreduce }, { "pipe", wait_pipe }, { "quit", quit },
+	{ "device", use_device },   { NULL, NULL },
 };
