@@ -22,8 +22,8 @@ void share_open(void)
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return;
-	p = ftruncate(fd, 4096) ? MAP_FAILED :
-				  mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	p = ftruncate(fd, 4096) ? MAP_FAILED
+				: mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
 	busy_until = p == MAP_FAILED ? NULL : p;
 }

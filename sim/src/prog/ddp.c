@@ -21,8 +21,9 @@ int ncclGroupEnd(void);
 #define NONE NO_VALUE
 
 static u64 ranks = 2, steps = 20, buckets = 4, layers = 8, bytes = 4 << 20, kernel_us = NONE,
-	   slow_rank = NONE, slow_ms = 50, slow_from, slow_gpu, split, abort_step = NONE, die_rank = NONE,
-	   die_step = 5, hang_rank = NONE, hang_step = 5, jitter_us, rank_option = NONE, cpu_us = 200, hold, one_device;
+	   slow_rank = NONE, slow_ms = 50, slow_from, slow_gpu, split, abort_step = NONE,
+	   die_rank = NONE, die_step = 5, hang_rank = NONE, hang_step = 5, jitter_us,
+	   rank_option = NONE, cpu_us = 200, hold, one_device;
 static const char *id_file;
 
 static const struct option opts[] = {
