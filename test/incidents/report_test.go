@@ -183,6 +183,13 @@ func table(all []*verdict) string {
 	fmt.Fprintf(&b, "- culprit right %s\n", ratio(sum.blamed, sum.named))
 	fmt.Fprintf(&b, "- the true lost time within the stated interval %s; its middle off by %.0f %% in the median\n", ratio(sum.covered, sum.judged), 100*median(sum.off))
 	fmt.Fprintf(&b, "- false chains in %d runs where nothing was wrong: %d\n", silent.runs, silent.wrong)
+	inKnown := 0
+	for name := range by {
+		if known[name] != "" {
+			inKnown++
+		}
+	}
+	fmt.Fprintf(&b, "- of the scenarios, %d are listed as not always right, with the reason (test/incidents/scenario_test.go)\n", inKnown)
 	if worst := weakest(by); worst != "" {
 		fmt.Fprintf(&b, "- below 0.8: %s\n", worst)
 	}

@@ -36,7 +36,23 @@ var families = []struct {
 }
 
 // known are scenarios that are not judged right, and why. They are run, and counted.
-var known = map[string]string{}
+var known = map[string]string{
+	"cpu/more threads in parallel than cores":               "threads that live for a moment are no wakers that are looked into: most of it is said to be a wait for a lock",
+	"cpu/a burst of programs":                               "a part of it is said to be of the single programs",
+	"cpu/a burst of programs, before the attach":            "a part of it is said to be of the single programs",
+	"cpu/a hog and a quota":                                 "where both are at work at once, the smaller may be too little to be told",
+	"cpu/a cpuset of one core less":                         "where the job's threads were not seen on both CPUs before, it is own-threads",
+	"disk/another reads while the loader does":              "what a loader waits for the disk is all counted, that of normal steps too",
+	"disk/slow reads for half a second":                     "what a loader waits for the disk is all counted, that of normal steps too",
+	"disk/another writes while it saves, before the attach": "saves that were always slow are in part taken for normal",
+	"disk/many small writes of another while it saves":      "a fast disk makes the fault too small to be told",
+	"memory/a neighbour has its memory swapped out":         "one long wait may be said to be of the disk",
+	"memory/another has its memory swapped out":             "short waits may be too little to be told",
+	"memory/its limit makes it wait for reclaim":            "the kernel may find so much to give up that the fault is too small to be told",
+	"memory/its limit is less than its memory, with swap":   "one long wait may be said to be of the disk",
+	"memory/a worker is killed for want of memory":          "what the missing worker costs from then on is not counted",
+	"net/a peer that answers at once":                       "a peer without a CPU is a slow peer",
+}
 
 // plan is one scenario with all its numbers.
 type plan struct {
