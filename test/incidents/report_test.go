@@ -164,7 +164,11 @@ func table(all []*verdict) string {
 	for _, f := range families {
 		for _, r := range f.rows {
 			s := by[f.name+"/"+r.name]
-			if s == nil {
+			switch {
+			case s == nil && r.off != "":
+				fmt.Fprintf(&b, "| %s: %s | 0 | not run: %s | | | | | |\n", f.name, r.name, r.off)
+				continue
+			case s == nil:
 				continue
 			}
 			times, delay := "", ""

@@ -12,7 +12,8 @@ const ms = time.Millisecond
 // row is a scenario: how it is made with a seed.
 type row struct {
 	name  string
-	alone bool // it needs both CPUs
+	alone bool   // it needs both CPUs
+	off   string // why it cannot be run; empty: it can
 	plan  func(s *seed) plan
 }
 
