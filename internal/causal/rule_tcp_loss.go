@@ -7,10 +7,7 @@ var tcpLoss = Rule{
 	Doc: "Packets between the job and a peer were lost and sent again, while it waited for that peer.",
 	Of:  []string{peerSlow.Name},
 	When: func(c *tick.Chain, f *Facts) bool {
-		h := f.sum(tick.HostRetransmit, c.PID, c)
-		if h.Count == 0 {
-			h = f.sum(tick.HostRetransmit, 0, c)
-		}
+		h := f.lost(c)
 		if h.Count == 0 {
 			return false
 		}
@@ -20,4 +17,23 @@ var tcpLoss = Rule{
 		c.Timeline = insert(c.Timeline, moment(h.From, "HOST", "packets sent again: %d, to %s", h.Count, h.Object))
 		return true
 	},
+}
+
+// lost adds up the packets that the process of a chain sent again, or anybody to the peer
+// that it asks: the kernel sends again on its own time, in whatever process is there.
+func (f *Facts) lost(c *tick.Chain) (out HostAt) {
+	peer, _ := f.asked(c)
+	for i := range f.e.host {
+		h := &f.e.host[i]
+		if h.Kind != tick.HostRetransmit || !about(h, c) || h.PID != c.PID && h.Object != peer {
+			continue
+		}
+		if out.From == 0 {
+			out = *h
+			continue
+		}
+		out.To = h.To
+		out.Add(&h.HostSum)
+	}
+	return out
 }

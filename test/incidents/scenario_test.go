@@ -52,6 +52,7 @@ var known = map[string]string{
 	"memory/its limit makes it wait for reclaim":            "the kernel may find so much to give up that the fault is too small to be told",
 	"memory/its limit is less than its memory, with swap":   "one long wait may be said to be of the disk",
 	"memory/a worker is killed for want of memory":          "what the missing worker costs from then on is not counted",
+	"disk/the loader's reads are slow, before the attach":   "what the worker does on a CPU beside its reads is said as well",
 	"net/a peer that answers at once":                       "a peer without a CPU is a slow peer",
 }
 
