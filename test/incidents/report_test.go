@@ -135,6 +135,22 @@ func gate(t *testing.T, all []*verdict) {
 	}
 }
 
+// rowOf is the row of a scenario; nothing, where it was not asked for.
+func rowOf(name, off string, s *tally) string {
+	switch {
+	case s == nil && off != "":
+		return fmt.Sprintf("| %s | 0 | not run: %s | | | | | |\n", name, off)
+	case s == nil:
+		return ""
+	}
+	times, delay := "", ""
+	if s.judged > 0 {
+		times, delay = fmt.Sprintf("%.0f / %.0f", median(s.said), median(s.lost)), fmt.Sprintf("%.1f", median(s.delay))
+	}
+	return fmt.Sprintf("| %s | %d | %s | %s | %s | %s | %d | %s |\n", name, s.runs, share(s.found, s.wanted), share(s.blamed, s.named),
+		times, share(s.covered, s.judged), s.wrong, delay)
+}
+
 // table is the result of all runs, in Markdown.
 func table(all []*verdict) string {
 	by := map[string]*tally{}
@@ -163,20 +179,7 @@ func table(all []*verdict) string {
 	b.WriteString("|---|---|---|---|---|---|---|---|\n")
 	for _, f := range families {
 		for _, r := range f.rows {
-			s := by[f.name+"/"+r.name]
-			switch {
-			case s == nil && r.off != "":
-				fmt.Fprintf(&b, "| %s: %s | 0 | not run: %s | | | | | |\n", f.name, r.name, r.off)
-				continue
-			case s == nil:
-				continue
-			}
-			times, delay := "", ""
-			if s.judged > 0 {
-				times, delay = fmt.Sprintf("%.0f / %.0f", median(s.said), median(s.lost)), fmt.Sprintf("%.1f", median(s.delay))
-			}
-			fmt.Fprintf(&b, "| %s: %s | %d | %s | %s | %s | %s | %d | %s |\n", f.name, r.name, s.runs, share(s.found, s.wanted), share(s.blamed, s.named),
-				times, share(s.covered, s.judged), s.wrong, delay)
+			b.WriteString(rowOf(f.name+": "+r.name, r.off, by[f.name+"/"+r.name]))
 		}
 	}
 	fmt.Fprintf(&b, "\n- %d runs of %d scenarios\n", sum.runs, len(by))
