@@ -17,10 +17,15 @@ func about(h *HostAt, c *tick.Chain) bool {
 
 // sum adds up what happened of a kind to a process about the time of a chain, with
 // PID 0 to any.
-func (f *Facts) sum(kind tick.HostEvent, pid uint32, c *tick.Chain) (out HostAt) {
+func (f *Facts) sum(kind tick.HostEvent, pid uint32, c *tick.Chain) HostAt {
+	return f.sumOf(kind, c, func(h *HostAt) bool { return pid == 0 || h.PID == pid })
+}
+
+// sumOf adds up what happened of a kind about the time of a chain, of those that are asked for.
+func (f *Facts) sumOf(kind tick.HostEvent, c *tick.Chain, wanted func(*HostAt) bool) (out HostAt) {
 	for i := range f.e.host {
 		h := &f.e.host[i]
-		if h.Kind != kind || pid != 0 && h.PID != pid || !about(h, c) {
+		if h.Kind != kind || !about(h, c) || !wanted(h) {
 			continue
 		}
 		if out.From == 0 {

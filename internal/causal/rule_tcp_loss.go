@@ -21,19 +21,7 @@ var tcpLoss = Rule{
 
 // lost adds up the packets that the process of a chain sent again, or anybody to the peer
 // that it asks: the kernel sends again on its own time, in whatever process is there.
-func (f *Facts) lost(c *tick.Chain) (out HostAt) {
+func (f *Facts) lost(c *tick.Chain) HostAt {
 	peer, _ := f.asked(c)
-	for i := range f.e.host {
-		h := &f.e.host[i]
-		if h.Kind != tick.HostRetransmit || !about(h, c) || h.PID != c.PID && h.Object != peer {
-			continue
-		}
-		if out.From == 0 {
-			out = *h
-			continue
-		}
-		out.To = h.To
-		out.Add(&h.HostSum)
-	}
-	return out
+	return f.sumOf(tick.HostRetransmit, c, func(h *HostAt) bool { return h.PID == c.PID || h.Object == peer })
 }

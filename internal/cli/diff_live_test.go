@@ -76,9 +76,6 @@ func differs(t *testing.T, dbA string, a uint32, dbB string, b uint32) *diff.Pai
 // Of real recordings: two equal programs have no finding, whatever else runs here; and what
 // is far slower is found, with what makes it so.
 func TestDiffOfTraces(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes most of a minute")
-	}
 	b := newBench(t)
 	normal := []string{"--kernel-us", "400", "--alloc-every", "0"}
 	with := func(more ...string) []string { return append(normal[:len(normal):len(normal)], more...) }

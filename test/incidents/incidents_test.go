@@ -17,7 +17,7 @@ var (
 	only     = flag.String("only", "", "of the scenarios only those whose name has one of these words (comma between)")
 	keep     = flag.String("keep", "", "directory to keep recordings and truths in")
 	replay   = flag.String("replay", "", "judge what was kept in this directory anew")
-	attempts = flag.Int("attempts", 2, "how often a run is made that others' work on the machine, or another run, disturbs: from the second on alone")
+	attempts = flag.Int("attempts", 3, "how often a run is made that others' work on the machine, or another run, disturbs: from the second on alone")
 	tableOut = flag.String("table", "", "file to write the table to")
 )
 
@@ -92,9 +92,9 @@ func TestIncidents(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
 					t.Parallel()
-					v := l.judged(t, name, n, r)
-					sum.add(v)
-					check(t, v)
+					all := l.judged(t, name, n, r)
+					sum.add(counted(all))
+					check(t, all[len(all)-1])
 				})
 			}
 		}
@@ -102,10 +102,13 @@ func TestIncidents(t *testing.T) {
 }
 
 // judged runs a scenario, and judges it; again where other work on the machine
-// disturbed it.
-func (l *lab) judged(t *testing.T, name string, n uint64, r row) (v *verdict) {
+// disturbed it, and, as long as no table is made, where a fault is not judged right: one
+// run of one fault is a measurement. A chain where nothing was wrong stands.
+func (l *lab) judged(t *testing.T, name string, n uint64, r row) (all []*verdict) {
 	t.Helper()
+	_, isKnown := known[name]
 	for i := range *attempts {
+		var v *verdict
 		t.Run(fmt.Sprintf("attempt %d", i+1), func(t *testing.T) {
 			p := r.plan(newSeed(n, name))
 			db := recordingOf(t, name, n)
@@ -116,11 +119,22 @@ func (l *lab) judged(t *testing.T, name string, n uint64, r row) (v *verdict) {
 		if v == nil {
 			t.FailNow()
 		}
-		if len(v.Disturbed) == 0 {
+		all = append(all, v)
+		if len(v.Disturbed) == 0 && (v.sound() || len(v.Want) == 0 || isKnown || *tableOut != "") {
 			break
 		}
 	}
-	return v
+	return all
+}
+
+// counted is the run of a scenario that the table has: the first that nothing disturbed.
+func counted(all []*verdict) *verdict {
+	for _, v := range all {
+		if len(v.Disturbed) == 0 {
+			return v
+		}
+	}
+	return all[len(all)-1]
 }
 
 // sound says whether all that was said is right, and what was lost not far off.
@@ -128,9 +142,7 @@ func (v *verdict) sound() bool {
 	return v.right() && (v.Found == 0 || v.covered() || v.off() <= 0.5)
 }
 
-// check fails the test if there was nothing to judge, and where single scenarios are
-// asked for, if the verdict is not right and it is not known why. Of all of them, what
-// counts is how many are right: see gate.
+// check fails the test if the verdict is not right, and it is not known why.
 func check(t *testing.T, v *verdict) {
 	t.Helper()
 	t.Log(v.line())
@@ -143,8 +155,6 @@ func check(t *testing.T, v *verdict) {
 		t.Log("other work on the machine disturbed it: not counted")
 	case isKnown:
 		t.Logf("known: %s", why)
-	case !v.sound() && *only == "":
-		t.Log("not right")
 	case !v.sound():
 		t.Error("not right")
 	case v.Steps < 10:

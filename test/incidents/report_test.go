@@ -102,23 +102,15 @@ func ratio(part, whole int) string {
 	return fmt.Sprintf("%.3f", float64(part)/float64(whole))
 }
 
-// What of all runs must be right at least: docs/accuracy.md has what was.
-const (
-	leastRight = 0.75
-	mostFalse  = 0.15 // false chains where nothing was wrong, of the runs
-)
+// leastRight is how much of all first runs must be right: docs/accuracy.md has what was.
+const leastRight = 0.85
 
 // gate fails the test where less is right than must be.
 func gate(t *testing.T, all []*verdict) {
 	t.Helper()
-	var sum, silent tally
+	var sum tally
 	for _, v := range all {
-		switch {
-		case len(v.Disturbed) > 0:
-		case len(v.Want) == 0:
-			silent.add(v)
-			fallthrough
-		default:
+		if len(v.Disturbed) == 0 {
 			sum.add(v)
 		}
 	}
@@ -129,9 +121,6 @@ func gate(t *testing.T, all []*verdict) {
 		if float64(x.part) < leastRight*float64(x.whole) {
 			t.Errorf("only %d of %d %s", x.part, x.whole, x.what)
 		}
-	}
-	if float64(silent.wrong) > mostFalse*float64(silent.runs) {
-		t.Errorf("%d false chains in %d runs where nothing was wrong", silent.wrong, silent.runs)
 	}
 }
 
