@@ -67,6 +67,10 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 		}
 		defer func() { _ = out.Close() }() // the view has told of errors
 	}
+	export, err := e.telemetry(c)
+	if err != nil {
+		return err
+	}
 	program, err := e.launch(args)
 	if err != nil {
 		return wordsLaunch(args[0], err)
@@ -88,7 +92,7 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 		program.kill()
 		return errors.Join(err, t.close())
 	}
-	t.quiet, t.hide = quiet(c), e.hidden(c)
+	t.quiet, t.hide, t.otlp = quiet(c), e.hidden(c), export
 	if c.Trace.Duration > 0 {
 		ctx, stop = context.WithTimeout(ctx, c.Trace.Duration)
 		defer stop()

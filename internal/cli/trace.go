@@ -69,6 +69,10 @@ func (e *Env) trace(ctx context.Context, c *config.Config) error {
 	if c.Debug {
 		v.debug = e.Stderr
 	}
+	export, err := e.telemetry(c)
+	if err != nil {
+		return err
+	}
 	t, err := e.open(ctx, recordTo(c), o)
 	if err != nil {
 		return err
@@ -77,7 +81,10 @@ func (e *Env) trace(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return errors.Join(err, t.close())
 	}
-	t.quiet, t.hide = quiet(c), e.hidden(c)
+	t.quiet, t.hide, t.otlp = quiet(c), e.hidden(c), export
+	if export != nil {
+		v.say(export.String())
+	}
 	v.waitsFor(&o, late)
 	if c.Trace.Duration > 0 {
 		ctx, stop = context.WithTimeout(ctx, c.Trace.Duration)

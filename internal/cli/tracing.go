@@ -21,6 +21,7 @@ type tracing struct {
 	source *session.Live
 	quiet  session.Deadband
 	hide   func(*tick.Tick) // nil: all is shown
+	otlp   *telemetry       // nil: none
 }
 
 // open takes the lock and attaches. When it returns, what the processes do from
@@ -54,14 +55,14 @@ func (t *tracing) close() error { return errors.Join(t.source.Close(), t.lock.Re
 // run traces until ctx ends or the processes do. It returns the session's error,
 // and closes everything.
 func (t *tracing) run(ctx context.Context, rec *recording, sinks ...tick.Sink) error {
-	p := &publisher{lock: t.lock, log: t.log}
+	p := &publisher{lock: t.lock, log: t.log, exports: t.otlp.state}
 	if rec != nil {
 		p.database = rec.state
 		sinks = append(sinks, rec)
 	}
-	sinks = append(sinks, p)
+	sinks = append(append(sinks, t.otlp.start()...), p)
 	err := session.Run(ctx, session.Config{Source: t.source, Sinks: sinks, Quiet: t.quiet, Log: t.log, Hide: t.hide})
-	return errors.Join(err, t.lock.Release())
+	return errors.Join(err, t.otlp.close(), t.lock.Release())
 }
 
 // summary says in one line what a trace has seen.

@@ -56,6 +56,16 @@ type Trace struct {
 	Deadband     int           // percent; 0: none
 	Heartbeat    time.Duration // 0: none
 	Link         string        // "auto", "session", "multi" or "perf"
+	OTLP         OTLP
+}
+
+// OTLP says which OpenTelemetry receiver is told; none, if there is no endpoint.
+type OTLP struct {
+	Endpoint    string // host:port, a URL, or "env"
+	Traces      string // "all", "notable" or "off"
+	Protocol    string // "http/protobuf", "http/json", "grpc"; empty: by the port
+	HeadersFile string
+	CAFile      string
 }
 
 // Place says where a process must be to be traced: each may name several, with commas
