@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"ingero/internal/causal"
+	"ingero/internal/listen"
 )
 
 // Setting is one row of the table.
@@ -160,6 +161,9 @@ var Settings = []Setting{
 	{Key: "trace.heartbeat", Env: "INGERO_HEARTBEAT", Flag: "heartbeat", Commands: tracers, Default: "0",
 		Help:  "with --deadband keep a snapshot after this time in any case: 30s; 0: never",
 		field: func(c *Config) any { return &c.Trace.Heartbeat }},
+	{Key: "trace.prometheus", Env: "INGERO_PROMETHEUS", Flag: "prometheus", Commands: tracers,
+		Help:  "serve metrics for Prometheus: :9090 for this machine only, 0.0.0.0:9090 for all that reach it",
+		field: func(c *Config) any { return &c.Trace.Prometheus }, check: checkPrometheus},
 	{Key: "trace.link", Env: "INGERO_LINK", Flag: "link", Commands: tracers, Default: "auto", Hidden: true,
 		Choices: []string{"auto", "session", "multi", "perf"},
 		Help:    "how probes are attached",
@@ -229,4 +233,12 @@ func checkRing(c *Config) error {
 		return errors.New("it must be a power of two from 4096 to 1g")
 	}
 	return nil
+}
+
+func checkPrometheus(c *Config) error {
+	if c.Trace.Prometheus == "" {
+		return nil
+	}
+	_, err := listen.Parse(c.Trace.Prometheus)
+	return err
 }
