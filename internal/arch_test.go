@@ -30,6 +30,7 @@ var allowed = map[string]string{
 	"internal/gpu":    "internal/tick",
 	"internal/xid":    "golang.org/x/sys internal/tick",
 	"internal/lock":   "golang.org/x/sys",
+	"internal/listen": "",
 
 	// The pipeline.
 	"internal/stats":        "",
