@@ -18,11 +18,12 @@ type (
 	paths     []string // of which each is a path; a colon between
 	byteCount int64
 	names     []string // of which each is one of the choices; a comma between
+	words     []string // of any kind, without white space; a comma between
 	share     float64  // of one, written in percent
 )
 
 // between is what stands between the values of a kind that has several.
-var between = map[string]string{"pids": ",", "paths": ":", "names": ","}
+var between = map[string]string{"pids": ",", "paths": ":", "names": ",", "words": ","}
 
 // Kind names the type of the setting's values, as help does.
 func (s *Setting) Kind() string {
@@ -33,6 +34,8 @@ func (s *Setting) Kind() string {
 		return "paths"
 	case *names:
 		return "names"
+	case *words:
+		return "words"
 	case *byteCount:
 		return "size"
 	case *share:
@@ -64,6 +67,8 @@ func (s *Setting) set(c *Config, value string, in Inputs, base string) (err erro
 		*to, err = parsePaths(value, in.Home, base)
 	case *names:
 		*to, err = parseNames(value, s.Choices)
+	case *words:
+		*to, err = parseWords(value)
 	case *share:
 		*to, err = parseShare(value)
 	case *bool:
@@ -124,6 +129,19 @@ func parseNames(s string, choices []string) (out names, err error) {
 		case !slices.Contains(choices, part):
 			return nil, fmt.Errorf("%q is none of %s", part, strings.Join(choices, ", "))
 		default:
+			out = append(out, part)
+		}
+	}
+	return out, nil
+}
+
+func parseWords(s string) (out words, err error) {
+	for part := range strings.SplitSeq(s, ",") {
+		part = strings.TrimSpace(part)
+		if strings.ContainsFunc(part, func(r rune) bool { return r <= ' ' || r == 127 }) {
+			return nil, errors.New("there is white space in it: a comma stands between two")
+		}
+		if part != "" && !slices.Contains(out, part) {
 			out = append(out, part)
 		}
 	}
