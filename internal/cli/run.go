@@ -67,8 +67,8 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 	if out != e.Stderr {
 		defer func() { _ = out.Close() }() // the view has told of errors
 	}
-	v := e.view(c.Trace.JSON, c.Trace.Verbose, out, stop)
-	x, err := e.exports(ctx, c, o.Log, func(line string) { _, _ = io.WriteString(e.Stderr, oneLine(line)+"\n") })
+	v := e.programView(c, out, stop)
+	x, err := e.exports(ctx, c, o.Log, v.say)
 	if err != nil {
 		return err
 	}
@@ -77,11 +77,6 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 	if err != nil {
 		return wordsLaunch(args[0], err)
 	}
-	if c.Debug {
-		v.debug = e.Stderr
-	}
-	v.named = true // it is known what is traced
-	v.side = e.Stderr
 	o.Select, o.Gated, o.Notify = proc.Selector{PIDs: []uint32{program.pid()}}, program.pid(), v.notify
 	t, err := e.open(ctx, recordTo(c), o)
 	if err != nil {
@@ -115,6 +110,17 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 		report(e.Stderr, err, e.debug)
 	}
 	return exitCode(code)
+}
+
+// programView is the view of a trace of a program that has the terminal.
+func (e *Env) programView(c *config.Config, out *os.File, stop context.CancelFunc) *view {
+	v := e.view(c.Trace.JSON, c.Trace.Verbose, out, stop)
+	if c.Debug {
+		v.debug = e.Stderr
+	}
+	v.named = true // it is known what is traced
+	v.side = e.Stderr
+	return v
 }
 
 // reportTo opens where the report goes.
