@@ -76,6 +76,7 @@ type Trace struct {
 	Deadband     int           // percent; 0: none
 	Heartbeat    time.Duration // 0: none
 	Link         string        // "auto", "session", "multi" or "perf"
+	Prometheus   string        // address to serve metrics on; empty: none
 }
 
 // Place says where a process must be to be traced: each may name several, with commas
