@@ -44,7 +44,15 @@ var exportFormats = []struct {
 	{"sqlite", []string{".sqlite", ".sqlite3", ".db"}, false},
 	{formatPprof, []string{".gz", ".pprof"}, true},
 	{formatFolded, []string{".folded"}, true},
+	{formatPerfetto, []string{".perfetto-trace", ".pftrace", ".perfetto"}, true},
+	{formatChrome, []string{".json"}, true},
 }
+
+// The formats of timelines.
+const (
+	formatPerfetto = "perfetto"
+	formatChrome   = "chrome-json"
+)
 
 // The formats of stacks.
 const (
@@ -56,7 +64,7 @@ func exportCommand(e *Env) *cobra.Command {
 	var o exportOptions
 	c := &cobra.Command{
 		Use:   "export",
-		Short: "Write recorded calls as Parquet, CSV or rows of SQLite, or their stacks, for other programs",
+		Short: "Write recorded calls as Parquet, CSV or rows of SQLite, their stacks, or a timeline, for other programs",
 		Long: `export writes every call that was recorded, or those that are asked for, one row a call:
 what it was, when, how long, and where its time went, in the call and in the gap before
 it. What is not known is NULL (CSV: empty), never 0. Times are Unix nanoseconds.
@@ -70,18 +78,25 @@ pprof, speedscope and flame graphs. A profile has wall time, time waiting for th
 waiting for a CPU, calls, launches and the GPU memory that is held; folded lines have one of
 them (--value). Stacks are sampled unless the trace had --stack=all: numbers are estimates.
 
+perfetto is a timeline for ui.perfetto.dev: each thread's calls, the gaps between them and
+what it waited for in both, at their true places (waits of 20 us or more; the figures of
+each call have the rest), arrows from launches to the synchronise that waited for them,
+memory and GPUs as counters, and what cost time as instants. A name that ends in .json
+makes it JSON, for chrome://tracing too, as --format chrome-json does.
+
 The file is there once it is whole. What could not be read is told on standard error.`,
 		Example: `  ingero export -o calls.parquet
   ingero export -o calls.csv --since 1h --pid 4821
   ingero export -o syncs.sqlite --op cudaStreamSynchronize,cudaDeviceSynchronize
   ingero export -o calls.pb.gz && go tool pprof -http :8080 calls.pb.gz
   ingero export -o gpu.folded --value gpu-wait
+  ingero export -o job.perfetto-trace --since 10m
   ingero export --format csv -o - --from 15:40 --to 15:41 | head`,
 		Args: noArguments,
 	}
 	flags := config.Bind(c)
 	f := c.Flags()
-	f.StringVar(&o.format, "format", "", "parquet, csv, sqlite, pprof or folded (default: as the name of the output ends)")
+	f.StringVar(&o.format, "format", "", "parquet, csv, sqlite, pprof, folded, perfetto or chrome-json (default: as the name of the output ends)")
 	f.StringVar(&o.value, "value", export.StackValues[0].Name, "what folded stacks are weighed by: "+strings.Join(valueNames(), ", "))
 	f.StringVarP(&o.output, "output", "o", "", "the file to write; -: standard output")
 	o.timeFlags.bind(f)
@@ -124,6 +139,7 @@ func (e *Env) export(ctx context.Context, c *config.Config, o exportOptions) (er
 	write := func(file *os.File) (err error) {
 		defer p.end()
 		var stacks *export.StackResult
+		var line *export.TimelineResult
 		switch format {
 		case "parquet":
 			res, err = export.Parquet(ctx, file, r, f, p.calls)
@@ -133,8 +149,15 @@ func (e *Env) export(ctx context.Context, c *config.Config, o exportOptions) (er
 			stacks, err = export.Pprof(ctx, file, r, f)
 		case formatFolded:
 			stacks, err = export.Folded(ctx, file, r, f, value)
+		case formatPerfetto:
+			line, err = export.Perfetto(ctx, file, r, f, p.calls)
+		case formatChrome:
+			line, err = export.Chrome(ctx, file, r, f, p.calls)
 		default:
 			res, err = export.SQLite(ctx, file.Name(), r, f, p.calls)
+		}
+		if line != nil {
+			res, wrote = &line.Result, counted(line.Chains, "chain")+" and "
 		}
 		if stacks != nil {
 			res, wrote = &stacks.Result, counted(stacks.Stacks, "stack")+" that stand for "
@@ -185,6 +208,8 @@ func (o *exportOptions) kind() (string, error) {
 		switch {
 		case meant && o.output == toStdout && !f.stream:
 			return "", usage("give it a file: -o calls.sqlite", "%s cannot be written to standard output", f.name)
+		case meant && f.name == formatPerfetto && strings.EqualFold(filepath.Ext(o.output), ".json"):
+			return formatChrome, nil
 		case meant:
 			return f.name, nil
 		}

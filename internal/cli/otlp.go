@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -9,39 +10,52 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/export/otlp"
 	"ingero/internal/lock"
-	"ingero/internal/metric"
-	"ingero/internal/tick"
 )
 
 // maxHeaders bounds a file of headers, in bytes.
 const maxHeaders = 64 << 10
 
-// telemetry is what a trace sends to an OpenTelemetry receiver. The nil telemetry is that
-// of a trace that sends nothing.
-type telemetry struct {
-	options  otlp.Options
-	exporter *otlp.Exporter // nil before start
-}
-
-// telemetry returns what is to be sent, nil for nothing. It opens no connection.
-func (e *Env) telemetry(c *config.Config) (*telemetry, error) {
+// exportOTLP sends metrics, spans and logs to an OpenTelemetry receiver.
+func exportOTLP(_ context.Context, x *exports, c *config.Config) error {
 	o := &c.Trace.OTLP
 	if o.Endpoint == "" {
-		return nil, nil
+		return nil
 	}
 	headers, err := headersOf(o.HeadersFile)
 	if err != nil {
-		return nil, &problem{What: "--otlp-headers-file: " + err.Error(), Do: "name a file with lines of Name: value", Code: exitUsage, Err: err}
+		return &problem{What: "--otlp-headers-file: " + err.Error(), Do: "name a file with lines of Name: value", Code: exitUsage, Err: err}
 	}
-	x := &telemetry{}
-	x.options, err = otlp.Configure(otlp.Settings{Endpoint: o.Endpoint, Spans: otlp.Spans(o.Traces), Protocol: otlp.Protocol(o.Protocol),
-		Headers: headers, CAFile: o.CAFile, Getenv: e.Getenv})
+	options, err := otlp.Configure(otlp.Settings{Endpoint: o.Endpoint, Spans: otlp.Spans(o.Traces), Protocol: otlp.Protocol(o.Protocol),
+		Headers: headers, CAFile: o.CAFile, Getenv: x.getenv})
 	if err != nil {
-		return nil, &problem{What: err.Error(), Do: "docs/opentelemetry.md has examples", Code: exitUsage, Err: err}
+		return &problem{What: err.Error(), Do: "ingero trace --otlp localhost:4318, or --otlp https://HOST; docs/opentelemetry.md has more", Code: exitUsage, Err: err}
 	}
-	x.options.Node, x.options.Version, x.options.Log = c.Node, e.Build.number(), e.logger(c.Debug)
-	return x, nil
+	options.Node, options.Version, options.Log = x.node, x.version, x.log
+	s, err := otlp.New(options)
+	if err != nil {
+		return &problem{What: "--otlp: there is nothing to send: the environment turns every signal off", Do: "unset OTEL_METRICS_EXPORTER, OTEL_TRACES_EXPORTER or OTEL_LOGS_EXPORTER", Code: exitUsage, Err: err}
+	}
+	x.metrics().Publish = s.Publish
+	x.sinks = append(x.sinks, leftOpen{s})
+	x.states = append(x.states, func() []lock.Export { return sendStates(s) })
+	x.onClose = append(x.onClose, func() error {
+		err := s.Close()
+		for _, t := range s.State() {
+			for why, n := range t.Lost {
+				x.log.Warn("otlp: not delivered", "signal", t.Signal.String(), "items", n, "why", why)
+			}
+		}
+		return err
+	})
+	x.say(sendText(&options))
+	return nil
 }
+
+// leftOpen is a sink that is closed when all sinks have had the last tick.
+type leftOpen struct{ *otlp.Exporter }
+
+// Close implements [tick.Sink].
+func (leftOpen) Close() error { return nil }
 
 func headersOf(path string) (string, error) {
 	if path == "" {
@@ -59,62 +73,26 @@ func headersOf(path string) (string, error) {
 	return string(text), err
 }
 
-// start begins to export and returns the sinks.
-func (x *telemetry) start() []tick.Sink {
-	if x == nil {
-		return nil
-	}
-	var err error
-	if x.exporter, err = otlp.New(x.options); err != nil { // every signal is off
-		return nil
-	}
-	meter := metric.New(metric.Options{Version: x.options.Version, Node: x.options.Node, Publish: x.exporter.Publish})
-	return []tick.Sink{meter, leftOpen{x.exporter}}
-}
-
-// leftOpen is a sink that is closed when all sinks have had the last tick.
-type leftOpen struct{ *otlp.Exporter }
-
-// Close implements [tick.Sink].
-func (leftOpen) Close() error { return nil }
-
-// close sends what is left.
-func (x *telemetry) close() error {
-	if x == nil || x.exporter == nil {
-		return nil
-	}
-	err := x.exporter.Close()
-	for _, s := range x.exporter.State() {
-		for why, n := range s.Lost {
-			x.options.Log.Warn("otlp: not delivered", "signal", s.Signal.String(), "items", n, "why", why)
-		}
-	}
-	return err
-}
-
-// state is how sending goes.
-func (x *telemetry) state() (out []lock.Export) {
-	if x == nil || x.exporter == nil {
-		return nil
-	}
-	for _, s := range x.exporter.State() {
-		out = append(out, lock.Export{Name: "otlp " + s.Signal.String(), To: s.To, Sent: s.Items, Lost: s.Lost, Problem: s.Problem})
+// sendStates are how sending goes, by signal.
+func sendStates(s *otlp.Exporter) (out []lock.Export) {
+	for _, t := range s.State() {
+		out = append(out, lock.Export{Name: "otlp " + t.Signal.String(), To: t.To, Sent: t.Items, Lost: t.Lost, Problem: t.Problem})
 	}
 	return out
 }
 
-// String says where what is sent.
-func (x *telemetry) String() string {
-	var what []string
-	t := x.options.Targets[otlp.Metrics]
-	for sig, target := range x.options.Targets {
-		if target.URL != nil {
-			t = target
-			what = append(what, otlp.Signal(sig).String())
+// sendText says what is sent where.
+func sendText(o *otlp.Options) string {
+	var what, to []string
+	for sig := range otlp.Signals {
+		t := &o.Targets[sig]
+		if t.URL == nil {
+			continue
+		}
+		what = append(what, sig.String())
+		if place := fmt.Sprintf("%s://%s (%s)", t.URL.Scheme, t.URL.Host, t.Protocol); len(to) == 0 || to[len(to)-1] != place {
+			to = append(to, place)
 		}
 	}
-	if t.URL == nil {
-		return "Nothing is sent by OTLP: the environment says none"
-	}
-	return fmt.Sprintf("Sending %s to %s://%s (OTLP, %s)", strings.Join(what, ", "), t.URL.Scheme, t.URL.Host, t.Protocol)
+	return "OTLP: " + strings.Join(what, ", ") + " to " + strings.Join(to, ", ")
 }

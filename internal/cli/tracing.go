@@ -16,12 +16,12 @@ import (
 
 // tracing is one trace of the running kernel, whichever command it is for.
 type tracing struct {
-	log    *slog.Logger
-	lock   *lock.Lock
-	source *session.Live
-	quiet  session.Deadband
-	hide   func(*tick.Tick) // nil: all is shown
-	otlp   *telemetry       // nil: none
+	log     *slog.Logger
+	lock    *lock.Lock
+	source  *session.Live
+	quiet   session.Deadband
+	hide    func(*tick.Tick)     // nil: all is shown
+	exports func() []lock.Export // how what is sent elsewhere goes; nil: nothing is
 }
 
 // open takes the lock and attaches. When it returns, what the processes do from
@@ -55,14 +55,14 @@ func (t *tracing) close() error { return errors.Join(t.source.Close(), t.lock.Re
 // run traces until ctx ends or the processes do. It returns the session's error,
 // and closes everything.
 func (t *tracing) run(ctx context.Context, rec *recording, sinks ...tick.Sink) error {
-	p := &publisher{lock: t.lock, log: t.log, exports: t.otlp.state}
+	p := &publisher{lock: t.lock, log: t.log, exports: t.exports}
 	if rec != nil {
 		p.database = rec.state
 		sinks = append(sinks, rec)
 	}
-	sinks = append(append(sinks, t.otlp.start()...), p)
+	sinks = append(sinks, p)
 	err := session.Run(ctx, session.Config{Source: t.source, Sinks: sinks, Quiet: t.quiet, Log: t.log, Hide: t.hide})
-	return errors.Join(err, t.otlp.close(), t.lock.Release())
+	return errors.Join(err, t.lock.Release())
 }
 
 // summary says in one line what a trace has seen.

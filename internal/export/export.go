@@ -104,9 +104,7 @@ func one(ctx context.Context, out sink, r *query.Reader, of *query.Session, f qu
 	if res.Calls > before {
 		res.Sessions++
 	}
-	to := &res.Coverage
-	to.Thinned, to.Torn = to.Thinned || cover.Thinned, to.Torn+cover.Torn
-	to.Missing, to.Damage = append(to.Missing, cover.Missing...), append(to.Damage, cover.Damage...)
+	addCoverage(&res.Coverage, &cover)
 	return errors.Join(failed, err)
 }
 
@@ -170,4 +168,9 @@ func appendValue(b []byte, k kind, v parquet.Value) []byte {
 		return strconv.AppendInt(b, int64(v.Int32()), 10)
 	}
 	return strconv.AppendInt(b, v.Int64(), 10)
+}
+
+func addCoverage(to, c *query.Coverage) {
+	to.Thinned, to.Torn = to.Thinned || c.Thinned, to.Torn+c.Torn
+	to.Missing, to.Damage = append(to.Missing, c.Missing...), append(to.Damage, c.Damage...)
 }

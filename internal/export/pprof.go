@@ -45,22 +45,6 @@ const (
 	typeUnit = 2
 )
 
-// proto is a message of Protocol Buffers that is being written.
-type proto []byte
-
-// number appends a field that is a number; 0 is what it is without.
-func (p *proto) number(field int, v uint64) {
-	if v != 0 {
-		*p = binary.AppendUvarint(binary.AppendUvarint(*p, uint64(field)<<3), v)
-	}
-}
-
-// bytes appends a field that is a text, a message, or packed numbers.
-func (p *proto) bytes(field int, b []byte) {
-	*p = binary.AppendUvarint(binary.AppendUvarint(*p, uint64(field)<<3|2), uint64(len(b)))
-	*p = append(*p, b...)
-}
-
 // profile puts a profile together. Numbers are from 1, but for those of texts.
 type profile struct {
 	proto

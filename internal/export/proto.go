@@ -1,0 +1,43 @@
+package export
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+)
+
+// proto is a message of Protocol Buffers that is being written.
+type proto []byte
+
+// number appends a field that is a number; 0 is what it is without.
+func (p *proto) number(field int, v uint64) {
+	if v != 0 {
+		p.exact(field, v)
+	}
+}
+
+// exact appends a field that is a number, 0 too.
+func (p *proto) exact(field int, v uint64) {
+	*p = binary.AppendUvarint(binary.AppendUvarint(*p, uint64(field)<<3), v)
+}
+
+// fixed appends a field of 64 bits.
+func (p *proto) fixed(field int, v uint64) {
+	*p = binary.LittleEndian.AppendUint64(binary.AppendUvarint(*p, uint64(field)<<3|1), v)
+}
+
+// float appends a field that is a double.
+func (p *proto) float(field int, v float64) { p.fixed(field, math.Float64bits(v)) }
+
+// bytes appends a field that is a text, a message, or packed numbers.
+func (p *proto) bytes(field int, b []byte) {
+	*p = binary.AppendUvarint(binary.AppendUvarint(*p, uint64(field)<<3|2), uint64(len(b)))
+	*p = append(*p, b...)
+}
+
+// text appends a field that is a text; what is not UTF-8 is replaced.
+func (p *proto) text(field int, s string) {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	*p = binary.AppendUvarint(binary.AppendUvarint(*p, uint64(field)<<3|2), uint64(len(s)))
+	*p = append(*p, s...)
+}

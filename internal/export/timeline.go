@@ -1,0 +1,309 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"ingero/internal/query"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// TimelineResult says what a timeline has.
+type TimelineResult struct {
+	Result
+	Chains int
+}
+
+// Perfetto writes the calls that match, with what they waited for, what was between
+// them, the memory and the GPUs meanwhile, and what cost time, as a trace of Perfetto:
+// messages of Protocol Buffers, for ui.perfetto.dev.
+func Perfetto(ctx context.Context, w io.Writer, r *query.Reader, f query.Filter, p Progress) (*TimelineResult, error) {
+	return timelineTo(ctx, newPerfetto(w), r, f, p)
+}
+
+// Chrome writes the same as JSON of the Trace Event Format, for chrome://tracing and
+// others; it is the larger one. Times are microseconds since the first recording began.
+func Chrome(ctx context.Context, w io.Writer, r *query.Reader, f query.Filter, p Progress) (*TimelineResult, error) {
+	return timelineTo(ctx, newChrome(w), r, f, p)
+}
+
+// timelineWriter writes a timeline in one format. Tracks come before their events; the
+// events of one track that begin and end come as they nest, a begin and its end around
+// what is inside.
+type timelineWriter interface {
+	begin(at int64) error // the first time, Unix ns
+	track(*track) error
+	event(*mark) error
+	close() error
+}
+
+// trackKind says what a track is of.
+type trackKind uint8
+
+const (
+	trackNode trackKind = iota
+	trackProcess
+	trackThread
+	trackEvents  // of instants
+	trackCounter // of levels
+)
+
+// track is a line of the timeline.
+type track struct {
+	id     uint64 // from 1
+	parent *track
+	kind   trackKind
+	name   string
+	// pid and tid tell processes and threads apart in the whole timeline: they are those
+	// of the machine, unless another machine's have them already.
+	pid, tid int32
+	rank     int    // processes with a rank come in its order; below 0: it has none
+	cmdline  string // of a process
+	unit     unit   // of a counter
+}
+
+// unit is what a counter counts.
+type unit uint8
+
+const (
+	unitNone unit = iota
+	unitBytes
+	unitPercent
+	unitHertz
+	unitCelsius
+	unitWatt
+)
+
+// markKind says what an event is.
+type markKind uint8
+
+const (
+	markBegin markKind = iota
+	markEnd
+	markInstant
+	markCount
+)
+
+// mark is one event. It is the writer's until it returns.
+type mark struct {
+	on         *track
+	kind       markKind
+	at, until  int64 // Unix ns; until of a begin
+	name       string
+	categories [2]string // the second may be empty
+	severity   tick.Severity
+	value      float64 // markCount
+	args       []arg
+	out, in    []uint64 // numbers of flows that go out from here or through it, and that end here
+}
+
+// arg is a figure or a text beside an event: text, or a number.
+type arg struct {
+	name   string
+	text   string
+	number int64
+	kind   argKind
+}
+
+type argKind uint8
+
+const (
+	argNumber  argKind = iota
+	argNatural         // 64 bits, unsigned
+	argText
+	argHandle // an address, or the like
+)
+
+// timeline puts a timeline together, session after session.
+type timeline struct {
+	w      timelineWriter
+	f      query.Filter
+	res    *TimelineResult
+	told   Progress
+	nodes  map[string]*track
+	tracks map[trackKey]*track
+	spaces map[string]int32 // of numbers of processes, by machine
+	last   uint64           // number of a track
+	flow   uint64           // number of a flow
+	failed error
+
+	// Of the session that is being read:
+	s        *session
+	where    map[uint32]*tick.Process
+	threads  map[uint32]*thread
+	streams  map[uint32]*flows // by process
+	counters map[counterKey]*track
+}
+
+type trackKey struct {
+	node     string
+	pid, tid uint32
+	kind     trackKind
+	began    int64 // of the process: one that has the number of another has a track of its own
+}
+
+type counterKey struct {
+	of   *track
+	name string
+}
+
+func timelineTo(ctx context.Context, w timelineWriter, r *query.Reader, f query.Filter, p Progress) (*TimelineResult, error) {
+	t := &timeline{w: w, f: f, res: &TimelineResult{}, told: p, nodes: map[string]*track{}, tracks: map[trackKey]*track{}, spaces: map[string]int32{}}
+	sessions, err := chosen(ctx, r, f)
+	if err != nil {
+		return nil, err
+	}
+	var first int64
+	for i := range sessions {
+		if at := sessions[i].Started.UnixNano(); first == 0 || at < first {
+			first = at
+		}
+	}
+	if err := w.begin(first); err != nil {
+		return nil, err
+	}
+	for i := range sessions {
+		if err := t.session(ctx, r, &sessions[i]); err != nil {
+			return nil, fmt.Errorf("session %s: %w", sessions[i].ID, err)
+		}
+	}
+	return t.res, w.close()
+}
+
+// session writes what one session has.
+func (t *timeline) session(ctx context.Context, r *query.Reader, of *query.Session) (err error) {
+	if t.s, err = newSession(ctx, r, of); err != nil {
+		return err
+	}
+	t.where, t.threads, t.streams, t.counters = map[uint32]*tick.Process{}, map[uint32]*thread{}, map[uint32]*flows{}, map[counterKey]*track{}
+	all, err := r.Processes(ctx, of.ID)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		t.where[all[i].PID] = &all[i]
+	}
+	f := t.f
+	f.Session = of.ID
+	before := t.res.Calls
+	cover, err := r.Slices(ctx, f, 0, 0, func(x *query.Slice) {
+		if t.failed == nil {
+			t.failed = errors.Join(ctx.Err(), t.slice(x))
+		}
+	})
+	if errors.Is(err, query.ErrNoCalls) { // what is left of them can be shown
+		cover.Missing, err = append(cover.Missing, of.ID), nil
+	}
+	if err = errors.Join(err, t.failed); err == nil {
+		err = t.rest()
+	}
+	if err != nil {
+		return err
+	}
+	if t.res.Calls > before {
+		t.res.Sessions++
+	}
+	addCoverage(&t.res.Coverage, &cover)
+	return errors.Join(t.levels(ctx, r, f), t.chains(ctx, r, f), t.faults(ctx, r, f))
+}
+
+// wants says whether a call or a wait of a process in an operation is asked for.
+func (t *timeline) wants(pid uint32, op events.Op) bool {
+	return has(t.f.PIDs, pid) && has(t.f.Ops, op)
+}
+
+// has says whether x is in a list that is empty where everything is.
+func has[T comparable](list []T, x T) bool {
+	for i := range list {
+		if list[i] == x {
+			return true
+		}
+	}
+	return len(list) == 0
+}
+
+// node is the track of the session's machine.
+func (t *timeline) node() (*track, error) {
+	if x := t.nodes[t.s.Node]; x != nil {
+		return x, nil
+	}
+	x := &track{kind: trackNode, name: t.s.Node}
+	t.nodes[t.s.Node] = x
+	t.spaces[t.s.Node] = int32(len(t.spaces)%256) << maxPIDBits
+	x.pid = nodePID + int32(len(t.spaces))
+	return x, t.add(x)
+}
+
+// Numbers of processes have at most 22 bits in Linux. Those of nodes are above all that
+// processes of the first 256 of them can have.
+const (
+	maxPIDBits = 22
+	nodePID    = 1 << 30
+)
+
+func (t *timeline) add(x *track) error {
+	t.last++
+	x.id = t.last
+	return t.w.track(x)
+}
+
+// process is the track of a process of the session.
+func (t *timeline) process(pid uint32) (*track, error) {
+	k := trackKey{node: t.s.Node, pid: pid, kind: trackProcess}
+	p := t.where[pid]
+	if p != nil && !p.Started.IsZero() {
+		k.began = p.Started.UnixNano()
+	}
+	if x := t.tracks[k]; x != nil {
+		return x, nil
+	}
+	node, err := t.node()
+	if err != nil {
+		return nil, err
+	}
+	x := &track{kind: trackProcess, parent: node, pid: int32(pid) + t.spaces[t.s.Node], rank: -1}
+	var words []string
+	if p != nil {
+		x.cmdline = p.Cmdline
+		if rank, ok := p.Rank.Value(); ok {
+			x.rank = int(rank)
+			words = append(words, "rank "+strconv.Itoa(x.rank))
+		}
+		words = append(words, p.Comm)
+	}
+	x.name = strings.Join(append(words, strconv.FormatUint(uint64(pid), 10), "on "+t.s.Node), " ")
+	t.tracks[k] = x
+	return x, t.add(x)
+}
+
+// under is the track of a kind below another, made when it is needed.
+func (t *timeline) under(of *track, k trackKey, name string, tid uint32) (*track, error) {
+	if x := t.tracks[k]; x != nil {
+		return x, nil
+	}
+	x := &track{kind: k.kind, parent: of, name: name, pid: of.pid}
+	if k.kind == trackThread {
+		x.tid = int32(tid) + t.spaces[t.s.Node]
+	}
+	t.tracks[k] = x
+	return x, t.add(x)
+}
+
+// count writes a level of a counter.
+func (t *timeline) count(of *track, name string, u unit, at int64, value float64) error {
+	k := counterKey{of, name}
+	x := t.counters[k]
+	if x == nil {
+		x = &track{kind: trackCounter, parent: of, name: name, pid: of.pid, unit: u}
+		t.counters[k] = x
+		if err := t.add(x); err != nil {
+			return err
+		}
+	}
+	return t.w.event(&mark{on: x, kind: markCount, at: at, name: name, value: value})
+}

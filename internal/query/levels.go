@@ -1,0 +1,57 @@
+package query
+
+import (
+	"context"
+	"database/sql"
+
+	"ingero/internal/tick"
+)
+
+// MemoryLevel is what a process held of memory at a moment.
+type MemoryLevel struct {
+	Time int64 // Unix ns
+	PID  uint32
+	GPU  int64 // bytes
+	Host int64 // bytes, pinned and registered
+}
+
+// MemoryLevels visits what the filter's processes held, once a second where something
+// changed, in the order of time. Operations of the filter do not matter. The session is one.
+func (r *Reader) MemoryLevels(ctx context.Context, f Filter, visit func(*MemoryLevel) error) error {
+	return r.levels(ctx, f, func(rows *sql.Rows) error {
+		var x MemoryLevel
+		if err := rows.Scan(&x.Time, &x.PID, &x.GPU, &x.Host); err != nil || !f.wants(x.PID) {
+			return err
+		}
+		return visit(&x)
+	}, "SELECT time_ns, pid, gpu_bytes, host_bytes FROM memory WHERE session = ? AND time_ns >= ? AND time_ns < ? ORDER BY time_ns, pid")
+}
+
+// GPUStates visits how the GPUs were, in the order of time; of each it has what is known.
+// Processes and operations of the filter do not matter. The session is one.
+func (r *Reader) GPUStates(ctx context.Context, f Filter, visit func(*tick.GPU) error) error {
+	return r.levels(ctx, f, func(rows *sql.Rows) error {
+		var x tick.GPU
+		var ns int64
+		index := sql.NullInt64{}
+		if err := rows.Scan(&ns, &x.Bus, &index, &x.Name, &x.Lost, &x.MemUsed, &x.Busy, &x.MemBusy, &x.ClockSM, &x.ClockMem, &x.Temperature, &x.Power); err != nil {
+			return err
+		}
+		x.Time, x.Index = at(ns), -1
+		if index.Valid {
+			x.Index = int(index.Int64)
+		}
+		return visit(&x)
+	}, `SELECT s.time_ns, s.bus, g.idx, coalesce(g.name, ''), s.lost, s.mem_used, s.busy, s.mem_busy, s.clock_sm, s.clock_mem, s.temperature, s.power
+		FROM gpu_states AS s LEFT JOIN gpus AS g ON g.session = s.session AND g.bus = s.bus
+		WHERE s.session = ? AND s.time_ns >= ? AND s.time_ns < ? ORDER BY s.time_ns, s.bus`)
+}
+
+func (r *Reader) levels(ctx context.Context, f Filter, scan func(*sql.Rows) error, text string) error {
+	s, err := r.Session(ctx, f.Session)
+	if err != nil {
+		return err
+	}
+	from, to := bounds(f)
+	return r.rows(ctx, scan, text, s.id, from, to)
+}
