@@ -25,7 +25,11 @@ func exportOTLP(_ context.Context, x *exports, c *config.Config) error {
 	if err != nil {
 		return &problem{What: "--otlp-headers-file: " + err.Error(), Do: "name a file with lines of Name: value", Code: exitUsage, Err: err}
 	}
-	options, err := otlp.Configure(otlp.Settings{Endpoint: o.Endpoint, Spans: otlp.Spans(o.Traces), Protocol: otlp.Protocol(o.Protocol),
+	protocol := otlp.Protocol(o.Protocol)
+	if o.Protocol == "auto" {
+		protocol = ""
+	}
+	options, err := otlp.Configure(otlp.Settings{Endpoint: o.Endpoint, Spans: otlp.Spans(o.Traces), Protocol: protocol,
 		Headers: headers, CAFile: o.CAFile, Getenv: x.getenv})
 	if err != nil {
 		return &problem{What: err.Error(), Do: "ingero trace --otlp localhost:4318, or --otlp https://HOST; docs/opentelemetry.md has more", Code: exitUsage, Err: err}

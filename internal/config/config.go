@@ -84,7 +84,7 @@ type Trace struct {
 type OTLP struct {
 	Endpoint    string // host:port, a URL, or "env"
 	Traces      string // "all", "notable" or "off"
-	Protocol    string // "http/protobuf", "http/json", "grpc"; empty: by the port
+	Protocol    string // "auto", "http/protobuf", "http/json" or "grpc"
 	HeadersFile string
 	CAFile      string
 }
