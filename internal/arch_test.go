@@ -53,12 +53,13 @@ var allowed = map[string]string{
 	"internal/store":        "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track internal/xid pkg/events",
 
 	// What reads what was recorded, and says it.
-	"internal/query":   "modernc.org/sqlite internal/stats internal/store internal/symbols internal/tick pkg/events",
-	"internal/diff":    "internal/query internal/stats internal/tick internal/where pkg/events",
-	"internal/explain": "internal/diff internal/query internal/stats internal/symbols internal/tick internal/where internal/xid pkg/events",
-	"internal/export":  "github.com/parquet-go/parquet-go internal/query internal/symbols internal/tick pkg/events",
-	"internal/legacy":  "internal/stats internal/store internal/tick internal/where pkg/events",
-	"internal/outfile": "golang.org/x/sys",
+	"internal/query":         "modernc.org/sqlite internal/stats internal/store internal/symbols internal/tick pkg/events",
+	"internal/diff":          "internal/query internal/stats internal/tick internal/where pkg/events",
+	"internal/explain":       "internal/diff internal/query internal/stats internal/symbols internal/tick internal/where internal/xid pkg/events",
+	"internal/export":        "github.com/parquet-go/parquet-go internal/query internal/symbols internal/tick pkg/events",
+	"internal/export/notify": "internal/tick",
+	"internal/legacy":        "internal/stats internal/store internal/tick internal/where pkg/events",
+	"internal/outfile":       "golang.org/x/sys",
 
 	// What people start.
 	"internal/config": "internal/causal github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys",
