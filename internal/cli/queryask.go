@@ -120,31 +120,7 @@ func (a *asked) notes(zone *time.Location) []string {
 }
 
 // coverageNotes says in words how far an answer from records goes.
-func coverageNotes(c *query.Coverage) []string {
-	var out []string
-	if c.Thinned {
-		out = append(out, "not every call was recorded; some stand for several, so quantiles are estimates")
-	}
-	if len(c.Missing) > 0 {
-		out = append(out, "the calls of these recordings are not kept any more: "+someOf(c.Missing))
-	}
-	if c.Torn > 0 {
-		out = append(out, "a crash cut off the last "+explain.Bytes(c.Torn)+" of what was recorded")
-	}
-	for _, d := range c.Damage {
-		out = append(out, "a recording cannot be read to its end: "+oneLine(d))
-	}
-	return out
-}
-
-// someOf names a few of many.
-func someOf(names []string) string {
-	const most = 3
-	if more := len(names) - most; more > 0 {
-		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", more)
-	}
-	return strings.Join(names, ", ")
-}
+func coverageNotes(c *query.Coverage) []string { return explain.CoverageNotes(c) }
 
 // gone says why there is nothing to tell of calls that were recorded.
 func (a *asked) gone() error {

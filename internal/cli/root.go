@@ -27,7 +27,8 @@ type Env struct {
 	Now                   func() time.Time // nil: the clock's. Of commands that read
 	Zone                  *time.Location   // in which people are told times by those; nil: the machine's
 
-	debug bool // --debug
+	debug   bool   // --debug
+	keyFile string // of the dashboard's certificates; empty: that of the user. Of tests
 }
 
 // commands are the rows of the command line.
@@ -48,6 +49,7 @@ var commands = []func(*Env) *cobra.Command{
 	backupCommand,
 	dbCommand,
 	silenceCommand,
+	dashboardCommand,
 	demoCommand,
 	statusCommand,
 	xidCommand,

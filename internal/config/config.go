@@ -13,12 +13,32 @@ type Config struct {
 	Debug  bool
 	Trace  Trace
 	Causes Causes
+	// TokenFile has what others must know who ask over the network; empty: none.
+	TokenFile string
+	Serve     Serve
+	Fleet     Fleet
 	// From says where each setting that is no default came from, by key:
 	// "/etc/ingero/ingero.yaml:3", "INGERO_DB", "--db".
 	From map[string]string
 
 	file string   // --config
 	dbs  []string // where a database is looked for when none is named
+}
+
+// Serve is where and for whom the dashboard answers.
+type Serve struct {
+	Addr       string
+	Cert, Key  string // paths; empty: a certificate that is signed by itself
+	NoTLS      bool
+	AllowHosts []string
+}
+
+// Fleet is which machines are asked.
+type Fleet struct {
+	Nodes []string // empty: none, but a database here
+	CA    string   // path; empty: the machine's certificates
+	Pins  []string // fingerprints of keys
+	Skew  time.Duration
 }
 
 // Causes are which causes of lost time are shown. All are looked for and recorded.
@@ -56,6 +76,7 @@ type Trace struct {
 	Deadband     int           // percent; 0: none
 	Heartbeat    time.Duration // 0: none
 	Link         string        // "auto", "session", "multi" or "perf"
+	Prometheus   string        // address to serve metrics on; empty: none
 }
 
 // Place says where a process must be to be traced: each may name several, with commas

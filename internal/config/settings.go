@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -32,6 +33,8 @@ const configKey = "config"
 var (
 	tracers = []string{"trace", "run"}
 	causing = []string{"trace", "run", "explain", "top"} // that tell causes
+	serving = []string{"dashboard"}
+	asking  = []string{"query", "explain", "export"} // that can ask other machines
 )
 
 // Settings is the table of all settings.
@@ -42,17 +45,47 @@ var Settings = []Setting{
 	{Key: "db", Env: "INGERO_DB", Flag: "db", Short: "d",
 		Help:  "the database (default ~/.ingero/ingero.db; in a container /var/lib/ingero/ingero.db)",
 		field: func(c *Config) any { return (*path)(&c.DB) }},
-	{Key: "node", Env: "INGERO_NODE", Flag: "node", Commands: tracers,
-		Help:  "the name of this machine in recordings (default: its host name)",
+	{Key: "node", Env: "INGERO_NODE", Flag: "node", Commands: slices.Concat(serving, tracers),
+		Help:  "the name of this machine in recordings, and to others (default: its host name)",
 		field: func(c *Config) any { return &c.Node }, check: checkNode},
 	{Key: "debug", Env: "INGERO_DEBUG", Flag: "debug", Default: "false",
 		Help:  "say on standard error what is found and done",
 		field: func(c *Config) any { return &c.Debug }},
-	{Key: "causes.min-severity", Env: "INGERO_MIN_SEVERITY", Flag: "min-severity", Commands: causing, Default: "LOW",
+	{Key: "token-file", Env: "INGERO_TOKEN_FILE", Flag: "token-file", Commands: slices.Concat(serving, asking),
+		Help:  "a file with the token that who asks over the network must have; INGERO_TOKEN has it itself",
+		field: func(c *Config) any { return (*path)(&c.TokenFile) }},
+	{Key: "dashboard.addr", Env: "INGERO_ADDR", Flag: "addr", Commands: serving, Default: ":8080",
+		Help:  "where to listen: :8080 for this machine alone, 0.0.0.0:8080 for others too, which needs a token",
+		field: func(c *Config) any { return &c.Serve.Addr }},
+	{Key: "dashboard.tls-cert", Env: "INGERO_TLS_CERT", Flag: "tls-cert", Commands: serving,
+		Help:  "a file with the certificate, in PEM (default: one that is signed by itself, for 24 h)",
+		field: func(c *Config) any { return (*path)(&c.Serve.Cert) }},
+	{Key: "dashboard.tls-key", Env: "INGERO_TLS_KEY", Flag: "tls-key", Commands: serving,
+		Help:  "a file with the key of --tls-cert, in PEM",
+		field: func(c *Config) any { return (*path)(&c.Serve.Key) }},
+	{Key: "dashboard.no-tls", Env: "INGERO_NO_TLS", Flag: "no-tls", Commands: serving, Default: "false",
+		Help:  "plain HTTP, for networks that are trusted",
+		field: func(c *Config) any { return &c.Serve.NoTLS }},
+	{Key: "dashboard.allow-host", Env: "INGERO_ALLOW_HOST", Flag: "allow-host", Commands: serving,
+		Help:  "names by which the server may be asked, beside its address: gpu-7,gpu-7.example",
+		field: func(c *Config) any { return (*words)(&c.Serve.AllowHosts) }},
+	{Key: "fleet.nodes", Env: "INGERO_NODES", Flag: "nodes", Commands: asking,
+		Help:  "ask the ingero dashboard of these machines, not a database here: a:8080,b:8080 (https), http://a:8080; empty: none",
+		field: func(c *Config) any { return (*words)(&c.Fleet.Nodes) }},
+	{Key: "fleet.ca", Env: "INGERO_CA", Flag: "ca", Commands: asking,
+		Help:  "a file with the certificates that sign those of the machines, in PEM (default: the machine's authorities)",
+		field: func(c *Config) any { return (*path)(&c.Fleet.CA) }},
+	{Key: "fleet.pin", Env: "INGERO_PIN", Flag: "pin", Commands: asking,
+		Help:  "trust certificates with these fingerprints, as ingero dashboard prints them: sha256:1f2e",
+		field: func(c *Config) any { return (*words)(&c.Fleet.Pins) }},
+	{Key: "fleet.clock-skew-threshold", Env: "INGERO_CLOCK_SKEW_THRESHOLD", Flag: "clock-skew-threshold", Commands: asking, Default: "10ms",
+		Help:  "tell of machines whose clocks are off by this much",
+		field: func(c *Config) any { return &c.Fleet.Skew }},
+	{Key: "causes.min-severity", Env: "INGERO_MIN_SEVERITY", Flag: "min-severity", Commands: slices.Concat(serving, causing), Default: "LOW",
 		Choices: []string{"LOW", "MEDIUM", "HIGH", "low", "medium", "high"},
 		Help:    "show causes of this severity or more: LOW, MEDIUM or HIGH; how many are not shown is said",
 		field:   func(c *Config) any { return &c.Causes.MinSeverity }},
-	{Key: "causes.rules-off", Env: "INGERO_RULES_OFF", Flag: "rules-off", Commands: append(causing, "summary"), Choices: causal.RuleNames(),
+	{Key: "causes.rules-off", Env: "INGERO_RULES_OFF", Flag: "rules-off", Commands: slices.Concat(causing, serving, []string{"summary"}), Choices: causal.RuleNames(),
 		Help:  "do not show causes that these rules find: lock-wait,own-threads (docs/detections.md has all)",
 		field: func(c *Config) any { return (*names)(&c.Causes.RulesOff) }},
 	{Key: "trace.pid", Env: "INGERO_PID", Flag: "pid", Short: "p", Commands: []string{"trace"}, Excludes: "trace.user",
@@ -160,6 +193,9 @@ var Settings = []Setting{
 	{Key: "trace.heartbeat", Env: "INGERO_HEARTBEAT", Flag: "heartbeat", Commands: tracers, Default: "0",
 		Help:  "with --deadband keep a snapshot after this time in any case: 30s; 0: never",
 		field: func(c *Config) any { return &c.Trace.Heartbeat }},
+	{Key: "trace.prometheus", Env: "INGERO_PROMETHEUS", Flag: "prometheus", Commands: tracers,
+		Help:  "serve metrics for Prometheus: :9090 for this machine only, 0.0.0.0:9090 for all that reach it",
+		field: func(c *Config) any { return (*address)(&c.Trace.Prometheus) }},
 	{Key: "trace.link", Env: "INGERO_LINK", Flag: "link", Commands: tracers, Default: "auto", Hidden: true,
 		Choices: []string{"auto", "session", "multi", "perf"},
 		Help:    "how probes are attached",

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ingero/internal/listen"
 )
 
 // The kinds of a setting are the types of its field: these, and string, bool,
@@ -18,11 +20,13 @@ type (
 	paths     []string // of which each is a path; a colon between
 	byteCount int64
 	names     []string // of which each is one of the choices; a comma between
+	words     []string // of any kind, without white space; a comma between
 	share     float64  // of one, written in percent
+	address   string   // to listen on, as package listen reads it; empty: none
 )
 
 // between is what stands between the values of a kind that has several.
-var between = map[string]string{"pids": ",", "paths": ":", "names": ","}
+var between = map[string]string{"pids": ",", "paths": ":", "names": ",", "words": ","}
 
 // Kind names the type of the setting's values, as help does.
 func (s *Setting) Kind() string {
@@ -33,10 +37,14 @@ func (s *Setting) Kind() string {
 		return "paths"
 	case *names:
 		return "names"
+	case *words:
+		return "words"
 	case *byteCount:
 		return "size"
 	case *share:
 		return "percent"
+	case *address:
+		return "address"
 	case *bool:
 		return "bool"
 	case *int:
@@ -64,8 +72,12 @@ func (s *Setting) set(c *Config, value string, in Inputs, base string) (err erro
 		*to, err = parsePaths(value, in.Home, base)
 	case *names:
 		*to, err = parseNames(value, s.Choices)
+	case *words:
+		*to, err = parseWords(value)
 	case *share:
 		*to, err = parseShare(value)
+	case *address:
+		*to, err = parseAddress(value)
 	case *bool:
 		*to, err = parseBool(value)
 	case *int:
@@ -130,6 +142,19 @@ func parseNames(s string, choices []string) (out names, err error) {
 	return out, nil
 }
 
+func parseWords(s string) (out words, err error) {
+	for part := range strings.SplitSeq(s, ",") {
+		part = strings.TrimSpace(part)
+		if strings.ContainsFunc(part, func(r rune) bool { return r <= ' ' || r == 127 }) {
+			return nil, errors.New("there is white space in it: a comma stands between two")
+		}
+		if part != "" && !slices.Contains(out, part) {
+			out = append(out, part)
+		}
+	}
+	return out, nil
+}
+
 // parseShare reads 3%, 0.5%, 3 or 0: a number is of percent, with its sign or not.
 func parseShare(s string) (share, error) {
 	n, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
@@ -137,6 +162,14 @@ func parseShare(s string) (share, error) {
 		return 0, errors.New("it must be from 0% to 100%")
 	}
 	return share(n / 100), nil
+}
+
+func parseAddress(s string) (address, error) {
+	if s == "" {
+		return "", nil
+	}
+	_, err := listen.Parse(s)
+	return address(s), err
 }
 
 func parseBool(s string) (bool, error) {

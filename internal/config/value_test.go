@@ -101,3 +101,14 @@ func FuzzValues(f *testing.F) {
 		}
 	})
 }
+
+func TestParseWords(t *testing.T) {
+	for text, want := range map[string]words{"": nil, ",": nil, "a:1": {"a:1"}, "a, http://b:2 ,a": {"a", "http://b:2"}} {
+		if got, err := parseWords(text); err != nil || !slices.Equal(got, want) {
+			t.Errorf("parseWords(%q) = %v, %v, want %v", text, got, err, want)
+		}
+	}
+	if got, err := parseWords("a b"); err == nil {
+		t.Errorf("parseWords = %v, want an error", got)
+	}
+}

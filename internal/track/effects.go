@@ -170,3 +170,10 @@ func Meets(o events.Op) bool {
 	e := effectOf(o)
 	return e != nil && e.is == meets && !e.pair
 }
+
+// Pairs says whether an operation is one of a communicator that not all of its ranks
+// enter.
+func Pairs(o events.Op) bool {
+	e := effectOf(o)
+	return e != nil && e.is == meets && e.pair
+}

@@ -1,4 +1,4 @@
-// Command docs writes the generated pages of docs/: commands.md from the commands
+// Command docs writes the generated pages of docs/: api.md from the paths of the API, commands.md from the commands
 // and settings, detections.md from the rules, operations.md from the catalog, schema.md from the migrations and
 // the virtual tables, test_matrix.md from the tests. Run it from the repository root.
 package main
@@ -16,6 +16,7 @@ func main() {
 		path string
 		make func() (string, error)
 	}{
+		{"docs/api.md", func() (string, error) { return api(), nil }},
 		{"docs/commands.md", commands},
 		{"docs/detections.md", func() (string, error) { return detections(), nil }},
 		{"docs/operations.md", func() (string, error) { return operations(), nil }},

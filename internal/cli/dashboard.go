@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ingero/internal/config"
+	"ingero/internal/dashboard"
+	"ingero/internal/explain"
+	"ingero/internal/guard"
+	"ingero/internal/listen"
+	"ingero/internal/query"
+)
+
+func dashboardCommand(e *Env) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "dashboard",
+		Short: "Serve what was recorded over HTTPS, to this machine and, with a token, to others",
+		Long: `dashboard answers questions about the database over HTTP, also while a trace records. It
+changes nothing and needs no rights but to read. The page comes with a later version; the
+API is there, and ingero query, explain and export ask it with --nodes.
+
+It listens on port 8080 of this machine alone. --addr 0.0.0.0:8080 lets other machines ask,
+which needs a token: a file with 16 characters or more, --token-file, or INGERO_TOKEN.
+
+Unless it is given a certificate it signs one itself, for 24 hours, and then the next; the
+key stays in ~/.ingero (of root in /var/lib/ingero), and its fingerprint, which it prints, is what others --pin. The
+Host of a request must be the address, a name of --allow-host or, with the token, a name of
+the certificate; what comes from another site's page is refused.`,
+		Example: `  ingero dashboard
+  ingero dashboard --addr 0.0.0.0:8080 --token-file /etc/ingero/token
+  ingero dashboard --addr 0.0.0.0:8080 --tls-cert cert.pem --tls-key key.pem --token-file token
+  curl -k https://127.0.0.1:8080/api/v1/ops?since=5m`,
+		Args: noArguments,
+	}
+	flags := config.Bind(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		s, err := e.settings(flags)
+		if err != nil {
+			return err
+		}
+		return e.dashboard(c.Context(), s)
+	}
+	return c
+}
+
+func (e *Env) dashboard(ctx context.Context, c *config.Config) error {
+	token, err := e.token(c)
+	if err != nil {
+		return err
+	}
+	at, err := listen.Parse(c.Serve.Addr)
+	if err != nil {
+		return usage("ingero dashboard --addr :8080", "--addr cannot be %s", err)
+	}
+	l, err := listen.Listen(ctx, at, listen.Options{Token: token})
+	if err != nil {
+		return wordsListen(err)
+	}
+	defer func() { _ = l.Close() }() // Serve has, as a rule
+	certs, about, err := e.certificates(c, l)
+	if err != nil {
+		return err
+	}
+	h, end := dashboard.Handler(dashboard.Options{Node: c.Node, Version: e.Build.number(), Path: func() string { return firstThere(c.Databases()) },
+		Now: func() time.Time { return e.now(true) }, Report: e.reports(c), Log: e.logger(c.Debug)})
+	defer end()
+	scheme := "https"
+	if certs == nil {
+		scheme = "http"
+	}
+	e.note("Serving %s on %s://%s", firstThere(c.Databases()), scheme, l)
+	e.note("%s", about)
+	return guard.Serve(ctx, l, guard.Wrap(h, guard.Options{Names: l.Names, Allow: c.Serve.AllowHosts, Token: token, Certs: certs}), certs, e.logger(c.Debug))
+}
+
+// wordsListen says what to do where it cannot listen.
+func wordsListen(err error) error {
+	var op *net.OpError
+	switch {
+	case errors.Is(err, listen.ErrOpen):
+		return &problem{What: "other machines could ask it, and there is no token", Do: "head -c 24 /dev/urandom | base64 > token; then --token-file token", Code: exitUsage, Err: err}
+	case errors.As(err, &op):
+		return &problem{What: "it cannot listen on " + op.Addr.String() + ": " + op.Err.Error(), Do: "give another address with --addr", Err: err}
+	}
+	return &problem{What: "it cannot listen: " + err.Error(), Do: "give another address with --addr", Err: err}
+}
+
+// leastToken is how long a token must be, so that nobody guesses it.
+const leastToken = 16
+
+// token returns what who asks over the network must have, "" where there is none.
+func (e *Env) token(c *config.Config) (string, error) {
+	text, from := e.Getenv("INGERO_TOKEN"), "INGERO_TOKEN"
+	if c.TokenFile != "" {
+		b, err := os.ReadFile(c.TokenFile)
+		if err != nil {
+			return "", err
+		}
+		text, from = string(b), c.TokenFile
+		if strings.TrimSpace(text) == "" {
+			return "", usage("head -c 24 /dev/urandom | base64 > "+c.TokenFile, "%s has no token in it", c.TokenFile)
+		}
+	}
+	text = strings.TrimSpace(text)
+	if text != "" && (len(text) < leastToken || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })) {
+		return "", usage("head -c 24 /dev/urandom | base64 makes one", "the token of %s must have %d characters or more, without spaces", from, leastToken)
+	}
+	return text, nil
+}
+
+// certificates are those to serve with, nil for none, and what is said of them.
+func (e *Env) certificates(c *config.Config, l *listen.Listener) (*guard.Certificates, string, error) {
+	s := &c.Serve
+	switch {
+	case s.NoTLS && (s.Cert != "" || s.Key != ""):
+		return nil, "", usage("leave one of them out", "--no-tls and --tls-cert cannot be given at once")
+	case (s.Cert == "") != (s.Key == ""):
+		return nil, "", usage("give both", "--tls-cert and --tls-key belong together")
+	case s.NoTLS:
+		return nil, "Without TLS: whoever is on the way reads answers, and the token", nil
+	case s.Cert != "":
+		certs, err := guard.Files(s.Cert, s.Key)
+		if err != nil {
+			return nil, "", &problem{What: "the certificate cannot be used: " + err.Error(), Do: "--tls-cert and --tls-key are files in PEM that belong together", Err: err}
+		}
+		return certs, "Certificate " + s.Cert + ", fingerprint " + certs.Fingerprint(), nil
+	}
+	path := e.keyFile
+	if path == "" {
+		path = keyPath(e.home(), os.Geteuid())
+	}
+	certs, err := guard.SelfSigned(path, append(hostNames(l), s.AllowHosts...), time.Now)
+	stays := "the same next time"
+	if err != nil && path != "" {
+		e.note("Note: the certificate's key cannot be kept: %s", err)
+		certs, err = guard.SelfSigned("", append(hostNames(l), s.AllowHosts...), time.Now)
+		stays = "another next time"
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	return certs, "Certificate signed by itself for 24 h, fingerprint " + certs.Fingerprint() + " (" + stays + ")", nil
+}
+
+// keyPath is where the key of certificates stays, which is whose who runs this.
+func keyPath(home string, uid int) string {
+	switch {
+	case uid == 0:
+		return "/var/lib/ingero/dashboard.key"
+	case home == "":
+		return ""
+	}
+	return filepath.Join(home, ".ingero", "dashboard.key")
+}
+
+// hostNames are the names that a certificate of this machine is for.
+func hostNames(l *listen.Listener) []string {
+	out := []string{"localhost", "127.0.0.1", "::1"}
+	if host, err := os.Hostname(); err == nil && host != "" {
+		out = append(out, host)
+	}
+	if ip := l.Bound().Addr(); !ip.IsUnspecified() {
+		return append(out, ip.String())
+	}
+	addrs, _ := net.InterfaceAddrs() // without them it is for fewer names
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
+			out = append(out, n.IP.String())
+		}
+	}
+	return out
+}
+
+// reports returns what answers for a part of the recordings: what was found while they
+// were recorded.
+func (e *Env) reports(c *config.Config) func(context.Context, *query.Reader, *dashboard.Question) (*explain.Input, error) {
+	return func(ctx context.Context, r *query.Reader, q *dashboard.Question) (*explain.Input, error) {
+		all, err := r.Sessions(ctx)
+		if err == nil && len(all) == 0 {
+			err = query.ErrNoSession
+		}
+		if err != nil {
+			return nil, err
+		}
+		w := window{from: q.From, to: q.To}
+		if q.From.IsZero() && q.To.IsZero() {
+			w.from, w.to = end(&all[0]).Add(-q.Window), end(&all[0]).Add(1)
+		}
+		o := explainOptions{stored: true} // no call is analysed again
+		o.place = q.Place
+		for _, pid := range q.PIDs {
+			o.pids = append(o.pids, uint(pid))
+		}
+		sums, _, err := e.summaries(ctx, r, &w, o)
+		if p := (*problem)(nil); errors.As(err, &p) {
+			err = fmt.Errorf("%w: %s", query.ErrNoSession, p.What)
+		}
+		if err != nil {
+			return nil, err
+		}
+		sums = slices.DeleteFunc(sums, func(s *query.Summary) bool {
+			return q.Node != "" && s.Session.Node != q.Node || q.Session != "" && s.Session.ID != q.Session
+		})
+		if len(sums) == 0 {
+			return nil, query.ErrNoSession
+		}
+		return e.storedReport(ctx, r, c, sums, &o, q.Zone)
+	}
+}
+
+// storedReport is what was found in some recordings while they were recorded.
+func (e *Env) storedReport(ctx context.Context, r *query.Reader, c *config.Config, sums []*query.Summary, o *explainOptions, zone *time.Location) (*explain.Input, error) {
+	in := joined(sums)
+	in.Remarks = remarks(sums, zone)
+	for _, s := range sums {
+		pids, err := o.of(ctx, r, s.Session.ID)
+		if err != nil {
+			return nil, err
+		}
+		if err := stored(ctx, r, s, query.Filter{Session: s.Session.ID, PIDs: pids, From: s.From, To: s.To}, in); err != nil {
+			return nil, err
+		}
+	}
+	sortChains(in.Chains)
+	var err error
+	if in.Chains, in.Hidden, err = tellable(ctx, filter(c), r, e.now(true), in.Chains); err != nil {
+		return nil, err
+	}
+	return in, errors.Join(memory(ctx, r, sums, in), faults(ctx, r, sums, in, o))
+}

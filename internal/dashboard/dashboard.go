@@ -1,0 +1,206 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"ingero/internal/explain"
+	"ingero/internal/guard"
+	"ingero/internal/query"
+	"ingero/internal/store"
+)
+
+// Options say what is served.
+type Options struct {
+	Node, Version string
+	Path          func() string    // of the database, asked for with each request
+	Now           func() time.Time // the clock
+	// Report answers what was lost in a window, and why. The error is a [query.ErrNoSession]
+	// where nothing was recorded in it.
+	Report func(context.Context, *query.Reader, *Question) (*explain.Input, error)
+	Log    *slog.Logger
+}
+
+// Bounds of what questions take.
+const (
+	atOnce   = 4
+	patience = 5 * time.Second
+	askTime  = 30 * time.Second
+	copyTime = 10 * time.Minute
+)
+
+// Path is a row of the API.
+type Path struct {
+	Method, Path string
+	About        string
+	Params       string // that it has, beside those of every window; docs only
+	Window       string // if nothing is said: "", or so long back
+	long         bool   // it takes minutes, and writes its answer itself
+
+	answer func(*asked) (any, error)
+}
+
+// Paths is the table of the API.
+var Paths = []Path{
+	{Method: "GET", Path: "/api/v1/overview", About: "what is recorded: recordings, calls, causes, the machine's last state, its GPUs, the gravest cause of the last hour", answer: (*asked).overview},
+	{Method: "GET", Path: "/api/v1/ops", Window: "5m", Params: "`per_process=1`: each process by itself; `sums=1`: sums with their sketches, which can be added up, in place of quantiles",
+		About: "counts, times and quantiles of each operation", answer: (*asked).ops},
+	{Method: "GET", Path: "/api/v1/chains", Window: "1h", About: "the causes of lost time that were found, with severity, root cause and timeline; the gravest first", answer: (*asked).chains},
+	{Method: "GET", Path: "/api/v1/snapshots", Window: "60s", About: "the machine's CPU, memory, swap and load, and what ingero takes, second by second; of a long window every n-th", answer: (*asked).snapshots},
+	{Method: "GET", Path: "/api/v1/capabilities", About: "which data there are, and what would supply those that are not", answer: (*asked).capabilities},
+	{Method: "GET", Path: "/api/v1/graph-metrics", Window: "5m", About: "CUDA graphs: how often they are captured, instantiated and launched, how long that takes, and each graph's life", answer: (*asked).graphMetrics},
+	{Method: "GET", Path: "/api/v1/graph-events", Window: "5m", Params: "`limit`: so many (100)", About: "the last calls that made, changed or launched graphs, with handles and durations", answer: (*asked).graphEvents},
+	{Method: "GET", Path: "/api/v1/time", About: "the machine's name and clock", answer: (*asked).time},
+	{Method: "POST", Path: "/api/v1/query", About: "runs one SQL statement that only reads: `{\"sql\": \"SELECT ...\", \"limit\": 100, \"timeout_ms\": 5000}`, as application/json", answer: (*asked).query},
+	{Method: "GET", Path: "/api/v1/explain", Window: "5m", Params: "`zone=CET:3600`: in which its text tells times", About: "the report of what was found while it was recorded, as JSON and as text", answer: (*asked).explain},
+	{Method: "GET", Path: "/api/v1/collectives", Window: "5m", About: "which collectives the ranks of NCCL communicators entered, and when", answer: (*asked).collectives},
+	{Method: "GET", Path: "/api/v1/backup", About: "the database as one file, as `ingero backup` writes it", long: true, answer: (*asked).backup},
+}
+
+// Handler serves the API, and a page that says so.
+func Handler(o Options) (h http.Handler, end func()) {
+	s := &server{Options: o, slots: make(chan struct{}, atOnce), open: opener{path: o.Path, now: o.Now}}
+	mux := http.NewServeMux()
+	for i := range Paths {
+		mux.HandleFunc(Paths[i].Path, s.serve(&Paths[i]))
+	}
+	mux.HandleFunc("GET /{$}", s.index)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		guard.Refuse(w, http.StatusNotFound, "there is no such path", "GET / lists them")
+	})
+	return mux, s.open.end
+}
+
+type server struct {
+	Options
+	slots   chan struct{}
+	copying sync.Mutex // held while a copy is made and sent
+	open    opener
+}
+
+// asked is one request.
+type asked struct {
+	*server
+	ctx context.Context
+	w   http.ResponseWriter
+	r   *http.Request
+	row *Path
+	db  *query.Reader
+	q   Question
+}
+
+// serve answers a row's requests.
+func (s *server) serve(row *Path) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != row.Method && !(row.Method == http.MethodGet && r.Method == http.MethodHead) {
+			w.Header().Set("Allow", row.Method)
+			guard.Refuse(w, http.StatusMethodNotAllowed, row.Path+" is asked by "+row.Method, "")
+			return
+		}
+		limit := askTime
+		if row.long {
+			limit = copyTime
+		}
+		ctx, stop := context.WithTimeout(r.Context(), limit)
+		defer stop()
+		a := &asked{server: s, ctx: ctx, w: w, r: r, row: row}
+		answer, err := a.do()
+		if err != nil {
+			status, why, do := wordsOf(err)
+			s.Log.Debug("a question is not answered", "path", row.Path, "status", status, "error", err)
+			guard.Refuse(w, status, why, do)
+			return
+		}
+		if answer == nil { // it is written
+			return
+		}
+		a.write(answer)
+	}
+}
+
+// do finds the answer.
+func (a *asked) do() (any, error) {
+	if a.row.Path == "/api/v1/time" { // at once: clocks are compared by it
+		return a.time()
+	}
+	var err error
+	if a.q, err = a.question(); err != nil {
+		return nil, err
+	}
+	place, stop := context.WithTimeout(a.ctx, patience)
+	defer stop()
+	select {
+	case a.slots <- struct{}{}:
+		defer func() { <-a.slots }()
+	case <-place.Done():
+		return nil, &refusal{http.StatusServiceUnavailable, "the server is busy", "ask again later"}
+	}
+	db, release, err := a.open.reader()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	a.db = db
+	return a.row.answer(a)
+}
+
+func (a *asked) write(answer any) {
+	text, ok := answer.(json.RawMessage)
+	if !ok {
+		var err error
+		if text, err = json.Marshal(answer); err != nil {
+			guard.Refuse(a.w, http.StatusInternalServerError, "the answer cannot be written as JSON", "")
+			a.Log.Debug("an answer is no JSON", "path", a.row.Path, "error", err)
+			return
+		}
+	}
+	a.w.Header().Set("Content-Type", "application/json")
+	_, _ = a.w.Write(append(text, '\n')) // who does not read it has gone
+}
+
+// refusal is why a question is not answered.
+type refusal struct {
+	status int
+	why    string
+	do     string
+}
+
+// Error says both.
+func (r *refusal) Error() string { return r.why + ": " + r.do }
+
+// wordsOf says to a client what an error means. Paths of the machine are not told.
+func wordsOf(err error) (status int, why, do string) {
+	var refused *refusal
+	var wrong *query.SQLError
+	switch {
+	case errors.As(err, &refused):
+		return refused.status, refused.why, refused.do
+	case errors.As(err, &wrong):
+		return http.StatusBadRequest, "the statement cannot be run: " + wrong.What, wrong.Do
+	case errors.Is(err, context.DeadlineExceeded):
+		return http.StatusUnprocessableEntity, "the answer took too long and was given up", "ask about less: a shorter time, or a WHERE"
+	case errors.Is(err, query.ErrNoSession), errors.Is(err, query.ErrNoDatabase):
+		return http.StatusNotFound, "nothing has been recorded there in that time", "sudo ingero trace records"
+	case errors.Is(err, query.ErrNoCalls):
+		return http.StatusNotFound, "the calls of that time are not kept any more", ""
+	case errors.Is(err, query.ErrLost), store.Damaged(err):
+		return http.StatusInternalServerError, "the database is damaged", "ingero db verify, on that machine"
+	}
+	return http.StatusInternalServerError, "the database cannot be read", "ingero dashboard --debug, on that machine, says why"
+}
+
+// index is the page until there is one.
+func (s *server) index(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	text := "ingero " + s.Version + " on " + s.Node + "\n\nThis serves the read API; it has no page yet.\n\n"
+	for i := range Paths {
+		p := &Paths[i]
+		text += p.Method + " " + p.Path + "\n    " + p.About + "\n"
+	}
+	_, _ = w.Write([]byte(text))
+}

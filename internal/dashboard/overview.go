@@ -1,0 +1,176 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ingero/internal/query"
+)
+
+// overviewJSON is what is there at all.
+type overviewJSON struct {
+	Node       string          `json:"node"`
+	Version    string          `json:"version"`
+	Recording  bool            `json:"recording"` // now
+	Recordings int             `json:"recordings"`
+	Nodes      []string        `json:"nodes"` // that they are of
+	From       time.Time       `json:"from"`  // the first began
+	To         time.Time       `json:"to"`    // what is known of the last goes up to
+	Bytes      int64           `json:"database_bytes"`
+	Calls      int64           `json:"calls"` // of all recordings
+	Chains     int64           `json:"chains"`
+	Snapshot   *snapshotJSON   `json:"snapshot,omitempty"` // the last
+	GPUs       []gpuJSON       `json:"gpus"`               // of the latest recording
+	Top        json.RawMessage `json:"top_chain,omitempty"`
+}
+
+type gpuJSON struct {
+	Bus   string `json:"bus"`
+	UUID  string `json:"uuid"`
+	Name  string `json:"name"`
+	Bytes any    `json:"mem_total_bytes"` // null: not known
+}
+
+func (a *asked) overview() (any, error) {
+	all, err := a.db.Sessions(a.ctx)
+	if err == nil && len(all) == 0 {
+		err = query.ErrNoSession
+	}
+	if err != nil {
+		return nil, err
+	}
+	last := &all[0]
+	o := overviewJSON{Node: a.Node, Version: a.Version, Recording: last.State == "running", Recordings: len(all), From: all[len(all)-1].Started.UTC(),
+		To: last.Updated.UTC(), Bytes: a.db.Size(), GPUs: []gpuJSON{}}
+	for i := range all {
+		if !slices.Contains(o.Nodes, all[i].Node) {
+			o.Nodes = append(o.Nodes, all[i].Node)
+		}
+	}
+	counts, err := a.sql("SELECT (SELECT coalesce(sum(calls), 0) FROM ops), (SELECT count(*) FROM chains)")
+	if err != nil {
+		return nil, err
+	}
+	o.Calls, _ = counts[0][0].(int64)
+	o.Chains, _ = counts[0][1].(int64)
+	gpus, err := a.sql("SELECT bus, uuid, name, mem_total FROM gpus WHERE session = (SELECT id FROM sessions WHERE uid = " + quoted(last.ID) + ") ORDER BY idx, bus")
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range gpus {
+		o.GPUs = append(o.GPUs, gpuJSON{fmt.Sprint(g[0]), fmt.Sprint(g[1]), fmt.Sprint(g[2]), g[3]})
+	}
+	seen, err := a.db.Snapshots(a.ctx, query.Filter{Session: last.ID, From: last.Updated.Add(-time.Minute)})
+	if err != nil {
+		return nil, err
+	}
+	if len(seen) > 0 {
+		x := snapshotOf(&seen[len(seen)-1])
+		o.Snapshot = &x
+	}
+	a.q.Window = time.Hour
+	_, text, err := a.report()
+	if err != nil {
+		return nil, err
+	}
+	var top struct{ Chains []json.RawMessage }
+	if err := json.Unmarshal(text, &top); err != nil {
+		return nil, err
+	}
+	if len(top.Chains) > 0 {
+		o.Top = top.Chains[0]
+	}
+	return o, nil
+}
+
+// sql runs a statement of this package's own.
+func (a *asked) sql(text string) ([][]any, error) {
+	res, err := a.db.SQL(a.ctx, text, query.SQLLimits{})
+	if err != nil {
+		return nil, err
+	}
+	return res.Rows, nil
+}
+
+// quoted is a text as SQL has it.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// capability is a kind of data, and how to tell whether there is any.
+type capability struct {
+	name, about string
+	have        string // SQL of the latest recording, whose number is ?; "": ingero does not collect it
+	tool        string // what supplies it
+}
+
+// capabilities is the manifest.
+var capabilities = []capability{
+	{"cuda-runtime", "calls of the CUDA runtime", "EXISTS (SELECT 1 FROM ops WHERE session = ? AND source = 'cudart')", "ingero trace, while a program uses libcudart"},
+	{"cuda-driver", "calls of the CUDA driver", "EXISTS (SELECT 1 FROM ops WHERE session = ? AND source = 'driver')", "ingero trace, while a program uses libcuda"},
+	{"cuda-graphs", "CUDA graphs", "EXISTS (SELECT 1 FROM ops WHERE session = ? AND source = 'graph')", "ingero trace, while a program uses CUDA graphs"},
+	{"nccl", "collectives of NCCL", "EXISTS (SELECT 1 FROM ops WHERE session = ? AND source = 'nccl')", "ingero trace, while a program uses libnccl"},
+	{"causes", "causes of lost time", "EXISTS (SELECT 1 FROM accounts WHERE session = ?)", "ingero trace, with the rights to watch the scheduler (ingero check)"},
+	{"gpu-memory", "GPU memory by process", "EXISTS (SELECT 1 FROM ledgers WHERE session = ?)", "ingero trace, from before the process allocates"},
+	{"stacks", "functions and lines of Python and native code", "EXISTS (SELECT 1 FROM stacks WHERE session = ?)", "ingero trace --stack"},
+	{"host", "disks, memory reclaim, network and signals", "EXISTS (SELECT 1 FROM host_sums WHERE session = ?)", "ingero trace, without --no-io, --no-tcp, --no-net"},
+	{"machine", "CPU, memory, swap and load", "EXISTS (SELECT 1 FROM snapshots WHERE session = ?)", "ingero trace"},
+	{"gpu-state", "utilisation, clocks, temperature, power and memory errors of GPUs", "EXISTS (SELECT 1 FROM gpu_states WHERE session = ?)", "nvidia-smi, beside the driver"},
+	{"xid", "faults that GPUs report", "EXISTS (SELECT 1 FROM gpu_states WHERE session = ?1) OR EXISTS (SELECT 1 FROM xids WHERE session = ?1)", "the NVIDIA driver: its tracepoint (575 and later) or the kernel's log"},
+	{"pods", "Kubernetes pods of processes", "EXISTS (SELECT 1 FROM processes WHERE session = ? AND pod IS NOT NULL)", "ingero trace --kubelet or --kube-api"},
+	{"kernel-durations", "how long each GPU function ran on the GPU", "", "Nsight Systems (CUPTI)"},
+	{"sm-occupancy", "occupancy of the GPU's multiprocessors, use of tensor cores", "", "DCGM (profiling metrics), or Nsight Compute"},
+	{"nvlink", "traffic of NVLink and PCIe", "", "DCGM"},
+	{"training-metrics", "loss, throughput and steps as the program counts them", "", "the program's own logging: TensorBoard, Weights & Biases"},
+}
+
+// capabilityJSON says of a kind of data whether there is any.
+type capabilityJSON struct {
+	Name      string `json:"name"`
+	About     string `json:"about"`
+	Available bool   `json:"available"`
+	Collected bool   `json:"collected"` // by ingero at all
+	Tool      string `json:"tool"`      // what supplies it
+}
+
+func (a *asked) capabilities() (any, error) {
+	s, err := a.db.Session(a.ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	session := "(SELECT id FROM sessions WHERE uid = " + quoted(s.ID) + ")"
+	var have []string
+	for i := range capabilities {
+		x := capabilities[i].have
+		if x == "" {
+			x = "0"
+		}
+		have = append(have, strings.ReplaceAll(strings.ReplaceAll(x, "?1", "?"), "?", session))
+	}
+	row, err := a.sql("SELECT " + strings.Join(have, ", "))
+	if err != nil {
+		return nil, err
+	}
+	out := struct {
+		Node         string           `json:"node"`
+		Recording    string           `json:"recording"` // its ID
+		Reports      []reportJSON     `json:"reports"`   // what could not be watched, and why
+		Capabilities []capabilityJSON `json:"capabilities"`
+	}{Node: a.Node, Recording: s.ID, Reports: []reportJSON{}}
+	for i := range capabilities {
+		c := &capabilities[i]
+		out.Capabilities = append(out.Capabilities, capabilityJSON{c.name, c.about, row[0][i] != int64(0), c.have != "", c.tool})
+	}
+	reports, err := a.sql("SELECT kind, object, why FROM reports WHERE session = " + session + " ORDER BY 1, 2 LIMIT 100")
+	for _, r := range reports {
+		out.Reports = append(out.Reports, reportJSON{fmt.Sprint(r[0]), fmt.Sprint(r[1]), fmt.Sprint(r[2])})
+	}
+	return out, err
+}
+
+type reportJSON struct {
+	Kind   string `json:"kind"`
+	Object string `json:"object"`
+	Why    string `json:"why"`
+}

@@ -1,0 +1,225 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ingero/internal/config"
+	"ingero/internal/query"
+	"ingero/internal/where"
+	"ingero/pkg/events"
+)
+
+// Question is what a request asks about.
+type Question struct {
+	From, To   time.Time // [From, To); both zero: the end of the latest recording, Window long
+	Window     time.Duration
+	PIDs       []uint32
+	Ops        []events.Op
+	Place      where.Selector
+	Node       string // of recordings; "": all
+	Session    string // "": all of that time
+	PerProcess bool
+	Sums       bool
+	Limit      int
+	Zone       *time.Location
+}
+
+// Limits of what a request may ask for.
+const (
+	maxNames = 256
+	maxLimit = 10_000
+)
+
+// wrong refuses a parameter.
+func wrong(name, value, must string) error {
+	return &refusal{http.StatusBadRequest, fmt.Sprintf("%s cannot be %.60q", name, value), "it must be " + must}
+}
+
+// question reads the parameters of a request. One that is not known is refused: an answer
+// to another question than was asked would not be noticed.
+func (a *asked) question() (Question, error) {
+	q := Question{Zone: time.UTC, Limit: 100}
+	values, err := url.ParseQuery(a.r.URL.RawQuery)
+	if err != nil {
+		return q, &refusal{http.StatusBadRequest, "the parameters cannot be read", "they are NAME=VALUE, with & between"}
+	}
+	if a.row.Window != "" {
+		q.Window, _ = time.ParseDuration(a.row.Window) // of the table
+	}
+	now := a.Now()
+	for name, all := range values {
+		set := params[name]
+		switch {
+		case set == nil:
+			return q, &refusal{http.StatusBadRequest, fmt.Sprintf("there is no parameter %.40q", name), "docs/api.md lists them"}
+		case len(all) > 1:
+			return q, wrong(name, strings.Join(all, " "), "given once")
+		}
+		if err := set(&q, all[0], now); err != nil {
+			return q, err
+		}
+	}
+	if !q.From.IsZero() && q.To.IsZero() {
+		q.To = now
+	}
+	if !q.From.Before(q.To) && !q.To.IsZero() {
+		return q, &refusal{http.StatusBadRequest, "from must be before to", ""}
+	}
+	return q, nil
+}
+
+// params are the parameters by name.
+var params = map[string]func(q *Question, v string, now time.Time) error{
+	"since": func(q *Question, v string, now time.Time) error {
+		d, err := config.ParseDuration(v)
+		if err != nil || d <= 0 {
+			return wrong("since", v, "a length of time: 5m, 1h, 2d")
+		}
+		q.From, q.To = now.Add(-d), now
+		return nil
+	},
+	"from": func(q *Question, v string, _ time.Time) (err error) { q.From, err = moment("from", v); return err },
+	"to":   func(q *Question, v string, _ time.Time) (err error) { q.To, err = moment("to", v); return err },
+	"pid": func(q *Question, v string, _ time.Time) error {
+		for word := range strings.SplitSeq(v, ",") {
+			n, err := strconv.ParseUint(word, 10, 31)
+			if err != nil || len(q.PIDs) >= maxNames {
+				return wrong("pid", v, "numbers of processes, with commas between")
+			}
+			q.PIDs = append(q.PIDs, uint32(n))
+		}
+		return nil
+	},
+	"op": func(q *Question, v string, _ time.Time) error {
+		for word := range strings.SplitSeq(v, ",") {
+			ops := events.OpsNamed(word)
+			if len(ops) == 0 || len(q.Ops) >= maxNames {
+				return wrong("op", v, "names of operations, with commas between")
+			}
+			for _, op := range ops {
+				if !slices.Contains(q.Ops, op) {
+					q.Ops = append(q.Ops, op)
+				}
+			}
+		}
+		return nil
+	},
+	"node":        func(q *Question, v string, _ time.Time) error { q.Node = v; return nil },
+	"session":     func(q *Question, v string, _ time.Time) error { q.Session = v; return nil },
+	"pod":         func(q *Question, v string, _ time.Time) error { q.Place.Pod = v; return nil },
+	"namespace":   func(q *Question, v string, _ time.Time) error { q.Place.Namespace = v; return nil },
+	"container":   func(q *Question, v string, _ time.Time) error { q.Place.Container = v; return nil },
+	"cgroup":      func(q *Question, v string, _ time.Time) error { q.Place.Cgroup = v; return nil },
+	"job":         func(q *Question, v string, _ time.Time) error { q.Place.Job = v; return nil },
+	"per_process": func(q *Question, v string, _ time.Time) error { return flag("per_process", v, &q.PerProcess) },
+	"sums":        func(q *Question, v string, _ time.Time) error { return flag("sums", v, &q.Sums) },
+	"limit": func(q *Question, v string, _ time.Time) error {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 || n > maxLimit {
+			return wrong("limit", v, fmt.Sprintf("a number from 1 to %d", maxLimit))
+		}
+		q.Limit = n
+		return nil
+	},
+	"zone": func(q *Question, v string, _ time.Time) error {
+		name, seconds, ok := strings.Cut(v, ":")
+		n, err := strconv.Atoi(seconds)
+		if !ok || err != nil || len(name) > 10 || n < -86400 || n > 86400 {
+			return wrong("zone", v, "a name and the seconds east of Greenwich: CET:3600")
+		}
+		q.Zone = time.FixedZone(name, n)
+		return nil
+	},
+}
+
+func flag(name, v string, to *bool) error {
+	switch v {
+	case "1", "true":
+		*to = true
+	case "0", "false":
+	default:
+		return wrong(name, v, "1 or 0")
+	}
+	return nil
+}
+
+// moment reads RFC 3339, Unix seconds or Unix nanoseconds.
+func moment(name, v string) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339Nano, v); err == nil && t.Year() >= 1970 && t.Year() < 2262 {
+		return t, nil
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	switch {
+	case err != nil || n < 0:
+		return time.Time{}, wrong(name, v, "a time: RFC 3339, or Unix seconds or nanoseconds")
+	case n < 1e11:
+		return time.Unix(n, 0), nil
+	}
+	return time.Unix(0, n), nil
+}
+
+// sessions returns the recordings that the question is about, the oldest first, and the
+// window: where none was asked for the end of the latest.
+func (a *asked) sessions() ([]query.Session, error) {
+	all, err := a.db.Sessions(a.ctx)
+	if err != nil {
+		return nil, err
+	}
+	q := &a.q
+	all = slices.DeleteFunc(all, func(s query.Session) bool {
+		return q.Node != "" && s.Node != q.Node || q.Session != "" && s.ID != q.Session
+	})
+	if len(all) == 0 {
+		return nil, query.ErrNoSession
+	}
+	if q.From.IsZero() && q.To.IsZero() {
+		end := all[0].Updated
+		if all[0].Ended.After(end) {
+			end = all[0].Ended
+		}
+		q.From, q.To = end.Add(-q.Window), end.Add(1)
+		if q.Window == 0 {
+			q.From = all[0].Started
+		}
+		return all[:1], nil
+	}
+	slices.Reverse(all)
+	all = slices.DeleteFunc(all, func(s query.Session) bool {
+		return !s.Started.Before(q.To) || s.State != "running" && s.Updated.Before(q.From) && s.Ended.Before(q.From)
+	})
+	if len(all) == 0 {
+		return nil, query.ErrNoSession
+	}
+	return all, nil
+}
+
+// nobody is no process's number.
+const nobody = 1<<32 - 1
+
+// filter is the question of one recording; comms are the names of its processes.
+func (a *asked) filter(s *query.Session) (f query.Filter, comms map[uint32]string, err error) {
+	f = query.Filter{Session: s.ID, PIDs: a.q.PIDs, Ops: a.q.Ops, From: a.q.From, To: a.q.To}
+	all, err := a.db.Processes(a.ctx, s.ID)
+	if err != nil {
+		return f, nil, err
+	}
+	comms = map[uint32]string{}
+	var in []uint32
+	for i := range all {
+		p := &all[i]
+		comms[p.PID] = p.Comm
+		if a.q.Place.Match(p.Cgroup, &p.Where) && (len(f.PIDs) == 0 || slices.Contains(f.PIDs, p.PID)) {
+			in = append(in, p.PID)
+		}
+	}
+	if a.q.Place != (where.Selector{}) {
+		f.PIDs = append(in, nobody)
+	}
+	return f, comms, nil
+}

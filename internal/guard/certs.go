@@ -1,0 +1,189 @@
+package guard
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// How long a certificate is good that is signed by itself, and when the next is made.
+const (
+	selfLife  = 24 * time.Hour
+	selfRenew = time.Hour       // before its end
+	selfEarly = 5 * time.Minute // for clocks that are behind
+)
+
+// Certificates are those of a server, the next of which comes by itself. They are safe for
+// concurrent use.
+type Certificates struct {
+	next func(*tls.Certificate) (*tls.Certificate, error) // the same while that is good
+
+	mu   sync.Mutex
+	last *tls.Certificate
+}
+
+// Files takes certificate and key from two files in PEM, anew when the first has changed.
+func Files(cert, key string) (*Certificates, error) {
+	var read time.Time
+	c := &Certificates{next: func(last *tls.Certificate) (*tls.Certificate, error) {
+		s, err := os.Stat(cert)
+		if err != nil || last != nil && s.ModTime().Equal(read) {
+			return last, err
+		}
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return last, err
+		}
+		read = s.ModTime()
+		return &pair, nil
+	}}
+	_, err := c.current()
+	return c, err
+}
+
+// SelfSigned makes certificates that are signed by themselves, each for 24 hours, with a
+// key of P-256 that stays in the file at path, so that who knows its fingerprint knows the
+// server again. The key of an empty path is forgotten at the end. names are host names and
+// addresses.
+func SelfSigned(path string, names []string, now func() time.Time) (*Certificates, error) {
+	key, err := keyAt(path)
+	if err != nil {
+		return nil, err
+	}
+	c := &Certificates{next: func(last *tls.Certificate) (*tls.Certificate, error) {
+		if last != nil && now().Before(last.Leaf.NotAfter.Add(-selfRenew)) && now().After(last.Leaf.NotBefore) {
+			return last, nil
+		}
+		return signed(key, names, now())
+	}}
+	_, err = c.current()
+	return c, err
+}
+
+func signed(key *ecdsa.PrivateKey, names []string, now time.Time) (*tls.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, err
+	}
+	t := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: "ingero"}, NotBefore: now.Add(-selfEarly), NotAfter: now.Add(selfLife - selfEarly),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true}
+	for _, n := range names {
+		if ip := net.ParseIP(n); ip != nil {
+			t.IPAddresses = append(t.IPAddresses, ip)
+		} else {
+			t.DNSNames = append(t.DNSNames, n)
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, t, &key.PublicKey, key)
+	if err != nil {
+		return nil, fmt.Errorf("sign a certificate: %w", err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
+}
+
+// keyAt reads the key at path, or makes one there that its owner alone can read.
+func keyAt(path string) (*ecdsa.PrivateKey, error) {
+	if path != "" {
+		text, err := os.ReadFile(path)
+		if err == nil {
+			return parseKey(path, text)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil || path == "" {
+		return key, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return key, errors.Join(pem.Encode(f, &pem.Block{Type: "PRIVATE KEY", Bytes: der}), f.Close())
+}
+
+func parseKey(path string, text []byte) (*ecdsa.PrivateKey, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, fmt.Errorf("%s has no key in it", path)
+	}
+	any, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	key, ok := any.(*ecdsa.PrivateKey)
+	if !ok || key.Curve != elliptic.P256() {
+		return nil, fmt.Errorf("%s has no key of P-256 in it", path)
+	}
+	return key, nil
+}
+
+// current returns the certificate to show now: the last one where there is no next.
+func (c *Certificates) current() (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next, err := c.next(c.last)
+	if next == nil {
+		next = c.last
+	}
+	if next == nil {
+		return nil, err
+	}
+	if next.Leaf == nil {
+		if next.Leaf, err = x509.ParseCertificate(next.Certificate[0]); err != nil {
+			return c.last, err
+		}
+	}
+	c.last = next
+	return next, nil
+}
+
+func (c *Certificates) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return c.current()
+}
+
+// covers tells whether the certificate is for a name.
+func (c *Certificates) covers(name string) bool {
+	cert, err := c.current()
+	return err == nil && name != "" && cert.Leaf.VerifyHostname(name) == nil
+}
+
+// Fingerprint is that of the certificate's key: see [Fingerprint].
+func (c *Certificates) Fingerprint() string {
+	cert, err := c.current()
+	if err != nil {
+		return ""
+	}
+	return Fingerprint(cert.Leaf)
+}
+
+// Fingerprint names the key of a certificate: "sha256:" and the hash of its
+// SubjectPublicKeyInfo in hexadecimal. It is the same for all certificates of a key.
+func Fingerprint(c *x509.Certificate) string {
+	sum := sha256.Sum256(c.RawSubjectPublicKeyInfo)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,108 @@
+package guard
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Options say who may ask.
+type Options struct {
+	Names func(host string) bool // whether a Host is an address of the port
+	Allow []string               // more names that it may have
+	Token string                 // that each request must have; empty: none
+	Certs *Certificates          // of the server; nil: it serves without TLS
+}
+
+// maxBody bounds the body of a request, in bytes.
+const maxBody = 64 << 10
+
+// Wrap returns a handler that passes on to h what may be asked, and answers the rest
+// with [Refuse].
+func Wrap(h http.Handler, o Options) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		head := w.Header()
+		head.Set("X-Content-Type-Options", "nosniff")
+		head.Set("X-Frame-Options", "DENY")
+		head.Set("Cache-Control", "no-store")
+		head.Set("Referrer-Policy", "no-referrer")
+		head.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		head.Set("Cross-Origin-Resource-Policy", "same-origin")
+		known := o.Token != "" && hasToken(r, o.Token)
+		switch {
+		case !o.host(r.Host, known):
+			Refuse(w, http.StatusForbidden, "the Host of the request is no name of this server", "start the server with --allow-host NAME, or ask for its address")
+		case !o.origin(r):
+			Refuse(w, http.StatusForbidden, "the request comes from another site's page", "")
+		case o.Token != "" && !known:
+			head.Set("WWW-Authenticate", `Bearer realm="ingero"`)
+			Refuse(w, http.StatusUnauthorized, "the request needs the token", "send it: Authorization: Bearer TOKEN")
+		default:
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			h.ServeHTTP(w, r)
+		}
+	})
+}
+
+// Refuse answers a request with why it is not done, as JSON: error, and do, which may be
+// empty.
+func Refuse(w http.ResponseWriter, status int, why, do string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	b, _ := json.Marshal(struct { // of strings: cannot fail
+		Error string `json:"error"`
+		Do    string `json:"do,omitempty"`
+	}{why, do})
+	_, _ = w.Write(append(b, '\n')) // who does not read it has gone
+}
+
+// host tells whether a request may have the Host; known is of one with the token.
+func (o *Options) host(host string, known bool) bool {
+	if o.Names(host) {
+		return true
+	}
+	name := bare(host)
+	is := func(x string) bool { return name != "" && strings.EqualFold(x, name) }
+	return slices.ContainsFunc(o.Allow, is) || known && o.Certs != nil && o.Certs.covers(name)
+}
+
+// bare is a Host without its port.
+func bare(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	return strings.TrimSuffix(strings.Trim(host, "[]"), ".")
+}
+
+// origin tells whether a request comes from no page of another site. One that comes from
+// no page at all does not say.
+func (o *Options) origin(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+	default:
+		return false
+	}
+	from := r.Header.Values("Origin")
+	if len(from) == 0 {
+		return true
+	}
+	u, err := url.Parse(from[0])
+	scheme := "https"
+	if o.Certs == nil {
+		scheme = "http"
+	}
+	return err == nil && len(from) == 1 && u.Scheme == scheme && strings.EqualFold(u.Host, r.Host)
+}
+
+// hasToken tells whether a request has it, in a time that does not depend on how much of
+// it is right.
+func hasToken(r *http.Request, token string) bool {
+	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	a, b := sha256.Sum256([]byte(strings.TrimSpace(given))), sha256.Sum256([]byte(token))
+	return ok && subtle.ConstantTimeCompare(a[:], b[:]) == 1
+}

@@ -1,0 +1,170 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ingero/internal/track"
+	"ingero/pkg/events"
+)
+
+// keptEntered is how many of the collectives of a rank are told, the latest.
+const keptEntered = 1024
+
+// RankLog is which collectives a rank of an NCCL communicator has entered, as far as they
+// are told apart: of one that was there before the trace, or that has other operations
+// than collectives, or of whose calls some have no record, they are not.
+type RankLog struct {
+	Session *Session
+	Comm    string // the id that its ranks have in common
+	Rank    int32  // below 0: not known
+	Ranks   uint32 // 0: not known
+	PID     uint32
+	State   string    // "active", ...
+	Ended   time.Time // of the process; zero: it lives, or that is not known
+	Done    uint64    // collectives that it has entered
+	Entries []Entered // the last of them in the window, in their order
+}
+
+// Entered is that a rank entered a collective.
+type Entered struct {
+	Seq  uint64 // of its communicator, from 1
+	Op   events.Op
+	Time int64 // Unix ns
+}
+
+// rankKey is what the calls of a rank know it by.
+type rankKey struct {
+	pid    uint32
+	handle uint64
+}
+
+// ranked is a rank, and how its calls are numbered.
+type ranked struct {
+	RankLog
+	began, ended int64 // of the communicator, Unix ns
+	last         int64 // when it entered collective number Done
+	calls        []Entered
+}
+
+// Collectives returns which collectives the ranks entered in the filter's window, in the
+// order of communicator, rank and process.
+func (r *Reader) Collectives(ctx context.Context, f Filter) ([]RankLog, error) {
+	var out []RankLog
+	err := r.ofSessions(ctx, f, func(s *Session, _, _ int64) error {
+		ranks, err := r.ranks(ctx, s, &f)
+		if err != nil || len(ranks) == 0 {
+			return err
+		}
+		if err := r.entered(ctx, s, f, ranks); err != nil {
+			return err
+		}
+		for _, all := range ranks {
+			for _, x := range all {
+				x.number()
+				out = append(out, x.RankLog)
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(out, func(a, b RankLog) int {
+		return cmp.Or(cmp.Compare(a.Comm, b.Comm), cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.PID, b.PID))
+	})
+	return out, err
+}
+
+// ranks returns the ranks of a session whose collectives can be told apart.
+func (r *Reader) ranks(ctx context.Context, s *Session, f *Filter) (map[rankKey][]*ranked, error) {
+	out := map[rankKey][]*ranked{}
+	err := r.rows(ctx, func(rows *sql.Rows) error {
+		x := &ranked{RankLog: RankLog{Session: s, Rank: -1}}
+		var handle int64
+		var rank, size, end, ended sql.NullInt64
+		var sequence, failed uint64
+		err := rows.Scan(&x.PID, &handle, &x.Comm, &rank, &size, &x.State, &x.began, &end, &sequence, &failed, &x.last, &ended)
+		if err != nil || !f.wants(x.PID) {
+			return err
+		}
+		if rank.Valid {
+			x.Rank = int32(rank.Int64)
+		}
+		x.Ranks, x.Ended, x.ended, x.Done = uint32(size.Int64), null(ended), math.MaxInt64, sequence-min(failed, sequence)
+		if end.Valid {
+			x.ended = end.Int64
+		}
+		k := rankKey{x.PID, uint64(handle)}
+		out[k] = append(out[k], x)
+		return nil
+	}, `SELECT c.pid, c.handle, c.id, c.rank, c.ranks, c.state, c.began_ns, c.ended_ns, c.sequence, c.failed, c.last_ns, p.ended_ns
+		FROM comms c LEFT JOIN processes p ON p.session = c.session AND p.pid = c.pid
+		WHERE c.session = ?1 AND c.id IS NOT NULL AND c.began_ns IS NOT NULL AND c.last_ns IS NOT NULL
+		AND NOT EXISTS (SELECT 1 FROM ops o WHERE o.session = ?1 AND o.pid = c.pid AND o.source = 'nccl' AND (o.thinned = 1 OR o.op IN (`+pairs+`)))`, s.id)
+	if err != nil {
+		return nil, fmt.Errorf("read the communicators of session %s: %w", s.ID, err)
+	}
+	return out, nil
+}
+
+// pairs are the operations that not all ranks enter, as SQL has them: of a process that
+// makes these, too, it is not known how many of its operations are collectives.
+var pairs = func() string {
+	list := []string{"-1"}
+	for i := range events.Catalog {
+		if op := events.Catalog[i].Op; track.Pairs(op) {
+			list = append(list, strconv.Itoa(int(op)))
+		}
+	}
+	return strings.Join(list, ", ")
+}()
+
+// entered adds the calls of the ranks.
+func (r *Reader) entered(ctx context.Context, s *Session, f Filter, ranks map[rankKey][]*ranked) error {
+	f.Session, f.Ops = s.ID, nil
+	for i := range events.Catalog {
+		if op := events.Catalog[i].Op; track.Meets(op) {
+			f.Ops = append(f.Ops, op)
+		}
+	}
+	_, err := r.scan(ctx, s, f, 0, func(c *events.Call, _ uint64) bool {
+		handle, ok := c.Value(events.RoleComm)
+		if !ok || c.Flags&(events.CallFailed|events.CallNested) != 0 {
+			return true
+		}
+		for _, x := range ranks[rankKey{c.PID, handle}] {
+			if c.Start >= x.began && c.Start <= x.ended {
+				x.calls = append(x.calls, Entered{Op: c.Op, Time: c.Start})
+			}
+		}
+		return true
+	})
+	return err
+}
+
+// number gives the calls their numbers, counted from the one that the communicator's
+// state is of.
+func (x *ranked) number() {
+	slices.SortStableFunc(x.calls, func(a, b Entered) int { return cmp.Compare(a.Time, b.Time) })
+	anchor := slices.IndexFunc(x.calls, func(e Entered) bool { return e.Time > x.last })
+	if anchor < 0 {
+		anchor = len(x.calls)
+	}
+	for i := range x.calls {
+		seq := int64(x.Done) + int64(i) - int64(anchor) + 1
+		if seq < 1 { // more than there can be
+			continue
+		}
+		x.calls[i].Seq = uint64(seq)
+		x.Entries = append(x.Entries, x.calls[i])
+	}
+	if n := len(x.Entries); n > 0 {
+		x.Done = max(x.Done, x.Entries[n-1].Seq)
+	}
+	x.Entries = x.Entries[max(0, len(x.Entries)-keptEntered):]
+}
