@@ -87,6 +87,11 @@ func (v *verdict) right() bool { return len(v.Missed)+len(v.Wrong)+len(v.False) 
 // covered tells whether the time that was truly lost is in what was said.
 func (v *verdict) covered() bool { return v.Said.Min <= v.True.Max && v.Said.Max >= v.True.Min }
 
+// clocked tells whether it is known how much was lost.
+func (v *verdict) clocked() bool {
+	return !slices.ContainsFunc(v.Want, func(t truth) bool { return t.Lost.Max >= unclocked })
+}
+
 // off is by how much of it the middle of what was said is wrong.
 func (v *verdict) off() float64 {
 	return math.Abs(float64(v.Said.Mid-v.True.Mid)) / max(float64(v.True.Mid), float64(ms))

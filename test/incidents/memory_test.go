@@ -62,11 +62,13 @@ func inMemory(mib int) func(*run) {
 	}
 }
 
-// withSwap does that where memory can be swapped out.
+// withSwap does that where memory can be swapped out. Where the disk does not keep up with
+// that, the victim waits, and is not killed.
 func withSwap(mib int) func(*run) {
 	return func(r *run) {
 		swap(r)
 		inMemory(mib)(r)
+		r.set(r.memory, "memory.oom_control", "1")
 	}
 }
 
