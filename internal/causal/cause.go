@@ -22,7 +22,7 @@ type cause struct {
 	most        int64         // ns by which it did more than the others
 	own         bool
 	call        bool // it is the own time of calls
-	prior       bool // no amount of it is normal
+	norm        norm
 	group, what string
 	cpus        []uint16
 	first, last int64 // Unix ns: when it was seen at work
@@ -99,8 +99,8 @@ func (c *causes) add(id causeID, p *Part) (uint32, bool) {
 	}
 	group, what := Rules[id.rule].blame(p)
 	x := cause{id: id, who: p.Who, own: p.own(), call: p.State == 0 && p.Mark == 0, group: group, what: what}
-	if f := Rules[id.rule].Prior; f != nil {
-		x.prior = f(p)
+	if f := Rules[id.rule].Norm; f != nil {
+		x.norm = f(p)
 	}
 	if p.Via.TID != 0 && x.who.TID == 0 {
 		x.who, x.own = p.Via, p.Via.PID == p.Victim

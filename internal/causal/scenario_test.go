@@ -31,7 +31,7 @@ import (
 //	sync spin|block
 //	pace 20ms                    sleep until so long after the step's begin
 //	call OP cpu=5us [bytes=N] [slow=3ms p=5%]      slow: more time in the call; see cudaCall
-//	wait REASON 3ms [p=5%] [at=N] [dev=254:0] [who=NAME/PID] [io]   between calls
+//	wait REASON 3ms [p=5%] [at=N] [from=10s to=20s] [dev=254:0] [who=NAME/PID] [io]   between calls
 //	fact KIND pid=7 [from=10s] [to=20s] [count=1] [ns=3ms] [bytes=N] [of=OBJECT] [who=NAME/PID]
 //	                             of the host in each tick between; who: of another process, not pid
 //	fact throttle of=REASON, neighbour|late|missing who=NAME/PID, xid, failed: see gpuFacts
@@ -161,6 +161,10 @@ func line(t testing.TB, x *simThread, n int, begin int64, f []string) {
 	o := options(t, f)
 	hit := o.p == 0 || x.bad.Float64() < o.p
 	if o.p != 0 && x.off || o.at != 0 && (o.at != n || x.off) {
+		hit = false
+	}
+	during := o.from != 0 || o.to != math.MaxInt64
+	if at := x.now - start; f[0] == "wait" && during && (x.off || at < o.from || at >= o.to) {
 		hit = false
 	}
 	switch f[0] {

@@ -133,7 +133,7 @@ var lockRows = func() []row {
 	before := rows[0].plan
 	rows[0].plan = func(s *seed) plan {
 		p := before(s)
-		p.want[0].culprit, p.also = byItself, []string{"own-threads"}
+		p.want[0].culprit, p.want[0].with = byItself, []string{"own-threads"}
 		return p
 	}
 	return rows
