@@ -123,7 +123,8 @@ var cpuRows = []row{
 	{name: "more threads in parallel than cores", plan: func(s *seed) plan {
 		us := s.between(1200, 2500)
 		return plan{victim: victim{main: fmt.Sprintf("copy 65536; launch 8 300; sync; ~parallel 1 %d; !parallel %d %d", us, s.between(4, 6), us), env: blocks},
-			want: ofItself("own-threads"), faults: during(s, short, long, inside)}
+			want:   []want{{rules: []string{"own-threads"}, culprit: byItself, with: []string{"lock-wait"}}},
+			faults: during(s, short, long, inside)}
 	}},
 	{name: "a CPU quota", plan: func(s *seed) plan {
 		return plan{victim: busy(s), want: cause("cpu-throttled"), faults: during(s, short, long, quota(s.span(30*ms, 40*ms), 100*ms))}

@@ -38,7 +38,6 @@ var families = []struct {
 
 // known are scenarios that are not judged right, and why. They are run, and counted.
 var known = map[string]string{
-	"cpu/more threads in parallel than cores":               "threads that live for a moment are no wakers that are looked into: most of it is said to be a wait for a lock",
 	"cpu/a burst of programs":                               "a part of it is said to be of the single programs",
 	"cpu/a burst of programs, before the attach":            "a part of it is said to be of the single programs",
 	"cpu/a hog and a quota":                                 "where both are at work at once, the smaller may be too little to be told",
@@ -46,7 +45,6 @@ var known = map[string]string{
 	"disk/another writes while it saves, before the attach": "saves that were always slow are in part taken for normal",
 	"disk/many small writes of another while it saves":      "a fast disk makes the fault too small to be told",
 	"memory/a neighbour has its memory swapped out":         "one long wait may be said to be of the disk",
-	"memory/another has its memory swapped out":             "short waits may be too little to be told",
 	"memory/its limit makes it wait for reclaim":            "the kernel may find so much to give up that the fault is too small to be told",
 	"memory/its limit is less than its memory, with swap":   "one long wait may be said to be of the disk",
 	"disk/the loader's reads are slow, before the attach":   "what the worker does on a CPU beside its reads is said as well",
