@@ -30,8 +30,7 @@ import (
 //	launch 10 cpu=5us gpu=1ms [vary=2%] [slow=500us from=10s to=20s] [p=5%]   slow: more GPU time meanwhile
 //	sync spin|block
 //	pace 20ms                    sleep until so long after the step's begin
-//	call OP cpu=5us [bytes=N] [slow=3ms p=5%] [of=REASON]   slow: more time in the call, which it
-//	                             waits for if there is a reason; see cudaCall
+//	call OP cpu=5us [bytes=N] [slow=3ms p=5%] [of=REASON]   slow: more time, blocked if it has a reason; see cudaCall
 //	wait REASON 3ms [p=5%] [at=N] [from=10s to=20s] [dev=254:0] [who=NAME/PID] [io]   between calls
 //	fact KIND pid=7 [from=10s] [to=20s] [count=1] [ns=3ms] [bytes=N] [of=OBJECT] [who=NAME/PID]
 //	                             of the host in each tick between; who: of another process, not pid
@@ -164,8 +163,7 @@ func line(t testing.TB, x *simThread, n int, begin int64, f []string) {
 	if o.p != 0 && x.off || o.at != 0 && (o.at != n || x.off) {
 		hit = false
 	}
-	during := o.from != 0 || o.to != math.MaxInt64
-	if at := x.now - start; f[0] == "wait" && during && (x.off || at < o.from || at >= o.to) {
+	if at := x.now - start; f[0] == "wait" && (at < o.from || at >= o.to || x.off && (o.from != 0 || o.to != math.MaxInt64)) {
 		hit = false
 	}
 	switch f[0] {
