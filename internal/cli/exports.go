@@ -19,11 +19,11 @@ import (
 // settings say so.
 type exports struct {
 	node, version string
+	getenv        func(string) string
 	log           *slog.Logger
 	say           func(line string)
 	sinks         []tick.Sink
 	meter         *metric.Meter // of all that export metrics; nil: none does
-	getenv        func(string) string
 	onClose       []func() error
 	states        []func() []lock.Export // of those that send
 }
@@ -33,11 +33,12 @@ type exports struct {
 var exporters = []func(context.Context, *exports, *config.Config) error{
 	exportPrometheus,
 	exportOTLP,
+	exportNotify,
 }
 
 // exports opens what the settings ask for. say is told what was opened.
 func (e *Env) exports(ctx context.Context, c *config.Config, log *slog.Logger, say func(string)) (*exports, error) {
-	x := &exports{node: c.Node, version: e.Build.number(), log: log, say: say, getenv: e.Getenv}
+	x := &exports{node: c.Node, version: e.Build.number(), getenv: e.Getenv, log: log, say: say}
 	for _, open := range exporters {
 		if err := open(ctx, x, c); err != nil {
 			return nil, errors.Join(err, x.close())

@@ -78,6 +78,13 @@ type Trace struct {
 	Link         string        // "auto", "session", "multi" or "perf"
 	Prometheus   string        // address to serve metrics on; empty: none
 	OTLP         OTLP
+	Notify       Notify
+}
+
+// Notify says which webhook is told of causes; none, if there is no URL.
+type Notify struct {
+	URL        string
+	SecretFile string // of what messages are signed with; empty: they are not
 }
 
 // OTLP says which OpenTelemetry receiver is told; none, if there is no endpoint.
