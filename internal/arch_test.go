@@ -36,6 +36,7 @@ var allowed = map[string]string{
 	"internal/stats":        "",
 	"internal/tick":         "internal/stats pkg/events",
 	"internal/where":        "internal/tick",
+	"internal/metric":       "internal/stats internal/tick pkg/events",
 	"internal/redact":       "",
 	"internal/k8s":          "internal/tick",
 	"internal/ledger":       "internal/stats internal/tick pkg/events",
@@ -61,17 +62,18 @@ var allowed = map[string]string{
 	"internal/outfile": "golang.org/x/sys",
 
 	// What serves it, and what asks several machines.
-	"internal/guard":     "",
-	"internal/wire":      "internal/tick",
-	"internal/dashboard": "internal/config internal/explain internal/guard internal/query internal/store internal/tick internal/where internal/wire pkg/events",
-	"internal/fleet":     "internal/guard internal/query internal/stats internal/tick internal/wire pkg/events",
+	"internal/export/prom": "github.com/prometheus/client_golang github.com/prometheus/client_model google.golang.org/protobuf internal/listen internal/metric",
+	"internal/guard":       "",
+	"internal/wire":        "internal/tick",
+	"internal/dashboard":   "internal/config internal/explain internal/guard internal/query internal/store internal/tick internal/where internal/wire pkg/events",
+	"internal/fleet":       "internal/guard internal/query internal/stats internal/tick internal/wire pkg/events",
 
 	// What people start.
-	"internal/config": "internal/causal github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys",
+	"internal/config": "internal/causal internal/listen github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys",
 	"internal/cli/check": "golang.org/x/sys internal/config internal/gpu internal/lock internal/probes internal/proc " +
 		"pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
-		"internal/cli/check internal/config internal/dashboard internal/diff internal/explain internal/export internal/fleet internal/gpu internal/guard internal/k8s internal/legacy internal/listen internal/lock internal/outfile " +
+		"internal/cli/check internal/config internal/dashboard internal/diff internal/explain internal/export internal/export/prom internal/fleet internal/gpu internal/guard internal/k8s internal/legacy internal/listen internal/lock internal/metric internal/outfile " +
 		"internal/probes internal/proc internal/query internal/redact internal/session internal/mute internal/stats internal/store internal/symbols internal/tick internal/where internal/xid pkg/events sim",
 	"cmd/ingero": "internal/cli internal/jail",
 

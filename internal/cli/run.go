@@ -53,30 +53,30 @@ is no such command. Signals that run is sent are passed on to it.`,
 
 // runProgram traces a program that it starts. Signals are the program's: only
 // its end ends the trace.
-func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, args []string) error {
+func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, args []string) (err error) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	o, err := e.live(c, where.Selector{}) // what is run is traced, wherever that is
 	if err != nil {
 		return err
 	}
-	out := e.Stderr
-	if output != "" {
-		if out, err = os.OpenFile(output, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644); err != nil {
-			return &problem{What: "--output: " + err.Error(), Do: "name a file that can be written", Code: exitUsage, Err: err}
-		}
+	out, err := e.reportTo(output)
+	if err != nil {
+		return err
+	}
+	if out != e.Stderr {
 		defer func() { _ = out.Close() }() // the view has told of errors
 	}
+	v := e.programView(c, out, stop)
+	x, err := e.exports(ctx, c, o.Log, v.say)
+	if err != nil {
+		return err
+	}
+	defer x.end(&err)
 	program, err := e.launch(args)
 	if err != nil {
 		return wordsLaunch(args[0], err)
 	}
-	v := e.view(c.Trace.JSON, c.Trace.Verbose, out, stop)
-	if c.Debug {
-		v.debug = e.Stderr
-	}
-	v.named = true // it is known what is traced
-	v.side = e.Stderr
 	o.Select, o.Gated, o.Notify = proc.Selector{PIDs: []uint32{program.pid()}}, program.pid(), v.notify
 	t, err := e.open(ctx, recordTo(c), o)
 	if err != nil {
@@ -94,7 +94,7 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 		defer stop()
 	}
 	seen := &collector{gaps: tick.Gaps{}}
-	sinks := []tick.Sink{seen}
+	sinks := append(x.sinks, seen)
 	if c.Trace.JSON || c.Trace.Verbose {
 		sinks = append(sinks, v)
 	}
@@ -110,6 +110,29 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 		report(e.Stderr, err, e.debug)
 	}
 	return exitCode(code)
+}
+
+// programView is the view of a trace of a program that has the terminal.
+func (e *Env) programView(c *config.Config, out *os.File, stop context.CancelFunc) *view {
+	v := e.view(c.Trace.JSON, c.Trace.Verbose, out, stop)
+	if c.Debug {
+		v.debug = e.Stderr
+	}
+	v.named = true // it is known what is traced
+	v.side = e.Stderr
+	return v
+}
+
+// reportTo opens where the report goes.
+func (e *Env) reportTo(path string) (*os.File, error) {
+	if path == "" {
+		return e.Stderr, nil
+	}
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return nil, &problem{What: "--output: " + err.Error(), Do: "name a file that can be written", Code: exitUsage, Err: err}
+	}
+	return out, nil
 }
 
 // tell writes the report for a person.

@@ -50,7 +50,7 @@ One trace at a time runs on a machine.`,
 	return c
 }
 
-func (e *Env) trace(ctx context.Context, c *config.Config) error {
+func (e *Env) trace(ctx context.Context, c *config.Config) (err error) {
 	o, err := e.live(c, place(c))
 	if err != nil {
 		return err
@@ -69,6 +69,11 @@ func (e *Env) trace(ctx context.Context, c *config.Config) error {
 	if c.Debug {
 		v.debug = e.Stderr
 	}
+	x, err := e.exports(ctx, c, o.Log, v.say)
+	if err != nil {
+		return err
+	}
+	defer x.end(&err)
 	t, err := e.open(ctx, recordTo(c), o)
 	if err != nil {
 		return err
@@ -84,7 +89,7 @@ func (e *Env) trace(ctx context.Context, c *config.Config) error {
 		defer stop()
 	}
 	seen := &collector{}
-	if err = errors.Join(t.run(ctx, rec, v, seen), v.failed()); err == nil {
+	if err = errors.Join(t.run(ctx, rec, append(x.sinks, v, seen)...), v.failed()); err == nil {
 		v.say(summary(&seen.last))
 	}
 	return errors.Join(err, rec.end(v.say))

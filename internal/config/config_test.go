@@ -71,7 +71,7 @@ func TestDefaults(t *testing.T) {
 	got := newWorld(t).load()
 	want := &Config{DB: "/home/bob/.ingero/ingero.db", Node: "gpu-7", From: map[string]string{},
 		Trace:  Trace{Cmdline: "safe", Record: true, MaxDB: 10 << 30, ProbeBudget: 0.03, Stack: "slow", PyWalker: "auto", Link: "auto"},
-		Causes: Causes{MinSeverity: "LOW"}, Serve: Serve{Addr: ":8080"}, Fleet: Fleet{Skew: 10 * time.Millisecond}}
+		Causes: Causes{MinSeverity: "LOW"}, Serve: Serve{Addr: ":8080"}, Fleet: Fleet{Timeout: 15 * time.Second, Skew: 10 * time.Millisecond}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
 	}
@@ -104,7 +104,7 @@ func TestDefaultDB(t *testing.T) {
 
 // samples has two values of each kind, and how a Config shows them.
 var samples = map[string][2]string{
-	"path": {"/a/b", "/c/d"}, "paths": {"/a/x.so:/y.so", "/b.so"}, "percent": {"5%", "50%"}, "text": {"alice", "bob"}, "bool": {"true", "false"}, "number": {"3", "4"},
+	"path": {"/a/b", "/c/d"}, "paths": {"/a/x.so:/y.so", "/b.so"}, "percent": {"5%", "50%"}, "text": {"alice", "bob"}, "address": {":9090", "0.0.0.0:9091"}, "bool": {"true", "false"}, "number": {"3", "4"},
 	"duration": {"1m30s", "2h0m0s"}, "size": {"16777216", "33554432"}, "pids": {"4821", "4822"},
 	"words": {"a:8080,http://b:8080", "c:8080"},
 }
@@ -133,6 +133,8 @@ func shown(s *Setting, c *Config) string {
 		return fmt.Sprint(*v)
 	case *[]uint32:
 		return strings.Trim(strings.ReplaceAll(fmt.Sprint(*v), " ", ","), "[]")
+	case *address:
+		return string(*v)
 	case *string:
 		return *v
 	case *bool:

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ingero/internal/listen"
 )
 
 // The kinds of a setting are the types of its field: these, and string, bool,
@@ -20,6 +22,7 @@ type (
 	names     []string // of which each is one of the choices; a comma between
 	words     []string // of any kind, without white space; a comma between
 	share     float64  // of one, written in percent
+	address   string   // to listen on, as package listen reads it; empty: none
 )
 
 // between is what stands between the values of a kind that has several.
@@ -40,6 +43,8 @@ func (s *Setting) Kind() string {
 		return "size"
 	case *share:
 		return "percent"
+	case *address:
+		return "address"
 	case *bool:
 		return "bool"
 	case *int:
@@ -71,6 +76,8 @@ func (s *Setting) set(c *Config, value string, in Inputs, base string) (err erro
 		*to, err = parseWords(value)
 	case *share:
 		*to, err = parseShare(value)
+	case *address:
+		*to, err = parseAddress(value)
 	case *bool:
 		*to, err = parseBool(value)
 	case *int:
@@ -155,6 +162,14 @@ func parseShare(s string) (share, error) {
 		return 0, errors.New("it must be from 0% to 100%")
 	}
 	return share(n / 100), nil
+}
+
+func parseAddress(s string) (address, error) {
+	if s == "" {
+		return "", nil
+	}
+	_, err := listen.Parse(s)
+	return address(s), err
 }
 
 func parseBool(s string) (bool, error) {

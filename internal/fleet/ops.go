@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"time"
 
@@ -33,8 +34,11 @@ func (f *Fleet) Ops(ctx context.Context, params url.Values, from, to time.Time) 
 		a := &answers[i]
 		rows, err := opsOf(a)
 		if err != nil {
-			problems = append(problems, f.problem(a.node, a.Name, err))
+			problems = append(problems, f.problem(a.node, a.Name, fmt.Errorf("%w: %w", errAnswer, err)))
 			continue
+		}
+		if n := len(a.Value.Sums) - len(rows); n > 0 {
+			f.note("%s counted %d operations that are not known here: is it a later version?", a.Name, n)
 		}
 		out.Rows = append(out.Rows, rows...)
 		from, to := time.Unix(0, a.Value.FromNS).Add(-f.shift(a.Machine)), time.Unix(0, a.Value.ToNS).Add(-f.shift(a.Machine))

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"iter"
 	"math"
 	"math/bits"
 )
@@ -229,4 +230,26 @@ func satMul(a, b uint64) uint64 {
 		return math.MaxUint64
 	}
 	return lo
+}
+
+// Middles yields the middle of each bucket that holds durations, in nanoseconds and from
+// the shortest, and how many it holds. The middle lies between the smallest and the
+// largest duration, as that of [Sketch.Quantile] does.
+func (s *Sketch) Middles() iter.Seq2[int64, uint64] {
+	return func(yield func(int64, uint64) bool) {
+		for oct, row := range s.at {
+			if row == 0 {
+				continue
+			}
+			for sub, n := range &s.rows[row-1] {
+				if n == 0 {
+					continue
+				}
+				lo, hi := sketchBounds(oct, sub)
+				if !yield(min(max(lo+(hi-lo)/2, s.min), s.max), n) {
+					return
+				}
+			}
+		}
+	}
 }

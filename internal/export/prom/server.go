@@ -1,0 +1,163 @@
+package prom
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+
+	"ingero/internal/listen"
+	"ingero/internal/metric"
+)
+
+// Limits of what others can make the server do.
+const (
+	mostConns  = 32
+	mostAtOnce = 8
+	readTime   = 5 * time.Second
+	writeTime  = 15 * time.Second
+	idleTime   = 2 * time.Minute
+	closeTime  = time.Second
+	mostHeader = 16 << 10
+)
+
+// healthyFor is how old the last tick may be: they come once a second.
+const healthyFor = 10 * time.Second
+
+// Server serves the metrics that a source has. It is safe for concurrent use.
+type Server struct {
+	source  func() *metric.Snapshot
+	bound   *listen.Listener
+	log     *slog.Logger
+	http    http.Server
+	conns   atomic.Int64
+	done    chan struct{}
+	began   time.Time
+	mu      sync.Mutex
+	from    *metric.Snapshot // that shown was made of
+	shown   []*dto.MetricFamily
+	closing sync.Once
+}
+
+// Serve starts to serve what source returns, nil while there is nothing yet. It takes the
+// listener over. log may be nil.
+func Serve(l *listen.Listener, source func() *metric.Snapshot, log *slog.Logger) *Server {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{source: source, bound: l, log: log, done: make(chan struct{}), began: time.Now()}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.GathererFunc(s.gather), promhttp.HandlerOpts{
+		EnableOpenMetrics: true, MaxRequestsInFlight: mostAtOnce, OfferedCompressions: []promhttp.Compression{promhttp.Identity, promhttp.Gzip},
+	}))
+	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.HandleFunc("GET /{$}", index)
+	s.http = http.Server{
+		Handler: s.known(mux), ReadHeaderTimeout: readTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
+		MaxHeaderBytes: mostHeader, ConnState: s.count, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	go func() {
+		defer close(s.done)
+		if err := s.http.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			log.Warn("metrics are served no more", "error", err)
+		}
+	}()
+	return s
+}
+
+// URL is where the metrics are.
+func (s *Server) URL() string { return "http://" + s.bound.Bound().String() + "/metrics" }
+
+// Close lets requests end for a moment, and then closes their connections. It is
+// idempotent.
+func (s *Server) Close() error {
+	var err error
+	s.closing.Do(func() {
+		ctx, stop := context.WithTimeout(context.Background(), closeTime)
+		defer stop()
+		if s.http.Shutdown(ctx) != nil {
+			err = s.http.Close()
+		}
+		<-s.done
+	})
+	return err
+}
+
+// count closes connections that are too many.
+func (s *Server) count(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if s.conns.Add(1) > mostConns {
+			_ = c.Close()
+		}
+	case http.StateClosed, http.StateHijacked:
+		s.conns.Add(-1)
+	}
+}
+
+// known answers those only that know the server by an address of this machine, while
+// nobody else is to reach it: not a page in a browser that has a name for it.
+func (s *Server) known(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.bound.Local() && !s.bound.Names(r.Host) {
+			http.Error(w, "this address is for this machine only", http.StatusForbidden)
+			return
+		}
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		h.ServeHTTP(w, r)
+	})
+}
+
+// gather renders the last tick's metrics, once for all who ask. Nobody changes them.
+func (s *Server) gather() ([]*dto.MetricFamily, error) {
+	now := s.source()
+	if now == nil {
+		return nil, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.from != now {
+		s.from, s.shown = now, families(now)
+	}
+	return s.shown, nil
+}
+
+// healthz tells whether the trace is alive: its ticks come.
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+	last := s.began.Add(readyWithin - healthyFor)
+	if now := s.source(); now != nil {
+		last = now.Taken
+	}
+	if old := time.Since(last); old > healthyFor {
+		http.Error(w, fmt.Sprintf("the last tick was %s ago", old.Round(time.Second)), http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "ok\n")
+}
+
+// readyWithin is how long it may take until the first tick.
+const readyWithin = time.Minute
+
+// readyz tells whether there are metrics.
+func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+	if s.source() == nil {
+		http.Error(w, "the trace has not begun yet", http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "ready\n")
+}
+
+func index(w http.ResponseWriter, _ *http.Request) {
+	_, _ = io.WriteString(w, "ingero: /metrics, /healthz, /readyz\n")
+}

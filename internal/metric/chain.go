@@ -1,0 +1,186 @@
+package metric
+
+import (
+	"strconv"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// chains add up the causes of lost time.
+type chains struct {
+	counts   map[graded]*counted
+	lost     map[causeKey]*counted
+	episodes map[string]*episode // that are not over, by ID
+	revised  uint64
+	late     map[string]time.Duration // by rank
+}
+
+type graded struct {
+	rule     string
+	severity tick.Severity
+}
+
+type causeKey struct {
+	pid           uint32 // 0: processes that are not told apart
+	rule, culprit string
+}
+
+type counted struct {
+	n         uint64 // chains; ns
+	exemplars []Exemplar
+}
+
+type episode struct {
+	graded
+	told time.Duration // lost
+}
+
+const mostEpisodes = 1024
+
+func (c *chains) init() {
+	c.counts, c.lost = map[graded]*counted{}, map[causeKey]*counted{}
+	c.episodes, c.late = map[string]*episode{}, map[string]time.Duration{}
+}
+
+// anomalies takes in what happened to causes, and makes their points.
+func (m *Meter) anomalies(t *tick.Tick) {
+	c := &m.chains
+	for i := range t.Episodes {
+		if e := &t.Episodes[i]; !e.Hidden {
+			m.episode(e)
+		}
+	}
+	for i := range t.Chains {
+		m.link(&t.Chains[i])
+	}
+	for k, x := range c.counts {
+		m.point(Anomalies, Point{Labels: []string{k.rule, k.severity.String()}, Value: float64(x.n), Exemplars: fresh(x.exemplars)})
+	}
+	active := map[graded]int{}
+	for k := range c.counts {
+		active[k] = 0
+	}
+	for _, e := range c.episodes {
+		active[e.graded]++
+	}
+	for k, n := range active {
+		m.set(AnomaliesActive, float64(n), k.rule, k.severity.String())
+	}
+	m.set(AnomaliesRevised, float64(c.revised))
+	for k, x := range c.lost {
+		p := m.procs.byPID[k.pid]
+		if p == nil {
+			p = &m.procs.others
+		}
+		m.point(AnomalyLost, Point{Labels: p.of(k.rule, k.culprit), Value: seconds(x.n), Exemplars: fresh(x.exemplars)})
+	}
+	m.ranks(t)
+}
+
+// episode takes in one step of an episode.
+func (m *Meter) episode(e *tick.Episode) {
+	c := &m.chains
+	was := c.episodes[e.ID]
+	if e.Kind == tick.EpisodeRevised {
+		if was != nil {
+			delete(c.episodes, e.ID)
+			c.revised++
+		}
+		return
+	}
+	if was == nil {
+		if len(c.episodes) >= mostEpisodes {
+			m.over[Anomalies]++
+			return
+		}
+		was = &episode{}
+		c.episodes[e.ID] = was
+	}
+	for s := max(was.severity+1, tick.Low); s <= e.Severity; s++ {
+		if was.severity != 0 || s == e.Severity { // at first the one that it has; then each that it reaches
+			c.count(graded{e.Chain.Rule, s}, &e.Chain)
+		}
+	}
+	was.graded = graded{e.Chain.Rule, max(was.severity, e.Severity)}
+	if e.Lost > was.told {
+		m.lose(&e.Chain, e.Lost-was.told)
+		was.told = e.Lost
+	}
+	if e.Kind == tick.EpisodeEnd {
+		delete(c.episodes, e.ID)
+	}
+}
+
+// count counts a chain.
+func (c *chains) count(k graded, chain *tick.Chain) {
+	x := c.counts[k]
+	if x == nil {
+		x = &counted{}
+		c.counts[k] = x
+	}
+	x.n++
+	x.exemplars = exemplar(x.exemplars, Exemplar{Chain: chain.ID, Rule: chain.Rule, Value: 1, Time: chain.To})
+}
+
+// lose adds what a chain has cost.
+func (m *Meter) lose(chain *tick.Chain, lost time.Duration) {
+	c := &m.chains
+	k := causeKey{chain.PID, chain.Rule, text(chain.Culprit())}
+	if m.procs.byPID[k.pid] == nil {
+		k.pid = 0
+	}
+	x := c.lost[k]
+	if x == nil && len(c.lost) >= mostCauses {
+		m.over[AnomalyLost]++
+		k = causeKey{rule: Other, culprit: Other}
+		x = c.lost[k]
+	}
+	if x == nil {
+		x = &counted{}
+		c.lost[k] = x
+	}
+	x.n += uint64(lost)
+	x.exemplars = exemplar(x.exemplars, exemplarAt(chain, lost))
+}
+
+// link makes a chain an exemplar of the durations of its calls.
+func (m *Meter) link(c *tick.Chain) {
+	if x := m.ops.byOp[c.Op]; x != nil && c.OpP99 > 0 {
+		x.exemplars = exemplar(x.exemplars, exemplarAt(c, c.OpP99))
+	}
+}
+
+// retire forgets what a process lost.
+func (c *chains) retire(pid uint32) {
+	for k := range c.lost {
+		if k.pid == pid {
+			delete(c.lost, k)
+		}
+	}
+}
+
+// ranks tells of ranks that others wait for.
+func (m *Meter) ranks(t *tick.Tick) {
+	longest := time.Duration(0)
+	for i := range t.RollCalls {
+		longest = max(longest, t.Time.Sub(time.Unix(0, t.RollCalls[i].Since)))
+	}
+	m.set(RollCallAge, longest.Seconds())
+	late := m.chains.late
+	for i := range t.Lates {
+		x := &t.Lates[i]
+		rank := "unknown"
+		if x.Rank.Rank >= 0 {
+			rank = strconv.Itoa(int(x.Rank.Rank))
+		}
+		if _, known := late[rank]; !known && len(late) >= mostRanks {
+			m.over[RankLate]++
+			rank = Other
+		}
+		late[rank] += time.Duration(max(x.To-x.From, 0))
+	}
+	for rank, d := range late {
+		m.set(RankLate, d.Seconds(), rank)
+	}
+}

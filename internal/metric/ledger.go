@@ -1,0 +1,223 @@
+package metric
+
+import (
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// The parts of a thread's time.
+const (
+	partOnCPU = iota
+	partRunnable
+	partThrottled
+	partBlocked
+	partUnsplit // on the CPU or blocked: the scheduler's own figures do not tell
+	parts
+)
+
+var partNames = [parts]string{"on_cpu", "runnable", "throttled", "blocked", "on_cpu_or_blocked"}
+
+// betweenCalls is the operation of time that lies in none.
+const betweenCalls = "between-calls"
+
+// Limits of what is kept between two ticks.
+const (
+	mostSpent = 16384
+	mostWaits = 8192
+)
+
+// ledger adds up where the time of threads went. What calls and the gaps before them
+// took comes from their records, and who took it from the records of waits. Waits of a
+// call that has not returned may be there before the call is: so what has no name is told
+// only as it rises.
+type ledger struct {
+	callers map[uint32]struct{} // TID: of threads that make calls
+	lastTID uint32
+	spent   map[opPID]*spent
+	last    *spent
+	lastKey opPID
+	gap     *spent
+	gapPID  uint32
+	waits   map[waitKey]uint64 // of this tick, ns
+	series  map[seriesKey]*series
+	perPID  map[uint32]int
+	sync    [1 << 16]bool // by Op: it waits for the GPU
+}
+
+// spent is the time in one operation of one process, ns.
+type spent struct{ all, named, rest [parts]uint64 }
+
+type waitKey struct {
+	opPID
+	part   uint8
+	reason events.Reason
+	what   whoKind
+	who    events.Name
+}
+
+// whoKind says who a culprit is that has no name, or another one.
+type whoKind uint8
+
+const (
+	whoNamed whoKind = iota
+	whoOwn
+	whoIdle
+	whoIRQ
+	whoOthers
+	whoQuota
+)
+
+var whoNames = [...]string{"", "own-threads", "idle", "irq", "others", "cpu-quota"}
+
+type seriesKey struct {
+	opPID
+	part            uint8
+	reason, culprit string
+	other           bool // operation, reason and culprit are not told apart
+}
+
+type series struct {
+	ns      uint64
+	changed time.Time
+	name    string // of the process, when labels were made
+	labels  []string
+}
+
+func (l *ledger) init() {
+	l.callers, l.spent, l.waits = map[uint32]struct{}{}, map[opPID]*spent{}, map[waitKey]uint64{}
+	l.series, l.perPID = map[seriesKey]*series{}, map[uint32]int{}
+	for i := range events.Catalog {
+		l.sync[events.Catalog[i].Op] = events.Catalog[i].Class == events.ClassSync
+	}
+}
+
+// batch takes in what calls, the gaps before them and waits took.
+func (l *ledger) batch(b *tick.Batch) {
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		if c.Flags&(events.CallNested|events.CallUnmeasured|events.CallNoLedger) != 0 {
+			continue
+		}
+		if c.TID != l.lastTID {
+			l.lastTID, l.callers[c.TID] = c.TID, struct{}{}
+		}
+		w := uint64(max(c.Weight, 1))
+		if x := l.of(opPID{c.PID, c.Op}); x != nil {
+			x.add(w, c.Duration, c.OnCPU, c.Runnable, c.Throttled, c.Flags&events.CallLedgerPartial != 0)
+		}
+		if c.Gap > 0 {
+			if x := l.ofGap(c.PID); x != nil {
+				x.add(w, c.Gap, c.GapOnCPU, c.GapRunnable, c.GapThrottled, c.Flags&events.CallGapPartial != 0)
+			}
+		}
+	}
+	for i := range b.Waits {
+		l.wait(&b.Waits[i])
+	}
+}
+
+// of returns the account of an operation, nil when there is no room for one more.
+func (l *ledger) of(k opPID) *spent {
+	if l.last != nil && l.lastKey == k {
+		return l.last
+	}
+	x := l.spent[k]
+	if x == nil {
+		if len(l.spent) >= mostSpent {
+			return nil
+		}
+		x = &spent{}
+		l.spent[k] = x
+	}
+	l.last, l.lastKey = x, k
+	return x
+}
+
+// ofGap returns that of the time between calls.
+func (l *ledger) ofGap(pid uint32) *spent {
+	if l.gap == nil || l.gapPID != pid {
+		was, key := l.last, l.lastKey
+		l.gap, l.gapPID = l.of(opPID{pid: pid}), pid
+		l.last, l.lastKey = was, key
+	}
+	return l.gap
+}
+
+// add divides a time. The parts add up to it whatever the record says.
+func (s *spent) add(weight uint64, total, onCPU, runnable, throttled int64, partial bool) {
+	left := uint64(max(total, 0))
+	take := func(part int, ns int64) {
+		n := min(uint64(max(ns, 0)), left)
+		left -= n
+		s.all[part] += weight * n
+	}
+	take(partRunnable, runnable)
+	take(partThrottled, throttled)
+	if partial {
+		s.all[partUnsplit] += weight * left
+		return
+	}
+	take(partOnCPU, onCPU)
+	s.all[partBlocked] += weight * left
+}
+
+// wait takes in who took the time of a thread that makes calls.
+func (l *ledger) wait(w *events.Wait) {
+	if _, calls := l.callers[w.TID]; !calls {
+		return
+	}
+	k, ns := waitKey{opPID: opPID{w.PID, w.Op}, who: w.Who.Name}, w.Duration
+	again := w.Flags&events.WaitPrevious != 0
+	switch w.State {
+	case events.WaitRunnable:
+		k.part = partRunnable
+		switch {
+		case w.Flags&events.WaitIdle != 0:
+			k.what = whoIdle
+		case w.Who.TID == 0 && w.Flags&events.WaitOthers == 0:
+			return
+		case w.Who.TID == 0:
+			k.what, ns = whoOthers, min(max(w.Taken, 0), w.Duration)
+		default:
+			ns = min(max(w.Taken, 0), w.Duration)
+		}
+	case events.WaitThrottled:
+		k.part, k.what = partThrottled, whoQuota
+	case events.WaitBlocked:
+		k.part, k.reason = partBlocked, w.Reason
+		if w.Flags&events.WaitByIRQ != 0 {
+			k.what = whoIRQ
+		}
+	}
+	if again && w.State != events.WaitRunnable || k.part == partBlocked && l.sync[w.Op] || ns <= 0 {
+		return
+	}
+	if k.what == whoNamed && w.Who.PID == w.PID && w.Who.TID != 0 {
+		k.what = whoOwn
+	}
+	if k.what != whoNamed {
+		k.who = events.Name{}
+	}
+	if _, known := l.waits[k]; !known && len(l.waits) >= mostWaits {
+		return // it has no name
+	}
+	l.waits[k] += uint64(ns)
+}
+
+// retire forgets a process.
+func (l *ledger) retire(pid uint32) {
+	for k := range l.series {
+		if k.pid == pid {
+			delete(l.series, k)
+		}
+	}
+	for k := range l.spent {
+		if k.pid == pid {
+			delete(l.spent, k)
+		}
+	}
+	delete(l.perPID, pid)
+	l.last, l.gap = nil, nil
+}

@@ -1,0 +1,209 @@
+package metric
+
+import (
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// stale is how long a series with a culprit must not have changed to make room for
+// another.
+const stale = 30 * time.Minute
+
+// times makes the series of the ledger, and of each process's own accounts.
+func (m *Meter) times(t *tick.Tick) {
+	l := &m.ledger
+	for k, ns := range l.waits {
+		x := l.spent[k.opPID]
+		if x == nil {
+			if x = l.of(k.opPID); x == nil {
+				continue
+			}
+		}
+		x.named[k.part] += ns
+		who := whoNames[k.what]
+		if k.what == whoNamed {
+			who = text(k.who.String())
+		}
+		reason := ""
+		if k.part == partBlocked {
+			reason = k.reason.String()
+		}
+		m.spend(seriesKey{opPID: k.opPID, part: k.part, reason: reason, culprit: who}, ns)
+	}
+	clear(l.waits)
+	for k, x := range l.spent {
+		for part := range x.all {
+			if x.all[part] <= x.named[part]+x.rest[part] {
+				continue
+			}
+			more := x.all[part] - x.named[part] - x.rest[part]
+			x.rest[part] += more
+			s := seriesKey{opPID: k, part: uint8(part)}
+			if l.sync[k.op] && part != partRunnable && part != partThrottled {
+				s.reason = "gpu"
+			}
+			m.spend(s, more)
+		}
+	}
+	clear(l.callers)
+	l.lastTID = 0
+	for i := range t.Threads {
+		if x := &t.Threads[i]; !x.Enrolled {
+			l.callers[x.TID] = struct{}{}
+		}
+	}
+	m.emitLedger()
+	m.breakdowns(t)
+}
+
+// spend adds time to a series. What has no room of its own is added to what else the
+// process spent so, and the processes that are too many are one.
+func (m *Meter) spend(k seriesKey, ns uint64) {
+	l := &m.ledger
+	if p := m.procs.byPID[k.pid]; p == nil {
+		k = seriesKey{part: k.part, other: true}
+	}
+	x := l.series[k]
+	if x == nil && !k.other && (len(l.series) >= mostLedger || l.perPID[k.pid] >= mostPerLedger) && !m.evict(k.pid) {
+		m.over[LedgerTime]++
+		k = seriesKey{opPID: opPID{pid: k.pid}, part: k.part, other: true}
+		x = l.series[k]
+	}
+	if x == nil {
+		x = &series{}
+		l.series[k] = x
+		if !k.other {
+			l.perPID[k.pid]++
+		}
+	}
+	x.ns += ns
+	x.changed = m.time
+}
+
+// evict makes room by a series of the process that has not changed for long.
+func (m *Meter) evict(pid uint32) bool {
+	l := &m.ledger
+	for k, x := range l.series {
+		if k.pid == pid && k.culprit != "" && m.time.Sub(x.changed) > stale {
+			delete(l.series, k)
+			l.perPID[pid]--
+			return true
+		}
+	}
+	return false
+}
+
+// emitLedger makes the points.
+func (m *Meter) emitLedger() {
+	for k, x := range m.ledger.series {
+		p := m.procs.byPID[k.pid]
+		if p == nil {
+			p = &m.procs.others
+		}
+		if x.labels == nil || x.name != p.name {
+			op, reason, culprit := betweenCalls, k.reason, k.culprit
+			if k.op != 0 {
+				op = k.op.String()
+			}
+			if k.other {
+				op, reason, culprit = Other, "", Other
+			}
+			x.name, x.labels = p.name, p.of(op, partNames[k.part], reason, culprit)
+		}
+		m.point(LedgerTime, Point{Labels: x.labels, Value: seconds(x.ns)})
+	}
+}
+
+// breakdowns makes the points of what is exact of each process.
+func (m *Meter) breakdowns(t *tick.Tick) {
+	others := process{}
+	for i := range t.Breakdowns {
+		b := &t.Breakdowns[i]
+		p := m.procs.of(b.PID)
+		switch p {
+		case nil:
+			continue
+		case &m.procs.others:
+			p = &others
+		}
+		p.account(b)
+	}
+	m.procs.others.raise(&others)
+	for i := range t.Threads {
+		x := &t.Threads[i]
+		if p := m.procs.of(x.PID); p != nil && len(x.Open) > 0 && !x.Ended {
+			p.open = max(p.open, time.Duration(x.Until-x.Open[0].Start))
+		}
+	}
+	m.procs.each(func(p *process) {
+		for place := range p.spent {
+			x := &p.spent[place]
+			for part, ns := range [...]uint64{x.OnCPU, x.Runnable, x.Throttled, x.Blocked} {
+				m.set(ThreadTime, seconds(ns), p.of(tick.Place(place).String(), partNames[part])...)
+			}
+		}
+		m.set(StepLost, seconds(p.critical), p.labels...)
+		if p == &m.procs.others {
+			return
+		}
+		m.set(OpenCallAge, p.open.Seconds(), p.labels...)
+		if p.steps.Count() > 0 {
+			if p.dist == nil || p.dist.Count() != p.steps.Count() {
+				p.dist = &Distribution{sketch: p.steps.Clone()}
+			}
+			m.point(StepDuration, Point{Labels: p.labels, Dist: p.dist})
+		}
+	})
+}
+
+// account takes in the account of a process so far; of several it is their sum.
+func (p *process) account(b *tick.Breakdown) {
+	var now process
+	for j := range b.ByThread {
+		for place := range now.spent {
+			now.spent[place].Add(&b.ByThread[j].In[place].Times)
+		}
+	}
+	now.critical = b.Critical
+	if p.labels == nil { // the others, as one
+		for place := range p.spent {
+			p.spent[place].Add(&now.spent[place])
+		}
+		p.critical += now.critical
+		return
+	}
+	p.raise(&now)
+	p.stepsOf(b.Loop)
+}
+
+// raise raises the sums to those of now.
+func (p *process) raise(now *process) {
+	for place := range p.spent {
+		to, from := &p.spent[place], &now.spent[place]
+		rise(&to.OnCPU, from.OnCPU)
+		rise(&to.Runnable, from.Runnable)
+		rise(&to.Throttled, from.Throttled)
+		rise(&to.Blocked, from.Blocked)
+	}
+	rise(&p.critical, now.critical)
+}
+
+// stepsOf adds the steps that a loop has had since the last tick; of another loop all.
+func (p *process) stepsOf(now *tick.Loop) {
+	if now == nil || now.Lengths == nil {
+		return
+	}
+	was := p.loop
+	if was != nil && was.TID == now.TID && was.Op == now.Op && was.Waits == now.Waits && was.Steps <= now.Steps {
+		if was.Steps == now.Steps {
+			return
+		}
+		more := now.Lengths.Clone()
+		more.Sub(was.Lengths)
+		p.steps.Merge(more)
+	} else {
+		p.steps.Merge(now.Lengths)
+	}
+	p.loop = &tick.Loop{TID: now.TID, Op: now.Op, Waits: now.Waits, Steps: now.Steps, Lengths: now.Lengths.Clone()}
+}

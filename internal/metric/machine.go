@@ -1,0 +1,230 @@
+package metric
+
+import (
+	"strings"
+
+	"ingero/internal/tick"
+)
+
+// machine adds up what happened to the machine, its GPUs and the agent.
+type machine struct {
+	copied  map[uint32]*copies // by PID: as of the last tick
+	copies  copies             // of all, those that have ended too
+	xids    map[xidKey]uint64
+	host    map[tick.HostEvent]*tick.HostSum
+	drops   map[string]uint64
+	cpu     uint64
+	records uint64
+}
+
+type copies [tick.CopyDirs][tick.HostKinds]uint64
+
+type xidKey struct{ what, device, kind string }
+
+func (c *machine) init() {
+	c.copied, c.xids = map[uint32]*copies{}, map[xidKey]uint64{}
+	c.host, c.drops = map[tick.HostEvent]*tick.HostSum{}, map[string]uint64{}
+}
+
+// state takes in what follows from the calls of each process: its memory, its copies.
+func (m *Meter) state(t *tick.Tick) {
+	c := &m.machine
+	now := make(map[uint32]*copies, len(t.States))
+	for i := range t.States {
+		s := &t.States[i]
+		now[s.PID] = c.copy(s)
+		p := m.procs.byPID[s.PID]
+		if p == nil || !s.Memory.Used {
+			continue
+		}
+		p.state = &memory{gpu: s.Memory.GPU, host: s.Memory.Host}
+		if s.Memory.Growth.Leak {
+			p.state.growth = s.Memory.Growth.Low / 60
+		}
+		rise(&p.ooms, s.Memory.OOMs)
+	}
+	c.copied = now
+	for dir := range c.copies {
+		for kind, n := range c.copies[dir] {
+			if n > 0 {
+				host := tick.HostKind(kind).String()
+				if host == "" {
+					host = "none"
+				}
+				m.set(CopyBytes, float64(n), tick.CopyDir(dir).String(), host)
+			}
+		}
+	}
+	for _, p := range m.procs.byPID {
+		if p.state == nil {
+			continue
+		}
+		m.set(MemoryHeld, float64(p.state.gpu.Bytes), p.of("gpu")...)
+		m.set(MemoryHeld, float64(p.state.host.Bytes), p.of("host")...)
+		m.set(MemoryPeak, float64(p.state.gpu.Peak), p.of("gpu")...)
+		m.set(MemoryPeak, float64(p.state.host.Peak), p.of("host")...)
+		m.set(MemoryOOMs, float64(p.ooms), p.labels...)
+		m.set(MemoryGrowth, p.state.growth, p.labels...)
+	}
+}
+
+// copy adds what a process has copied since the last tick.
+func (c *machine) copy(s *tick.State) *copies {
+	var now copies
+	for i := range s.Copies {
+		x := &s.Copies[i]
+		if x.Dir < tick.CopyDirs && x.Host < tick.HostKinds {
+			now[x.Dir][x.Host] += x.Bytes
+		}
+	}
+	was := c.copied[s.PID]
+	for dir := range now {
+		for kind, n := range now[dir] {
+			if was != nil && was[dir][kind] <= n {
+				n -= was[dir][kind]
+			}
+			c.copies[dir][kind] += n
+		}
+	}
+	return &now
+}
+
+// gpus tells how the GPUs are, and which faults they reported.
+func (m *Meter) gpus(t *tick.Tick) {
+	c := &m.machine
+	for i := range t.GPUs {
+		g := &t.GPUs[i]
+		labels := gpuLabels(g)
+		for _, x := range []struct {
+			id ID
+			v  *float64
+		}{{GPUBusy, g.Busy}, {GPUMemoryBusy, g.MemBusy}, {GPUTemperature, g.Temperature}, {GPUPower, g.Power}, {GPUPowerLimit, g.PowerLimit},
+			{GPUMemoryUsed, whole(g.MemUsed)}, {GPUMemoryLimit, whole(g.MemTotal)}, {GPUClock, whole(g.ClockSM)}} {
+			if x.v != nil {
+				m.set(x.id, *x.v, labels...)
+			}
+		}
+		for _, why := range g.Throttle {
+			m.set(GPUThrottled, 1, append([]string{text(why)}, labels...)...)
+		}
+		lost := 0.0
+		if g.Lost {
+			lost = 1
+		}
+		m.set(GPULost, lost, labels...)
+		for _, x := range []struct {
+			what string
+			n    *int64
+		}{{"ecc-corrected", g.ECCCorrected}, {"ecc-uncorrected", g.ECCLost}} {
+			if x.n != nil {
+				m.set(GPUErrors, float64(*x.n), x.what, labels[0], labels[1])
+			}
+		}
+	}
+	for i := range t.Xids {
+		c.xid(m, t, &t.Xids[i])
+	}
+	for k, n := range c.xids {
+		m.set(GPUErrors, float64(n), k.what, k.device, k.kind)
+	}
+}
+
+// xid counts a fault.
+func (c *machine) xid(m *Meter, t *tick.Tick, x *tick.Xid) {
+	k := xidKey{"xid-" + number(x.Code), text(x.Bus), "gpu"}
+	if x.Switch {
+		k.what, k.kind = "s"+k.what, "nvswitch"
+	}
+	if x.Injected { // nobody is to be woken for it
+		k.what = "injected-" + k.what
+	}
+	for i := range t.GPUs {
+		if g := &t.GPUs[i]; x.Bus != "" && strings.HasPrefix(g.Bus, x.Bus) && !x.Switch {
+			k.device = gpuLabels(g)[0]
+		}
+	}
+	if _, known := c.xids[k]; !known && len(c.xids) >= mostXids-2*mostGPUs {
+		m.over[GPUErrors]++
+		k = xidKey{Other, "", "gpu"}
+	}
+	c.xids[k]++
+}
+
+// gpuLabels are those of a GPU, as byGPU names them.
+func gpuLabels(g *tick.GPU) []string {
+	id := g.UUID
+	if id == "" {
+		id = g.Bus
+	}
+	index := ""
+	if g.Index >= 0 {
+		index = number(uint32(g.Index))
+	}
+	return []string{text(id), "gpu", text(g.Name), index}
+}
+
+func whole(n *int64) *float64 {
+	if n == nil {
+		return nil
+	}
+	f := float64(*n)
+	return &f
+}
+
+// host tells how the machine is, and what happened on it.
+func (m *Meter) host(t *tick.Tick) {
+	h := &t.Host
+	m.set(CPUBusy, h.CPU)
+	if h.MemTotal > 0 {
+		m.set(MemoryBusy, 1-float64(h.MemAvail)/float64(h.MemTotal))
+	}
+	if h.SwapTotal > 0 {
+		m.set(SwapBusy, float64(h.SwapUsed)/float64(h.SwapTotal))
+	}
+	sums := m.machine.host
+	for i := range t.HostSums {
+		x := &t.HostSums[i]
+		if x.Kind.Row().Name == "" {
+			continue
+		}
+		to := sums[x.Kind]
+		if to == nil {
+			to = &tick.HostSum{}
+			sums[x.Kind] = to
+		}
+		to.Count, to.NS, to.Bytes = to.Count+x.Count, to.NS+x.NS, to.Bytes+x.Bytes
+	}
+	for kind, x := range sums {
+		row := kind.Row()
+		if row.One != "" {
+			m.set(HostEvents, float64(x.Count), row.Name)
+		}
+		if row.NS != "" {
+			m.set(HostTime, seconds(x.NS), row.Name)
+		}
+		if row.Bytes {
+			m.set(HostBytes, float64(x.Bytes), row.Name)
+		}
+	}
+}
+
+// agent tells what was not kept, and what the agent takes itself.
+func (m *Meter) agent(t *tick.Tick) {
+	c := &m.machine
+	for _, d := range t.Drops {
+		if _, known := c.drops[d.Reason]; !known && len(c.drops) >= mostReasons {
+			m.over[Drops]++
+			continue
+		}
+		c.drops[d.Reason] = max(c.drops[d.Reason], d.Count)
+	}
+	for reason, n := range c.drops {
+		m.set(Drops, float64(n), text(reason))
+	}
+	rise(&c.cpu, uint64(t.Self.CPU))
+	rise(&c.records, t.Records)
+	m.set(AgentCPU, seconds(c.cpu))
+	m.set(AgentMemory, float64(t.Self.RSS))
+	m.set(AgentRecords, float64(c.records))
+	m.set(AgentBuild, 1, text(m.Version), text(m.Node))
+}

@@ -1,0 +1,127 @@
+package metric
+
+import (
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"ingero/internal/tick"
+)
+
+// linger is for how long there are series of a process that has ended: long enough for
+// whoever asks once a minute to see the last values.
+const linger = 5 * time.Minute
+
+// Options say what a meter cannot see.
+type Options struct {
+	Version, Node string
+	// Publish is given each tick's metrics, by the goroutine that calls Tick; nil: they
+	// wait for Snapshot.
+	Publish func(*Snapshot)
+}
+
+// Meter adds up what the ticks bring. It is a [tick.Sink], and safe for concurrent use
+// only so far as that Snapshot is.
+type Meter struct {
+	Options
+	now      atomic.Pointer[Snapshot]
+	families [ids]Family
+	over     [ids]uint64
+	started  time.Time
+	time     time.Time // of the tick at hand
+	procs    processes
+	ops      operations
+	ledger   ledger
+	chains   chains
+	machine  machine
+}
+
+// New returns a meter that has seen nothing.
+func New(o Options) *Meter {
+	m := &Meter{Options: o}
+	m.procs.byPID = map[uint32]*process{}
+	m.ops.byOp, m.ops.hists = map[opID]*operation{}, map[opPID]*histState{}
+	m.ledger.init()
+	m.chains.init()
+	m.machine.init()
+	return m
+}
+
+// Snapshot returns the metrics of the last tick, nil before the first.
+func (m *Meter) Snapshot() *Snapshot { return m.now.Load() }
+
+// Batch implements [tick.Sink].
+func (m *Meter) Batch(b *tick.Batch) error {
+	m.ledger.batch(b)
+	return nil
+}
+
+// Tick implements [tick.Sink].
+func (m *Meter) Tick(t *tick.Tick) error {
+	m.started, m.time = t.Started, t.Time
+	m.families = [ids]Family{}
+	m.processes(t)
+	m.operations(t)
+	m.times(t)
+	m.anomalies(t)
+	m.state(t)
+	m.gpus(t)
+	m.host(t)
+	m.agent(t)
+	m.series()
+	s := &Snapshot{Time: t.Time, Taken: time.Now(), Started: t.Started}
+	for id := range m.families {
+		if f := m.families[id]; len(f.Points) > 0 {
+			f.Row = &Rows[id]
+			s.Families = append(s.Families, f)
+		}
+	}
+	m.now.Store(s)
+	if m.Publish != nil {
+		m.Publish(s)
+	}
+	return nil
+}
+
+// Close implements [tick.Sink].
+func (m *Meter) Close() error { return nil }
+
+// series tells how many series there are of what may have many, and what had no room.
+func (m *Meter) series() {
+	for id := range ids {
+		r := &Rows[id]
+		if r.Most == 1 || id >= SeriesNow || len(m.families[id].Points) == 0 && m.over[id] == 0 {
+			continue
+		}
+		m.set(SeriesNow, float64(len(m.families[id].Points)), r.Name)
+		m.set(SeriesMost, float64(r.Most), r.Name)
+		m.set(SeriesOver, float64(m.over[id]), r.Name)
+	}
+}
+
+// text makes what others chose fit for a label: it is UTF-8, of one line and not long.
+func text(s string) string {
+	const most = 128
+	if len(s) > most {
+		s = s[:most]
+	}
+	clean := utf8.ValidString(s)
+	for i := 0; clean && i < len(s); i++ {
+		clean = s[i] >= ' ' && s[i] != 0x7f
+	}
+	if clean {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+func number(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
+
+func seconds(ns uint64) float64 { return float64(ns) / 1e9 }

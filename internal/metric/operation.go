@@ -1,0 +1,144 @@
+package metric
+
+import (
+	"math"
+	"time"
+
+	"ingero/internal/stats"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+type opID = events.Op
+
+type opPID struct {
+	pid uint32
+	op  events.Op
+}
+
+// operations add up the calls of all processes, those that have ended too.
+type operations struct {
+	byOp  map[opID]*operation
+	hists map[opPID]*histState
+}
+
+// operation is one.
+type operation struct {
+	calls, errors uint64
+	open          uint64 // now
+	sketch        stats.Sketch
+	dist          *Distribution
+	labels        []string
+	exemplars     []Exemplar
+}
+
+// histState is the kernel's histogram at the last tick.
+type histState struct {
+	hist stats.Hist
+	seen uint64 // sequence number of the tick
+}
+
+// operations takes in a tick's share of the calls. Where records are missing the kernel's
+// histogram stands in, as it does wherever quantiles are told.
+func (m *Meter) operations(t *tick.Tick) {
+	for _, x := range m.ops.byOp {
+		x.open = 0
+	}
+	for i := range t.Ops {
+		o := &t.Ops[i]
+		x := m.ops.byOp[o.Op]
+		if x == nil {
+			if len(m.ops.byOp) >= mostOps {
+				m.over[OpCount]++
+				continue
+			}
+			x = &operation{labels: []string{o.Op.String(), o.Op.Source().String()}}
+			m.ops.byOp[o.Op] = x
+		}
+		last := o.Last
+		if last.Calls > o.Sum.Calls || last.Errors > o.Sum.Errors { // it has begun anew
+			last = o.Sum
+		}
+		x.calls += last.Calls
+		x.errors += last.Errors
+		if done := o.Sum.Done + o.Sum.Abandoned + o.Sum.Unmeasured; o.Sum.Calls > done {
+			x.open += o.Sum.Calls - done
+		}
+		m.ops.durations(x, o, t.Seq)
+	}
+	for k, h := range m.ops.hists {
+		if h.seen != t.Seq {
+			delete(m.ops.hists, k)
+		}
+	}
+	for _, x := range m.ops.byOp {
+		m.set(OpCount, float64(x.calls), x.labels...)
+		m.set(OpErrors, float64(x.errors), x.labels...)
+		m.set(OpOpen, float64(x.open), x.labels...)
+		if x.sketch.Count() == 0 {
+			continue
+		}
+		if x.dist == nil || x.dist.Count() != x.sketch.Count() {
+			x.dist = &Distribution{sketch: x.sketch.Clone()}
+		}
+		m.point(OpDuration, Point{Labels: x.labels, Dist: x.dist, Exemplars: fresh(x.exemplars)})
+	}
+}
+
+// durations adds how long a tick's calls of one process took.
+func (o *operations) durations(to *operation, x *tick.Op, seq uint64) {
+	var before stats.Hist
+	if x.Hist != nil {
+		k := opPID{x.PID, x.Op}
+		h := o.hists[k]
+		if h == nil {
+			h = &histState{}
+			o.hists[k] = h
+		}
+		before, h.hist, h.seen = h.hist, *x.Hist, seq
+	}
+	if !x.Thinned || x.Hist == nil {
+		to.sketch.Merge(x.DurLast)
+		return
+	}
+	share := *x.Hist
+	share.Sub(&before)
+	for i, n := range share {
+		lo, hi := stats.HistBounds(i)
+		middle := lo + (hi-1-lo)/2
+		if i == stats.HistBuckets-1 {
+			middle = lo
+		}
+		for ; n > 0; n -= min(n, math.MaxUint32) {
+			to.sketch.Add(int64(middle), uint32(min(n, math.MaxUint32)))
+		}
+	}
+}
+
+// exemplar notes a chain that has to do with a point: the latest of each rule, of a few.
+func exemplar(list []Exemplar, e Exemplar) []Exemplar {
+	const most = 8
+	for i := range list {
+		if list[i].Rule == e.Rule {
+			list[i] = e
+			return list
+		}
+	}
+	if len(list) == most {
+		list = append(list[:0], list[1:]...)
+	}
+	return append(list, e)
+}
+
+// fresh returns a copy for a snapshot.
+func fresh(list []Exemplar) []Exemplar {
+	if len(list) == 0 {
+		return nil
+	}
+	return append([]Exemplar(nil), list...)
+}
+
+// exemplarAt returns an exemplar of a chain.
+func exemplarAt(c *tick.Chain, value time.Duration) Exemplar {
+	return Exemplar{Chain: c.ID, Rule: c.Rule, Value: value.Seconds(), Time: c.To}
+}

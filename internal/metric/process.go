@@ -1,0 +1,142 @@
+package metric
+
+import (
+	"time"
+
+	"ingero/internal/stats"
+	"ingero/internal/tick"
+)
+
+// processes are those that are told apart.
+type processes struct {
+	byPID  map[uint32]*process
+	others process // all that there was no room for
+	refuse map[uint32]bool
+}
+
+// process is what is kept of one.
+type process struct {
+	pid     string
+	name    string
+	started time.Time
+	last    time.Time // when it was last seen alive
+	info    tick.Where
+	labels  []string // name and pid, as points have them
+
+	spent    [tick.Places]tick.Times
+	critical uint64
+	stepped  bool
+	steps    stats.Sketch
+	dist     *Distribution
+	loop     *tick.Loop // the last, with a copy of its lengths
+	ooms     uint64
+	open     time.Duration
+	state    *memory // nil: it has allocated nothing
+}
+
+// memory is what a process holds.
+type memory struct {
+	gpu, host tick.Held
+	growth    float64 // bytes a second
+}
+
+// of returns a process, nil where its number is not known.
+func (p *processes) of(pid uint32) *process {
+	if x := p.byPID[pid]; x != nil {
+		return x
+	}
+	if p.refuse[pid] {
+		return &p.others
+	}
+	return nil
+}
+
+// processes takes in which processes there are, and forgets those that ended a while ago.
+func (m *Meter) processes(t *tick.Tick) {
+	p := &m.procs
+	p.others.labels = []string{Other, "0"}
+	p.others.name, p.others.pid, p.others.open = Other, "0", 0
+	p.refuse = map[uint32]bool{}
+	calls := map[uint32]bool{}
+	for i := range t.Ops {
+		if t.Ops[i].Sum.Calls > 0 {
+			calls[t.Ops[i].PID] = true
+		}
+	}
+	alive := 0
+	for i := range t.Processes {
+		x := &t.Processes[i]
+		if x.Ended.IsZero() {
+			alive++
+		}
+		if !calls[x.PID] {
+			continue
+		}
+		m.process(x)
+	}
+	for pid, x := range p.byPID {
+		if m.time.Sub(x.last) > linger {
+			m.retire(pid)
+		}
+	}
+	m.set(Processes, float64(alive))
+}
+
+// process takes in one that makes calls.
+func (m *Meter) process(x *tick.Process) {
+	p := &m.procs
+	was := p.byPID[x.PID]
+	if was != nil && !was.started.Equal(x.Started) { // its number has been given to another
+		m.retire(x.PID)
+		was = nil
+	}
+	if was == nil {
+		if !x.Ended.IsZero() && m.time.Sub(x.Ended) > linger {
+			return
+		}
+		if len(p.byPID) >= mostProcesses {
+			p.refuse[x.PID] = true
+			m.over[ProcessInfo]++
+			return
+		}
+		was = &process{pid: number(x.PID), started: x.Started}
+		p.byPID[x.PID] = was
+	}
+	if name := text(x.Comm); name != was.name || was.labels == nil {
+		was.name, was.labels = name, []string{name, was.pid}
+	}
+	was.last = m.time
+	if !x.Ended.IsZero() {
+		was.last = x.Ended
+	}
+	was.open, was.info = 0, x.Where
+	w := &was.info
+	m.set(ProcessInfo, 1, was.name, was.pid, text(w.Namespace), text(w.Pod), text(w.Container), text(w.Unit), text(w.Job), w.Rank.String())
+}
+
+// retire forgets a process and its series.
+func (m *Meter) retire(pid uint32) {
+	delete(m.procs.byPID, pid)
+	m.ledger.retire(pid)
+	m.chains.retire(pid)
+}
+
+// of appends values to the labels of a process.
+func (p *process) of(values ...string) []string {
+	return append(p.labels[:2:2], values...)
+}
+
+// each calls f for the processes that are told apart, and, where there are any, for the
+// others as one.
+func (p *processes) each(f func(*process)) {
+	for _, x := range p.byPID {
+		f(x)
+	}
+	if len(p.refuse) > 0 || p.others.stepped {
+		p.others.stepped = true
+		f(&p.others)
+	}
+}
+
+// rise raises a sum that others keep: it never falls here.
+func rise(to *uint64, now uint64) { *to = max(*to, now) }

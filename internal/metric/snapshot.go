@@ -1,0 +1,51 @@
+package metric
+
+import "time"
+
+// Snapshot is all metrics at one moment. It is not changed any more, and safe for
+// concurrent use.
+type Snapshot struct {
+	Time    time.Time // of the tick
+	Taken   time.Time // when it was made, by a clock that nobody sets
+	Started time.Time // since when counters and histograms count
+	// Families are those that have points, by [ID].
+	Families []Family
+}
+
+// Family is a metric and its points.
+type Family struct {
+	*Row
+	Points []Point
+}
+
+// Point is one series.
+type Point struct {
+	Labels []string // as in [Row.Labels]; empty: it has none
+	Value  float64  // of gauges and counters
+	Dist   *Distribution
+	// Exemplars are causes of lost time that the point has to do with, the latest of each
+	// rule. Of a histogram, Value is a duration in it.
+	Exemplars []Exemplar
+}
+
+// Exemplar links a point to a chain.
+type Exemplar struct {
+	Chain, Rule string // Chain is an ID, for ingero explain
+	Value       float64
+	Time        time.Time
+}
+
+// point appends a point, unless the metric has as many as it may have.
+func (m *Meter) point(id ID, p Point) {
+	f := &m.families[id]
+	if len(f.Points) >= Rows[id].Most {
+		m.over[id]++
+		return
+	}
+	f.Points = append(f.Points, p)
+}
+
+// set appends a point of a gauge, or of a counter that the tick has the sum of.
+func (m *Meter) set(id ID, v float64, labels ...string) {
+	m.point(id, Point{Labels: labels, Value: v})
+}
