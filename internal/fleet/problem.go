@@ -133,9 +133,8 @@ func isPlain(err error) bool {
 
 // isOld tells whether it speaks no TLS as new as 1.3.
 func isOld(err error) bool {
-	var alert tls.AlertError
-	const protocolVersion = 70
-	return errors.As(err, &alert) && uint8(alert) == protocolVersion || strings.Contains(err.Error(), "unsupported protocol version")
+	text := err.Error() // of an alert, which has no type
+	return strings.Contains(text, "protocol version not supported") || strings.Contains(text, "unsupported protocol version")
 }
 
 // printable makes a text of others harmless to a terminal, and no longer than most.
