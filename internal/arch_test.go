@@ -69,7 +69,7 @@ var allowed = map[string]string{
 	"internal/guard":       "",
 	"internal/wire":        "internal/tick",
 	"internal/dashboard":   "internal/config internal/explain internal/guard internal/query internal/store internal/tick internal/where internal/wire pkg/events",
-	"internal/fleet":       "internal/guard internal/query internal/stats internal/wire pkg/events",
+	"internal/fleet":       "internal/guard internal/query internal/stats internal/tick internal/wire pkg/events",
 
 	// What people start.
 	"internal/config": "internal/causal internal/listen github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys",

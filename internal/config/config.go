@@ -38,7 +38,8 @@ type Fleet struct {
 	Nodes []string // empty: none, but a database here
 	CA    string   // path; empty: the machine's certificates
 	Pins  []string // fingerprints of keys
-	Skew  time.Duration
+	// Timeout is how long one of them is waited for; clocks may be off by Skew.
+	Timeout, Skew time.Duration
 }
 
 // Causes are which causes of lost time are shown. All are looked for and recorded.
