@@ -22,7 +22,8 @@ import (
 	"ingero/pkg/events"
 )
 
-var epoch = time.Unix(1_800_000_000, 0)
+// epoch is now: Prometheus takes no exemplars of other times.
+var epoch = time.Now()
 
 // metrics are those of a session of a second, with so many processes.
 func metrics(t *testing.T, processes int) *metric.Snapshot {
@@ -279,5 +280,22 @@ func TestHangingReaders(t *testing.T) {
 	}
 	if took := time.Since(began); took > 10*closeTime {
 		t.Errorf("it took %v to close", took)
+	}
+}
+
+// A real Prometheus takes native histograms, and finds the chain behind a duration.
+func TestRealPrometheus(t *testing.T) {
+	testkit.NeedTool(t, "prometheus")
+	now := metrics(t, 3)
+	s := serve(t, ":0", func() *metric.Snapshot { return now })
+	p := testkit.NewPrometheus(t, s.bound.Bound().String(), "")
+	testkit.Eventually(t, "a scrape", func() bool {
+		return p.One(`histogram_count(gpu_cuda_operation_duration_seconds)`) == 300
+	})
+	for _, query := range []string{`gpu_cuda_operation_duration_seconds`, `ingero_anomaly_count_total{severity="HIGH"}`, `ingero_anomaly_lost_seconds_total`} {
+		testkit.Eventually(t, "the exemplar of "+query, func() bool {
+			e := p.Exemplars(query)
+			return len(e) > 0 && e[0]["chain"] == "c-7f3a" && e[0]["rule"] == "cpu-taken"
+		})
 	}
 }
