@@ -54,26 +54,28 @@ var allowed = map[string]string{
 	"internal/store":        "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track internal/xid pkg/events",
 
 	// What reads what was recorded, and says it.
-	"internal/query":   "modernc.org/sqlite internal/stats internal/store internal/symbols internal/tick internal/track pkg/events",
-	"internal/diff":    "internal/query internal/stats internal/tick internal/where pkg/events",
-	"internal/explain": "internal/diff internal/query internal/stats internal/symbols internal/tick internal/where internal/xid pkg/events",
-	"internal/export":  "github.com/parquet-go/parquet-go internal/query internal/symbols internal/tick pkg/events",
-	"internal/legacy":  "internal/stats internal/store internal/tick internal/where pkg/events",
-	"internal/outfile": "golang.org/x/sys",
+	"internal/export/notify":     "internal/tick",
+	"internal/export/clickhouse": "internal/export internal/query internal/stats internal/tick pkg/events",
+	"internal/query":             "modernc.org/sqlite internal/stats internal/store internal/symbols internal/tick internal/track pkg/events",
+	"internal/diff":              "internal/query internal/stats internal/tick internal/where pkg/events",
+	"internal/explain":           "internal/diff internal/query internal/stats internal/symbols internal/tick internal/where internal/xid pkg/events",
+	"internal/export":            "github.com/parquet-go/parquet-go internal/query internal/symbols internal/tick pkg/events",
+	"internal/legacy":            "internal/stats internal/store internal/tick internal/where pkg/events",
+	"internal/outfile":           "golang.org/x/sys",
 
 	// What serves it, and what asks several machines.
 	"internal/export/prom": "github.com/prometheus/client_golang github.com/prometheus/client_model google.golang.org/protobuf internal/listen internal/metric",
 	"internal/guard":       "",
 	"internal/wire":        "internal/tick",
 	"internal/dashboard":   "internal/config internal/explain internal/guard internal/query internal/store internal/tick internal/where internal/wire pkg/events",
-	"internal/fleet":       "internal/guard internal/query internal/stats internal/wire pkg/events",
+	"internal/fleet":       "internal/guard internal/query internal/stats internal/tick internal/wire pkg/events",
 
 	// What people start.
 	"internal/config": "internal/causal internal/listen github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys",
 	"internal/cli/check": "golang.org/x/sys internal/config internal/gpu internal/lock internal/probes internal/proc " +
 		"pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
-		"internal/cli/check internal/config internal/dashboard internal/diff internal/explain internal/export internal/export/prom internal/fleet internal/gpu internal/guard internal/k8s internal/legacy internal/listen internal/lock internal/metric internal/outfile " +
+		"internal/cli/check internal/config internal/dashboard internal/diff internal/explain internal/export internal/export/notify internal/export/clickhouse internal/export/prom internal/fleet internal/gpu internal/guard internal/k8s internal/legacy internal/listen internal/lock internal/metric internal/outfile " +
 		"internal/probes internal/proc internal/query internal/redact internal/session internal/mute internal/stats internal/store internal/symbols internal/tick internal/where internal/xid pkg/events sim",
 	"cmd/ingero": "internal/cli internal/jail",
 

@@ -18,6 +18,7 @@ import (
 // settings say so.
 type exports struct {
 	node, version string
+	getenv        func(string) string
 	log           *slog.Logger
 	say           func(line string)
 	sinks         []tick.Sink
@@ -29,11 +30,12 @@ type exports struct {
 // settings ask for it.
 var exporters = []func(context.Context, *exports, *config.Config) error{
 	exportPrometheus,
+	exportNotify,
 }
 
 // exports opens what the settings ask for. say is told what was opened.
 func (e *Env) exports(ctx context.Context, c *config.Config, log *slog.Logger, say func(string)) (*exports, error) {
-	x := &exports{node: c.Node, version: e.Build.number(), log: log, say: say}
+	x := &exports{node: c.Node, version: e.Build.number(), getenv: e.Getenv, log: log, say: say}
 	for _, open := range exporters {
 		if err := open(ctx, x, c); err != nil {
 			return nil, errors.Join(err, x.close())

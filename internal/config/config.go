@@ -38,7 +38,8 @@ type Fleet struct {
 	Nodes []string // empty: none, but a database here
 	CA    string   // path; empty: the machine's certificates
 	Pins  []string // fingerprints of keys
-	Skew  time.Duration
+	// Timeout is how long one of them is waited for; clocks may be off by Skew.
+	Timeout, Skew time.Duration
 }
 
 // Causes are which causes of lost time are shown. All are looked for and recorded.
@@ -77,6 +78,13 @@ type Trace struct {
 	Heartbeat    time.Duration // 0: none
 	Link         string        // "auto", "session", "multi" or "perf"
 	Prometheus   string        // address to serve metrics on; empty: none
+	Notify       Notify
+}
+
+// Notify says which webhook is told of causes; none, if there is no URL.
+type Notify struct {
+	URL        string
+	SecretFile string // of what messages are signed with; empty: they are not
 }
 
 // Place says where a process must be to be traced: each may name several, with commas

@@ -50,6 +50,20 @@ func (r *Reader) scan(ctx context.Context, s *Session, f Filter, after uint64, v
 	})
 }
 
+// CallsFrom calls visit for each call that matches, from the one with number first on, until
+// it returns false. The session is one. What cannot be read is passed over and told.
+func (r *Reader) CallsFrom(ctx context.Context, f Filter, first uint64, visit func(c *events.Call, number uint64) bool) (Coverage, error) {
+	s, err := r.Session(ctx, f.Session)
+	if err != nil {
+		return Coverage{}, err
+	}
+	c, err := r.scan(ctx, &s, f, first, visit)
+	if errors.Is(err, ErrNoCalls) {
+		c.Missing, err = append(c.Missing, s.ID), nil
+	}
+	return c, err
+}
+
 // entries calls visit for each entry of a session's log, of which prepare may say
 // what is wanted.
 func (r *Reader) entries(ctx context.Context, s *Session, prepare func(*store.Log), visit func(*store.Entry) bool) (c Coverage, err error) {

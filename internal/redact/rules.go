@@ -10,7 +10,7 @@ var (
 	// anywhere in the name
 	anywhere = []string{
 		"token", "password", "passwd", "passphrase", "passcode", "secret", "credential", "apikey", "accesskey", "privatekey", "bearer",
-		"authorization", "cookie", "signature", "connectionstring", "webhook", "fromliteral",
+		"authorization", "cookie", "signature", "connectionstring", "webhook", "notify", "fromliteral",
 	}
 	// at the end of a word of it
 	ends = []string{"key", "pass", "pwd", "auth"}

@@ -68,7 +68,7 @@ func (s *tally) add(v *verdict) {
 	s.blamed += v.Blamed
 	s.told += v.Found + len(v.False)
 	s.wrong += len(v.False)
-	if v.Found == len(v.Want) && v.Found > 0 {
+	if v.Found == len(v.Want) && v.Found > 0 && v.clocked() {
 		s.judged++
 		if v.covered() {
 			s.covered++

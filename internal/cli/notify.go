@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"ingero/internal/config"
+	"ingero/internal/explain"
+	"ingero/internal/export/notify"
+	"ingero/internal/redact"
+	"ingero/internal/tick"
+)
+
+// maxSecret bounds a file with a secret, in bytes.
+const maxSecret = 4 << 10
+
+// exportNotify tells a webhook of causes.
+func exportNotify(_ context.Context, x *exports, c *config.Config) error {
+	if c.Trace.Notify.URL == "" {
+		return nil
+	}
+	secret, err := secretOf(c.Trace.Notify.SecretFile, x.getenv("INGERO_NOTIFY_SECRET"))
+	if err != nil {
+		return &problem{What: "--notify-secret-file: " + err.Error(), Do: "name a file that holds the secret", Code: exitUsage, Err: err}
+	}
+	s, err := notify.New(notify.Options{URL: c.Trace.Notify.URL, Secret: secret, Body: notice(x.node), Log: x.log})
+	if err != nil {
+		return &problem{What: "--notify: " + err.Error(), Do: "ingero ... --notify https://hooks.example.com/x", Code: exitUsage, Err: err}
+	}
+	x.sinks = append(x.sinks, notified{s})
+	x.onClose = append(x.onClose, s.Close, func() error {
+		for _, why := range sortedReasons(s.State().Lost) {
+			x.say(fmt.Sprintf("ingero: %s for the webhook were not delivered: %s", counted(s.State().Lost[why], "message"), why))
+		}
+		return nil
+	})
+	signed := ""
+	if secret == "" {
+		signed = ", not signed: --notify-secret-file"
+	}
+	x.say("Causes are told to " + s.String() + signed)
+	return nil
+}
+
+func sortedReasons(m map[string]uint64) (out []string) {
+	for why := range m {
+		out = append(out, why)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// notified is a sink that is closed once the trace is over, for its receiver may be slow.
+type notified struct{ *notify.Sink }
+
+// Close implements [tick.Sink].
+func (notified) Close() error { return nil }
+
+// secretOf reads a secret from a file, or else takes the given one. Space around it does
+// not count.
+func secretOf(path, given string) (string, error) {
+	if path == "" {
+		return strings.TrimSpace(given), nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }() // read only
+	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	if err == nil && (len(b) > maxSecret || len(strings.TrimSpace(string(b))) == 0) {
+		err = fmt.Errorf("%s has no secret, or more than %d bytes", path, maxSecret)
+	}
+	return strings.TrimSpace(string(b)), err
+}
+
+// notice returns what a webhook is told of an episode: the line of JSON that trace prints,
+// with a text for people and the node. Command lines are without what may be secret, even
+// where they are kept in full.
+func notice(node string) func(*tick.Episode, *tick.Tick) ([]byte, error) {
+	return func(e *tick.Episode, t *tick.Tick) ([]byte, error) {
+		safe := *e
+		safe.Chain.Culprits = slices.Clone(e.Chain.Culprits)
+		for i := range safe.Chain.Culprits {
+			x := &safe.Chain.Culprits[i]
+			x.Cmdline = strings.Join(redact.Args(strings.Fields(x.Cmdline)), " ")
+		}
+		rest, err := explain.EpisodeJSON(&safe, t)
+		if err != nil {
+			return nil, err
+		}
+		head, err := json.Marshal(struct {
+			Text string `json:"text"`
+			Node string `json:"node"`
+		}{node + " " + explain.EpisodeLine(&safe, t, time.UTC), node})
+		return append(append(head[:len(head)-1], ','), rest[1:]...), err
+	}
+}

@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// A webhook is told what trace prints, with a text for people, and no secrets, also where
+// command lines are kept in full.
+func TestNotice(t *testing.T) {
+	at := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+	e := tick.Episode{ID: "c-1/7", Kind: tick.EpisodeBegin, Severity: tick.High, From: at, To: at, Lost: time.Second, Chain: tick.Chain{ID: "c-1", Rule: "cpu-taken", PID: 7, Severity: tick.High,
+		Culprits: []tick.Culprit{{Thread: events.Thread{PID: 9, TID: 9, Name: events.NameOf("backup")}, Cmdline: "backup --password hunter2", Lost: time.Second}}}}
+	b, err := notice("gpu-7")(&e, &tick.Tick{Time: at, Processes: []tick.Process{{PID: 7, Comm: "train"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Text, Node, Type, Episode, Severity string
+		Chain                               struct{ ID, Rule string }
+	}
+	if err := json.Unmarshal(b, &got); err != nil {
+		t.Fatalf("%v in %s", err, b)
+	}
+	if got.Node != "gpu-7" || got.Type != "chain_begin" || got.Episode != "c-1/7" || got.Chain.Rule != "cpu-taken" ||
+		!strings.HasPrefix(got.Text, "gpu-7 08:00:00  [HIGH] train") {
+		t.Errorf("%+v", got)
+	}
+	if strings.Contains(string(b), "hunter2") || e.Chain.Culprits[0].Cmdline != "backup --password hunter2" {
+		t.Errorf("the secret is told, or the tick was changed: %s", b)
+	}
+}
+
+// A secret comes from its file, or else from the environment, without the space around it.
+func TestSecretOf(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret")
+	for name, c := range map[string]struct {
+		file, given, want string
+		fails             bool
+	}{
+		"a file": {"abc\n", "other", "abc", false}, "the environment": {"", " def ", "def", false}, "an empty file": {" \n", "x", "", true},
+		"a large file": {strings.Repeat("x", maxSecret+1), "", "", true},
+	} {
+		from := ""
+		if c.file != "" {
+			from = path
+			if err := os.WriteFile(path, []byte(c.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := secretOf(from, c.given)
+		if (err != nil) != c.fails || !c.fails && got != c.want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if _, err := secretOf(path+"x", ""); err == nil {
+		t.Error("no error without the file")
+	}
+}

@@ -1,0 +1,301 @@
+package notify
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// Options says whom to tell, and how. What is 0 is as Defaults say.
+type Options struct {
+	URL    string // http or https
+	Secret string // what messages are signed with: whsec_ and base64, or any text; empty: they are not
+	// Body is what a message says, as JSON. It is called from the goroutine of Tick, and
+	// must keep nothing.
+	Body   func(*tick.Episode, *tick.Tick) ([]byte, error)
+	Client *http.Client // nil: one of its own
+	Log    *slog.Logger // nil: nobody
+
+	Queue   int           // messages that wait, at most
+	Bytes   int           // of all that wait, at most
+	Repeat  time.Duration // a cause that comes again within it is not told again, unless it is graver
+	Backoff time.Duration // before the second try; it doubles with each
+	Most    time.Duration // between two tries
+	Age     time.Duration // after which a message is dropped
+	Timeout time.Duration // of one try
+	Grace   time.Duration // that Close waits for what is left
+}
+
+// Defaults are what counts where [Options] says nothing.
+var Defaults = Options{Queue: 256, Bytes: 4 << 20, Repeat: 10 * time.Minute, Backoff: time.Second, Most: 5 * time.Minute, Age: time.Hour,
+	Timeout: 10 * time.Second, Grace: 5 * time.Second}
+
+// State is how telling goes.
+type State struct {
+	To      string            // scheme and host
+	Sent    uint64            // messages that were accepted
+	Waiting int               // in the queue
+	Lost    map[string]uint64 // messages that were not delivered, by reason
+	Repeats uint64            // causes that were not told again
+	Problem string            // of the last try, empty when it went well
+}
+
+// Sink is a [tick.Sink] that tells of episodes.
+type Sink struct {
+	o      Options
+	key    []byte
+	to     string
+	stop   context.CancelFunc // what is left is dropped
+	done   chan struct{}
+	came   chan struct{} // has a value when the queue changed
+	closed sync.Once
+
+	mu       sync.Mutex
+	queue    []*message
+	bytes    int
+	ending   bool
+	state    State
+	episodes map[string]*told
+	chains   map[string]*told // by id of a chain
+}
+
+// told is what was told of an episode or a chain.
+type told struct {
+	at       time.Time
+	severity tick.Severity
+	mute     bool // the episode repeats a chain that was told
+}
+
+// message is one that waits.
+type message struct {
+	id      string // the same in all tries
+	episode string
+	kind    tick.EpisodeKind
+	made    time.Time
+	body    []byte
+}
+
+// maxTold bounds the episodes and chains that are remembered.
+const maxTold = 4096
+
+// New checks the options and starts the sender, which ends with Close. It opens no
+// connection.
+func New(o Options) (*Sink, error) {
+	u, err := url.Parse(o.URL)
+	switch {
+	case err != nil: // the error has the address, which may be secret
+		return nil, errors.New("the address of the webhook cannot be read")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, errors.New("the address of the webhook must begin with https:// or http:// and have a host")
+	}
+	fill(&o)
+	s := &Sink{o: o, to: u.Scheme + "://" + u.Host, done: make(chan struct{}), came: make(chan struct{}, 1),
+		episodes: map[string]*told{}, chains: map[string]*told{}}
+	if s.key, err = key(o.Secret); err != nil {
+		return nil, err
+	}
+	s.state = State{To: s.to, Lost: map[string]uint64{}}
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	go s.run(ctx)
+	return s, nil
+}
+
+func fill(o *Options) {
+	for _, n := range []struct{ to, from *time.Duration }{
+		{&o.Repeat, &Defaults.Repeat}, {&o.Backoff, &Defaults.Backoff}, {&o.Most, &Defaults.Most}, {&o.Age, &Defaults.Age},
+		{&o.Timeout, &Defaults.Timeout}, {&o.Grace, &Defaults.Grace}} {
+		if *n.to == 0 {
+			*n.to = *n.from
+		}
+	}
+	if o.Queue == 0 {
+		o.Queue = Defaults.Queue
+	}
+	if o.Bytes == 0 {
+		o.Bytes = Defaults.Bytes
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Client == nil {
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.MaxIdleConns, t.MaxConnsPerHost = 1, 1
+		o.Client = &http.Client{Transport: t}
+	}
+	client := *o.Client
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	o.Client = &client
+}
+
+// key is what signs.
+func key(secret string) ([]byte, error) {
+	if rest, ok := strings.CutPrefix(secret, "whsec_"); ok {
+		b, err := base64.StdEncoding.DecodeString(rest)
+		if err != nil {
+			return nil, errors.New("the secret of the webhook begins with whsec_ and is no base64")
+		}
+		return b, nil
+	}
+	return []byte(secret), nil
+}
+
+// String says who is told, and that what is told can be read on its way.
+func (s *Sink) String() string {
+	if strings.HasPrefix(s.to, "http:") {
+		return s.to + " (not encrypted)"
+	}
+	return s.to
+}
+
+// Batch implements [tick.Sink].
+func (s *Sink) Batch(*tick.Batch) error { return nil }
+
+// Tick implements [tick.Sink].
+func (s *Sink) Tick(t *tick.Tick) error {
+	for i := range t.Episodes {
+		e := &t.Episodes[i]
+		if !s.wanted(e, t.Time) {
+			continue
+		}
+		body, err := s.o.Body(e, t)
+		if err != nil {
+			return fmt.Errorf("put a message for the webhook together: %w", err)
+		}
+		sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %d %s %d", t.Started.UnixNano(), e.ID, e.Kind, e.Why, t.Seq))
+		s.put(&message{id: "msg_" + hex.EncodeToString(sum[:12]), episode: e.ID, kind: e.Kind, made: time.Now(), body: body})
+	}
+	return nil
+}
+
+// wanted says whether a step in an episode is to be told.
+func (s *Sink) wanted(e *tick.Episode, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.Hidden {
+		return false
+	}
+	x := s.episodes[e.ID]
+	if x == nil {
+		if e.Kind != tick.EpisodeBegin && e.Kind != tick.EpisodeUpdate { // it was hidden until now
+			return false
+		}
+		x = &told{severity: e.Severity}
+		before := s.chains[e.Chain.ID]
+		x.mute = before != nil && now.Sub(before.at) < s.o.Repeat && e.Severity <= before.severity
+		forget(s.episodes, s.o.Repeat, now)
+		forget(s.chains, s.o.Repeat, now)
+		s.episodes[e.ID] = x
+		if x.mute {
+			s.state.Repeats++
+		} else {
+			s.chains[e.Chain.ID] = &told{at: now, severity: e.Severity}
+		}
+		x.at = now
+		return !x.mute
+	}
+	x.at = now
+	switch {
+	case e.Kind == tick.EpisodeEnd || e.Kind == tick.EpisodeRevised:
+		delete(s.episodes, e.ID)
+		return !x.mute
+	case e.Severity > x.severity: // also of one that was not told
+		x.severity, x.mute = e.Severity, false
+		s.chains[e.Chain.ID] = &told{at: now, severity: e.Severity}
+		return true
+	}
+	return !x.mute && e.Why == tick.WhyCulprit
+}
+
+// forget makes room: what is old goes, and where that is not enough all.
+func forget(m map[string]*told, age time.Duration, now time.Time) {
+	if len(m) < maxTold {
+		return
+	}
+	for k, x := range m {
+		if now.Sub(x.at) > age {
+			delete(m, k)
+		}
+	}
+	if len(m) >= maxTold {
+		clear(m)
+	}
+}
+
+// put queues a message. An update that waits is replaced by a later one.
+func (s *Sink) put(m *message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending || len(m.body) > s.o.Bytes {
+		s.state.Lost["queue-full"]++
+		return
+	}
+	for i, old := range s.queue {
+		if i > 0 && old.episode == m.episode && old.kind == tick.EpisodeUpdate && m.kind != tick.EpisodeBegin {
+			s.drop(i) // the first may be on its way
+			break
+		}
+	}
+	for len(s.queue) >= s.o.Queue || s.bytes+len(m.body) > s.o.Bytes {
+		s.drop(0)
+		s.state.Lost["queue-full"]++
+	}
+	s.queue, s.bytes = append(s.queue, m), s.bytes+len(m.body)
+	select {
+	case s.came <- struct{}{}:
+	default:
+	}
+}
+
+// drop takes a message out of the queue. mu is held.
+func (s *Sink) drop(i int) {
+	s.bytes -= len(s.queue[i].body)
+	s.queue = append(s.queue[:i:i], s.queue[i+1:]...)
+}
+
+// State returns how telling goes. It can be called at any time.
+func (s *Sink) State() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.state
+	x.Waiting, x.Lost = len(s.queue), map[string]uint64{}
+	for why, n := range s.state.Lost {
+		x.Lost[why] = n
+	}
+	return x
+}
+
+// Close waits for what is left, for as long as Grace, drops and counts the rest, and ends
+// the sender.
+func (s *Sink) Close() error {
+	s.closed.Do(func() {
+		s.mu.Lock()
+		s.ending = true
+		s.mu.Unlock()
+		select {
+		case s.came <- struct{}{}:
+		default:
+		}
+		late := time.NewTimer(s.o.Grace)
+		defer late.Stop()
+		select {
+		case <-s.done:
+		case <-late.C:
+		}
+		s.stop()
+		<-s.done
+		s.o.Client.CloseIdleConnections()
+	})
+	return nil
+}

@@ -1,0 +1,305 @@
+package notify_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ingero/internal/export/notify"
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+)
+
+var now = time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+
+// step is one step in the life of an episode.
+func step(episode string, kind tick.EpisodeKind, why tick.EpisodeWhy, severity tick.Severity) tick.Episode {
+	chain, _, _ := strings.Cut(episode, "/")
+	return tick.Episode{ID: episode, Kind: kind, Why: why, Severity: severity, Chain: tick.Chain{ID: chain}}
+}
+
+func body(e *tick.Episode, _ *tick.Tick) ([]byte, error) {
+	return json.Marshal(map[string]string{"episode": e.ID, "kind": e.Kind.String(), "severity": e.Severity.String()})
+}
+
+// start makes a sink with short times.
+func start(t *testing.T, o notify.Options) *notify.Sink {
+	t.Helper()
+	o.Body = body
+	if o.Backoff == 0 {
+		o.Backoff = time.Millisecond
+	}
+	if o.Most == 0 {
+		o.Most = 5 * time.Millisecond
+	}
+	s, err := notify.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// tell gives a sink a tick.
+func tell(t *testing.T, s *notify.Sink, at time.Time, all ...tick.Episode) {
+	t.Helper()
+	if err := s.Tick(&tick.Tick{Started: now, Time: at, Seq: uint64(at.Sub(now) / time.Second), Episodes: all}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// receiver is a webhook that answers as it is told, and keeps what it accepted.
+type receiver struct {
+	mu     sync.Mutex
+	said   []string // "kind episode severity"
+	ids    []string // of all tries
+	answer func(try int, w http.ResponseWriter)
+	tries  int
+	bad    []string
+	secret []byte
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	b, _ := io.ReadAll(q.Body)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id, stamp := q.Header.Get("Webhook-Id"), q.Header.Get("Webhook-Timestamp")
+	mac := hmac.New(sha256.New, r.secret)
+	_, _ = fmt.Fprintf(mac, "%s.%s.%s", id, stamp, b)
+	if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); len(r.secret) > 0 && q.Header.Get("Webhook-Signature") != want {
+		r.bad = append(r.bad, "signature")
+	}
+	if q.Method != http.MethodPost || q.Header.Get("Content-Type") != "application/json" {
+		r.bad = append(r.bad, q.Method+" "+q.Header.Get("Content-Type"))
+	}
+	r.tries++
+	r.ids = append(r.ids, id)
+	code := &codeWriter{ResponseWriter: w, code: 200}
+	if r.answer != nil {
+		r.answer(r.tries, code)
+	}
+	if code.code/100 == 2 {
+		var m map[string]string
+		_ = json.Unmarshal(b, &m)
+		r.said = append(r.said, m["kind"]+" "+m["episode"]+" "+m["severity"])
+	}
+}
+
+type codeWriter struct {
+	http.ResponseWriter
+	code int
+}
+
+func (c *codeWriter) WriteHeader(code int) {
+	c.code = code
+	c.ResponseWriter.WriteHeader(code)
+}
+
+func (r *receiver) got() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.said)
+}
+
+func serve(t *testing.T, r http.Handler) string {
+	t.Helper()
+	s := httptest.NewServer(r)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// What is worth telling is told once: a beginning, a graver state, another culprit, the
+// end. A cause that comes again soon is not told again, unless it is graver; nor is one
+// that nobody is to see.
+func TestTold(t *testing.T) {
+	testkit.LeakCheck(t)
+	r := &receiver{secret: []byte("whose")}
+	s := start(t, notify.Options{URL: serve(t, r) + "/T0/secretpath", Secret: "whsec_" + base64.StdEncoding.EncodeToString(r.secret)})
+	hidden := step("z/1", tick.EpisodeBegin, "", tick.High)
+	hidden.Hidden = true
+	for i, steps := range [][]tick.Episode{
+		{step("a/1", tick.EpisodeBegin, "", tick.Low), hidden},
+		{step("a/1", tick.EpisodeUpdate, tick.WhyLost, tick.Low)},
+		{step("a/1", tick.EpisodeUpdate, tick.WhySeverity, tick.Medium)},
+		{step("a/1", tick.EpisodeUpdate, tick.WhyCulprit, tick.Medium)},
+		{step("a/1", tick.EpisodeEnd, tick.WhyOver, tick.Medium)},
+		{step("a/2", tick.EpisodeBegin, "", tick.Medium), step("b/1", tick.EpisodeBegin, "", tick.Low)},
+		{step("a/2", tick.EpisodeUpdate, tick.WhyCulprit, tick.Medium)},
+		{step("a/2", tick.EpisodeEnd, tick.WhyOver, tick.Medium)},
+		{step("a/3", tick.EpisodeBegin, "", tick.Medium)},
+		{step("a/3", tick.EpisodeUpdate, tick.WhySeverity, tick.High)},
+		{step("a/3", tick.EpisodeRevised, "", tick.High)},
+	} {
+		tell(t, s, now.Add(time.Duration(i)*time.Second), steps...)
+		// One at a time: updates that wait replace each other.
+		testkit.Eventually(t, "the webhook to be told", func() bool { return s.State().Waiting == 0 })
+	}
+	tell(t, s, now.Add(time.Hour), step("a/4", tick.EpisodeBegin, "", tick.Low))
+	testkit.Eventually(t, "the webhook to be told", func() bool { return s.State().Sent == 8 })
+	want := []string{"chain_begin a/1 LOW", "chain_update a/1 MEDIUM", "chain_update a/1 MEDIUM", "chain_end a/1 MEDIUM",
+		"chain_begin b/1 LOW", "chain_update a/3 HIGH", "chain_revised a/3 HIGH", "chain_begin a/4 LOW"}
+	if d := cmp.Diff(want, r.got()); d != "" || len(r.bad) > 0 {
+		t.Errorf("wrong: %v; -want +got:\n%s", r.bad, d)
+	}
+	if x := s.State(); x.Repeats != 2 || len(x.Lost) > 0 || strings.Contains(x.To, "secretpath") {
+		t.Errorf("%+v", x)
+	}
+}
+
+// What the receiver cannot take now is sent again, with the same id; what it refuses is not.
+func TestRetry(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer func(try int, w http.ResponseWriter)
+		tries  int
+		lost   map[string]uint64
+	}{
+		"overloaded": {func(try int, w http.ResponseWriter) {
+			if try < 4 {
+				w.WriteHeader([]int{500, 503, 408}[try-1])
+			}
+		}, 4, map[string]uint64{}},
+		"too many": {func(try int, w http.ResponseWriter) {
+			if try == 1 {
+				w.Header().Set("Retry-After", "99999999999")
+				w.WriteHeader(429)
+			}
+		}, 2, map[string]uint64{}},
+		"refused":    {func(_ int, w http.ResponseWriter) { w.WriteHeader(400) }, 1, map[string]uint64{"refused": 1}},
+		"redirected": {func(_ int, w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(307) }, 1, map[string]uint64{"refused": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &receiver{answer: c.answer}
+			s := start(t, notify.Options{URL: serve(t, r)})
+			tell(t, s, now, step("a/1", tick.EpisodeBegin, "", tick.Low))
+			testkit.Eventually(t, "the webhook to be told", func() bool { return s.State().Waiting == 0 })
+			x := s.State()
+			if d := cmp.Diff(c.lost, x.Lost); d != "" || r.tries != c.tries || len(slices.Compact(r.ids)) != 1 || x.Sent != uint64(1-len(c.lost)) {
+				t.Errorf("%d tries as %v, %+v, lost: %s", r.tries, r.ids, x, d)
+			}
+		})
+	}
+}
+
+// A receiver that is away, hangs, or never ends its answer costs a bounded queue and no
+// waiting; what does not fit is counted, and what is left at the end, too.
+func TestBadReceivers(t *testing.T) {
+	testkit.LeakCheck(t)
+	hang := make(chan struct{})
+	defer close(hang)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	away := "http://user:pass@" + l.Addr().String() + "/hook?token=1"
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, url := range map[string]string{
+		"away": away,
+		"hangs": serve(t, http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+			select {
+			case <-hang:
+			case <-q.Context().Done():
+			}
+		})),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, notify.Options{URL: url, Queue: 8, Grace: 20 * time.Millisecond, Timeout: 20 * time.Millisecond})
+			for i := range 100 {
+				tell(t, s, now.Add(time.Duration(i)*time.Second), step(fmt.Sprintf("c%d/1", i), tick.EpisodeBegin, "", tick.Low))
+			}
+			testkit.Eventually(t, "the webhook to be told", func() bool { return s.State().Problem != "" })
+			x := s.State()
+			if x.Waiting != 8 || x.Lost["queue-full"] != 92 {
+				t.Errorf("%+v", x)
+			}
+			for _, secret := range []string{"pass", "token", "hook"} {
+				if strings.Contains(x.Problem+x.To+s.String(), secret) {
+					t.Errorf("%q is told: %+v", secret, x)
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			if x := s.State(); x.Lost["trace-ended"] != 8 || x.Waiting != 0 || x.Sent != 0 {
+				t.Errorf("after the end: %+v", x)
+			}
+		})
+	}
+}
+
+// An answer without an end is cut, and the message counts as sent.
+func TestEndlessAnswer(t *testing.T) {
+	testkit.LeakCheck(t)
+	s := start(t, notify.Options{URL: serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for {
+			if _, err := w.Write(make([]byte, 1<<16)); err != nil {
+				return
+			}
+		}
+	}))})
+	tell(t, s, now, step("a/1", tick.EpisodeBegin, "", tick.Low))
+	testkit.Eventually(t, "the webhook to be told", func() bool { return s.State().Sent == 1 })
+}
+
+// Updates that wait behind others are replaced by later ones; a beginning is not.
+func TestUpdatesReplaceEachOther(t *testing.T) {
+	testkit.LeakCheck(t)
+	var open atomic.Bool
+	r := &receiver{answer: func(_ int, w http.ResponseWriter) {
+		if !open.Load() {
+			w.WriteHeader(503)
+		}
+	}}
+	s := start(t, notify.Options{URL: serve(t, r)})
+	tell(t, s, now, step("x/1", tick.EpisodeBegin, "", tick.Low))
+	tell(t, s, now.Add(time.Second), step("a/1", tick.EpisodeBegin, "", tick.Low))
+	tell(t, s, now.Add(2*time.Second), step("a/1", tick.EpisodeUpdate, tick.WhySeverity, tick.Medium))
+	tell(t, s, now.Add(3*time.Second), step("a/1", tick.EpisodeUpdate, tick.WhySeverity, tick.High))
+	open.Store(true)
+	testkit.Eventually(t, "the webhook to be told", func() bool { return s.State().Sent == 3 })
+	if d := cmp.Diff([]string{"chain_begin x/1 LOW", "chain_begin a/1 LOW", "chain_update a/1 HIGH"}, r.got()); d != "" {
+		t.Error(d)
+	}
+}
+
+// No connection is opened before there is something to tell, and an address that cannot
+// be used is an error that does not repeat it.
+func TestNothingToTell(t *testing.T) {
+	testkit.LeakCheck(t)
+	r := &receiver{}
+	var opened atomic.Int32
+	server := httptest.NewUnstartedServer(r)
+	server.Config.ConnState = func(net.Conn, http.ConnState) { opened.Add(1) }
+	server.Start()
+	defer server.Close()
+	s := start(t, notify.Options{URL: server.URL})
+	for i := range 5 {
+		tell(t, s, now.Add(time.Duration(i)*time.Second))
+	}
+	if err := s.Close(); err != nil || opened.Load() != 0 {
+		t.Errorf("%v, %d changes of connections", err, opened.Load())
+	}
+	for _, url := range []string{"ftp://hidden/", "hidden", "https://", "http://hidden:port:%zz"} {
+		if _, err := notify.New(notify.Options{URL: url}); err == nil || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	if _, err := notify.New(notify.Options{URL: "https://x", Secret: "whsec_%%"}); err == nil {
+		t.Error("a secret that is no base64 is taken")
+	}
+}

@@ -1,0 +1,176 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// maxAnswer is how much of an answer is read, so that its connection can be used again.
+const maxAnswer = 4 << 10
+
+// run sends what comes, in its order, until Close.
+func (s *Sink) run(ctx context.Context) {
+	defer close(s.done)
+	tries := 0
+	for {
+		m, ending := s.next()
+		switch {
+		case m == nil && ending:
+			return
+		case ctx.Err() != nil:
+			s.settle(m, "trace-ended", nil)
+			continue
+		case m == nil:
+			select {
+			case <-s.came:
+			case <-ctx.Done():
+			}
+			continue
+		case tries > 0 && time.Since(m.made) > s.o.Age:
+			tries = 0
+			s.settle(m, "too-old", nil)
+			continue
+		}
+		wait, why, err := s.send(ctx, m)
+		switch {
+		case err == nil:
+			tries = 0
+			s.settle(m, "", nil)
+		case why != "":
+			tries = 0
+			s.settle(m, why, err)
+		default:
+			tries++
+			s.failed(err)
+			pause(ctx, min(max(wait, s.backoff(tries)), s.o.Most))
+		}
+	}
+}
+
+// next returns the oldest message, which stays in the queue until it is settled.
+func (s *Sink) next() (m *message, ending bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) > 0 {
+		m = s.queue[0]
+	}
+	return m, s.ending
+}
+
+// settle takes a message out of the queue, if it is still there: as one that was sent, or
+// that was lost for a reason.
+func (s *Sink) settle(m *message, lost string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) > 0 && s.queue[0] == m {
+		s.drop(0)
+		if lost != "" {
+			s.state.Lost[lost]++
+		}
+	} else if lost == "" && s.state.Lost["queue-full"] > 0 { // it was dropped while it was on its way
+		s.state.Lost["queue-full"]--
+	}
+	if lost == "" {
+		s.state.Sent++
+		s.state.Problem = ""
+	} else if err != nil {
+		s.state.Problem = err.Error()
+	}
+}
+
+// failed notes why a try did not succeed, and logs what was not so before.
+func (s *Sink) failed(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state.Problem != err.Error() {
+		s.o.Log.Warn("notify", "to", s.to, "error", err)
+	}
+	s.state.Problem = err.Error()
+}
+
+// backoff is how long to wait before a try: twice as long each time, a fifth more or less.
+func (s *Sink) backoff(tries int) time.Duration {
+	d := s.o.Backoff
+	for range tries - 1 {
+		if d *= 2; d >= s.o.Most {
+			d = s.o.Most
+			break
+		}
+	}
+	return d*4/5 + rand.N(d*2/5+1)
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// send tries once. why is a reason for which it is not to be tried again; wait is what the
+// receiver asks for.
+func (s *Sink) send(ctx context.Context, m *message) (wait time.Duration, why string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.o.URL, bytes.NewReader(m.body))
+	if err != nil {
+		return 0, "refused", errors.New("the address of the webhook cannot be used")
+	}
+	stamp := strconv.FormatInt(time.Now().Unix(), 10)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("User-Agent", "ingero")
+	r.Header.Set("Webhook-Id", m.id)
+	r.Header.Set("Webhook-Timestamp", stamp)
+	if len(s.key) > 0 {
+		r.Header.Set("Webhook-Signature", sign(s.key, m.id, stamp, m.body))
+	}
+	answer, err := s.o.Client.Do(r)
+	if err != nil {
+		return 0, "", withoutURL(err)
+	}
+	defer func() { _ = answer.Body.Close() }() // read only
+	_, _ = io.CopyN(io.Discard, answer.Body, maxAnswer)
+	err = fmt.Errorf("the webhook answered %d", answer.StatusCode)
+	switch code := answer.StatusCode; {
+	case code >= 200 && code < 300:
+		return 0, "", nil
+	case code == http.StatusRequestTimeout || code == http.StatusTooManyRequests || code >= 500:
+		seconds, bad := strconv.Atoi(answer.Header.Get("Retry-After"))
+		if bad != nil || seconds < 0 {
+			seconds = 0
+		}
+		return time.Duration(min(seconds, 1<<20)) * time.Second, "", err
+	}
+	return 0, "refused", err
+}
+
+// sign is the signature of a message as Standard Webhooks has it.
+func sign(key []byte, id, stamp string, body []byte) string {
+	h := hmac.New(sha256.New, key)
+	_, _ = fmt.Fprintf(h, "%s.%s.", id, stamp) // of a hash there is no error
+	_, _ = h.Write(body)
+	return "v1," + base64.StdEncoding.EncodeToString(h.Sum(nil))
+}
+
+// withoutURL is an error without the address, which may have a secret in it.
+func withoutURL(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
