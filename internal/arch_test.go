@@ -36,7 +36,7 @@ var allowed = map[string]string{
 	"internal/stats":        "",
 	"internal/tick":         "internal/stats pkg/events",
 	"internal/where":        "internal/tick",
-	"internal/metric":       "internal/stats internal/tick pkg/events",
+	"internal/metric":       "internal/causal internal/stats internal/tick pkg/events",
 	"internal/redact":       "",
 	"internal/k8s":          "internal/tick",
 	"internal/ledger":       "internal/stats internal/tick pkg/events",
@@ -100,7 +100,7 @@ var allowed = map[string]string{
 	"benchmarks/throughput": "golang.org/x/sys internal/decode internal/probes internal/proc internal/session " +
 		"internal/stats internal/store internal/tick pkg/events sim",
 	"tools/btfcheck":    "github.com/cilium/ebpf internal/bpf",
-	"tools/docs":        "internal/causal internal/cli internal/dashboard internal/explain internal/query pkg/events",
+	"tools/docs":        "internal/causal internal/cli internal/dashboard internal/explain internal/metric internal/query pkg/events",
 	"tools/duckdbcheck": "internal/export internal/query internal/store internal/tick pkg/events",
 	"tools/lint":        "",
 	"tools/testgpu":     "pkg/events sim",
