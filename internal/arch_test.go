@@ -99,7 +99,7 @@ var allowed = map[string]string{
 	"benchmarks/throughput": "golang.org/x/sys internal/decode internal/probes internal/proc internal/session " +
 		"internal/stats internal/store internal/tick pkg/events sim",
 	"tools/btfcheck":    "github.com/cilium/ebpf internal/bpf",
-	"tools/docs":        "internal/causal internal/cli internal/dashboard internal/explain internal/query pkg/events",
+	"tools/docs":        "internal/export/clickhouse internal/causal internal/cli internal/dashboard internal/explain internal/query pkg/events",
 	"tools/duckdbcheck": "internal/export internal/query internal/store internal/tick pkg/events",
 	"tools/lint":        "",
 	"tools/testgpu":     "pkg/events sim",
