@@ -22,7 +22,7 @@ type cause struct {
 	most        int64         // ns by which it did more than the others
 	own         bool
 	call        bool // it is the own time of calls
-	prior       bool // no amount of it is normal
+	norm        norm
 	group, what string
 	cpus        []uint16
 	first, last int64 // Unix ns: when it was seen at work
@@ -99,8 +99,8 @@ func (c *causes) add(id causeID, p *Part) (uint32, bool) {
 	}
 	group, what := Rules[id.rule].blame(p)
 	x := cause{id: id, who: p.Who, own: p.own(), call: p.State == 0 && p.Mark == 0, group: group, what: what}
-	if f := Rules[id.rule].Prior; f != nil {
-		x.prior = f(p)
+	if f := Rules[id.rule].Norm; f != nil {
+		x.norm = f(p)
 	}
 	if p.Via.TID != 0 && x.who.TID == 0 {
 		x.who, x.own = p.Via, p.Via.PID == p.Victim
@@ -173,8 +173,17 @@ func forAnother(r events.Reason) bool {
 	return false
 }
 
-// via takes what the waker did off a part and appends it as parts of its own.
+func forLock(r events.Reason) bool { return r == events.ReasonLock || r == events.ReasonGIL }
+
+// via takes what the waker did off a part and appends it as parts of its own. Where it made
+// something and was for the most part kept from a CPU, it would have been in time: all of
+// the wait is for that.
 func via(to []Part, p *Part, w *tick.WakerShare) []Part {
+	if all := uint64(max(p.NS, 0)); w.Runnable < all && w.Runnable >= all/2 && w.Runnable > w.Throttled+w.Blocked && !forLock(p.Reason) {
+		kept := *w
+		kept.Runnable = all - w.Throttled - w.Blocked
+		w = &kept
+	}
 	q := *p
 	q.Via, q.Who, q.Op, q.Flags = p.Who, events.Thread{}, 0, 0
 	for _, x := range []struct {

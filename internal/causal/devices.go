@@ -124,6 +124,9 @@ func (f *Facts) called(pid uint32) events.Name {
 	return events.Name{}
 }
 
+// stateAge is how far apart what the GPU said of itself and what it did about it may be, ns.
+const stateAge = 1e9
+
 // throttled returns why the clocks of a GPU were low in a time, and how low they were, if
 // they were not as low before.
 func (f *Facts) throttled(device string, from, to int64) (why []string, clock string) {
@@ -137,9 +140,9 @@ func (f *Facts) throttled(device string, from, to int64) (why []string, clock st
 		for _, w := range g.Throttle {
 			switch {
 			case w == "idle":
-			case at < from:
+			case at < from-stateAge:
 				before[w] = true
-			case at <= to+1e9 && !before[w] && !slices.Contains(why, w):
+			case at <= to+stateAge && !before[w] && !slices.Contains(why, w):
 				why = append(why, w)
 				if g.ClockSM != nil && g.ClockSMMax != nil {
 					clock = fmt.Sprintf("%d of %d MHz", *g.ClockSM/1e6, *g.ClockSMMax/1e6)

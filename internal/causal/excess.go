@@ -106,56 +106,80 @@ func (e *Engine) kind(steps []step, s *series) {
 	}
 }
 
+// usual is how much of a rule's waits is normal in a step.
+type usual struct {
+	there, known bool
+	ns           int64
+}
+
 // growWaits adds the waits beyond what is normal to the steps.
 func (e *Engine) growWaits(steps []step) {
-	var base [maxRules]int64 // by rule
-	var learnt [maxRules]bool
-	for r, there := range e.present(steps) {
-		if !there || len(steps) < minLearn {
-			continue
+	var normal [norms][maxRules]usual
+	e.present(steps, &normal)
+	for n := range normal {
+		for r := range normal[n] {
+			if x := &normal[n][r]; x.there && len(steps) >= minLearn {
+				*x = e.usual(steps, norm(n), r)
+			}
 		}
-		v := e.scratch.values[:0]
-		for i := range steps {
-			v = append(v, weighed{e.ofRule(steps[i].record, r), steps[i].weight})
-		}
-		e.scratch.values = v
-		base[r], learnt[r] = quantile(thin(v), low), true
 	}
 	for i := range steps {
 		x := &steps[i]
 		for _, p := range x.parts[:x.nparts] {
 			c := &e.causes.list[p.cause]
-			r, ns := c.id.rule, p.ns
-			if !c.prior {
-				all := e.ofRule(x.record, int(r))
-				more := all - base[r]
-				if !learnt[r] || more < max(base[r], leastGrowth) {
-					continue
-				}
-				ns = int64(float64(ns) * float64(more) / float64(all))
+			if c.norm == normNone {
+				x.add(grown{ns: p.ns, cause: p.cause, critical: p.critical})
+				continue
 			}
-			x.add(grown{ns: ns, cause: p.cause, critical: p.critical})
+			u := &normal[c.norm][c.id.rule]
+			all := e.ofRule(x.record, c.norm, int(c.id.rule))
+			more := all - u.ns
+			if u.known && more >= max(u.ns, leastGrowth) || !u.known && c.norm == normLevel {
+				x.add(grown{ns: int64(float64(p.ns) * float64(more) / float64(all)), cause: p.cause, critical: p.critical})
+			}
 		}
 	}
+}
+
+// usual finds how much of a rule's waits is normal: what a tenth of the steps have no more
+// of, or, where there are two levels of it, the lower one.
+func (e *Engine) usual(steps []step, n norm, rule int) (u usual) {
+	u = usual{there: true, known: n == normLearnt}
+	all := e.scratch.values[:0]
+	var some []weighed
+	for i := range steps {
+		x := weighed{e.ofRule(steps[i].record, n, rule), steps[i].weight}
+		all = append(all, x)
+		if x.v >= leastSlow {
+			some = append(some, x)
+		}
+	}
+	e.scratch.values = all
+	if u.known {
+		u.ns = quantile(thin(all), low)
+	}
+	if lower, ok := levels(some); ok {
+		u.ns, u.known = max(u.ns, lower), true
+	}
+	return u
 }
 
 // present says which rules have parts in steps whose normal amount must be learnt.
-func (e *Engine) present(steps []step) (there [maxRules]bool) {
+func (e *Engine) present(steps []step, of *[norms][maxRules]usual) {
 	for i := range steps {
 		x := steps[i].record
 		for _, p := range x.parts[:x.nparts] {
-			if c := &e.causes.list[p.cause]; !c.prior {
-				there[c.id.rule] = true
+			if c := &e.causes.list[p.cause]; c.norm != normNone {
+				of[c.norm][c.id.rule].there = true
 			}
 		}
 	}
-	return there
 }
 
-// ofRule returns how much of a step is of a rule and has no prior.
-func (e *Engine) ofRule(r *record, rule int) (ns int64) {
+// ofRule returns how much of a step is of a rule and has its normal amount found in a way.
+func (e *Engine) ofRule(r *record, n norm, rule int) (ns int64) {
 	for _, p := range r.parts[:r.nparts] {
-		if c := &e.causes.list[p.cause]; int(c.id.rule) == rule && !c.prior {
+		if c := &e.causes.list[p.cause]; int(c.id.rule) == rule && c.norm == n {
 			ns += p.ns
 		}
 	}

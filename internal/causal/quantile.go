@@ -2,6 +2,7 @@ package causal
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -51,4 +52,31 @@ func spread(x []weighed) int64 {
 		return 0
 	}
 	return (x[len(x)*3/4].v - x[len(x)/4].v) / 2
+}
+
+// Two levels are looked for in about levelBins stretches of values that follow each other, of
+// leastBin to mostBin each.
+const (
+	levelBins = 16
+	leastBin  = 6
+	mostBin   = 16
+)
+
+// levels returns the lower one of two levels that values, in order of time, are on for a
+// while each; ok is false where they are not clearly on two. The fewer values a stretch
+// has, the further apart the middles of two are by chance: by waits for a disk, which are
+// often short and sometimes long, hardly more than here.
+func levels(x []weighed) (lower int64, ok bool) {
+	size := min(max(len(x)/levelBins, leastBin), mostBin)
+	var bins []int64
+	for ; len(x) >= size; x = x[size:] {
+		bins = append(bins, quantile(slices.Clone(x[:size]), 0.5))
+	}
+	if len(bins) < 5 {
+		return 0, false
+	}
+	slices.Sort(bins)
+	low, high := float64(bins[len(bins)/10]), float64(bins[len(bins)-1-len(bins)/10])
+	n, _ := slices.BinarySearch(bins, int64(math.Sqrt(low*high)))
+	return bins[n/2], high >= low*10/math.Sqrt(float64(size))
 }

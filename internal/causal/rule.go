@@ -38,9 +38,9 @@ type Rule struct {
 
 	// Match says whether a part is of this kind. The first rule that says so has it.
 	Match func(p *Part) bool
-	// Prior says that the normal amount of a part is zero; nil: never. Otherwise
-	// it is learnt from the steps. Parts of one Key are all alike in this.
-	Prior func(p *Part) bool
+	// Norm says how the normal amount of a part is found; nil: it is learnt. Parts of one
+	// Key are all alike in this.
+	Norm func(p *Part) norm
 	// Most is the most that one call normally takes, ns, whatever its others took: of own
 	// time alone. 0: what is normal is learnt.
 	Most int64
@@ -174,7 +174,17 @@ type Key struct {
 	Size   uint8
 }
 
-func always(*Part) bool { return true }
+// norm is how the normal amount of a part is found.
+type norm uint8
+
+const (
+	normLearnt norm = iota // from the steps: most are taken to be normal
+	normLevel              // none is, unless the steps have two levels of it: then the lower one
+	normNone               // none is
+	norms
+)
+
+func noneIsNormal(*Part) norm { return normNone }
 
 // own says whether the part's culprit is of the victim's process.
 func (p *Part) own() bool { return p.Who.TID != 0 && p.Who.PID == p.Victim }

@@ -6,9 +6,9 @@ import (
 	"ingero/internal/tick"
 )
 
-// copyHeavy asks for an eighth of the time: some copying is a program's work.
+// copyHeavy asks for a twelfth of the time: some copying is a program's work.
 var copyHeavy = Rule{
-	Name: "copy-heavy", Needs: NeedCalls, Share: 0.12, Problems: []string{"23", "21"},
+	Name: "copy-heavy", Needs: NeedCalls, Share: 0.08, Problems: []string{"23", "21"},
 	Doc:     "The job spends much of its time in copies that it waits for, while the GPU computes nothing.",
 	Instead: []string{"call-slow"},
 	Find: func(f *Facts) (out []Finding) {

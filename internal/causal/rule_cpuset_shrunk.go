@@ -6,6 +6,9 @@ import (
 	"ingero/internal/tick"
 )
 
+// moreSince is how many times as much of a time is lost after an event that is the reason.
+const moreSince = 3
+
 // ownCPUs is for how long after it is first seen a job may choose its CPUs: many pin
 // themselves as they begin, and nobody took anything from them. ns.
 const ownCPUs = 2e9
@@ -21,9 +24,14 @@ var cpusetShrunk = Rule{
 		}
 		for i := range b.Host {
 			h := &b.Host[i]
-			if h.Kind != tick.HostCPUsTaken || h.Count == 0 || c.From.UnixNano() < h.From-1e9 || h.From < b.First+ownCPUs {
+			if h.Kind != tick.HostCPUsTaken || h.Count == 0 || h.From < b.First+ownCPUs {
 				continue
 			}
+			share, times := f.since(c, h.From)
+			if times < moreSince {
+				continue
+			}
+			scale(c, share)
 			c.Culprits = append([]tick.Culprit{{What: fmt.Sprintf("%d CPUs fewer for the job", h.Count), Lost: c.Lost}}, c.Culprits...)
 			c.Culprits = c.Culprits[:min(len(c.Culprits), maxCulprits)]
 			c.Timeline = insert(c.Timeline, moment(h.From, "HOST", "CPUs that it may run on were taken away: %d", h.Count))

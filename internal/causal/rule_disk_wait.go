@@ -22,9 +22,17 @@ var diskWait = Rule{
 		return p.Flags&events.WaitIO != 0 && p.Reason != events.ReasonStopped
 	},
 	// A page that has to be read back is never normal, nor that what makes the input
-	// waits for a disk while the job waits for it.
-	Prior: func(p *Part) bool { return p.Reason == events.ReasonFault || p.Via.TID != 0 },
-	Key:   func(p *Part) Key { return Key{ID: p.Via.TID, Dev: p.Dev, Reason: p.Reason} },
+	// waits for a disk while the job waits for it, unless it mostly waits less.
+	Norm: func(p *Part) norm {
+		switch {
+		case p.Reason == events.ReasonFault:
+			return normNone
+		case p.Via.TID != 0:
+			return normLevel
+		}
+		return normLearnt
+	},
+	Key: func(p *Part) Key { return Key{ID: p.Via.TID, Dev: p.Dev, Reason: p.Reason} },
 	Blame: func(p *Part) (group, what string) {
 		what = "disk"
 		if p.Dev != 0 {

@@ -3,7 +3,7 @@ package causal
 import "ingero/pkg/events"
 
 var gilWait = Rule{
-	Name: "gil-wait", Needs: NeedWaits, Prior: always, Share: 0.01, Slow: 3, Problems: []string{"8"},
+	Name: "gil-wait", Needs: NeedWaits, Norm: noneIsNormal, Share: 0.01, Slow: 3, Problems: []string{"8"},
 	Doc: "A thread waited for Python's global lock (GIL), which another thread of the process held.",
 	Match: func(p *Part) bool {
 		return p.State == events.WaitBlocked && p.Root == events.ReasonGIL && p.Via.TID == 0

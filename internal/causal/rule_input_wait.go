@@ -5,7 +5,7 @@ import "ingero/pkg/events"
 // inputWait asks for five times the share of the others: a job that waits a little for
 // its input now and then is well fed.
 var inputWait = Rule{
-	Name: "input-wait", Needs: NeedWaits, Prior: always, Share: 0.05, Slow: 10, Problems: []string{"2", "12"},
+	Name: "input-wait", Needs: NeedWaits, Norm: noneIsNormal, Share: 0.05, Slow: 10, Problems: []string{"2", "12"},
 	Doc: "The job waited for a worker of its own that makes its input, and that was on a CPU meanwhile: the worker is too slow.",
 	Match: func(p *Part) bool {
 		return p.State == events.WaitBlocked && p.Busy && p.Via.TID == 0 && p.Who.TID != 0 && p.Who.Parent == p.Victim && p.Who.PID != p.Victim &&

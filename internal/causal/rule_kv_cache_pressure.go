@@ -27,17 +27,23 @@ func full(f *Facts, b *Book) (is, known bool) {
 	var before, failed uint64
 	seconds, stays := 0, 0
 	last := int64(0)
+	was, ended := false, false
 	for i := range b.Seconds {
 		m := &b.Seconds[i].Memory
+		now := float64(m.GPU.Bytes) >= fullShare*float64(m.GPU.Peak)
 		if n := m.OOMs - min(before, m.OOMs); n > 0 && (i > 0 || b.Seconds[0].From == b.First) {
 			seconds++
 			failed += n
 			last = b.Seconds[i].To
-			if float64(m.GPU.Bytes) >= fullShare*float64(m.GPU.Peak) {
+			if now {
 				stays++
 			}
+			ended = was && !now
 		}
-		before = m.OOMs
+		before, was = m.OOMs, now
+	}
+	if ended { // in its last second; it was full up to then
+		stays++
 	}
 	if stays*4 < seconds*3 {
 		return false, true

@@ -62,6 +62,9 @@ func oomOf(f *Facts, h *HostAt, victim uint32) Finding {
 		Timeline: []tick.Moment{moment(h.From, "HOST", "the kernel killed %s (%d) for want of memory", name, h.PID)},
 	}
 	x.TID, x.Lost, x.To = f.stalled(victim, h.From, h.To)
+	if lost := f.slower(victim, h.From); victim != h.PID && lost > x.Lost { // it worked for the others
+		x.Lost, x.To = lost, f.Now()
+	}
 	who := tick.Culprit{What: "memory of the machine", Lost: time.Duration(x.Lost)}
 	if h.Object != "" && h.Object != "/" {
 		who.What = "memory limit of " + h.Object

@@ -1,6 +1,14 @@
 package causal
 
-import "ingero/internal/tick"
+import (
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// aLoss is what a packet that is sent again costs: the kernel waits for 200 ms before it
+// does, and twice as long each time after.
+const aLoss = 500 * time.Millisecond
 
 var tcpLoss = Rule{
 	Name: "tcp-loss", Needs: NeedWaits | NeedHost, Problems: []string{"20"},
@@ -8,7 +16,7 @@ var tcpLoss = Rule{
 	Of:  []string{peerSlow.Name},
 	When: func(c *tick.Chain, f *Facts) bool {
 		h := f.lost(c)
-		if h.Count == 0 {
+		if time.Duration(h.Count)*aLoss*2 < c.Lost {
 			return false
 		}
 		for i := range c.Culprits {

@@ -17,7 +17,7 @@ func baseline(r *Rule, y *tally) string {
 	if y.worst.period {
 		length = "the thread has no steps: whether all of this delayed the GPU is not known"
 	}
-	if r.Prior != nil && r.Name != diskWait.Name {
+	if r.Norm != nil && r.Norm(&Part{}) == normNone {
 		return "none of this is normal; " + length
 	}
 	return "the lowest tenth of the steps of the same kind; " + length

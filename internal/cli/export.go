@@ -46,7 +46,11 @@ var exportFormats = []struct {
 	{formatFolded, []string{".folded"}, true},
 	{formatPerfetto, []string{".perfetto-trace", ".pftrace", ".perfetto"}, true},
 	{formatChrome, []string{".json"}, true},
+	{formatClickHouse, nil, true},
 }
+
+// formatClickHouse is no file: the output is the URL of a cluster.
+const formatClickHouse = "clickhouse"
 
 // The formats of timelines.
 const (
@@ -84,6 +88,12 @@ each call have the rest), arrows from launches to the synchronise that waited fo
 memory and GPUs as counters, and what cost time as instants. A name that ends in .json
 makes it JSON, for chrome://tracing too, as --format chrome-json does.
 
+clickhouse copies calls, sums and causes to a cluster, those that it does not have: it can
+be ended and run again, as often as one likes (docs/clickhouse.md).
+
+With --nodes it first copies what other machines have recorded, from their ingero dashboard,
+and writes it all, machine by machine: databases up to 1 GiB each (docs/fleet.md).
+
 The file is there once it is whole. What could not be read is told on standard error.`,
 		Example: `  ingero export -o calls.parquet
   ingero export -o calls.csv --since 1h --pid 4821
@@ -91,14 +101,16 @@ The file is there once it is whole. What could not be read is told on standard e
   ingero export -o calls.pb.gz && go tool pprof -http :8080 calls.pb.gz
   ingero export -o gpu.folded --value gpu-wait
   ingero export -o job.perfetto-trace --since 10m
+  ingero export -o job.json --format perfetto --nodes gpu-1:8080,gpu-2:8080 --token-file token
+  ingero export --format clickhouse -o http://ch-1:8123,http://ch-2:8123
   ingero export --format csv -o - --from 15:40 --to 15:41 | head`,
 		Args: noArguments,
 	}
 	flags := config.Bind(c)
 	f := c.Flags()
-	f.StringVar(&o.format, "format", "", "parquet, csv, sqlite, pprof, folded, perfetto or chrome-json (default: as the name of the output ends)")
+	f.StringVar(&o.format, "format", "", "parquet, csv, sqlite, pprof, folded, perfetto, chrome-json or clickhouse (default: as the name of the output ends)")
 	f.StringVar(&o.value, "value", export.StackValues[0].Name, "what folded stacks are weighed by: "+strings.Join(valueNames(), ", "))
-	f.StringVarP(&o.output, "output", "o", "", "the file to write; -: standard output")
+	f.StringVarP(&o.output, "output", "o", "", "the file to write; -: standard output; of clickhouse its URLs")
 	o.timeFlags.bind(f)
 	f.UintSliceVarP(&o.pids, "pid", "p", nil, "calls of these processes only: 4821 or 4821,5032")
 	f.StringSliceVar(&o.ops, "op", nil, "calls of these operations only: cudaMalloc,cuMemAlloc")
@@ -109,6 +121,9 @@ The file is there once it is whole. What could not be read is told on standard e
 		s, err := e.settings(flags)
 		if err != nil {
 			return err
+		}
+		if o.format == formatClickHouse {
+			return e.copyToClickHouse(c.Context(), s, o)
 		}
 		return e.export(c.Context(), s, o)
 	}
@@ -128,11 +143,11 @@ func (e *Env) export(ctx context.Context, c *config.Config, o exportOptions) (er
 	if err != nil {
 		return err
 	}
-	r, err := e.read(ctx, c)
+	r, end, err := e.readOrGather(ctx, c)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
+	defer func() { err = errors.Join(err, end()) }()
 	p := e.progress()
 	var res *export.Result
 	wrote := ""

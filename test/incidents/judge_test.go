@@ -33,6 +33,7 @@ type truth struct {
 	Rules    []string
 	Named    bool // somebody is to be named: any of Culprits
 	Culprits []int
+	With     []string // rules that tell a part of Lost
 	Lost     lost
 	First    int64 // Unix ns: end of the first step that was longer
 }
@@ -50,7 +51,7 @@ func (r *run) outcome(name string, n uint64, began time.Time) *outcome {
 		o.Steps = r.tape.steps[uint32(r.pids[0])]
 	}
 	for _, w := range r.plan.want {
-		t := truth{Rules: w.rules, Named: w.culprit != nil, First: r.times[w.fault].From}
+		t := truth{Rules: w.rules, With: w.with, Named: w.culprit != nil, First: r.times[w.fault].From}
 		all, first := r.excess(r.times...)
 		if w.lost != nil {
 			all = w.lost(r)
@@ -87,6 +88,11 @@ func (v *verdict) right() bool { return len(v.Missed)+len(v.Wrong)+len(v.False) 
 // covered tells whether the time that was truly lost is in what was said.
 func (v *verdict) covered() bool { return v.Said.Min <= v.True.Max && v.Said.Max >= v.True.Min }
 
+// clocked tells whether it is known how much was lost.
+func (v *verdict) clocked() bool {
+	return !slices.ContainsFunc(v.Want, func(t truth) bool { return t.Lost.Max >= unclocked })
+}
+
 // off is by how much of it the middle of what was said is wrong.
 func (v *verdict) off() float64 {
 	return math.Abs(float64(v.Said.Mid-v.True.Mid)) / max(float64(v.True.Mid), float64(ms))
@@ -112,7 +118,7 @@ func judge(o *outcome) *verdict {
 				continue
 			case others > 0.5, wanted && others > 0.25:
 				v.Disturbed = append(v.Disturbed, c.Rule+by(c))
-			case wanted, slices.Contains(o.Also, c.Rule):
+			case wanted, slices.Contains(o.Also, c.Rule), slices.ContainsFunc(o.Want, func(t truth) bool { return slices.Contains(t.With, c.Rule) }):
 				continue
 			default:
 				v.False = append(v.False, c.Rule+by(c))
@@ -126,16 +132,19 @@ func judge(o *outcome) *verdict {
 // judgeOne looks for one cause among the last chains. It may be in several.
 func (v *verdict) judgeOne(t *truth, last []tick.Chain) {
 	var all, blamed time.Duration
+	var said lost
 	found := false
 	for i := range last {
 		c := &last[i]
-		if !slices.Contains(t.Rules, c.Rule) || v.foreign(c) > 0.5 {
+		is := slices.Contains(t.Rules, c.Rule)
+		if !is && !slices.Contains(t.With, c.Rule) || v.foreign(c) > 0.5 {
+			continue
+		}
+		said = lost{said.Min + c.LostMin, said.Mid + (c.LostMin+c.LostMax)/2, said.Max + c.LostMax}
+		if !is {
 			continue
 		}
 		found = true
-		v.Said.Min += c.LostMin
-		v.Said.Max += c.LostMax
-		v.Said.Mid += (c.LostMin + c.LostMax) / 2
 		for _, x := range c.Culprits {
 			all += x.Lost
 			if slices.Contains(t.Culprits, int(x.Thread.PID)) || slices.Contains(t.Culprits, int(x.Thread.Parent)) {
@@ -148,6 +157,7 @@ func (v *verdict) judgeOne(t *truth, last []tick.Chain) {
 		return
 	}
 	v.Found++
+	v.Said = lost{v.Said.Min + said.Min, v.Said.Mid + said.Mid, v.Said.Max + said.Max}
 	v.True.Min, v.True.Mid, v.True.Max = v.True.Min+t.Lost.Min, v.True.Mid+t.Lost.Mid, v.True.Max+t.Lost.Max
 	v.Delay = max(v.Delay, v.delay(t))
 	switch {

@@ -62,11 +62,13 @@ func inMemory(mib int) func(*run) {
 	}
 }
 
-// withSwap does that where memory can be swapped out.
+// withSwap does that where memory can be swapped out. Where the disk does not keep up with
+// that, the victim waits, and is not killed.
 func withSwap(mib int) func(*run) {
 	return func(r *run) {
 		swap(r)
 		inMemory(mib)(r)
+		r.set(r.memory, "memory.oom_control", "1")
 	}
 }
 
@@ -94,10 +96,15 @@ func crowd(mib int) func(*run) disturber {
 	}
 }
 
+// pagesOut has another process swap out the memory of the victim's group, again and again.
+func pagesOut(r *run) disturber {
+	return killed(r.startFault(fmt.Sprintf("pager OTHER %s/memory.force_empty 100000", r.memory), r.all))
+}
+
 var memoryRows = []row{
 	{name: "another has its memory swapped out", alone: true, plan: func(s *seed) plan {
-		return plan{victim: victim{main: fmt.Sprintf("copy 65536; launch 8 400; sync; @20 touch %d", s.between(6, 10)<<20), prepare: withSwap(0), env: blocks},
-			want: cause("swap-in"), faults: during(s, long, 3*time.Second, program(1, "pager OTHER PID 100000"))}
+		return plan{victim: victim{main: fmt.Sprintf("copy 65536; launch 8 400; sync; @8 touch %d", s.between(16, 24)<<20), prepare: withSwap(0), env: blocks},
+			want: cause("swap-in"), faults: during(s, long, 3*time.Second, pagesOut)}
 	}},
 	{name: "a neighbour has its memory swapped out", alone: true, plan: func(s *seed) plan {
 		return plan{victim: victim{main: "copy 65536; launch 8 400; sync; @50 touch 41943040", prepare: withSwap(76), env: blocks},
@@ -111,7 +118,7 @@ var memoryRows = []row{
 	}},
 	{name: "its limit makes it wait for reclaim", plan: func(s *seed) plan {
 		return plan{victim: victim{main: "copy 65536; launch 8 400; sync; cached 8388608; @3 fresh 25165824", prepare: func(r *run) { inMemory(0)(r); coldData(r) }, env: blocks},
-			want: cause("memory-limit", "memory-reclaim"), also: []string{"memory-limit", "memory-reclaim", "disk-wait"},
+			want:   []want{{rules: []string{"memory-limit", "memory-reclaim"}, with: []string{"disk-wait"}}},
 			faults: during(s, long, 3*time.Second, limit(s.between(48, 50)))}
 	}},
 	{name: "a worker is killed for want of memory", plan: func(s *seed) plan {

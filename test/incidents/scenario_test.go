@@ -12,8 +12,7 @@ const ms = time.Millisecond
 // row is a scenario: how it is made with a seed.
 type row struct {
 	name  string
-	alone bool   // it needs both CPUs
-	off   string // why it cannot be run; empty: it can
+	alone bool // it needs both CPUs
 	plan  func(s *seed) plan
 }
 
@@ -38,23 +37,16 @@ var families = []struct {
 
 // known are scenarios that are not judged right, and why. They are run, and counted.
 var known = map[string]string{
-	"cpu/more threads in parallel than cores":                        "threads that live for a moment are no wakers that are looked into: most of it is said to be a wait for a lock",
-	"cpu/a burst of programs":                                        "a part of it is said to be of the single programs",
-	"cpu/a burst of programs, before the attach":                     "a part of it is said to be of the single programs",
-	"cpu/a hog and a quota":                                          "where both are at work at once, the smaller may be too little to be told",
-	"cpu/a cpuset of one core less":                                  "where the job's threads were not seen on both CPUs before, it is own-threads",
-	"disk/another reads while the loader does":                       "what a loader waits for the disk is all counted, that of normal steps too",
-	"disk/slow reads for half a second":                              "what a loader waits for the disk is all counted, that of normal steps too",
-	"disk/another writes while it saves, before the attach":          "saves that were always slow are in part taken for normal",
-	"disk/many small writes of another while it saves":               "a fast disk makes the fault too small to be told",
-	"memory/a neighbour has its memory swapped out":                  "one long wait may be said to be of the disk",
-	"memory/another has its memory swapped out":                      "short waits may be too little to be told",
-	"memory/its limit makes it wait for reclaim":                     "the kernel may find so much to give up that the fault is too small to be told",
-	"memory/its limit is less than its memory, with swap":            "one long wait may be said to be of the disk",
-	"memory/a worker is killed for want of memory":                   "what the missing worker costs from then on is not counted",
-	"disk/the loader's reads are slow, before the attach":            "what the worker does on a CPU beside its reads is said as well",
-	"threads/a loader that computes for too long, before the attach": "what ingero itself takes of the core as it attaches is said as well",
-	"net/a peer that answers at once":                                "a peer without a CPU is a slow peer",
+	"cpu/a burst of programs":                               "a part of it is said to be of the single programs",
+	"cpu/a burst of programs, before the attach":            "a part of it is said to be of the single programs",
+	"cpu/a hog and a quota":                                 "where both are at work at once, the smaller may be too little to be told",
+	"disk/slow reads for half a second":                     "what a loader waits for the disk is all counted, that of normal steps too",
+	"disk/another writes while it saves, before the attach": "saves that were always slow are in part taken for normal",
+	"disk/many small writes of another while it saves":      "a fast disk makes the fault too small to be told",
+	"memory/a neighbour has its memory swapped out":         "one long wait may be said to be of the disk",
+	"memory/its limit makes it wait for reclaim":            "the kernel may find so much to give up that the fault is too small to be told",
+	"memory/its limit is less than its memory, with swap":   "one long wait may be said to be of the disk",
+	"disk/the loader's reads are slow, before the attach":   "what the worker does on a CPU beside its reads is said as well",
 }
 
 // plan is one scenario with all its numbers.
@@ -64,6 +56,8 @@ type plan struct {
 	length time.Duration // 0: as usual
 	want   []want        // nothing: no chain may be there
 	also   []string      // rules that may be there as well, and are true
+	// anywhere: ingero may run on the victim's CPU, too: there is no other one that is free.
+	anywhere bool
 }
 
 // victim is a workload. It is traced from its first CUDA call on.
@@ -102,6 +96,9 @@ type disturber struct {
 type want struct {
 	rules   []string         // any of them
 	culprit func(*run) []int // any of these processes; nil: nobody is to be named
+	// with are rules whose chains tell a part of the same loss: how it is to be split between
+	// them nobody knows. They may be there, or not.
+	with []string
 	// lost is the truth; nil: what all steps that the faults touched took more than the others.
 	lost func(r *run) lost
 	// fault is the number of the one that it is of, for the time of the first loss.
@@ -110,6 +107,9 @@ type want struct {
 
 // lost is time that was truly lost: between min and max, about mid.
 type lost struct{ Min, Mid, Max time.Duration }
+
+// unclocked is the most of what nobody knows.
+const unclocked = time.Hour
 
 // seed is where a scenario's numbers come from.
 type seed struct {

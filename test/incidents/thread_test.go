@@ -44,6 +44,10 @@ var threadRows = []row{
 		return plan{victim: victim{main: "driverlock; copy 65536; launch 8 400; sync", threads: []string{fmt.Sprintf("pin OTHER; slowcall %d; !malloc 65536; ~sleep 5000; sleep 300", s.between(2000, 5000))}, env: blocks},
 			want: ofItself("lock-wait"), faults: during(s, short, long, inside)}
 	}},
+	{name: "calls of the driver take longer", plan: func(s *seed) plan {
+		return plan{victim: victim{main: fmt.Sprintf("driverlock; ~slowcall 0; !slowcall %d; copy 65536; launch 8 300; sync", s.between(400, 800)), env: blocks},
+			want: cause("call-slow"), faults: during(s, short, long, inside)}
+	}},
 	{name: "Python's lock, which another thread holds", plan: func(s *seed) plan {
 		return plan{victim: victim{program: python, env: blocks}, want: ofItself("gil-wait"), also: []string{"own-threads"}, faults: during(s, short, long, inside)}
 	}},
@@ -54,9 +58,11 @@ var threadRows = []row{
 		return plan{victim: victim{main: "get; copy 65536; launch 8 400; sync", workers: []string{fmt.Sprintf("pin OTHER; cpu 1000; put; !cpu %d", s.between(6000, 12000))}, env: blocks},
 			want: ofItself("input-wait"), faults: during(s, short, long, inside)}
 	}},
+	// The worker has a CPU to itself all the time, of which ingero takes a little as it attaches.
 	{name: "a loader that computes for too long, before the attach", alone: true, plan: func(s *seed) plan {
-		return plan{victim: victim{main: "get; copy 65536; launch 8 400; sync", workers: []string{fmt.Sprintf("pin OTHER; cpu 1000; put; !cpu %d", s.between(6000, 12000))}, env: blocks},
-			want: ofItself("input-wait"), faults: always(inside)}
+		return plan{also: []string{"cpu-taken"},
+			victim: victim{main: "get; copy 65536; launch 8 400; sync", workers: []string{fmt.Sprintf("pin OTHER; cpu 1000; put; !cpu %d", s.between(6000, 12000))}, env: blocks},
+			want:   ofItself("input-wait"), faults: always(inside)}
 	}},
 	{name: "a loader that is fast enough", alone: true, plan: func(s *seed) plan {
 		return plan{victim: victim{main: "get; copy 65536; launch 8 600; sync", depth: 4, workers: []string{fmt.Sprintf("pin OTHER; cpu %d; put", s.between(500, 2500))}, env: blocks}}

@@ -1,5 +1,6 @@
 // Command docs writes the generated pages of docs/: api.md from the paths of the API, commands.md from the commands
-// and settings, detections.md from the rules, operations.md from the catalog, schema.md from the migrations and
+// and settings, detections.md from the rules, metrics.md from the table of metrics,
+// operations.md from the catalog, schema.md from the migrations and
 // the virtual tables, test_matrix.md from the tests. Run it from the repository root.
 package main
 
@@ -21,6 +22,7 @@ func main() {
 		{"docs/detections.md", func() (string, error) { return detections(), nil }},
 		{"deploy/clickhouse/cluster-18.16.sql", func() (string, error) { return tables(false), nil }},
 		{"deploy/clickhouse/cluster-modern.sql", func() (string, error) { return tables(true), nil }},
+		{"docs/metrics.md", func() (string, error) { return metrics(), nil }},
 		{"docs/operations.md", func() (string, error) { return operations(), nil }},
 		{"docs/schema.md", func() (string, error) { return schema("internal/store/migrations") }},
 		{"docs/test_matrix.md", func() (string, error) { return testMatrix(".") }},

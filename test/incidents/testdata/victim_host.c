@@ -15,7 +15,8 @@
  * hold US            holds the victim's lock for so much of a CPU's time
  * holdsleep US       holds it asleep
  * ask MS             asks the peer, which answers at once or MS later
- * parallel N US      N threads use so much of a CPU's time each, and wait for each other
+ * parallel N US      N threads, it and others, use so much of a CPU's time each, and
+ *                    wait for each other
  * hog ON             lets a process of another parent have the CPU, or stops it
  */
 #include "victim.h"
@@ -192,22 +193,54 @@ static void ask(struct actor *a, const long *arg)
 	need(read(a->socket, &answer, sizeof(answer)) == sizeof(answer), "the peer's answer");
 }
 
-static void *share(void *us)
+/* Threads that are there for the next time, as OpenMP has them; who asks for them is one, too. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t go, done;
+	long threads, round, wanted, left, us;
+} pool = { .lock = PTHREAD_MUTEX_INITIALIZER,
+	   .go = PTHREAD_COND_INITIALIZER,
+	   .done = PTHREAD_COND_INITIALIZER };
+
+static void *share(void *number)
 {
-	burn((long)us);
+	long round = 0, us;
+
+	for (;;) {
+		pthread_mutex_lock(&pool.lock);
+		while (pool.round == round || (long)number >= pool.wanted)
+			pthread_cond_wait(&pool.go, &pool.lock);
+		round = pool.round;
+		us = pool.us;
+		pthread_mutex_unlock(&pool.lock);
+		burn(us);
+		pthread_mutex_lock(&pool.lock);
+		if (!--pool.left)
+			pthread_cond_signal(&pool.done);
+		pthread_mutex_unlock(&pool.lock);
+	}
 	return NULL;
 }
 
 static void parallel(struct actor *a, const long *arg)
 {
-	pthread_t t[64];
+	pthread_t t;
 
 	(void)a;
-	need(arg[0] <= 64, "too many threads");
-	for (long i = 0; i < arg[0]; i++)
-		need(!pthread_create(&t[i], NULL, share, (void *)arg[1]), "start a thread");
-	for (long i = 0; i < arg[0]; i++)
-		pthread_join(t[i], NULL);
+	pthread_mutex_lock(&pool.lock);
+	for (; pool.threads < arg[0] - 1; pool.threads++)
+		need(!pthread_create(&t, NULL, share, (void *)pool.threads), "start a thread");
+	pool.wanted = pool.left = arg[0] - 1;
+	pool.us = arg[1];
+	pool.round++;
+	if (pool.left)
+		pthread_cond_broadcast(&pool.go);
+	pthread_mutex_unlock(&pool.lock);
+	burn(arg[1]);
+	pthread_mutex_lock(&pool.lock);
+	while (pool.left)
+		pthread_cond_wait(&pool.done, &pool.lock);
+	pthread_mutex_unlock(&pool.lock);
 }
 
 static void hog_on_call(_Atomic int *on)
