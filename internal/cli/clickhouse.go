@@ -72,7 +72,9 @@ func followToClickHouse(_ context.Context, x *exports, c *config.Config) error {
 		return usage("ingero trace --clickhouse http://ch-1:8123", "--clickhouse: %v", err)
 	}
 	opened := time.Now() // in a container each trace may have the same number
-	mine := func(s *query.Session) bool { return s.PID == os.Getpid() && s.Node == c.Node && !s.Started.Before(opened) }
+	mine := func(s *query.Session) bool {
+		return s.PID == os.Getpid() && s.Node == c.Node && !s.Started.Before(opened)
+	}
 	f := clickhouse.Follow(cluster, clickhouse.FollowOptions{Path: c.DB, Mine: mine})
 	x.onClose = append(x.onClose, func() error {
 		err := f.Close()

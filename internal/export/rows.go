@@ -16,6 +16,15 @@ type Column struct{ Name, Type string }
 // keys are the columns that are never NULL in ClickHouse.
 var keys = map[string]bool{"node": true, "session": true, "source": true, "op": true, "pid": true, "tid": true, "timestamp": true, "nested": true, "weight": true}
 
+// nullable says which of the columns can be NULL.
+var nullable = func() []bool {
+	out := make([]bool, len(columns))
+	for i := range columns {
+		out[i] = !keys[columns[i].name]
+	}
+	return out
+}()
+
 // binaryTypes are ClickHouse's types for what a column holds.
 var binaryTypes = [...]string{text: "String", number: "Int64", natural: "UInt64", small: "UInt32", integer: "Int32", truth: "UInt8"}
 
@@ -23,9 +32,9 @@ var binaryTypes = [...]string{text: "String", number: "Int64", natural: "UInt64"
 // session, and what other exports have, but for the id, which is made of the two.
 func BinaryColumns() []Column {
 	out := []Column{{"number", "UInt64"}}
-	for _, c := range columns[1:] {
+	for i, c := range columns[1:] {
 		t := binaryTypes[c.kind]
-		if !keys[c.name] {
+		if nullable[i+1] {
 			t = "Nullable(" + t + ")"
 		}
 		out = append(out, Column{c.name, t})
@@ -48,18 +57,18 @@ func (r *Rows) Append(b []byte, e *events.Call, number uint64) []byte {
 	b = binary.LittleEndian.AppendUint64(b, number)
 	for i := 1; i < len(columns); i++ {
 		c := &columns[i]
-		b = appendBinary(b, c.kind, !keys[c.name], c.value(&r.c))
+		b = appendBinary(b, c.kind, nullable[i], c.value(&r.c))
 	}
 	return b
 }
 
 // appendBinary appends a value. One that cannot be NULL and is not known is 0 or empty.
-func appendBinary(b []byte, k kind, nullable bool, v parquet.Value) []byte {
+func appendBinary(b []byte, k kind, mayBeNull bool, v parquet.Value) []byte {
 	null := v.IsNull()
 	switch {
-	case nullable && null:
+	case mayBeNull && null:
 		return append(b, 1)
-	case nullable:
+	case mayBeNull:
 		b = append(b, 0)
 	}
 	switch k {

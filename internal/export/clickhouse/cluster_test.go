@@ -25,7 +25,7 @@ var began = time.Date(2026, 11, 21, 23, 59, 30, 0, time.UTC)
 
 // recorder writes a session as a trace does.
 type recorder struct {
-	t    *testing.T
+	t    testing.TB
 	db   *store.DB
 	path string
 	now  time.Time
@@ -33,7 +33,7 @@ type recorder struct {
 	all  *stats.Sketch
 }
 
-func newRecorder(t *testing.T, session string) *recorder {
+func newRecorder(t testing.TB, session string) *recorder {
 	t.Helper()
 	r := &recorder{t: t, path: filepath.Join(t.TempDir(), "x.db"), now: began, all: &stats.Sketch{}}
 	var err error
@@ -97,7 +97,7 @@ func (r *recorder) whole() *query.Reader {
 	return q
 }
 
-func open(t *testing.T, addresses string) *clickhouse.Cluster {
+func open(t testing.TB, addresses string) *clickhouse.Cluster {
 	t.Helper()
 	c, err := clickhouse.Open(addresses, clickhouse.Options{Backoff: 20 * time.Millisecond, Most: 500 * time.Millisecond, Timeout: 20 * time.Second})
 	if err != nil {

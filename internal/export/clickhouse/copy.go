@@ -2,11 +2,11 @@ package clickhouse
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"github.com/klauspost/compress/gzip"
 	"maps"
 	"math"
 	"strconv"

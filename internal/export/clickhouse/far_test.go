@@ -83,15 +83,14 @@ func short(t *testing.T) *query.Reader {
 	return w.whole()
 }
 
-// What cannot be taken ends with an error that says why, without the password; what
-// is refused is not tried again.
-func TestBadServers(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	away := "http://reader:hunter2@" + l.Addr().String()
-	_ = l.Close()
+// badServer is a server that cannot be used, and what is said of it.
+type badServer struct {
+	far     *far // nil: there is none
+	want    string
+	refused bool
+}
+
+func badServers() map[string]badServer {
 	endless := func(w http.ResponseWriter) {
 		for range 65 << 4 {
 			if _, err := w.Write(make([]byte, 1<<16)); err != nil {
@@ -102,11 +101,7 @@ func TestBadServers(t *testing.T) {
 	inserted := func(f func(http.ResponseWriter)) func(int, http.ResponseWriter) {
 		return func(_ int, w http.ResponseWriter) { f(w) }
 	}
-	for name, c := range map[string]struct {
-		far     *far
-		want    string
-		refused bool
-	}{
+	return map[string]badServer{
 		"away":           {nil, "connection refused", false},
 		"hangs":          {&far{hangs: true}, "deadline", false},
 		"no table":       {&far{ask: says(404, "Code: 60, e.displayText() = DB::Exception: Table ingero.calls doesn't exist.")}, "doesn't exist", true},
@@ -119,7 +114,19 @@ func TestBadServers(t *testing.T) {
 		"no answer":      {&far{insert: inserted(drop)}, "EOF", false},
 		"another lie":    {&far{insert: inserted(says(200, "Code: 241. Memory limit"))}, "Memory limit", false},
 		"without end":    {&far{insert: inserted(endless)}, "", false},
-	} {
+	}
+}
+
+// What cannot be taken ends with an error that says why, without the password; what
+// is refused is not tried again.
+func TestBadServers(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	away := "http://reader:hunter2@" + l.Addr().String()
+	_ = l.Close()
+	for name, c := range badServers() {
 		t.Run(name, func(t *testing.T) {
 			address := away
 			if c.far != nil {
