@@ -25,9 +25,11 @@ func commCall(o events.Op, at int64, pid uint32, handle uint64) events.Call {
 	return c
 }
 
-// Collectives are numbered from the communicator's beginning, whatever part of the calls
-// the window has; what cannot be numbered is left out.
-func TestCollectives(t *testing.T) {
+// recordCollectives makes a recording of four processes that make 10 collectives each, of
+// which the communicators' states have 8. Process 2 sends, too, of 3 the beginning is not
+// known, and 4 has one that failed.
+func recordCollectives(t *testing.T) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.db")
 	now := began
 	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now }, Session: store.Session{ID: "s1", Node: "gpu-7", Started: began}})
@@ -38,8 +40,6 @@ func TestCollectives(t *testing.T) {
 	var calls []events.Call
 	states := map[uint32]*tick.State{}
 	var ops []tick.Op
-	// The states are of the first 8 of 10 collectives; process 2 sends, too, of 3 the
-	// beginning is not known, and 4 has one that failed.
 	for pid := uint32(1); pid <= 4; pid++ {
 		c := tick.Comm{Number: uint64(pid), Handle: 0xc0, ID: 0xabc, Rank: int32(pid) - 1, Ranks: 4, State: tick.CommActive, Began: began.UnixNano(), Seq: 8}
 		for i := range int64(10) {
@@ -71,7 +71,13 @@ func TestCollectives(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := openReader(t, path)
+	return path
+}
+
+// Collectives are numbered from the communicator's beginning, whatever part of the calls
+// the window has; what cannot be numbered is left out.
+func TestCollectives(t *testing.T) {
+	r := openReader(t, recordCollectives(t))
 	for _, tt := range []struct {
 		name string
 		f    Filter
