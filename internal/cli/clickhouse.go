@@ -32,11 +32,11 @@ func (e *Env) copyToClickHouse(ctx context.Context, c *config.Config, o exportOp
 	if err != nil {
 		return err
 	}
-	r, err := e.read(ctx, c)
+	r, end, err := e.readOrGather(ctx, c)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
+	defer func() { err = errors.Join(err, end()) }()
 	p := e.progress()
 	res, err := clickhouse.Copy(ctx, cluster, r, f, p.calls)
 	p.end()
