@@ -34,7 +34,6 @@ type served struct {
 // serve starts a dashboard of a database, and ends it with the test.
 func serve(t *testing.T, db string, now func() time.Time, env map[string]string, args ...string) *served {
 	t.Helper()
-	testkit.LeakCheck(t)
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -131,6 +130,7 @@ func testDB(t *testing.T) string {
 
 // Every path of the API answers over HTTPS, with what is recorded.
 func TestDashboardAnswers(t *testing.T) {
+	testkit.LeakCheck(t)
 	s := serve(t, testDB(t), atTheEnd, nil, "--addr", ":0", "--node", "gpu-7")
 	asked := map[string]bool{}
 	for _, tt := range []struct{ method, path, body, want string }{
@@ -174,6 +174,7 @@ func TestDashboardAnswers(t *testing.T) {
 
 // What cannot be answered is refused with a reason, and changes nothing.
 func TestDashboardRefuses(t *testing.T) {
+	testkit.LeakCheck(t)
 	s := serve(t, testDB(t), atTheEnd, nil, "--addr", ":0")
 	for _, tt := range []struct {
 		method, path, body string
@@ -214,6 +215,7 @@ func TestDashboardRefuses(t *testing.T) {
 
 // A page of another site, and a name that was turned to this machine, get nothing.
 func TestDashboardKeepsBrowsersOut(t *testing.T) {
+	testkit.LeakCheck(t)
 	db := testDB(t)
 	open := serve(t, db, atTheEnd, nil, "--addr", ":0", "--allow-host", "gpu-7.example")
 	guarded := serve(t, db, atTheEnd, map[string]string{"INGERO_TOKEN": "0123456789abcdef"}, "--addr", "127.0.0.1:0")
@@ -281,6 +283,7 @@ func TestDashboardCertificate(t *testing.T) {
 
 // A client that sends its request slowly, or none, is left, and keeps nobody out.
 func TestDashboardLeavesSlowClients(t *testing.T) {
+	testkit.LeakCheck(t)
 	s := serve(t, testDB(t), atTheEnd, nil, "--addr", ":0", "--no-tls")
 	address := strings.TrimPrefix(s.url, "http://")
 	began := time.Now()

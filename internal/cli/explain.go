@@ -56,12 +56,17 @@ its calls. Of more than 300,000 calls it tells what the same analysis found whil
 they were recorded, from sums that outlive the calls, so that a day is told as soon as a
 minute; --anew plays them all the same.
 
+With --nodes it asks the ingero dashboard of other machines what was found while they were
+recorded, the gravest first, and compares the ranks of jobs that go over several machines:
+who has not entered an NCCL collective, and for whom others waited (docs/fleet.md).
+
 It ends with 4 when --fail-on names a severity and a cause is as grave, or graver.`,
 		Example: `  ingero explain
   ingero explain --since 1h --pid 4821
   ingero explain --from 15:40 --to 15:45
   ingero explain --job 4711
   ingero explain --per-process
+  ingero explain --nodes gpu-1:8080,gpu-2:8080 --token-file token --since 10m
   ingero explain --chains --since 1w     the causes that traces have found, without another look
   ingero explain --last 100 --json
   ingero explain --since 1h --fail-on HIGH    for scripts: ends with 4 when such a cause is found`,
@@ -81,6 +86,9 @@ It ends with 4 when --fail-on names a severity and a cause is as grave, or grave
 		s, err := e.settings(flags)
 		if err != nil {
 			return err
+		}
+		if asksFleet(s) {
+			return e.explainNodes(c, s, &o)
 		}
 		return e.explain(c.Context(), s, o)
 	}

@@ -84,6 +84,9 @@ each call have the rest), arrows from launches to the synchronise that waited fo
 memory and GPUs as counters, and what cost time as instants. A name that ends in .json
 makes it JSON, for chrome://tracing too, as --format chrome-json does.
 
+With --nodes it first copies what other machines have recorded, from their ingero dashboard,
+and writes it all, machine by machine: databases up to 1 GiB each (docs/fleet.md).
+
 The file is there once it is whole. What could not be read is told on standard error.`,
 		Example: `  ingero export -o calls.parquet
   ingero export -o calls.csv --since 1h --pid 4821
@@ -91,6 +94,7 @@ The file is there once it is whole. What could not be read is told on standard e
   ingero export -o calls.pb.gz && go tool pprof -http :8080 calls.pb.gz
   ingero export -o gpu.folded --value gpu-wait
   ingero export -o job.perfetto-trace --since 10m
+  ingero export -o job.json --format perfetto --nodes gpu-1:8080,gpu-2:8080 --token-file token
   ingero export --format csv -o - --from 15:40 --to 15:41 | head`,
 		Args: noArguments,
 	}
@@ -128,11 +132,11 @@ func (e *Env) export(ctx context.Context, c *config.Config, o exportOptions) (er
 	if err != nil {
 		return err
 	}
-	r, err := e.read(ctx, c)
+	r, end, err := e.readOrGather(ctx, c)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
+	defer func() { err = errors.Join(err, end()) }()
 	p := e.progress()
 	var res *export.Result
 	wrote := ""

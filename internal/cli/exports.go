@@ -10,6 +10,7 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/export/prom"
 	"ingero/internal/listen"
+	"ingero/internal/lock"
 	"ingero/internal/metric"
 	"ingero/internal/tick"
 )
@@ -24,12 +25,14 @@ type exports struct {
 	sinks         []tick.Sink
 	meter         *metric.Meter // of all that export metrics; nil: none does
 	onClose       []func() error
+	states        []func() []lock.Export // of those that send
 }
 
 // exporters are the ways in which a trace can be exported. Each looks itself whether the
 // settings ask for it.
 var exporters = []func(context.Context, *exports, *config.Config) error{
 	exportPrometheus,
+	exportOTLP,
 	exportNotify,
 }
 
@@ -51,6 +54,14 @@ func (x *exports) metrics() *metric.Meter {
 		x.sinks = append(x.sinks, x.meter)
 	}
 	return x.meter
+}
+
+// state is how those do that send.
+func (x *exports) state() (out []lock.Export) {
+	for _, f := range x.states {
+		out = append(out, f()...)
+	}
+	return out
 }
 
 // close ends what was opened beside the sinks, which the session closes.

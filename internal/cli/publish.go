@@ -19,6 +19,7 @@ type publisher struct {
 	lock     *lock.Lock
 	log      *slog.Logger
 	database func() (bytes int64, problem error)
+	exports  func() []lock.Export
 	losses   uint64 // as of the last tick
 	lastLoss time.Time
 	failed   bool // so that it is said once
@@ -61,6 +62,9 @@ func (p *publisher) Tick(t *tick.Tick) error {
 		if s.DBBytes, err = p.database(); err != nil {
 			s.Problems = append(s.Problems, "not recording: "+oneLine(inWords(err).What))
 		}
+	}
+	if p.exports != nil {
+		s.Exports = p.exports()
 	}
 	if err := p.lock.Publish(s); err != nil && !p.failed {
 		p.failed = true

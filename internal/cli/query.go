@@ -22,6 +22,7 @@ type queryOptions struct {
 	names             []string // --op
 	node, session     string
 	perProcess, calls bool
+	perNode           bool   // of --nodes: keep the machines apart
 	by                string // what launches are told apart by
 	order             string // of calls
 	show              string // a view of what follows from calls
@@ -76,6 +77,11 @@ recordings of that time; ` + timesHelp + `. --session names one recording.
 With SQL it runs that statement instead: it can read every table and change nothing, and
 is cut short where it returns too much or takes too long. ingero sql lists the tables.
 
+With --nodes it asks the ingero dashboard of other machines. Counts, times and quantiles are
+of all of them together; so are the rows of SQL that groups and sums up, and others have the
+machine as their first column. A machine that does not answer, or late, or whose clock is
+off by 10 ms, is told on standard error; the others' answers are shown (docs/fleet.md).
+
 Which database was read, and what of it was missing, damaged, cut or thinned, goes to
 standard error; --json has it, too. A time in JSON and CSV is in UTC, a duration in
 nanoseconds.`,
@@ -87,7 +93,8 @@ nanoseconds.`,
   ingero query --calls --op cudaStreamSync --limit 5
   ingero query --show memory
   ingero query --from 15:40 --to 15:45 --csv > ops.csv
-  ingero query "SELECT node, source, count(*) FROM events GROUP BY node, source"`,
+  ingero query "SELECT node, source, count(*) FROM events GROUP BY node, source"
+  ingero query --nodes gpu-1:8080,gpu-2:8080 --token-file token "SELECT node, count(*) FROM events GROUP BY node"`,
 		Args: oneStatement,
 	}
 	flags := config.Bind(c)
@@ -98,6 +105,12 @@ nanoseconds.`,
 		s, err := e.settings(flags)
 		if err != nil {
 			return err
+		}
+		if asksFleet(s) {
+			return e.queryNodes(c, s, &o, args)
+		}
+		if o.perNode {
+			return usage("name the machines: --nodes a:8080,b:8080", "--per-node is for --nodes")
 		}
 		if len(args) > 0 {
 			return e.querySQL(c, s, &o, args[0])
@@ -114,6 +127,7 @@ func (o *queryOptions) bindCalls(f *pflag.FlagSet) {
 	f.StringVar(&o.node, "node", "", "what was recorded on this machine only")
 	f.StringVar(&o.session, "session", "", "of this recording only, by its id in the table sessions")
 	f.BoolVar(&o.perProcess, "per-process", false, "count each process by itself")
+	f.BoolVar(&o.perNode, "per-node", false, "with --nodes: keep the machines apart")
 	f.StringVar(&o.by, "by", "", "count launches by function: what GPU functions (kernels) were launched; sum calls up by stack: the lines of code that made them")
 	f.BoolVar(&o.calls, "calls", false, "list single calls")
 	f.StringVar(&o.show, "show", "", "show what follows from calls: "+strings.Join(viewNames(), ", "))

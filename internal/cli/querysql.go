@@ -18,12 +18,7 @@ var notWithSQL = slices.Concat(whomFlags, []string{"since", "from", "to", "op", 
 
 // querySQL runs a statement and prints what it returns.
 func (e *Env) querySQL(c *cobra.Command, s *config.Config, o *queryOptions, text string) (err error) {
-	for _, name := range notWithSQL {
-		if c.Flags().Changed(name) {
-			return usage("say it in the statement, in WHERE or GROUP BY", "--%s does not go with SQL", name)
-		}
-	}
-	if err := o.check("ingero query"); err != nil {
+	if err := o.sqlFlags(c); err != nil {
 		return err
 	}
 	limits, err := sqlLimits(o.timeout, o.limit)
@@ -53,7 +48,11 @@ func sqlLimits(timeout string, rows uint) (query.SQLLimits, error) {
 
 // printResult prints the rows of a statement, and says what is missing of them.
 func (e *Env) printResult(res *query.SQLResult, path string, form output) error {
-	g := &explain.Grid{Columns: res.Columns, Rows: res.Rows, Database: path, Cut: res.Cut, Notes: coverageNotes(&res.Coverage)}
+	return e.printGrid(&explain.Grid{Columns: res.Columns, Rows: res.Rows, Database: path, Cut: res.Cut, Notes: coverageNotes(&res.Coverage)}, form)
+}
+
+// printGrid prints rows, and says what is missing of them.
+func (e *Env) printGrid(g *explain.Grid, form output) error {
 	var text []byte
 	var err error
 	switch {

@@ -150,10 +150,26 @@ func (s *status) text(now time.Time) string {
 			line("Database", "%s, %s", t.DB, explain.Bytes(t.DBBytes))
 		}
 	}
+	for _, x := range t.Exports {
+		line("Export", "%s", exportText(&x))
+	}
 	for _, p := range s.Problems {
 		line("Problem", "%s", p)
 	}
 	return b.String()
+}
+
+// exportText says how an output does that goes elsewhere. That a receiver is away does not
+// make the trace unhealthy.
+func exportText(x *lock.Export) string {
+	s := fmt.Sprintf("%s to %s: %s sent", x.Name, x.To, explain.Count(x.Sent))
+	for _, why := range slices.Sorted(maps.Keys(x.Lost)) {
+		s += fmt.Sprintf(", %s lost (%s)", explain.Count(x.Lost[why]), why)
+	}
+	if x.Problem != "" {
+		s += "; " + x.Problem
+	}
+	return s
 }
 
 func processesText(ps []lock.Process) string {

@@ -82,7 +82,7 @@ func (e *Env) trace(ctx context.Context, c *config.Config) (err error) {
 	if err != nil {
 		return errors.Join(err, t.close())
 	}
-	t.quiet, t.hide = quiet(c), e.hidden(c)
+	t.quiet, t.hide, t.exports = quiet(c), e.hidden(c), x.state
 	v.waitsFor(&o, late)
 	if c.Trace.Duration > 0 {
 		ctx, stop = context.WithTimeout(ctx, c.Trace.Duration)

@@ -16,11 +16,12 @@ import (
 
 // tracing is one trace of the running kernel, whichever command it is for.
 type tracing struct {
-	log    *slog.Logger
-	lock   *lock.Lock
-	source *session.Live
-	quiet  session.Deadband
-	hide   func(*tick.Tick) // nil: all is shown
+	log     *slog.Logger
+	lock    *lock.Lock
+	source  *session.Live
+	quiet   session.Deadband
+	hide    func(*tick.Tick)     // nil: all is shown
+	exports func() []lock.Export // how what is sent elsewhere goes; nil: nothing is
 }
 
 // open takes the lock and attaches. When it returns, what the processes do from
@@ -54,7 +55,7 @@ func (t *tracing) close() error { return errors.Join(t.source.Close(), t.lock.Re
 // run traces until ctx ends or the processes do. It returns the session's error,
 // and closes everything.
 func (t *tracing) run(ctx context.Context, rec *recording, sinks ...tick.Sink) error {
-	p := &publisher{lock: t.lock, log: t.log}
+	p := &publisher{lock: t.lock, log: t.log, exports: t.exports}
 	if rec != nil {
 		p.database = rec.state
 		sinks = append(sinks, rec)

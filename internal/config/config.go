@@ -40,7 +40,8 @@ type Fleet struct {
 	Nodes []string // empty: none, but a database here
 	CA    string   // path; empty: the machine's certificates
 	Pins  []string // fingerprints of keys
-	Skew  time.Duration
+	// Timeout is how long one of them is waited for; clocks may be off by Skew.
+	Timeout, Skew time.Duration
 }
 
 // Causes are which causes of lost time are shown. All are looked for and recorded.
@@ -79,6 +80,7 @@ type Trace struct {
 	Heartbeat    time.Duration // 0: none
 	Link         string        // "auto", "session", "multi" or "perf"
 	Prometheus   string        // address to serve metrics on; empty: none
+	OTLP         OTLP
 	Notify       Notify
 }
 
@@ -86,6 +88,15 @@ type Trace struct {
 type Notify struct {
 	URL        string
 	SecretFile string // of what messages are signed with; empty: they are not
+}
+
+// OTLP says which OpenTelemetry receiver is told; none, if there is no endpoint.
+type OTLP struct {
+	Endpoint    string // host:port, a URL, or "env"
+	Traces      string // "all", "notable" or "off"
+	Protocol    string // "auto", "http/protobuf", "http/json" or "grpc"
+	HeadersFile string
+	CAFile      string
 }
 
 // Place says where a process must be to be traced: each may name several, with commas

@@ -18,6 +18,16 @@ type Grid struct {
 	Database string
 	Cut      string   // why there are fewer rows than there would be
 	Notes    []string // what a reader must know; in JSON only
+	Nodes    []Node   // that were asked; in JSON only
+}
+
+// Node is a machine that was asked for an answer, as JSON.
+type Node struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	AheadNS int64  `json:"clock_ahead_ns"` // of the clock of who asks
+	Within  int64  `json:"clock_within_ns"`
+	Problem string `json:"problem,omitempty"` // why it gave no answer
 }
 
 // widestCell bounds what is shown of a value beside others.
@@ -145,7 +155,8 @@ func GridJSON(g *Grid) ([]byte, error) {
 		Rows     []json.RawMessage `json:"rows"`
 		Cut      string            `json:"cut"`
 		Notes    []string          `json:"notes"`
-	}{g.Database, names, rows, g.Cut, append([]string{}, g.Notes...)}
+		Nodes    []Node            `json:"nodes,omitempty"`
+	}{g.Database, names, rows, g.Cut, append([]string{}, g.Notes...), g.Nodes}
 	b, err := json.MarshalIndent(&out, "", "  ")
 	return append(b, '\n'), err
 }

@@ -24,6 +24,7 @@ type OpTable struct {
 	// Rows are the sums; those of the same group and operation are added up.
 	Rows  []OpRow
 	Notes []string // what a reader must know; in JSON only
+	Nodes []Node   // that were asked; in JSON only
 }
 
 // OpRow is an operation of a group: a node, a process, or all in one.
@@ -184,6 +185,7 @@ type opTableJSON struct {
 	Database   string      `json:"database"`
 	Operations []opRowJSON `json:"operations"` // what took most time first
 	Notes      []string    `json:"notes"`
+	Nodes      []Node      `json:"nodes,omitempty"`
 }
 
 type opRowJSON struct {
@@ -194,7 +196,7 @@ type opRowJSON struct {
 
 // OperationsJSON is [Operations] as JSON, with full precision.
 func OperationsJSON(t *OpTable) ([]byte, error) {
-	j := opTableJSON{From: t.From.UTC(), To: t.To.UTC(), Database: t.Database, Operations: []opRowJSON{}, Notes: []string{}}
+	j := opTableJSON{From: t.From.UTC(), To: t.To.UTC(), Database: t.Database, Operations: []opRowJSON{}, Notes: []string{}, Nodes: t.Nodes}
 	j.Notes = append(j.Notes, t.Notes...)
 	for _, g := range t.groups() {
 		for _, o := range g.ops {

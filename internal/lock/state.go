@@ -37,6 +37,17 @@ type State struct {
 	Unranked int `json:"unranked,omitempty"`
 	// Problems are what keeps it from doing all it was asked to, in words.
 	Problems []string `json:"problems,omitempty"`
+	// Exports are where it sends what it sees, and how that goes.
+	Exports []Export `json:"exports,omitempty"`
+}
+
+// Export is one kind of output that goes elsewhere.
+type Export struct {
+	Name    string            `json:"name"`           // "otlp traces"
+	To      string            `json:"to"`             // without what may be secret
+	Sent    uint64            `json:"sent"`           // items that were accepted
+	Lost    map[string]uint64 `json:"lost,omitempty"` // items that were not, by reason
+	Problem string            `json:"problem,omitempty"`
 }
 
 // MaxOpen bounds the open calls of a state, which everyone may read once a second.

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"ingero/internal/causal"
 	"ingero/internal/tick"
 )
 
@@ -40,6 +41,11 @@ const mostEpisodes = 1024
 
 func (c *chains) init() {
 	c.counts, c.lost = map[graded]*counted{}, map[causeKey]*counted{}
+	for _, rule := range causal.RuleNames() { // an increase is seen only of a series that was there before
+		for s := tick.Low; s <= tick.High; s++ {
+			c.counts[graded{rule, s}] = &counted{}
+		}
+	}
 	c.episodes, c.late = map[string]*episode{}, map[string]time.Duration{}
 }
 
@@ -58,8 +64,10 @@ func (m *Meter) anomalies(t *tick.Tick) {
 		m.point(Anomalies, Point{Labels: []string{k.rule, k.severity.String()}, Value: float64(x.n), Exemplars: fresh(x.exemplars)})
 	}
 	active := map[graded]int{}
-	for k := range c.counts {
-		active[k] = 0
+	for k, x := range c.counts {
+		if x.n > 0 {
+			active[k] = 0
+		}
 	}
 	for _, e := range c.episodes {
 		active[e.graded]++

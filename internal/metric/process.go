@@ -63,6 +63,11 @@ func (m *Meter) processes(t *tick.Tick) {
 			calls[t.Ops[i].PID] = true
 		}
 	}
+	for pid, x := range p.byPID {
+		if m.time.Sub(x.last) > linger {
+			m.retire(pid)
+		}
+	}
 	alive := 0
 	for i := range t.Processes {
 		x := &t.Processes[i]
@@ -73,11 +78,6 @@ func (m *Meter) processes(t *tick.Tick) {
 			continue
 		}
 		m.process(x)
-	}
-	for pid, x := range p.byPID {
-		if m.time.Sub(x.last) > linger {
-			m.retire(pid)
-		}
 	}
 	m.set(Processes, float64(alive))
 }

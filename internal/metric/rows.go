@@ -89,7 +89,7 @@ var Rows = [ids]Row{
 	CopyBytes: {"gpu.cuda.copy.io", Counter, "By", "Bytes that were copied, by direction and by what the host's memory is: pageable, pinned, none.", []string{"direction", "host_memory"}, 24,
 		`sum by (direction, host_memory) (rate(gpu_cuda_copy_io_bytes_total[1m]))`},
 	LedgerTime: {"ingero.ledger.time", Counter, "s", "Where the time of threads went that make CUDA calls: in which call, or between calls; on the CPU, ready to run, throttled or blocked; for which reason; and who had the CPU or ended the wait. Added when a call returns.",
-		[]string{"process", "pid", "operation", "part", "reason", "culprit"}, mostLedger + 4*(mostProcesses+1),
+		[]string{"process", "pid", "operation", "part", "reason", "culprit"}, mostLedger + 5*(mostProcesses+1),
 		`topk(5, sum by (part, reason, culprit) (rate(ingero_ledger_time_seconds_total{part!="on_cpu"}[5m])))`},
 	ThreadTime: {"ingero.thread.time", Counter, "s", "The same time without names, exact whatever became of the records: in calls that wait for the GPU, in other calls, between calls.",
 		[]string{"process", "pid", "place", "part"}, 12 * (mostProcesses + 1),

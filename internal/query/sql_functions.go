@@ -29,6 +29,10 @@ var sqlFunctions = []struct {
 		sqlite.FunctionImpl{NArgs: 2, Deterministic: true, MakeAggregate: func(sqlite.FunctionContext) (sqlite.AggregateFunction, error) {
 			return &percentile{}, nil
 		}}},
+	{SQLFunction{"sketch", "value", "Aggregate: the distribution that percentile is taken from, as bytes, so that those of several databases can be put together; NULL of no value."},
+		sqlite.FunctionImpl{NArgs: 1, Deterministic: true, MakeAggregate: func(sqlite.FunctionContext) (sqlite.AggregateFunction, error) {
+			return &sketched{}, nil
+		}}},
 	{SQLFunction{"ago", "length", "The time so long ago, Unix ns: ago('5m'), ago('2h'), ago('1d')."},
 		scalar(1, func(v []driver.Value) (driver.Value, error) {
 			d, err := length(v[0])
@@ -136,6 +140,22 @@ func (p *percentile) WindowValue(*sqlite.FunctionContext) (driver.Value, error) 
 
 // Final has nothing to free.
 func (p *percentile) Final(*sqlite.FunctionContext) {}
+
+// sketched is an aggregate of the same values.
+type sketched struct{ percentile }
+
+// Step takes a value.
+func (p *sketched) Step(c *sqlite.FunctionContext, args []driver.Value) error {
+	return p.percentile.Step(c, []driver.Value{args[0], 0.5})
+}
+
+// WindowValue returns the binary form.
+func (p *sketched) WindowValue(*sqlite.FunctionContext) (driver.Value, error) {
+	if p.values.Count() == 0 {
+		return nil, nil
+	}
+	return p.values.MarshalBinary()
+}
 
 // linear are functions of SQLite's that take a time that grows with the product of
 // their arguments' lengths, and are not to be interrupted: here they take the sum.

@@ -1,5 +1,6 @@
 // Command docs writes the generated pages of docs/: api.md from the paths of the API, commands.md from the commands
-// and settings, detections.md from the rules, operations.md from the catalog, schema.md from the migrations and
+// and settings, detections.md from the rules, metrics.md from the table of metrics,
+// operations.md from the catalog, schema.md from the migrations and
 // the virtual tables, test_matrix.md from the tests. Run it from the repository root.
 package main
 
@@ -19,6 +20,7 @@ func main() {
 		{"docs/api.md", func() (string, error) { return api(), nil }},
 		{"docs/commands.md", commands},
 		{"docs/detections.md", func() (string, error) { return detections(), nil }},
+		{"docs/metrics.md", func() (string, error) { return metrics(), nil }},
 		{"docs/operations.md", func() (string, error) { return operations(), nil }},
 		{"docs/schema.md", func() (string, error) { return schema("internal/store/migrations") }},
 		{"docs/test_matrix.md", func() (string, error) { return testMatrix(".") }},

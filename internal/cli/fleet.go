@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ingero/internal/config"
+	"ingero/internal/explain"
+	"ingero/internal/fleet"
+)
+
+// asksFleet tells whether other machines are asked. Who names a database means that,
+// whatever machines the settings have.
+func asksFleet(c *config.Config) bool {
+	return len(c.Fleet.Nodes) > 0 && (c.From["db"] != "--db" || c.From["fleet.nodes"] == "--nodes")
+}
+
+// notWithNodes refuses flags that machines cannot be asked about.
+func notWithNodes(c *cobra.Command, do string, names ...string) error {
+	for _, name := range names {
+		if c.Flags().Changed(name) {
+			return usage(do, "--%s does not go with --nodes", name)
+		}
+	}
+	return nil
+}
+
+// gathering is machines that are asked, and which of them did not answer.
+type gathering struct {
+	*fleet.Fleet
+	e        *Env
+	asked    int // machines
+	problems []fleet.Problem
+}
+
+// gather meets the machines of the settings. Those that do not answer are told; that none
+// does is an error.
+func (e *Env) gather(ctx context.Context, c *config.Config) (*gathering, error) {
+	if c.From["db"] == "--db" {
+		return nil, usage("leave one of them out", "--db and --nodes cannot be given at once")
+	}
+	token, err := e.token(c)
+	if err != nil {
+		return nil, err
+	}
+	f, err := fleet.New(fleet.Options{Nodes: c.Fleet.Nodes, Token: token, CA: c.Fleet.CA, Pins: c.Fleet.Pins, Timeout: c.Fleet.Timeout, Skew: c.Fleet.Skew,
+		Now: e.Now})
+	var wrong *fleet.Error
+	if errors.As(err, &wrong) {
+		return nil, usage(wrong.Do, "%s", wrong.What)
+	}
+	if err != nil {
+		return nil, err
+	}
+	e.note("Asking %s: %s", counted(len(c.Fleet.Nodes), "machine"), strings.Join(c.Fleet.Nodes, ", "))
+	for _, n := range c.Fleet.Nodes {
+		if token != "" && strings.HasPrefix(n, "http://") {
+			e.note("Note: %s gets the token without TLS: whoever is on the way reads it", n)
+		}
+	}
+	g := &gathering{Fleet: f, e: e, asked: len(c.Fleet.Nodes)}
+	g.add(f.Meet(ctx))
+	if len(f.Machines()) == 0 {
+		return g, errors.Join(ctx.Err(), g.nobody())
+	}
+	return g, nil
+}
+
+// add takes in which machines did not answer.
+func (g *gathering) add(problems []fleet.Problem) {
+	g.problems = append(g.problems, problems...)
+}
+
+// nobody says that no machine answered, with the reasons.
+func (g *gathering) nobody() error {
+	p := &problem{What: "none of the machines answered", Do: g.problems[0].Do, Err: g.problems[0].Err}
+	if g.problems[0].Status == http.StatusBadRequest {
+		p.Code = exitUsage
+	}
+	if len(g.problems) == 1 || g.asked == 1 {
+		p.What = g.problems[0].Node + " " + g.problems[0].What
+		return p
+	}
+	g.tell()
+	return p
+}
+
+// warnings are what must be known of the answers, one line each.
+func (g *gathering) warnings() []string {
+	var out []string
+	for i := range g.problems {
+		out = append(out, g.problems[i].String())
+	}
+	return append(out, g.Notes()...)
+}
+
+// tell prints the warnings.
+func (g *gathering) tell() {
+	for _, w := range g.warnings() {
+		g.e.note("Note: %s", w)
+	}
+}
+
+// nodes are the machines as JSON has them.
+func (g *gathering) nodes() []explain.Node {
+	var out []explain.Node
+	for _, m := range g.Machines() {
+		out = append(out, explain.Node{Name: m.Name, Address: m.Address, AheadNS: int64(m.Ahead), Within: int64(m.Within)})
+	}
+	for i := range g.problems {
+		p := &g.problems[i]
+		known := false
+		for j := range out {
+			if out[j].Name == p.Node {
+				out[j].Problem, known = p.What, true
+			}
+		}
+		if !known {
+			out = append(out, explain.Node{Name: p.Node, Address: p.Node, Problem: p.What})
+		}
+	}
+	return out
+}
+
+// answered is how many machines did.
+func (g *gathering) answered() string {
+	n := g.asked - len(g.problems)
+	if n == g.asked {
+		return counted(n, "machine")
+	}
+	return fmt.Sprintf("%d of %d machines", n, g.asked)
+}
+
+// params are the parameters of the API that flags stand for.
+func (o *whom) params() url.Values {
+	v := url.Values{}
+	var pids []string
+	for _, pid := range o.pids {
+		pids = append(pids, strconv.FormatUint(uint64(pid), 10))
+	}
+	for name, text := range map[string]string{"pid": strings.Join(pids, ","), "pod": o.place.Pod, "namespace": o.place.Namespace,
+		"container": o.place.Container, "cgroup": o.place.Cgroup, "job": o.place.Job} {
+		if text != "" {
+			v.Set(name, text)
+		}
+	}
+	return v
+}
+
+// zoneParam is a zone as the API takes it: its name and how far it is east, at a time.
+func zoneParam(zone *time.Location, at time.Time) string {
+	name, east := at.In(zone).Zone()
+	return fmt.Sprintf("%.10s:%d", name, east)
+}

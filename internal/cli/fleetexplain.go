@@ -1,0 +1,284 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ingero/internal/config"
+	"ingero/internal/explain"
+	"ingero/internal/fleet"
+	"ingero/internal/tick"
+)
+
+// explainNodes tells what slowed the jobs of other machines, and which rank of a job that
+// goes over several of them others waited for.
+func (e *Env) explainNodes(c *cobra.Command, s *config.Config, o *explainOptions) error {
+	if err := notWithNodes(c, "do that on the machine itself", "last", "anew", "per-process"); err != nil {
+		return err
+	}
+	limit, err := o.limit()
+	if err != nil {
+		return err
+	}
+	w, err := o.window(e.now(o.utc))
+	if err != nil {
+		return err
+	}
+	ctx := c.Context()
+	g, err := e.gather(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	params := o.params()
+	params.Set("zone", zoneParam(e.zone(o.utc), e.now(o.utc)))
+	reports, problems := g.Reports(ctx, params, w.from, w.to)
+	g.add(problems)
+	if len(reports) == 0 {
+		return g.nobody()
+	}
+	params.Del("zone")
+	groups, problems := g.Collectives(ctx, params, w.from, w.to)
+	for i := range problems {
+		if !slices.ContainsFunc(g.problems, func(p fleet.Problem) bool { return p.Node == problems[i].Node }) {
+			g.problems = append(g.problems, problems[i])
+		}
+	}
+	if o.json {
+		err = e.fleetJSON(g, reports, groups)
+	} else {
+		err = e.fleetText(g, reports, groups, e.zone(o.utc))
+	}
+	return cmp.Or(err, gravest(reports, limit))
+}
+
+// gravest ends the command with a code where a chain is as grave as limit.
+func gravest(reports []fleet.Report, limit tick.Severity) error {
+	for i := range reports {
+		for _, c := range reports[i].Chains {
+			if s, ok := tick.ParseSeverity(c.Severity); ok && limit > 0 && s >= limit {
+				return exitCode(exitFound)
+			}
+		}
+	}
+	return nil
+}
+
+// fleetText prints what machines say, the gravest first, and before it what they say
+// together.
+func (e *Env) fleetText(g *gathering, reports []fleet.Report, groups []fleet.Group, zone *time.Location) error {
+	var b strings.Builder
+	slices.SortStableFunc(reports, func(a, b fleet.Report) int { return cmp.Compare(weight(&b), weight(&a)) })
+	var quiet []string
+	chains, hit := 0, 0
+	for i := range reports {
+		r := &reports[i]
+		if len(r.Chains)+r.Faults == 0 {
+			quiet = append(quiet, r.Name)
+			continue
+		}
+		chains, hit = chains+len(r.Chains), hit+1
+	}
+	fmt.Fprintf(&b, "FLEET REPORT - %s found on %d of %s\n", counted(chains, "causal chain"), hit, counted(g.asked, "machine"))
+	for i := range reports {
+		for _, c := range reports[i].Chains {
+			line := fmt.Sprintf("[%s] %s · %s (%d) lost %s: %s", c.Severity, reports[i].Name, c.Comm, c.PID, explain.Duration(c.LostNS), c.Headline)
+			hanging(&b, "  ", line)
+		}
+	}
+	if len(quiet) > 0 {
+		hanging(&b, "", "Nothing slowed the jobs of "+strings.Join(quiet, ", ")+".")
+	}
+	for i := range groups {
+		groupText(&b, &groups[i], zone)
+	}
+	for i := range reports {
+		if r := &reports[i]; len(r.Chains)+r.Faults > 0 {
+			fmt.Fprintf(&b, "\n=== %s (%s)\n\n%s\n", r.Name, r.Address, strings.TrimRight(r.Text, "\n"))
+		}
+	}
+	if err := e.printf("%s", b.String()); err != nil {
+		return err
+	}
+	g.tell()
+	return nil
+}
+
+// weight is how grave what a machine says is.
+func weight(r *fleet.Report) (n int64) {
+	for _, c := range r.Chains {
+		s, _ := tick.ParseSeverity(c.Severity)
+		n = max(n, int64(s)<<56+min(c.LostNS, 1<<55))
+	}
+	return n + int64(r.Faults)
+}
+
+// hanging writes a line, what is too wide further in.
+func hanging(b *strings.Builder, in, text string) {
+	for i, l := range explain.Wrap(oneLine(text), 80-len(in)-4) {
+		if i > 0 {
+			l = "    " + l
+		}
+		b.WriteString(in + l + "\n")
+	}
+}
+
+// groupText tells of a communicator whose ranks are on several machines, or of which some
+// are missing or late.
+func groupText(b *strings.Builder, g *fleet.Group, zone *time.Location) {
+	nodes := map[string]bool{}
+	for i := range g.Members {
+		nodes[g.Members[i].Node] = true
+	}
+	if len(nodes) < 2 && len(g.Absent)+len(g.Late) == 0 {
+		return
+	}
+	size := fmt.Sprintf("%d ranks", g.Ranks)
+	if g.Ranks == 0 {
+		size = "ranks"
+	}
+	fmt.Fprintf(b, "\nCOMMUNICATOR %.8s of %s · %d seen on %s\n", g.Comm, size, len(g.Members), counted(len(nodes), "machine"))
+	if len(g.Unseen) > 0 {
+		hanging(b, "  ", "Nothing is known of "+ranks(g.Unseen)+": on no machine that answered, or not traced.")
+	}
+	for i := range g.Absent {
+		a := &g.Absent[i]
+		if i == 0 {
+			var in []int32
+			for _, m := range a.Entered {
+				in = append(in, m.Rank.Rank)
+			}
+			verb := "it since "
+			if len(in) == 1 {
+				verb = "it at "
+			}
+			hanging(b, "  ", fmt.Sprintf("%s #%d: %s entered %s%s.", cmp.Or(a.Op, "collective"), a.Seq, ranks(in), verb, a.Since.In(zone).Format("15:04:05.000")))
+		}
+		line := fmt.Sprintf("rank %d has not, %s later: %s (%d) on %s, which has entered %d", a.Rank.Rank, explain.Duration(int64(a.For)), a.Name, a.PID, a.Node, a.Done)
+		if a.EndedNS != 0 {
+			line += "; its process has ended"
+		}
+		hanging(b, "  ", line)
+	}
+	for i := range g.Late {
+		l := &g.Late[i]
+		line := fmt.Sprintf("rank %d, %s (%d) on %s, was the last to enter %s of %s: the others waited %s for it",
+			l.Rank.Rank, l.Name, l.PID, l.Node, explain.Count(uint64(l.Times)), counted(g.Compare, "collective"), explain.Duration(int64(l.Waited)))
+		if l.Within > 0 {
+			line += ", give or take " + explain.Duration(int64(l.Within)) + " for the clocks"
+		}
+		hanging(b, "  ", line)
+	}
+	if len(g.Absent)+len(g.Late) == 0 {
+		hanging(b, "  ", fmt.Sprintf("No rank kept the others waiting in %s.", counted(g.Compare, "collective")))
+	}
+}
+
+// ranks names ranks: "rank 3", "ranks 0 1 2 and 5 more".
+func ranks(all []int32) string {
+	const most = 8
+	word := "ranks"
+	if len(all) == 1 {
+		word = "rank"
+	}
+	for i, r := range all {
+		if i == most {
+			return word + fmt.Sprintf(" and %d more", len(all)-most)
+		}
+		word += fmt.Sprintf(" %d", r)
+	}
+	return word
+}
+
+// fleetReportJSON is what several machines say.
+type fleetReportJSON struct {
+	Nodes         []explain.Node  `json:"nodes"` // that were asked
+	Reports       []nodeReport    `json:"reports"`
+	Communicators []communicators `json:"communicators"`
+	Notes         []string        `json:"notes"`
+}
+
+type nodeReport struct {
+	Node   string          `json:"node"`
+	Report json.RawMessage `json:"report"` // as explain --json of that machine
+}
+
+type communicators struct {
+	ID       string       `json:"id"`
+	Ranks    uint32       `json:"ranks"`
+	Seen     []memberJSON `json:"seen"`
+	Unseen   []int32      `json:"unseen"` // ranks that no machine has told of
+	Compared int          `json:"compared"`
+	Absent   []absentJSON `json:"absent"`
+	Late     []lateJSON   `json:"late"`
+}
+
+type memberJSON struct {
+	Rank int32  `json:"rank"`
+	Node string `json:"node"`
+	PID  uint32 `json:"pid"`
+	Comm string `json:"comm"`
+	Done uint64 `json:"entered"`
+}
+
+type absentJSON struct {
+	memberJSON
+	Seq     uint64    `json:"sequence"`
+	Op      string    `json:"op,omitempty"`
+	Since   time.Time `json:"since"`
+	ForNS   int64     `json:"for_ns"`
+	Entered []int32   `json:"ranks_entered"`
+}
+
+type lateJSON struct {
+	memberJSON
+	Times    int   `json:"times"`
+	WaitedNS int64 `json:"waited_ns"`
+	WithinNS int64 `json:"within_ns"`
+}
+
+func memberOf(m *fleet.Member) memberJSON {
+	return memberJSON{Rank: m.Rank.Rank, Node: m.Node, PID: m.PID, Comm: m.Name, Done: m.Done}
+}
+
+// fleetJSON prints it as JSON.
+func (e *Env) fleetJSON(g *gathering, reports []fleet.Report, groups []fleet.Group) error {
+	out := fleetReportJSON{Nodes: g.nodes(), Reports: []nodeReport{}, Communicators: []communicators{}, Notes: append([]string{}, g.warnings()...)}
+	for i := range reports {
+		out.Reports = append(out.Reports, nodeReport{reports[i].Name, reports[i].JSON})
+	}
+	for i := range groups {
+		x := &groups[i]
+		j := communicators{ID: x.Comm, Ranks: x.Ranks, Unseen: append([]int32{}, x.Unseen...), Compared: x.Compare, Seen: []memberJSON{}, Absent: []absentJSON{}, Late: []lateJSON{}}
+		for k := range x.Members {
+			j.Seen = append(j.Seen, memberOf(&x.Members[k]))
+		}
+		for k := range x.Absent {
+			a := &x.Absent[k]
+			y := absentJSON{memberOf(a.Member), a.Seq, a.Op, a.Since.UTC(), int64(a.For), []int32{}}
+			for _, m := range a.Entered {
+				y.Entered = append(y.Entered, m.Rank.Rank)
+			}
+			j.Absent = append(j.Absent, y)
+		}
+		for k := range x.Late {
+			l := &x.Late[k]
+			j.Late = append(j.Late, lateJSON{memberOf(l.Member), l.Times, int64(l.Waited), int64(l.Within)})
+		}
+		out.Communicators = append(out.Communicators, j)
+	}
+	text, err := json.MarshalIndent(&out, "", "  ")
+	if err == nil {
+		err = e.printf("%s\n", text)
+	}
+	for _, n := range out.Notes {
+		e.note("Note: %s", n)
+	}
+	return err
+}

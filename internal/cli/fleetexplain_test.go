@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ingero/internal/stats"
+	"ingero/internal/store"
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// recordRank makes a recording of a rank: it enters a collective every 10 ms, late by what
+// late says, and the clock of its machine is off.
+func recordRank(t *testing.T, node string, rank int32, at time.Time, clock time.Duration, collectives int, seconds time.Duration, late func(i int) time.Duration) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "x.db")
+	at = at.Add(clock)
+	now := at
+	pid := uint32(5000 + rank)
+	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now },
+		Session: store.Session{ID: node + "-r", Node: node, Started: at, Mode: "trace"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := mustOp("ncclAllReduce")
+	o := tick.Op{PID: pid, Op: op, Dur: &stats.Sketch{}, Hist: &stats.Hist{}}
+	var calls []events.Call
+	handle := uint64(0xc0)
+	for i := range collectives {
+		c := events.Call{Start: at.Add(time.Duration(i+1)*10*time.Millisecond + late(i)).UnixNano(), Duration: 20e3, OnCPU: 20e3, PID: pid, TID: pid, Weight: 1, Op: op}
+		withComm(&c, handle)
+		calls = append(calls, c)
+		o.Sum.Calls, o.Sum.Done, o.Sum.Total = o.Sum.Calls+1, o.Sum.Done+1, o.Sum.Total+20e3
+		o.Dur.Add(20e3, 1)
+		o.Hist.Record(20e3, 1)
+	}
+	now = at.Add(seconds)
+	last := &tick.Tick{Time: now, Started: at, Seq: 1, Final: true, Ops: []tick.Op{o}, Processes: []tick.Process{{PID: pid, Comm: "train.py", Mapped: at, Attached: at}},
+		States: []tick.State{{PID: pid, Comms: tick.List[tick.Comm]{First: []tick.Comm{{Number: 1, Handle: handle, ID: 0xfeedbeef12345678, Rank: rank, Ranks: 4, State: tick.CommActive,
+			Began: at.UnixNano(), Seq: uint64(collectives), Collectives: uint64(collectives), Last: tick.CommOp{Op: op, Time: calls[len(calls)-1].Start}}}}}}}
+	for _, err := range []error{db.Batch(&tick.Batch{Calls: calls}), db.Tick(last), db.Close()} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// withComm sets the argument that is the communicator.
+func withComm(c *events.Call, handle uint64) {
+	for i := range c.Args {
+		c.Args[i] = handle
+		if v, ok := c.Value(events.RoleComm); ok && v == handle {
+			return
+		}
+		c.Args[i] = 0
+	}
+	panic("no argument is the communicator")
+}
+
+// Ranks on several machines are compared by clocks that are set right: who has not come,
+// and for whom the others waited.
+func TestExplainNodesCollectives(t *testing.T) {
+	testkit.LeakCheck(t)
+	at := time.Now().Add(-10 * time.Second)
+	var addresses []string
+	for rank, clock := range []time.Duration{0, 0, 80 * time.Millisecond} {
+		n := 400
+		late := func(int) time.Duration { return 0 }
+		if rank == 1 {
+			late = func(i int) time.Duration { return time.Duration(i%2) * 4 * time.Millisecond } // every other
+		}
+		if rank == 2 {
+			n = 300
+		}
+		node := fmt.Sprintf("gpu-%d", rank)
+		db := recordRank(t, node, int32(rank), at, clock, n, 9*time.Second, late)
+		s := serve(t, db, func() time.Time { return time.Now().Add(clock) }, nil, "--addr", ":0", "--no-tls", "--node", node)
+		addresses = append(addresses, s.url)
+	}
+	code, got, said := command(t, nil, nil, "explain", "--since", "1m", "--nodes", strings.Join(addresses, ","))
+	for _, want := range []string{
+		"FLEET REPORT - 0 causal chains found on 0 of 3 machines\nNothing slowed the jobs of gpu-0, gpu-1, gpu-2.\n",
+		"COMMUNICATOR feedbeef of 4 ranks · 3 seen on 3 machines\n",
+		"Nothing is known of rank 3: on no machine that answered, or not traced.",
+		"ncclAllReduce #301: ranks 0 1 entered it since ",
+		"rank 2 has not, 5.99 s later: train.py (5002) on gpu-2, which has entered 300",
+		"rank 1, train.py (5001) on gpu-1, was the last to enter 150 of 300",
+	} {
+		if flat := strings.Join(strings.Fields(got), " "); code != 0 || !strings.Contains(flat, strings.Join(strings.Fields(want), " ")) {
+			t.Errorf("%q is not in\n%s\n%s", want, got, said)
+		}
+	}
+	if !strings.Contains(said, "the clock of gpu-2 is ") {
+		t.Errorf("it says %s", said)
+	}
+	code, got, _ = command(t, nil, nil, "explain", "--json", "--since", "1m", "--nodes", strings.Join(addresses, ","))
+	var j fleetReportJSON
+	if err := json.Unmarshal([]byte(got), &j); err != nil || code != 0 || len(j.Reports) != 3 || len(j.Communicators) != 1 {
+		t.Fatalf("%d %v %s", code, err, got)
+	}
+	x := &j.Communicators[0]
+	if len(x.Late) != 1 {
+		t.Fatalf("late: %+v", x.Late)
+	}
+	if off := time.Duration(x.Late[0].WaitedNS) - 600*time.Millisecond; off.Abs() > time.Duration(x.Late[0].WithinNS) {
+		t.Errorf("the others waited %s more than 600 ms, but it is known to within %s", off, time.Duration(x.Late[0].WithinNS))
+	}
+	if len(x.Absent) != 1 || x.Absent[0].Rank != 2 || x.Absent[0].Seq != 301 || x.Late[0].Times != 150 || x.Compared != 300 {
+		t.Errorf("got %+v", x)
+	}
+}
+
+// What machines found is told the gravest first, and ends as --fail-on says.
+func TestExplainNodes(t *testing.T) {
+	testkit.LeakCheck(t)
+	loud := serve(t, testDB(t), nil, nil, "--addr", ":0", "--no-tls", "--node", "gpu-7")
+	db := filepath.Join(t.TempDir(), "x.db")
+	if err := recordFixture(db, "gpu-8-a", "gpu-8", began, 2); err != nil {
+		t.Fatal(err)
+	}
+	quiet := serve(t, db, nil, nil, "--addr", ":0", "--no-tls", "--node", "gpu-8")
+	nodes := quiet.url + "," + loud.url
+	code, got, said := command(t, nil, nil, "explain", "--nodes", nodes, "--fail-on", "HIGH")
+	for _, want := range []string{"FLEET REPORT - 1 causal chain found on 1 of 2 machines\n  [HIGH] gpu-7 · train.py (4821) lost 300 ms: ",
+		"Nothing slowed the jobs of gpu-8.\n", "\n=== gpu-7 (", "\n\nINCIDENT REPORT - 1 causal chain found (1 HIGH)", "stress-ng"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s\n%s", want, got, said)
+		}
+	}
+	if code != exitFound {
+		t.Errorf("it ends with %d", code)
+	}
+	if code, _, said := command(t, nil, nil, "explain", "--nodes", nodes, "--last", "5"); code != 2 || !strings.Contains(said, "--last does not go with --nodes") {
+		t.Errorf("%d %s", code, said)
+	}
+}
+
+// What machines have recorded is exported together.
+func TestExportNodes(t *testing.T) {
+	_, flags := threeNodes(t)
+	out := filepath.Join(t.TempDir(), "all.csv")
+	code, _, said := command(t, nil, nil, append([]string{"export", "-o", out}, flags...)...)
+	text, err := os.ReadFile(out)
+	if err != nil || code != 0 {
+		t.Fatalf("%d %v %s", code, err, said)
+	}
+	if n := strings.Count(string(text), "\n"); n != 1+4059 {
+		t.Errorf("%d lines, want %d; %s", n, 1+4059, said)
+	}
+	for _, node := range []string{"gpu-1", "gpu-2", "gpu-3"} {
+		if !strings.Contains(string(text), node) {
+			t.Errorf("%s is not there", node)
+		}
+	}
+	trace := filepath.Join(t.TempDir(), "trace.json")
+	if code, _, said := command(t, nil, nil, append([]string{"export", "--format", "perfetto", "-o", trace}, flags...)...); code != 0 {
+		t.Errorf("perfetto: %d %s", code, said)
+	}
+	if text, err := os.ReadFile(trace); err != nil || !json.Valid(text) || strings.Count(string(text), "gpu-3") == 0 {
+		t.Errorf("the timeline: %v", err)
+	}
+}
+
+// The machines of the settings are asked, unless a database is named.
+func TestNodesOfSettings(t *testing.T) {
+	s := serve(t, testDB(t), nil, nil, "--addr", ":0", "--no-tls", "--node", "gpu-5")
+	file := filepath.Join(t.TempDir(), "ingero.yaml")
+	if err := os.WriteFile(file, []byte("fleet:\n  nodes:\n    - "+s.url+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db := testDB(t)
+	for _, tt := range []struct {
+		name  string
+		args  []string
+		fleet bool
+	}{
+		{"settings", nil, true}, {"database", []string{"--db", db}, false}, {"no machine", []string{"--nodes=", "--db", db}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			code, _, said := command(t, nil, map[string]string{"INGERO_CONFIG": file}, append([]string{"query", "SELECT 1"}, tt.args...)...)
+			if code != 0 || strings.Contains(said, "Asking 1 machine") != tt.fleet {
+				t.Errorf("%d %s", code, said)
+			}
+		})
+	}
+	if code, _, said := command(t, nil, nil, "query", "--nodes", s.url, "--db", db, "SELECT 1"); code != 2 {
+		t.Errorf("both: %d %s", code, said)
+	}
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"ingero/internal/config"
+	"ingero/internal/fleet"
+	"ingero/internal/query"
+	"ingero/internal/store"
+)
+
+// readOrGather opens the database of the settings or, where other machines are named,
+// one with all that they have recorded. close closes it, and removes what was copied.
+func (e *Env) readOrGather(ctx context.Context, c *config.Config) (r *query.Reader, close func() error, err error) {
+	if !asksFleet(c) {
+		r, err := e.read(ctx, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		return r, r.Close, nil
+	}
+	g, err := e.gather(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer g.Close()
+	dir, err := os.MkdirTemp("", "ingero-nodes-")
+	if err != nil {
+		return nil, nil, err
+	}
+	if r, err = g.copies(ctx, dir); err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return r, func() error { return errors.Join(r.Close(), os.RemoveAll(dir)) }, nil
+}
+
+// copies copies the databases of the machines to a folder, and puts them together there.
+func (g *gathering) copies(ctx context.Context, dir string) (*query.Reader, error) {
+	var paths []string
+	problems, err := g.Copy(ctx, func(m *fleet.Machine) (io.WriteCloser, error) {
+		path := filepath.Join(dir, fmt.Sprintf("%d.db", len(paths)))
+		paths = append(paths, path)
+		g.e.note("Copying what %s has recorded", m.Name)
+		return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	})
+	g.add(problems)
+	if err != nil {
+		return nil, err
+	}
+	var readers []*query.Reader
+	var sources []store.Source
+	defer func() {
+		for _, r := range readers {
+			_ = r.Close() // of a copy, read only
+		}
+	}()
+	for i, m := range g.Machines() {
+		if len(paths) <= i || failedOf(problems, m.Name) {
+			continue
+		}
+		r, err := query.Open(paths[i])
+		if err != nil {
+			g.add([]fleet.Problem{{Node: m.Name, What: "sent what is no database", Do: "is it an ingero of this version?", Err: err}})
+			continue
+		}
+		readers, sources = append(readers, r), append(sources, r.Source())
+	}
+	if len(sources) == 0 {
+		return nil, g.nobody()
+	}
+	all := filepath.Join(dir, "all.db")
+	if _, err := store.Merge(ctx, all, nil, sources); err != nil {
+		return nil, err
+	}
+	g.tell()
+	return query.Open(all)
+}
+
+func failedOf(problems []fleet.Problem, name string) bool {
+	for i := range problems {
+		if problems[i].Node == name {
+			return true
+		}
+	}
+	return false
+}

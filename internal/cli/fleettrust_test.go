@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"crypto/tls"
+	"encoding/pem"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ingero/internal/testkit"
+)
+
+// A certificate that is not trusted is refused with what to type; what was typed then
+// works.
+func TestNodesTrust(t *testing.T) {
+	db := testDB(t)
+	s := serve(t, db, nil, nil, "--addr", ":0")
+	address := strings.TrimPrefix(s.url, "https://")
+	ask := func(more ...string) (int, string) {
+		code, _, said := command(t, nil, nil, append([]string{"query", "--nodes", address, "SELECT 1"}, more...)...)
+		return code, said
+	}
+	code, said := ask()
+	if code != 1 || !strings.Contains(said, "has a certificate that is signed by itself") || !strings.Contains(said, "--pin "+s.fingerprint) {
+		t.Errorf("unknown: %d %s", code, said)
+	}
+	if code, said := ask("--pin", s.fingerprint); code != 0 {
+		t.Errorf("pinned: %d %s", code, said)
+	}
+	if code, said := ask("--pin", "sha256:"+strings.Repeat("0", 64)); code != 1 || !strings.Contains(said, s.fingerprint) {
+		t.Errorf("another's pin: %d %s", code, said)
+	}
+	if code, said := ask("--pin", "sha256:12"); code != 2 || !strings.Contains(said, "is no fingerprint") {
+		t.Errorf("half a pin: %d %s", code, said)
+	}
+	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	leaf := c.ConnectionState().PeerCertificates[0]
+	_ = c.Close()
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, said := ask("--ca", ca); code != 0 {
+		t.Errorf("by its authority: %d %s", code, said)
+	}
+	if err := leaf.VerifyHostname("127.0.0.2"); err == nil {
+		t.Fatal("the certificate is for every address")
+	}
+	l, err := net.Listen("tcp", "127.0.0.2:0") // the same server under a name that it does not have
+	if err != nil {
+		t.Fatal(err)
+	}
+	go relay(l, address)
+	t.Cleanup(func() { _ = l.Close() })
+	code, _, said = command(t, nil, nil, "query", "--nodes", l.Addr().String(), "--ca", ca, "SELECT 1")
+	if code != 1 || !strings.Contains(said, "not for 127.0.0.2") || !strings.Contains(said, "127.0.0.1") {
+		t.Errorf("another name: %d %s", code, said)
+	}
+	old := httptest.NewUnstartedServer(http.NotFoundHandler())
+	old.TLS = &tls.Config{MaxVersion: tls.VersionTLS12}
+	old.Config.ErrorLog = log.New(io.Discard, "", 0)
+	old.StartTLS()
+	t.Cleanup(old.Close)
+	code, _, said = command(t, nil, nil, "query", "--nodes", strings.TrimPrefix(old.URL, "https://"), "SELECT 1")
+	if code != 1 || !strings.Contains(said, "does not speak TLS 1.3") {
+		t.Errorf("an old one: %d %s", code, said)
+	}
+}
+
+// relay passes connections on.
+func relay(l net.Listener, to string) {
+	for {
+		a, err := l.Accept()
+		if err != nil {
+			return
+		}
+		b, err := net.Dial("tcp", to)
+		if err != nil {
+			_ = a.Close()
+			continue
+		}
+		go func() { _, _ = io.Copy(a, b); _ = a.Close() }()
+		go func() { _, _ = io.Copy(b, a); _ = b.Close() }()
+	}
+}
+
+// Clocks that are off are told; the machine is asked by its own.
+func TestNodesClock(t *testing.T) {
+	testkit.LeakCheck(t)
+	db := filepath.Join(t.TempDir(), "x.db")
+	now := time.Now()
+	ahead := 80 * time.Millisecond
+	// What happened in the last seconds, by a clock that is 80 ms ahead.
+	if err := recordFixture(db, "gpu-1-a", "gpu-1", now.Add(ahead-3*time.Second), 3); err != nil {
+		t.Fatal(err)
+	}
+	right := serve(t, testDB(t), nil, nil, "--addr", ":0", "--no-tls", "--node", "gpu-7")
+	off := serve(t, db, func() time.Time { return time.Now().Add(ahead) }, nil, "--addr", ":0", "--no-tls", "--node", "gpu-1")
+	nodes := right.url + "," + off.url
+	_, got, _ := command(t, nil, nil, "query", "--json", "--nodes", nodes, "SELECT 1")
+	notes := strings.Join(rowsOf(t, got).Notes, "\n")
+	if !strings.Contains(notes, "the clock of gpu-1 is 80") && !strings.Contains(notes, "the clock of gpu-1 is 79.") || !strings.Contains(notes, "ahead of the others'") || strings.Contains(notes, "gpu-7") {
+		t.Errorf("notes: %s", notes)
+	}
+	_, got, _ = command(t, nil, nil, "query", "--json", "--nodes", nodes, "--clock-skew-threshold", "100ms", "SELECT 1")
+	if notes := rowsOf(t, got).Notes; len(notes) > 0 {
+		t.Errorf("within the threshold: %q", notes)
+	}
+	// Its last call began 20 ms before now, by either clock: by its own after now.
+	from, to := now.Add(-30*time.Millisecond), now
+	_, got, said := command(t, nil, nil, "query", "--json", "--nodes", off.url, "--op", "cudaStreamSynchronize",
+		"--from", from.UTC().Format(time.RFC3339Nano), "--to", to.UTC().Format(time.RFC3339Nano))
+	if !strings.Contains(got, `"calls": 1`) {
+		t.Errorf("the window of its clock: %s %s", got, said)
+	}
+}

@@ -1,0 +1,98 @@
+package otlp
+
+import (
+	"strings"
+
+	commonpb "go.opentelemetry.io/proto/slim/otlp/common/v1"
+)
+
+// attrs collects attributes. Its values come from blocks that are used again after
+// reset: by then nothing that was made from it may be in use.
+type attrs struct {
+	list  []*commonpb.KeyValue
+	pairs slab[pair]
+}
+
+// pair is an attribute with its value in one piece.
+type pair struct {
+	kv   commonpb.KeyValue
+	any  commonpb.AnyValue
+	text commonpb.AnyValue_StringValue
+	num  commonpb.AnyValue_IntValue
+}
+
+// slab hands out pieces of blocks, and all of them anew after reset.
+type slab[T any] struct {
+	blocks [][]T
+	used   int
+}
+
+const slabBlock = 256
+
+func (s *slab[T]) next() *T {
+	if s.used == len(s.blocks)*slabBlock {
+		s.blocks = append(s.blocks, make([]T, slabBlock))
+	}
+	x := &s.blocks[s.used/slabBlock][s.used%slabBlock]
+	s.used++
+	return x
+}
+
+func (s *slab[T]) reset() { s.used = 0 }
+
+func (a *attrs) next(key string) *pair {
+	p := a.pairs.next()
+	p.kv.Key, p.kv.Value = key, &p.any
+	a.list = append(a.list, &p.kv)
+	return p
+}
+
+// text adds a text, if there is one.
+func (a *attrs) text(key, value string) {
+	if value == "" {
+		return
+	}
+	p := a.next(key)
+	p.text.StringValue = strings.ToValidUTF8(value, "?")
+	p.any.Value = &p.text
+}
+
+// num adds a number.
+func (a *attrs) num(key string, value int64) {
+	p := a.next(key)
+	p.num.IntValue = value
+	p.any.Value = &p.num
+}
+
+// other adds a value of another kind.
+func (a *attrs) other(key string, value any) {
+	switch v := value.(type) {
+	case string:
+		a.text(key, v)
+	case int64:
+		a.num(key, v)
+	case bool:
+		a.next(key).any.Value = &commonpb.AnyValue_BoolValue{BoolValue: v}
+	case float64:
+		a.next(key).any.Value = &commonpb.AnyValue_DoubleValue{DoubleValue: v}
+	case [3]int64:
+		list := &commonpb.ArrayValue{}
+		for _, n := range v {
+			list.Values = append(list.Values, &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: n}})
+		}
+		a.next(key).any.Value = &commonpb.AnyValue_ArrayValue{ArrayValue: list}
+	}
+}
+
+// take returns what was added since the last take.
+func (a *attrs) take() []*commonpb.KeyValue {
+	out := a.list[:len(a.list):len(a.list)]
+	a.list = a.list[len(a.list):]
+	return out
+}
+
+// reset makes room for the next request.
+func (a *attrs) reset() {
+	a.list = a.list[:0] // what is before it is not used again: see take
+	a.pairs.reset()
+}

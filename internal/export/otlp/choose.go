@@ -1,0 +1,128 @@
+package otlp
+
+import (
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// Of each tick so many calls become spans where not all do, with the calls inside them.
+const (
+	mostFailed  = 64
+	mostSlow    = 32
+	mostSampled = 16
+	slowFrom    = 100_000 // ns: what is shorter is not slow
+	slowTimes   = 2       // of the median of its operation
+)
+
+// Why a call became a span.
+const (
+	whyAll     = "all"
+	whyFailed  = "failed"
+	whySlow    = "slow"
+	whySampled = "sampled"
+)
+
+type opKey struct {
+	pid uint32
+	op  events.Op
+}
+
+// chooser picks the calls of a tick that become spans.
+type chooser struct {
+	medians map[opKey]int64 // as of the last tick, ns
+	seen    map[opKey]bool  // in this tick, to sample
+	failed  int
+	slow    []*group // the slowest so far, in no order
+	least   int      // of slow: the quickest
+	left    int      // failed calls of this tick that do not become spans
+}
+
+// group is a call and those inside it, copied.
+type group struct {
+	calls []events.Call // the outer one last
+	why   string
+}
+
+func copyGroup(g *group, outer *events.Call, inside []events.Call, why string) *group {
+	if g == nil {
+		g = &group{}
+	}
+	g.calls = append(append(g.calls[:0], inside...), *outer)
+	g.why = why
+	return g
+}
+
+func newChooser() chooser { return chooser{medians: map[opKey]int64{}, seen: map[opKey]bool{}} }
+
+// slowCall tells whether a call took long for its operation.
+func (x *chooser) slowCall(c *events.Call) bool {
+	return c.Duration >= slowFrom && c.Flags&events.CallUnmeasured == 0 && c.Duration >= slowTimes*x.medians[opKey{c.PID, c.Op}]
+}
+
+// look returns the group of a call if it is a span for sure; one that may be among the
+// slowest of its tick is kept until then.
+func (x *chooser) look(outer *events.Call, inside []events.Call) *group {
+	if fails(outer, inside) {
+		if x.failed < mostFailed {
+			x.failed++
+			return copyGroup(nil, outer, inside, whyFailed)
+		}
+		x.left++
+		return nil
+	}
+	if x.slowCall(outer) {
+		switch {
+		case len(x.slow) < mostSlow:
+			x.slow = append(x.slow, copyGroup(nil, outer, inside, whySlow))
+			x.find()
+			return nil
+		case outer.Duration > x.slow[x.least].outer().Duration:
+			copyGroup(x.slow[x.least], outer, inside, whySlow)
+			x.find()
+			return nil
+		}
+	}
+	if len(x.seen) < mostSampled {
+		if k := (opKey{outer.PID, outer.Op}); !x.seen[k] {
+			x.seen[k] = true
+			return copyGroup(nil, outer, inside, whySampled)
+		}
+	}
+	return nil
+}
+
+func (g *group) outer() *events.Call { return &g.calls[len(g.calls)-1] }
+
+func fails(outer *events.Call, inside []events.Call) bool {
+	if outer.Flags&events.CallFailed != 0 {
+		return true
+	}
+	for i := range inside {
+		if inside[i].Flags&events.CallFailed != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (x *chooser) find() {
+	for i := range x.slow {
+		if i == 0 || x.slow[i].outer().Duration < x.slow[x.least].outer().Duration {
+			x.least = i
+		}
+	}
+}
+
+// tick returns the slowest calls and begins anew.
+func (x *chooser) tick(t *tick.Tick) []*group {
+	out := x.slow
+	x.slow, x.least, x.failed, x.left = nil, 0, 0, 0
+	clear(x.medians)
+	clear(x.seen)
+	for i := range t.Ops {
+		if o := &t.Ops[i]; o.Dur != nil {
+			x.medians[opKey{o.PID, o.Op}] = o.Dur.Quantile(0.5)
+		}
+	}
+	return out
+}

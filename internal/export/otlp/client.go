@@ -1,0 +1,267 @@
+package otlp
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// maxAnswer bounds what is read of an answer, in bytes.
+const maxAnswer = 64 << 10
+
+// client sends requests of one signal. It is for one goroutine.
+type client struct {
+	Target
+	signal Signal
+	agent  string // User-Agent
+	http   *http.Client
+	now    func() time.Time
+
+	wire, packed bytes.Buffer // of the request at hand
+	gzip         *gzip.Writer
+}
+
+// answer is what became of a request.
+type answer struct {
+	retry    bool          // it may be tried again
+	after    time.Duration // no sooner than this; 0: not said
+	rejected int64         // items that the receiver took and threw away
+	told     string        // by the receiver, beside that
+	err      error         // nil: the request was accepted
+}
+
+func newClient(t Target, s Signal, version string, now func() time.Time) *client {
+	p := new(http.Protocols)
+	p.SetHTTP1(t.Protocol != GRPC)
+	p.SetHTTP2(true)
+	p.SetUnencryptedHTTP2(t.Protocol == GRPC)
+	return &client{Target: t, signal: s, agent: "ingero/" + version + " OTLP", now: now, http: &http.Client{
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, Protocols: p, TLSClientConfig: t.TLS.Clone(), DisableCompression: true,
+			DialContext: (&net.Dialer{Timeout: t.Timeout}).DialContext, TLSHandshakeTimeout: t.Timeout, ResponseHeaderTimeout: t.Timeout,
+			MaxConnsPerHost: 1, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: maxAnswer},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a header may be a secret
+	}}
+}
+
+func (c *client) close() { c.http.CloseIdleConnections() }
+
+// encode makes the body of a request of a message. It is valid until the next.
+func (c *client) encode(m proto.Message) ([]byte, error) {
+	c.wire.Reset()
+	b, err := c.wire.AvailableBuffer(), error(nil)
+	if c.Protocol == HTTPJSON {
+		b = appendJSON(b, m.ProtoReflect())
+	} else if b, err = (proto.MarshalOptions{}).MarshalAppend(b, m); err != nil {
+		return nil, err
+	}
+	c.wire.Write(b)
+	if c.Gzip {
+		c.packed.Reset()
+		if c.gzip == nil {
+			c.gzip, _ = gzip.NewWriterLevel(&c.packed, gzip.BestSpeed) // the level is a good one
+		}
+		c.gzip.Reset(&c.packed)
+		if _, err := c.gzip.Write(b); err != nil { // cannot be: it is memory
+			return nil, err
+		}
+		if err := c.gzip.Close(); err != nil {
+			return nil, err
+		}
+		b = c.packed.Bytes()
+	}
+	if c.Protocol == GRPC {
+		return frame(b, c.Gzip), nil
+	}
+	return b, nil
+}
+
+// send makes one request.
+func (c *client) send(ctx context.Context, body []byte) answer {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL.String(), bytes.NewReader(body))
+	if err != nil {
+		return answer{err: err}
+	}
+	for name, values := range c.Header {
+		r.Header[name] = values
+	}
+	r.Header.Set("User-Agent", c.agent)
+	switch {
+	case c.Protocol == GRPC:
+		r.Header.Set("Content-Type", "application/grpc")
+		r.Header.Set("TE", "trailers")
+		if c.Gzip {
+			r.Header.Set("grpc-encoding", "gzip")
+		}
+	case c.Protocol == HTTPJSON:
+		r.Header.Set("Content-Type", "application/json")
+	default:
+		r.Header.Set("Content-Type", "application/x-protobuf")
+	}
+	if c.Gzip && c.Protocol != GRPC {
+		r.Header.Set("Content-Encoding", "gzip")
+	}
+	res, err := c.http.Do(r)
+	if err != nil {
+		return answer{retry: !permanent(err), err: plain(err)}
+	}
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	err = errors.Join(err, res.Body.Close())
+	if res.StatusCode != http.StatusOK {
+		return c.status(res, text)
+	}
+	if err != nil { // whether it was accepted is not known
+		return answer{retry: true, err: fmt.Errorf("read the answer: %w", plain(err))}
+	}
+	if c.Protocol == GRPC {
+		return grpcAnswer(c.signal, res, text)
+	}
+	return c.accepted(res, text)
+}
+
+// status is what an answer without success says.
+func (c *client) status(res *http.Response, text []byte) answer {
+	a := answer{err: errors.New(res.Status)}
+	switch res.StatusCode {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		a.retry, a.after = true, c.retryAfter(res.Header.Get("Retry-After"))
+	case http.StatusNotFound:
+		a.err = fmt.Errorf("%s: nothing takes %s at %s", res.Status, c.signal, c.URL.Path)
+	case http.StatusUnauthorized, http.StatusForbidden:
+		a.err = fmt.Errorf("%s: it wants other headers (--otlp-headers-file)", res.Status)
+	default:
+		if said := printable(text); said != "" && !strings.HasPrefix(res.Header.Get("Content-Type"), "application/x-protobuf") {
+			a.err = fmt.Errorf("%s: %s", res.Status, said)
+		}
+	}
+	return a
+}
+
+// retryAfter reads seconds or a date; what is neither says nothing.
+func (c *client) retryAfter(s string) time.Duration {
+	if n, err := strconv.ParseUint(s, 10, 31); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	if at, err := http.ParseTime(s); err == nil {
+		return max(at.Sub(c.now()), 0)
+	}
+	return 0
+}
+
+// accepted reads an answer that says success. One that is no answer of a receiver did
+// not come of one.
+func (c *client) accepted(res *http.Response, text []byte) (a answer) {
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	var err error
+	switch {
+	case len(text) == 0: // an empty message, or a receiver that is short
+		return answer{}
+	case kind == "application/json":
+		a.rejected, a.told, err = partialJSON(text, c.signal)
+	case kind == "application/x-protobuf":
+		a.rejected, a.told, err = partialProto(text)
+	default:
+		err = fmt.Errorf("its answer is %q", kind)
+	}
+	if err != nil {
+		return answer{err: fmt.Errorf("%s does not seem to be an OTLP receiver: %w", c.URL.Host, err)}
+	}
+	return a
+}
+
+// partialProto reads Export*ServiceResponse: in field 1 a partial success, with the
+// number of items that were rejected in field 1, and why in field 2. All signals' are
+// alike.
+func partialProto(b []byte) (rejected int64, told string, err error) {
+	err = fields(b, func(n protowire.Number, _ uint64, inner []byte) error {
+		if n != 1 {
+			return nil
+		}
+		return fields(inner, func(n protowire.Number, v uint64, text []byte) error {
+			switch n {
+			case 1:
+				rejected = max(int64(v), 0)
+			case 2:
+				told = printable(text)
+			}
+			return nil
+		})
+	})
+	return rejected, told, err
+}
+
+// fields calls f with the fields of a message.
+func fields(b []byte, f func(n protowire.Number, v uint64, text []byte) error) error {
+	for len(b) > 0 {
+		n, kind, size := protowire.ConsumeTag(b)
+		if size < 0 {
+			return protowire.ParseError(size)
+		}
+		b = b[size:]
+		var v uint64
+		var text []byte
+		switch kind {
+		case protowire.VarintType:
+			v, size = protowire.ConsumeVarint(b)
+		case protowire.BytesType:
+			text, size = protowire.ConsumeBytes(b)
+		default:
+			size = protowire.ConsumeFieldValue(n, kind, b)
+		}
+		if size < 0 {
+			return protowire.ParseError(size)
+		}
+		b = b[size:]
+		if err := f(n, v, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// permanent tells whether a request that could not be made never can.
+func permanent(err error) bool {
+	for _, s := range []string{"x509:", "tls: failed to verify", "tls: first record does not look like a TLS handshake", "server gave HTTP response to HTTPS client", "tls: bad certificate", "certificate required"} {
+		if strings.Contains(err.Error(), s) {
+			return true
+		}
+	}
+	return false
+}
+
+// plain leaves out of an error what is known: the method and the URL.
+func plain(err error) error {
+	var timeout interface{ Timeout() bool }
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return errors.New("no answer in time")
+	}
+	if inner := errors.Unwrap(err); inner != nil && strings.HasPrefix(err.Error(), "Post ") {
+		return inner
+	}
+	return err
+}
+
+// printable is the start of a text that a stranger sent, on one line.
+func printable(text []byte) string {
+	const most = 200
+	s := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '\uFFFD' || r >= 0x80 && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, string(text[:min(len(text), most)]))
+	return strings.Join(strings.Fields(s), " ")
+}

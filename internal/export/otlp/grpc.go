@@ -1,0 +1,84 @@
+package otlp
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// gRPC over HTTP/2 is one request with one framed message, and a status in the trailers
+// of the answer (grpc.io, PROTOCOL-HTTP2). net/http does the rest.
+
+const frameHead = 5 // bytes: compressed or not, and the length of the message
+
+// frame puts the head before a message.
+func frame(b []byte, compressed bool) []byte {
+	out := make([]byte, frameHead, frameHead+len(b))
+	if compressed {
+		out[0] = 1
+	}
+	binary.BigEndian.PutUint32(out[1:], uint32(len(b)))
+	return append(out, b...)
+}
+
+// grpcCodes are the statuses that are told by name. Those marked may be tried again
+// (opentelemetry.io/docs/specs/otlp).
+var grpcCodes = [...]struct {
+	name  string
+	retry bool
+}{
+	{"OK", false}, {"CANCELLED", true}, {"UNKNOWN", false}, {"INVALID_ARGUMENT", false}, {"DEADLINE_EXCEEDED", true}, {"NOT_FOUND", false},
+	{"ALREADY_EXISTS", false}, {"PERMISSION_DENIED", false}, {"RESOURCE_EXHAUSTED", false}, {"FAILED_PRECONDITION", false}, {"ABORTED", true},
+	{"OUT_OF_RANGE", true}, {"UNIMPLEMENTED", false}, {"INTERNAL", false}, {"UNAVAILABLE", true}, {"DATA_LOSS", true}, {"UNAUTHENTICATED", false},
+}
+
+const resourceExhausted = 8
+
+// grpcAnswer reads an answer of HTTP status 200.
+func grpcAnswer(s Signal, res *http.Response, body []byte) answer {
+	status := res.Trailer.Get("grpc-status")
+	from := res.Trailer
+	if status == "" { // an answer without a message has it among its headers
+		status, from = res.Header.Get("grpc-status"), res.Header
+	}
+	code, err := strconv.ParseUint(status, 10, 8)
+	if err != nil || !strings.HasPrefix(res.Header.Get("Content-Type"), "application/grpc") {
+		return answer{err: errors.New("it does not seem to be a gRPC server: its answer has no status")}
+	}
+	if code != 0 {
+		return grpcFailed(int(code), from)
+	}
+	if len(body) < frameHead || body[0] != 0 || uint64(binary.BigEndian.Uint32(body[1:])) != uint64(len(body)-frameHead) {
+		return answer{err: fmt.Errorf("its answer on %s is no message of gRPC", s)}
+	}
+	var a answer
+	if a.rejected, a.told, err = partialProto(body[frameHead:]); err != nil {
+		return answer{err: fmt.Errorf("its answer on %s is no message of OTLP: %w", s, err)}
+	}
+	return a
+}
+
+// grpcFailed is what a status other than success says.
+func grpcFailed(code int, from http.Header) answer {
+	said, err := url.PathUnescape(from.Get("grpc-message"))
+	if err != nil {
+		said = from.Get("grpc-message")
+	}
+	name, retry := "status "+strconv.Itoa(code), false
+	if code < len(grpcCodes) {
+		name, retry = grpcCodes[code].name, grpcCodes[code].retry
+	}
+	if code == resourceExhausted { // for a while, if it says for how long
+		details, _ := base64.RawStdEncoding.DecodeString(strings.TrimRight(from.Get("grpc-status-details-bin"), "="))
+		retry = strings.Contains(string(details), "google.rpc.RetryInfo")
+	}
+	if said = printable([]byte(said)); said != "" {
+		name += ": " + said
+	}
+	return answer{retry: retry, err: errors.New(name)}
+}

@@ -1,0 +1,150 @@
+package otlp
+
+import (
+	"time"
+
+	collectorpb "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
+	commonpb "go.opentelemetry.io/proto/slim/otlp/common/v1"
+	metricspb "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
+
+	"ingero/internal/metric"
+)
+
+// upDown are the gauges that the semantic conventions have as sums that rise and fall.
+var upDown = map[string]bool{"hw.gpu.memory.usage": true, "hw.gpu.memory.limit": true}
+
+// The exporter's own metrics, which nobody else knows.
+const (
+	sentName = "ingero.otlp.item.sent"
+	lostName = "ingero.otlp.item.lost"
+)
+
+// Publish takes the metrics of a tick, and sends them when it is time to. It may be called
+// from another goroutine than the other methods, one at a time.
+func (x *Exporter) Publish(s *metric.Snapshot) {
+	to := x.senders[Metrics]
+	if to == nil {
+		return
+	}
+	x.latest.Store(s)
+	if !x.metered.IsZero() && s.Time.Sub(x.metered) < x.Interval-time.Second/2 {
+		return
+	}
+	x.metered = s.Time
+	to.put(x.metrics(s))
+}
+
+// metrics makes a load of a snapshot.
+func (x *Exporter) metrics(s *metric.Snapshot) load {
+	scoped := &metricspb.ScopeMetrics{Scope: scope(x.Version)}
+	points := 0
+	for i := range s.Families {
+		scoped.Metrics = append(scoped.Metrics, family(&s.Families[i], s))
+		points += len(s.Families[i].Points)
+	}
+	own := x.own(s)
+	scoped.Metrics = append(scoped.Metrics, own...)
+	for _, m := range own {
+		points += len(m.GetSum().DataPoints)
+	}
+	m := &collectorpb.ExportMetricsServiceRequest{ResourceMetrics: []*metricspb.ResourceMetrics{{
+		Resource: agentResource(&x.Options), ScopeMetrics: []*metricspb.ScopeMetrics{scoped}}}}
+	return ready{m, points, sizeOf(m)}
+}
+
+// family is a metric. All sums are since the session began.
+func family(f *metric.Family, s *metric.Snapshot) *metricspb.Metric {
+	m := &metricspb.Metric{Name: f.Name, Description: f.Help, Unit: f.Unit}
+	switch {
+	case f.Kind == metric.Histogram:
+		m.Data = &metricspb.Metric_ExponentialHistogram{ExponentialHistogram: histogram(f, s)}
+	case f.Kind == metric.Counter || upDown[f.Name]:
+		m.Data = &metricspb.Metric_Sum{Sum: &metricspb.Sum{AggregationTemporality: metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE,
+			IsMonotonic: f.Kind == metric.Counter, DataPoints: numbers(f, s)}}
+	default:
+		m.Data = &metricspb.Metric_Gauge{Gauge: &metricspb.Gauge{DataPoints: numbers(f, s)}}
+	}
+	return m
+}
+
+// labels are the attributes of a point; what is empty is absent.
+func labels(f *metric.Family, p *metric.Point) []*commonpb.KeyValue {
+	var a attrs
+	for i, value := range p.Labels {
+		a.text(f.Labels[i], value)
+	}
+	return a.take()
+}
+
+func numbers(f *metric.Family, s *metric.Snapshot) []*metricspb.NumberDataPoint {
+	out := make([]*metricspb.NumberDataPoint, len(f.Points))
+	for i := range f.Points {
+		p := &f.Points[i]
+		out[i] = &metricspb.NumberDataPoint{Attributes: labels(f, p), TimeUnixNano: uint64(s.Time.UnixNano()),
+			Value: &metricspb.NumberDataPoint_AsDouble{AsDouble: p.Value}}
+		if f.Kind != metric.Gauge {
+			out[i].StartTimeUnixNano = uint64(s.Started.UnixNano())
+			out[i].Exemplars = exemplars(p)
+		}
+	}
+	return out
+}
+
+func histogram(f *metric.Family, s *metric.Snapshot) *metricspb.ExponentialHistogram {
+	out := &metricspb.ExponentialHistogram{AggregationTemporality: metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE}
+	for i := range f.Points {
+		p := &f.Points[i]
+		e := p.Dist.Exponential()
+		sum, least, most := p.Dist.Sum(), p.Dist.Min(), p.Dist.Max()
+		d := &metricspb.ExponentialHistogramDataPoint{Attributes: labels(f, p), TimeUnixNano: uint64(s.Time.UnixNano()),
+			StartTimeUnixNano: uint64(s.Started.UnixNano()), Count: p.Dist.Count(), Sum: &sum, Scale: e.Scale, ZeroCount: e.Zero, Exemplars: exemplars(p)}
+		if d.Count > 0 {
+			d.Min, d.Max = &least, &most
+		}
+		if len(e.Counts) > 0 { // OpenTelemetry's numbers are one less
+			d.Positive = &metricspb.ExponentialHistogramDataPoint_Buckets{Offset: e.First - 1, BucketCounts: e.Counts}
+		}
+		out.DataPoints = append(out.DataPoints, d)
+	}
+	return out
+}
+
+// exemplars link a point to chains.
+func exemplars(p *metric.Point) (out []*metricspb.Exemplar) {
+	for _, e := range p.Exemplars {
+		var a attrs
+		a.text("ingero.chain.id", e.Chain)
+		a.text("ingero.chain.rule", e.Rule)
+		out = append(out, &metricspb.Exemplar{FilteredAttributes: a.take(), TimeUnixNano: uint64(e.Time.UnixNano()),
+			Value: &metricspb.Exemplar_AsDouble{AsDouble: e.Value}})
+	}
+	return out
+}
+
+// own are the exporter's metrics: what became of what it was to send.
+func (x *Exporter) own(s *metric.Snapshot) []*metricspb.Metric {
+	sum := func(name, help string) (*metricspb.Metric, *metricspb.Sum) {
+		data := &metricspb.Sum{AggregationTemporality: metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE, IsMonotonic: true}
+		return &metricspb.Metric{Name: name, Unit: "{item}", Description: help, Data: &metricspb.Metric_Sum{Sum: data}}, data
+	}
+	point := func(to *metricspb.Sum, n uint64, a *attrs) {
+		to.DataPoints = append(to.DataPoints, &metricspb.NumberDataPoint{Attributes: a.take(), TimeUnixNano: uint64(s.Time.UnixNano()),
+			StartTimeUnixNano: uint64(s.Started.UnixNano()), Value: &metricspb.NumberDataPoint_AsInt{AsInt: int64(n)}})
+	}
+	sent, sentData := sum(sentName, "Spans, data points and log records that the receiver accepted.")
+	lost, lostData := sum(lostName, "Those that were not delivered, by reason.")
+	for _, t := range x.State() {
+		var a attrs
+		a.text("signal", t.Signal.String())
+		point(sentData, t.Items, &a)
+		for why, n := range t.Lost {
+			a.text("signal", t.Signal.String())
+			a.text("reason", why)
+			point(lostData, n, &a)
+		}
+	}
+	if len(lostData.DataPoints) == 0 {
+		return []*metricspb.Metric{sent}
+	}
+	return []*metricspb.Metric{sent, lost}
+}

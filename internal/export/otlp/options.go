@@ -1,0 +1,123 @@
+package otlp
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Signal is a kind of telemetry.
+type Signal uint8
+
+// The signals.
+const (
+	Metrics Signal = iota
+	Traces
+	Logs
+	Signals
+)
+
+// signalRow is what differs between signals.
+type signalRow struct {
+	name string // as it is told
+	env  string // in names of variables
+	path string // of HTTP, below the endpoint
+	rpc  string // of gRPC
+}
+
+var signalRows = [Signals]signalRow{
+	Metrics: {"metrics", "METRICS", "v1/metrics", "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"},
+	Traces:  {"traces", "TRACES", "v1/traces", "/opentelemetry.proto.collector.trace.v1.TraceService/Export"},
+	Logs:    {"logs", "LOGS", "v1/logs", "/opentelemetry.proto.collector.logs.v1.LogsService/Export"},
+}
+
+// String returns "metrics", "traces" or "logs".
+func (s Signal) String() string { return signalRows[s].name }
+
+// Protocol is how a receiver is spoken to.
+type Protocol string
+
+// The protocols, as OTEL_EXPORTER_OTLP_PROTOCOL names them.
+const (
+	HTTPProtobuf Protocol = "http/protobuf"
+	HTTPJSON     Protocol = "http/json"
+	GRPC         Protocol = "grpc"
+)
+
+// Spans says which calls become spans.
+type Spans string
+
+// The choices.
+const (
+	SpansAll     Spans = "all"
+	SpansNotable Spans = "notable" // slow, failed or sampled
+	SpansOff     Spans = "off"     // of chains neither
+)
+
+// Target is where a signal goes.
+type Target struct {
+	URL      *url.URL // of the request; nil: the signal is off
+	Protocol Protocol
+	Header   http.Header
+	Gzip     bool
+	Timeout  time.Duration // of one request
+	TLS      *tls.Config   // nil: the machine's certificates
+}
+
+// Attr is an attribute.
+type Attr struct{ Key, Value string }
+
+// Clock is the time that an exporter waits by.
+type Clock interface {
+	Now() time.Time
+	// After delivers once, when d has passed.
+	After(d time.Duration) <-chan time.Time
+}
+
+type realClock struct{}
+
+func (realClock) Now() time.Time                         { return time.Now() }
+func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// Options say what is sent and where. Where no signal has a target, there is nothing to
+// export.
+type Options struct {
+	Targets  [Signals]Target
+	Spans    Spans         // empty: notable
+	Interval time.Duration // between metrics; 0: 10 s
+	Node     string        // name of this machine
+	Version  string        // of ingero
+	Resource []Attr        // more attributes of all that is sent; they outrank its own
+	Log      *slog.Logger  // nil: none
+	Clock    Clock         // nil: the machine's
+	// QueueBytes bounds the memory of what waits to be sent, for each signal; 0: 8 MiB.
+	QueueBytes int
+	// Flush is how long the end of the session may wait for what is left; 0: 5 s.
+	Flush time.Duration
+}
+
+func (o *Options) complete() {
+	if o.Spans == "" {
+		o.Spans = SpansNotable
+	}
+	if o.Spans == SpansOff {
+		o.Targets[Traces].URL = nil
+	}
+	if o.Interval == 0 {
+		o.Interval = 10 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = realClock{}
+	}
+	if o.QueueBytes == 0 {
+		o.QueueBytes = 8 << 20
+	}
+	if o.Flush == 0 {
+		o.Flush = 5 * time.Second
+	}
+}

@@ -1,0 +1,85 @@
+package otlp
+
+import (
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// load is what one request carries.
+type load interface {
+	// message makes what is sent, which is valid until the next is made. The sender's
+	// goroutine calls it.
+	message() proto.Message
+	items() int // spans, data points or log records
+	bytes() int // of memory that it holds, about
+}
+
+// ready is a load whose message is there.
+type ready struct {
+	m    proto.Message
+	n    int
+	size int
+}
+
+func (r ready) message() proto.Message { return r.m }
+func (r ready) items() int             { return r.n }
+func (r ready) bytes() int             { return r.size }
+
+// queue holds loads for a sender. Its oldest go when there is no room.
+type queue struct {
+	mu     sync.Mutex
+	loads  []load
+	held   int // bytes of loads
+	most   int
+	closed bool
+	came   chan struct{} // has a value when something changed
+}
+
+func newQueue(most int) *queue { return &queue{most: most, came: make(chan struct{}, 1)} }
+
+// put adds a load and returns how many items were dropped for it. It does not wait.
+func (q *queue) put(l load) (dropped int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || l.bytes() > q.most {
+		return l.items()
+	}
+	for q.held+l.bytes() > q.most {
+		dropped += q.loads[0].items()
+		q.held -= q.loads[0].bytes()
+		q.loads = q.loads[1:]
+	}
+	q.loads, q.held = append(q.loads, l), q.held+l.bytes()
+	q.wake()
+	return dropped
+}
+
+// take removes the oldest load, nil when there is none; closed tells whether none will
+// come.
+func (q *queue) take() (l load, closed bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.loads) == 0 {
+		return nil, q.closed
+	}
+	l = q.loads[0]
+	q.loads[0] = nil
+	q.loads, q.held = q.loads[1:], q.held-l.bytes()
+	return l, false
+}
+
+// close says that nothing more comes.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.wake()
+}
+
+func (q *queue) wake() {
+	select {
+	case q.came <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,240 @@
+package fleet
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Answer is what a machine answered.
+type Answer[T any] struct {
+	*Machine
+	Value T
+	Took  time.Duration
+}
+
+// Question is what the machines are asked. Path begins with a slash.
+type Question struct {
+	Path   string
+	Params url.Values
+	// From and To are the window that Params are to have, by the clock of this machine;
+	// zero: none. A machine whose clock is off is asked by its own.
+	From, To time.Time
+	Body     any // posted as JSON; nil: nothing is
+}
+
+// Ask asks all machines that were met, at once, and returns the answers and the problems
+// in the order in which the machines were named.
+func Ask[T any](ctx context.Context, f *Fleet, q Question) ([]Answer[T], []Problem) {
+	out := make([]*Answer[T], len(f.met))
+	failed := make([]*Problem, len(f.met))
+	var all sync.WaitGroup
+	for i, m := range f.met {
+		all.Go(func() {
+			ctx, stop := context.WithTimeout(ctx, f.o.Timeout)
+			defer stop()
+			began := time.Now()
+			a := &Answer[T]{Machine: m}
+			if err := f.ask(ctx, m, &q, maxAnswer, func(body io.Reader) error { return decode(body, &a.Value) }); err != nil {
+				p := f.problem(m.node, m.Name, err)
+				failed[i] = &p
+				return
+			}
+			a.Took = time.Since(began)
+			out[i] = a
+		})
+	}
+	all.Wait()
+	answers, problems := []Answer[T]{}, []Problem{}
+	for i := range out {
+		if out[i] != nil {
+			answers = append(answers, *out[i])
+		} else {
+			problems = append(problems, *failed[i])
+		}
+	}
+	f.late(len(answers), func(i int) (string, time.Duration) { return answers[i].Name, answers[i].Took })
+	return answers, problems
+}
+
+// Times by which a machine is slow enough to be told.
+const (
+	lateLeast = time.Second
+	lateTimes = 4
+)
+
+// late notes which of n machines were slow.
+func (f *Fleet) late(n int, of func(i int) (string, time.Duration)) {
+	var took []time.Duration
+	for i := range n {
+		_, d := of(i)
+		took = append(took, d)
+	}
+	slices.Sort(took)
+	if n < 2 {
+		return
+	}
+	usual := took[(n-1)/2]
+	for i := range n {
+		if name, d := of(i); d > lateLeast && d > lateTimes*usual {
+			f.note("%s was slow: it took %s, the others about %s", name, d.Round(10*time.Millisecond), usual.Round(time.Millisecond))
+		}
+	}
+}
+
+func (f *Fleet) note(format string, args ...any) {
+	f.notes = append(f.notes, fmt.Sprintf(format, args...))
+}
+
+// Notes returns what must be known of the answers, since it was last asked for.
+func (f *Fleet) Notes() []string {
+	out := f.notes
+	f.notes = nil
+	return out
+}
+
+// ask asks one machine and hands the body of its answer to read.
+func (f *Fleet) ask(ctx context.Context, m *Machine, q *Question, most int64, read func(io.Reader) error) (err error) {
+	r, err := f.request(ctx, m, q)
+	if err != nil {
+		return err
+	}
+	res, err := m.node.http.Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, res.Body.Close()) }()
+	body := &limited{r: res.Body, left: most}
+	if res.StatusCode != http.StatusOK {
+		return refusal(res.StatusCode, body)
+	}
+	if err := read(body); err != nil {
+		return err
+	}
+	_, _ = io.CopyN(io.Discard, body, 1<<10) // to its end, or the connection is not used again
+	return nil
+}
+
+// Close closes the connections.
+func (f *Fleet) Close() {
+	for _, n := range f.nodes {
+		n.http.CloseIdleConnections()
+	}
+}
+
+func (f *Fleet) request(ctx context.Context, m *Machine, q *Question) (*http.Request, error) {
+	u := *m.node.base
+	u.Path = q.Path
+	params := url.Values{}
+	for k, v := range q.Params {
+		params[k] = v
+	}
+	for name, t := range map[string]time.Time{"from": q.From, "to": q.To} {
+		if !t.IsZero() {
+			params.Set(name, fmt.Sprint(t.Add(f.shift(m)).UnixNano()))
+		}
+	}
+	u.RawQuery = params.Encode()
+	method, body := http.MethodGet, io.Reader(nil)
+	if q.Body != nil {
+		text, err := json.Marshal(q.Body)
+		if err != nil {
+			return nil, err
+		}
+		method, body = http.MethodPost, bytes.NewReader(text)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, u.String(), body)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("User-Agent", "ingero")
+	r.Header.Set("Accept", "application/json")
+	if q.Body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if f.o.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+f.o.Token)
+	}
+	return r, nil
+}
+
+// refusal reads an answer that is none.
+func refusal(status int, body io.Reader) error {
+	const most = 4 << 10
+	text, _ := io.ReadAll(io.LimitReader(body, most)) // what came of it is told
+	e := &statusError{status: status}
+	var said struct{ Error, Do string }
+	if json.Unmarshal(text, &said) == nil {
+		e.what, e.do = printable(said.Error, 200), printable(said.Do, 200)
+	} else if status == http.StatusBadRequest {
+		e.what = printable(strings.TrimSpace(string(text)), 200)
+	}
+	return e
+}
+
+// decode reads one value of JSON.
+func decode(body io.Reader, to any) error {
+	d := json.NewDecoder(body)
+	if err := d.Decode(to); err != nil {
+		if errors.Is(err, errLarge) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			return err
+		}
+		return fmt.Errorf("%w: %w", errAnswer, err)
+	}
+	return nil
+}
+
+// limited reads no more than so many bytes; more are an error.
+type limited struct {
+	r    io.Reader
+	left int64
+}
+
+// Read implements [io.Reader].
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, errLarge
+	}
+	n, err := l.r.Read(p[:min(int64(len(p)), l.left)])
+	l.left -= int64(n)
+	return n, err
+}
+
+// Copy writes the database of each machine to the file that create makes for it, one at a
+// time, and returns the problems.
+func (f *Fleet) Copy(ctx context.Context, create func(m *Machine) (io.WriteCloser, error)) (problems []Problem, err error) {
+	for _, m := range f.met {
+		w, err := create(m)
+		if err != nil {
+			return nil, err
+		}
+		asked := f.ask(ctx, m, &Question{Path: "/api/v1/backup"}, maxCopy, func(body io.Reader) error {
+			n, err := io.Copy(w, body)
+			return cmp.Or(err, emptyError(n))
+		})
+		if err := w.Close(); err != nil {
+			return nil, err
+		}
+		if asked != nil {
+			problems = append(problems, f.problem(m.node, m.Name, asked))
+		}
+	}
+	return problems, ctx.Err()
+}
+
+func emptyError(n int64) error {
+	if n == 0 {
+		return errAnswer
+	}
+	return nil
+}

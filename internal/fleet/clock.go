@@ -1,0 +1,155 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"ingero/internal/wire"
+)
+
+// Machine is one that has answered.
+type Machine struct {
+	Name    string // as it calls itself; with its address, where another has that name, too
+	Address string // as it was named here
+	Version string
+	// Ahead is how far its clock is ahead of that of this machine, give or take Within;
+	// negative: behind.
+	Ahead, Within time.Duration
+
+	node *node
+}
+
+// probes is how often a clock is read: the quickest answer tells most.
+const probes = 4
+
+// Meet asks each machine who it is and what time it has. Machines that do not answer are
+// problems, and are not asked again. It must come before [Ask].
+func (f *Fleet) Meet(ctx context.Context) []Problem {
+	found := make([]*Machine, len(f.nodes))
+	failed := make([]*Problem, len(f.nodes))
+	var all sync.WaitGroup
+	for i, n := range f.nodes {
+		all.Go(func() {
+			ctx, stop := context.WithTimeout(ctx, f.o.Timeout)
+			defer stop()
+			m, err := f.meet(ctx, n)
+			if err != nil {
+				p := f.problem(n, "", err)
+				failed[i] = &p
+				return
+			}
+			found[i] = m
+		})
+	}
+	all.Wait()
+	var problems []Problem
+	f.met = nil
+	for i := range found {
+		if found[i] != nil {
+			f.met = append(f.met, found[i])
+		} else {
+			problems = append(problems, *failed[i])
+		}
+	}
+	f.tellApart()
+	f.compare()
+	return problems
+}
+
+// Machines are those that were met.
+func (f *Fleet) Machines() []*Machine { return f.met }
+
+func (f *Fleet) meet(ctx context.Context, n *node) (*Machine, error) {
+	m := &Machine{Address: n.given, node: n}
+	for i := range probes {
+		var c wire.Clock
+		sent := f.o.Now()
+		began := time.Now() // by the clock that nobody sets
+		err := f.ask(ctx, m, &Question{Path: "/api/v1/time"}, maxAnswer, func(body io.Reader) error { return decode(body, &c) })
+		took := time.Since(began)
+		if err != nil {
+			return nil, err
+		}
+		if c.TimeNS <= 0 {
+			return nil, errAnswer
+		}
+		if i == 0 || took/2 < m.Within { // the first has the handshake in it
+			m.Within = took / 2
+			m.Ahead = time.Unix(0, c.TimeNS).Sub(sent.Add(took / 2))
+		}
+		m.Name, m.Version = cmp.Or(printable(c.Node, 64), n.given), printable(c.Version, 40)
+	}
+	return m, nil
+}
+
+// tellApart adds the address to names that are there twice.
+func (f *Fleet) tellApart() {
+	count := map[string]int{}
+	for _, m := range f.met {
+		count[m.Name]++
+	}
+	for _, m := range f.met {
+		if count[m.Name] > 1 {
+			m.Name += " (" + m.Address + ")"
+		}
+	}
+}
+
+// usual is how far the clocks of most are ahead of this machine's, its own among them.
+func (f *Fleet) usual() time.Duration {
+	all := []time.Duration{0}
+	for _, m := range f.met {
+		all = append(all, m.Ahead)
+	}
+	slices.Sort(all)
+	low, high := all[(len(all)-1)/2], all[len(all)/2]
+	if low.Abs() < high.Abs() { // of two in the middle the one that is nearer to here
+		return low
+	}
+	return high
+}
+
+// compare notes which clocks are off.
+func (f *Fleet) compare() {
+	usual := f.usual()
+	for _, m := range f.met {
+		off := m.Ahead - usual
+		switch {
+		case off.Abs()-m.Within >= f.o.Skew:
+			f.note("the clock of %s is %s %s, give or take %s: its times are off by as much", m.Name, precise(off.Abs()), side(off)+" the others'", precise(m.Within))
+		case m.Within > f.o.Skew:
+			f.note("how the clock of %s stands cannot be told more closely than %s: it answers slowly", m.Name, precise(m.Within))
+		}
+	}
+	if usual.Abs() >= f.o.Skew {
+		f.note("the clock of this machine is %s %s those of the machines", precise(usual.Abs()), side(-usual))
+	}
+}
+
+func side(d time.Duration) string {
+	if d < 0 {
+		return "behind"
+	}
+	return "ahead of"
+}
+
+// precise is a duration as it is told.
+func precise(d time.Duration) string {
+	if d < 10*time.Millisecond {
+		return d.Round(10 * time.Microsecond).String()
+	}
+	return d.Round(100 * time.Microsecond).String()
+}
+
+// shift is by how much a window is moved for a machine: not at all where its clock is as
+// far off as may be.
+func (f *Fleet) shift(m *Machine) time.Duration {
+	if m.Ahead.Abs()-m.Within < f.o.Skew {
+		return 0
+	}
+	return m.Ahead
+}

@@ -1,0 +1,77 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"time"
+
+	"ingero/internal/stats"
+	"ingero/internal/tick"
+	"ingero/internal/wire"
+	"ingero/pkg/events"
+)
+
+// Op is what the calls of an operation on one machine sum to.
+type Op struct {
+	Node, Comm string
+	tick.Op
+}
+
+// Ops are the sums of all machines.
+type Ops struct {
+	Rows     []Op
+	From, To time.Time // that machines answered for, by this machine's clock
+}
+
+// Ops asks for the sums of a window; both zero: of the end of each machine's latest
+// recording. Params are those of the path /api/v1/ops.
+func (f *Fleet) Ops(ctx context.Context, params url.Values, from, to time.Time) (*Ops, []Problem) {
+	params.Set("sums", "1")
+	answers, problems := Ask[wire.Ops](ctx, f, Question{Path: "/api/v1/ops", Params: params, From: from, To: to})
+	out := &Ops{}
+	for i := range answers {
+		a := &answers[i]
+		rows, err := opsOf(a)
+		if err != nil {
+			problems = append(problems, f.problem(a.node, a.Name, fmt.Errorf("%w: %w", errAnswer, err)))
+			continue
+		}
+		if n := len(a.Value.Sums) - len(rows); n > 0 {
+			f.note("%s counted %d operations that are not known here: is it a later version?", a.Name, n)
+		}
+		out.Rows = append(out.Rows, rows...)
+		from, to := time.Unix(0, a.Value.FromNS).Add(-f.shift(a.Machine)), time.Unix(0, a.Value.ToNS).Add(-f.shift(a.Machine))
+		if out.From.IsZero() || from.Before(out.From) {
+			out.From = from
+		}
+		if to.After(out.To) {
+			out.To = to
+		}
+		for _, n := range a.Value.Notes {
+			f.note("%s: %s", a.Name, printable(n, 200))
+		}
+	}
+	return out, problems
+}
+
+func opsOf(a *Answer[wire.Ops]) (out []Op, err error) {
+	for i := range a.Value.Sums {
+		s := &a.Value.Sums[i]
+		op := Op{Node: a.Name, Comm: printable(s.Comm, 16)}
+		for _, o := range events.OpsNamed(s.Op) { // a name may be of several layers
+			if op.Op.Op == 0 || uint8(o.Source()) == s.Source {
+				op.Op.Op = o
+			}
+		}
+		if op.Op.Op == 0 { // of a later version
+			continue
+		}
+		op.PID, op.Sum, op.Dur = s.PID, s.Counts, &stats.Sketch{}
+		if err := op.Dur.UnmarshalBinary(s.Sketch); err != nil {
+			return nil, err
+		}
+		out = append(out, op)
+	}
+	return out, nil
+}

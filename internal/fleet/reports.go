@@ -1,0 +1,57 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"strings"
+	"time"
+
+	"ingero/internal/wire"
+)
+
+// Report is what slowed the jobs of one machine.
+type Report struct {
+	*Machine
+	JSON   json.RawMessage // as explain --json has it
+	Text   string
+	Chains []Chain // the gravest first
+	Faults int     // of GPUs
+}
+
+// Chain is the head of a cause of lost time.
+type Chain struct {
+	ID       string `json:"id"`
+	Severity string `json:"severity"`
+	PID      uint32 `json:"pid"`
+	Comm     string `json:"comm"`
+	Headline string `json:"headline"`
+	LostNS   int64  `json:"lost_ns"`
+}
+
+// Reports asks each machine what was found while it was recorded.
+func (f *Fleet) Reports(ctx context.Context, params url.Values, from, to time.Time) ([]Report, []Problem) {
+	answers, problems := Ask[wire.Report](ctx, f, Question{Path: "/api/v1/explain", Params: params, From: from, To: to})
+	var out []Report
+	for i := range answers {
+		a := &answers[i]
+		var said struct {
+			Chains []Chain
+			Xids   []json.RawMessage
+		}
+		if err := json.Unmarshal(a.Value.Report, &said); err != nil {
+			problems = append(problems, f.problem(a.node, a.Name, errAnswer))
+			continue
+		}
+		for j := range said.Chains {
+			c := &said.Chains[j]
+			c.ID, c.Severity, c.Comm, c.Headline = printable(c.ID, 64), printable(c.Severity, 8), printable(c.Comm, 16), printable(c.Headline, 200)
+		}
+		var lines []string
+		for line := range strings.SplitSeq(a.Value.Text, "\n") {
+			lines = append(lines, printable(line, 400))
+		}
+		out = append(out, Report{Machine: a.Machine, JSON: a.Value.Report, Text: strings.Join(lines, "\n"), Chains: said.Chains, Faults: len(said.Xids)})
+	}
+	return out, problems
+}

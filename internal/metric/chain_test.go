@@ -1,0 +1,164 @@
+package metric
+
+import (
+	"testing"
+	"time"
+
+	"ingero/internal/stats"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// A cause is counted at each severity that it reaches, what it cost is added as it is
+// told, and one that was taken back is no more.
+func TestEpisodes(t *testing.T) {
+	w := newWorld(t)
+	chain := tick.Chain{ID: "c-1", Rule: "cpu-taken", PID: 1, Op: launch, OpP99: 3 * time.Millisecond, To: epoch,
+		Culprits: []tick.Culprit{{Thread: events.Thread{PID: 9, TID: 9, Name: events.NameOf("hog")}}}}
+	w.call(1, launch, events.Call{Duration: 3e6})
+	step := func(e tick.Episode) *Snapshot {
+		e.ID, e.Chain = "c-1/1", chain
+		return w.tick(func(t *tick.Tick) { t.Episodes, t.Chains = []tick.Episode{e}, []tick.Chain{chain} })
+	}
+	s := w.tick(nil)
+	near(t, "before", value(s, Anomalies, "cpu-taken", "HIGH"), 0)
+	s = step(tick.Episode{Kind: tick.EpisodeBegin, Severity: tick.Low, Lost: time.Second})
+	near(t, "LOW", value(s, Anomalies, "cpu-taken", "LOW"), 1)
+	near(t, "active", value(s, AnomaliesActive, "cpu-taken", "LOW"), 1)
+	s = step(tick.Episode{Kind: tick.EpisodeUpdate, Severity: tick.High, Lost: 3 * time.Second})
+	near(t, "LOW", value(s, Anomalies, "cpu-taken", "LOW"), 1)
+	near(t, "MEDIUM", value(s, Anomalies, "cpu-taken", "MEDIUM"), 1)
+	near(t, "HIGH", value(s, Anomalies, "cpu-taken", "HIGH"), 1)
+	near(t, "active", value(s, AnomaliesActive, "cpu-taken", "HIGH"), 1)
+	s = step(tick.Episode{Kind: tick.EpisodeEnd, Severity: tick.High, Lost: 4 * time.Second})
+	near(t, "active", value(s, AnomaliesActive, "cpu-taken", "HIGH"), 0)
+	near(t, "lost", value(s, AnomalyLost, "train", "1", "cpu-taken", "hog"), 4)
+	for i := range s.Families {
+		switch s.Families[i].Row {
+		case &Rows[OpDuration], &Rows[AnomalyLost]:
+			if e := s.Families[i].Points[0].Exemplars; len(e) != 1 || e[0].Chain != "c-1" || e[0].Rule != "cpu-taken" {
+				t.Errorf("%s: exemplars %+v", s.Families[i].Name, e)
+			}
+		}
+	}
+
+	other := tick.Episode{ID: "c-2/1", Kind: tick.EpisodeBegin, Severity: tick.Low, Chain: tick.Chain{Rule: "disk-wait", PID: 1}}
+	w.tick(func(t *tick.Tick) { t.Episodes = []tick.Episode{other} })
+	other.Kind = tick.EpisodeRevised
+	s = w.tick(func(t *tick.Tick) { t.Episodes = []tick.Episode{other} })
+	near(t, "revised", value(s, AnomaliesRevised), 1)
+	near(t, "active", value(s, AnomaliesActive, "disk-wait", "LOW"), 0)
+	other.Hidden, other.ID, other.Kind = true, "c-3/1", tick.EpisodeBegin
+	s = w.tick(func(t *tick.Tick) { t.Episodes = []tick.Episode{other} })
+	near(t, "hidden", value(s, Anomalies, "disk-wait", "LOW"), 1)
+}
+
+// Steps are those of the loop since the last tick, and all of another loop.
+func TestSteps(t *testing.T) {
+	w := newWorld(t)
+	w.call(1, launch, events.Call{Duration: 10})
+	loop := &tick.Loop{TID: 1, Op: synch, Waits: 1, Lengths: &stats.Sketch{}}
+	run := func(steps int) *Snapshot {
+		for range steps {
+			loop.Lengths.Add(15e6, 1)
+		}
+		loop.Steps += uint64(steps)
+		return w.tick(func(t *tick.Tick) {
+			t.Breakdowns = []tick.Breakdown{{PID: 1, Critical: 1e9, Loop: loop, ByThread: []tick.ThreadTime{{TID: 1, In: [tick.Places]tick.Spent{tick.InCalls: {Times: tick.Times{OnCPU: 2e9}}}}}}}
+			t.Threads[0].Until, t.Threads[0].Open = 5e9, []tick.OpenCall{{Op: synch, Start: 2e9}}
+		})
+	}
+	near(t, "steps", value(run(7), StepDuration, "train", "1"), 7)
+	near(t, "steps", value(run(0), StepDuration, "train", "1"), 7)
+	near(t, "steps", value(run(3), StepDuration, "train", "1"), 10)
+	loop = &tick.Loop{TID: 1, Op: launch, Waits: 2, Lengths: &stats.Sketch{}}
+	s := run(4)
+	near(t, "steps", value(s, StepDuration, "train", "1"), 14)
+	near(t, "lost", value(s, StepLost, "train", "1"), 1)
+	near(t, "in calls", value(s, ThreadTime, "train", "1", "calls", "on_cpu"), 2)
+	near(t, "open", value(s, OpenCallAge, "train", "1"), 3)
+	s = w.tick(nil) // the ledger has forgotten it
+	near(t, "lost", value(s, StepLost, "train", "1"), 1)
+	near(t, "open", value(s, OpenCallAge, "train", "1"), 0)
+}
+
+// What is known of GPUs and the machine is told, and what is not is absent.
+func TestMachine(t *testing.T) {
+	w := newWorld(t)
+	w.call(1, launch, events.Call{Duration: 10})
+	busy, used := 0.5, int64(1<<30)
+	gpu := tick.GPU{Index: 1, Bus: "0000:75:00.0", UUID: "GPU-x", Name: "NVIDIA H200", Busy: &busy, MemUsed: &used, Throttle: []string{"power cap"}}
+	fill := func(t *tick.Tick) {
+		t.GPUs = []tick.GPU{gpu}
+		t.Xids = []tick.Xid{{Code: 79, Bus: "0000:75:00"}, {Code: 79, Bus: "0000:75:00", Injected: true}, {Code: 12028, Switch: true, Bus: "0000:c0:00"}}
+		t.Host = tick.Host{CPU: 0.25, MemTotal: 100, MemAvail: 40}
+		t.HostSums = []tick.HostSum{{HostKey: tick.HostKey{Kind: tick.HostDiskRead, Object: "vda"}, Count: 2, NS: 3e9, Bytes: 4096}, {HostKey: tick.HostKey{Kind: tick.HostDiskRead, Object: "vdb"}, Count: 1}}
+		t.Drops, t.Self, t.Records = []tick.Drop{{Reason: "thinned", Count: 9}}, tick.Self{CPU: time.Second, RSS: 1 << 20}, 77
+		t.States = []tick.State{{PID: 1, Copies: []tick.Copy{{Dir: tick.CopyHostToDevice, Host: tick.HostPinned, Bytes: 100 * w.seq}},
+			Memory: tick.Memory{Used: true, GPU: tick.Held{Bytes: 5, Peak: 6}, OOMs: 2, Growth: tick.Growth{Low: 120, Leak: true}}}}
+		t.RollCalls = []tick.RollCall{{Since: t.Time.Add(-40 * time.Second).UnixNano()}}
+		t.Lates = []tick.Late{{From: 1e9, To: 3e9, Rank: tick.Rank{Rank: 3}}}
+	}
+	w.tick(fill)
+	s := w.tick(fill)
+	for _, x := range []struct {
+		id     ID
+		want   float64
+		labels []string
+	}{
+		{GPUBusy, 0.5, []string{"GPU-x", "gpu", "NVIDIA H200", "1"}},
+		{GPUMemoryUsed, 1 << 30, []string{"GPU-x", "gpu", "NVIDIA H200", "1"}},
+		{GPULost, 0, []string{"GPU-x", "gpu", "NVIDIA H200", "1"}},
+		{GPUThrottled, 1, []string{"power cap", "GPU-x", "gpu", "NVIDIA H200", "1"}},
+		{GPUErrors, 2, []string{"xid-79", "GPU-x", "gpu"}},
+		{GPUErrors, 2, []string{"injected-xid-79", "GPU-x", "gpu"}},
+		{GPUErrors, 2, []string{"sxid-12028", "0000:c0:00", "nvswitch"}},
+		{CPUBusy, 0.25, nil}, {MemoryBusy, 0.6, nil},
+		{HostEvents, 6, []string{"disk-read"}}, {HostTime, 6, []string{"disk-read"}}, {HostBytes, 8192, []string{"disk-read"}},
+		{Drops, 9, []string{"thinned"}}, {AgentCPU, 1, nil}, {AgentMemory, 1 << 20, nil}, {AgentRecords, 77, nil},
+		{AgentBuild, 1, []string{"1.2.3", "gpu-7"}},
+		{CopyBytes, 200, []string{"HtoD", "pinned"}},
+		{MemoryHeld, 5, []string{"train", "1", "gpu"}}, {MemoryPeak, 6, []string{"train", "1", "gpu"}}, {MemoryOOMs, 2, []string{"train", "1"}}, {MemoryGrowth, 2, []string{"train", "1"}},
+		{RollCallAge, 40, nil}, {RankLate, 4, []string{"3"}},
+	} {
+		near(t, Rows[x.id].Name+" "+join(x.labels), value(s, x.id, x.labels...), x.want)
+	}
+	for i := range s.Families {
+		if r := s.Families[i].Row; r == &Rows[GPUPower] || r == &Rows[SwapBusy] {
+			t.Errorf("%s is not known, and there", r.Name)
+		}
+	}
+}
+
+// Snapshots can be read while ticks come.
+func TestSnapshotsAreNotChanged(t *testing.T) {
+	w := newWorld(t)
+	done := make(chan struct{})
+	stop := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if s := w.m.Snapshot(); s != nil {
+				for i := range s.Families {
+					for _, p := range s.Families[i].Points {
+						if p.Dist != nil {
+							_, _ = p.Dist.Exponential(), p.Dist.Classic()
+						}
+						_ = join(p.Labels)
+					}
+				}
+			}
+		}
+	}()
+	for i := range 50 {
+		w.batch(tick.Batch{Calls: []events.Call{w.call(uint32(1+i%3), launch, events.Call{Duration: int64(i) * 1000, OnCPU: int64(i) * 1000})}})
+		w.tick(nil)
+	}
+	close(stop)
+	<-done
+}

@@ -1,0 +1,208 @@
+package metric
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"ingero/internal/stats"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+var (
+	launch, _ = events.OpByName("cudaLaunchKernel")
+	synch, _  = events.OpByName("cudaStreamSynchronize")
+	malloc, _ = events.OpByName("cudaMalloc")
+)
+
+// What operations of processes that have ended did stays in the sums, and calls are exact
+// where records are missing.
+func TestOperations(t *testing.T) {
+	w := newWorld(t)
+	for range 10 {
+		w.call(1, launch, events.Call{Duration: 2000})
+		w.call(2, launch, events.Call{Duration: 4000, Flags: events.CallFailed})
+	}
+	s := w.tick(nil)
+	near(t, "calls", value(s, OpCount, "cudaLaunchKernel", "cudart"), 20)
+	near(t, "errors", value(s, OpErrors, "cudaLaunchKernel", "cudart"), 10)
+	near(t, "durations", value(s, OpDuration, "cudaLaunchKernel", "cudart"), 20)
+	near(t, "open", value(s, OpOpen, "cudaLaunchKernel", "cudart"), 0)
+
+	delete(w.ops, opPID{2, launch})
+	w.call(1, launch, events.Call{Duration: 2000})
+	w.ops[opPID{1, launch}].Sum.Calls++
+	w.ops[opPID{1, launch}].Last.Calls++
+	s = w.tick(nil)
+	near(t, "calls", value(s, OpCount, "cudaLaunchKernel", "cudart"), 22)
+	near(t, "open", value(s, OpOpen, "cudaLaunchKernel", "cudart"), 1)
+	near(t, "durations", value(s, OpDuration, "cudaLaunchKernel", "cudart"), 21)
+
+	// Of 1000 calls one has a record, and the kernel has counted all.
+	o := w.ops[opPID{1, launch}]
+	o.Thinned = true
+	o.Sum.Calls, o.Sum.Done, o.Last.Calls = o.Sum.Calls+1000, o.Sum.Done+1000, 1000
+	o.Hist.Record(1_000_000, 1000)
+	o.DurLast.Add(2000, 1)
+	s = w.tick(nil)
+	near(t, "durations", value(s, OpDuration, "cudaLaunchKernel", "cudart"), 1021)
+	d := w.m.ops.byOp[launch].sketch
+	if got := float64(d.Quantile(0.9)); math.Abs(got-1e6) > stats.HistError*1e6 {
+		t.Errorf("p90 is %v, want 1 ms", got)
+	}
+}
+
+// The parts of the ledger add up to the time of all calls and gaps, tick after tick,
+// whatever waits say; and who took the time is named.
+func TestLedgerAddsUp(t *testing.T) {
+	w := newWorld(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	want := 0.0
+	for range 50 {
+		var b tick.Batch
+		for range r.IntN(40) {
+			pid, op := uint32(1+r.IntN(3)), []events.Op{launch, synch, malloc}[r.IntN(3)]
+			c := events.Call{OnCPU: r.Int64N(1000), Runnable: r.Int64N(1000), Throttled: r.Int64N(100), Blocked: r.Int64N(1000), Weight: uint32(1 + r.IntN(3)),
+				Gap: r.Int64N(5000), GapRunnable: r.Int64N(1000)}
+			c.Duration = c.OnCPU + c.Runnable + c.Throttled + c.Blocked
+			if r.IntN(5) == 0 {
+				c.Flags = events.CallLedgerPartial
+			}
+			b.Calls = append(b.Calls, w.call(pid, op, c))
+			want += float64(c.Weight) * float64(c.Duration+c.Gap) / 1e9
+			b.Waits = append(b.Waits, events.Wait{PID: pid, TID: pid, Op: op, State: events.WaitRunnable, Duration: c.Runnable, Taken: c.Runnable, Who: events.Thread{PID: 9, TID: 9, Name: events.NameOf("hog")}})
+		}
+		w.batch(b)
+		near(t, "the ledger's sum", sum(w.tick(nil), LedgerTime), want)
+	}
+}
+
+// Who took the time of a thread stands in the labels.
+func TestCulprits(t *testing.T) {
+	hog := events.Thread{PID: 9, TID: 9, Name: events.NameOf("hog")}
+	for name, c := range map[string]struct {
+		wait events.Wait
+		want []string // from the operation on; nil: it has no name
+	}{
+		"CPU taken": {events.Wait{State: events.WaitRunnable, Duration: 300, Taken: 200, Who: hog, Op: launch}, []string{"cudaLaunchKernel", "runnable", "", "hog"}},
+		"between":   {events.Wait{State: events.WaitRunnable, Duration: 200, Taken: 200, Who: hog}, []string{"between-calls", "runnable", "", "hog"}},
+		"again":     {events.Wait{State: events.WaitRunnable, Duration: 300, Taken: 200, Who: hog, Flags: events.WaitPrevious}, []string{"between-calls", "runnable", "", "hog"}},
+		"own": {events.Wait{State: events.WaitRunnable, Duration: 200, Taken: 200, Who: events.Thread{PID: 1, TID: 2, Name: events.NameOf("x")}},
+			[]string{"between-calls", "runnable", "", "own-threads"}},
+		"idle":       {events.Wait{State: events.WaitRunnable, Duration: 200, Flags: events.WaitIdle}, []string{"between-calls", "runnable", "", "idle"}},
+		"many":       {events.Wait{State: events.WaitRunnable, Duration: 300, Taken: 200, Flags: events.WaitOthers}, []string{"between-calls", "runnable", "", "others"}},
+		"nobody":     {events.Wait{State: events.WaitRunnable, Duration: 200, Taken: 200}, nil},
+		"quota":      {events.Wait{State: events.WaitThrottled, Duration: 200}, []string{"between-calls", "throttled", "", "cpu-quota"}},
+		"disk":       {events.Wait{State: events.WaitBlocked, Duration: 200, Reason: events.ReasonDisk, Flags: events.WaitByIRQ, Op: malloc}, []string{"cudaMalloc", "blocked", "disk", "irq"}},
+		"lock":       {events.Wait{State: events.WaitBlocked, Duration: 200, Reason: events.ReasonLock, Who: hog}, []string{"between-calls", "blocked", "lock", "hog"}},
+		"GPU":        {events.Wait{State: events.WaitBlocked, Duration: 200, Reason: events.ReasonGPU, Who: hog, Op: synch}, nil},
+		"no caller":  {events.Wait{State: events.WaitBlocked, Duration: 200, Reason: events.ReasonLock, Who: hog, TID: 77}, nil},
+		"bad name":   {events.Wait{State: events.WaitBlocked, Duration: 200, Reason: events.ReasonPipe, Who: events.Thread{PID: 8, TID: 8, Name: events.NameOf("a\n\xffb")}}, []string{"between-calls", "blocked", "pipe", "a??b"}},
+		"same, prev": {events.Wait{State: events.WaitBlocked, Duration: 200, Reason: events.ReasonPipe, Who: hog, Flags: events.WaitPrevious}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.batch(tick.Batch{Calls: []events.Call{w.call(1, launch, events.Call{Duration: 10, OnCPU: 10})}})
+			w.tick(nil)
+			c.wait.PID = 1
+			if c.wait.TID == 0 {
+				c.wait.TID = 1
+			}
+			w.batch(tick.Batch{Waits: []events.Wait{c.wait}})
+			s := w.tick(nil)
+			if c.want == nil {
+				near(t, "the ledger's sum", sum(s, LedgerTime), 10e-9)
+				return
+			}
+			near(t, "the series", value(s, LedgerTime, append([]string{"train", "1"}, c.want...)...), 200e-9)
+		})
+	}
+}
+
+// Time in calls that wait for the GPU has that for a reason.
+func TestGPUWaits(t *testing.T) {
+	w := newWorld(t)
+	w.batch(tick.Batch{Calls: []events.Call{w.call(1, synch, events.Call{Duration: 100, OnCPU: 40, Runnable: 10, Blocked: 50})}})
+	s := w.tick(nil)
+	near(t, "on the CPU", value(s, LedgerTime, "train", "1", "cudaStreamSynchronize", "on_cpu", "gpu", ""), 40e-9)
+	near(t, "blocked", value(s, LedgerTime, "train", "1", "cudaStreamSynchronize", "blocked", "gpu", ""), 50e-9)
+	near(t, "runnable", value(s, LedgerTime, "train", "1", "cudaStreamSynchronize", "runnable", "", ""), 10e-9)
+}
+
+// However many processes, operations and culprits there are, series are bounded, nothing
+// is lost from the sums, and what had no room is counted.
+func TestBounds(t *testing.T) {
+	w := newWorld(t)
+	want := 0.0
+	var b tick.Batch
+	for pid := uint32(1); pid <= 300; pid++ {
+		for i := range 20 {
+			c := w.call(pid, events.Catalog[(int(pid)+i)%len(events.Catalog)].Op, events.Call{Duration: 1000, OnCPU: 900, Runnable: 100})
+			b.Calls = append(b.Calls, c)
+			want += 1000e-9
+			name := events.NameOf(string(rune('a'+i)) + number(pid*1000+uint32(w.seq)))
+			b.Waits = append(b.Waits, events.Wait{PID: pid, TID: pid, Op: c.Op, State: events.WaitRunnable, Duration: 100, Taken: 100, Who: events.Thread{PID: 9, TID: 9, Name: name}})
+		}
+	}
+	for range 3 {
+		w.batch(b)
+		s := w.tick(func(t *tick.Tick) {
+			for i := range t.Processes {
+				pid := t.Processes[i].PID
+				t.Breakdowns = append(t.Breakdowns, tick.Breakdown{PID: pid, Critical: 5})
+				t.States = append(t.States, tick.State{PID: pid, Memory: tick.Memory{Used: true}})
+				t.Episodes = append(t.Episodes, tick.Episode{Kind: tick.EpisodeBegin, ID: number(pid), Severity: tick.High, Lost: time.Second,
+					Chain: tick.Chain{Rule: "cpu-taken", PID: pid, Culprits: []tick.Culprit{{What: number(pid * 7)}}}})
+				t.Drops = append(t.Drops, tick.Drop{Reason: number(pid), Count: 1})
+				t.Xids = append(t.Xids, tick.Xid{Code: pid})
+				t.Lates = append(t.Lates, tick.Late{To: 1, Rank: tick.Rank{Rank: int32(pid)}})
+			}
+		})
+		near(t, "the ledger's sum", sum(s, LedgerTime), want*float64(w.seq))
+		near(t, "what was lost", sum(s, AnomalyLost), 300)
+	}
+	s := w.m.Snapshot()
+	for _, id := range []ID{LedgerTime, ProcessInfo, Drops, GPUErrors, RankLate} {
+		if value(s, SeriesOver, Rows[id].Name) == 0 {
+			t.Errorf("%s: nothing had no room", Rows[id].Name)
+		}
+		if n, most := value(s, SeriesNow, Rows[id].Name), value(s, SeriesMost, Rows[id].Name); n > most || n == 0 {
+			t.Errorf("%s: %v series of %v", Rows[id].Name, n, most)
+		}
+	}
+}
+
+// The series of a process go some minutes after it has ended, and those of one that has
+// its number begin anew.
+func TestProcessEnds(t *testing.T) {
+	w := newWorld(t)
+	w.batch(tick.Batch{Calls: []events.Call{w.call(1, launch, events.Call{Duration: 10, OnCPU: 10})}})
+	s := w.tick(nil)
+	near(t, "processes", value(s, Processes), 1)
+	ended := w.now
+	gone := func(t *tick.Tick) { t.Processes[0].Ended = ended }
+	w.now = w.now.Add(linger - 2*time.Second)
+	s = w.tick(gone)
+	near(t, "processes", value(s, Processes), 0)
+	near(t, "its time", value(s, LedgerTime, "train", "1", "cudaLaunchKernel", "on_cpu", "", ""), 10e-9)
+	w.now = w.now.Add(2 * time.Second)
+	w.last = nil
+	s = w.tick(gone)
+	if sum(s, LedgerTime) != 0 || sum(s, ProcessInfo) != 0 || len(w.m.ledger.spent)+len(w.m.ledger.series)+len(w.m.procs.byPID) != 0 {
+		t.Errorf("it is still there: %v", w.m.ledger.series)
+	}
+	w.batch(tick.Batch{Calls: []events.Call{w.call(1, launch, events.Call{Duration: 7, OnCPU: 7})}})
+	s = w.tick(func(t *tick.Tick) { t.Processes[0].Started = ended.Add(time.Second) })
+	near(t, "its time", value(s, LedgerTime, "train", "1", "cudaLaunchKernel", "on_cpu", "", ""), 7e-9)
+}
+
+// A program that becomes another keeps its sums under its new name.
+func TestNewName(t *testing.T) {
+	w := newWorld(t)
+	w.batch(tick.Batch{Calls: []events.Call{w.call(1, launch, events.Call{Duration: 10, OnCPU: 10})}})
+	w.tick(nil)
+	s := w.tick(func(t *tick.Tick) { t.Processes[0].Comm = "eval" })
+	near(t, "its time", value(s, LedgerTime, "eval", "1", "cudaLaunchKernel", "on_cpu", "", ""), 10e-9)
+}

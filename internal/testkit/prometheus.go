@@ -1,0 +1,122 @@
+package testkit
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Prometheus is a real Prometheus server, with native histograms and exemplars.
+type Prometheus struct {
+	t   testing.TB
+	url string
+}
+
+// NewPrometheus starts a server that scrapes an address once a second, and ends it with
+// the test. More is added to its configuration.
+func NewPrometheus(t testing.TB, target, more string) *Prometheus {
+	t.Helper()
+	NeedTool(t, "prometheus")
+	dir := t.TempDir()
+	port := FreePort(t)
+	config := filepath.Join(dir, "prometheus.yml")
+	text := "global: {scrape_interval: 1s, evaluation_interval: 1s}\nscrape_configs:\n- job_name: ingero\n  static_configs: [{targets: ['" + target + "']}]\n" + more
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := &Prometheus{t: t, url: "http://127.0.0.1:" + port}
+	Start(t, exec.Command("prometheus", "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--web.listen-address=127.0.0.1:"+port, "--enable-feature=native-histograms,exemplar-storage", "--log.level=warn"))
+	Eventually(t, "a Prometheus that is ready", func() bool {
+		r, err := http.Get(p.url + "/-/ready")
+		if err != nil {
+			return false
+		}
+		defer func() { _ = r.Body.Close() }()
+		return r.StatusCode == http.StatusOK
+	})
+	return p
+}
+
+// Sample is one value of an answer.
+type Sample struct {
+	Metric map[string]string `json:"metric"`
+	Value  [2]any            `json:"value"`
+}
+
+// Number returns the value.
+func (s *Sample) Number() float64 {
+	if text, ok := s.Value[1].(string); ok {
+		if v, err := strconv.ParseFloat(text, 64); err == nil {
+			return v
+		}
+	}
+	return math.NaN()
+}
+
+// Ask returns what an instant query gives; an error of Prometheus ends the test.
+func (p *Prometheus) Ask(query string) []Sample {
+	p.t.Helper()
+	code, body := p.get(p.url + "/api/v1/query?query=" + url.QueryEscape(query))
+	var answer struct {
+		Status, Error string
+		Data          struct{ Result []Sample }
+	}
+	if err := json.Unmarshal([]byte(body), &answer); err != nil || answer.Status != "success" {
+		p.t.Fatalf("%s: %d, %v, %s", query, code, err, body)
+	}
+	return answer.Data.Result
+}
+
+// One returns the value of a query that has one; NaN: it has none yet.
+func (p *Prometheus) One(query string) float64 {
+	p.t.Helper()
+	if s := p.Ask(query); len(s) == 1 {
+		return s[0].Number()
+	}
+	return math.NaN()
+}
+
+// Exemplars returns the labels of the exemplars of a series in the last minutes.
+func (p *Prometheus) Exemplars(query string) (out []map[string]string) {
+	p.t.Helper()
+	now := time.Now()
+	code, body := p.get(fmt.Sprintf("%s/api/v1/query_exemplars?query=%s&start=%d&end=%d", p.url, url.QueryEscape(query), now.Add(-time.Hour).Unix(), now.Unix()+1))
+	var answer struct {
+		Data []struct {
+			Exemplars []struct{ Labels map[string]string }
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &answer); err != nil || code != http.StatusOK {
+		p.t.Fatalf("%d, %v, %s", code, err, body)
+	}
+	for i := range answer.Data {
+		for _, e := range answer.Data[i].Exemplars {
+			out = append(out, e.Labels)
+		}
+	}
+	return out
+}
+
+func (p *Prometheus) get(url string) (code int, body string) {
+	p.t.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { _ = r.Body.Close() }()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return r.StatusCode, string(b)
+}
