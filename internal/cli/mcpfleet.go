@@ -146,4 +146,3 @@ func (g *gathering) statement(ctx context.Context, q *mcp.FleetQuestion, _ url.V
 	g.add(problems)
 	return &mcp.FleetAnswer{Columns: res.Columns, Rows: res.Rows}, nil
 }
-

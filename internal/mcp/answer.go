@@ -81,6 +81,9 @@ func (f *Form) row(of uint64) (int, error) {
 // answer goes beyond its budget.
 var widths = [...]int{maxText, 80, 24, 8}
 
+// maxShort bounds a text in telegraphic notation, in bytes.
+const maxShort = 160
+
 // write makes both forms of a part of an answer.
 func (a *answer) write(t *tool, f *Form, of uint64) (text string, out *Out, err error) {
 	from, err := f.row(of)
@@ -109,9 +112,10 @@ type page struct {
 	short   bool
 	most    int // bytes of a text
 	budget  int
+	unused  []bool // columns of which nothing is known
 	text    strings.Builder
 	out     Out
-	used    [2]int // tokens of the text, and of the structured content
+	spent   [2]int // tokens of the text, and of the structured content
 }
 
 // reserve is for the line with the cursor.
@@ -122,8 +126,21 @@ func (a *answer) page(t *tool, f *Form, most, budget int) *page {
 	if a.columns != nil {
 		p.columns = a.columns
 	}
+	p.unused = make([]bool, len(p.columns))
+	for i := range p.columns {
+		p.unused[i] = p.columns[i].kind != free
+		for _, row := range p.rows {
+			if v := value(row[i]); v != nil && v != "" {
+				p.unused[i] = false
+				break
+			}
+		}
+	}
 	return p
 }
+
+// width bounds a text in telegraphic notation, where sentences have more room.
+func (p *page) width() int { return min(p.most, maxShort) }
 
 // fill writes what there is room for, and tells whether a first row fitted in.
 func (p *page) fill(from int, of uint64) bool {
@@ -133,7 +150,7 @@ func (p *page) fill(from int, of uint64) bool {
 		row, line := p.row(p.rows[n], n)
 		b, _ := json.Marshal(row) // of plain values
 		cost := [2]int{tokens(line) + 1, tokens(string(b)) + 1}
-		if max(p.used[0]+cost[0], p.used[1]+cost[1]) > p.budget {
+		if max(p.spent[0]+cost[0], p.spent[1]+cost[1]) > p.budget {
 			if n == from && p.most > widths[len(widths)-1] {
 				return false
 			}
@@ -141,7 +158,7 @@ func (p *page) fill(from int, of uint64) bool {
 				break
 			}
 		}
-		p.used[0], p.used[1] = p.used[0]+cost[0], p.used[1]+cost[1]
+		p.spent[0], p.spent[1] = p.spent[0]+cost[0], p.spent[1]+cost[1]
 		p.text.WriteString(line + "\n")
 		p.out.Rows = append(p.out.Rows, row)
 	}
@@ -149,7 +166,7 @@ func (p *page) fill(from int, of uint64) bool {
 		p.out.Next = cursorAt(n, of)
 		fmt.Fprintf(&p.text, p.form("more=%d next=%s\n", "There are %d more rows. To read them, ask again with this cursor: %s\n"), len(p.rows)-n, p.out.Next)
 	}
-	return p.used[0] <= p.budget && p.used[1] <= p.budget || p.most == widths[len(widths)-1]
+	return p.spent[0] <= p.budget && p.spent[1] <= p.budget || p.most == widths[len(widths)-1]
 }
 
 func (p *page) form(short, long string) string {
@@ -171,9 +188,12 @@ func (p *page) head(from int) {
 			continue
 		}
 		c := &p.tool.facts[i]
-		p.out.Facts[c.name] = plain(v, p.most)
+		p.out.Facts[c.name] = c.plain(v, p.most)
+		if p.short && p.tool.quiet && c.kind == moment {
+			continue // of a window: it is in structured content, and in sentences
+		}
 		if p.short {
-			line = append(line, c.name+"="+c.short(v, p.most))
+			line = append(line, c.tag()+"="+c.short(v, p.width()))
 		} else {
 			line = append(line, strings.ToUpper(c.about[:1])+c.about[1:]+": "+c.long(v, p.most)+".")
 		}
@@ -181,24 +201,33 @@ func (p *page) head(from int) {
 	if len(line) > 0 {
 		p.text.WriteString(strings.Join(line, p.form(" ", "\n")) + "\n")
 	}
-	for _, n := range p.notes[:min(len(p.notes), 5)] {
+	for i, n := range p.notes[:min(len(p.notes), 5)] {
 		n = printable(n, p.most)
 		p.out.Notes = append(p.out.Notes, n)
+		if p.short {
+			n = printable(n, p.width())
+		}
+		if p.short && i > 0 {
+			continue
+		}
 		p.text.WriteString(p.form("note=", "Note: ") + `"` + strings.ReplaceAll(n, `"`, "'") + `"` + "\n")
 	}
-	names := make([]string, len(p.columns))
+	names, tags := make([]string, len(p.columns)), []string{}
 	for i := range p.columns {
 		names[i] = p.columns[i].name
+		if !p.unused[i] {
+			tags = append(tags, p.columns[i].tag())
+		}
 	}
 	if len(p.rows) > 0 {
 		p.out.Columns = names
 		p.out.Rows = [][]any{}
 		if p.short {
-			p.text.WriteString(strings.Join(names, " ") + "\n")
+			p.text.WriteString(strings.Join(tags, " ") + "\n")
 		}
 	}
 	b, _ := json.Marshal(p.out) // of plain values
-	p.used = [2]int{tokens(p.text.String()), tokens(string(b))}
+	p.spent = [2]int{tokens(p.text.String()), tokens(string(b))}
 }
 
 // row writes one.
@@ -209,10 +238,11 @@ func (p *page) row(values []any, n int) ([]any, string) {
 		if v == "" && c.kind != free {
 			v = nil
 		}
-		row[i] = plain(v, p.most)
+		row[i] = c.plain(v, p.most)
 		switch {
+		case p.short && p.unused[i]:
 		case p.short:
-			line = append(line, c.short(v, p.most))
+			line = append(line, c.short(v, p.width()))
 		case v != nil:
 			line = append(line, c.about+": "+c.long(v, p.most))
 		}

@@ -10,7 +10,7 @@ import (
 // culpritColumns are who took the time.
 var culpritColumns = []column{
 	{"who", "culprit", words}, {"pid", "process number", count}, {"parent", "started by", words}, {"cmdline", "command line", words},
-	{"where", "runs in", words}, {"lost_ns", "milliseconds of progress that it cost, as a length of time", nanos},
+	{"where", "runs in", words}, {"lost_ns", "progress that it cost", nanos},
 }
 
 func diagnoseTool() *tool {
@@ -199,7 +199,7 @@ func (s *server) chain(ctx context.Context, id string) (*chain, error) {
 
 func chainsTool() *tool {
 	return &tool{
-		name: "get_causal_chains", title: "All causes of lost time",
+		name: "get_causal_chains", quiet: true, title: "All causes of lost time",
 		about: "Causes of lost time, the gravest first; equal ones (same rule, job, call and culprits) are told once, with how often and their sum. Use it when diagnose names others, or for history: since=24h. One line each; explain_chain has the rest.",
 		facts: []column{{"found", "causes that were found, before equal ones were put together", count}, {"hidden", "causes that are not shown (silenced)", count}, {"from", "looked at from", moment}, {"to", "to", moment}},
 		columns: []column{

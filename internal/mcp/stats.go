@@ -33,7 +33,7 @@ func (s *server) callValues(ctx context.Context, in *Calls) (url.Values, error) 
 
 func statsTool() *tool {
 	return &tool{
-		name: "get_trace_stats", title: "Counts, times and percentiles of operations",
+		name: "get_trace_stats", quiet: true, title: "Counts, times and percentiles of operations",
 		about: "How often each CUDA operation was called, how long in all, and p50, p95, p99 and maximum; what took most time first. per_process=true tells processes apart. Where single calls are not kept any more, or are too many, it has the sums of whole recordings (aggregate=true). Use it for 'how slow is cudaMemcpy?'; for causes use diagnose.",
 		facts: []column{{"from", "looked at from", moment}, {"to", "to", moment}, {"aggregate", "these are sums of whole recordings", flag}},
 		columns: []column{

@@ -35,6 +35,17 @@ type column struct {
 	kind  kind
 }
 
+// tag is its name in telegraphic notation, where values have units.
+func (c *column) tag() string {
+	if c.kind == nanos || c.kind == size {
+		return strings.TrimSuffix(strings.TrimSuffix(c.name, "_ns"), "_bytes")
+	}
+	return c.name
+}
+
+// exact is the largest whole number that every reader of JSON has exactly.
+const exact = 1 << 53
+
 // maxText bounds a text, in bytes.
 const maxText = 300
 
@@ -163,8 +174,12 @@ func (c *column) long(v any, most int) string {
 }
 
 // plain is a value in structured content.
-func plain(v any, most int) any {
+func (c *column) plain(v any, most int) any {
 	switch v := v.(type) {
+	case int64:
+		if c.kind == free && (v > exact || v < -exact) {
+			return strconv.FormatInt(v, 10)
+		}
 	case string:
 		return printable(v, most)
 	case []byte:

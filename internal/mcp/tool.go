@@ -13,6 +13,7 @@ type tool struct {
 	name, title, about string
 	tokens             int // budget if nothing is said; 0: the usual
 	facts, columns     []column
+	quiet              bool // its times are those of the window that was asked for
 	changes            bool // it is not the same the next time, or reads what is not recorded
 
 	register func(*server, *sdk.Server, *tool)

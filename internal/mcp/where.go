@@ -8,7 +8,7 @@ import (
 
 func whereTool() *tool {
 	return &tool{
-		name: "where_did_time_go", title: "Where the time of each process went",
+		name: "where_did_time_go", quiet: true, title: "Where the time of each process went",
 		about: "Where the wall time of each traced process went: waiting for the GPU, CPU in CUDA calls, CPU between calls, waiting for a CPU (and who had it), throttled by a quota, blocked (and on what). The parts of a process add up to 100 %. Use it for 'is it GPU-bound?', 'why is GPU utilisation low?', 'what share is data loading?'.",
 		facts: []column{{"from", "looked at from", moment}, {"to", "to", moment}},
 		columns: []column{
@@ -34,11 +34,9 @@ func (s *server) where(ctx context.Context, in *Where) (*answer, error) {
 	a := &answer{facts: []any{stamp(r.From), stamp(r.To)}, notes: r.Notes[:min(len(r.Notes), 2)]}
 	for i := range r.Processes {
 		p := &r.Processes[i]
-		if p.Breakdown == nil {
-			continue
-		}
-		for j := range p.Breakdown.Parts {
-			x := &p.Breakdown.Parts[j]
+		parts := p.parts()
+		for j := range parts {
+			x := &parts[j]
 			if x.NS > 0 {
 				a.rows = append(a.rows, []any{p.Comm, p.PID, x.Name, x.NS, x.Percent / 100, x.byText(p.calls(x.Name))})
 			}
@@ -48,6 +46,18 @@ func (s *server) where(ctx context.Context, in *Where) (*answer, error) {
 		a.lead = "not known: no process has an account of its time there"
 	}
 	return a, nil
+}
+
+// parts is where its time went: by the ledger of its threads, else by its calls and the gaps
+// between them.
+func (p *process) parts() []part {
+	switch {
+	case p.Breakdown != nil:
+		return p.Breakdown.Parts
+	case p.Time != nil:
+		return p.Time.Parts
+	}
+	return nil
 }
 
 // calls is the part of that name by calls, nil where it is not known.
@@ -98,7 +108,7 @@ func (p *part) byText(calls *part) any {
 
 func memoryTool() *tool {
 	return &tool{
-		name: "get_memory", title: "GPU memory by process",
+		name: "get_memory", quiet: true, title: "GPU memory by process",
 		about: "What each process holds and held at most on the GPU, by its allocations: leaks, out-of-memory errors, fragmentation. Use it for 'OOM', 'memory grows', 'who holds the memory?'.",
 		facts: []column{{"from", "looked at from", moment}, {"to", "to", moment}},
 		columns: []column{
@@ -144,7 +154,7 @@ func (s *server) memory(ctx context.Context, in *Where) (*answer, error) {
 
 func xidsTool() *tool {
 	return &tool{
-		name: "get_xids", title: "Faults that GPUs reported",
+		name: "get_xids", quiet: true, title: "Faults that GPUs reported",
 		about: "Faults (XIDs of GPUs, SXids of NVSwitches) that the NVIDIA driver reported: what each means, which was the root of its burst, the process it hit, what to do. Use it for crashes, 'CUDA error', hardware doubts.",
 		facts: []column{{"from", "looked at from", moment}, {"to", "to", moment}},
 		columns: []column{
