@@ -34,11 +34,17 @@ type served struct {
 // serve starts a dashboard of a database, and ends it with the test.
 func serve(t *testing.T, db string, now func() time.Time, env map[string]string, args ...string) *served {
 	t.Helper()
+	return serveBy(t, "dashboard", db, now, env, args...)
+}
+
+// serveBy starts a command that serves.
+func serveBy(t *testing.T, command, db string, now func() time.Time, env map[string]string, args ...string) *served {
+	t.Helper()
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &Env{Args: append([]string{"dashboard", "--db", db}, args...), Stdin: os.Stdin, Stdout: write, Stderr: write, Now: now,
+	e := &Env{Args: append([]string{command, "--db", db}, args...), Stdin: os.Stdin, Stdout: write, Stderr: write, Now: now,
 		Getenv: func(k string) string { return env[k] }, keyFile: filepath.Join(t.TempDir(), "key")}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan int, 1)

@@ -128,7 +128,9 @@ func (a *answer) page(t *tool, f *Form, most, budget int) *page {
 	}
 	p.unused = make([]bool, len(p.columns))
 	for i := range p.columns {
-		p.unused[i] = p.columns[i].kind != free
+		if p.unused[i] = p.columns[i].kind != free; p.columns[i].wide {
+			continue
+		}
 		for _, row := range p.rows {
 			if v := value(row[i]); v != nil && v != "" {
 				p.unused[i] = false
@@ -189,8 +191,8 @@ func (p *page) head(from int) {
 		}
 		c := &p.tool.facts[i]
 		p.out.Facts[c.name] = c.plain(v, p.most)
-		if p.short && p.tool.quiet && c.kind == moment {
-			continue // of a window: it is in structured content, and in sentences
+		if p.short && (c.wide || p.tool.quiet && c.kind == moment) {
+			continue
 		}
 		if p.short {
 			line = append(line, c.tag()+"="+c.short(v, p.width()))

@@ -9,8 +9,8 @@ import (
 
 // culpritColumns are who took the time.
 var culpritColumns = []column{
-	{"who", "culprit", words}, {"pid", "process number", count}, {"parent", "started by", words}, {"cmdline", "command line", words},
-	{"where", "runs in", words}, {"lost_ns", "progress that it cost", nanos},
+	{"who", "name of the culprit, who or what took the time", words, false}, {"pid", "its process number (pid)", count, false}, {"parent", "name and number of the process that started it", words, false}, {"cmdline", "command line with which it runs", words, false},
+	{"where", "container, pod or control group in which it runs", words, false}, {"lost_ns", "progress that the job lost to it", nanos, false},
 }
 
 func diagnoseTool() *tool {
@@ -20,13 +20,13 @@ func diagnoseTool() *tool {
 			"how much progress it cost, confidence, what it was not, and the command that fixes it. Says plainly when nothing is wrong. Use explain_chain(id=chain) for evidence. " +
 			"Do not use it for hangs that go on now: get_stuck.",
 		facts: []column{
-			{"severity", "severity", words}, {"cause", "what happened", words}, {"rule", "rule that found it", words}, {"confidence", "share of the lost time that the cause explains", share},
-			{"lost_ns", "progress that was lost", nanos}, {"window_ns", "in a time of", nanos}, {"slow_steps", "steps that were slow", count}, {"steps", "of so many steps", count},
-			{"job", "the job that lost it", words}, {"pid", "its process number", count}, {"op", "the call that became slow", words}, {"op_p99_ns", "99th percentile of that call", nanos},
-			{"step_p99_ns", "99th percentile of a step", nanos}, {"without_ns", "99th percentile of a step without the cause", nanos},
-			{"line", "line of the program", words}, {"from", "first slow step", moment}, {"to", "last slow step", moment},
-			{"not", "what was looked at and is not the cause", words}, {"fix", "what to do", words}, {"chain", "id of this cause, for explain_chain", words},
-			{"others", "other causes that were found: rule, lost time and id", words}, {"faults", "faults that GPUs reported (get_xids)", count}, {"well", "how the jobs did", words},
+			{"severity", "how grave the loss is, by the share of the time that it took (LOW, MEDIUM or HIGH)", words, false}, {"cause", "what happened to the job, in a few words", words, false}, {"rule", "name of the rule that found it, as docs/detections.md has it", words, false}, {"confidence", "confidence, which is the share of the time beyond normal that this cause explains", share, false},
+			{"lost_ns", "progress that the job lost to this cause", nanos, false}, {"window_ns", "the loss was looked for in a stretch of time as long as", nanos, false}, {"slow_steps", "number of steps that the cause made longer", count, false}, {"steps", "number of steps that the job made in that time", count, false},
+			{"job", "name of the process that lost time", words, false}, {"pid", "process number (pid) of the one that lost time", count, false}, {"op", "the CUDA call that took longer than it should", words, false}, {"op_p99_ns", "99 of 100 of these calls took no longer than", nanos, false},
+			{"step_p99_ns", "99 of 100 steps took no longer than", nanos, false}, {"without_ns", "without this cause 99 of 100 steps would have taken no longer than", nanos, false},
+			{"line", "line of the program in which most of that time was spent", words, false}, {"from", "the first step that was slow began at", moment, false}, {"to", "the last step that was slow ended at", moment, false},
+			{"not", "these were looked at as well and are not the cause", words, false}, {"fix", "what a person can do about it", words, false}, {"chain", "id of this cause, with which explain_chain tells the evidence", words, false},
+			{"others", "other causes that were found: rule, lost time and id", words, false}, {"faults", "faults that GPUs reported (get_xids)", count, false}, {"well", "how the jobs did", words, false},
 		},
 		columns:  culpritColumns,
 		register: answers((*server).diagnose),
@@ -92,6 +92,23 @@ func (c *chain) culpritRows() (rows [][]any) {
 	return rows
 }
 
+// culpritText names the culprits: "stress-ng[8821], cron[711]".
+func (c *chain) culpritText() string {
+	const most = 4
+	var who []string
+	for _, row := range c.culpritRows() {
+		text := fmt.Sprint(row[0])
+		if row[1] != nil {
+			text += fmt.Sprintf("[%d]", row[1])
+		}
+		who = append(who, text)
+	}
+	if more := len(who) - most; more > 0 {
+		who = append(who[:most], fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(who, ", ")
+}
+
 // othersText names the causes behind the gravest.
 func othersText(chains []chain) any {
 	const most = 3
@@ -128,13 +145,13 @@ func explainChainTool() *tool {
 		name: "explain_chain", title: "The evidence for one cause",
 		about: "The whole evidence for one cause of lost time, by its id from diagnose or get_causal_chains: timeline of what was measured, culprits, baseline, what was ruled out. Use it when asked 'how do you know?' or before acting on a fix.",
 		facts: []column{
-			{"severity", "severity", words}, {"rule", "rule that found it", words}, {"headline", "headline", words}, {"root_cause", "root cause", words}, {"fix", "what to do", words},
-			{"confidence", "share of the lost time that the cause explains", share}, {"lost_ns", "progress that was lost", nanos}, {"excess_ns", "time beyond normal, whatever its cause", nanos}, {"window_ns", "in a time of", nanos},
-			{"slow_steps", "steps that were slow", count}, {"steps", "of so many steps", count}, {"step_p50_ns", "median of a step", nanos}, {"step_p99_ns", "99th percentile of a step", nanos},
-			{"without_ns", "99th percentile of a step without the cause", nanos}, {"baseline", "what is normal", words}, {"job", "the job that lost it", words}, {"pid", "its process number", count},
-			{"line", "line of the program", words}, {"from", "first slow step", moment}, {"to", "last slow step", moment}, {"not", "what was looked at and is not the cause", words}, {"culprits", "culprits, with what each took", words},
+			{"severity", "how grave the loss is, by the share of the time that it took (LOW, MEDIUM or HIGH)", words, false}, {"rule", "name of the rule that found it, as docs/detections.md has it", words, false}, {"headline", "headline", words, false}, {"root_cause", "root cause", words, false}, {"fix", "what a person can do about it", words, false},
+			{"confidence", "confidence, which is the share of the time beyond normal that this cause explains", share, false}, {"lost_ns", "progress that the job lost to this cause", nanos, false}, {"excess_ns", "time beyond normal, whatever its cause", nanos, false}, {"window_ns", "the loss was looked for in a stretch of time as long as", nanos, false},
+			{"slow_steps", "number of steps that the cause made longer", count, false}, {"steps", "number of steps that the job made in that time", count, false}, {"step_p50_ns", "median of a step", nanos, false}, {"step_p99_ns", "99 of 100 steps took no longer than", nanos, false},
+			{"without_ns", "without this cause 99 of 100 steps would have taken no longer than", nanos, false}, {"baseline", "what is normal", words, false}, {"job", "name of the process that lost time", words, false}, {"pid", "process number (pid) of the one that lost time", count, false},
+			{"line", "line of the program in which most of that time was spent", words, false}, {"from", "the first step that was slow began at", moment, false}, {"to", "the last step that was slow ended at", moment, false}, {"not", "these were looked at as well and are not the cause", words, false}, {"culprits", "culprits, with what each took", words, false},
 		},
-		columns:  []column{{"time", "time", moment}, {"source", "seen in", words}, {"text", "what was measured", words}},
+		columns:  []column{{"time", "time", moment, false}, {"source", "seen in", words, false}, {"text", "what was measured", words, false}},
 		register: answers((*server).explainChain),
 	}
 }
@@ -201,10 +218,10 @@ func chainsTool() *tool {
 	return &tool{
 		name: "get_causal_chains", quiet: true, title: "All causes of lost time",
 		about: "Causes of lost time, the gravest first; equal ones (same rule, job, call and culprits) are told once, with how often and their sum. Use it when diagnose names others, or for history: since=24h. One line each; explain_chain has the rest.",
-		facts: []column{{"found", "causes that were found, before equal ones were put together", count}, {"hidden", "causes that are not shown (silenced)", count}, {"from", "looked at from", moment}, {"to", "to", moment}},
+		facts: []column{{"found", "causes that were found, before equal ones were put together", count, false}, {"hidden", "causes that are not shown (silenced)", count, false}, {"from", "looked at from", moment, false}, {"to", "to", moment, false}},
 		columns: []column{
-			{"id", "id", words}, {"severity", "severity", words}, {"rule", "rule", words}, {"job", "job that lost time", words}, {"pid", "its process number", count}, {"op", "call that became slow", words},
-			{"lost_ns", "progress that was lost", nanos}, {"confidence", "confidence", share}, {"times", "how often it was found", count}, {"culprits", "culprits", words}, {"fix", "what to do", words},
+			{"id", "id", words, false}, {"severity", "how grave the loss is, by the share of the time that it took (LOW, MEDIUM or HIGH)", words, false}, {"rule", "rule", words, false}, {"job", "name of the process that lost time", words, false}, {"pid", "process number (pid) of the one that lost time", count, false}, {"op", "the CUDA call that took longer than it should", words, false},
+			{"lost_ns", "progress that the job lost to this cause", nanos, false}, {"confidence", "confidence, which is the share of the time beyond normal that this cause explains", share, false}, {"times", "number of times that it was found", count, false}, {"culprits", "names and process numbers of the culprits, who took the time", words, false}, {"fix", "what a person can do about it", words, false},
 		},
 		register: answers((*server).chains),
 	}
@@ -230,15 +247,7 @@ func (s *server) chains(ctx context.Context, in *Chains) (*answer, error) {
 	at := map[string][]any{}
 	for i := range r.Chains {
 		c := &r.Chains[i]
-		var who []string
-		for _, row := range c.culpritRows() {
-			text := fmt.Sprint(row[0])
-			if row[1] != nil {
-				text += fmt.Sprintf("[%d]", row[1])
-			}
-			who = append(who, text)
-		}
-		names := strings.Join(who[:min(len(who), 4)], ",")
+		names := c.culpritText()
 		key := strings.Join([]string{c.Rule, c.Comm, c.Op, names}, "\x00")
 		if row := at[key]; row != nil {
 			row[6], row[8] = row[6].(int64)+c.LostNS, row[8].(int)+1

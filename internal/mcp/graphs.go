@@ -17,9 +17,9 @@ func graphLifeTool() *tool {
 	return &tool{
 		name: "graph_lifecycle", title: "What happened to CUDA graphs, call by call",
 		about: "The last calls that captured, instantiated, updated, launched or destroyed CUDA graphs, with handles and durations, the latest first. Give pid. Use it to see re-capture (torch.compile, vLLM); for how often: graph_frequency.",
-		facts: []column{{"calls", "calls of graphs in that time", count}},
+		facts: []column{{"calls", "calls of graphs in that time", count, false}},
 		columns: []column{
-			{"time", "time", moment}, {"pid", "process number", count}, {"tid", "thread", count}, {"op", "operation", words}, {"duration_ns", "duration", nanos}, {"args", "arguments", words}, {"error", "error", words},
+			{"time", "time", moment, false}, {"pid", "process number", count, false}, {"tid", "thread", count, false}, {"op", "operation", words, false}, {"duration_ns", "duration", nanos, false}, {"args", "arguments", words, false}, {"error", "error", words, false},
 		},
 		register: answers((*server).graphLife),
 	}
@@ -69,13 +69,13 @@ func graphRateTool() *tool {
 		name: "graph_frequency", title: "How often each CUDA graph is launched",
 		about: "Of each CUDA graph: launches, launches a second, and whether it is hot (a tenth of all launches or more), cold, or was never launched; how often graphs are captured, instantiated and launched in all; whether the graphs' memory pool is saturated, and which causes of lost time have to do with graphs.",
 		facts: []column{
-			{"graphs", "graphs", count}, {"hot", "of them hot", count}, {"cold", "of them cold", count}, {"unused", "of them never launched", count}, {"live", "of them not destroyed", count},
-			{"captures", "captures", count}, {"instantiations", "instantiations", count}, {"launches", "launches", count}, {"launches_per_s", "launches a second", number}, {"launch_p50_ns", "median of a launch", nanos}, {"launch_p99_ns", "99th percentile of a launch", nanos},
-			{"pool", "memory pool of the graphs", words}, {"causes", "causes of lost time that have to do with graphs", words},
+			{"graphs", "graphs", count, false}, {"hot", "of them hot", count, false}, {"cold", "of them cold", count, false}, {"unused", "of them never launched", count, false}, {"live", "of them not destroyed", count, false},
+			{"captures", "captures", count, false}, {"instantiations", "instantiations", count, false}, {"launches", "launches", count, false}, {"launches_per_s", "launches a second", number, false}, {"launch_p50_ns", "median of a launch", nanos, false}, {"launch_p99_ns", "99th percentile of a launch", nanos, false},
+			{"pool", "memory pool of the graphs", words, false}, {"causes", "causes of lost time that have to do with graphs", words, false},
 		},
 		columns: []column{
-			{"pid", "process number", count}, {"exec", "executable graph", words}, {"class", "hot, cold or unused", words}, {"launches", "launches", count}, {"per_s", "launches a second", number},
-			{"capture_ns", "time of its capture", nanos}, {"instantiate_ns", "time of its instantiation", nanos}, {"updates", "updates", count}, {"destroyed", "destroyed", flag},
+			{"pid", "process number", count, false}, {"exec", "executable graph", words, false}, {"class", "hot, cold or unused", words, false}, {"launches", "launches", count, false}, {"per_s", "launches a second", number, false},
+			{"capture_ns", "time of its capture", nanos, false}, {"instantiate_ns", "time of its instantiation", nanos, false}, {"updates", "updates", count, false}, {"destroyed", "destroyed", flag, false},
 		},
 		register: answers((*server).graphRate),
 	}

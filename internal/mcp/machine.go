@@ -12,8 +12,8 @@ func checkTool() *tool {
 	return &tool{
 		name: "get_check", title: "Can this machine be traced, and what is it?", changes: true,
 		about:    "Looks at the machine now: kernel, BTF, NVIDIA driver, CUDA libraries, GPU model, processes that use CUDA, what each missing thing costs and what to type. Use it when nothing is recorded, or to learn about the hardware.",
-		facts:    []column{{"ready", "this machine can be traced", flag}},
-		columns:  []column{{"name", "what", words}, {"state", "state", words}, {"value", "what was found", words}, {"note", "what that means", words}, {"do", "what to type", words}},
+		facts:    []column{{"ready", "this machine can be traced", flag, false}},
+		columns:  []column{{"name", "what", words, false}, {"state", "state", words, false}, {"value", "what was found", words, false}, {"note", "what that means", words, false}, {"do", "what to type", words, false}},
 		register: answers((*server).check),
 	}
 }
@@ -37,10 +37,10 @@ func stuckTool() *tool {
 	return &tool{
 		name: "get_stuck", title: "Calls that have not returned", changes: true,
 		about: "CUDA calls and NCCL collectives that have not returned now, for how long, what their threads do or wait for, and which rank is missing from a collective and what it does instead. Use it for 'it hangs', 'training stands still'. It needs a running trace.",
-		facts: []column{{"calls", "calls that have not returned", count}, {"collectives", "collectives that ranks are missing from", count}},
+		facts: []column{{"calls", "calls that have not returned", count, false}, {"collectives", "collectives that ranks are missing from", count, false}},
 		columns: []column{
-			{"what", "call that is open, or rank that is missing", words}, {"job", "process", words}, {"pid", "its number", count}, {"tid", "thread", count}, {"op", "call", words}, {"open_ns", "open for", nanos},
-			{"state", "its thread is", words}, {"reason", "waits for", words}, {"state_ns", "for", nanos}, {"file", "of this file", words}, {"cpu_holder", "who has the CPU", words}, {"text", "in words", words},
+			{"what", "call that is open, or rank that is missing", words, false}, {"job", "process", words, false}, {"pid", "its number", count, false}, {"tid", "thread", count, false}, {"op", "call", words, false}, {"open_ns", "open for", nanos, false},
+			{"state", "its thread is", words, false}, {"reason", "waits for", words, false}, {"state_ns", "for", nanos, false}, {"file", "of this file", words, false}, {"cpu_holder", "who has the CPU", words, false}, {"text", "in words", words, false},
 		},
 		register: answers((*server).stuck),
 	}
@@ -125,10 +125,10 @@ func diffTool() *tool {
 	return &tool{
 		name: "diff_runs", title: "What changed between two runs",
 		about: "Compares two recordings per step: how much slower or faster B is than A, and in which part of the time, with the chance that it is by accident. Sides are recordings (ids from ingero://sessions), a stretch of time FROM..TO, or the name of a file beside the database; default: the one before the latest, and the latest. Use it for 'slower than yesterday'.",
-		facts: []column{{"a", "the first run", words}, {"b", "the second", words}, {"pairs", "jobs that are in both", count}},
+		facts: []column{{"a", "the first run", words, false}, {"b", "the second", words, false}, {"pairs", "jobs that are in both", count, false}},
 		columns: []column{
-			{"job", "job", words}, {"what", "what changed", words}, {"a_ns", "in the first, a step", number}, {"b_ns", "in the second, a step", number}, {"delta_ns", "difference", number},
-			{"relative", "difference as a share of the step", share}, {"p", "chance that equal runs differ so", number}, {"sure", "it is a finding", flag}, {"line", "line of the program", words},
+			{"job", "job", words, false}, {"what", "what changed", words, false}, {"a_ns", "in the first, a step", number, false}, {"b_ns", "in the second, a step", number, false}, {"delta_ns", "difference", number, false},
+			{"relative", "difference as a share of the step", share, false}, {"p", "chance that equal runs differ so", number, false}, {"sure", "it is a finding", flag, false}, {"line", "line of the program", words, false},
 		},
 		register: answers((*server).diff),
 	}
@@ -211,9 +211,9 @@ func demoTool() *tool {
 	return &tool{
 		name: "run_demo", title: "What ingero finds in an example",
 		about: "The report of an example, from a recording that is in this program: incident, cold-start, memcpy-bottleneck, periodic-spike, cpu-contention or gpu-steal. It has nothing to do with this machine's jobs. Use it to show what ingero does.",
-		facts: []column{{"scenario", "example", words}},
+		facts: []column{{"scenario", "example", words, false}},
 		columns: []column{
-			{"severity", "severity", words}, {"rule", "rule", words}, {"job", "job", words}, {"headline", "headline", words}, {"cause", "root cause", words}, {"lost_ns", "progress that was lost", nanos}, {"confidence", "confidence", share}, {"fix", "what to do", words},
+			{"severity", "how grave the loss is, by the share of the time that it took (LOW, MEDIUM or HIGH)", words, false}, {"rule", "name of the rule that found it, as docs/detections.md has it", words, false}, {"job", "name of the process that lost time", words, false}, {"culprits", "names and process numbers of the culprits, who took the time", words, false}, {"headline", "what was slow, by how much, and why", words, true}, {"cause", "what happened to the job, with all that is known of the culprits", words, true}, {"lost_ns", "progress that the job lost to this cause", nanos, false}, {"confidence", "confidence, which is the share of the time beyond normal that this cause explains", share, false}, {"fix", "what a person can do about it", words, false},
 		},
 		register: answers((*server).demo),
 	}
@@ -240,7 +240,7 @@ func (s *server) demo(ctx context.Context, in *Demo) (*answer, error) {
 	a := &answer{facts: []any{in.Scenario}, notes: []string{"this is an example, not this machine"}}
 	for i := range r.Chains {
 		c := &r.Chains[i]
-		a.rows = append(a.rows, []any{c.Severity, c.Rule, c.Comm, c.Headline, c.RootCause, c.LostNS, c.Confidence, c.Fix})
+		a.rows = append(a.rows, []any{c.Severity, c.Rule, c.Comm, c.culpritText(), c.Headline, c.RootCause, c.LostNS, c.Confidence, c.Fix})
 	}
 	return a, nil
 }
@@ -249,8 +249,8 @@ func testReportTool() *tool {
 	return &tool{
 		name: "get_test_report", title: "Report of the tests on a GPU",
 		about:    "The report of `make test-gpu`, where it was run on this machine: how the tests of ingero itself did on its GPU. It says nothing about jobs.",
-		facts:    []column{{"time", "time of the run", moment}, {"simulated", "on the simulated GPU", flag}, {"failures", "failures", count}, {"traces", "programs that were traced", count}},
-		columns:  []column{{"part", "part", words}, {"name", "name", words}, {"result", "result", words}},
+		facts:    []column{{"time", "time of the run", moment, false}, {"simulated", "on the simulated GPU", flag, false}, {"failures", "failures", count, false}, {"traces", "programs that were traced", count, false}},
+		columns:  []column{{"part", "part", words, false}, {"name", "name", words, false}, {"result", "result", words, false}},
 		register: answers((*server).testReport),
 	}
 }

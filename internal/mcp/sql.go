@@ -22,7 +22,7 @@ func sqlTool() *tool {
 		name: "run_sql", title: "Run a statement that only reads",
 		about: "Runs one SQLite statement that only reads, within bounds of time, memory and rows. Only for what no other tool answers. Virtual tables: " + tablesText() + "; their columns, all other tables and worked examples are in the resource ingero://schema: read it first. " +
 			"Times are ns since 1970: iso(x), ms(x), us(x) make them readable, ago('5m') is a moment. Add LIMIT.",
-		facts:    []column{{"cut", "why there are no more rows", words}},
+		facts:    []column{{"cut", "why there are no more rows", words, false}},
 		register: answers((*server).runSQL),
 	}
 }
@@ -44,7 +44,7 @@ func (s *server) runSQL(ctx context.Context, in *SQL) (*answer, error) {
 	a := &answer{facts: []any{res.Cut}, columns: []column{}, notes: res.Notes}
 	for _, name := range res.Columns[:min(len(res.Columns), 64)] {
 		name = printable(name, 60)
-		a.columns = append(a.columns, column{quoted(name, 60), name, free})
+		a.columns = append(a.columns, column{quoted(name, 60), name, free, false})
 	}
 	if len(res.Rows) == 0 {
 		a.lead = "no rows"
@@ -59,7 +59,7 @@ func fleetTool() *tool {
 	return &tool{
 		name: "query_fleet", title: "Ask several machines at once", changes: true,
 		about:    "Asks the machines of the fleet (those of `ingero mcp --nodes`) and puts their answers together: what=overview, ops, chains (causes of lost time of all, the gravest first) or sql (one statement that only reads, run on each). Says who did not answer and whose clock is off. Use it for jobs on several nodes, stragglers, 'which node is slow?'.",
-		facts:    []column{{"nodes", "machines that answered", count}},
+		facts:    []column{{"nodes", "machines that answered", count, false}},
 		register: answers((*server).fleet),
 	}
 }
@@ -94,7 +94,7 @@ func (s *server) fleet(ctx context.Context, in *Fleet) (*answer, error) {
 		if strings.HasSuffix(name, "_ns") && q.What != "sql" {
 			k = nanos
 		}
-		a.columns = append(a.columns, column{quoted(name, 60), name, k})
+		a.columns = append(a.columns, column{quoted(name, 60), name, k, false})
 	}
 	return a, nil
 }

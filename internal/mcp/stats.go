@@ -35,10 +35,10 @@ func statsTool() *tool {
 	return &tool{
 		name: "get_trace_stats", quiet: true, title: "Counts, times and percentiles of operations",
 		about: "How often each CUDA operation was called, how long in all, and p50, p95, p99 and maximum; what took most time first. per_process=true tells processes apart. Where single calls are not kept any more, or are too many, it has the sums of whole recordings (aggregate=true). Use it for 'how slow is cudaMemcpy?'; for causes use diagnose.",
-		facts: []column{{"from", "looked at from", moment}, {"to", "to", moment}, {"aggregate", "these are sums of whole recordings", flag}},
+		facts: []column{{"from", "looked at from", moment, false}, {"to", "to", moment, false}, {"aggregate", "these are sums of whole recordings", flag, false}},
 		columns: []column{
-			{"source", "layer", words}, {"op", "operation", words}, {"job", "process", words}, {"pid", "process number", count}, {"calls", "calls", count}, {"errors", "calls that failed", count}, {"total_ns", "time in all", nanos},
-			{"p50_ns", "median", nanos}, {"p95_ns", "95th percentile", nanos}, {"p99_ns", "99th percentile", nanos}, {"max_ns", "longest", nanos},
+			{"source", "layer of the software", words, false}, {"op", "operation that was called", words, false}, {"job", "process", words, false}, {"pid", "process number", count, false}, {"calls", "number of calls", count, false}, {"errors", "number of these calls that failed", count, false}, {"total_ns", "time that all of them took together", nanos, false},
+			{"p50_ns", "half of the calls took no longer than", nanos, false}, {"p95_ns", "95 of 100 calls took no longer than", nanos, false}, {"p99_ns", "99 of 100 calls took no longer than", nanos, false}, {"max_ns", "the longest call took", nanos, false},
 		},
 		register: answers((*server).stats),
 	}
@@ -115,10 +115,10 @@ func stacksTool() *tool {
 	return &tool{
 		name: "get_stacks", title: "Which lines of code the time of calls went to",
 		about: "Time and number of CUDA calls by the line of the program that made them, with the resolved stack (Python and native functions, files, lines), what took most time first. Use it for 'which line of my code?'. It needs a recording made with --stack.",
-		facts: []column{{"without", "calls without a stack", count}},
+		facts: []column{{"without", "calls without a stack", count, false}},
 		columns: []column{
-			{"site", "line of the program", words}, {"op", "operation", words}, {"pid", "process number", count}, {"calls", "calls", count}, {"wall_ns", "time in them", nanos}, {"gpu_wait_ns", "of it, waiting for the GPU", nanos},
-			{"runnable_ns", "of it, waiting for a CPU", nanos}, {"live_bytes", "memory that they allocated and nobody freed", size}, {"stack", "stack, the innermost function first", words},
+			{"site", "line of the program", words, false}, {"op", "operation that was called", words, false}, {"pid", "process number", count, false}, {"calls", "number of calls", count, false}, {"wall_ns", "time in them", nanos, false}, {"gpu_wait_ns", "of it, waiting for the GPU", nanos, false},
+			{"runnable_ns", "of it, waiting for a CPU", nanos, false}, {"live_bytes", "memory that they allocated and nobody freed", size, false}, {"stack", "stack, the innermost function first", words, false},
 		},
 		register: answers((*server).stacks),
 	}

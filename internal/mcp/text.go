@@ -33,6 +33,7 @@ type column struct {
 	name  string // in structured content, and in telegraphic notation
 	about string // in sentences, and for the schema
 	kind  kind
+	wide  bool // in sentences and structured content alone: others say it, too
 }
 
 // tag is its name in telegraphic notation, where values have units.

@@ -10,10 +10,10 @@ func whereTool() *tool {
 	return &tool{
 		name: "where_did_time_go", quiet: true, title: "Where the time of each process went",
 		about: "Where the wall time of each traced process went: waiting for the GPU, CPU in CUDA calls, CPU between calls, waiting for a CPU (and who had it), throttled by a quota, blocked (and on what). The parts of a process add up to 100 %. Use it for 'is it GPU-bound?', 'why is GPU utilisation low?', 'what share is data loading?'.",
-		facts: []column{{"from", "looked at from", moment}, {"to", "to", moment}},
+		facts: []column{{"from", "looked at from", moment, false}, {"to", "to", moment, false}},
 		columns: []column{
-			{"job", "process", words}, {"pid", "process number", count}, {"part", "part of its time", words}, {"ns", "time of its threads", nanos}, {"share", "share of the process's time", share},
-			{"by", "what most of it was", words},
+			{"job", "name of the process", words, false}, {"pid", "its process number (pid)", count, false}, {"part", "part of the time of its threads", words, false}, {"ns", "how long that was, of all threads together", nanos, false}, {"share", "share of all the time of the process", share, false},
+			{"by", "what or who most of this part is due to", words, false},
 		},
 		register: answers((*server).where),
 	}
@@ -110,11 +110,11 @@ func memoryTool() *tool {
 	return &tool{
 		name: "get_memory", quiet: true, title: "GPU memory by process",
 		about: "What each process holds and held at most on the GPU, by its allocations: leaks, out-of-memory errors, fragmentation. Use it for 'OOM', 'memory grows', 'who holds the memory?'.",
-		facts: []column{{"from", "looked at from", moment}, {"to", "to", moment}},
+		facts: []column{{"from", "looked at from", moment, false}, {"to", "to", moment, false}},
 		columns: []column{
-			{"job", "process", words}, {"pid", "process number", count}, {"gpu_bytes", "held on the GPU", size}, {"gpu_peak", "most that it held", size}, {"blocks", "allocations that it holds", count},
-			{"host_bytes", "pinned memory of the host", size}, {"allocs", "allocations", count}, {"frees", "frees", count}, {"ooms", "allocations that failed for want of memory", count},
-			{"growth", "bytes a minute by which it grows", size}, {"leak", "it grows and nothing is freed", flag}, {"last_oom", "the last that failed", words}, {"inexact", "why it may be off", words},
+			{"job", "name of the process", words, false}, {"pid", "its process number (pid)", count, false}, {"gpu_bytes", "held on the GPU", size, false}, {"gpu_peak", "most that it held", size, false}, {"blocks", "allocations that it holds", count, false},
+			{"host_bytes", "pinned memory of the host", size, false}, {"allocs", "allocations", count, false}, {"frees", "frees", count, false}, {"ooms", "allocations that failed for want of memory", count, false},
+			{"growth", "bytes a minute by which it grows", size, false}, {"leak", "it grows and nothing is freed", flag, false}, {"last_oom", "the last that failed", words, false}, {"inexact", "why it may be off", words, false},
 		},
 		register: answers((*server).memory),
 	}
@@ -156,10 +156,10 @@ func xidsTool() *tool {
 	return &tool{
 		name: "get_xids", quiet: true, title: "Faults that GPUs reported",
 		about: "Faults (XIDs of GPUs, SXids of NVSwitches) that the NVIDIA driver reported: what each means, which was the root of its burst, the process it hit, what to do. Use it for crashes, 'CUDA error', hardware doubts.",
-		facts: []column{{"from", "looked at from", moment}, {"to", "to", moment}},
+		facts: []column{{"from", "looked at from", moment, false}, {"to", "to", moment, false}},
 		columns: []column{
-			{"time", "time", moment}, {"code", "code", count}, {"name", "name", words}, {"severity", "severity", words}, {"pci", "GPU", words}, {"root", "code of the first fault of the burst", count},
-			{"job", "process that it hit", words}, {"pid", "its number", count}, {"meaning", "meaning", words}, {"do", "what to do", words}, {"message", "the driver's message", words}, {"injected", "written by a program, not by the driver", flag},
+			{"time", "time", moment, false}, {"code", "code", count, false}, {"name", "name", words, false}, {"severity", "severity", words, false}, {"pci", "GPU", words, false}, {"root", "code of the first fault of the burst", count, false},
+			{"job", "process that it hit", words, false}, {"pid", "its number", count, false}, {"meaning", "meaning", words, false}, {"do", "what to do", words, false}, {"message", "the driver's message", words, false}, {"injected", "written by a program, not by the driver", flag, false},
 		},
 		register: answers((*server).xids),
 	}
