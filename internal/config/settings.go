@@ -34,7 +34,8 @@ var (
 	tracers = []string{"trace", "run"}
 	causing = []string{"trace", "run", "explain", "top"} // that tell causes
 	serving = []string{"dashboard", "mcp"}
-	asking  = []string{"query", "explain", "export", "mcp"} // that can ask other machines
+	asking  = []string{"query", "explain", "export"} // that can ask other machines
+	fleets  = slices.Concat(asking, []string{"mcp"})
 )
 
 // Settings is the table of all settings.
@@ -75,19 +76,19 @@ var Settings = []Setting{
 	{Key: "mcp.test-report", Env: "INGERO_TEST_REPORT", Flag: "test-report", Commands: []string{"mcp"}, Default: "report.json",
 		Help:  "the report of make test-gpu, for get_test_report",
 		field: func(c *Config) any { return (*path)(&c.Serve.TestReport) }},
-	{Key: "fleet.nodes", Env: "INGERO_NODES", Flag: "nodes", Commands: asking,
+	{Key: "fleet.nodes", Env: "INGERO_NODES", Flag: "nodes", Commands: fleets,
 		Help:  "ask the ingero dashboard of these machines, not a database here: a:8080,b:8080 (https), http://a:8080; empty: none",
 		field: func(c *Config) any { return (*words)(&c.Fleet.Nodes) }},
-	{Key: "fleet.ca", Env: "INGERO_CA", Flag: "ca", Commands: asking,
+	{Key: "fleet.ca", Env: "INGERO_CA", Flag: "ca", Commands: fleets,
 		Help:  "a file with the certificates that sign those of the machines, in PEM (default: the machine's authorities)",
 		field: func(c *Config) any { return (*path)(&c.Fleet.CA) }},
-	{Key: "fleet.pin", Env: "INGERO_PIN", Flag: "pin", Commands: asking,
+	{Key: "fleet.pin", Env: "INGERO_PIN", Flag: "pin", Commands: fleets,
 		Help:  "trust certificates with these fingerprints, as ingero dashboard prints them: sha256:1f2e",
 		field: func(c *Config) any { return (*words)(&c.Fleet.Pins) }},
-	{Key: "fleet.node-timeout", Env: "INGERO_NODE_TIMEOUT", Flag: "node-timeout", Commands: asking, Default: "15s",
+	{Key: "fleet.node-timeout", Env: "INGERO_NODE_TIMEOUT", Flag: "node-timeout", Commands: fleets, Default: "15s",
 		Help:  "how long to wait for the answer of one of them; those of the others are told without it",
 		field: func(c *Config) any { return &c.Fleet.Timeout }},
-	{Key: "fleet.clock-skew-threshold", Env: "INGERO_CLOCK_SKEW_THRESHOLD", Flag: "clock-skew-threshold", Commands: asking, Default: "10ms",
+	{Key: "fleet.clock-skew-threshold", Env: "INGERO_CLOCK_SKEW_THRESHOLD", Flag: "clock-skew-threshold", Commands: fleets, Default: "10ms",
 		Help:  "tell of machines whose clocks are off by this much",
 		field: func(c *Config) any { return &c.Fleet.Skew }},
 	{Key: "causes.min-severity", Env: "INGERO_MIN_SEVERITY", Flag: "min-severity", Commands: slices.Concat(serving, causing), Default: "LOW",

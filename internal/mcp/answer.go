@@ -30,9 +30,9 @@ type Out struct {
 
 // Form is how an answer is wanted.
 type Form struct {
-	TSC       *bool  `json:"tsc,omitempty" jsonschema:"false: sentences; default true: telegraphic notation, which takes a third of the tokens"`
-	MaxTokens int    `json:"max_tokens,omitempty" jsonschema:"budget of the answer in tokens, 200 to 8000; default 2000"`
-	Cursor    string `json:"cursor,omitempty" jsonschema:"next of the answer before, to go on; the other arguments as before"`
+	TSC       *bool  `json:"tsc,omitempty" jsonschema:"false: sentences"`
+	MaxTokens int    `json:"max_tokens,omitempty" jsonschema:"budget, 200-8000; default 2000"`
+	Cursor    string `json:"cursor,omitempty" jsonschema:"next of the answer before"`
 }
 
 func (f *Form) form() *Form { return f }

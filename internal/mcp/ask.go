@@ -71,14 +71,14 @@ func (a *apiRefusal) Unwrap() error { return &a.Refusal }
 
 // When is the time that a question is about.
 type When struct {
-	Since string `json:"since,omitempty" jsonschema:"the last time so long: 30s, 5m, 1h30m, 2d; default: the latest recording, of one that still runs its last 5 minutes"`
-	From  string `json:"from,omitempty" jsonschema:"from this time on: RFC 3339 or Unix seconds"`
-	To    string `json:"to,omitempty" jsonschema:"before this time; default: now"`
+	Since string `json:"since,omitempty" jsonschema:"the last 5m, 1h, 2d; default: the latest recording"`
+	From  string `json:"from,omitempty" jsonschema:"RFC 3339 or Unix seconds"`
+	To    string `json:"to,omitempty" jsonschema:"default: now"`
 }
 
 // PIDs are processes.
 type PIDs struct {
-	PID []uint32 `json:"pid,omitempty" jsonschema:"numbers of processes; default: all"`
+	PID []uint32 `json:"pid,omitempty" jsonschema:"processes; default: all"`
 }
 
 // longest is how much of a recording that has ended is looked at when nothing is said.

@@ -88,10 +88,9 @@ func (t *tool) call(s *server, ctx context.Context, in any, f *Form, find func(c
 
 // schema is what structured content of the tool looks like.
 func (t *tool) schema() *jsonschema.Schema {
-	text := func(about string) *jsonschema.Schema { return &jsonschema.Schema{Type: "string", Description: about} }
 	out := &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}, Properties: map[string]*jsonschema.Schema{
-		"notes": {Type: "array", Items: text("what a reader must know of the answer")},
-		"next":  text("cursor for the rows that follow; absent: there are none"),
+		"notes": {Type: "array", Items: &jsonschema.Schema{Type: "string"}},
+		"next":  &jsonschema.Schema{Type: "string"},
 	}}
 	if len(t.facts) > 0 {
 		f := &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}, Properties: map[string]*jsonschema.Schema{}}
@@ -101,7 +100,7 @@ func (t *tool) schema() *jsonschema.Schema {
 		}
 		out.Properties["facts"] = f
 	}
-	columns := &jsonschema.Schema{Type: "array", Items: text("name of a column"), Description: "names of the values of each row"}
+	columns := &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Type: "string"}}
 	row := &jsonschema.Schema{Type: "array"}
 	for i := range t.columns {
 		c := &t.columns[i]
