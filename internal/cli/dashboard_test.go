@@ -152,6 +152,7 @@ func TestDashboardAnswers(t *testing.T) {
 		{"GET", "/api/v1/snapshots?since=60s", "", `"every":1,"snapshots":[{"time":"2026-11-20T14:41:01Z","node":"gpu-7",`},
 		{"GET", "/api/v1/capabilities", "", `{"name":"cuda-runtime","about":"calls of the CUDA runtime","available":true,"collected":true,`},
 		{"GET", "/api/v1/capabilities", "", `{"name":"nvlink","about":"traffic of NVLink and PCIe","available":false,"collected":false,"tool":"DCGM"}`},
+		{"GET", "/api/v1/stacks?since=1m", "", `"without":1353,"stacks":[]`},
 		{"GET", "/api/v1/graph-metrics?since=1m", "", `"operations":[],"graph_columns":["pid","exec",`},
 		{"GET", "/api/v1/graph-events?since=1m&limit=5", "", `"of":0,"events":[]`},
 		{"GET", "/api/v1/explain?since=1m&zone=CET:3600", "", "HIGH] "},

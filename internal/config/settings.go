@@ -70,7 +70,7 @@ var Settings = []Setting{
 	{Key: "dashboard.allow-host", Env: "INGERO_ALLOW_HOST", Flag: "allow-host", Commands: serving,
 		Help:  "names by which the server may be asked, beside its address: gpu-7,gpu-7.example",
 		field: func(c *Config) any { return (*words)(&c.Serve.AllowHosts) }},
-	{Key: "mcp.http", Env: "INGERO_MCP_HTTP", Flag: "http", Commands: []string{"mcp"},
+	{Key: "mcp.http", Env: "INGERO_HTTP", Flag: "http", Commands: []string{"mcp"},
 		Help:  "serve Streamable HTTP over TLS here, not standard input: :8080 for this machine alone, 0.0.0.0:8080 for others too, which needs a token",
 		field: func(c *Config) any { return (*address)(&c.Serve.MCP) }},
 	{Key: "mcp.test-report", Env: "INGERO_TEST_REPORT", Flag: "test-report", Commands: []string{"mcp"}, Default: "report.json",
