@@ -54,7 +54,7 @@ var allowed = map[string]string{
 	"internal/store":        "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track internal/xid pkg/events",
 
 	// What reads what was recorded, and says it.
-	"internal/export/otlp":       "go.opentelemetry.io/proto/slim/otlp google.golang.org/protobuf internal/explain internal/metric internal/tick pkg/events",
+	"internal/export/otlp":       "go.opentelemetry.io/proto/slim/otlp google.golang.org/protobuf internal/explain internal/metric internal/symbols internal/tick pkg/events",
 	"internal/export/notify":     "internal/tick",
 	"internal/export/clickhouse": "github.com/klauspost/compress internal/export internal/query internal/stats internal/tick pkg/events",
 	"internal/query":             "modernc.org/sqlite internal/stats internal/store internal/symbols internal/tick internal/track pkg/events",
