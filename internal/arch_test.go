@@ -56,7 +56,7 @@ var allowed = map[string]string{
 	// What reads what was recorded, and says it.
 	"internal/export/otlp":       "go.opentelemetry.io/proto/slim/otlp google.golang.org/protobuf internal/explain internal/metric internal/tick pkg/events",
 	"internal/export/notify":     "internal/tick",
-	"internal/export/clickhouse": "internal/export internal/query internal/stats internal/tick pkg/events",
+	"internal/export/clickhouse": "github.com/klauspost/compress internal/export internal/query internal/stats internal/tick pkg/events",
 	"internal/query":             "modernc.org/sqlite internal/stats internal/store internal/symbols internal/tick internal/track pkg/events",
 	"internal/diff":              "internal/query internal/stats internal/tick internal/where pkg/events",
 	"internal/explain":           "internal/diff internal/query internal/stats internal/symbols internal/tick internal/where internal/xid pkg/events",
@@ -100,7 +100,7 @@ var allowed = map[string]string{
 	"benchmarks/throughput": "golang.org/x/sys internal/decode internal/export/prom internal/listen internal/metric internal/probes internal/proc internal/session " +
 		"internal/stats internal/store internal/tick pkg/events sim",
 	"tools/btfcheck":    "github.com/cilium/ebpf internal/bpf",
-	"tools/docs":        "internal/causal internal/cli internal/dashboard internal/explain internal/metric internal/query pkg/events",
+	"tools/docs":        "internal/causal internal/cli internal/dashboard internal/explain internal/export/clickhouse internal/metric internal/query pkg/events",
 	"tools/duckdbcheck": "internal/export internal/query internal/store internal/tick pkg/events",
 	"tools/lint":        "",
 	"tools/testgpu":     "pkg/events sim",

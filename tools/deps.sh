@@ -26,6 +26,9 @@ test       gdb                 gdb                says what the stack of a proce
 test       xz                  xz-utils           compresses what is to be read
 test       python3             python3            runs the simulated Python workload
 test       qemu-system-x86_64  qemu-system-x86    boots older kernels for the tests in test/guests
+test       clickhouse-server   clickhouse-server  takes what is copied to a cluster
+test       java                default-jre-headless runs the ZooKeeper that a cluster needs
+test       /usr/share/java/zookeeper.jar zookeeper  keeps the replicas of a cluster in step
 test       prometheus          prometheus         scrapes what a trace serves, and checks metrics and rules
 test       ip                  iproute2           makes network namespaces for the tests
 test       dpkg                dpkg               unpacks those kernels

@@ -303,7 +303,7 @@ func TestDashboardLeavesSlowClients(t *testing.T) {
 		t.Errorf("beside slow clients: %d", status)
 	}
 	for _, c := range slow {
-		_ = c.SetReadDeadline(began.Add(20 * time.Second))
+		_ = c.SetReadDeadline(began.Add(30 * time.Second))
 		if _, err := io.ReadAll(c); err != nil {
 			t.Fatalf("a slow client is kept for %s: %v", time.Since(began), err)
 		}

@@ -46,7 +46,11 @@ var exportFormats = []struct {
 	{formatFolded, []string{".folded"}, true},
 	{formatPerfetto, []string{".perfetto-trace", ".pftrace", ".perfetto"}, true},
 	{formatChrome, []string{".json"}, true},
+	{formatClickHouse, nil, true},
 }
+
+// formatClickHouse is no file: the output is the URL of a cluster.
+const formatClickHouse = "clickhouse"
 
 // The formats of timelines.
 const (
@@ -63,46 +67,17 @@ const (
 func exportCommand(e *Env) *cobra.Command {
 	var o exportOptions
 	c := &cobra.Command{
-		Use:   "export",
-		Short: "Write recorded calls as Parquet, CSV or rows of SQLite, their stacks, or a timeline, for other programs",
-		Long: `export writes every call that was recorded, or those that are asked for, one row a call:
-what it was, when, how long, and where its time went, in the call and in the gap before
-it. What is not known is NULL (CSV: empty), never 0. Times are Unix nanoseconds.
-
-Parquet is small and quick to read: DuckDB, pandas, Polars and Spark do. SQLite is one
-file for the sqlite3 shell, with the table events and those of sessions, processes,
-operations and chains; numbers of 64 bits without a sign have one there.
-
-pprof and folded are of stacks: from which functions and lines the time went, for go tool
-pprof, speedscope and flame graphs. A profile has wall time, time waiting for the GPU, time
-waiting for a CPU, calls, launches and the GPU memory that is held; folded lines have one of
-them (--value). Stacks are sampled unless the trace had --stack=all: numbers are estimates.
-
-perfetto is a timeline for ui.perfetto.dev: each thread's calls, the gaps between them and
-what it waited for in both, at their true places (waits of 20 us or more; the figures of
-each call have the rest), arrows from launches to the synchronise that waited for them,
-memory and GPUs as counters, and what cost time as instants. A name that ends in .json
-makes it JSON, for chrome://tracing too, as --format chrome-json does.
-
-With --nodes it first copies what other machines have recorded, from their ingero dashboard,
-and writes it all, machine by machine: databases up to 1 GiB each (docs/fleet.md).
-
-The file is there once it is whole. What could not be read is told on standard error.`,
-		Example: `  ingero export -o calls.parquet
-  ingero export -o calls.csv --since 1h --pid 4821
-  ingero export -o syncs.sqlite --op cudaStreamSynchronize,cudaDeviceSynchronize
-  ingero export -o calls.pb.gz && go tool pprof -http :8080 calls.pb.gz
-  ingero export -o gpu.folded --value gpu-wait
-  ingero export -o job.perfetto-trace --since 10m
-  ingero export -o job.json --format perfetto --nodes gpu-1:8080,gpu-2:8080 --token-file token
-  ingero export --format csv -o - --from 15:40 --to 15:41 | head`,
-		Args: noArguments,
+		Use:     "export",
+		Short:   "Write recorded calls as Parquet, CSV or rows of SQLite, their stacks, or a timeline, for other programs",
+		Long:    exportLong,
+		Example: exportExample,
+		Args:    noArguments,
 	}
 	flags := config.Bind(c)
 	f := c.Flags()
-	f.StringVar(&o.format, "format", "", "parquet, csv, sqlite, pprof, folded, perfetto or chrome-json (default: as the name of the output ends)")
+	f.StringVar(&o.format, "format", "", "parquet, csv, sqlite, pprof, folded, perfetto, chrome-json or clickhouse (default: as the name of the output ends)")
 	f.StringVar(&o.value, "value", export.StackValues[0].Name, "what folded stacks are weighed by: "+strings.Join(valueNames(), ", "))
-	f.StringVarP(&o.output, "output", "o", "", "the file to write; -: standard output")
+	f.StringVarP(&o.output, "output", "o", "", "the file to write; -: standard output; of clickhouse its URLs")
 	o.timeFlags.bind(f)
 	f.UintSliceVarP(&o.pids, "pid", "p", nil, "calls of these processes only: 4821 or 4821,5032")
 	f.StringSliceVar(&o.ops, "op", nil, "calls of these operations only: cudaMalloc,cuMemAlloc")
@@ -113,6 +88,9 @@ The file is there once it is whole. What could not be read is told on standard e
 		s, err := e.settings(flags)
 		if err != nil {
 			return err
+		}
+		if o.format == formatClickHouse {
+			return e.copyToClickHouse(c.Context(), s, o)
 		}
 		return e.export(c.Context(), s, o)
 	}

@@ -34,6 +34,7 @@ var exporters = []func(context.Context, *exports, *config.Config) error{
 	exportPrometheus,
 	exportOTLP,
 	exportNotify,
+	followToClickHouse,
 }
 
 // exports opens what the settings ask for. say is told what was opened.

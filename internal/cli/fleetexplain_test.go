@@ -16,16 +16,28 @@ import (
 	"ingero/pkg/events"
 )
 
-// recordRank makes a recording of a rank: it enters a collective every 10 ms, late by what
-// late says, and the clock of its machine is off.
-func recordRank(t *testing.T, node string, rank int32, at time.Time, clock time.Duration, collectives int, seconds time.Duration, late func(i int) time.Duration) string {
+// rankRecording is a recording of a rank: it enters a collective every 10 ms.
+type rankRecording struct {
+	node        string
+	rank        int32
+	ranks       uint32
+	at          time.Time     // when it began
+	clock       time.Duration // by which that of the machine is ahead
+	collectives int
+	late        func(i int) time.Duration // by how much it enters one late; nil: it does not
+}
+
+// make makes the recording, which goes on for nine seconds.
+func (x rankRecording) make(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.db")
-	at = at.Add(clock)
+	at, pid := x.at.Add(x.clock), uint32(5000+x.rank)
+	if x.late == nil {
+		x.late = func(int) time.Duration { return 0 }
+	}
 	now := at
-	pid := uint32(5000 + rank)
 	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now },
-		Session: store.Session{ID: node + "-r", Node: node, Started: at, Mode: "trace"}})
+		Session: store.Session{ID: x.node + "-r", Node: x.node, Started: at, Mode: "trace"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,18 +45,18 @@ func recordRank(t *testing.T, node string, rank int32, at time.Time, clock time.
 	o := tick.Op{PID: pid, Op: op, Dur: &stats.Sketch{}, Hist: &stats.Hist{}}
 	var calls []events.Call
 	handle := uint64(0xc0)
-	for i := range collectives {
-		c := events.Call{Start: at.Add(time.Duration(i+1)*10*time.Millisecond + late(i)).UnixNano(), Duration: 20e3, OnCPU: 20e3, PID: pid, TID: pid, Weight: 1, Op: op}
+	for i := range x.collectives {
+		c := events.Call{Start: at.Add(time.Duration(i+1)*10*time.Millisecond + x.late(i)).UnixNano(), Duration: 20e3, OnCPU: 20e3, PID: pid, TID: pid, Weight: 1, Op: op}
 		withComm(&c, handle)
 		calls = append(calls, c)
 		o.Sum.Calls, o.Sum.Done, o.Sum.Total = o.Sum.Calls+1, o.Sum.Done+1, o.Sum.Total+20e3
 		o.Dur.Add(20e3, 1)
 		o.Hist.Record(20e3, 1)
 	}
-	now = at.Add(seconds)
+	now = at.Add(9 * time.Second)
 	last := &tick.Tick{Time: now, Started: at, Seq: 1, Final: true, Ops: []tick.Op{o}, Processes: []tick.Process{{PID: pid, Comm: "train.py", Mapped: at, Attached: at}},
-		States: []tick.State{{PID: pid, Comms: tick.List[tick.Comm]{First: []tick.Comm{{Number: 1, Handle: handle, ID: 0xfeedbeef12345678, Rank: rank, Ranks: 4, State: tick.CommActive,
-			Began: at.UnixNano(), Seq: uint64(collectives), Collectives: uint64(collectives), Last: tick.CommOp{Op: op, Time: calls[len(calls)-1].Start}}}}}}}
+		States: []tick.State{{PID: pid, Comms: tick.List[tick.Comm]{First: []tick.Comm{{Number: 1, Handle: handle, ID: 0xfeedbeef12345678, Rank: x.rank, Ranks: x.ranks, State: tick.CommActive,
+			Began: at.UnixNano(), Seq: uint64(x.collectives), Collectives: uint64(x.collectives), Last: tick.CommOp{Op: op, Time: calls[len(calls)-1].Start}}}}}}}
 	for _, err := range []error{db.Batch(&tick.Batch{Calls: calls}), db.Tick(last), db.Close()} {
 		if err != nil {
 			t.Fatal(err)
@@ -72,17 +84,14 @@ func TestExplainNodesCollectives(t *testing.T) {
 	at := time.Now().Add(-10 * time.Second)
 	var addresses []string
 	for rank, clock := range []time.Duration{0, 0, 80 * time.Millisecond} {
-		n := 400
-		late := func(int) time.Duration { return 0 }
+		r := rankRecording{node: fmt.Sprintf("gpu-%d", rank), rank: int32(rank), ranks: 4, at: at, clock: clock, collectives: 400}
 		if rank == 1 {
-			late = func(i int) time.Duration { return time.Duration(i%2) * 4 * time.Millisecond } // every other
+			r.late = func(i int) time.Duration { return time.Duration(i%2) * 4 * time.Millisecond } // every other
 		}
 		if rank == 2 {
-			n = 300
+			r.collectives = 300
 		}
-		node := fmt.Sprintf("gpu-%d", rank)
-		db := recordRank(t, node, int32(rank), at, clock, n, 9*time.Second, late)
-		s := serve(t, db, func() time.Time { return time.Now().Add(clock) }, nil, "--addr", ":0", "--no-tls", "--node", node)
+		s := serve(t, r.make(t), func() time.Time { return time.Now().Add(clock) }, nil, "--addr", ":0", "--no-tls", "--node", r.node)
 		addresses = append(addresses, s.url)
 	}
 	code, got, said := command(t, nil, nil, "explain", "--since", "1m", "--nodes", strings.Join(addresses, ","))

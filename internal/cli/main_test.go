@@ -22,6 +22,8 @@ import (
 const (
 	asIngero = "CLI_TEST_INGERO" // a lock: directory:mark
 	asSudo   = "CLI_TEST_SUDO"   // run the arguments, and wait
+	keyFile  = "CLI_TEST_KEY"    // of ingero: where the key of certificates stays
+	clockOff = "CLI_TEST_CLOCK"  // of ingero: by how much its clock is ahead
 )
 
 // TestMain makes the test binary ingero itself, or a program named sudo, when it
@@ -51,6 +53,10 @@ func ingero() {
 		panic(err)
 	}
 	_ = os.Unsetenv(asIngero)
+	e.keyFile = os.Getenv(keyFile)
+	if ahead, err := time.ParseDuration(os.Getenv(clockOff)); err == nil {
+		e.Now = func() time.Time { return time.Now().Add(ahead) }
+	}
 	os.Exit(Main(e))
 }
 

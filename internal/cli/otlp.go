@@ -51,6 +51,12 @@ func exportOTLP(_ context.Context, x *exports, c *config.Config) error {
 		}
 		return err
 	})
+	for i := range options.Targets {
+		if t := &options.Targets[i]; t.Clear() {
+			x.log.Warn("otlp: headers go over the network in clear: name the receiver with https://", "to", t.URL.Host)
+			break
+		}
+	}
 	x.say(sendText(&options))
 	return nil
 }

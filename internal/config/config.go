@@ -79,6 +79,7 @@ type Trace struct {
 	Link         string        // "auto", "session", "multi" or "perf"
 	Prometheus   string        // address to serve metrics on; empty: none
 	OTLP         OTLP
+	ClickHouse   string // URLs with commas between; empty: none
 	Notify       Notify
 }
 

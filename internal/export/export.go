@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"strconv"
 
 	"github.com/parquet-go/parquet-go"
@@ -51,7 +50,7 @@ func CSV(ctx context.Context, w io.Writer, r *query.Reader, f query.Filter, p Pr
 // stream writes the calls that match to a sink, and closes that.
 func stream(ctx context.Context, out sink, r *query.Reader, f query.Filter, p Progress) (*Result, error) {
 	res := &Result{}
-	sessions, err := chosen(ctx, r, f)
+	sessions, err := r.Chosen(ctx, f)
 	if err != nil {
 		return nil, err
 	}
@@ -61,20 +60,6 @@ func stream(ctx context.Context, out sink, r *query.Reader, f query.Filter, p Pr
 		}
 	}
 	return res, out.close()
-}
-
-// chosen returns the sessions that a filter is about, the oldest first.
-func chosen(ctx context.Context, r *query.Reader, f query.Filter) ([]query.Session, error) {
-	if f.Session != query.AllSessions {
-		s, err := r.Session(ctx, f.Session)
-		return []query.Session{s}, err
-	}
-	all, err := r.Sessions(ctx)
-	slices.Reverse(all)
-	return slices.DeleteFunc(all, func(s query.Session) bool {
-		early, late := !s.Ended.IsZero() && s.Ended.Before(f.From), !f.To.IsZero() && !s.Started.Before(f.To)
-		return f.Node != "" && s.Node != f.Node || early || late
-	}), err
 }
 
 // one writes the calls of a session that match.

@@ -59,7 +59,7 @@ type sqliteSink struct {
 // begin leaves the sessions that are asked for, and makes the table. The file is no
 // database of ingero any more: nobody must record to it.
 func (s *sqliteSink) begin(r *query.Reader, f query.Filter) error {
-	sessions, err := chosen(s.ctx, r, f)
+	sessions, err := r.Chosen(s.ctx, f)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ type StackResult struct {
 // stackRows reads the stacks of all sessions that a filter is about.
 func stackRows(ctx context.Context, r *query.Reader, f query.Filter) ([]stackRow, *StackResult, error) {
 	res := &StackResult{}
-	sessions, err := chosen(ctx, r, f)
+	sessions, err := r.Chosen(ctx, f)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -154,7 +154,7 @@ type counterKey struct {
 
 func timelineTo(ctx context.Context, w timelineWriter, r *query.Reader, f query.Filter, p Progress) (*TimelineResult, error) {
 	t := &timeline{w: w, f: f, res: &TimelineResult{}, told: p, nodes: map[string]*track{}, tracks: map[trackKey]*track{}, spaces: map[string]int32{}}
-	sessions, err := chosen(ctx, r, f)
+	sessions, err := r.Chosen(ctx, f)
 	if err != nil {
 		return nil, err
 	}

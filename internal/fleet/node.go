@@ -131,7 +131,7 @@ func client(n *node, roots *x509.CertPool, pins []string) *http.Client {
 		VerifyConnection: func(s tls.ConnectionState) error { return trust(s.PeerCertificates, n.base.Hostname(), roots, pins) }}
 	return &http.Client{
 		Transport: &http.Transport{TLSClientConfig: config, DialContext: (&net.Dialer{Timeout: dialTime}).DialContext, MaxIdleConns: 1,
-			TLSHandshakeTimeout: 2 * dialTime, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10},
+			DisableCompression: true, MaxResponseHeaderBytes: 64 << 10},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // another must not be sent the token
 	}
 }

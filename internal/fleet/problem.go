@@ -77,6 +77,8 @@ func (f *Fleet) problem(n *node, name string, err error) Problem {
 		p.What = "cannot be reached from here"
 	case errors.Is(err, context.Canceled):
 		p.What = "was not waited for any more"
+	case isUnreachable(err):
+		p.What, p.Do = "cannot be reached: nothing answers there", "is the machine up, and does a firewall let port "+n.base.Port()+" through?"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		p.What, p.Do = "did not answer within "+f.o.Timeout.String(), "give it more time with --node-timeout, if it is only slow"
 	case errors.Is(err, errLarge):
@@ -129,6 +131,12 @@ func untrustedWords(n *node, e *trustError) (what, do string) {
 func isPlain(err error) bool {
 	var head tls.RecordHeaderError
 	return errors.As(err, &head) && string(head.RecordHeader[:]) == "HTTP/" || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
+}
+
+// isUnreachable tells whether no connection came about in time.
+func isUnreachable(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial" && op.Timeout()
 }
 
 // isOld tells whether it speaks no TLS as new as 1.3.

@@ -13,8 +13,8 @@ import (
 
 // Bounds of what clients can take, however slow or many they are.
 const (
-	headTime   = 5 * time.Second // for the handshake, and then for the head of a request
-	readTime   = 10 * time.Second
+	headTime   = 10 * time.Second // for the handshake, and then for the head of a request
+	readTime   = 15 * time.Second
 	writeTime  = 2 * time.Minute // from the end of the head
 	idleTime   = time.Minute
 	maxHead    = 16 << 10

@@ -58,7 +58,7 @@ type ranked struct {
 // order of communicator, rank and process.
 func (r *Reader) Collectives(ctx context.Context, f Filter) ([]RankLog, error) {
 	var out []RankLog
-	err := r.ofSessions(ctx, f, func(s *Session, _, _ int64) error {
+	err := r.ofSessions(ctx, f, func(s *Session, _, to int64) error {
 		ranks, err := r.ranks(ctx, s, &f)
 		if err != nil || len(ranks) == 0 {
 			return err
@@ -68,7 +68,7 @@ func (r *Reader) Collectives(ctx context.Context, f Filter) ([]RankLog, error) {
 		}
 		for _, all := range ranks {
 			for _, x := range all {
-				x.number()
+				x.number(to)
 				out = append(out, x.RankLog)
 			}
 		}
@@ -124,9 +124,10 @@ var pairs = func() string {
 	return strings.Join(list, ", ")
 }()
 
-// entered adds the calls of the ranks.
+// entered adds the calls of the ranks, from the window's beginning up to the last: they are
+// numbered from there.
 func (r *Reader) entered(ctx context.Context, s *Session, f Filter, ranks map[rankKey][]*ranked) error {
-	f.Session, f.Ops = s.ID, nil
+	f.Session, f.Ops, f.To = s.ID, nil, time.Time{}
 	for i := range events.Catalog {
 		if op := events.Catalog[i].Op; track.Meets(op) {
 			f.Ops = append(f.Ops, op)
@@ -148,23 +149,25 @@ func (r *Reader) entered(ctx context.Context, s *Session, f Filter, ranks map[ra
 }
 
 // number gives the calls their numbers, counted from the one that the communicator's
-// state is of.
-func (x *ranked) number() {
+// state is of, and leaves out those from a time on.
+func (x *ranked) number(to int64) {
 	slices.SortStableFunc(x.calls, func(a, b Entered) int { return cmp.Compare(a.Time, b.Time) })
 	anchor := slices.IndexFunc(x.calls, func(e Entered) bool { return e.Time > x.last })
 	if anchor < 0 {
 		anchor = len(x.calls)
 	}
+	done := x.Done
 	for i := range x.calls {
 		seq := int64(x.Done) + int64(i) - int64(anchor) + 1
 		if seq < 1 { // more than there can be
 			continue
 		}
 		x.calls[i].Seq = uint64(seq)
-		x.Entries = append(x.Entries, x.calls[i])
+		done = max(done, uint64(seq))
+		if x.calls[i].Time < to {
+			x.Entries = append(x.Entries, x.calls[i])
+		}
 	}
-	if n := len(x.Entries); n > 0 {
-		x.Done = max(x.Done, x.Entries[n-1].Seq)
-	}
+	x.Done = done
 	x.Entries = x.Entries[max(0, len(x.Entries)-keptEntered):]
 }

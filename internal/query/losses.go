@@ -30,7 +30,7 @@ type Loss struct {
 // part. However long a chain went on and however often it was revised, each loss is
 // there once; and they outlive the calls.
 func (r *Reader) Losses(ctx context.Context, f Filter) ([]Loss, error) {
-	sessions, err := r.chosen(ctx, f)
+	sessions, err := r.Chosen(ctx, f)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ type Observed struct {
 
 // Observed returns the filter's processes, in the order of sessions and numbers.
 func (r *Reader) Observed(ctx context.Context, f Filter) (out []Observed, err error) {
-	sessions, err := r.chosen(ctx, f)
+	sessions, err := r.Chosen(ctx, f)
 	if err != nil {
 		return nil, err
 	}

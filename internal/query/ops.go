@@ -99,7 +99,7 @@ func (g *opStats) at(s *Session, time int64, pid uint32, op events.Op, stack uin
 // come from rollups, and so cost little.
 func (r *Reader) OpStats(ctx context.Context, f Filter, g Group) ([]OpStat, Coverage, error) {
 	var cover Coverage
-	sessions, err := r.chosen(ctx, f)
+	sessions, err := r.Chosen(ctx, f)
 	if err != nil {
 		return nil, cover, err
 	}
@@ -141,7 +141,7 @@ func floor(v, step int64) int64 {
 // call is visit's only until it returns. What cannot be read is passed over and told.
 func (r *Reader) Each(ctx context.Context, f Filter, visit func(s *Session, c *events.Call, number uint64) bool) (Coverage, error) {
 	var cover Coverage
-	sessions, err := r.chosen(ctx, f)
+	sessions, err := r.Chosen(ctx, f)
 	if err != nil {
 		return cover, err
 	}
@@ -167,8 +167,8 @@ func (r *Reader) Each(ctx context.Context, f Filter, visit func(s *Session, c *e
 	return cover, nil
 }
 
-// chosen returns the sessions that a filter is about, the oldest first.
-func (r *Reader) chosen(ctx context.Context, f Filter) ([]Session, error) {
+// Chosen returns the sessions that a filter is about, the oldest first.
+func (r *Reader) Chosen(ctx context.Context, f Filter) ([]Session, error) {
 	if f.Session != AllSessions {
 		s, err := r.Session(ctx, f.Session)
 		return []Session{s}, err

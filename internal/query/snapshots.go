@@ -83,7 +83,7 @@ func (r *Reader) Notable(ctx context.Context, f Filter) ([]Notable, error) {
 
 // ofSessions calls read for each session that a filter is about, the oldest first.
 func (r *Reader) ofSessions(ctx context.Context, f Filter, read func(s *Session, from, to int64) error) error {
-	sessions, err := r.chosen(ctx, f)
+	sessions, err := r.Chosen(ctx, f)
 	if err != nil {
 		return err
 	}

@@ -137,7 +137,7 @@ func (s *statement) scanStats(a *asked, b *statBatch, named any, yield func(batc
 
 // checkSteps refuses a step that would cut the recordings into too many parts.
 func (s *statement) checkSteps(f Filter, step time.Duration) error {
-	sessions, err := s.r.chosen(s.ctx, f)
+	sessions, err := s.r.Chosen(s.ctx, f)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func scanWaits(s *statement, a *asked, yield func(batch) bool) error {
 	if !some {
 		return nil
 	}
-	sessions, err := s.r.chosen(s.ctx, f)
+	sessions, err := s.r.Chosen(s.ctx, f)
 	if err != nil {
 		if s.unread(f.Session, err) {
 			return nil

@@ -12,8 +12,7 @@ const ms = time.Millisecond
 // row is a scenario: how it is made with a seed.
 type row struct {
 	name  string
-	alone bool   // it needs both CPUs
-	off   string // why it cannot be run; empty: it can
+	alone bool // it needs both CPUs
 	plan  func(s *seed) plan
 }
 
@@ -57,6 +56,8 @@ type plan struct {
 	length time.Duration // 0: as usual
 	want   []want        // nothing: no chain may be there
 	also   []string      // rules that may be there as well, and are true
+	// anywhere: ingero may run on the victim's CPU, too: there is no other one that is free.
+	anywhere bool
 }
 
 // victim is a workload. It is traced from its first CUDA call on.

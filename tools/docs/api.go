@@ -72,7 +72,7 @@ A refusal is ` + "`{\"error\": what, \"do\": what to do}`" + ` with a status.
   to 127.0.0.1 gets nothing out of a browser on this machine.
 - A request that says from which page it comes (Origin, Sec-Fetch-Site) must come from the
   server's own. Statements must come as ` + "`application/json`" + `, which a form of another site cannot send.
-- No more than 128 clients at once; a head must be there within 5 s and have 16 KiB at most.
+- No more than 128 clients at once; a head must be there within 10 s and have 16 KiB at most.
 `
 
 // api renders the paths of the read API.

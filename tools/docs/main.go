@@ -20,6 +20,8 @@ func main() {
 		{"docs/api.md", func() (string, error) { return api(), nil }},
 		{"docs/commands.md", commands},
 		{"docs/detections.md", func() (string, error) { return detections(), nil }},
+		{"deploy/clickhouse/cluster-18.16.sql", func() (string, error) { return tables(false), nil }},
+		{"deploy/clickhouse/cluster-modern.sql", func() (string, error) { return tables(true), nil }},
 		{"docs/metrics.md", func() (string, error) { return metrics(), nil }},
 		{"docs/operations.md", func() (string, error) { return operations(), nil }},
 		{"docs/schema.md", func() (string, error) { return schema("internal/store/migrations") }},

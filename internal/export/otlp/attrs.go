@@ -9,8 +9,18 @@ import (
 // attrs collects attributes. Its values come from blocks that are used again after
 // reset: by then nothing that was made from it may be in use.
 type attrs struct {
-	list  []*commonpb.KeyValue
-	pairs slab[pair]
+	list    []*commonpb.KeyValue
+	pairs   slab[pair]
+	triples slab[triple]
+}
+
+// triple is an array of three numbers in one piece.
+type triple struct {
+	value commonpb.AnyValue_ArrayValue
+	array commonpb.ArrayValue
+	list  [3]*commonpb.AnyValue
+	any   [3]commonpb.AnyValue
+	num   [3]commonpb.AnyValue_IntValue
 }
 
 // pair is an attribute with its value in one piece.
@@ -76,11 +86,15 @@ func (a *attrs) other(key string, value any) {
 	case float64:
 		a.next(key).any.Value = &commonpb.AnyValue_DoubleValue{DoubleValue: v}
 	case [3]int64:
-		list := &commonpb.ArrayValue{}
-		for _, n := range v {
-			list.Values = append(list.Values, &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: n}})
+		x := a.triples.next()
+		for i, n := range v {
+			x.num[i].IntValue = n
+			x.any[i].Value = &x.num[i]
+			x.list[i] = &x.any[i]
 		}
-		a.next(key).any.Value = &commonpb.AnyValue_ArrayValue{ArrayValue: list}
+		x.array.Values = x.list[:]
+		x.value.ArrayValue = &x.array
+		a.next(key).any.Value = &x.value
 	}
 }
 
@@ -95,4 +109,5 @@ func (a *attrs) take() []*commonpb.KeyValue {
 func (a *attrs) reset() {
 	a.list = a.list[:0] // what is before it is not used again: see take
 	a.pairs.reset()
+	a.triples.reset()
 }

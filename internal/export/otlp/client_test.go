@@ -188,6 +188,10 @@ func TestJSON(t *testing.T) {
 // A certificate is checked: by the machine's authorities, or by those that are named.
 func TestCertificates(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.ProtoMajor == 2 && q.Header.Get("Content-Type") == "application/grpc" {
+			grpcText(make([]byte, frameHead), "grpc-status", "0")(w, q)
+			return
+		}
 		w.Header().Set("Content-Type", "application/x-protobuf")
 	}))
 	s.EnableHTTP2 = true
@@ -201,16 +205,22 @@ func TestCertificates(t *testing.T) {
 	pool := x509.NewCertPool()
 	pool.AddCert(s.Certificate())
 	for _, tt := range []struct {
-		name   string
-		config *tls.Config
-		says   string
-	}{{"unknown", nil, "x509"}, {"known", &tls.Config{RootCAs: pool}, ""}} {
+		name     string
+		protocol Protocol
+		config   *tls.Config
+		says     string
+	}{
+		{"unknown", HTTPProtobuf, nil, "x509"},
+		{"known", HTTPProtobuf, &tls.Config{RootCAs: pool}, ""},
+		{"unknown, gRPC", GRPC, nil, "x509"},
+		{"known, gRPC", GRPC, &tls.Config{RootCAs: pool}, ""},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
-			to := target(t, s.URL, HTTPProtobuf, Traces)
+			to := target(t, s.URL, tt.protocol, Traces)
 			to.TLS = tt.config
 			c := newClient(to, Traces, "1", time.Now)
 			defer c.close()
-			a := c.send(context.Background(), nil)
+			a := c.send(context.Background(), frame(nil, false))
 			if (a.err == nil) != (tt.says == "") || a.err != nil && !strings.Contains(a.err.Error(), tt.says) || a.retry {
 				t.Errorf("got %+v", a)
 			}

@@ -112,6 +112,9 @@ func TestConfigureVariables(t *testing.T) {
 	if o.Targets[Traces].Timeout != 2*time.Second || o.Targets[Metrics].Timeout != 3*time.Second || o.Interval != 30*time.Second {
 		t.Errorf("times %s, %s, %s", o.Targets[Traces].Timeout, o.Targets[Metrics].Timeout, o.Interval)
 	}
+	if to := o.Targets[Metrics]; !to.Clear() {
+		t.Error("headers in clear are not noticed")
+	}
 	if o.Targets[Logs].URL != nil {
 		t.Error("logs are not off")
 	}

@@ -47,8 +47,7 @@ func (q *queue) put(l load) (dropped int) {
 	}
 	for q.held+l.bytes() > q.most {
 		dropped += q.loads[0].items()
-		q.held -= q.loads[0].bytes()
-		q.loads = q.loads[1:]
+		q.drop()
 	}
 	q.loads, q.held = append(q.loads, l), q.held+l.bytes()
 	q.wake()
@@ -64,9 +63,15 @@ func (q *queue) take() (l load, closed bool) {
 		return nil, q.closed
 	}
 	l = q.loads[0]
-	q.loads[0] = nil
-	q.loads, q.held = q.loads[1:], q.held-l.bytes()
+	q.drop()
 	return l, false
+}
+
+// drop removes the oldest load. mu is held.
+func (q *queue) drop() {
+	q.held -= q.loads[0].bytes()
+	q.loads[0] = nil // the array is kept for a while
+	q.loads = q.loads[1:]
 }
 
 // close says that nothing more comes.

@@ -73,6 +73,7 @@ type spanMaker struct {
 	attrs attrs
 	spans slab[tracepb.Span]
 	ids   []byte
+	args  map[string]string // names of attributes, by those of arguments
 }
 
 // request groups spans by process: each is a resource.
@@ -151,7 +152,7 @@ func (m *spanMaker) callAttrs(s *span) {
 	} else {
 		a.other("ingero.unmeasured", true)
 	}
-	explain.EachValue(c, func(name string, value any) { a.other("gpu.cuda.arg."+name, value) })
+	explain.EachValue(c, func(name string, value any) { a.other(m.arg(name), value) })
 	if p := s.place; p != nil {
 		a.text("code.function.name", p.function)
 		a.text("code.file.path", p.file)
@@ -162,6 +163,19 @@ func (m *spanMaker) callAttrs(s *span) {
 			a.text("code.stacktrace", p.trace)
 		}
 	}
+}
+
+// arg is the name of the attribute of an argument.
+func (m *spanMaker) arg(name string) string {
+	key, known := m.args[name]
+	if !known {
+		if m.args == nil {
+			m.args = map[string]string{}
+		}
+		key = "gpu.cuda.arg." + name
+		m.args[name] = key
+	}
+	return key
 }
 
 // times are the result, and the ledger: its parts add up to the duration.

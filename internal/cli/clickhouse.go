@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"ingero/internal/config"
+	"ingero/internal/export/clickhouse"
+	"ingero/internal/query"
+)
+
+// makeTables is what to do where a cluster has no tables.
+const makeTables = "deploy/clickhouse has the statements that make the tables; ingero's user must be able to read and insert"
+
+// copyToClickHouse copies what matches to a cluster.
+func (e *Env) copyToClickHouse(ctx context.Context, c *config.Config, o exportOptions) (err error) {
+	to := cmp.Or(o.output, c.Trace.ClickHouse)
+	if to == "" {
+		return usage("ingero export --format clickhouse -o http://ch-1:8123", "it is not said where to write to")
+	}
+	cluster, err := clickhouse.Open(to, clickhouse.Options{Log: e.logger(c.Debug)})
+	if err != nil {
+		return usage("ingero export --format clickhouse -o http://ch-1:8123", "%v", err)
+	}
+	defer cluster.Close()
+	f, err := o.filter(e.now(o.utc))
+	if err != nil {
+		return err
+	}
+	r, err := e.read(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	p := e.progress()
+	res, err := clickhouse.Copy(ctx, cluster, r, f, p.calls)
+	p.end()
+	var no *clickhouse.Refused
+	switch {
+	case errors.As(err, &no):
+		return &problem{What: no.Error(), Do: makeTables, Err: err}
+	case err != nil && cluster.Problem() != "":
+		return &problem{What: "not all is there: " + err.Error(), Do: "run it again: it goes on where it was", Err: err}
+	case err != nil:
+		return o.inWords(r.Path(), err)
+	}
+	fmt.Fprintf(e.Stderr, "Wrote %s, %s of sums and %s to %s", counted(res.Calls, "call"), counted(res.Rollups, "row"), counted(res.Chains, "chain"), cluster)
+	if res.There > 0 {
+		fmt.Fprintf(e.Stderr, "; %s were there", counted(res.There, "call"))
+	}
+	fmt.Fprintln(e.Stderr, ".")
+	for _, n := range coverageNotes(&res.Coverage) {
+		fmt.Fprintf(e.Stderr, "Note: %s\n", oneLine(n))
+	}
+	return nil
+}
+
+// followToClickHouse copies what a trace records, as it does.
+func followToClickHouse(_ context.Context, x *exports, c *config.Config) error {
+	if c.Trace.ClickHouse == "" {
+		return nil
+	}
+	if !c.Trace.Record {
+		return usage("leave --record=false out, or --clickhouse", "--clickhouse copies what is recorded, and nothing is")
+	}
+	cluster, err := clickhouse.Open(c.Trace.ClickHouse, clickhouse.Options{Log: x.log})
+	if err != nil {
+		return usage("ingero trace --clickhouse http://ch-1:8123", "--clickhouse: %v", err)
+	}
+	opened := time.Now() // in a container each trace may have the same number
+	mine := func(s *query.Session) bool {
+		return s.PID == os.Getpid() && s.Node == c.Node && !s.Started.Before(opened)
+	}
+	f := clickhouse.Follow(cluster, clickhouse.FollowOptions{Path: c.DB, Mine: mine})
+	x.onClose = append(x.onClose, func() error {
+		err := f.Close()
+		s := f.State()
+		x.say(fmt.Sprintf("ClickHouse has %s of this recording", counted(s.Calls, "call")))
+		if s.LostCalls > 0 {
+			x.say(fmt.Sprintf("ingero: %s were removed before they could be copied: --max-db keeps more", counted(s.LostCalls, "call")))
+		}
+		if !s.Whole {
+			x.say("ingero: not all of the recording is in ClickHouse: " + oneLine(s.Problem) + ". ingero export --format clickhouse copies the rest")
+		}
+		return err
+	})
+	x.say("Recordings are copied to ClickHouse: " + cluster.String())
+	return nil
+}

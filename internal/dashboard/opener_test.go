@@ -1,0 +1,85 @@
+package dashboard
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ingero/internal/query"
+	"ingero/internal/store"
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+)
+
+func database(t *testing.T, path, id string) {
+	t.Helper()
+	now := time.Date(2026, 11, 20, 14, 41, 0, 0, time.UTC)
+	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now }, Session: store.Session{ID: id, Node: "gpu-7", Started: now}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Tick(&tick.Tick{Time: now, Started: now, Seq: 1, Final: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func idOf(t *testing.T, r *query.Reader) string {
+	t.Helper()
+	s, err := r.Session(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.ID
+}
+
+// A database is opened once for questions that follow each other, anew when another has
+// its name, and closed when nobody has asked for a while.
+func TestOpener(t *testing.T) {
+	testkit.LeakCheck(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x.db")
+	o := opener{path: func() string { return path }}
+	if _, _, err := o.reader(); err == nil {
+		t.Fatal("there is none, and it was opened")
+	}
+	database(t, path, "one")
+	first, done, err := o.reader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, doneToo, err := o.reader()
+	if err != nil || second != first {
+		t.Errorf("it is opened twice: %v", err)
+	}
+	doneToo()
+	database(t, filepath.Join(dir, "y.db"), "two")
+	if err := os.Rename(filepath.Join(dir, "y.db"), path); err != nil {
+		t.Fatal(err)
+	}
+	other, doneOther, err := o.reader()
+	if err != nil || idOf(t, other) != "two" {
+		t.Errorf("the new one: %v", err)
+	}
+	if idOf(t, first) != "one" {
+		t.Error("whoever asked before is asked anew")
+	}
+	done()
+	if err := first.Close(); err != nil || o.db == nil || o.db.Reader != other {
+		t.Errorf("the first is open still: %v", err)
+	}
+	doneOther()
+	o.idle()
+	if o.db != nil {
+		t.Error("it stays open")
+	}
+	again, done, err := o.reader()
+	if err != nil || idOf(t, again) != "two" {
+		t.Errorf("opened again: %v", err)
+	}
+	done()
+	o.end()
+}

@@ -1,0 +1,289 @@
+package clickhouse_test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ingero/internal/export"
+	"ingero/internal/export/clickhouse"
+	"ingero/internal/query"
+	"ingero/internal/stats"
+	"ingero/internal/store"
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+var began = time.Date(2026, 11, 21, 23, 59, 30, 0, time.UTC)
+
+// recorder writes a session as a trace does.
+type recorder struct {
+	t    testing.TB
+	db   *store.DB
+	path string
+	now  time.Time
+	n    int
+	all  *stats.Sketch
+}
+
+func newRecorder(t testing.TB, session string) *recorder {
+	t.Helper()
+	r := &recorder{t: t, path: filepath.Join(t.TempDir(), "x.db"), now: began, all: &stats.Sketch{}}
+	var err error
+	r.db, err = store.Open(store.Options{Path: r.path, Now: func() time.Time { return r.now }, Session: store.Session{ID: session, Node: "gpu-7", Started: began}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.db.Close() })
+	return r
+}
+
+// record adds n calls, one in 100 us.
+func (r *recorder) record(n int) {
+	r.t.Helper()
+	b := &tick.Batch{Calls: make([]events.Call, n)}
+	for i := range b.Calls {
+		at := r.n + i
+		c := &b.Calls[i]
+		*c = events.Call{Start: began.UnixNano() + int64(at)*100_000, Duration: 1000 + int64(at%997)*100, OnCPU: 1000, PID: 7 + uint32(at%2), TID: 7, Weight: 1,
+			Op: events.Catalog[at%5].Op, Args: [4]uint64{uint64(at), 1 << 63, 0, 5}}
+		c.Blocked = c.Duration - c.OnCPU
+		switch at % 50 {
+		case 0:
+			c.Flags, c.Result = events.CallFailed, -2
+		case 1:
+			c.Flags = events.CallUnmeasured
+		}
+		if c.Flags&events.CallUnmeasured == 0 {
+			r.all.Add(c.Duration, 1)
+		}
+	}
+	r.n += n
+	r.now = began.Add(time.Duration(r.n) * 100 * time.Microsecond)
+	if err := r.db.Batch(b); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// tick ends a second.
+func (r *recorder) tick(final bool) {
+	r.t.Helper()
+	x := &tick.Tick{Started: began, Time: r.now, Seq: uint64(r.n), Final: final, Processes: []tick.Process{{PID: 7, Comm: "tra\tin"}, {PID: 8, Comm: "eval'uate"}},
+		Chains: []tick.Chain{{ID: "c-1", Rule: "cpu-taken", Severity: tick.High, PID: 7, From: began, To: r.now, Lost: time.Duration(r.n), Confidence: 0.5, Baseline: "it's"}}}
+	if err := r.db.Tick(x); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// whole ends the recording.
+func (r *recorder) whole() *query.Reader {
+	r.t.Helper()
+	r.tick(true)
+	if err := r.db.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+	q, err := query.Open(r.path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = q.Close() })
+	return q
+}
+
+func open(t testing.TB, addresses string) *clickhouse.Cluster {
+	t.Helper()
+	c, err := clickhouse.Open(addresses, clickhouse.Options{Backoff: 20 * time.Millisecond, Most: 500 * time.Millisecond, Timeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// same waits until the replicas have all n calls of a session, each once.
+func (c *cluster) same(session string, n int) {
+	c.t.Helper()
+	want := fmt.Sprintf("%d\t%d\t%d", n, n, n-1)
+	for _, s := range c.servers {
+		got := ""
+		testkit.Eventually(c.t, fmt.Sprintf("the replicas to have %d calls (%s)", n, got), func() bool {
+			got, _ = s.query("SELECT count(), uniqExact(number), max(number) FROM ingero.calls WHERE session = '" + session + "'")
+			return got == want
+		})
+	}
+	for _, of := range shards {
+		const local = "SELECT count(), sum(cityHash64(number)) FROM ingero.calls_local"
+		testkit.Eventually(c.t, "the replicas of a shard to be equal", func() bool {
+			a, errA := c.servers[of[0]].query(local)
+			b, errB := c.servers[of[1]].query(local)
+			return errA == nil && errB == nil && a == b
+		})
+		if c.servers[of[0]].ask("SELECT count() FROM ingero.calls_local") == "0" {
+			c.t.Error("a shard has nothing")
+		}
+	}
+}
+
+// The rows of a real cluster are those of the recording: every call once, with all that
+// other exports have, sums and causes; whatever is sent twice, also by another run, and
+// while servers are killed and come back.
+func TestCluster(t *testing.T) {
+	c := newCluster(t)
+	t.Run("copy", func(t *testing.T) { testCopy(t, c) })
+	t.Run("part", func(t *testing.T) { testPart(t, c) })
+	t.Run("killed", func(t *testing.T) { testKilled(t, c) })
+}
+
+func testCopy(t *testing.T, c *cluster) {
+	const n = 200_000
+	w := newRecorder(t, "it's")
+	for w.n < n {
+		w.record(20_000)
+		w.tick(false)
+	}
+	r := w.whole()
+	all := query.Filter{Session: query.AllSessions}
+	for _, from := range []int{0, 3} { // the second time by another server
+		res, err := clickhouse.Copy(t.Context(), open(t, c.addresses(from)), r, all, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first := from == 0; first != (res.Calls == n) || first != (res.There == 0) || res.Calls+res.There != n || first != (res.Rollups > 0) || first != (res.Chains == 1) {
+			t.Errorf("it says %+v", res)
+		}
+		c.same(`it\'s`, n)
+	}
+	s := c.servers[1]
+	if d := cmp.Diff(fromCSV(t, r), strings.Split(s.ask("SELECT "+columnNames()+" FROM ingero.calls ORDER BY number LIMIT 2000"), "\n")); d != "" {
+		t.Errorf("rows are not those of the recording: -want +got:\n%.2000s", d)
+	}
+	if got, want := s.ask("SELECT sum(calls), sum(done), sum(errors), count() > 10 FROM ingero.rollups"), fmt.Sprintf("%d\t%d\t%d\t1", n, n-n/50, n/50); got != want {
+		t.Errorf("rollups sum to %q, want %q", got, want)
+	}
+	testQuantile(t, s, w.all)
+	if got, want := s.ask("SELECT id, rule, severity, lost_ns, baseline, culprit FROM ingero.chains FINAL"), fmt.Sprintf("c-1\tcpu-taken\tHIGH\t%d\tit\\'s\t", n); got != strings.TrimSpace(want) {
+		t.Errorf("chains %q, want %q", got, want)
+	}
+}
+
+// testQuantile computes one of the histograms of all rollups.
+func testQuantile(t *testing.T, s *server, all *stats.Sketch) {
+	t.Helper()
+	got := s.ask(`SELECT toInt64(quantileExactWeighted(0.99)(at, n)) FROM
+		(SELECT s.1 AS ats, s.2 AS ns, at, n FROM (SELECT sumMap(bucket_ns, bucket_calls) AS s FROM ingero.rollups WHERE done > 0) ARRAY JOIN s.1 AS at, s.2 AS n)`)
+	var v int64
+	if _, err := fmt.Sscan(got, &v); err != nil {
+		t.Fatal(got, err)
+	}
+	if want := all.Quantile(0.99); v < want*99/100 || v > want*101/100 {
+		t.Errorf("p99 is %d, want %d within 1 %%", v, want)
+	}
+}
+
+func columnNames() string {
+	var names []string
+	for _, c := range export.BinaryColumns() {
+		names = append(names, c.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// fromCSV is what the first calls must look like: tabs between, \N for what is not known.
+func fromCSV(t *testing.T, r *query.Reader) (out []string) {
+	t.Helper()
+	var b bytes.Buffer
+	if _, err := export.CSV(t.Context(), &b, r, query.Filter{Session: query.AllSessions, To: began.Add(200 * time.Millisecond)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&b).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	clean := strings.NewReplacer("\t", `\t`, "'", `\'`)
+	for i, row := range rows[1:] {
+		row[0] = fmt.Sprint(i)
+		for j, v := range row {
+			switch v {
+			case "":
+				row[j] = `\N`
+			case "true", "false":
+				row[j] = map[string]string{"true": "1", "false": "0"}[v]
+			default:
+				row[j] = clean.Replace(v)
+			}
+		}
+		out = append(out, strings.Join(row, "\t"))
+	}
+	return out
+}
+
+// testPart sends a part of a session, and then all of it.
+func testPart(t *testing.T, c *cluster) {
+	w := newRecorder(t, "part")
+	w.record(100_000)
+	r := w.whole()
+	f := query.Filter{Session: "part", PIDs: []uint32{8}}
+	res, err := clickhouse.Copy(t.Context(), open(t, c.addresses(1)), r, f, nil)
+	if err != nil || res.Calls != 50_000 {
+		t.Fatal(res, err)
+	}
+	for _, s := range c.servers {
+		testkit.Eventually(t, "the replicas to have a part", func() bool {
+			n, _ := s.query("SELECT count() FROM ingero.calls WHERE session = 'part'")
+			return n == "50000"
+		})
+	}
+	f.PIDs = nil
+	res, err = clickhouse.Copy(t.Context(), open(t, c.addresses(2)), r, f, nil)
+	if err != nil || res.Calls != 50_000 || res.There != 50_000 {
+		t.Fatal(res, err)
+	}
+	c.same("part", 100_000)
+}
+
+// testKilled copies a session while it is recorded, and kills one server after the other
+// while rows come, one of them that which rows are sent to.
+func testKilled(t *testing.T, c *cluster) {
+	w := newRecorder(t, "killed")
+	cl := open(t, c.addresses(0, 2))
+	f := clickhouse.Follow(cl, clickhouse.FollowOptions{Path: w.path, Every: 50 * time.Millisecond, Grace: time.Minute,
+		Mine: func(s *query.Session) bool { return s.ID == "killed" }})
+	defer func() { _ = f.Close() }()
+	sent := func() uint64 { return f.State().Calls }
+	for _, victim := range []int{0, 3, 2} {
+		before := sent()
+		w.record(30_000)
+		w.tick(false)
+		testkit.Eventually(t, "rows to be on their way", func() bool { return sent() > before })
+		for range 10 {
+			w.record(3_000)
+			w.tick(false)
+		}
+		c.servers[victim].kill()
+		for range 10 {
+			w.record(3_000)
+			w.tick(false)
+		}
+		testkit.Eventually(t, "rows to be taken by others", func() bool { return sent() >= uint64(w.n)-3_000 })
+		c.servers[victim].start()
+		c.servers[victim].ready()
+	}
+	_ = w.whole()
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	if s := f.State(); !s.Whole || s.Calls != uint64(w.n) || s.LostCalls != 0 || s.Problem != "" {
+		t.Errorf("at the end: %+v", s)
+	}
+	c.same("killed", w.n)
+	if got, want := c.servers[1].ask("SELECT sum(calls) FROM ingero.rollups FINAL WHERE session = 'killed'"), fmt.Sprint(w.n); got != want {
+		t.Errorf("rollups have %s calls, want %s", got, want)
+	}
+}

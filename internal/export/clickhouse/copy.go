@@ -1,0 +1,334 @@
+package clickhouse
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"github.com/klauspost/compress/gzip"
+	"maps"
+	"math"
+	"strconv"
+	"time"
+
+	"ingero/internal/export"
+	"ingero/internal/query"
+	"ingero/internal/tick"
+)
+
+// Result says what was copied.
+type Result struct {
+	export.Result        // calls that were sent
+	There         uint64 // calls that the cluster had already
+	Rollups       uint64 // rows of them that were sent
+	Chains        uint64
+	LostCalls     uint64 // removed from the recording before they could be sent
+}
+
+// copier copies one session.
+type copier struct {
+	c    *Cluster
+	r    *query.Reader
+	f    query.Filter
+	res  *Result
+	told export.Progress
+	out  block
+	next uint64 // number of the first call that was not looked at
+	sent uint64 // likewise, that is not settled: it is looked at again after an error
+	gone uint64 // calls before next that are not in the recording any more
+	held uint64 // of those before next that the cluster had
+	live bool   // the cluster has of this session what was sent from here, and nothing else
+
+	rolled  time.Time           // rollups are there up to this time
+	sums    map[sumKey]uint64   // calls of those that were sent last
+	causes  map[string][2]int64 // version and loss of each chain that was sent
+	settled bool                // what the cluster has of chains is known
+}
+
+type sumKey struct {
+	start int64 // Unix s
+	pid   uint32
+	op    string
+}
+
+// block is rows that are sent at once.
+type block struct {
+	rows int
+	body bytes.Buffer
+	zip  *gzip.Writer
+	room []byte
+}
+
+func (b *block) add(row []byte) error {
+	if b.zip == nil {
+		zip, err := gzip.NewWriterLevel(&b.body, gzip.BestSpeed)
+		if err != nil {
+			return err
+		}
+		b.zip = zip
+	}
+	b.rows++
+	_, err := b.zip.Write(row)
+	return err
+}
+
+// send sends the rows, and empties the block.
+func (b *block) send(ctx context.Context, c *Cluster, t *table) error {
+	if b.rows == 0 {
+		return nil
+	}
+	if err := b.zip.Close(); err != nil {
+		return err
+	}
+	if err := c.insert(ctx, t, b.body.Bytes()); err != nil {
+		return err
+	}
+	b.clear()
+	return nil
+}
+
+func (b *block) clear() {
+	b.rows = 0
+	b.body.Reset()
+	if b.zip != nil {
+		b.zip.Reset(&b.body)
+	}
+}
+
+// Copy sends what a cluster does not have of the sessions that match.
+func Copy(ctx context.Context, c *Cluster, r *query.Reader, f query.Filter, p export.Progress) (*Result, error) {
+	res := &Result{}
+	sessions, err := r.Chosen(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	for i := range sessions {
+		x := newCopier(c, r, f, &sessions[i], res, p)
+		before := res.Calls
+		if err := x.pass(ctx, true); err != nil {
+			return res, fmt.Errorf("session %s: %w", sessions[i].ID, err)
+		}
+		if res.Calls > before {
+			res.Sessions++
+		}
+	}
+	return res, nil
+}
+
+func newCopier(c *Cluster, r *query.Reader, f query.Filter, s *query.Session, res *Result, p export.Progress) *copier {
+	f.Session = s.ID
+	return &copier{c: c, r: r, f: f, res: res, told: p, sums: map[sumKey]uint64{}, causes: map[string][2]int64{}}
+}
+
+// pass sends what there is that has not been sent. last says that no more comes.
+func (x *copier) pass(ctx context.Context, last bool) error {
+	s, err := x.r.Session(ctx, x.f.Session)
+	if err != nil {
+		return err
+	}
+	if err := x.calls(ctx, &s); err != nil {
+		return fmt.Errorf("calls: %w", err)
+	}
+	if err := x.rollups(ctx, &s, last); err != nil {
+		return fmt.Errorf("rollups: %w", err)
+	}
+	if err := x.chains(ctx, &s); err != nil {
+		return fmt.Errorf("chains: %w", err)
+	}
+	return nil
+}
+
+// There are rollups of so many seconds. Live ones are sent again within late of their end
+// when more calls that began in them have ended.
+const (
+	rollupEvery = 10 * time.Second
+	rollupLate  = time.Minute
+	rollupPart  = time.Hour // of which what the cluster has is asked at once
+)
+
+// rollups sends sums by time.
+func (x *copier) rollups(ctx context.Context, s *query.Session, last bool) error {
+	from, to := s.Started.Truncate(rollupEvery), s.Updated.Add(rollupEvery).Truncate(rollupEvery)
+	if !last {
+		to = s.Updated.Add(-rollupEvery).Truncate(rollupEvery)
+	}
+	if x.f.From.After(from) {
+		from = x.f.From.Truncate(rollupEvery)
+	}
+	if !x.f.To.IsZero() && x.f.To.Before(to) {
+		to = x.f.To.Truncate(rollupEvery)
+	}
+	if back := x.rolled.Add(-rollupLate).Truncate(rollupEvery); back.After(from) {
+		from = back
+	}
+	for ; from.Before(to); from = from.Add(rollupPart) {
+		end := from.Add(rollupPart)
+		if end.After(to) {
+			end = to
+		}
+		x.out.clear()
+		if err := x.rollupsIn(ctx, s, from, end, last && !x.live); err != nil {
+			return err
+		}
+	}
+	x.rolled = to
+	return nil
+}
+
+// rollupsIn sends those of a part of the time, those that the cluster has not.
+func (x *copier) rollupsIn(ctx context.Context, s *query.Session, from, to time.Time, ask bool) error {
+	t := tableNamed("rollups")
+	f := x.f
+	f.From, f.To = from, to
+	all, cover, err := x.r.OpStats(ctx, f, query.Group{PID: true, Every: rollupEvery})
+	if err != nil && !errors.Is(err, query.ErrNoCalls) || len(all) == 0 {
+		return err
+	}
+	x.res.Coverage.Damage = append(x.res.Coverage.Damage, cover.Damage...)
+	if ask {
+		rows, err := x.c.ask(ctx, 4, "SELECT start, pid, op, max(calls) FROM %s.rollups WHERE session = %s AND start >= %d AND start < %d GROUP BY start, pid, op",
+			quoteName(x.c.o.Database), quote(s.ID), from.Unix(), to.Unix())
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			n, err := naturals(r[0], r[1], r[3])
+			if err != nil {
+				return err
+			}
+			x.sums[sumKey{int64(n[0]), uint32(n[1]), r[2]}] = n[2]
+		}
+	}
+	fresh, sent := map[sumKey]uint64{}, uint64(0)
+	for i := range all {
+		o := &all[i]
+		k := sumKey{o.Time.Unix(), o.PID, o.Op.String()}
+		fresh[k] = o.Sum.Calls
+		if x.sums[k] == o.Sum.Calls {
+			continue
+		}
+		x.out.room = appendRollup(x.out.room[:0], s, o)
+		if err := x.out.add(x.out.room); err != nil {
+			return err
+		}
+		sent++
+	}
+	if err := x.out.send(ctx, x.c, t); err != nil {
+		return err
+	}
+	maps.DeleteFunc(x.sums, func(k sumKey, _ uint64) bool { return k.start < to.Add(-2*rollupLate).Unix() })
+	maps.Copy(x.sums, fresh)
+	x.res.Rollups += sent
+	return nil
+}
+
+// appendRollup appends a row in the order of the table's columns.
+func appendRollup(b []byte, s *query.Session, o *query.OpStat) []byte {
+	b = appendText(appendText(b, s.ID), s.Node)
+	b = binary.LittleEndian.AppendUint32(b, uint32(o.Time.Unix()))
+	b = appendText(binary.LittleEndian.AppendUint32(b, o.PID), o.Op.String())
+	n := &o.Sum
+	for _, v := range [...]uint64{n.Calls, n.Done, n.Errors, n.Total, n.OnCPU, n.Runnable, n.Throttled, n.Blocked(),
+		uint64(o.Dur.Quantile(0.5)), uint64(o.Dur.Quantile(0.99)), uint64(o.Dur.Max())} {
+		b = binary.LittleEndian.AppendUint64(b, v)
+	}
+	var middles, counts []byte
+	buckets := uint64(0)
+	for at, n := range o.Dur.Middles() {
+		middles, counts = binary.LittleEndian.AppendUint64(middles, uint64(at)), binary.LittleEndian.AppendUint64(counts, n)
+		buckets++
+	}
+	b = append(binary.AppendUvarint(b, buckets), middles...)
+	return append(binary.AppendUvarint(b, buckets), counts...)
+}
+
+// chains sends the causes that are new, or are not as they were.
+func (x *copier) chains(ctx context.Context, s *query.Session) error {
+	all, err := x.r.Chains(ctx, x.f)
+	if err != nil {
+		return err
+	}
+	if !x.live && !x.settled {
+		rows, err := x.c.ask(ctx, 3, "SELECT id, max(version), argMax(lost_ns, version) FROM %s.chains WHERE session = %s GROUP BY id", quoteName(x.c.o.Database), quote(s.ID))
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			n, err := naturals(r[1], r[2])
+			if err != nil {
+				return err
+			}
+			x.causes[r[0]] = [2]int64{int64(n[0]), int64(n[1])}
+		}
+		x.settled = true
+	}
+	x.out.clear()
+	sent := map[string][2]int64{}
+	for i := range all {
+		c := &all[i]
+		state := [2]int64{version(c), int64(c.Lost)}
+		if x.causes[c.ID] == state {
+			continue
+		}
+		sent[c.ID] = state
+		x.out.room = appendChain(x.out.room[:0], s, c)
+		if err := x.out.add(x.out.room); err != nil {
+			return err
+		}
+	}
+	if err := x.out.send(ctx, x.c, tableNamed("chains")); err != nil {
+		return err
+	}
+	for id, state := range sent {
+		x.causes[id] = state
+	}
+	x.res.Chains += uint64(len(sent))
+	return nil
+}
+
+// version orders the states of a chain.
+func version(c *tick.Chain) int64 {
+	if c.To.IsZero() {
+		return 0
+	}
+	return c.To.UnixNano()
+}
+
+// appendChain appends a row in the order of the table's columns.
+func appendChain(b []byte, s *query.Session, c *tick.Chain) []byte {
+	b = appendText(appendText(appendText(b, s.ID), s.Node), c.ID)
+	b = binary.LittleEndian.AppendUint64(b, uint64(version(c)))
+	b = appendText(appendText(b, c.Rule), c.Severity.String())
+	b = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(b, c.PID), c.TID)
+	op := ""
+	if c.Op != 0 {
+		op = c.Op.String()
+	}
+	b = appendText(b, op)
+	from := s.Started
+	if !c.From.IsZero() {
+		from = c.From
+	}
+	for _, v := range [...]uint64{uint64(from.UnixNano()), uint64(version(c)), uint64(c.Lost), math.Float64bits(c.Confidence)} {
+		b = binary.LittleEndian.AppendUint64(b, v)
+	}
+	return appendText(appendText(b, c.Culprit()), c.Baseline)
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// naturals reads numbers of an answer.
+func naturals(all ...string) ([]uint64, error) {
+	out := make([]uint64, len(all))
+	for i, s := range all {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("ClickHouse answered %.100q where a number was asked for", s)
+		}
+		out[i] = n
+	}
+	return out, nil
+}
