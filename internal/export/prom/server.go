@@ -28,6 +28,8 @@ const (
 	idleTime   = 2 * time.Minute
 	closeTime  = time.Second
 	mostHeader = 16 << 10
+	// writeBuffer is how much the kernel keeps of an answer that is not read, in bytes.
+	writeBuffer = 256 << 10
 )
 
 // healthyFor is how old the last tick may be: they come once a second.
@@ -92,12 +94,15 @@ func (s *Server) Close() error {
 	return err
 }
 
-// count closes connections that are too many.
+// count closes connections that are too many, and bounds what the kernel keeps for those
+// that are not.
 func (s *Server) count(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		if s.conns.Add(1) > mostConns {
 			_ = c.Close()
+		} else if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.SetWriteBuffer(writeBuffer) // else the kernel lets it grow
 		}
 	case http.StateClosed, http.StateHijacked:
 		s.conns.Add(-1)
