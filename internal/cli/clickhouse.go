@@ -10,6 +10,7 @@ import (
 
 	"ingero/internal/config"
 	"ingero/internal/export/clickhouse"
+	"ingero/internal/lock"
 	"ingero/internal/query"
 )
 
@@ -31,11 +32,11 @@ func (e *Env) copyToClickHouse(ctx context.Context, c *config.Config, o exportOp
 	if err != nil {
 		return err
 	}
-	r, err := e.read(ctx, c)
+	r, end, err := e.readOrGather(ctx, c)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
+	defer func() { err = errors.Join(err, end()) }()
 	p := e.progress()
 	res, err := clickhouse.Copy(ctx, cluster, r, f, p.calls)
 	p.end()
@@ -76,6 +77,14 @@ func followToClickHouse(_ context.Context, x *exports, c *config.Config) error {
 		return s.PID == os.Getpid() && s.Node == c.Node && !s.Started.Before(opened)
 	}
 	f := clickhouse.Follow(cluster, clickhouse.FollowOptions{Path: c.DB, Mine: mine})
+	x.states = append(x.states, func() []lock.Export {
+		now := f.State()
+		state := lock.Export{Name: "clickhouse", To: cluster.String(), Sent: now.Calls, Problem: now.Problem}
+		if now.LostCalls > 0 {
+			state.Lost = map[string]uint64{"removed": now.LostCalls}
+		}
+		return []lock.Export{state}
+	})
 	x.onClose = append(x.onClose, func() error {
 		err := f.Close()
 		s := f.State()

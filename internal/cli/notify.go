@@ -13,6 +13,7 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/explain"
 	"ingero/internal/export/notify"
+	"ingero/internal/lock"
 	"ingero/internal/redact"
 	"ingero/internal/tick"
 )
@@ -39,6 +40,10 @@ func exportNotify(_ context.Context, x *exports, c *config.Config) error {
 			x.say(fmt.Sprintf("ingero: %s for the webhook were not delivered: %s", counted(s.State().Lost[why], "message"), why))
 		}
 		return nil
+	})
+	x.states = append(x.states, func() []lock.Export {
+		now := s.State()
+		return []lock.Export{{Name: "webhook", To: now.To, Sent: now.Sent, Lost: now.Lost, Problem: now.Problem}}
 	})
 	signed := ""
 	if secret == "" {

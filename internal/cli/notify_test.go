@@ -2,12 +2,20 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"ingero/internal/config"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -35,6 +43,49 @@ func TestNotice(t *testing.T) {
 	}
 	if strings.Contains(string(b), "hunter2") || e.Chain.Culprits[0].Cmdline != "backup --password hunter2" {
 		t.Errorf("the secret is told, or the tick was changed: %s", b)
+	}
+}
+
+// A trace that is to tell a webhook does, signed, and says how that goes; one that is to
+// tell nobody opens nothing.
+func TestNotifyIsWired(t *testing.T) {
+	testkit.LeakCheck(t)
+	var said, signature atomic.Value
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		said.Store(string(b))
+		signature.Store(r.Header.Get("Webhook-Signature"))
+	}))
+	defer server.Close()
+	e := &Env{Getenv: func(name string) string { return map[string]string{"INGERO_NOTIFY_SECRET": "s"}[name] }}
+	var lines []string
+	say := func(line string) { lines = append(lines, line) }
+	none, err := e.exports(t.Context(), &config.Config{}, slog.New(slog.DiscardHandler), say)
+	if err != nil || len(none.sinks)+len(none.onClose)+len(none.states)+len(lines) > 0 {
+		t.Fatalf("%+v, %v, %q", none, err, lines)
+	}
+	c := &config.Config{Node: "gpu-7"}
+	c.Trace.Notify.URL = server.URL + "/secretpath"
+	x, err := e.exports(t.Context(), c, slog.New(slog.DiscardHandler), say)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	at := tick.Tick{Time: now, Started: now, Episodes: []tick.Episode{{ID: "c-1/7", Kind: tick.EpisodeBegin, Severity: tick.High, Chain: tick.Chain{ID: "c-1", Rule: "cpu-taken"}}}}
+	for _, s := range x.sinks {
+		if err := errors.Join(s.Tick(&at), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testkit.Eventually(t, "the webhook to be told", func() bool { return x.state()[0].Sent == 1 })
+	if err := x.close(); err != nil {
+		t.Error(err)
+	}
+	if text, _ := said.Load().(string); !strings.Contains(text, `"node":"gpu-7"`) || !strings.HasPrefix(signature.Load().(string), "v1,") {
+		t.Errorf("it was told %s, signed %v", text, signature.Load())
+	}
+	if all := strings.Join(lines, "\n"); all != "Causes are told to "+server.URL+" (not encrypted)" || x.state()[0].To != server.URL {
+		t.Errorf("%q, %+v", all, x.state())
 	}
 }
 

@@ -3,7 +3,9 @@ package clickhouse_test
 import (
 	"bytes"
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,7 +23,7 @@ import (
 	"ingero/pkg/events"
 )
 
-var began = time.Date(2026, 11, 21, 23, 59, 30, 0, time.UTC)
+var began = time.Date(2026, 11, 21, 23, 59, 50, 0, time.UTC) // calls are of two days
 
 // recorder writes a session as a trace does.
 type recorder struct {
@@ -168,8 +170,36 @@ func testCopy(t *testing.T, c *cluster) {
 		t.Errorf("rollups sum to %q, want %q", got, want)
 	}
 	testQuantile(t, s, w.all)
+	testPanels(t, s)
 	if got, want := s.ask("SELECT id, rule, severity, lost_ns, baseline, culprit FROM ingero.chains FINAL"), fmt.Sprintf("c-1\tcpu-taken\tHIGH\t%d\tit\\'s\t", n); got != strings.TrimSpace(want) {
 		t.Errorf("chains %q, want %q", got, want)
+	}
+}
+
+// testPanels asks what the panels of the dashboard ask: each has rows.
+func testPanels(t *testing.T, s *server) {
+	t.Helper()
+	text, err := os.ReadFile("../../../deploy/grafana/ingero-clickhouse.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var board struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ RawSQL string }
+		}
+	}
+	if err := json.Unmarshal(text, &board); err != nil || len(board.Panels) == 0 {
+		t.Fatalf("%d panels, %v", len(board.Panels), err)
+	}
+	at := func(d time.Duration) string { return fmt.Sprintf("toDateTime(%d)", began.Add(d).Unix()) }
+	with := strings.NewReplacer("$__fromTime", at(-time.Minute), "$__toTime", at(time.Hour))
+	for _, p := range board.Panels {
+		for _, target := range p.Targets {
+			if answer := s.ask(with.Replace(target.RawSQL)); answer == "" {
+				t.Errorf("%s has no rows", p.Title)
+			}
+		}
 	}
 }
 
