@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"runtime"
 	"testing"
 	"time"
 
@@ -314,6 +315,30 @@ func TestMetrics(t *testing.T) {
 	if v := got["system.cpu.utilization"].GetGauge().DataPoints[0].GetAsDouble(); v != 0.25 {
 		t.Errorf("CPU %v", v)
 	}
+}
+
+// What a request of metrics holds in memory is no more than is accounted for.
+func TestMetricsSize(t *testing.T) {
+	r := newReceiver(t, nil)
+	x := newExporter(t, r, HTTPProtobuf, SpansOff)
+	f := metric.Family{Row: &metric.Rows[metric.OpCount]}
+	const n = 2000
+	for i := range n {
+		f.Points = append(f.Points, metric.Point{Labels: []string{fmt.Sprint("operation", i), "cudart"}, Value: float64(i)})
+	}
+	s := &metric.Snapshot{Time: began, Started: began, Families: []metric.Family{f}}
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	l := x.metrics(s)
+	if took := heap() - before; took > 2*uint64(l.bytes()) {
+		t.Errorf("it takes %d bytes and says %d", took, l.bytes())
+	}
+	runtime.KeepAlive(l)
 }
 
 // quantile reads an exponential histogram as its readers do: the bucket of the rank, and
