@@ -288,6 +288,32 @@ func TestDashboardCertificate(t *testing.T) {
 	}
 }
 
+// What is being recorded is served as it grows.
+func TestDashboardWhileItRecords(t *testing.T) {
+	testkit.LeakCheck(t)
+	db := filepath.Join(t.TempDir(), "x.db")
+	x, err := startFixture(db, "gpu-7-one", "gpu-7", began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, db, atTheEnd, nil, "--addr", ":0", "--no-tls")
+	for n := range 3 {
+		if err := x.second(); err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf(`"calls":%d,`, 451*(n+1))
+		if status, text := s.ask("GET", "/api/v1/overview", "", nil); status != 200 || !strings.Contains(text, want) || !strings.Contains(text, `"recording":true`) {
+			t.Errorf("after %d s: %d %s", n+1, status, text)
+		}
+	}
+	if err := x.end(); err != nil {
+		t.Fatal(err)
+	}
+	if _, text := s.ask("GET", "/api/v1/overview", "", nil); !strings.Contains(text, `"recording":false`) {
+		t.Errorf("at the end: %s", text)
+	}
+}
+
 // A client that sends its request slowly, or none, is left, and keeps nobody out.
 func TestDashboardLeavesSlowClients(t *testing.T) {
 	testkit.LeakCheck(t)
