@@ -258,6 +258,7 @@ func (r *runner) poll() (calls int, err error) {
 		steps := r.ledger.Steps()
 		r.causes.Add(steps)
 		r.loops.Add(steps)
+		r.loops.Ranges(&b.Batch)
 		r.faults.batch(r.Source, &b.Batch)
 		r.records += uint64(len(b.Calls))
 		calls += len(b.Calls)
