@@ -50,7 +50,7 @@ func loopOf(l *tick.Loop) *loopJSON {
 	if l == nil {
 		return nil
 	}
-	j := &loopJSON{TID: l.TID, Op: l.Op.String(), Waits: l.Waits, Range: l.Range, Steps: l.Steps, TotalNS: int64(l.Total), P50NS: int64(l.P50), P99NS: int64(l.P99),
+	j := &loopJSON{TID: l.TID, Op: l.Op.String(), Waits: l.Waits, Range: clean(l.Range), Steps: l.Steps, TotalNS: int64(l.Total), P50NS: int64(l.P50), P99NS: int64(l.P99),
 		Usual: stepParts(&l.Usual), Slowest: []stepJSON{}}
 	for i := range l.Slowest {
 		s := &l.Slowest[i]
