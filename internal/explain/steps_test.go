@@ -61,11 +61,11 @@ func TestStepsOfALoop(t *testing.T) {
 // Steps that a program names are told by that name, whatever it is.
 func TestStepsThatAreRanges(t *testing.T) {
 	for name, want := range map[string]string{
-		"train step":               `"train step"`,
-		"iteration #":              `"iteration #"`,
-		`say "so"`:                 `"say \"so\""`,
+		"train step":                `"train step"`,
+		"iteration #":               `"iteration #"`,
+		`say "so"`:                  `"say \"so\""`,
 		"\x1b[2J\x1b]0;x\a\n\u202e": `"?[2J?]0;x???"`,
-		strings.Repeat("n", 127):   `"` + strings.Repeat("n", 45) + `..."`,
+		strings.Repeat("n", 127):    `"` + strings.Repeat("n", 45) + `..."`,
 	} {
 		in := ledgerInput(train(4821, 200), looped(4821))
 		l := in.Breakdowns[0].Loop
