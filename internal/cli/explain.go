@@ -236,7 +236,7 @@ func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in 
 	}
 	c.whole(s.From, s.To)
 	c.ledger(in, f.PIDs)
-	return namedSteps(ctx, r, f, in.Breakdowns)
+	return nil
 }
 
 // summaries asks the database about the window, recording by recording; long are those

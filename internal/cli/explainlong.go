@@ -43,27 +43,6 @@ func stored(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filt
 	return err
 }
 
-// namedSteps sets the loops of those processes whose steps were known by their NVTX ranges
-// while they were recorded. A recording has no calls of NVTX to find them by anew.
-func namedSteps(ctx context.Context, r *query.Reader, f query.Filter, list []tick.Breakdown) error {
-	accounts, err := r.Accounts(ctx, f)
-	if err != nil {
-		return err
-	}
-	for i := range accounts {
-		a := &accounts[i]
-		if a.Loop == nil || a.Loop.Range == "" {
-			continue
-		}
-		for j := range list {
-			if list[j].PID == a.PID {
-				list[j].Loop = a.Loop
-			}
-		}
-	}
-	return nil
-}
-
 // chainsIn returns the chains of a window. What one cost in all of the window is told
 // where it went on for longer than it is judged by.
 func chainsIn(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filter) ([]tick.Chain, error) {

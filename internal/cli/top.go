@@ -197,10 +197,6 @@ func (v *topView) tick(ctx context.Context, r *query.Reader, s *query.Session) (
 	}
 	in := &explain.Input{}
 	c.ledger(in, v.pids)
-	f.From = from
-	if err := namedSteps(ctx, r, f, in.Breakdowns); err != nil {
-		return nil, nil, err
-	}
 	t.Breakdowns, t.Threads, t.Others, t.GPUs = in.Breakdowns, in.Threads, c.last.Others, c.last.GPUs
 	if t.Window = t.Time.Sub(from); t.Window > 0 {
 		last.fill(t.Ops)

@@ -87,7 +87,7 @@ func (f *fan) release(b *shared) {
 // send passes a batch on; it is the fan's from then on.
 func (f *fan) send(b *shared) {
 	b.users.Store(1)
-	if len(b.Calls)+len(b.Waits)+len(b.Ended)+len(b.Procs)+len(b.Functions)+len(b.Stacks) > 0 {
+	if len(b.Calls)+len(b.Waits)+len(b.Ended)+len(b.Procs)+len(b.Ranges)+len(b.Functions)+len(b.Stacks) > 0 {
 		b.users.Add(int32(len(f.workers)))
 		for _, w := range f.workers {
 			w.in <- message{batch: b}
