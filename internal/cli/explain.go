@@ -56,6 +56,11 @@ its calls. Of more than 300,000 calls it tells what the same analysis found whil
 they were recorded, from sums that outlive the calls, so that a day is told as soon as a
 minute; --anew plays them all the same.
 
+What a program repeats is its steps. They are found from how its calls follow each
+other; where libnvToolsExt is loaded (NVTX 1 and 2), the ranges that the program names
+itself count: those of the name that comes again and covers most of the time, told as
+NVTX range "NAME". A # in it is a number that differs.
+
 It ends with 4 when --fail-on names a severity and a cause is as grave, or graver.`,
 		Example: `  ingero explain
   ingero explain --since 1h --pid 4821
