@@ -278,7 +278,7 @@ int BPF_PROG(on_wakeup, struct task_struct *task)
 }
 
 /* The current thread has woken one that makes traced calls, and may be worth an account. */
-static __noinline int count_waker(struct thread *t, __u32 tid, bool child)
+static __noinline int count_waker(struct thread *t, __u32 tid, bool of_job)
 {
 	__u32 n;
 
@@ -289,7 +289,7 @@ static __noinline int count_waker(struct thread *t, __u32 tid, bool child)
 		t->clock.waker_tid[n] = tid;
 		t->clock.waker_count[n] = 0;
 	}
-	if (++t->clock.waker_count[n] == (child ? 1 : ENROL_AFTER))
+	if (++t->clock.waker_count[n] == (of_job ? 1 : ENROL_AFTER))
 		enrol(t->tgid);
 	return 0;
 }
@@ -316,7 +316,8 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	    bpf_ktime_get_ns() - t->clock.since >= long_wait)
 		t->clock.waker_stack = holder_stack();
 	if (!t->clock.enrolled_for && waker->mm && !tracked(waker->pid))
-		count_waker(t, waker->pid, waker->real_parent->tgid == t->tgid);
+		count_waker(t, waker->pid,
+			    waker->tgid == t->tgid || waker->real_parent->tgid == t->tgid);
 	return 0;
 }
 

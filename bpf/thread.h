@@ -36,7 +36,7 @@ struct open_call {
 };
 
 #define WAKERS 4 /* a power of two */
-#define ENROL_AFTER 3 /* wake-ups by one thread; of a child process one is enough */
+#define ENROL_AFTER 3 /* wake-ups by one thread; of its own process or a child one is enough */
 
 /* The ledger's part of a thread. Written by the programs in ledger.h. */
 struct clock {

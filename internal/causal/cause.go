@@ -173,8 +173,17 @@ func forAnother(r events.Reason) bool {
 	return false
 }
 
-// via takes what the waker did off a part and appends it as parts of its own.
+func forLock(r events.Reason) bool { return r == events.ReasonLock || r == events.ReasonGIL }
+
+// via takes what the waker did off a part and appends it as parts of its own. Where it made
+// something and was for the most part kept from a CPU, it would have been in time: all of
+// the wait is for that.
 func via(to []Part, p *Part, w *tick.WakerShare) []Part {
+	if all := uint64(max(p.NS, 0)); w.Runnable < all && w.Runnable >= all/2 && w.Runnable > w.Throttled+w.Blocked && !forLock(p.Reason) {
+		kept := *w
+		kept.Runnable = all - w.Throttled - w.Blocked
+		w = &kept
+	}
 	q := *p
 	q.Via, q.Who, q.Op, q.Flags = p.Who, events.Thread{}, 0, 0
 	for _, x := range []struct {

@@ -112,6 +112,8 @@ type costRow struct {
 	is func(x *step, u use, c *costs) bool
 	// whole: all that such a step takes longer counts, not only what the calls took.
 	whole bool
+	// extra: such a step may be one more than there would be: then all of it is lost.
+	extra bool
 }
 
 var costRows = [costKinds]costRow{
@@ -121,7 +123,7 @@ var costRows = [costKinds]costRow{
 	costCapture: {of: noOp, whole: true, is: func(x *step, _ use, c *costs) bool {
 		return x.marks&ledger.MarkCapture != 0 && c.firstGraph != 0 && x.to() > c.firstGraph
 	}},
-	costNoRoom: {of: noOp, whole: true, is: func(x *step, _ use, _ *costs) bool { return x.marks&(ledger.MarkNoMemory|markAfter) != 0 }},
+	costNoRoom: {of: noOp, whole: true, extra: true, is: func(x *step, _ use, _ *costs) bool { return x.marks&(ledger.MarkNoMemory|markAfter) != 0 }},
 	costNoGraph: {of: launchOp, whole: true, is: func(x *step, _ use, c *costs) bool {
 		return x.marks&ledger.MarkGraph == 0 && x.launches > 1 && x.gpu*3 < x.length
 	}},
@@ -202,7 +204,7 @@ func (c *costs) count(e *Engine, steps []step, kind costKind, less []weighed) {
 			base = quantile(thin(rest[n]), 0.5)
 			y.compared, y.base = true, base
 		}
-		less[i].v -= y.add(x, x.use(row.of), base, int64(e.others(x, row.of, row.whole)), row.whole)
+		less[i].v -= y.add(x, x.use(row.of), base, int64(e.others(x, row.of, row.whole)), row)
 	}
 	y.without = quantile(less, 0.99)
 }
@@ -231,7 +233,7 @@ func (e *Engine) others(x *step, of func(events.Class) bool, whole bool) (ns flo
 
 // add counts a step of the kind. Without others to compare with, the GPU may have hidden
 // what its calls took, as far as the closing call waited for it. It returns what was lost.
-func (y *cost) add(x *step, u use, base, others int64, whole bool) int64 {
+func (y *cost) add(x *step, u use, base, others int64, row *costRow) int64 {
 	lost := x.length - others - base
 	lo, hi := lost, lost
 	switch {
@@ -240,7 +242,9 @@ func (y *cost) add(x *step, u use, base, others int64, whole bool) int64 {
 		lost = (lo + hi) / 2
 	case base < 0:
 		lo, hi, lost = 0, x.length-others, 0
-	case !whole:
+	case row.extra:
+		hi = x.length - others
+	case !row.whole:
 		lost = min(lost, int64(wholeTimes*float64(u.ns)))
 		lo, hi = lost, lost
 	}

@@ -105,6 +105,39 @@ func (f *Facts) since(c *tick.Chain, at int64) (share, times float64) {
 	return after / (before + after), after / float64(max(c.To.UnixNano()-at, 1)) / max(rate, 1e-9)
 }
 
+// cpuBeside is how much longer steps in which something of a chain was lost were on a CPU than
+// others of their kind.
+func (f *Facts) cpuBeside(c *tick.Chain) time.Duration {
+	s := f.e.series[c.TID]
+	if s == nil || s.pid != c.PID {
+		return 0
+	}
+	rule := ruleNamed(c.Rule)
+	steps := f.e.excess(s)
+	lost := func(x *step) bool {
+		return slices.ContainsFunc(x.grown[:x.n], func(g grown) bool { return int(f.e.causes.list[g.cause].id.rule) == rule })
+	}
+	free := map[uint32][]weighed{}
+	for i := range steps {
+		if x := &steps[i]; !lost(x) {
+			free[x.kind] = append(free[x.kind], weighed{x.cpu, x.weight})
+		}
+	}
+	normal := map[uint32]int64{}
+	for kind, v := range free {
+		if len(v) >= minFree {
+			normal[kind] = quantile(v, 0.5)
+		}
+	}
+	var sum float64
+	for i := range steps {
+		if base, ok := normal[steps[i].kind]; ok && lost(&steps[i]) {
+			sum += steps[i].weight * float64(max(steps[i].cpu-base, 0))
+		}
+	}
+	return time.Duration(sum)
+}
+
 // scale leaves a share of what a chain says was lost.
 func scale(c *tick.Chain, share float64) {
 	for _, d := range []*time.Duration{&c.Lost, &c.LostMin, &c.LostMax} {
@@ -184,13 +217,16 @@ func list(names []string, most int) string {
 	return strings.Join(names, ", ")
 }
 
-// seenFor is for how long a culprit was seen at work, ns.
-func (e *Engine) seenFor(victim uint32, rule string, culprit uint32) int64 {
+// brief says whether a culprit was at work for no longer than some time, ns, and is no more.
+func (f *Facts) brief(victim uint32, rule string, culprit uint32, most int64) bool {
 	r := ruleNamed(rule)
-	for i := range e.causes.list {
-		if x := &e.causes.list[i]; x.id.victim == victim && int(x.id.rule) == r && x.id.key.ID == culprit {
-			return x.last - x.first
+	for i := range f.e.causes.list {
+		if x := &f.e.causes.list[i]; x.id.victim == victim && int(x.id.rule) == r && x.id.key.ID == culprit {
+			return x.last-x.first <= most && f.Now()-x.last > overAfter
 		}
 	}
-	return 0
+	return false
 }
+
+// overAfter is for how long one that is no more at work was not seen, ns.
+const overAfter = 200e6

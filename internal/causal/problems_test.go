@@ -1,7 +1,10 @@
 package causal
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -30,6 +33,28 @@ func TestProblems(t *testing.T) {
 			if !known[n] {
 				t.Errorf("%s answers %q, which there is not", Rules[i].Name, n)
 			}
+		}
+	}
+}
+
+// Each rule has a scenario here, but for those that need more than a text can say.
+func TestEachRuleHasAScenario(t *testing.T) {
+	elsewhere := []string{"burst-of-programs", "input-wait"} // TestBurstOfPrograms, TestMatch
+	files, err := filepath.Glob(filepath.Join("testdata", "*.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	for _, name := range RuleNames() {
+		if !slices.Contains(elsewhere, name) && !strings.Contains(all.String(), "expect "+name+" ") {
+			t.Errorf("no scenario expects %s", name)
 		}
 	}
 }

@@ -28,7 +28,7 @@ var burstOfPrograms = Rule{
 			x := &c.Culprits[i]
 			p := x.Thread.Parent
 			listed += x.Lost
-			if p <= kthreadd || x.Thread.PID == 0 || f.e.seenFor(c.PID, cpuTaken.Name, x.Thread.PID) > burstProgramNS {
+			if p <= kthreadd || x.Thread.PID == 0 || !f.brief(c.PID, cpuTaken.Name, x.Thread.PID, burstProgramNS) {
 				continue
 			}
 			lost[p] += x.Lost

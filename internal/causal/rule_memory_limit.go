@@ -1,6 +1,10 @@
 package causal
 
-import "ingero/internal/tick"
+import (
+	"time"
+
+	"ingero/internal/tick"
+)
 
 var memoryLimit = Rule{
 	Name: "memory-limit", Needs: NeedHost, Share: 0.01, Problems: []string{"18"},
@@ -10,6 +14,7 @@ var memoryLimit = Rule{
 		if !ofPages(c) || !limited(c, f) {
 			return false
 		}
+		f.addFaults(c, time.Duration(f.sum(tick.HostCgroupReclaim, c.PID, c).NS))
 		c.Culprits = append([]tick.Culprit{{What: limitOf(c.PID, f), Lost: c.Lost}}, c.Culprits...)
 		return true
 	},

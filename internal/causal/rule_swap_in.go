@@ -2,6 +2,7 @@ package causal
 
 import (
 	"strings"
+	"time"
 
 	"ingero/internal/tick"
 )
@@ -14,11 +15,22 @@ var swapIn = Rule{
 		if !ofPages(c) || f.sum(tick.HostSwapIn, 0, c).Count == 0 || limited(c, f) {
 			return false
 		}
+		f.addFaults(c, 0)
 		if who, ok := f.allocator(c.PID, c); ok {
 			c.Culprits = append([]tick.Culprit{who}, c.Culprits...)
 		}
 		return true
 	},
+}
+
+// addFaults adds the CPU time to a chain that the pages took which its victim waited for, but
+// for what is told otherwise. Part of it may be of something else.
+func (f *Facts) addFaults(c *tick.Chain, told time.Duration) {
+	more := max(f.cpuBeside(c)-told, 0)
+	c.Lost += more
+	c.LostMax += more + more/4
+	c.Confidence = min(c.Confidence*float64(c.Lost)/float64(max(c.Lost-more, 1)), 1)
+	c.Excess = max(c.Excess, c.Lost)
 }
 
 // ofPages says whether the waits of a chain are for pages of memory.

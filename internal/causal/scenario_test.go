@@ -27,10 +27,10 @@ import (
 //	thread TID steps=4000 [host] [pid=N] [from=1s] the program; what follows are the lines of a step;
 //	                             host: hogs do not run while it synchronises
 //	cpu 1ms [vary=10%]           between calls
-//	launch 10 cpu=5us gpu=1ms [vary=2%] [slow=500us from=10s to=20s]   slow: more GPU time meanwhile
+//	launch 10 cpu=5us gpu=1ms [vary=2%] [slow=500us from=10s to=20s] [p=5%]   slow: more GPU time meanwhile
 //	sync spin|block
 //	pace 20ms                    sleep until so long after the step's begin
-//	call OP cpu=5us [bytes=N] [slow=3ms p=5%]      slow: more time in the call; see cudaCall
+//	call OP cpu=5us [bytes=N] [slow=3ms p=5%] [of=REASON]   slow: more time, blocked if it has a reason; see cudaCall
 //	wait REASON 3ms [p=5%] [at=N] [from=10s to=20s] [dev=254:0] [who=NAME/PID] [io]   between calls
 //	fact KIND pid=7 [from=10s] [to=20s] [count=1] [ns=3ms] [bytes=N] [of=OBJECT] [who=NAME/PID]
 //	                             of the host in each tick between; who: of another process, not pid
@@ -163,8 +163,7 @@ func line(t testing.TB, x *simThread, n int, begin int64, f []string) {
 	if o.p != 0 && x.off || o.at != 0 && (o.at != n || x.off) {
 		hit = false
 	}
-	during := o.from != 0 || o.to != math.MaxInt64
-	if at := x.now - start; f[0] == "wait" && during && (x.off || at < o.from || at >= o.to) {
+	if at := x.now - start; f[0] == "wait" && (at < o.from || at >= o.to || x.off && (o.from != 0 || o.to != math.MaxInt64)) {
 		hit = false
 	}
 	switch f[0] {
@@ -172,7 +171,7 @@ func line(t testing.TB, x *simThread, n int, begin int64, f []string) {
 		x.use(x.vary(dur(t, f[1]), o.vary))
 	case "launch":
 		count, _ := strconv.Atoi(f[1])
-		for range count {
+		for range count * btoi(hit) {
 			gpu := o.gpu
 			if at := x.now - start; !x.off && at >= o.from && at < o.to {
 				gpu += o.slow
@@ -190,7 +189,11 @@ func line(t testing.TB, x *simThread, n int, begin int64, f []string) {
 		for range c.times * btoi(c.here(n, x.off)) {
 			x.call(f[1], uint64(o.bytes), func() {
 				x.use(o.cpu)
-				if hit && o.slow > 0 {
+				switch {
+				case !hit || o.slow == 0:
+				case o.of != "":
+					x.block(events.Wait{Reason: reason(t, o.of)}, x.now+o.slow)
+				default:
 					x.use(o.slow)
 				}
 			})

@@ -9,6 +9,25 @@ import (
 	"ingero/pkg/events"
 )
 
+// Programs of one process that have just been seen first, and go on, are no burst.
+func TestHogsAreNoBurst(t *testing.T) {
+	steps := with(60, 1, 2*ms, ledger.Wait{NS: 2 * ms, State: events.WaitRunnable})
+	for i := range steps {
+		for j := range steps[i].Waits {
+			k := uint32(100 + i%5)
+			steps[i].Waits[j].Who = events.Thread{PID: k, TID: k, Parent: 60, Name: events.NameOf("hog")}
+		}
+	}
+	e := New(1)
+	e.Add(steps)
+	tk := tick.Tick{Time: time.Unix(0, steps[59].To), Others: []tick.Process{{PID: 60, Comm: "shell"}}}
+	e.Tick(&tk)
+	if len(tk.Chains) != 1 || tk.Chains[0].Rule != "cpu-taken" {
+		show(t, tk.Chains)
+		t.Errorf("want that the CPU was taken")
+	}
+}
+
 // Many short programs of one process are one burst, whatever they are called.
 func TestBurstOfPrograms(t *testing.T) {
 	steps := with(1000, 2, 2*ms, ledger.Wait{NS: 2 * ms, State: events.WaitRunnable})

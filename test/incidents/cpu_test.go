@@ -123,7 +123,8 @@ var cpuRows = []row{
 	{name: "more threads in parallel than cores", plan: func(s *seed) plan {
 		us := s.between(1200, 2500)
 		return plan{victim: victim{main: fmt.Sprintf("copy 65536; launch 8 300; sync; ~parallel 1 %d; !parallel %d %d", us, s.between(4, 6), us), env: blocks},
-			want: ofItself("own-threads"), faults: during(s, short, long, inside)}
+			want:   []want{{rules: []string{"own-threads"}, culprit: byItself, with: []string{"lock-wait"}}},
+			faults: during(s, short, long, inside)}
 	}},
 	{name: "a CPU quota", plan: func(s *seed) plan {
 		return plan{victim: busy(s), want: cause("cpu-throttled"), faults: during(s, short, long, quota(s.span(30*ms, 40*ms), 100*ms))}
@@ -137,11 +138,11 @@ var cpuRows = []row{
 	{name: "a CPU quota that suffices", plan: func(s *seed) plan {
 		return plan{victim: busy(s), faults: always(quota(100*ms, 100*ms))}
 	}},
-	// It uses both CPUs, of which ingero takes a little as it attaches.
+	// It uses both CPUs, of which ingero takes a little as it attaches; its threads meet on one at times.
 	{name: "a cpuset of one core less", alone: true, plan: func(s *seed) plan {
 		from := s.span(2700*ms, 3000*ms) // not while it may yet choose its CPUs itself
 		return plan{length: 6500 * ms, victim: victim{main: "copy 65536; launch 8 300; sync; cpu 3000", threads: []string{"cpu 2000"}, roams: true, env: blocks},
-			want: cause("cpuset-shrunk"), also: []string{"cpu-taken"}, faults: []fault{{from: from, to: from + s.span(short, long), begin: oneCPU}}}
+			want: cause("cpuset-shrunk"), also: []string{"cpu-taken", "own-threads"}, faults: []fault{{from: from, to: from + s.span(short, long), begin: oneCPU}}}
 	}},
 	{name: "a burst of programs", plan: func(s *seed) plan {
 		return plan{victim: busy(s), want: []want{{rules: []string{"burst-of-programs"}, culprit: byFault}},

@@ -96,10 +96,15 @@ func crowd(mib int) func(*run) disturber {
 	}
 }
 
+// pagesOut has another process swap out the memory of the victim's group, again and again.
+func pagesOut(r *run) disturber {
+	return killed(r.startFault(fmt.Sprintf("pager OTHER %s/memory.force_empty 100000", r.memory), r.all))
+}
+
 var memoryRows = []row{
 	{name: "another has its memory swapped out", alone: true, plan: func(s *seed) plan {
 		return plan{victim: victim{main: fmt.Sprintf("copy 65536; launch 8 400; sync; @8 touch %d", s.between(16, 24)<<20), prepare: withSwap(0), env: blocks},
-			want: cause("swap-in"), faults: during(s, long, 3*time.Second, program(1, "pager OTHER PID 50000"))}
+			want: cause("swap-in"), faults: during(s, long, 3*time.Second, pagesOut)}
 	}},
 	{name: "a neighbour has its memory swapped out", alone: true, plan: func(s *seed) plan {
 		return plan{victim: victim{main: "copy 65536; launch 8 400; sync; @50 touch 41943040", prepare: withSwap(76), env: blocks},

@@ -38,8 +38,11 @@ func kills(r *run) disturber {
 }
 
 var ncclRows = []row{
-	{name: "a rank with a hog on its core", alone: true, off: "the ranks and the hog take both CPUs, and the session has none", plan: func(s *seed) plan {
-		return late2(s, ranked(s, "", fmt.Sprintf("cpu %d; ", s.between(1500, 3000))), []string{"cpu-taken"}, program(1, "hog OTHER"))
+	{name: "a rank with a hog on its core", alone: true, plan: func(s *seed) plan {
+		work := fmt.Sprintf("cpu %d; ", s.between(8000, 12000))
+		p := late2(s, ranked(s, work, work), []string{"cpu-taken"}, program(1, "hog OTHER"))
+		p.anywhere = true
+		return p
 	}},
 	{name: "a rank with a slower GPU", alone: true, plan: func(s *seed) plan {
 		slow := fmt.Sprintf("~launch 4 500; !launch 4 %d; sync; ", s.between(2000, 4000))

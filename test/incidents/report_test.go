@@ -124,14 +124,8 @@ func gate(t *testing.T, all []*verdict) {
 	}
 }
 
-// rowOf is the row of a scenario; nothing, where it was not asked for.
-func rowOf(name, off string, s *tally) string {
-	switch {
-	case s == nil && off != "":
-		return fmt.Sprintf("| %s | 0 | not run: %s | | | | | |\n", name, off)
-	case s == nil:
-		return ""
-	}
+// rowOf is the row of a scenario.
+func rowOf(name string, s *tally) string {
 	times, delay := "", ""
 	if s.judged > 0 {
 		times, delay = fmt.Sprintf("%.0f / %.0f", median(s.said), median(s.lost)), fmt.Sprintf("%.1f", median(s.delay))
@@ -168,7 +162,9 @@ func table(all []*verdict) string {
 	b.WriteString("|---|---|---|---|---|---|---|---|\n")
 	for _, f := range families {
 		for _, r := range f.rows {
-			b.WriteString(rowOf(f.name+": "+r.name, r.off, by[f.name+"/"+r.name]))
+			if s := by[f.name+"/"+r.name]; s != nil {
+				b.WriteString(rowOf(f.name+": "+r.name, s))
+			}
 		}
 	}
 	fmt.Fprintf(&b, "\n- %d runs of %d scenarios\n", sum.runs, len(by))

@@ -73,8 +73,8 @@ func (l *lab) perform(t testing.TB, name string, n uint64, p plan, db string, al
 func (l *lab) carryOut(t testing.TB, p plan, db string, alone bool) (*run, time.Time) {
 	t.Helper()
 	cpu, give := l.take(alone)
-	t.Cleanup(give) // after its children have ended
-	if alone {      // ingero does not take the victim's CPU then
+	t.Cleanup(give)           // after its children have ended
+	if alone && !p.anywhere { // ingero does not take the victim's CPU then
 		confine(t, 1-cpu)
 		t.Cleanup(func() { confine(t, 0, 1) })
 	}

@@ -12,8 +12,7 @@ const ms = time.Millisecond
 // row is a scenario: how it is made with a seed.
 type row struct {
 	name  string
-	alone bool   // it needs both CPUs
-	off   string // why it cannot be run; empty: it can
+	alone bool // it needs both CPUs
 	plan  func(s *seed) plan
 }
 
@@ -38,7 +37,6 @@ var families = []struct {
 
 // known are scenarios that are not judged right, and why. They are run, and counted.
 var known = map[string]string{
-	"cpu/more threads in parallel than cores":               "threads that live for a moment are no wakers that are looked into: most of it is said to be a wait for a lock",
 	"cpu/a burst of programs":                               "a part of it is said to be of the single programs",
 	"cpu/a burst of programs, before the attach":            "a part of it is said to be of the single programs",
 	"cpu/a hog and a quota":                                 "where both are at work at once, the smaller may be too little to be told",
@@ -46,7 +44,6 @@ var known = map[string]string{
 	"disk/another writes while it saves, before the attach": "saves that were always slow are in part taken for normal",
 	"disk/many small writes of another while it saves":      "a fast disk makes the fault too small to be told",
 	"memory/a neighbour has its memory swapped out":         "one long wait may be said to be of the disk",
-	"memory/another has its memory swapped out":             "short waits may be too little to be told",
 	"memory/its limit makes it wait for reclaim":            "the kernel may find so much to give up that the fault is too small to be told",
 	"memory/its limit is less than its memory, with swap":   "one long wait may be said to be of the disk",
 	"disk/the loader's reads are slow, before the attach":   "what the worker does on a CPU beside its reads is said as well",
@@ -59,6 +56,8 @@ type plan struct {
 	length time.Duration // 0: as usual
 	want   []want        // nothing: no chain may be there
 	also   []string      // rules that may be there as well, and are true
+	// anywhere: ingero may run on the victim's CPU, too: there is no other one that is free.
+	anywhere bool
 }
 
 // victim is a workload. It is traced from its first CUDA call on.

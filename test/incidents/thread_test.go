@@ -44,6 +44,10 @@ var threadRows = []row{
 		return plan{victim: victim{main: "driverlock; copy 65536; launch 8 400; sync", threads: []string{fmt.Sprintf("pin OTHER; slowcall %d; !malloc 65536; ~sleep 5000; sleep 300", s.between(2000, 5000))}, env: blocks},
 			want: ofItself("lock-wait"), faults: during(s, short, long, inside)}
 	}},
+	{name: "calls of the driver take longer", plan: func(s *seed) plan {
+		return plan{victim: victim{main: fmt.Sprintf("driverlock; ~slowcall 0; !slowcall %d; copy 65536; launch 8 300; sync", s.between(400, 800)), env: blocks},
+			want: cause("call-slow"), faults: during(s, short, long, inside)}
+	}},
 	{name: "Python's lock, which another thread holds", plan: func(s *seed) plan {
 		return plan{victim: victim{program: python, env: blocks}, want: ofItself("gil-wait"), also: []string{"own-threads"}, faults: during(s, short, long, inside)}
 	}},

@@ -12,7 +12,8 @@
  * writer CPU FILE BYTES   writes so much to a file, fsyncs, and so on
  * reader CPU FILE BYTES   reads a file from the disk in such pieces, past the cache
  * memory CPU BYTES SLEEP  writes to each page of its memory, sleeps so many us, and so on
- * pager CPU PID SLEEP     has the memory of a process swapped out, again and again
+ * pager CPU FILE SLEEP    has the memory of a cgroup swapped out, again and again: the file is
+ *                         its memory.force_empty
  * stopper CPU PID ON OFF  stops a process for ON us, lets it run for OFF, and so on; once if
  *                         OFF is 0
  * tracer CPU PID ON OFF   likewise, as a debugger
@@ -35,7 +36,6 @@
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -214,33 +214,14 @@ static void memory(void)
 			p[i]++;
 }
 
-/* The victim's largest mapping. */
-static struct iovec largest(long pid)
-{
-	struct iovec found = { NULL, 0 };
-	unsigned long from, to;
-	char path[64], line[400];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%ld/maps", pid);
-	f = fopen(path, "r");
-	need(f != NULL, path);
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx-%lx rw-p", &from, &to) == 2 && to - from == 256ul << 20)
-			found = (struct iovec){ (void *)from, to - from };
-	fclose(f);
-	return found;
-}
-
 static void pager(void)
 {
-	struct iovec v = largest(number(1));
-	int fd = syscall(SYS_pidfd_open, number(1), 0);
+	int fd = open(args[1], O_WRONLY);
 
-	need(v.iov_len && fd >= 0, "find the victim's memory");
+	need(fd >= 0, args[1]);
 	say("ready");
 	for (;; nap(number(2)))
-		syscall(SYS_process_madvise, fd, &v, 1, MADV_PAGEOUT, 0);
+		write(fd, "0", 1); /* EBUSY: something of it is needed all the time */
 }
 
 static void stopper(void)

@@ -15,7 +15,8 @@
  * hold US            holds the victim's lock for so much of a CPU's time
  * holdsleep US       holds it asleep
  * ask MS             asks the peer, which answers at once or MS later
- * parallel N US      N threads use so much of a CPU's time each, and wait for each other
+ * parallel N US      N threads, it and others, use so much of a CPU's time each, and
+ *                    wait for each other
  * hog ON             lets a process of another parent have the CPU, or stops it
  */
 #include "victim.h"
@@ -192,7 +193,7 @@ static void ask(struct actor *a, const long *arg)
 	need(read(a->socket, &answer, sizeof(answer)) == sizeof(answer), "the peer's answer");
 }
 
-/* Threads that are there for the next time, as OpenMP has them. */
+/* Threads that are there for the next time, as OpenMP has them; who asks for them is one, too. */
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t go, done;
@@ -227,12 +228,16 @@ static void parallel(struct actor *a, const long *arg)
 
 	(void)a;
 	pthread_mutex_lock(&pool.lock);
-	for (; pool.threads < arg[0]; pool.threads++)
+	for (; pool.threads < arg[0] - 1; pool.threads++)
 		need(!pthread_create(&t, NULL, share, (void *)pool.threads), "start a thread");
-	pool.wanted = pool.left = arg[0];
+	pool.wanted = pool.left = arg[0] - 1;
 	pool.us = arg[1];
 	pool.round++;
-	pthread_cond_broadcast(&pool.go);
+	if (pool.left)
+		pthread_cond_broadcast(&pool.go);
+	pthread_mutex_unlock(&pool.lock);
+	burn(arg[1]);
+	pthread_mutex_lock(&pool.lock);
 	while (pool.left)
 		pthread_cond_wait(&pool.done, &pool.lock);
 	pthread_mutex_unlock(&pool.lock);
