@@ -34,7 +34,7 @@ func trainNVTX(t *testing.T, mode probes.Mode, args ...string) (clocked, *keeper
 		t.Fatal(err)
 	}
 	cmd := exec.Command(s.Program("train"), append([]string{"--hold", "--alloc-every", "0"}, args...)...)
-	cmd.Env = append(os.Environ(), "INGERO_SIM_SYNC=block")
+	cmd.Env = append(os.Environ(), "INGERO_SIM_SYNC=block", "INGERO_SIM_NVTX=1")
 	child := testkit.Start(t, cmd)
 	child.Line("ready")
 	kept := &keeper{}
@@ -80,6 +80,10 @@ func TestStepsAreTheProgramsRanges(t *testing.T) {
 		"session":          {probes.ModeSession, []string{"--nvtx", "train step"}, "train step"},
 		"multi":            {probes.ModeMulti, []string{"--nvtx", "train step"}, "train step"},
 		"perf":             {probes.ModePerf, []string{"--nvtx", "train step"}, "train step"},
+		"started":          {probes.ModeAuto, []string{"--nvtx", "train step", "--nvtx-by", "start"}, "train step"},
+		"started, multi":   {probes.ModeMulti, []string{"--nvtx", "train step", "--nvtx-by", "start"}, "train step"},
+		"started, perf":    {probes.ModePerf, []string{"--nvtx", "train step", "--nvtx-by", "start"}, "train step"},
+		"in a domain":      {probes.ModeAuto, []string{"--nvtx", "train step", "--nvtx-by", "domain", "--nvtx-junk"}, "train step"},
 		"numbered":         {probes.ModeAuto, []string{"--nvtx", "iteration #"}, "iteration #"},
 		"among junk":       {probes.ModeAuto, []string{"--nvtx", "train step", "--nvtx-junk"}, "train step"},
 		"hostile":          {probes.ModeAuto, []string{"--nvtx", "\x1b[31m\"%s\"\n\xff", "--nvtx-junk"}, "\x1b[31m\"%s\"\n?"},

@@ -5,7 +5,7 @@
 
 static u64 steps = NO_VALUE, seconds = NO_VALUE, launches = 20, threads = 1, workers,
 	   kernel_us = NO_VALUE, seed = 1;
-static const char *nvtx;
+static const char *nvtx, *nvtx_by = "push";
 static u64 nvtx_junk;
 static u64 cpu = NO_VALUE, hold, alloc_every = 50, batch = 1 << 20, pageable, step_cpu_us = 200;
 
@@ -27,6 +27,8 @@ static const struct option opts[] = {
 	{ "nvtx", 's', &nvtx,
 	  "each step is an NVTX range of this name, in which are others; a # stands for its "
 	  "number" },
+	{ "nvtx-by", 's', &nvtx_by,
+	  "how the range of a step is made: push, start or domain (push)" },
 	{ "nvtx-junk", 'f', &nvtx_junk, "ranges in each step whose names nobody should trust" },
 	{ "hold", 'f', &hold,
 	  "print \"ready PID\" and wait for a line before the first CUDA call" },
@@ -39,7 +41,7 @@ struct worker {
 	u64 seed;
 	u64 steps, launched, copies, allocs, frees, syncs, errors, bytes;
 	u64 step_ns;
-	u64 ranges, *times;
+	u64 ranges, range, *times;
 };
 
 static u64 deadline;
@@ -47,6 +49,19 @@ static char kernel_forward, kernel_backward;
 
 static int (*push)(const char *name);
 static int (*pop)(void);
+static u64 (*start)(const char *name);
+static void (*end)(u64 id);
+static int (*domain_push)(void *domain, const void *attributes);
+static int (*domain_pop)(void *domain);
+
+/* nvtxEventAttributes_t */
+struct attributes {
+	uint16_t version, size;
+	u32 category, color_type, color, payload_type, reserved;
+	u64 payload;
+	u32 message_type;
+	const char *message;
+};
 
 static void load_nvtx(void)
 {
@@ -56,6 +71,10 @@ static void load_nvtx(void)
 		die(dlerror(), 1);
 	push = (int (*)(const char *))dlsym(lib, "nvtxRangePushA");
 	pop = (int (*)(void))dlsym(lib, "nvtxRangePop");
+	start = (u64(*)(const char *))dlsym(lib, "nvtxRangeStartA");
+	end = (void (*)(u64))dlsym(lib, "nvtxRangeEnd");
+	domain_push = (int (*)(void *, const void *))dlsym(lib, "nvtxDomainRangePushEx");
+	domain_pop = (int (*)(void *))dlsym(lib, "nvtxDomainRangePop");
 }
 
 static void range_begin(const char *name)
@@ -88,7 +107,7 @@ static void junk(void)
 }
 
 /* Begins the range of a step and returns when that was. */
-static u64 begin_step(const struct worker *w)
+static u64 begin_step(struct worker *w)
 {
 	char name[256];
 	u64 at = now_ns(), n = 0;
@@ -104,7 +123,14 @@ static u64 begin_step(const struct worker *w)
 			name[n++] = *s;
 	name[n] = 0;
 	at = now_ns();
-	range_begin(name);
+	if (!strcmp(nvtx_by, "start"))
+		w->range = start(name);
+	else if (!strcmp(nvtx_by, "domain"))
+		domain_push(w,
+			    &(struct attributes){
+				    .version = 2, .size = 48, .message_type = 1, .message = name });
+	else
+		push(name);
 	return at;
 }
 
@@ -112,7 +138,12 @@ static void end_step(struct worker *w, u64 begun)
 {
 	if (!push)
 		return;
-	range_end();
+	if (!strcmp(nvtx_by, "start"))
+		end(w->range);
+	else if (!strcmp(nvtx_by, "domain"))
+		domain_pop(w);
+	else
+		pop();
 	w->times[w->ranges % TIMES] = now_ns() - begun;
 	w->ranges++;
 }
