@@ -60,10 +60,7 @@ With --nodes it asks the ingero dashboard of other machines what was found while
 recorded, the gravest first, and compares the ranks of jobs that go over several machines:
 who has not entered an NCCL collective, and for whom others waited (docs/fleet.md).
 
-What a program repeats is its steps. They are found from how its calls follow each
-other; where libnvToolsExt is loaded (NVTX 1 and 2), the ranges that the program names
-itself count: those of the name that comes again and covers most of the time, told as
-NVTX range "NAME". A # in it is a number that differs.
+` + stepsHelp + `
 
 It ends with 4 when --fail-on names a severity and a cause is as grave, or graver.`,
 		Example: `  ingero explain
