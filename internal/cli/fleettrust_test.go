@@ -183,3 +183,15 @@ func TestDashboardOwnCertificate(t *testing.T) {
 		t.Errorf("a short token: %d %s", code, said)
 	}
 }
+
+// A name that was bound is a name of the server, also without a token.
+func TestDashboardBoundName(t *testing.T) {
+	testkit.LeakCheck(t)
+	s := serve(t, testDB(t), atTheEnd, nil, "--addr", "localhost:0")
+	if status, text := s.ask("GET", "/api/v1/time", "", func(r *http.Request) { r.Host = "localhost" }); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, _ := s.ask("GET", "/api/v1/time", "", func(r *http.Request) { r.Host = "0.0.0.0" }); status != 403 {
+		t.Errorf("0.0.0.0 is taken: %d", status)
+	}
+}
