@@ -54,7 +54,7 @@ var allowed = map[string]string{
 	"internal/store":        "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track internal/xid pkg/events",
 
 	// What reads what was recorded, and says it.
-	"internal/export/otlp":       "go.opentelemetry.io/proto/slim/otlp google.golang.org/protobuf internal/explain internal/metric internal/tick pkg/events",
+	"internal/export/otlp":       "go.opentelemetry.io/proto/slim/otlp google.golang.org/protobuf internal/explain internal/metric internal/symbols internal/tick pkg/events",
 	"internal/export/notify":     "internal/tick",
 	"internal/export/clickhouse": "github.com/klauspost/compress internal/export internal/query internal/stats internal/tick pkg/events",
 	"internal/query":             "modernc.org/sqlite internal/stats internal/store internal/symbols internal/tick internal/track pkg/events",
@@ -69,6 +69,7 @@ var allowed = map[string]string{
 	"internal/guard":       "",
 	"internal/wire":        "internal/tick",
 	"internal/dashboard":   "internal/config internal/explain internal/guard internal/query internal/store internal/tick internal/where internal/wire pkg/events",
+	"internal/mcp":         "github.com/google/jsonschema-go github.com/modelcontextprotocol/go-sdk internal/explain internal/query internal/wire",
 	"internal/fleet":       "internal/guard internal/query internal/stats internal/tick internal/wire pkg/events",
 
 	// What people start.
@@ -76,7 +77,7 @@ var allowed = map[string]string{
 	"internal/cli/check": "golang.org/x/sys internal/config internal/gpu internal/lock internal/probes internal/proc " +
 		"pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
-		"internal/cli/check internal/config internal/dashboard internal/diff internal/explain internal/export internal/export/notify internal/export/clickhouse internal/export/otlp internal/export/prom internal/fleet internal/gpu internal/guard internal/k8s internal/legacy internal/listen internal/lock internal/metric internal/outfile " +
+		"internal/cli/check internal/config internal/dashboard internal/diff internal/explain internal/export internal/export/notify internal/export/clickhouse internal/export/otlp internal/export/prom internal/fleet internal/gpu internal/guard internal/k8s internal/legacy internal/listen internal/lock internal/mcp internal/metric internal/outfile " +
 		"internal/probes internal/proc internal/query internal/redact internal/session internal/mute internal/stats internal/store internal/symbols internal/tick internal/where internal/xid pkg/events sim",
 	"cmd/ingero": "internal/cli internal/jail",
 
@@ -97,7 +98,7 @@ var allowed = map[string]string{
 		"internal/tick pkg/events sim",
 	"benchmarks/switches": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/session " +
 		"internal/tick sim",
-	"benchmarks/throughput": "golang.org/x/sys internal/decode internal/probes internal/proc internal/session " +
+	"benchmarks/throughput": "golang.org/x/sys internal/decode internal/export/prom internal/listen internal/metric internal/probes internal/proc internal/session " +
 		"internal/stats internal/store internal/tick pkg/events sim",
 	"tools/btfcheck":    "github.com/cilium/ebpf internal/bpf",
 	"tools/docs":        "internal/causal internal/cli internal/dashboard internal/explain internal/export/clickhouse internal/metric internal/query pkg/events",

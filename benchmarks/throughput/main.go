@@ -3,7 +3,9 @@
 // made are compared with the calls counted and the records read; with the
 // agent's CPU time and memory.
 //
-// -record adds the store as an output. It needs root.
+// -record adds the store as an output. -export adds another one, by name, and -rounds
+// measures so often with it and without, in turns: the difference is its cost. It needs
+// root.
 package main
 
 import (
@@ -17,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,12 +40,26 @@ func main() {
 	threads := flag.Int("threads", 1, "threads of each program that calls")
 	procs := flag.Int("procs", 1, "programs that call")
 	record := flag.Bool("record", false, "store everything, too")
+	with := flag.String("export", "", "an output to measure the cost of: prometheus, prometheus-hung")
+	rounds := flag.Int("rounds", 5, "pairs of runs of -export")
+	scraped := flag.String("scrape", "", "be the other end: ask this address for metrics, once a second")
+	hung := flag.String("hang", "", "be the other end: ask this address for metrics, and read nothing")
 	flag.Parse()
+	if *scraped != "" || *hung != "" {
+		end := scrape
+		if *hung != "" {
+			end = hang
+		}
+		if err := end(*scraped + *hung); err != nil {
+			os.Exit(1) // the other end has gone
+		}
+		return
+	}
 	fmt.Printf("%10s %12s %12s %12s %9s %9s %9s %9s  %s\n", "calls/s", "made", "counted", "records", "wall s", "CPU s", "CPU", "RSS MB", "dropped")
 	for r := range strings.SplitSeq(*rates, ",") {
 		rate, err := strconv.Atoi(r)
 		if err == nil {
-			err = measure(load{rate, *seconds, *procs, *threads, *op}, *record)
+			err = pairs(load{rate, *seconds, *procs, *threads, *op}, *record, *with, *rounds)
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "throughput:", err)
@@ -64,50 +81,82 @@ type load struct {
 	op                            string
 }
 
-func measure(l load, record bool) (err error) {
-	dir, err := os.MkdirTemp("", "throughput")
+// pairs measures a load once, or with an output and without it in turns.
+func pairs(l load, record bool, with string, rounds int) error {
+	x, err := exportOf(with)
 	if err != nil {
 		return err
+	}
+	if with == "" {
+		_, err := measure(l, record, x)
+		return err
+	}
+	var more []float64
+	for i := range rounds {
+		var share [2]float64
+		for _, which := range [][]int{{0, 1}, {1, 0}}[i%2] {
+			if share[which], err = measure(l, record, []export{exports[0], x}[which]); err != nil {
+				return err
+			}
+		}
+		more = append(more, share[1]-share[0])
+	}
+	slices.Sort(more)
+	fmt.Printf("%s adds %.2f %% of a core (%.2f to %.2f, %d pairs)\n", with, 100*more[len(more)/2], 100*more[0], 100*more[len(more)-1], rounds)
+	return nil
+}
+
+// measure returns which share of a core the agent took.
+func measure(l load, record bool, x export) (share float64, err error) {
+	dir, err := os.MkdirTemp("", "throughput")
+	if err != nil {
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	stack, err := sim.Extract(filepath.Join(dir, "sim"))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var programs []*program
 	var pids []uint32
 	for range l.procs {
 		p, err := start(stack, l)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		defer func() { err = errors.Join(err, p.end()) }()
 		programs, pids = append(programs, p), append(pids, uint32(p.cmd.Process.Pid))
 	}
 	live, err := session.OpenLive(context.Background(), session.LiveOptions{Select: proc.Selector{PIDs: pids}})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	c := &counter{}
 	sinks := []tick.Sink{c}
 	if record {
 		db, err := store.Open(store.Options{Path: filepath.Join(dir, "ingero.db"), Now: time.Now})
 		if err != nil {
-			return errors.Join(err, live.Close())
+			return 0, errors.Join(err, live.Close())
 		}
 		sinks = append(sinks, db)
 	}
+	more, end, err := x.open()
+	if err != nil {
+		return 0, errors.Join(err, live.Close())
+	}
+	sinks = append(sinks, more...)
 	done := make(chan error, 1)
 	from, started := used(), time.Now()
 	go func() { done <- session.Run(context.Background(), session.Config{Source: live, Sinks: sinks}) }()
 	made, elapsed, err := callAll(programs)
 	err = errors.Join(err, <-done)
 	cpu, wall := used()-from, time.Since(started)
+	err = errors.Join(err, end())
 	if err != nil {
-		return err
+		return 0, err
 	}
 	report(c.last, l.op, made, elapsed, cpu, wall)
-	return nil
+	return cpu.Seconds() / wall.Seconds(), nil
 }
 
 // program is the one that makes calls.

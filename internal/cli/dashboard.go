@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -66,13 +67,15 @@ func (e *Env) dashboard(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return wordsListen(err)
 	}
-	defer func() { _ = l.Close() }() // Serve has, as a rule
+	defer func() { _ = l.Close() }()                                                          // Serve has, as a rule
+	if host, _, _ := net.SplitHostPort(at.String()); host != "" && net.ParseIP(host) == nil { // a name that was bound is one of the server's
+		c.Serve.AllowHosts = append(c.Serve.AllowHosts, host)
+	}
 	certs, about, err := e.certificates(c, l)
 	if err != nil {
 		return err
 	}
-	h, end := dashboard.Handler(dashboard.Options{Node: c.Node, Version: e.Build.number(), Path: func() string { return firstThere(c.Databases()) },
-		Now: func() time.Time { return e.now(true) }, Report: e.reports(c), Log: e.logger(c.Debug)})
+	h, end := e.readAPI(c)
 	defer end()
 	scheme := "https"
 	if certs == nil {
@@ -81,6 +84,12 @@ func (e *Env) dashboard(ctx context.Context, c *config.Config) error {
 	e.note("Serving %s on %s://%s", firstThere(c.Databases()), scheme, l)
 	e.note("%s", about)
 	return guard.Serve(ctx, l, guard.Wrap(h, guard.Options{Names: l.Names, Allow: c.Serve.AllowHosts, Token: token, Certs: certs}), certs, e.logger(c.Debug))
+}
+
+// readAPI answers questions about the database that the settings name.
+func (e *Env) readAPI(c *config.Config) (h http.Handler, end func()) {
+	return dashboard.Handler(dashboard.Options{Node: c.Node, Version: e.Build.number(), Path: func() string { return firstThere(c.Databases()) },
+		Now: func() time.Time { return e.now(true) }, Report: e.reports(c), Log: e.logger(c.Debug)})
 }
 
 // wordsListen says what to do where it cannot listen.

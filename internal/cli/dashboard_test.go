@@ -34,11 +34,17 @@ type served struct {
 // serve starts a dashboard of a database, and ends it with the test.
 func serve(t *testing.T, db string, now func() time.Time, env map[string]string, args ...string) *served {
 	t.Helper()
+	return serveBy(t, "dashboard", db, now, env, args...)
+}
+
+// serveBy starts a command that serves.
+func serveBy(t *testing.T, command, db string, now func() time.Time, env map[string]string, args ...string) *served {
+	t.Helper()
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &Env{Args: append([]string{"dashboard", "--db", db}, args...), Stdin: os.Stdin, Stdout: write, Stderr: write, Now: now,
+	e := &Env{Args: append([]string{command, "--db", db}, args...), Stdin: os.Stdin, Stdout: write, Stderr: write, Now: now,
 		Getenv: func(k string) string { return env[k] }, keyFile: filepath.Join(t.TempDir(), "key")}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan int, 1)
@@ -146,6 +152,7 @@ func TestDashboardAnswers(t *testing.T) {
 		{"GET", "/api/v1/snapshots?since=60s", "", `"every":1,"snapshots":[{"time":"2026-11-20T14:41:01Z","node":"gpu-7",`},
 		{"GET", "/api/v1/capabilities", "", `{"name":"cuda-runtime","about":"calls of the CUDA runtime","available":true,"collected":true,`},
 		{"GET", "/api/v1/capabilities", "", `{"name":"nvlink","about":"traffic of NVLink and PCIe","available":false,"collected":false,"tool":"DCGM"}`},
+		{"GET", "/api/v1/stacks?since=1m", "", `"without":1353,"stacks":[]`},
 		{"GET", "/api/v1/graph-metrics?since=1m", "", `"operations":[],"graph_columns":["pid","exec",`},
 		{"GET", "/api/v1/graph-events?since=1m&limit=5", "", `"of":0,"events":[]`},
 		{"GET", "/api/v1/explain?since=1m&zone=CET:3600", "", "HIGH] "},
@@ -278,6 +285,32 @@ func TestDashboardCertificate(t *testing.T) {
 	plain := serve(t, db, atTheEnd, nil, "--addr", ":0", "--no-tls")
 	if status, _ := plain.ask("GET", "/api/v1/time", "", nil); status != 200 || !strings.HasPrefix(plain.url, "http://") {
 		t.Errorf("%s: %d", plain.url, status)
+	}
+}
+
+// What is being recorded is served as it grows.
+func TestDashboardWhileItRecords(t *testing.T) {
+	testkit.LeakCheck(t)
+	db := filepath.Join(t.TempDir(), "x.db")
+	x, err := startFixture(db, "gpu-7-one", "gpu-7", began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, db, atTheEnd, nil, "--addr", ":0", "--no-tls")
+	for n := range 3 {
+		if err := x.second(); err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf(`"calls":%d,`, 451*(n+1))
+		if status, text := s.ask("GET", "/api/v1/overview", "", nil); status != 200 || !strings.Contains(text, want) || !strings.Contains(text, `"recording":true`) {
+			t.Errorf("after %d s: %d %s", n+1, status, text)
+		}
+	}
+	if err := x.end(); err != nil {
+		t.Fatal(err)
+	}
+	if _, text := s.ask("GET", "/api/v1/overview", "", nil); !strings.Contains(text, `"recording":false`) {
+		t.Errorf("at the end: %s", text)
 	}
 }
 

@@ -1,10 +1,17 @@
 package cli
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -122,5 +129,69 @@ func TestNodesClock(t *testing.T) {
 		"--from", from.UTC().Format(time.RFC3339Nano), "--to", to.UTC().Format(time.RFC3339Nano))
 	if !strings.Contains(got, `"calls": 1`) {
 		t.Errorf("the window of its clock: %s %s", got, said)
+	}
+}
+
+// A certificate of the user's is served, and known by its authority; a pair that does not
+// belong together is refused before anything listens.
+func TestDashboardOwnCertificate(t *testing.T) {
+	testkit.LeakCheck(t)
+	db := testDB(t)
+	dir := t.TempDir()
+	var pairs [2][2]string
+	for i := range pairs {
+		key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		about := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "x"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+			DNSNames: []string{"gpu-7.example"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+		cert, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		der, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, b := range []*pem.Block{{Type: "CERTIFICATE", Bytes: cert}, {Type: "PRIVATE KEY", Bytes: der}} {
+			pairs[i][j] = filepath.Join(dir, fmt.Sprintf("%d-%d.pem", i, j))
+			if err := os.WriteFile(pairs[i][j], pem.EncodeToMemory(b), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s := serve(t, db, atTheEnd, nil, "--addr", ":0", "--tls-cert", pairs[0][0], "--tls-key", pairs[0][1])
+	if code, _, said := command(t, nil, nil, "query", "--nodes", strings.TrimPrefix(s.url, "https://"), "--ca", pairs[0][0], "SELECT 1"); code != 0 {
+		t.Errorf("known by its authority: %d %s", code, said)
+	}
+	for name, args := range map[string][]string{
+		"another's key":   {"--tls-cert", pairs[0][0], "--tls-key", pairs[1][1]},
+		"no key":          {"--tls-cert", pairs[0][0]},
+		"with --no-tls":   {"--no-tls", "--tls-cert", pairs[0][0], "--tls-key", pairs[0][1]},
+		"no such file":    {"--tls-cert", "/none", "--tls-key", "/none"},
+		"open, no token":  {"--addr", "0.0.0.0:0"},
+		"no address":      {"--addr", "8080x"},
+		"taken":           {"--addr", strings.TrimPrefix(s.url, "https://")},
+		"no such address": {"--addr", "192.0.2.1:0"},
+	} {
+		if code, _, said := command(t, nil, nil, append([]string{"dashboard", "--db", db}, args...)...); code == 0 || strings.Contains(said, "Serving") || strings.Count(said, "\n") != 2 {
+			t.Errorf("%s: %d %s", name, code, said)
+		}
+	}
+	if code, _, said := command(t, nil, map[string]string{"INGERO_TOKEN": "short"}, "dashboard", "--addr", "0.0.0.0:0"); code != 2 || !strings.Contains(said, "16 characters") {
+		t.Errorf("a short token: %d %s", code, said)
+	}
+}
+
+// A name that was bound is a name of the server, also without a token.
+func TestDashboardBoundName(t *testing.T) {
+	testkit.LeakCheck(t)
+	s := serve(t, testDB(t), atTheEnd, nil, "--addr", "localhost:0")
+	if status, text := s.ask("GET", "/api/v1/time", "", func(r *http.Request) { r.Host = "localhost" }); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, _ := s.ask("GET", "/api/v1/time", "", func(r *http.Request) { r.Host = "0.0.0.0" }); status != 403 {
+		t.Errorf("0.0.0.0 is taken: %d", status)
 	}
 }

@@ -93,6 +93,9 @@ func TestOTLPJaeger(t *testing.T) {
 				if s.tag("ingero.double_free") == true && s.tag("otel.status_description") == "double free: CUDA_ERROR_INVALID_VALUE" {
 					doubles++
 				}
+				if name := s.tag("gpu.cuda.kernel.name"); s.OperationName == "cuLaunchKernel" && s.tag("error") != true && name != "vecAdd" {
+					t.Errorf("a launch is of %v", name)
+				}
 				if s.OperationName == "cuMemAlloc" && s.tag("error.type") == "CUDA_ERROR_OUT_OF_MEMORY" {
 					memory++
 				}
@@ -260,7 +263,7 @@ func TestOTLPAway(t *testing.T) {
 		{"away", "127.0.0.1:" + testkit.FreePort(t), "connection refused"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			target := b.train("--seconds", "60", "--kernel-us", "1", "--cpu-us", "0")
+			target := b.train("--seconds", "60", "--kernel-us", "1")
 			b.env = append(b.env, "OTEL_EXPORTER_OTLP_TIMEOUT=300")
 			c := b.ingero("trace", "--pid", pid(target), "--record=false", "--json", "--otlp", tt.at, "--otlp-traces", "all")
 			target.Say("go")

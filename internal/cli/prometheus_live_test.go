@@ -208,3 +208,27 @@ func (b *bench) checkQuantiles(got map[string][2]float64) {
 		b.t.Errorf("%d operations are compared, want %d:\n%s", compared, len(got), stdout)
 	}
 }
+
+// A program that is run serves metrics while it runs, and the port is gone with it.
+func TestRunPrometheus(t *testing.T) {
+	b := newBench(t)
+	c := b.ingero("run", "--prometheus", ":0", "--", b.stack.Program("train"), "--hold", "--steps", "5")
+	c.Line("ready")
+	address := ""
+	testkit.Eventually(t, "the line with the address", func() bool {
+		_, rest, ok := strings.Cut(c.Stderr(), "Metrics: http://")
+		address, _, _ = strings.Cut(rest, " ")
+		return ok && strings.Contains(rest, "(this machine only)\n")
+	})
+	testkit.Eventually(t, "metrics", func() bool {
+		code, _ := get(t, "http://"+address+"/readyz")
+		return code == http.StatusOK
+	})
+	c.Say("go")
+	if _, stderr, code := finish(t, c); code != 0 {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if _, err := http.Get("http://" + address + "/metrics"); err == nil {
+		t.Error("the port is still open")
+	}
+}

@@ -50,6 +50,7 @@ var commands = []func(*Env) *cobra.Command{
 	dbCommand,
 	silenceCommand,
 	dashboardCommand,
+	mcpCommand,
 	demoCommand,
 	statusCommand,
 	xidCommand,

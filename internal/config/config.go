@@ -25,12 +25,14 @@ type Config struct {
 	dbs  []string // where a database is looked for when none is named
 }
 
-// Serve is where and for whom the dashboard answers.
+// Serve is where and for whom the dashboard and the MCP server answer.
 type Serve struct {
 	Addr       string
 	Cert, Key  string // paths; empty: a certificate that is signed by itself
 	NoTLS      bool
 	AllowHosts []string
+	MCP        string // where assistants are answered over HTTP; empty: on standard input and output
+	TestReport string // path of what make test-gpu reports
 }
 
 // Fleet is which machines are asked.

@@ -33,8 +33,9 @@ const configKey = "config"
 var (
 	tracers = []string{"trace", "run"}
 	causing = []string{"trace", "run", "explain", "top"} // that tell causes
-	serving = []string{"dashboard"}
+	serving = []string{"dashboard", "mcp"}
 	asking  = []string{"query", "explain", "export"} // that can ask other machines
+	fleets  = slices.Concat(asking, []string{"mcp"})
 )
 
 // Settings is the table of all settings.
@@ -54,7 +55,7 @@ var Settings = []Setting{
 	{Key: "token-file", Env: "INGERO_TOKEN_FILE", Flag: "token-file", Commands: slices.Concat(serving, asking),
 		Help:  "a file with the token that who asks over the network must have; INGERO_TOKEN has it itself",
 		field: func(c *Config) any { return (*path)(&c.TokenFile) }},
-	{Key: "dashboard.addr", Env: "INGERO_ADDR", Flag: "addr", Commands: serving, Default: ":8080",
+	{Key: "dashboard.addr", Env: "INGERO_ADDR", Flag: "addr", Commands: []string{"dashboard"}, Default: ":8080",
 		Help:  "where to listen: :8080 for this machine alone, 0.0.0.0:8080 for others too, which needs a token",
 		field: func(c *Config) any { return &c.Serve.Addr }},
 	{Key: "dashboard.tls-cert", Env: "INGERO_TLS_CERT", Flag: "tls-cert", Commands: serving,
@@ -63,25 +64,31 @@ var Settings = []Setting{
 	{Key: "dashboard.tls-key", Env: "INGERO_TLS_KEY", Flag: "tls-key", Commands: serving,
 		Help:  "a file with the key of --tls-cert, in PEM",
 		field: func(c *Config) any { return (*path)(&c.Serve.Key) }},
-	{Key: "dashboard.no-tls", Env: "INGERO_NO_TLS", Flag: "no-tls", Commands: serving, Default: "false",
+	{Key: "dashboard.no-tls", Env: "INGERO_NO_TLS", Flag: "no-tls", Commands: []string{"dashboard"}, Default: "false",
 		Help:  "plain HTTP, for networks that are trusted",
 		field: func(c *Config) any { return &c.Serve.NoTLS }},
 	{Key: "dashboard.allow-host", Env: "INGERO_ALLOW_HOST", Flag: "allow-host", Commands: serving,
 		Help:  "names by which the server may be asked, beside its address: gpu-7,gpu-7.example",
 		field: func(c *Config) any { return (*words)(&c.Serve.AllowHosts) }},
-	{Key: "fleet.nodes", Env: "INGERO_NODES", Flag: "nodes", Commands: asking,
+	{Key: "mcp.http", Env: "INGERO_HTTP", Flag: "http", Commands: []string{"mcp"},
+		Help:  "serve Streamable HTTP over TLS here, not standard input: :8080 for this machine alone, 0.0.0.0:8080 for others too, which needs a token",
+		field: func(c *Config) any { return (*address)(&c.Serve.MCP) }},
+	{Key: "mcp.test-report", Env: "INGERO_TEST_REPORT", Flag: "test-report", Commands: []string{"mcp"}, Default: "report.json",
+		Help:  "the report of make test-gpu, for get_test_report",
+		field: func(c *Config) any { return (*path)(&c.Serve.TestReport) }},
+	{Key: "fleet.nodes", Env: "INGERO_NODES", Flag: "nodes", Commands: fleets,
 		Help:  "ask the ingero dashboard of these machines, not a database here: a:8080,b:8080 (https), http://a:8080; empty: none",
 		field: func(c *Config) any { return (*words)(&c.Fleet.Nodes) }},
-	{Key: "fleet.ca", Env: "INGERO_CA", Flag: "ca", Commands: asking,
+	{Key: "fleet.ca", Env: "INGERO_CA", Flag: "ca", Commands: fleets,
 		Help:  "a file with the certificates that sign those of the machines, in PEM (default: the machine's authorities)",
 		field: func(c *Config) any { return (*path)(&c.Fleet.CA) }},
-	{Key: "fleet.pin", Env: "INGERO_PIN", Flag: "pin", Commands: asking,
+	{Key: "fleet.pin", Env: "INGERO_PIN", Flag: "pin", Commands: fleets,
 		Help:  "trust certificates with these fingerprints, as ingero dashboard prints them: sha256:1f2e",
 		field: func(c *Config) any { return (*words)(&c.Fleet.Pins) }},
-	{Key: "fleet.node-timeout", Env: "INGERO_NODE_TIMEOUT", Flag: "node-timeout", Commands: asking, Default: "15s",
+	{Key: "fleet.node-timeout", Env: "INGERO_NODE_TIMEOUT", Flag: "node-timeout", Commands: fleets, Default: "15s",
 		Help:  "how long to wait for the answer of one of them; those of the others are told without it",
 		field: func(c *Config) any { return &c.Fleet.Timeout }},
-	{Key: "fleet.clock-skew-threshold", Env: "INGERO_CLOCK_SKEW_THRESHOLD", Flag: "clock-skew-threshold", Commands: asking, Default: "10ms",
+	{Key: "fleet.clock-skew-threshold", Env: "INGERO_CLOCK_SKEW_THRESHOLD", Flag: "clock-skew-threshold", Commands: fleets, Default: "10ms",
 		Help:  "tell of machines whose clocks are off by this much",
 		field: func(c *Config) any { return &c.Fleet.Skew }},
 	{Key: "causes.min-severity", Env: "INGERO_MIN_SEVERITY", Flag: "min-severity", Commands: slices.Concat(serving, causing), Default: "LOW",

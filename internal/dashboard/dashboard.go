@@ -58,6 +58,7 @@ var Paths = []Path{
 	{Method: "GET", Path: "/api/v1/time", About: "the machine's name and clock", answer: (*asked).time},
 	{Method: "POST", Path: "/api/v1/query", About: "runs one SQL statement that only reads: `{\"sql\": \"SELECT ...\", \"limit\": 100, \"timeout_ms\": 5000}`, as application/json", answer: (*asked).query},
 	{Method: "GET", Path: "/api/v1/explain", Window: "5m", Params: "`zone=CET:3600`: in which its text tells times", About: "the report of what was found while it was recorded, as JSON and as text", answer: (*asked).explain},
+	{Method: "GET", Path: "/api/v1/stacks", Window: "5m", Params: "`limit`: so many (100)", About: "which lines of code the time of calls went to, with their stacks; what took most time first", answer: (*asked).stacks},
 	{Method: "GET", Path: "/api/v1/collectives", Window: "5m", About: "which collectives the ranks of NCCL communicators entered, and when", answer: (*asked).collectives},
 	{Method: "GET", Path: "/api/v1/backup", About: "the database as one file, as `ingero backup` writes it", long: true, answer: (*asked).backup},
 }

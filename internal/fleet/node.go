@@ -56,6 +56,7 @@ type Fleet struct {
 	nodes []*node
 	met   []*Machine
 	notes []string
+	slow  map[string]bool // machines that were told to be
 }
 
 // New returns the fleet of the options; its errors are of type *Error. It opens nothing.
@@ -63,7 +64,7 @@ func New(o Options) (*Fleet, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	f := &Fleet{o: o}
+	f := &Fleet{o: o, slow: map[string]bool{}}
 	roots, err := authorities(o.CA)
 	if err != nil {
 		return nil, err

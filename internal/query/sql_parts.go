@@ -172,6 +172,9 @@ func itemOf(item []string) (x part, ask []string, ok bool) {
 		x.name = spaced(expr)
 	}
 	list := split(args)
+	if len(list) == 0 {
+		return x, nil, false
+	}
 	value := strings.Join(list[0], " ")
 	switch {
 	case name == "percentile":

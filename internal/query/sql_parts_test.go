@@ -136,3 +136,28 @@ func TestMergeRefuses(t *testing.T) {
 		t.Errorf("a sum that is too large: %s, %v", s, err)
 	}
 }
+
+// Whatever a statement is, it is taken apart or not; what is asked then is one statement,
+// too.
+func FuzzSplitSQL(f *testing.F) {
+	for _, seed := range []string{
+		"SELECT op, avg(a) AS b FROM c GROUP BY 1 ORDER BY b DESC LIMIT 3", "SELECT count(,) FROM a", "SELECT us(percentile(a, 99)) FROM b", "SELECT x'00', 1.5e3 FROM a",
+		"SELECT us() FROM a", "SELECT count() FROM a", "SELECT AS x FROM a GROUP BY", "SELECT a AS FROM b GROUP BY a ORDER BY DESC", "SELECT ms(avg()) FROM a", "SELECT max(1", "SELECT a FROM b GROUP BY 0",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, ok := SplitSQL(text)
+		if !ok {
+			return
+		}
+		if len(p.SQL) <= sqlText {
+			if _, err := one(p.SQL); err != nil {
+				t.Errorf("%q makes %q: %v", text, p.SQL, err)
+			}
+		}
+		if _, err := p.Merge([]*SQLResult{{}, {Columns: []string{"a"}, Rows: [][]any{{int64(1)}}}}); err == nil && len(p.items) > 1 {
+			t.Errorf("%q takes any answer", text)
+		}
+	})
+}

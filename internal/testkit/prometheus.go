@@ -22,20 +22,24 @@ type Prometheus struct {
 }
 
 // NewPrometheus starts a server that scrapes an address once a second, and ends it with
-// the test. More is added to its configuration.
+// the test; with no address it takes what is written to its RemoteWrite. More is added to
+// its configuration.
 func NewPrometheus(t testing.TB, target, more string) *Prometheus {
 	t.Helper()
 	NeedTool(t, "prometheus")
 	dir := t.TempDir()
 	port := FreePort(t)
 	config := filepath.Join(dir, "prometheus.yml")
-	text := "global: {scrape_interval: 1s, evaluation_interval: 1s}\nscrape_configs:\n- job_name: ingero\n  static_configs: [{targets: ['" + target + "']}]\n" + more
+	text := "global: {scrape_interval: 1s, evaluation_interval: 1s}\n" + more
+	if target != "" {
+		text += "scrape_configs:\n- job_name: ingero\n  static_configs: [{targets: ['" + target + "']}]\n"
+	}
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := &Prometheus{t: t, url: "http://127.0.0.1:" + port}
 	Start(t, exec.Command("prometheus", "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
-		"--web.listen-address=127.0.0.1:"+port, "--enable-feature=native-histograms,exemplar-storage", "--log.level=warn"))
+		"--web.listen-address=127.0.0.1:"+port, "--enable-feature=native-histograms,exemplar-storage", "--web.enable-remote-write-receiver", "--log.level=warn"))
 	Eventually(t, "a Prometheus that is ready", func() bool {
 		r, err := http.Get(p.url + "/-/ready")
 		if err != nil {
@@ -46,6 +50,9 @@ func NewPrometheus(t testing.TB, target, more string) *Prometheus {
 	})
 	return p
 }
+
+// RemoteWrite is where other servers can write to.
+func (p *Prometheus) RemoteWrite() string { return p.url + "/api/v1/write" }
 
 // Sample is one value of an answer.
 type Sample struct {

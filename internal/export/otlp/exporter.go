@@ -12,6 +12,7 @@ import (
 
 	"ingero/internal/explain"
 	"ingero/internal/metric"
+	"ingero/internal/symbols"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -45,6 +46,7 @@ type Exporter struct {
 	freed     freed
 	doubles   map[uint64]bool // ids of spans of this tick that are a second free
 	processes map[uint32]*process
+	functions symbols.Functions // of the GPU
 	places    map[uint32]*place // by stack
 	order     []uint32          // of places, the oldest first
 	filling   []span
@@ -99,6 +101,7 @@ func (x *Exporter) Batch(b *tick.Batch) error {
 	for i := range b.Stacks {
 		x.learn(&b.Stacks[i])
 	}
+	x.functions.Add(b.Functions)
 	for i := range b.Calls {
 		if c := &b.Calls[i]; x.freed.add(c) && len(x.doubles) < mostFreed {
 			x.doubles[spanID(c)] = true
@@ -182,7 +185,7 @@ func (x *Exporter) release(h *heldLoad) {
 	x.spansHeld -= len(h.spans)
 	for i := range h.spans {
 		s := &h.spans[i]
-		s.of = x.processes[s.call.PID]
+		s.of, s.function = x.processes[s.call.PID], x.functions.Name(&s.call)
 		if s.call.Stack != 0 {
 			s.place = x.places[s.call.Stack]
 		}

@@ -22,6 +22,9 @@ type span struct {
 	double bool     // it frees what was freed before
 	place  *place   // of its stack; nil: not known
 	of     *process // nil: not known
+	// function is the GPU's that a launch started, as it is linked; empty: none, or not
+	// known.
+	function string
 }
 
 // spanBytes is about what a span takes in memory, without what it points to.
@@ -74,7 +77,11 @@ type spanMaker struct {
 	spans slab[tracepb.Span]
 	ids   []byte
 	args  map[string]string // names of attributes, by those of arguments
+	words map[string]string // names of GPU functions for people, by those they are linked by
 }
+
+// mostWords bounds the names that are kept.
+const mostWords = 4096
 
 // request groups spans by process: each is a resource.
 func (m *spanMaker) request(list []span) *collectorpb.ExportTraceServiceRequest {
@@ -153,6 +160,9 @@ func (m *spanMaker) callAttrs(s *span) {
 		a.other("ingero.unmeasured", true)
 	}
 	explain.EachValue(c, func(name string, value any) { a.other(m.arg(name), value) })
+	if s.function != "" {
+		a.text("gpu.cuda.kernel.name", m.word(s.function))
+	}
 	if p := s.place; p != nil {
 		a.text("code.function.name", p.function)
 		a.text("code.file.path", p.file)
@@ -176,6 +186,19 @@ func (m *spanMaker) arg(name string) string {
 		m.args[name] = key
 	}
 	return key
+}
+
+// word is the name of a GPU function for people.
+func (m *spanMaker) word(linked string) string {
+	name, known := m.words[linked]
+	if !known {
+		if m.words == nil || len(m.words) >= mostWords {
+			m.words = map[string]string{}
+		}
+		name = explain.FunctionName(linked)
+		m.words[linked] = name
+	}
+	return name
 }
 
 // times are the result, and the ledger: its parts add up to the duration.

@@ -23,12 +23,13 @@ import (
 // Limits of what others can make the server do.
 const (
 	mostConns  = 32
-	mostAtOnce = 8
 	readTime   = 5 * time.Second
 	writeTime  = 15 * time.Second
 	idleTime   = 2 * time.Minute
 	closeTime  = time.Second
 	mostHeader = 16 << 10
+	// writeBuffer is how much the kernel keeps of an answer that is not read, in bytes.
+	writeBuffer = 256 << 10
 )
 
 // healthyFor is how old the last tick may be: they come once a second.
@@ -43,9 +44,7 @@ type Server struct {
 	conns   atomic.Int64
 	done    chan struct{}
 	began   time.Time
-	mu      sync.Mutex
-	from    *metric.Snapshot // that shown was made of
-	shown   []*dto.MetricFamily
+	pages   pages
 	closing sync.Once
 }
 
@@ -57,9 +56,10 @@ func Serve(l *listen.Listener, source func() *metric.Snapshot, log *slog.Logger)
 	}
 	s := &Server{source: source, bound: l, log: log, done: make(chan struct{}), began: time.Now()}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.GathererFunc(s.gather), promhttp.HandlerOpts{
-		EnableOpenMetrics: true, MaxRequestsInFlight: mostAtOnce, OfferedCompressions: []promhttp.Compression{promhttp.Identity, promhttp.Gzip},
-	}))
+	made := promhttp.HandlerFor(prometheus.GathererFunc(s.gather), promhttp.HandlerOpts{
+		EnableOpenMetrics: true, OfferedCompressions: []promhttp.Compression{promhttp.Identity, promhttp.Gzip},
+	})
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { s.pages.of(source(), made, r).send(w) })
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.HandleFunc("GET /{$}", index)
@@ -94,12 +94,15 @@ func (s *Server) Close() error {
 	return err
 }
 
-// count closes connections that are too many.
+// count closes connections that are too many, and bounds what the kernel keeps for those
+// that are not.
 func (s *Server) count(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		if s.conns.Add(1) > mostConns {
 			_ = c.Close()
+		} else if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.SetWriteBuffer(writeBuffer) // else the kernel lets it grow
 		}
 	case http.StateClosed, http.StateHijacked:
 		s.conns.Add(-1)
@@ -119,18 +122,12 @@ func (s *Server) known(h http.Handler) http.Handler {
 	})
 }
 
-// gather renders the last tick's metrics, once for all who ask. Nobody changes them.
+// gather renders the last tick's metrics.
 func (s *Server) gather() ([]*dto.MetricFamily, error) {
-	now := s.source()
-	if now == nil {
-		return nil, nil
+	if now := s.source(); now != nil {
+		return families(now), nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.from != now {
-		s.from, s.shown = now, families(now)
-	}
-	return s.shown, nil
+	return nil, nil
 }
 
 // healthz tells whether the trace is alive: its ticks come.

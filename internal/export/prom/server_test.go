@@ -198,6 +198,33 @@ func TestSpans(t *testing.T) {
 	}
 }
 
+// An answer is that of the last tick, in the form that is asked for, also when another
+// form of it, or a part, has been asked for before.
+func TestAnswers(t *testing.T) {
+	var now atomic.Pointer[metric.Snapshot]
+	s := serve(t, ":0", now.Load)
+	for processes := 1; processes <= 2; processes++ {
+		now.Store(metrics(t, processes))
+		want := fmt.Sprintf(`gpu_cuda_operation_count_total{operation="cudaLaunchKernel",source="cudart"} %d`, 100*processes)
+		for range 2 {
+			for _, accept := range []string{asText, asOpenMetrics} {
+				_, body := ask(t, s, "/metrics", "", accept)
+				if !strings.Contains(body, want) || strings.HasSuffix(body, "# EOF\n") != (accept == asOpenMetrics) {
+					t.Errorf("%d processes, %s: it lacks %s, or is of another form", processes, accept, want)
+				}
+			}
+			if _, body := ask(t, s, "/metrics?name[]=gpu_cuda_operation_count_total", "", asText); strings.Count(body, "# TYPE") != 1 || !strings.Contains(body, want) {
+				t.Errorf("of one metric: %s", body)
+			}
+		}
+		for i := range 2 * mostPages {
+			if _, body := ask(t, s, "/metrics", "", fmt.Sprintf("text/plain;q=0.%d", i+1)); !strings.Contains(body, want) {
+				t.Errorf("asked in many ways: it lacks %s", want)
+			}
+		}
+	}
+}
+
 // Probes are told how the trace is.
 func TestHealth(t *testing.T) {
 	var now atomic.Pointer[metric.Snapshot]
@@ -240,6 +267,7 @@ func TestNames(t *testing.T) {
 func TestHangingReaders(t *testing.T) {
 	now := metrics(t, 100)
 	s := serve(t, ":0", func() *metric.Snapshot { return now })
+	const hanging = 7
 	var silent []net.Conn
 	dial := func() net.Conn {
 		c, err := net.Dial("tcp", s.bound.Addr().String())
@@ -249,7 +277,7 @@ func TestHangingReaders(t *testing.T) {
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
-	for range mostAtOnce - 1 {
+	for range hanging {
 		c := dial()
 		if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 			t.Fatal(err)
@@ -263,7 +291,7 @@ func TestHangingReaders(t *testing.T) {
 	for range 20 {
 		silent = append(silent, dial())
 	}
-	testkit.Eventually(t, "that all are connected", func() bool { return s.conns.Load() == mostAtOnce-1+20 })
+	testkit.Eventually(t, "that all are connected", func() bool { return s.conns.Load() == hanging+20 })
 	if res, _ := ask(t, s, "/metrics", "", asText); res.StatusCode != http.StatusOK {
 		t.Errorf("beside them: %d", res.StatusCode)
 	}
@@ -283,19 +311,33 @@ func TestHangingReaders(t *testing.T) {
 	}
 }
 
-// A real Prometheus takes native histograms, and finds the chain behind a duration.
+// A real Prometheus takes native histograms, and finds the chain behind a duration; so does
+// one that it writes to.
 func TestRealPrometheus(t *testing.T) {
 	testkit.NeedTool(t, "prometheus")
 	now := metrics(t, 3)
 	s := serve(t, ":0", func() *metric.Snapshot { return now })
-	p := testkit.NewPrometheus(t, s.bound.Bound().String(), "")
-	testkit.Eventually(t, "a scrape", func() bool {
-		return p.One(`histogram_count(gpu_cuda_operation_duration_seconds)`) == 300
-	})
-	for _, query := range []string{`gpu_cuda_operation_duration_seconds`, `ingero_anomaly_count_total{severity="HIGH"}`, `ingero_anomaly_lost_seconds_total`} {
-		testkit.Eventually(t, "the exemplar of "+query, func() bool {
-			e := p.Exemplars(query)
-			return len(e) > 0 && e[0]["chain"] == "c-7f3a" && e[0]["rule"] == "cpu-taken"
+	store := testkit.NewPrometheus(t, "", "")
+	scrapes := testkit.NewPrometheus(t, s.bound.Bound().String(),
+		"remote_write:\n- url: "+store.RemoteWrite()+"\n  send_exemplars: true\n  send_native_histograms: true\n")
+	counters := []string{`ingero_anomaly_count_total{severity="HIGH"}`, `ingero_anomaly_lost_seconds_total`}
+	for name, c := range map[string]struct {
+		p         *testkit.Prometheus
+		exemplars []string
+	}{
+		"that scrapes": {scrapes, append(counters, `gpu_cuda_operation_duration_seconds`)},
+		// Prometheus 2.42 writes the exemplars of a native histogram before the histogram,
+		// and the first, to a server that does not know it yet, is lost.
+		"that is written to": {store, counters},
+	} {
+		testkit.Eventually(t, "metrics in the server "+name, func() bool {
+			return c.p.One(`histogram_count(gpu_cuda_operation_duration_seconds)`) == 300 && c.p.One(`gpu_cuda_operation_count_total`) == 300
 		})
+		for _, query := range c.exemplars {
+			testkit.Eventually(t, "the exemplar of "+query+" in the server "+name, func() bool {
+				e := c.p.Exemplars(query)
+				return len(e) > 0 && e[0]["chain"] == "c-7f3a" && e[0]["rule"] == "cpu-taken"
+			})
+		}
 	}
 }

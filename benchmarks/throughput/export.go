@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"slices"
+	"time"
+
+	"ingero/internal/export/prom"
+	"ingero/internal/listen"
+	"ingero/internal/metric"
+	"ingero/internal/tick"
+)
+
+// export is an output whose cost is measured, and what is at its other end: that is a
+// process of its own, so that its CPU time is not the agent's.
+type export struct {
+	name string
+	open func() (sinks []tick.Sink, end func() error, err error)
+}
+
+// exports is the table of them.
+var exports = []export{
+	{"", func() ([]tick.Sink, func() error, error) { return nil, func() error { return nil }, nil }},
+	{"prometheus", func() ([]tick.Sink, func() error, error) { return servePrometheus("-scrape") }},
+	{"prometheus-hung", func() ([]tick.Sink, func() error, error) { return servePrometheus("-hang") }},
+}
+
+// exportOf returns an output by name.
+func exportOf(name string) (export, error) {
+	at := slices.IndexFunc(exports, func(e export) bool { return e.name == name })
+	if at < 0 {
+		return export{}, fmt.Errorf("-export: there is no %q", name)
+	}
+	return exports[at], nil
+}
+
+// servePrometheus serves metrics, to this program with a flag.
+func servePrometheus(flag string) ([]tick.Sink, func() error, error) {
+	a, err := listen.Parse(":0")
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := listen.Listen(context.Background(), a, listen.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	m := metric.New(metric.Options{})
+	s := prom.Serve(l, m.Snapshot, nil)
+	asks := exec.Command("/proc/self/exe", flag, s.URL())
+	if err := asks.Start(); err != nil {
+		return nil, nil, errors.Join(err, s.Close())
+	}
+	return []tick.Sink{m}, func() error {
+		err := asks.Process.Kill()
+		_ = asks.Wait() // it says that it was killed
+		return errors.Join(err, s.Close())
+	}, nil
+}
+
+// scrape asks for metrics once a second, as Prometheus does.
+func scrape(at string) error {
+	r, err := http.NewRequest(http.MethodGet, at, nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
+	for range time.Tick(time.Second) {
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, res.Body)
+		if err := errors.Join(err, res.Body.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hang asks for metrics on several connections, for more than buffers hold, and reads
+// nothing. It asks no more often, so as to take no CPU itself.
+func hang(at string) error {
+	u, err := url.Parse(at)
+	if err != nil {
+		return err
+	}
+	for range 8 {
+		go func() {
+			for {
+				c, err := net.Dial("tcp", u.Host)
+				for i := 0; i < 50 && err == nil; i++ {
+					_, err = fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", u.Path)
+				}
+				time.Sleep(20 * time.Second) // by then it was closed
+			}
+		}()
+	}
+	select {}
+}

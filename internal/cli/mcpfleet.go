@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"time"
+
+	"ingero/internal/config"
+	"ingero/internal/explain"
+	"ingero/internal/mcp"
+	"ingero/internal/query"
+	"ingero/internal/tick"
+)
+
+// fleetAnswers are what machines can be asked by an assistant.
+var fleetAnswers = map[string]struct {
+	since string // if nothing is said
+	ask   func(*gathering, context.Context, *mcp.FleetQuestion, url.Values, time.Time, time.Time) (*mcp.FleetAnswer, error)
+}{
+	"overview": {"1h", (*gathering).overview},
+	"ops":      {"5m", (*gathering).operations},
+	"chains":   {"1h", (*gathering).chains},
+	"sql":      {"1h", (*gathering).statement},
+}
+
+// askFleet asks the machines of the settings.
+func (e *Env) askFleet(ctx context.Context, c *config.Config, q *mcp.FleetQuestion) (*mcp.FleetAnswer, error) {
+	a, ok := fleetAnswers[q.What]
+	if !ok {
+		return nil, &problem{What: "there is no answer of that kind", Do: "what is overview, ops, chains or sql"}
+	}
+	if len(c.Fleet.Nodes) == 0 {
+		return nil, &problem{What: "no other machines are known", Do: "ingero mcp --nodes a:8080,b:8080, where ingero dashboard runs"}
+	}
+	since, err := config.ParseDuration(cmp.Or(q.Since, a.since))
+	if err != nil || since <= 0 {
+		return nil, &problem{What: "since is no length of time", Do: "as in 5m, 1h, 2d"}
+	}
+	s := *c
+	s.From = nil // a database and machines can be asked by one server
+	quiet := *e
+	g, err := quiet.gather(ctx, &s)
+	if err != nil {
+		return nil, err
+	}
+	defer g.Close()
+	var from, to time.Time
+	if q.Since != "" {
+		to = e.clock()
+		from = to.Add(-since)
+	}
+	out, err := a.ask(g, ctx, q, url.Values{}, from, to)
+	if err != nil {
+		return nil, err
+	}
+	if len(g.problems) == g.asked {
+		return nil, g.nobody()
+	}
+	out.Nodes, out.Notes = g.asked-len(g.problems), g.warnings()
+	return out, nil
+}
+
+// overview has a row of each machine: its clock, and what it found.
+func (g *gathering) overview(ctx context.Context, _ *mcp.FleetQuestion, v url.Values, from, to time.Time) (*mcp.FleetAnswer, error) {
+	reports, problems := g.Reports(ctx, v, from, to)
+	g.add(problems)
+	out := &mcp.FleetAnswer{Columns: []string{"node", "address", "version", "clock_ahead_ns", "within_ns", "causes", "gravest", "lost_ns", "faults"}}
+	for i := range reports {
+		r := &reports[i]
+		row := []any{r.Name, r.Address, r.Version, int64(r.Ahead), int64(r.Within), int64(len(r.Chains)), nil, nil, int64(r.Faults)}
+		if len(r.Chains) > 0 {
+			row[6], row[7] = r.Chains[0].Headline, r.Chains[0].LostNS
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out, nil
+}
+
+// chains has the causes of all machines, the gravest first.
+func (g *gathering) chains(ctx context.Context, _ *mcp.FleetQuestion, v url.Values, from, to time.Time) (*mcp.FleetAnswer, error) {
+	reports, problems := g.Reports(ctx, v, from, to)
+	g.add(problems)
+	out := &mcp.FleetAnswer{Columns: []string{"node", "id", "severity", "job", "pid", "headline", "lost_ns"}}
+	for i := range reports {
+		for j := range reports[i].Chains {
+			c := &reports[i].Chains[j]
+			out.Rows = append(out.Rows, []any{reports[i].Name, c.ID, c.Severity, c.Comm, int64(c.PID), c.Headline, c.LostNS})
+		}
+	}
+	slices.SortStableFunc(out.Rows, func(a, b []any) int {
+		x, _ := tick.ParseSeverity(a[2].(string))
+		y, _ := tick.ParseSeverity(b[2].(string))
+		return cmp.Or(cmp.Compare(y, x), cmp.Compare(b[6].(int64), a[6].(int64)))
+	})
+	return out, nil
+}
+
+// operations has those of all machines together.
+func (g *gathering) operations(ctx context.Context, _ *mcp.FleetQuestion, v url.Values, from, to time.Time) (*mcp.FleetAnswer, error) {
+	ops, problems := g.Ops(ctx, v, from, to)
+	g.add(problems)
+	t := &explain.OpTable{From: ops.From, To: ops.To}
+	for i := range ops.Rows {
+		t.Rows = append(t.Rows, explain.OpRow{Op: ops.Rows[i].Op})
+	}
+	out := &mcp.FleetAnswer{Columns: []string{"op", "calls", "errors", "total_ns", "p50_ns", "p99_ns", "max_ns"}}
+	text, err := explain.OperationsJSON(t)
+	if err != nil {
+		return nil, err
+	}
+	var sums struct {
+		Operations []struct {
+			Op            string
+			Calls, Errors int64
+			TotalNS       *int64 `json:"total_ns"`
+			P50NS         *int64 `json:"p50_ns"`
+			P99NS         *int64 `json:"p99_ns"`
+			MaxNS         *int64 `json:"max_ns"`
+		}
+	}
+	if err := json.Unmarshal(text, &sums); err != nil {
+		return nil, err
+	}
+	for i := range sums.Operations {
+		o := &sums.Operations[i]
+		row := []any{o.Op, o.Calls, o.Errors, nil, nil, nil, nil}
+		for i, q := range []*int64{o.TotalNS, o.P50NS, o.P99NS, o.MaxNS} {
+			if q != nil {
+				row[3+i] = *q
+			}
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out, nil
+}
+
+// statement runs one on each machine.
+func (g *gathering) statement(ctx context.Context, q *mcp.FleetQuestion, _ url.Values, _, _ time.Time) (*mcp.FleetAnswer, error) {
+	res, problems, err := g.SQL(ctx, q.SQL, query.SQLLimits{Rows: 1000, Time: 10 * time.Second}, false)
+	if err != nil {
+		return nil, err
+	}
+	g.add(problems)
+	return &mcp.FleetAnswer{Columns: res.Columns, Rows: res.Rows}, nil
+}

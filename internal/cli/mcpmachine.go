@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ingero/internal/config"
+	"ingero/internal/diff"
+	"ingero/internal/explain"
+	"ingero/internal/mcp"
+	"ingero/internal/query"
+	"ingero/internal/tick"
+)
+
+// clock is the time, in UTC.
+func (e *Env) clock() time.Time { return e.now(true) }
+
+// machine is what assistants are told that is not in the database.
+func (e *Env) machine(c *config.Config) mcp.Machine {
+	var demo sync.Mutex // one at a time: each plays a whole recording
+	return mcp.Machine{
+		Check: e.checkLines,
+		Stuck: func(_ context.Context, least time.Duration) ([]byte, error) {
+			s, err := e.lookAtCalls(time.Now(), least, nil)
+			if err != nil {
+				return nil, err
+			}
+			return json.Marshal(s)
+		},
+		Demo: func(ctx context.Context, name string) ([]byte, error) {
+			demo.Lock()
+			defer demo.Unlock()
+			return e.demoReport(ctx, name)
+		},
+		Diff: func(ctx context.Context, a, b, process string) ([]byte, error) {
+			return e.diffJSON(ctx, c, a, b, process)
+		},
+		TestReport: func() ([]byte, error) { return testReport(c.Serve.TestReport) },
+		Fleet: func(ctx context.Context, q *mcp.FleetQuestion) (*mcp.FleetAnswer, error) {
+			return e.askFleet(ctx, c, q)
+		},
+		Words: func(err error) (*mcp.Refusal, bool) {
+			var p *problem
+			if !errors.As(err, &p) {
+				return nil, false
+			}
+			return &mcp.Refusal{What: oneLine(p.What), Do: oneLine(p.Do)}, true
+		},
+	}
+}
+
+func (e *Env) checkLines(ctx context.Context) (bool, []mcp.CheckLine, error) {
+	r, err := e.check(ctx, 0)
+	if err != nil {
+		return false, nil, err
+	}
+	var out []mcp.CheckLine
+	for i := range r.Lines {
+		l := &r.Lines[i]
+		out = append(out, mcp.CheckLine{Name: l.Name, State: string(l.State), Value: l.Value, Note: l.Note, Do: l.Do})
+	}
+	return r.Ready, out, nil
+}
+
+// demoReport plays the recording of a scenario and returns its report as JSON.
+func (e *Env) demoReport(ctx context.Context, name string) ([]byte, error) {
+	list, err := chosen([]string{name})
+	if err != nil {
+		return nil, err
+	}
+	nowhere, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = nowhere.Close() }()
+	quiet := *e
+	quiet.Stdout, quiet.Stderr = nowhere, nowhere
+	d := &demo{env: &quiet, demoOptions: demoOptions{scenario: list[0].scenario, json: true, recorded: true}, seen: &collector{gaps: tick.Gaps{}}}
+	if _, err := d.show(ctx, errors.New("it is a recording")); err != nil {
+		return nil, err
+	}
+	return explain.ReportJSON(d.input())
+}
+
+// maxTestReport bounds the report of make test-gpu, in bytes.
+const maxTestReport = 4 << 20
+
+func testReport(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, &problem{What: "there is no report of tests on a GPU here", Do: "make test-gpu makes one; ingero mcp --test-report PATH says where it is", Err: err}
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(io.LimitReader(f, maxTestReport))
+}
+
+// diffJSON compares two runs that an assistant names.
+func (e *Env) diffJSON(ctx context.Context, c *config.Config, a, b, process string) (_ []byte, err error) {
+	r, err := query.Open(firstThere(c.Databases()))
+	if err != nil {
+		return nil, wordsDatabase(firstThere(c.Databases()), err)
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	all, err := r.Sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if a == "" && b == "" {
+		if len(all) < 2 {
+			return nil, &problem{What: "there are not two recordings to compare", Do: "name stretches of time: a=FROM..TO"}
+		}
+		a, b = all[1].ID, all[0].ID
+	}
+	var o diff.Options
+	if process != "" {
+		o.Programs = []string{process}
+	}
+	var runs [2]*diff.Run
+	for i, side := range [...]string{a, b} {
+		x, run, err := e.diffSide(ctx, r, all, side, o)
+		if x != nil && x != r {
+			defer func() { err = errors.Join(err, x.Close()) }()
+		}
+		if err != nil {
+			return nil, err
+		}
+		run.Path = side
+		runs[i] = run
+	}
+	result, err := diff.Compare(ctx, runs[0], runs[1])
+	if err != nil {
+		return nil, err
+	}
+	return explain.DiffJSON(result)
+}
+
+// diffSide opens a side: a recording, a stretch of time, or a file beside the database.
+// What it returns is to be closed if it is not r.
+func (e *Env) diffSide(ctx context.Context, r *query.Reader, all []query.Session, side string, o diff.Options) (*query.Reader, *diff.Run, error) {
+	if i := slices.IndexFunc(all, func(s query.Session) bool { return s.ID == side }); i >= 0 {
+		run, err := diff.Open(ctx, r, all[i].Started, end(&all[i]).Add(1), o)
+		if err == nil && run.Session.ID != side {
+			err = &problem{What: "the recording " + side + " lies beside another of the same time", Do: "ingero diff, with a database of each"}
+		}
+		return r, run, err
+	}
+	if strings.Contains(side, "..") && !strings.Contains(side, "/") {
+		from, to, err := e.span(side, true)
+		if err != nil {
+			return r, nil, err
+		}
+		run, err := diff.Open(ctx, r, from, to, o)
+		return r, run, err
+	}
+	// A file by its name alone: a model does not say where on the disk is looked.
+	path := filepath.Join(filepath.Dir(r.Path()), side)
+	if side == "" || side != filepath.Base(side) || !isThere(path) || isFolder(path) {
+		return r, nil, &problem{What: fmt.Sprintf("there is no run %.60q", side), Do: "it is the id of a recording (ingero://sessions), FROM..TO, or the name of a file beside the database"}
+	}
+	x, err := query.Open(path)
+	if err != nil {
+		return nil, nil, wordsDatabase(side, err)
+	}
+	run, err := diff.Open(ctx, x, time.Time{}, time.Time{}, o)
+	return x, run, err
+}

@@ -1,0 +1,168 @@
+package fleet
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ingero/internal/wire"
+)
+
+// Machines are named as people name them, and nothing else is taken.
+func TestNew(t *testing.T) {
+	for text, want := range map[string]string{
+		"gpu-7:8080": "https://gpu-7:8080", "gpu-7": "https://gpu-7:8080", "GPU-7:1": "https://gpu-7:1", "http://a:8080": "http://a:8080", "http://a": "http://a:8080",
+		"https://a:8080/": "https://a:8080", "[::1]:8080": "https://[::1]:8080", "10.0.0.7:9": "https://10.0.0.7:9",
+		"": "", "ftp://a:1": "", "http://": "", "a:b": "", "a/b": "", "http://u:p@a:1": "", "a:1?x=1": "", "a:1#x": "", "a b": "",
+	} {
+		f, err := New(Options{Nodes: []string{text}})
+		if want == "" {
+			if err == nil {
+				t.Errorf("%q is taken as %s", text, f.nodes[0].base)
+			}
+			continue
+		}
+		if err != nil || f.nodes[0].base.String() != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	many := make([]string, maxNodes+1)
+	for i := range many {
+		many[i] = fmt.Sprintf("a%d:1", i)
+	}
+	for name, o := range map[string]Options{
+		"twice": {Nodes: []string{"a", "https://A:8080"}}, "too many": {Nodes: many}, "pin": {Pins: []string{"SHA256:00"}}, "ca": {CA: "/dev/null"}, "no ca": {CA: "/none"},
+	} {
+		if _, err := New(o); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}
+
+// The clock of most is the right one; who is off is told, and asked by its own.
+func TestCompare(t *testing.T) {
+	const ms = time.Millisecond
+	for _, tt := range []struct {
+		name    string
+		ahead   []time.Duration
+		within  time.Duration
+		want    []string
+		shifted []bool
+	}{
+		{"all agree", []time.Duration{1 * ms, -2 * ms, 9 * ms}, ms, nil, []bool{false, false, false}},
+		{"one is off", []time.Duration{0, 80 * ms, ms}, ms, []string{"the clock of m1 is 80ms ahead of the others'"}, []bool{false, true, false}},
+		{"one is behind", []time.Duration{0, -80 * ms, ms}, ms, []string{"the clock of m1 is 80ms behind the others'"}, []bool{false, true, false}},
+		{"of two, one", []time.Duration{0, 80 * ms}, ms, []string{"the clock of m1 "}, []bool{false, true}},
+		{"alone", []time.Duration{80 * ms}, ms, []string{"the clock of m0 "}, []bool{true}},
+		{"this one is", []time.Duration{80 * ms, 81 * ms, 79 * ms}, ms, []string{"the clock of this machine is 79ms behind those of the machines"}, []bool{true, true, true}},
+		{"not surely", []time.Duration{0, 15 * ms, 0}, 9 * ms, nil, []bool{false, false, false}},
+		{"not to be told", []time.Duration{0, 15 * ms, 0}, 20 * ms, []string{"m0 stands cannot", "m1 stands cannot", "m2 stands cannot"}, []bool{false, false, false}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := &Fleet{o: Options{Skew: 10 * ms}}
+			for i, a := range tt.ahead {
+				f.met = append(f.met, &Machine{Name: fmt.Sprintf("m%d", i), Ahead: a, Within: tt.within})
+			}
+			f.compare()
+			notes := f.Notes()
+			if len(notes) != len(tt.want) {
+				t.Fatalf("notes %q, want %q", notes, tt.want)
+			}
+			for i := range notes {
+				if !strings.Contains(notes[i], tt.want[i]) {
+					t.Errorf("note %q, want %q", notes[i], tt.want[i])
+				}
+			}
+			for i, m := range f.met {
+				if got := f.shift(m) != 0; got != tt.shifted[i] {
+					t.Errorf("%s: moved %v", m.Name, got)
+				}
+			}
+		})
+	}
+}
+
+// Names that two machines have are told apart by their addresses.
+func TestTellApart(t *testing.T) {
+	f := &Fleet{met: []*Machine{{Name: "a", Address: "x:1"}, {Name: "b", Address: "y:1"}, {Name: "a", Address: "z:1"}}}
+	f.tellApart()
+	if got := f.met[0].Name + ", " + f.met[1].Name + ", " + f.met[2].Name; got != "a (x:1), b, a (z:1)" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// member is a rank that has entered done collectives, one each second from second 1 on,
+// each later by late.
+func member(rank int32, node string, done int, late time.Duration) Member {
+	m := Member{Node: node, Rank: wire.Rank{Rank: rank, Ranks: 4, PID: uint32(rank) + 1, State: "active", Done: uint64(done), SeenNS: 100e9}}
+	for i := range done {
+		m.Entries = append(m.Entries, wire.Entry{Seq: uint64(i + 1), Op: "ncclAllReduce", TimeNS: int64(i+1)*1e9 + int64(late)})
+	}
+	return m
+}
+
+func TestGroup(t *testing.T) {
+	with := func(m Member, change func(*Member)) Member { change(&m); return m }
+	const ms = time.Millisecond
+	for _, tt := range []struct {
+		name string
+		all  []Member
+		want string
+	}{
+		{"in step", []Member{member(0, "a", 5, 0), member(1, "b", 5, 0)}, "unseen [2 3], 5 compared"},
+		{"one is missing", []Member{member(0, "a", 5, 0), member(1, "b", 3, 0)}, "unseen [2 3], absent 1 #4 for 1m36s, 3 compared"},
+		{"who is behind most", []Member{member(0, "a", 5, 0), member(1, "b", 3, 0), member(2, "c", 2, 0)}, "unseen [3], absent 2 #3 for 1m37s, 2 compared"},
+		{"not for long enough", []Member{member(0, "a", 5, 0), with(member(1, "b", 4, 0), func(m *Member) { m.SeenNS = 5.9e9 })}, "unseen [2 3], 4 compared"},
+		{"not by a clock that is off", []Member{member(0, "a", 5, 0), with(member(1, "b", 4, 0), func(m *Member) { m.SeenNS, m.within = 6.1e9, 200*ms })}, "unseen [2 3], 4 compared"},
+		{"destroyed", []Member{member(0, "a", 5, 0), with(member(1, "b", 4, 0), func(m *Member) { m.State = "destroyed" })}, "unseen [2 3], 4 compared"},
+		{"alone", []Member{member(3, "a", 5, 0)}, "unseen [0 1 2], 0 compared"},
+		{"late", []Member{member(0, "a", 5, 0), member(1, "b", 5, 3*ms), member(2, "c", 5, ms)}, "unseen [3], 5 compared, late 1 5 times 10ms"},
+		{"late, but for the clocks", []Member{member(0, "a", 5, 0), with(member(1, "b", 5, 3*ms), func(m *Member) { m.within = 4 * ms })}, "unseen [2 3], 5 compared"},
+		{"late on one machine", []Member{with(member(0, "a", 5, 0), func(m *Member) { m.within = 4 * ms }), with(member(1, "a", 5, 3*ms), func(m *Member) { m.within = 4 * ms })},
+			"unseen [2 3], 5 compared, late 1 5 times 15ms"},
+		{"told twice", []Member{member(0, "a", 5, 0), member(0, "a", 5, 0), member(1, "b", 5, 0)}, "unseen [2 3], 5 compared"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := groupOf("c", tt.all)
+			got := fmt.Sprintf("unseen %v", g.Unseen)
+			for i := range g.Absent {
+				got += fmt.Sprintf(", absent %d #%d for %s", g.Absent[i].Rank.Rank, g.Absent[i].Seq, g.Absent[i].For)
+			}
+			got += fmt.Sprintf(", %d compared", g.Compare)
+			for i := range g.Late {
+				got += fmt.Sprintf(", late %d %d times %s", g.Late[i].Rank.Rank, g.Late[i].Times, g.Late[i].Waited)
+			}
+			if got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// Rows of machines that have other columns lack what they do not have.
+func TestConcatenate(t *testing.T) {
+	f := &Fleet{slow: map[string]bool{}}
+	answer := func(name string, columns []string, rows ...wire.Row) Answer[wire.Rows] {
+		return Answer[wire.Rows]{Machine: &Machine{Name: name}, Value: wire.Rows{Columns: columns, Rows: rows}}
+	}
+	var out Result
+	f.concatenate(&out, []Answer[wire.Rows]{
+		answer("a", []string{"x", "y"}, wire.Row{int64(1), int64(2)}), answer("b", []string{"y", "z"}, wire.Row{int64(3), int64(4)}), answer("c", []string{"x", "y"}, wire.Row{nil, "5"}),
+	})
+	if got := fmt.Sprint(out.Columns, out.Rows); got != "[node x y z] [[a 1 2 <nil>] [b <nil> 3 4] [c <nil> 5 <nil>]]" {
+		t.Errorf("got %s", got)
+	}
+	if notes := f.Notes(); len(notes) == 0 || !strings.Contains(notes[0], "b has other columns") {
+		t.Errorf("notes %q", notes)
+	}
+}
+
+// A text of a machine cannot steer a terminal.
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{"gpu-7": "gpu-7", "a\x1b[31m\n\u202e": "a?[31m??", "größe": "größe", "\xff": "?", "abcdefghijk": "abcdefghij"} {
+		if got := printable(in, 10); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,256 @@
+package mcp
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"strings"
+)
+
+// answer is what a tool found. Facts and rows have the values of the tool's columns, in
+// their order; nil is not known.
+type answer struct {
+	lead    string // in a word or two, before everything
+	facts   []any
+	columns []column // of a statement's result; nil: those of the tool
+	rows    [][]any
+	notes   []string // what a reader must know
+}
+
+// Out is structured content: the facts by name, and rows with the values of columns.
+type Out struct {
+	Facts   map[string]any `json:"facts,omitempty"`
+	Columns []string       `json:"columns,omitempty"`
+	Rows    [][]any        `json:"rows,omitempty"`
+	Notes   []string       `json:"notes,omitempty"`
+	Next    string         `json:"next,omitempty"`
+}
+
+// Form is how an answer is wanted.
+type Form struct {
+	TSC       *bool  `json:"tsc,omitempty" jsonschema:"false: sentences"`
+	MaxTokens int    `json:"max_tokens,omitempty" jsonschema:"budget, 200-8000; default 2000"`
+	Cursor    string `json:"cursor,omitempty" jsonschema:"next of the answer before"`
+}
+
+func (f *Form) form() *Form { return f }
+
+// telegraphic tells which form is wanted.
+func (f *Form) telegraphic() bool { return f.TSC == nil || *f.TSC }
+
+// budget is how many tokens the answer may be.
+func (f *Form) budget(usual int) int {
+	if f.MaxTokens == 0 {
+		return usual
+	}
+	return min(max(f.MaxTokens, leastTokens), mostTokens)
+}
+
+// question is a hash of a tool and its arguments but for the form: what a cursor is of.
+func question(tool string, in any, f *Form) (uint64, error) {
+	was := *f
+	*f = Form{}
+	text, err := json.Marshal(in)
+	*f = was
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%s %s", tool, text) // it cannot fail
+	return h.Sum64(), err
+}
+
+func cursorAt(row int, of uint64) string {
+	b := binary.AppendUvarint(nil, uint64(row))
+	return base64.RawURLEncoding.EncodeToString(binary.LittleEndian.AppendUint64(b, of))
+}
+
+// row is that from which a cursor goes on.
+func (f *Form) row(of uint64) (int, error) {
+	if f.Cursor == "" {
+		return 0, nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(f.Cursor)
+	n, used := binary.Uvarint(b)
+	if err != nil || used <= 0 || len(b) != used+8 || n > 1<<30 || binary.LittleEndian.Uint64(b[used:]) != of {
+		return 0, &Refusal{"the cursor is not of this question", "give the other arguments as before, or leave the cursor away"}
+	}
+	return int(n), nil
+}
+
+// widths are the bounds of texts that are tried: long ones are cut rather than that an
+// answer goes beyond its budget.
+var widths = [...]int{maxText, 80, 24, 8}
+
+// maxShort bounds a text in telegraphic notation, in bytes.
+const maxShort = 160
+
+// write makes both forms of a part of an answer.
+func (a *answer) write(t *tool, f *Form, of uint64) (text string, out *Out, err error) {
+	from, err := f.row(of)
+	if err != nil {
+		return "", nil, err
+	}
+	if from > len(a.rows) {
+		return "", nil, &Refusal{"the answer has become shorter than where the cursor goes on", "ask again without it"}
+	}
+	budget := f.budget(t.budget())
+	for i, most := range widths {
+		p := a.page(t, f, most, budget)
+		whole := p.fill(from, of)
+		if whole || i == len(widths)-1 {
+			return p.text.String(), &p.out, nil
+		}
+	}
+	return "", nil, nil // not reached: the last width is always taken
+}
+
+// page is an answer in the making.
+type page struct {
+	*answer
+	tool    *tool
+	columns []column
+	short   bool
+	most    int // bytes of a text
+	budget  int
+	unused  []bool // columns of which nothing is known
+	text    strings.Builder
+	out     Out
+	spent   [2]int // tokens of the text, and of the structured content
+}
+
+// reserve is for the line with the cursor.
+const reserve = 40
+
+func (a *answer) page(t *tool, f *Form, most, budget int) *page {
+	p := &page{answer: a, tool: t, columns: t.columns, short: f.telegraphic(), most: most, budget: budget - reserve}
+	if a.columns != nil {
+		p.columns = a.columns
+	}
+	p.unused = make([]bool, len(p.columns))
+	for i := range p.columns {
+		if p.unused[i] = p.columns[i].kind != free; p.columns[i].wide {
+			continue
+		}
+		for _, row := range p.rows {
+			if v := value(row[i]); v != nil && v != "" {
+				p.unused[i] = false
+				break
+			}
+		}
+	}
+	return p
+}
+
+// width bounds a text in telegraphic notation, where sentences have more room.
+func (p *page) width() int { return min(p.most, maxShort) }
+
+// fill writes what there is room for, and tells whether a first row fitted in.
+func (p *page) fill(from int, of uint64) bool {
+	p.head(from)
+	n := from
+	for ; n < len(p.rows); n++ {
+		row, line := p.row(p.rows[n], n)
+		b, _ := json.Marshal(row) // of plain values
+		cost := [2]int{tokens(line) + 1, tokens(string(b)) + 1}
+		if max(p.spent[0]+cost[0], p.spent[1]+cost[1]) > p.budget {
+			if n == from && p.most > widths[len(widths)-1] {
+				return false
+			}
+			if n > from {
+				break
+			}
+		}
+		p.spent[0], p.spent[1] = p.spent[0]+cost[0], p.spent[1]+cost[1]
+		p.text.WriteString(line + "\n")
+		p.out.Rows = append(p.out.Rows, row)
+	}
+	if n < len(p.rows) {
+		p.out.Next = cursorAt(n, of)
+		fmt.Fprintf(&p.text, p.form("more=%d next=%s\n", "There are %d more rows. To read them, ask again with this cursor: %s\n"), len(p.rows)-n, p.out.Next)
+	}
+	return p.spent[0] <= p.budget && p.spent[1] <= p.budget || p.most == widths[len(widths)-1]
+}
+
+func (p *page) form(short, long string) string {
+	if p.short {
+		return short
+	}
+	return long
+}
+
+// head writes what is before the rows.
+func (p *page) head(from int) {
+	p.out.Facts = map[string]any{}
+	var line []string
+	if p.lead != "" {
+		line = append(line, p.form(p.lead, strings.ToUpper(p.lead[:1])+p.lead[1:]+"."))
+	}
+	for i, v := range p.facts {
+		if v = value(v); v == nil || v == "" {
+			continue
+		}
+		c := &p.tool.facts[i]
+		p.out.Facts[c.name] = c.plain(v, p.most)
+		if p.short && (c.wide || p.tool.quiet && c.kind == moment) {
+			continue
+		}
+		if p.short {
+			line = append(line, c.tag()+"="+c.short(v, p.width()))
+		} else {
+			line = append(line, strings.ToUpper(c.about[:1])+c.about[1:]+": "+c.long(v, p.most)+".")
+		}
+	}
+	if len(line) > 0 {
+		p.text.WriteString(strings.Join(line, p.form(" ", "\n")) + "\n")
+	}
+	for i, n := range p.notes[:min(len(p.notes), 5)] {
+		n = printable(n, p.most)
+		p.out.Notes = append(p.out.Notes, n)
+		if p.short {
+			n = printable(n, p.width())
+		}
+		if p.short && i > 0 {
+			continue
+		}
+		p.text.WriteString(p.form("note=", "Note: ") + `"` + strings.ReplaceAll(n, `"`, "'") + `"` + "\n")
+	}
+	names, tags := make([]string, len(p.columns)), []string{}
+	for i := range p.columns {
+		names[i] = p.columns[i].name
+		if !p.unused[i] {
+			tags = append(tags, p.columns[i].tag())
+		}
+	}
+	if len(p.rows) > 0 {
+		p.out.Columns = names
+		p.out.Rows = [][]any{}
+		if p.short {
+			p.text.WriteString(strings.Join(tags, " ") + "\n")
+		}
+	}
+	b, _ := json.Marshal(p.out) // of plain values
+	p.spent = [2]int{tokens(p.text.String()), tokens(string(b))}
+}
+
+// row writes one.
+func (p *page) row(values []any, n int) ([]any, string) {
+	row, line := make([]any, len(p.columns)), make([]string, 0, len(p.columns))
+	for i := range p.columns {
+		c, v := &p.columns[i], value(values[i])
+		if v == "" && c.kind != free {
+			v = nil
+		}
+		row[i] = c.plain(v, p.most)
+		switch {
+		case p.short && p.unused[i]:
+		case p.short:
+			line = append(line, c.short(v, p.width()))
+		case v != nil:
+			line = append(line, c.about+": "+c.long(v, p.most))
+		}
+	}
+	if p.short {
+		return row, strings.Join(line, " ")
+	}
+	return row, fmt.Sprintf("%d. %s.", n+1, strings.Join(line, "; "))
+}

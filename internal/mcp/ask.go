@@ -1,0 +1,281 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"ingero/internal/wire"
+)
+
+// memory is what the read API answers, in memory.
+type memory struct {
+	bytes.Buffer
+	head   http.Header
+	status int
+}
+
+// Header implements [http.ResponseWriter].
+func (m *memory) Header() http.Header { return m.head }
+
+// WriteHeader implements [http.ResponseWriter].
+func (m *memory) WriteHeader(status int) { m.status = status }
+
+// get asks the read API and decodes its answer.
+func (s *server) get(ctx context.Context, path string, v url.Values, to any) error {
+	return s.request(ctx, http.MethodGet, path+"?"+v.Encode(), nil, to)
+}
+
+// sql runs a statement.
+func (s *server) sql(ctx context.Context, st wire.Statement) (*wire.Rows, error) {
+	body, err := json.Marshal(st)
+	if err != nil {
+		return nil, err
+	}
+	var out wire.Rows
+	return &out, s.request(ctx, http.MethodPost, "/api/v1/query", body, &out)
+}
+
+func (s *server) request(ctx context.Context, method, path string, body []byte, to any) error {
+	r, err := http.NewRequestWithContext(ctx, method, path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	m := &memory{head: http.Header{}, status: http.StatusOK}
+	s.API.ServeHTTP(m, r)
+	if m.status == http.StatusOK {
+		return json.Unmarshal(m.Bytes(), to)
+	}
+	var why struct{ Error, Do string }
+	if err := json.Unmarshal(m.Bytes(), &why); err != nil {
+		return fmt.Errorf("the read API answers %d: %w", m.status, err)
+	}
+	return &apiRefusal{Refusal{why.Error, why.Do}, m.status}
+}
+
+// apiRefusal is one of the read API's.
+type apiRefusal struct {
+	Refusal
+	status int
+}
+
+// Unwrap returns the words.
+func (a *apiRefusal) Unwrap() error { return &a.Refusal }
+
+// When is the time that a question is about.
+type When struct {
+	Since string `json:"since,omitempty" jsonschema:"the last 5m, 1h, 2d; default: the latest recording"`
+	From  string `json:"from,omitempty" jsonschema:"RFC 3339 or Unix seconds"`
+	To    string `json:"to,omitempty" jsonschema:"default: now"`
+}
+
+// PIDs are processes.
+type PIDs struct {
+	PID []uint32 `json:"pid,omitempty" jsonschema:"processes; default: all"`
+}
+
+// longest is how much of a recording that has ended is looked at when nothing is said.
+const longest = 24 * time.Hour
+
+// values are the parameters of the read API for a time and processes.
+func (s *server) values(ctx context.Context, w When, p PIDs) (url.Values, error) {
+	v := url.Values{}
+	for name, text := range map[string]string{"since": w.Since, "from": w.From, "to": w.To} {
+		if text != "" {
+			v.Set(name, text)
+		}
+	}
+	if len(p.PID) > 0 {
+		var list []string
+		for _, pid := range p.PID {
+			list = append(list, strconv.FormatUint(uint64(pid), 10))
+		}
+		v.Set("pid", strings.Join(list, ","))
+	}
+	if w != (When{}) {
+		return v, nil
+	}
+	res, err := s.sql(ctx, wire.Statement{SQL: "SELECT started_ns, max(coalesce(ended_ns, 0), updated_ns), state FROM sessions ORDER BY started_ns DESC, id DESC LIMIT 1"})
+	if err != nil {
+		return nil, err
+	}
+	if len(res.Rows) == 0 {
+		return nil, &Refusal{"nothing has been recorded yet", "sudo ingero trace records; ingero mcp --db names another database"}
+	}
+	from, _ := res.Rows[0][0].(int64)
+	to, _ := res.Rows[0][1].(int64)
+	back := longest
+	if res.Rows[0][2] == "running" && s.Now().UnixNano()-to < int64(time.Minute) {
+		back = 5 * time.Minute
+	}
+	from = max(from, to-int64(back))
+	v.Set("from", time.Unix(0, from).UTC().Format(time.RFC3339Nano))
+	v.Set("to", time.Unix(0, to+1).UTC().Format(time.RFC3339Nano))
+	return v, nil
+}
+
+// report is what was found in a time, of explain's JSON.
+type report struct {
+	From, To  time.Time
+	Node      string
+	Chains    []chain
+	Hidden    []json.RawMessage
+	Processes []process
+	Xids      []fault
+	Notes     []string
+
+	text string // as a person is told
+}
+
+// chain is a cause of lost time.
+type chain struct {
+	ID, Rule, Severity string
+	PID, TID           uint32
+	Comm, Op, At       string
+	From, To           time.Time
+	Headline           string
+	RootCause          string `json:"root_cause"`
+	Fix                string
+	LostNS             int64 `json:"lost_ns"`
+	WindowNS           int64 `json:"window_ns"`
+	ExcessNS           int64 `json:"excess_ns"`
+	Steps              int64
+	SlowSteps          int64 `json:"slow_steps"`
+	Confidence         float64
+	Baseline           string
+	StepP50NS          int64 `json:"step_p50_ns"`
+	StepP99NS          int64 `json:"step_p99_ns"`
+	WithoutNS          int64 `json:"step_p99_without_ns"`
+	OpP50NS            int64 `json:"op_p50_ns"`
+	OpP99NS            int64 `json:"op_p99_ns"`
+	Culprits           []culprit
+	Timeline           []struct {
+		Time         time.Time
+		Source, Text string
+	}
+	NotIt []string `json:"not_it"`
+}
+
+type culprit struct {
+	Name, What, Cgroup, Cmdline, Where, Parent string
+	PID, TID                                   uint32
+	Own                                        bool
+	LostNS                                     int64 `json:"lost_ns"`
+}
+
+// called is what a culprit is called.
+func (c *culprit) called() string {
+	if c.Name != "" {
+		return c.Name
+	}
+	return c.What
+}
+
+type process struct {
+	PID       uint32
+	Comm      string
+	Breakdown *struct {
+		ElapsedNS int64 `json:"elapsed_ns"`
+		Threads   int64
+		Steps     int64
+		StepP50NS int64 `json:"step_p50_ns"`
+		StepP99NS int64 `json:"step_p99_ns"`
+		Parts     []part
+	}
+	Time   *struct{ Parts []part }
+	Memory *memoryOf
+}
+
+// part is a share of a process's time.
+type part struct {
+	Name    string
+	NS      int64
+	Percent float64
+	By      []struct {
+		NS                         int64
+		Comm, Reason, Syscall, Dev string
+		PID                        uint32
+		Own, Agent, Idle           bool
+	}
+	Ops []struct {
+		Op string
+		NS int64
+	}
+}
+
+type memoryOf struct {
+	Inexact     []string
+	GPUBytes    int64 `json:"gpu_bytes"`
+	GPUPeak     int64 `json:"gpu_peak_bytes"`
+	GPUCount    int64 `json:"gpu_count"`
+	HostBytes   int64 `json:"host_bytes"`
+	Allocs      int64
+	Frees       int64
+	DoubleFrees int64 `json:"double_frees"`
+	OOMs        int64
+	LastOOM     *struct {
+		Time       time.Time
+		Op         string
+		Bytes      int64
+		Held       int64 `json:"held_bytes"`
+		Fragmented bool
+	} `json:"last_oom"`
+	Growth *struct {
+		PerMinute float64 `json:"bytes_per_minute"`
+		Leak      bool
+	}
+}
+
+type fault struct {
+	Timestamp                time.Time
+	Code, Root               uint32
+	Switch, Injected         bool
+	Name, Severity, PCI, Msg string
+	Meaning, Do, Comm        string
+	PID                      uint32
+	AfterNS                  int64 `json:"after_ns"`
+}
+
+// report asks for what was found.
+func (s *server) report(ctx context.Context, v url.Values) (*report, error) {
+	var w wire.Report
+	if err := s.get(ctx, "/api/v1/explain", v, &w); err != nil {
+		return nil, err
+	}
+	r := &report{}
+	err := json.Unmarshal(w.Report, r)
+	r.text = w.Text
+	return r, err
+}
+
+// reportOf is report with the parameters of a tool.
+func (s *server) reportOf(ctx context.Context, w When, p PIDs) (*report, error) {
+	v, err := s.values(ctx, w, p)
+	if err != nil {
+		return nil, err
+	}
+	return s.report(ctx, v)
+}
+
+// stamp is a time as a value; nil: not known.
+func stamp(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// known is a number that is not known where it is 0.
+func known(n int64) any {
+	if n == 0 {
+		return nil
+	}
+	return n
+}

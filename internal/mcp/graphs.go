@@ -1,0 +1,192 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"ingero/internal/wire"
+)
+
+func graphLifeTool() *tool {
+	return &tool{
+		name: "graph_lifecycle", title: "What happened to CUDA graphs, call by call",
+		about: "The last calls that captured, instantiated, updated, launched or destroyed CUDA graphs, with handles and durations, the latest first. Give pid. Use it to see re-capture (torch.compile, vLLM); for how often: graph_frequency.",
+		facts: []column{{"calls", "calls of graphs in that time", count, false}},
+		columns: []column{
+			{"time", "time", moment, false}, {"pid", "process number", count, false}, {"tid", "thread", count, false}, {"op", "operation", words, false}, {"duration_ns", "duration", nanos, false}, {"args", "arguments", words, false}, {"error", "error", words, false},
+		},
+		register: answers((*server).graphLife),
+	}
+}
+
+// maxGraphCalls bounds the calls that are asked for.
+const maxGraphCalls = "500"
+
+func (s *server) graphLife(ctx context.Context, in *Calls) (*answer, error) {
+	v, err := s.callValues(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	v.Set("limit", maxGraphCalls)
+	var out struct {
+		Of     int
+		Notes  []string
+		Events []struct {
+			Timestamp  time.Time
+			PID, TID   uint32
+			Op         string
+			DurationNS *int64 `json:"duration_ns"`
+			Error      string
+			Args       map[string]json.RawMessage
+		}
+	}
+	if err := s.get(ctx, "/api/v1/graph-events", v, &out); err != nil {
+		return nil, err
+	}
+	a := &answer{facts: []any{out.Of}, notes: out.Notes}
+	if out.Of == 0 {
+		a.lead = "no call of a CUDA graph was recorded there"
+	}
+	for i := range out.Events {
+		e := &out.Events[i]
+		var args []string
+		for _, name := range slices.Sorted(maps.Keys(e.Args)) {
+			args = append(args, name+"="+strings.Trim(string(e.Args[name]), `"`))
+		}
+		a.rows = append(a.rows, []any{stamp(e.Timestamp), e.PID, e.TID, e.Op, e.DurationNS, strings.Join(args, " "), e.Error})
+	}
+	return a, nil
+}
+
+func graphRateTool() *tool {
+	return &tool{
+		name: "graph_frequency", title: "How often each CUDA graph is launched",
+		about: "Of each CUDA graph: launches, launches a second, and whether it is hot (a tenth of all launches or more), cold, or was never launched; how often graphs are captured, instantiated and launched in all; whether the graphs' memory pool is saturated, and which causes of lost time have to do with graphs.",
+		facts: []column{
+			{"graphs", "graphs", count, false}, {"hot", "of them hot", count, false}, {"cold", "of them cold", count, false}, {"unused", "of them never launched", count, false}, {"live", "of them not destroyed", count, false},
+			{"captures", "captures", count, false}, {"instantiations", "instantiations", count, false}, {"launches", "launches", count, false}, {"launches_per_s", "launches a second", number, false}, {"launch_p50_ns", "median of a launch", nanos, false}, {"launch_p99_ns", "99th percentile of a launch", nanos, false},
+			{"pool", "memory pool of the graphs", words, false}, {"causes", "causes of lost time that have to do with graphs", words, false},
+		},
+		columns: []column{
+			{"pid", "process number", count, false}, {"exec", "executable graph", words, false}, {"class", "hot, cold or unused", words, false}, {"launches", "launches", count, false}, {"per_s", "launches a second", number, false},
+			{"capture_ns", "time of its capture", nanos, false}, {"instantiate_ns", "time of its instantiation", nanos, false}, {"updates", "updates", count, false}, {"destroyed", "destroyed", flag, false},
+		},
+		register: answers((*server).graphRate),
+	}
+}
+
+// poolRules are rules that find that the graphs' pool lacks memory.
+var poolRules = []string{"graph-pool", "graph-oom"}
+
+func (s *server) graphRate(ctx context.Context, in *Calls) (*answer, error) {
+	v, err := s.callValues(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	var out struct {
+		Seconds    float64
+		Notes      []string
+		Operations []struct {
+			Op    string
+			Calls int64
+			P50NS *int64 `json:"p50_ns"`
+			P99NS *int64 `json:"p99_ns"`
+		}
+		Columns []string   `json:"graph_columns"`
+		Graphs  []wire.Row `json:"graphs"`
+	}
+	if err := s.get(ctx, "/api/v1/graph-metrics", v, &out); err != nil {
+		return nil, err
+	}
+	a := &answer{facts: make([]any, len(graphRateTool().facts)), notes: out.Notes}
+	sums := map[string]int64{}
+	for i := range out.Operations {
+		o := &out.Operations[i]
+		for part, name := range map[string]string{"EndCapture": "captures", "Instantiate": "instantiations", "GraphLaunch": "launches"} {
+			if strings.Contains(o.Op, part) {
+				sums[name] += o.Calls
+			}
+		}
+		if strings.Contains(o.Op, "GraphLaunch") && a.facts[9] == nil {
+			a.facts[9], a.facts[10] = o.P50NS, o.P99NS
+		}
+	}
+	a.facts[5], a.facts[6], a.facts[7] = known(sums["captures"]), known(sums["instantiations"]), known(sums["launches"])
+	if out.Seconds > 0 && sums["launches"] > 0 {
+		a.facts[8] = float64(sums["launches"]) / out.Seconds
+	}
+	if len(out.Graphs) == 0 {
+		a.lead = "no CUDA graph was used there"
+	}
+	a.graphRows(out.Columns, out.Graphs, out.Seconds)
+	return a, s.graphCauses(ctx, v, a)
+}
+
+// graphRows are the graphs, and how many there are of each class.
+func (a *answer) graphRows(columns []string, graphs []wire.Row, seconds float64) {
+	at := func(row wire.Row, name string) any {
+		if i := slices.Index(columns, name); i >= 0 && i < len(row) {
+			return row[i]
+		}
+		return nil
+	}
+	number := func(v any) int64 { n, _ := v.(int64); return n }
+	var all int64
+	for _, g := range graphs {
+		all += number(at(g, "launches"))
+	}
+	classes := map[string]int64{}
+	for _, g := range graphs {
+		n, class := number(at(g, "launches")), "cold"
+		switch {
+		case n == 0:
+			class = "unused"
+		case 10*n >= all:
+			class = "hot"
+		}
+		classes[class]++
+		if at(g, "destroyed") == nil {
+			classes["live"]++
+		}
+		var rate any
+		if seconds > 0 {
+			rate = float64(n) / seconds
+		}
+		a.rows = append(a.rows, []any{at(g, "pid"), at(g, "exec"), class, n, rate, at(g, "capture_ns"), at(g, "instantiate_ns"), at(g, "updates"), at(g, "destroyed") != nil})
+	}
+	for i, name := range []string{"hot", "cold", "unused", "live"} {
+		a.facts[i+1] = classes[name]
+	}
+	a.facts[0] = len(graphs)
+}
+
+// graphCauses adds what was found about graphs: it is not judged here.
+func (s *server) graphCauses(ctx context.Context, v url.Values, a *answer) error {
+	v.Del("op")
+	r, err := s.report(ctx, v)
+	if err != nil {
+		return err
+	}
+	var found []string
+	pool := ""
+	for i := range r.Chains {
+		c := &r.Chains[i]
+		if strings.HasPrefix(c.Rule, "graph-") {
+			found = append(found, c.Rule+" "+c.ID)
+		}
+		if slices.Contains(poolRules, c.Rule) {
+			pool = "saturated"
+		}
+	}
+	if len(a.rows) > 0 {
+		a.facts[11] = cmp.Or(pool, "ok")
+	}
+	a.facts[12] = strings.Join(found[:min(len(found), 5)], ", ")
+	return nil
+}

@@ -1,0 +1,211 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Text of others cannot leave its quotes, hide, or be long.
+func TestQuoted(t *testing.T) {
+	for text, want := range map[string]string{
+		"train.py": "train.py", "train.py:142": "train.py:142", "": `""`, "two words": `"two words"`, `a" then`: `"a' then"`, "line\nbreak": `"line?break"`,
+		"\x1b[31mred": `"?[31mred"`, "right\u202eleft": `"right?left"`, "tag\U000e0041s": `"tag?s"`, "größer": `"größer"`, "\xff\xfe": `"?"`, "a=b": `"a=b"`, "-": "-",
+		strings.Repeat("x", 400): `"` + strings.Repeat("x", 57) + `..."`,
+		strings.Repeat("ß", 40):  `"` + strings.Repeat("ß", 28) + `..."`,
+	} {
+		if got := quoted(text, 60); got != want {
+			t.Errorf("%q: got %s, want %s", text, got, want)
+		}
+	}
+}
+
+// A cursor is of one question, whatever the form it is asked in.
+func TestCursor(t *testing.T) {
+	ask := func(tool string, in *SQL) uint64 {
+		of, err := question(tool, in, in.form())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return of
+	}
+	one := ask("run_sql", &SQL{SQL: "SELECT 1"})
+	if again := ask("run_sql", &SQL{SQL: "SELECT 1", Form: Form{TSC: new(false), MaxTokens: 300, Cursor: "x"}}); again != one {
+		t.Error("the form is part of the question")
+	}
+	if other := ask("run_sql", &SQL{SQL: "SELECT 2"}); other == one {
+		t.Error("two questions are one")
+	}
+	for _, n := range []int{0, 1, 127, 128, 1 << 20} {
+		f := Form{Cursor: cursorAt(n, one)}
+		if got, err := f.row(one); got != n || err != nil {
+			t.Errorf("row %d: %d, %v", n, got, err)
+		}
+		if _, err := f.row(one + 1); err == nil {
+			t.Errorf("row %d: the cursor is taken for another question", n)
+		}
+	}
+	for _, text := range []string{"!", "AA", "AAAAAAAAAAAA", strings.Repeat("_", 12), strings.Repeat("/", 1000)} {
+		if _, err := (&Form{Cursor: text}).row(one); err == nil {
+			t.Errorf("cursor %.20q is taken", text)
+		}
+	}
+}
+
+// A row that is longer than the budget is cut, and comes.
+func TestLongRow(t *testing.T) {
+	tool := sqlTool()
+	a := &answer{facts: []any{nil}}
+	var row []any
+	for range 64 {
+		a.columns = append(a.columns, column{"c", "c", free, false})
+		row = append(row, strings.Repeat("word ", 100))
+	}
+	a.rows = [][]any{row, row}
+	for _, tsc := range []bool{true, false} {
+		text, out, err := a.write(tool, &Form{TSC: &tsc, MaxTokens: 1000}, 7)
+		if err != nil || len(out.Rows) != 1 || out.Next == "" || tokens(text) > 1000 {
+			t.Errorf("tsc %v: %d tokens, %d rows, %v", tsc, tokens(text), len(out.Rows), err)
+		}
+	}
+}
+
+// api answers as the read API does.
+type api map[string]string
+
+// ServeHTTP implements [http.Handler].
+func (a api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	text, ok := a[r.URL.Path]
+	if !ok {
+		w.WriteHeader(http.StatusNotFound)
+		text = `{"error": "nothing has been recorded there in that time", "do": "sudo ingero trace records"}`
+	}
+	_, _ = w.Write([]byte(text))
+}
+
+func serverOf(a api, m Machine) *server {
+	return &server{Options: Options{API: a, Machine: m, Now: time.Now, Log: slog.New(slog.DiscardHandler)}, slots: make(chan struct{}, atOnce)}
+}
+
+const session = `{"columns": ["a"], "rows": [[1795339355000000000, 1795339365000000000, "ended"]], "notes": []}`
+
+// Calls that have not returned, and ranks that are missing, are told in rows.
+func TestStuck(t *testing.T) {
+	s := serverOf(nil, Machine{Stuck: func(_ context.Context, least time.Duration) ([]byte, error) {
+		if least != 10*time.Second {
+			t.Errorf("asked for %s", least)
+		}
+		return []byte(`{"calls": [{"pid": 5117, "tid": 5117, "comm": "python3", "op": "cudaStreamSynchronize", "open_ns": 41200000000, "state": "blocked", "reason": "gpu", "fd": -1}],
+			"roll_calls": [{"text": "rank 3 is missing", "op": "ncclAllReduce", "wait_ns": 41200000000, "missing": [{"rank": 3, "does": {"pid": 5120, "comm": "python3", "state": "blocked", "reason": "file", "path": "/mnt/nfs/shard-0191", "open_ns": 0}, "instead": "it reads"}]}]}`), nil
+	}})
+	a, err := s.stuck(t.Context(), &Stuck{Min: "10s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, err := a.write(stuckTool(), &Form{}, 1)
+	for _, want := range []string{"calls=1 collectives=1", `"missing rank 3" python3 5120`, "/mnt/nfs/shard-0191", "call python3 5117 5117 cudaStreamSynchronize 41.2s blocked gpu"} {
+		if err != nil || !strings.Contains(text, want) {
+			t.Errorf("%q is not in %s, %v", want, text, err)
+		}
+	}
+	if _, err := s.stuck(t.Context(), &Stuck{Min: "now"}); err == nil {
+		t.Error("any length of time is taken")
+	}
+}
+
+// Graphs are hot, cold or unused; what is wrong with them is what causes say.
+func TestGraphs(t *testing.T) {
+	s := serverOf(api{
+		"/api/v1/query": session,
+		"/api/v1/graph-metrics": `{"seconds": 10, "operations": [{"op": "cudaGraphLaunch", "calls": 1000, "p50_ns": 5000, "p99_ns": 9000}, {"op": "cudaStreamEndCapture", "calls": 2}],
+			"graph_columns": ["pid", "exec", "launches", "capture_ns", "instantiate_ns", "updates", "destroyed"],
+			"graphs": [[1, "0x1", 950, 5, 6, 0, null], [1, "0x2", 50, 5, 6, 0, "2026-11-20T14:41:00Z"], [1, "0x3", 0, 5, 6, 0, null]]}`,
+		"/api/v1/explain": `{"report": {"chains": [{"id": "c-9", "rule": "graph-pool"}, {"id": "c-8", "rule": "cpu-taken"}]}, "text": ""}`,
+	}, Machine{})
+	a, err := s.graphRate(t.Context(), &Calls{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, out, err := a.write(graphRateTool(), &Form{}, 1)
+	want := "graphs=3 hot=1 cold=1 unused=1 live=2 captures=2 launches=1000 launches_per_s=100 launch_p50=5.00us launch_p99=9.00us pool=saturated causes=\"graph-pool c-9\"\n" +
+		"pid exec class launches per_s capture instantiate updates destroyed\n1 0x1 hot 950 95 5ns 6ns 0 false\n1 0x2 cold 50 5 5ns 6ns 0 true\n1 0x3 unused 0 0 5ns 6ns 0 false\n"
+	if err != nil || text != want || len(out.Rows) != 3 {
+		t.Errorf("got %s, want %s; %v", text, want, err)
+	}
+}
+
+// A job that nothing slowed is told in so many words, and faults of GPUs are not hidden by it.
+func TestWell(t *testing.T) {
+	answers := api{"/api/v1/query": session, "/api/v1/explain": `{"report": {"chains": []}, "text": "Nothing slowed train.py (4821) in the last\n5 minutes: 19,204 steps.\n\nMore."}`}
+	s := serverOf(answers, Machine{})
+	ask := func() string {
+		a, err := s.diagnose(t.Context(), &Diagnose{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _, err := a.write(diagnoseTool(), &Form{}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	if got, want := ask(), "ok, nothing is wrong well=\"Nothing slowed train.py (4821) in the last 5 minutes: 19,204 steps.\"\n"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	answers["/api/v1/explain"] = `{"report": {"chains": []}, "text": "Recorded calls"}`
+	if got := ask(); !strings.HasPrefix(got, "no cause of lost time was found, but it is not known") {
+		t.Errorf("got %s", got)
+	}
+	answers["/api/v1/explain"] = `{"report": {"chains": [], "xids": [{"code": 79}]}, "text": ""}`
+	if got := ask(); !strings.HasPrefix(got, "bad: ") || !strings.Contains(got, "faults=1") {
+		t.Errorf("got %s", got)
+	}
+}
+
+// What went wrong is told without paths of the machine.
+func TestErrors(t *testing.T) {
+	s := serverOf(api{}, Machine{})
+	if _, err := s.diagnose(t.Context(), &Diagnose{}); s.tell(err).Error() != "nothing has been recorded there in that time: sudo ingero trace records" {
+		t.Error(err)
+	}
+	if got := s.tell(errors.New("open /root/secret: no")); strings.Contains(got.Error(), "secret") {
+		t.Error(got)
+	}
+	if got := s.tell(context.DeadlineExceeded); !strings.Contains(got.Error(), "too long") {
+		t.Error(got)
+	}
+}
+
+// What the registry is told names this server; the rest its schema has checked.
+func TestServerJSON(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "server.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s struct {
+		Schema                     string `json:"$schema"`
+		Name, Description, Version string
+		Packages                   []struct {
+			RegistryType, Identifier string
+			Transport                struct{ Type string }
+			PackageArguments         []struct{ Type, Name, Value string }
+		}
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(s.Schema, "/2025-12-11/server.schema.json") || strings.Count(s.Name, "/") != 1 || len(s.Description) > 100 || len(s.Packages) != 1 {
+		t.Fatalf("%+v", s)
+	}
+	p := s.Packages[0]
+	if p.RegistryType != "oci" || !strings.HasSuffix(p.Identifier, ":v"+s.Version) || p.Transport.Type != "stdio" || p.PackageArguments[0].Value != "mcp" {
+		t.Errorf("%+v", p)
+	}
+}

@@ -1,0 +1,151 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"ingero/internal/query"
+	"ingero/internal/wire"
+)
+
+// resource is a row of the table of resources.
+type resource struct {
+	uri, name, about string
+	read             func(*server, context.Context) (string, error)
+}
+
+// allResources is the table of resources.
+var allResources = []resource{
+	{"ingero://schema", "schema", "Tables, columns and functions for run_sql, with worked examples", (*server).schemaText},
+	{"ingero://chains", "chains", "Causes of lost time in the latest recording, the gravest first", (*server).chainsText},
+	{"ingero://sessions", "sessions", "The recordings: id, node, state, beginning, length", (*server).sessionsText},
+}
+
+func (s *server) resources(m *sdk.Server) {
+	for i := range allResources {
+		r := &allResources[i]
+		m.AddResource(&sdk.Resource{URI: r.uri, Name: r.name, Description: r.about, MIMEType: "text/plain"}, s.reader(r.read))
+	}
+	for i := range allTemplates {
+		r := &allTemplates[i]
+		m.AddResourceTemplate(&sdk.ResourceTemplate{URITemplate: r.uri + "{name}", Name: r.name, Description: r.about, MIMEType: "text/plain"},
+			func(ctx context.Context, q *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+				name := strings.TrimPrefix(q.Params.URI, r.uri)
+				return s.reader(func(s *server, ctx context.Context) (string, error) { return r.read(s, ctx, name) })(ctx, q)
+			})
+	}
+}
+
+// template is a row of the table of resources of which there are many.
+type template struct {
+	uri, name, about string // what stands before the name, in uri
+	read             func(s *server, ctx context.Context, name string) (string, error)
+}
+
+const schemaURI = "ingero://schema/"
+
+// allTemplates is that table.
+var allTemplates = []template{
+	{"ingero://chains/", "chain", "The evidence for one cause of lost time, by its id", (*server).chainText},
+	{schemaURI, "table", "One table of the file for run_sql: its columns, explained", (*server).tableText},
+}
+
+func (s *server) chainText(ctx context.Context, id string) (string, error) {
+	in := &ExplainChain{ID: id, Form: Form{MaxTokens: mostTokens}}
+	text, _, err := explainChainTool().call(s, ctx, in, in.form(), func(ctx context.Context) (*answer, error) { return s.explainChain(ctx, in) })
+	return text, err
+}
+
+// tableText is the statement that made a table, which explains it.
+func (s *server) tableText(ctx context.Context, name string) (string, error) {
+	none := &Refusal{"there is no table " + quoted(name, 40), "ingero://schema lists them"}
+	if strings.ContainsAny(name, `'"\`) {
+		return "", none
+	}
+	res, err := s.sql(ctx, statement("SELECT sql FROM sqlite_schema WHERE type IN ('table', 'view') AND name = '%s'", name))
+	if err != nil {
+		return "", err
+	}
+	if len(res.Rows) == 0 {
+		return "", none
+	}
+	return fmt.Sprintf("%v\n", res.Rows[0][0]), nil
+}
+
+// reader makes a handler of a function that returns the text.
+func (s *server) reader(read func(*server, context.Context) (string, error)) sdk.ResourceHandler {
+	return func(ctx context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		ctx, stop := context.WithTimeout(ctx, callTime)
+		defer stop()
+		text, err := read(s, ctx)
+		var none *Refusal
+		if err = s.tell(err); errors.As(err, &none) && strings.HasPrefix(none.What, "there is no ") {
+			return nil, sdk.ResourceNotFoundError(r.Params.URI)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: r.Params.URI, MIMEType: "text/plain", Text: text}}}, nil
+	}
+}
+
+func (s *server) chainsText(ctx context.Context) (string, error) {
+	in := &Chains{Limit: 100, Form: Form{MaxTokens: mostTokens}}
+	text, _, err := chainsTool().call(s, ctx, in, in.form(), func(ctx context.Context) (*answer, error) { return s.chains(ctx, in) })
+	return text, err
+}
+
+func (s *server) sessionsText(ctx context.Context) (string, error) {
+	in := &SQL{SQL: `SELECT uid AS id, node, state, iso(started_ns) AS began, s(max(coalesce(ended_ns, 0), updated_ns) - started_ns) AS seconds, records
+		FROM sessions ORDER BY started_ns DESC LIMIT 200`, Form: Form{MaxTokens: mostTokens}}
+	text, _, err := sqlTool().call(s, ctx, in, in.form(), func(ctx context.Context) (*answer, error) { return s.runSQL(ctx, in) })
+	return text, err
+}
+
+// schemaText is what a statement can name: of what is explained with its explanation.
+func (s *server) schemaText(ctx context.Context) (string, error) {
+	var b strings.Builder
+	b.WriteString("One statement, SQLite. Durations are ns, sizes bytes, times ns since 1970; NULL is not known.\n\n")
+	for _, t := range query.SQLSchema() {
+		var args []string
+		for _, a := range t.Args {
+			args = append(args, a.Name)
+		}
+		name := t.Name
+		if len(args) > 0 {
+			name += "(" + strings.Join(args, ", ") + ")"
+		}
+		fmt.Fprintf(&b, "%s: %s\n", name, t.About)
+		for _, c := range slices.Concat(t.Args, t.Columns) {
+			fmt.Fprintf(&b, "  %s %s: %s\n", c.Name, c.Type, c.About)
+		}
+	}
+	res, err := s.sql(ctx, wire.Statement{SQL: "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%' ORDER BY name"})
+	if err != nil {
+		return "", err
+	}
+	b.WriteString("\nTables of the file; " + schemaURI + "TABLE explains one:\n")
+	for _, row := range res.Rows {
+		name := fmt.Sprint(row[0])
+		columns, err := s.sql(ctx, wire.Statement{SQL: "SELECT * FROM " + name + " LIMIT 0"})
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "%s: %s\n", name, strings.Join(columns.Columns, ", "))
+	}
+	own, _ := query.SQLFunctions()
+	b.WriteString("\nFunctions beside SQLite's:\n")
+	for _, f := range own {
+		fmt.Fprintf(&b, "%s: %s\n", f.Name, f.About)
+	}
+	b.WriteString("\nExamples:\n")
+	for _, e := range query.SQLExamples {
+		fmt.Fprintf(&b, "-- %s\n%s;\n", e.Question, e.SQL)
+	}
+	return b.String(), nil
+}

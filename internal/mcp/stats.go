@@ -1,0 +1,174 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"ingero/internal/wire"
+)
+
+// Calls are the arguments of tools about calls.
+type Calls struct {
+	When
+	PIDs
+	Op []string `json:"op,omitempty" jsonschema:"operations, by the names that the API has: cudaMemcpyAsync; default: all"`
+	Form
+}
+
+// callValues are the parameters of the read API.
+func (s *server) callValues(ctx context.Context, in *Calls) (url.Values, error) {
+	v, err := s.values(ctx, in.When, in.PIDs)
+	if err == nil && len(in.Op) > 0 {
+		v.Set("op", strings.Join(in.Op, ","))
+	}
+	return v, err
+}
+
+func statsTool() *tool {
+	return &tool{
+		name: "get_trace_stats", quiet: true, title: "Counts, times and percentiles of operations",
+		about: "How often each CUDA operation was called, how long in all, and p50, p95, p99 and maximum; what took most time first. per_process=true tells processes apart. Where single calls are not kept any more, or are too many, it has the sums of whole recordings (aggregate=true). Use it for 'how slow is cudaMemcpy?'; for causes use diagnose.",
+		facts: []column{{"from", "looked at from", moment, false}, {"to", "to", moment, false}, {"aggregate", "these are sums of whole recordings", flag, false}},
+		columns: []column{
+			{"source", "layer of the software", words, false}, {"op", "operation that was called", words, false}, {"job", "process", words, false}, {"pid", "process number", count, false}, {"calls", "number of calls", count, false}, {"errors", "number of these calls that failed", count, false}, {"total_ns", "time that all of them took together", nanos, false},
+			{"p50_ns", "half of the calls took no longer than", nanos, false}, {"p95_ns", "95 of 100 calls took no longer than", nanos, false}, {"p99_ns", "99 of 100 calls took no longer than", nanos, false}, {"max_ns", "the longest call took", nanos, false},
+		},
+		register: answers((*server).stats),
+	}
+}
+
+// Stats are the arguments of get_trace_stats.
+type Stats struct {
+	PerProcess bool `json:"per_process,omitempty" jsonschema:"tell processes apart"`
+	Calls
+}
+
+func (s *server) stats(ctx context.Context, in *Stats) (*answer, error) {
+	v, err := s.callValues(ctx, &in.Calls)
+	if err != nil {
+		return nil, err
+	}
+	if in.PerProcess {
+		v.Set("per_process", "1")
+	}
+	var ops struct {
+		From, To   time.Time
+		Notes      []string
+		Operations []struct {
+			Source, Op, Comm string
+			PID              uint32
+			Calls, Errors    int64
+			TotalNS          *int64 `json:"total_ns"`
+			P50NS            *int64 `json:"p50_ns"`
+			P95NS            *int64 `json:"p95_ns"`
+			P99NS            *int64 `json:"p99_ns"`
+			MaxNS            *int64 `json:"max_ns"`
+		}
+	}
+	quick, stop := context.WithTimeout(ctx, callTime/3)
+	defer stop()
+	err = s.get(quick, "/api/v1/ops", v, &ops)
+	var no *apiRefusal
+	if err == nil && len(ops.Operations) == 0 || errors.As(err, &no) && (no.status == http.StatusUnprocessableEntity || no.status == http.StatusNotFound) {
+		return s.aggregate(ctx, in, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a := &answer{facts: []any{stamp(ops.From), stamp(ops.To), nil}, notes: ops.Notes}
+	for i := range ops.Operations {
+		o := &ops.Operations[i]
+		a.rows = append(a.rows, []any{o.Source, o.Op, o.Comm, known(int64(o.PID)), o.Calls, o.Errors, o.TotalNS, o.P50NS, o.P95NS, o.P99NS, o.MaxNS})
+	}
+	return a, nil
+}
+
+// aggregate tells sums of the recordings of a time, which outlive the calls. why is the
+// error of the better answer, if there was one.
+func (s *server) aggregate(ctx context.Context, in *Stats, why error) (*answer, error) {
+	if in.When != (When{}) || len(in.PID) > 0 || len(in.Op) > 0 {
+		if why != nil {
+			return nil, why
+		}
+		return &answer{lead: "no such calls were recorded", facts: []any{nil, nil, nil}}, nil
+	}
+	res, err := s.sql(ctx, wire.Statement{SQL: `SELECT source, name, NULL, NULL, sum(calls), sum(errors), sum(total_ns), max(p50_ns), max(p95_ns), max(p99_ns), max(max_ns)
+		FROM ops WHERE session = (SELECT id FROM sessions ORDER BY started_ns DESC, id DESC LIMIT 1) GROUP BY source, name ORDER BY 7 DESC`})
+	if err != nil {
+		return nil, err
+	}
+	a := &answer{facts: []any{nil, nil, true}, notes: []string{"percentiles are the highest of any process"}}
+	for _, row := range res.Rows {
+		a.rows = append(a.rows, row)
+	}
+	return a, nil
+}
+
+func stacksTool() *tool {
+	return &tool{
+		name: "get_stacks", title: "Which lines of code the time of calls went to",
+		about: "Time and number of CUDA calls by the line of the program that made them, with the resolved stack (Python and native functions, files, lines), what took most time first. Use it for 'which line of my code?'. It needs a recording made with --stack.",
+		facts: []column{{"without", "calls without a stack", count, false}},
+		columns: []column{
+			{"site", "line of the program", words, false}, {"op", "operation that was called", words, false}, {"pid", "process number", count, false}, {"calls", "number of calls", count, false}, {"wall_ns", "time in them", nanos, false}, {"gpu_wait_ns", "of it, waiting for the GPU", nanos, false},
+			{"runnable_ns", "of it, waiting for a CPU", nanos, false}, {"live_bytes", "memory that they allocated and nobody freed", size, false}, {"stack", "stack, the innermost function first", words, false},
+		},
+		register: answers((*server).stacks),
+	}
+}
+
+func (s *server) stacks(ctx context.Context, in *Calls) (*answer, error) {
+	v, err := s.callValues(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	var out struct {
+		Without int64
+		Notes   []string
+		Stacks  []struct {
+			Site, Op   string
+			PID        uint32
+			Calls      int64
+			WallNS     int64 `json:"wall_ns"`
+			WaitNS     int64 `json:"gpu_wait_ns"`
+			RunnableNS int64 `json:"runnable_ns"`
+			Live       int64 `json:"live_bytes"`
+			Frames     []struct {
+				Func, File string
+				Line       int
+			}
+		}
+	}
+	if err := s.get(ctx, "/api/v1/stacks", v, &out); err != nil {
+		return nil, err
+	}
+	a := &answer{facts: []any{known(out.Without)}, notes: out.Notes}
+	if len(out.Stacks) == 0 {
+		a.lead = "no stacks were recorded: sudo ingero trace --stack takes them"
+	}
+	for i := range out.Stacks {
+		x := &out.Stacks[i]
+		var frames []string
+		for _, f := range x.Frames[:min(len(x.Frames), 6)] {
+			text := cmp.Or(f.Func, "?")
+			if f.Line > 0 {
+				text += " " + f.File[strings.LastIndexByte(f.File, '/')+1:] + ":" + strconv.Itoa(f.Line)
+			}
+			frames = append(frames, text)
+		}
+		a.rows = append(a.rows, []any{x.Site, x.Op, x.PID, x.Calls, x.WallNS, known(x.WaitNS), known(x.RunnableNS), known(x.Live), strings.Join(frames, " < ")})
+	}
+	return a, nil
+}
+
+// statement fills in names that were checked to have no quotes.
+func statement(format string, args ...any) wire.Statement {
+	return wire.Statement{SQL: fmt.Sprintf(format, args...)}
+}

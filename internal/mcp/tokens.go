@@ -1,0 +1,41 @@
+package mcp
+
+// Budgets of an answer, in tokens.
+const (
+	usualTokens = 2000
+	mostTokens  = 8000
+	leastTokens = 200
+	briefTokens = 600 // of diagnose
+)
+
+// tokens estimates how many tokens a text is for an assistant, rather too many than too
+// few: four letters, three digits, or one other sign are one. A test compares it with the
+// tokenizers o200k_base and cl100k_base; one of them in here would be 4 MB more.
+func tokens(s string) (n int) {
+	letters, digits := 0, 0
+	end := func() {
+		n += (letters+3)/4 + (digits+2)/3
+		letters, digits = 0, 0
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
+			if digits > 0 || c <= 'Z' && letters > 0 && s[i-1] > 'Z' {
+				end()
+			}
+			letters++
+		case c >= '0' && c <= '9':
+			if letters > 0 {
+				end()
+			}
+			digits++
+		case c == ' ':
+			end()
+		default:
+			end()
+			n++
+		}
+	}
+	end()
+	return n
+}
