@@ -102,13 +102,14 @@ flake:
 	COUNT=$(COUNT) FLAKE_PKGS='$(FLAKE_PKGS)' tools/flake.sh
 
 # Makes each scenario of the incident lab with each seed, and prints a table:
-# SEEDS=1-9 ONLY='hog,disk' KEEP=DIR. With REPLAY=DIR what was kept is judged anew.
+# SEEDS=1-9 ONLY='hog,disk' KEEP=DIR. RESUME=1 does not run again what is
+# kept there already. With REPLAY=DIR what was kept is judged anew.
 SEEDS ?= 1
 incidents:
 	@tools/deps.sh test
 	@mkdir -p bin
 	$(root) go test ./test/incidents -run TestIncidents -count=1 -timeout 12h -args -seeds '$(SEEDS)' -only '$(ONLY)' \
-		-keep '$(abspath $(KEEP))' -replay '$(abspath $(REPLAY))' -table $(abspath bin/incidents.md) >bin/incidents.log; \
+		-keep '$(abspath $(KEEP))' -replay '$(abspath $(REPLAY))' -table $(abspath bin/incidents.md) $(if $(RESUME),-resume) >bin/incidents.log; \
 	status=$$?; cat bin/incidents.md; exit $$status
 
 # test-gpu needs a GPU machine but no Go there: test-gpu-bundle makes bin/test-gpu on any machine.

@@ -168,6 +168,7 @@ enum record_kind {
 	RECORD_KILL,
 	RECORD_PY_CODE,
 	RECORD_STACK,
+	RECORD_RANGE,
 };
 
 /* weight_log2 of a call_record has two numbers. */
@@ -380,7 +381,9 @@ enum drop_reason {
 	DROP_HOST_FULL, /* something on the host was counted for its kind alone */
 	DROP_HOST_BEGUN, /* the end of it will not be recognised: too many had begun */
 	DROP_PYTHON, /* a code object found no room, or a child has no Python frames: too many processes */
+	DROP_RANGE, /* a call of NVTX found no room */
 	DROP_REASONS,
 };
 
 #include "stackabi.h"
+#include "rangeabi.h"

@@ -343,7 +343,7 @@ static __always_inline int leave(struct pt_regs *ctx)
 	ns -= cost < ns ? cost : ns;
 	stack = close_call(ctx, t, o, r, m, ns);
 	if (at == 0) {
-		account_call(&t->clock, o, now);
+		account_call(&t->clock.account, o, now);
 		t->returned_ns = now + stack; /* the gap behind it has no part in that */
 		return 0;
 	}

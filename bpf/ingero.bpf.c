@@ -20,6 +20,7 @@
 #include "pytell.h"
 #include "stack.h"
 #include "call.h"
+#include "range.h"
 #include "block.h"
 #include "ledger.h"
 #include "proc.h"
@@ -42,6 +43,7 @@ EXPORT(struct, wait_record);
 EXPORT(struct, thread_record);
 EXPORT(struct, proc_record);
 EXPORT(struct, text_record);
+EXPORT(struct, range_record);
 EXPORT(struct, py_code_record);
 EXPORT(struct, stack_record);
 EXPORT(struct, py_walk);
@@ -52,6 +54,7 @@ EXPORT(enum, recipe_flags);
 EXPORT(enum, target_flags);
 EXPORT(enum, call_flags);
 EXPORT(enum, record_kind);
+EXPORT(enum, range_flags);
 EXPORT(enum, drop_reason);
 EXPORT(enum, place);
 EXPORT(enum, wait_state);

@@ -131,7 +131,7 @@ int BPF_PROG(gate, struct pt_regs *regs, long nr)
 		return 0;
 	name = BPF_CORE_READ(file, f_path.dentry, d_name.name);
 	bpf_probe_read_kernel_str(&head, sizeof(head), name);
-	if (head != WORD("libcuda") && head != WORD("libnccl"))
+	if (head != WORD("libcuda") && head != WORD("libnccl") && head != WORD("libnvTo"))
 		return 0;
 	if (bpf_send_signal(SIGSTOP))
 		return 0;

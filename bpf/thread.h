@@ -97,6 +97,11 @@ struct thread {
 	struct mark inner; /* where a call inside another returned; scratch */
 	struct call_record counted; /* of a call that is counted only; scratch */
 	__u64 slot[SLOTS]; /* of that or another call; scratch */
+	__u64 range_sp; /* of the last call of NVTX, as in open_call */
+	__u64 range_ip;
+	__u64 range_seen;
+	__u32 range_links; /* links_changed then */
+	__u32 ranges_lost; /* calls of NVTX that found no room */
 	struct cached_slot cache[CACHE];
 	struct sampler sampler;
 	__u64 tstate; /* its PyThreadState when it was last walked */
@@ -285,11 +290,9 @@ static __always_inline void add_since(struct sums *to, const struct sums *from,
 	to->blocked += now->blocked - from->blocked;
 }
 
-/* Adds an outermost call to the account. */
-static __always_inline void account_call(struct clock *k, const struct open_call *o, __u64 now)
+/* Adds an outermost call to an account of its thread. */
+static __always_inline void account_call(struct account *a, const struct open_call *o, __u64 now)
 {
-	struct account *a = &k->account;
-
 	a->calls_ns += now - o->rec.start_ns;
 	add_since(&a->in_calls, &o->at.off, &a->off);
 	if (!(o->recipe_flags & RECIPE_SYNC))
@@ -312,7 +315,7 @@ static __noinline int forget_thread(__u32 tid)
 	set_tracked(tid, false);
 	rec.end_ns = bpf_ktime_get_ns();
 	if (t->depth && t->depth <= MAX_DEPTH)
-		account_call(&t->clock, &t->open[0], rec.end_ns);
+		account_call(&t->clock.account, &t->open[0], rec.end_ns);
 	for (int i = 0; i < MAX_DEPTH; i++)
 		if (i < t->depth)
 			abandon(t->tgid, t->open[i].row);

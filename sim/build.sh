@@ -86,6 +86,8 @@ build() { # ARCH DIR
 	done
 	objs=$(objects "$arch" nccl "-fPIC -fvisibility=hidden $rtflags" inject.c $(sources nccl))
 	link -shared -s -soname libnccl.so.2 -o "$out/libnccl.so.2" $rpath $objs $libs
+	objs=$(objects "$arch" nvtx "-fPIC -fvisibility=hidden $rtflags" nvtx.c)
+	link -shared -s -soname libnvToolsExt.so.1 -o "$out/libnvToolsExt.so.1" --as-needed $objs $libs
 	common_objs=$(objects "$arch" prog "-fPIE" prog/start.S prog/common.c)
 	for p in train infer loader calls multi late loop; do
 		objs=$(objects "$arch" prog "-fPIE" $(cd "$here/src" && ls prog/$p.c prog/${p}_*.c 2>/dev/null))

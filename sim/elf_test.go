@@ -19,6 +19,7 @@ var libraries = []struct {
 	{"libcudart.so.12", events.LibCudart, "libcudart.so.12"},
 	{"libcudart.so.13", events.LibCudart, "libcudart.so.13"},
 	{"libnccl.so.2", events.LibNCCL, ""},
+	{"libnvToolsExt.so.1", events.LibNVTX, ""},
 }
 
 var arches = []string{"amd64", "arm64"}
@@ -101,7 +102,7 @@ func TestShape(t *testing.T) {
 				t.Errorf("%s has no size", s.Name)
 			}
 			known := bytes.HasPrefix([]byte(s.Name), []byte("cu")) || bytes.HasPrefix([]byte(s.Name), []byte("__cuda")) ||
-				bytes.HasPrefix([]byte(s.Name), []byte("nccl"))
+				bytes.HasPrefix([]byte(s.Name), []byte("nccl")) || bytes.HasPrefix([]byte(s.Name), []byte("nvtx"))
 			if !known && !own[s.Name] {
 				t.Errorf("%s is exported, a name that is not CUDA's", s.Name)
 			}

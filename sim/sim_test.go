@@ -46,7 +46,7 @@ func TestExtract(t *testing.T) {
 	}
 	want := []string{
 		"advanced", "calib", "calls", "cuda13", "ddp", "gpu.py", "graph", "infer", "infer.py", "jit", "late",
-		"libcuda.so.1", "libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13", "libnccl.so.2", "loader", "loop", "memory",
+		"libcuda.so.1", "libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13", "libnccl.so.2", "libnvToolsExt.so.1", "loader", "loop", "memory",
 		"multi", "static", "static-stripped", "torch", "train", "train.py", "vecAdd.cubin",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

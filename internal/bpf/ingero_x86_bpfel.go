@@ -135,7 +135,8 @@ const (
 	IngeroDropReasonDROP_HOST_FULL      IngeroDropReason = 13
 	IngeroDropReasonDROP_HOST_BEGUN     IngeroDropReason = 14
 	IngeroDropReasonDROP_PYTHON         IngeroDropReason = 15
-	IngeroDropReasonDROP_REASONS        IngeroDropReason = 16
+	IngeroDropReasonDROP_RANGE          IngeroDropReason = 16
+	IngeroDropReasonDROP_REASONS        IngeroDropReason = 17
 )
 
 type IngeroHostKey struct {
@@ -334,6 +335,29 @@ type IngeroPyWalk struct {
 	Frames  [128]IngeroPyFrame
 }
 
+type IngeroRangeFlags uint32
+
+const (
+	IngeroRangeFlagsRANGE_RETURNED    IngeroRangeFlags = 1
+	IngeroRangeFlagsRANGE_CUT         IngeroRangeFlags = 2
+	IngeroRangeFlagsRANGE_UNACCOUNTED IngeroRangeFlags = 4
+)
+
+type IngeroRangeRecord struct {
+	_       structs.HostLayout
+	Kind    uint8
+	Flags   uint8
+	Op      uint16
+	Tgid    uint32
+	Tid     uint32
+	Lost    uint32
+	TimeNs  uint64
+	Id      uint64
+	Domain  uint64
+	Account IngeroAccount
+	Name    [128]int8
+}
+
 type IngeroRecipe struct {
 	_       structs.HostLayout
 	Op      uint16
@@ -374,6 +398,7 @@ const (
 	IngeroRecordKindRECORD_KILL    IngeroRecordKind = 10
 	IngeroRecordKindRECORD_PY_CODE IngeroRecordKind = 11
 	IngeroRecordKindRECORD_STACK   IngeroRecordKind = 12
+	IngeroRecordKindRECORD_RANGE   IngeroRecordKind = 13
 )
 
 type IngeroRoom struct {
@@ -548,9 +573,14 @@ type IngeroThread struct {
 			Migrations uint64
 		}
 	}
-	Counted IngeroCallRecord
-	Slot    [16]uint64
-	Cache   [32]struct {
+	Counted    IngeroCallRecord
+	Slot       [16]uint64
+	RangeSp    uint64
+	RangeIp    uint64
+	RangeSeen  uint64
+	RangeLinks uint32
+	RangesLost uint32
+	Cache      [32]struct {
 		_        structs.HostLayout
 		RowPlus1 uint32
 		Slot     uint32
@@ -796,6 +826,11 @@ const (
 	IngeroProgOnSwitch          = "on_switch"
 	IngeroProgOnWakeup          = "on_wakeup"
 	IngeroProgOnWaking          = "on_waking"
+	IngeroProgRangeEnterMulti   = "range_enter_multi"
+	IngeroProgRangeEnterPerf    = "range_enter_perf"
+	IngeroProgRangeExitMulti    = "range_exit_multi"
+	IngeroProgRangeExitPerf     = "range_exit_perf"
+	IngeroProgRangeSession      = "range_session"
 	IngeroProgWhoami            = "whoami"
 	IngeroVarEachStack          = "each_stack"
 	IngeroVarExportAccount      = "export_account"
@@ -810,6 +845,8 @@ const (
 	IngeroVarExportPyEnd        = "export_py_end"
 	IngeroVarExportPyFrame      = "export_py_frame"
 	IngeroVarExportPyWalk       = "export_py_walk"
+	IngeroVarExportRangeFlags   = "export_range_flags"
+	IngeroVarExportRangeRecord  = "export_range_record"
 	IngeroVarExportRecipeFlags  = "export_recipe_flags"
 	IngeroVarExportRecordKind   = "export_record_kind"
 	IngeroVarExportSpaceSeen    = "export_space_seen"
@@ -921,6 +958,11 @@ type IngeroProgramSpecs struct {
 	OnSwitch          *ebpf.ProgramSpec `ebpf:"on_switch"`
 	OnWakeup          *ebpf.ProgramSpec `ebpf:"on_wakeup"`
 	OnWaking          *ebpf.ProgramSpec `ebpf:"on_waking"`
+	RangeEnterMulti   *ebpf.ProgramSpec `ebpf:"range_enter_multi"`
+	RangeEnterPerf    *ebpf.ProgramSpec `ebpf:"range_enter_perf"`
+	RangeExitMulti    *ebpf.ProgramSpec `ebpf:"range_exit_multi"`
+	RangeExitPerf     *ebpf.ProgramSpec `ebpf:"range_exit_perf"`
+	RangeSession      *ebpf.ProgramSpec `ebpf:"range_session"`
 	Whoami            *ebpf.ProgramSpec `ebpf:"whoami"`
 }
 
@@ -974,6 +1016,8 @@ type IngeroVariableSpecs struct {
 	ExportPyEnd        *ebpf.VariableSpec `ebpf:"export_py_end"`
 	ExportPyFrame      *ebpf.VariableSpec `ebpf:"export_py_frame"`
 	ExportPyWalk       *ebpf.VariableSpec `ebpf:"export_py_walk"`
+	ExportRangeFlags   *ebpf.VariableSpec `ebpf:"export_range_flags"`
+	ExportRangeRecord  *ebpf.VariableSpec `ebpf:"export_range_record"`
 	ExportRecipeFlags  *ebpf.VariableSpec `ebpf:"export_recipe_flags"`
 	ExportRecordKind   *ebpf.VariableSpec `ebpf:"export_record_kind"`
 	ExportSpaceSeen    *ebpf.VariableSpec `ebpf:"export_space_seen"`
@@ -1114,6 +1158,8 @@ type IngeroVariables struct {
 	ExportPyEnd        *ebpf.Variable `ebpf:"export_py_end"`
 	ExportPyFrame      *ebpf.Variable `ebpf:"export_py_frame"`
 	ExportPyWalk       *ebpf.Variable `ebpf:"export_py_walk"`
+	ExportRangeFlags   *ebpf.Variable `ebpf:"export_range_flags"`
+	ExportRangeRecord  *ebpf.Variable `ebpf:"export_range_record"`
 	ExportRecipeFlags  *ebpf.Variable `ebpf:"export_recipe_flags"`
 	ExportRecordKind   *ebpf.Variable `ebpf:"export_record_kind"`
 	ExportSpaceSeen    *ebpf.Variable `ebpf:"export_space_seen"`
@@ -1187,6 +1233,11 @@ type IngeroPrograms struct {
 	OnSwitch          *ebpf.Program `ebpf:"on_switch"`
 	OnWakeup          *ebpf.Program `ebpf:"on_wakeup"`
 	OnWaking          *ebpf.Program `ebpf:"on_waking"`
+	RangeEnterMulti   *ebpf.Program `ebpf:"range_enter_multi"`
+	RangeEnterPerf    *ebpf.Program `ebpf:"range_enter_perf"`
+	RangeExitMulti    *ebpf.Program `ebpf:"range_exit_multi"`
+	RangeExitPerf     *ebpf.Program `ebpf:"range_exit_perf"`
+	RangeSession      *ebpf.Program `ebpf:"range_session"`
 	Whoami            *ebpf.Program `ebpf:"whoami"`
 }
 
@@ -1219,6 +1270,11 @@ func (p *IngeroPrograms) Close() error {
 		p.OnSwitch,
 		p.OnWakeup,
 		p.OnWaking,
+		p.RangeEnterMulti,
+		p.RangeEnterPerf,
+		p.RangeExitMulti,
+		p.RangeExitPerf,
+		p.RangeSession,
 		p.Whoami,
 	)
 }

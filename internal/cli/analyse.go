@@ -73,11 +73,12 @@ type windowed struct {
 
 // Poll implements [session.Source].
 func (w *windowed) Poll(b *tick.Batch) (more bool, err error) {
-	calls, waits, ended, procs := len(b.Calls), len(b.Waits), len(b.Ended), len(b.Procs)
+	calls, waits, ended, procs, ranges := len(b.Calls), len(b.Waits), len(b.Ended), len(b.Procs), len(b.Ranges)
 	more, err = w.Replay.Poll(b)
 	b.Calls = kept(b.Calls, calls, func(c *events.Call) bool { return w.inside(c.Start, c.Start) })
 	b.Waits = kept(b.Waits, waits, func(x *events.Wait) bool { return w.inside(x.Start, x.End()) })
 	b.Procs = kept(b.Procs, procs, func(e *tick.ProcEvent) bool { return w.inside(e.Time, e.Time) })
+	b.Ranges = kept(b.Ranges, ranges, func(r *tick.Range) bool { return w.inside(r.Time, r.Time) })
 	b.Ended = kept(b.Ended, ended, w.since)
 	if err == nil && w.to != 0 && w.Now().UnixNano() >= w.to && !more {
 		return false, io.EOF

@@ -67,7 +67,10 @@ func (e *Env) dashboard(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return wordsListen(err)
 	}
-	defer func() { _ = l.Close() }() // Serve has, as a rule
+	defer func() { _ = l.Close() }()                                                          // Serve has, as a rule
+	if host, _, _ := net.SplitHostPort(at.String()); host != "" && net.ParseIP(host) == nil { // a name that was bound is one of the server's
+		c.Serve.AllowHosts = append(c.Serve.AllowHosts, host)
+	}
 	certs, about, err := e.certificates(c, l)
 	if err != nil {
 		return err

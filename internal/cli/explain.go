@@ -60,6 +60,8 @@ With --nodes it asks the ingero dashboard of other machines what was found while
 recorded, the gravest first, and compares the ranks of jobs that go over several machines:
 who has not entered an NCCL collective, and for whom others waited (docs/fleet.md).
 
+` + stepsHelp + `
+
 It ends with 4 when --fail-on names a severity and a cause is as grave, or graver.`,
 		Example: `  ingero explain
   ingero explain --since 1h --pid 4821

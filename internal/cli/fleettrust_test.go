@@ -183,3 +183,27 @@ func TestDashboardOwnCertificate(t *testing.T) {
 		t.Errorf("a short token: %d %s", code, said)
 	}
 }
+
+// A name that was bound is a name of the server, also without a token.
+func TestDashboardBoundName(t *testing.T) {
+	testkit.LeakCheck(t)
+	s := serve(t, testDB(t), atTheEnd, nil, "--addr", "localhost:0")
+	if status, text := s.ask("GET", "/api/v1/time", "", func(r *http.Request) { r.Host = "localhost" }); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, _ := s.ask("GET", "/api/v1/time", "", func(r *http.Request) { r.Host = "0.0.0.0" }); status != 403 {
+		t.Errorf("0.0.0.0 is taken: %d", status)
+	}
+}
+
+// A recording that two machines have is told: its calls count twice.
+func TestQueryNodesTwice(t *testing.T) {
+	testkit.LeakCheck(t)
+	db := testDB(t)
+	a := serve(t, db, nil, nil, "--addr", ":0", "--no-tls", "--node", "a")
+	b := serve(t, db, nil, nil, "--addr", ":0", "--no-tls", "--node", "b")
+	code, _, said := command(t, nil, nil, "query", "--nodes", a.url+","+b.url)
+	if code != 0 || !strings.Contains(said, "Note: a and b have the same recording, gpu-7-one: its calls count twice") {
+		t.Errorf("%d %s", code, said)
+	}
+}

@@ -243,9 +243,9 @@ func (a *assistant) tryAll(version string) {
 	if len(prompts.Prompts) < 8 || !slices.ContainsFunc(prompts.Prompts, func(p *sdk.Prompt) bool { return p.Name == "investigate" }) {
 		t.Errorf("there are %d prompts", len(prompts.Prompts))
 	}
-	for _, uri := range []string{"ingero://schema", "ingero://chains", "ingero://sessions", "ingero://chains/" + id} {
+	for _, uri := range []string{"ingero://schema", "ingero://chains", "ingero://sessions", "ingero://chains/" + id, "ingero://schema/chains"} {
 		got, err := a.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: uri})
-		if err != nil || len(got.Contents) != 1 || len(got.Contents[0].Text) < 50 {
+		if err != nil || len(got.Contents) != 1 || len(got.Contents[0].Text) < 50 || len(got.Contents[0].Text) > 32_000 {
 			t.Errorf("resource %s: %+v, %v", uri, got, err)
 		}
 	}

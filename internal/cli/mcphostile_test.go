@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // What is hostile is refused, in a moment, and harms nobody; text of traced processes
@@ -55,6 +57,11 @@ func TestMCPHostile(t *testing.T) {
 	} {
 		if r := a.call(tt.tool, tt.args); !r.refused || !strings.Contains(r.text, tt.words) || len(r.text) > 1000 {
 			t.Errorf("%s %.80v: %v %.300s", tt.tool, tt.args, r.refused, r.text)
+		}
+	}
+	for _, uri := range []string{"ingero://chains/c-0", "ingero://schema/x' OR 1", "ingero://none", "file:///etc/passwd"} {
+		if got, err := a.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: uri}); err == nil || !strings.Contains(err.Error(), "not found") {
+			t.Errorf("%s: %+v, %v", uri, got, err)
 		}
 	}
 	// A name that writes to a terminal, and a value that ends the quotes.

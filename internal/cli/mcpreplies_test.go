@@ -112,3 +112,46 @@ func TestMCPBudget(t *testing.T) {
 		}
 	}
 }
+
+// Of each recording of the demonstrations diagnose alone has the whole right answer: the
+// cause, who did it by name and number, what it cost, and what to do; or that nothing is
+// wrong.
+func TestMCPDiagnose(t *testing.T) {
+	rules := map[string]struct{ rule, who string }{
+		"incident": {"cpu-taken", "hog"}, "cold-start": {"cold-start", ""}, "memcpy-bottleneck": {"copy-heavy", ""}, "periodic-spike": {"alloc-slow", "cudaMalloc"},
+		"cpu-contention": {"cpu-taken", "hog"}, "gpu-steal": {"gpu-shared", "loop"}, "train": {},
+	}
+	count := counter(t, tiktoken.MODEL_O200K_BASE)
+	for i := range scenarios {
+		x := &scenarios[i]
+		t.Run(x.name, func(t *testing.T) {
+			want, listed := rules[x.name]
+			path := filepath.Join(t.TempDir(), "x.db")
+			if err := recordScenario(path, x); err != nil {
+				t.Fatal(err)
+			}
+			r := pipes(t, path, "").call("diagnose", nil)
+			if n := count(r.text); n > 600 || !listed {
+				t.Errorf("%d tokens: %s", n, r.text)
+			}
+			rule, _ := r.facts["rule"].(string)
+			if rule != want.rule {
+				t.Fatalf("the rule is %q, want %q: %s", rule, want.rule, r.text)
+			}
+			if rule == "" {
+				if !strings.HasPrefix(r.text, "ok, nothing is wrong") || !strings.Contains(r.text, "Nothing slowed") {
+					t.Errorf("got %s", r.text)
+				}
+				return
+			}
+			lost, _ := r.facts["lost_ns"].(float64)
+			if lost < 1e6 || r.facts["fix"] == nil || r.facts["confidence"] == nil || len(r.rows) == 0 {
+				t.Errorf("got %s", r.text)
+			}
+			process := want.who != "cudaMalloc" // else it is a call
+			if want.who != "" && (r.rows[0][0] != want.who || process && (r.rows[0][1] == nil || r.rows[0][2] == nil)) {
+				t.Errorf("the culprit is %v: %s", r.rows[0], r.text)
+			}
+		})
+	}
+}

@@ -224,8 +224,11 @@ func incident() {
 	}
 }
 
-func recordIncident(path string) error {
-	text, err := scenarios[0].recording()
+func recordIncident(path string) error { return recordScenario(path, &scenarios[0]) }
+
+// recordScenario records what a demonstration recorded.
+func recordScenario(path string, a *scenario) error {
+	text, err := a.recording()
 	if err != nil {
 		return err
 	}

@@ -96,6 +96,7 @@ var replays = map[string]replayed{
 	"thinned records":     {program: "calls", args: []string{"launch", "400000", "--zero"}, trace: []string{"--ringbuf-size", "65536", "--probe-budget", "0"}, has: `"reason":"thinned"`},
 	"many short programs": {program: "multi", args: []string{"--case", "fork-storm", "--count", "300"}, has: `"ended":`},
 	"long names":          {program: "torch", args: []string{"--steps", "300"}, trace: []string{"--stack=all"}, has: `"launches":`},
+	"steps with names":    {program: "train", args: []string{"--seconds", "4", "--nvtx", "step #", "--nvtx-junk"}, has: `"nvtx_range":"step #"`},
 	"an idle machine":     {program: "calls", args: []string{"launch", "40", "--rate", "10"}, trace: []string{"--deadband", "90"}, has: `"host_sums":[{`},
 }
 

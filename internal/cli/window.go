@@ -198,3 +198,9 @@ func end(s *query.Session) time.Time {
 	}
 	return s.Updated
 }
+
+// stepsHelp says what steps are.
+const stepsHelp = `What a program repeats is its steps. They are found from how its calls follow each
+other; where libnvToolsExt is loaded (NVTX 1 and 2), the ranges that the program names
+itself count: those of the name that comes again and covers most of the time, told as
+NVTX range "NAME". A # in it is a number that differs.`

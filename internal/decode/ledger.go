@@ -19,7 +19,7 @@ const (
 )
 
 // Record decodes one record of the call ring into the batch: calls, a wait, a
-// thread's last account, a text, a stack or a code object. b is not kept. On error the batch is as before.
+// thread's last account, a text, a call of NVTX, a stack or a code object. b is not kept. On error the batch is as before.
 func Record(to *tick.Batch, b []byte, clock Clock) (err error) {
 	if len(b) == 0 {
 		return fmt.Errorf("record of 0 bytes: %w", ErrRecord)
@@ -31,6 +31,8 @@ func Record(to *tick.Batch, b []byte, clock Clock) (err error) {
 		to.Ended, err = ended(to.Ended, b, clock)
 	case bpf.IngeroRecordKindRECORD_TEXT:
 		to.Texts, err = Texts(to.Texts, b, clock)
+	case bpf.IngeroRecordKindRECORD_RANGE:
+		to.Ranges, err = Ranges(to.Ranges, b, clock)
 	case bpf.IngeroRecordKindRECORD_PY_CODE:
 		to.PyCodes = append(to.PyCodes, bytes.Clone(b))
 	case bpf.IngeroRecordKindRECORD_STACK:

@@ -52,7 +52,7 @@ var roleKinds = map[events.Role]argKind{
 // are pointers or handles; those of 32 bits, and what lies in memory, are numbers.
 var argNumbers = []string{
 	"height", "width", "sharedMem", "numDevices", "count", "numOps", "offset", "dstOffset", "srcOffset", "mcOffset", "alignment",
-	"minBytesToKeep", "*free", "*total", "value",
+	"minBytesToKeep", "*free", "*total", "value", "id",
 }
 
 // args are the values of every row: its Keep, and its Tag last when it has one.

@@ -103,7 +103,7 @@ func TestCallJSONFields(t *testing.T) {
 // Every kept value has a name of its own, and the rows' authors have thought of
 // whether it is a number.
 func TestArgsOfEveryRow(t *testing.T) {
-	pointers := " fn userData launchParamsList addr callback config devlist extMem extMem_out extSemArray handle hCtx hNode location mapInfoList memHandle node " +
+	pointers := " fn userData launchParamsList addr callback config devlist domain extMem extMem_out extSemArray handle hCtx hNode location mapInfoList memHandle node " +
 		"osHandle pGraphNode phCtx phGraphNode shareableHandle signalDescs state stateOut uuid win " // of those without a role
 	for i := range events.Catalog {
 		r := &events.Catalog[i]

@@ -34,6 +34,7 @@ var dropWords = map[string]string{
 	"stack-made-at-run-time":  "stacks end in code that was made at run time, which does not say who its callers are",
 	"stack-not-in-memory":     "stacks end early, where memory could not be read",
 	"stack-no-caller":         "stacks end early, where no caller was found",
+	"range-left-out":          "calls of NVTX found no room, so some steps that the program names are not counted",
 	"python-left-out":         "Python functions were met and not taken down, or child processes have no Python frames: too many came at once",
 	"python-too-many-threads": "stacks have no Python frames: the process has too many threads to look for the one",
 	"python-two-interpreters": "stacks have no Python frames: the thread was in two interpreters",

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,8 +14,9 @@ import (
 // loopJSON is what a program does again and again: its steps, of one thread.
 type loopJSON struct {
 	TID     uint32         `json:"tid"`
-	Op      string         `json:"op"`    // the call that closes a step
-	Waits   int            `json:"waits"` // for the GPU, in a step
+	Op      string         `json:"op"`                   // the call that closes a step
+	Waits   int            `json:"waits"`                // for the GPU, in a step
+	Range   string         `json:"nvtx_range,omitempty"` // the NVTX range that the steps are; # is a number that differs
 	Steps   uint64         `json:"steps"`
 	TotalNS int64          `json:"total_ns"`
 	P50NS   int64          `json:"p50_ns"`
@@ -48,7 +50,7 @@ func loopOf(l *tick.Loop) *loopJSON {
 	if l == nil {
 		return nil
 	}
-	j := &loopJSON{TID: l.TID, Op: l.Op.String(), Waits: l.Waits, Steps: l.Steps, TotalNS: int64(l.Total), P50NS: int64(l.P50), P99NS: int64(l.P99),
+	j := &loopJSON{TID: l.TID, Op: l.Op.String(), Waits: l.Waits, Range: clean(l.Range), Steps: l.Steps, TotalNS: int64(l.Total), P50NS: int64(l.P50), P99NS: int64(l.P99),
 		Usual: stepParts(&l.Usual), Slowest: []stepJSON{}}
 	for i := range l.Slowest {
 		s := &l.Slowest[i]
@@ -122,13 +124,31 @@ func tookIn(s *tick.LoopStep, part int) string {
 	return shareText(list, uint64(*s.Times.Parts()[part]), name)
 }
 
-// stepsOf are the steps that a person would count: those of the loop, where one takes more
-// than one wait for the GPU, else the times from wait to wait.
+// stepsOf are the steps that a person would count: those of the loop, where the program
+// names them or one takes more than one wait for the GPU, else the times from wait to wait.
 func stepsOf(b *tick.Breakdown) (n uint64, p50, p99 time.Duration) {
-	if l := b.Loop; l != nil && l.Waits > 1 {
+	if l := b.Loop; l != nil && (l.Waits > 1 || l.Range != "") {
 		return l.Steps, l.P50, l.P99
 	}
 	return uint64(max(b.Steps, 0)), b.StepP50, b.StepP99
+}
+
+// rangeName is the name of an NVTX range, which is whatever the program says: quoted, safe
+// to show, and not for ever.
+func rangeName(name string) string {
+	const most = 48
+	if runes := []rune(clean(name)); len(runes) > most {
+		name = string(runes[:most-3]) + "..."
+	}
+	return strconv.Quote(clean(name))
+}
+
+// rangeOf says of which range the steps are, "" where the program does not name them.
+func rangeOf(b *tick.Breakdown) string {
+	if b.Loop == nil || b.Loop.Range == "" {
+		return ""
+	}
+	return " (NVTX range " + rangeName(b.Loop.Range) + ")"
 }
 
 // steps writes how long the steps took, and the slowest of them with what they were
@@ -139,7 +159,10 @@ func (w *writer) steps(b *tick.Breakdown) {
 		return
 	}
 	line := "  Steps: " + Count(n) + ", p50 " + Duration(int64(p50)) + ", p99 " + Duration(int64(p99))
-	if l := b.Loop; l != nil && l.Waits > 1 {
+	switch l := b.Loop; {
+	case l != nil && l.Range != "":
+		line += ", each the NVTX range " + rangeName(l.Range)
+	case l != nil && l.Waits > 1:
 		line += fmt.Sprintf(", of %d waits for the GPU each, up to %s", l.Waits, l.Op)
 	}
 	if b.Critical > 0 {

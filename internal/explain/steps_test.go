@@ -58,6 +58,34 @@ func TestStepsOfALoop(t *testing.T) {
 	}
 }
 
+// Steps that a program names are told by that name, whatever it is.
+func TestStepsThatAreRanges(t *testing.T) {
+	for name, want := range map[string]string{
+		"train step":                `"train step"`,
+		"iteration #":               `"iteration #"`,
+		`say "so"`:                  `"say \"so\""`,
+		"\x1b[2J\x1b]0;x\a\n\u202e": `"?[2J?]0;x???"`,
+		strings.Repeat("n", 127):    `"` + strings.Repeat("n", 45) + `..."`,
+	} {
+		in := ledgerInput(train(4821, 200), looped(4821))
+		l := in.Breakdowns[0].Loop
+		l.Range, l.Waits, l.Op = name, 1, mustOp("nvtxRangePop")
+		flat := func() string { return strings.Join(strings.Fields(Report(in, Options{})), " ") }
+		in.Chains = []tick.Chain{takenChain(4821)}
+		if got := flat(); !strings.Contains(got, "Steps: 1,267, p50 45.3 ms, p99 81.0 ms, each the NVTX range "+want) {
+			t.Errorf("%q: %s", name, got)
+		}
+		b, err := ReportJSON(in)
+		if err != nil || !strings.Contains(string(b), `"nvtx_range":`) && !strings.Contains(string(b), `"nvtx_range": `) || !strings.Contains(string(b), `"nvtxRangePop"`) {
+			t.Errorf("%q: %v, %s", name, err, b)
+		}
+		in.Chains, in.Breakdowns[0].Runnable = nil, 0
+		if got := flat(); !strings.Contains(got, "1,267 steps (NVTX range "+want+"), 45.3 ms each") {
+			t.Errorf("%q, healthy: %s", name, got)
+		}
+	}
+}
+
 // What makes a step slow is what it had more of than usual, and small things are left out.
 func TestWhyAStepIsSlow(t *testing.T) {
 	usual := tick.StepTimes{GPUWait: 10 * ms, GapCPU: ms}

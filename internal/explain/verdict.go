@@ -113,7 +113,7 @@ func healthy(p *processReport, over time.Duration) string {
 		}
 	}
 	n, p50, p99 := stepsOf(b)
-	steps := plural(n, "step") + ", " + Duration(int64(p50))
+	steps := plural(n, "step") + rangeOf(b) + ", " + Duration(int64(p50))
 	if n > 1 {
 		steps += " each (p99 " + Duration(int64(p99)) + ")"
 	}

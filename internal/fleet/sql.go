@@ -25,7 +25,7 @@ func (f *Fleet) SQL(ctx context.Context, text string, l query.SQLLimits, apart b
 	parts, split := query.SplitSQL(text)
 	split = split && !apart
 	limit := min(cmp.Or(l.Rows, 10_000), 10_000)
-	ask := wire.Statement{SQL: text, Limit: limit, TimeoutMS: min(l.Time, f.o.Timeout, 30*time.Second).Milliseconds()}
+	ask := wire.Statement{SQL: text, Limit: limit, TimeoutMS: min(l.Time, f.o.Timeout*9/10, 30*time.Second).Milliseconds()} // there is time to say that it took too long
 	if split {
 		ask.SQL, ask.Limit = parts.SQL, 10_000 // groups of one may be others' too
 	}

@@ -10,6 +10,14 @@
 // that is where the program waits for all of its work. A turn that is odd (a checkpoint,
 // a line of log) is a part of the step that it is in.
 //
+// Where the program names its ranges by NVTX it says itself what its steps are, and that
+// counts: the ranges of the name that comes again (four times) and covers most of the
+// time since its first, at least half of it. An epoch is not a step: in it are 16 ranges
+// of a name or more that cover about as much and wait for the GPU. Numbers in names make
+// no difference. Where the time of a range went is told by the kernel's accounts at both its ends,
+// exactly, though no turn begins or ends there. Started ranges without a number, as where
+// no profiler is attached, are taken to end in the reverse order.
+//
 // A thread that never waits for the GPU has no steps. Of a process the thread that waits
 // for it most is told.
 //

@@ -16,11 +16,13 @@ const (
 // Finder follows threads and finds their loops. It is for one goroutine.
 type Finder struct {
 	threads map[uint32]*thread // by TID
+	marked  map[uint32]*marked // likewise: those that call NVTX
+	names   int                // of all of them
 	ticks   uint64
 }
 
 // New returns a finder that knows nothing.
-func New() *Finder { return &Finder{threads: map[uint32]*thread{}} }
+func New() *Finder { return &Finder{threads: map[uint32]*thread{}, marked: map[uint32]*marked{}} }
 
 // Add takes turns in: what the ledger calls steps. It does not keep them.
 func (f *Finder) Add(steps []ledger.Step) {
@@ -28,6 +30,10 @@ func (f *Finder) Add(steps []ledger.Step) {
 		s := &steps[i]
 		if s.Period || s.Length() <= 0 {
 			continue
+		}
+		if m := f.marked[s.TID]; m != nil && m.pid == s.PID {
+			m.newest = max(m.newest, s.To)
+			m.turns = append(m.turns, s.To)
 		}
 		t := f.threads[s.TID]
 		if t == nil || t.pid != s.PID {
@@ -58,9 +64,14 @@ func (f *Finder) Tick(t *tick.Tick) {
 			}
 		}
 	}
+	marked := f.tickMarked()
 	for i := range t.Breakdowns {
-		if x := best[t.Breakdowns[i].PID]; x != nil {
-			t.Breakdowns[i].Loop = x.main().tell(x.tid)
+		b := &t.Breakdowns[i]
+		if x := best[b.PID]; x != nil {
+			b.Loop = x.main().tell(x.tid)
+		}
+		if m := marked[b.PID]; m != nil { // the program knows better
+			b.Loop = m.main().tell(m.tid)
 		}
 	}
 	for _, x := range f.threads {
@@ -68,6 +79,32 @@ func (f *Finder) Tick(t *tick.Tick) {
 			l.recent = nil
 		}
 	}
+	for _, m := range f.marked {
+		for _, n := range m.names {
+			n.recent = nil
+		}
+	}
+}
+
+// tickMarked returns, by process, the thread whose ranges are the steps, and forgets
+// those that have been silent.
+func (f *Finder) tickMarked() map[uint32]*marked {
+	best := map[uint32]*marked{}
+	for tid, m := range f.marked {
+		if f.ticks-m.seen > idleTicks {
+			f.forget(m)
+			continue
+		}
+		n := m.main()
+		if n == nil {
+			continue
+		}
+		b := best[m.pid]
+		if b == nil || n.gpu > b.main().gpu || n.gpu == b.main().gpu && tid < b.tid {
+			best[m.pid] = m
+		}
+	}
+	return best
 }
 
 // main is the loop that went on for longest, nil where none has been found.

@@ -96,9 +96,13 @@ func (t *thread) close() {
 	l, x := t.at, &t.step
 	whole := t.turns >= l.turns
 	t.turns = 0
-	if !whole {
-		return
+	if whole {
+		l.add(x)
 	}
+}
+
+// add counts a step.
+func (l *found) add(x *turn) {
 	length := x.to - x.from
 	l.lengths.Add(length, 1)
 	l.total += time.Duration(length)

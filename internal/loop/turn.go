@@ -49,25 +49,29 @@ func turnOf(s *ledger.Step) turn {
 		t.times.Blocked += time.Duration(ns)
 	}
 	for i := range s.Waits {
-		w := &s.Waits[i]
-		x := took{ns: w.NS, count: w.Count, who: w.Who, own: w.Who.PID == s.PID, call: w.Call, dev: w.Dev}
-		switch w.State {
-		case events.WaitRunnable:
-			if x.idle = w.Flags&events.WaitIdle != 0; !x.idle && w.Who.TID == 0 {
-				continue
-			}
-			x.call, x.dev = 0, 0
-		case events.WaitBlocked:
-			x.reason = w.Reason
-			if w.Flags&events.WaitByIRQ != 0 {
-				x.who = events.Thread{}
-			}
-		default:
-			continue
+		if x, ok := tookOf(&s.Waits[i], s.PID); ok {
+			t.note(&x)
 		}
-		t.note(&x)
 	}
 	return t
+}
+
+// tookOf names what a wait of a process was for, if that has a name.
+func tookOf(w *ledger.Wait, pid uint32) (x took, ok bool) {
+	x = took{ns: w.NS, count: w.Count, who: w.Who, own: w.Who.PID == pid, call: w.Call, dev: w.Dev}
+	switch w.State {
+	case events.WaitRunnable:
+		x.idle = w.Flags&events.WaitIdle != 0
+		x.call, x.dev = 0, 0
+		return x, x.idle || w.Who.TID != 0
+	case events.WaitBlocked:
+		x.reason = w.Reason
+		if w.Flags&events.WaitByIRQ != 0 {
+			x.who = events.Thread{}
+		}
+		return x, true
+	}
+	return x, false
 }
 
 // The kinds of tokens.

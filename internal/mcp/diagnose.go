@@ -50,10 +50,14 @@ func (s *server) diagnose(ctx context.Context, in *Diagnose) (*answer, error) {
 	n := len(a.facts)
 	a.facts[n-2] = known(int64(len(r.Xids)))
 	if len(r.Chains) == 0 {
-		if len(r.Xids) > 0 {
+		well := wellText(r)
+		switch {
+		case len(r.Xids) > 0:
 			a.lead = "bad: no time was lost that has a cause, but GPUs reported faults"
+		case well == nil: // it was not watched for what it waits
+			a.lead = "no cause of lost time was found, but it is not known how the jobs did"
 		}
-		a.facts[n-1] = wellText(r)
+		a.facts[n-1] = well
 		return a, nil
 	}
 	c := &r.Chains[0]

@@ -159,6 +159,10 @@ func TestWell(t *testing.T) {
 	if got, want := ask(), "ok, nothing is wrong well=\"Nothing slowed train.py (4821) in the last 5 minutes: 19,204 steps.\"\n"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+	answers["/api/v1/explain"] = `{"report": {"chains": []}, "text": "Recorded calls"}`
+	if got := ask(); !strings.HasPrefix(got, "no cause of lost time was found, but it is not known") {
+		t.Errorf("got %s", got)
+	}
 	answers["/api/v1/explain"] = `{"report": {"chains": [], "xids": [{"code": 79}]}, "text": ""}`
 	if got := ask(); !strings.HasPrefix(got, "bad: ") || !strings.Contains(got, "faults=1") {
 		t.Errorf("got %s", got)

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,23 +26,55 @@ var allResources = []resource{
 	{"ingero://sessions", "sessions", "The recordings: id, node, state, beginning, length", (*server).sessionsText},
 }
 
-// chainURI is where the evidence for one cause is.
-const chainURI = "ingero://chains/"
-
 func (s *server) resources(m *sdk.Server) {
 	for i := range allResources {
 		r := &allResources[i]
 		m.AddResource(&sdk.Resource{URI: r.uri, Name: r.name, Description: r.about, MIMEType: "text/plain"}, s.reader(r.read))
 	}
-	m.AddResourceTemplate(&sdk.ResourceTemplate{URITemplate: chainURI + "{id}", Name: "chain", Description: "The evidence for one cause of lost time", MIMEType: "text/plain"},
-		func(ctx context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-			id := strings.TrimPrefix(r.Params.URI, chainURI)
-			return s.reader(func(s *server, ctx context.Context) (string, error) {
-				in := &ExplainChain{ID: id, Form: Form{MaxTokens: mostTokens}}
-				text, _, err := explainChainTool().call(s, ctx, in, in.form(), func(ctx context.Context) (*answer, error) { return s.explainChain(ctx, in) })
-				return text, err
-			})(ctx, r)
-		})
+	for i := range allTemplates {
+		r := &allTemplates[i]
+		m.AddResourceTemplate(&sdk.ResourceTemplate{URITemplate: r.uri + "{name}", Name: r.name, Description: r.about, MIMEType: "text/plain"},
+			func(ctx context.Context, q *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+				name := strings.TrimPrefix(q.Params.URI, r.uri)
+				return s.reader(func(s *server, ctx context.Context) (string, error) { return r.read(s, ctx, name) })(ctx, q)
+			})
+	}
+}
+
+// template is a row of the table of resources of which there are many.
+type template struct {
+	uri, name, about string // what stands before the name, in uri
+	read             func(s *server, ctx context.Context, name string) (string, error)
+}
+
+const schemaURI = "ingero://schema/"
+
+// allTemplates is that table.
+var allTemplates = []template{
+	{"ingero://chains/", "chain", "The evidence for one cause of lost time, by its id", (*server).chainText},
+	{schemaURI, "table", "One table of the file for run_sql: its columns, explained", (*server).tableText},
+}
+
+func (s *server) chainText(ctx context.Context, id string) (string, error) {
+	in := &ExplainChain{ID: id, Form: Form{MaxTokens: mostTokens}}
+	text, _, err := explainChainTool().call(s, ctx, in, in.form(), func(ctx context.Context) (*answer, error) { return s.explainChain(ctx, in) })
+	return text, err
+}
+
+// tableText is the statement that made a table, which explains it.
+func (s *server) tableText(ctx context.Context, name string) (string, error) {
+	none := &Refusal{"there is no table " + quoted(name, 40), "ingero://schema lists them"}
+	if strings.ContainsAny(name, `'"\`) {
+		return "", none
+	}
+	res, err := s.sql(ctx, statement("SELECT sql FROM sqlite_schema WHERE type IN ('table', 'view') AND name = '%s'", name))
+	if err != nil {
+		return "", err
+	}
+	if len(res.Rows) == 0 {
+		return "", none
+	}
+	return fmt.Sprintf("%v\n", res.Rows[0][0]), nil
 }
 
 // reader makes a handler of a function that returns the text.
@@ -50,8 +83,12 @@ func (s *server) reader(read func(*server, context.Context) (string, error)) sdk
 		ctx, stop := context.WithTimeout(ctx, callTime)
 		defer stop()
 		text, err := read(s, ctx)
+		var none *Refusal
+		if err = s.tell(err); errors.As(err, &none) && strings.HasPrefix(none.What, "there is no ") {
+			return nil, sdk.ResourceNotFoundError(r.Params.URI)
+		}
 		if err != nil {
-			return nil, s.tell(err)
+			return nil, err
 		}
 		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: r.Params.URI, MIMEType: "text/plain", Text: text}}}, nil
 	}
@@ -88,16 +125,18 @@ func (s *server) schemaText(ctx context.Context) (string, error) {
 			fmt.Fprintf(&b, "  %s %s: %s\n", c.Name, c.Type, c.About)
 		}
 	}
-	res, err := s.sql(ctx, wire.Statement{SQL: `SELECT m.name, group_concat(p.name, ', ') FROM sqlite_schema m, pragma_table_info(m.name) p
-		WHERE m.type IN ('table', 'view') AND m.name NOT LIKE 'sqlite%' GROUP BY m.name ORDER BY m.name`})
+	res, err := s.sql(ctx, wire.Statement{SQL: "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%' ORDER BY name"})
 	if err != nil {
-		if res, err = s.sql(ctx, wire.Statement{SQL: "SELECT name, sql FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%' ORDER BY name"}); err != nil {
+		return "", err
+	}
+	b.WriteString("\nTables of the file; " + schemaURI + "TABLE explains one:\n")
+	for _, row := range res.Rows {
+		name := fmt.Sprint(row[0])
+		columns, err := s.sql(ctx, wire.Statement{SQL: "SELECT * FROM " + name + " LIMIT 0"})
+		if err != nil {
 			return "", err
 		}
-	}
-	b.WriteString("\nTables of the file:\n")
-	for _, row := range res.Rows {
-		fmt.Fprintf(&b, "%v: %v\n", row[0], strings.Join(strings.Fields(fmt.Sprint(row[1])), " "))
+		fmt.Fprintf(&b, "%s: %s\n", name, strings.Join(columns.Columns, ", "))
 	}
 	own, _ := query.SQLFunctions()
 	b.WriteString("\nFunctions beside SQLite's:\n")

@@ -127,6 +127,8 @@ func (s *server) tell(err error) error {
 	var r *Refusal
 	var wrong *query.SQLError
 	switch {
+	case err == nil:
+		return nil
 	case errors.As(err, &r):
 		return r
 	case errors.As(err, &wrong):

@@ -11,7 +11,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
-	"ingero/internal/bpf"
 	"ingero/internal/tick"
 )
 
@@ -95,21 +94,22 @@ func (t *Tracer) link(o Object, sites []site, number uint8, pid uint32) ([]io.Cl
 			returns.add(&sites[i], number)
 		}
 	}
+	prog := t.programsFor(o.Lib)
 	switch t.mode {
 	case ModeSession:
 		return linkAll(
 			func() (io.Closer, error) {
-				return all.link(t.programs[bpf.IngeroProgCallSession], linkSession, o.Path, false, pid)
+				return all.link(t.programs[prog.both], linkSession, o.Path, false, pid)
 			})
 	case ModeMulti:
 		// Returns first: a return without an entry is ignored, a call whose
 		// return nobody watches would stay open.
 		return linkAll(
 			func() (io.Closer, error) {
-				return returns.link(t.programs[bpf.IngeroProgCallExitMulti], linkMulti, o.Path, true, pid)
+				return returns.link(t.programs[prog.exit], linkMulti, o.Path, true, pid)
 			},
 			func() (io.Closer, error) {
-				return all.link(t.programs[bpf.IngeroProgCallEnterMulti], linkMulti, o.Path, false, pid)
+				return all.link(t.programs[prog.enter], linkMulti, o.Path, false, pid)
 			})
 	case ModePerf:
 		return t.linkEach(o, sites, number, pid)
@@ -154,17 +154,18 @@ func (t *Tracer) linkEach(o Object, sites []site, number uint8, pid uint32) (lin
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", o.Name, err)
 	}
+	prog := t.programsFor(o.Lib)
 	for i := range sites {
 		s := &sites[i]
 		opts := &link.UprobeOptions{Address: s.offset, Cookie: s.cookie(number), PID: int(pid)}
 		if t.watchesReturn(s) {
-			l, err := x.Uretprobe(s.symbol, t.programs[bpf.IngeroProgCallExit], opts)
+			l, err := x.Uretprobe(s.symbol, t.programs[prog.exit], opts)
 			if err != nil {
 				return links, fmt.Errorf("attach return of %s in %s: %w", s.symbol, o.Name, err)
 			}
 			links = append(links, l)
 		}
-		l, err := x.Uprobe(s.symbol, t.programs[bpf.IngeroProgCallEnter], opts)
+		l, err := x.Uprobe(s.symbol, t.programs[prog.enter], opts)
 		if err != nil {
 			return links, fmt.Errorf("attach %s in %s: %w", s.symbol, o.Name, err)
 		}

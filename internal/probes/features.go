@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -131,4 +132,6 @@ func explain(err error) error {
 
 // Programs lists the names of the programs that a mode loads; the rest of the
 // object's programs are common to all modes.
-func Programs(m Mode) []string { return append([]string(nil), programsOf[m]...) }
+func Programs(m Mode) []string {
+	return slices.Concat(programsOf[m].calls.names(), programsOf[m].ranges.names())
+}

@@ -167,6 +167,9 @@ func TestRowsAgreeWithHeaders(t *testing.T) {
 	}
 	for i := range events.Catalog { // the list above is exact
 		name := events.Catalog[i].Name
+		if events.Catalog[i].Lib == events.LibNVTX { // of which there is no header here
+			continue
+		}
 		if found[name] == slices.Contains(prototypeless, name) {
 			t.Errorf("%s: prototype found: %v", name, found[name])
 		}

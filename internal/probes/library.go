@@ -110,7 +110,7 @@ func majorVersion(name string) int {
 
 // api are how the functions of each library's API begin.
 var api = map[events.Library][]string{
-	events.LibCudart: {"cuda", "__cuda"}, events.LibCuda: {"cu"}, events.LibNCCL: {"nccl"},
+	events.LibCudart: {"cuda", "__cuda"}, events.LibCuda: {"cu"}, events.LibNCCL: {"nccl"}, events.LibNVTX: {"nvtxRange", "nvtxDomainRange"},
 }
 
 // unprobed returns the functions of the library's API that have no row, sorted.

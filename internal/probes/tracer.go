@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -112,11 +113,34 @@ func (t *Tracer) Mode() Mode { return t.mode }
 // Rows returns the traced rows; indices in [CountsRow] refer to it.
 func (t *Tracer) Rows() []events.Row { return t.rows }
 
-// programsOf lists the programs that each mode needs; the others are not loaded.
-var programsOf = map[Mode][]string{
-	ModeSession: {bpf.IngeroProgCallSession},
-	ModeMulti:   {bpf.IngeroProgCallEnterMulti, bpf.IngeroProgCallExitMulti},
-	ModePerf:    {bpf.IngeroProgCallEnter, bpf.IngeroProgCallExit},
+// ends are the programs behind functions, one for both ends of a call or two.
+type ends struct{ both, enter, exit string }
+
+func (e ends) names() (out []string) {
+	for _, n := range []string{e.both, e.enter, e.exit} {
+		if n != "" {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// programsOf are the programs that each mode needs, for calls of CUDA and for those of
+// NVTX; the others are not loaded.
+var programsOf = map[Mode]struct{ calls, ranges ends }{
+	ModeSession: {ends{both: bpf.IngeroProgCallSession}, ends{both: bpf.IngeroProgRangeSession}},
+	ModeMulti: {ends{enter: bpf.IngeroProgCallEnterMulti, exit: bpf.IngeroProgCallExitMulti},
+		ends{enter: bpf.IngeroProgRangeEnterMulti, exit: bpf.IngeroProgRangeExitMulti}},
+	ModePerf: {ends{enter: bpf.IngeroProgCallEnter, exit: bpf.IngeroProgCallExit},
+		ends{enter: bpf.IngeroProgRangeEnterPerf, exit: bpf.IngeroProgRangeExitPerf}},
+}
+
+// programsFor returns the programs for the functions of a library.
+func (t *Tracer) programsFor(lib events.Library) ends {
+	if lib == events.LibNVTX {
+		return programsOf[t.mode].ranges
+	}
+	return programsOf[t.mode].calls
 }
 
 func (t *Tracer) load(o Options) error {
@@ -138,8 +162,8 @@ func (t *Tracer) load(o Options) error {
 			return fmt.Errorf("set %s: %w", name, err)
 		}
 	}
-	for mode, names := range programsOf { // this kernel may not know the others' kinds
-		for _, n := range names {
+	for mode, p := range programsOf { // this kernel may not know the others' kinds
+		for _, n := range slices.Concat(p.calls.names(), p.ranges.names()) {
 			if mode != t.mode {
 				delete(spec.Programs, n)
 			}
@@ -302,6 +326,7 @@ var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 	bpf.IngeroDropReasonDROP_HOST_FULL:      "host-sums-full",
 	bpf.IngeroDropReasonDROP_HOST_BEGUN:     "host-not-followed",
 	bpf.IngeroDropReasonDROP_PYTHON:         "python-left-out",
+	bpf.IngeroDropReasonDROP_RANGE:          "range-left-out",
 }
 
 // StopLives stops following the lives of processes; WaitLives and

@@ -21,7 +21,7 @@ type Library struct {
 
 // Names says which files are CUDA libraries. The zero value goes by the base
 // name: libcudart.so.12, libcudart-0123abcd.so.12 of a wheel, libcuda.so.1,
-// libnccl.so.2, whatever the folder.
+// libnccl.so.2, libnvToolsExt.so.1, whatever the folder.
 type Names struct {
 	// Given are files that are libraries whatever their names. Of a library that
 	// has one here, no other file counts.
@@ -51,6 +51,7 @@ var libraryStems = [...]struct {
 	{"libcudart", events.LibCudart},
 	{"libcuda", events.LibCuda},
 	{"libnccl", events.LibNCCL},
+	{"libnvToolsExt", events.LibNVTX},
 }
 
 // Match tells which library a file is, by its path as maps shows it and its key.
@@ -163,6 +164,12 @@ func isShared(base []byte, stem string) bool {
 	}
 	rest, ok = bytes.CutPrefix(rest, []byte(".so"))
 	return ok && (len(rest) == 0 || rest[0] == '.' && len(rest) > 1)
+}
+
+// UsesCUDA tells whether a process that maps these libraries can make CUDA calls. One
+// that has only NVTX says what it is about, and to a GPU that can be nothing.
+func UsesCUDA(libs []Library) bool {
+	return slices.ContainsFunc(libs, func(l Library) bool { return l.Lib != events.LibNVTX })
 }
 
 // Libraries lists the CUDA libraries that a process maps, each file once. One

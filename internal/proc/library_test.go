@@ -17,6 +17,8 @@ func TestNames(t *testing.T) {
 		"libcuda.so.1":                                                           events.LibCuda,
 		"/usr/lib/libcuda.so.550.163.01":                                         events.LibCuda,
 		"/usr/lib/libnccl.so.2.22.3":                                             events.LibNCCL,
+		"/opt/torch/lib/libnvToolsExt-847d78f2.so.1":                             events.LibNVTX,
+		"/usr/local/cuda/lib64/libnvToolsExt.so.1.0.0":                           events.LibNVTX,
 		"/usr/lib/libnccl-net.so":                                                0,
 		"/usr/lib/libnccl-net-aws.so.0":                                          0,
 		"/usr/lib/libnccl-deadbee.so":                                            0, // a hash has eight digits or more

@@ -72,7 +72,7 @@ func (s *scan) look(pid uint32) (Process, error) {
 	if err != nil {
 		return Process{}, err
 	}
-	if len(libs) == 0 {
+	if !UsesCUDA(libs) {
 		return Process{}, errNotSelected
 	}
 	if p, err = s.f.facts(d, &st, s.buf); err != nil {

@@ -28,6 +28,7 @@ func TestScan(t *testing.T) {
 	cudart := elfFile(t, filepath.Join(dir, "libcudart.so.12"), 'A')
 	cuda := elfFile(t, filepath.Join(dir, "libcuda.so.1"), 'B')
 	mine, plain, bobs := startHelper(t, nil), startHelper(t, nil), startHelper(t, nil)
+	plain.do("map " + elfFile(t, filepath.Join(dir, "libnvToolsExt.so.1"), 'C')) // it makes no CUDA calls for that
 	mine.do("map " + cudart)
 	mine.do("map " + cuda)
 	bobs.do("map " + cuda)

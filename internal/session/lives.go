@@ -233,7 +233,7 @@ func (l *Live) mapped(e proc.MapEvent) {
 	if !traced && !l.Select.Wants(&p) && !l.tracer.Traced(e.PID) {
 		return
 	}
-	if p.Libraries, err = l.fs.Libraries(e.PID, l.Names); err != nil {
+	if p.Libraries, err = l.fs.Libraries(e.PID, l.Names); err != nil || !traced && !proc.UsesCUDA(p.Libraries) {
 		return
 	}
 	l.enrol(&p, mapping{libraryKey{e.Library.Key, e.Library.Lib}, time.Unix(0, l.clock.Wall(uint64(e.Time)))})

@@ -257,7 +257,7 @@ func (r *runner) poll() (calls int, err error) {
 		r.ledger.Batch(&b.Batch)
 		steps := r.ledger.Steps()
 		r.causes.Add(steps)
-		r.loops.Add(steps)
+		r.loops.Batch(&b.Batch, steps)
 		r.faults.batch(r.Source, &b.Batch)
 		r.records += uint64(len(b.Calls))
 		calls += len(b.Calls)

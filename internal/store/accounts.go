@@ -20,7 +20,21 @@ var accountTiers = [...]tier{{10 * time.Second, 48 * time.Hour}, {10 * time.Minu
 type savedAccounts struct {
 	since time.Time // zero: the session's beginning
 	was   map[uint32]tick.Breakdown
-	slow  map[uint32][]tick.LoopStep // the slowest steps since
+	slow  map[loopKey][]tick.LoopStep // the slowest steps since
+}
+
+// loopKey is a process, and the range that its steps are.
+type loopKey struct {
+	pid  uint32
+	name string
+}
+
+// keyOf is the key of an account's loop.
+func keyOf(b *tick.Breakdown) loopKey {
+	if b.Loop == nil {
+		return loopKey{pid: b.PID}
+	}
+	return loopKey{b.PID, b.Loop.Range}
 }
 
 // accounts writes where the time went since the last rows, once a tier's time has passed.
@@ -28,11 +42,11 @@ func (v *saving) accounts(t *tick.Tick) error {
 	for i, tier := range accountTiers {
 		a := &v.spent[i]
 		if a.since.IsZero() {
-			a.since, a.slow = t.Started, map[uint32][]tick.LoopStep{}
+			a.since, a.slow = t.Started, map[loopKey][]tick.LoopStep{}
 		}
 		for j := range t.Breakdowns {
 			if b := &t.Breakdowns[j]; b.Loop != nil && len(b.Loop.Recent) > 0 {
-				a.slow[b.PID] = tick.Slower(a.slow[b.PID], b.Loop.Recent...)
+				a.slow[keyOf(b)] = tick.Slower(a.slow[keyOf(b)], b.Loop.Recent...)
 			}
 		}
 		if t.Time.Sub(a.since) < tier.length && !t.Final {
@@ -44,12 +58,12 @@ func (v *saving) accounts(t *tick.Tick) error {
 			was := a.was[b.PID]
 			now[b.PID] = *b
 			if added := b.Since(&was); added.Elapsed > 0 {
-				if err := v.account(&added, a.slow[b.PID], tier.length, a.since, t.Time); err != nil {
+				if err := v.account(&added, a.slow[keyOf(b)], tier.length, a.since, t.Time); err != nil {
 					return err
 				}
 			}
 		}
-		v.done = append(v.done, func() { a.since, a.was, a.slow = t.Time, now, map[uint32][]tick.LoopStep{} })
+		v.done = append(v.done, func() { a.since, a.was, a.slow = t.Time, now, map[loopKey][]tick.LoopStep{} })
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ type loopJSON struct {
 	TID     uint32     `json:"tid"`
 	Op      events.Op  `json:"op"`
 	Waits   int        `json:"waits"`
+	Range   string     `json:"nvtx_range,omitempty"`
 	Steps   uint64     `json:"steps"`
 	Total   int64      `json:"total_ns"`
 	Lengths []byte     `json:"lengths"`
@@ -66,7 +67,7 @@ func loopOf(l *tick.Loop, slowest []tick.LoopStep) (*loopJSON, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &loopJSON{TID: l.TID, Op: l.Op, Waits: l.Waits, Steps: l.Steps, Total: int64(l.Total), Lengths: lengths, Usual: stepOf(&l.Usual)}
+	j := &loopJSON{TID: l.TID, Op: l.Op, Waits: l.Waits, Range: l.Range, Steps: l.Steps, Total: int64(l.Total), Lengths: lengths, Usual: stepOf(&l.Usual)}
 	for i := range slowest {
 		s := &slowest[i]
 		j.Slowest = append(j.Slowest, slowJSON{s.From.UnixNano(), s.To.UnixNano(), stepOf(&s.Times), sharesJSON(s.Took)})
@@ -78,7 +79,7 @@ func (j *loopJSON) loop() (*tick.Loop, error) {
 	if j == nil {
 		return nil, nil
 	}
-	l := &tick.Loop{TID: j.TID, Op: j.Op, Waits: j.Waits, Steps: j.Steps, Total: time.Duration(j.Total), Usual: j.Usual.times(), Lengths: &stats.Sketch{}}
+	l := &tick.Loop{TID: j.TID, Op: j.Op, Waits: j.Waits, Range: j.Range, Steps: j.Steps, Total: time.Duration(j.Total), Usual: j.Usual.times(), Lengths: &stats.Sketch{}}
 	if err := l.Lengths.UnmarshalBinary(j.Lengths); err != nil {
 		return nil, fmt.Errorf("the steps of thread %d: %w", j.TID, err)
 	}

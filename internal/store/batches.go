@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 
 	"ingero/internal/tick"
 )
@@ -10,14 +11,14 @@ import (
 // the frames of what was taken in at a time, which of it each batch had.
 
 // batchSize is how much of each kind a batch had.
-type batchSize struct{ Calls, Waits, Lives, Functions, Stacks int }
+type batchSize struct{ Calls, Waits, Lives, Functions, Stacks, Ranges int }
 
 // maxBatches is how many batches one frame may tell of.
 const maxBatches = 1 << 16
 
 // beginBatch starts a batch, unless there is nothing in it that a log keeps.
 func (w *logWriter) beginBatch(b *tick.Batch) {
-	s := batchSize{Lives: len(b.Procs), Functions: len(b.Functions), Stacks: len(b.Stacks)}
+	s := batchSize{Lives: len(b.Procs), Functions: len(b.Functions), Stacks: len(b.Stacks), Ranges: len(b.Ranges)}
 	if len(w.batches) >= maxBatches {
 		w.cut()
 	}
@@ -34,15 +35,19 @@ func (w *logWriter) putBatches(open bool) {
 	if len(w.batches) == 0 {
 		return
 	}
-	w.body = appendBatches(w.body[:0], w.batches, open)
-	w.frame(frameBatches, 1, w.body)
+	version := uint8(1)
+	if slices.ContainsFunc(w.batches, func(s batchSize) bool { return s.Ranges > 0 }) {
+		version = 2
+	}
+	w.body = appendBatches(w.body[:0], w.batches, open, version)
+	w.frame(frameBatches, version, w.body)
 	w.batches = w.batches[:0]
 	if open {
 		w.batches = append(w.batches, batchSize{})
 	}
 }
 
-func appendBatches(b []byte, list []batchSize, open bool) []byte {
+func appendBatches(b []byte, list []batchSize, open bool, version uint8) []byte {
 	last := uint64(0)
 	if open {
 		last = 1
@@ -50,18 +55,21 @@ func appendBatches(b []byte, list []batchSize, open bool) []byte {
 	b = put(b, uint64(len(list))<<1|last)
 	for _, s := range list {
 		more := uint64(0)
-		if s.Lives+s.Functions+s.Stacks > 0 {
+		if s.Lives+s.Functions+s.Stacks+s.Ranges > 0 {
 			more = 1
 		}
 		b = put(put(b, uint64(s.Calls)<<1|more), uint64(s.Waits))
 		if more > 0 {
 			b = put(put(put(b, uint64(s.Lives)), uint64(s.Functions)), uint64(s.Stacks))
+			if version > 1 {
+				b = put(b, uint64(s.Ranges))
+			}
 		}
 	}
 	return b
 }
 
-func readBatches(body []byte) (list []batchSize, open bool, err error) {
+func readBatches(body []byte, version uint8) (list []batchSize, open bool, err error) {
 	r := reader{b: body}
 	n := r.uint()
 	open = n&1 != 0
@@ -74,6 +82,9 @@ func readBatches(body []byte) (list []batchSize, open bool, err error) {
 		s := batchSize{Calls: int(min(calls>>1, frameCallsCap)), Waits: int(r.small())}
 		if calls&1 != 0 {
 			s.Lives, s.Functions, s.Stacks = int(r.small()), int(r.small()), int(r.small())
+			if version > 1 {
+				s.Ranges = int(r.small())
+			}
 		}
 		list = append(list, s)
 	}

@@ -49,6 +49,7 @@ const (
 	frameStacks    // stacks of calls; some time after the calls that have them
 	frameBatches   // in which pieces came what is in the next frames, up to the next of these or a tick
 	frameFacts     // what of the next tick no other frame tells
+	frameRanges    // calls of NVTX
 
 	frameKinds // one more than the last that is known
 )
@@ -62,11 +63,12 @@ const (
 //	ticks 2: time that was throttled, threads
 //	lives 2: signals
 //	waits 2: stacks of holders of locks
+//	batches 2: ranges
 func (k frameKind) version() uint8 {
 	switch k {
 	case frameCalls:
 		return 4
-	case frameTick, frameLives, frameWaits:
+	case frameTick, frameLives, frameWaits, frameBatches:
 		return 2
 	}
 	return 1

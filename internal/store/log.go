@@ -70,6 +70,7 @@ type Entry struct {
 	Functions []events.Function
 	// Stacks are those of calls that mostly came before. Each segment repeats many.
 	Stacks []events.Stack
+	Ranges []tick.Range
 	// Tick has those Ops that changed, with the counts of then, and all Threads.
 	Tick    *tick.Tick
 	Process *tick.Process

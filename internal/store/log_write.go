@@ -26,6 +26,7 @@ type logWriter struct {
 	lives     []tick.ProcEvent
 	functions []events.Function
 	stacks    []events.Stack
+	ranges    []tick.Range
 	batches   []batchSize // what all of these came in
 	buf       []byte      // frames to write
 	body      []byte
@@ -94,6 +95,7 @@ func (w *logWriter) add(b *tick.Batch) {
 	w.lives = append(w.lives, b.Procs...)
 	w.functions = append(w.functions, b.Functions...)
 	w.stacks = append(w.stacks, b.Stacks...)
+	w.ranges = append(w.ranges, b.Ranges...)
 	for i := range b.Waits {
 		w.waits.add(&b.Waits[i], w.enc.n)
 		w.batch().Waits++
@@ -113,7 +115,7 @@ func (w *logWriter) add(b *tick.Batch) {
 
 // pending says whether something was taken in that is not in the file.
 func (w *logWriter) pending() bool {
-	return w.enc.n > 0 || w.waits.n > 0 || len(w.lives) > 0 || len(w.functions) > 0 || len(w.stacks) > 0 || len(w.buf) > 0
+	return w.enc.n > 0 || w.waits.n > 0 || len(w.lives) > 0 || len(w.functions) > 0 || len(w.stacks) > 0 || len(w.ranges) > 0 || len(w.buf) > 0
 }
 
 // cut ends the frames that are being filled. That of the waits goes right before
@@ -125,7 +127,8 @@ func (w *logWriter) cutAt(within bool) {
 	w.putBatches(within)
 	w.putFunctions(w.functions)
 	w.putStacks(w.stacks)
-	w.functions, w.stacks = w.functions[:0], w.stacks[:0]
+	w.putRanges(w.ranges)
+	w.functions, w.stacks, w.ranges = w.functions[:0], w.stacks[:0], w.ranges[:0]
 	for lives := range slices.Chunk(w.lives, maxLives) {
 		version := livesVersion(lives)
 		w.body = appendLives(w.body[:0], lives, version)
@@ -183,7 +186,7 @@ func (w *logWriter) drop() int {
 	w.unwritten = 0
 	w.enc.reset()
 	w.waits.reset()
-	w.lives, w.functions, w.stacks, w.buf, w.batches = w.lives[:0], w.functions[:0], w.stacks[:0], w.buf[:0], w.batches[:0]
+	w.lives, w.functions, w.stacks, w.ranges, w.buf, w.batches = w.lives[:0], w.functions[:0], w.stacks[:0], w.ranges[:0], w.buf[:0], w.batches[:0]
 	return n
 }
 

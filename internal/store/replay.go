@@ -275,6 +275,8 @@ func (r *Replay) take(b *tick.Batch) {
 		b.Functions = append(b.Functions, e.Functions...)
 	case e.Stacks != nil:
 		b.Stacks = append(b.Stacks, e.Stacks...)
+	case e.Ranges != nil:
+		b.Ranges = append(b.Ranges, e.Ranges...)
 	case e.Process != nil:
 		r.procs[e.Process.PID] = *e.Process
 	case e.Other != nil:

@@ -141,6 +141,7 @@ func TestReplayKeepsBatches(t *testing.T) {
 	batches := job(9, 150)
 	batches[3].Procs = []tick.ProcEvent{{Time: began.UnixNano(), Kind: tick.ProcForked, PID: 7, Peer: 8}}
 	batches[140].Functions = []events.Function{{PID: 7, Handle: 1, Name: "f"}}
+	batches[60].Ranges, batches[61].Ranges = someRanges(5), someRanges(2)
 	batches[141].Stacks = []events.Stack{{ID: 5, PID: 7, Frames: []events.Frame{{Kind: events.FrameNative, Func: "main"}}}}
 	for i := range batches {
 		w.add(&batches[i])
@@ -158,7 +159,7 @@ func TestReplayKeepsBatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	size := func(b *tick.Batch) batchSize {
-		return batchSize{len(b.Calls), len(b.Waits), len(b.Procs), len(b.Functions), len(b.Stacks)}
+		return batchSize{len(b.Calls), len(b.Waits), len(b.Procs), len(b.Functions), len(b.Stacks), len(b.Ranges)}
 	}
 	var sealed bytes.Buffer
 	if err := seal(&sealed, bytes.NewReader(m.Bytes()), int64(m.Len())); err != nil {

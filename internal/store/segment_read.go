@@ -307,7 +307,9 @@ func (s *segment) entry(e *Entry, kind frameKind, version uint8, body []byte, de
 			e.Tick.HostSums, s.host = s.host, nil
 		}
 	case frameBatches:
-		e.batches, e.open, err = readBatches(body)
+		e.batches, e.open, err = readBatches(body, version)
+	case frameRanges:
+		e.Ranges, err = readRanges(body, dec)
 	case frameFacts:
 		e.facts, err = readFacts(body, dec)
 	case frameHost:

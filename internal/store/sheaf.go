@@ -27,7 +27,8 @@ func (s *sheaf) take(e *Entry) bool {
 	}
 	s.Calls, s.Waits, s.Procs = append(s.Calls, e.Calls...), append(s.Waits, e.Waits...), append(s.Procs, e.Lives...)
 	s.Functions, s.Stacks = append(s.Functions, e.Functions...), append(s.Stacks, e.Stacks...)
-	return len(e.Calls)+len(e.Waits)+len(e.Lives)+len(e.Functions)+len(e.Stacks) > 0
+	s.Ranges = append(s.Ranges, e.Ranges...)
+	return len(e.Calls)+len(e.Waits)+len(e.Lives)+len(e.Functions)+len(e.Stacks)+len(e.Ranges) > 0
 }
 
 // maxSheaf bounds what waits for the rest of its batch. No session makes one so large.
@@ -40,8 +41,8 @@ func (s *sheaf) whole() (next batchSize, ok bool) {
 	}
 	next = s.plan[0]
 	ok = (len(s.plan) > 1 || !s.open) && len(s.Calls) >= next.Calls && len(s.Waits) >= next.Waits && len(s.Procs) >= next.Lives &&
-		len(s.Functions) >= next.Functions && len(s.Stacks) >= next.Stacks
-	if !ok && len(s.Calls)+len(s.Waits)+len(s.Procs)+len(s.Functions)+len(s.Stacks) > maxSheaf {
+		len(s.Functions) >= next.Functions && len(s.Stacks) >= next.Stacks && len(s.Ranges) >= next.Ranges
+	if !ok && len(s.Calls)+len(s.Waits)+len(s.Procs)+len(s.Functions)+len(s.Stacks)+len(s.Ranges) > maxSheaf {
 		return s.rest()
 	}
 	return next, ok
@@ -55,7 +56,7 @@ func (s *sheaf) lacks() bool { return len(s.plan) > 1 || len(s.plan) == 1 && !s.
 // lost, or the log was cut off.
 func (s *sheaf) rest() (next batchSize, some bool) {
 	s.plan, s.open = s.plan[:0], false
-	next = batchSize{len(s.Calls), len(s.Waits), len(s.Procs), len(s.Functions), len(s.Stacks)}
+	next = batchSize{len(s.Calls), len(s.Waits), len(s.Procs), len(s.Functions), len(s.Stacks), len(s.Ranges)}
 	return next, next != batchSize{}
 }
 
@@ -70,6 +71,9 @@ func (s *sheaf) until(n batchSize) (at int64) {
 	for i := range s.Procs[:n.Lives] {
 		at = max(at, s.Procs[i].Time)
 	}
+	for i := range s.Ranges[:n.Ranges] {
+		at = max(at, s.Ranges[i].Time)
+	}
 	return at
 }
 
@@ -80,6 +84,7 @@ func (s *sheaf) give(b *tick.Batch, n batchSize) {
 	b.Procs, s.Procs = move(b.Procs, s.Procs, n.Lives)
 	b.Functions, s.Functions = move(b.Functions, s.Functions, n.Functions)
 	b.Stacks, s.Stacks = move(b.Stacks, s.Stacks, n.Stacks)
+	b.Ranges, s.Ranges = move(b.Ranges, s.Ranges, n.Ranges)
 	if len(s.plan) > 0 {
 		s.plan = s.plan[:copy(s.plan, s.plan[1:])]
 	}

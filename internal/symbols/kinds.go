@@ -32,7 +32,7 @@ type action struct {
 	text   bool        // kindDefine: the name comes as a text; where it was it may not be any more
 }
 
-const opLimit = (int(events.SourceGPU) + 1) << 8
+const opLimit = (int(events.SourceNVTX) + 1) << 8
 
 // actions are by operation, for this is asked of every call.
 var actions = func() (out [opLimit]action) {

@@ -10,12 +10,17 @@ import (
 )
 
 // Loop is what a program does again and again, and what a person calls its steps: of the
-// thread that waits for the GPU most, found from the order in which it does so.
+// thread that waits for the GPU most, found from the order in which it does so, or from
+// the ranges that it names.
 type Loop struct {
 	TID   uint32
 	Op    events.Op // the call that closes a step
 	Waits int       // how often a step waits for the GPU
-	Steps uint64    // those that were seen whole
+	// Range is the name of the NVTX range that the steps are: the program says so itself.
+	// A number that is not the same in each is "#". Empty: the steps were found
+	// from the order of the calls.
+	Range string
+	Steps uint64 // those that were seen whole
 	Total time.Duration
 	// Lengths are those of the steps; P50 and P99 are of it.
 	Lengths  *stats.Sketch
@@ -61,7 +66,7 @@ func (s *LoopStep) Length() time.Duration { return s.To.Sub(s.From) }
 
 // same says whether o is of the same loop.
 func (l *Loop) same(o *Loop) bool {
-	return l != nil && o != nil && l.TID == o.TID && l.Op == o.Op && l.Waits == o.Waits
+	return l != nil && o != nil && l.TID == o.TID && l.Op == o.Op && l.Range == o.Range && (l.Range != "" || l.Waits == o.Waits)
 }
 
 // Plus returns the sum of what two stretches of time have of one loop; of two loops the

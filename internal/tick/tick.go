@@ -19,6 +19,9 @@ type Batch struct {
 	// runs another program now.
 	Ended []Thread
 	Procs []ProcEvent
+	// Ranges are calls of NVTX, of one thread in the order in which it made them. Those of
+	// its waits that ended before such a call are in this batch or an earlier one.
+	Ranges []Range
 	// Texts are strings that calls were given, each before its call.
 	Texts []events.Text
 	// Functions are names of GPU functions that were learnt, each before the first

@@ -109,7 +109,7 @@ var named = []struct {
 }
 
 // effects are by Op, for this is asked of every call.
-var effects [int(events.SourceGPU+1) << 8]*effect
+var effects [int(events.SourceNVTX+1) << 8]*effect
 
 func init() {
 	for i := range events.Catalog {

@@ -17,11 +17,12 @@ const (
 	SourceNCCL    Source = 4 // libnccl
 	SourceHost    Source = 5 // kernel of the host
 	SourceGPU     Source = 6 // the device itself
+	SourceNVTX    Source = 7 // libnvToolsExt
 )
 
 var sourceNames = [...]string{
 	SourceRuntime: "cudart", SourceDriver: "driver", SourceGraph: "graph",
-	SourceNCCL: "nccl", SourceHost: "host", SourceGPU: "gpu",
+	SourceNCCL: "nccl", SourceHost: "host", SourceGPU: "gpu", SourceNVTX: "nvtx",
 }
 
 // String returns the short name of the source, as it appears in JSON and SQL.

@@ -90,7 +90,7 @@ type rolePlace struct {
 }
 
 // rolePlaces are by Op, for this is asked of every call.
-var rolePlaces [int(SourceGPU+1) << 8]*rolePlace
+var rolePlaces [int(SourceNVTX+1) << 8]*rolePlace
 
 func rolesOf(op Op) *rolePlace {
 	if int(op) < len(rolePlaces) {

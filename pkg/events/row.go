@@ -33,10 +33,11 @@ const (
 	ClassMemory     // changes what memory is, and takes and gives none: maps, registers, prefetches
 	ClassCollective // of NCCL: enqueues communication
 	ClassComm       // of NCCL: makes, splits or ends a communicator
+	ClassRange      // of NVTX: the program says what it is about. No call of CUDA
 )
 
 var classNames = [...]string{"other", "launch", "malloc", "free", "memcpy", "memset", "sync",
-	"graph", "stream", "event", "query", "module", "device", "memory", "collective", "comm"}
+	"graph", "stream", "event", "query", "module", "device", "memory", "collective", "comm", "range"}
 
 // String returns the class's lower-case name.
 func (c Class) String() string {
@@ -54,9 +55,10 @@ const (
 	LibCudart Library = iota + 1
 	LibCuda
 	LibNCCL
+	LibNVTX // of its versions 1 and 2; version 3 has none
 )
 
-var libraryNames = [...]string{LibCudart: "libcudart", LibCuda: "libcuda", LibNCCL: "libnccl"}
+var libraryNames = [...]string{LibCudart: "libcudart", LibCuda: "libcuda", LibNCCL: "libnccl", LibNVTX: "libnvToolsExt"}
 
 // String returns the name without suffix, for example "libcudart".
 func (l Library) String() string {

@@ -16,6 +16,7 @@ var (
 	seeds    = flag.String("seeds", "1", "seeds of the scenarios, as in 1-9")
 	only     = flag.String("only", "", "of the scenarios only those whose name has one of these words (comma between)")
 	keep     = flag.String("keep", "", "directory to keep recordings and truths in")
+	resume   = flag.Bool("resume", false, "do not run what is kept already, if nothing disturbed it")
 	replay   = flag.String("replay", "", "judge what was kept in this directory anew")
 	attempts = flag.Int("attempts", 3, "how often a run is made that others' work on the machine, or another run, disturbs: from the second on alone")
 	tableOut = flag.String("table", "", "file to write the table to")
@@ -92,6 +93,10 @@ func TestIncidents(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
 					t.Parallel()
+					if v := keptVerdict(t, name, n); v != nil {
+						sum.add(v)
+						return
+					}
 					all := l.judged(t, name, n, r)
 					sum.add(counted(all))
 					check(t, all[len(all)-1])

@@ -26,24 +26,44 @@ func again(t *testing.T, sum *results) {
 		t.Fatalf("nothing is kept in %s: %v", *replay, err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var o outcome
-		if err := json.Unmarshal(text, &o); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+		o := keptOutcome(t, file)
 		if !wanted(o.Name) {
 			continue
 		}
 		t.Run(o.Name, func(t *testing.T) {
 			o.Heard = replayed(t, strings.TrimSuffix(file, ".json")+".db", o.Until)
-			v := judge(&o)
+			v := judge(o)
 			sum.add(v)
 			check(t, v)
 		})
 	}
+}
+
+// keptOutcome reads what save wrote.
+func keptOutcome(t *testing.T, file string) *outcome {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o outcome
+	if err := json.Unmarshal(text, &o); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return &o
+}
+
+// keptVerdict is that of a run which an earlier -keep has, if it shall not be made again.
+func keptVerdict(t *testing.T, name string, n uint64) *verdict {
+	t.Helper()
+	file := fileName(*keep, name, n) + ".json"
+	if _, err := os.Stat(file); *keep == "" || !*resume || err != nil {
+		return nil
+	}
+	if v := judge(keptOutcome(t, file)); len(v.Disturbed) == 0 {
+		return v
+	}
+	return nil
 }
 
 // compare says where a replay differs from what was heard live, "" where it does not.

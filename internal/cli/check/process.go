@@ -118,7 +118,7 @@ func tracedBy(l Line, h *lock.Holder, t *lock.Process) Line {
 }
 
 // titles name the lines of libraries.
-var titles = map[events.Library]string{events.LibCudart: "CUDA runtime", events.LibCuda: "CUDA driver", events.LibNCCL: "NCCL"}
+var titles = map[events.Library]string{events.LibCudart: "CUDA runtime", events.LibCuda: "CUDA driver", events.LibNCCL: "NCCL", events.LibNVTX: "NVTX"}
 
 // libraries says of each library what the catalog has of it.
 func (x *subject) libraries(libs []proc.Library) (lines []Line) {

@@ -1,0 +1,124 @@
+package loop
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ingero/internal/tick"
+)
+
+const (
+	mostNames = 32   // of a thread's ranges
+	allNames  = 1024 // of all threads' ranges
+
+	covering = 0.5 // of the time, that the ranges of steps cover at least
+	asMuch   = 0.7 // of what covers most: as good a candidate
+	waiting  = 0.7 // of the steps wait for the GPU
+	epoch    = 16  // steps or more are in a range that is none itself
+)
+
+// named are the ranges of one name, whatever numbers are in it.
+type named struct {
+	found
+	show  string
+	first int64 // Unix ns: the first began
+	open  int   // not ended
+	turns uint64
+	waits uint64 // those that waited for the GPU
+}
+
+// nameOf returns the ranges of a name, nil where it is not known or there is no room.
+func (f *Finder) nameOf(m *marked, r *tick.Range) *named {
+	var buf [tick.MaxRangeName + 1]byte
+	key := fold(buf[:0], r)
+	if len(key) == 0 {
+		return nil
+	}
+	raw := r.Name[:r.Length]
+	if n := m.names[string(key)]; n != nil {
+		if len(raw) > 0 && n.show != string(raw) {
+			n.show = string(key)
+		}
+		return n
+	}
+	if len(m.names) >= mostNames || f.names >= allNames {
+		if !m.makeRoom() {
+			return nil
+		}
+		f.names--
+	}
+	n := &named{show: string(key)}
+	if len(raw) > 0 {
+		n.show = string(raw)
+	}
+	m.names[string(key)] = n
+	f.names++
+	return n
+}
+
+// makeRoom forgets the name that least of the time went to.
+func (m *marked) makeRoom() bool {
+	least, at := (*named)(nil), ""
+	for key, n := range m.names {
+		if n.open == 0 && (least == nil || cmp.Or(cmp.Compare(n.total, least.total), cmp.Compare(n.first, least.first), cmp.Compare(key, at)) < 0) {
+			least, at = n, key
+		}
+	}
+	delete(m.names, at)
+	return least != nil
+}
+
+// fold appends a name without the numbers in it, for many programs count their steps
+// there: "step 17" is "step #". One that is not known goes by its address.
+func fold(to []byte, r *tick.Range) []byte {
+	if r.Length == 0 {
+		if r.ID == 0 {
+			return to
+		}
+		return strconv.AppendUint(append(to, "(unread, at 0x"...), r.ID, 16)
+	}
+	digits := false
+	for _, c := range r.Name[:r.Length] {
+		is := c >= '0' && c <= '9'
+		switch {
+		case !is:
+			to = append(to, c)
+		case !digits:
+			to = append(to, '#')
+		}
+		digits = is
+	}
+	return to
+}
+
+// main is the name whose ranges are the steps of the thread, nil: none is.
+func (m *marked) main() (best *named) {
+	var list []*named
+	for _, n := range m.names {
+		if n.lengths.Count() >= leastSteps && float64(n.total) >= covering*float64(m.newest-n.first) {
+			list = append(list, n)
+		}
+	}
+	slices.SortFunc(list, func(a, b *named) int {
+		return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(a.lengths.Count(), b.lengths.Count()), cmp.Compare(a.show, b.show))
+	})
+	for _, n := range list {
+		if best == nil || float64(n.total) >= asMuch*float64(list[0].total) && n.steps() && n.lengths.Count() >= epoch*best.lengths.Count() {
+			best = n
+		}
+	}
+	return best
+}
+
+// steps tells whether these ranges wait for the GPU, as steps do.
+func (n *named) steps() bool { return float64(n.waits) >= waiting*float64(n.lengths.Count()) }
+
+// tell returns the loop as a tick has it.
+func (n *named) tell(tid uint32) *tick.Loop {
+	out := n.found.tell(tid)
+	out.Range = strings.ToValidUTF8(n.show, "?")
+	out.Waits = int((n.turns + n.lengths.Count()/2) / n.lengths.Count())
+	return out
+}

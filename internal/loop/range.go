@@ -1,0 +1,288 @@
+package loop
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// mostOpen is how many ranges a thread can have open that are followed.
+const mostOpen = 64
+
+// marked is what is kept of a thread that calls NVTX.
+type marked struct {
+	pid, tid uint32
+	seen     uint64 // tick
+	newest   int64  // Unix ns: of what was seen of the thread
+	lost     uint32
+	deep     int    // ranges that were pushed when there was no room
+	open     []span // outermost first
+	names    map[string]*named
+	// Of this batch, not yet in the ranges that they fell into.
+	turns []int64 // Unix ns: waits for the GPU ended
+	waits []waited
+	done  struct{ turns, waits int } // of these: that are in their ranges
+}
+
+// waited is a wait, and when it ended.
+type waited struct {
+	end int64
+	took
+}
+
+// span is a range that has not ended.
+type span struct {
+	name    *named // nil: it has none
+	started bool   // it ends by its number
+	known   bool   // id is its number
+	again   bool   // it is within one of its name
+	id      uint64
+	at      tick.Range
+	step    turn
+	turns   int
+}
+
+// Batch takes in the calls of NVTX of a batch, and what the ledger makes of it. It keeps
+// neither.
+func (f *Finder) Batch(b *tick.Batch, steps []ledger.Step) {
+	for i := range b.Ranges {
+		f.markedBy(&b.Ranges[i])
+	}
+	f.Add(steps)
+	if len(f.marked) == 0 {
+		return
+	}
+	for i := range b.Waits {
+		if m := f.marked[b.Waits[i].TID]; m != nil {
+			m.wait(&b.Waits[i])
+		}
+	}
+	for i := range b.Ranges {
+		if m := f.markedBy(&b.Ranges[i]); m != nil {
+			f.call(m, &b.Ranges[i])
+		}
+	}
+	for _, m := range f.marked {
+		m.settle(math.MaxInt64)
+		m.turns, m.waits = m.turns[:0], m.waits[:0]
+		m.done.turns, m.done.waits = 0, 0
+	}
+}
+
+// markedBy returns the thread that made a call, nil where there are too many.
+func (f *Finder) markedBy(r *tick.Range) *marked {
+	m := f.marked[r.TID]
+	if m == nil && len(f.marked) >= maxThreads {
+		return nil
+	}
+	if m == nil || m.pid != r.PID {
+		f.forget(m)
+		m = &marked{pid: r.PID, tid: r.TID, lost: r.Lost, names: map[string]*named{}}
+		f.marked[r.TID] = m
+	}
+	m.seen, m.newest = f.ticks, max(m.newest, r.Time)
+	return m
+}
+
+func (f *Finder) forget(m *marked) {
+	if m != nil {
+		f.names -= len(m.names)
+		delete(f.marked, m.tid)
+	}
+}
+
+// call takes one call in.
+func (f *Finder) call(m *marked, r *tick.Range) {
+	if r.Lost != m.lost { // what begins or ends what is no longer known
+		m.lost = r.Lost
+		m.drop(0)
+		m.deep = 0
+	}
+	m.settle(r.Time)
+	switch does := rangeCalls[r.Op]; {
+	case r.Flags&tick.RangeReturned != 0:
+		if i := m.last(func(s *span) bool { return s.started && !s.known }); i >= 0 {
+			m.open[i].id, m.open[i].known = r.ID, true
+		}
+	case does == begins, does == starts:
+		f.begin(m, r, does == starts)
+	case does == pops && m.deep > 0:
+		m.deep--
+	case does == pops:
+		m.end(m.last(func(s *span) bool { return !s.started && s.at.Domain == r.Domain }), r)
+	case does == ends:
+		f.end(m, r)
+	}
+}
+
+// What a call does to ranges.
+const (
+	begins = iota + 1
+	starts
+	pops
+	ends
+)
+
+// rangeCalls says it of each operation.
+var rangeCalls = func() map[events.Op]int {
+	out := map[events.Op]int{}
+	for i := range events.Catalog {
+		r := &events.Catalog[i]
+		for word, does := range map[string]int{"RangePush": begins, "RangeStart": starts, "RangePop": pops, "RangeEnd": ends} {
+			if r.Lib == events.LibNVTX && strings.Contains(r.Name, word) {
+				out[r.Op] = does
+			}
+		}
+	}
+	return out
+}()
+
+// last returns the place of the innermost open range that is asked for, -1: none is.
+func (m *marked) last(is func(*span) bool) int {
+	for i := len(m.open) - 1; i >= 0; i-- {
+		if is(&m.open[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// begin opens a range.
+func (f *Finder) begin(m *marked, r *tick.Range, started bool) {
+	if len(m.open) == mostOpen {
+		i := m.last(func(s *span) bool { return s.started })
+		if i < 0 && !started {
+			m.deep++
+		}
+		if i < 0 {
+			return
+		}
+		m.remove(i) // nobody may end it
+	}
+	s := span{name: f.nameOf(m, r), started: started, at: *r}
+	s.step.from = r.Time
+	if n := s.name; n != nil {
+		s.again = !started && n.open > 0 // those that start may overlap
+		n.open++
+		if n.first == 0 {
+			n.first = r.Time
+		}
+	}
+	m.open = append(m.open, s)
+}
+
+// end ends the range of a number, which another thread may have begun.
+func (f *Finder) end(m *marked, r *tick.Range) {
+	is := func(s *span) bool { return s.started && s.known && s.id == r.ID }
+	if i := m.last(is); i >= 0 || r.ID == 0 {
+		m.end(i, r)
+		return
+	}
+	for _, o := range f.marked {
+		if o.pid == m.pid && o != m {
+			if i := o.last(is); i >= 0 {
+				o.end(i, r)
+				return
+			}
+		}
+	}
+}
+
+// end counts a range and forgets it. Those within that were pushed have ended too: who
+// pops without looking has jumped out of them.
+func (m *marked) end(i int, r *tick.Range) {
+	if i < 0 {
+		return
+	}
+	s := &m.open[i]
+	if n := s.name; n != nil && !s.again && r.Time > s.at.Time {
+		s.step.to, s.step.op = r.Time, r.Op
+		s.step.times = between(&s.at, r)
+		n.op = r.Op
+		n.turns += uint64(s.turns)
+		if s.turns > 0 || s.step.times.GPUWait > 0 {
+			n.waits++
+		}
+		n.add(&s.step)
+	}
+	m.remove(i)
+}
+
+func (m *marked) remove(i int) {
+	if n := m.open[i].name; n != nil {
+		n.open--
+	}
+	m.open = append(m.open[:i], m.open[i+1:]...)
+}
+
+// drop forgets the ranges from a place on.
+func (m *marked) drop(from int) {
+	for len(m.open) > from {
+		m.remove(len(m.open) - 1)
+	}
+}
+
+// between is where the time between two calls went. Of two threads only its length is known.
+func between(a, b *tick.Range) (t tick.StepTimes) {
+	left := time.Duration(b.Time - a.Time)
+	if a.TID != b.TID || (a.Flags|b.Flags)&tick.RangeUnaccounted != 0 {
+		t.Unknown = left
+		return t
+	}
+	more := func(now, was uint64) time.Duration { return time.Duration(now - min(was, now)) }
+	off := func(now, was *tick.Times) (run, thr, blk time.Duration) {
+		return more(now.Runnable, was.Runnable), more(now.Throttled, was.Throttled), more(now.Blocked, was.Blocked)
+	}
+	run, thr, blk := off(&b.InCalls, &a.InCalls)
+	gapRun, gapThr, gapBlk := off(&b.Between, &a.Between)
+	_, _, syncBlk := off(&b.Sync, &a.Sync)
+	syncCPU := more(b.Sync.OnCPU, a.Sync.OnCPU)
+	t = tick.StepTimes{Runnable: run + gapRun, Throttled: thr + gapThr, Blocked: max(0, blk-syncBlk) + gapBlk,
+		GPUWait: syncCPU + syncBlk, CallCPU: max(0, more(b.InCalls.OnCPU, a.InCalls.OnCPU)-syncCPU), GapCPU: more(b.Between.OnCPU, a.Between.OnCPU)}
+	for _, p := range t.Parts() {
+		*p = min(*p, left)
+		left -= *p
+	}
+	t.Unknown = left
+	return t
+}
+
+// wait notes a wait of the thread, unless it is what it waits for the GPU.
+func (m *marked) wait(w *events.Wait) {
+	row := w.Op.Row()
+	if w.State == events.WaitBlocked && row != nil && row.Class == events.ClassSync || m.pid != w.PID {
+		return
+	}
+	x := ledger.Wait{NS: w.Duration, Count: 1, Who: w.Who, Call: w.Syscall, Dev: w.Dev, State: w.State, Reason: w.Reason, Flags: w.Flags}
+	if w.State == events.WaitRunnable {
+		x.NS = min(max(w.Taken, 0), w.Duration)
+	}
+	if w.Flags&events.WaitPrevious != 0 {
+		x.Count = 0
+	}
+	if t, ok := tookOf(&x, m.pid); ok {
+		m.waits = append(m.waits, waited{w.End(), t})
+	}
+}
+
+// settle adds what was before a time to the ranges that are open.
+func (m *marked) settle(until int64) {
+	for ; m.done.turns < len(m.turns) && m.turns[m.done.turns] <= until; m.done.turns++ {
+		for i := range m.open {
+			m.open[i].turns++
+		}
+	}
+	for ; m.done.waits < len(m.waits) && m.waits[m.done.waits].end <= until; m.done.waits++ {
+		w := &m.waits[m.done.waits]
+		for i := range m.open {
+			x := w.took
+			if x.ns = min(x.ns, w.end-m.open[i].step.from); x.ns > 0 {
+				m.open[i].step.note(&x)
+			}
+		}
+	}
+}

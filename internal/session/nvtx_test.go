@@ -1,0 +1,142 @@
+package session_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"ingero/internal/probes"
+	"ingero/internal/session"
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+	"ingero/sim"
+)
+
+// clocked is what a program says of its own steps.
+type clocked struct {
+	Steps    uint64
+	Ranges   uint64
+	RangeP50 time.Duration `json:"range_p50_ns"`
+	Launches uint64        `json:"cudaLaunchKernel"`
+	Syncs    uint64        `json:"cudaStreamSynchronize"`
+}
+
+// trainNVTX traces a training loop that names its steps.
+func trainNVTX(t *testing.T, mode probes.Mode, args ...string) (clocked, *keeper, *running) {
+	t.Helper()
+	testkit.NeedBPF(t)
+	s, err := sim.Extract(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(s.Program("train"), append([]string{"--hold", "--alloc-every", "0"}, args...)...)
+	cmd.Env = append(os.Environ(), "INGERO_SIM_SYNC=block", "INGERO_SIM_NVTX=1")
+	child := testkit.Start(t, cmd)
+	child.Line("ready")
+	kept := &keeper{}
+	o := session.LiveOptions{Select: pids(child), Raw: true}
+	o.Probes = probes.Options{Mode: mode, Rows: nvtxRows(t), SamplingRate: 1}
+	r := beginWith(t, o, session.Config{Sinks: []tick.Sink{kept}})
+	child.Say("")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	r.end(t)
+	var said clocked
+	if err := json.Unmarshal([]byte(child.Stdout()[strings.Index(child.Stdout(), "{"):]), &said); err != nil {
+		t.Fatalf("%v: %s", err, child.Stdout())
+	}
+	return said, kept, r
+}
+
+// nvtxRows are those of NVTX and what the training loop calls.
+func nvtxRows(t *testing.T) (rows []events.Row) {
+	t.Helper()
+	for _, name := range []string{"cudaStreamSynchronize", "cudaLaunchKernel", "cudaMemcpyAsync"} {
+		op, _ := events.OpByName(name)
+		rows = append(rows, *op.Row())
+	}
+	for i := range events.Catalog {
+		if events.Catalog[i].Lib == events.LibNVTX {
+			rows = append(rows, events.Catalog[i])
+		}
+	}
+	return rows
+}
+
+// The steps that a program names are its steps: as many, and as long, as by its own clock,
+// in every mode, whatever else is named in and around them.
+func TestStepsAreTheProgramsRanges(t *testing.T) {
+	const steps = 300
+	for name, tt := range map[string]struct {
+		mode probes.Mode
+		args []string
+		want string
+	}{
+		"session":          {probes.ModeSession, []string{"--nvtx", "train step"}, "train step"},
+		"multi":            {probes.ModeMulti, []string{"--nvtx", "train step"}, "train step"},
+		"perf":             {probes.ModePerf, []string{"--nvtx", "train step"}, "train step"},
+		"started":          {probes.ModeAuto, []string{"--nvtx", "train step", "--nvtx-by", "start"}, "train step"},
+		"started, multi":   {probes.ModeMulti, []string{"--nvtx", "train step", "--nvtx-by", "start"}, "train step"},
+		"started, perf":    {probes.ModePerf, []string{"--nvtx", "train step", "--nvtx-by", "start"}, "train step"},
+		"in a domain":      {probes.ModeAuto, []string{"--nvtx", "train step", "--nvtx-by", "domain", "--nvtx-junk"}, "train step"},
+		"numbered":         {probes.ModeAuto, []string{"--nvtx", "iteration #"}, "iteration #"},
+		"among junk":       {probes.ModeAuto, []string{"--nvtx", "train step", "--nvtx-junk"}, "train step"},
+		"hostile":          {probes.ModeAuto, []string{"--nvtx", "\x1b[31m\"%s\"\n\xff", "--nvtx-junk"}, "\x1b[31m\"%s\"\n?"},
+		"longer than kept": {probes.ModeAuto, []string{"--nvtx", strings.Repeat("n", 200)}, strings.Repeat("n", tick.MaxRangeName)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			said, kept, r := trainNVTX(t, tt.mode, append([]string{"--steps", "300", "--kernel-us", "100"}, tt.args...)...)
+			if len(r.last.Breakdowns) != 1 || r.last.Breakdowns[0].Loop == nil {
+				t.Fatalf("no loop in %+v", r.last.Breakdowns)
+			}
+			l := r.last.Breakdowns[0].Loop
+			// The first began before the thread's first call.
+			if l.Range != tt.want || said.Ranges != steps || l.Steps < steps-1 || l.Steps > steps || l.Waits != 1 {
+				t.Errorf("%d steps of %q with %d waits, want %d of %q with 1", l.Steps, l.Range, l.Waits, said.Ranges, tt.want)
+			}
+			if off := l.P50 - said.RangeP50; off < -said.RangeP50/20 || off > said.RangeP50/20 {
+				t.Errorf("%v each, by the program's clock %v", l.P50, said.RangeP50)
+			}
+			for i := range l.Slowest {
+				var sum time.Duration
+				for _, p := range l.Slowest[i].Times.Parts() {
+					sum += *p
+				}
+				if s := &l.Slowest[i]; sum != s.Length() || s.Times.Unknown > s.Length()/20 || s.Times.GPUWait == 0 {
+					t.Errorf("a step of %v: %+v", s.Length(), s.Times)
+				}
+			}
+			undisturbed(t, kept.calls, r, &said)
+		})
+	}
+}
+
+// undisturbed checks that calls of NVTX are nowhere but in the loop.
+func undisturbed(t *testing.T, calls []events.Call, r *running, said *clocked) {
+	t.Helper()
+	last := map[uint32]int64{}
+	for i := range calls {
+		c := &calls[i]
+		if c.Op.Source() != events.SourceRuntime || c.Flags&events.CallNested != 0 {
+			t.Fatalf("a call of %s, flags %x", c.Op, c.Flags)
+		}
+		// What the probe of the return took is in neither.
+		if at := last[c.TID]; at != 0 && (c.Gap > c.Start-at || c.Gap < c.Start-at-200_000) {
+			t.Fatalf("a gap of %d ns where %d passed between calls", c.Gap, c.Start-at)
+		}
+		last[c.TID] = c.End()
+	}
+	if sum := r.sum(); sum.Calls != said.Launches+2*said.Syncs || sum.Done != sum.Calls || r.last.Breakdowns[0].Steps != int(said.Syncs)-1 {
+		t.Errorf("%d calls, %d done, %d steps of the ledger; the program made %d launches, %d copies and waits", sum.Calls, sum.Done, r.last.Breakdowns[0].Steps, said.Launches, said.Syncs)
+	}
+	for _, d := range r.last.Drops {
+		if d.Count > 0 && d.Reason != "text-left-out" && d.Reason != "wait-left-out" {
+			t.Errorf("%d %s", d.Count, d.Reason)
+		}
+	}
+}
