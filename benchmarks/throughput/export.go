@@ -30,6 +30,8 @@ type export struct {
 var exports = []export{
 	{"", func() ([]tick.Sink, func() error, error) { return nil, func() error { return nil }, nil }},
 	{"prometheus", func() ([]tick.Sink, func() error, error) { return servePrometheus("-scrape") }},
+	{"clickhouse", none},
+	{"clickhouse-away", none},
 	{"prometheus-hung", func() ([]tick.Sink, func() error, error) { return servePrometheus("-hang") }},
 	{"otlp", func() ([]tick.Sink, func() error, error) { return sendOTLP("-receive", otlp.SpansNotable) }},
 	{"otlp-metrics", func() ([]tick.Sink, func() error, error) { return sendOTLP("-receive", otlp.SpansOff) }},

@@ -40,15 +40,22 @@ func main() {
 	threads := flag.Int("threads", 1, "threads of each program that calls")
 	procs := flag.Int("procs", 1, "programs that call")
 	record := flag.Bool("record", false, "store everything, too")
-	with := flag.String("export", "", "an output to measure the cost of: prometheus, prometheus-hung, otlp, otlp-metrics, otlp-all, otlp-away")
+	with := flag.String("export", "", "an output to measure the cost of: prometheus, prometheus-hung, clickhouse, clickhouse-away, otlp, otlp-metrics, otlp-all, otlp-away")
 	rounds := flag.Int("rounds", 5, "pairs of runs of -export")
 	scraped := flag.String("scrape", "", "be the other end: ask this address for metrics, once a second")
 	hung := flag.String("hang", "", "be the other end: ask this address for metrics, and read nothing")
+	takes := flag.String("take", "", "be the other end: take what is sent to this address")
 	taken := flag.Bool("receive", false, "be the other end: take requests of OTLP, and keep nothing")
 	flag.Parse()
 	if *taken {
 		fmt.Fprintln(os.Stderr, "throughput:", receive())
 		os.Exit(1)
+	}
+	if *takes != "" {
+		if err := take(*takes); err != nil {
+			os.Exit(1)
+		}
+		return
 	}
 	if *scraped != "" || *hung != "" {
 		end := scrape
@@ -150,6 +157,11 @@ func measure(l load, record bool, x export) (share float64, err error) {
 		return 0, errors.Join(err, live.Close())
 	}
 	sinks = append(sinks, more...)
+	if f := followers[x.name]; f != nil {
+		if end, err = f(filepath.Join(dir, "ingero.db")); err != nil {
+			return 0, errors.Join(err, live.Close())
+		}
+	}
 	done := make(chan error, 1)
 	from, started := used(), time.Now()
 	go func() { done <- session.Run(context.Background(), session.Config{Source: live, Sinks: sinks}) }()

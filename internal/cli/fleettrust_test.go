@@ -195,3 +195,15 @@ func TestDashboardBoundName(t *testing.T) {
 		t.Errorf("0.0.0.0 is taken: %d", status)
 	}
 }
+
+// A recording that two machines have is told: its calls count twice.
+func TestQueryNodesTwice(t *testing.T) {
+	testkit.LeakCheck(t)
+	db := testDB(t)
+	a := serve(t, db, nil, nil, "--addr", ":0", "--no-tls", "--node", "a")
+	b := serve(t, db, nil, nil, "--addr", ":0", "--no-tls", "--node", "b")
+	code, _, said := command(t, nil, nil, "query", "--nodes", a.url+","+b.url)
+	if code != 0 || !strings.Contains(said, "Note: a and b have the same recording, gpu-7-one: its calls count twice") {
+		t.Errorf("%d %s", code, said)
+	}
+}

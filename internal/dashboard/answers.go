@@ -16,12 +16,14 @@ func (a *asked) time() (any, error) {
 	return wire.Clock{Node: a.Node, Version: a.Version, TimeNS: now.UnixNano(), Time: now.UTC().Format(time.RFC3339Nano)}, nil
 }
 
-// sums adds up the calls of the question: opOnly, if that is given, says of which
-// operations.
+// sums adds up the calls of the question, and notes of which recordings they are.
 func (a *asked) sums() (*explain.OpTable, error) {
 	sessions, err := a.sessions()
 	if err != nil {
 		return nil, err
+	}
+	for i := range sessions {
+		a.recordings = append(a.recordings, sessions[i].ID)
 	}
 	t := &explain.OpTable{From: a.q.From, To: a.q.To, Database: a.Node}
 	var cover query.Coverage
@@ -59,7 +61,7 @@ func (a *asked) ops() (any, error) {
 		text, err := explain.OperationsJSON(t)
 		return json.RawMessage(text), err
 	}
-	out := &wire.Ops{Node: a.Node, FromNS: t.From.UnixNano(), ToNS: t.To.UnixNano(), Sums: []wire.Sum{}, Notes: append([]string{}, t.Notes...)}
+	out := &wire.Ops{Node: a.Node, FromNS: t.From.UnixNano(), ToNS: t.To.UnixNano(), Sums: []wire.Sum{}, Notes: append([]string{}, t.Notes...), Recordings: a.recordings}
 	for i := range t.Rows {
 		r := &t.Rows[i]
 		sketch, err := r.Op.Dur.MarshalBinary()

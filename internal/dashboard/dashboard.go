@@ -93,6 +93,8 @@ type asked struct {
 	row *Path
 	db  *query.Reader
 	q   Question
+
+	recordings []string // IDs of those that were summed up
 }
 
 // serve answers a row's requests.

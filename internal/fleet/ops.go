@@ -30,6 +30,7 @@ func (f *Fleet) Ops(ctx context.Context, params url.Values, from, to time.Time) 
 	params.Set("sums", "1")
 	answers, problems := Ask[wire.Ops](ctx, f, Question{Path: "/api/v1/ops", Params: params, From: from, To: to})
 	out := &Ops{}
+	of := map[string]string{} // machine by recording
 	for i := range answers {
 		a := &answers[i]
 		rows, err := opsOf(a)
@@ -41,6 +42,13 @@ func (f *Fleet) Ops(ctx context.Context, params url.Values, from, to time.Time) 
 			f.note("%s counted %d operations that are not known here: is it a later version?", a.Name, n)
 		}
 		out.Rows = append(out.Rows, rows...)
+		for _, id := range a.Value.Recordings {
+			if other := of[id]; other != "" {
+				f.note("%s and %s have the same recording, %s: its calls count twice", other, a.Name, printable(id, 80))
+				break
+			}
+			of[id] = a.Name
+		}
 		from, to := time.Unix(0, a.Value.FromNS).Add(-f.shift(a.Machine)), time.Unix(0, a.Value.ToNS).Add(-f.shift(a.Machine))
 		if out.From.IsZero() || from.Before(out.From) {
 			out.From = from

@@ -94,6 +94,7 @@ func (m *Meter) episode(e *tick.Episode) {
 		if was != nil {
 			delete(c.episodes, e.ID)
 			c.revised++
+			m.unlink(e.Chain.ID)
 		}
 		return
 	}
@@ -156,6 +157,19 @@ func (m *Meter) lose(chain *tick.Chain, lost time.Duration) {
 func (m *Meter) link(c *tick.Chain) {
 	if x := m.ops.byOp[c.Op]; x != nil && c.OpP99 > 0 {
 		x.exemplars = exemplar(x.exemplars, exemplarAt(c, c.OpP99))
+	}
+}
+
+// unlink drops a chain that was taken back from the exemplars.
+func (m *Meter) unlink(chain string) {
+	for _, x := range m.chains.counts {
+		x.exemplars = without(x.exemplars, chain)
+	}
+	for _, x := range m.chains.lost {
+		x.exemplars = without(x.exemplars, chain)
+	}
+	for _, x := range m.ops.byOp {
+		x.exemplars = without(x.exemplars, chain)
 	}
 }
 

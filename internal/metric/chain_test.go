@@ -42,12 +42,19 @@ func TestEpisodes(t *testing.T) {
 		}
 	}
 
-	other := tick.Episode{ID: "c-2/1", Kind: tick.EpisodeBegin, Severity: tick.Low, Chain: tick.Chain{Rule: "disk-wait", PID: 1}}
+	other := tick.Episode{ID: "c-2/1", Kind: tick.EpisodeBegin, Severity: tick.Low, Lost: time.Second, Chain: tick.Chain{ID: "c-2", Rule: "disk-wait", PID: 1, To: epoch.Add(time.Minute)}}
 	w.tick(func(t *tick.Tick) { t.Episodes = []tick.Episode{other} })
 	other.Kind = tick.EpisodeRevised
 	s = w.tick(func(t *tick.Tick) { t.Episodes = []tick.Episode{other} })
 	near(t, "revised", value(s, AnomaliesRevised), 1)
 	near(t, "active", value(s, AnomaliesActive, "disk-wait", "LOW"), 0)
+	for i := range s.Families {
+		for _, p := range s.Families[i].Points {
+			if len(p.Exemplars) > 1 || len(p.Exemplars) == 1 && p.Exemplars[0].Chain == other.Chain.ID {
+				t.Errorf("%s %v: exemplars %+v", s.Families[i].Name, p.Labels, p.Exemplars)
+			}
+		}
+	}
 	other.Hidden, other.ID, other.Kind = true, "c-3/1", tick.EpisodeBegin
 	s = w.tick(func(t *tick.Tick) { t.Episodes = []tick.Episode{other} })
 	near(t, "hidden", value(s, Anomalies, "disk-wait", "LOW"), 1)

@@ -115,19 +115,22 @@ func (o *operations) durations(to *operation, x *tick.Op, seq uint64) {
 	}
 }
 
-// exemplar notes a chain that has to do with a point: the latest of each rule, of a few.
+// exemplar notes a chain that has to do with a point: the latest. There is one at a time,
+// and a later one replaces it, for Prometheus takes those of a series in the order of their
+// times.
 func exemplar(list []Exemplar, e Exemplar) []Exemplar {
-	const most = 8
-	for i := range list {
-		if list[i].Rule == e.Rule {
-			list[i] = e
-			return list
-		}
+	if len(list) > 0 && !e.Time.After(list[0].Time) {
+		return list
 	}
-	if len(list) == most {
-		list = append(list[:0], list[1:]...)
+	return append(list[:0], e)
+}
+
+// without drops the exemplar of a chain.
+func without(list []Exemplar, chain string) []Exemplar {
+	if len(list) > 0 && list[0].Chain == chain {
+		return nil
 	}
-	return append(list, e)
+	return list
 }
 
 // fresh returns a copy for a snapshot.

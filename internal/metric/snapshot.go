@@ -23,8 +23,8 @@ type Point struct {
 	Labels []string // as in [Row.Labels]; empty: it has none
 	Value  float64  // of gauges and counters
 	Dist   *Distribution
-	// Exemplars are causes of lost time that the point has to do with, the latest of each
-	// rule. Of a histogram, Value is a duration in it.
+	// Exemplars has the latest cause of lost time that the point has to do with, where
+	// there is one. Of a histogram, Value is a duration in it.
 	Exemplars []Exemplar
 }
 

@@ -131,6 +131,8 @@ type Ops struct {
 	ToNS   int64    `json:"to_ns"`
 	Sums   []Sum    `json:"sums"`
 	Notes  []string `json:"notes"`
+	// Recordings are the IDs of those that were summed up.
+	Recordings []string `json:"recordings"`
 }
 
 // Sum is what the calls of an operation sum to, to be added to others. Sketch is the

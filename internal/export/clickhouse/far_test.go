@@ -181,6 +181,10 @@ func TestLostAnswers(t *testing.T) {
 	if err != nil || res.Calls != 70_000 || res.Rollups == 0 || res.Chains != 1 {
 		t.Fatalf("%+v, %v", res, err)
 	}
+	for _, f := range []*far{bad, good} { // a handler may not have returned yet
+		f.mu.Lock()
+		defer f.mu.Unlock()
+	}
 	if len(good.bodies) != 8 { // two of calls, one of rollups, one of chains: each refused once
 		t.Fatalf("%d inserts", len(good.bodies))
 	}
