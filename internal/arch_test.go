@@ -98,7 +98,7 @@ var allowed = map[string]string{
 		"internal/tick pkg/events sim",
 	"benchmarks/switches": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/session " +
 		"internal/tick sim",
-	"benchmarks/throughput": "golang.org/x/sys internal/decode internal/export/clickhouse internal/export/prom internal/listen internal/metric internal/probes internal/proc internal/query internal/session " +
+	"benchmarks/throughput": "golang.org/x/sys internal/decode internal/export/clickhouse internal/export/otlp internal/export/prom internal/listen internal/metric internal/probes internal/proc internal/query internal/session " +
 		"internal/stats internal/store internal/tick pkg/events sim",
 	"tools/btfcheck":    "github.com/cilium/ebpf internal/bpf",
 	"tools/docs":        "internal/causal internal/cli internal/dashboard internal/explain internal/export/clickhouse internal/metric internal/query pkg/events",

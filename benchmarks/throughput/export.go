@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"ingero/internal/export/otlp"
 	"ingero/internal/export/prom"
 	"ingero/internal/listen"
 	"ingero/internal/metric"
@@ -32,6 +33,10 @@ var exports = []export{
 	{"clickhouse", none},
 	{"clickhouse-away", none},
 	{"prometheus-hung", func() ([]tick.Sink, func() error, error) { return servePrometheus("-hang") }},
+	{"otlp", func() ([]tick.Sink, func() error, error) { return sendOTLP("-receive", otlp.SpansNotable) }},
+	{"otlp-metrics", func() ([]tick.Sink, func() error, error) { return sendOTLP("-receive", otlp.SpansOff) }},
+	{"otlp-all", func() ([]tick.Sink, func() error, error) { return sendOTLP("-receive", otlp.SpansAll) }},
+	{"otlp-away", func() ([]tick.Sink, func() error, error) { return sendOTLP("", otlp.SpansAll) }},
 }
 
 // exportOf returns an output by name.

@@ -40,12 +40,17 @@ func main() {
 	threads := flag.Int("threads", 1, "threads of each program that calls")
 	procs := flag.Int("procs", 1, "programs that call")
 	record := flag.Bool("record", false, "store everything, too")
-	with := flag.String("export", "", "an output to measure the cost of: prometheus, prometheus-hung, clickhouse, clickhouse-away")
+	with := flag.String("export", "", "an output to measure the cost of: prometheus, prometheus-hung, clickhouse, clickhouse-away, otlp, otlp-metrics, otlp-all, otlp-away")
 	rounds := flag.Int("rounds", 5, "pairs of runs of -export")
 	scraped := flag.String("scrape", "", "be the other end: ask this address for metrics, once a second")
 	hung := flag.String("hang", "", "be the other end: ask this address for metrics, and read nothing")
 	takes := flag.String("take", "", "be the other end: take what is sent to this address")
+	taken := flag.Bool("receive", false, "be the other end: take requests of OTLP, and keep nothing")
 	flag.Parse()
+	if *taken {
+		fmt.Fprintln(os.Stderr, "throughput:", receive())
+		os.Exit(1)
+	}
 	if *takes != "" {
 		if err := take(*takes); err != nil {
 			os.Exit(1)

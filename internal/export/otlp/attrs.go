@@ -6,8 +6,8 @@ import (
 	commonpb "go.opentelemetry.io/proto/slim/otlp/common/v1"
 )
 
-// attrs collects attributes. Its values come from blocks that are used again after
-// reset: by then nothing that was made from it may be in use.
+// attrs collects attributes. After reset, values come from blocks that are used again at
+// the next: by then nothing that was made from it may be in use.
 type attrs struct {
 	list    []*commonpb.KeyValue
 	pairs   slab[pair]
@@ -31,8 +31,10 @@ type pair struct {
 	num  commonpb.AnyValue_IntValue
 }
 
-// slab hands out pieces of blocks, and all of them anew after reset.
+// slab hands out pieces, after the first reset of blocks, and all of them anew after the
+// next.
 type slab[T any] struct {
+	keeps  bool
 	blocks [][]T
 	used   int
 }
@@ -40,6 +42,9 @@ type slab[T any] struct {
 const slabBlock = 256
 
 func (s *slab[T]) next() *T {
+	if !s.keeps {
+		return new(T)
+	}
 	if s.used == len(s.blocks)*slabBlock {
 		s.blocks = append(s.blocks, make([]T, slabBlock))
 	}
@@ -48,7 +53,7 @@ func (s *slab[T]) next() *T {
 	return x
 }
 
-func (s *slab[T]) reset() { s.used = 0 }
+func (s *slab[T]) reset() { s.keeps, s.used = true, 0 }
 
 func (a *attrs) next(key string) *pair {
 	p := a.pairs.next()

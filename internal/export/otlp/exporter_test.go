@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"runtime"
 	"testing"
 	"time"
 
@@ -316,6 +317,30 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// What a request of metrics holds in memory is no more than is accounted for.
+func TestMetricsSize(t *testing.T) {
+	r := newReceiver(t, nil)
+	x := newExporter(t, r, HTTPProtobuf, SpansOff)
+	f := metric.Family{Row: &metric.Rows[metric.OpCount]}
+	const n = 2000
+	for i := range n {
+		f.Points = append(f.Points, metric.Point{Labels: []string{fmt.Sprint("operation", i), "cudart"}, Value: float64(i)})
+	}
+	s := &metric.Snapshot{Time: began, Started: began, Families: []metric.Family{f}}
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	l := x.metrics(s)
+	if took := heap() - before; took > 2*uint64(l.bytes()) {
+		t.Errorf("it takes %d bytes and says %d", took, l.bytes())
+	}
+	runtime.KeepAlive(l)
+}
+
 // quantile reads an exponential histogram as its readers do: the bucket of the rank, and
 // the middle of it.
 func quantile(p *metricspb.ExponentialHistogramDataPoint, q float64) float64 {
@@ -339,50 +364,5 @@ func TestNothing(t *testing.T) {
 		if fmt.Sprint(s) == "" {
 			t.Error("a signal has no name")
 		}
-	}
-}
-
-// What one call costs, where few become spans and where all do.
-func BenchmarkBatch(b *testing.B) {
-	for _, spans := range []Spans{SpansNotable, SpansAll} {
-		b.Run(string(spans), func(b *testing.B) {
-			o := Options{Spans: spans, Clock: newFakeClock()}
-			o.Targets[Traces] = Target{URL: mustParse("http://127.0.0.1:1/v1/traces"), Protocol: HTTPProtobuf, Timeout: time.Second}
-			x, err := New(o)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer func() { _ = x.Close() }()
-			batch := &tick.Batch{}
-			for i := range int64(400) {
-				batch.Calls = append(batch.Calls, call("cuLaunchKernel", 10*i, 3, "cudaLaunchKernel"), call("cudaLaunchKernel", 10*i, 5, ""))
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				_ = x.Batch(batch)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(batch.Calls)), "ns/call")
-		})
-	}
-}
-
-// What it costs to make a request of 512 spans.
-func BenchmarkEncode(b *testing.B) {
-	for _, p := range []Protocol{HTTPProtobuf, HTTPJSON} {
-		b.Run(string(p), func(b *testing.B) {
-			m := &spanMaker{scope: scope("1")}
-			c := newClient(Target{Protocol: p}, Traces, "1", time.Now)
-			list := make([]span, spansOfLoad)
-			for i := range list {
-				list[i] = span{call: call("cuLaunchKernel", int64(10*i), 3, ""), why: whyAll}
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := c.encode(m.request(list)); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/spansOfLoad, "ns/span")
-		})
 	}
 }
