@@ -43,14 +43,7 @@ the certificate; what comes from another site's page is refused.`,
   curl -k https://127.0.0.1:8080/api/v1/ops?since=5m`,
 		Args: noArguments,
 	}
-	flags := config.Bind(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		s, err := e.settings(flags)
-		if err != nil {
-			return err
-		}
-		return e.dashboard(c.Context(), s)
-	}
+	e.withSettings(c, e.dashboard)
 	return c
 }
 

@@ -29,14 +29,7 @@ more, --token-file, or INGERO_TOKEN. Certificates and hosts are as those of inge
   ingero mcp --http 0.0.0.0:8080 --token-file token --tls-cert cert.pem --tls-key key.pem`,
 		Args: noArguments,
 	}
-	flags := config.Bind(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		s, err := e.settings(flags)
-		if err != nil {
-			return err
-		}
-		return e.mcp(c.Context(), s)
-	}
+	e.withSettings(c, e.mcp)
 	return c
 }
 

@@ -1,14 +1,29 @@
 package cli
 
 import (
+	"context"
 	"log/slog"
 	"os"
+
+	"github.com/spf13/cobra"
 
 	"ingero/internal/config"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/session"
 )
+
+// withSettings has a command that takes nothing but settings run.
+func (e *Env) withSettings(c *cobra.Command, run func(context.Context, *config.Config) error) {
+	flags := config.Bind(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		s, err := e.settings(flags)
+		if err != nil {
+			return err
+		}
+		return run(c.Context(), s)
+	}
+}
 
 // settings puts the layers of settings together for a command with these flags.
 func (e *Env) settings(flags *config.Flags) (*config.Config, error) {

@@ -39,14 +39,7 @@ One trace at a time runs on a machine.`,
   sudo ingero trace --duration 60s --json > calls.jsonl`,
 		Args: noArguments,
 	}
-	flags := config.Bind(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		s, err := e.settings(flags)
-		if err != nil {
-			return err
-		}
-		return e.trace(c.Context(), s)
-	}
+	e.withSettings(c, e.trace)
 	return c
 }
 

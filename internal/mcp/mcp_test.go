@@ -175,7 +175,7 @@ func TestErrors(t *testing.T) {
 	if _, err := s.diagnose(t.Context(), &Diagnose{}); s.tell(err).Error() != "nothing has been recorded there in that time: sudo ingero trace records" {
 		t.Error(err)
 	}
-	if got := s.tell(errors.New("open /root/secret: no")); strings.Contains(got.Error(), "secret") {
+	if got := s.tell(errors.New("open /etc/ingero/secret: no")); strings.Contains(got.Error(), "secret") {
 		t.Error(got)
 	}
 	if got := s.tell(context.DeadlineExceeded); !strings.Contains(got.Error(), "too long") {

@@ -93,10 +93,7 @@ func readFunctions(body []byte, dec *decoder) ([]events.Function, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, 0, min(r.count(), frameFunctionsMax))
-	for range cap(names) {
-		names = append(names, r.string())
-	}
+	names := r.strings(frameFunctionsMax)
 	n := r.count()
 	if n > frameFunctionsMax {
 		r.fail()

@@ -71,10 +71,7 @@ func readRanges(body []byte, dec *decoder) ([]tick.Range, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, 0, min(r.count(), frameRangesMax))
-	for range cap(names) {
-		names = append(names, r.string())
-	}
+	names := r.strings(frameRangesMax)
 	n := r.count()
 	if n > frameRangesMax {
 		r.fail()

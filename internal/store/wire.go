@@ -96,6 +96,15 @@ func (r *reader) bytes(n int) []byte {
 
 func (r *reader) string() string { return string(r.bytes(r.count())) }
 
+// strings reads a count and as many texts, most at most.
+func (r *reader) strings(most int) []string {
+	out := make([]string, 0, min(r.count(), most))
+	for range cap(out) {
+		out = append(out, r.string())
+	}
+	return out
+}
+
 func (r *reader) float() float64 {
 	b := r.bytes(8)
 	if r.bad {
