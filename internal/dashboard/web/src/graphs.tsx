@@ -1,6 +1,6 @@
 // CUDA graphs: how often they are captured, instantiated and launched, and each one's life.
 import type { Answer } from "./api";
-import { count, ns, plural } from "./fmt";
+import { clock, count, ns, plural } from "./fmt";
 import { type Column, Grid } from "./grid";
 import type { GraphMetrics } from "./types";
 import { Notes, Panel, Ready } from "./ui";
@@ -18,12 +18,15 @@ const rates: Column<OpRate>[] = [
   { name: "p99", value: (r) => r.p99_ns, show: (r) => ns(r.p99_ns) },
 ];
 
+const moment = (v: number | string | null) => (typeof v === "string" && v.includes("T") ? clock(Date.parse(v), 10_000) : String(v ?? "–"));
+
 // lives are the columns of the graphs' lives that are there, with their units.
 function lives(names: string[]): Column<Row>[] {
   return names.map((name, i): Column<Row> => {
     const value = (r: Row) => (typeof r[i] === "object" ? null : r[i]);
     const head = name === "exec";
     if (name.endsWith("_ns")) return { name: name.replace(/_ns$/, "").replaceAll("_", " "), value, show: (r) => ns(r[i] as number | null) };
+    if (name === "captured" || name === "last_launch" || name === "destroyed") return { name: name.replaceAll("_", " "), value, show: (r) => moment(r[i] ?? null) };
     return { name: name.replaceAll("_", " "), value, head, text: head, show: (r) => (typeof r[i] === "number" && name !== "pid" ? count(r[i]) : String(r[i] ?? "–")) };
   });
 }
@@ -41,7 +44,7 @@ function remark(d: GraphMetrics): string {
 
 export function GraphsPanel({ answer }: { answer: Answer<GraphMetrics> }) {
   return (
-    <Panel id="graphs" title="CUDA graphs" about="captures, instantiations and launches, and the life of each graph">
+    <Panel id="graphs" title="CUDA graphs" about="captures, instantiations and launches, and the life of each graph" wide={(answer.data?.operations.length ?? 0) > 0}>
       <Ready answer={answer} nothing="No CUDA graphs in this time." empty={(d) => !d.operations.length && !d.graphs.length}>
         {(d) => (
           <>

@@ -166,8 +166,10 @@ function Card({ c, open }: { c: Chain; open: boolean }) {
             {who(c.comm, c.pid)}
           </span>
         </summary>
-        <Facts c={c} />
-        <Moments c={c} />
+        <div class="two">
+          <Facts c={c} />
+          <Moments c={c} />
+        </div>
       </details>
     </li>
   );
