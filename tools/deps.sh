@@ -36,7 +36,7 @@ test       ip                  iproute2           makes network namespaces for t
 test       dpkg                dpkg               unpacks those kernels
 lint       clang-format-14     clang-format-14    checks the layout of C
 lint       shellcheck          shellcheck         checks shell scripts
-lint       node                nodejs             checks the types of the dashboard's page
+lint       node                nodejs             checks the types of the page of the dashboard
 lint       npm                 npm                fetches what checks them
 vmlinux    clang-14            clang-14           reads bpf/vmlinux
 vmlinux    /usr/include/linux/bpf.h linux-libc-dev    has the kernel headers for bpf/
