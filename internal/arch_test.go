@@ -67,12 +67,13 @@ var allowed = map[string]string{
 	"internal/outfile":           "golang.org/x/sys",
 
 	// What serves it, and what asks several machines.
-	"internal/export/prom": "github.com/prometheus/client_golang github.com/prometheus/client_model google.golang.org/protobuf internal/listen internal/metric",
-	"internal/guard":       "",
-	"internal/wire":        "internal/tick",
-	"internal/dashboard":   "internal/config internal/explain internal/guard internal/query internal/store internal/tick internal/where internal/wire pkg/events",
-	"internal/mcp":         "github.com/google/jsonschema-go github.com/modelcontextprotocol/go-sdk internal/explain internal/query internal/wire",
-	"internal/fleet":       "internal/guard internal/query internal/stats internal/tick internal/wire pkg/events",
+	"internal/export/prom":   "github.com/prometheus/client_golang github.com/prometheus/client_model google.golang.org/protobuf internal/listen internal/metric",
+	"internal/guard":         "",
+	"internal/wire":          "internal/tick",
+	"internal/dashboard":     "internal/config internal/explain internal/guard internal/query internal/store internal/tick internal/where internal/wire pkg/events",
+	"internal/dashboard/web": "",
+	"internal/mcp":           "github.com/google/jsonschema-go github.com/modelcontextprotocol/go-sdk internal/explain internal/query internal/wire",
+	"internal/fleet":         "internal/guard internal/query internal/stats internal/tick internal/wire pkg/events",
 
 	// What people start.
 	"internal/config": "internal/causal internal/listen internal/redact github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys",
