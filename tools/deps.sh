@@ -33,6 +33,9 @@ test       java                default-jre-headless runs the ZooKeeper that a cl
 test       /usr/share/java/zookeeper.jar zookeeper  keeps the replicas of a cluster in step
 test       prometheus          prometheus         scrapes what a trace serves, and checks metrics and rules
 test       ip                  iproute2           makes network namespaces for the tests
+test       chromium            chromium           draws the page of the dashboard
+test       node                nodejs             drives that browser
+test       npm                 npm                fetches what drives it
 test       dpkg                dpkg               unpacks those kernels
 lint       clang-format-14     clang-format-14    checks the layout of C
 lint       shellcheck          shellcheck         checks shell scripts

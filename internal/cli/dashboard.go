@@ -28,8 +28,8 @@ func dashboardCommand(e *Env) *cobra.Command {
 		Use:   "dashboard",
 		Short: "Serve what was recorded over HTTPS, to this machine and, with a token, to others",
 		Long: `dashboard answers questions about the database over HTTP, also while a trace records. It
-changes nothing and needs no rights but to read. The page comes with a later version; the
-API is there, and ingero query, explain and export ask it with --nodes.
+changes nothing and needs no rights but to read. Its page shows what slowed what, and where
+the time went; the API that it asks answers ingero query, explain and export --nodes, too.
 
 It listens on port 8080 of this machine alone. --addr 0.0.0.0:8080 lets other machines ask,
 which needs a token: a file with 16 characters or more, --token-file, or INGERO_TOKEN.
@@ -82,8 +82,12 @@ func (e *Env) dashboard(ctx context.Context, c *config.Config) error {
 
 // readAPI answers questions about the database that the settings name.
 func (e *Env) readAPI(ctx context.Context, c *config.Config) (h http.Handler, end func()) {
-	return dashboard.Handler(dashboard.Options{Node: c.Node, Version: e.Build.number(), Path: func() string { return firstThere(c.Databases()) },
-		Now: func() time.Time { return e.now(true) }, Report: e.reports(c), Fleet: e.machines(c), Done: ctx.Done(), Log: e.logger(c.Debug)})
+	return dashboard.Handler(e.apiOptions(ctx, c))
+}
+
+func (e *Env) apiOptions(ctx context.Context, c *config.Config) dashboard.Options {
+	return dashboard.Options{Node: c.Node, Version: e.Build.number(), Path: func() string { return firstThere(c.Databases()) },
+		Now: func() time.Time { return e.now(true) }, Report: e.reports(c), Fleet: e.machines(c), Done: ctx.Done(), Log: e.logger(c.Debug)}
 }
 
 // machines asks the machines of the settings what was found on them.

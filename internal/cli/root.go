@@ -51,6 +51,7 @@ var commands = []func(*Env) *cobra.Command{
 	stuckCommand,
 	topCommand,
 	exportCommand,
+	reportCommand,
 	mergeCommand,
 	backupCommand,
 	dbCommand,
