@@ -3,6 +3,7 @@ package govern
 import (
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -168,5 +169,22 @@ func TestSteps(t *testing.T) {
 			t.Errorf("step %+v", s)
 		}
 		seen[s.Name] = true
+	}
+}
+
+// The page that says what is left out has each step, in its order and in these words.
+func TestStepsAreInThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/overhead.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "<!-- steps -->\n")
+	table, _, _ = strings.Cut(table, "<!-- end -->")
+	want := "| step | what happens | the worse for it |\n|---|---|---|\n"
+	for _, s := range Steps {
+		want += fmt.Sprintf("| `%s` | %s | %s |\n", s.Name, s.Does, s.Cost)
+	}
+	if table != want {
+		t.Errorf("the table of docs/overhead.md is\n%s, want\n%s", table, want)
 	}
 }
