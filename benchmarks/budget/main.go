@@ -46,7 +46,7 @@ func run(dir, agent string, settle, seconds, rounds int) error {
 		}
 	}
 	fmt.Printf("Loss of a loop that works for so long, launches and copies: median (range) of %d rounds\n", rounds)
-	for _, work := range []string{"0", "20000"} {
+	for _, work := range []stringworks {
 		for _, budget := range []string{"0", "2%"} {
 			var loss []float64
 			for range rounds {

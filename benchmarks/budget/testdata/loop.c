@@ -26,10 +26,15 @@ static void work(unsigned long n)
 int main(int argc, char **argv)
 {
 	unsigned long per = 1000000, n, made = 0;
-	double from = now(), next;
+	double from, next, best = 1;
 
-	work(per);
-	n = argc > 1 ? atof(argv[1]) / 1e9 / (now() - from) * per : 0;
+	for (int i = 0; i < 100; i++) { /* the least is without others */
+		from = now();
+		work(per);
+		if (now() - from < best)
+			best = now() - from;
+	}
+	n = argc > 1 ? atof(argv[1]) / 1e9 / best * per : 0;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (next = now() + 1;; made++) {
 		work(n);
