@@ -21,13 +21,14 @@ import (
 func main() {
 	agent := flag.String("agent", "bin/ingero", "the agent")
 	seconds := flag.Int("seconds", 8, "that count of each part")
+	works := flag.String("work", "0,20000", "ns between the calls, with commas")
 	settle := flag.Int("settle", 25, "that do not: the agent starts, and leaves things out")
 	rounds := flag.Int("rounds", 3, "of each")
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "budget")
 	if err == nil {
 		defer func() { _ = os.RemoveAll(dir) }()
-		err = run(dir, *agent, *settle, *seconds, *rounds)
+		err = run(dir, *agent, *works, *settle, *seconds, *rounds)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "budget:", err)
@@ -35,7 +36,7 @@ func main() {
 	}
 }
 
-func run(dir, agent string, settle, seconds, rounds int) error {
+func run(dir, agent, works string, settle, seconds, rounds int) error {
 	lib := filepath.Join(dir, "libcudart.so.12")
 	for _, args := range [][]string{
 		{"-O1", "-shared", "-fPIC", "-Wl,-soname,libcudart.so.12", "-o", lib, "benchmarks/budget/testdata/runtime.c"},
@@ -46,7 +47,7 @@ func run(dir, agent string, settle, seconds, rounds int) error {
 		}
 	}
 	fmt.Printf("Loss of a loop that works for so long, launches and copies: median (range) of %d rounds\n", rounds)
-	for _, work := range []stringworks {
+	for _, work := range strings.Split(works, ",") {
 		for _, budget := range []string{"0", "2%"} {
 			var loss []float64
 			for range rounds {
