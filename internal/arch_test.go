@@ -70,7 +70,7 @@ var allowed = map[string]string{
 	"internal/export/prom":   "github.com/prometheus/client_golang github.com/prometheus/client_model google.golang.org/protobuf internal/listen internal/metric",
 	"internal/guard":         "",
 	"internal/wire":          "internal/tick",
-	"internal/dashboard":     "internal/config internal/explain internal/guard internal/query internal/store internal/tick internal/where internal/wire pkg/events",
+	"internal/dashboard":     "internal/config internal/dashboard/web internal/explain internal/guard internal/query internal/stats internal/store internal/symbols internal/tick internal/where internal/wire internal/xid pkg/events",
 	"internal/dashboard/web": "",
 	"internal/mcp":           "github.com/google/jsonschema-go github.com/modelcontextprotocol/go-sdk internal/explain internal/query internal/wire",
 	"internal/fleet":         "internal/guard internal/query internal/stats internal/tick internal/wire pkg/events",
