@@ -62,6 +62,7 @@ function Panels({ overview, range, processes }: Known & { processes: Process[] }
           </a>
         ))}
       </nav>
+      {file && <p class="soft">This is a file: tables and pictures of the code tell of the whole of it; a zoom changes the charts over time.</p>}
       <div class="panels">
         <TimelinePanel answer={timeline} range={range} chains={explained.data?.report.chains ?? []} />
         <HeatmapPanel answer={heatmap} range={range} />

@@ -1,5 +1,5 @@
 // What is slow now and why: causes of lost time, the gravest first, or that nothing is wrong.
-import type { Answer } from "./api";
+import { type Answer, file } from "./api";
 import { bytes, clock, count, length, ns, plural, share } from "./fmt";
 import type { Capabilities, Chain, Culprit, Explained, Hidden } from "./types";
 import { Copy, Notes, Problem } from "./ui";
@@ -129,9 +129,11 @@ function Facts({ c }: { c: Chain }) {
           <button type="button" class="small" onClick={() => zoom({ from: from - (to - from) * 0.05, to: to + (to - from) * 0.05 })}>
             Zoom to it
           </button>{" "}
-          <button type="button" class="small" onClick={() => look({ pid: String(c.pid) })}>
-            Only {who(c.comm, c.pid)}
-          </button>
+          {!file && (
+            <button type="button" class="small" onClick={() => look({ pid: String(c.pid) })}>
+              Only {who(c.comm, c.pid)}
+            </button>
+          )}
         </dd>
       )}
     </dl>
