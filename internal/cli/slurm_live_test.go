@@ -2,6 +2,7 @@ package cli
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -41,14 +42,11 @@ NodeName=%[1]s NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE
 `
 
-// slurm runs a cluster of this machine whose jobs have the prolog and epilog of deploy/slurm.
-// It returns the command to submit jobs with.
-func (b *bench) slurm(first int, env []string) (sbatch func(script string) (job string)) {
+// slurmFiles writes what a cluster of this machine needs into a folder with a short name, as
+// its socket must have one.
+func (b *bench) slurmFiles(first int, env []string) (dir string) {
 	b.t.Helper()
-	for _, tool := range []string{"munged", "slurmctld", "slurmd", "sbatch"} {
-		testkit.NeedTool(b.t, tool)
-	}
-	dir, err := os.MkdirTemp("", "ingero-slurm-") // short, for a socket
+	dir, err := os.MkdirTemp("", "ingero-slurm-")
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -57,14 +55,7 @@ func (b *bench) slurm(first int, env []string) (sbatch func(script string) (job 
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	short, _, _ := strings.Cut(host, ".")
-	key := make([]byte, 1024)
-	_, _ = rand.Read(key)
-	for _, d := range []string{"state", "spool"} {
-		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
-			b.t.Fatal(err)
-		}
-	}
+	host, _, _ = strings.Cut(host, ".")
 	deploy, err := filepath.Abs("../../deploy/slurm")
 	if err != nil {
 		b.t.Fatal(err)
@@ -72,28 +63,40 @@ func (b *bench) slurm(first int, env []string) (sbatch func(script string) (job 
 	hook := func(name string) string {
 		return "#!/bin/sh\nexport '" + strings.Join(env, "' '") + "'\nexec " + filepath.Join(deploy, name) + ".sh\n"
 	}
-	for name, file := range map[string]struct {
-		text string
-		mode os.FileMode
+	key := make([]byte, 1024)
+	_, _ = rand.Read(key)
+	err = errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "state"), 0o700), os.Mkdir(filepath.Join(dir, "spool"), 0o700))
+	for _, x := range []struct {
+		name, text string
+		mode       os.FileMode
 	}{
-		"key":        {string(key), 0o600},
-		"slurm.conf": {fmt.Sprintf(slurmConf, short, dir, testkit.FreePort(b.t), testkit.FreePort(b.t), first), 0o644},
-		"prolog":     {hook("prolog"), 0o755},
-		"epilog":     {hook("epilog"), 0o755},
+		{"key", string(key), 0o600},
+		{"slurm.conf", fmt.Sprintf(slurmConf, host, dir, testkit.FreePort(b.t), testkit.FreePort(b.t), first), 0o644},
+		{"prolog", hook("prolog"), 0o755},
+		{"epilog", hook("epilog"), 0o755},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(file.text), file.mode); err != nil {
-			b.t.Fatal(err)
-		}
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, x.name), []byte(x.text), x.mode))
 	}
-	if err := os.Chmod(dir, 0o755); err != nil {
+	if err != nil {
 		b.t.Fatal(err)
 	}
+	return dir
+}
+
+// slurm runs a cluster of this machine whose jobs have the prolog and epilog of deploy/slurm,
+// with some variables. It returns what submits a job. The first one has a number.
+func (b *bench) slurm(first int, env []string) (sbatch func(script string) (job string)) {
+	b.t.Helper()
+	for _, tool := range []string{"munged", "slurmctld", "slurmd", "sbatch"} {
+		testkit.NeedTool(b.t, tool)
+	}
+	dir := b.slurmFiles(first, env)
+	in := func(name string) string { return filepath.Join(dir, name) }
 	run := func(args ...string) *exec.Cmd {
 		cmd := exec.Command(args[0], args[1:]...)
-		cmd.Env = append(os.Environ(), "SLURM_CONF="+filepath.Join(dir, "slurm.conf"))
+		cmd.Env = append(os.Environ(), "SLURM_CONF="+in("slurm.conf"))
 		return cmd
 	}
-	in := func(name string) string { return filepath.Join(dir, name) }
 	testkit.Start(b.t, run("munged", "--force", "--foreground", "--key-file="+in("key"), "--socket="+in("socket"), "--pid-file="+in("munge.pid"),
 		"--log-file="+in("munge.log"), "--seed-file="+in("munge.seed")))
 	testkit.Eventually(b.t, "munge", func() bool { _, err := os.Stat(in("socket")); return err == nil })
