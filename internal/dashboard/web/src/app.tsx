@@ -36,7 +36,7 @@ function Panels({ overview, range, processes }: Known & { processes: Process[] }
   const when = { ...span(range), ...place };
   const op = { ...when, op: v.op };
   const explained = useAnswer<Explained>(`${api}explain`, when);
-  const capabilities = useAnswer<Capabilities>(`${api}capabilities`, {}, Math.floor(beats / 15));
+  const capabilities = useAnswer<Capabilities>(`${api}capabilities`, {}, Math.floor(beats / 5));
   const timeline = useAnswer<Timeline>(`${api}timeline`, when);
   const heatmap = useAnswer<Heatmap>(`${api}heatmap`, op);
   const ops = useAnswer<Ops>(`${api}ops`, { ...op, ...(processes.length > 1 ? { per_process: 1 } : {}) });
@@ -48,7 +48,7 @@ function Panels({ overview, range, processes }: Known & { processes: Process[] }
   const fleet = useAnswer<{ machines: Machine[] }>(`${api}fleet`, { since: "1h" }, Math.floor(beats / 15));
   return (
     <>
-      <Headline answer={explained} capabilities={capabilities.data} />
+      <Headline answer={explained} capabilities={capabilities.data} recording={overview.recording} />
       <nav class="toc" aria-label="sections">
         {sections.slice(1).map(([id, name]) => (
           <a
@@ -62,6 +62,7 @@ function Panels({ overview, range, processes }: Known & { processes: Process[] }
           </a>
         ))}
       </nav>
+      {file && <p class="soft">This is a file: tables and pictures of the code tell of the whole of it; a zoom changes the charts over time.</p>}
       <div class="panels">
         <TimelinePanel answer={timeline} range={range} chains={explained.data?.report.chains ?? []} />
         <HeatmapPanel answer={heatmap} range={range} />

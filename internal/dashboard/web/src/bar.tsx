@@ -170,7 +170,7 @@ export function Bar(props: Props) {
         <Status overview={overview} />
       </div>
       <Time overview={overview} range={props.range} />
-      <Filters {...props} />
+      {!file && <Filters {...props} />}
       <div class="switches">
         {(l.state === "on" || l.state === "paused") && (
           <button type="button" aria-pressed={l.state === "paused"} onClick={pause} title="pause, or go on (p)">

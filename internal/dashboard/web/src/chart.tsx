@@ -95,6 +95,6 @@ export function Chart(s: Spec) {
     const chosen = (u: uPlot) => zoom({ from: u.posToVal(u.select.left, "x"), to: u.posToVal(u.select.left + u.select.width, "x") });
     const u = new uPlot(options(s, width, chosen), s.data, box.current);
     return () => u.destroy();
-  }, [width, on, s.data]);
+  }, [width, on, s.data, s.from, s.to, s.height]);
   return <div class="chart" ref={box} role="img" aria-label={s.label} style={{ minHeight: `${s.height}px` }} />;
 }

@@ -1,5 +1,5 @@
 // What is slow now and why: causes of lost time, the gravest first, or that nothing is wrong.
-import type { Answer } from "./api";
+import { type Answer, file } from "./api";
 import { bytes, clock, count, length, ns, plural, share } from "./fmt";
 import type { Capabilities, Chain, Culprit, Explained, Hidden } from "./types";
 import { Copy, Notes, Problem } from "./ui";
@@ -129,9 +129,11 @@ function Facts({ c }: { c: Chain }) {
           <button type="button" class="small" onClick={() => zoom({ from: from - (to - from) * 0.05, to: to + (to - from) * 0.05 })}>
             Zoom to it
           </button>{" "}
-          <button type="button" class="small" onClick={() => look({ pid: String(c.pid) })}>
-            Only {who(c.comm, c.pid)}
-          </button>
+          {!file && (
+            <button type="button" class="small" onClick={() => look({ pid: String(c.pid) })}>
+              Only {who(c.comm, c.pid)}
+            </button>
+          )}
         </dd>
       )}
     </dl>
@@ -215,11 +217,18 @@ function Alarms({ e }: { e: Explained }) {
 interface Props {
   answer: Answer<Explained>;
   capabilities: Capabilities | undefined;
+  recording: boolean; // now
 }
 
-export function Headline({ answer, capabilities }: Props) {
+// spoken is what is read aloud when it changes: it has no numbers, which change all the time.
+function spoken(e: Explained | undefined, text: string): string {
+  const c = e?.report.chains[0];
+  return c ? `${c.severity}: ${who(c.comm, c.pid)}, ${cause(c)}` : text;
+}
+
+export function Headline({ answer, capabilities, recording }: Props) {
   const { data: e, error, loading } = answer;
-  const watched = capabilities?.capabilities.find((c) => c.name === "causes")?.available ?? true;
+  const watched = capabilities?.capabilities.find((c) => c.name === "causes")?.available !== false || recording;
   let text = "Asking …";
   if (e) text = title(e, watched);
   else if (error) text = error.status === 404 ? "Nothing was recorded in this time" : "No answer";
@@ -227,9 +236,10 @@ export function Headline({ answer, capabilities }: Props) {
   const graver = chains[0] ? `sev-${chains[0].severity.toLowerCase()}` : e && watched ? "fine" : "";
   return (
     <section id="headline" class={`headline ${graver}`} aria-labelledby="headline-h" tabIndex={-1} aria-busy={loading}>
-      <h1 id="headline-h" aria-live="polite">
-        {text}
-      </h1>
+      <h1 id="headline-h">{text}</h1>
+      <p class="hidden" aria-live="polite">
+        {spoken(e, text)}
+      </p>
       {error && error.status !== 404 && <Problem what={error.what} todo={error.todo} />}
       {error?.status === 404 && <p>Choose another time above, or record: {error.todo}</p>}
       {chains.length > 1 && <p class="soft">{chains.length} causes, the gravest first.</p>}

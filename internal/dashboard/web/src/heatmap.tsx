@@ -1,4 +1,4 @@
-// How long calls took, over time: the darker a cell, the more calls took that long then.
+// How long calls took, over time: the stronger the colour of a cell, the more calls took that long then.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Answer } from "./api";
 import { clock, count, ns } from "./fmt";
@@ -91,7 +91,7 @@ function OneMap({ h, o, range }: { h: Heatmap; o: HeatOp; range: Range }) {
   useEffect(() => {
     const c = box.current?.querySelector("canvas");
     if (c && width > 100) draw(c, h, o, range, width);
-  }, [h, o, width, on]);
+  }, [h, o, width, on, range.from, range.to]);
   const at = (e: PointerEvent) => e.clientX - box.current!.getBoundingClientRect().left;
   const within = (px: number) => Math.min(Math.max(px, plot.left), width - plot.right);
   const toMs = (px: number) => range.from + ((within(px) - plot.left) / (width - plot.left - plot.right)) * (range.to - range.from);
@@ -145,12 +145,12 @@ export function HeatmapPanel({ answer, range }: { answer: Answer<Heatmap>; range
     </label>
   );
   return (
-    <Panel id="latency" title="How long calls took" about="time from left to right, duration upward; darker: more calls" tools={tools} wide>
+    <Panel id="latency" title="How long calls took" about="time from left to right, duration upward; the stronger the colour, the more calls" tools={tools} wide>
       <Ready answer={answer} nothing="No calls were timed in this time." empty={(d) => !d.ops.length}>
         {(d) => (
           <>
             <div class="heats">
-              {d.ops.map((o) => (
+              {d.ops.filter((o) => !v.op || v.op.split(",").includes(o.op)).map((o) => (
                 <OneMap key={`${o.source} ${o.op}`} h={d} o={o} range={range} />
               ))}
             </div>

@@ -130,7 +130,7 @@ export function NCCLPanel({ answer }: { answer: Answer<{ ranks: Rank[] }> }) {
   const data = answer.data;
   const all = useMemo(() => comms(data?.ranks ?? []), [data]);
   return (
-    <Panel id="nccl" title="NCCL roll-call" about="which ranks entered their collectives, and how long after the first; darker: later" wide={all.length > 0}>
+    <Panel id="nccl" title="NCCL roll-call" about="which ranks entered their collectives, and how long after the first; stronger colours: later" wide={all.length > 0}>
       <Ready answer={answer} nothing="No collectives of NCCL in this time." empty={(d) => !d.ranks.length}>
         {() => all.map((c) => <One key={c.id} c={c} />)}
       </Ready>
