@@ -195,7 +195,7 @@ func TestBrowsersAreKeptOut(t *testing.T) {
 func TestTraceBesideCrowds(t *testing.T) {
 	b := newBench(t)
 	target := b.train("--steps", "3000")
-	trace := b.ingero("trace", "--pid", pid(target))
+	trace := b.ingero("trace", "--max-overhead", "0", "--probe-budget", "0", "--pid", pid(target))
 	b.tracing(1)
 	now := time.Now
 	servers := []asker{{serveBy(t, "dashboard", b.db(), now, nil, "--addr", ":0", "--no-tls"), "POST", "/api/v1/query", `{"sql":"SELECT op, count(*) FROM events GROUP BY op","timeout_ms":2000}`},
@@ -215,7 +215,8 @@ func TestTraceBesideCrowds(t *testing.T) {
 		}
 	}
 	want := counts(t, target)
-	if stdout, stderr, code := finish(t, trace); code != 0 || !strings.Contains(stdout+stderr, ", 0 lost") || asked == 0 {
+	stdout, stderr, code := finish(t, trace)
+	if code != 0 || !strings.Contains(stdout+stderr, ", 0 lost") || asked == 0 {
 		t.Errorf("code %d, %d questions answered: %s", code, asked, stdout+stderr)
 	}
 	r, err := query.Open(b.db())
@@ -233,7 +234,7 @@ func TestTraceBesideCrowds(t *testing.T) {
 	}
 	for op, n := range want {
 		if got[op] != n {
-			t.Errorf("%s: %d calls, want %d", op, got[op], n)
+			t.Errorf("%s: %d calls, want %d; the trace said %s%s", op, got[op], n, stdout, stderr)
 		}
 	}
 }

@@ -63,8 +63,8 @@ func Chromium(t testing.TB) *ChromiumPage {
 	return p
 }
 
-// Do runs a script: the body of an async function of page, context, args, seen and axe (see
-// test/browser/driver.mjs). What it returns is read into out, unless that is nil. The test
+// Do runs a script: the body of an async function of page, context, args, seen, axe and until
+// (see test/browser/driver.mjs). What it returns is read into out, unless that is nil. The test
 // ends where it fails.
 func (p *ChromiumPage) Do(script string, args, out any) {
 	p.t.Helper()

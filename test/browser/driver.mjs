@@ -1,5 +1,5 @@
 // Runs scripts of tests in Chromium. Each line of standard input is {"script", "args"}: the
-// body of an async function of page, context, args, seen and axe. Each gets a line of
+// body of an async function of page, context, args, seen, axe and until. Each gets a line of
 // standard output: {"value"} or {"error"}. seen has what the page asked for and complained
 // of since the browser began. The folder of the packages is the first argument.
 import { readFileSync } from "node:fs";
@@ -21,10 +21,22 @@ context.on("response", (r) => r.status() >= 400 && seen.failures.push(`${r.url()
 context.on("console", (m) => ["error", "warning"].includes(m.type()) && seen.console.push(`${m.type()}: ${m.text()}`));
 context.on("weberror", (e) => seen.console.push(`exception: ${e.error()}`));
 
+// until waits for a function of the page to be true, without what its policy forbids.
+async function until(f, arg, ms = 20000) {
+  const end = Date.now() + ms;
+  while (!(await page.evaluate(f, arg))) {
+    if (Date.now() > end) throw new Error(`it took too long: ${f}`);
+    await page.waitForTimeout(50);
+  }
+}
+
 // axe returns what is wrong for people who cannot see or use a mouse, grave things alone.
 async function axe() {
-  await page.evaluate((source) => window.axe || Function(source)(), axeSource).catch(() => page.addScriptTag({ content: axeSource }));
-  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  const c = await context.newCDPSession(page); // what it runs is not the page's
+  await c.send("Runtime.evaluate", { expression: axeSource });
+  await c.detach();
+  const { violations, passes } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  if (!passes.length) throw new Error("axe looked at nothing");
   return violations.filter((v) => ["serious", "critical"].includes(v.impact)).map((v) => `${v.impact} ${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200)).join(" | ")}`);
 }
 
@@ -33,7 +45,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   const { script, args } = JSON.parse(line);
   let out;
   try {
-    const value = await new AsyncFunction("page", "context", "args", "seen", "axe", script)(page, context, args, seen, axe);
+    const value = await new AsyncFunction("page", "context", "args", "seen", "axe", "until", script)(page, context, args, seen, axe, until);
     out = { value: value === undefined ? null : value };
   } catch (e) {
     out = { error: String(e?.stack ?? e) };
