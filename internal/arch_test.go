@@ -93,6 +93,7 @@ var allowed = map[string]string{
 	"test/ledger":       "",
 	"test/unwind":       "",
 	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes internal/proc internal/session internal/tick internal/xid pkg/events sim",
+	"benchmarks/budget": "",
 	"benchmarks/idle":   "",
 	"benchmarks/overhead": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/python internal/session " +
 		"internal/stats internal/tick internal/unwind pkg/events sim",
