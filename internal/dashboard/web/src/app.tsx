@@ -104,9 +104,9 @@ export function App() {
       <Bar overview={o} recordings={recordings} processes={processes ?? []} range={range} help={showHelp} />
       <main>
         {overview.error && (
-          <section class="headline">
-            <h1>{overview.error.status === 404 ? "Nothing has been recorded yet" : "No answer"}</h1>
-            <Problem what={overview.error.what} todo={overview.error.todo} />
+          <section id="headline" class="headline" aria-labelledby="headline-h" tabIndex={-1}>
+            <h1 id="headline-h">{overview.error.status === 404 ? "Nothing has been recorded yet" : "No answer"}</h1>
+            {overview.error.status === 404 ? <p>What is recorded shows here as it comes: {overview.error.todo}.</p> : <Problem what={overview.error.what} todo={overview.error.todo} />}
           </section>
         )}
         {o && range && <Panels overview={o} range={range} processes={processes ?? []} />}

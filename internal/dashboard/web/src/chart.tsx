@@ -2,7 +2,7 @@
 // mouse becomes the range of everything.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import { clock } from "./fmt";
+import { mark, marks } from "./fmt";
 import { useStore } from "./store";
 import { theme } from "./theme";
 import { useWidth } from "./ui";
@@ -31,7 +31,7 @@ function axes(s: Spec): uPlot.Axis[] {
   const [ink, line] = [themed("soft"), themed("line")];
   const shared = { stroke: ink, font, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1, size: 4 } };
   return [
-    { ...shared, show: s.axis ?? true, size: 26, gap: 4, space: 90, values: (_, splits) => splits.map((v) => clock(v, s.to - s.from)) },
+    { ...shared, show: s.axis ?? true, size: 26, gap: 4, space: 90, splits: (u) => marks(s.from, s.to, Math.max(1, u.bbox.width / devicePixelRatio / 90)), values: (_, splits) => splits.map((v) => mark(v, s.to - s.from)) },
     { ...shared, size: s.yWide ?? 60, gap: 4, space: 24, values: (_, splits) => splits.map((v) => (v === null ? "" : (s.yText?.(v) ?? String(v)))) },
   ];
 }
