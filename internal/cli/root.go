@@ -28,6 +28,7 @@ type Env struct {
 	Zone                  *time.Location   // in which people are told times by those; nil: the machine's
 
 	debug   bool   // --debug
+	aside   *aside // where log lines go; nil: to Stderr
 	keyFile string // of the dashboard's certificates; empty: that of the user. Of tests
 }
 
@@ -75,6 +76,7 @@ func (e *Env) run(ctx context.Context) int {
 	if len(e.Lock.Dirs) == 0 {
 		e.Lock = lock.Host()
 	}
+	e.aside = &aside{out: e.Stderr}
 	root := e.root()
 	runs := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { runs = true }
