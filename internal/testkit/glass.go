@@ -10,6 +10,7 @@ import (
 // that programs here use (ECMA-48, xterm). Others are a fault that its text shows.
 type Glass struct {
 	Width, Height int
+	Cooked        bool // a new line begins at the left: what the kernel makes of it otherwise
 
 	rows     [][]rune
 	row, col int
@@ -42,6 +43,9 @@ func (g *Glass) next(s []byte) int {
 		g.col = 0
 		return 1
 	case '\n':
+		if g.Cooked {
+			g.col = 0
+		}
 		g.down()
 		return 1
 	case 0x1b:
