@@ -43,8 +43,8 @@ type shot struct {
 // Lines that stay are kept until the terminal is put back, so many; those that are shown
 // meanwhile are the last.
 const (
-	keptLines  = 1000
-	shownLines = 3
+	keptLines = 1000
+	lastLines = 3
 )
 
 // openBoard takes the terminal. It returns [screen.ErrNoTerminal] where there is none to be
@@ -140,7 +140,7 @@ func (b *board) frame(width, height int) []string {
 	if s == nil || height < 2 {
 		return nil
 	}
-	below := b.lines[max(0, len(b.lines)-min(shownLines, height/6)):]
+	below := b.lines[max(0, len(b.lines)-min(lastLines, height/6)):]
 	page := d.lines(s, b.options, width, height-1-len(below))
 	for len(page) < height-1-len(below) {
 		page = append(page, "")

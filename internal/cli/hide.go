@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"ingero/internal/config"
@@ -51,16 +52,16 @@ func hideLosses(f *mute.Filter, now time.Time, in *explain.LostInput) {
 }
 
 // hidden returns what leaves out of a trace's ticks what is not to be shown.
-func (e *Env) hidden(c *config.Config) func(*tick.Tick) {
-	h := &hider{Filter: filter(c), path: c.DB, log: e.logger(c.Debug)}
-	return h.hide
+func (e *Env) hidden(c *config.Config) *hider {
+	return &hider{Filter: filter(c), path: c.DB, log: e.logger(c.Debug)}
 }
 
 // hider leaves out of a trace's ticks what is not to be shown. What is silenced it reads
 // anew with each of them: that is one row or none, and counts at once.
 type hider struct {
 	mute.Filter
-	path string // of the database
+	anew atomic.Pointer[mute.Filter] // nil: it is as it was
+	path string                      // of the database
 	log  *slog.Logger
 	db   *query.Reader // nil: there is none yet
 }
@@ -68,6 +69,9 @@ type hider struct {
 // hide is the session's Hide. After the last tick the database is closed: who records
 // leaves it without a write-ahead log once nobody reads it.
 func (h *hider) hide(t *tick.Tick) {
+	if f := h.anew.Swap(nil); f != nil {
+		h.Filter = *f
+	}
 	if err := h.read(t.Time); err != nil {
 		h.log.Debug("what is silenced is not known", "error", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"ingero/internal/explain"
 	"ingero/internal/lock"
+	"ingero/internal/service"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -23,6 +24,7 @@ type publisher struct {
 	losses   uint64 // as of the last tick
 	lastLoss time.Time
 	failed   bool // so that it is said once
+	manager  service.Manager
 }
 
 // Batch implements [tick.Sink].
@@ -46,6 +48,9 @@ func (p *publisher) Tick(t *tick.Tick) error {
 	for i := range t.Ops {
 		s.Calls += t.Ops[i].Sum.Calls
 	}
+	if t.Overhead.Budget > 0 {
+		s.Overhead, s.Shed = explain.Overhead(&t.Overhead), t.Overhead.Shed
+	}
 	for _, d := range t.Drops {
 		if d.Count > 0 {
 			s.Drops[d.Reason] = d.Count
@@ -66,11 +71,23 @@ func (p *publisher) Tick(t *tick.Tick) error {
 	if p.exports != nil {
 		s.Exports = p.exports()
 	}
+	if p.manager.Watchdog() > 0 {
+		_ = p.manager.Alive(aliveText(&s)) // a manager that does not hear it ends this
+	}
 	if err := p.lock.Publish(s); err != nil && !p.failed {
 		p.failed = true
 		p.log.Warn("status will be out of date", "error", err)
 	}
 	return nil
+}
+
+// aliveText is what systemctl status shows of a trace.
+func aliveText(s *lock.State) string {
+	text := fmt.Sprintf("%s; processes that use CUDA: %d", counted(s.Calls, "call"), len(s.Processes))
+	if len(s.Problems) > 0 {
+		text += "; " + s.Problems[0]
+	}
+	return text
 }
 
 // openFor is how long a call must be open to be told of: most that are at a

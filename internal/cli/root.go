@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"ingero/internal/config"
 	"ingero/internal/lock"
 )
 
@@ -27,9 +29,13 @@ type Env struct {
 	Now                   func() time.Time // nil: the clock's. Of commands that read
 	Zone                  *time.Location   // in which people are told times by those; nil: the machine's
 
-	debug   bool   // --debug
-	aside   *aside // where log lines go; nil: to Stderr
-	keyFile string // of the dashboard's certificates; empty: that of the user. Of tests
+	debug    bool                           // --debug
+	aside    *aside                         // where log lines go; nil: to Stderr
+	hangup   *hangup                        // what SIGHUP does; nil: as the program that this is a part of says
+	again    func() (*config.Config, error) // reads the settings anew; nil: none were read
+	releases string                         // where the newest release is told; empty: update.Releases. Of tests
+	client   *http.Client                   // that asks; nil: that of package update
+	keyFile  string                         // of the dashboard's certificates; empty: that of the user. Of tests
 }
 
 // commands are the rows of the command line.
@@ -54,6 +60,8 @@ var commands = []func(*Env) *cobra.Command{
 	mcpCommand,
 	demoCommand,
 	statusCommand,
+	configCommand,
+	completionCommand,
 	xidCommand,
 	versionCommand,
 	hogCommand,
@@ -61,9 +69,9 @@ var commands = []func(*Env) *cobra.Command{
 
 // Main runs the command line and returns the exit code.
 func Main(e Env) int {
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	e.hangup = &hangup{}
+	ctx, stop := e.hangup.signals()
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second one ends it at once
 	// A reader of the output that has gone is an error of writing, so that a
 	// trace ends as it always does. Caught, not ignored: children inherit that.
 	pipe := make(chan os.Signal, 1)
@@ -79,8 +87,10 @@ func (e *Env) run(ctx context.Context) int {
 	e.aside = &aside{out: e.Stderr}
 	root := e.root()
 	runs := false
-	root.PersistentPreRun = func(*cobra.Command, []string) { runs = true }
+	var news *news
+	root.PersistentPreRun = func(c *cobra.Command, _ []string) { runs, news = true, e.askNews(ctx, c) }
 	err := root.ExecuteContext(ctx)
+	defer news.tell(e)
 	if err != nil && !runs { // cobra refused the command line
 		err = wordsUsage(err)
 	}
@@ -100,7 +110,7 @@ where its time went. No change to the program, no restart, no CUPTI.
 		Version:           e.Build.number(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true}, // there is our own
 	}
 	root.SetArgs(e.Args)
 	root.SetIn(e.Stdin)

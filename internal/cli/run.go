@@ -88,7 +88,7 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 		program.kill()
 		return errors.Join(err, t.close())
 	}
-	t.quiet, t.hide, t.exports = quiet(c), e.hidden(c), x.state
+	t.quiet, t.hider, t.exports = quiet(c), e.hidden(c), x.state
 	if c.Trace.Duration > 0 {
 		ctx, stop = context.WithTimeout(ctx, c.Trace.Duration)
 		defer stop()

@@ -28,23 +28,30 @@ func (e *Env) withSettings(c *cobra.Command, run func(context.Context, *config.C
 
 // settings puts the layers of settings together for a command with these flags.
 func (e *Env) settings(flags *config.Flags) (*config.Config, error) {
-	who := e.invoker()
-	cwd, err := os.Getwd()
-	if err != nil {
-		return nil, &problem{What: "the current folder is gone", Do: "cd to one that exists", Err: err}
-	}
-	host, err := os.Hostname()
+	in, err := e.inputs(flags)
 	if err != nil {
 		return nil, err
 	}
-	c, err := config.Load(config.Inputs{
-		Getenv: e.Getenv, Flags: flags.Given(), UID: os.Geteuid(), Caller: int(who.UID),
-		Home: e.home(), Cwd: cwd, Hostname: host, Container: e.inContainer(),
-	})
+	c, err := config.Load(in)
 	if err == nil {
 		e.debug = c.Debug
+		e.again = func() (*config.Config, error) { return config.Load(in) }
 	}
 	return c, err
+}
+
+// inputs are what settings depend on.
+func (e *Env) inputs(flags *config.Flags) (config.Inputs, error) {
+	who := e.invoker()
+	cwd, err := os.Getwd()
+	if err != nil {
+		return config.Inputs{}, &problem{What: "the current folder is gone", Do: "cd to one that exists", Err: err}
+	}
+	host, err := os.Hostname()
+	return config.Inputs{
+		Getenv: e.Getenv, Flags: flags.Given(), UID: os.Geteuid(), Caller: int(who.UID),
+		Home: e.home(), Cwd: cwd, Hostname: host, Container: e.inContainer(),
+	}, err
 }
 
 // home is the folder of the person behind the command, "" where there is none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 
 	"ingero/internal/config"
 	"ingero/internal/proc"
+	"ingero/internal/service"
 	"ingero/internal/session"
 	"ingero/internal/where"
 )
@@ -82,7 +84,9 @@ func (e *Env) trace(ctx context.Context, c *config.Config) (err error) {
 	if err != nil {
 		return errors.Join(err, t.close())
 	}
-	t.quiet, t.hide, t.exports = quiet(c), e.hidden(c), x.state
+	t.quiet, t.hider, t.exports = quiet(c), e.hidden(c), x.state
+	t.rec, t.manager = rec, service.FromEnvironment(e.Getenv, os.Getpid())
+	defer e.reloadable(t, c, v.say)()
 	v.waitsFor(&o, late)
 	if c.Trace.Duration > 0 {
 		ctx, stop = context.WithTimeout(ctx, c.Trace.Duration)

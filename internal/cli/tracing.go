@@ -10,6 +10,7 @@ import (
 	"ingero/internal/explain"
 	"ingero/internal/lock"
 	"ingero/internal/proc"
+	"ingero/internal/service"
 	"ingero/internal/session"
 	"ingero/internal/tick"
 )
@@ -20,7 +21,9 @@ type tracing struct {
 	lock    *lock.Lock
 	source  *session.Live
 	quiet   session.Deadband
-	hide    func(*tick.Tick)     // nil: all is shown
+	hider   *hider               // nil: all is shown
+	rec     *recording           // nil: nothing is recorded
+	manager service.Manager      // who started this as a service
 	exports func() []lock.Export // how what is sent elsewhere goes; nil: nothing is
 }
 
@@ -55,13 +58,22 @@ func (t *tracing) close() error { return errors.Join(t.source.Close(), t.lock.Re
 // run traces until ctx ends or the processes do. It returns the session's error,
 // and closes everything.
 func (t *tracing) run(ctx context.Context, rec *recording, sinks ...tick.Sink) error {
-	p := &publisher{lock: t.lock, log: t.log, exports: t.exports}
+	p := &publisher{lock: t.lock, log: t.log, exports: t.exports, manager: t.manager}
 	if rec != nil {
 		p.database = rec.state
 		sinks = append(sinks, rec)
 	}
 	sinks = append(sinks, p)
-	err := session.Run(ctx, session.Config{Source: t.source, Sinks: sinks, Quiet: t.quiet, Log: t.log, Hide: t.hide})
+	var hide func(*tick.Tick)
+	if t.hider != nil {
+		hide = t.hider.hide
+	}
+	if err := t.manager.Ready("tracing"); err != nil {
+		t.log.Warn("the service manager does not know that this is ready", "error", err)
+	}
+	stopping := context.AfterFunc(ctx, func() { _ = t.manager.Stopping() }) // it knows by itself that this ends
+	err := session.Run(ctx, session.Config{Source: t.source, Sinks: sinks, Quiet: t.quiet, Log: t.log, Hide: hide})
+	stopping()
 	return errors.Join(err, t.lock.Release())
 }
 

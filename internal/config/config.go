@@ -14,9 +14,10 @@ type Config struct {
 	Trace  Trace
 	Causes Causes
 	// TokenFile has what others must know who ask over the network; empty: none.
-	TokenFile string
-	Serve     Serve
-	Fleet     Fleet
+	TokenFile   string
+	UpdateCheck bool
+	Serve       Serve
+	Fleet       Fleet
 	// From says where each setting that is no default came from, by key:
 	// "/etc/ingero/ingero.yaml:3", "INGERO_DB", "--db".
 	From map[string]string
@@ -67,6 +68,7 @@ type Trace struct {
 	NoFollow     bool
 	CudaLibs     []string // paths; of a library that has none here, all are found by name
 	ProbeBudget  float64  // share of one CPU; 0: no bound
+	MaxOverhead  float64  // share of the time of the traced processes; 0: no bound
 	Stack        string   // "slow" or "true", "all", "false"
 	PyProbe      bool
 	PyWalker     string // "auto", "ebpf", "userspace"
@@ -156,18 +158,10 @@ type assignment struct {
 
 // Load puts the layers on top of each other. Its errors are of type *Error.
 func Load(in Inputs) (*Config, error) {
-	if in.Getenv == nil {
-		in.Getenv = func(string) string { return "" }
-	}
-	if in.SystemFile == "" {
-		in.SystemFile = systemFile
-	}
-	c := &Config{From: map[string]string{}}
-	for i := range Settings {
-		s := &Settings[i]
-		if err := s.set(c, s.Default, in, ""); err != nil {
-			return nil, &Error{At: s.Key, What: fmt.Sprintf("default %q: %v", s.Default, err)}
-		}
+	in.fill()
+	c, err := in.defaults()
+	if err != nil {
+		return nil, err
 	}
 	environment, flags := in.environment(), in.flags()
 	// Which file --config names must be known before it is read.
@@ -185,6 +179,26 @@ func Load(in Inputs) (*Config, error) {
 	return c, nil
 }
 
+func (in *Inputs) fill() {
+	if in.Getenv == nil {
+		in.Getenv = func(string) string { return "" }
+	}
+	if in.SystemFile == "" {
+		in.SystemFile = systemFile
+	}
+}
+
+func (in Inputs) defaults() (*Config, error) {
+	c := &Config{From: map[string]string{}}
+	for i := range Settings {
+		s := &Settings[i]
+		if err := s.set(c, s.Default, in, ""); err != nil {
+			return nil, &Error{At: s.Key, What: fmt.Sprintf("default %q: %v", s.Default, err)}
+		}
+	}
+	return c, nil
+}
+
 // Databases are where a reader looks for a database, in this order: DB alone when
 // it was named, else each place where this machine may keep one.
 func (c *Config) Databases() []string { return c.dbs }
@@ -196,13 +210,22 @@ func (c *Config) apply(in Inputs, layers ...[]assignment) error {
 			return err
 		}
 		for _, a := range layer {
-			if err := a.to.set(c, a.value, in, a.base); err != nil {
-				return &Error{At: a.at, What: fmt.Sprintf("%s cannot be %q: %v", a.to.Key, a.value, err), Do: a.to.Help, Err: err}
+			if e := a.put(c, in); e != nil {
+				return e
 			}
 			c.From[a.to.Key] = a.at
 		}
 	}
 	return nil
+}
+
+// put sets what is assigned.
+func (a *assignment) put(c *Config, in Inputs) *Error {
+	err := a.to.set(c, a.value, in, a.base)
+	if err == nil {
+		return nil
+	}
+	return &Error{At: a.at, What: fmt.Sprintf("%s cannot be %q: %v", a.to.Key, a.value, err), Do: a.to.Help, Err: err}
 }
 
 // exclude takes back the settings of lower layers that a layer's own rule out.
@@ -247,23 +270,30 @@ func (c *Config) complete(in Inputs) {
 	}
 }
 
-// files reads the files that exist, and the one that must.
-func (in Inputs) files(named string) (layers [][]assignment, err error) {
-	paths := []string{in.SystemFile}
+// file is one file of settings.
+type file struct {
+	name   string
+	absent bool // it need not be there
+}
+
+// places are the files that are read, each of which outranks those before it.
+func (in Inputs) places(named string) []file {
+	all := []file{{in.SystemFile, true}}
 	if in.UID != 0 && in.Cwd != "" {
-		paths = append(paths, filepath.Join(in.Cwd, localFile))
-	}
-	for _, path := range paths {
-		layer, err := in.readFile(path, true)
-		if err != nil {
-			return nil, err
-		}
-		layers = append(layers, layer)
+		all = append(all, file{filepath.Join(in.Cwd, localFile), true})
 	}
 	if named != "" {
-		layer, err := in.readFile(named, false)
-		if err != nil {
-			return nil, err
+		all = append(all, file{named, false})
+	}
+	return all
+}
+
+// files reads the files that exist, and the one that must.
+func (in Inputs) files(named string) (layers [][]assignment, err error) {
+	for _, f := range in.places(named) {
+		layer, _, errs := in.readFile(f.name, f.absent)
+		if len(errs) > 0 {
+			return nil, errs[0]
 		}
 		layers = append(layers, layer)
 	}
@@ -283,7 +313,7 @@ func (in Inputs) environment() (out []assignment) {
 func (in Inputs) flags() (out []assignment) {
 	for i := range Settings {
 		s := &Settings[i]
-		if v, ok := in.Flags[s.Flag]; ok {
+		if v, ok := in.Flags[s.Flag]; ok && s.Flag != "" {
 			out = append(out, assignment{to: s, value: v, at: "--" + s.Flag, base: in.Cwd})
 		}
 	}

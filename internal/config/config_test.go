@@ -69,8 +69,8 @@ func (w *world) local() string { return filepath.Join(w.in.Cwd, localFile) }
 
 func TestDefaults(t *testing.T) {
 	got := newWorld(t).load()
-	want := &Config{DB: "/home/bob/.ingero/ingero.db", Node: "gpu-7", From: map[string]string{},
-		Trace:  Trace{Cmdline: "safe", Record: true, MaxDB: 10 << 30, ProbeBudget: 0.03, Stack: "slow", PyWalker: "auto", Link: "auto", OTLP: OTLP{Traces: "notable", Protocol: "auto"}},
+	want := &Config{DB: "/home/bob/.ingero/ingero.db", Node: "gpu-7", UpdateCheck: true, From: map[string]string{},
+		Trace:  Trace{Cmdline: "safe", Record: true, MaxDB: 10 << 30, ProbeBudget: 0.03, MaxOverhead: 0.02, Stack: "slow", PyWalker: "auto", Link: "auto", OTLP: OTLP{Traces: "notable", Protocol: "auto"}},
 		Causes: Causes{MinSeverity: "LOW"}, Serve: Serve{Addr: ":8080", TestReport: "report.json"}, Fleet: Fleet{Timeout: 15 * time.Second, Skew: 10 * time.Millisecond}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
@@ -105,7 +105,7 @@ func TestDefaultDB(t *testing.T) {
 // samples has two values of each kind, and how a Config shows them.
 var samples = map[string][2]string{
 	"path": {"/a/b", "/c/d"}, "paths": {"/a/x.so:/y.so", "/b.so"}, "percent": {"5%", "50%"}, "text": {"alice", "bob"}, "address": {":9090", "0.0.0.0:9091"}, "bool": {"true", "false"}, "number": {"3", "4"},
-	"duration": {"1m30s", "2h0m0s"}, "size": {"16777216", "33554432"}, "pids": {"4821", "4822"},
+	"duration": {"1m30s", "2h"}, "size": {"16m", "32m"}, "pids": {"4821", "4822"},
 	"words": {"a:8080,http://b:8080", "c:8080"},
 }
 
@@ -114,37 +114,6 @@ func sample(s *Setting, layer int) string {
 		return s.Choices[layer%2]
 	}
 	return samples[s.Kind()][layer%2]
-}
-
-// shown is a setting's value as text.
-func shown(s *Setting, c *Config) string {
-	switch v := s.field(c).(type) {
-	case *path:
-		return string(*v)
-	case *paths:
-		return strings.Join(*v, ":")
-	case *names:
-		return strings.Join(*v, ",")
-	case *words:
-		return strings.Join(*v, ",")
-	case *share:
-		return fmt.Sprintf("%v%%", float64(*v)*100)
-	case *byteCount:
-		return fmt.Sprint(*v)
-	case *[]uint32:
-		return strings.Trim(strings.ReplaceAll(fmt.Sprint(*v), " ", ","), "[]")
-	case *address:
-		return string(*v)
-	case *string:
-		return *v
-	case *bool:
-		return fmt.Sprint(*v)
-	case *int:
-		return fmt.Sprint(*v)
-	case *time.Duration:
-		return v.String()
-	}
-	return "?"
 }
 
 // Each setting is given in one layer after another, with two values in turns, so
@@ -174,10 +143,13 @@ func TestLayers(t *testing.T) {
 				func(v string) string { w.env[s.Env] = v; return s.Env },
 				func(v string) string { w.in.Flags[s.Flag] = v; return "--" + s.Flag },
 			} {
+				if layer == 4 && s.Flag == "" {
+					continue
+				}
 				want := sample(s, layer)
 				from := add(want)
 				c := w.load()
-				if got := shown(s, c); got != want || c.From[s.Key] != from {
+				if got := s.text(c); got != want || c.From[s.Key] != from {
 					t.Errorf("layer %d: %q from %s, want %q from %s", layer, got, c.From[s.Key], want, from)
 				}
 			}

@@ -16,16 +16,17 @@ import (
 // maxFile is far more than all settings take, in bytes.
 const maxFile = 1 << 20
 
-// readFile reads the settings of one file; absent says that it may be.
-func (in Inputs) readFile(name string, absent bool) ([]assignment, error) {
+// readFile reads the settings of one file; absent says that it may be. Errors are of
+// type *Error: of what is wrong in the file, all.
+func (in Inputs) readFile(name string, absent bool) (_ []assignment, there bool, errs []*Error) {
 	text, err := in.readTrusted(name)
 	if errors.Is(err, fs.ErrNotExist) && absent {
-		return nil, nil
+		return nil, false, nil
 	}
 	if err != nil {
 		var e *Error
 		if errors.As(err, &e) {
-			return nil, err
+			return nil, true, []*Error{e}
 		}
 		what, do := fmt.Sprintf("the settings cannot be read: %v", err), ""
 		switch {
@@ -34,9 +35,10 @@ func (in Inputs) readFile(name string, absent bool) ([]assignment, error) {
 		case errors.Is(err, fs.ErrPermission):
 			what, do = "you may not read the settings", "sudo chmod a+r "+name
 		}
-		return nil, &Error{At: name, What: what, Do: do, Err: err}
+		return nil, true, []*Error{{At: name, What: what, Do: do, Err: err}}
 	}
-	return parseFile(name, text)
+	out, errs := parseFile(name, text)
+	return out, true, errs
 }
 
 // readTrusted reads a file that nobody but root and the caller can have written.
@@ -72,7 +74,7 @@ func (in Inputs) readTrusted(name string) ([]byte, error) {
 }
 
 // parseFile reads settings in YAML, strictly.
-func parseFile(name string, text []byte) ([]assignment, error) {
+func parseFile(name string, text []byte) ([]assignment, []*Error) {
 	dec := yaml.NewDecoder(strings.NewReader(string(text)))
 	var doc, more yaml.Node
 	err := dec.Decode(&doc)
@@ -80,20 +82,18 @@ func parseFile(name string, text []byte) ([]assignment, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, syntaxError(name, err)
+		return nil, []*Error{syntaxError(name, err)}
 	}
 	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		return nil, &Error{At: name, What: "there is a second document in it", Do: "leave out the line of three dashes", Err: err}
+		return nil, []*Error{{At: name, What: "there is a second document in it", Do: "leave out the line of three dashes", Err: err}}
 	}
 	p := parser{name: name, base: filepath.Dir(name), seen: map[string]int{}}
-	if err := p.mapping("", doc.Content[0]); err != nil {
-		return nil, err
-	}
-	return p.out, nil
+	p.mapping("", doc.Content[0])
+	return p.out, p.errs
 }
 
 // syntaxError makes "file:line: what" of the decoder's "yaml: line 3: what".
-func syntaxError(name string, err error) error {
+func syntaxError(name string, err error) *Error {
 	what := strings.TrimPrefix(err.Error(), "yaml: ")
 	at := name
 	if rest, ok := strings.CutPrefix(what, "line "); ok {
@@ -108,44 +108,45 @@ type parser struct {
 	name, base string
 	out        []assignment
 	seen       map[string]int // key: line
+	errs       []*Error
 }
+
+func (p *parser) fail(e *Error) { p.errs = append(p.errs, e) }
 
 func (p *parser) at(n *yaml.Node) string { return fmt.Sprintf("%s:%d", p.name, n.Line) }
 
-func (p *parser) mapping(prefix string, n *yaml.Node) error {
+func (p *parser) mapping(prefix string, n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
-		return nil // an empty file, or a heading with nothing below
+		return // an empty file, or a heading with nothing below
 	}
 	if n.Kind != yaml.MappingNode {
-		return &Error{At: p.at(n), What: "settings are expected here, as lines of KEY: VALUE"}
+		p.fail(&Error{At: p.at(n), What: "settings are expected here, as lines of KEY: VALUE"})
+		return
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
 		key := prefix + k.Value
 		if k.Kind != yaml.ScalarNode || k.Tag != "!!str" {
-			return &Error{At: p.at(k), What: "a name of a setting is expected here"}
+			p.fail(&Error{At: p.at(k), What: "a name of a setting is expected here"})
+			continue
 		}
 		if line := p.seen[key]; line != 0 {
-			return &Error{At: p.at(k), What: fmt.Sprintf("%s was given in line %d already", key, line), Do: "leave one of them out"}
+			p.fail(&Error{At: p.at(k), What: fmt.Sprintf("%s was given in line %d already", key, line), Do: "leave one of them out"})
+			continue
 		}
 		p.seen[key] = k.Line
-		var err error
 		switch s := find(key); {
 		case s != nil && key != configKey:
-			err = p.value(s, v)
+			p.value(s, v)
 		case isSection(key):
-			err = p.mapping(key+".", v)
+			p.mapping(key+".", v)
 		default:
-			err = unknown(p.at(k), key)
-		}
-		if err != nil {
-			return err
+			p.fail(unknown(p.at(k), key))
 		}
 	}
-	return nil
 }
 
-func (p *parser) value(s *Setting, v *yaml.Node) error {
+func (p *parser) value(s *Setting, v *yaml.Node) {
 	a := assignment{to: s, at: p.at(v), base: p.base}
 	switch {
 	case v.Kind == yaml.ScalarNode && v.Tag != "!!null":
@@ -154,16 +155,17 @@ func (p *parser) value(s *Setting, v *yaml.Node) error {
 		var words []string
 		for _, item := range v.Content {
 			if item.Kind != yaml.ScalarNode {
-				return &Error{At: p.at(item), What: fmt.Sprintf("%s: a single value is expected here", s.Key)}
+				p.fail(&Error{At: p.at(item), What: fmt.Sprintf("%s: a single value is expected here", s.Key)})
+				return
 			}
 			words = append(words, item.Value)
 		}
 		a.value = strings.Join(words, between[s.Kind()])
 	default:
-		return &Error{At: p.at(v), What: fmt.Sprintf("%s needs one value of the kind %s", s.Key, s.Kind()), Do: s.Help}
+		p.fail(&Error{At: p.at(v), What: fmt.Sprintf("%s needs one value of the kind %s", s.Key, s.Kind()), Do: s.Help})
+		return
 	}
 	p.out = append(p.out, a)
-	return nil
 }
 
 func isSection(key string) bool {
@@ -176,7 +178,7 @@ func isSection(key string) bool {
 }
 
 // unknown names the setting that was probably meant.
-func unknown(at, key string) error {
+func unknown(at, key string) *Error {
 	e := &Error{At: at, What: fmt.Sprintf("there is no setting %.80s", key), Do: "docs/commands.md lists the settings"}
 	best := min(max(2, len(key)/3), 5) + 1
 	for i := range Settings {

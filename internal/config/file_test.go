@@ -120,10 +120,11 @@ func FuzzFile(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		out, err := parseFile("f.yaml", []byte(text))
-		var e *Error
-		if err != nil && (!errors.As(err, &e) || !strings.HasPrefix(e.At, "f.yaml") || e.What == "") {
-			t.Errorf("error %#v", err)
+		out, errs := parseFile("f.yaml", []byte(text))
+		for _, e := range errs {
+			if !strings.HasPrefix(e.At, "f.yaml") || e.What == "" {
+				t.Errorf("error %#v", e)
+			}
 		}
 		c := &Config{From: map[string]string{}}
 		_ = c.apply(Inputs{}, out) // values may be wrong; it must not panic

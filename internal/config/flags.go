@@ -16,7 +16,7 @@ func Bind(c *cobra.Command) *Flags {
 	f := &Flags{given: map[string]string{}}
 	for i := range Settings {
 		s := &Settings[i]
-		if !s.For(c.Name()) {
+		if s.Flag == "" || !s.For(c.Name()) {
 			continue
 		}
 		flag := c.Flags().VarPF(&flagValue{f: f, s: s}, s.Flag, s.Short, s.Help)
@@ -27,8 +27,19 @@ func Bind(c *cobra.Command) *Flags {
 		if s.Bare != "" {
 			flag.NoOptDefVal = s.Bare
 		}
+		s.complete(c)
 	}
 	return f
+}
+
+// complete tells a shell what can stand behind the flag.
+func (s *Setting) complete(c *cobra.Command) {
+	kind := s.Kind()
+	if kind == "path" || kind == "paths" {
+		return // files
+	}
+	// The error is that the flag is not there, or has this already.
+	_ = c.RegisterFlagCompletionFunc(s.Flag, cobra.FixedCompletions(s.Choices, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // Given returns the flags that were given, by name.
@@ -68,13 +79,16 @@ func (v *flagValue) Type() string { return v.s.Kind() }
 // Reference returns the settings as a table in Markdown, for docs/commands.md.
 func Reference() string {
 	var b strings.Builder
-	b.WriteString("| setting | variable | flag | of | kind | default | |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| setting | variable | flag | of | kind | default | at run time | |\n|---|---|---|---|---|---|---|---|\n")
 	for i := range Settings {
 		s := &Settings[i]
 		if s.Hidden {
 			continue
 		}
-		flag := "`--" + s.Flag + "`"
+		flag := ""
+		if s.Flag != "" {
+			flag = "`--" + s.Flag + "`"
+		}
 		if s.Short != "" {
 			flag += ", `-" + s.Short + "`"
 		}
@@ -86,7 +100,11 @@ func Reference() string {
 		if s.Key == configKey {
 			key = "" // a file cannot name another
 		}
-		fmt.Fprintf(&b, "| %s | `%s` | %s | %s | %s | %s | %s |\n", key, s.Env, flag, commands, s.Kind(), s.Default, s.Help)
+		reload := ""
+		if s.Reload {
+			reload = "yes"
+		}
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s | %s | %s | %s | %s |\n", key, s.Env, flag, commands, s.Kind(), s.Default, reload, s.Help)
 	}
 	return b.String()
 }

@@ -98,7 +98,11 @@ func TestSettings(t *testing.T) {
 		once("variable", s.Env)
 		once("flag", s.Flag)
 		once("letter", s.Short)
-		if s.Env != "INGERO_"+strings.ToUpper(strings.ReplaceAll(s.Flag, "-", "_")) {
+		name := s.Flag
+		if name == "" {
+			name = s.Key
+		}
+		if s.Env != "INGERO_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")) {
 			t.Errorf("%s: variable %s does not follow from --%s", s.Key, s.Env, s.Flag)
 		}
 		if !strings.HasSuffix(s.Key, s.Flag) || s.Help == "" || strings.HasSuffix(s.Help, ".") || s.Help[0] >= 'A' && s.Help[0] <= 'Z' {

@@ -14,7 +14,7 @@ import (
 type Setting struct {
 	Key      string   // in a file; a dot is a level of it
 	Env      string   // variable; empty: none
-	Flag     string   // without dashes
+	Flag     string   // without dashes; empty: none
 	Short    string   // one letter; empty: none
 	Commands []string // that have the flag; nil: all
 	Default  string
@@ -22,6 +22,9 @@ type Setting struct {
 	Choices  []string // of a text, when only these will do
 	Excludes string   // key of a setting that a higher layer takes back by giving this one
 	Hidden   bool     // in help and reference: for tests
+	Reload   bool     // a running trace takes a new value when it is sent SIGHUP
+	Reads    bool     // it names files that must be there
+	Secret   bool     // a URL whose path may be one
 	Help     string   // one line, no full stop
 
 	field func(*Config) any   // a pointer, whose type is the setting's kind
@@ -52,16 +55,19 @@ var Settings = []Setting{
 	{Key: "debug", Env: "INGERO_DEBUG", Flag: "debug", Default: "false",
 		Help:  "say on standard error what is found and done",
 		field: func(c *Config) any { return &c.Debug }},
-	{Key: "token-file", Env: "INGERO_TOKEN_FILE", Flag: "token-file", Commands: slices.Concat(serving, asking),
+	{Key: "update-check", Env: "INGERO_UPDATE_CHECK", Commands: []string{"trace", "demo", "explain", "check"}, Default: "true",
+		Help:  "ask GitHub once a day whether there is a newer release, and say so; INGERO_NO_UPDATE_NOTIFIER=1: no",
+		field: func(c *Config) any { return &c.UpdateCheck }},
+	{Key: "token-file", Reads: true, Env: "INGERO_TOKEN_FILE", Flag: "token-file", Commands: slices.Concat(serving, asking),
 		Help:  "a file with the token that who asks over the network must have; INGERO_TOKEN has it itself",
 		field: func(c *Config) any { return (*path)(&c.TokenFile) }},
 	{Key: "dashboard.addr", Env: "INGERO_ADDR", Flag: "addr", Commands: []string{"dashboard"}, Default: ":8080",
 		Help:  "where to listen: :8080 for this machine alone, 0.0.0.0:8080 for others too, which needs a token",
 		field: func(c *Config) any { return &c.Serve.Addr }},
-	{Key: "dashboard.tls-cert", Env: "INGERO_TLS_CERT", Flag: "tls-cert", Commands: serving,
+	{Key: "dashboard.tls-cert", Reads: true, Env: "INGERO_TLS_CERT", Flag: "tls-cert", Commands: serving,
 		Help:  "a file with the certificate, in PEM (default: one that is signed by itself, for 24 h)",
 		field: func(c *Config) any { return (*path)(&c.Serve.Cert) }},
-	{Key: "dashboard.tls-key", Env: "INGERO_TLS_KEY", Flag: "tls-key", Commands: serving,
+	{Key: "dashboard.tls-key", Reads: true, Env: "INGERO_TLS_KEY", Flag: "tls-key", Commands: serving,
 		Help:  "a file with the key of --tls-cert, in PEM",
 		field: func(c *Config) any { return (*path)(&c.Serve.Key) }},
 	{Key: "dashboard.no-tls", Env: "INGERO_NO_TLS", Flag: "no-tls", Commands: []string{"dashboard"}, Default: "false",
@@ -79,7 +85,7 @@ var Settings = []Setting{
 	{Key: "fleet.nodes", Env: "INGERO_NODES", Flag: "nodes", Commands: fleets,
 		Help:  "ask the ingero dashboard of these machines, not a database here: a:8080,b:8080 (https), http://a:8080; empty: none",
 		field: func(c *Config) any { return (*words)(&c.Fleet.Nodes) }},
-	{Key: "fleet.ca", Env: "INGERO_CA", Flag: "ca", Commands: fleets,
+	{Key: "fleet.ca", Reads: true, Env: "INGERO_CA", Flag: "ca", Commands: fleets,
 		Help:  "a file with the certificates that sign those of the machines, in PEM (default: the machine's authorities)",
 		field: func(c *Config) any { return (*path)(&c.Fleet.CA) }},
 	{Key: "fleet.pin", Env: "INGERO_PIN", Flag: "pin", Commands: fleets,
@@ -91,11 +97,11 @@ var Settings = []Setting{
 	{Key: "fleet.clock-skew-threshold", Env: "INGERO_CLOCK_SKEW_THRESHOLD", Flag: "clock-skew-threshold", Commands: fleets, Default: "10ms",
 		Help:  "tell of machines whose clocks are off by this much",
 		field: func(c *Config) any { return &c.Fleet.Skew }},
-	{Key: "causes.min-severity", Env: "INGERO_MIN_SEVERITY", Flag: "min-severity", Commands: slices.Concat(serving, causing), Default: "LOW",
+	{Key: "causes.min-severity", Reload: true, Env: "INGERO_MIN_SEVERITY", Flag: "min-severity", Commands: slices.Concat(serving, causing), Default: "LOW",
 		Choices: []string{"LOW", "MEDIUM", "HIGH", "low", "medium", "high"},
 		Help:    "show causes of this severity or more: LOW, MEDIUM or HIGH; how many are not shown is said",
 		field:   func(c *Config) any { return &c.Causes.MinSeverity }},
-	{Key: "causes.rules-off", Env: "INGERO_RULES_OFF", Flag: "rules-off", Commands: slices.Concat(causing, serving, []string{"summary"}), Choices: causal.RuleNames(),
+	{Key: "causes.rules-off", Reload: true, Env: "INGERO_RULES_OFF", Flag: "rules-off", Commands: slices.Concat(causing, serving, []string{"summary"}), Choices: causal.RuleNames(),
 		Help:  "do not show causes that these rules find: lock-wait,own-threads (docs/detections.md has all)",
 		field: func(c *Config) any { return (*names)(&c.Causes.RulesOff) }},
 	{Key: "trace.pid", Env: "INGERO_PID", Flag: "pid", Short: "p", Commands: []string{"trace"}, Excludes: "trace.user",
@@ -129,10 +135,10 @@ var Settings = []Setting{
 	{Key: "trace.kube-api", Env: "INGERO_KUBE_API", Flag: "kube-api", Commands: tracers,
 		Help:  "ask this Kubernetes API server for the pods of the node that --node names",
 		field: func(c *Config) any { return &c.Trace.Kube.API }},
-	{Key: "trace.kube-token-file", Env: "INGERO_KUBE_TOKEN_FILE", Flag: "kube-token-file", Commands: tracers,
+	{Key: "trace.kube-token-file", Reads: true, Env: "INGERO_KUBE_TOKEN_FILE", Flag: "kube-token-file", Commands: tracers,
 		Help:  "the token to ask with (default: the service account's, in a pod)",
 		field: func(c *Config) any { return (*path)(&c.Trace.Kube.TokenFile) }},
-	{Key: "trace.kube-ca-file", Env: "INGERO_KUBE_CA_FILE", Flag: "kube-ca-file", Commands: tracers,
+	{Key: "trace.kube-ca-file", Reads: true, Env: "INGERO_KUBE_CA_FILE", Flag: "kube-ca-file", Commands: tracers,
 		Help:  "whose certificates to trust (default: the service account's, in a pod; else the machine's)",
 		field: func(c *Config) any { return (*path)(&c.Trace.Kube.CAFile) }},
 	{Key: "trace.kube-insecure", Env: "INGERO_KUBE_INSECURE", Flag: "kube-insecure", Commands: tracers, Default: "false",
@@ -150,10 +156,10 @@ var Settings = []Setting{
 	{Key: "trace.record-all", Env: "INGERO_RECORD_ALL", Flag: "record-all", Commands: tracers, Default: "false",
 		Help:  "record each wait of a thread, however short; calls are all recorded in any case",
 		field: func(c *Config) any { return &c.Trace.RecordAll }},
-	{Key: "trace.max-db", Env: "INGERO_MAX_DB", Flag: "max-db", Commands: tracers, Default: "10g",
+	{Key: "trace.max-db", Reload: true, Env: "INGERO_MAX_DB", Flag: "max-db", Commands: tracers, Default: "10g",
 		Help:  "remove the oldest calls when the database takes more: 500m, 10g; 0: never",
 		field: func(c *Config) any { return (*byteCount)(&c.Trace.MaxDB) }, check: checkMaxDB},
-	{Key: "trace.max-age", Env: "INGERO_MAX_AGE", Flag: "max-age", Commands: tracers, Default: "0",
+	{Key: "trace.max-age", Reload: true, Env: "INGERO_MAX_AGE", Flag: "max-age", Commands: tracers, Default: "0",
 		Help:  "remove calls that are older: 12h, 30d; 0: never",
 		field: func(c *Config) any { return &c.Trace.MaxAge }},
 	{Key: "trace.verbose", Env: "INGERO_VERBOSE", Flag: "verbose", Short: "v", Commands: tracers, Default: "false",
@@ -162,12 +168,15 @@ var Settings = []Setting{
 	{Key: "trace.no-follow", Env: "INGERO_NO_FOLLOW", Flag: "no-follow", Commands: tracers, Default: "false",
 		Help:  "leave children out, and probe the named processes only",
 		field: func(c *Config) any { return &c.Trace.NoFollow }},
-	{Key: "trace.cuda-lib", Env: "INGERO_CUDA_LIB", Flag: "cuda-lib", Commands: tracers,
+	{Key: "trace.cuda-lib", Reads: true, Env: "INGERO_CUDA_LIB", Flag: "cuda-lib", Commands: tracers,
 		Help:  "the only libcudart, libcuda or libnccl to trace, can be repeated (default: each that a process loads)",
 		field: func(c *Config) any { return (*paths)(&c.Trace.CudaLibs) }},
 	{Key: "trace.probe-budget", Env: "INGERO_PROBE_BUDGET", Flag: "probe-budget", Commands: tracers, Default: "3%",
 		Help:  "time launches only while the probes on them take a process less than this share of one CPU; 0: always",
 		field: func(c *Config) any { return (*share)(&c.Trace.ProbeBudget) }},
+	{Key: "trace.max-overhead", Env: "INGERO_MAX_OVERHEAD", Flag: "max-overhead", Commands: tracers, Default: "2%",
+		Help:  "leave things out, one after the other, while tracing takes more than this share of the time of the traced processes; 0: never",
+		field: func(c *Config) any { return (*share)(&c.Trace.MaxOverhead) }},
 	{Key: "trace.stack", Env: "INGERO_STACK", Flag: "stack", Commands: tracers, Default: "slow", Bare: "slow",
 		Choices: []string{"slow", "all", "false", "true"},
 		Help:    "which calls keep their stack, the functions they were made from; slow (also: true): those slow or failed, the first from each place, and a sample; all; false: none",
@@ -217,19 +226,19 @@ var Settings = []Setting{
 		Choices: []string{"auto", "http/protobuf", "http/json", "grpc"},
 		Help:    "with --otlp, how to send: http/protobuf, http/json or grpc; auto: grpc to port 4317, else http/protobuf",
 		field:   func(c *Config) any { return &c.Trace.OTLP.Protocol }},
-	{Key: "trace.otlp-headers-file", Env: "INGERO_OTLP_HEADERS_FILE", Flag: "otlp-headers-file", Commands: tracers,
+	{Key: "trace.otlp-headers-file", Reads: true, Env: "INGERO_OTLP_HEADERS_FILE", Flag: "otlp-headers-file", Commands: tracers,
 		Help:  "with --otlp, a file with a line for each header to send: Authorization: Bearer TOKEN",
 		field: func(c *Config) any { return (*path)(&c.Trace.OTLP.HeadersFile) }},
-	{Key: "trace.otlp-ca-file", Env: "INGERO_OTLP_CA_FILE", Flag: "otlp-ca-file", Commands: tracers,
+	{Key: "trace.otlp-ca-file", Reads: true, Env: "INGERO_OTLP_CA_FILE", Flag: "otlp-ca-file", Commands: tracers,
 		Help:  "with --otlp, whose certificates to trust (default: the machine's)",
 		field: func(c *Config) any { return (*path)(&c.Trace.OTLP.CAFile) }},
 	{Key: "trace.clickhouse", Env: "INGERO_CLICKHOUSE", Flag: "clickhouse", Commands: tracers,
 		Help:  "copy what is recorded to this ClickHouse cluster: http://a:8123,http://b:8123",
 		field: func(c *Config) any { return &c.Trace.ClickHouse }},
-	{Key: "trace.notify", Env: "INGERO_NOTIFY", Flag: "notify", Commands: tracers,
+	{Key: "trace.notify", Secret: true, Env: "INGERO_NOTIFY", Flag: "notify", Commands: tracers,
 		Help:  "tell this webhook of causes of lost time, as they begin, get worse and end: https://hooks.example.com/x",
 		field: func(c *Config) any { return &c.Trace.Notify.URL }},
-	{Key: "trace.notify-secret-file", Env: "INGERO_NOTIFY_SECRET_FILE", Flag: "notify-secret-file", Commands: tracers,
+	{Key: "trace.notify-secret-file", Reads: true, Env: "INGERO_NOTIFY_SECRET_FILE", Flag: "notify-secret-file", Commands: tracers,
 		Help:  "a file with the secret that --notify signs with; INGERO_NOTIFY_SECRET has it itself",
 		field: func(c *Config) any { return (*path)(&c.Trace.Notify.SecretFile) }},
 	{Key: "trace.link", Env: "INGERO_LINK", Flag: "link", Commands: tracers, Default: "auto", Hidden: true,
@@ -248,7 +257,7 @@ func find(key string) *Setting {
 	return nil
 }
 
-// For tells whether a command has the setting's flag.
+// For tells whether a command has the setting.
 func (s *Setting) For(command string) bool {
 	if s.Commands == nil {
 		return true

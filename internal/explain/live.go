@@ -289,4 +289,21 @@ func (s *screen) foot(t *tick.Tick, zone *time.Location) {
 		line += ", " + Bytes(t.Self.RSS) + " memory"
 	}
 	s.put(span{line, plain})
+	if text := Overhead(&t.Overhead); len(t.Overhead.Shed) > 0 {
+		for _, l := range wrap("Tracing: "+text, "  ", s.width) {
+			s.put(span{l, yellow})
+		}
+	}
+}
+
+// Overhead says in a line what tracing costs, and what is left out for that.
+func Overhead(o *tick.Overhead) string {
+	if !(o.Budget > 0) {
+		return "no bound"
+	}
+	s := Percent(o.Share) + " of the traced time, of at most " + Percent(o.Budget)
+	if len(o.Shed) > 0 {
+		s += "; left out: " + strings.Join(o.Shed, ", ")
+	}
+	return s
 }

@@ -21,7 +21,7 @@ func diagnoseTool() *tool {
 			"Do not use it for hangs that go on now: get_stuck.",
 		facts: []column{
 			{"severity", "how grave the loss is, by the share of the time that it took (LOW, MEDIUM or HIGH)", words, false}, {"cause", "what happened to the job, in a few words", words, false}, {"rule", "name of the rule that found it, as docs/detections.md has it", words, false}, {"confidence", "confidence, which is the share of the time beyond normal that this cause explains", share, false},
-			{"lost_ns", "progress that the job lost to this cause", nanos, false}, {"lost_min_ns", "at least", nanos, false}, {"lost_max_ns", "at most", nanos, false},
+			{"lost_ns", "progress that the job lost to this cause", nanos, false}, {"lost_min_ns", "it lost at least", nanos, false}, {"lost_max_ns", "it lost at most", nanos, false},
 			{"window_ns", "the loss was looked for in a stretch of time as long as", nanos, false}, {"slow_steps", "number of steps that the cause made longer", count, false}, {"steps", "number of steps that the job made in that time", count, false},
 			{"job", "name of the process that lost time", words, false}, {"pid", "process number (pid) of the one that lost time", count, false}, {"op", "the CUDA call that took longer than it should", words, false}, {"op_p99_ns", "99 of 100 of these calls took no longer than", nanos, false},
 			{"step_p99_ns", "99 of 100 steps took no longer than", nanos, false}, {"without_ns", "without this cause 99 of 100 steps would have taken no longer than", nanos, false},

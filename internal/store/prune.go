@@ -248,6 +248,14 @@ func fileSize(path string) int64 {
 	return s.Size()
 }
 
+// SetBounds changes what the database may take and how old calls may be, as Options
+// have it, from the next tick on. It may be called from any goroutine.
+func (db *DB) SetBounds(maxBytes int64, maxAge time.Duration) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.o.MaxBytes, db.o.MaxAge = maxBytes, maxAge
+}
+
 // prune removes the oldest segments while with more bytes there are too many, or they
 // are too old. Readers that have one open are not disturbed.
 func (db *DB) prune(more int64) {

@@ -39,7 +39,7 @@ func Start(t testing.TB, cmd *exec.Cmd) *Child {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	cmd.SysProcAttr.Setpgid = true
+	cmd.SysProcAttr.Setpgid = !cmd.SysProcAttr.Setsid // a session has a group of its own
 	cmd.WaitDelay = 5 * time.Second
 	if cmd.Stderr == nil {
 		cmd.Stderr = (*childStderr)(c)

@@ -91,13 +91,13 @@ var diskRows = []row{
 		return plan{victim: victim{main: "cached 262144; copy 262144; launch 10 400; sync; cpu 300", prepare: data, env: blocks},
 			faults: during(s, long, 3*time.Second, program(1, "writer OTHER DIR/noise %d", s.between(16, 64)<<20))}
 	}, alone: true},
-	{name: "a hog, and slow reads", plan: func(s *seed) plan {
+	{name: "a hog, and slow reads", full: true, plan: func(s *seed) plan {
 		from := s.span(1000*ms, 1200*ms)
 		return plan{victim: victim{main: "read 262144; copy 262144; launch 8 300; sync; cpu 2500", prepare: data, env: blocks}, length: 7 * time.Second,
 			faults: []fault{{from: from, to: from + 1800*ms, begin: program(1, "hog CPU")}, {from: from + 2500*ms, to: from + 4300*ms, begin: slowDisk(s.between(15, 25) << 20)}},
 			want:   []want{{rules: []string{"cpu-taken"}, culprit: byFaultNo(0), lost: within(0)}, {rules: []string{"disk-wait"}, lost: within(1), fault: 1}}}
 	}},
-	{name: "a hog and slow reads at once", plan: func(s *seed) plan {
+	{name: "a hog and slow reads at once", full: true, plan: func(s *seed) plan {
 		from := s.span(1200*ms, 1500*ms)
 		return plan{victim: victim{main: "read 262144; copy 262144; launch 8 300; sync; cpu 2500", prepare: data, env: blocks}, length: 7 * time.Second,
 			faults: []fault{{from: from, to: from + 3500*ms, begin: program(1, "hog CPU")}, {from: from, to: from + 3500*ms, begin: slowDisk(s.between(20, 30) << 20)}},

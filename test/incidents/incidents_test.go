@@ -92,12 +92,17 @@ func TestIncidents(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
-					t.Parallel()
 					if v := keptVerdict(t, name, n); v != nil {
 						sum.add(v)
 						return
 					}
-					all := l.judged(t, name, n, r)
+					at := r.needs(newSeed(n, name), f.full)
+					if *tableOut != "" && len(r.plan(newSeed(n, name)).want) == 0 {
+						at = alone
+					}
+					l.expect(at)
+					t.Parallel()
+					all := l.judged(t, name, n, r, at)
 					sum.add(counted(all))
 					check(t, all[len(all)-1])
 				})
@@ -110,19 +115,22 @@ func TestIncidents(t *testing.T) {
 // disturbed it, and, as long as no table is made, where a fault is not judged right: one
 // run of one fault is a measurement. A chain where nothing was wrong stands, unless
 // another run was made at the same time.
-func (l *lab) judged(t *testing.T, name string, n uint64, r row) (all []*verdict) {
+func (l *lab) judged(t *testing.T, name string, n uint64, r row, at need) (all []*verdict) {
 	t.Helper()
 	_, isKnown := known[name]
 	for i := range *attempts {
 		var v *verdict
+		if i > 0 {
+			at = alone
+			l.expect(at)
+		}
 		t.Run(fmt.Sprintf("attempt %d", i+1), func(t *testing.T) {
-			p := r.plan(newSeed(n, name))
+			place := l.take(t, at)
 			db := recordingOf(t, name, n)
-			alone := r.alone || i > 0 || *tableOut != "" && len(p.want) == 0
-			o := l.perform(t, name, n, p, db, alone)
+			o := l.perform(t, name, n, r.plan(newSeed(n, name)), db, place)
 			o.Diagnosis = diagnosed(t, db)
 			v = judge(o)
-			if len(v.Want) == 0 && len(v.False) > 0 && !alone {
+			if len(v.Want) == 0 && len(v.False) > 0 && !v.Alone {
 				v.Disturbed = append(v.Disturbed, "a run beside it")
 			}
 			v.Replay = compare(v.Heard, replayed(t, db, v.Until))

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -18,18 +17,16 @@ import (
 
 // lab is what scenarios are made with.
 type lab struct {
+	*queue
 	dir   string // of its programs
 	stack sim.Stack
-	cpus  chan int   // those that are free
-	both  sync.Mutex // held by whoever takes them all
-	count int
 }
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	testkit.NeedBPF(t)
 	testkit.NeedTool(t, "gcc")
-	l := &lab{dir: t.TempDir(), cpus: make(chan int, 2), count: 2}
+	l := &lab{queue: newQueue(), dir: t.TempDir()}
 	var err error
 	if l.stack, err = sim.Extract(filepath.Join(l.dir, "sim")); err != nil {
 		t.Fatal(err)
@@ -48,9 +45,6 @@ func newLab(t *testing.T) *lab {
 		}
 	}
 	isolateSelf(t)
-	for cpu := range l.count {
-		l.cpus <- cpu
-	}
 	return l
 }
 
@@ -72,26 +66,6 @@ func confine(t testing.TB, cpus ...int) {
 			if err := unix.SchedSetaffinity(tid, &set); err != nil && !errors.Is(err, unix.ESRCH) {
 				t.Fatal(err)
 			}
-		}
-	}
-}
-
-// take waits for a CPU, or for all, and returns one to run the victim on and what gives
-// them back.
-func (l *lab) take(all bool) (cpu int, give func()) {
-	if !all {
-		cpu = <-l.cpus
-		return cpu, func() { l.cpus <- cpu }
-	}
-	l.both.Lock()
-	var taken []int
-	for range l.count {
-		taken = append(taken, <-l.cpus)
-	}
-	l.both.Unlock()
-	return slices.Max(taken), func() {
-		for _, cpu := range taken {
-			l.cpus <- cpu
 		}
 	}
 }

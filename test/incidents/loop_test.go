@@ -14,7 +14,8 @@ func TestStepsAreTheProgramsOwn(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "x.db")
 	p := plan{length: 3 * time.Second, victim: victim{env: spins,
 		main: "copy 65536; launch 4 300; sync; cpu 200; launch 8 300; sync; launch 2 500; sync; @50 launch 3 1000"}}
-	r, _ := l.carryOut(t, p, db, false)
+	l.expect(full)
+	r, _ := l.carryOut(t, p, db, l.take(t, full))
 	var took []time.Duration
 	for _, s := range r.clock.steps() {
 		if s.End <= r.until {

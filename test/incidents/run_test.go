@@ -55,30 +55,28 @@ type run struct {
 type window struct{ From, To int64 }
 
 const (
-	usual   = 5500 * ms // length of a run
+	usual   = 4900 * ms // length of a run; it ends with the next tick, of which there is one a second
 	running = 700 * ms  // how long a victim runs that is traced later
-	tail    = 700 * ms  // of each run without faults, after what is judged
+	tail    = 700 * ms  // how long a run goes on after its last fault
 )
 
 // perform runs a plan, and returns what came of it.
-func (l *lab) perform(t testing.TB, name string, n uint64, p plan, db string, alone bool) *outcome {
+func (l *lab) perform(t testing.TB, name string, n uint64, p plan, db string, at *place) *outcome {
 	t.Helper()
-	r, began := l.carryOut(t, p, db, alone)
+	r, began := l.carryOut(t, p, db, at)
 	o := r.outcome(name, n, began)
-	o.Alone = alone
+	o.Alone = !l.shared(at)
 	return o
 }
 
 // carryOut runs a plan, and returns the run and when the tracing began.
-func (l *lab) carryOut(t testing.TB, p plan, db string, alone bool) (*run, time.Time) {
+func (l *lab) carryOut(t testing.TB, p plan, db string, at *place) (*run, time.Time) {
 	t.Helper()
-	cpu, give := l.take(alone)
-	t.Cleanup(give)           // after its children have ended
-	if alone && !p.anywhere { // ingero does not take the victim's CPU then
-		confine(t, 1-cpu)
+	if at.need == alone && !p.anywhere { // ingero does not take the victim's CPU then
+		confine(t, 1-at.cpu)
 		t.Cleanup(func() { confine(t, 0, 1) })
 	}
-	r := &run{t: t, lab: l, plan: p, cpu: cpu, dir: t.TempDir()}
+	r := &run{t: t, lab: l, plan: p, cpu: at.cpu, dir: t.TempDir()}
 	if r.plan.length == 0 {
 		r.plan.length = usual
 	}
@@ -205,10 +203,10 @@ func (r *run) play(began time.Time) {
 	if said := r.tape.said(); len(said) > 0 {
 		r.until = said[len(said)-1].Time.UnixNano()
 	}
+	var last int64
 	for i := range r.plan.faults {
 		r.end(i)
+		last = max(last, r.times[i].To)
 	}
-	if len(r.plan.faults) > 0 {
-		r.wait(time.Now().Add(tail))
-	}
+	r.wait(time.Unix(0, last).Add(tail))
 }

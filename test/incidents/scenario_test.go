@@ -13,26 +13,28 @@ const ms = time.Millisecond
 type row struct {
 	name  string
 	alone bool // it needs both CPUs
+	full  bool // its CPU is never idle, however the victim waits for the GPU
 	plan  func(s *seed) plan
 }
 
 // families are all scenarios.
 var families = []struct {
 	name string
+	full bool // all its rows are
 	rows []row
 }{
-	{"healthy", healthyRows},
-	{"cpu", cpuRows},
-	{"cuda", cudaRows},
-	{"graph", graphRows},
-	{"disk", diskRows},
-	{"memory", memoryRows},
-	{"stop", stopRows},
-	{"threads", threadRows},
-	{"net", netRows},
-	{"gpu", gpuRows},
-	{"nccl", ncclRows},
-	{"xid", xidRows},
+	{name: "healthy", rows: healthyRows},
+	{name: "cpu", full: true, rows: cpuRows},
+	{name: "cuda", rows: cudaRows},
+	{name: "graph", rows: graphRows},
+	{name: "disk", rows: diskRows},
+	{name: "memory", rows: memoryRows},
+	{name: "stop", rows: stopRows},
+	{name: "threads", rows: threadRows},
+	{name: "net", rows: netRows},
+	{name: "gpu", rows: gpuRows},
+	{name: "nccl", rows: ncclRows},
+	{name: "xid", rows: xidRows},
 }
 
 // known are scenarios that are not judged right, and why. They are run, and counted.

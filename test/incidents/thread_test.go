@@ -48,10 +48,10 @@ var threadRows = []row{
 		return plan{victim: victim{main: fmt.Sprintf("driverlock; ~slowcall 0; !slowcall %d; copy 65536; launch 8 300; sync", s.between(400, 800)), env: blocks},
 			want: cause("call-slow"), faults: during(s, short, long, inside)}
 	}},
-	{name: "Python's lock, which another thread holds", plan: func(s *seed) plan {
+	{name: "Python's lock, which another thread holds", full: true, plan: func(s *seed) plan {
 		return plan{victim: victim{program: python, env: blocks}, want: ofItself("gil-wait"), also: []string{"own-threads"}, faults: during(s, short, long, inside)}
 	}},
-	{name: "Python's lock, before the attach", plan: func(s *seed) plan {
+	{name: "Python's lock, before the attach", full: true, plan: func(s *seed) plan {
 		return plan{victim: victim{program: python, env: blocks, running: true}, want: ofItself("gil-wait"), also: []string{"own-threads"}, faults: always(inside)}
 	}},
 	{name: "a loader that computes for too long", alone: true, plan: func(s *seed) plan {

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ingero/internal/config"
+	"ingero/internal/redact"
+)
+
+func configCommand(e *Env) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "config",
+		Short: "Show the settings with where each came from, and check them",
+		Long: `config tells what the settings are and where each came from: the default, a line of a
+file, a variable, a flag. What may be secret is not shown. check finds everything that
+is wrong in the files and variables, with the line and what to do.
+
+A trace that runs as a service reads its settings anew when it is sent SIGHUP (systemctl
+reload ingero). Some take their new value then; docs/commands.md says which. The rest
+needs a restart, which the trace says. Where something is wrong, all stay as they were.`,
+		Example: "  ingero config show\n  ingero config check\n  ingero config check new.yaml",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("ingero config --help lists them", "ingero config has no command %q", args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(e.configShow(), e.configCheck())
+	return c
+}
+
+// secretVariables are those that have a secret itself and are no settings.
+var secretVariables = []string{"INGERO_TOKEN", "INGERO_NOTIFY_SECRET", "OTEL_EXPORTER_OTLP_HEADERS"}
+
+// shownSetting is a line of config show.
+type shownSetting struct {
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	From   string `json:"from"`   // "default", "/etc/ingero/ingero.yaml:3", "INGERO_DB", "--db"
+	Reload bool   `json:"reload"` // a running trace takes a new value at SIGHUP
+}
+
+func (e *Env) configShow() *cobra.Command {
+	asJSON, changed := false, false
+	c := &cobra.Command{
+		Use:     "show",
+		Short:   "Print each setting, its value and where that came from",
+		Example: "  ingero config show --changed\n  ingero config show --json",
+		Args:    noArguments,
+	}
+	flags := config.Bind(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print them as JSON")
+	c.Flags().BoolVar(&changed, "changed", false, "leave out those that are as by default")
+	c.RunE = func(*cobra.Command, []string) error {
+		s, err := e.settings(flags)
+		if err != nil {
+			return err
+		}
+		lines := e.shownSettings(s, changed)
+		if asJSON {
+			return e.json(lines)
+		}
+		return e.printf("%s", settingsTable(lines))
+	}
+	return c
+}
+
+// shownSettings are the settings, and the variables that have secrets.
+func (e *Env) shownSettings(c *config.Config, changed bool) []shownSetting {
+	out := []shownSetting{}
+	for _, v := range c.Values() {
+		if v.From == "" && (changed || v.Hidden) {
+			continue
+		}
+		out = append(out, shownSetting{v.Key, oneLine(v.Text), orElse(v.From, "default"), v.Reload})
+	}
+	for _, name := range secretVariables {
+		if e.Getenv(name) != "" {
+			out = append(out, shownSetting{Key: name, Value: redact.Hidden, From: name})
+		}
+	}
+	return out
+}
+
+func settingsTable(lines []shownSetting) string {
+	key, value := 0, 0
+	for _, x := range lines {
+		key, value = max(key, len(x.Key)), min(max(value, len(x.Value)), 40)
+	}
+	var b strings.Builder
+	for _, x := range lines {
+		fmt.Fprintf(&b, "%-*s  %-*s  %s\n", key, x.Key, value, x.Value, x.From)
+	}
+	return b.String()
+}
+
+func (e *Env) configCheck() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Find everything that is wrong in the settings",
+		Long: `check reads the settings that a command would read, and FILE as if --config named it. It
+prints each thing that is wrong with its line and what to do, and ends with 2 if there is any.`,
+		Example: "  ingero config check /etc/ingero/ingero.yaml",
+		Args:    cobra.MaximumNArgs(1),
+	}
+	flags := config.Bind(c)
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		in, err := e.inputs(flags)
+		if err != nil {
+			return err
+		}
+		if len(args) > 0 {
+			path, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			in.Flags["config"] = path
+		}
+		return e.tellCheck(config.Check(in))
+	}
+	return c
+}
+
+func (e *Env) tellCheck(files []string, problems []*config.Error) error {
+	for _, p := range problems {
+		text := "[✗] " + oneLine(p.Error()) + "\n"
+		if p.Do != "" {
+			text += "    " + oneLine(p.Do) + "\n"
+		}
+		if err := e.printf("%s", text); err != nil {
+			return err
+		}
+	}
+	if len(problems) > 0 {
+		return exitCode(exitUsage)
+	}
+	from := "there is no file of settings"
+	if len(files) > 0 {
+		from = strings.Join(files, ", ")
+	}
+	return e.printf("[✓] The settings can be used (%s)\n", from)
+}

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ingero/internal/testkit"
+)
+
+// Only some commands of a release ask, where nobody said no, and none of them waits for the
+// answer: the next tells it, to a terminal.
+func TestNews(t *testing.T) {
+	for _, x := range []struct {
+		name    string
+		command string
+		version string
+		env     map[string]string
+		file    string // of settings
+		asks    bool
+	}{
+		{name: "check", command: "check", asks: true},
+		{name: "explain", command: "explain", asks: true},
+		{name: "query", command: "query"},
+		{name: "version", command: "version"},
+		{name: "config", command: "config check"},
+		{name: "no", command: "explain", env: map[string]string{"INGERO_NO_UPDATE_NOTIFIER": "1"}},
+		{name: "a package", command: "explain", file: "update-check: false\n"},
+		{name: "a variable", command: "explain", env: map[string]string{"INGERO_UPDATE_CHECK": "false"}},
+		{name: "a build", command: "explain", version: "v1.2.3-4-gabcdef"},
+		{name: "no version", command: "explain", version: "dev"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			var asked atomic.Int32
+			s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				asked.Add(1)
+				fmt.Fprint(w, `{"tag_name":"v9.9.9"}`)
+			}))
+			defer s.Close()
+			home := t.TempDir()
+			env := map[string]string{"HOME": home, "TERM": "xterm", "INGERO_DB": filepath.Join(home, "x.db")}
+			for k, v := range x.env {
+				env[k] = v
+			}
+			if x.file != "" {
+				env["INGERO_CONFIG"] = filepath.Join(home, "f.yaml")
+				if err := os.WriteFile(env["INGERO_CONFIG"], []byte(x.file), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			terminal := testkit.NewTerminal(t)
+			null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = null.Close() }()
+			e := Env{Args: strings.Fields(x.command), Stdin: null, Stdout: null, Stderr: terminal.Side, Getenv: func(k string) string { return env[k] },
+				Build: Build{Version: orElse(x.version, "v1.2.3")}, Lock: testPlace(t), releases: s.URL, client: s.Client()}
+			tries := 1
+			if x.asks {
+				tries = 3
+				// As after an answer: what comes in time is up to the machine.
+				e.run(t.Context())
+				if err := os.WriteFile(filepath.Join(home, ".ingero", "update-check"), []byte(`{"newest":"9.9.9","asked":"`+time.Now().Format(time.RFC3339)+`"}`), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := asked.Load()
+			for range tries {
+				e.run(t.Context())
+			}
+			if _, err := fmt.Fprintln(terminal.Side, "the end"); err != nil {
+				t.Fatal(err)
+			}
+			told := strings.Contains(terminal.Until("the end"), "ingero: 9.9.9 is there, this is 1.2.3: https://github.com/ingero-io/ingero/releases")
+			if told != x.asks || asked.Load() != before || !x.asks && before != 0 {
+				t.Errorf("told %v, asked %d times, before %d", told, asked.Load(), before)
+			}
+			if _, err := os.Stat(filepath.Join(home, ".ingero", "update-check")); (err == nil) != x.asks {
+				t.Errorf("the answer is kept: %v", err)
+			}
+		})
+	}
+}
+
+// A receiver that does not answer delays nothing.
+func TestNewsDelayNothing(t *testing.T) {
+	came := make(chan struct{})
+	s := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { close(came); <-r.Context().Done() }))
+	defer s.Close()
+	home := t.TempDir()
+	e := &Env{Getenv: func(k string) string { return map[string]string{"HOME": home}[k] }, Build: Build{Version: "v1.2.3"}, releases: s.URL, client: s.Client()}
+	c, _, err := e.root().Find([]string{"explain"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := e.askNews(t.Context(), c)
+	<-came
+	began := time.Now()
+	n.tell(e)
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("the command waits %v", took)
+	}
+	<-n.done
+}

@@ -1,0 +1,196 @@
+package update
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// Releases is where the newest release is told.
+	Releases = "https://api.github.com/repos/ingero-io/ingero/releases/latest"
+	every    = 24 * time.Hour
+	again    = time.Hour
+	timeout  = 10 * time.Second
+	maxReply = 1 << 20 // bytes; a release with many files has some 100 KiB
+	maxFile  = 1 << 10
+)
+
+// Checker knows which release is the newest. All but Client are needed.
+type Checker struct {
+	URL     string
+	Version string                   // of this program: "1.2.3"
+	File    func() (*os.File, error) // that keeps the last answer; made if it is not there
+	Now     func() time.Time
+	Client  *http.Client // nil: one that follows redirects as the package says
+}
+
+// answer is what the file keeps.
+type answer struct {
+	Asked  time.Time `json:"asked"` // whether there was an answer or not
+	Newest string    `json:"newest,omitempty"`
+}
+
+// Newer returns the version of a newer release by the last answer that is kept, "" where
+// there is none, and whether it is time to ask again: never, where an answer could not be
+// kept.
+func (c *Checker) Newer() (version string, ask bool) {
+	f, err := c.File()
+	if err != nil {
+		return "", false
+	}
+	defer func() { _ = f.Close() }() // read only
+	a := kept(f)
+	now := c.Now()
+	if newer(a.Newest, c.Version) {
+		version = a.Newest
+	}
+	return version, now.Sub(a.Asked) >= every || a.Asked.After(now)
+}
+
+// Ask asks and keeps the answer. That it asked is kept first, so that a receiver that
+// cannot be reached, or lies, is asked once a day and not each time; one that ctx did not
+// wait for, in an hour.
+func (c *Checker) Ask(ctx context.Context) (err error) {
+	f, err := c.File()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	a := answer{Asked: c.Now(), Newest: kept(f).Newest} // an answer of yesterday is better than none
+	if err := keep(f, a); err != nil {
+		return err
+	}
+	inTime, stop := context.WithTimeout(ctx, timeout)
+	defer stop()
+	newest, err := c.fetch(inTime)
+	if err != nil {
+		if ctx.Err() != nil {
+			a.Asked = a.Asked.Add(again - every)
+			err = errors.Join(err, keep(f, a))
+		}
+		return fmt.Errorf("ask for the newest release: %w", err)
+	}
+	a.Newest = newest
+	return keep(f, a)
+}
+
+// fetch returns the newest release's version.
+func (c *Checker) fetch(ctx context.Context) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL, nil)
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("User-Agent", "ingero/"+c.Version)
+	req.Header.Set("Accept", "application/json")
+	client := c.Client
+	if client == nil {
+		client = &http.Client{}
+	}
+	own := *client
+	own.Jar, own.CheckRedirect = nil, sameHost(req.URL)
+	resp, err := own.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }() // read only
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("the answer is %d", resp.StatusCode)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
+	if err != nil {
+		return "", err
+	}
+	if len(body) > maxReply {
+		return "", fmt.Errorf("the answer has more than %d bytes", maxReply)
+	}
+	var release struct {
+		Tag   string `json:"tag_name"`
+		Draft bool   `json:"draft"`
+		Early bool   `json:"prerelease"`
+	}
+	if err := json.Unmarshal(body, &release); err != nil {
+		return "", errors.New("the answer is not what GitHub says of a release")
+	}
+	version := strings.TrimPrefix(release.Tag, "v")
+	if _, ok := parse(version); !ok || release.Draft || release.Early {
+		return "", errors.New("the answer names no release")
+	}
+	return version, nil
+}
+
+// sameHost refuses redirects that lead elsewhere.
+func sameHost(from *url.URL) func(*http.Request, []*http.Request) error {
+	return func(req *http.Request, via []*http.Request) error {
+		if len(via) > 3 || req.URL.Host != from.Host || req.URL.Scheme != from.Scheme {
+			return errors.New("it leads elsewhere")
+		}
+		return nil
+	}
+}
+
+// kept reads the last answer, the zero value where there is none.
+func kept(f *os.File) (a answer) {
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, maxFile))
+	if err != nil || json.Unmarshal(text, &a) != nil {
+		return answer{}
+	}
+	return a
+}
+
+// keep writes an answer.
+func keep(f *os.File, a answer) error {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err = f.WriteAt(append(text, '\n'), 0)
+	return err
+}
+
+var release = regexp.MustCompile(`^(\d{1,6})\.(\d{1,6})\.(\d{1,6})$`)
+
+// parse reads a version of three numbers.
+func parse(s string) (v [3]int, ok bool) {
+	m := release.FindStringSubmatch(s)
+	if m == nil {
+		return v, false
+	}
+	for i := range v {
+		v[i], _ = strconv.Atoi(m[i+1]) // digits, few
+	}
+	return v, true
+}
+
+// Released tells whether a version is that of a release: others are not asked for.
+func Released(version string) bool {
+	v, ok := parse(strings.TrimPrefix(version, "v"))
+	return ok && v != [3]int{}
+}
+
+// newer tells whether a is a later release than b.
+func newer(a, b string) bool {
+	x, ok := parse(a)
+	y, known := parse(strings.TrimPrefix(b, "v"))
+	if !ok || !known {
+		return false
+	}
+	for i := range x {
+		if x[i] != y[i] {
+			return x[i] > y[i]
+		}
+	}
+	return false
+}
