@@ -19,6 +19,7 @@ export interface Spec {
   yText?: (v: number) => string;
   axis?: boolean; // times below it
   yWide?: number; // px of its numbers
+  ySteps?: number[]; // that they may be apart
   sync?: string;
   label: string;
   marks?: [number, number, string][]; // stretches that are marked: from, to, name of a colour
@@ -32,7 +33,7 @@ function axes(s: Spec): uPlot.Axis[] {
   const shared = { stroke: ink, font, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1, size: 4 } };
   return [
     { ...shared, show: s.axis ?? true, size: 26, gap: 4, space: 90, splits: (u) => marks(s.from, s.to, Math.max(1, u.bbox.width / devicePixelRatio / 90)), values: (_, splits) => splits.map((v) => mark(v, s.to - s.from)) },
-    { ...shared, size: s.yWide ?? 60, gap: 4, space: 24, values: (_, splits) => splits.map((v) => (v === null ? "" : (s.yText?.(v) ?? String(v)))) },
+    { ...shared, size: s.yWide ?? 60, gap: 4, space: 24, ...(s.ySteps ? { incrs: s.ySteps } : {}), values: (_, splits) => splits.map((v) => (v === null ? "" : (s.yText?.(v) ?? String(v)))) },
   ];
 }
 
