@@ -24,7 +24,7 @@ context.on("weberror", (e) => seen.console.push(`exception: ${e.error()}`));
 // until waits for a function of the page to be true, without what its policy forbids.
 async function until(f, arg, ms = 20000) {
   const end = Date.now() + ms;
-  while (!(await page.evaluate(f, arg))) {
+  while (!(await page.evaluate(f, arg).catch((e) => (/destroyed/.test(e) ? false : Promise.reject(e))))) { // it may be loaded anew
     if (Date.now() > end) throw new Error(`it took too long: ${f}`);
     await page.waitForTimeout(50);
   }

@@ -184,7 +184,8 @@ export function useAnswer<T>(path: string | null, params: Params, fresh = 0): An
       } catch (e) {
         if (!abort.signal.aborted) {
           const error = e instanceof Refused ? e : new Refused(0, String(e), "");
-          set({ data: undefined, error, loading: false, of: subject });
+          // Where the server has gone for a while, what it said last stays.
+          set((s) => (error.status === 0 && s.of === subject && s.data !== undefined ? { ...s, loading: false } : { data: undefined, error, loading: false, of: subject }));
         }
       }
       if (n.abort === abort) n.abort = null;
