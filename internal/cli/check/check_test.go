@@ -100,7 +100,7 @@ func machine(t *testing.T, files map[string]string) Machine {
 			t.Fatal(err)
 		}
 	}
-	return Machine{
+	return Machine{Program: "/usr/local/bin/ingero",
 		Root: root, Release: "5.15.0-144-generic", EUID: func() int { return 0 },
 		Features: func() []probes.Feature { return features() }, HostPIDs: func() (bool, error) { return true, nil },
 	}
@@ -148,6 +148,23 @@ func TestCheck(t *testing.T) {
 			m.Features = func() []probes.Feature { return features("programs", "session-links") }
 			files["/proc/self/status"] = "CapEff:\t0000000000000000\n"
 		}, true},
+		"file-capabilities": {func(m *Machine, files map[string]string) {
+			m.EUID = func() int { return 1000 }
+			files["/proc/self/status"] = "CapEff:\t000001c000080000\n"
+			files["/proc/sys/kernel/dmesg_restrict"] = "1\n"
+			files["/sys/kernel/security/lockdown"] = "none [integrity] confidentiality\n"
+			files["/sys/kernel/security/lsm"] = "lockdown,capability,yama,selinux,bpf\n"
+			files["/sys/fs/selinux/enforce"] = "1\n"
+			files["/proc/self/attr/current"] = "system_u:system_r:container_t:s0:c1,c2\x00"
+		}, true},
+		"restricted": {func(m *Machine, files map[string]string) {
+			m.EUID = func() int { return 1000 }
+			files["/proc/self/status"] = "CapEff:\t000001c000080000\n"
+			files["/proc/version"] = "Linux version 6.1.0-28-amd64 (debian-kernel@lists.debian.org) (gcc-12) #1 SMP Debian 6.1.119-1\n"
+			files["/proc/sys/kernel/perf_event_paranoid"] = "3\n"
+			files["/sys/kernel/security/lockdown"] = "none integrity [confidentiality]\n"
+			files["/proc/self/attr/current"] = "docker-default (enforce)\n"
+		}, false},
 		"hostile-and-hardened": {func(_ *Machine, files map[string]string) {
 			for _, name := range []string{"status", "stat", "comm"} {
 				path := "/proc/4821/" + name
