@@ -26,10 +26,11 @@ import (
 func dashboardCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dashboard",
-		Short: "Serve what was recorded over HTTPS, to this machine and, with a token, to others",
-		Long: `dashboard answers questions about the database over HTTP, also while a trace records. It
-changes nothing and needs no rights but to read. The page comes with a later version; the
-API is there, and ingero query, explain and export ask it with --nodes.
+		Short: "Show what was recorded in a browser, over HTTPS, and answer other machines",
+		Long: `dashboard serves a page on the database for a browser, also while a trace records: what is
+slow and why, and where the time went (docs/dashboard.md). It changes nothing and needs no
+rights but to read. The page asks the read API, which ingero query, explain and export ask
+with --nodes.
 
 It listens on port 8080 of this machine alone. --addr 0.0.0.0:8080 lets other machines ask,
 which needs a token: a file with 16 characters or more, --token-file, or INGERO_TOKEN.

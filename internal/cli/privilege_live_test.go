@@ -61,8 +61,8 @@ func (b *bench) capable(capabilities ...int) string {
 	return path
 }
 
-// asNobody starts a program as a user with no rights.
-func (b *bench) asNobody(args ...string) *testkit.Child {
+// startAsNobody starts a program as a user with no rights.
+func (b *bench) startAsNobody(args ...string) *testkit.Child {
 	b.t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(b.env, "HOME="+b.dir)
@@ -76,15 +76,15 @@ func (b *bench) asNobody(args ...string) *testkit.Child {
 func TestFileCapabilities(t *testing.T) {
 	b := newBench(t)
 	ingero := b.capable(unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_PTRACE, unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYSLOG)
-	target := b.asNobody(b.stack.Program("train"), "--seconds", "60", "--hold")
+	target := b.startAsNobody(b.stack.Program("train"), "--seconds", "60", "--hold")
 	target.Line("ready")
 	target.Say("go")
-	trace := b.asNobody(ingero, "trace", "--pid", pid(target), "--duration", "3s", "--record=false")
+	trace := b.startAsNobody(ingero, "trace", "--pid", pid(target), "--duration", "3s", "--record=false")
 	stdout, stderr, code := finish(t, trace)
 	if code != 0 || !strings.Contains(stdout+stderr, "calls of 1 process") || !strings.Contains(stdout, "cudaLaunchKernel") {
 		t.Fatalf("exit code %d, %s", code, stderr)
 	}
-	stdout, stderr, _ = finish(t, b.asNobody(ingero, "check"))
+	stdout, stderr, _ = finish(t, b.startAsNobody(ingero, "check"))
 	if !strings.Contains(stdout, "[✓] BPF programs") || !strings.Contains(stdout, "[✓] Capabilities") {
 		t.Errorf("check: %s%s", stdout, stderr)
 	}
@@ -95,7 +95,7 @@ func TestFileCapabilities(t *testing.T) {
 func TestCapabilitiesAreLetGo(t *testing.T) {
 	b := newBench(t)
 	ingero := b.capable(unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH)
-	child := b.asNobody(ingero, "mcp")
+	child := b.startAsNobody(ingero, "mcp")
 	status := ""
 	testkit.Eventually(t, "a process without capabilities", func() bool {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", child.PID()))
@@ -109,7 +109,7 @@ func TestCapabilitiesAreLetGo(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("root:$6$abc:1::\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, stderr, code := finish(t, b.asNobody(ingero, "query", "--config", secret))
+	_, stderr, code := finish(t, b.startAsNobody(ingero, "query", "--config", secret))
 	if code == 0 || strings.Contains(stderr, "$6$") || !strings.Contains(stderr, "may not read") {
 		t.Errorf("a file of root's as settings: exit code %d, %s", code, stderr)
 	}

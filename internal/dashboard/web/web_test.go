@@ -5,15 +5,19 @@ import (
 	"compress/gzip"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"ingero/internal/testkit"
 )
 
 // most is how much the page may be, compressed, in bytes.
 const most = 300_000
 
+// The page has less than 300 KB compressed.
 func TestPageIsSmall(t *testing.T) {
 	total := 0
 	for i := range parts {
@@ -37,6 +41,7 @@ func TestPageIsSmall(t *testing.T) {
 	}
 }
 
+// What is served is what is in the table, and nothing else.
 func TestAssetsAreThoseOfTheTable(t *testing.T) {
 	all, err := files.ReadDir("assets")
 	if err != nil {
@@ -58,6 +63,7 @@ var elsewhere = regexp.MustCompile(`(?i)(src|href)="(https?:)?//|url\(\s*["']?(h
 // inline is what the policy of the page forbids in its text.
 var inline = regexp.MustCompile(`(?i)<style|\sstyle=|\son\w+=|<script[^>]*>[^<]`)
 
+// Nothing in the page leads a browser to another host, or needs what its policy forbids.
 func TestPageAsksNobodyElse(t *testing.T) {
 	for i := range parts {
 		body, _, _ := Asset(parts[i].path)
@@ -71,10 +77,23 @@ func TestPageAsksNobodyElse(t *testing.T) {
 	}
 }
 
+// TestLogic runs the tests of the page's own logic: numbers and times as text, the view and
+// its address, roll-calls, trees of flame graphs.
+func TestLogic(t *testing.T) {
+	testkit.NeedTool(t, "node", "npm")
+	out, err := exec.CommandContext(t.Context(), "../../../tools/web.sh", "test").CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if !bytes.Contains(out, []byte("# fail 0")) || bytes.Contains(out, []byte("# pass 0\n")) {
+		t.Errorf("no tests were run:\n%s", out)
+	}
+}
+
 // asHTML makes HTML of text.
 var asHTML = regexp.MustCompile(`dangerouslySetInnerHTML|(inner|outer)HTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment`)
 
-// TestNothingIsHTML holds the sources to showing text as text.
+// Text is shown as text: nothing in the sources makes HTML of it.
 func TestNothingIsHTML(t *testing.T) {
 	sources, err := filepath.Glob("src/*.ts*")
 	if err != nil || len(sources) < 10 {
@@ -94,6 +113,7 @@ func TestNothingIsHTML(t *testing.T) {
 	}
 }
 
+// A report is one file, with the answers in it and a policy that lets it ask nothing.
 func TestReport(t *testing.T) {
 	var b strings.Builder
 	answers := `{"version":1,"answers":{"/api/v1/overview":{"node":"\u003c/script\u003e"}}}`

@@ -93,10 +93,15 @@ async function refusalOf(r: Response): Promise<Refused> {
   }
 }
 
+// fromFile takes the answer of the file: where it has none for the filters, that without them.
 function fromFile<T>(path: string, params: Params): T {
   const key = keyOf(path, params);
-  const answer = file!.answers[key];
-  if (answer !== undefined) return answer as T;
+  const { op: _op, ...all } = params;
+  const { pid: _pid, node: _node, session: _session, ...plain } = all;
+  for (const k of [key, keyOf(path, all), keyOf(path, plain)]) {
+    const answer = file!.answers[k];
+    if (answer !== undefined) return answer as T;
+  }
   const e = file!.errors?.[key];
   throw e ? new Refused(404, e.error, e.do ?? "") : new Refused(404, "This is not in this file.", "ingero dashboard shows it, of the database that the file was made from");
 }
@@ -179,7 +184,8 @@ export function useAnswer<T>(path: string | null, params: Params, fresh = 0): An
       } catch (e) {
         if (!abort.signal.aborted) {
           const error = e instanceof Refused ? e : new Refused(0, String(e), "");
-          set({ data: undefined, error, loading: false, of: subject });
+          // Where the server has gone for a while, what it said last stays.
+          set((s) => (error.status === 0 && s.of === subject && s.data !== undefined ? { ...s, loading: false } : { data: undefined, error, loading: false, of: subject }));
         }
       }
       if (n.abort === abort) n.abort = null;

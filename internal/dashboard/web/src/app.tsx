@@ -12,13 +12,14 @@ import { Headline, machineLine } from "./headline";
 import { HeatmapPanel } from "./heatmap";
 import { Help, goTo, sections, useKeys } from "./help";
 import { live } from "./live";
+import { MachinePanel } from "./machine";
 import { NCCLPanel } from "./nccl";
 import { OpsPanel } from "./ops";
 import { SQLPanel } from "./sql";
 import { useStore } from "./store";
 import { TimelinePanel } from "./timeline";
 import { Token } from "./token";
-import type { Capabilities, Explained, Flame, GPUs, GraphMetrics, Heatmap, Machine, Memory, Ops, Overview, Process, Rank, Recording, Timeline } from "./types";
+import type { Capabilities, Explained, Flame, GPUs, GraphMetrics, Heatmap, Machine, Memory, Ops, Overview, Process, Rank, Recording, Snapshots, Timeline } from "./types";
 import { Problem } from "./ui";
 import { type Range, rangeOf, view } from "./view";
 
@@ -36,7 +37,7 @@ function Panels({ overview, range, processes }: Known & { processes: Process[] }
   const when = { ...span(range), ...place };
   const op = { ...when, op: v.op };
   const explained = useAnswer<Explained>(`${api}explain`, when);
-  const capabilities = useAnswer<Capabilities>(`${api}capabilities`, {}, Math.floor(beats / 15));
+  const capabilities = useAnswer<Capabilities>(`${api}capabilities`, {}, Math.floor(beats / 5));
   const timeline = useAnswer<Timeline>(`${api}timeline`, when);
   const heatmap = useAnswer<Heatmap>(`${api}heatmap`, op);
   const ops = useAnswer<Ops>(`${api}ops`, { ...op, ...(processes.length > 1 ? { per_process: 1 } : {}) });
@@ -45,10 +46,11 @@ function Panels({ overview, range, processes }: Known & { processes: Process[] }
   const gpus = useAnswer<GPUs>(`${api}gpus`, { ...span(range), node: v.node, session: v.session });
   const nccl = useAnswer<{ ranks: Rank[] }>(`${api}collectives`, when);
   const graphs = useAnswer<GraphMetrics>(`${api}graph-metrics`, when);
+  const machine = useAnswer<Snapshots>(`${api}snapshots`, { ...span(range), node: v.node, session: v.session });
   const fleet = useAnswer<{ machines: Machine[] }>(`${api}fleet`, { since: "1h" }, Math.floor(beats / 15));
   return (
     <>
-      <Headline answer={explained} capabilities={capabilities.data} />
+      <Headline answer={explained} capabilities={capabilities.data} recording={overview.recording} />
       <nav class="toc" aria-label="sections">
         {sections.slice(1).map(([id, name]) => (
           <a
@@ -62,6 +64,7 @@ function Panels({ overview, range, processes }: Known & { processes: Process[] }
           </a>
         ))}
       </nav>
+      {file && <p class="soft">This is a file: tables and pictures of the code tell of the whole of it; a zoom changes the charts over time.</p>}
       <div class="panels">
         <TimelinePanel answer={timeline} range={range} chains={explained.data?.report.chains ?? []} />
         <HeatmapPanel answer={heatmap} range={range} />
@@ -71,6 +74,7 @@ function Panels({ overview, range, processes }: Known & { processes: Process[] }
         <GPUPanel answer={gpus} range={range} />
         <NCCLPanel answer={nccl} />
         <GraphsPanel answer={graphs} />
+        <MachinePanel answer={machine} range={range} />
         <FleetPanel answer={fleet} />
         <SQLPanel />
         <CapabilitiesPanel answer={capabilities} />
@@ -103,9 +107,9 @@ export function App() {
       <Bar overview={o} recordings={recordings} processes={processes ?? []} range={range} help={showHelp} />
       <main>
         {overview.error && (
-          <section class="headline">
-            <h1>{overview.error.status === 404 ? "Nothing has been recorded yet" : "No answer"}</h1>
-            <Problem what={overview.error.what} todo={overview.error.todo} />
+          <section id="headline" class="headline" aria-labelledby="headline-h" tabIndex={-1}>
+            <h1 id="headline-h">{overview.error.status === 404 ? "Nothing has been recorded yet" : "No answer"}</h1>
+            {overview.error.status === 404 ? <p>What is recorded shows here as it comes: {overview.error.todo}.</p> : <Problem what={overview.error.what} todo={overview.error.todo} />}
           </section>
         )}
         {o && range && <Panels overview={o} range={range} processes={processes ?? []} />}

@@ -18,12 +18,13 @@ interface Props {
 
 const tag = (p: Process) => `${p.comm} (${p.pid})${p.node ? ` ${p.node}` : ""}`;
 
-function Status({ overview }: { overview: Overview | undefined }) {
+function Status({ overview, latest }: { overview: Overview | undefined; latest: Recording | undefined }) {
   const l = useStore(live);
   if (file) return <span class="status">Report{file.made ? `, made ${file.made.slice(0, 16).replace("T", " ")} UTC` : ""}</span>;
   if (!overview) return <span class="status" />;
   if (l.state === "paused") return <span class="status">Paused</span>;
   if (l.state === "waiting") return <span class="status bad">No word from the server</span>;
+  if (latest?.problem) return <span class="status bad" title={latest.problem}>{latest.state === "ended" ? latest.problem : `${latest.state}: ${latest.problem}`}</span>;
   if (overview.recording) return <span class="status on">Recording now</span>;
   return <span class="status">Recorded, ended {day(Date.parse(overview.to))}</span>;
 }
@@ -167,10 +168,10 @@ export function Bar(props: Props) {
       <div class="brand">
         <span class="name">ingero</span>
         <span class="node">{overview?.nodes.filter(Boolean).join(", ") || overview?.node || ""}</span>
-        <Status overview={overview} />
+        <Status overview={overview} latest={props.recordings[0]} />
       </div>
       <Time overview={overview} range={props.range} />
-      <Filters {...props} />
+      {!file && <Filters {...props} />}
       <div class="switches">
         {(l.state === "on" || l.state === "paused") && (
           <button type="button" aria-pressed={l.state === "paused"} onClick={pause} title="pause, or go on (p)">

@@ -70,6 +70,35 @@ export function clock(ms: number, lengthMs = 0): string {
   return lengthMs > 0 && lengthMs < 120_000 ? `${hm}.${String(d.getMilliseconds()).padStart(3, "0").slice(0, lengthMs < 12_000 ? 3 : 1)}` : hm;
 }
 
+const minute = 60_000;
+const hour = 60 * minute;
+
+// steps are the distances, in ms, that marks of an axis of time may have.
+export const steps = [
+  1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000,
+  ...[1, 2, 5, 10, 15, 30].map((m) => m * minute),
+  ...[1, 2, 3, 6, 12, 24, 48, 168, 336, 720, 2160, 8760].map((h) => h * hour),
+];
+
+// marks are round times of [from, to], no more than most.
+export function marks(from: number, to: number, most: number): number[] {
+  const step = steps.find((s) => (to - from) / s <= most) ?? (to - from) / most;
+  const east = new Date(from).getTimezoneOffset() * minute;
+  const out: number[] = [];
+  for (let t = Math.ceil((from - east) / step) * step + east; t <= to; t += step) out.push(t);
+  return out;
+}
+
+// mark is a time below an axis of that length.
+export function mark(ms: number, length: number): string {
+  const d = new Date(ms);
+  const hm = `${two(d.getHours())}:${two(d.getMinutes())}`;
+  if (length > 20 * hour) return `${two(d.getMonth() + 1)}-${two(d.getDate())} ${hm}`;
+  if (length > 20 * minute) return hm;
+  const s = `${hm}:${two(d.getSeconds())}`;
+  return length < 10_000 ? `${s}.${String(d.getMilliseconds()).padStart(3, "0").slice(0, length < 1000 ? 3 : 1)}` : s;
+}
+
 // day is a date: "2026-11-22".
 export function day(ms: number): string {
   const d = new Date(ms);

@@ -1,5 +1,6 @@
 // What is slow now and why: causes of lost time, the gravest first, or that nothing is wrong.
-import type { Answer } from "./api";
+import { useEffect } from "preact/hooks";
+import { type Answer, file } from "./api";
 import { bytes, clock, count, length, ns, plural, share } from "./fmt";
 import type { Capabilities, Chain, Culprit, Explained, Hidden } from "./types";
 import { Copy, Notes, Problem } from "./ui";
@@ -19,7 +20,7 @@ function title(e: Explained, watched: boolean): string {
   const chains = e.report.chains;
   const c = chains[0];
   if (c) return `${who(c.comm, c.pid)}${c.lost_ns > 0 ? ` lost ${ns(c.lost_ns)} of ${ns(c.window_ns)}${lostShare(c)}` : ""}: ${cause(c)}`;
-  if (!e.report.processes.length) return "No CUDA calls in this time";
+  if (!e.report.processes.some((p) => p.calls > 0)) return "No CUDA calls in this time";
   return watched ? "Nothing is wrong" : "No cause was looked for in this recording";
 }
 
@@ -29,7 +30,7 @@ function Healthy({ e, watched }: { e: Explained; watched: boolean }) {
   if (!watched) return <p>What took the time is below. Causes need the rights to watch the scheduler: ingero check says what is missing.</p>;
   return (
     <ul class="plain">
-      {r.processes.slice(0, 8).map((p) => {
+      {r.processes.filter((p) => p.calls > 0).slice(0, 8).map((p) => {
         const parts = p.breakdown?.parts ?? p.time?.parts ?? [];
         const gpu = parts.find((x) => x.name === "gpu_wait");
         const steps = p.breakdown?.steps ? `, ${plural(p.breakdown.steps, "step")} of ${ns(p.breakdown.step_p50_ns)} (p99 ${ns(p.breakdown.step_p99_ns)})` : "";
@@ -129,9 +130,11 @@ function Facts({ c }: { c: Chain }) {
           <button type="button" class="small" onClick={() => zoom({ from: from - (to - from) * 0.05, to: to + (to - from) * 0.05 })}>
             Zoom to it
           </button>{" "}
-          <button type="button" class="small" onClick={() => look({ pid: String(c.pid) })}>
-            Only {who(c.comm, c.pid)}
-          </button>
+          {!file && (
+            <button type="button" class="small" onClick={() => look({ pid: String(c.pid) })}>
+              Only {who(c.comm, c.pid)}
+            </button>
+          )}
         </dd>
       )}
     </dl>
@@ -215,26 +218,37 @@ function Alarms({ e }: { e: Explained }) {
 interface Props {
   answer: Answer<Explained>;
   capabilities: Capabilities | undefined;
+  recording: boolean; // now
 }
 
-export function Headline({ answer, capabilities }: Props) {
+// spoken is what is read aloud when it changes: it has no numbers, which change all the time.
+function spoken(e: Explained | undefined, text: string): string {
+  const c = e?.report.chains[0];
+  return c ? `${c.severity}: ${who(c.comm, c.pid)}, ${cause(c)}` : text;
+}
+
+export function Headline({ answer, capabilities, recording }: Props) {
   const { data: e, error, loading } = answer;
-  const watched = capabilities?.capabilities.find((c) => c.name === "causes")?.available ?? true;
+  const watched = capabilities?.capabilities.find((c) => c.name === "causes")?.available !== false || recording;
   let text = "Asking …";
   if (e) text = title(e, watched);
   else if (error) text = error.status === 404 ? "Nothing was recorded in this time" : "No answer";
   const chains = e?.report.chains ?? [];
-  const graver = chains[0] ? `sev-${chains[0].severity.toLowerCase()}` : e && watched ? "fine" : "";
+  useEffect(() => {
+    document.title = `${text} · ingero`;
+  }, [text]);
+  const graver = chains[0] ? `sev-${chains[0].severity.toLowerCase()}` : e && watched && e.report.processes.some((p) => p.calls > 0) ? "fine" : "";
   return (
     <section id="headline" class={`headline ${graver}`} aria-labelledby="headline-h" tabIndex={-1} aria-busy={loading}>
-      <h1 id="headline-h" aria-live="polite">
-        {text}
-      </h1>
+      <h1 id="headline-h">{text}</h1>
+      <p class="hidden" aria-live="polite">
+        {spoken(e, text)}
+      </p>
       {error && error.status !== 404 && <Problem what={error.what} todo={error.todo} />}
       {error?.status === 404 && <p>Choose another time above, or record: {error.todo}</p>}
       {chains.length > 1 && <p class="soft">{chains.length} causes, the gravest first.</p>}
       {e && <Alarms e={e} />}
-      {e && !chains.length && e.report.processes.length > 0 && <Healthy e={e} watched={watched} />}
+      {e && !chains.length && e.report.processes.some((p) => p.calls > 0) && <Healthy e={e} watched={watched} />}
       {chains.length > 0 && (
         <ul class="cards">
           {chains.slice(0, 30).map((c, i) => (

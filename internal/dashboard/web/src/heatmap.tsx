@@ -1,7 +1,7 @@
-// How long calls took, over time: the darker a cell, the more calls took that long then.
+// How long calls took, over time: the stronger the colour of a cell, the more calls took that long then.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Answer } from "./api";
-import { clock, count, ns } from "./fmt";
+import { clock, count, mark, marks, ns } from "./fmt";
 import { themed } from "./kinds";
 import { useStore } from "./store";
 import { theme } from "./theme";
@@ -64,11 +64,10 @@ function axes(g: CanvasRenderingContext2D, o: HeatOp, a: Area, range: Range): vo
     g.fillText(ns(o.low_ns[row]), plot.left - 6, Math.min(Math.max(y, plot.top + 6), plot.top + a.height - 4));
   }
   g.textBaseline = "top";
-  const times = Math.max(1, Math.min(8, Math.floor(a.width / 170)));
-  for (let i = 0; i <= times; i++) {
-    const ms = range.from + ((range.to - range.from) * i) / times;
-    g.textAlign = i === 0 ? "left" : i === times ? "right" : "center";
-    g.fillText(clock(ms, range.to - range.from), plot.left + (a.width * i) / times, plot.top + a.height + 5);
+  g.textAlign = "center";
+  for (const ms of marks(range.from, range.to, Math.max(1, a.width / 90))) {
+    const x = plot.left + a.x(ms);
+    if (x > plot.left + 20 && x < plot.left + a.width - 20) g.fillText(mark(ms, range.to - range.from), x, plot.top + a.height + 5);
   }
 }
 
@@ -91,7 +90,7 @@ function OneMap({ h, o, range }: { h: Heatmap; o: HeatOp; range: Range }) {
   useEffect(() => {
     const c = box.current?.querySelector("canvas");
     if (c && width > 100) draw(c, h, o, range, width);
-  }, [h, o, width, on]);
+  }, [h, o, width, on, range.from, range.to]);
   const at = (e: PointerEvent) => e.clientX - box.current!.getBoundingClientRect().left;
   const within = (px: number) => Math.min(Math.max(px, plot.left), width - plot.right);
   const toMs = (px: number) => range.from + ((within(px) - plot.left) / (width - plot.left - plot.right)) * (range.to - range.from);
@@ -145,12 +144,12 @@ export function HeatmapPanel({ answer, range }: { answer: Answer<Heatmap>; range
     </label>
   );
   return (
-    <Panel id="latency" title="How long calls took" about="time from left to right, duration upward; darker: more calls" tools={tools} wide>
+    <Panel id="latency" title="How long calls took" about="time from left to right, duration upward; the stronger the colour, the more calls" tools={tools} wide>
       <Ready answer={answer} nothing="No calls were timed in this time." empty={(d) => !d.ops.length}>
         {(d) => (
           <>
             <div class="heats">
-              {d.ops.map((o) => (
+              {d.ops.filter((o) => !v.op || v.op.split(",").includes(o.op)).map((o) => (
                 <OneMap key={`${o.source} ${o.op}`} h={d} o={o} range={range} />
               ))}
             </div>

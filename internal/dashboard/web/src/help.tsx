@@ -16,6 +16,7 @@ export const sections: [string, string][] = [
   ["gpus", "GPUs and faults"],
   ["nccl", "NCCL"],
   ["graphs", "CUDA graphs"],
+  ["machine", "Machine"],
   ["fleet", "Fleet"],
   ["sql", "SQL"],
   ["capabilities", "What is known"],
@@ -83,7 +84,7 @@ const does: Record<string, Does> = {
   "?": ({ help }) => help(),
 };
 
-const typing = "input, textarea, select, [role=tree], dialog, .scroll";
+const typing = "input, textarea, select, [role=tree], dialog";
 
 // useKeys listens while the page is there.
 export function useKeys(p: KeyProps): void {
@@ -93,6 +94,7 @@ export function useKeys(p: KeyProps): void {
     const press = (e: KeyboardEvent) => {
       if (!keysOn.get() || e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented) return;
       if ((e.target as Element | null)?.closest?.(typing)) return;
+      if (e.key.startsWith("Arrow") && (e.target as Element | null)?.closest?.(".scroll")) return; // they scroll it
       const section = /^[1-9]$/.test(e.key) ? sections[Number(e.key) - 1] : undefined;
       if (!section && !does[e.key]) return;
       e.preventDefault();

@@ -80,7 +80,7 @@ export async function listen(): Promise<void> {
   for (let pause = 1000; ; pause = Math.min(pause * 2, 30_000)) {
     try {
       const r = await fetch("/api/v1/updates", { headers: headers(), cache: "no-store" });
-      if (r.status === 404 || r.status === 401) return; // nothing to hear, or a token is asked for, which loads the page anew
+      if (r.status === 401) return; // a token is asked for, which loads the page anew
       if (r.ok && r.body) {
         for await (const e of events(r.body)) {
           pause = 1000;
@@ -93,7 +93,7 @@ export async function listen(): Promise<void> {
     const l = live.get();
     if (l.state === "on") live.set({ ...l, state: "waiting" });
     await wait(pause);
-    if (!document.hidden && l.state !== "off") beat();
+    beat();
   }
 }
 

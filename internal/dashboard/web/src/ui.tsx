@@ -1,7 +1,7 @@
 // Parts that panels are made of.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Answer } from "./api";
+import { type Answer, file } from "./api";
 
 interface PanelProps {
   id: string;
@@ -36,7 +36,7 @@ interface ReadyProps<T> {
 // Ready shows an answer, or why there is none.
 export function Ready<T>({ answer, nothing, empty, children }: ReadyProps<T>) {
   const { data, error, loading } = answer;
-  if (error?.status === 404 && nothing && !/file/.test(error.what)) return <p class="empty">{nothing}</p>;
+  if (error?.status === 404 && (nothing || file)) return <p class="empty">{file ? error.what : nothing}</p>;
   if (error) return <Problem what={error.what} todo={error.todo} />;
   if (data === undefined) return <p class="empty" aria-busy="true">Asking …</p>;
   if (empty?.(data)) return <p class="empty">{nothing ?? "Nothing was recorded in this time."}</p>;
