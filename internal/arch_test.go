@@ -26,6 +26,7 @@ var allowed = map[string]string{
 	"internal/host":    "golang.org/x/sys internal/tick",
 	"internal/unwind":  "internal/proc",
 	"internal/jail":    "golang.org/x/sys",
+	"internal/screen":  "golang.org/x/sys",
 	"internal/python":  "internal/jail internal/proc pkg/events",
 	"internal/gpu":     "internal/tick",
 	"internal/xid":     "golang.org/x/sys internal/tick",
@@ -81,8 +82,8 @@ var allowed = map[string]string{
 		"pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
 		"internal/cli/check internal/config internal/dashboard internal/diff internal/explain internal/export internal/export/notify internal/export/clickhouse internal/export/otlp internal/export/prom internal/fleet internal/gpu internal/guard internal/k8s internal/legacy internal/listen internal/lock internal/mcp internal/metric internal/outfile " +
-		"internal/probes internal/proc internal/query internal/redact internal/service internal/session internal/mute internal/stats internal/store internal/symbols internal/tick internal/update internal/where internal/xid pkg/events sim",
-	"cmd/ingero": "internal/cli internal/jail",
+		"internal/probes internal/proc internal/query internal/redact internal/screen internal/service internal/session internal/mute internal/stats internal/store internal/symbols internal/tick internal/update internal/where internal/xid pkg/events sim",
+	"cmd/ingero": "internal/cli internal/jail internal/screen",
 
 	"sim": "",
 

@@ -6,6 +6,7 @@ import (
 
 	"ingero/internal/cli"
 	"ingero/internal/jail"
+	"ingero/internal/screen"
 )
 
 // Set by the linker: -X main.version=0.1.0 -X main.commit=... -X main.date=...
@@ -13,6 +14,7 @@ var version, commit, date string
 
 func main() {
 	jail.Enter()
+	screen.Enter()
 	os.Exit(cli.Main(cli.Env{
 		Args:  os.Args[1:],
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,

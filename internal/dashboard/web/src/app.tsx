@@ -12,13 +12,14 @@ import { Headline, machineLine } from "./headline";
 import { HeatmapPanel } from "./heatmap";
 import { Help, goTo, sections, useKeys } from "./help";
 import { live } from "./live";
+import { MachinePanel } from "./machine";
 import { NCCLPanel } from "./nccl";
 import { OpsPanel } from "./ops";
 import { SQLPanel } from "./sql";
 import { useStore } from "./store";
 import { TimelinePanel } from "./timeline";
 import { Token } from "./token";
-import type { Capabilities, Explained, Flame, GPUs, GraphMetrics, Heatmap, Machine, Memory, Ops, Overview, Process, Rank, Recording, Timeline } from "./types";
+import type { Capabilities, Explained, Flame, GPUs, GraphMetrics, Heatmap, Machine, Memory, Ops, Overview, Process, Rank, Recording, Snapshots, Timeline } from "./types";
 import { Problem } from "./ui";
 import { type Range, rangeOf, view } from "./view";
 
@@ -45,6 +46,7 @@ function Panels({ overview, range, processes }: Known & { processes: Process[] }
   const gpus = useAnswer<GPUs>(`${api}gpus`, { ...span(range), node: v.node, session: v.session });
   const nccl = useAnswer<{ ranks: Rank[] }>(`${api}collectives`, when);
   const graphs = useAnswer<GraphMetrics>(`${api}graph-metrics`, when);
+  const machine = useAnswer<Snapshots>(`${api}snapshots`, { ...span(range), node: v.node, session: v.session });
   const fleet = useAnswer<{ machines: Machine[] }>(`${api}fleet`, { since: "1h" }, Math.floor(beats / 15));
   return (
     <>
@@ -72,6 +74,7 @@ function Panels({ overview, range, processes }: Known & { processes: Process[] }
         <GPUPanel answer={gpus} range={range} />
         <NCCLPanel answer={nccl} />
         <GraphsPanel answer={graphs} />
+        <MachinePanel answer={machine} range={range} />
         <FleetPanel answer={fleet} />
         <SQLPanel />
         <CapabilitiesPanel answer={capabilities} />

@@ -1,6 +1,6 @@
 // GPUs: memory by process, their state over time, and their faults.
 import { useMemo } from "preact/hooks";
-import type uPlot from "uplot";
+import uPlot from "uplot";
 import type { Answer } from "./api";
 import { Chart } from "./chart";
 import { bytes, clock, day, plural, share } from "./fmt";
@@ -12,26 +12,31 @@ import type { GPU, GPUs, Memory, Xid } from "./types";
 import { Notes, Panel, Ready } from "./ui";
 import type { Range } from "./view";
 
-type Line = (number | null)[];
+export type Line = (number | null)[];
+
+const doubled = Array.from({ length: 50 }, (_, i) => 2 ** i);
 
 const known = (v: Line | undefined) => v?.some((x) => x !== null) ?? false;
 const last = (v: Line) => v.findLast((x) => x !== null) ?? null;
 const most = (v: Line) => v.reduce<number>((m, x) => Math.max(m, x ?? 0), 0);
 
-interface LineChartProps {
+export interface LineChartProps {
   name: string;
   at: number[];
   lines: [string, Line][];
   range: Range;
   text: (v: number) => string;
   most?: number;
+  gaps?: boolean; // are drawn over
+  straight?: boolean; // from value to value; else each holds until the next
 }
 
-function LineChart({ name, at, lines, range, text, most: top }: LineChartProps) {
+// LineChart shows lines over time, each with the last value where there is but one.
+export function LineChart({ name, at, lines, range, text, most: top, gaps, straight }: LineChartProps) {
   const on = useStore(theme);
   const series = useMemo(
-    () => lines.map(([label], i): uPlot.Series => ({ label, stroke: themed(`line-${i % 4}`), width: 1.5, dash: i < 4 ? [] : [4, 3], points: { show: at.length < 3, size: 4 } })),
-    [on, lines],
+    () => lines.map(([label], i): uPlot.Series => ({ label, stroke: themed(`line-${i % 4}`), width: 1.5, spanGaps: gaps ?? false, ...(straight ? {} : { paths: uPlot.paths.stepped!({ align: 1 }) }), dash: i < 4 ? [] : [4, 3], points: { show: at.length < 3, size: 4 } })),
+    [on, lines, gaps, straight],
   );
   const data = useMemo(() => [at, ...lines.map(([, v]) => v)] as uPlot.AlignedData, [at, lines]);
   const said = lines.map(([label, v]) => `${label} last ${text(last(v) ?? 0)}, most ${text(most(v))}`).join("; ");
@@ -40,7 +45,7 @@ function LineChart({ name, at, lines, range, text, most: top }: LineChartProps) 
       <figcaption>
         {name} <b>{lines.length === 1 && last(lines[0]![1]) !== null ? text(last(lines[0]![1])!) : ""}</b>
       </figcaption>
-      <Chart height={110} data={data} series={series} from={range.from} to={range.to} yText={text} label={`${name}: ${said}`} sync="time" {...(top === undefined ? {} : { yMax: top })} />
+      <Chart height={110} data={data} series={series} from={range.from} to={range.to} yText={text} yWide={66} {...(text === bytes ? { ySteps: doubled } : {})} label={`${name}: ${said}`} sync="time" {...(top === undefined ? {} : { yMax: top })} />
     </figure>
   );
 }

@@ -1,4 +1,5 @@
 // What is slow now and why: causes of lost time, the gravest first, or that nothing is wrong.
+import { useEffect } from "preact/hooks";
 import { type Answer, file } from "./api";
 import { bytes, clock, count, length, ns, plural, share } from "./fmt";
 import type { Capabilities, Chain, Culprit, Explained, Hidden } from "./types";
@@ -233,6 +234,9 @@ export function Headline({ answer, capabilities, recording }: Props) {
   if (e) text = title(e, watched);
   else if (error) text = error.status === 404 ? "Nothing was recorded in this time" : "No answer";
   const chains = e?.report.chains ?? [];
+  useEffect(() => {
+    document.title = `${text} · ingero`;
+  }, [text]);
   const graver = chains[0] ? `sev-${chains[0].severity.toLowerCase()}` : e && watched && e.report.processes.some((p) => p.calls > 0) ? "fine" : "";
   return (
     <section id="headline" class={`headline ${graver}`} aria-labelledby="headline-h" tabIndex={-1} aria-busy={loading}>

@@ -16,6 +16,7 @@ export const sections: [string, string][] = [
   ["gpus", "GPUs and faults"],
   ["nccl", "NCCL"],
   ["graphs", "CUDA graphs"],
+  ["machine", "Machine"],
   ["fleet", "Fleet"],
   ["sql", "SQL"],
   ["capabilities", "What is known"],

@@ -28,8 +28,16 @@ export interface Snapshot {
   load: [number, number, number];
   mem_total_bytes: number;
   mem_available_bytes: number;
+  swap_total_bytes: number;
+  swap_used_bytes: number;
+  node: string;
   agent_cpu_ns: number;
   agent_rss_bytes: number;
+}
+
+export interface Snapshots {
+  every: number; // 1: all, n: each n-th
+  snapshots: Snapshot[];
 }
 
 export interface Recording {
