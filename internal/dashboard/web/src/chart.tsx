@@ -23,17 +23,21 @@ export interface Spec {
   sync?: string;
   label: string;
   marks?: [number, number, string][]; // stretches that are marked: from, to, name of a colour
-  hover?: (index: number | null) => void;
+  hover?: (ms: number | null) => void; // the time under the mouse, null: it is elsewhere
 }
 
 const font = "11px system-ui, sans-serif";
 
-function axes(s: Spec): uPlot.Axis[] {
-  const [ink, line] = [themed("soft"), themed("line")];
+type Now = () => Spec;
+
+function axes(now: Now): uPlot.Axis[] {
+  const [ink, line, s] = [themed("soft"), themed("line"), now()];
   const shared = { stroke: ink, font, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1, size: 4 } };
+  const length = () => now().to - now().from;
+  const splits = (u: uPlot) => marks(now().from, now().to, Math.max(1, u.bbox.width / devicePixelRatio / 90));
   return [
-    { ...shared, show: s.axis ?? true, size: 26, gap: 4, space: 90, splits: (u) => marks(s.from, s.to, Math.max(1, u.bbox.width / devicePixelRatio / 90)), values: (_, splits) => splits.map((v) => mark(v, s.to - s.from)) },
-    { ...shared, size: s.yWide ?? 60, gap: 4, space: 24, ...(s.ySteps ? { incrs: s.ySteps } : {}), values: (_, splits) => splits.map((v) => (v === null ? "" : (s.yText?.(v) ?? String(v)))) },
+    { ...shared, show: s.axis ?? true, size: 26, gap: 4, space: 90, splits, values: (_, at) => at.map((v) => mark(v, length())) },
+    { ...shared, size: s.yWide ?? 60, gap: 4, space: 24, ...(s.ySteps ? { incrs: s.ySteps } : {}), values: (_, at) => at.map((v) => (v === null ? "" : (now().yText?.(v) ?? String(v)))) },
   ];
 }
 
@@ -55,7 +59,19 @@ function drawMarks(u: uPlot, s: Spec): void {
   ctx.restore();
 }
 
-function options(s: Spec, width: number, set: (u: uPlot) => void): uPlot.Options {
+// pressed is the chart on which the mouse was pressed: charts that move along choose nothing.
+let pressed: uPlot | null = null;
+
+function chosen(u: uPlot): void {
+  if (u.select.width === 0) return;
+  const drawn = u.select.width >= 4 && pressed === u;
+  const [from, to] = [u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x")];
+  u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  if (drawn) zoom({ from, to });
+}
+
+function options(now: Now, width: number): uPlot.Options {
+  const s = now();
   return {
     width,
     height: s.height,
@@ -69,33 +85,38 @@ function options(s: Spec, width: number, set: (u: uPlot) => void): uPlot.Options
       y: false,
       ...(s.sync ? { sync: { key: s.sync, setSeries: false, scales: ["x", null] } } : {}),
     },
-    scales: { x: { time: false, range: [s.from, s.to] }, y: { range: (_u, _min, max) => [0, s.yMax ?? (max > 0 ? max * 1.05 : 1)] } },
-    axes: axes(s),
+    scales: { x: { time: false, range: () => [now().from, now().to] }, y: { range: (_u, _min, max) => [0, now().yMax ?? (max > 0 ? max * 1.05 : 1)] } },
+    axes: axes(now),
     series: [{}, ...s.series],
     hooks: {
-      setSelect: [
-        (u) => {
-          if (u.select.width < 4) return;
-          set(u);
-          u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-        },
-      ],
-      setCursor: [(u) => s.hover?.(u.cursor.left !== undefined && u.cursor.left >= 0 ? (u.cursor.idx ?? null) : null)],
-      draw: [(u) => drawMarks(u, s)],
+      setSelect: [chosen],
+      setCursor: [(u) => now().hover?.(u.over.matches(":hover") && (u.cursor.left ?? -1) >= 0 ? u.posToVal(u.cursor.left!, "x") : null)],
+      draw: [(u) => drawMarks(u, now())],
     },
   };
 }
 
+// Chart is drawn anew for another width, theme or number of lines; new data are put into
+// it, so that what the mouse does goes on.
 export function Chart(s: Spec) {
   const [box, width] = useWidth<HTMLDivElement>();
   const on = useStore(theme);
   const spec = useRef(s);
+  const plot = useRef<uPlot | null>(null);
   spec.current = s;
   useEffect(() => {
     if (!box.current || width < 40) return;
-    const chosen = (u: uPlot) => zoom({ from: u.posToVal(u.select.left, "x"), to: u.posToVal(u.select.left + u.select.width, "x") });
-    const u = new uPlot(options(s, width, chosen), s.data, box.current);
-    return () => u.destroy();
-  }, [width, on, s.data, s.from, s.to, s.height]);
+    const u = new uPlot(options(() => spec.current, width), spec.current.data, box.current);
+    plot.current = u;
+    u.over.addEventListener("mousedown", () => (pressed = u));
+    return () => {
+      plot.current = null;
+      u.destroy();
+    };
+  }, [width, on, s.height, s.axis, s.series.length]);
+  useEffect(() => {
+    const u = plot.current;
+    if (u && (u.data !== s.data || u.scales.x?.min !== s.from || u.scales.x?.max !== s.to)) u.setData(s.data);
+  }, [s.data, s.from, s.to, s.yMax, s.marks?.map(String).join()]);
   return <div class="chart" ref={box} role="img" aria-label={s.label} style={{ minHeight: `${s.height}px` }} />;
 }

@@ -33,7 +33,7 @@ const columns: Column<Machine>[] = [
 
 export function FleetPanel({ answer }: { answer: Answer<{ machines: Machine[]; notes?: string[] }> }) {
   return (
-    <Panel id="fleet" title="Fleet" about="each machine's gravest cause of the time that is shown">
+    <Panel id="fleet" title="Fleet" about="each machine's gravest cause of the last hour">
       <Ready answer={answer} nothing="No other machines are configured: fleet.nodes in ingero.yaml names them." empty={(d) => !d.machines.length}>
         {(d) => (
           <>

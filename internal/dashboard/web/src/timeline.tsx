@@ -74,7 +74,7 @@ function Legend({ t, stacks, at }: { t: Timeline; stacks: Stack[]; at: At | null
   const hovered = at ? stacks[at.row] : undefined;
   const values = hovered && at ? hovered.kinds.map((k) => k[at.bucket] ?? 0) : kinds.map((_, i) => stacks.reduce((a, s) => a + s.totals[i]!, 0));
   const all = sum(values);
-  const about = hovered && at ? `${nameOf(hovered.row)} at ${clock(t.start_ms + at.bucket * t.bucket_ms, t.buckets * t.bucket_ms)}` : "In all";
+  const about = hovered && at ? `${nameOf(hovered.row)} ${hovered.row.tid || hovered.row.pid} at ${clock(t.start_ms + at.bucket * t.bucket_ms, t.buckets * t.bucket_ms)}` : "In all";
   return (
     <ul class="legend" aria-label="kinds of time">
       <li class="soft of">{about}</li>
@@ -149,7 +149,7 @@ function Rows({ t, range, chains, by }: { t: Timeline; range: Range; chains: Cha
               sync="time"
               marks={marks(s.row.pid)}
               label={`${nameOf(s.row)} ${s.row.pid}: ${kinds.map(([, name], k) => `${name} ${ns(s.totals[k])}`).join(", ")}`}
-              hover={(bucket) => setAt((was) => (bucket === null ? (was?.row === i ? null : was) : { row: i, bucket: Math.min(bucket, t.buckets - 1) }))}
+              hover={(ms) => setAt((was) => (ms === null ? (was?.row === i ? null : was) : { row: i, bucket: Math.min(Math.max(Math.floor((ms - t.start_ms) / t.bucket_ms), 0), t.buckets - 1) }))}
             />
           </div>
         ))}
