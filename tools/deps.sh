@@ -32,6 +32,12 @@ test       /usr/share/java/zookeeper.jar zookeeper  keeps the replicas of a clus
 test       prometheus          prometheus         scrapes what a trace serves, and checks metrics and rules
 test       ip                  iproute2           makes network namespaces for the tests
 test       dpkg                dpkg               unpacks those kernels
+test       rpm                 rpm                looks into the rpm
+test       rpm2cpio            rpm2cpio           unpacks the rpm
+test       cpio                cpio               unpacks the rpm
+test       systemd-analyze     systemd            checks the unit, and knows groups of system calls
+test       unshare             util-linux         tries packages on a file system that is thrown away
+test       git                 git                says which commit is packed
 lint       clang-format-14     clang-format-14    checks the layout of C
 lint       shellcheck          shellcheck         checks shell scripts
 vmlinux    clang-14            clang-14           reads bpf/vmlinux
