@@ -57,7 +57,7 @@ lint:
 	go vet ./...
 	go tool staticcheck ./...
 	git ls-files -co --exclude-standard '*.[ch]' ':!bpf/vmlinux' | xargs -r clang-format-14 --dry-run -Werror
-	git ls-files -co --exclude-standard '*.sh' .ci/run | xargs -r shellcheck
+	git ls-files -co --exclude-standard '*.sh' .ci/run 'deploy/package/p*' | xargs -r shellcheck
 
 fmt:
 	@tools/deps.sh lint

@@ -43,7 +43,8 @@ run ends with its program's, and with 128 + N where signal N ended that.
 
 Each layer outranks those before it: defaults, /etc/ingero/ingero.yaml,
 ./ingero.yaml (never as root), the file of --config, variables, flags. A dot in
-the name of a setting is a level of the file.
+the name of a setting is a level of the file. At run time: a trace that is a service takes a
+new value when it is sent SIGHUP; those of the others need a restart.
 
 `)
 	b.WriteString(config.Reference())
