@@ -58,6 +58,7 @@ lint:
 	go tool staticcheck ./...
 	git ls-files -co --exclude-standard '*.[ch]' ':!bpf/vmlinux' | xargs -r clang-format-14 --dry-run -Werror
 	git ls-files -co --exclude-standard '*.sh' .ci/run 'deploy/package/p*' | xargs -r shellcheck
+	tools/web.sh check
 
 fmt:
 	@tools/deps.sh lint
@@ -68,6 +69,7 @@ generate: docs
 	@tools/deps.sh generate
 	go generate ./internal/bpf
 	sim/build.sh
+	tools/web.sh
 
 docs:
 	@tools/deps.sh build

@@ -94,6 +94,14 @@ enum target_flags {
 	TARGET_LAUNCHES = 4, /* its launches are counted at entry, and their returns not watched */
 };
 
+/* What is left out of all processes so that tracing costs less: set from user space. */
+enum shed_flags {
+	SHED_RARE = 1, /* stacks: of calls that are slow or failed, and a smaller sample */
+	SHED_PYTHON = 2, /* Python functions of stacks */
+	SHED_STACKS = 4, /* stacks */
+	SHED_LAUNCHES = 8, /* times of launches: as TARGET_LAUNCHES, for all */
+};
+
 /* A thread that has a part in another's wait: events.Thread. */
 struct who {
 	__u32 tid; /* 0: none */

@@ -5,6 +5,11 @@
 const volatile __u64 ring_bytes = 8 << 20; /* Settings.RingBytes: size of call_ring */
 const volatile __u32 sampling_rate = 0; /* Settings.SamplingRate: 0 adaptive, 1 all, N = 1 in N */
 
+/* What is left out. Written from user space while calls are made. */
+volatile enum shed_flags shed = 0;
+/* Of fast calls at most one in 2^thin_least has a record. Written from user space. */
+volatile __u32 thin_least = 0;
+
 /* Set by the program that wakes the reader, cleared by the reader when it has drained. */
 volatile __u32 ring_woken = 0;
 
@@ -48,24 +53,28 @@ static __always_inline void drop(__u32 reason)
 /*
  * How strongly to thin: 1 in 2^level. Adaptive thinning begins when the ring is
  * over half full, hits fast calls first, and takes slow and failed ones only in
- * the last eighth. A fixed rate is rounded down to a power of two.
+ * the last eighth. A fixed rate is rounded down to a power of two. Fast calls are
+ * thinned at least as thin_least says, unless all were asked for.
  */
 static __always_inline __u32 thin_level(__u64 used, bool keep)
 {
-	if (sampling_rate > 1) {
-		__u32 level = 0;
+	__u32 level = 0;
 
+	if (sampling_rate > 1) {
 #pragma unroll
 		for (int i = 0; i < 16; i++)
 			if (sampling_rate >> (i + 1))
 				level = i + 1;
-		return level;
+		return !keep && level < (thin_least & 15) ? thin_least & 15 : level;
 	}
-	if (sampling_rate == 1 || used <= ring_bytes / 2)
+	if (sampling_rate == 1)
 		return 0;
 	if (keep)
 		return used > ring_bytes / 8 * 7 ? 2 : 0;
-	return used > ring_bytes / 4 * 3 ? 6 : 3;
+	if (used <= ring_bytes / 2)
+		return thin_least & 15;
+	level = used > ring_bytes / 4 * 3 ? 6 : 3;
+	return level > (thin_least & 15) ? level : thin_least & 15;
 }
 
 /*

@@ -43,6 +43,7 @@ struct {
 } stacks SEC(".maps");
 
 volatile __u32 last_stack = 0; /* number of the last new one */
+volatile __u64 stack_ns = 0; /* that all stacks took; added to by programs */
 
 #define ROOM_TRIES 4
 
@@ -196,7 +197,12 @@ static __noinline __u32 take_stack(struct pt_regs *ctx, __u64 ip, bool entry, st
 	room->rec.pad = 0;
 	room->rec.ip[0] = ip;
 	walk_native(ctx, room, entry);
-	walk_python(&room->rec.py, &t->tstate);
+	if (shed & SHED_PYTHON) {
+		room->rec.py.n = 0;
+		room->rec.py.end = PY_END_NOT_PYTHON;
+	} else {
+		walk_python(&room->rec.py, &t->tstate);
+	}
 	t->sampler.missed = room->rec.end == WALK_NO_SPACE || room->rec.end == WALK_NO_MAPPING ||
 			    room->rec.end == WALK_NO_TABLE;
 	id = number_stack(&room->rec);
@@ -212,11 +218,14 @@ static __noinline __u32 take_stack(struct pt_regs *ctx, __u64 ip, bool entry, st
  */
 __noinline __u32 holder_stack(void)
 {
-	__u32 tid = bpf_get_current_pid_tgid(), at = take_room(), id;
+	__u32 tid = bpf_get_current_pid_tgid(), at, id;
 	__u64 tstate = 0;
 	struct thread *t;
 	struct room *room;
 
+	if (shed & SHED_PYTHON)
+		return 0;
+	at = take_room();
 	room = bpf_map_lookup_elem(&rooms, &at);
 	if (!room) {
 		drop(DROP_STACK);
@@ -262,6 +271,7 @@ static __always_inline bool new_site(struct sampler *s, __u64 site)
 #define MISSES_APART 10000000 /* ns until one is tried again that ended too early */
 #define SHARE_LEAST 64 /* of a thread's time that sampling takes: at most one part in so many */
 #define SHARE_MOST 1024 /* and at least */
+#define SHED_RARER 4 /* bits by which both are smaller under SHED_RARE */
 #define LEVEL_BITS 2 /* of the number of calls in a sample, from one level to the next */
 
 /*
@@ -271,6 +281,7 @@ static __always_inline bool new_site(struct sampler *s, __u64 site)
 __noinline int draw(struct sampler *s, __u64 now, __u64 cost)
 {
 	__u64 apart; /* samples of this level, on average: ns */
+	__u32 rarer = shed & SHED_RARE ? SHED_RARER : 0;
 
 	if (!s)
 		return 0;
@@ -280,9 +291,9 @@ __noinline int draw(struct sampler *s, __u64 now, __u64 cost)
 	cost = s->cost_ns;
 	if (s->drawn) {
 		apart = (now - s->sampled_ns) / s->drawn << (s->level & 7) * LEVEL_BITS;
-		if (apart < cost * SHARE_LEAST && s->level < MAX_STACK_LEVEL)
+		if (apart < cost * SHARE_LEAST << rarer && s->level < MAX_STACK_LEVEL)
 			s->level++;
-		else if (apart > cost * SHARE_MOST && s->level > 0)
+		else if (apart > cost * SHARE_MOST << rarer && s->level > 0)
 			s->level--;
 	}
 	s->sampled_ns = now;
@@ -302,9 +313,9 @@ __noinline int stack_wanted(struct sampler *s, __u64 site, bool certain)
 {
 	if (!s)
 		return STACK_UNWANTED;
-	if (certain || take_stacks == STACKS_ALL)
+	if (certain || (take_stacks == STACKS_ALL && !(shed & SHED_RARE)))
 		return STACK_CERTAIN;
-	if (new_site(s, site))
+	if (!(shed & SHED_RARE) && new_site(s, site))
 		return STACK_SITE;
 	if (s->left > 1) {
 		s->left--;
@@ -326,7 +337,8 @@ static __always_inline __u64 stack_of(struct pt_regs *ctx, struct thread *t,
 	__u64 begun, now;
 
 	rec->stack = 0;
-	if (take_stacks == STACKS_NONE || !rec->op) /* none, or a call of the calibration */
+	if (take_stacks == STACKS_NONE || shed & SHED_STACKS ||
+	    !rec->op) /* none, or a call of the calibration */
 		return 0;
 	why = stack_wanted(s, site + rec->op * HASH_FACTOR + PT_REGS_SP(ctx), certain);
 	if (why == STACK_UNWANTED)
@@ -334,6 +346,7 @@ static __always_inline __u64 stack_of(struct pt_regs *ctx, struct thread *t,
 	begun = bpf_ktime_get_ns();
 	rec->stack = take_stack(ctx, ip, entry, t);
 	now = bpf_ktime_get_ns();
+	__sync_fetch_and_add(&stack_ns, now - begun);
 	if (why == STACK_SITE) {
 		s->sites_after = now + (s->missed ? MISSES_APART : SITES_APART);
 		if (s->missed)

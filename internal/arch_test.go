@@ -26,6 +26,7 @@ var allowed = map[string]string{
 	"internal/host":    "golang.org/x/sys internal/tick",
 	"internal/unwind":  "internal/proc",
 	"internal/jail":    "golang.org/x/sys",
+	"internal/screen":  "golang.org/x/sys",
 	"internal/python":  "internal/jail internal/proc pkg/events",
 	"internal/gpu":     "internal/tick",
 	"internal/xid":     "golang.org/x/sys internal/tick",
@@ -67,12 +68,13 @@ var allowed = map[string]string{
 	"internal/outfile":           "golang.org/x/sys",
 
 	// What serves it, and what asks several machines.
-	"internal/export/prom": "github.com/prometheus/client_golang github.com/prometheus/client_model google.golang.org/protobuf internal/listen internal/metric",
-	"internal/guard":       "",
-	"internal/wire":        "internal/tick",
-	"internal/dashboard":   "internal/config internal/explain internal/guard internal/query internal/store internal/tick internal/where internal/wire pkg/events",
-	"internal/mcp":         "github.com/google/jsonschema-go github.com/modelcontextprotocol/go-sdk internal/explain internal/query internal/wire",
-	"internal/fleet":       "internal/guard internal/query internal/stats internal/tick internal/wire pkg/events",
+	"internal/export/prom":   "github.com/prometheus/client_golang github.com/prometheus/client_model google.golang.org/protobuf internal/listen internal/metric",
+	"internal/guard":         "",
+	"internal/wire":          "internal/tick",
+	"internal/dashboard":     "internal/config internal/dashboard/web internal/explain internal/guard internal/query internal/stats internal/store internal/symbols internal/tick internal/where internal/wire internal/xid pkg/events",
+	"internal/dashboard/web": "",
+	"internal/mcp":           "github.com/google/jsonschema-go github.com/modelcontextprotocol/go-sdk internal/explain internal/query internal/wire",
+	"internal/fleet":         "internal/guard internal/query internal/stats internal/tick internal/wire pkg/events",
 
 	// What people start.
 	"internal/config": "internal/causal internal/listen internal/redact github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys",
@@ -80,8 +82,8 @@ var allowed = map[string]string{
 		"pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
 		"internal/cli/check internal/config internal/dashboard internal/diff internal/explain internal/export internal/export/notify internal/export/clickhouse internal/export/otlp internal/export/prom internal/fleet internal/gpu internal/guard internal/k8s internal/legacy internal/listen internal/lock internal/mcp internal/metric internal/outfile " +
-		"internal/probes internal/proc internal/query internal/redact internal/service internal/session internal/mute internal/stats internal/store internal/symbols internal/tick internal/update internal/where internal/xid pkg/events sim",
-	"cmd/ingero": "internal/cli internal/jail",
+		"internal/probes internal/proc internal/query internal/redact internal/screen internal/service internal/session internal/mute internal/stats internal/store internal/symbols internal/tick internal/update internal/where internal/xid pkg/events sim",
+	"cmd/ingero": "internal/cli internal/jail internal/screen",
 
 	"sim": "",
 
@@ -93,6 +95,7 @@ var allowed = map[string]string{
 	"test/packages":     "go.yaml.in/yaml/v3 golang.org/x/sys internal/testkit sim",
 	"test/unwind":       "",
 	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes internal/proc internal/session internal/tick internal/xid pkg/events sim",
+	"benchmarks/budget": "",
 	"benchmarks/idle":   "",
 	"benchmarks/overhead": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/python internal/session " +
 		"internal/stats internal/tick internal/unwind pkg/events sim",

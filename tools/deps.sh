@@ -12,6 +12,8 @@ generate   llvm-strip-14       llvm-14            strips debug information from 
 generate   ld.lld-14           lld-14             links sim/ for both architectures
 generate   /usr/include/bpf/bpf_helpers.h libbpf-dev  declares the helper functions for bpf/
 generate   /usr/include/linux/bpf.h linux-libc-dev    has the kernel headers for bpf/
+generate   node                nodejs             builds the page of the dashboard
+generate   npm                 npm                fetches what that is built with
 test       clang-14            clang-14           compiles programs that the tests trace
 test       llvm-strip-14       llvm-14            strips debug information from BPF objects
 test       ld.lld-14           lld-14             links what the tests trace
@@ -30,6 +32,12 @@ test       clickhouse-server   clickhouse-server  takes what is copied to a clus
 test       java                default-jre-headless runs the ZooKeeper that a cluster needs
 test       /usr/share/java/zookeeper.jar zookeeper  keeps the replicas of a cluster in step
 test       prometheus          prometheus         scrapes what a trace serves, and checks metrics and rules
+test       node                nodejs             runs the tests of the page of the dashboard
+test       npm                 npm                fetches what builds them
+test       slurmctld           slurmctld          runs jobs whose epilog writes a report
+test       slurmd              slurmd             runs them on this machine
+test       sbatch              slurm-client       submits them
+test       munged              munge              says to those two who is who
 test       ip                  iproute2           makes network namespaces for the tests
 test       dpkg                dpkg               unpacks those kernels
 test       rpm                 rpm                looks into the rpm
@@ -40,6 +48,8 @@ test       unshare             util-linux         tries packages on a file syste
 test       git                 git                says which commit is packed
 lint       clang-format-14     clang-format-14    checks the layout of C
 lint       shellcheck          shellcheck         checks shell scripts
+lint       node                nodejs             checks the types of the page of the dashboard
+lint       npm                 npm                fetches what checks them
 vmlinux    clang-14            clang-14           reads bpf/vmlinux
 vmlinux    /usr/include/linux/bpf.h linux-libc-dev    has the kernel headers for bpf/
 vmlinux    bpftool             bpftool            prints the types of the running kernel

@@ -7,6 +7,7 @@ import (
 
 	"ingero/internal/cli"
 	"ingero/internal/jail"
+	"ingero/internal/screen"
 )
 
 // Set by the linker: -X main.version=0.1.0 -X main.commit=... -X main.date=...
@@ -14,6 +15,7 @@ var version, commit, date string
 
 func main() {
 	jail.Enter()
+	screen.Enter()
 	os.Exit(cli.Main(cli.Env{
 		Args:  os.Args[1:],
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,

@@ -443,6 +443,15 @@ type IngeroRule struct {
 	Off2  uint16
 }
 
+type IngeroShedFlags uint32
+
+const (
+	IngeroShedFlagsSHED_RARE     IngeroShedFlags = 1
+	IngeroShedFlagsSHED_PYTHON   IngeroShedFlags = 2
+	IngeroShedFlagsSHED_STACKS   IngeroShedFlags = 4
+	IngeroShedFlagsSHED_LAUNCHES IngeroShedFlags = 8
+)
+
 type IngeroSpaceSeen uint32
 
 const (
@@ -881,9 +890,12 @@ const (
 	IngeroVarRingBytes          = "ring_bytes"
 	IngeroVarRingWoken          = "ring_woken"
 	IngeroVarSamplingRate       = "sampling_rate"
+	IngeroVarShed               = "shed"
+	IngeroVarStackNs            = "stack_ns"
 	IngeroVarStackRooms         = "stack_rooms"
 	IngeroVarSwitchHasState     = "switch_has_state"
 	IngeroVarTakeStacks         = "take_stacks"
+	IngeroVarThinLeast          = "thin_least"
 	IngeroVarTrackedThreads     = "tracked_threads"
 	IngeroVarUnwindMissed       = "unwind_missed"
 	IngeroVarWalkEnds           = "walk_ends"
@@ -1052,9 +1064,12 @@ type IngeroVariableSpecs struct {
 	RingBytes          *ebpf.VariableSpec `ebpf:"ring_bytes"`
 	RingWoken          *ebpf.VariableSpec `ebpf:"ring_woken"`
 	SamplingRate       *ebpf.VariableSpec `ebpf:"sampling_rate"`
+	Shed               *ebpf.VariableSpec `ebpf:"shed"`
+	StackNs            *ebpf.VariableSpec `ebpf:"stack_ns"`
 	StackRooms         *ebpf.VariableSpec `ebpf:"stack_rooms"`
 	SwitchHasState     *ebpf.VariableSpec `ebpf:"switch_has_state"`
 	TakeStacks         *ebpf.VariableSpec `ebpf:"take_stacks"`
+	ThinLeast          *ebpf.VariableSpec `ebpf:"thin_least"`
 	TrackedThreads     *ebpf.VariableSpec `ebpf:"tracked_threads"`
 	UnwindMissed       *ebpf.VariableSpec `ebpf:"unwind_missed"`
 	WalkEnds           *ebpf.VariableSpec `ebpf:"walk_ends"`
@@ -1194,9 +1209,12 @@ type IngeroVariables struct {
 	RingBytes          *ebpf.Variable `ebpf:"ring_bytes"`
 	RingWoken          *ebpf.Variable `ebpf:"ring_woken"`
 	SamplingRate       *ebpf.Variable `ebpf:"sampling_rate"`
+	Shed               *ebpf.Variable `ebpf:"shed"`
+	StackNs            *ebpf.Variable `ebpf:"stack_ns"`
 	StackRooms         *ebpf.Variable `ebpf:"stack_rooms"`
 	SwitchHasState     *ebpf.Variable `ebpf:"switch_has_state"`
 	TakeStacks         *ebpf.Variable `ebpf:"take_stacks"`
+	ThinLeast          *ebpf.Variable `ebpf:"thin_least"`
 	TrackedThreads     *ebpf.Variable `ebpf:"tracked_threads"`
 	UnwindMissed       *ebpf.Variable `ebpf:"unwind_missed"`
 	WalkEnds           *ebpf.Variable `ebpf:"walk_ends"`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,10 +26,11 @@ import (
 func dashboardCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dashboard",
-		Short: "Serve what was recorded over HTTPS, to this machine and, with a token, to others",
-		Long: `dashboard answers questions about the database over HTTP, also while a trace records. It
-changes nothing and needs no rights but to read. The page comes with a later version; the
-API is there, and ingero query, explain and export ask it with --nodes.
+		Short: "Show what was recorded in a browser, over HTTPS, and answer other machines",
+		Long: `dashboard serves a page on the database for a browser, also while a trace records: what is
+slow and why, and where the time went (docs/dashboard.md). It changes nothing and needs no
+rights but to read. The page asks the read API, which ingero query, explain and export ask
+with --nodes.
 
 It listens on port 8080 of this machine alone. --addr 0.0.0.0:8080 lets other machines ask,
 which needs a token: a file with 16 characters or more, --token-file, or INGERO_TOKEN.
@@ -68,7 +70,7 @@ func (e *Env) dashboard(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	h, end := e.readAPI(c)
+	h, end := e.readAPI(ctx, c)
 	defer end()
 	scheme := "https"
 	if certs == nil {
@@ -76,13 +78,46 @@ func (e *Env) dashboard(ctx context.Context, c *config.Config) error {
 	}
 	e.note("Serving %s on %s://%s", firstThere(c.Databases()), scheme, l)
 	e.note("%s", about)
-	return guard.Serve(ctx, l, guard.Wrap(h, guard.Options{Names: l.Names, Allow: c.Serve.AllowHosts, Token: token, Certs: certs}), certs, e.logger(c.Debug))
+	return guard.Serve(ctx, l, guard.Wrap(h, guard.Options{Names: l.Names, Allow: c.Serve.AllowHosts, Token: token, Certs: certs, Public: dashboard.IsPage}), certs, e.logger(c.Debug))
 }
 
 // readAPI answers questions about the database that the settings name.
-func (e *Env) readAPI(c *config.Config) (h http.Handler, end func()) {
+func (e *Env) readAPI(ctx context.Context, c *config.Config) (h http.Handler, end func()) {
 	return dashboard.Handler(dashboard.Options{Node: c.Node, Version: e.Build.number(), Path: func() string { return firstThere(c.Databases()) },
-		Now: func() time.Time { return e.now(true) }, Report: e.reports(c), Log: e.logger(c.Debug)})
+		Now: func() time.Time { return e.now(true) }, Report: e.reports(c), Fleet: e.machines(c), Done: ctx.Done(), Log: e.logger(c.Debug)})
+}
+
+// machines asks the machines of the settings what was found on them.
+func (e *Env) machines(c *config.Config) func(context.Context, time.Time, time.Time) ([]dashboard.Machine, []string, error) {
+	if len(c.Fleet.Nodes) == 0 {
+		return nil
+	}
+	return func(ctx context.Context, from, to time.Time) (out []dashboard.Machine, notes []string, err error) {
+		s, quiet := *c, *e
+		s.From = nil // a database and machines are asked by one server
+		quiet.Stderr = nil
+		g, err := quiet.gather(ctx, &s)
+		if g == nil {
+			return nil, nil, err
+		}
+		defer g.Close()
+		reports, problems := g.Reports(ctx, url.Values{}, from, to)
+		g.add(problems)
+		for i := range reports {
+			r := &reports[i]
+			m := dashboard.Machine{Address: r.Address, Name: r.Name, Version: r.Version, AheadNS: int64(r.Ahead), WithinNS: int64(r.Within), Chains: len(r.Chains), Faults: r.Faults}
+			if len(r.Chains) > 0 {
+				g := dashboard.Gravest(r.Chains[0])
+				m.Gravest = &g
+			}
+			out = append(out, m)
+		}
+		for i := range g.problems {
+			p := &g.problems[i]
+			out = append(out, dashboard.Machine{Address: p.Node, Name: p.Node, Error: p.What, Do: p.Do})
+		}
+		return out, g.Notes(), ctx.Err()
+	}
 }
 
 // wordsListen says what to do where it cannot listen.

@@ -140,7 +140,7 @@ func TestDashboardAnswers(t *testing.T) {
 	s := serve(t, testDB(t), atTheEnd, nil, "--addr", ":0", "--node", "gpu-7")
 	asked := map[string]bool{}
 	for _, tt := range []struct{ method, path, body, want string }{
-		{"GET", "/", "", "This serves the read API; it has no page yet."},
+		{"GET", "/", "", "<!doctype html>"},
 		{"GET", "/api/v1/time", "", `"node":"gpu-7","version":"dev","time_ns":1795185664000000000,`},
 		{"GET", "/api/v1/overview", "", `"calls":1353,"chains":1`},
 		{"GET", "/api/v1/overview", "", `"top_chain":{"id":"c-1","rule":"cpu-taken","severity":"HIGH"`},
@@ -160,6 +160,16 @@ func TestDashboardAnswers(t *testing.T) {
 		{"POST", "/api/v1/query", `{"sql":"SELECT count(*) AS n, 1.0 AS f, x'00ff' AS b, NULL AS u, 'a' AS t FROM events"}`,
 			`{"node":"gpu-7","columns":["n","f","b","u","t"],"rows":[[1353,1.0,{"hex":"00ff"},null,"a"]],"cut":"","notes":[],"took_ms":`},
 		{"POST", "/api/v1/query", `{"sql":"SELECT pid FROM events","limit":2}`, `"cut":"there are more than 2 rows"`},
+		{"GET", "/api/v1/timeline?since=1m", "", `"resolution":"1 s","rows":[{"pid":4821,"tid":0,"comm":"train.py","node":"gpu-7","session":"gpu-7-one","elapsed_ns":3000000000,`},
+		{"GET", "/api/v1/heatmap?since=1m&op=cudaMalloc&buckets=10", "", `"op_names":["cudaStreamSynchronize",`},
+		{"GET", "/api/v1/heatmap?since=1m&op=cudaMalloc", "", `"ops":[{"op":"cudaMalloc","source":"cudart","calls":3,"total_ns":750000,"p50_ns":250000,`},
+		{"GET", "/api/v1/flame?since=1m&what=calls", "", `"unit":"calls","total":0,"without":1353,"sampled":1,"root":{"name":"all",`},
+		{"GET", "/api/v1/memory?since=1m", "", `"processes":[],"more":0`},
+		{"GET", "/api/v1/gpus?since=1m", "", `"gpus":[],"xids":[],`},
+		{"GET", "/api/v1/processes?since=1m", "", `{"node":"gpu-7","session":"gpu-7-one","pid":4821,`},
+		{"GET", "/api/v1/recordings", "", `{"id":"gpu-7-one","node":"gpu-7","from":"2026-11-20T14:41:00Z",`},
+		{"GET", "/api/v1/communicators", "", `"columns":["id","rank",`},
+		{"GET", "/api/v1/fleet", "", `"machines":[],"notes":[]`},
 		{"GET", "/api/v1/backup", "", "SQLite format 3\x00"},
 	} {
 		status, text := s.ask(tt.method, tt.path, tt.body, nil)
@@ -172,6 +182,7 @@ func TestDashboardAnswers(t *testing.T) {
 			t.Errorf("%s is no JSON", tt.path)
 		}
 	}
+	asked["/api/v1/updates"] = true // TestDashboardUpdates
 	for i := range dashboard.Paths {
 		if p := dashboard.Paths[i].Path; !asked[p] {
 			t.Errorf("%s is not tested", p)
@@ -197,6 +208,12 @@ func TestDashboardRefuses(t *testing.T) {
 		{"GET", "/api/v1/ops?%zz", "", 400, "cannot be read"},
 		{"GET", "/api/v1/ops?from=1&to=2", "", 404, "nothing has been recorded there in that time"},
 		{"GET", "/api/v1/graph-events?limit=0", "", 400, "limit cannot be"},
+		{"GET", "/api/v1/timeline?buckets=301", "", 400, "buckets cannot be"},
+		{"GET", "/api/v1/flame?what=cats", "", 400, "time, gpu_wait, runnable, calls, memory"},
+		{"GET", "/api/v1/updates?since=5m", "", 400, "no parameters"},
+		{"POST", "/api/v1/updates", "{}", 405, "is asked by GET"},
+		{"POST", "/", "{}", 405, "is asked for by GET"},
+		{"GET", "/assets/none.js", "", 404, "no such path"},
 		{"POST", "/api/v1/ops", "{}", 405, "is asked by GET"},
 		{"GET", "/api/v1/query", "", 405, "is asked by POST"},
 		{"GET", "/api/v2/ops", "", 404, "no such path"},
@@ -251,6 +268,12 @@ func TestDashboardKeepsBrowsersOut(t *testing.T) {
 		{"its own page", open, func(r *http.Request) { r.Header.Set("Origin", "https://"+r.URL.Host) }, 200},
 		{"two origins", open, func(r *http.Request) { r.Header["Origin"] = []string{"https://" + r.URL.Host, "https://evil.example"} }, 403},
 		{"an image on another site", open, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
+		{"a link on another site", open, func(r *http.Request) { navigate(r) }, 403},
+		{"a link on another site to the page", open, func(r *http.Request) { navigate(r); r.URL.Path = "/" }, 200},
+		{"the page without the token", guarded, func(r *http.Request) { navigate(r); r.URL.Path = "/"; r.Header.Del("Authorization") }, 200},
+		{"the page by the name of the certificate", guarded, func(r *http.Request) { r.Host = host; r.URL.Path = "/"; r.Header.Del("Authorization") }, 200},
+		{"the page by a rebound name", open, func(r *http.Request) { r.Host = "evil.example"; r.URL.Path = "/" }, 403},
+		{"the page as part of another", open, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site"); r.URL.Path = "/" }, 403},
 		{"another site's page with the token", guarded, func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, 403},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -260,6 +283,12 @@ func TestDashboardKeepsBrowsersOut(t *testing.T) {
 			}
 		})
 	}
+}
+
+// navigate makes it the request of a link that was followed on another site.
+func navigate(r *http.Request) {
+	r.Header.Set("Sec-Fetch-Site", "cross-site")
+	r.Header.Set("Sec-Fetch-Mode", "navigate")
 }
 
 // What is served is TLS 1.3 with a key of P-256 for 24 hours; a certificate of the user's

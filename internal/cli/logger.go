@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 )
 
@@ -59,4 +60,37 @@ func (l *logLines) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup implements [slog.Handler].
 func (l *logLines) WithGroup(name string) slog.Handler {
 	return &logLines{l.Handler.WithGroup(name), l.to}
+}
+
+// aside is standard error, but for the time in which a board has the terminal: then lines are
+// that's, so that they do not stand across what it draws.
+type aside struct {
+	out io.Writer
+
+	mu    sync.Mutex
+	board *board
+}
+
+// to has the lines from now on go to a board, nil: to standard error.
+func (a *aside) to(b *board) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.board = b
+}
+
+// Write implements [io.Writer]. p is whole lines.
+func (a *aside) Write(p []byte) (int, error) {
+	a.mu.Lock()
+	b := a.board
+	a.mu.Unlock()
+	if b == nil {
+		return a.out.Write(p)
+	}
+	for l := range strings.Lines(string(p)) {
+		b.line(oneLine(strings.TrimSuffix(l, "\n")))
+	}
+	return len(p), nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"ingero/internal/lock"
+	"ingero/internal/screen"
 	"ingero/internal/testkit"
 	"ingero/sim"
 )
@@ -29,6 +30,7 @@ const (
 // TestMain makes the test binary ingero itself, or a program named sudo, when it
 // is told to be one.
 func TestMain(m *testing.M) {
+	screen.Enter()
 	if os.Getenv(asSudo) != "" {
 		sudo()
 		return

@@ -35,7 +35,7 @@ more, --token-file, or INGERO_TOKEN. Certificates and hosts are as those of inge
 
 func (e *Env) mcp(ctx context.Context, c *config.Config) error {
 	c.Serve.NoTLS = false // it is the dashboard's
-	api, end := e.readAPI(c)
+	api, end := e.readAPI(ctx, c)
 	defer end()
 	log := e.logger(c.Debug)
 	m := mcp.New(mcp.Options{Version: e.Build.number(), Now: e.clock, API: api, Machine: e.machine(c), Log: log})

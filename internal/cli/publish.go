@@ -48,6 +48,9 @@ func (p *publisher) Tick(t *tick.Tick) error {
 	for i := range t.Ops {
 		s.Calls += t.Ops[i].Sum.Calls
 	}
+	if t.Overhead.Budget > 0 {
+		s.Overhead, s.Shed = explain.Overhead(&t.Overhead), t.Overhead.Shed
+	}
 	for _, d := range t.Drops {
 		if d.Count > 0 {
 			s.Drops[d.Reason] = d.Count

@@ -30,6 +30,7 @@ type Env struct {
 	Zone                  *time.Location   // in which people are told times by those; nil: the machine's
 
 	debug    bool                           // --debug
+	aside    *aside                         // where log lines go; nil: to Stderr
 	hangup   *hangup                        // what SIGHUP does; nil: as the program that this is a part of says
 	again    func() (*config.Config, error) // reads the settings anew; nil: none were read
 	releases string                         // where the newest release is told; empty: update.Releases. Of tests
@@ -83,6 +84,7 @@ func (e *Env) run(ctx context.Context) int {
 	if len(e.Lock.Dirs) == 0 {
 		e.Lock = lock.Host()
 	}
+	e.aside = &aside{out: e.Stderr}
 	root := e.root()
 	runs := false
 	var news *news

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"os"
 
@@ -73,13 +74,21 @@ func (e *Env) inContainer() bool {
 	return e.Getenv("KUBERNETES_SERVICE_HOST") != "" || e.Getenv("container") != ""
 }
 
+// log is where lines of the log go.
+func (e *Env) log() io.Writer {
+	if e.aside == nil {
+		return e.Stderr
+	}
+	return e.aside
+}
+
 // logger returns the log of a command: warnings, and everything with --debug.
 func (e *Env) logger(debug bool) *slog.Logger {
 	level := slog.LevelWarn
 	if debug {
 		level = slog.LevelDebug
 	}
-	return slog.New(newLogLines(e.Stderr, level))
+	return slog.New(newLogLines(e.log(), level))
 }
 
 // names returns which files are CUDA libraries.

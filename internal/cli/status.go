@@ -143,6 +143,9 @@ func (s *status) text(now time.Time) string {
 		if text := dropsText(t.Drops, true); text != nothing {
 			line("Stacks", "missing or cut short: %s", text)
 		}
+		if t.Overhead != "" {
+			line("Tracing", "%s", t.Overhead)
+		}
 		line("Own cost", "%s of CPU time, %s of memory", explain.Duration(int64(t.CPU)), explain.Bytes(t.RSS))
 		if t.DB == "" {
 			line("Database", "none: --record=false")

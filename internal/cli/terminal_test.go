@@ -5,64 +5,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"ingero/internal/testkit"
 )
-
-// glass is a terminal: it does what the sequences that a pane uses tell it to.
-type glass struct {
-	rows     []string
-	row, col int
-}
-
-func (g *glass) Write(p []byte) (int, error) {
-	for s := string(p); s != ""; {
-		if n := escapeLen(s); n > 0 {
-			g.escape(s[2:n-1], s[n-1])
-			s = s[n:]
-			continue
-		}
-		switch s[0] {
-		case '\r':
-			g.col = 0
-		case '\n':
-			g.row, g.col = g.row+1, 0
-		default:
-			g.fit()
-			line := g.rows[g.row]
-			g.rows[g.row] = line[:g.col] + s[:1] + line[min(len(line), g.col+1):]
-			g.col++
-		}
-		s = s[1:]
-	}
-	return len(p), nil
-}
-
-func (g *glass) fit() {
-	for len(g.rows) <= g.row {
-		g.rows = append(g.rows, "")
-	}
-	if n := g.col - len(g.rows[g.row]); n > 0 {
-		g.rows[g.row] += strings.Repeat(" ", n)
-	}
-}
-
-func (g *glass) escape(arg string, what byte) {
-	g.fit()
-	switch what {
-	case 'A':
-		n := 0
-		for _, c := range arg {
-			n = 10*n + int(c-'0')
-		}
-		g.row -= n
-	case 'K':
-		g.rows[g.row] = g.rows[g.row][:g.col]
-	case 'J':
-		g.rows[g.row] = g.rows[g.row][:g.col]
-		g.rows = g.rows[:g.row+1]
-	}
-}
-
-func (g *glass) text() string { return strings.TrimRight(strings.Join(g.rows, "\n"), "\n") }
 
 func TestPane(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -87,7 +32,7 @@ func TestPane(t *testing.T) {
 		"cuts long lines": {24, func(p *pane) error { return p.draw("0123456789012345678901234\n") }, "before\n0123456789012345678"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := &glass{}
+			g := &testkit.Glass{Width: 100, Height: 50, Cooked: true}
 			if _, err := g.Write([]byte("before\n")); err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +40,7 @@ func TestPane(t *testing.T) {
 			if err := tt.do(p); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, strings.TrimRight(g.text(), " ")); diff != "" {
+			if diff := cmp.Diff(tt.want, strings.TrimRight(g.Text(), " \n")); diff != "" {
 				t.Errorf("screen (-want +got):\n%s", diff)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"ingero/internal/mute"
 	"ingero/internal/proc"
 	"ingero/internal/query"
+	"ingero/internal/screen"
 	"ingero/internal/stats"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -46,7 +48,11 @@ the time went, and how fast calls come, is of its last 10 seconds.
 
 It draws the table once a second, until Ctrl-C. With --once, or where no terminal shows
 it, it writes it once and ends. When nothing records it shows the last recording and says
-when that ended.`,
+when that ended.
+
+Keys on a terminal:
+
+` + keysHelp(),
 		Example: "  ingero top\n  ingero top --once\n  ingero top --db /var/lib/ingero/ingero.db",
 		Args:    noArguments,
 	}
@@ -86,8 +92,12 @@ func (e *Env) top(ctx context.Context, c *config.Config, o topOptions) error {
 		}
 		return e.printf("%s", text)
 	}
-	err = v.follow(ctx, newPane(e.Stdout))
-	if ctx.Err() != nil { // Ctrl-C is how it ends
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if err = v.watch(ctx, e, stop); errors.Is(err, screen.ErrNoTerminal) {
+		err = v.follow(ctx, newPane(e.Stdout))
+	}
+	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) { // Ctrl-C is how it ends
 		return nil
 	}
 	return wordsDatabase(path, err)
@@ -104,17 +114,49 @@ type topView struct {
 	meter  *proc.Meter // nil: not needed yet
 }
 
-// follow draws the table over and over, until ctx ends.
+// watch shows the table on a terminal of its own, until ctx ends.
+func (v *topView) watch(ctx context.Context, e *Env, stop func()) error {
+	var broken error
+	b, err := openBoard(e.Stdin, e.Stdout, v.show, &sync.Mutex{}, stop, func(err error) { broken = err; stop() })
+	if err != nil {
+		return err
+	}
+	e.aside.to(b)
+	err = v.each(ctx, func() error {
+		if b.paused() {
+			return nil
+		}
+		s, err := v.shot(ctx)
+		if err == nil {
+			b.show(s)
+		}
+		return err
+	})
+	e.aside.to(nil)
+	if e := b.end(e.Stdout); broken == nil { // by now nobody writes it
+		broken = e
+	}
+	return errors.Join(broken, err)
+}
+
+// follow draws the table at the cursor, until ctx ends.
 func (v *topView) follow(ctx context.Context, p *pane) error {
-	for {
-		began := time.Now()
+	return v.each(ctx, func() error {
 		width, height := p.size()
 		v.show.Width, v.show.Height = width-1, height-2 // one line is for what records
 		text, err := v.text(ctx)
 		if err == nil {
 			err = p.draw(text)
 		}
-		if err != nil {
+		return err
+	})
+}
+
+// each calls show over and over, until ctx ends. It returns why.
+func (v *topView) each(ctx context.Context, show func() error) error {
+	for {
+		began := time.Now()
+		if err := show(); err != nil {
 			return err
 		}
 		next := time.NewTimer(max(topEvery-time.Since(began), (topShare-1)*time.Since(began)))
@@ -129,21 +171,30 @@ func (v *topView) follow(ctx context.Context, p *pane) error {
 
 // text makes the table of what is recorded now. The database is opened anew: where
 // a reader may not write beside it, it has a copy.
-func (v *topView) text(ctx context.Context) (text string, err error) {
-	r, err := query.Open(v.path)
+func (v *topView) text(ctx context.Context) (string, error) {
+	s, err := v.shot(ctx)
 	if err != nil {
 		return "", err
+	}
+	return s.head + explain.Live(&s.tick, s.seen, v.show), nil
+}
+
+// shot is what the table is made from.
+func (v *topView) shot(ctx context.Context) (x *shot, err error) {
+	r, err := query.Open(v.path)
+	if err != nil {
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	s, err := r.Session(ctx, "")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	t, seen, err := v.tick(ctx, r, &s)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return v.state(&s) + explain.Live(t, seen, v.show), nil
+	return &shot{tick: *t, seen: seen, head: v.state(&s)}, nil
 }
 
 // state is a line on what is shown, where that is no running trace.

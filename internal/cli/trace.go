@@ -32,7 +32,13 @@ processes are. What pods are called is known to Kubernetes: --kubelet, --kube-ap
 It ends with Ctrl-C, after --duration, or when
 the processes of --pid have ended, and keeps what it has recorded in any case.
 
-One trace at a time runs on a machine.`,
+One trace at a time runs on a machine.
+
+On a terminal it fills the screen with a table once it sees calls, and takes keys. It does
+not with --json or --verbose, with --debug, where TERM is dumb, or where standard input and
+output are not the same terminal.
+
+` + keysHelp(),
 		Example: `  sudo ingero trace                      your processes
   sudo ingero trace --pid 4821,5032      these two
   sudo ingero trace --user all           everybody's
@@ -60,6 +66,7 @@ func (e *Env) trace(ctx context.Context, c *config.Config) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	v := e.view(c.Trace.JSON, c.Trace.Verbose, e.Stdout, stop)
+	defer v.end()
 	manager := service.FromEnvironment(e.Getenv, os.Getpid())
 	o.Notify, v.service = v.notify, manager.There()
 	if c.Debug {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,12 +35,15 @@ type view struct {
 	side    io.Writer // for people
 	debug   io.Writer // nil: stacks are not told
 	color   bool
+	take    func(*view) (*board, error) // takes the terminal; nil: it is not to be taken
+	aside   *aside
 
 	notices chan session.Notice // not told yet
 	found   atomic.Bool         // a process to trace
 
 	mu        sync.Mutex // held while writing, which may take as long as the reader likes
 	pane      *pane      // nil: no terminal to draw on
+	board     *board     // nil: the terminal is not taken
 	table     string
 	shown     time.Time
 	named     bool // the first process, to a person
@@ -57,7 +61,7 @@ type view struct {
 // view returns what shows a trace on out. When that cannot be written any more
 // it calls stop.
 func (e *Env) view(json, verbose bool, out *os.File, stop context.CancelFunc) *view {
-	v := &view{json: json, verbose: verbose, stop: stop, out: bufio.NewWriterSize(out, 64<<10), side: out, comms: map[uint32]string{},
+	v := &view{json: json, verbose: verbose, stop: stop, aside: e.aside, out: bufio.NewWriterSize(out, 64<<10), side: out, comms: map[uint32]string{},
 		notices: make(chan session.Notice, 1024)}
 	switch {
 	case json:
@@ -66,6 +70,9 @@ func (e *Env) view(json, verbose bool, out *os.File, stop context.CancelFunc) *v
 		v.color = e.Getenv("NO_COLOR") == ""
 		if !verbose {
 			v.pane = newPane(out)
+			v.take = func(v *view) (*board, error) {
+				return openBoard(e.Stdin, out, v.options(0, 0), &v.mu, stop, v.broken)
+			}
 		}
 	}
 	return v
@@ -82,6 +89,10 @@ func (v *view) say(line string) {
 // write writes a line for people. mu is held.
 func (v *view) write(line string) {
 	line = oneLine(line) + "\n"
+	if v.board != nil {
+		v.board.line(strings.TrimSuffix(line, "\n"))
+		return
+	}
 	if v.pane == nil || v.table == "" {
 		_, _ = io.WriteString(v.side, line)
 		return
@@ -275,14 +286,50 @@ func (v *view) Tick(t *tick.Tick) error {
 	return nil
 }
 
-// draw draws the table on the terminal. mu is held.
+// draw draws the table on the terminal, which is taken for it when there is something to
+// draw. mu is held.
 func (v *view) draw(t *tick.Tick) {
-	if len(t.Ops) == 0 && v.table == "" && !t.Final { // the line that says so stays
+	if len(t.Ops) == 0 && v.table == "" && v.board == nil && !t.Final { // the line that says so stays
+		return
+	}
+	if v.take != nil && v.table == "" && v.debug == nil && !t.Final {
+		b, err := v.take(v)
+		if err == nil {
+			v.board = b
+			v.aside.to(b)
+		}
+		v.take = nil // else it is drawn at the cursor, without keys
+	}
+	if v.board != nil {
+		v.board.show(&shot{tick: *t, seen: &v.seen})
 		return
 	}
 	width, height := v.pane.size()
 	v.table = explain.Live(t, &v.seen, v.options(width-1, height-1))
 	v.check(v.pane.draw(v.table))
+}
+
+// broken takes an error of the terminal. It does not hold up whoever draws.
+func (v *view) broken(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.check(err)
+}
+
+// end puts the terminal back, with what is to stay there. No batch comes any more.
+func (v *view) end() {
+	v.mu.Lock()
+	b := v.board
+	v.board = nil
+	v.mu.Unlock()
+	if b == nil {
+		return
+	}
+	v.aside.to(nil)
+	err := b.end(v.side)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.check(err)
 }
 
 func (v *view) options(width, height int) explain.Options {
@@ -303,6 +350,7 @@ func (v *view) Close() error { return nil }
 // failed tells the last notices and returns what went wrong with the output. A
 // reader that has gone is nothing wrong.
 func (v *view) failed() error {
+	v.end()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.tell()

@@ -9,6 +9,7 @@ import (
 
 	"ingero/internal/proc"
 	"ingero/internal/session"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/internal/where"
 	"ingero/pkg/events"
@@ -72,7 +73,7 @@ func TestWaitingIsSaid(t *testing.T) {
 // The table is drawn over itself on a terminal, and lines stay above it.
 func TestTableOnATerminal(t *testing.T) {
 	v, _ := discard(t, false)
-	g := &glass{}
+	g := &testkit.Glass{Width: 100, Height: 50, Cooked: true}
 	v.side = g
 	v.pane = &pane{out: g, size: func() (int, int) { return 100, 40 }}
 	at := time.Unix(1000, 0)
@@ -85,13 +86,13 @@ func TestTableOnATerminal(t *testing.T) {
 		}
 	}
 	v.say("Tracing train (7)")
-	if err := v.Tick(&tick.Tick{Time: at}); err != nil || strings.Contains(g.text(), "CUDA Runtime") {
-		t.Errorf("a table without a call (%v):\n%s", err, g.text())
+	if err := v.Tick(&tick.Tick{Time: at}); err != nil || strings.Contains(g.Text(), "CUDA Runtime") {
+		t.Errorf("a table without a call (%v):\n%s", err, g.Text())
 	}
 	show(11)
 	v.say("something happened")
 	show(22)
-	got := g.text()
+	got := g.Text()
 	if !strings.HasPrefix(got, "Tracing train (7)\nsomething happened\ntrain (7)") || strings.Count(got, "CUDA Runtime") != 1 {
 		t.Errorf("the screen:\n%s", got)
 	}

@@ -23,7 +23,11 @@ type Options struct {
 	// Report answers what was lost in a window, and why. The error is a [query.ErrNoSession]
 	// where nothing was recorded in it.
 	Report func(context.Context, *query.Reader, *Question) (*explain.Input, error)
-	Log    *slog.Logger
+	// Fleet asks the other machines about a window, and returns what must be known of the
+	// answers; nil: none are known.
+	Fleet func(ctx context.Context, from, to time.Time) ([]Machine, []string, error)
+	Done  <-chan struct{} // closed when the server ends; nil: never
+	Log   *slog.Logger
 }
 
 // Bounds of what questions take.
@@ -41,6 +45,8 @@ type Path struct {
 	Params       string // that it has, beside those of every window; docs only
 	Window       string // if nothing is said: "", or so long back
 	long         bool   // it takes minutes, and writes its answer itself
+	limit        int    // if nothing is said; 0: 100
+	buckets      int    // if nothing is said; 0: 120
 
 	answer func(*asked) (any, error)
 }
@@ -60,21 +66,42 @@ var Paths = []Path{
 	{Method: "GET", Path: "/api/v1/explain", Window: "5m", Params: "`zone=CET:3600`: in which its text tells times", About: "the report of what was found while it was recorded, as JSON and as text", answer: (*asked).explain},
 	{Method: "GET", Path: "/api/v1/stacks", Window: "5m", Params: "`limit`: so many (100)", About: "which lines of code the time of calls went to, with their stacks; what took most time first", answer: (*asked).stacks},
 	{Method: "GET", Path: "/api/v1/collectives", Window: "5m", About: "which collectives the ranks of NCCL communicators entered, and when", answer: (*asked).collectives},
+	{Method: "GET", Path: "/api/v1/timeline", Window: "5m", Params: "`buckets`: into how many the time is cut at most (120, up to 300); `limit`: so many rows (16, up to 32)",
+		About: "where the time of each process and thread went, bucket by bucket: GPU wait, calls, between calls, runnable by who had the CPU, blocked by what on", limit: 16, answer: (*asked).timeline},
+	{Method: "GET", Path: "/api/v1/heatmap", Window: "5m", Params: "`buckets`; `limit`: so many operations (6, up to 16)", About: "how long calls took by time: for each operation how many by latency and bucket", limit: 6, answer: (*asked).heatmap},
+	{Method: "GET", Path: "/api/v1/flame", Window: "5m", Params: "`what`: time, gpu_wait, runnable, calls, memory; `limit`: so many nodes (2000)",
+		About: "what called what, as a tree of processes, functions, lines and operations with the time that went there, or the GPU memory that is held", limit: 2000, answer: (*asked).flame},
+	{Method: "GET", Path: "/api/v1/memory", Window: "5m", Params: "`buckets` (300)", About: "what each process held of GPU and pinned memory, bucket by bucket", buckets: maxBuckets, answer: (*asked).memory},
+	{Method: "GET", Path: "/api/v1/gpus", Window: "5m", Params: "`buckets` (300)", About: "how the GPUs were, bucket by bucket, and their faults", buckets: maxBuckets, answer: (*asked).gpus},
+	{Method: "GET", Path: "/api/v1/processes", Window: "5m", Params: "`limit`: so many (100)", About: "the processes that made calls, and their threads", answer: (*asked).processes},
+	{Method: "GET", Path: "/api/v1/recordings", Params: "`limit`: so many (100)", About: "the recordings, the latest first", answer: (*asked).listRecordings},
+	{Method: "GET", Path: "/api/v1/communicators", Window: "5m", About: "NCCL communicators and their last operation", answer: (*asked).communicators},
+	{Method: "GET", Path: "/api/v1/fleet", Window: "1h", About: "what the machines of `fleet.nodes` found, and which did not answer", answer: (*asked).fleet},
+	{Method: "GET", Path: updatesPath, About: "server-sent events, as long as it is listened to: `hello`, then `data` when more was recorded and `chain` when a cause appeared, changed or ended", answer: nil},
 	{Method: "GET", Path: "/api/v1/backup", About: "the database as one file, as `ingero backup` writes it", long: true, answer: (*asked).backup},
 }
 
-// Handler serves the API, and a page that says so.
+// Handler serves the API and the page; end waits for what it still does, and is for once
+// nobody asks any more.
 func Handler(o Options) (h http.Handler, end func()) {
 	s := &server{Options: o, slots: make(chan struct{}, atOnce), open: opener{path: o.Path, now: o.Now}}
+	s.news = updates{s: s, every: lookEvery}
 	mux := http.NewServeMux()
 	for i := range Paths {
-		mux.HandleFunc(Paths[i].Path, s.serve(&Paths[i]))
+		if Paths[i].answer != nil {
+			mux.HandleFunc(Paths[i].Path, s.serve(&Paths[i]))
+		}
 	}
-	mux.HandleFunc("GET /{$}", s.index)
+	mux.HandleFunc(updatesPath, s.news.serve)
+	mux.HandleFunc("/{$}", s.page)
+	mux.HandleFunc(assets, s.page)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		guard.Refuse(w, http.StatusNotFound, "there is no such path", "GET / lists them")
 	})
-	return mux, s.open.end
+	return mux, func() {
+		s.news.end()
+		s.open.end()
+	}
 }
 
 type server struct {
@@ -82,6 +109,8 @@ type server struct {
 	slots   chan struct{}
 	copying sync.Mutex // held while a copy is made and sent
 	open    opener
+	news    updates
+	gzipped sync.Map // parts of the page, compressed, by their tags
 }
 
 // asked is one request.
@@ -162,9 +191,17 @@ func (a *asked) write(answer any) {
 			return
 		}
 	}
+	text = append(text, '\n')
 	a.w.Header().Set("Content-Type", "application/json")
-	_, _ = a.w.Write(append(text, '\n')) // who does not read it has gone
+	if len(text) > worthPacking && takesGzip(a.r) {
+		a.w.Header().Set("Content-Encoding", "gzip")
+		text = pack(text)
+	}
+	_, _ = a.w.Write(text) // who does not read it has gone
 }
+
+// worthPacking is how long an answer is that is compressed, in bytes.
+const worthPacking = 4 << 10
 
 // refusal is why a question is not answered.
 type refusal struct {
@@ -195,15 +232,4 @@ func wordsOf(err error) (status int, why, do string) {
 		return http.StatusInternalServerError, "the database is damaged", "ingero db verify, on that machine"
 	}
 	return http.StatusInternalServerError, "the database cannot be read", "ingero dashboard --debug, on that machine, says why"
-}
-
-// index is the page until there is one.
-func (s *server) index(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	text := "ingero " + s.Version + " on " + s.Node + "\n\nThis serves the read API; it has no page yet.\n\n"
-	for i := range Paths {
-		p := &Paths[i]
-		text += p.Method + " " + p.Path + "\n    " + p.About + "\n"
-	}
-	_, _ = w.Write([]byte(text))
 }

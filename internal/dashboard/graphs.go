@@ -74,35 +74,8 @@ func (a *asked) graphMetrics() (any, error) {
 	for _, o := range ops.Operations {
 		out.Ops = append(out.Ops, graphRate{o.Op, o.Calls, float64(o.Calls) / seconds, o.Errors, o.TotalNS, o.P50NS, o.P99NS, o.MaxNS})
 	}
-	out.Columns, out.Graphs, err = a.graphs()
+	out.Columns, out.Graphs, err = a.view("graphs")
 	return out, err
-}
-
-// graphs are the lives of graphs, and the names of their columns.
-func (a *asked) graphs() (columns []string, rows []wire.Row, err error) {
-	sessions, err := a.sessions()
-	if err != nil {
-		return nil, nil, err
-	}
-	rows = []wire.Row{}
-	view, _ := query.StateViewNamed("graphs")
-	for i := range sessions {
-		f, _, err := a.filter(&sessions[i])
-		if err != nil {
-			return nil, nil, err
-		}
-		res, err := a.db.State(a.ctx, f, view)
-		if err != nil {
-			return nil, nil, err
-		}
-		columns = res.Columns
-		for _, row := range res.Rows {
-			if len(rows) < maxLimit {
-				rows = append(rows, row)
-			}
-		}
-	}
-	return columns, rows, nil
 }
 
 // oneNode takes the machines out of rows, so that they are added up.

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -27,6 +28,8 @@ type Question struct {
 	PerProcess bool
 	Sums       bool
 	Limit      int
+	Buckets    int // of time
+	What       int // of flames, its place
 	Zone       *time.Location
 }
 
@@ -34,6 +37,8 @@ type Question struct {
 const (
 	maxNames = 256
 	maxLimit = 10_000
+
+	maxBuckets = 300
 )
 
 // wrong refuses a parameter.
@@ -44,7 +49,7 @@ func wrong(name, value, must string) error {
 // question reads the parameters of a request. One that is not known is refused: an answer
 // to another question than was asked would not be noticed.
 func (a *asked) question() (Question, error) {
-	q := Question{Zone: time.UTC, Limit: 100}
+	q := Question{Zone: time.UTC, Limit: cmp.Or(a.row.limit, 100), Buckets: cmp.Or(a.row.buckets, 120)}
 	values, err := url.ParseQuery(a.r.URL.RawQuery)
 	if err != nil {
 		return q, &refusal{http.StatusBadRequest, "the parameters cannot be read", "they are NAME=VALUE, with & between"}
@@ -126,6 +131,24 @@ var params = map[string]func(q *Question, v string, now time.Time) error{
 		}
 		q.Limit = n
 		return nil
+	},
+	"buckets": func(q *Question, v string, _ time.Time) error {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 || n > maxBuckets {
+			return wrong("buckets", v, fmt.Sprintf("a number from 1 to %d", maxBuckets))
+		}
+		q.Buckets = n
+		return nil
+	},
+	"what": func(q *Question, v string, _ time.Time) error {
+		var names []string
+		for i := range flames {
+			if names = append(names, flames[i].name); flames[i].name == v {
+				q.What = i
+				return nil
+			}
+		}
+		return wrong("what", v, strings.Join(names, ", "))
 	},
 	"zone": func(q *Question, v string, _ time.Time) error {
 		name, seconds, ok := strings.Cut(v, ":")

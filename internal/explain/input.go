@@ -48,6 +48,7 @@ type Options struct {
 	Color    bool
 	Location *time.Location // the reader's; nil: UTC
 	Detail   Detail         // of a report
+	Choice   Choice         // of the live table and of where its time went
 }
 
 // Detail is how much a report tells.

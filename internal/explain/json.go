@@ -168,6 +168,25 @@ func hostOf(h *tick.Host) hostJSON {
 	return hostJSON{CPU: h.CPU, CPUs: h.CPUs, MemTotal: h.MemTotal, MemAvail: h.MemAvail, SwapTotal: h.SwapTotal, SwapUsed: h.SwapUsed, Load: h.Load}
 }
 
+// overheadJSON is what tracing costs: shares of the time of the traced processes.
+type overheadJSON struct {
+	Budget      float64  `json:"budget"`
+	Share       float64  `json:"share"`
+	Probes      float64  `json:"probes"`
+	Stacks      float64  `json:"stacks"`
+	Agent       float64  `json:"agent"`
+	Tracepoints float64  `json:"tracepoints"`
+	Shed        []string `json:"shed"` // steps that are taken
+}
+
+// overheadOf returns nil where there is no bound.
+func overheadOf(o *tick.Overhead) *overheadJSON {
+	if !(o.Budget > 0) {
+		return nil
+	}
+	return &overheadJSON{o.Budget, o.Share, o.Probes, o.Stacks, o.Agent, o.Tracepoints, append([]string{}, o.Shed...)}
+}
+
 type selfJSON struct {
 	CPUNS int64 `json:"cpu_ns"` // since the session began
 	RSS   int64 `json:"rss_bytes"`

@@ -20,7 +20,8 @@ import (
 // nil where that is not known. No line is wider than the options say. Where there
 // are more lines than they allow, operations are left out, and how many is said.
 func Live(t *tick.Tick, seen *Seen, o Options) string {
-	s := &screen{width: o.width(), color: o.Color}
+	t = o.Choice.of(t)
+	s := &screen{width: o.width(), color: o.Color, order: o.Choice.Order}
 	s.head(t, o.location())
 	s.faults(seen, o.location())
 	s.rollCalls(t)
@@ -212,16 +213,13 @@ func (s *screen) layer(source events.Source, ops []tick.Op) {
 		head = left(title+": "+Count(total), 2+name+countWide)
 	}
 	s.title(head + right("p50", quantileWide) + right("p95", quantileWide) + right("p99", quantileWide) + "  Flags")
-	for i := range ops {
-		if o := &ops[i]; o.Op.Source() == source {
-			q := quantilesOf(o.Dur, o.Hist, o.Thinned)
-			s.coarse = s.coarse || q.coarse()
-			text := "  " + left(cut(o.Op.String(), name-1), name) + right(Count(o.Sum.Calls), countWide)
-			for _, ns := range []int64{q.p50, q.p95, q.p99} {
-				text += right(q.text(ns), quantileWide)
-			}
-			s.row(own(&o.Sum), append([]span{{text, plain}}, flags(o, &q)...))
+	for _, o := range s.order.list(source, ops) {
+		s.coarse = s.coarse || o.q.coarse()
+		text := "  " + left(cut(o.Op.Op.String(), name-1), name) + right(Count(o.Sum.Calls), countWide)
+		for _, ns := range []int64{o.q.p50, o.q.p95, o.q.p99} {
+			text += right(o.q.text(ns), quantileWide)
 		}
+		s.row(o.rank, append([]span{{text, plain}}, flags(o.Op, &o.q)...))
 	}
 }
 
@@ -291,4 +289,21 @@ func (s *screen) foot(t *tick.Tick, zone *time.Location) {
 		line += ", " + Bytes(t.Self.RSS) + " memory"
 	}
 	s.put(span{line, plain})
+	if text := Overhead(&t.Overhead); len(t.Overhead.Shed) > 0 {
+		for _, l := range wrap("Tracing: "+text, "  ", s.width) {
+			s.put(span{l, yellow})
+		}
+	}
+}
+
+// Overhead says in a line what tracing costs, and what is left out for that.
+func Overhead(o *tick.Overhead) string {
+	if !(o.Budget > 0) {
+		return "no bound"
+	}
+	s := Percent(o.Share) + " of the traced time, of at most " + Percent(o.Budget)
+	if len(o.Shed) > 0 {
+		s += "; left out: " + strings.Join(o.Shed, ", ")
+	}
+	return s
 }

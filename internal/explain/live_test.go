@@ -50,6 +50,7 @@ func lossyTick() *tick.Tick {
 	for i := range t.Ops {
 		t.Ops[i].Thinned = t.Ops[i].Op == launch
 	}
+	t.Overhead = tick.Overhead{Budget: 0.02, Share: 0.0431, Probes: 0.03, Stacks: 0.001, Agent: 0.012, Tracepoints: 0.0001, Shed: []string{"stacks-rare", "records-thin"}}
 	return t
 }
 

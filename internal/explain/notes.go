@@ -93,6 +93,8 @@ var reportWords = map[string]string{
 	"entry-only":       "calls are counted, not timed",
 	"launches-counted": "",
 	"launches-timed":   "",
+	"precision-lost":   "",
+	"precision-back":   "",
 	"late-attach":      "was not seen all the time",
 	"runtime-unseen":   "is seen in part",
 	"kubernetes":       "are not all known by name",

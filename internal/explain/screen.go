@@ -50,6 +50,7 @@ func (b *block) lines() int {
 type screen struct {
 	width  int
 	color  bool
+	order  Order
 	blocks []block
 	notes  int  // limits to what is seen
 	coarse bool // some quantiles are from the kernel's histogram

@@ -172,7 +172,7 @@ func (w *writer) threadTime(t *tick.ThreadTime) {
 		for _, s := range in {
 			line += right(s, 10)
 		}
-		w.line(line + right(sum, 10) + right(percent, 9))
+		w.line(line + right(sum, 10) + right(percent, 8))
 	}
 	row("", [tick.Places]string{"GPU waits", "calls", "between"}, "all", "")
 	rows := causesOf(t)

@@ -33,6 +33,7 @@ type tickJSON struct {
 	Drops      []dropJSON      `json:"drops"`
 	Stacks     string          `json:"stack_policy,omitempty"`
 	Self       selfJSON        `json:"self"`
+	Overhead   *overheadJSON   `json:"overhead,omitempty"`
 	Host       hostJSON        `json:"host"`
 	HostSums   []hostSumJSON   `json:"host_sums"`
 }
@@ -79,7 +80,9 @@ type libraryJSON struct {
 // of GPUs that came in it, gpus the state of each. Beside it are processes,
 // libraries, reports, drops, self and host, and stack_policy: which calls have their
 // stack taken (slow, all, false). host_sums are what happened on the host since the
-// tick before: kind, process, object, count, bytes, total_ns. Durations are nanoseconds;
+// tick before: kind, process, object, count, bytes, total_ns. overhead is what tracing costs,
+// as shares of the time of the traced processes, and what is left out (shed) so that it costs
+// no more than the budget. Durations are nanoseconds;
 // what is not
 // known is absent.
 func TickJSON(t *tick.Tick) ([]byte, error) {
@@ -88,7 +91,7 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 		Final: t.Final, Records: t.Records, Lost: Lost(t.Drops), Ops: []opJSON{}, Processes: []processJSON{},
 		Threads: threadsOf(t.Threads), Breakdowns: []breakdownJSON{}, Chains: []chainJSON{}, Hidden: hiddenOf(t.Hidden), States: []stateJSON{},
 		Launches: []launchesJSON{}, Libraries: []libraryJSON{}, Reports: reportsOf(t.Reports), Drops: dropsOf(t.Drops), Stacks: t.StackPolicy,
-		Self: selfOf(&t.Self), Host: hostOf(&t.Host), HostSums: hostSumsOf(t.HostSums),
+		Self: selfOf(&t.Self), Overhead: overheadOf(&t.Overhead), Host: hostOf(&t.Host), HostSums: hostSumsOf(t.HostSums),
 	}
 	hidden := hiddenLaunches(t.Ops)
 	for i := range t.Ops {

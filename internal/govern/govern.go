@@ -1,8 +1,9 @@
-// Package govern decides of which processes launches are counted and not timed,
-// so that the probes on them take no more of a CPU than they may.
+// Package govern decides what tracing does without, so that it costs no more than it may:
+// [Governor] of which processes launches are counted and not timed, [Budget] what else is
+// left out, of all processes.
 //
 // It is pure: time and costs come in with each tick, decisions go out. It does
-// not know how a probe is made cheaper. Its caller is session.
+// not know how anything is made cheaper. Its caller is session.
 package govern
 
 import (

@@ -17,6 +17,9 @@ type Options struct {
 	Allow []string               // more names that it may have
 	Token string                 // that each request must have; empty: none
 	Certs *Certificates          // of the server; nil: it serves without TLS
+	// Public tells which requests are for what holds no data: they need no token, and may be
+	// links on other sites' pages. nil: none are.
+	Public func(*http.Request) bool
 }
 
 // maxBody bounds the body of a request, in bytes.
@@ -34,12 +37,13 @@ func Wrap(h http.Handler, o Options) http.Handler {
 		head.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		head.Set("Cross-Origin-Resource-Policy", "same-origin")
 		known := o.Token != "" && hasToken(r, o.Token)
+		public := o.Public != nil && o.Public(r)
 		switch {
-		case !o.host(r.Host, known):
+		case !o.host(r.Host, known || public && o.Token != ""):
 			Refuse(w, http.StatusForbidden, "the Host of the request is no name of this server", "start the server with --allow-host NAME, or ask for its address")
-		case !o.origin(r):
+		case !o.origin(r) && !(public && r.Header.Get("Sec-Fetch-Mode") == "navigate"):
 			Refuse(w, http.StatusForbidden, "the request comes from another site's page", "")
-		case o.Token != "" && !known:
+		case o.Token != "" && !known && !public:
 			head.Set("WWW-Authenticate", `Bearer realm="ingero"`)
 			Refuse(w, http.StatusUnauthorized, "the request needs the token", "send it: Authorization: Bearer TOKEN")
 		default:
@@ -61,7 +65,8 @@ func Refuse(w http.ResponseWriter, status int, why, do string) {
 	_, _ = w.Write(append(b, '\n')) // who does not read it has gone
 }
 
-// host tells whether a request may have the Host; known is of one with the token.
+// host tells whether a request may have the Host; known is of one with the token, and of
+// one for what is public where there is a token.
 func (o *Options) host(host string, known bool) bool {
 	if o.Names(host) {
 		return true

@@ -26,6 +26,10 @@ type State struct {
 	CPU       time.Duration     `json:"cpu_ns"`    // of the agent since it began
 	RSS       int64             `json:"rss_bytes"` // of the agent, now
 	DBBytes   int64             `json:"db_bytes"`  // all files of the database
+	// Overhead is what tracing costs, in words; empty: it has no bound. Shed are the
+	// steps that are taken so that it stays within that.
+	Overhead string   `json:"overhead,omitempty"`
+	Shed     []string `json:"shed,omitempty"`
 	// Open are the calls that have not returned for a while, as of Updated: the
 	// longest first, at most MaxOpen. MoreOpen is how many there are beside.
 	Open     []OpenCall `json:"open,omitempty"`

@@ -144,6 +144,8 @@ type chain struct {
 	RootCause          string `json:"root_cause"`
 	Fix                string
 	LostNS             int64 `json:"lost_ns"`
+	LostMinNS          int64 `json:"lost_min_ns"`
+	LostMaxNS          int64 `json:"lost_max_ns"`
 	WindowNS           int64 `json:"window_ns"`
 	ExcessNS           int64 `json:"excess_ns"`
 	Steps              int64

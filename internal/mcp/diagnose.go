@@ -21,7 +21,8 @@ func diagnoseTool() *tool {
 			"Do not use it for hangs that go on now: get_stuck.",
 		facts: []column{
 			{"severity", "how grave the loss is, by the share of the time that it took (LOW, MEDIUM or HIGH)", words, false}, {"cause", "what happened to the job, in a few words", words, false}, {"rule", "name of the rule that found it, as docs/detections.md has it", words, false}, {"confidence", "confidence, which is the share of the time beyond normal that this cause explains", share, false},
-			{"lost_ns", "progress that the job lost to this cause", nanos, false}, {"window_ns", "the loss was looked for in a stretch of time as long as", nanos, false}, {"slow_steps", "number of steps that the cause made longer", count, false}, {"steps", "number of steps that the job made in that time", count, false},
+			{"lost_ns", "progress that the job lost to this cause", nanos, false}, {"lost_min_ns", "it lost at least", nanos, false}, {"lost_max_ns", "it lost at most", nanos, false},
+			{"window_ns", "the loss was looked for in a stretch of time as long as", nanos, false}, {"slow_steps", "number of steps that the cause made longer", count, false}, {"steps", "number of steps that the job made in that time", count, false},
 			{"job", "name of the process that lost time", words, false}, {"pid", "process number (pid) of the one that lost time", count, false}, {"op", "the CUDA call that took longer than it should", words, false}, {"op_p99_ns", "99 of 100 of these calls took no longer than", nanos, false},
 			{"step_p99_ns", "99 of 100 steps took no longer than", nanos, false}, {"without_ns", "without this cause 99 of 100 steps would have taken no longer than", nanos, false},
 			{"line", "line of the program in which most of that time was spent", words, false}, {"from", "the first step that was slow began at", moment, false}, {"to", "the last step that was slow ended at", moment, false},
@@ -62,7 +63,7 @@ func (s *server) diagnose(ctx context.Context, in *Diagnose) (*answer, error) {
 	}
 	c := &r.Chains[0]
 	a.lead = "bad"
-	copy(a.facts, []any{c.Severity, c.causeText(), c.Rule, c.Confidence, c.LostNS, known(c.WindowNS), known(c.SlowSteps), known(c.Steps), c.Comm, c.PID, c.Op,
+	copy(a.facts, []any{c.Severity, c.causeText(), c.Rule, c.Confidence, c.LostNS, known(c.LostMinNS), known(c.LostMaxNS), known(c.WindowNS), known(c.SlowSteps), known(c.Steps), c.Comm, c.PID, c.Op,
 		known(c.OpP99NS), known(c.StepP99NS), known(c.WithoutNS), c.At, stamp(c.From), stamp(c.To), strings.Join(c.NotIt, ", "), c.Fix, c.ID, othersText(r.Chains[1:])})
 	a.rows = c.culpritRows()
 	return a, nil

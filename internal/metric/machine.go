@@ -226,5 +226,23 @@ func (m *Meter) agent(t *tick.Tick) {
 	m.set(AgentCPU, seconds(c.cpu))
 	m.set(AgentMemory, float64(t.Self.RSS))
 	m.set(AgentRecords, float64(c.records))
+	m.overhead(&t.Overhead)
 	m.set(AgentBuild, 1, text(m.Version), text(m.Node))
+}
+
+// overhead tells what tracing costs, where it has a bound.
+func (m *Meter) overhead(o *tick.Overhead) {
+	if !(o.Budget > 0) {
+		return
+	}
+	m.set(OverheadBudget, o.Budget)
+	for _, x := range []struct {
+		part  string
+		share float64
+	}{{"probes", o.Probes}, {"stacks", o.Stacks}, {"agent", o.Agent}, {"tracepoints", o.Tracepoints}} {
+		m.set(OverheadShare, x.share, x.part)
+	}
+	for _, step := range o.Shed[:min(len(o.Shed), mostSteps)] {
+		m.set(OverheadShed, 1, text(step))
+	}
 }

@@ -45,6 +45,9 @@ const (
 	AgentCPU
 	AgentMemory
 	AgentRecords
+	OverheadShare
+	OverheadBudget
+	OverheadShed
 	AgentBuild
 	SeriesNow
 	SeriesMost
@@ -64,6 +67,7 @@ const (
 	mostRanks     = 256
 	mostXids      = 256
 	mostReasons   = 128
+	mostSteps     = 32
 )
 
 // Other is the label of what there was no room to tell apart.
@@ -167,6 +171,12 @@ var Rows = [ids]Row{
 		`ingero_agent_memory_bytes`},
 	AgentRecords: {"ingero.agent.record.count", Counter, "{record}", "Records that were read from the kernel.", nil, 1,
 		`rate(ingero_agent_record_count_total[1m])`},
+	OverheadShare: {"ingero.overhead.share", Gauge, "1", "What tracing costs, as a share of the time of the traced processes: their probes and stacks, tracepoints, and the agent itself.", []string{"part"}, 4,
+		`sum(ingero_overhead_share_ratio) > 0.02`},
+	OverheadBudget: {"ingero.overhead.budget", Gauge, "1", "What tracing may cost before something is left out (--max-overhead).", nil, 1,
+		`sum without (part) (ingero_overhead_share_ratio) > on (instance) ingero_overhead_budget_ratio`},
+	OverheadShed: {"ingero.overhead.shed", Gauge, "", "1 for each thing that is left out to stay within the budget.", []string{"step"}, mostSteps,
+		`ingero_overhead_shed == 1`},
 	AgentBuild: {"ingero.agent.info", Gauge, "", "What runs, and where; the value is 1.", []string{"version", "node"}, 1,
 		`ingero_agent_info`},
 	SeriesNow: {"ingero.metric.series", Gauge, "{series}", "Series of a metric whose number depends on what is traced.", []string{"metric"}, int(ids),

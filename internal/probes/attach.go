@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
 	"ingero/internal/tick"
 )
@@ -23,21 +25,50 @@ type Attached struct {
 	// Unprobed are the functions of the library's API that no row is for, sorted.
 	Unprobed []string
 
-	once  sync.Once
-	links []io.Closer
-	err   error
+	tracer *Tracer
+	object Object // its Path is of file
+	file   *os.File
+	sites  []site
+	pids   []uint32
+
+	mu     sync.Mutex // guards what follows
+	twin   *copyOf
+	links  map[int][]io.Closer // by row where each has its own, else all under oneLink
+	left   map[int]bool        // rows that have no probe for now
+	closed bool
+	err    error
 }
+
+// oneLink stands for all rows of a library.
+const oneLink = -1
 
 // Close takes the probes out. It is idempotent.
 func (a *Attached) Close() error {
-	a.once.Do(func() {
-		var errs []error
-		for _, l := range slices.Backward(a.links) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return a.err
+	}
+	a.closed = true
+	errs := []error{closeAll(a.links)}
+	if a.twin != nil {
+		errs = append(errs, a.twin.Close())
+	}
+	if a.file != nil {
+		errs = append(errs, a.file.Close())
+	}
+	a.err = errors.Join(errs...)
+	return a.err
+}
+
+func closeAll(links map[int][]io.Closer) error {
+	var errs []error
+	for _, of := range links {
+		for _, l := range slices.Backward(of) {
 			errs = append(errs, l.Close())
 		}
-		a.err = errors.Join(errs...)
-	})
-	return a.err
+	}
+	return errors.Join(errs...)
 }
 
 // Attach puts probes on every function of the library that has a row. With pids
@@ -49,7 +80,7 @@ func (t *Tracer) Attach(o Object, pids ...uint32) (*Attached, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Attached{Probes: len(sites), Reports: reports, Unprobed: l.unprobed(o.Lib, t.rows)}
+	a := &Attached{Probes: len(sites), Reports: reports, Unprobed: l.unprobed(o.Lib, t.rows), tracer: t, sites: sites, pids: pids}
 	if len(sites) == 0 {
 		return a, nil
 	}
@@ -58,26 +89,61 @@ func (t *Tracer) Attach(o Object, pids ...uint32) (*Attached, error) {
 			a.Stepped++
 		}
 	}
-	twin, err := t.copies.take(sites)
-	if err != nil {
+	if len(pids) == 0 {
+		a.pids = []uint32{0}
+	}
+	if a.object, a.file, err = hold(o); err != nil {
 		return nil, fmt.Errorf("attach to %s: %w", o.Name, err)
 	}
-	a.links = append(a.links, twin)
-	if len(pids) == 0 {
-		pids = []uint32{0}
+	if a.twin, err = t.copies.take(sites); err != nil {
+		return nil, errors.Join(fmt.Errorf("attach to %s: %w", o.Name, err), a.Close())
 	}
-	for _, pid := range pids {
-		links, err := t.link(o, sites, twin.number, pid)
-		a.links = append(a.links, links...)
-		if err != nil {
-			return nil, errors.Join(err, a.Close())
-		}
+	if a.links, err = a.link(sites, a.twin.number); err == nil {
+		err = a.twin.linked()
 	}
-	if err := twin.linked(); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	a.At = time.Now()
 	return a, nil
+}
+
+// hold keeps the file open that was looked into, and has links made on that and no
+// other: what is at its path can be another one by now, and nothing later.
+func hold(o Object) (Object, *os.File, error) {
+	f, ok := o.File.(*os.File)
+	if !ok {
+		return o, nil, nil
+	}
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return o, nil, fmt.Errorf("keep %s open: %w", o.Name, err)
+	}
+	o.Path = fmt.Sprintf("/proc/self/fd/%d", fd)
+	return o, os.NewFile(uintptr(fd), o.Name), nil
+}
+
+// link makes links for sites. On error it returns those that were made.
+func (a *Attached) link(sites []site, number uint8) (map[int][]io.Closer, error) {
+	out := map[int][]io.Closer{}
+	for _, pid := range a.pids {
+		if a.tracer.mode != ModePerf {
+			links, err := a.tracer.link(a.object, sites, number, pid)
+			out[oneLink] = append(out[oneLink], links...)
+			if err != nil {
+				return out, err
+			}
+			continue
+		}
+		for i := range sites {
+			links, err := a.tracer.link(a.object, sites[i:i+1], number, pid)
+			out[sites[i].row] = append(out[sites[i].row], links...)
+			if err != nil {
+				return out, err
+			}
+		}
+	}
+	return out, nil
 }
 
 // cookie tells a program its row, by which copy of the library it came, and the place.

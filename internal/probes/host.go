@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
 
 	"ingero/internal/bpf"
 	"ingero/internal/tick"
@@ -160,10 +162,43 @@ func (t *Tracer) fillHostRests() error {
 	return nil
 }
 
-// attachHost attaches what could be had. A tracepoint that refuses is a report.
+// rareHost are programs that hardly ever run, and tell of what must not be missed: they
+// are not left out to spare anybody.
+var rareHost = []string{bpf.IngeroProgOnOom, bpf.IngeroProgOnRetransmit}
+
+// attachHost attaches what could be had: what is rare once, all else unless it is left
+// out now. A tracepoint that refuses is a report.
 func (t *Tracer) attachHost() {
+	var rare []string
 	for _, n := range t.hostNames {
-		if err := t.attachBase([]string{n}); err != nil {
+		if slices.Contains(rareHost, n) {
+			rare = append(rare, n)
+		}
+	}
+	t.attachEach(rare, &t.base)
+	t.mu.Lock()
+	t.hostBegun = true
+	left := t.hostLeft
+	t.mu.Unlock()
+	if !left {
+		t.attachOften()
+	}
+}
+
+// attachOften attaches what watches the host and is not rare.
+func (t *Tracer) attachOften() {
+	var often []string
+	for _, n := range t.hostNames {
+		if !slices.Contains(rareHost, n) {
+			often = append(often, n)
+		}
+	}
+	t.attachEach(often, &t.hostLinks)
+}
+
+func (t *Tracer) attachEach(names []string, to *[]link.Link) {
+	for _, n := range names {
+		if err := t.attachBase([]string{n}, to); err != nil {
 			t.mu.Lock()
 			t.hostLacks = append(t.hostLacks, tick.Report{Kind: "host-source", Object: n, Why: err.Error()})
 			t.mu.Unlock()

@@ -23,7 +23,7 @@ type Target struct {
 func (t *Tracer) Trace(pid uint32, how Target) error {
 	t.first.Do(func() {
 		if t.ledger {
-			t.schedErr = t.attachBase(ledgerPrograms)
+			t.schedErr = t.attachBase(ledgerPrograms, &t.base)
 		}
 		t.attachHost()
 	})
@@ -64,13 +64,7 @@ func (t *Tracer) LaunchesEntryOnly(pid uint32, on bool) error {
 	if err != nil {
 		return fmt.Errorf("count launches of process %d at entry only (%v): %w", pid, on, err)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.levers++
-	if err := t.objects.LeversChanged.Set(t.levers); err != nil {
-		return fmt.Errorf("tell programs that launches of process %d are counted at entry only (%v): %w", pid, on, err)
-	}
-	return nil
+	return t.leversChanged()
 }
 
 // Traced tells whether a process is among the targets.

@@ -74,6 +74,11 @@ type Tracer struct {
 	base      []link.Link
 	hostNames []string      // programs of the host
 	hostLacks []tick.Report // those that cannot be had; mu
+	hostLinks []link.Link   // mu
+	hostLeft  bool          // they are not wanted now; mu
+	hostBegun bool          // mu
+	// quickCounted says that calls of quick rows are counted only.
+	quickCounted bool
 
 	copies *copies
 
@@ -227,11 +232,11 @@ func (t *Tracer) attachLives(gate bool) error {
 	if gate {
 		names = append(names, bpf.IngeroProgGate)
 	}
-	return t.attachBase(names)
+	return t.attachBase(names, &t.base)
 }
 
 // attachBase attaches programs that need no library.
-func (t *Tracer) attachBase(names []string) error {
+func (t *Tracer) attachBase(names []string, to *[]link.Link) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.stopped {
@@ -242,7 +247,7 @@ func (t *Tracer) attachBase(names []string) error {
 		if err != nil {
 			return fmt.Errorf("attach %s: %w", n, explain(err))
 		}
-		t.base = append(t.base, l)
+		*to = append(*to, l)
 	}
 	return nil
 }
@@ -334,10 +339,10 @@ var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 func (t *Tracer) StopLives() error {
 	var errs []error
 	t.mu.Lock()
-	for _, l := range t.base {
+	for _, l := range slices.Concat(t.base, t.hostLinks) {
 		errs = append(errs, l.Close())
 	}
-	t.base, t.stopped = nil, true
+	t.base, t.hostLinks, t.stopped = nil, nil, true
 	t.mu.Unlock()
 	for _, w := range []*wakeups{t.pressure, t.lives} {
 		if w != nil {

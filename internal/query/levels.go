@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"database/sql"
+	"strings"
 
 	"ingero/internal/tick"
 )
@@ -33,16 +34,22 @@ func (r *Reader) GPUStates(ctx context.Context, f Filter, visit func(*tick.GPU) 
 	return r.levels(ctx, f, func(rows *sql.Rows) error {
 		var x tick.GPU
 		var ns int64
+		var throttle string
 		index := sql.NullInt64{}
-		if err := rows.Scan(&ns, &x.Bus, &index, &x.Name, &x.Lost, &x.MemUsed, &x.Busy, &x.MemBusy, &x.ClockSM, &x.ClockMem, &x.Temperature, &x.Power); err != nil {
+		if err := rows.Scan(&ns, &x.Bus, &index, &x.UUID, &x.Name, &x.MemTotal, &x.MIG, &x.Lost, &throttle, &x.MemUsed, &x.Busy, &x.MemBusy, &x.ClockSM, &x.ClockMem,
+			&x.ClockSMMax, &x.Temperature, &x.Power, &x.PowerLimit, &x.ECCCorrected, &x.ECCLost); err != nil {
 			return err
+		}
+		if throttle != "" {
+			x.Throttle = strings.Split(throttle, ",")
 		}
 		x.Time, x.Index = at(ns), -1
 		if index.Valid {
 			x.Index = int(index.Int64)
 		}
 		return visit(&x)
-	}, `SELECT s.time_ns, s.bus, g.idx, coalesce(g.name, ''), s.lost, s.mem_used, s.busy, s.mem_busy, s.clock_sm, s.clock_mem, s.temperature, s.power
+	}, `SELECT s.time_ns, s.bus, g.idx, coalesce(g.uuid, ''), coalesce(g.name, ''), g.mem_total, s.mig, s.lost, s.throttle, s.mem_used, s.busy, s.mem_busy, s.clock_sm, s.clock_mem,
+			s.clock_sm_max, s.temperature, s.power, s.power_limit, s.ecc_corrected, s.ecc_uncorrected
 		FROM gpu_states AS s LEFT JOIN gpus AS g ON g.session = s.session AND g.bus = s.bus
 		WHERE s.session = ? AND s.time_ns >= ? AND s.time_ns < ? ORDER BY s.time_ns, s.bus`)
 }

@@ -81,13 +81,15 @@ func calls(s *Summary) (n uint64) {
 	return n
 }
 
-// The accounts of a window are those of the rows in it, also of a day, and also when only
-// the coarse ones are left.
-func TestAccountsOfAWindow(t *testing.T) {
-	const minutes = 300
+// accountMinutes is how long accountsDB is.
+const accountMinutes = 300
+
+// accountsDB is a database with accounts of a process, and no calls.
+func accountsDB(t *testing.T) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, store.Session{ID: "s"})
-	for i := range 6 * minutes {
+	for i := range 6 * accountMinutes {
 		x.now = began.Add(time.Duration(i+1) * 10 * time.Second)
 		b := tick.Breakdown{PID: 7, Threads: 1, Elapsed: uint64(i+1) * 10e9, GPUWait: uint64(i+1) * 9e9, Blocked: uint64(i+1) * 1e9,
 			ByThread: []tick.ThreadTime{{TID: 7, In: [tick.Places]tick.Spent{{Times: tick.Times{Blocked: uint64(i+1) * 9e9}}, {}, {Times: tick.Times{Blocked: uint64(i+1) * 1e9}}}}}}
@@ -95,7 +97,14 @@ func TestAccountsOfAWindow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := openReader(t, path)
+	return path
+}
+
+// The accounts of a window are those of the rows in it, also of a day, and also when only
+// the coarse ones are left.
+func TestAccountsOfAWindow(t *testing.T) {
+	const minutes = accountMinutes
+	r := openReader(t, accountsDB(t))
 	for name, tt := range map[string]struct {
 		from, to time.Duration
 		want     time.Duration // that they are of

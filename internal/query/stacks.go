@@ -5,9 +5,12 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
+	"ingero/internal/store"
 	"ingero/internal/symbols"
 	"ingero/pkg/events"
 )
@@ -121,6 +124,8 @@ type stackSums struct {
 	funcs *symbols.Functions
 	sums  map[stackKey]*StackSum
 	live  map[liveKey]liveBytes
+
+	thinned bool
 }
 
 // maxLive bounds the allocations that are kept in mind.
@@ -191,32 +196,110 @@ func (s *stackSums) memory(c *events.Call) {
 // and the function that was launched; those that took most time first. without is how many
 // calls have none.
 func (r *Reader) StackSums(ctx context.Context, f Filter) (out []StackSum, without uint64, cover Coverage, err error) {
+	all, cover, err := r.stackSums(ctx, f, 0, 0)
+	if err != nil && all == nil {
+		return nil, 0, cover, err
+	}
+	return all.Sums, all.Without, cover, err
+}
+
+// StackSample is what the calls with stacks of a part of a window sum to.
+type StackSample struct {
+	Sums    []StackSum // those that took most time first
+	Without uint64     // calls that have no stack
+	Share   float64    // of the calls of the window that were looked at, 0 to 1
+}
+
+// sampleSlices is into how many slices a window is cut that is looked at in part.
+const sampleSlices = 64
+
+// StackSample is [Reader.StackSums] of slices of the window that have about most calls
+// together, or of all of it where it has no more. What is live at its end can be told only
+// where it has not.
+func (r *Reader) StackSample(ctx context.Context, f Filter, most uint64) (*StackSample, Coverage, error) {
+	calls, known, err := r.Called(ctx, f)
+	if err != nil {
+		return nil, Coverage{}, err
+	}
+	if !known || calls <= most {
+		return r.stackSums(ctx, f, 0, 0)
+	}
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {
-		return nil, 0, cover, err
+		return nil, Coverage{}, err
+	}
+	if f.From.Before(s.Started) {
+		f.From = s.Started
+	}
+	if end := later(s.Updated, s.Ended).Add(1); f.To.IsZero() || f.To.After(end) {
+		f.To = end
+	}
+	every := max(f.To.Sub(f.From)/sampleSlices, 1)
+	return r.stackSums(ctx, f, every, max(time.Duration(float64(every)*float64(most)/float64(calls)), 1))
+}
+
+// stackSums adds up the calls of the first length of each every, or all where every is 0.
+func (r *Reader) stackSums(ctx context.Context, f Filter, every, length time.Duration) (*StackSample, Coverage, error) {
+	s, err := r.Session(ctx, f.Session)
+	if err != nil {
+		return nil, Coverage{}, err
 	}
 	add := stackSums{sums: map[stackKey]*StackSum{}, live: map[liveKey]liveBytes{}}
 	if add.funcs, err = r.Functions(ctx, &s); err != nil {
-		return nil, 0, cover, err
+		return nil, Coverage{}, err
 	}
 	stacks, err := r.Stacks(ctx, &s)
 	if err != nil {
-		return nil, 0, cover, err
+		return nil, Coverage{}, err
 	}
 	f.Session = s.ID
-	cover, err = r.Each(ctx, f, func(_ *Session, c *events.Call, _ uint64) bool {
-		add.add(c)
-		if c.Stack == 0 {
-			without += uint64(c.Weight)
+	from, to := bounds(f)
+	out := &StackSample{Share: 1}
+	var seen uint64
+	cover, err := r.entries(ctx, &s, func(l *store.Log) {
+		l.Window(from, to)
+		l.CallsOnly(0)
+		l.Slices(int64(every), int64(length))
+	}, func(e *store.Entry) bool {
+		for i := range e.Calls {
+			c := &e.Calls[i]
+			if c.Start < from || c.Start >= to {
+				continue
+			}
+			seen += uint64(c.Weight)
+			add.thinned = add.thinned || c.Weight > 1
+			if !f.matches(c.PID, c.Op) || !f.hasStack(c.Stack) {
+				continue
+			}
+			if add.add(c); c.Stack == 0 {
+				out.Without += uint64(c.Weight)
+			}
 		}
 		return true
 	})
-	for _, l := range add.live {
-		if sum := add.sums[l.of]; sum != nil {
+	cover.Thinned = cover.Thinned || add.thinned
+	if errors.Is(err, ErrNoCalls) {
+		cover.Missing, err = append(cover.Missing, s.ID), nil
+	}
+	if every > 0 && err == nil {
+		calls, _, err := r.Called(ctx, f)
+		if err != nil {
+			return nil, cover, err
+		}
+		out.Share = min(float64(seen)/float64(max(calls, 1)), 1)
+	}
+	out.Sums = add.all(stacks)
+	return out, cover, err
+}
+
+// all are the sums, those that took most time first.
+func (s *stackSums) all(stacks *Stacks) (out []StackSum) {
+	for _, l := range s.live {
+		if sum := s.sums[l.of]; sum != nil {
 			sum.Live += l.bytes
 		}
 	}
-	for k, sum := range add.sums {
+	for k, sum := range s.sums {
 		sum.Stack, sum.Site = stacks.Stack(k.id), stacks.Site(k.id)
 		out = append(out, *sum)
 	}
@@ -224,5 +307,5 @@ func (r *Reader) StackSums(ctx context.Context, f Filter) (out []StackSum, witho
 		return cmp.Or(cmp.Compare(b.Wall, a.Wall), cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Op, b.Op),
 			cmp.Compare(a.PID, b.PID), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Function, b.Function))
 	})
-	return out, without, cover, err
+	return out
 }

@@ -200,9 +200,13 @@ func (l *Live) attach(p *proc.Process, m proc.Library, since time.Time) error {
 	l.mu.Lock()
 	l.libs[key] = lib
 	l.order = append(l.order, lib)
+	leave := len(l.shed.hot) > 0
 	l.addReports(lacking(m, a.Reports)...)
 	l.use(lib, p.PID, since)
 	l.mu.Unlock()
+	if leave {
+		l.applyHot()
+	}
 	n := Notice{Kind: NoticeAttached, PID: p.PID, Comm: p.Comm, Library: m.Path, Probes: a.Probes}
 	if !since.IsZero() {
 		n.Late = a.At.Sub(since)

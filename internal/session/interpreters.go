@@ -221,6 +221,21 @@ func (x *interpreters) untell(pid uint32) {
 	}
 }
 
+// any tells whether stacks of some process have Python functions. nil has none.
+func (x *interpreters) any() bool {
+	if x == nil {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, p := range x.procs {
+		if p.told {
+			return true
+		}
+	}
+	return false
+}
+
 // news returns what was found out since it was last asked: interpreters whose stacks
 // cannot be read.
 func (x *interpreters) news() []tick.Report {

@@ -49,6 +49,9 @@ type LiveOptions struct {
 	// ProbeBudget is the share of one CPU that the probes on a process's launches may
 	// take before these are counted only; 0: no bound.
 	ProbeBudget float64
+	// MaxOverhead is what tracing may cost, as a share of the time of the traced
+	// processes, before something is left out: see [govern.Steps]. 0: no bound.
+	MaxOverhead float64
 	Notify      func(Notice) // nil: nobody; called from any goroutine, must not block
 	Log         *slog.Logger // nil: none
 }
@@ -75,7 +78,7 @@ const (
 	NoticeAttached                       // a library has its probes
 	NoticeEnded                          // a traced process has ended
 	NoticeFailed                         // a library could not be probed
-	NoticeCounted                        // launches of a process are counted only, or timed again
+	NoticeCounted                        // something is left out to spare processes, or told again
 	NoticePython                         // stacks of a process have Python frames from now on
 )
 
@@ -138,7 +141,10 @@ type Live struct {
 	gpus      devices                      // Poll's and Totals' own; read again each tick until there are some
 	faults    *Faults                      // nil: they cannot be learnt
 	states    *gpu.Poll
-	smiWhys   whys // Totals' own
+	smiWhys   whys     // Totals' own
+	shed      shedding // Totals' own, but for what mu guards
+
+	leaving sync.Mutex // one change of libraries' probes at a time
 }
 
 type process struct {
@@ -341,6 +347,7 @@ func (l *Live) Stop() error {
 			errs = append(errs, lib.attached.Close())
 		}
 		l.programs.stop()
+		errs = append(errs, l.shed.endWeighing())
 		l.stopErr = errors.Join(errs...)
 	})
 	return l.stopErr

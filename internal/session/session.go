@@ -149,6 +149,7 @@ type runner struct {
 	loops    *loop.Finder
 	episodes episode.Tracker
 	governor govern.Governor
+	budget   budget
 	track    *track.Tracker
 	ranks    *rollcall.Roll
 	names    *symbols.Names
@@ -307,6 +308,11 @@ func (r *runner) complete(t *tick.Tick) error {
 			r.Log.Debug("host state unavailable", "error", err)
 		}
 		t.HostSums = append(t.HostSums, r.meter.Sums()...)
+		if s, ok := r.Source.(Sparing); ok {
+			if err := r.budget.tick(s, t); err != nil {
+				return err
+			}
+		}
 	}
 	r.quiet.look(t)
 	r.ledger.Tick(t)

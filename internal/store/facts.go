@@ -24,6 +24,8 @@ type facts struct {
 	gpus []tick.GPU
 	// chains is the sum of the tick's chains ([ChainSum]), 0 where it has none.
 	chains uint64
+	// overhead is what tracing cost; nil: there was no bound.
+	overhead *tick.Overhead
 }
 
 // ChainSum is the same for the same chains in whatever order, and hardly ever for others.
@@ -54,7 +56,8 @@ type listed struct {
 const (
 	factsGPUs = 1 << iota
 	factsChains
-	factsMarks = 1<<2 - 1
+	factsOverhead
+	factsMarks = 1<<3 - 1
 )
 
 // facts writes those of a tick, where there are any.
@@ -77,6 +80,10 @@ func (w *logWriter) facts(t *tick.Tick) error {
 	if sum != 0 {
 		marks |= factsChains
 	}
+	version := uint8(1)
+	if t.Overhead.Budget > 0 {
+		marks, version = marks|factsOverhead, 2
+	}
 	b := append(w.body[:0], marks)
 	b, gone := appendGone(b, w.listed.processes, now.processes)
 	b, goneOthers := appendGone(b, w.listed.others, now.others)
@@ -93,8 +100,11 @@ func (w *logWriter) facts(t *tick.Tick) error {
 	if sum != 0 {
 		b = binary.LittleEndian.AppendUint64(b, sum)
 	}
+	if marks&factsOverhead != 0 {
+		b = appendOverhead(b, &t.Overhead)
+	}
 	w.body = b
-	w.frame(frameFacts, 1, w.enc.column(nil, b))
+	w.frame(frameFacts, version, w.enc.column(nil, b))
 	return nil
 }
 
@@ -199,6 +209,9 @@ func readFacts(body []byte, dec *decoder) (*facts, error) {
 		if b := r.bytes(8); b != nil {
 			f.chains = binary.LittleEndian.Uint64(b)
 		}
+	}
+	if marks&factsOverhead != 0 {
+		f.overhead = readOverhead(&r)
 	}
 	if r.bad || len(r.b) != 0 || len(outer.b) != 0 {
 		return nil, fmt.Errorf("%w: facts of a tick", ErrCorrupt)

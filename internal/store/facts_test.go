@@ -43,6 +43,10 @@ func changing(n int) (out []*tick.Tick) {
 				t.Ops = append(t.Ops, o)
 			}
 		}
+		t.Overhead = tick.Overhead{Budget: 0.02, Share: r.Float64(), Agent: r.Float64()}
+		if some() {
+			t.Overhead.Shed = []string{"stacks-rare", "hot-off"}[:1+r.IntN(2)]
+		}
 		for i := range t.GPUs {
 			g := &t.GPUs[i]
 			g.Time = t.Time.Add(-time.Duration(r.IntN(3)) * time.Second)
@@ -137,6 +141,7 @@ func inSegments(t *testing.T, ticks []*tick.Tick) twoSegments {
 
 // told is what a tick has of what comes and goes.
 type told struct {
+	Overhead          tick.Overhead
 	Processes, Others []tick.Process
 	Ops               []tick.Op
 	GPUs              []tick.GPU
@@ -147,6 +152,7 @@ func toldBy(t *tick.Tick) (x told) {
 	for _, o := range t.Ops {
 		x.Ops = append(x.Ops, tick.Op{PID: o.PID, Op: o.Op, Sum: o.Sum, Hist: o.Hist, Thinned: o.Thinned})
 	}
+	x.Overhead = t.Overhead
 	return x
 }
 

@@ -64,11 +64,12 @@ const (
 //	lives 2: signals
 //	waits 2: stacks of holders of locks
 //	batches 2: ranges
+//	facts 2: what tracing cost
 func (k frameKind) version() uint8 {
 	switch k {
 	case frameCalls:
 		return 4
-	case frameTick, frameLives, frameWaits, frameBatches:
+	case frameTick, frameLives, frameWaits, frameBatches, frameFacts:
 		return 2
 	}
 	return 1

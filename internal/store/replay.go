@@ -311,6 +311,9 @@ func (r *Replay) facts(f *facts) {
 	if f == nil {
 		return
 	}
+	if f.overhead != nil {
+		r.last.Overhead = *f.overhead
+	}
 	for _, pid := range f.processes {
 		delete(r.procs, pid)
 	}
@@ -338,7 +341,7 @@ func (r *Replay) Totals(t *tick.Tick) error {
 	t.Libraries = append(t.Libraries, r.last.Libraries...)
 	t.Reports = append(t.Reports, r.last.Reports...)
 	t.Drops = append(t.Drops, r.last.Drops...)
-	t.Host, t.Self = r.last.Host, r.last.Self
+	t.Host, t.Self, t.Overhead = r.last.Host, r.last.Self, r.last.Overhead
 	t.HostSums, r.host = append(t.HostSums, r.host...), nil
 	r.gpu.totals(t)
 	return nil

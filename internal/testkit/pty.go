@@ -1,10 +1,13 @@
 package testkit
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,36 +20,36 @@ type Terminal struct {
 
 	t       testing.TB
 	control *os.File
+	reading sync.Mutex // held while the program's output is read
 
-	mu   sync.Mutex
-	text string
-	more chan struct{} // has one when there is more text
-	read chan struct{} // closed when no more comes
+	mu    sync.Mutex
+	text  string
+	glass Glass
+	more  chan struct{} // has one when there is more text
+	read  chan struct{} // closed when no more comes
 }
 
 // NewTerminal opens a terminal of 100 columns and 40 lines.
 func NewTerminal(t testing.TB) *Terminal {
 	t.Helper()
-	control, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	control, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fd := int(control.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 100}); err != nil {
-		t.Fatal(err)
-	}
+	number := 0
+	x := &Terminal{t: t, control: control, more: make(chan struct{}, 1), read: make(chan struct{})}
+	x.ioctl(func(fd int) (err error) {
+		if err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err == nil {
+			number, err = unix.IoctlGetInt(fd, unix.TIOCGPTN)
+		}
+		return err
+	})
+	x.Resize(100, 40)
 	side, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &Terminal{Side: side, t: t, control: control, more: make(chan struct{}, 1), read: make(chan struct{})}
+	x.Side = side
 	go x.follow()
 	t.Cleanup(func() {
 		_ = side.Close() // the last of its side: the other is at its end
@@ -56,13 +59,29 @@ func NewTerminal(t testing.TB) *Terminal {
 	return x
 }
 
+// ioctl calls f with the descriptor, which stays one that does not block.
+func (x *Terminal) ioctl(f func(fd int) error) {
+	x.t.Helper()
+	c, err := x.control.SyscallConn()
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	var failed error
+	if err := errors.Join(c.Control(func(fd uintptr) { failed = f(int(fd)) }), failed); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
 func (x *Terminal) follow() {
 	defer close(x.read)
 	b := make([]byte, 4096)
 	for {
+		x.reading.Lock()
 		n, err := x.control.Read(b)
+		x.reading.Unlock()
 		x.mu.Lock()
 		x.text += string(b[:n])
+		_, _ = x.glass.Write(b[:n])
 		x.mu.Unlock()
 		select {
 		case x.more <- struct{}{}:
@@ -104,4 +123,118 @@ func (x *Terminal) Until(text string) string {
 			x.t.Fatalf("the terminal shows %q, not %q", before, text)
 		}
 	}
+}
+
+// Start runs a program that has the terminal for its controlling one, as a shell has. It is
+// killed when the test ends; ended is closed when it has ended.
+func (x *Terminal) Start(cmd *exec.Cmd) (ended <-chan struct{}) {
+	x.t.Helper()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = x.Side, x.Side, x.Side
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		x.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = cmd.Wait() // how it ended is in cmd.ProcessState
+	}()
+	x.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-done
+	})
+	return done
+}
+
+// Hang has the terminal go away, as when the window is closed.
+func (x *Terminal) Hang() {
+	x.t.Helper()
+	if err := errors.Join(x.control.SetReadDeadline(time.Unix(1, 0)), x.Side.Close()); err != nil {
+		x.t.Fatal(err)
+	}
+	<-x.read
+	if err := x.control.Close(); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// Shows waits until the screen has a text on it, and returns the screen.
+func (x *Terminal) Shows(text string) string { return x.Look(text, true) }
+
+// Look waits until the screen has a text on it, or has it no more, and returns the screen.
+func (x *Terminal) Look(text string, there bool) (shown string) {
+	x.t.Helper()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for {
+		x.mu.Lock()
+		shown = x.glass.Text()
+		x.mu.Unlock()
+		if strings.Contains(shown, text) == there {
+			return shown
+		}
+		select {
+		case <-x.more:
+		case <-late.C:
+			x.t.Fatalf("the screen shows %q: %v, it should be %v:\n%s", text, !there, there, shown)
+		}
+	}
+}
+
+// Seen returns what the program has written since it was last looked for by Until, as it
+// came.
+func (x *Terminal) Seen() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.text
+}
+
+// Other tells whether the other screen is shown, which programs that fill it have.
+func (x *Terminal) Other() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.glass.Other()
+}
+
+// Resize gives the window another size. Who has the terminal for theirs is told.
+func (x *Terminal) Resize(width, height int) {
+	x.t.Helper()
+	x.mu.Lock()
+	x.glass.Resize(width, height)
+	x.mu.Unlock()
+	ws := &unix.Winsize{Row: uint16(height), Col: uint16(width)}
+	x.ioctl(func(fd int) error { return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, ws) })
+}
+
+// Settings are those of the terminal (termios).
+func (x *Terminal) Settings() (now unix.Termios) {
+	x.t.Helper()
+	x.ioctl(func(fd int) error {
+		s, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+		if err == nil {
+			now = *s
+		}
+		return err
+	})
+	return now
+}
+
+// Foreground is the process group that has the terminal.
+func (x *Terminal) Foreground() (group int) {
+	x.t.Helper()
+	x.ioctl(func(fd int) (err error) {
+		group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+		return err
+	})
+	return group
+}
+
+// Deaf has nobody read what the program writes, until the function that it returns is called.
+func (x *Terminal) Deaf() (again func()) {
+	done := make(chan struct{})
+	go func() { // the reader lets go of it with the next text at the latest
+		x.reading.Lock()
+		close(done)
+	}()
+	return func() { <-done; x.reading.Unlock() }
 }

@@ -129,7 +129,7 @@ func lessWaker(now, was *WakerShare) *WakerShare {
 		return now
 	}
 	left := *now
-	left.Times = now.Times.since(&was.Times)
+	left.Times = now.Times.Since(&was.Times)
 	return &left
 }
 
@@ -139,8 +139,8 @@ func sortShares(s []Share) {
 	})
 }
 
-// since is what was added since was; of a part that fell, which is not to be, nothing.
-func (t *Times) since(was *Times) Times {
+// Since is what was added since was; of a part that fell, which is not to be, nothing.
+func (t *Times) Since(was *Times) Times {
 	return Times{
 		OnCPU: t.OnCPU - min(was.OnCPU, t.OnCPU), Runnable: t.Runnable - min(was.Runnable, t.Runnable),
 		Throttled: t.Throttled - min(was.Throttled, t.Throttled), Blocked: t.Blocked - min(was.Blocked, t.Blocked),
@@ -218,7 +218,7 @@ func addThreads(a, b []ThreadTime) []ThreadTime {
 func lessThreads(now, was []ThreadTime) []ThreadTime {
 	left := inAll(now)
 	for p, before := range inAll(was) {
-		left[p] = left[p].since(&before)
+		left[p] = left[p].Since(&before)
 	}
 	out := make([]ThreadTime, 0, len(now)+1)
 	for i := range now {
@@ -229,11 +229,11 @@ func lessThreads(now, was []ThreadTime) []ThreadTime {
 		if j := slices.IndexFunc(was, func(w ThreadTime) bool { return w.TID == t.TID }); j >= 0 {
 			for p := range t.In {
 				x, y := &t.In[p], &was[j].In[p]
-				*x = Spent{x.since(&y.Times), lessShares(x.RunnableBy, y.RunnableBy), lessShares(x.BlockedOn, y.BlockedOn)}
+				*x = Spent{x.Times.Since(&y.Times), lessShares(x.RunnableBy, y.RunnableBy), lessShares(x.BlockedOn, y.BlockedOn)}
 			}
 		}
 		for p := range left {
-			left[p] = left[p].since(&t.In[p].Times)
+			left[p] = left[p].Since(&t.In[p].Times)
 		}
 		if t.Elapsed() > 0 {
 			out = append(out, t)

@@ -172,6 +172,17 @@ type Self struct {
 	RSS int64         // bytes, now
 }
 
+// Overhead is what tracing costs, and what is left out so that it costs no more than it
+// may. Shares are of the time of the traced processes: the time that passed, or what
+// the threads that make calls had of CPUs where that is more.
+type Overhead struct {
+	Budget float64 // share; 0: there is no bound, and nothing else is known
+	// Share is Probes + Stacks of the process that pays most, and Agent + Tracepoints
+	// of all.
+	Share, Probes, Stacks, Agent, Tracepoints float64
+	Shed                                      []string // what is left out: steps in the order in which they were taken
+}
+
 // Host is the machine's state, read from /proc once a second.
 type Host struct {
 	CPU       float64 // busy share of all CPUs over the last second, 0-1
@@ -231,6 +242,7 @@ type Tick struct {
 	StackPolicy string
 	Records     uint64 // read since the session began
 	Self        Self
+	Overhead    Overhead
 	Host        Host
 	// HostSums are what happened on the host since the last tick, by kind: of traced
 	// processes, and of others that use what those wait for.

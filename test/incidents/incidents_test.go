@@ -127,7 +127,9 @@ func (l *lab) judged(t *testing.T, name string, n uint64, r row, at need) (all [
 		t.Run(fmt.Sprintf("attempt %d", i+1), func(t *testing.T) {
 			place := l.take(t, at)
 			db := recordingOf(t, name, n)
-			v = judge(l.perform(t, name, n, r.plan(newSeed(n, name)), db, place))
+			o := l.perform(t, name, n, r.plan(newSeed(n, name)), db, place)
+			o.Diagnosis = diagnosed(t, db)
+			v = judge(o)
 			if len(v.Want) == 0 && len(v.False) > 0 && !v.Alone {
 				v.Disturbed = append(v.Disturbed, "a run beside it")
 			}
@@ -164,7 +166,7 @@ func (v *verdict) sound() bool {
 func check(t *testing.T, v *verdict) {
 	t.Helper()
 	t.Log(v.line())
-	if os.Getenv("VERBOSE") != "" || !v.right() {
+	if os.Getenv("VERBOSE") != "" || !v.right() || len(v.Misled) > 0 {
 		v.tell(t)
 	}
 	why, isKnown := known[v.Name]
@@ -185,6 +187,9 @@ func (v *verdict) tell(t *testing.T) {
 	t.Helper()
 	if len(v.Heard) == 0 {
 		return
+	}
+	if len(v.Misled) > 0 && v.Diagnosis != nil {
+		t.Log(v.Diagnosis.Text)
 	}
 	for _, c := range v.Heard[len(v.Heard)-1].Chains {
 		t.Logf("%s %s: lost %v (%v to %v), %d of %d steps, confidence %.2f", c.Severity, c.Rule, c.Lost, c.LostMin, c.LostMax, c.Slow, c.Steps, c.Confidence)

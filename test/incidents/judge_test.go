@@ -26,6 +26,8 @@ type outcome struct {
 	Want    []truth
 	Also    []string
 	Heard   []heard
+	// Diagnosis is what an assistant is told. nil: it was not asked for.
+	Diagnosis *diagnosis
 }
 
 // truth is a chain that should be there.
@@ -80,6 +82,7 @@ type verdict struct {
 	True      lost
 	Delay     time.Duration // from the first loss to the first chain, of the cause that was told last
 	Disturbed []string      // what others' processes on this machine took
+	Misled    []string      // what is wrong with the diagnosis
 }
 
 // right tells whether all is as it should be, but for the lost time.
@@ -100,7 +103,7 @@ func (v *verdict) off() float64 {
 
 // judge compares what was said with the truth.
 func judge(o *outcome) *verdict {
-	v := &verdict{outcome: o}
+	v := &verdict{outcome: o, Misled: o.judgeDiagnosis(o.Diagnosis)}
 	var last []tick.Chain
 	if len(o.Heard) > 0 {
 		last = o.Heard[len(o.Heard)-1].Chains

@@ -63,3 +63,46 @@ func TestJudgeCulprit(t *testing.T) {
 		t.Errorf("culprits not of %q", v.Wrong)
 	}
 }
+
+// A diagnosis is wholly right, or it is said what is wrong with it.
+func TestJudgeDiagnosis(t *testing.T) {
+	const hog, job = 7.0, 5.0
+	hogged := truth{Rules: []string{"cpu-taken"}, Named: true, Culprits: []int{hog}, Lost: lost{490 * ms, 500 * ms, 510 * ms}}
+	disk := truth{Rules: []string{"disk-wait"}, Lost: lost{100 * ms, 100 * ms, 100 * ms}}
+	told := func(change func(d *diagnosis)) *diagnosis {
+		d := &diagnosis{Text: "bad", Tokens: 200, Rows: [][]any{{"hog", hog, "sh 6", nil, nil, 4e8}, {"cron", 9.0, nil, nil, nil, 1e8}},
+			Facts: map[string]any{"rule": "cpu-taken", "lost_ns": 5e8, "lost_min_ns": 48e7, "lost_max_ns": 52e7, "fix": "taskset", "confidence": 0.9, "job": "victim", "pid": job, "cause": "CPU taken by hog"}}
+		change(d)
+		return d
+	}
+	well := &diagnosis{Text: "ok, nothing is wrong\nwell=...", Tokens: 40}
+	for _, tt := range []struct {
+		name string
+		want []truth
+		also []string
+		told *diagnosis
+		out  []string
+	}{
+		{name: "all is right", want: []truth{hogged}, told: told(func(*diagnosis) {})},
+		{name: "nothing is wrong", told: well},
+		{name: "nothing was asked", out: []string{"there is none"}},
+		{name: "it is told that nothing is wrong", want: []truth{hogged}, told: well, out: []string{`the cause is ""`}},
+		{name: "something is said of a decoy", told: told(func(*diagnosis) {}), out: []string{"it does not say that nothing is wrong"}},
+		{name: "something that is true", also: []string{"cpu-taken"}, told: told(func(*diagnosis) {})},
+		{name: "too long", want: []truth{hogged}, told: told(func(d *diagnosis) { d.Tokens = 601 }), out: []string{"601 tokens"}},
+		{name: "another culprit", want: []truth{hogged}, told: told(func(d *diagnosis) { d.Rows = d.Rows[1:] }), out: []string{"the culprit"}},
+		{name: "a child of the culprit", want: []truth{hogged}, told: told(func(d *diagnosis) { d.Rows = [][]any{{"work", 12.0, "hog 7", nil, nil, 5e8}} })},
+		{name: "too much", want: []truth{hogged}, told: told(func(d *diagnosis) { d.Facts["lost_min_ns"] = 6e8; d.Facts["lost_max_ns"] = 7e8 }), out: []string{"lost 600 to 700 of 500 ms"}},
+		{name: "another job", want: []truth{hogged}, told: told(func(d *diagnosis) { d.Facts["pid"] = 8.0 }), out: []string{"the job is 8"}},
+		{name: "nothing to do", want: []truth{hogged}, told: told(func(d *diagnosis) { delete(d.Facts, "fix") }), out: []string{"no fix"}},
+		{name: "one of two", want: []truth{hogged, disk}, told: told(func(d *diagnosis) { d.Facts["lost_max_ns"] = 6e8 }), out: []string{"not told: disk-wait"}},
+		{name: "two", want: []truth{hogged, disk}, told: told(func(d *diagnosis) { d.Facts["others"] = "disk-wait 100ms c-9" })},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := &outcome{Want: tt.want, Also: tt.also, Victims: []int{job}}
+			if got := o.judgeDiagnosis(tt.told); !slices.Equal(got, tt.out) {
+				t.Errorf("wrong: %q, want %q", got, tt.out)
+			}
+		})
+	}
+}

@@ -31,7 +31,7 @@ func again(t *testing.T, sum *results) {
 			continue
 		}
 		t.Run(o.Name, func(t *testing.T) {
-			o.Heard = replayed(t, strings.TrimSuffix(file, ".json")+".db", o.Until)
+			o.Heard, o.Diagnosis = diagnosedAnew(t, strings.TrimSuffix(file, ".json")+".db", o.Until)
 			v := judge(o)
 			sum.add(v)
 			check(t, v)
@@ -60,7 +60,11 @@ func keptVerdict(t *testing.T, name string, n uint64) *verdict {
 	if _, err := os.Stat(file); *keep == "" || !*resume || err != nil {
 		return nil
 	}
-	if v := judge(keptOutcome(t, file)); len(v.Disturbed) == 0 {
+	o := keptOutcome(t, file)
+	if o.Diagnosis == nil { // it was kept before there were any
+		o.Diagnosis = diagnosed(t, fileName(*keep, name, n)+".db")
+	}
+	if v := judge(o); len(v.Disturbed) == 0 {
 		return v
 	}
 	return nil
@@ -102,6 +106,12 @@ func replayed(t *testing.T, db string, until int64) []heard {
 // played plays a recording up to some time (Unix ns).
 func played(t *testing.T, db string, until int64) *tape {
 	t.Helper()
+	return playedTo(t, db, until, func(*query.Session) tick.Sink { return nil })
+}
+
+// playedTo is played, also to the sink that into returns for the recording, if that is any.
+func playedTo(t *testing.T, db string, until int64, into func(*query.Session) tick.Sink) *tape {
+	t.Helper()
 	r, err := query.Open(db)
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +126,7 @@ func played(t *testing.T, db string, until int64) *tape {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	p := newTape(nil, func(t *tick.Tick) bool { return t.Time.UnixNano() >= until })
+	p := newTape(into(&all[0]), func(t *tick.Tick) bool { return t.Time.UnixNano() >= until })
 	source := store.NewReplay(log, store.ReplayOptions{})
 	if err := session.Run(context.Background(), session.Config{Source: source, Clock: source, Sinks: []tick.Sink{p}, Poll: 250 * time.Millisecond}); err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func (v *verdict) line() string {
 	for _, x := range []struct {
 		what string
 		list []string
-	}{{"missed", v.Missed}, {"culprit not of", v.Wrong}, {"false", v.False}, {"disturbed", v.Disturbed}} {
+	}{{"missed", v.Missed}, {"culprit not of", v.Wrong}, {"false", v.False}, {"disturbed", v.Disturbed}, {"diagnose", v.Misled}} {
 		if len(x.list) > 0 {
 			fmt.Fprintf(&b, "; %s: %s", x.what, strings.Join(x.list, ", "))
 		}
@@ -52,8 +52,8 @@ func (v *verdict) line() string {
 
 // tally is a sum over runs.
 type tally struct {
-	runs, wanted, found, named, blamed, covered, judged, told, wrong int
-	off, delay, said, lost                                           []float64
+	runs, wanted, found, named, blamed, covered, judged, told, wrong, diagnosed int
+	off, delay, said, lost                                                      []float64
 }
 
 func (s *tally) add(v *verdict) {
@@ -66,6 +66,9 @@ func (s *tally) add(v *verdict) {
 		}
 	}
 	s.blamed += v.Blamed
+	if len(v.Misled) == 0 {
+		s.diagnosed++
+	}
 	s.told += v.Found + len(v.False)
 	s.wrong += len(v.False)
 	if v.Found == len(v.Want) && v.Found > 0 && v.clocked() {
@@ -117,7 +120,8 @@ func gate(t *testing.T, all []*verdict) {
 	for _, x := range []struct {
 		what        string
 		part, whole int
-	}{{"causes are found", sum.found, sum.wanted}, {"chains are right", sum.found, sum.told}, {"culprits are right", sum.blamed, sum.named}} {
+	}{{"causes are found", sum.found, sum.wanted}, {"chains are right", sum.found, sum.told}, {"culprits are right", sum.blamed, sum.named},
+		{"diagnoses are wholly right", sum.diagnosed, sum.runs}} {
 		if float64(x.part) < leastRight*float64(x.whole) {
 			t.Errorf("only %d of %d %s", x.part, x.whole, x.what)
 		}
@@ -130,8 +134,8 @@ func rowOf(name string, s *tally) string {
 	if s.judged > 0 {
 		times, delay = fmt.Sprintf("%.0f / %.0f", median(s.said), median(s.lost)), fmt.Sprintf("%.1f", median(s.delay))
 	}
-	return fmt.Sprintf("| %s | %d | %s | %s | %s | %s | %d | %s |\n", name, s.runs, share(s.found, s.wanted), share(s.blamed, s.named),
-		times, share(s.covered, s.judged), s.wrong, delay)
+	return fmt.Sprintf("| %s | %d | %s | %s | %s | %s | %d | %s | %s |\n", name, s.runs, share(s.found, s.wanted), share(s.blamed, s.named),
+		times, share(s.covered, s.judged), s.wrong, delay, share(s.diagnosed, s.runs))
 }
 
 // table is the result of all runs, in Markdown.
@@ -158,8 +162,8 @@ func table(all []*verdict) string {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("| scenario | runs | cause right | culprit right | lost: said / true, ms | within the interval | false chains | told after, s |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| scenario | runs | cause right | culprit right | lost: said / true, ms | within the interval | false chains | told after, s | diagnose right |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|\n")
 	for _, f := range families {
 		for _, r := range f.rows {
 			if s := by[f.name+"/"+r.name]; s != nil {
@@ -175,6 +179,7 @@ func table(all []*verdict) string {
 	fmt.Fprintf(&b, "- culprit right %s\n", ratio(sum.blamed, sum.named))
 	fmt.Fprintf(&b, "- the true lost time within the stated interval %s; its middle off by %.0f %% in the median\n", ratio(sum.covered, sum.judged), 100*median(sum.off))
 	fmt.Fprintf(&b, "- false chains in %d runs where nothing was wrong: %d\n", silent.runs, silent.wrong)
+	fmt.Fprintf(&b, "- diagnose, the first tool of ingero mcp, alone holds the whole right answer (or that nothing is wrong): %s\n", ratio(sum.diagnosed, sum.runs))
 	inKnown := 0
 	for name := range by {
 		if known[name] != "" {

@@ -55,7 +55,7 @@ type run struct {
 type window struct{ From, To int64 }
 
 const (
-	usual   = 5500 * ms // length of a run
+	usual   = 4900 * ms // length of a run; it ends with the next tick, of which there is one a second
 	running = 700 * ms  // how long a victim runs that is traced later
 	tail    = 700 * ms  // how long a run goes on after its last fault
 )

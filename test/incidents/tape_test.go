@@ -61,10 +61,13 @@ func (p *tape) Tick(t *tick.Tick) error {
 	}
 	p.mu.Unlock()
 	var err error
+	last := p.limit(t)
 	if p.db != nil {
-		err = p.db.Tick(t)
+		kept := *t
+		kept.Final = t.Final || last // the recording is whole with it
+		err = p.db.Tick(&kept)
 	}
-	if p.limit(t) {
+	if last {
 		close(p.over)
 	}
 	return err

@@ -41,6 +41,14 @@ Without a time it is about the end of the latest recording, as long as the defau
 with ` + "`since`" + ` about the last time until now. Times in answers are in UTC, durations
 nanoseconds, sizes bytes; what is not known is absent or null, never 0.
 
+Where time is cut into buckets they begin at ` + "`start_ms`" + ` and are ` + "`bucket_ms`" + ` long: in
+milliseconds, Unix ones, as all that ends in ` + "`_ms`" + `. What is not known of a bucket is null.
+
+` + "`/api/v1/updates`" + ` is a stream of server-sent events, for as long as one listens: ` + "`hello`" + ` with
+the state, ` + "`data`" + ` when more was recorded (at most one a second), ` + "`chain`" + ` when a cause
+` + "`appeared`" + `, ` + "`changed`" + ` or ` + "`ended`" + `, and ` + "`end`" + ` when the server does. They say that there
+is news, not all of it: who reads slowly misses some.
+
 In the rows of ` + "`/api/v1/query`" + ` a float has a point or an exponent, bytes are
 ` + "`{\"hex\": \"00ff\"}`" + `, and ` + "`cut`" + ` says why there are no more. What a statement may take is in
 [schema.md](schema.md).
@@ -58,7 +66,7 @@ A refusal is ` + "`{\"error\": what, \"do\": what to do}`" + ` with a status.
 | 405, 413, 415 | the method, the size (64 KiB; a database of 1 GiB) or the kind of the request |
 | 422 | the answer took too long: 10 s for a statement unless it says more (30 s at most), 30 s else, 10 minutes for a copy |
 | 500 | the database is damaged, or cannot be read |
-| 503 | four other questions are being answered, or a copy is being sent |
+| 503 | four other questions are being answered, a copy is being sent, or 32 listen to updates |
 
 ## Who may ask
 
@@ -72,6 +80,8 @@ A refusal is ` + "`{\"error\": what, \"do\": what to do}`" + ` with a status.
   to 127.0.0.1 gets nothing out of a browser on this machine.
 - A request that says from which page it comes (Origin, Sec-Fetch-Site) must come from the
   server's own. Statements must come as ` + "`application/json`" + `, which a form of another site cannot send.
+- The page itself, / and /assets/, has no data in it: it needs no token, and a link on another
+  site may lead to it. It asks the API with the token, which it is given once.
 - No more than 128 clients at once; a head must be there within 10 s and have 16 KiB at most.
 `
 

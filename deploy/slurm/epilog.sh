@@ -1,0 +1,21 @@
+#!/bin/sh
+# Epilog of Slurm, as root on each node of a job: one report, which its user may read, of what
+# the job lost there and to whom. It needs a trace that runs always, and never fails nor
+# takes longer than a minute.
+PATH=${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}
+began=${INGERO_JOBS:-/run/ingero-jobs}/$SLURM_JOB_ID
+reports=${INGERO_REPORTS:-/var/lib/ingero/reports}
+database=${INGERO_DB:-/var/lib/ingero/ingero.db}
+umask 077
+from=$(cat "$began") || exit 0 # the prolog has not run: Slurm's log says why
+rm -f "$began"
+mkdir -p "$reports" && chmod 711 "$reports" || exit 0
+report=$reports/$SLURM_JOB_ID-${SLURMD_NODENAME:-$(hostname -s)}
+tell() { timeout 30 ingero explain --db "$database" --job "$SLURM_JOB_ID" --from "$from" "$@"; }
+tell >"$report.txt" 2>"$report.log" || cat "$report.log" >>"$report.txt"
+tell --json >"$report.json" 2>"$report.log" || rm -f "$report.json"
+for file in "$report.txt" "$report.json"; do
+	[ -e "$file" ] && chown "$SLURM_JOB_UID" "$file"
+done
+rm -f "$report.log"
+exit 0

@@ -1,0 +1,226 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"ingero/internal/explain"
+	"ingero/internal/screen"
+	"ingero/internal/tick"
+)
+
+// display is what somebody at the terminal has chosen to see. The zero value is the table.
+type display struct {
+	page   page
+	choice explain.Choice
+	first  int    // line of the page that is on top
+	cursor int    // of the list of processes
+	typing bool   // a filter
+	before string // the filter before that
+	paused *shot  // what stays; nil: it goes on
+	ends   bool
+}
+
+// page is what fills the terminal.
+type page uint8
+
+// The pages.
+const (
+	tablePage page = iota
+	wherePage
+	processPage
+	helpPage
+)
+
+// keyRow is a key and what it does.
+type keyRow struct {
+	keys []screen.Key
+	name string // as it is told
+	hint string // in the last line; empty: not there
+	help string
+	do   func(d *display, s *shot)
+}
+
+// keyRows are the keys. The help and docs/commands.md are made from them.
+var keyRows = []keyRow{
+	{[]screen.Key{'q'}, "q", "end", "end, as Ctrl-C does: what was recorded is kept", func(d *display, _ *shot) { d.ends = true }},
+	{[]screen.Key{'h', '?'}, "h, ?", "keys", "these keys", func(d *display, _ *shot) { d.turn(helpPage) }},
+	{[]screen.Key{' '}, "space", "pause", "hold what is shown, while all goes on behind it; once more: show what is now", (*display).pause},
+	{[]screen.Key{'s'}, "s", "sort", "sort operations by the next of: " + orderNames(), func(d *display, _ *shot) { d.choice.Order = d.choice.Order.Next(false) }},
+	{[]screen.Key{'S'}, "S", "", "sort by the one before", func(d *display, _ *shot) { d.choice.Order = d.choice.Order.Next(true) }},
+	{[]screen.Key{'/'}, "/", "filter", "type a part of a name: processes that have it, else operations; Return keeps it, Esc does not",
+		func(d *display, _ *shot) { d.typing, d.before, d.choice.Text = true, d.choice.Text, "" }},
+	{[]screen.Key{'p'}, "p", "process", "choose a process from a list, with up, down and Return", (*display).list},
+	{[]screen.Key{screen.Left, screen.Right}, "left, right", "", "the process before, the next one", nil},
+	{[]screen.Key{'w'}, "w", "where", "where the time went: by part, and thread by thread by cause; once more: the table", func(d *display, _ *shot) { d.turn(wherePage) }},
+	{[]screen.Key{screen.Escape}, "Esc", "", "back to the table; there: all processes, no filter", (*display).back},
+	{[]screen.Key{screen.Up, screen.Down, screen.PageUp, screen.PageDown, screen.Home}, "up, down, PgUp, PgDn, Home", "", "scroll, where there is more than fits", nil},
+	{[]screen.Key{screen.Ctrl('L')}, "Ctrl-L", "", "draw all anew", nil},
+}
+
+// orderNames are the orders of operations, for people.
+func orderNames() string {
+	var names []string
+	for o := explain.Order(0); ; {
+		names = append(names, o.String())
+		if o = o.Next(false); o == 0 {
+			return strings.Join(names, ", ")
+		}
+	}
+}
+
+// keysHelp is the keys as lines of text, 80 columns wide, set in as an example is.
+func keysHelp() string {
+	var b strings.Builder
+	for _, r := range keyRows {
+		name := r.name
+		if len(name) > keyWide-2 { // on a line of its own
+			b.WriteString("    " + name + "\n")
+			name = ""
+		}
+		for _, l := range explain.Wrap(r.help, 79-4-keyWide) {
+			fmt.Fprintf(&b, "    %-*s%s\n", keyWide, name, l)
+			name = ""
+		}
+	}
+	return b.String()
+}
+
+// keyWide is the columns of the names of keys.
+const keyWide = 13
+
+// press does what a key is for, and tells whether that is to end. s is what is shown, nil
+// for nothing yet.
+func (d *display) press(k screen.Key, s *shot) (ends bool) {
+	if s == nil {
+		s = &shot{}
+	}
+	switch {
+	case d.typing:
+		d.typed(k)
+		return false
+	case d.page == processPage && (k == screen.Up || k == screen.Down):
+		d.move(k, s)
+		return false
+	case d.page == processPage && k == screen.Return:
+		d.choose(s)
+		return false
+	case k == screen.Left || k == screen.Right:
+		d.step(k, s)
+		return false
+	}
+	if by, is := scrolls[k]; is {
+		d.first = max(0, d.first+by)
+		return false
+	}
+	for i := range keyRows {
+		if r := &keyRows[i]; r.do != nil && slices.Contains(r.keys, k) {
+			r.do(d, s)
+		}
+	}
+	return d.ends
+}
+
+// scrolls are how many lines keys scroll by.
+var scrolls = map[screen.Key]int{screen.Up: -1, screen.Down: 1, screen.PageUp: -10, screen.PageDown: 10, screen.Home: -1 << 20}
+
+// longestFilter bounds what is typed, in bytes.
+const longestFilter = 64
+
+// typed takes a key of a filter.
+func (d *display) typed(k screen.Key) {
+	text := &d.choice.Text
+	switch {
+	case k == screen.Return:
+		d.typing = false
+	case k == screen.Escape:
+		d.typing, *text = false, d.before
+	case k == screen.Backspace:
+		_, n := utf8.DecodeLastRuneInString(*text)
+		*text = (*text)[:len(*text)-n]
+	case k == screen.Ctrl('U'):
+		*text = ""
+	case k >= ' ' && len(*text) < longestFilter:
+		*text += string(rune(k))
+	}
+	d.first = 0
+}
+
+// turn shows a page, or the table where that page is shown.
+func (d *display) turn(p page) {
+	if d.page == p {
+		p = tablePage
+	}
+	d.page, d.first = p, 0
+}
+
+func (d *display) pause(s *shot) {
+	if d.paused != nil {
+		d.paused = nil
+		return
+	}
+	d.paused = s
+}
+
+// back leaves a page, else what was chosen.
+func (d *display) back(*shot) {
+	if d.page == tablePage && d.first == 0 {
+		d.choice.PID, d.choice.Text = 0, ""
+	}
+	d.page, d.first = tablePage, 0
+}
+
+// targets are the processes to choose from: those that live first, by number.
+func targets(s *shot) []tick.Process {
+	out := slices.Clone(s.tick.Processes)
+	slices.SortStableFunc(out, func(a, b tick.Process) int {
+		switch {
+		case a.Ended.IsZero() == b.Ended.IsZero():
+			return 0
+		case a.Ended.IsZero():
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// at is the place of the chosen process in the list, the first of which is all of them.
+func (d *display) at(s *shot) int {
+	return 1 + slices.IndexFunc(targets(s), func(p tick.Process) bool { return p.PID == d.choice.PID })
+}
+
+func (d *display) list(s *shot) {
+	d.turn(processPage)
+	d.cursor = d.at(s)
+}
+
+func (d *display) move(k screen.Key, s *shot) {
+	by := 1
+	if k == screen.Up {
+		by = -1
+	}
+	d.cursor = min(max(0, d.cursor+by), len(targets(s)))
+}
+
+func (d *display) choose(s *shot) {
+	d.choice.PID = 0
+	if all := targets(s); d.cursor > 0 && d.cursor <= len(all) {
+		d.choice.PID = all[d.cursor-1].PID
+	}
+	d.turn(tablePage)
+}
+
+// step chooses the process before or after, in a circle with all of them.
+func (d *display) step(k screen.Key, s *shot) {
+	n := len(targets(s)) + 1
+	d.cursor = (d.at(s) + 1) % n
+	if k == screen.Left {
+		d.cursor = (d.at(s) + n - 1) % n
+	}
+	was := d.page
+	d.choose(s)
+	d.page, d.first = was, 0
+}

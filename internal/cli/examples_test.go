@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// Every command line that the documents and the helps show is understood: there is such a
+// command, with such flags, which take such values.
+func TestCommandLinesOfDocuments(t *testing.T) {
+	files, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d documents: %v", len(files), err)
+	}
+	for _, file := range append(files, "../../README.md") {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range shownLines(string(text)) {
+				if err := understood(line); err != nil {
+					t.Errorf("%s: %v", line, err)
+				}
+			}
+			for _, m := range inLine.FindAllStringSubmatch(string(text), -1) {
+				if err := exists(strings.Fields(m[1])); err != nil {
+					t.Errorf("%s: %v", m[1], err)
+				}
+			}
+		})
+	}
+}
+
+// Every command line that the documents of 0.9 had is understood, but for those that
+// docs/compatibility.md says are refused.
+func TestCommandLinesOf09(t *testing.T) {
+	text, err := os.ReadFile("testdata/v09.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		count++
+		t.Run(line, func(t *testing.T) {
+			if err := understood(line); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if count < 80 {
+		t.Errorf("only %d command lines", count)
+	}
+}
+
+var (
+	inBlock  = regexp.MustCompile(`^(?: {4}|\t)?((?:sudo )?ingero .*?)\s*$`)
+	inLine   = regexp.MustCompile("`(?:sudo )?ingero ([^`]+)`")
+	aComment = regexp.MustCompile(`\s{2,}.*$|\s#.*$`)
+	aUsage   = regexp.MustCompile(`\[\w|\w\|\w`)
+	before   = regexp.MustCompile(`^.*?\bingero `)
+	behind   = regexp.MustCompile(`\s(?:\||&&|>|;|2>|<).*$`)
+)
+
+// shownLines are the command lines in blocks of code in Markdown, but for the usage of a
+// command.
+func shownLines(text string) (all []string) {
+	fenced := false
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+		}
+		m := inBlock.FindStringSubmatch(line)
+		if m == nil || !fenced && !strings.HasPrefix(line, "    ") && !strings.HasPrefix(line, "\t") {
+			continue
+		}
+		if line := aComment.ReplaceAllString(m[1], ""); !aUsage.MatchString(line) {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// exists says whether a command that text mentions is none, or a flag of it.
+func exists(mentioned []string) error {
+	e := &Env{Getenv: func(string) string { return "" }}
+	c := e.root()
+	for _, word := range mentioned {
+		if name, _, _ := strings.Cut(strings.TrimPrefix(word, "--"), "="); strings.HasPrefix(word, "--") {
+			c.InitDefaultHelpFlag()
+			if name = strings.TrimRight(name, ",.;:"); name != "" && c.Flags().Lookup(name) == nil && c.InheritedFlags().Lookup(name) == nil {
+				return fmt.Errorf("%s has no flag --%s", c.CommandPath(), name)
+			}
+			continue
+		}
+		if sub, _, err := c.Find([]string{strings.Trim(word, ",.;")}); err == nil {
+			c = sub
+		} else if c == c.Root() {
+			return err
+		}
+	}
+	return nil
+}
+
+// understood says what in a command line is not, without running it.
+func understood(line string) error {
+	line = behind.ReplaceAllString(line, "")
+	args, err := words(before.ReplaceAllString(line, ""))
+	if err != nil {
+		return err
+	}
+	e := &Env{Getenv: func(string) string { return "" }}
+	c, rest, err := e.root().Find(args)
+	if err != nil {
+		return err
+	}
+	c.InitDefaultHelpFlag()
+	c.InitDefaultVersionFlag()
+	if err := c.ParseFlags(rest); err != nil && err != pflag.ErrHelp {
+		return err
+	}
+	if given := c.Flags().Args(); len(given) > 0 {
+		return c.ValidateArgs(given)
+	}
+	return nil
+}
+
+// words are those of a command line, as a shell takes them apart.
+func words(line string) (all []string, err error) {
+	var word strings.Builder
+	var quote rune
+	open := false
+	for _, r := range line {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(r)
+		case r == '"' || r == '\'':
+			quote, open = r, true
+		case r == ' ':
+			if open {
+				all = append(all, word.String())
+			}
+			word.Reset()
+			open = false
+		default:
+			word.WriteRune(r)
+			open = true
+		}
+	}
+	if quote != 0 {
+		return nil, fmt.Errorf("a quote is left open in %q", line)
+	}
+	if open {
+		all = append(all, word.String())
+	}
+	return all, nil
+}

@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"ingero/internal/testkit"
+)
+
+// symptoms make the symptoms of docs/troubleshooting.md, by the title of its entries, and
+// return what ingero says of them.
+var symptoms = map[string]func(b *bench) string{
+	"Nothing has been recorded":         func(b *bench) string { return b.says("explain") },
+	"The process is not there":          func(b *bench) string { return b.says("trace", "--pid", "4194305") },
+	"No calls come from a process":      func(b *bench) string { return b.says("check", "--pid", fmt.Sprint(os.Getpid())) },
+	"Tracing is not permitted":          (*bench).asNobody,
+	"A trace runs already":              (*bench).tracedAlready,
+	"It runs in a container of its own": (*bench).inItsNamespace,
+	"The disk is full":                  (*bench).fullDisk,
+	"There was no recording at that time": func(b *bench) string {
+		return b.says("explain", "--from", "2020-01-01 15:40", "--to", "2020-01-01 15:45", "--db", testDB(b.t))
+	},
+	"The file is no database": func(b *bench) string {
+		b.write("notes.db", "these are my notes, and no database at all\n")
+		return b.says("explain", "--db", filepath.Join(b.dir, "notes.db"))
+	},
+	"The calls are not with the database": func(b *bench) string {
+		db := testDB(b.t)
+		if err := os.RemoveAll(db + ".d"); err != nil {
+			b.t.Fatal(err)
+		}
+		return b.says("query", "--calls", "--db", db)
+	},
+	"A statement takes too long": func(b *bench) string {
+		return b.says("query", "--db", testDB(b.t), "--timeout", "50ms",
+			"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n")
+	},
+	"A setting has no effect": func(b *bench) string {
+		b.write("ingero.yaml", "trace:\n  stak: all\n")
+		return b.says("config", "check", filepath.Join(b.dir, "ingero.yaml"))
+	},
+	"Other machines cannot ask it": func(b *bench) string { return b.says("dashboard", "--db", testDB(b.t), "--addr", "0.0.0.0:8080") },
+	"Its port is taken":            (*bench).takenPort,
+	"A machine is not trusted": func(b *bench) string {
+		s := serve(b.t, testDB(b.t), nil, nil, "--addr", "127.0.0.1:0")
+		return b.says("query", "--nodes", strings.TrimPrefix(s.url, "https://"))
+	},
+	"It is not known what hangs": func(b *bench) string { return b.says("stuck") },
+	"There is no GPU":            func(b *bench) string { return b.says("demo", "incident", "--gpu") },
+}
+
+// Each entry of the document is a symptom, which is made here, and what is said then has
+// the lines that it shows: "..." is what varies.
+func TestTroubleshooting(t *testing.T) {
+	text, err := os.ReadFile("../../docs/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]bool{}
+	for _, entry := range strings.Split(string(text), "\n## ")[1:] {
+		title, body, _ := strings.Cut(entry, "\n")
+		told[title] = true
+		t.Run(title, func(t *testing.T) {
+			makeIt := symptoms[title]
+			if makeIt == nil {
+				t.Fatal("nothing makes this symptom")
+			}
+			said := makeIt(newBench(t))
+			lines := 0
+			for line := range strings.Lines(body) {
+				shown, is := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
+				if !is || strings.HasPrefix(shown, "$ ") {
+					continue
+				}
+				lines++
+				parts := strings.Split(strings.TrimSpace(shown), "...")
+				for i := range parts {
+					parts[i] = regexp.QuoteMeta(parts[i])
+				}
+				if !regexp.MustCompile(`(?m)^\s*` + strings.Join(parts, ".*") + `$`).MatchString(said) {
+					t.Errorf("it does not say %q but:\n%s", shown, said)
+				}
+			}
+			if lines < 2 {
+				t.Errorf("the entry shows %d lines of what is said", lines)
+			}
+		})
+	}
+	for title := range symptoms {
+		if !told[title] {
+			t.Errorf("the document has no entry %q", title)
+		}
+	}
+}
+
+// says runs a command to its end.
+func (b *bench) says(args ...string) string {
+	b.t.Helper()
+	stdout, stderr, _ := b.output(args...)
+	return stdout + stderr
+}
+
+func (b *bench) write(name, text string) {
+	b.t.Helper()
+	if err := os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) asNobody() string {
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "ingero-trouble-")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	program := filepath.Join(dir, "ingero")
+	for _, err := range []error{os.Chmod(dir, 0o777), os.WriteFile(program, self, 0o755), os.Chmod(program, 0o755)} {
+		if err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(program, "trace", "--pid", fmt.Sprint(os.Getpid()), "--db", filepath.Join(dir, "x.db"))
+	_, variable := testLock(dir)
+	cmd.Env = append(os.Environ(), variable)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	stdout, stderr, _ := finish(b.t, testkit.Start(b.t, cmd))
+	return stdout + stderr
+}
+
+func (b *bench) tracedAlready() string {
+	target := b.train("--seconds", "60")
+	target.Say("go")
+	c := b.ingero("trace", "--record=false", "--pid", pid(target))
+	b.tracing(1)
+	said := b.says("trace", "--record=false", "--pid", pid(target))
+	c.Signal(syscall.SIGINT)
+	finish(b.t, c)
+	return said
+}
+
+func (b *bench) inItsNamespace() string {
+	cmd := exec.Command("/proc/self/exe", "trace", "--record=false", "--duration", "100ms")
+	cmd.Env = b.env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	stdout, stderr, _ := finish(b.t, testkit.Start(b.t, cmd))
+	return stdout + stderr
+}
+
+func (b *bench) fullDisk() string {
+	small := filepath.Join(b.dir, "small")
+	if err := os.Mkdir(small, 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	testkit.NeedMount(b.t, syscall.Mount("tmpfs", small, "tmpfs", 0, "size=640k,mode=755"))
+	b.t.Cleanup(func() { _ = syscall.Unmount(small, syscall.MNT_DETACH) })
+	target := b.train("--seconds", "60", "--kernel-us", "1", "--cpu-us", "0")
+	target.Say("go")
+	c := b.ingero("trace", "--pid", pid(target), "--db", filepath.Join(small, "x.db"))
+	c.Line("ingero: recording has stopped: ")
+	var said string
+	testkit.Eventually(b.t, "status to tell of the disk", func() bool {
+		said = b.says("status")
+		return strings.Contains(said, "not recording")
+	})
+	c.Signal(syscall.SIGINT)
+	_, stderr, _ := finish(b.t, c)
+	return said + stderr
+}
+
+func (b *bench) takenPort() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return b.says("dashboard", "--db", testDB(b.t), "--addr", l.Addr().String())
+}

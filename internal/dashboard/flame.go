@@ -1,0 +1,225 @@
+package dashboard
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"ingero/internal/explain"
+	"ingero/internal/query"
+	"ingero/internal/symbols"
+	"ingero/pkg/events"
+)
+
+// nodeJSON is a function, or a process or an operation, in a tree of what called what.
+type nodeJSON struct {
+	Name     string      `json:"name"`
+	Kind     string      `json:"kind,omitempty"` // process, python, native, gpu, gap, op
+	PID      uint32      `json:"pid,omitempty"`  // of a process
+	File     string      `json:"file,omitempty"`
+	Line     int32       `json:"line,omitempty"`
+	Module   string      `json:"module,omitempty"`
+	Value    uint64      `json:"value"`
+	Self     uint64      `json:"self"`               // that no child has
+	Children []*nodeJSON `json:"children,omitempty"` // the largest first
+
+	at map[nodeKey]*nodeJSON
+}
+
+type nodeKey struct {
+	kind, name, file, module string
+	line                     int32
+	pid                      uint32
+}
+
+// flames are what trees can be of, the first if nothing is said.
+var flames = []struct {
+	name, unit string
+	of         func(*query.StackSum) uint64
+}{
+	{"time", "ns", func(s *query.StackSum) uint64 { return s.Wall }},
+	{"gpu_wait", "ns", func(s *query.StackSum) uint64 { return s.GPUWait }},
+	{"runnable", "ns", func(s *query.StackSum) uint64 { return s.Runnable }},
+	{"calls", "calls", func(s *query.StackSum) uint64 { return s.Calls }},
+	{flameMemory, "bytes", func(s *query.StackSum) uint64 { return s.Live }},
+}
+
+const (
+	flameMemory = "memory"
+	flameCalls  = 2 << 20 // that are looked at
+	flameDeep   = 256     // frames of a stack that are shown
+)
+
+func (a *asked) flame() (any, error) {
+	kind := &flames[a.q.What]
+	sessions, err := a.sessions()
+	if err != nil {
+		return nil, err
+	}
+	out := struct {
+		From    time.Time `json:"from"`
+		To      time.Time `json:"to"`
+		Node    string    `json:"node"`
+		What    string    `json:"what"`
+		Unit    string    `json:"unit"`
+		Total   uint64    `json:"total"`
+		Without uint64    `json:"without"` // calls that have no stack
+		Sampled float64   `json:"sampled"` // share of the calls that was looked at
+		Root    *nodeJSON `json:"root"`
+		Nodes   int       `json:"nodes"`
+		Cut     int       `json:"cut"` // small ones, whose value is in their parents'
+		Notes   []string  `json:"notes"`
+	}{From: a.q.From.UTC(), To: a.q.To.UTC(), Node: a.Node, What: kind.name, Unit: kind.unit, Sampled: 1, Root: &nodeJSON{Name: "all"}, Notes: []string{}}
+	var cover query.Coverage
+	for i := range sessions {
+		f, comms, err := a.filter(&sessions[i])
+		if err != nil {
+			return nil, err
+		}
+		if kind.name == flameMemory {
+			if f, err = a.allocating(&sessions[i], f, &out.Notes); err != nil {
+				return nil, err
+			}
+		}
+		x, c, err := a.db.StackSample(a.ctx, f, flameCalls+flameCalls/8) // what is estimated to be few enough is
+		if err != nil {
+			return nil, err
+		}
+		addCover(&cover, &c)
+		out.Sampled = min(out.Sampled, x.Share)
+		if x.Share <= 0 {
+			continue
+		}
+		scaled := func(v uint64) uint64 { return uint64(float64(v) / x.Share) }
+		out.Without += scaled(x.Without)
+		for j := range x.Sums {
+			if v := kind.of(&x.Sums[j]); v > 0 {
+				out.Root.put(&x.Sums[j], comms[x.Sums[j].PID], scaled(v))
+			}
+		}
+	}
+	out.Total = out.Root.Value
+	out.Nodes, out.Cut = out.Root.bound(a.q.Limit)
+	out.Notes = append(out.Notes, explain.CoverageNotes(&cover)...)
+	return out, nil
+}
+
+// allocating is the window in which memory was allocated that is live at the end of the
+// question's: from the recording's beginning, as far back as calls can be looked at.
+func (a *asked) allocating(s *query.Session, f query.Filter, notes *[]string) (query.Filter, error) {
+	f.From = s.Started
+	n, known, err := a.db.Called(a.ctx, f)
+	if err != nil || !known || n <= flameCalls {
+		return f, err
+	}
+	lo, hi := f.From, f.To
+	if end := s.Updated.Add(1); hi.After(end) {
+		hi = end
+	}
+	last := hi
+	for range 20 { // halves it until that few calls lie behind
+		f.From = lo.Add(hi.Sub(lo) / 2)
+		if n, _, err = a.db.Called(a.ctx, f); err != nil {
+			return f, err
+		}
+		if n > flameCalls {
+			lo = f.From
+		} else {
+			hi = f.From
+		}
+	}
+	f.From = hi
+	*notes = append(*notes, fmt.Sprintf("Memory that was allocated more than %s before the end is not in it: there are too many calls.", explain.Duration(int64(last.Sub(hi)))))
+	return f, nil
+}
+
+// put adds a value at the end of a stack.
+func (n *nodeJSON) put(s *query.StackSum, comm string, v uint64) {
+	n.Value += v
+	n = n.child(nodeJSON{Name: explain.Clean(comm), Kind: "process", PID: s.PID}, v)
+	frames := []events.Frame{}
+	if s.Stack != nil {
+		frames = s.Stack.Frames
+	}
+	switch {
+	case s.Stack == nil:
+		n = n.child(nodeJSON{Name: "stack not known", Kind: "gap"}, v)
+	case s.Stack.Cut || len(frames) > flameDeep:
+		n = n.child(nodeJSON{Name: "deeper than what is taken", Kind: "gap"}, v)
+	}
+	frames = frames[:min(len(frames), flameDeep)]
+	first := 0
+	if len(frames) > 0 && frames[0].Kind == events.FrameNative { // the traced function, which is the operation
+		first = 1
+	}
+	for i := len(frames) - 1; i >= first; i-- {
+		f := &frames[i]
+		name := f.Func
+		if name == "" {
+			name = f.Place()
+		}
+		n = n.child(nodeJSON{Name: explain.Clean(name), Kind: frameKinds[f.Kind], File: explain.Clean(f.File), Line: f.Line, Module: explain.Clean(f.Module)}, v)
+	}
+	n = n.child(nodeJSON{Name: s.Op.String(), Kind: "op"}, v)
+	if s.Function != "" {
+		n = n.child(nodeJSON{Name: explain.Clean(symbols.Demangle(s.Function)), Kind: "gpu"}, v)
+	}
+	n.Self += v
+}
+
+// frameKinds are the kinds of frames in answers.
+var frameKinds = map[events.FrameKind]string{events.FrameNative: "native", events.FramePython: "python", events.FrameGPU: "gpu", events.FrameGap: "gap"}
+
+// child adds a value to the child that is like x.
+func (n *nodeJSON) child(x nodeJSON, v uint64) *nodeJSON {
+	k := nodeKey{x.Kind, x.Name, x.File, x.Module, x.Line, x.PID}
+	c := n.at[k]
+	if c == nil {
+		if n.at == nil {
+			n.at = map[nodeKey]*nodeJSON{}
+		}
+		c = &x
+		n.at[k], n.Children = c, append(n.Children, c)
+	}
+	c.Value += v
+	return c
+}
+
+// bound orders the tree and takes the smallest nodes out until there are no more than
+// most; none is smaller than one that is out.
+func (n *nodeJSON) bound(most int) (nodes, cut int) {
+	var all []uint64
+	n.walk(func(x *nodeJSON) { all = append(all, x.Value) })
+	least := uint64(0)
+	if len(all) > most {
+		slices.SortFunc(all, func(a, b uint64) int { return cmp.Compare(b, a) })
+		least = all[most] + 1
+	}
+	n.trim(least)
+	n.walk(func(*nodeJSON) { nodes++ })
+	return nodes, len(all) - nodes
+}
+
+func (n *nodeJSON) walk(visit func(*nodeJSON)) {
+	visit(n)
+	for _, c := range n.Children {
+		c.walk(visit)
+	}
+}
+
+// trim takes out what is below least.
+func (n *nodeJSON) trim(least uint64) {
+	n.Children = slices.DeleteFunc(n.Children, func(c *nodeJSON) bool {
+		if c.Value < least {
+			n.Self += c.Value
+		}
+		return c.Value < least
+	})
+	slices.SortFunc(n.Children, func(a, b *nodeJSON) int {
+		return cmp.Or(cmp.Compare(b.Value, a.Value), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Line, b.Line), cmp.Compare(a.PID, b.PID))
+	})
+	for _, c := range n.Children {
+		c.trim(least)
+	}
+}

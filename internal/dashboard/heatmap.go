@@ -1,0 +1,152 @@
+package dashboard
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"ingero/internal/explain"
+	"ingero/internal/query"
+	"ingero/internal/stats"
+	"ingero/pkg/events"
+)
+
+// heatJSON is how long the calls of one operation took, by time.
+type heatJSON struct {
+	Op      string     `json:"op"`
+	Source  string     `json:"source"`
+	Calls   uint64     `json:"calls"`
+	TotalNS uint64     `json:"total_ns"`
+	P50NS   known      `json:"p50_ns"` // null: none was timed
+	P99NS   known      `json:"p99_ns"`
+	MaxNS   known      `json:"max_ns"`
+	LowNS   []uint64   `json:"low_ns"` // edges of the rows of latency, one more than there are rows
+	Cells   [][3]int64 `json:"cells"`  // bucket of time, row of latency, calls; none is empty
+}
+
+// Bounds of heat maps.
+const (
+	mostHeat  = 16
+	fineCalls = 2 << 20 // in the window, up to which buckets can be shorter than a second
+	leastFine = time.Millisecond
+)
+
+func (a *asked) heatmap() (any, error) {
+	sessions, err := a.sessions()
+	if err != nil {
+		return nil, err
+	}
+	out := struct {
+		From time.Time `json:"from"`
+		To   time.Time `json:"to"`
+		Node string    `json:"node"`
+		scaleJSON
+		Names []string   `json:"op_names"` // of all operations, what took most time first
+		Ops   []heatJSON `json:"ops"`
+		Notes []string   `json:"notes"`
+	}{From: a.q.From.UTC(), To: a.q.To.UTC(), Node: a.Node, Ops: []heatJSON{}, Names: []string{}}
+	var cover query.Coverage
+	wanted := a.q.Ops
+	a.q.Ops = nil
+	all, err := a.opStats(sessions, 0, &cover)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(all, func(x, y query.OpStat) int {
+		return cmp.Or(cmp.Compare(y.Sum.Total, x.Sum.Total), cmp.Compare(x.Op, y.Op))
+	})
+	least, calls := time.Second, uint64(0)
+	for i := range all {
+		o := &all[i]
+		out.Names = append(out.Names, o.Op.String())
+		calls += o.Sum.Calls
+		if o.Dur.Count() > 0 && len(out.Ops) < min(a.q.Limit, mostHeat) && (len(wanted) == 0 || slices.Contains(wanted, o.Op)) {
+			a.q.Ops = append(a.q.Ops, o.Op)
+			out.Ops = append(out.Ops, heatOf(o))
+		}
+	}
+	if calls <= fineCalls {
+		least = leastFine
+	}
+	s := a.divided(least)
+	if out.scaleJSON = s.json(); len(out.Ops) > 0 {
+		if all, err = a.opStats(sessions, time.Duration(s.width), &cover); err != nil {
+			return nil, err
+		}
+		for i := range out.Ops {
+			out.Ops[i].fill(a.q.Ops[i], &s, all)
+		}
+	}
+	out.Notes = append([]string{}, explain.CoverageNotes(&cover)...)
+	return out, nil
+}
+
+// opStats sums up the calls of the recordings together.
+func (a *asked) opStats(sessions []query.Session, every time.Duration, cover *query.Coverage) (out []query.OpStat, err error) {
+	type key struct {
+		op events.Op
+		at int64
+	}
+	at := map[key]int{}
+	for i := range sessions {
+		f, _, err := a.filter(&sessions[i])
+		if err != nil {
+			return nil, err
+		}
+		some, c, err := a.db.OpStats(a.ctx, f, query.Group{Every: every})
+		if err != nil {
+			return nil, err
+		}
+		addCover(cover, &c)
+		for j := range some {
+			x := &some[j]
+			k := key{x.Op, x.Time.UnixNano()}
+			n, known := at[k]
+			if !known {
+				at[k], out = len(out), append(out, *x)
+				continue
+			}
+			out[n].Sum.Calls, out[n].Sum.Total = out[n].Sum.Calls+x.Sum.Calls, out[n].Sum.Total+x.Sum.Total
+			out[n].Dur.Merge(x.Dur)
+		}
+	}
+	return out, nil
+}
+
+// addCover adds what a part of an answer says of itself.
+func addCover(to, c *query.Coverage) {
+	to.Thinned, to.Torn = to.Thinned || c.Thinned, to.Torn+c.Torn
+	to.Missing, to.Damage = append(to.Missing, c.Missing...), append(to.Damage, c.Damage...)
+}
+
+func heatOf(o *query.OpStat) heatJSON {
+	return heatJSON{Op: o.Op.String(), Source: o.Op.Source().String(), Calls: o.Sum.Calls, TotalNS: o.Sum.Total,
+		P50NS: known(o.Dur.Quantile(0.5)), P99NS: known(o.Dur.Quantile(0.99)), MaxNS: known(o.Dur.Max()), Cells: [][3]int64{}}
+}
+
+// fill counts the calls of an operation by bucket and latency.
+func (h *heatJSON) fill(op events.Op, s *scale, all []query.OpStat) {
+	counts := map[[2]int]int64{}
+	lowest, highest := stats.HistBuckets, -1
+	for i := range all {
+		if all[i].Op != op {
+			continue
+		}
+		t := s.of(all[i].Time.UnixNano())
+		for ns, n := range all[i].Dur.Middles() {
+			row := stats.HistIndex(uint64(ns))
+			lowest, highest = min(lowest, row), max(highest, row)
+			counts[[2]int{t, row}] += int64(n)
+		}
+	}
+	for row := lowest; row <= highest; row++ {
+		lo, hi := stats.HistBounds(row)
+		if h.LowNS = append(h.LowNS, lo); row == highest {
+			h.LowNS = append(h.LowNS, min(hi, 1<<43)) // the last has no end
+		}
+	}
+	for k, n := range counts {
+		h.Cells = append(h.Cells, [3]int64{int64(k[0]), int64(k[1] - lowest), n})
+	}
+	slices.SortFunc(h.Cells, func(x, y [3]int64) int { return slices.Compare(x[:], y[:]) })
+}

@@ -1,0 +1,256 @@
+package dashboard
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"ingero/internal/explain"
+	"ingero/internal/query"
+	"ingero/internal/tick"
+	"ingero/internal/xid"
+)
+
+// heldJSON is what a process held of memory: the most in each bucket.
+type heldJSON struct {
+	PID     uint32  `json:"pid"`
+	Comm    string  `json:"comm"`
+	Node    string  `json:"node"`
+	Session string  `json:"session"`
+	GPU     []known `json:"gpu_bytes"`
+	Host    []known `json:"host_bytes"` // pinned and registered
+	Peak    int64   `json:"peak_bytes"` // of the GPU's, in the window
+	Exact   bool    `json:"exact"`
+}
+
+// mostHeld bounds the processes that are told apart, those that held most.
+const mostHeld = 32
+
+// moments are when buckets begin.
+func (s *scale) moments() []millis {
+	out := make([]millis, s.n)
+	for i := range out {
+		out[i] = millis(s.start + int64(i)*s.width)
+	}
+	return out
+}
+
+func unknown(n int) []known {
+	out := make([]known, n)
+	for i := range out {
+		out[i] = -1
+	}
+	return out
+}
+
+func (a *asked) memory() (any, error) {
+	sessions, err := a.sessions()
+	if err != nil {
+		return nil, err
+	}
+	s := a.divided(time.Second)
+	out := struct {
+		From  time.Time   `json:"from"`
+		To    time.Time   `json:"to"`
+		Node  string      `json:"node"`
+		At    []millis    `json:"at_ms"` // buckets begin
+		Procs []*heldJSON `json:"processes"`
+		More  int         `json:"more"`
+		Notes []string    `json:"notes"`
+	}{From: a.q.From.UTC(), To: a.q.To.UTC(), Node: a.Node, At: s.moments(), Procs: []*heldJSON{}, Notes: []string{}}
+	for i := range sessions {
+		held, err := a.heldIn(&sessions[i], &s)
+		if err != nil {
+			return nil, err
+		}
+		out.Procs = append(out.Procs, held...)
+	}
+	slices.SortStableFunc(out.Procs, func(x, y *heldJSON) int { return cmp.Or(cmp.Compare(y.Peak, x.Peak), cmp.Compare(x.PID, y.PID)) })
+	out.More = max(len(out.Procs)-mostHeld, 0)
+	out.Procs = out.Procs[:len(out.Procs)-out.More]
+	return out, nil
+}
+
+// heldIn is what the processes of one recording held.
+func (a *asked) heldIn(of *query.Session, s *scale) (out []*heldJSON, err error) {
+	f, comms, err := a.filter(of)
+	if err != nil {
+		return nil, err
+	}
+	ledgers, err := a.db.Memory(a.ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	all, err := a.db.Processes(a.ctx, of.ID)
+	if err != nil {
+		return nil, err
+	}
+	ended := map[uint32]int64{}
+	for i := range all {
+		if p := &all[i]; !p.Ended.IsZero() {
+			ended[p.PID] = p.Ended.UnixNano()
+		}
+	}
+	last := max(of.Updated.UnixNano(), of.Ended.UnixNano())
+	f.From = time.Time{} // a level stays until there is another
+	at := map[uint32]*heldLine{}
+	err = a.db.MemoryLevels(a.ctx, f, func(x *query.MemoryLevel) error {
+		l := at[x.PID]
+		if l == nil {
+			m := ledgers[x.PID]
+			l = &heldLine{heldJSON: &heldJSON{PID: x.PID, Comm: explain.Clean(comms[x.PID]), Node: of.Node, Session: of.ID, GPU: unknown(s.n), Host: unknown(s.n),
+				Exact: m.Used && m.Inexact == 0}}
+			at[x.PID], out = l, append(out, l.heldJSON)
+		}
+		l.until(s, x.Time)
+		l.gpu, l.host, l.any = known(x.GPU), known(x.Host), true
+		l.put(s, s.of(x.Time))
+		return nil
+	})
+	for pid, l := range at {
+		end := last
+		if e, ok := ended[pid]; ok {
+			end = min(end, e)
+		}
+		l.until(s, min(end, s.start+int64(s.n)*s.width))
+	}
+	return slices.DeleteFunc(out, func(x *heldJSON) bool { return slices.Max(x.GPU) < 0 }), err
+}
+
+// heldLine is a line that is being drawn.
+type heldLine struct {
+	*heldJSON
+	next      int // bucket that has not been begun
+	gpu, host known
+	any       bool
+}
+
+// until carries the last level on up to a time.
+func (l *heldLine) until(s *scale, ns int64) {
+	for ; l.next < s.n && s.start+int64(l.next)*s.width < ns; l.next++ {
+		if l.any {
+			l.put(s, l.next)
+		}
+	}
+}
+
+// put notes the level in a bucket that may be outside.
+func (l *heldLine) put(s *scale, i int) {
+	if i < 0 || i >= s.n {
+		return
+	}
+	l.GPU[i], l.Host[i] = max(l.GPU[i], l.gpu), max(l.Host[i], l.host)
+	l.Peak = max(l.Peak, int64(l.gpu))
+}
+
+// gpuLinesJSON is how a GPU was, moment by moment. What is not known is null.
+type gpuLinesJSON struct {
+	Bus         string     `json:"bus"`
+	UUID        string     `json:"uuid"`
+	Name        string     `json:"name"`
+	Node        string     `json:"node"`
+	MemTotal    *int64     `json:"mem_total_bytes"`
+	At          []millis   `json:"at_ms"`
+	Busy        []*float64 `json:"busy"` // 0 to 1
+	MemUsed     []*int64   `json:"mem_used_bytes"`
+	ClockSM     []*int64   `json:"clock_sm_hz"`
+	ClockMem    []*int64   `json:"clock_mem_hz"`
+	Temperature []*float64 `json:"temperature_c"`
+	Power       []*float64 `json:"power_w"`
+	PowerLimit  []*float64 `json:"power_limit_w"`
+	Throttle    []string   `json:"throttle"`
+	ECC         []*int64   `json:"ecc_uncorrected"`
+	Lost        []bool     `json:"lost"`
+
+	bucket int
+}
+
+// put notes a state; of several in one bucket the last, but that nobody answered stays.
+func (g *gpuLinesJSON) put(x *tick.GPU, bucket int) {
+	if n := len(g.At) - 1; n >= 0 && g.bucket == bucket && !g.Lost[n] {
+		g.At, g.Busy, g.MemUsed, g.ClockSM, g.ClockMem = g.At[:n], g.Busy[:n], g.MemUsed[:n], g.ClockSM[:n], g.ClockMem[:n]
+		g.Temperature, g.Power, g.PowerLimit, g.Throttle, g.ECC, g.Lost = g.Temperature[:n], g.Power[:n], g.PowerLimit[:n], g.Throttle[:n], g.ECC[:n], g.Lost[:n]
+	}
+	g.bucket, g.MemTotal = bucket, x.MemTotal
+	g.At, g.Busy, g.MemUsed = append(g.At, millis(x.Time.UnixNano())), append(g.Busy, x.Busy), append(g.MemUsed, x.MemUsed)
+	g.ClockSM, g.ClockMem = append(g.ClockSM, x.ClockSM), append(g.ClockMem, x.ClockMem)
+	g.Temperature, g.Power, g.PowerLimit = append(g.Temperature, x.Temperature), append(g.Power, x.Power), append(g.PowerLimit, x.PowerLimit)
+	g.Throttle, g.ECC, g.Lost = append(g.Throttle, strings.Join(x.Throttle, ", ")), append(g.ECC, x.ECCLost), append(g.Lost, x.Lost)
+}
+
+// xidJSON is a fault of a GPU.
+type xidJSON struct {
+	At       millis `json:"at_ms"`
+	Bus      string `json:"bus"`
+	Code     uint32 `json:"code"`
+	Switch   bool   `json:"switch,omitempty"` // of an NVSwitch
+	Name     string `json:"name"`
+	Severity string `json:"severity"`
+	Burst    uint64 `json:"burst"`
+	Root     uint32 `json:"root"`
+	PID      uint32 `json:"pid,omitempty"`
+	Comm     string `json:"comm,omitempty"`
+	Via      string `json:"via"`
+	Msg      string `json:"msg"`
+}
+
+// mostXids bounds the faults of an answer: the last.
+const mostXids = 500
+
+func (a *asked) gpus() (any, error) {
+	sessions, err := a.sessions()
+	if err != nil {
+		return nil, err
+	}
+	s := a.divided(time.Second)
+	out := struct {
+		From  time.Time       `json:"from"`
+		To    time.Time       `json:"to"`
+		Node  string          `json:"node"`
+		GPUs  []*gpuLinesJSON `json:"gpus"`
+		Xids  []xidJSON       `json:"xids"`
+		More  int             `json:"more_xids"` // earlier ones that are left out
+		Notes []string        `json:"notes"`
+	}{From: a.q.From.UTC(), To: a.q.To.UTC(), Node: a.Node, GPUs: []*gpuLinesJSON{}, Xids: []xidJSON{}, Notes: []string{}}
+	type key struct{ node, bus string }
+	at := map[key]*gpuLinesJSON{}
+	for i := range sessions {
+		of := &sessions[i]
+		f, _, err := a.filter(of)
+		if err != nil {
+			return nil, err
+		}
+		if err := a.db.GPUStates(a.ctx, f, func(x *tick.GPU) error {
+			g := at[key{of.Node, x.Bus}]
+			if g == nil {
+				g = &gpuLinesJSON{Bus: explain.Clean(x.Bus), UUID: explain.Clean(x.UUID), Name: explain.Clean(x.Name), Node: of.Node, bucket: -1}
+				at[key{of.Node, x.Bus}], out.GPUs = g, append(out.GPUs, g)
+			}
+			g.put(x, s.of(x.Time.UnixNano()))
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+		faults, err := a.db.Xids(a.ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		for j := range faults {
+			out.Xids = append(out.Xids, xidOf(&faults[j]))
+		}
+	}
+	slices.SortStableFunc(out.Xids, func(x, y xidJSON) int { return cmp.Compare(x.At, y.At) })
+	out.More = max(len(out.Xids)-mostXids, 0)
+	out.Xids = out.Xids[out.More:]
+	return out, nil
+}
+
+func xidOf(x *tick.Xid) xidJSON {
+	code := xid.Lookup(x.Code)
+	if x.Switch {
+		code = xid.LookupSwitch(x.Code, x.Msg)
+	}
+	return xidJSON{At: millis(x.Time), Bus: explain.Clean(x.Bus), Code: x.Code, Switch: x.Switch, Name: code.Name, Severity: code.Severity, Burst: x.Burst, Root: x.Root,
+		PID: x.PID, Comm: explain.Clean(x.Comm), Via: x.Via.String(), Msg: explain.Clean(x.Msg)}
+}

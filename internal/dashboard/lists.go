@@ -1,0 +1,214 @@
+package dashboard
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"ingero/internal/explain"
+	"ingero/internal/query"
+	"ingero/internal/tick"
+	"ingero/internal/wire"
+)
+
+// processJSON is a process that can be asked about.
+type processJSON struct {
+	Node      string       `json:"node"`
+	Session   string       `json:"session"`
+	PID       uint32       `json:"pid"`
+	PPID      uint32       `json:"ppid"`
+	Comm      string       `json:"comm"`
+	Exe       string       `json:"exe"`
+	Cmdline   string       `json:"cmdline,omitempty"`
+	Started   *millis      `json:"started_ms"` // null: not known, or it runs
+	Ended     *millis      `json:"ended_ms"`
+	Cgroup    string       `json:"cgroup"`
+	Pod       string       `json:"pod,omitempty"`
+	Namespace string       `json:"namespace,omitempty"`
+	Container string       `json:"container,omitempty"`
+	Job       string       `json:"job,omitempty"`
+	Calls     uint64       `json:"calls"`
+	CallNS    uint64       `json:"call_ns"`
+	Threads   []threadJSON `json:"threads"` // those that were longest in calls
+}
+
+type threadJSON struct {
+	TID  uint32 `json:"tid"`
+	Comm string `json:"comm"`
+}
+
+func moment64(t time.Time) *millis {
+	if t.IsZero() {
+		return nil
+	}
+	return new(millis(t.UnixNano()))
+}
+
+// processes lists those of the window, those that made most calls first.
+func (a *asked) processes() (any, error) {
+	sessions, err := a.sessions()
+	if err != nil {
+		return nil, err
+	}
+	out := struct {
+		From  time.Time     `json:"from"`
+		To    time.Time     `json:"to"`
+		Node  string        `json:"node"`
+		Procs []processJSON `json:"processes"`
+		More  int           `json:"more"`
+		Notes []string      `json:"notes"`
+	}{From: a.q.From.UTC(), To: a.q.To.UTC(), Node: a.Node, Procs: []processJSON{}, Notes: []string{}}
+	var cover query.Coverage
+	for i := range sessions {
+		some, err := a.processesOf(&sessions[i], &cover)
+		if err != nil {
+			return nil, err
+		}
+		out.Procs = append(out.Procs, some...)
+	}
+	slices.SortStableFunc(out.Procs, func(x, y processJSON) int { return cmp.Or(cmp.Compare(y.Calls, x.Calls), cmp.Compare(x.PID, y.PID)) })
+	out.More = max(len(out.Procs)-a.q.Limit, 0)
+	out.Procs = out.Procs[:len(out.Procs)-out.More]
+	out.Notes = append(out.Notes, explain.CoverageNotes(&cover)...)
+	return out, nil
+}
+
+func (a *asked) processesOf(s *query.Session, cover *query.Coverage) (out []processJSON, err error) {
+	f, _, err := a.filter(s)
+	if err != nil {
+		return nil, err
+	}
+	stats, c, err := a.db.OpStats(a.ctx, f, query.Group{PID: true})
+	if err != nil {
+		return nil, err
+	}
+	addCover(cover, &c)
+	calls, ns := map[uint32]uint64{}, map[uint32]uint64{}
+	for i := range stats {
+		x := &stats[i]
+		calls[x.PID], ns[x.PID] = calls[x.PID]+x.Sum.Calls, ns[x.PID]+x.Sum.Total
+	}
+	accounts, err := a.db.Accounts(a.ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	threads := map[uint32][]tick.ThreadTime{}
+	for i := range accounts {
+		threads[accounts[i].PID] = accounts[i].ByThread
+	}
+	all, err := a.db.Processes(a.ctx, s.ID)
+	for i := range all {
+		p := &all[i]
+		if len(f.PIDs) > 0 && !slices.Contains(f.PIDs, p.PID) || calls[p.PID] == 0 && len(threads[p.PID]) == 0 {
+			continue
+		}
+		j := processJSON{Node: s.Node, Session: s.ID, PID: p.PID, PPID: p.PPID, Comm: explain.Clean(p.Comm), Exe: explain.Clean(p.Exe), Cmdline: explain.Clean(p.Cmdline),
+			Started: moment64(p.Started), Ended: moment64(p.Ended), Cgroup: explain.Clean(p.Cgroup), Pod: p.Pod, Namespace: p.Namespace, Container: p.Container, Job: p.Job,
+			Calls: calls[p.PID], CallNS: ns[p.PID], Threads: []threadJSON{}}
+		for k := range threads[p.PID] {
+			if t := &threads[p.PID][k]; t.TID != 0 {
+				j.Threads = append(j.Threads, threadJSON{t.TID, explain.Clean(t.Comm)})
+			}
+		}
+		out = append(out, j)
+	}
+	return out, err
+}
+
+// recordingJSON is a recording.
+type recordingJSON struct {
+	ID       string    `json:"id"`
+	Node     string    `json:"node"`
+	From     time.Time `json:"from"`
+	To       time.Time `json:"to"` // what is known of it goes up to
+	State    string    `json:"state"`
+	Problem  string    `json:"problem,omitempty"`
+	Version  string    `json:"version"`
+	Kernel   string    `json:"kernel"`
+	Mode     string    `json:"mode"`
+	Target   string    `json:"target"`
+	Calls    uint64    `json:"calls"`
+	LogBytes int64     `json:"log_bytes"`
+	Pruned   bool      `json:"pruned"` // its calls are not kept any more
+	Cut      bool      `json:"cut"`    // the first of them are not
+	Chains   int64     `json:"chains"`
+}
+
+// recordings lists them, the latest first.
+func (a *asked) listRecordings() (any, error) {
+	all, err := a.db.Sessions(a.ctx)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := a.sql("SELECT s.uid, count(*) FROM chains AS c JOIN sessions AS s ON s.id = c.session GROUP BY 1")
+	if err != nil {
+		return nil, err
+	}
+	chains := map[string]int64{}
+	for _, row := range counts {
+		n, _ := row[1].(int64)
+		chains[fmt.Sprint(row[0])] = n
+	}
+	out := struct {
+		Node       string          `json:"node"`
+		Recordings []recordingJSON `json:"recordings"`
+		More       int             `json:"more"`
+	}{Node: a.Node, Recordings: []recordingJSON{}}
+	for i := range all {
+		s := &all[i]
+		if a.q.Node != "" && s.Node != a.q.Node || a.q.Session != "" && s.ID != a.q.Session {
+			continue
+		}
+		if len(out.Recordings) >= a.q.Limit {
+			out.More++
+			continue
+		}
+		to := s.Updated
+		if s.Ended.After(to) {
+			to = s.Ended
+		}
+		out.Recordings = append(out.Recordings, recordingJSON{ID: s.ID, Node: s.Node, From: s.Started.UTC(), To: to.UTC(), State: s.State, Problem: explain.Clean(s.Problem),
+			Version: s.Version, Kernel: s.Kernel, Mode: s.Mode, Target: explain.Clean(s.Target), Calls: s.Records, LogBytes: s.LogBytes, Pruned: s.Pruned, Cut: s.Cut, Chains: chains[s.ID]})
+	}
+	return out, nil
+}
+
+// communicators are those of NCCL, as they were last.
+func (a *asked) communicators() (any, error) {
+	out := struct {
+		Node    string     `json:"node"`
+		Columns []string   `json:"columns"`
+		Rows    []wire.Row `json:"rows"`
+	}{Node: a.Node, Rows: []wire.Row{}}
+	var err error
+	out.Columns, out.Rows, err = a.view("comms")
+	return out, err
+}
+
+// view is a view of the state of the recordings, and the names of its columns.
+func (a *asked) view(name string) (columns []string, rows []wire.Row, err error) {
+	sessions, err := a.sessions()
+	if err != nil {
+		return nil, nil, err
+	}
+	rows = []wire.Row{}
+	view, _ := query.StateViewNamed(name)
+	for i := range sessions {
+		f, _, err := a.filter(&sessions[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		res, err := a.db.State(a.ctx, f, view)
+		if err != nil {
+			return nil, nil, err
+		}
+		columns = res.Columns
+		for _, row := range res.Rows {
+			if len(rows) < maxLimit {
+				rows = append(rows, row)
+			}
+		}
+	}
+	return columns, rows, nil
+}

@@ -1,0 +1,50 @@
+package dashboard
+
+import "time"
+
+// Machine is another machine, and what was found on it. Of one that did not answer it has
+// the address, and why.
+type Machine struct {
+	Address  string   `json:"address"`
+	Name     string   `json:"name"`
+	Version  string   `json:"version,omitempty"`
+	AheadNS  int64    `json:"ahead_ns"` // its clock; negative: behind
+	WithinNS int64    `json:"within_ns"`
+	Chains   int      `json:"chains"`
+	Gravest  *Gravest `json:"gravest"` // null: nothing was found
+	Faults   int      `json:"faults"`  // of GPUs
+	Error    string   `json:"error,omitempty"`
+	Do       string   `json:"do,omitempty"`
+}
+
+// Gravest is the cause on a machine that cost most.
+type Gravest struct {
+	ID       string `json:"id"`
+	Severity string `json:"severity"`
+	PID      uint32 `json:"pid"`
+	Comm     string `json:"comm"`
+	Headline string `json:"headline"`
+	LostNS   int64  `json:"lost_ns"`
+}
+
+// fleet asks the machines of the settings.
+func (a *asked) fleet() (any, error) {
+	out := struct {
+		From     time.Time `json:"from"`
+		To       time.Time `json:"to"`
+		Node     string    `json:"node"`
+		Machines []Machine `json:"machines"`
+		Notes    []string  `json:"notes"`
+	}{Node: a.Node, Machines: []Machine{}, Notes: []string{}}
+	if a.q.From.IsZero() {
+		a.q.To = a.Now()
+		a.q.From = a.q.To.Add(-a.q.Window)
+	}
+	out.From, out.To = a.q.From.UTC(), a.q.To.UTC()
+	if a.Fleet == nil {
+		return out, nil
+	}
+	machines, notes, err := a.Fleet(a.ctx, a.q.From, a.q.To)
+	out.Machines, out.Notes = append(out.Machines, machines...), append(out.Notes, notes...)
+	return out, err
+}

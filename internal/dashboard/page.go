@@ -1,0 +1,89 @@
+package dashboard
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"mime"
+	"net/http"
+	"strings"
+
+	"ingero/internal/dashboard/web"
+	"ingero/internal/guard"
+)
+
+// policy is what the page may do: load its own script and style, and ask this server.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// assets is under which path parts of the page are.
+const assets = "/assets/"
+
+// IsPage tells whether a request is for the page itself, which is the same for everybody
+// and has no data in it: it needs no token, and a link on another site may lead to it.
+func IsPage(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && (r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, assets))
+}
+
+// page sends the page or a part of it.
+func (s *server) page(w http.ResponseWriter, r *http.Request) {
+	if !IsPage(r) {
+		w.Header().Set("Allow", http.MethodGet)
+		guard.Refuse(w, http.StatusMethodNotAllowed, "the page is asked for by GET", "")
+		return
+	}
+	body, kind, ok := web.Asset(r.URL.Path)
+	if !ok {
+		guard.Refuse(w, http.StatusNotFound, "there is no such path", "GET / is the page")
+		return
+	}
+	h := w.Header()
+	sum := sha256.Sum256(body)
+	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
+	h.Set("Content-Type", kind)
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Cache-Control", "no-cache") // it is asked for again, and is still the same
+	h.Set("ETag", tag)
+	h.Set("Vary", "Accept-Encoding")
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	if packed := s.packed(r, tag, body); packed != nil {
+		h.Set("Content-Encoding", "gzip")
+		body = packed
+	}
+	_, _ = w.Write(body) // who does not read it has gone
+}
+
+// packed is the body compressed, once for all; nil where the client does not take that.
+func (s *server) packed(r *http.Request, tag string, body []byte) []byte {
+	if !takesGzip(r) {
+		return nil
+	}
+	if b, ok := s.gzipped.Load(tag); ok {
+		return b.([]byte)
+	}
+	b := pack(body)
+	s.gzipped.Store(tag, b)
+	return b
+}
+
+func pack(body []byte) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write(body) // to memory: cannot fail
+	_ = z.Close()
+	return b.Bytes()
+}
+
+// takesGzip tells whether a client said that it does.
+func takesGzip(r *http.Request) bool {
+	for word := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
+		name, params, err := mime.ParseMediaType(strings.TrimSpace(word))
+		if err == nil && name == "gzip" && params["q"] != "0" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,99 @@
+package dashboard
+
+import (
+	"strconv"
+	"time"
+)
+
+// scale divides a window into buckets of one length, from a multiple of it on.
+type scale struct {
+	start, width int64 // ns
+	n            int
+}
+
+// widths are the lengths that buckets can have: those that rollups add up to, and below a
+// second what divides it.
+var widths = [...]time.Duration{
+	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
+	10 * time.Second, 20 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute,
+	30 * time.Minute, time.Hour, 2 * time.Hour, 4 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 2 * 24 * time.Hour, 7 * 24 * time.Hour,
+	28 * 24 * time.Hour, 364 * 24 * time.Hour, 10 * 364 * 24 * time.Hour,
+}
+
+// divided is the window of the question in no more buckets than were asked for, none of
+// them shorter than least. It is for after sessions.
+func (a *asked) divided(least time.Duration) scale {
+	from, to := a.q.From.UnixNano(), a.q.To.UnixNano()
+	for _, w := range widths {
+		s := scale{start: from - from%int64(w), width: int64(w)}
+		s.n = int((to - s.start + s.width - 1) / s.width)
+		if w >= least && (s.n <= a.q.Buckets || w == widths[len(widths)-1]) {
+			return s
+		}
+	}
+	return scale{start: from, width: max(to-from, 1), n: 1}
+}
+
+// of is the bucket of a time, which may lie outside.
+func (s *scale) of(ns int64) int {
+	if ns < s.start {
+		return -1
+	}
+	return int((ns - s.start) / s.width)
+}
+
+// spread calls add for each bucket that [from, to) lies in, with the part of v that is
+// its; the parts add up to what of v lies in the window.
+func (s *scale) spread(from, to int64, v uint64, add func(bucket int, v uint64)) {
+	if to <= from {
+		return
+	}
+	share := func(t int64) uint64 { return uint64(float64(v) * float64(t-from) / float64(to-from)) }
+	for i := max(s.of(from), 0); i < s.n; i++ {
+		lo, hi := s.start+int64(i)*s.width, s.start+int64(i+1)*s.width
+		if lo >= to {
+			return
+		}
+		part := share(min(hi, to)) - share(max(lo, from))
+		if hi >= to { // what rounding has left
+			part = v - share(max(lo, from))
+		}
+		add(i, part)
+	}
+}
+
+// scaleJSON is what an answer says of its buckets.
+type scaleJSON struct {
+	StartMS  millis  `json:"start_ms"`
+	BucketMS float64 `json:"bucket_ms"`
+	Buckets  int     `json:"buckets"`
+}
+
+func (s *scale) json() scaleJSON {
+	return scaleJSON{millis(s.start), float64(s.width) / 1e6, s.n}
+}
+
+// millis is a time in Unix nanoseconds; as JSON it is milliseconds, with a fraction.
+type millis int64
+
+// MarshalJSON writes it.
+func (m millis) MarshalJSON() ([]byte, error) {
+	b := strconv.AppendInt(nil, int64(m)/1e6, 10)
+	if rest := int64(m) % 1e6; rest > 0 {
+		text := strconv.FormatInt(1e6+rest, 10)
+		b = append(append(b, '.'), text[1:]...)
+	}
+	return b, nil
+}
+
+// known is a number that may not be known, which is null: a negative one.
+type known int64
+
+// MarshalJSON writes it.
+func (k known) MarshalJSON() ([]byte, error) {
+	if k < 0 {
+		return []byte("null"), nil
+	}
+	return strconv.AppendInt(nil, int64(k), 10), nil
+}

@@ -1,0 +1,309 @@
+package dashboard
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"ingero/internal/explain"
+	"ingero/internal/query"
+	"ingero/internal/tick"
+)
+
+// stripJSON is where the time of a process went, all its threads together, or that of
+// one thread, bucket by bucket. In each the series add up to the time of its threads.
+type stripJSON struct {
+	PID       uint32       `json:"pid"`
+	TID       uint32       `json:"tid"`            // 0: of all threads, or of the rest
+	Rest      bool         `json:"rest,omitempty"` // of threads that are not told apart
+	Comm      string       `json:"comm"`
+	Node      string       `json:"node"`
+	Session   string       `json:"session"`
+	ElapsedNS uint64       `json:"elapsed_ns"`
+	Series    []seriesJSON `json:"series"`
+}
+
+// seriesJSON is a part of the time.
+type seriesJSON struct {
+	Kind string  `json:"kind"`
+	Name string  `json:"name"` // who had the CPU, what was waited for; "": not known, or many that are small
+	NS   []known `json:"ns"`
+}
+
+// The parts of time, in the order in which they are stacked.
+const (
+	partGPU = iota
+	partCalls
+	partGaps
+	partRunnable
+	partThrottled
+	partBlocked
+	partKinds
+)
+
+var partNames = [partKinds]string{"gpu_wait", "call_cpu", "gap_cpu", "runnable", "throttled", "blocked"}
+
+// Bounds of a timeline.
+const (
+	mostStrips = 32 // beyond which limit does not reach
+	mostNamed  = 4  // series of a part that have names
+	mostSeries = 64 // names of a part that are told apart until it is known which are large
+)
+
+// strip is a row that is being made.
+type strip struct {
+	pid, tid uint32
+	rest     bool
+	comm     string
+	session  *query.Session
+	elapsed  uint64
+	busy     uint64 // in calls
+	seen     []bool // buckets in which something is known
+	sums     map[partKey][]uint64
+}
+
+// partKey is a part, or a named piece of it.
+type partKey struct {
+	kind int
+	name string
+}
+
+func newStrip(s *query.Session, pid, tid uint32, comm string, n int) *strip {
+	return &strip{pid: pid, tid: tid, comm: comm, session: s, seen: make([]bool, n), sums: map[partKey][]uint64{}}
+}
+
+// add spreads a part of a piece, and of that what has names.
+func (x *strip) add(s *scale, from, to int64, kind int, ns uint64, shares []tick.Share, name func(*tick.Share) string) {
+	left := ns
+	put := func(name string, ns uint64) {
+		k := partKey{kind, name}
+		at := x.sums[k]
+		if at == nil && name != "" && x.named(kind) >= mostSeries {
+			return // it is not told apart
+		}
+		if at == nil {
+			at = make([]uint64, s.n)
+			x.sums[k] = at
+		}
+		left -= ns
+		s.spread(from, to, ns, func(i int, v uint64) { at[i] += v })
+	}
+	for i := range shares {
+		if n := min(shares[i].NS, left); n > 0 {
+			put(name(&shares[i]), n)
+		}
+	}
+	if left > 0 {
+		put("", left)
+	}
+}
+
+func (x *strip) named(kind int) (n int) {
+	for k := range x.sums {
+		if k.kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// spent adds a piece of the time: of each part the sum, and what has names.
+func (x *strip) spent(s *scale, from, to int64, parts [partKinds]uint64, by, on []tick.Share) {
+	s.spread(from, to, 0, func(i int, _ uint64) { x.seen[i] = true })
+	for kind, ns := range parts {
+		switch {
+		case ns == 0:
+		case kind == partRunnable:
+			x.add(s, from, to, kind, ns, by, explain.HadCPU)
+		case kind == partBlocked:
+			x.add(s, from, to, kind, ns, on, explain.BlockedOn)
+		default:
+			x.add(s, from, to, kind, ns, nil, nil)
+		}
+	}
+}
+
+// json is the row with the series that are largest of each part, and the others as one.
+func (x *strip) json() stripJSON {
+	j := stripJSON{PID: x.pid, TID: x.tid, Rest: x.rest, Comm: explain.Clean(x.comm), Node: x.session.Node, Session: x.session.ID, Series: []seriesJSON{}}
+	type series struct {
+		partKey
+		ns  []uint64
+		sum uint64
+	}
+	var all []series
+	for k, ns := range x.sums {
+		one := series{k, ns, 0}
+		for _, v := range ns {
+			one.sum += v
+		}
+		j.ElapsedNS += one.sum
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b series) int {
+		last := func(s *series) int { return min(len(s.name), 1) }
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(last(&b), last(&a)), cmp.Compare(b.sum, a.sum), cmp.Compare(a.name, b.name))
+	})
+	named := map[int]int{}
+	for i := range all {
+		s := &all[i]
+		if named[s.kind]++; s.name != "" && named[s.kind] > mostNamed {
+			s.name = ""
+		}
+		if n := len(j.Series); s.name == "" && n > 0 && j.Series[n-1].Kind == partNames[s.kind] && j.Series[n-1].Name == "" {
+			for b, v := range s.ns {
+				if x.seen[b] {
+					j.Series[n-1].NS[b] += known(v)
+				}
+			}
+			continue
+		}
+		out := seriesJSON{partNames[s.kind], s.name, make([]known, len(s.ns))}
+		for b, v := range s.ns {
+			if out.NS[b] = -1; x.seen[b] {
+				out.NS[b] = known(v)
+			}
+		}
+		j.Series = append(j.Series, out)
+	}
+	return j
+}
+
+// timeline answers where the time went, bucket by bucket.
+func (a *asked) timeline() (any, error) {
+	sessions, err := a.sessions()
+	if err != nil {
+		return nil, err
+	}
+	out := struct {
+		From time.Time `json:"from"`
+		To   time.Time `json:"to"`
+		Node string    `json:"node"`
+		scaleJSON
+		Resolution string      `json:"resolution"` // of what was recorded
+		Rows       []stripJSON `json:"rows"`
+		More       int         `json:"more"` // rows that are left out
+		Notes      []string    `json:"notes"`
+	}{From: a.q.From.UTC(), To: a.q.To.UTC(), Node: a.Node, Rows: []stripJSON{}, Notes: []string{}}
+	s := a.divided(time.Second)
+	type part struct {
+		comms  map[uint32]string
+		pieces []query.Account
+	}
+	parts := make([]part, len(sessions))
+	var coarsest time.Duration
+	for i := range sessions {
+		f, comms, err := a.filter(&sessions[i])
+		if err != nil {
+			return nil, err
+		}
+		pieces, length, err := a.db.Pieces(a.ctx, f, time.Duration(s.width))
+		if err != nil {
+			return nil, err
+		}
+		parts[i] = part{comms, pieces}
+		if len(pieces) > 0 {
+			coarsest = max(coarsest, length)
+		}
+	}
+	s = a.divided(max(coarsest, time.Second))
+	t := strips{scale: &s, at: map[stripKey]*strip{}}
+	for i := range sessions {
+		t.take(&sessions[i], parts[i].comms, parts[i].pieces)
+	}
+	out.scaleJSON, out.Resolution = s.json(), resolutions[coarsest]
+	if out.Rows, out.More = t.rows(min(a.q.Limit, mostStrips)); len(out.Rows) == 0 {
+		out.Notes = append(out.Notes, "Where the time went was not recorded: ingero check says what that needs.")
+	}
+	return out, nil
+}
+
+// resolutions are lengths of pieces in words.
+var resolutions = map[time.Duration]string{time.Second: "1 s", 10 * time.Second: "10 s", 10 * time.Minute: "10 min"}
+
+// strips are the rows of all recordings.
+type strips struct {
+	*scale
+	at  map[stripKey]*strip
+	all []*strip
+}
+
+type stripKey struct {
+	session  string
+	pid, tid uint32
+	rest     bool
+}
+
+// take adds the pieces of one recording.
+func (t *strips) take(s *query.Session, comms map[uint32]string, pieces []query.Account) {
+	for i := range pieces {
+		p := &pieces[i]
+		x := t.of(stripKey{s.ID, p.PID, 0, false}, s, comms[p.PID])
+		x.elapsed += p.Elapsed
+		x.spent(t.scale, p.From, p.To, [partKinds]uint64{p.GPUWait, p.CallCPU, p.GapCPU, p.Runnable, p.Throttled, p.Blocked}, p.RunnableBy, p.BlockedOn)
+		for j := range p.ByThread {
+			th := &p.ByThread[j]
+			y := t.of(stripKey{s.ID, p.PID, th.TID, th.TID == 0}, s, th.Comm)
+			y.rest, y.busy = th.TID == 0, y.busy+th.Busy()
+			x.busy += th.Busy()
+			var parts [partKinds]uint64
+			var by, on []tick.Share
+			for place := range th.In {
+				in := &th.In[place]
+				parts[partRunnable], parts[partThrottled] = parts[partRunnable]+in.Runnable, parts[partThrottled]+in.Throttled
+				by = append(by, in.RunnableBy...)
+				switch tick.Place(place) {
+				case tick.InGPUWaits:
+					parts[partGPU] += in.OnCPU + in.Blocked
+					continue
+				case tick.InCalls:
+					parts[partCalls] += in.OnCPU
+				default:
+					parts[partGaps] += in.OnCPU
+				}
+				parts[partBlocked] += in.Blocked
+				on = append(on, in.BlockedOn...)
+			}
+			y.spent(t.scale, p.From, p.To, parts, by, on)
+		}
+	}
+}
+
+// of returns the row with a key.
+func (t *strips) of(k stripKey, s *query.Session, comm string) *strip {
+	x := t.at[k]
+	if x == nil {
+		x = newStrip(s, k.pid, k.tid, comm, t.n)
+		t.at[k], t.all = x, append(t.all, x)
+	}
+	if x.comm == "" {
+		x.comm = comm
+	}
+	return x
+}
+
+// rows are processes, those first that were longest in calls, each with its threads
+// behind it; more is how many there are beyond the limit. All processes come before any
+// thread is left out for want of room.
+func (t *strips) rows(limit int) (out []stripJSON, more int) {
+	byBusy := func(a, b *strip) int {
+		return cmp.Or(cmp.Compare(b.busy, a.busy), cmp.Compare(a.pid, b.pid), cmp.Compare(a.tid, b.tid))
+	}
+	slices.SortFunc(t.all, byBusy)
+	processes := slices.DeleteFunc(slices.Clone(t.all), func(x *strip) bool { return x.tid != 0 || x.rest })
+	threads := slices.DeleteFunc(slices.Clone(t.all), func(x *strip) bool { return x.tid == 0 && !x.rest })
+	more = max(len(processes)-limit, 0)
+	processes = processes[:min(len(processes), limit)]
+	room := min(limit-len(processes), len(threads))
+	more += len(threads) - room
+	out = []stripJSON{}
+	for _, p := range processes {
+		out = append(out, p.json())
+		for _, x := range threads[:room] {
+			if x.pid == p.pid && x.session == p.session {
+				out = append(out, x.json())
+			}
+		}
+	}
+	return out, more
+}

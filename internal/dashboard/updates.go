@@ -1,0 +1,326 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"ingero/internal/guard"
+	"ingero/internal/query"
+	"ingero/internal/tick"
+)
+
+// updatesPath is where clients listen.
+const updatesPath = "/api/v1/updates"
+
+// Bounds of listening.
+const (
+	mostListeners = 32
+	mostUnsent    = 64 // messages to one that does not read; then it is left to ask anew
+	lookEvery     = time.Second
+	beatEvery     = 15 * time.Second
+	sendTime      = 10 * time.Second // for one message
+	quietTime     = 30 * time.Second // after which a cause to which nothing is added has ended
+)
+
+// message is an event of the stream.
+type message struct {
+	event string
+	data  []byte // JSON
+}
+
+// updates tells clients what is new in the database. One goroutine looks, while somebody
+// listens; it takes none of the places of questions.
+type updates struct {
+	s     *server
+	every time.Duration // lookEvery, but in tests
+
+	mu        sync.Mutex
+	listeners map[chan message]bool
+	stop      context.CancelFunc // nil: nobody looks
+	running   sync.WaitGroup
+}
+
+// dataJSON says how far the database goes.
+type dataJSON struct {
+	Node      string `json:"node,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Recording bool   `json:"recording"`
+	Session   string `json:"session"`
+	To        millis `json:"to_ms"`
+	Records   uint64 `json:"records"`
+}
+
+// changeJSON says what became of a cause.
+type changeJSON struct {
+	ID       string `json:"id"`
+	Change   string `json:"change"` // appeared, changed, ended
+	Severity string `json:"severity"`
+	Rule     string `json:"rule"`
+	PID      uint32 `json:"pid"`
+	Comm     string `json:"comm"`
+	Op       string `json:"op"`
+	LostNS   int64  `json:"lost_ns"`
+	From     millis `json:"from_ms"`
+	To       millis `json:"to_ms"`
+}
+
+// serve streams to one client until it goes, or the server ends.
+func (u *updates) serve(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		w.Header().Set("Allow", http.MethodGet)
+		guard.Refuse(w, http.StatusMethodNotAllowed, updatesPath+" is asked by GET", "")
+		return
+	}
+	if r.URL.RawQuery != "" {
+		guard.Refuse(w, http.StatusBadRequest, "there are no parameters here", "")
+		return
+	}
+	in, ok := u.join()
+	if !ok {
+		guard.Refuse(w, http.StatusServiceUnavailable, "as many listen as can", "ask /api/v1/overview now and then")
+		return
+	}
+	defer u.leave(in)
+	out := stream{w: w, c: http.NewResponseController(w)}
+	_ = out.c.SetReadDeadline(time.Time{}) // it is asked once, and listens long
+	w.Header().Set("Content-Type", "text/event-stream")
+	hello := u.state()
+	hello.Node, hello.Version = u.s.Node, u.s.Version
+	if !out.send(messageOf("hello", hello)) {
+		return
+	}
+	beat := time.NewTicker(beatEvery)
+	defer beat.Stop()
+	for {
+		select {
+		case m := <-in:
+			if !out.send(m) {
+				return
+			}
+		case <-beat.C:
+			if !out.write(": still here\n\n") {
+				return
+			}
+		case <-u.s.Done:
+			out.send(message{"end", []byte("{}")})
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// stream writes events.
+type stream struct {
+	w http.ResponseWriter
+	c *http.ResponseController
+}
+
+func (s *stream) send(m message) bool {
+	return s.write(fmt.Sprintf("event: %s\ndata: %s\n\n", m.event, m.data))
+}
+
+// write reports whether the client takes it.
+func (s *stream) write(text string) bool {
+	_ = s.c.SetWriteDeadline(time.Now().Add(sendTime)) // a connection has one
+	if _, err := s.w.Write([]byte(text)); err != nil {
+		return false
+	}
+	return s.c.Flush() == nil
+}
+
+func messageOf(event string, v any) message {
+	b, err := json.Marshal(v)
+	if err != nil {
+		b = []byte("{}") // of texts and numbers: cannot be
+	}
+	return message{event, b}
+}
+
+// join adds a listener, unless there are too many.
+func (u *updates) join() (chan message, bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.listeners) >= mostListeners {
+		return nil, false
+	}
+	in := make(chan message, mostUnsent)
+	if u.listeners == nil {
+		u.listeners = map[chan message]bool{}
+	}
+	u.listeners[in] = true
+	if u.stop == nil {
+		ctx, stop := context.WithCancel(context.Background())
+		u.stop = stop
+		u.running.Go(func() { u.look(ctx) })
+	}
+	return in, true
+}
+
+// leave removes one; the last ends the looking.
+func (u *updates) leave(in chan message) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.listeners, in)
+	if len(u.listeners) == 0 && u.stop != nil {
+		u.stop()
+		u.stop = nil
+	}
+}
+
+// end waits for who looks, once nobody listens.
+func (u *updates) end() { u.running.Wait() }
+
+// tell hands a message to all. Who has not read many lacks it: what follows says as much.
+func (u *updates) tell(m message) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for in := range u.listeners {
+		select {
+		case in <- m:
+		default:
+		}
+	}
+}
+
+// state is how far the database goes now, nothing where there is none.
+func (u *updates) state() (d dataJSON) {
+	_ = u.read(context.Background(), func(ctx context.Context, db *query.Reader) error {
+		s, err := db.Session(ctx, "")
+		if err == nil {
+			d = dataOf(&s)
+		}
+		return err
+	})
+	return d
+}
+
+func dataOf(s *query.Session) dataJSON {
+	return dataJSON{Recording: s.State == "running", Session: s.ID, To: millis(s.Updated.UnixNano()), Records: s.Records}
+}
+
+// read opens the database for one look.
+func (u *updates) read(ctx context.Context, look func(context.Context, *query.Reader) error) error {
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	db, release, err := u.s.open.reader()
+	if err != nil {
+		return err
+	}
+	defer release()
+	return look(ctx, db)
+}
+
+// look looks for news until the context ends.
+func (u *updates) look(ctx context.Context) {
+	w := watched{}
+	every := time.NewTicker(u.every)
+	defer every.Stop()
+	for {
+		if at := u.stamp(); at != w.at { // else nobody has written
+			err := u.read(ctx, func(ctx context.Context, db *query.Reader) error { return u.news(ctx, db, &w) })
+			if err == nil {
+				w.at = at
+			} else if ctx.Err() == nil {
+				u.s.Log.Debug("updates: the database cannot be read", "error", err)
+			}
+		}
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// stamp changes when somebody writes to the database, also when nobody does any more.
+func (u *updates) stamp() (at stamp) {
+	path := u.s.Path()
+	for i, suffix := range [...]string{"", "-wal"} {
+		if s, err := os.Stat(path + suffix); err == nil {
+			at[i] = fileStamp{s.Size(), s.ModTime()}
+		}
+	}
+	return at
+}
+
+type stamp [2]fileStamp
+
+type fileStamp struct {
+	bytes int64
+	time  time.Time
+}
+
+// watched is what was told.
+type watched struct {
+	at     stamp
+	begun  bool // a first look was had
+	data   dataJSON
+	chains map[string]seenChain
+}
+
+type seenChain struct {
+	to    int64
+	lost  time.Duration
+	ended bool
+}
+
+// news tells what has changed since it looked last; at first only notes it.
+func (u *updates) news(ctx context.Context, db *query.Reader, w *watched) error {
+	s, err := db.Session(ctx, "")
+	if err != nil {
+		return err
+	}
+	chains, err := db.Chains(ctx, query.Filter{Session: s.ID})
+	if err != nil {
+		return err
+	}
+	d := dataOf(&s)
+	changed := w.begun && d != w.data
+	if d.Session != w.data.Session {
+		w.chains = map[string]seenChain{}
+	}
+	w.data = d
+	comms := map[uint32]string{}
+	for i := range chains {
+		c := &chains[i]
+		was, known := w.chains[c.ID]
+		now := seenChain{c.To.UnixNano(), c.Lost, c.Severity == 0 || !d.Recording || s.Updated.Sub(c.To) > quietTime}
+		w.chains[c.ID] = now
+		if !w.begun || known && now == was {
+			continue
+		}
+		if len(comms) == 0 {
+			all, err := db.Processes(ctx, s.ID)
+			if err != nil {
+				return err
+			}
+			for j := range all {
+				comms[all[j].PID] = all[j].Comm
+			}
+		}
+		change := "changed"
+		switch {
+		case !known:
+			change = "appeared"
+		case now.ended && !was.ended:
+			change = "ended"
+		}
+		u.tell(messageOf("chain", changeOf(c, change, comms[c.PID])))
+	}
+	if changed {
+		u.tell(messageOf("data", d))
+	}
+	w.begun = true
+	return nil
+}
+
+func changeOf(c *tick.Chain, change, comm string) changeJSON {
+	return changeJSON{ID: c.ID, Change: change, Severity: c.Severity.String(), Rule: c.Rule, PID: c.PID, Comm: comm, Op: c.Op.String(), LostNS: int64(c.Lost),
+		From: millis(c.From.UnixNano()), To: millis(c.To.UnixNano())}
+}

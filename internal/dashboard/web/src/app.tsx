@@ -1,0 +1,125 @@
+// The page: it asks for what the view tells of, and hands each panel its answer.
+import { useState } from "preact/hooks";
+import { type Params, file, span, useAnswer } from "./api";
+import { Bar } from "./bar";
+import { CapabilitiesPanel } from "./capabilities";
+import { FlamePanel } from "./flame";
+import { FleetPanel } from "./fleet";
+import { length } from "./fmt";
+import { GPUPanel, MemoryPanel } from "./gpu";
+import { GraphsPanel } from "./graphs";
+import { Headline, machineLine } from "./headline";
+import { HeatmapPanel } from "./heatmap";
+import { Help, goTo, sections, useKeys } from "./help";
+import { live } from "./live";
+import { MachinePanel } from "./machine";
+import { NCCLPanel } from "./nccl";
+import { OpsPanel } from "./ops";
+import { SQLPanel } from "./sql";
+import { useStore } from "./store";
+import { TimelinePanel } from "./timeline";
+import { Token } from "./token";
+import type { Capabilities, Explained, Flame, GPUs, GraphMetrics, Heatmap, Machine, Memory, Ops, Overview, Process, Rank, Recording, Snapshots, Timeline } from "./types";
+import { Problem } from "./ui";
+import { type Range, rangeOf, view } from "./view";
+
+const api = "/api/v1/";
+
+interface Known {
+  overview: Overview;
+  range: Range;
+}
+
+function Panels({ overview, range, processes }: Known & { processes: Process[] }) {
+  const v = useStore(view);
+  const { beats } = useStore(live);
+  const place: Params = { pid: v.pid, node: v.node, session: v.session };
+  const when = { ...span(range), ...place };
+  const op = { ...when, op: v.op };
+  const explained = useAnswer<Explained>(`${api}explain`, when);
+  const capabilities = useAnswer<Capabilities>(`${api}capabilities`, {}, Math.floor(beats / 5));
+  const timeline = useAnswer<Timeline>(`${api}timeline`, when);
+  const heatmap = useAnswer<Heatmap>(`${api}heatmap`, op);
+  const ops = useAnswer<Ops>(`${api}ops`, { ...op, ...(processes.length > 1 ? { per_process: 1 } : {}) });
+  const flame = useAnswer<Flame>(`${api}flame`, { ...op, what: v.flame });
+  const memory = useAnswer<Memory>(`${api}memory`, when);
+  const gpus = useAnswer<GPUs>(`${api}gpus`, { ...span(range), node: v.node, session: v.session });
+  const nccl = useAnswer<{ ranks: Rank[] }>(`${api}collectives`, when);
+  const graphs = useAnswer<GraphMetrics>(`${api}graph-metrics`, when);
+  const machine = useAnswer<Snapshots>(`${api}snapshots`, { ...span(range), node: v.node, session: v.session });
+  const fleet = useAnswer<{ machines: Machine[] }>(`${api}fleet`, { since: "1h" }, Math.floor(beats / 15));
+  return (
+    <>
+      <Headline answer={explained} capabilities={capabilities.data} recording={overview.recording} />
+      <nav class="toc" aria-label="sections">
+        {sections.slice(1).map(([id, name]) => (
+          <a
+            href={`#${id}`}
+            onClick={(e) => {
+              e.preventDefault();
+              goTo(id);
+            }}
+          >
+            {name}
+          </a>
+        ))}
+      </nav>
+      {file && <p class="soft">This is a file: tables and pictures of the code tell of the whole of it; a zoom changes the charts over time.</p>}
+      <div class="panels">
+        <TimelinePanel answer={timeline} range={range} chains={explained.data?.report.chains ?? []} />
+        <HeatmapPanel answer={heatmap} range={range} />
+        <OpsPanel answer={ops} />
+        <FlamePanel answer={flame} />
+        <MemoryPanel answer={memory} range={range} />
+        <GPUPanel answer={gpus} range={range} />
+        <NCCLPanel answer={nccl} />
+        <GraphsPanel answer={graphs} />
+        <MachinePanel answer={machine} range={range} />
+        <FleetPanel answer={fleet} />
+        <SQLPanel />
+        <CapabilitiesPanel answer={capabilities} />
+      </div>
+      <footer>
+        ingero {overview.version} · {machineLine(overview.snapshot)} · {length(Date.parse(overview.to) - Date.parse(overview.from))} recorded
+        {file ? " · this file asks nothing of the network" : ""}
+      </footer>
+    </>
+  );
+}
+
+export function App() {
+  const v = useStore(view);
+  const { beats, chain } = useStore(live);
+  const [help, setHelp] = useState(false);
+  const overview = useAnswer<Overview>(`${api}overview`, {}, beats);
+  const recordings = useAnswer<{ recordings: Recording[] }>(`${api}recordings`, {}, beats).data?.recordings ?? [];
+  const o = overview.data;
+  const latest = v.session ? recordings.find((r) => r.id === v.session) : recordings[0];
+  const range = o && (recordings.length || v.from !== null) ? rangeOf(v, o, latest) : undefined;
+  const processes = useAnswer<{ processes: Process[] }>(range ? `${api}processes` : null, range ? { ...span(range), node: v.node, session: v.session } : {}).data?.processes;
+  const showHelp = () => setHelp(true);
+  useKeys({ range, help: showHelp });
+  return (
+    <>
+      <a class="skip" href="#headline" onClick={(e) => (e.preventDefault(), goTo("headline"))}>
+        To what is wrong
+      </a>
+      <Bar overview={o} recordings={recordings} processes={processes ?? []} range={range} help={showHelp} />
+      <main>
+        {overview.error && (
+          <section id="headline" class="headline" aria-labelledby="headline-h" tabIndex={-1}>
+            <h1 id="headline-h">{overview.error.status === 404 ? "Nothing has been recorded yet" : "No answer"}</h1>
+            {overview.error.status === 404 ? <p>What is recorded shows here as it comes: {overview.error.todo}.</p> : <Problem what={overview.error.what} todo={overview.error.todo} />}
+          </section>
+        )}
+        {o && range && <Panels overview={o} range={range} processes={processes ?? []} />}
+        {!o && !overview.error && <p class="empty">Asking …</p>}
+      </main>
+      <p class="hidden" role="status" aria-live="polite">
+        {chain}
+      </p>
+      <Help open={help} close={() => setHelp(false)} />
+      <Token />
+    </>
+  );
+}

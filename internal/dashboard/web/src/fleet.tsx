@@ -1,0 +1,47 @@
+// The machines of the fleet, as the server reaches them.
+import type { Answer } from "./api";
+import { count, ns } from "./fmt";
+import { type Column, Grid } from "./grid";
+import type { Machine } from "./types";
+import { Notes, Panel, Ready } from "./ui";
+
+const order: Record<string, number> = { HIGH: 3, MEDIUM: 2, LOW: 1 };
+
+const columns: Column<Machine>[] = [
+  { name: "machine", text: true, head: true, value: (m) => m.name || m.address },
+  {
+    name: "state",
+    text: true,
+    value: (m) => (m.error ? 4 : (order[m.gravest?.severity ?? ""] ?? 0)),
+    show: (m) => {
+      if (m.error) return <b class="bad">no answer</b>;
+      return m.gravest ? <span class={`sev sev-${m.gravest.severity.toLowerCase()}`}>{m.gravest.severity}</span> : "nothing wrong";
+    },
+  },
+  { name: "causes", value: (m) => m.chains, show: (m) => count(m.chains) },
+  { name: "faults", title: "XIDs", value: (m) => m.faults, show: (m) => count(m.faults) },
+  { name: "lost", title: "by the gravest cause", value: (m) => m.gravest?.lost_ns, show: (m) => (m.gravest ? ns(m.gravest.lost_ns) : "–") },
+  {
+    name: "gravest cause",
+    text: true,
+    value: (m) => m.gravest?.headline ?? m.error ?? "",
+    show: (m) => (m.error ? `${m.error}${m.do ? `: ${m.do}` : ""}` : m.gravest ? `${m.gravest.headline} · ${m.gravest.comm ?? ""} (${m.gravest.pid})` : "–"),
+  },
+  { name: "clock ahead", value: (m) => m.ahead_ns, show: (m) => (m.ahead_ns === undefined ? "–" : `${ns(m.ahead_ns)} ± ${ns(m.within_ns)}`) },
+  { name: "version", text: true, value: (m) => m.version ?? "–" },
+];
+
+export function FleetPanel({ answer }: { answer: Answer<{ machines: Machine[]; notes?: string[] }> }) {
+  return (
+    <Panel id="fleet" title="Fleet" about="each machine's gravest cause of the last hour">
+      <Ready answer={answer} nothing="No other machines are configured: fleet.nodes in ingero.yaml names them." empty={(d) => !d.machines.length}>
+        {(d) => (
+          <>
+            <Grid label="Machines" columns={columns} rows={d.machines} sort="state" rowKey={(m) => m.address} />
+            <Notes notes={d.notes} />
+          </>
+        )}
+      </Ready>
+    </Panel>
+  );
+}

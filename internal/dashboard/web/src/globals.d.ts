@@ -1,0 +1,11 @@
+declare module "*.css";
+
+// What the tests take of node.
+declare module "node:test" {
+  export function test(name: string, f: () => void | Promise<void>): void;
+}
+declare module "node:assert/strict" {
+  export function equal(got: unknown, want: unknown, message?: string): void;
+  export function deepEqual(got: unknown, want: unknown, message?: string): void;
+  export function ok(got: unknown, message?: string): void;
+}

@@ -1,0 +1,140 @@
+// Keys, and the dialog that lists them.
+import { useEffect, useRef } from "preact/hooks";
+import { around } from "./bar";
+import { pause } from "./live";
+import { Store, useStore } from "./store";
+import { toggle } from "./theme";
+import { type Range, look, zoom } from "./view";
+
+export const sections: [string, string][] = [
+  ["headline", "What is wrong"],
+  ["time", "Where the time went"],
+  ["latency", "How long calls took"],
+  ["ops", "Calls"],
+  ["code", "Lines of code"],
+  ["memory", "GPU memory"],
+  ["gpus", "GPUs and faults"],
+  ["nccl", "NCCL"],
+  ["graphs", "CUDA graphs"],
+  ["machine", "Machine"],
+  ["fleet", "Fleet"],
+  ["sql", "SQL"],
+  ["capabilities", "What is known"],
+];
+
+const keys: [string, string][] = [
+  ["← →", "earlier, later"],
+  ["+ −", "zoom in, zoom out"],
+  ["0", "the time that is shown by default"],
+  ["1 … 9", "go to the first nine sections"],
+  ["f", "choose a process"],
+  ["c", "clear the filters"],
+  ["s", "write SQL; Ctrl and Enter run it"],
+  ["p", "pause, or go on"],
+  ["t", "light or dark"],
+  ["?", "this list"],
+];
+
+const storeKey = "ingero-keys";
+
+function kept(): boolean {
+  try {
+    return localStorage.getItem(storeKey) !== "off";
+  } catch {
+    return true;
+  }
+}
+
+const keysOn = new Store(kept());
+
+function setKeys(on: boolean): void {
+  keysOn.set(on);
+  try {
+    localStorage.setItem(storeKey, on ? "on" : "off");
+  } catch {
+    // it holds until the page is left
+  }
+}
+
+export function goTo(id: string): void {
+  const e = document.getElementById(id);
+  e?.scrollIntoView({ block: "start" });
+  e?.focus({ preventScroll: true });
+}
+
+interface KeyProps {
+  range: Range | undefined;
+  help: () => void;
+}
+
+type Does = (p: KeyProps) => void;
+
+const does: Record<string, Does> = {
+  ArrowLeft: ({ range }) => range && zoom(around(range, 1, -0.25)),
+  ArrowRight: ({ range }) => range && zoom(around(range, 1, 0.25)),
+  "+": ({ range }) => range && zoom(around(range, 0.5)),
+  "=": ({ range }) => range && zoom(around(range, 0.5)),
+  "-": ({ range }) => range && zoom(around(range, 2)),
+  "0": () => look({ last: "", from: null, to: null }),
+  f: () => document.getElementById("filter-pid")?.focus(),
+  c: () => look({ op: "", pid: "", node: "", session: "" }),
+  s: () => (goTo("sql"), document.getElementById("sql-text")?.focus()),
+  p: pause,
+  t: toggle,
+  "?": ({ help }) => help(),
+};
+
+const typing = "input, textarea, select, [role=tree], dialog";
+
+// useKeys listens while the page is there.
+export function useKeys(p: KeyProps): void {
+  const now = useRef(p);
+  now.current = p;
+  useEffect(() => {
+    const press = (e: KeyboardEvent) => {
+      if (!keysOn.get() || e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented) return;
+      if ((e.target as Element | null)?.closest?.(typing)) return;
+      if (e.key.startsWith("Arrow") && (e.target as Element | null)?.closest?.(".scroll")) return; // they scroll it
+      const section = /^[1-9]$/.test(e.key) ? sections[Number(e.key) - 1] : undefined;
+      if (!section && !does[e.key]) return;
+      e.preventDefault();
+      if (section) goTo(section[0]);
+      else does[e.key]!(now.current);
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, []);
+}
+
+export function Help({ open, close }: { open: boolean; close: () => void }) {
+  const ref = useRef<HTMLDialogElement>(null);
+  const on = useStore(keysOn);
+  useEffect(() => {
+    if (open) ref.current?.showModal();
+    else ref.current?.close();
+  }, [open]);
+  return (
+    <dialog ref={ref} onClose={close} aria-labelledby="help-h">
+      <h2 id="help-h">Keys</h2>
+      <dl class="keys">
+        {keys.map(([key, what]) => (
+          <>
+            <dt>
+              <kbd>{key}</kbd>
+            </dt>
+            <dd>{what}</dd>
+          </>
+        ))}
+      </dl>
+      <p>In the picture of the code: arrows go from frame to frame, Enter goes in and out.</p>
+      <label>
+        <input type="checkbox" checked={on} onChange={(e) => setKeys(e.currentTarget.checked)} /> these keys work
+      </label>
+      <p>
+        <button type="button" class="main" onClick={close}>
+          Close
+        </button>
+      </p>
+    </dialog>
+  );
+}

@@ -1,0 +1,31 @@
+// A value that components watch. It changes by set alone, and who watches is told.
+import { useEffect, useState } from "preact/hooks";
+
+export class Store<T> {
+  private watchers = new Set<() => void>();
+  constructor(private value: T) {}
+
+  get(): T {
+    return this.value;
+  }
+
+  set(value: T): void {
+    if (Object.is(value, this.value)) return;
+    this.value = value;
+    for (const w of [...this.watchers]) w();
+  }
+
+  watch(f: () => void): () => void {
+    this.watchers.add(f);
+    return () => this.watchers.delete(f);
+  }
+}
+
+export function useStore<T>(s: Store<T>): T {
+  const [, again] = useState(0);
+  useEffect(() => {
+    again((n) => n + 1); // it may have changed before this was watched
+    return s.watch(() => again((n) => n + 1));
+  }, [s]);
+  return s.get();
+}

@@ -1,0 +1,131 @@
+// Parts that panels are made of.
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Answer, file } from "./api";
+
+interface PanelProps {
+  id: string;
+  title: string;
+  about?: ComponentChildren;
+  tools?: ComponentChildren;
+  children: ComponentChildren;
+  wide?: boolean;
+}
+
+// Panel is a section of the page, with a heading.
+export function Panel({ id, title, about, tools, children, wide }: PanelProps) {
+  return (
+    <section id={id} class={wide ? "panel wide" : "panel"} aria-labelledby={`${id}-h`} tabIndex={-1}>
+      <div class="panel-head">
+        <h2 id={`${id}-h`}>{title}</h2>
+        {about && <p class="about">{about}</p>}
+        {tools && <div class="tools">{tools}</div>}
+      </div>
+      {children}
+    </section>
+  );
+}
+
+interface ReadyProps<T> {
+  answer: Answer<T>;
+  nothing?: string; // what is said where there is nothing; a 404 too
+  empty?: (data: T) => boolean;
+  children: (data: T) => ComponentChildren;
+}
+
+// Ready shows an answer, or why there is none.
+export function Ready<T>({ answer, nothing, empty, children }: ReadyProps<T>) {
+  const { data, error, loading } = answer;
+  if (error?.status === 404 && (nothing || file)) return <p class="empty">{file ? error.what : nothing}</p>;
+  if (error) return <Problem what={error.what} todo={error.todo} />;
+  if (data === undefined) return <p class="empty" aria-busy="true">Asking …</p>;
+  if (empty?.(data)) return <p class="empty">{nothing ?? "Nothing was recorded in this time."}</p>;
+  return <div class={loading ? "body stale" : "body"} aria-busy={loading}>{children(data)}</div>;
+}
+
+export function Problem({ what, todo }: { what: string; todo?: string }) {
+  return (
+    <p class="problem" role="alert">
+      <strong>{what}</strong>
+      {todo && <span> {todo}</span>}
+    </p>
+  );
+}
+
+// Notes say what is missing, estimated or damaged.
+export function Notes({ notes }: { notes: string[] | undefined | null }) {
+  if (!notes?.length) return null;
+  return (
+    <details class="notes">
+      <summary>{notes.length === 1 ? "1 note on these numbers" : `${notes.length} notes on these numbers`}</summary>
+      <ul>
+        {notes.map((n) => (
+          <li>{n}</li>
+        ))}
+      </ul>
+    </details>
+  );
+}
+
+export function Copy({ text, what }: { text: string; what: string }) {
+  const [said, say] = useState("");
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      say("Copied");
+    } catch {
+      say("Select it: the browser does not let pages copy here");
+    }
+    setTimeout(() => say(""), 2500);
+  };
+  return (
+    <>
+      <button type="button" class="small" onClick={copy} aria-label={`Copy ${what}`}>
+        {said === "Copied" ? "Copied" : "Copy"}
+      </button>
+      <span role="status" class={said && said !== "Copied" ? "hint" : "hidden"}>
+        {said}
+      </span>
+    </>
+  );
+}
+
+interface ChoiceProps {
+  label: string;
+  value: string;
+  options: [string, string][];
+  set: (value: string) => void;
+}
+
+// Choice is a row of buttons of which one is pressed.
+export function Choice({ label, value, options, set }: ChoiceProps) {
+  return (
+    <div class="choice" role="group" aria-label={label}>
+      {options.map(([name, text]) => (
+        <button type="button" aria-pressed={value === name} onClick={() => set(name)}>
+          {text}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+// useWidth is how wide an element is, in CSS pixels; 0 before it is shown.
+export function useWidth<T extends HTMLElement>(): [{ current: T | null }, number] {
+  const ref = useRef<T | null>(null);
+  const [width, set] = useState(0);
+  useEffect(() => {
+    const e = ref.current;
+    if (!e) return;
+    const o = new ResizeObserver(() => set(Math.floor(e.clientWidth)));
+    o.observe(e);
+    set(Math.floor(e.clientWidth));
+    return () => o.disconnect();
+  }, []);
+  return [ref, width];
+}
+
+// Swatch marks what a colour stands for; the words beside it say the same.
+export function Swatch({ kind }: { kind: string }) {
+  return <span class={`swatch k-${kind}`} aria-hidden="true" />;
+}

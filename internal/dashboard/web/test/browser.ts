@@ -1,0 +1,13 @@
+// What the modules take of a browser when they are loaded.
+const address = new URL("http://127.0.0.1/?last=1h");
+Object.assign(globalThis, {
+  location: address,
+  addEventListener: () => {},
+  document: { getElementById: () => null, hidden: false, documentElement: { dataset: {} } },
+  sessionStorage: { getItem: () => null, setItem: () => {} },
+  history: {
+    pushState: (_state: unknown, _title: string, to: string) => {
+      address.href = new URL(to, address).href;
+    },
+  },
+});

@@ -1,0 +1,183 @@
+package govern
+
+import "time"
+
+// Part is something that tracing costs, and that a step makes cheaper.
+type Part uint8
+
+// The parts.
+const (
+	Stacks   Part = iota // taken in the kernel, in the traced threads
+	Records              // put out by the kernel and read by the agent
+	Launches             // probes on launches
+	Calls                // probes on other calls that return at once
+	Hot                  // probes of any kind on the dearest of both
+	Host                 // tracepoints that tell of disks, memory and sockets
+	Parts
+)
+
+// Step is one thing to do without.
+type Step struct {
+	Name string
+	Part Part
+	Does string // what happens, as a clause
+	Cost string // which answers are the worse for it
+}
+
+// Steps are what is left out to spare the traced processes, in the order in which it is:
+// what costs much and tells little first, what makes counts incomplete last. They are
+// taken back in the reverse order.
+var Steps = [...]Step{
+	{"stacks-rare", Stacks, "stacks are taken of slow and failed calls, and of a sixteenth of the others that had one", "calls by place in the program: rare places may be missing"},
+	{"records-thin", Records, "one fast call in 8 has a record", "single fast calls; counts, sums and quantiles stay right"},
+	{"python-off", Stacks, "stacks have no Python functions", "Python lines of calls, and of who holds Python's lock"},
+	{"launches-counted", Launches, "launches are counted, not timed", "durations of launches; their counts stay exact"},
+	{"stacks-off", Stacks, "no stack is taken", "where in the program calls are made"},
+	{"records-least", Records, "one fast call in 64 has a record", "single fast calls; counts, sums and quantiles stay right"},
+	{"host-off", Host, "disks, reclaim and sockets are not watched", "causes on the host but for the CPU"},
+	{"calls-counted", Calls, "copies, memsets, events and queries that return at once are counted, not timed", "durations of these calls; their counts stay exact"},
+	{"hot-off", Hot, "the dearest of the launches and calls that return at once have no probe", "their counts, which end here until the probes are back"},
+}
+
+// Load is what tracing costs in a tick, as shares of the time of the traced processes.
+type Load struct {
+	Share float64
+	Parts [Parts]float64 // of it; they may overlap
+	Calls uint64         // that were made, as far as they are seen
+	// Lacks are steps that cannot be taken here, by index.
+	Lacks [len(Steps)]bool
+}
+
+// Change is a decision.
+type Change struct {
+	Step  int  // index into Steps
+	Taken bool // false: taken back
+	Share float64
+}
+
+// What keeps a change from being one of many.
+const (
+	urgent   = 3.0  // times the budget: a step each tick
+	least    = 0.05 // of the budget: one that may save less than this is not taken at all
+	quietBy  = 0.75 // of the budget: with what comes back it must stay under it
+	settling = 2 * time.Second
+)
+
+// Budget keeps what tracing costs under a share by taking steps, one at a time. The zero
+// value has no budget and decides nothing. It is for one goroutine.
+type Budget struct {
+	Share float64 // of the time of the traced processes; 0: no bound
+	taken []taken
+	hot   int                       // ticks over the budget in a row
+	noisy int                       // ticks in a row without room for what is left out
+	quiet time.Time                 // since when there is room; zero: there is none
+	last  time.Time                 // of the last change
+	wait  [len(Steps)]time.Duration // before a step is taken back
+	back  [len(Steps)]time.Time     // when it was
+}
+
+type taken struct {
+	step int
+	at   time.Time
+	per  float64 // of its part, share of the time for one call: what comes back with it
+}
+
+// Taken returns the steps that are taken, by index, in their order.
+func (b *Budget) Taken() []int {
+	var out []int
+	for _, x := range b.taken {
+		out = append(out, x.step)
+	}
+	return out
+}
+
+// Tick takes in what tracing cost in the last window and returns what is to be changed,
+// if anything is. Windows that are too short to judge by, and figures that are none,
+// change nothing.
+func (b *Budget) Tick(now time.Time, window time.Duration, load *Load) (c Change, any bool) {
+	if !(b.Share > 0) || window < minWindow || !(load.Share >= 0) || load.Share > maxShare {
+		return c, false
+	}
+	if load.Share <= b.Share {
+		b.hot = 0
+		return b.calm(now, window, load)
+	}
+	b.hot++
+	b.noise()
+	if load.Share < urgent*b.Share && (b.hot < confirm || now.Sub(b.last) < settling) {
+		return c, false
+	}
+	step := b.next(load)
+	if step < 0 {
+		return c, false
+	}
+	b.take(now, step, window, load)
+	return Change{Step: step, Taken: true, Share: load.Share}, true
+}
+
+// maxShare is more than all CPUs can take: a figure above it is none.
+const maxShare = 1 << 20
+
+// next returns the first step that is worth to be taken, -1: none is.
+func (b *Budget) next(load *Load) int {
+	held := [len(Steps)]bool{}
+	for _, x := range b.taken {
+		held[x.step] = true
+	}
+	for i := range Steps {
+		if !held[i] && !load.Lacks[i] && load.Parts[Steps[i].Part] >= least*b.Share {
+			return i
+		}
+	}
+	return -1
+}
+
+func (b *Budget) take(now time.Time, step int, window time.Duration, load *Load) {
+	if b.back[step].IsZero() || now.Sub(b.back[step]) >= relapse {
+		b.wait[step] = minCool
+	} else {
+		b.wait[step] = min(2*b.wait[step], maxCool)
+	}
+	rate := float64(load.Calls) / window.Seconds()
+	b.taken = append(b.taken, taken{step: step, at: now, per: load.Parts[Steps[step].Part] / max(rate, 1)})
+	b.hot, b.last = 0, now
+}
+
+// noise notes a tick without room; one alone means nothing.
+func (b *Budget) noise() {
+	if b.noisy++; b.noisy >= confirm {
+		b.quiet = time.Time{}
+	}
+}
+
+// calm takes the last step back once there has been room for it for long enough.
+func (b *Budget) calm(now time.Time, window time.Duration, load *Load) (c Change, any bool) {
+	if len(b.taken) == 0 {
+		return c, false
+	}
+	x := &b.taken[len(b.taken)-1]
+	rate := float64(load.Calls) / window.Seconds()
+	if load.Share+x.per*rate > quietBy*b.Share {
+		b.noise()
+		return c, false
+	}
+	b.noisy = 0
+	if b.quiet.IsZero() {
+		b.quiet = now
+	}
+	if now.Sub(b.quiet) < b.wait[x.step] {
+		return c, false
+	}
+	c = Change{Step: x.step, Share: load.Share}
+	b.back[x.step] = now
+	b.taken = b.taken[:len(b.taken)-1]
+	b.last = now
+	b.quiet = now.Add(-b.wait[x.step] + between) // the next one soon, if it stays quiet
+	if n := len(b.taken); n > 0 {
+		b.quiet = now.Add(between - b.wait[b.taken[n-1].step])
+	}
+	return c, true
+}
+
+// between is the time from one step that is taken back to the next.
+const between = 3 * time.Second

@@ -1,0 +1,190 @@
+package govern
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// costs are what a second of load costs, by part, as long as nothing is left out. Each
+// step takes seven eighths of what is left of its part.
+type costs struct {
+	parts [Parts]float64
+	fixed float64 // that no step saves
+	calls uint64
+}
+
+func (c costs) load(taken []int) *Load {
+	l := &Load{Share: c.fixed, Parts: c.parts, Calls: c.calls}
+	for _, i := range taken {
+		l.Parts[Steps[i].Part] /= 8
+	}
+	if slices.ContainsFunc(taken, func(i int) bool { return Steps[i].Part == Hot }) {
+		l.Parts[Launches], l.Parts[Calls], l.Calls = 0, 0, 0
+	} else {
+		l.Parts[Hot] = l.Parts[Launches] + l.Parts[Calls]
+	}
+	for p, share := range l.Parts {
+		if Part(p) != Hot {
+			l.Share += share
+		}
+	}
+	return l
+}
+
+// play lets seconds pass and returns what was changed when: "+stacks-rare@2".
+func play(b *Budget, seconds int, at func(second int) costs) string {
+	start := time.Unix(1000, 0)
+	var out []string
+	for s := 1; s <= seconds; s++ {
+		c, any := b.Tick(start.Add(time.Duration(s)*time.Second), time.Second, at(s).load(b.Taken()))
+		if !any {
+			continue
+		}
+		sign := "-"
+		if c.Taken {
+			sign = "+"
+		}
+		out = append(out, fmt.Sprintf("%s%s@%d", sign, Steps[c.Step].Name, s))
+	}
+	return strings.Join(out, " ")
+}
+
+var (
+	idle     = costs{fixed: 0.003}
+	flood    = costs{parts: [Parts]float64{0.5, 0.5, 0.5, 0.5, 0, 0.5}, fixed: 0.003, calls: 1e6}
+	launches = costs{parts: [Parts]float64{0.0005, 0.0005, 0.04, 0, 0, 0}, fixed: 0.003, calls: 20_000}
+)
+
+func always(c costs) func(int) costs { return func(int) costs { return c } }
+
+// until offers a load up to a second, and another from then on.
+func until(second int, c, then costs) func(int) costs {
+	return func(s int) costs {
+		if s <= second {
+			return c
+		}
+		return then
+	}
+}
+
+func TestBudget(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		share   float64
+		seconds int
+		at      func(int) costs
+		want    string
+	}{
+		{"idle", 0.02, 600, always(idle), ""},
+		{"no budget", 0, 60, always(flood), ""},
+		{"at the budget", 0.02, 600, always(costs{fixed: 0.02, calls: 1000}), ""},
+		{"a second of too much", 0.02, 60, until(1, launches, idle), ""},
+		{"each step in order, and back in the reverse", 0.02, 80, until(20, flood, idle),
+			"+stacks-rare@1 +records-thin@2 +python-off@3 +launches-counted@4 +stacks-off@5 +records-least@6 +host-off@7 +calls-counted@8 +hot-off@9 " +
+				"-hot-off@31 -calls-counted@34 -host-off@37 -records-least@40 -stacks-off@43 -launches-counted@46 -python-off@49 -records-thin@52 -stacks-rare@55"},
+		{"only what is dear", 0.02, 60, always(launches), "+launches-counted@2"},
+		{"nothing that helps", 0.02, 600, always(costs{fixed: 0.5, parts: [Parts]float64{0.0005, 0.0005}}), ""},
+		{"what would come back is too dear", 0.02, 600, until(20, launches, costs{parts: [Parts]float64{0, 0, 0.014, 0, 0, 0}, fixed: 0.003, calls: 7000}),
+			"+launches-counted@2"},
+		{"less load", 0.02, 100, until(20, launches, costs{parts: [Parts]float64{0, 0, 0.004, 0, 0, 0}, fixed: 0.003, calls: 2000}),
+			"+launches-counted@2 -launches-counted@31"},
+		{"a pulse each 15 s takes longer and longer to be forgiven", 0.02, 240, func(s int) costs {
+			if s%15 < 3 {
+				return launches
+			}
+			return idle
+		}, "+launches-counted@2 -launches-counted@13 +launches-counted@16"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := play(&Budget{Share: tt.share}, tt.seconds, tt.at); got != tt.want {
+				t.Errorf("changed\n%s, want\n%s", got, tt.want)
+			}
+		})
+	}
+}
+
+// Under a load that stays, what comes back is seldom tried, and less and less.
+func TestBudgetDoesNotFlap(t *testing.T) {
+	b := Budget{Share: 0.02}
+	got := strings.Fields(play(&b, 3600, always(flood)))
+	n := 0
+	for _, c := range got {
+		if strings.HasPrefix(c, "-") {
+			n++
+		}
+	}
+	if n > 20 {
+		t.Errorf("%d steps taken back in an hour of overload, want at most 20: %v", n, got)
+	}
+}
+
+// What cannot be taken here is passed over.
+func TestBudgetLacks(t *testing.T) {
+	b := Budget{Share: 0.02}
+	l := flood.load(nil)
+	l.Lacks[0], l.Lacks[1] = true, true
+	if c, any := b.Tick(time.Unix(1, 0), time.Second, l); !any || Steps[c.Step].Name != "python-off" {
+		t.Errorf("first step: %+v, %v", c, any)
+	}
+}
+
+// Figures that are none decide nothing.
+func TestBudgetBadInput(t *testing.T) {
+	for name, tt := range map[string]struct {
+		share, load float64
+		window      time.Duration
+	}{
+		"no number":         {0.02, math.NaN(), time.Second},
+		"less than nothing": {0.02, -1, time.Second},
+		"without end":       {0.02, math.Inf(1), time.Second},
+		"a short window":    {0.02, 1, time.Millisecond},
+		"no window":         {0.02, 1, 0},
+		"a clock set back":  {0.02, 1, -time.Second},
+		"a budget of none":  {math.NaN(), 1, time.Second},
+		"a negative budget": {-0.02, 1, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := Budget{Share: tt.share}
+			for s := range 10 {
+				l := flood.load(nil)
+				l.Share = tt.load
+				if c, any := b.Tick(time.Unix(int64(s), 0), tt.window, l); any {
+					t.Fatalf("changed %+v", c)
+				}
+			}
+		})
+	}
+}
+
+// Every step has a name of its own, and says what it does and what it costs.
+func TestSteps(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range Steps {
+		if s.Name == "" || seen[s.Name] || s.Does == "" || s.Cost == "" || s.Part >= Parts {
+			t.Errorf("step %+v", s)
+		}
+		seen[s.Name] = true
+	}
+}
+
+// The page that says what is left out has each step, in its order and in these words.
+func TestStepsAreInThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/overhead.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "<!-- steps -->\n")
+	table, _, _ = strings.Cut(table, "<!-- end -->")
+	want := "| step | what happens | the worse for it |\n|---|---|---|\n"
+	for _, s := range Steps {
+		want += fmt.Sprintf("| `%s` | %s | %s |\n", s.Name, s.Does, s.Cost)
+	}
+	if table != want {
+		t.Errorf("the table of docs/overhead.md is\n%s, want\n%s", table, want)
+	}
+}

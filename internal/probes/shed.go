@@ -1,0 +1,272 @@
+package probes
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/bpf"
+	"ingero/pkg/events"
+)
+
+// Shed says what is done without, of all processes. The zero value: nothing.
+type Shed struct {
+	RareStacks bool // stacks of calls that are slow or failed, and a smaller sample
+	NoPython   bool // in stacks
+	NoStacks   bool
+	Launches   bool // are counted, not timed
+	Calls      bool // that return at once are counted, not timed: see [Quick]
+	NoHost     bool // what it watches is not attached
+	Thin       uint32
+}
+
+// Quick tells whether calls of a row return at once, and tell nothing by what they return:
+// these can be counted and not timed.
+func Quick(r *events.Row) bool {
+	switch r.Class {
+	case events.ClassMemset, events.ClassQuery:
+	case events.ClassMemcpy:
+		if !strings.Contains(r.Name, "Async") {
+			return false
+		}
+	case events.ClassEvent:
+		if !strings.Contains(r.Name, "EventRecord") {
+			return false
+		}
+	default:
+		return false
+	}
+	return !r.EntryOnly && !r.Text
+}
+
+// Dear tells whether the probes of a row may be taken out when they cost too much. From
+// the others it follows what memory, streams and communicators there are.
+func Dear(r *events.Row) bool {
+	return Quick(r) || r.Class == events.ClassLaunch || r.Class == events.ClassSync || r.Class == events.ClassMemcpy
+}
+
+// Shed has the programs do without what s says, and with all else. Calls that are open
+// return as they would have.
+func (t *Tracer) Shed(s Shed) error {
+	var flags bpf.IngeroShedFlags
+	for flag, on := range map[bpf.IngeroShedFlags]bool{
+		bpf.IngeroShedFlagsSHED_RARE: s.RareStacks, bpf.IngeroShedFlagsSHED_PYTHON: s.NoPython,
+		bpf.IngeroShedFlagsSHED_STACKS: s.NoStacks, bpf.IngeroShedFlagsSHED_LAUNCHES: s.Launches,
+	} {
+		if on {
+			flags |= flag
+		}
+	}
+	if err := errors.Join(t.objects.Shed.Set(uint32(flags)), t.objects.ThinLeast.Set(s.Thin)); err != nil {
+		return fmt.Errorf("tell programs what to leave out: %w", err)
+	}
+	return errors.Join(t.leversChanged(), t.countQuick(s.Calls), t.leaveHost(s.NoHost))
+}
+
+// leversChanged has threads look again at what is counted at its entry only.
+func (t *Tracer) leversChanged() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.levers++
+	if err := t.objects.LeversChanged.Set(t.levers); err != nil {
+		return fmt.Errorf("tell programs that launches are counted or timed: %w", err)
+	}
+	return nil
+}
+
+// countQuick has the calls of quick rows counted at their entry only, or timed.
+func (t *Tracer) countQuick(on bool) error {
+	if t.entry || t.quickCounted == on {
+		return nil
+	}
+	for i := range t.rows {
+		if !Quick(&t.rows[i]) {
+			continue
+		}
+		var r bpf.IngeroRecipe
+		if err := t.objects.Recipes.Lookup(uint32(i), &r); err != nil {
+			return fmt.Errorf("read recipe of %s: %w", t.rows[i].Name, err)
+		}
+		r.Flags &^= uint8(bpf.IngeroRecipeFlagsRECIPE_ENTRY_ONLY)
+		if on {
+			r.Flags |= uint8(bpf.IngeroRecipeFlagsRECIPE_ENTRY_ONLY)
+		}
+		if err := t.objects.Recipes.Put(uint32(i), r); err != nil {
+			return fmt.Errorf("write recipe of %s: %w", t.rows[i].Name, err)
+		}
+	}
+	t.quickCounted = on
+	return nil
+}
+
+// leaveHost detaches what watches the host, but for what is rare, or attaches it again.
+func (t *Tracer) leaveHost(on bool) error {
+	t.mu.Lock()
+	same, begun, links := t.hostLeft == on, t.hostBegun, t.hostLinks
+	t.hostLeft = on
+	if on {
+		t.hostLinks = nil
+	}
+	t.mu.Unlock()
+	if same || !begun {
+		return nil
+	}
+	if on {
+		var errs []error
+		for _, l := range links {
+			errs = append(errs, l.Close())
+		}
+		return errors.Join(errs...)
+	}
+	// What had begun before has ended unseen.
+	if err := errors.Join(clearMap[uint64](t.objects.Requests), clearMap[uint32](t.objects.Reclaiming)); err != nil {
+		return err
+	}
+	t.attachOften()
+	return nil
+}
+
+func clearMap[K any](m *ebpf.Map) error {
+	var keys []K
+	for it := m.Iterate(); ; {
+		var k K
+		var value []byte
+		if !it.Next(&k, &value) {
+			if err := it.Err(); err != nil {
+				return fmt.Errorf("read what had begun: %w", err)
+			}
+			break
+		}
+		keys = append(keys, k)
+	}
+	for _, k := range keys {
+		if err := m.Delete(k); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("forget what had begun: %w", err)
+		}
+	}
+	return nil
+}
+
+// Leave takes the probes of rows out, and puts those of all others in. Calls are seen by
+// the new links before the old ones go; of calls that are open then the return is not
+// seen, and they count as abandoned. It may take seconds where each function has links of
+// its own. On error the probes stay as they were, as far as they can.
+func (a *Attached) Leave(rows map[int]bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed || len(a.sites) == 0 || maps.Equal(a.left, rows) {
+		return nil
+	}
+	if a.tracer.mode == ModePerf {
+		return a.leaveEach(rows)
+	}
+	sites := slices.DeleteFunc(slices.Clone(a.sites), func(s site) bool { return rows[s.row] })
+	twin, err := a.tracer.copies.take(a.sites)
+	if err != nil {
+		return fmt.Errorf("attach to %s: %w", a.object.Name, err)
+	}
+	links, err := a.link(sites, twin.number)
+	if err == nil {
+		err = twin.linked()
+	}
+	if err != nil {
+		return errors.Join(err, closeAll(links), twin.Close())
+	}
+	err = errors.Join(closeAll(a.links), a.twin.Close())
+	a.links, a.twin, a.left = links, twin, maps.Clone(rows)
+	return err
+}
+
+// leaveEach is Leave where each row has links of its own.
+func (a *Attached) leaveEach(rows map[int]bool) error {
+	var errs []error
+	var again []site
+	for _, s := range a.sites {
+		if a.left[s.row] && !rows[s.row] {
+			again = append(again, s)
+		}
+	}
+	links, err := a.link(again, a.twin.number)
+	errs = append(errs, err)
+	maps.Copy(a.links, links)
+	gone := map[int][]io.Closer{}
+	for row := range rows {
+		if of := a.links[row]; of != nil {
+			gone[row] = of
+			delete(a.links, row)
+		}
+	}
+	a.left = maps.Clone(rows)
+	return errors.Join(append(errs, closeAll(gone), a.twin.linked())...)
+}
+
+// StackTime returns what taking stacks has taken of the traced threads so far.
+func (t *Tracer) StackTime() (time.Duration, error) {
+	var ns uint64
+	if err := t.objects.StackNs.Get(&ns); err != nil {
+		return 0, fmt.Errorf("read what stacks took: %w", err)
+	}
+	return time.Duration(ns), nil
+}
+
+// Weighing measures what the programs behind tracepoints take while it goes on. The
+// kernel does that for all programs, and each pays for two readings of the clock.
+type Weighing struct {
+	t            *Tracer
+	stats        io.Closer
+	since        time.Time
+	host, ledger time.Duration // that the programs had run until then
+}
+
+// Weigh begins to. It needs CAP_SYS_ADMIN.
+func (t *Tracer) Weigh() (*Weighing, error) {
+	stats, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME))
+	if err != nil {
+		return nil, fmt.Errorf("have the kernel time programs: %w", err)
+	}
+	w := &Weighing{t: t, stats: stats, since: time.Now()}
+	w.host, w.ledger, err = t.ranFor()
+	if err != nil {
+		return nil, errors.Join(err, stats.Close())
+	}
+	return w, nil
+}
+
+// End returns what part of one CPU the programs took: those that watch the host, and
+// those of the ledger.
+func (w *Weighing) End() (host, ledger float64, err error) {
+	h, l, err := w.t.ranFor()
+	passed := time.Since(w.since)
+	if err = errors.Join(err, w.stats.Close()); err != nil || passed <= 0 {
+		return 0, 0, err
+	}
+	return float64(h-w.host) / float64(passed), float64(l-w.ledger) / float64(passed), nil
+}
+
+// ranFor returns how long the programs behind tracepoints have run while they were timed.
+func (t *Tracer) ranFor() (host, ledger time.Duration, err error) {
+	for _, of := range []struct {
+		names []string
+		sum   *time.Duration
+	}{{t.hostNames, &host}, {ledgerPrograms, &ledger}} {
+		for _, n := range of.names {
+			p := t.programs[n]
+			if p == nil {
+				continue
+			}
+			s, err := p.Stats()
+			if err != nil {
+				return 0, 0, fmt.Errorf("read how long %s ran: %w", n, err)
+			}
+			*of.sum += s.Runtime
+		}
+	}
+	return host, ledger, nil
+}

@@ -1,0 +1,158 @@
+package probes_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"ingero/internal/probes"
+	"ingero/internal/testkit"
+	"ingero/pkg/events"
+)
+
+// shedder is a program whose launches and synchronisations are traced.
+type shedder struct {
+	t        *testing.T
+	tr       *probes.Tracer
+	child    *testkit.Child
+	attached *probes.Attached
+}
+
+func newShedder(t *testing.T, o probes.Options) *shedder {
+	t.Helper()
+	testkit.NeedBPF(t)
+	testkit.NeedTool(t, "gcc")
+	dir := t.TempDir()
+	library, program := filepath.Join(dir, "liblever.so"), filepath.Join(dir, "lever")
+	for _, args := range [][]string{
+		{"gcc", "-O2", "-shared", "-fPIC", "-o", library, "testdata/lever_lib.c"},
+		{"gcc", "-O1", "-o", program, "testdata/lever.c", "-L" + dir, "-llever", "-Wl,-rpath," + dir, "-pthread"},
+	} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	o.Rows = libraryRows(rowsNamed(t, outer, "cudaStreamSynchronize"))
+	s := &shedder{t: t, tr: tracer(t, o), child: testkit.Start(t, exec.Command(program))}
+	s.child.Line("ready")
+	if err := s.tr.Trace(uint32(s.child.PID()), probes.Target{}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	// By the file that was looked into, whatever is at its path by then.
+	if s.attached, err = s.tr.Attach(probes.Object{Path: "/nonexistent", Name: library, File: f, Lib: events.LibCudart}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.attached.Close() })
+	return s
+}
+
+// round has the program make its calls and returns what was counted, and the records.
+func (s *shedder) round() (map[string]account, []events.Call) {
+	s.t.Helper()
+	before := accounts(s.t, s.tr)
+	s.child.Say("")
+	launched(s.child)
+	got := accounts(s.t, s.tr)
+	for name, a := range got {
+		was := before[name]
+		got[name] = account{Calls: a.Calls - was.Calls, Done: a.Done - was.Done, Unmeasured: a.Unmeasured - was.Unmeasured}
+	}
+	return got, drain(s.t, s.tr)
+}
+
+func (s *shedder) shed(x probes.Shed) {
+	s.t.Helper()
+	if err := s.tr.Shed(x); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// What is left out is what was said, at once, and all is back when it is taken back;
+// counts are exact all the time.
+func TestShed(t *testing.T) {
+	withStack := func(calls []events.Call) (n int) {
+		for i := range calls {
+			if calls[i].Stack != 0 {
+				n++
+			}
+		}
+		return n
+	}
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) {
+			s := newShedder(t, probes.Options{Mode: mode, Stacks: probes.StacksAll})
+			all, calls := s.round()
+			n, syncs := all[outer].Calls, all["cudaStreamSynchronize"].Calls
+			if n == 0 || syncs == 0 || len(calls) != int(n+syncs) || withStack(calls) != len(calls) {
+				t.Fatalf("%+v, %d records, %d with a stack", all, len(calls), withStack(calls))
+			}
+			for _, tt := range []struct {
+				name  string
+				shed  probes.Shed
+				timed uint64
+				ok    func(calls []events.Call) bool
+			}{
+				{"rare stacks", probes.Shed{RareStacks: true}, n, func(c []events.Call) bool { return withStack(c) < len(c)/2 }},
+				{"no stacks", probes.Shed{NoStacks: true}, n, func(c []events.Call) bool { return withStack(c) == 0 }},
+				{"no Python", probes.Shed{NoPython: true}, n, func(c []events.Call) bool { return withStack(c) == len(c) }},
+				{"thin", probes.Shed{Thin: 6}, n, func(c []events.Call) bool { return len(c) < int(n)/4 }},
+				{"launches", probes.Shed{Launches: true}, 0, func(c []events.Call) bool { return len(c) > 0 }},
+				{"no host", probes.Shed{NoHost: true}, n, func(c []events.Call) bool { return len(c) == int(n+syncs) }},
+				{"nothing", probes.Shed{}, n, func(c []events.Call) bool { return len(c) == int(n+syncs) && withStack(c) == len(c) }},
+			} {
+				s.shed(tt.shed)
+				got, calls := s.round()
+				if got[outer].Calls != n || got[outer].Done != tt.timed || got["cudaStreamSynchronize"].Calls != syncs || !tt.ok(calls) {
+					t.Errorf("%s: %+v, want %d calls, %d timed; %d records, %d with a stack", tt.name, got, n, tt.timed, len(calls), withStack(calls))
+				}
+			}
+		})
+	}
+}
+
+// Probes of single functions go and come back; those of the others see each call once.
+func TestLeave(t *testing.T) {
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) {
+			s := newShedder(t, probes.Options{Mode: mode})
+			all, _ := s.round()
+			n, syncs := all[outer].Calls, all["cudaStreamSynchronize"].Calls
+			row := slices.IndexFunc(s.tr.Rows(), func(r events.Row) bool { return r.Name == outer })
+			for i, tt := range []struct {
+				leave map[int]bool
+				want  uint64
+			}{{map[int]bool{row: true}, 0}, {nil, n}, {map[int]bool{row: true}, 0}, {nil, n}} {
+				if err := s.attached.Leave(tt.leave); err != nil {
+					t.Fatal(err)
+				}
+				if got, _ := s.round(); got[outer].Calls != tt.want || got["cudaStreamSynchronize"].Calls != syncs {
+					t.Errorf("change %d: %+v, want %d launches and %d others", i, got, tt.want, syncs)
+				}
+			}
+			if d := dropped(t, s.tr); len(d) > 0 {
+				t.Errorf("drops: %v", d)
+			}
+		})
+	}
+}
+
+// What tracepoints take is measured, and the kernel stops timing programs at the end.
+func TestWeigh(t *testing.T) {
+	s := newShedder(t, probes.Options{})
+	w, err := s.tr.Weigh()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.round()
+	host, ledger, err := w.End()
+	if err != nil || host < 0 || host > 1 || ledger <= 0 || ledger > 1 {
+		t.Errorf("host %v, ledger %v of a CPU, %v", host, ledger, err)
+	}
+}

@@ -1,0 +1,277 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"ingero/internal/store"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// Bounds of what [Reader.Pieces] reads second by second.
+const (
+	maxPieceCalls = 2 << 20 // of the window, beyond which it is told by ten seconds
+	maxPieceWaits = 1 << 20
+	maxPieces     = 1 << 16
+)
+
+// tickLength is about how long a tick is of.
+const tickLength = time.Second
+
+// Pieces returns where the time of the filter's processes went in its window, piece by
+// piece in the order of their ends; those at its edges reach beyond it. least is how
+// long pieces need not be shorter than, and length about how long they are: a second
+// where least allows it and that takes little time to find out, else ten seconds or ten
+// minutes. The session is one.
+func (r *Reader) Pieces(ctx context.Context, f Filter, least time.Duration) (out []Account, length time.Duration, err error) {
+	s, err := r.Session(ctx, f.Session)
+	if err != nil {
+		return nil, 0, err
+	}
+	f.Session = s.ID
+	if least < accountLength {
+		calls, known, err := r.Called(ctx, f)
+		if err != nil {
+			return nil, 0, err
+		}
+		short := !f.From.IsZero() && !f.To.IsZero() && f.To.Sub(f.From) <= accountLength // too short for what counts them
+		if known && calls <= maxPieceCalls || !known && short {
+			out, ok, err := r.tickPieces(ctx, &s, f)
+			if ok || err != nil {
+				return out, tickLength, err
+			}
+		}
+	}
+	from, to := bounds(f)
+	for _, length := range []time.Duration{accountLength, longAccount} {
+		if length < longAccount && least >= longAccount {
+			continue
+		}
+		out, err := r.accountsAcross(ctx, &s, f, length, from, to)
+		if err != nil || len(out) > 0 || length == longAccount {
+			return out, length, err
+		}
+	}
+	return nil, 0, nil
+}
+
+// The lengths of which accounts are kept.
+const (
+	accountLength = 10 * time.Second
+	longAccount   = 10 * time.Minute
+)
+
+// accountsAcross returns the rows of one length of which a part lies in [from, to).
+func (r *Reader) accountsAcross(ctx context.Context, s *Session, f Filter, length time.Duration, from, to int64) ([]Account, error) {
+	n := int64(length)
+	wide := func(t, by int64) int64 { // a window without a bound stays one
+		if t == math.MinInt64 || t == math.MaxInt64 {
+			return t
+		}
+		return t + by
+	}
+	all, err := r.accountsOf(ctx, s, f, int64(length/time.Second), wide(from, -n), wide(to, n))
+	return slices.DeleteFunc(all, func(a Account) bool { return a.To <= from || a.From >= to }), err
+}
+
+// pieces puts accounts of ticks together.
+type pieces struct {
+	f        Filter
+	agent    uint32 // process
+	from, to int64
+	was      map[threadKey]tick.Thread
+	out      []Account
+	at       map[uint32][]int // of out, by process
+	waits    []events.Wait
+	full     bool
+}
+
+type threadKey struct {
+	pid, tid uint32
+	since    int64
+}
+
+// tickPieces makes a piece of each tick. ok is false where there is too much to read, or
+// none of it is kept.
+func (r *Reader) tickPieces(ctx context.Context, s *Session, f Filter) (out []Account, ok bool, err error) {
+	p := pieces{f: f, agent: uint32(s.PID), was: map[threadKey]tick.Thread{}, at: map[uint32][]int{}}
+	p.from, p.to = bounds(f)
+	c, err := r.entries(ctx, s, func(l *store.Log) {
+		l.Window(p.from, p.to)
+		if p.from != math.MinInt64 {
+			l.From(p.from - int64(3*tickLength)) // two ticks before are those that the first adds to
+		}
+	}, p.entry)
+	switch {
+	case errors.Is(err, ErrNoCalls):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, err
+	case p.full || len(c.Damage) > 0 || len(p.out) == 0:
+		return nil, false, nil
+	}
+	p.name()
+	return p.out, true, nil
+}
+
+// entry takes what the log has next.
+func (p *pieces) entry(e *store.Entry) bool {
+	for i := range e.Waits {
+		if w := &e.Waits[i]; overlaps(w, p.from, p.to) && p.f.wants(w.PID) {
+			p.waits = append(p.waits, *w)
+		}
+	}
+	if len(p.waits) > maxPieceWaits || len(p.out) > maxPieces {
+		p.full = true
+		return false
+	}
+	if e.Tick == nil {
+		return true
+	}
+	p.tick(e.Tick)
+	return p.to == math.MaxInt64 || e.Tick.Time.UnixNano() < p.to+int64(2*tickLength)
+}
+
+// tick makes a piece of each process of what its threads' accounts grew by.
+func (p *pieces) tick(t *tick.Tick) {
+	now := map[uint32]int{}
+	for i := range t.Threads {
+		x := &t.Threads[i]
+		if x.Enrolled || !p.f.wants(x.PID) {
+			continue
+		}
+		k := threadKey{x.PID, x.TID, x.Since}
+		was, known := p.was[k]
+		p.was[k] = *x
+		from := x.Since
+		if known {
+			from = was.Until
+		}
+		if x.Until <= p.from || from >= p.to || x.Until <= from || !known && x.Until-x.Since > int64(3*tickLength) {
+			continue // of one that was not seen from its beginning on, when is not known
+		}
+		j, has := now[x.PID]
+		if !has {
+			j = len(p.out)
+			now[x.PID], p.at[x.PID] = j, append(p.at[x.PID], j)
+			p.out = append(p.out, Account{Breakdown: tick.Breakdown{PID: x.PID}, From: from, To: x.Until})
+		}
+		p.out[j].add(x, &was, from)
+	}
+}
+
+// add adds what the account of a thread grew by.
+func (a *Account) add(now, was *tick.Thread, from int64) {
+	a.From, a.To = min(a.From, from), max(a.To, now.Until)
+	t := tick.ThreadTime{TID: now.TID, Comm: now.Comm}
+	sync, calls := now.Sync.Since(&was.Sync), now.InCalls.Since(&was.InCalls)
+	t.In[tick.InGPUWaits].Times, t.In[tick.InCalls].Times = sync, calls.Since(&sync)
+	t.In[tick.BetweenCalls].Times = now.Between.Since(&was.Between)
+	a.ByThread = append(a.ByThread, t)
+	a.Threads++
+	a.Elapsed += t.Elapsed()
+	for p := range t.In {
+		x := &t.In[p]
+		a.Runnable, a.Throttled = a.Runnable+x.Runnable, a.Throttled+x.Throttled
+		switch tick.Place(p) {
+		case tick.InGPUWaits:
+			a.GPUWait += x.OnCPU + x.Blocked
+		case tick.InCalls:
+			a.CallCPU, a.Blocked = a.CallCPU+x.OnCPU, a.Blocked+x.Blocked
+		default:
+			a.GapCPU, a.Blocked = a.GapCPU+x.OnCPU, a.Blocked+x.Blocked
+		}
+	}
+}
+
+// name says of the pieces who and what took the time, as far as waits tell. A wait of
+// more than one piece has its part of each.
+func (p *pieces) name() {
+	for i := range p.waits {
+		w := &p.waits[i]
+		at := p.at[w.PID]
+		first, _ := slices.BinarySearchFunc(at, w.Start, func(j int, t int64) int { return cmp.Compare(p.out[j].To, t+1) })
+		for _, j := range at[first:] {
+			a := &p.out[j]
+			if a.From >= w.End() {
+				break
+			}
+			if n := min(w.End(), a.To) - max(w.Start, a.From); n > 0 {
+				a.name(w, n, p.agent)
+			}
+		}
+	}
+	for i := range p.out {
+		a := &p.out[i]
+		slices.SortStableFunc(a.RunnableBy, byTime)
+		slices.SortStableFunc(a.BlockedOn, byTime)
+		for j := range a.ByThread {
+			for k := range a.ByThread[j].In {
+				x := &a.ByThread[j].In[k]
+				slices.SortStableFunc(x.RunnableBy, byTime)
+				slices.SortStableFunc(x.BlockedOn, byTime)
+			}
+		}
+		slices.SortStableFunc(a.ByThread, func(x, y tick.ThreadTime) int {
+			return cmp.Or(cmp.Compare(y.Busy(), x.Busy()), cmp.Compare(x.TID, y.TID))
+		})
+	}
+}
+
+func byTime(a, b tick.Share) int {
+	return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(a.Who.TID, b.Who.TID))
+}
+
+// name adds ns of a wait to the shares of the process and of the thread.
+func (a *Account) name(w *events.Wait, ns int64, agent uint32) {
+	s := tick.Share{NS: uint64(ns), Count: 1, Who: w.Who, Own: w.Who.TID != 0 && w.Who.PID == w.PID, Agent: w.Who.PID != 0 && w.Who.PID == agent}
+	place := tick.BetweenCalls
+	if w.Op != 0 {
+		place = tick.InCalls
+		if row := w.Op.Row(); row != nil && row.Class == events.ClassSync {
+			place = tick.InGPUWaits
+		}
+	}
+	j := slices.IndexFunc(a.ByThread, func(t tick.ThreadTime) bool { return t.TID == w.TID })
+	if j < 0 {
+		return
+	}
+	x := &a.ByThread[j].In[place]
+	switch w.State {
+	case events.WaitRunnable:
+		if s.Idle = w.Flags&events.WaitIdle != 0; !s.Idle && w.Duration > 0 { // it had the CPU for a part of the wait
+			s.NS = uint64(float64(ns) * float64(min(max(w.Taken, 0), w.Duration)) / float64(w.Duration))
+		}
+		addShare(&a.RunnableBy, &s)
+		addShare(&x.RunnableBy, &s)
+	case events.WaitBlocked:
+		if place == tick.InGPUWaits { // that is what waiting for the GPU is
+			return
+		}
+		s.ByIRQ, s.Reason, s.Call, s.File, s.Dev = w.Flags&events.WaitByIRQ != 0, w.Reason, w.Syscall, w.File, w.Dev
+		addShare(&a.BlockedOn, &s)
+		addShare(&x.BlockedOn, &s)
+	}
+}
+
+// maxNames bounds the names of a part of a piece; the rest has none.
+const maxNames = 64
+
+// addShare adds to the share of the same name, or makes one.
+func addShare(to *[]tick.Share, s *tick.Share) {
+	for i := range *to {
+		x := &(*to)[i]
+		if x.Who.PID == s.Who.PID && x.Who.TID == s.Who.TID && x.Idle == s.Idle && x.ByIRQ == s.ByIRQ && x.Reason == s.Reason && x.Call == s.Call && x.File == s.File && x.Dev == s.Dev {
+			x.NS, x.Count = x.NS+s.NS, x.Count+s.Count
+			return
+		}
+	}
+	if len(*to) < maxNames {
+		*to = append(*to, *s)
+	}
+}

@@ -1,0 +1,103 @@
+package query
+
+import (
+	"math"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ingero/internal/store"
+	"ingero/internal/tick"
+)
+
+// Second by second the pieces add up to the accounts of the threads, whatever part of it
+// is asked for, and say who and what took the time as far as waits tell.
+func TestPiecesOfSeconds(t *testing.T) {
+	_, r, _, _ := ledgerDB(t)
+	for _, tt := range []struct {
+		name     string
+		f        Filter
+		pieces   int
+		blocked  uint64 // of 4821, in calls that wait for the GPU
+		throttle uint64 // of 4830
+		onCPU    uint64 // of threads that ended
+	}{
+		{"all", Filter{}, 10, 5e9, 5e9, 5 * 4e8},
+		{"a process", Filter{PIDs: []uint32{4830}}, 5, 0, 5e9, 0},
+		{"two seconds", Filter{From: began.Add(2 * time.Second), To: began.Add(4 * time.Second)}, 4, 2e9, 2e9, 2 * 4e8},
+		{"a part of a second", Filter{From: began.Add(2100 * time.Millisecond), To: began.Add(2400 * time.Millisecond)}, 2, 1e9, 1e9, 4e8},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, length, err := r.Pieces(t.Context(), tt.f, time.Second)
+			if err != nil || length != time.Second || len(got) != tt.pieces {
+				t.Fatalf("%d pieces of %s, want %d; %v", len(got), length, tt.pieces, err)
+			}
+			sums := map[uint32]*tick.Breakdown{4821: {}, 4830: {}}
+			for i := range got {
+				x := &got[i]
+				sum := sums[x.PID].Plus(&x.Breakdown)
+				sums[x.PID] = &sum
+				if x.To-x.From > int64(time.Second) || x.Elapsed != x.GPUWait+x.CallCPU+x.GapCPU+x.Runnable+x.Throttled+x.Blocked {
+					t.Errorf("from %d to %d: %+v", x.From, x.To, x.Breakdown)
+				}
+			}
+			if a, b := sums[4821], sums[4830]; a.Blocked+a.GPUWait != tt.blocked || b.Throttled != tt.throttle || a.GapCPU != tt.onCPU {
+				t.Errorf("4821 %+v, 4830 %+v", a, b)
+			}
+			by := sums[4830].RunnableBy
+			if len(by) != 1 || by[0].Who.Name.String() != "hog" {
+				t.Errorf("4830 waited for %+v", by)
+			}
+		})
+	}
+	for _, f := range []Filter{{From: began.Add(time.Hour)}, {PIDs: []uint32{1}}} {
+		if got, _, err := r.Pieces(t.Context(), f, time.Second); len(got) != 0 || err != nil {
+			t.Errorf("%+v: %d pieces, %v", f, len(got), err)
+		}
+	}
+}
+
+// What is longer than seconds comes from the accounts that were kept, the coarse ones
+// where the fine are gone or that is what is asked for.
+func TestPiecesOfAccounts(t *testing.T) {
+	r := openReader(t, accountsDB(t))
+	for _, tt := range []struct {
+		name   string
+		f      Filter
+		least  time.Duration
+		length time.Duration
+	}{
+		{"minutes", Filter{}, time.Minute, 10 * time.Second},
+		{"half hours", Filter{}, 30 * time.Minute, 10 * time.Minute},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, length, err := r.Pieces(t.Context(), tt.f, tt.least)
+			if err != nil || length != tt.length || len(got) == 0 {
+				t.Fatalf("%d pieces of %s: %v", len(got), length, err)
+			}
+			last := int64(math.MinInt64)
+			for i := range got {
+				if got[i].To < last {
+					t.Errorf("piece %d ends before the one before", i)
+				}
+				last = got[i].To
+			}
+		})
+	}
+}
+
+// A log is read from a time on: what came before is passed over, nothing else.
+func TestLogFrom(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	x := record(t, path, store.Session{ID: "s"})
+	for range 40 {
+		x.ledgerSecond()
+	}
+	x.close()
+	r := openReader(t, path)
+	f := Filter{From: began.Add(30 * time.Second), To: began.Add(33 * time.Second)}
+	got, _, err := r.Pieces(t.Context(), f, time.Second)
+	if err != nil || len(got) != 6 {
+		t.Errorf("%d pieces, %v", len(got), err)
+	}
+}

@@ -1,0 +1,127 @@
+package screen
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// guard is a copy of this program that waits for its end, and puts the terminal back if that
+// comes while the terminal is taken. It is in a session of its own, so that what is typed
+// does not end it.
+type guard struct {
+	cmd  *exec.Cmd
+	pipe *os.File // lines of order, then what the runtime says of a crash
+}
+
+// guardName tells Enter that a process is to become a guard.
+const guardName = "ingero-terminal"
+
+// order is a line to the guard: the settings to put back, none for nothing.
+type order struct {
+	Hold *unix.Termios `json:",omitempty"`
+}
+
+// Enter makes the process a guard, if Open has started it as one; then it does not return.
+// It comes first in main.
+func Enter() {
+	if len(os.Args) == 1 && os.Args[0] == guardName {
+		stand(os.Stdin, os.Stdout)
+		os.Exit(0)
+	}
+}
+
+// startGuard starts one for the terminal out.
+func startGuard(out *os.File) (*guard, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	g := &guard{cmd: &exec.Cmd{Path: "/proc/self/exe", Args: []string{guardName}, Dir: "/", Env: []string{"GOMAXPROCS=1"}, Stdin: r, Stdout: out,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true}}, pipe: w}
+	if err := g.cmd.Start(); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return g, nil
+}
+
+func (g *guard) tell(o order) error {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	_, err = g.pipe.Write(append(b, '\n'))
+	return err
+}
+
+// hold has the guard put the terminal back to these settings, should the program end.
+func (g *guard) hold(t *unix.Termios) error {
+	if err := g.tell(order{Hold: t}); err != nil {
+		return err
+	}
+	return debug.SetCrashOutput(g.pipe, debug.CrashOptions{})
+}
+
+// free has it leave the terminal alone.
+func (g *guard) free() error {
+	return errors.Join(debug.SetCrashOutput(nil, debug.CrashOptions{}), g.tell(order{}))
+}
+
+// end waits for its end.
+func (g *guard) end() error {
+	err := g.pipe.Close()
+	_ = g.cmd.Wait() // that it has ended is all there is to know
+	return err
+}
+
+// maxCrash bounds what is kept of what the runtime says of a crash, in bytes.
+const maxCrash = 256 << 10
+
+// stand reads orders until nobody can give any more, and does the last.
+func stand(orders io.Reader, out *os.File) {
+	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTOU, unix.SIGPIPE)
+	tty, err := reopen(out)
+	if err != nil {
+		return
+	}
+	text, o := follow(orders)
+	if o.Hold == nil {
+		return
+	}
+	_ = control(tty, func(fd int) error { return unix.IoctlSetTermios(fd, unix.TCSETS, o.Hold) })
+	if tty.SetWriteDeadline(time.Now().Add(farewell)) == nil {
+		_, _ = tty.Write(append([]byte(leave), text...))
+	}
+}
+
+// follow returns the last order, and the text of a crash after it.
+func follow(orders io.Reader) (crash []byte, last order) {
+	buf := make([]byte, 4096)
+	var held []byte
+	for {
+		n, err := orders.Read(buf)
+		held = append(held, buf[:n]...)
+		for {
+			line, after, whole := bytes.Cut(held, []byte("\n"))
+			var o order
+			if !whole || !bytes.HasPrefix(line, []byte("{")) || json.Unmarshal(line, &o) != nil {
+				break
+			}
+			last, held = o, after
+		}
+		held = held[:min(len(held), maxCrash)]
+		if err != nil {
+			return held, last
+		}
+	}
+}

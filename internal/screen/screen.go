@@ -1,0 +1,330 @@
+package screen
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What is written when the terminal is taken and when it is put back: the other screen, no
+// cursor, and no line that wraps (DEC private modes 1049, 25 and 7).
+const (
+	enter = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[H\x1b[2J"
+	leave = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
+)
+
+// A frame is shown at once by terminals that can (mode 2026); others ignore it.
+const (
+	beginFrame = "\x1b[?2026h"
+	endFrame   = "\x1b[?2026l"
+)
+
+// patience is how long a write may wait for the terminal, and farewell the last one.
+const (
+	patience = 100 * time.Millisecond
+	farewell = time.Second
+)
+
+// ErrNoTerminal says that there is no terminal here that could be taken.
+var ErrNoTerminal = errors.New("no terminal of its own")
+
+// Screen is a terminal that the program has for itself. Draw and Close are for one goroutine
+// at a time.
+type Screen struct {
+	tty   *os.File // its own description, which does not block
+	fd    int
+	guard *guard
+
+	keys    chan Key
+	again   chan struct{}
+	signals chan os.Signal
+	done    chan struct{}
+	ended   sync.WaitGroup
+
+	mu            sync.Mutex
+	held          bool
+	before, ours  unix.Termios
+	shown         []string // on the terminal; nil: it is not known
+	width, height int      // as of then
+	pending       []byte   // that the terminal has not taken yet
+}
+
+// Open takes the terminal that in and out both are. Its errors are ErrNoTerminal, as where
+// they are not the same one or this program is in its background: nothing is changed then.
+func Open(in, out *os.File) (*Screen, error) {
+	s, err := open(in, out)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoTerminal, err)
+	}
+	return s, nil
+}
+
+func open(in, out *os.File) (*Screen, error) {
+	var a, b unix.Stat_t
+	if unix.Fstat(int(in.Fd()), &a) != nil || unix.Fstat(int(out.Fd()), &b) != nil || a.Rdev != b.Rdev || a.Mode&unix.S_IFMT != unix.S_IFCHR {
+		return nil, errors.New("input and output are not the same")
+	}
+	tty, err := reopen(out)
+	if err != nil {
+		return nil, err
+	}
+	s := &Screen{tty: tty, keys: make(chan Key, 64), again: make(chan struct{}, 1), signals: make(chan os.Signal, 8), done: make(chan struct{})}
+	if err := control(tty, func(fd int) error { s.fd = fd; return nil }); err != nil {
+		return nil, errors.Join(err, tty.Close())
+	}
+	if !s.foreground() {
+		return nil, errors.Join(errors.New("the program is in the background"), tty.Close())
+	}
+	if s.guard, err = startGuard(out); err != nil {
+		return nil, errors.Join(err, tty.Close())
+	}
+	// From the background the terminal is put back all the same, and not read.
+	signal.Ignore(unix.SIGTTOU, unix.SIGTTIN)
+	signal.Notify(s.signals, unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT)
+	s.mu.Lock()
+	err = s.take()
+	s.mu.Unlock()
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.ended.Go(s.watch)
+	s.ended.Go(s.read)
+	return s, nil
+}
+
+// Keys are what is typed, in order. It is closed when the terminal has gone. Keys that
+// nobody takes are dropped.
+func (s *Screen) Keys() <-chan Key { return s.keys }
+
+// Again says that what is shown should be drawn anew: the terminal has another size, or was
+// somebody else's for a while.
+func (s *Screen) Again() <-chan struct{} { return s.again }
+
+// Size returns the columns and the lines of the terminal.
+func (s *Screen) Size() (width, height int) {
+	ws, err := unix.IoctlGetWinsize(s.fd, unix.TIOCGWINSZ)
+	if err != nil || ws.Col == 0 || ws.Row == 0 {
+		return 80, 24
+	}
+	return int(ws.Col), int(ws.Row)
+}
+
+// Draw shows lines, from the top. Those that have not changed are not written. What does not
+// fit is the caller's to leave out. While the terminal is somebody else's, or has not taken
+// the last frame, nothing is drawn. It returns an error when the terminal has gone.
+func (s *Screen) Draw(lines []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.follow(); err != nil || !s.held {
+		return err
+	}
+	if sent, err := s.send(patience); err != nil || !sent {
+		return err
+	}
+	width, height := s.Size()
+	if width != s.width || height != s.height {
+		s.shown, s.width, s.height = nil, width, height
+	}
+	lines = lines[:min(len(lines), height)]
+	text := changes(s.shown, lines)
+	if text == "" {
+		return nil
+	}
+	s.pending = append(s.pending, beginFrame+text+endFrame...)
+	s.shown = append(make([]string, 0, len(lines)+1), lines...)
+	_, err := s.send(patience)
+	return err
+}
+
+// changes is what turns one frame into another. Nil is one that is not known.
+func changes(was, is []string) string {
+	var b strings.Builder
+	for i, l := range is {
+		if was == nil || i >= len(was) || was[i] != l {
+			b.WriteString("\x1b[" + strconv.Itoa(i+1) + ";1H" + l + "\x1b[0m\x1b[K")
+		}
+	}
+	if was == nil || len(is) < len(was) {
+		b.WriteString("\x1b[" + strconv.Itoa(len(is)+1) + ";1H\x1b[J")
+	}
+	return b.String()
+}
+
+// send writes what is pending. mu is held.
+func (s *Screen) send(wait time.Duration) (sent bool, err error) {
+	if len(s.pending) == 0 {
+		return true, nil
+	}
+	if err := s.tty.SetWriteDeadline(time.Now().Add(wait)); err != nil {
+		return false, err
+	}
+	n, err := s.tty.Write(s.pending)
+	s.pending = append(s.pending[:0], s.pending[n:]...)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Close puts the terminal back.
+func (s *Screen) Close() error {
+	select {
+	case <-s.done:
+		return nil
+	default:
+	}
+	close(s.done)
+	signal.Stop(s.signals)
+	_ = s.tty.SetReadDeadline(time.Unix(1, 0))
+	s.ended.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.putBack()
+	signal.Reset(unix.SIGTTOU, unix.SIGTTIN)
+	return errors.Join(err, s.guard.end(), s.tty.Close())
+}
+
+// take makes the terminal the program's. mu is held.
+func (s *Screen) take() error {
+	t, err := unix.IoctlGetTermios(s.fd, unix.TCGETS)
+	if err != nil {
+		return fmt.Errorf("read the terminal's settings: %w", err)
+	}
+	s.before, s.ours = *t, *t
+	s.ours.Lflag &^= unix.ICANON | unix.ECHO | unix.ECHONL // Ctrl-C and Ctrl-Z are still signals
+	s.ours.Cc[unix.VMIN], s.ours.Cc[unix.VTIME] = 1, 0
+	if err := s.guard.hold(&s.before); err != nil {
+		return fmt.Errorf("tell the terminal's guard: %w", err)
+	}
+	if err := unix.IoctlSetTermios(s.fd, unix.TCSETS, &s.ours); err != nil {
+		return fmt.Errorf("set up the terminal: %w", err)
+	}
+	s.held, s.shown = true, nil
+	s.pending = append(s.pending, enter...)
+	_, err = s.send(patience)
+	return err
+}
+
+// putBack gives the terminal back as it was. Settings that somebody else has changed since
+// are theirs. mu is held.
+func (s *Screen) putBack() error {
+	if !s.held {
+		return nil
+	}
+	s.held = false
+	s.pending = append(s.pending, leave...)
+	_, err := s.send(farewell)
+	s.pending = nil
+	if now, e := unix.IoctlGetTermios(s.fd, unix.TCGETS); e == nil && *now == s.ours {
+		err = errors.Join(err, unix.IoctlSetTermios(s.fd, unix.TCSETS, &s.before))
+	}
+	return errors.Join(err, s.guard.free())
+}
+
+// foreground tells whether the terminal listens to this program: also where it is nobody's
+// that minds.
+func (s *Screen) foreground() bool {
+	group, err := unix.IoctlGetInt(s.fd, unix.TIOCGPGRP)
+	return err != nil || group == unix.Getpgrp()
+}
+
+// follow takes the terminal when the program has come to the foreground, and gives it back
+// when it has left that. mu is held.
+func (s *Screen) follow() error {
+	switch front := s.foreground(); {
+	case front && !s.held:
+		return s.take()
+	case !front && s.held:
+		return s.putBack()
+	}
+	return nil
+}
+
+// watch does what signals ask for.
+func (s *Screen) watch() {
+	for {
+		select {
+		case <-s.done:
+			return
+		case sig := <-s.signals:
+			if sig == unix.SIGTSTP {
+				s.stop()
+			}
+			s.redraw()
+		}
+	}
+}
+
+func (s *Screen) redraw() {
+	select {
+	case s.again <- struct{}{}:
+	default:
+	}
+}
+
+// stop stops the program, as Ctrl-Z asks for, until it is told to go on. Where nobody is
+// there who could, it goes on: what the kernel does for programs that leave it to it.
+func (s *Screen) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.putBack() // a terminal that has gone needs nothing
+	if !orphaned() {
+		runtime.LockOSThread()
+		_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGSTOP) // it stops here
+		runtime.UnlockOSThread()
+	}
+	_ = s.follow()
+}
+
+// orphaned tells whether no parent in this session, beside this program's group, is left that
+// could have it go on: a shell.
+func orphaned() bool {
+	own := unix.Getpgrp()
+	session, err := unix.Getsid(0)
+	for pid := unix.Getppid(); err == nil && pid > 1; pid = parent(pid) {
+		group, gone := unix.Getpgid(pid)
+		if theirs, e := unix.Getsid(pid); gone != nil || e != nil || theirs != session {
+			return true
+		}
+		if group != own {
+			return false
+		}
+	}
+	return true
+}
+
+// parent reads the parent of a process from /proc/PID/stat, 0 where there is none.
+func parent(pid int) (ppid int) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	var state string
+	_, _ = fmt.Sscan(string(text[bytes.LastIndexByte(text, ')')+1:]), &state, &ppid)
+	return ppid
+}
+
+// reopen makes a description of a terminal that does not block. That of out is its parent's,
+// too, who may not expect a write to return before all is written.
+func reopen(out *os.File) (*os.File, error) {
+	return os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", out.Fd()), os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
+}
+
+// control calls f with the descriptor of a file, and leaves that as it is.
+func control(file *os.File, f func(fd int) error) error {
+	c, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	return errors.Join(c.Control(func(fd uintptr) { failed = f(int(fd)) }), failed)
+}

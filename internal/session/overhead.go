@@ -1,0 +1,191 @@
+package session
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"ingero/internal/govern"
+	"ingero/internal/probes"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// Sparing is a source that can do without some of what it tells.
+type Sparing interface {
+	// MaxOverhead is what tracing may cost, as a share of the time of the traced
+	// processes; 0: there is no bound.
+	MaxOverhead() float64
+	// ProbeCost is as in [Governed].
+	ProbeCost(op events.Op) (timed, counted uint64, known bool)
+	// Spent returns what else tracing has taken of the traced processes.
+	Spent() (Spent, error)
+	// Lacks tells whether a step cannot be taken, since there is nothing to leave out.
+	Lacks(step int) bool
+	// Shed takes a step, or takes it back. hot are the operations whose probes are
+	// to go, if it is of these.
+	Shed(now time.Time, c govern.Change, hot []events.Op) error
+}
+
+// Spent is what tracing takes beside probes.
+type Spent struct {
+	Stacks time.Duration // of the traced threads, since the start
+	// Host and Ledger are what the programs behind tracepoints took of one CPU when it
+	// was last measured.
+	Host, Ledger float64
+}
+
+// recordCost is what the agent takes to read a record and to pass it on; measured with
+// benchmarks/throughput on a machine with dear traps.
+const recordCost = 1500 * time.Nanosecond
+
+// hotShare is the least part of what all probes cost that makes an operation hot.
+const hotShare = 0.1
+
+// budget works out what tracing costs, and has steps taken.
+type budget struct {
+	govern.Budget
+	last    spentAt
+	threads map[nameKey]uint64 // CPU time of threads so far: ns
+}
+
+type spentAt struct {
+	known   bool
+	stacks  time.Duration
+	agent   time.Duration
+	records uint64
+}
+
+// payer is a process and what tracing took of it.
+type payer struct {
+	pid                     uint32
+	time                    float64 // ns
+	calls                   uint64
+	probes, launches, quick uint64 // ns
+}
+
+func (b *budget) tick(s Sparing, t *tick.Tick) error {
+	if b.Share = s.MaxOverhead(); b.Share <= 0 {
+		return nil
+	}
+	spent, err := s.Spent()
+	if err != nil {
+		return err
+	}
+	load, hot := b.weigh(s, t, &spent)
+	if t.Overhead.Budget = b.Share; !t.Final && load != nil {
+		c, any := b.Tick(t.Time, t.Window, load)
+		if any {
+			if err := s.Shed(t.Time, c, hot); err != nil {
+				return err
+			}
+		}
+	}
+	for _, step := range b.Taken() {
+		t.Overhead.Shed = append(t.Overhead.Shed, govern.Steps[step].Name)
+	}
+	return nil
+}
+
+// weigh fills what tracing costs, and returns it for the decision with the operations
+// whose probes cost most; nil where there is nothing to compare with yet, or nobody that
+// pays.
+func (b *budget) weigh(s Sparing, t *tick.Tick, spent *Spent) (*govern.Load, []events.Op) {
+	was := b.last
+	b.last = spentAt{true, spent.Stacks, t.Self.CPU, t.Records}
+	payers, hot := b.payers(s, t)
+	if !was.known || len(payers) == 0 || t.Window < time.Millisecond {
+		return nil, nil
+	}
+	var all, calls float64
+	for i := range payers {
+		all += payers[i].time
+		calls += float64(payers[i].calls)
+	}
+	stacks, agent := float64(spent.Stacks-was.stacks), float64(max(t.Self.CPU-was.agent, 0))
+	stacksOf := func(p *payer) float64 { return stacks * float64(p.calls) / max(calls, 1) }
+	worst := slices.MaxFunc(payers, func(x, y payer) int {
+		return cmp.Compare((float64(x.probes)+stacksOf(&x))/x.time, (float64(y.probes)+stacksOf(&y))/y.time)
+	})
+	window := float64(t.Window)
+	o := &t.Overhead
+	o.Probes, o.Stacks = float64(worst.probes)/worst.time, stacksOf(&worst)/worst.time
+	o.Agent, o.Tracepoints = agent/all, (spent.Host+spent.Ledger)*window/all
+	o.Share = o.Probes + o.Stacks + o.Agent + o.Tracepoints
+	l := &govern.Load{Share: o.Share, Calls: uint64(calls)}
+	l.Parts[govern.Stacks] = o.Stacks
+	l.Parts[govern.Records] = min(agent, float64(recordCost)*float64(t.Records-min(was.records, t.Records))) / all
+	l.Parts[govern.Launches] = float64(worst.launches) / worst.time
+	l.Parts[govern.Calls] = float64(worst.quick) / worst.time
+	l.Parts[govern.Hot] = o.Probes
+	l.Parts[govern.Host] = spent.Host * window / all
+	for i := range govern.Steps {
+		l.Lacks[i] = s.Lacks(i) || govern.Steps[i].Part == govern.Hot && len(hot) == 0
+	}
+	return l, hot
+}
+
+// payers adds up what probes took of each process that lives, and returns with that the
+// operations whose probes may go and cost most.
+func (b *budget) payers(s Sparing, t *tick.Tick) (out []payer, hot []events.Op) {
+	at := map[uint32]int{}
+	for i := range t.Processes {
+		if p := &t.Processes[i]; p.Ended.IsZero() {
+			at[p.PID] = len(out)
+			out = append(out, payer{pid: p.PID})
+		}
+	}
+	b.ran(t, out, at)
+	costs, all := map[events.Op]uint64{}, uint64(0)
+	for i := range t.Ops {
+		o := &t.Ops[i]
+		j, lives := at[o.PID]
+		timed, counted, known := s.ProbeCost(o.Op)
+		row := o.Op.Row()
+		if !lives || !known || row == nil {
+			continue
+		}
+		only := min(o.Last.Unmeasured, o.Last.Calls)
+		cost := (o.Last.Calls-only)*timed + only*counted
+		p := &out[j]
+		p.calls, p.probes = p.calls+o.Last.Calls, p.probes+cost
+		switch {
+		case row.Class == events.ClassLaunch:
+			p.launches += cost
+		case probes.Quick(row):
+			p.quick += cost
+		}
+		all += cost
+		if probes.Dear(row) {
+			costs[o.Op] += cost
+		}
+	}
+	for op, cost := range costs {
+		if float64(cost) >= hotShare*float64(all) && cost > 0 {
+			hot = append(hot, op)
+		}
+	}
+	slices.Sort(hot)
+	return out, hot
+}
+
+// ran fills the time that each process had: what has passed, or what its threads that
+// make calls had of CPUs.
+func (b *budget) ran(t *tick.Tick, out []payer, at map[uint32]int) {
+	now := map[nameKey]uint64{}
+	for i := range t.Threads {
+		x := &t.Threads[i]
+		j, lives := at[x.PID]
+		if x.Enrolled || !lives {
+			continue
+		}
+		k := nameKey{x.TID, x.Since}
+		now[k] = x.InCalls.OnCPU + x.Between.OnCPU
+		ran := now[k] - min(b.threads[k], now[k])
+		out[j].time += float64(min(ran, uint64(max(t.Window, 0))))
+	}
+	b.threads = now
+	for i := range out {
+		out[i].time = max(out[i].time, float64(t.Window))
+	}
+}

@@ -1,0 +1,120 @@
+package session_test
+
+import (
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+
+	"ingero/internal/probes"
+	"ingero/internal/session"
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// mix starts the program that makes three kinds of calls as fast as it can.
+func mix(t *testing.T) (*testkit.Child, []events.Row) {
+	t.Helper()
+	testkit.NeedBPF(t)
+	dir := t.TempDir()
+	gcc(t, "-o", dir+"/mix", "testdata/mix.c", "-ldl")
+	gcc(t, "-shared", "-fPIC", "-o", dir+"/libcudart.so.12", "testdata/mixlib.c")
+	child := testkit.Start(t, exec.Command(dir+"/mix", dir+"/libcudart.so.12"))
+	child.Line("ready")
+	var rows []events.Row
+	for _, name := range []string{"cudaLaunchKernel", "cudaMemcpyAsync", "cudaStreamSynchronize"} {
+		op, ok := events.OpByName(name)
+		if !ok {
+			t.Fatalf("no operation %s", name)
+		}
+		rows = append(rows, *op.Row())
+	}
+	return child, rows
+}
+
+// sheds is a sink that keeps which steps were taken, in their order.
+type sheds struct {
+	collector
+	seen  []string // each once
+	peak  float64
+	share float64
+	most  int
+}
+
+func (s *sheds) Tick(t *tick.Tick) error {
+	s.mu.Lock()
+	for _, step := range t.Overhead.Shed {
+		if !slices.Contains(s.seen, step) {
+			s.seen = append(s.seen, step)
+		}
+	}
+	s.most = max(s.most, len(t.Overhead.Shed))
+	s.share, s.peak = t.Overhead.Share, max(s.peak, t.Overhead.Share)
+	s.mu.Unlock()
+	return s.collector.Tick(t)
+}
+
+func (s *sheds) state() (seen, now []string, share float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last != nil {
+		now = s.last.Overhead.Shed
+	}
+	return slices.Clone(s.seen), now, s.share
+}
+
+// A loop of calls that do nothing costs more than it may, whatever is left out, but for
+// the probes themselves: at last these go, and the loop is as fast as untraced. Once it
+// stands still all is put back; and then each call is counted again.
+func TestOverheadIsHeld(t *testing.T) {
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) {
+			child, rows := mix(t)
+			const budget = 0.012 // at a clock that is 20 times too fast: a quarter of the time
+			s := &sheds{}
+			r := beginWith(t, session.LiveOptions{Select: pids(child), MaxOverhead: budget,
+				Probes: probes.Options{Mode: mode, Rows: rows, Stacks: probes.StacksSlow}},
+				session.Config{Clock: hasty{time.Now()}, Sinks: []tick.Sink{s}})
+			child.Say("go")
+			child.Line("going")
+			testkit.Eventually(t, "the last step, and a cost within the budget", func() bool {
+				_, now, share := s.state()
+				return slices.Contains(now, "hot-off") && share < budget
+			})
+			seen, _, _ := s.state()
+			for _, step := range []string{"records-thin", "launches-counted", "calls-counted"} {
+				if !slices.Contains(seen, step) {
+					t.Errorf("steps taken: %v, want %s among them", seen, step)
+				}
+			}
+			child.Say("stop")
+			child.Line("rounds")
+			testkit.Eventually(t, "all that is put back", func() bool { _, now, _ := s.state(); return len(now) == 0 })
+			before := r.calls()
+			child.Say("go")
+			child.Line("going")
+			child.Say("stop")
+			child.Line("rounds")
+			child.CloseStdin()
+			if err := child.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			r.end(t)
+			if now := r.sum().Calls; now <= before {
+				t.Errorf("%d calls before, %d after", before, now)
+			}
+			for _, kind := range []string{"precision-lost", "precision-back"} {
+				if !r.reported(kind) {
+					t.Errorf("no report of kind %s: %+v", kind, r.last.Reports)
+				}
+			}
+		})
+	}
+}
+
+func (c *collector) calls() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sum().Calls
+}

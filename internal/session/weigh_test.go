@@ -1,0 +1,97 @@
+package session
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"ingero/internal/govern"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// costly is a source whose probes cost 2 us where calls are timed, else 0.5 us.
+type costly struct {
+	priced
+	share float64
+	spent Spent
+	shed  []govern.Change
+	hot   []events.Op
+}
+
+func (c *costly) MaxOverhead() float64  { return c.share }
+func (c *costly) Spent() (Spent, error) { return c.spent, nil }
+func (*costly) Lacks(int) bool          { return false }
+
+func (c *costly) Shed(_ time.Time, x govern.Change, hot []events.Op) error {
+	c.shed, c.hot = append(c.shed, x), hot
+	return nil
+}
+
+// at is a tick in which the first of two processes makes 100,000 launches, a synchronisation
+// each, and the other nothing; its threads had two CPUs.
+func at(t *testing.T, second int) *tick.Tick {
+	t.Helper()
+	launch, _ := events.OpByName("cudaLaunchKernel")
+	sync, _ := events.OpByName("cudaStreamSynchronize")
+	n := uint64(second) * 2e9
+	return &tick.Tick{Time: time.Unix(int64(second), 0), Window: time.Second, Records: uint64(second) * 1e5,
+		Self:      tick.Self{CPU: time.Duration(second) * 30 * time.Millisecond},
+		Processes: []tick.Process{{PID: 1}, {PID: 2}, {PID: 3, Ended: time.Unix(1, 0)}},
+		Threads:   []tick.Thread{{PID: 1, TID: 10, InCalls: tick.Times{OnCPU: n / 2}}, {PID: 1, TID: 11, Between: tick.Times{OnCPU: n / 2}}, {PID: 1, TID: 12, Enrolled: true, Between: tick.Times{OnCPU: n}}},
+		Ops: []tick.Op{{PID: 1, Op: launch, Last: tick.Counts{Calls: 100_000, Done: 100_000}}, {PID: 1, Op: sync, Last: tick.Counts{Calls: 100_000, Unmeasured: 100_000}},
+			{PID: 2, Op: sync, Last: tick.Counts{Calls: 10}}, {PID: 3, Op: sync, Last: tick.Counts{Calls: 1e6}}}}
+}
+
+func TestWeigh(t *testing.T) {
+	src := &costly{share: 0.02}
+	var b budget
+	for second := 1; second <= 3; second++ {
+		src.spent = Spent{Stacks: time.Duration(second) * 20 * time.Millisecond, Host: 0.009, Ledger: 0.003}
+		x := at(t, second)
+		if err := b.tick(src, x); err != nil {
+			t.Fatal(err)
+		}
+		if second == 1 {
+			if x.Overhead.Share != 0 {
+				t.Errorf("a first tick costs %v: there is nothing to compare with", x.Overhead)
+			}
+			continue
+		}
+		// 200 ms + 50 ms of probes and 20 ms of stacks in two CPU seconds; 30 ms of the
+		// agent and 12 ms of tracepoints in the three of both processes.
+		want := tick.Overhead{Budget: 0.02, Probes: 0.125, Stacks: 0.01, Agent: 0.01, Tracepoints: 0.004}
+		want.Share = want.Probes + want.Stacks + want.Agent + want.Tracepoints
+		for _, c := range [][2]float64{{x.Overhead.Share, want.Share}, {x.Overhead.Probes, want.Probes}, {x.Overhead.Stacks, want.Stacks},
+			{x.Overhead.Agent, want.Agent}, {x.Overhead.Tracepoints, want.Tracepoints}} {
+			if math.Abs(c[0]-c[1]) > 1e-4 {
+				t.Fatalf("overhead %+v, want %+v", x.Overhead, want)
+			}
+		}
+	}
+	if len(src.shed) != 2 || src.shed[0].Step != 0 || len(src.hot) != 2 {
+		t.Errorf("shed %v, hot %v", src.shed, src.hot)
+	}
+}
+
+// Without a bound nothing is worked out, and nothing told.
+func TestWeighUnbound(t *testing.T) {
+	src := &costly{}
+	var b budget
+	x := at(t, 1)
+	if err := b.tick(src, x); err != nil || x.Overhead.Budget != 0 || len(src.shed) > 0 {
+		t.Errorf("%+v, %v", x.Overhead, err)
+	}
+}
+
+// Every step has a switch, and every switch a step.
+func TestShedSwitches(t *testing.T) {
+	for i := range govern.Steps {
+		if sheds[govern.Steps[i].Name] == nil {
+			t.Errorf("%s has no switch", govern.Steps[i].Name)
+		}
+	}
+	if len(sheds) != len(govern.Steps) {
+		t.Errorf("%d switches of %d steps", len(sheds), len(govern.Steps))
+	}
+}

@@ -1,0 +1,38 @@
+package store
+
+import "ingero/internal/tick"
+
+// shares are those of an overhead in the order in which a log holds them.
+func shares(o *tick.Overhead) [6]*float64 {
+	return [...]*float64{&o.Budget, &o.Share, &o.Probes, &o.Stacks, &o.Agent, &o.Tracepoints}
+}
+
+func appendOverhead(b []byte, o *tick.Overhead) []byte {
+	for _, v := range shares(o) {
+		b = putFloat(b, *v)
+	}
+	b = put(b, uint64(len(o.Shed)))
+	for _, step := range o.Shed {
+		b = putString(b, step)
+	}
+	return b
+}
+
+// maxShed is more steps than there are.
+const maxShed = 64
+
+func readOverhead(r *reader) *tick.Overhead {
+	o := &tick.Overhead{}
+	for _, v := range shares(o) {
+		*v = r.float()
+	}
+	n := r.count()
+	if n > maxShed {
+		r.fail()
+		return o
+	}
+	for range n {
+		o.Shed = append(o.Shed, r.string())
+	}
+	return o
+}

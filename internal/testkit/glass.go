@@ -1,0 +1,169 @@
+package testkit
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Glass is what somebody at a terminal sees: it does what control sequences tell it to, those
+// that programs here use (ECMA-48, xterm). Others are a fault that its text shows.
+type Glass struct {
+	Width, Height int
+	Cooked        bool // a new line begins at the left: what the kernel makes of it otherwise
+
+	rows     [][]rune
+	row, col int
+	main     [][]rune // while the other screen is shown
+	at       [2]int   // the cursor there
+	other    bool
+	nowrap   bool
+	hidden   bool // the cursor
+	rest     []byte
+}
+
+// Write implements [io.Writer].
+func (g *Glass) Write(p []byte) (int, error) {
+	s := append(g.rest, p...)
+	for len(s) > 0 {
+		n := g.next(s)
+		if n == 0 {
+			break
+		}
+		s = s[n:]
+	}
+	g.rest = append([]byte(nil), s...)
+	return len(p), nil
+}
+
+// next does the first of s, and returns its length, 0 where more must come.
+func (g *Glass) next(s []byte) int {
+	switch s[0] {
+	case '\r':
+		g.col = 0
+		return 1
+	case '\n':
+		if g.Cooked {
+			g.col = 0
+		}
+		g.down()
+		return 1
+	case 0x1b:
+		if len(s) < 3 {
+			return 0
+		}
+		for i := 2; i < len(s); i++ {
+			if s[i] >= 0x40 && s[i] <= 0x7e {
+				g.escape(string(s[2:i]), s[i])
+				return i + 1
+			}
+		}
+		return 0
+	}
+	if !utf8.FullRune(s) {
+		return 0
+	}
+	r, n := utf8.DecodeRune(s)
+	g.put(r)
+	return n
+}
+
+func (g *Glass) down() {
+	if g.row++; g.row >= g.Height {
+		g.fit()
+		g.rows, g.row = g.rows[1:], g.Height-1
+	}
+}
+
+func (g *Glass) put(r rune) {
+	if g.col >= g.Width {
+		if g.nowrap {
+			g.col = g.Width - 1
+		} else {
+			g.col = 0
+			g.down()
+		}
+	}
+	g.fit()
+	line := g.rows[g.row]
+	for len(line) <= g.col {
+		line = append(line, ' ')
+	}
+	line[g.col] = r
+	g.rows[g.row] = line
+	g.col++
+}
+
+func (g *Glass) fit() {
+	for len(g.rows) <= g.row {
+		g.rows = append(g.rows, nil)
+	}
+}
+
+func (g *Glass) escape(arg string, what byte) {
+	g.fit()
+	n, _ := strconv.Atoi(arg)
+	line := g.rows[g.row]
+	switch {
+	case what == 'm' || arg == "?2026":
+	case what == 'A':
+		g.row = max(0, g.row-n)
+	case what == 'H':
+		y, x, _ := strings.Cut(arg, ";")
+		g.row, g.col = number(y)-1, number(x)-1
+	case what == 'K' && n == 0:
+		g.rows[g.row] = line[:min(len(line), g.col)]
+	case what == 'J' && n == 0:
+		g.rows[g.row] = line[:min(len(line), g.col)]
+		g.rows = g.rows[:g.row+1]
+	case what == 'J' && n == 2:
+		g.rows = nil
+	case arg == "?25":
+		g.hidden = what == 'l'
+	case arg == "?7":
+		g.nowrap = what == 'l'
+	case arg == "?1049" && g.other != (what == 'h'):
+		g.swap()
+	case arg == "?1049":
+	default:
+		for _, r := range "<ESC[" + arg + string(what) + ">" {
+			g.put(r)
+		}
+	}
+}
+
+func number(s string) int {
+	n, _ := strconv.Atoi(s)
+	return max(n, 1)
+}
+
+func (g *Glass) swap() {
+	if g.other = !g.other; g.other {
+		g.main, g.at, g.rows = g.rows, [2]int{g.row, g.col}, nil
+		return
+	}
+	g.rows, g.row, g.col = g.main, g.at[0], g.at[1]
+}
+
+// Resize gives it another size. What does not fit any more is cut off.
+func (g *Glass) Resize(width, height int) {
+	g.Width, g.Height = width, height
+	g.rows = g.rows[:min(len(g.rows), height)]
+	for i, l := range g.rows {
+		g.rows[i] = l[:min(len(l), width)]
+	}
+	g.row = min(g.row, height-1)
+}
+
+// Other tells whether the other screen is shown, and nothing of it is left over if not: the
+// cursor is there and lines wrap.
+func (g *Glass) Other() bool { return g.other || g.hidden || g.nowrap }
+
+// Text is what can be read, without spaces at the ends of lines and empty lines at the end.
+func (g *Glass) Text() string {
+	var b strings.Builder
+	for _, l := range g.rows {
+		b.WriteString(strings.TrimRight(string(l), " ") + "\n")
+	}
+	return strings.TrimRight(b.String(), "\n") + "\n"
+}

@@ -1,0 +1,204 @@
+package incidents
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/pkoukk/tiktoken-go"
+	loader "github.com/pkoukk/tiktoken-go-loader"
+
+	"ingero/internal/cli"
+	"ingero/internal/query"
+	"ingero/internal/store"
+	"ingero/internal/tick"
+)
+
+// mostTokens is how long a diagnosis may be, in tokens of o200k_base.
+const mostTokens = 600
+
+// diagnosis is what an assistant is told of a run by one call: of the tool diagnose.
+type diagnosis struct {
+	Text   string
+	Tokens int
+	Facts  map[string]any
+	Rows   [][]any // name, pid, parent, ... of each culprit, and at the end what was lost to it
+}
+
+// tokenizer counts tokens as assistants do.
+var tokenizer = sync.OnceValues(func() (*tiktoken.Tiktoken, error) {
+	tiktoken.SetBpeLoader(loader.NewOfflineLoader())
+	return tiktoken.GetEncoding(tiktoken.MODEL_O200K_BASE)
+})
+
+// diagnosed asks ingero mcp for a diagnosis of a recording, as its clients do.
+func diagnosed(t *testing.T, db string) *diagnosis {
+	t.Helper()
+	var ends [4]*os.File
+	for i := 0; i < len(ends); i += 2 {
+		var err error
+		if ends[i], ends[i+1], err = os.Pipe(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nowhere, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nowhere.Close()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- cli.Main(cli.Env{Args: []string{"mcp", "--db", db}, Stdin: ends[0], Stdout: ends[3], Stderr: nowhere, Getenv: func(string) string { return "" }})
+		_ = ends[3].Close()
+	}()
+	c, err := sdk.NewClient(&sdk.Implementation{Name: "lab", Version: "1"}, nil).Connect(t.Context(), &sdk.IOTransport{Reader: ends[2], Writer: ends[1]}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "diagnose", Arguments: map[string]any{}})
+	if err != nil || len(res.Content) != 1 || res.IsError {
+		t.Fatalf("diagnose: %+v, %v", res, err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if code := <-ended; code != 0 {
+		t.Errorf("ingero mcp ends with %d", code)
+	}
+	d := &diagnosis{Text: res.Content[0].(*sdk.TextContent).Text}
+	b, err := json.Marshal(res.StructuredContent)
+	if err == nil {
+		err = json.Unmarshal(b, d)
+	}
+	enc, err2 := tokenizer()
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	d.Tokens = len(enc.EncodeOrdinary(d.Text))
+	return d
+}
+
+// diagnosedAnew is what the engine makes of a recording now, and the diagnosis of that.
+func diagnosedAnew(t *testing.T, db string, until int64) ([]heard, *diagnosis) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "anew.db")
+	end := func() time.Time { return time.Unix(0, until) }
+	p := playedTo(t, db, until, func(s *query.Session) tick.Sink {
+		rec, err := store.Open(store.Options{Path: path, Now: end, Session: store.Session{Mode: s.Mode, Target: s.Target, PID: s.PID, Started: s.Started}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rec
+	})
+	return p.said(), diagnosed(t, path)
+}
+
+// ns is a fact as a number of ns, 0 where it is not told.
+func (d *diagnosis) ns(name string) time.Duration {
+	n, _ := d.Facts[name].(float64)
+	return time.Duration(n)
+}
+
+// other is a cause that is told beside the gravest: "disk-wait 312ms c-7f3a".
+var other = regexp.MustCompile(`([a-z0-9-]+) ([0-9.]+(?:ns|us|ms|s)) c-`)
+
+// judgeDiagnosis says what is wrong with what an assistant is told, by the same truth:
+// nothing where it is wholly right.
+func (o *outcome) judgeDiagnosis(d *diagnosis) (wrong []string) {
+	if d == nil {
+		return []string{"there is none"}
+	}
+	if d.Tokens > mostTokens {
+		wrong = append(wrong, fmt.Sprintf("%d tokens", d.Tokens))
+	}
+	rule, _ := d.Facts["rule"].(string)
+	others := map[string]time.Duration{}
+	text, _ := d.Facts["others"].(string)
+	for _, m := range other.FindAllStringSubmatch(text, -1) {
+		lost, err := time.ParseDuration(m[2])
+		if err != nil {
+			wrong = append(wrong, err.Error())
+		}
+		others[m[1]] += lost
+	}
+	if len(o.Want) == 0 {
+		if !strings.HasPrefix(d.Text, "ok, nothing is wrong") && !slices.Contains(o.Also, rule) {
+			wrong = append(wrong, "it does not say that nothing is wrong")
+		}
+		return wrong
+	}
+	main := slices.IndexFunc(o.Want, func(t truth) bool { return slices.Contains(t.Rules, rule) })
+	if main < 0 {
+		return append(wrong, fmt.Sprintf("the cause is %q", rule))
+	}
+	for i := range o.Want {
+		told := func(r string) bool { return others[r] > 0 }
+		if i != main && !slices.ContainsFunc(o.Want[i].Rules, told) {
+			wrong = append(wrong, "not told: "+o.Want[i].Rules[0])
+		}
+	}
+	if t := &o.Want[main]; t.Named && !d.blames(t) {
+		wrong = append(wrong, "the culprit")
+	}
+	for _, name := range []string{"fix", "confidence", "job", "pid", "cause"} {
+		if d.Facts[name] == nil {
+			wrong = append(wrong, "no "+name)
+		}
+	}
+	if pid, _ := d.Facts["pid"].(float64); !slices.Contains(o.Victims, int(pid)) && len(o.Victims) > 0 {
+		wrong = append(wrong, fmt.Sprintf("the job is %v", d.Facts["pid"]))
+	}
+	if said, is := o.lostOf(d, main, others); said.Min > is.Max || said.Max < is.Min {
+		wrong = append(wrong, fmt.Sprintf("lost %s to %s of %s ms", millis(said.Min), millis(said.Max), millis(is.Mid)))
+	}
+	return wrong
+}
+
+// lostOf is what is said to be lost, and what was, of the causes whose loss is known.
+func (o *outcome) lostOf(d *diagnosis, main int, others map[string]time.Duration) (said, is lost) {
+	said = lost{Min: d.ns("lost_min_ns"), Mid: d.ns("lost_ns"), Max: d.ns("lost_max_ns")}
+	for i := range o.Want {
+		t := &o.Want[i]
+		for _, rule := range slices.Concat(t.Rules, t.With) {
+			n := others[rule]
+			said = lost{said.Min + n, said.Mid + n, said.Max + n}
+		}
+		is = lost{is.Min + t.Lost.Min, is.Mid + t.Lost.Mid, is.Max + t.Lost.Max}
+	}
+	return said, is
+}
+
+// number is the process number in "cron[711]".
+var number = regexp.MustCompile(`\[?(\d+)\]?\)?$`)
+
+// blames tells whether most of what is blamed on somebody is on those who did it.
+func (d *diagnosis) blames(t *truth) bool {
+	var all, theirs float64
+	for _, row := range d.Rows {
+		if len(row) < 6 {
+			continue
+		}
+		n, _ := row[5].(float64)
+		all += n
+		pid, _ := row[1].(float64)
+		parent := 0
+		if text, _ := row[2].(string); text != "" {
+			if m := number.FindStringSubmatch(text); m != nil {
+				parent, _ = strconv.Atoi(m[1])
+			}
+		}
+		if slices.Contains(t.Culprits, int(pid)) || slices.Contains(t.Culprits, parent) {
+			theirs += n
+		}
+	}
+	return 2*theirs > all
+}
