@@ -19,21 +19,22 @@ var allowed = map[string]string{
 	"pkg/events": "",
 
 	// Kernel side, and what reads it.
-	"internal/bpf":     "github.com/cilium/ebpf",
-	"internal/probes":  "github.com/cilium/ebpf golang.org/x/arch golang.org/x/sys internal/bpf internal/proc internal/python internal/tick internal/unwind pkg/events sim",
-	"internal/decode":  "golang.org/x/sys internal/bpf internal/tick pkg/events",
-	"internal/proc":    "golang.org/x/sys internal/tick pkg/events",
-	"internal/host":    "golang.org/x/sys internal/tick",
-	"internal/unwind":  "internal/proc",
-	"internal/jail":    "golang.org/x/sys",
-	"internal/screen":  "golang.org/x/sys",
-	"internal/python":  "internal/jail internal/proc pkg/events",
-	"internal/gpu":     "internal/tick",
-	"internal/xid":     "golang.org/x/sys internal/tick",
-	"internal/lock":    "golang.org/x/sys",
-	"internal/listen":  "",
-	"internal/service": "golang.org/x/sys",
-	"internal/update":  "",
+	"internal/bpf":       "github.com/cilium/ebpf",
+	"internal/probes":    "github.com/cilium/ebpf golang.org/x/arch golang.org/x/sys internal/bpf internal/proc internal/python internal/tick internal/unwind pkg/events sim",
+	"internal/decode":    "golang.org/x/sys internal/bpf internal/tick pkg/events",
+	"internal/proc":      "golang.org/x/sys internal/tick pkg/events",
+	"internal/host":      "golang.org/x/sys internal/tick",
+	"internal/unwind":    "internal/proc",
+	"internal/jail":      "golang.org/x/sys",
+	"internal/screen":    "golang.org/x/sys",
+	"internal/python":    "internal/jail internal/proc pkg/events",
+	"internal/gpu":       "internal/tick",
+	"internal/xid":       "golang.org/x/sys internal/tick",
+	"internal/lock":      "golang.org/x/sys",
+	"internal/listen":    "",
+	"internal/privilege": "golang.org/x/sys",
+	"internal/service":   "golang.org/x/sys",
+	"internal/update":    "",
 
 	// The pipeline.
 	"internal/stats":        "",
@@ -78,10 +79,10 @@ var allowed = map[string]string{
 
 	// What people start.
 	"internal/config": "internal/causal internal/listen internal/redact github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys",
-	"internal/cli/check": "golang.org/x/sys internal/config internal/gpu internal/lock internal/probes internal/proc " +
+	"internal/cli/check": "golang.org/x/sys internal/config internal/gpu internal/lock internal/privilege internal/probes internal/proc " +
 		"pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
-		"internal/cli/check internal/config internal/dashboard internal/diff internal/explain internal/export internal/export/notify internal/export/clickhouse internal/export/otlp internal/export/prom internal/fleet internal/gpu internal/guard internal/k8s internal/legacy internal/listen internal/lock internal/mcp internal/metric internal/outfile " +
+		"internal/cli/check internal/config internal/dashboard internal/diff internal/explain internal/export internal/export/notify internal/export/clickhouse internal/export/otlp internal/export/prom internal/fleet internal/gpu internal/guard internal/k8s internal/legacy internal/listen internal/lock internal/mcp internal/metric internal/outfile internal/privilege " +
 		"internal/probes internal/proc internal/query internal/redact internal/screen internal/service internal/session internal/mute internal/stats internal/store internal/symbols internal/tick internal/update internal/where internal/xid pkg/events sim",
 	"cmd/ingero": "internal/cli internal/jail internal/screen",
 

@@ -32,8 +32,8 @@ test       clickhouse-server   clickhouse-server  takes what is copied to a clus
 test       java                default-jre-headless runs the ZooKeeper that a cluster needs
 test       /usr/share/java/zookeeper.jar zookeeper  keeps the replicas of a cluster in step
 test       prometheus          prometheus         scrapes what a trace serves, and checks metrics and rules
-test       node                nodejs             runs the tests of the page of the dashboard
-test       npm                 npm                fetches what builds them
+test       node                nodejs             runs the tests of the page of the dashboard, and another MCP client
+test       npm                 npm                fetches what those are made with
 test       slurmctld           slurmctld          runs jobs whose epilog writes a report
 test       slurmd              slurmd             runs them on this machine
 test       sbatch              slurm-client       submits them

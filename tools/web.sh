@@ -1,24 +1,17 @@
 #!/bin/bash
 # web.sh [check|test]: builds the dashboard's page from internal/dashboard/web/src into
 # internal/dashboard/web/assets. With check it checks the types alone, with test it runs
-# the tests. npm fetches the versions of package-lock.json, by their hashes, once: they
-# stay in the user's cache.
+# the tests. What builds it is what tools/npm.sh fetches.
 set -euo pipefail
 cd "$(dirname "$0")/../internal/dashboard/web"
 
-cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ingero-web/$(cat package.json package-lock.json | sha256sum | cut -c1-16)
-if [ ! -e "$cache/ready" ]; then
-	mkdir -p "$cache"
-	cp package.json package-lock.json "$cache/"
-	npm ci --prefix "$cache" --ignore-scripts --no-audit --no-fund --loglevel=error >&2
-	touch "$cache/ready"
-fi
+modules=$(../../../tools/npm.sh internal/dashboard/web)
 
 # Sources and packages are seen side by side, as the tools want them.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp -r src test build.mjs package.json tsconfig.json "$work/"
-ln -s "$cache/node_modules" "$work/node_modules"
+ln -s "$modules" "$work/node_modules"
 cd "$work"
 case ${1-} in
 check)

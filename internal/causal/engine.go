@@ -95,7 +95,7 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 	e.scratch.parts = list
 	for i := range list {
 		if n, ok := e.causes.of(&list[i]); ok {
-			r.keep(part{list[i].NS, n, list[i].Critical})
+			e.keep(r, part{list[i].NS, n, list[i].Critical})
 		}
 	}
 	for i := range s.Ops {
@@ -105,9 +105,11 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 	}
 }
 
-// keep adds a part, in the place of the smallest where there is no room.
-func (r *record) keep(p part) {
-	least := 0
+// keep adds a part. Where there is no room it goes to one of its kind, by the same rule and
+// told together with it, or in the place of the smallest.
+func (e *Engine) keep(r *record, p part) {
+	least, alike := 0, -1
+	c := &e.causes.list[p.cause]
 	for i := range r.parts[:r.nparts] {
 		x := &r.parts[i]
 		if x.cause == p.cause && x.critical == p.critical {
@@ -117,11 +119,16 @@ func (r *record) keep(p part) {
 		if x.ns < r.parts[least].ns {
 			least = i
 		}
+		if o := &e.causes.list[x.cause]; x.critical == p.critical && o.id.rule == c.id.rule && o.norm == c.norm && o.group == c.group {
+			alike = i
+		}
 	}
 	switch {
 	case r.nparts < maxParts:
 		r.parts[r.nparts] = p
 		r.nparts++
+	case alike >= 0:
+		r.parts[alike].ns += p.ns
 	case p.ns > r.parts[least].ns:
 		r.parts[least] = p
 	}

@@ -73,6 +73,7 @@ func (e *Engine) judge(s *series, t *tick.Tick) []tick.Chain {
 	slices.SortFunc(v.tally, func(a, b *tally) int {
 		return cmp.Or(cmp.Compare(b.lost, a.lost), cmp.Compare(a.rule, b.rule), cmp.Compare(a.group, b.group))
 	})
+	e.siblings(&v)
 	v.several()
 	var out []tick.Chain
 	for _, y := range v.tally {
@@ -161,6 +162,51 @@ func (y *tally) burst() (most float64) {
 	return most
 }
 
+// siblings adds causes that cost too little to be told to the largest one that is told and
+// that the same process started: the programs of a rotation of logs, say, go by many names.
+func (e *Engine) siblings(v *verdict) {
+	told := slices.DeleteFunc(slices.Clone(v.tally), func(y *tally) bool { return !v.enough(y) })
+	v.tally = slices.DeleteFunc(v.tally, func(y *tally) bool {
+		p := e.parent(y)
+		at := slices.IndexFunc(told, func(x *tally) bool { return x.rule == y.rule && p > kthreadd && e.parent(x) == p })
+		if at < 0 || slices.Contains(told, y) {
+			return false
+		}
+		told[at].add(y, v.count)
+		return true
+	})
+}
+
+// parent is who started the culprit that took most of a cause.
+func (e *Engine) parent(y *tally) uint32 {
+	most, of := 0.0, uint32(0)
+	for c, ns := range y.by {
+		if ns > most || ns == most && c < of {
+			most, of = ns, c
+		}
+	}
+	return e.causes.list[of].who.Parent
+}
+
+// add adds another cause of the same rule. A step that both slowed counts twice, until it is
+// all count steps.
+func (y *tally) add(o *tally, count float64) {
+	y.lost += o.lost
+	y.min += o.min
+	y.max += o.max
+	y.slow = min(y.slow+o.slow, count)
+	y.excess += o.excess
+	for c, ns := range o.by {
+		y.by[c] += ns
+	}
+	for i, ns := range o.spread {
+		y.spread[i] += ns
+	}
+	y.see(o.first, 0)
+	y.see(o.last, 0)
+	y.see(o.worst, o.worstLost)
+}
+
 // several makes one cause of many small ones of a rule: a build, say, starts
 // hundreds of programs, none of which costs enough to be told. The largest of them
 // stands for all; it does not where a cause that is told outweighs them.
@@ -181,24 +227,10 @@ func (v *verdict) several() {
 			s = &tally{rule: y.rule, group: "several", by: map[uint32]float64{}, first: y.first, last: y.last}
 			sums[y.rule] = s
 		}
-		s.lost += y.lost
-		s.min += y.min
-		s.max += y.max
-		s.slow += y.slow // a step that two of them slowed counts twice, until it is all steps
-		s.excess += y.excess
-		for c, ns := range y.by {
-			s.by[c] = ns
-		}
-		for i, ns := range y.spread {
-			s.spread[i] += ns
-		}
-		s.see(y.first, 0)
-		s.see(y.last, 0)
-		s.see(y.worst, y.worstLost)
+		s.add(y, v.count)
 	}
 	for r := range Rules {
 		if s := sums[r]; s != nil && v.enough(s) && s.lost > told[r] {
-			s.slow = min(s.slow, v.count)
 			v.tally = append(v.tally, s)
 		}
 	}

@@ -61,3 +61,30 @@ func TestBurstOfPrograms(t *testing.T) {
 		t.Errorf("%v over time, %v in all", spread, c.Lost)
 	}
 }
+
+// Programs of one process each of whose names cost too little to be told are told with those
+// that are.
+func TestSiblings(t *testing.T) {
+	steps := with(1000, 2, 2*ms, ledger.Wait{NS: 2 * ms, State: events.WaitRunnable})
+	names := []string{"gzip", "rotate", "chmod", "chown", "touch", "find"}
+	for i := range steps {
+		for j := range steps[i].Waits {
+			k := uint32(100 + i/20)
+			name := names[0]
+			if i%3 == 0 { // a third of the time is of many small ones
+				name = names[1+i/20%5]
+			}
+			steps[i].Waits[j].Who = events.Thread{PID: k, TID: k, Parent: 60, Name: events.NameOf(name)}
+			if i%3 == 0 {
+				steps[i].Waits[j].Who.PID, steps[i].Waits[j].Who.TID = k+1000, k+1000
+			}
+		}
+	}
+	e := New(1)
+	e.Add(steps)
+	got := chainsOf(e, steps[999].To)
+	if len(got) != 1 || got[0].Lost < 900*time.Millisecond || got[0].Lost > 1100*time.Millisecond {
+		show(t, got)
+		t.Fatal("want one chain of a second")
+	}
+}

@@ -10,7 +10,7 @@ const (
 	maxSeries     = 512
 	maxRecords    = 1 << 16 // of all series
 	maxKinds      = 8       // of steps whose usual length is followed
-	maxParts      = 6       // of a step
+	maxParts      = 8       // of a step
 	maxOwn        = 4       // operations of a step
 	heldQuota     = 32      // steps kept of a second: those that something held up
 	freeQuota     = 12      // and others

@@ -61,6 +61,8 @@ func wordsKept(err error) error {
 	switch {
 	case errors.As(err, &held):
 		return &problem{What: held.Error(), Do: "end the trace first; ingero status shows it", Err: err}
+	case errors.As(err, &unsafe) && unsafe.Do != "":
+		return &problem{What: unsafe.Error() + ", so nothing is written there", Do: unsafe.Do + ", if what is in it is yours", Err: err}
 	case errors.As(err, &unsafe):
 		return &problem{What: unsafe.Error() + ", so root will not write there", Do: "do this as the user whom the database belongs to", Err: err}
 	case errors.Is(err, fs.ErrPermission):

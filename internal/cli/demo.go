@@ -313,6 +313,7 @@ func (d *demo) replay(ctx context.Context, why string) error {
 func (d *demo) view(stop context.CancelFunc, head string) *view {
 	v := d.env.view(d.json, false, d.env.Stdout, stop)
 	v.named = true // it is known what is traced
+	v.take = nil   // what was written above the table stays in sight
 	if !d.json {
 		_, err := io.WriteString(d.env.Stdout, head+"\n\n")
 		v.check(err)

@@ -137,29 +137,9 @@ func TestNodesClock(t *testing.T) {
 func TestDashboardOwnCertificate(t *testing.T) {
 	testkit.LeakCheck(t)
 	db := testDB(t)
-	dir := t.TempDir()
 	var pairs [2][2]string
 	for i := range pairs {
-		key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		about := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "x"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-			DNSNames: []string{"gpu-7.example"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-		cert, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		der, err := x509.MarshalPKCS8PrivateKey(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for j, b := range []*pem.Block{{Type: "CERTIFICATE", Bytes: cert}, {Type: "PRIVATE KEY", Bytes: der}} {
-			pairs[i][j] = filepath.Join(dir, fmt.Sprintf("%d-%d.pem", i, j))
-			if err := os.WriteFile(pairs[i][j], pem.EncodeToMemory(b), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
+		pairs[i] = certified(t)
 	}
 	s := serve(t, db, atTheEnd, nil, "--addr", ":0", "--tls-cert", pairs[0][0], "--tls-key", pairs[0][1])
 	if code, _, said := command(t, nil, nil, "query", "--nodes", strings.TrimPrefix(s.url, "https://"), "--ca", pairs[0][0], "SELECT 1"); code != 0 {
@@ -206,4 +186,31 @@ func TestQueryNodesTwice(t *testing.T) {
 	if code != 0 || !strings.Contains(said, "Note: a and b have the same recording, gpu-7-one: its calls count twice") {
 		t.Errorf("%d %s", code, said)
 	}
+}
+
+// certified makes a certificate for this machine, and its key: the paths of both.
+func certified(t *testing.T) (pair [2]string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "x"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{"gpu-7.example"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	cert, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for i, b := range []*pem.Block{{Type: "CERTIFICATE", Bytes: cert}, {Type: "PRIVATE KEY", Bytes: der}} {
+		pair[i] = filepath.Join(dir, fmt.Sprintf("%d.pem", i))
+		if err := os.WriteFile(pair[i], pem.EncodeToMemory(b), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pair
 }

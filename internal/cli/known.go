@@ -75,6 +75,8 @@ func wordsStore(err error) *problem {
 	switch {
 	case errors.As(err, &held):
 		return &problem{What: held.Error(), Do: "record elsewhere: --db PATH"}
+	case errors.As(err, &unsafe) && unsafe.Do != "":
+		return &problem{What: unsafe.Error() + ", so nothing is written there", Do: unsafe.Do + ", if what is in it is yours; or record elsewhere: --db PATH"}
 	case errors.As(err, &unsafe):
 		return &problem{What: unsafe.Error() + ", so root will not write there", Do: "record elsewhere: --db PATH"}
 	case errors.Is(err, query.ErrLost):

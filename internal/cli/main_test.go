@@ -54,7 +54,9 @@ func ingero() {
 	if _, err := fmt.Sscan(mark, &e.Lock.Mark); err != nil {
 		panic(err)
 	}
-	_ = os.Unsetenv(asIngero)
+	if os.Geteuid() == 0 { // else this program may have to start itself again
+		_ = os.Unsetenv(asIngero)
+	}
 	e.keyFile = os.Getenv(keyFile)
 	if ahead, err := time.ParseDuration(os.Getenv(clockOff)); err == nil {
 		e.Now = func() time.Time { return time.Now().Add(ahead) }

@@ -14,6 +14,7 @@ import (
 
 	"ingero/internal/config"
 	"ingero/internal/lock"
+	"ingero/internal/privilege"
 )
 
 // Build is what the linker knows of this binary.
@@ -69,6 +70,9 @@ var commands = []func(*Env) *cobra.Command{
 
 // Main runs the command line and returns the exit code.
 func Main(e Env) int {
+	if err := e.privileges(); err != nil {
+		return report(e.Stderr, err, false)
+	}
 	e.hangup = &hangup{}
 	ctx, stop := e.hangup.signals()
 	defer stop()
@@ -95,6 +99,24 @@ func (e *Env) run(ctx context.Context) int {
 		err = wordsUsage(err)
 	}
 	return report(e.Stderr, err, e.debug)
+}
+
+// tracers are the commands that look into other processes and the kernel. All others
+// need no more than their user may do.
+var tracers = map[string]bool{"trace": true, "run": true, "check": true, "demo": true, "xid": true, "stuck": true}
+
+// privileges keeps the capabilities that the program's file has for the commands that
+// need them, and lets go of them for all others: who may start it must not read by it
+// what only they can.
+func (e *Env) privileges() error {
+	c, _, err := e.root().Find(e.Args)
+	for err == nil && c.HasParent() && c.Parent().HasParent() {
+		c = c.Parent()
+	}
+	if err == nil && tracers[c.Name()] {
+		return privilege.Keep()
+	}
+	return privilege.Drop()
 }
 
 // root makes the tree of commands.

@@ -4,7 +4,7 @@ import "ingero/pkg/events"
 
 const (
 	maxOps   = 12 // operations and sizes told apart in a step
-	maxWaits = 8  // culprits told apart in a step
+	maxWaits = 12 // culprits told apart in a step
 )
 
 // openStep is what has been seen of a step that is not closed.
@@ -140,27 +140,8 @@ func hostTook(w *events.Wait) bool {
 	return w.Flags&events.WaitIO != 0
 }
 
-// keep adds an entry, to its like or to the list; the smallest makes room.
-func (o *openStep) keep(x *Wait) {
-	least := 0
-	for i := range o.waits[:o.nwaits] {
-		if o.waits[i].same(x) {
-			o.waits[i].merge(x)
-			return
-		}
-		if o.waits[i].NS < o.waits[least].NS {
-			least = i
-		}
-	}
-	if o.nwaits < maxWaits {
-		o.waits[o.nwaits] = *x
-		o.nwaits++
-		return
-	}
-	if x.NS > o.waits[least].NS {
-		o.waits[least] = *x
-	}
-}
+// keep adds an entry.
+func (o *openStep) keep(x *Wait) { o.nwaits = keepWait(o.waits[:], o.nwaits, x) }
 
 // close adds the closing call and the gap before it.
 func (o *openStep) close(c *events.Call) {

@@ -136,6 +136,66 @@ func (w *Wait) same(o *Wait) bool {
 		w.Critical == o.Critical && w.Dev == o.Dev && w.Call == o.Call && (w.Flags^o.Flags)&kindFlags == 0
 }
 
+// like says whether o is of the same kind, and of another thread of the same process.
+func (w *Wait) like(o *Wait) bool {
+	x := *o
+	x.Who.TID = w.Who.TID
+	return w.Who.PID == o.Who.PID && w.Flags&events.WaitOthers == 0 && w.same(&x)
+}
+
+// keepWait adds x to the n waits of a list, to its like where there is one. In a full list
+// it goes to another thread of its process, and else the smallest of all gives its name up:
+// the sum of what was runnable or throttled stays what it was. It returns how many
+// there are now.
+func keepWait(list []Wait, n int, x *Wait) int {
+	least := 0
+	for i := range list[:n] {
+		if list[i].same(x) {
+			list[i].merge(x)
+			return n
+		}
+		if list[i].NS < list[least].NS {
+			least = i
+		}
+	}
+	if n < len(list) {
+		list[n] = *x
+		return n + 1
+	}
+	for i := range list {
+		if list[i].like(x) {
+			list[i].merge(x)
+			return n
+		}
+	}
+	small := *x
+	if list[least].NS < small.NS {
+		small, list[least] = list[least], small
+	}
+	if small.State == events.WaitBlocked {
+		return n
+	}
+	small.unname()
+	for i := range list {
+		if list[i].same(&small) {
+			list[i].merge(&small)
+			return n
+		}
+	}
+	if list[least].State == small.State && list[least].Op == small.Op && list[least].Critical == small.Critical {
+		list[least].unname()
+		list[least].merge(&small)
+	}
+	return n
+}
+
+// unname makes it a wait for others of which no more is known.
+func (w *Wait) unname() {
+	w.Who, w.Waker = events.Thread{}, tick.WakerShare{}
+	w.Flags |= events.WaitOthers
+	w.blocked, w.runnable = 0, 0
+}
+
 // kindFlags are those that tell waits apart.
 const kindFlags = events.WaitIO | events.WaitByIRQ | events.WaitIdle | events.WaitOthers
 

@@ -12,7 +12,7 @@ const (
 	// together is the distance, ns, under which two waits are one: a wait goes on
 	// on another CPU, or its state changes.
 	together = 20_000
-	maxTail  = 4
+	maxTail  = 8
 )
 
 // tail follows the waits of the closing call and keeps those that can matter:
@@ -36,18 +36,7 @@ type culprits struct {
 
 func (c *culprits) clear() { c.n, c.ns = 0, 0 }
 
-func (c *culprits) add(x *Wait) {
-	for i := range c.list[:c.n] {
-		if c.list[i].same(x) {
-			c.list[i].merge(x)
-			return
-		}
-	}
-	if c.n < maxTail {
-		c.list[c.n] = *x
-		c.n++
-	}
-}
+func (c *culprits) add(x *Wait) { c.n = keepWait(c.list[:], c.n, x) }
 
 // join moves o's into c.
 func (c *culprits) join(o *culprits) {

@@ -184,6 +184,8 @@ func openOwn(path string) (*os.File, error) {
 			why = "is not a regular file"
 		case st.Uid != uint32(os.Geteuid()):
 			why = fmt.Sprintf("belongs to uid %d", st.Uid)
+		case st.Mode&unix.S_IWOTH != 0:
+			why = "may be written by everybody"
 		case st.Nlink > 1:
 			why = "has another name (a hard link)"
 		}

@@ -178,7 +178,7 @@ func readState(root, path string, h Holder) (State, error) {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return s, err
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Uid != h.UID {
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Mode&unix.S_IWOTH != 0 || st.Uid != h.UID {
 		return s, ErrNoState
 	}
 	text, err := io.ReadAll(io.LimitReader(f, 16<<20))

@@ -158,7 +158,7 @@ func (db *DB) sameFile() error {
 		}
 	}
 	if n < 2 {
-		return &UnsafeError{db.o.Path, "was replaced while it was being opened"}
+		return &UnsafeError{Path: db.o.Path, Why: "was replaced while it was being opened"}
 	}
 	return nil
 }

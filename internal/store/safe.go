@@ -14,9 +14,9 @@ import (
 // Owner is whom files and directories are made for, under sudo.
 type Owner struct{ UID, GID uint32 }
 
-// UnsafeError says that root must not write to a place, since another user
-// could put something else there.
-type UnsafeError struct{ Path, Why string }
+// UnsafeError says that a place must not be written to, since another user could put
+// something else there. Do is what to type so that it may; it can be empty.
+type UnsafeError struct{ Path, Why, Do string }
 
 func (e *UnsafeError) Error() string { return fmt.Sprintf("%s %s", e.Path, e.Why) }
 
@@ -164,7 +164,7 @@ func (p places) link(at int, name, path string) error {
 		return pathError("stat", path, err)
 	}
 	if s.Uid != 0 {
-		return &UnsafeError{path, "is a symbolic link of user " + strconv.Itoa(int(s.Uid)) + ", who could let it point anywhere"}
+		return &UnsafeError{Path: path, Why: "is a symbolic link of user " + strconv.Itoa(int(s.Uid)) + ", who could let it point anywhere"}
 	}
 	return nil
 }
@@ -179,9 +179,9 @@ func (p places) trust(fd int, path string, last bool) error {
 	}
 	switch {
 	case s.Mode&unix.S_IWOTH != 0 && (last || s.Mode&unix.S_ISVTX == 0):
-		return &UnsafeError{path, "is a directory that everybody may write to"}
+		return &UnsafeError{Path: path, Why: "is a directory that everybody may write to", Do: "sudo chmod o-w " + path}
 	case !p.ours(s.Uid):
-		return &UnsafeError{path, "belongs to user " + strconv.Itoa(int(s.Uid)) + ", who could replace what is in it"}
+		return &UnsafeError{Path: path, Why: "belongs to user " + strconv.Itoa(int(s.Uid)) + ", who could replace what is in it"}
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func (p places) open(dir *os.File, name string, flags int) (*os.File, error) {
 		fd, err = unix.Openat(int(dir.Fd()), name, always|flags, 0)
 	}
 	if errors.Is(err, unix.ELOOP) {
-		return nil, &UnsafeError{path, "is a symbolic link"}
+		return nil, &UnsafeError{Path: path, Why: "is a symbolic link"}
 	}
 	if err != nil {
 		return nil, pathError("open", path, err)
@@ -240,13 +240,15 @@ func (p places) plain(fd int, path string) error {
 	}
 	switch {
 	case s.Mode&unix.S_IFMT != unix.S_IFREG:
-		return &UnsafeError{path, "is not a file"}
+		return &UnsafeError{Path: path, Why: "is not a file"}
+	case s.Mode&unix.S_IWOTH != 0:
+		return &UnsafeError{Path: path, Why: "is a file that everybody may write to", Do: "chmod o-w " + path}
 	case !p.root:
 		return nil
 	case !p.ours(s.Uid):
-		return &UnsafeError{path, "belongs to user " + strconv.Itoa(int(s.Uid))}
+		return &UnsafeError{Path: path, Why: "belongs to user " + strconv.Itoa(int(s.Uid))}
 	case s.Nlink > 1:
-		return &UnsafeError{path, "has a second name elsewhere (a hard link)"}
+		return &UnsafeError{Path: path, Why: "has a second name elsewhere (a hard link)"}
 	}
 	return nil
 }

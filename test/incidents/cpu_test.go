@@ -58,6 +58,10 @@ var cpuRows = []row{
 	{name: "four hogs, before the attach", plan: func(s *seed) plan {
 		return plan{victim: late(s), want: takenBy(byFault), faults: always(program(4, "hog CPU"))}
 	}},
+	{name: "a hog of many threads", plan: func(s *seed) plan {
+		return plan{victim: victim{main: fmt.Sprintf("copy 262144; launch 4 %d; sync; cpu 300", s.between(300, 600)), env: spins}, want: takenBy(byFault),
+			faults: during(s, short, long, program(1, "threads CPU %d", s.between(5, 12)))}
+	}},
 	{name: "a real-time hog", plan: func(s *seed) plan {
 		on := s.between(4000, 20000)
 		return plan{victim: busy(s), want: takenBy(byFault),

@@ -131,7 +131,8 @@ func (o *outcome) judgeDiagnosis(d *diagnosis) (wrong []string) {
 		others[m[1]] += lost
 	}
 	if len(o.Want) == 0 {
-		if !strings.HasPrefix(d.Text, "ok, nothing is wrong") && !slices.Contains(o.Also, rule) {
+		faults := rule == "" && d.Facts["faults"] != nil // of GPUs, which are told though nobody felt them
+		if !strings.HasPrefix(d.Text, "ok, nothing is wrong") && !slices.Contains(o.Also, rule) && !faults {
 			wrong = append(wrong, "it does not say that nothing is wrong")
 		}
 		return wrong

@@ -85,6 +85,7 @@ func TestJudgeDiagnosis(t *testing.T) {
 	}{
 		{name: "all is right", want: []truth{hogged}, told: told(func(*diagnosis) {})},
 		{name: "nothing is wrong", told: well},
+		{name: "nobody felt a fault", told: &diagnosis{Text: "bad: no time was lost that has a cause, but GPUs reported faults", Facts: map[string]any{"faults": 1.0}}},
 		{name: "nothing was asked", out: []string{"there is none"}},
 		{name: "it is told that nothing is wrong", want: []truth{hogged}, told: well, out: []string{`the cause is ""`}},
 		{name: "something is said of a decoy", told: told(func(*diagnosis) {}), out: []string{"it does not say that nothing is wrong"}},

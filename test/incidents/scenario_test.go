@@ -39,8 +39,6 @@ var families = []struct {
 
 // known are scenarios that are not judged right, and why. They are run, and counted.
 var known = map[string]string{
-	"cpu/a burst of programs":                               "a part of it is said to be of the single programs",
-	"cpu/a burst of programs, before the attach":            "a part of it is said to be of the single programs",
 	"cpu/a hog and a quota":                                 "where both are at work at once, the smaller may be too little to be told",
 	"disk/slow reads for half a second":                     "what a loader waits for the disk is all counted, that of normal steps too",
 	"disk/another writes while it saves, before the attach": "saves that were always slow are in part taken for normal",

@@ -35,6 +35,7 @@ type Line struct {
 	Note  string `json:"note,omitempty"` // what that means or costs
 	Do    string `json:"do,omitempty"`   // what to type
 	Items []Item `json:"items,omitempty"`
+	Needs []Need `json:"needs,omitempty"` // which capability each feature takes
 
 	// Of a library that a process has loaded.
 	BuildID  string   `json:"build_id,omitempty"`
@@ -75,6 +76,7 @@ func (r *Report) Count(s State) int {
 // Machine is where to look. The zero value is this machine.
 type Machine struct {
 	Root     string // in front of /proc, /sys, /usr; empty: none
+	Program  string // its own file; empty: this one
 	Release  string // of the kernel; empty: the running one's
 	EUID     func() int
 	Features func() []probes.Feature
@@ -95,7 +97,7 @@ type facts struct {
 
 // lines are what is looked at, in order. Each makes any number of lines.
 var lines = []func(*facts) []Line{
-	kernelLine, btfLine, privilegeLine, pidLine, tracefsLine, featureLines, pressureLine,
+	kernelLine, btfLine, privilegeLine, needLine, lockdownLine, confinementLine, pidLine, tracefsLine, featureLines, pressureLine,
 	driverLine, gpuLine, faultLine, cudartLine, libcudaLine, processLine, ptraceLine, lockLine,
 }
 

@@ -100,7 +100,7 @@ func machine(t *testing.T, files map[string]string) Machine {
 			t.Fatal(err)
 		}
 	}
-	return Machine{
+	return Machine{Program: "/usr/local/bin/ingero",
 		Root: root, Release: "5.15.0-144-generic", EUID: func() int { return 0 },
 		Features: func() []probes.Feature { return features() }, HostPIDs: func() (bool, error) { return true, nil },
 	}
@@ -112,52 +112,72 @@ func drop(files map[string]string, paths ...string) {
 	}
 }
 
+// machines are changes of gpuMachine, and whether tracing works then.
+var machines = map[string]struct {
+	change func(m *Machine, files map[string]string)
+	ready  bool
+}{
+	"all-well": {func(*Machine, map[string]string) {}, true},
+	"no-gpu": {func(_ *Machine, files map[string]string) {
+		for path := range files {
+			if strings.Contains(path, "nvidia") || strings.HasPrefix(path, "/proc/4821/") {
+				delete(files, path)
+			}
+		}
+	}, true},
+	"no-btf": {func(m *Machine, files map[string]string) {
+		delete(files, "/sys/kernel/btf/vmlinux")
+		m.Features = func() []probes.Feature { return features("btf", "programs") }
+	}, false},
+	"old-kernel": {func(m *Machine, _ map[string]string) {
+		m.Release = "4.18.0-553.el8"
+		m.Features = func() []probes.Feature { return features("programs", "session-links") }
+	}, false},
+	"backported": {func(m *Machine, files map[string]string) {
+		m.Release = "5.14.0-427.el9"
+		files[xidFormat] = strings.Replace(files[xidFormat], "error_code", "code", 1)
+		m.Features = func() []probes.Feature { return features("session-links") }
+	}, true},
+	"container": {func(m *Machine, files map[string]string) {
+		m.HostPIDs = func() (bool, error) { return false, nil }
+		files["/proc/self/status"] = "CapEff:\t00000000a80425fb\n"
+		drop(files, xidFormat, "/dev/kmsg")
+	}, false},
+	"unprivileged": {func(m *Machine, files map[string]string) {
+		m.EUID = func() int { return 1000 }
+		m.Features = func() []probes.Feature { return features("programs", "session-links") }
+		files["/proc/self/status"] = "CapEff:\t0000000000000000\n"
+	}, true},
+	"file-capabilities": {func(m *Machine, files map[string]string) {
+		m.EUID = func() int { return 1000 }
+		files["/proc/self/status"] = "CapEff:\t000001c000080000\n"
+		files["/proc/sys/kernel/dmesg_restrict"] = "1\n"
+		files["/sys/kernel/security/lockdown"] = "none [integrity] confidentiality\n"
+		files["/sys/kernel/security/lsm"] = "lockdown,capability,yama,selinux,bpf\n"
+		files["/sys/fs/selinux/enforce"] = "1\n"
+		files["/proc/self/attr/current"] = "system_u:system_r:container_t:s0:c1,c2\x00"
+	}, true},
+	"restricted": {func(m *Machine, files map[string]string) {
+		m.EUID = func() int { return 1000 }
+		files["/proc/self/status"] = "CapEff:\t000001c000080000\n"
+		files["/proc/version"] = "Linux version 6.1.0-28-amd64 (debian-kernel@lists.debian.org) (gcc-12) #1 SMP Debian 6.1.119-1\n"
+		files["/proc/sys/kernel/perf_event_paranoid"] = "3\n"
+		files["/sys/kernel/security/lockdown"] = "none integrity [confidentiality]\n"
+		files["/proc/self/attr/current"] = "docker-default (enforce)\n"
+	}, false},
+	"hostile-and-hardened": {func(_ *Machine, files map[string]string) {
+		for _, name := range []string{"status", "stat", "comm"} {
+			path := "/proc/4821/" + name
+			files[path] = strings.Replace(files[path], "python3", "e\x1b[2Jvil", 1)
+		}
+		files["/proc/sys/kernel/yama/ptrace_scope"] = "3\n"
+		files["/proc/driver/nvidia/version"] = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.161.07  Sat Feb 17 2024\n"
+		drop(files, xidFormat, "/sys/kernel/tracing/events/.keep")
+	}, true},
+}
+
 func TestCheck(t *testing.T) {
-	for name, tt := range map[string]struct {
-		change func(m *Machine, files map[string]string)
-		ready  bool
-	}{
-		"all-well": {func(*Machine, map[string]string) {}, true},
-		"no-gpu": {func(_ *Machine, files map[string]string) {
-			for path := range files {
-				if strings.Contains(path, "nvidia") || strings.HasPrefix(path, "/proc/4821/") {
-					delete(files, path)
-				}
-			}
-		}, true},
-		"no-btf": {func(m *Machine, files map[string]string) {
-			delete(files, "/sys/kernel/btf/vmlinux")
-			m.Features = func() []probes.Feature { return features("btf", "programs") }
-		}, false},
-		"old-kernel": {func(m *Machine, _ map[string]string) {
-			m.Release = "4.18.0-553.el8"
-			m.Features = func() []probes.Feature { return features("programs", "session-links") }
-		}, false},
-		"backported": {func(m *Machine, files map[string]string) {
-			m.Release = "5.14.0-427.el9"
-			files[xidFormat] = strings.Replace(files[xidFormat], "error_code", "code", 1)
-			m.Features = func() []probes.Feature { return features("session-links") }
-		}, true},
-		"container": {func(m *Machine, files map[string]string) {
-			m.HostPIDs = func() (bool, error) { return false, nil }
-			files["/proc/self/status"] = "CapEff:\t00000000a80425fb\n"
-			drop(files, xidFormat, "/dev/kmsg")
-		}, false},
-		"unprivileged": {func(m *Machine, files map[string]string) {
-			m.EUID = func() int { return 1000 }
-			m.Features = func() []probes.Feature { return features("programs", "session-links") }
-			files["/proc/self/status"] = "CapEff:\t0000000000000000\n"
-		}, true},
-		"hostile-and-hardened": {func(_ *Machine, files map[string]string) {
-			for _, name := range []string{"status", "stat", "comm"} {
-				path := "/proc/4821/" + name
-				files[path] = strings.Replace(files[path], "python3", "e\x1b[2Jvil", 1)
-			}
-			files["/proc/sys/kernel/yama/ptrace_scope"] = "3\n"
-			files["/proc/driver/nvidia/version"] = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.161.07  Sat Feb 17 2024\n"
-			drop(files, xidFormat, "/sys/kernel/tracing/events/.keep")
-		}, true},
-	} {
+	for name, tt := range machines {
 		t.Run(name, func(t *testing.T) {
 			files := gpuMachine()
 			m := machine(t, nil)

@@ -33,6 +33,9 @@ func (r *Report) Text() string {
 				paragraph(&b, it.text(), 0)
 			}
 		}
+		for j := range l.Needs {
+			paragraph(&b, l.Needs[j].text(), 0)
+		}
 		paragraph(&b, some("not there", l.Lacks), 0)
 		paragraph(&b, some("there, and not traced", l.Unprobed), 0)
 		if l.Do != "" {

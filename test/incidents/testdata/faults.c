@@ -6,6 +6,7 @@
  *
  * hog CPU [NICE|fifo|idle] [ON OFF]  takes a CPU; "fifo": with real-time priority, "idle":
  *                         where nobody else wants it; with times (us) now and then
+ * threads CPU N           takes a CPU with N threads
  * spawner CPU US SLEEP    starts a program that uses US of the CPU, waits for its end and for
  *                         SLEEP more, and so on; each program has another name
  * program US              such a program
@@ -136,6 +137,25 @@ static void hog(void)
 		if (number(3))
 			nap(number(3));
 	}
+}
+
+static void *spin_on(void *unused)
+{
+	(void)unused;
+	set_turn();
+	for (;;)
+		spin(1000000);
+	return NULL;
+}
+
+static void threads(void)
+{
+	pthread_t t;
+
+	for (long i = 1; i < number(1); i++)
+		need(!pthread_create(&t, NULL, spin_on, NULL), "thread");
+	say("ready");
+	spin_on(NULL);
 }
 
 static void program(void)
@@ -308,10 +328,10 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } faults[] = {
-	{ "hog", hog },       { "program", program }, { "spawner", spawner },
-	{ "writer", writer }, { "reader", reader },   { "memory", memory },
-	{ "pager", pager },   { "stopper", stopper }, { "tracer", tracer },
-	{ "peer", peer },
+	{ "hog", hog },         { "threads", threads }, { "program", program },
+	{ "spawner", spawner }, { "writer", writer },   { "reader", reader },
+	{ "memory", memory },   { "pager", pager },     { "stopper", stopper },
+	{ "tracer", tracer },   { "peer", peer },
 };
 
 int main(int argc, char **argv)

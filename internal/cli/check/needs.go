@@ -1,0 +1,195 @@
+package check
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/privilege"
+)
+
+// Need is a feature and the capability that it takes on this kernel.
+type Need struct {
+	Feature    string `json:"feature"`
+	Capability string `json:"capability"`
+	Has        bool   `json:"has"`
+	Must       bool   `json:"must"`              // without it nothing is traced
+	Without    string `json:"without"`           // what is not seen then
+	Instead    string `json:"instead,omitempty"` // what else would do
+}
+
+// need is a row. file says that the capability may be given to the program's file,
+// where everybody who may start it has it: one that reads any file is for a service.
+type need struct {
+	feature, without, instead string
+	capability                int
+	must, file                bool
+	when                      func(*facts) bool // nil: always
+}
+
+// needs are what features take, the most important first.
+var needs = []need{
+	{feature: "programs and maps in the kernel", capability: unix.CAP_BPF, must: true, file: true, without: "nothing is traced"},
+	{feature: "probes, scheduler events, notices of new libraries", capability: unix.CAP_PERFMON, must: true, file: true, without: "nothing is traced"},
+	{feature: "libraries, memory and Python of processes of other users, or of privileged programs", capability: unix.CAP_SYS_PTRACE, file: true,
+		without: "only the user's own processes are traced"},
+	{feature: "libraries that were deleted or lie in another mount namespace", capability: unix.CAP_CHECKPOINT_RESTORE, file: true, instead: "CAP_SYS_ADMIN",
+		without: "these have no probes, unless their path leads to them"},
+	{feature: "faults of GPUs from the kernel's log", capability: unix.CAP_SYSLOG, file: true, instead: "CAP_SYS_ADMIN",
+		without: "XIDs are seen by the driver's tracepoint alone (driver 575)", when: func(f *facts) bool { return f.flag("/proc/sys/kernel/dmesg_restrict", 1) }},
+	{feature: "faults of GPUs from the driver's tracepoint, symbol files that only their owner may read", capability: unix.CAP_DAC_READ_SEARCH,
+		without: "XIDs are seen in the kernel's log alone, and functions of such files have no names"},
+	{feature: "performance events, on kernels that restrict them to the administrator (perf_event_paranoid 3 and more)", capability: unix.CAP_SYS_ADMIN, must: true,
+		without: "new libraries are not noticed", when: func(f *facts) bool { return f.patchedParanoid() }},
+	{feature: "what tracepoints cost, for --max-overhead", capability: unix.CAP_SYS_ADMIN, without: "they are not weighed"},
+}
+
+// names of capabilities as setcap and systemd write them.
+var capabilityNames = map[int]string{unix.CAP_BPF: "cap_bpf", unix.CAP_PERFMON: "cap_perfmon", unix.CAP_SYS_PTRACE: "cap_sys_ptrace",
+	unix.CAP_CHECKPOINT_RESTORE: "cap_checkpoint_restore", unix.CAP_SYSLOG: "cap_syslog", unix.CAP_DAC_READ_SEARCH: "cap_dac_read_search",
+	unix.CAP_SYS_ADMIN: "cap_sys_admin"}
+
+// flag tells whether a number in a file is at least so much.
+func (f *facts) flag(path string, least int) bool {
+	text, err := f.read(path)
+	if err != nil {
+		return false
+	}
+	var n int
+	_, err = fmt.Sscan(text, &n)
+	return err == nil && n >= least
+}
+
+// patchedParanoid tells of kernels of Debian and Ubuntu: at 3 (4) they refuse performance
+// events to who has CAP_PERFMON only. In other kernels 3 means nothing more than 2.
+func (f *facts) patchedParanoid() bool {
+	version, _ := f.read("/proc/version")
+	patched := strings.Contains(version, "Debian") || strings.Contains(version, "Ubuntu")
+	return patched && f.flag("/proc/sys/kernel/perf_event_paranoid", 3)
+}
+
+// needLine says which capability each feature takes here.
+func needLine(f *facts) []Line {
+	caps, err := f.capabilities()
+	if err != nil {
+		return nil // the line on privileges says so
+	}
+	has := privilege.Set(caps)
+	l := Line{ID: "capabilities", Name: "Capabilities", State: OK}
+	var files, units []string
+	lacks, all := 0, 0
+	for _, n := range needs {
+		if n.when != nil && !n.when(f) {
+			continue
+		}
+		all++
+		x := Need{Feature: n.feature, Capability: strings.ToUpper(capabilityNames[n.capability]), Must: n.must, Without: n.without, Instead: n.instead,
+			Has: has.Has(n.capability) || n.instead != "" && has.Has(unix.CAP_SYS_ADMIN)}
+		l.Needs = append(l.Needs, x)
+		if n.capability != unix.CAP_SYS_ADMIN || n.must { // too much for a figure alone
+			units = append(units, x.Capability)
+		}
+		if n.file || n.must {
+			files = append(files, capabilityNames[n.capability])
+		}
+		if !x.Has {
+			lacks++
+			if n.must || n.file { // a service may have more
+				l.State = Lack
+			}
+		}
+	}
+	if lacks == 0 {
+		l.Value = fmt.Sprintf("all that %d features take", all)
+		return []Line{l}
+	}
+	l.Value = fmt.Sprintf("%d of %d features lack theirs", lacks, all)
+	if l.State == OK {
+		return []Line{l}
+	}
+	l.Do = fmt.Sprintf("as root; or for a user: sudo setcap %s=ep %s; in a unit: AmbientCapabilities=%s", strings.Join(files, ","), f.program(), strings.Join(unique(units), " "))
+	return []Line{l}
+}
+
+func unique(all []string) (out []string) {
+	seen := map[string]bool{}
+	for _, s := range all {
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// program is this program's file, as setcap wants it: not a link.
+func (f *facts) program() string {
+	if f.Program != "" {
+		return f.Program
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return "/usr/local/bin/ingero"
+	}
+	return path
+}
+
+// text is the line for one of several features.
+func (n *Need) text() string {
+	if n.Has {
+		return ""
+	}
+	return fmt.Sprintf("without %s (%s) %s", n.Capability, n.Feature, n.Without)
+}
+
+// lockdownLine says what the kernel keeps even from root.
+func lockdownLine(f *facts) []Line {
+	l := Line{ID: "lockdown", Name: "Kernel lockdown", State: OK, Value: "none"}
+	text, err := f.read("/sys/kernel/security/lockdown")
+	if err != nil {
+		return nil // this kernel has none, or nothing tells
+	}
+	_, mode, _ := strings.Cut(text, "[")
+	mode, _, _ = strings.Cut(mode, "]")
+	switch l.Value = mode; mode {
+	case "none":
+	case "integrity":
+		l.Note = "nothing that tracing needs is kept from it"
+	case "confidentiality":
+		l.State = Fail
+		l.Note = "BPF programs may not read the kernel's memory: nothing can be traced"
+		l.Do = "boot with lockdown=integrity (Secure Boot alone does not ask for more)"
+	default:
+		l.State, l.Note = Lack, "not known to ingero"
+	}
+	return []Line{l}
+}
+
+// confinementLine says which security module has rules for this process.
+func confinementLine(f *facts) []Line {
+	modules, err := f.read("/sys/kernel/security/lsm")
+	label, _ := f.read("/proc/self/attr/current")
+	label = strings.Trim(label, "\x00\n ")
+	if err != nil && label == "" {
+		return nil
+	}
+	l := Line{ID: "confinement", Name: "Security module", State: OK, Value: "none that confines ingero"}
+	enforce, _ := f.read("/sys/fs/selinux/enforce")
+	switch {
+	case enforce == "1" && !strings.Contains(label, ":unconfined_t:"):
+		l.Value = "SELinux enforces its policy on " + label
+		l.Note = "where it refuses bpf, perf_event or ptrace, tracing fails with \"not permitted\""
+		l.Do = "sudo ausearch -m avc -c ingero says what was refused"
+	case enforce == "1":
+		l.Value = "SELinux, " + label
+	case strings.Contains(label, "(enforce)"):
+		l.State, l.Value = Lack, "AppArmor profile "+label
+		l.Note = "a profile can refuse to read other processes and to mount tracefs"
+		l.Do = "docker run --security-opt apparmor=unconfined; Kubernetes: appArmorProfile: {type: Unconfined}"
+	case modules != "":
+		l.Note = "active: " + modules
+	}
+	return []Line{l}
+}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/testkit"
+	"ingero/sim"
+)
+
+// lyingLibraries makes files that call themselves libraries of CUDA, and returns them.
+func lyingLibraries(t *testing.T, dir, real string) (paths []string) {
+	t.Helper()
+	whole, err := os.ReadFile(real)
+	if err != nil {
+		t.Fatal(err)
+	}
+	endless := bytes.Clone(whole)
+	binary.LittleEndian.PutUint64(endless[0x28:], 1<<62) // e_shoff
+	binary.LittleEndian.PutUint16(endless[0x3c:], 0xffff)
+	turned := bytes.Clone(whole)
+	for i := 64; i < len(turned); i += 8 { // all that headers point to
+		turned[i] ^= 0xff
+	}
+	for name, text := range map[string][]byte{
+		"noise": bytes.Repeat([]byte{0xcc, 0x90, 0x0f, 0x0b}, 16<<10), "short": whole[:4096], "endless": endless, "turned": turned, "sparse": whole,
+	} {
+		path := filepath.Join(dir, name, "libcuda.so.1")
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if name == "sparse" {
+			if err := os.Truncate(path, 1<<40); err != nil {
+				t.Fatal(err)
+			}
+		}
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+// A target that leaves pipes where its libraries were and where a list of its functions
+// would be, beside one whose libraries are lies, is traced like any other; nothing waits
+// for it and nothing of it is run.
+func TestHostileTarget(t *testing.T) {
+	testkit.NeedTool(t, "gcc")
+	b := newBench(t)
+	own := filepath.Join(b.dir, "own")
+	stack, err := sim.Extract(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapper := filepath.Join(b.dir, "mapper")
+	if out, err := exec.Command("gcc", "-O1", "-o", mapper, "testdata/mapper.c").CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	target := testkit.Start(t, exec.Command(stack.Program("train"), "--seconds", "60", "--hold"))
+	target.Line("ready")
+	libs, err := filepath.Glob(own + "/libcudart.so.*") // what it has mapped: it would wait itself at others
+	if err != nil || len(libs) == 0 {
+		t.Fatalf("no libraries in %s: %v", own, err)
+	}
+	liars := testkit.Start(t, exec.Command(mapper, lyingLibraries(t, b.dir, libs[0])...))
+	liars.Line("ready")
+	pipes := append(libs, fmt.Sprintf("/tmp/perf-%d.map", target.PID()))
+	for _, path := range pipes {
+		if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		if err := unix.Mkfifo(path, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Remove(path) })
+	}
+	target.Say("go")
+	trace := b.ingero("trace", "--pid", pid(target)+","+pid(liars), "--duration", "4s", "--stack=all")
+	stdout, stderr, code := finish(t, trace)
+	if code != 0 || !strings.Contains(stdout, "cudaLaunchKernel") {
+		t.Errorf("exit code %d\n%s\n%s", code, stdout, stderr)
+	}
+	liars.CloseStdin()
+	if err := liars.Wait(); err != nil {
+		t.Errorf("the other target: %v", err)
+	}
+}

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/testkit"
+)
+
+const nobodys = 65534 // the number of the user nobody
+
+// capable copies this program to a file with capabilities, as setcap would, that
+// nobody may start.
+func (b *bench) capable(capabilities ...int) string {
+	b.t.Helper()
+	for dir := b.dir; dir != os.TempDir(); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	if err := os.Chown(b.dir, nobodys, nobodys); err != nil { // for the lock
+		b.t.Fatal(err)
+	}
+	path := filepath.Join(b.dir, "capable")
+	in, err := os.Open("/proc/self/exe")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer func() { _ = in.Close() }()
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o755)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err = io.Copy(out, in); err == nil {
+		err = out.Close()
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var set uint64
+	for _, c := range capabilities {
+		set |= 1 << c
+	}
+	// struct vfs_cap_data, version 2, effective: the kernel's linux/capability.h.
+	data := binary.LittleEndian.AppendUint32(nil, 0x02000001)
+	for _, part := range []uint32{uint32(set), 0, uint32(set >> 32), 0} {
+		data = binary.LittleEndian.AppendUint32(data, part)
+	}
+	if err := unix.Setxattr(path, "security.capability", data, 0); err != nil {
+		b.t.Fatalf("give %s capabilities: %v", path, err)
+	}
+	return path
+}
+
+// startAsNobody starts a program as a user with no rights.
+func (b *bench) startAsNobody(args ...string) *testkit.Child {
+	b.t.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(b.env, "HOME="+b.dir)
+	cmd.Dir = b.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodys, Gid: nobodys}}
+	return testkit.Start(b.t, cmd)
+}
+
+// A program that has capabilities by its file traces without root: the processes of the
+// user who starts it, with probes, ledger and stacks.
+func TestFileCapabilities(t *testing.T) {
+	b := newBench(t)
+	ingero := b.capable(unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_PTRACE, unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYSLOG)
+	target := b.startAsNobody(b.stack.Program("train"), "--seconds", "60", "--hold")
+	target.Line("ready")
+	target.Say("go")
+	trace := b.startAsNobody(ingero, "trace", "--pid", pid(target), "--duration", "3s", "--record=false")
+	stdout, stderr, code := finish(t, trace)
+	if code != 0 || !strings.Contains(stdout+stderr, "calls of 1 process") || !strings.Contains(stdout, "cudaLaunchKernel") {
+		t.Fatalf("exit code %d, %s", code, stderr)
+	}
+	stdout, stderr, _ = finish(t, b.startAsNobody(ingero, "check"))
+	if !strings.Contains(stdout, "[✓] BPF programs") || !strings.Contains(stdout, "[✓] Capabilities") {
+		t.Errorf("check: %s%s", stdout, stderr)
+	}
+}
+
+// A command that traces nothing lets go of what the file gives: nobody reads by it what
+// is not theirs.
+func TestCapabilitiesAreLetGo(t *testing.T) {
+	b := newBench(t)
+	ingero := b.capable(unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH)
+	child := b.startAsNobody(ingero, "mcp")
+	status := ""
+	testkit.Eventually(t, "a process without capabilities", func() bool {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", child.PID()))
+		status = string(text)
+		return err == nil && strings.Contains(status, "CapEff:\t0000000000000000") && strings.Contains(status, "CapPrm:\t0000000000000000") &&
+			strings.Contains(status, "NoNewPrivs:\t1")
+	})
+	child.CloseStdin()
+	_ = child.Wait()
+	secret := filepath.Join(b.dir, "secret.yaml")
+	if err := os.WriteFile(secret, []byte("root:$6$abc:1::\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, code := finish(t, b.startAsNobody(ingero, "query", "--config", secret))
+	if code == 0 || strings.Contains(stderr, "$6$") || !strings.Contains(stderr, "may not read") {
+		t.Errorf("a file of root's as settings: exit code %d, %s", code, stderr)
+	}
+}
+
+// What others may write is no place to record to, and no settings.
+func TestWorldWritable(t *testing.T) {
+	b := newBench(t)
+	db := b.db()
+	if err := os.WriteFile(db, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	settings := filepath.Join(b.dir, "settings.yaml")
+	if err := os.WriteFile(settings, []byte("debug: false\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{db, settings} {
+		if err := os.Chmod(path, 0o666); err != nil { // whatever the umask
+			t.Fatal(err)
+		}
+	}
+	for name, args := range map[string][]string{"chmod o-w " + db: {"trace", "--duration", "1s"}, "chmod o-w " + settings: {"trace", "--duration", "1s", "--config", settings}} {
+		if _, stderr, code := b.output(args...); code == 0 || !strings.Contains(stderr, name) {
+			t.Errorf("%v: exit code %d, %s; want %q", args, code, stderr, name)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package ledger
+
+import (
+	"testing"
+
+	"ingero/pkg/events"
+)
+
+// However many threads had the CPU, what they took is all there: in a full list under the
+// name of another thread of their process, and else without a name.
+func TestNothingIsLostOfWaits(t *testing.T) {
+	turn := func(pid, tid uint32, ns int64) Wait {
+		return Wait{NS: ns, Count: 1, State: events.WaitRunnable, Who: events.Thread{PID: pid, TID: tid}, longest: ns}
+	}
+	var threads, programs, mixed []Wait
+	for i := range uint32(20) {
+		threads = append(threads, turn(7, 100+i, 4))
+		programs = append(programs, turn(100+i, 100+i, 4))
+		mixed = append(mixed, turn(7, 100+i, 4), turn(200+i, 200+i, int64(i)))
+	}
+	for _, tt := range []struct {
+		name  string
+		waits []Wait
+		of    uint32 // a process
+		has   int64  // ns that it is said to have taken, at least
+		named int64  // ns of somebody, at least
+	}{
+		{"few", threads[:3], 7, 12, 12},
+		{"threads of one process", threads, 7, 80, 80},
+		{"programs", programs, 101, 4, 20},
+		{"one of them a process of many threads", mixed, 7, 72, 140},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var list [6]Wait
+			n, want := 0, int64(0)
+			for i := range tt.waits {
+				want += tt.waits[i].NS
+				n = keepWait(list[:], n, &tt.waits[i])
+			}
+			var sum, has, named int64
+			for _, w := range list[:n] {
+				sum += w.NS
+				if w.Who.PID == tt.of {
+					has += w.NS
+				}
+				if w.Flags&events.WaitOthers == 0 {
+					named += w.NS
+				}
+			}
+			if sum != want || has < tt.has || named < tt.named {
+				t.Errorf("%d ns in all, %d of process %d, %d of somebody; want %d, %d, %d: %+v", sum, has, tt.of, named, want, tt.has, tt.named, list[:n])
+			}
+		})
+	}
+}
