@@ -39,6 +39,9 @@ test       slurmd              slurmd             runs them on this machine
 test       sbatch              slurm-client       submits them
 test       munged              munge              says to those two who is who
 test       ip                  iproute2           makes network namespaces for the tests
+test       chromium            chromium           draws the page of the dashboard
+test       node                nodejs             drives that browser
+test       npm                 npm                fetches what drives it
 test       dpkg                dpkg               unpacks those kernels
 test       rpm                 rpm                looks into the rpm
 test       rpm2cpio            rpm2cpio           unpacks the rpm
