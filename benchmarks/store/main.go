@@ -1,7 +1,7 @@
 // Store measures what keeping and asking a recording costs: how many calls a
 // second one core takes in, with a tick a second, rollups and the sealing of
 // segments, beside rows inserted into SQLite; the bytes a call takes, of recorded
-// programs and at worst; how soon a large recording answers, and is explained; and how closely the
+// programs and at worst; how soon a large recording answers, is explained and is drawn; and how closely the
 // bound of its size is kept. What it writes it also reads back and compares.
 //
 // Each part is asked for by its name. bytes traces programs of its own, which
@@ -28,6 +28,7 @@ type options struct {
 	rate   int
 	hours  float64
 	cap    int64
+	db     string
 }
 
 // part is a measurement by itself, in a directory of its own.
@@ -36,16 +37,17 @@ type part struct {
 	run  func(dir string, o *options) error
 }
 
-var parts = []part{{"ingest", ingest}, {"bytes", bytesPerCall}, {"read", read}, {"cap", bound}, {"explain", explain}}
+var parts = []part{{"ingest", ingest}, {"bytes", bytesPerCall}, {"read", read}, {"cap", bound}, {"explain", explain}, {"page", page}}
 
 func main() {
 	var o options
 	flag.StringVar(&o.dir, "dir", "", "where recordings are made, and removed again; a temporary directory")
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds of ingest")
-	flag.IntVar(&o.events, "events", 100_000_000, "calls that read has")
+	flag.IntVar(&o.events, "events", 100_000_000, "calls that read and page have")
 	flag.IntVar(&o.rate, "rate", 300_000, "calls a second of ingest and read; cap has a fifteenth of it")
 	flag.Float64Var(&o.hours, "hours", 0, "over how many hours read spreads its calls, in place of -rate; how many explain has")
 	flag.Int64Var(&o.cap, "cap", 256, "bound of cap, 10^6 bytes")
+	flag.StringVar(&o.db, "db", "", "database of page: it is kept, and made only once")
 	profile := flag.String("cpuprofile", "", "write a profile there")
 	flag.Parse()
 	if err := measure(flag.Args(), &o, *profile); err != nil {
@@ -58,7 +60,7 @@ func main() {
 func measure(names []string, o *options, profile string) (err error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(parts, func(p part) bool { return p.name == name }) {
-			return fmt.Errorf("there is no part %q: they are ingest, bytes, read, cap, explain", name)
+			return fmt.Errorf("there is no part %q: they are ingest, bytes, read, cap, explain, page", name)
 		}
 	}
 	if profile != "" {

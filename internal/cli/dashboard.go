@@ -83,8 +83,12 @@ func (e *Env) dashboard(ctx context.Context, c *config.Config) error {
 
 // readAPI answers questions about the database that the settings name.
 func (e *Env) readAPI(ctx context.Context, c *config.Config) (h http.Handler, end func()) {
-	return dashboard.Handler(dashboard.Options{Node: c.Node, Version: e.Build.number(), Path: func() string { return firstThere(c.Databases()) },
-		Now: func() time.Time { return e.now(true) }, Report: e.reports(c), Fleet: e.machines(c), Done: ctx.Done(), Log: e.logger(c.Debug)})
+	return dashboard.Handler(e.apiOptions(ctx, c))
+}
+
+func (e *Env) apiOptions(ctx context.Context, c *config.Config) dashboard.Options {
+	return dashboard.Options{Node: c.Node, Version: e.Build.number(), Path: func() string { return firstThere(c.Databases()) },
+		Now: func() time.Time { return e.now(true) }, Report: e.reports(c), Fleet: e.machines(c), Done: ctx.Done(), Log: e.logger(c.Debug)}
 }
 
 // machines asks the machines of the settings what was found on them.

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -340,44 +339,5 @@ func TestDashboardWhileItRecords(t *testing.T) {
 	}
 	if _, text := s.ask("GET", "/api/v1/overview", "", nil); !strings.Contains(text, `"recording":false`) {
 		t.Errorf("at the end: %s", text)
-	}
-}
-
-// A client that sends its request slowly, or none, is left, and keeps nobody out.
-func TestDashboardLeavesSlowClients(t *testing.T) {
-	testkit.LeakCheck(t)
-	s := serve(t, testDB(t), atTheEnd, nil, "--addr", ":0", "--no-tls")
-	address := strings.TrimPrefix(s.url, "http://")
-	began := time.Now()
-	var slow []net.Conn
-	for range 100 {
-		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = c.Close() }()
-		if _, err := io.WriteString(c, "GET /api/v1/time HTTP/1.1\r\nHost: localhost\r\nX-Slow: "); err != nil {
-			t.Fatal(err)
-		}
-		slow = append(slow, c)
-	}
-	if status, _ := s.ask("GET", "/api/v1/time", "", nil); status != 200 {
-		t.Errorf("beside slow clients: %d", status)
-	}
-	for _, c := range slow {
-		_ = c.SetReadDeadline(began.Add(30 * time.Second))
-		if _, err := io.ReadAll(c); err != nil {
-			t.Fatalf("a slow client is kept for %s: %v", time.Since(began), err)
-		}
-	}
-	c, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
-	_, _ = io.WriteString(c, "GET /api/v1/time HTTP/1.1\r\nHost: localhost\r\nX-Long: "+strings.Repeat("x", 64<<10)+"\r\n\r\n")
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if text, _ := io.ReadAll(c); !strings.Contains(string(text), " 431 ") {
-		t.Errorf("a long head: %.100q", text)
 	}
 }

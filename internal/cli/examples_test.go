@@ -38,6 +38,34 @@ func TestCommandLinesOfDocuments(t *testing.T) {
 	}
 }
 
+// The report in the README is that of the demo.
+func TestReadmeShowsTheDemo(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := command(t, nil, nil, "demo", "incident", "--no-gpu")
+	if code != 0 {
+		t.Fatalf("code %d: %s", code, stderr)
+	}
+	_, report, _ := strings.Cut(string(text), "    INCIDENT REPORT")
+	report, _, _ = strings.Cut("    INCIDENT REPORT"+report, "\n\n")
+	said := map[string]bool{}
+	for line := range strings.Lines(stdout) {
+		said[strings.TrimSpace(line)] = true
+	}
+	lines := 0
+	for line := range strings.Lines(report) {
+		lines++
+		if !said[strings.TrimSpace(line)] {
+			t.Errorf("the demo does not say %q", strings.TrimSpace(line))
+		}
+	}
+	if lines < 10 {
+		t.Errorf("the README has %d lines of the report", lines)
+	}
+}
+
 // Every command line that the documents of 0.9 had is understood, but for those that
 // docs/compatibility.md says are refused.
 func TestCommandLinesOf09(t *testing.T) {

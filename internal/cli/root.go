@@ -53,6 +53,7 @@ var commands = []func(*Env) *cobra.Command{
 	stuckCommand,
 	topCommand,
 	exportCommand,
+	reportCommand,
 	mergeCommand,
 	backupCommand,
 	dbCommand,

@@ -84,8 +84,7 @@ var Paths = []Path{
 // Handler serves the API and the page; end waits for what it still does, and is for once
 // nobody asks any more.
 func Handler(o Options) (h http.Handler, end func()) {
-	s := &server{Options: o, slots: make(chan struct{}, atOnce), open: opener{path: o.Path, now: o.Now}}
-	s.news = updates{s: s, every: lookEvery}
+	s := newServer(o)
 	mux := http.NewServeMux()
 	for i := range Paths {
 		if Paths[i].answer != nil {
@@ -102,6 +101,12 @@ func Handler(o Options) (h http.Handler, end func()) {
 		s.news.end()
 		s.open.end()
 	}
+}
+
+func newServer(o Options) *server {
+	s := &server{Options: o, slots: make(chan struct{}, atOnce), open: opener{path: o.Path, now: o.Now}}
+	s.news = updates{s: s, every: lookEvery}
+	return s
 }
 
 type server struct {

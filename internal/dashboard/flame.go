@@ -47,7 +47,8 @@ var flames = []struct {
 
 const (
 	flameMemory = "memory"
-	flameCalls  = 2 << 20 // that are looked at
+	flameCalls  = 1 << 19 // that are looked at
+	memoryCalls = 1 << 20 // likewise, for what is live
 	flameDeep   = 256     // frames of a stack that are shown
 )
 
@@ -82,7 +83,11 @@ func (a *asked) flame() (any, error) {
 				return nil, err
 			}
 		}
-		x, c, err := a.db.StackSample(a.ctx, f, flameCalls+flameCalls/8) // what is estimated to be few enough is
+		most := uint64(flameCalls)
+		if kind.name == flameMemory {
+			most = 2 * memoryCalls // all of it: that there are few enough was estimated
+		}
+		x, c, err := a.db.StackSample(a.ctx, f, most)
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +115,7 @@ func (a *asked) flame() (any, error) {
 func (a *asked) allocating(s *query.Session, f query.Filter, notes *[]string) (query.Filter, error) {
 	f.From = s.Started
 	n, known, err := a.db.Called(a.ctx, f)
-	if err != nil || !known || n <= flameCalls {
+	if err != nil || !known || n <= memoryCalls {
 		return f, err
 	}
 	lo, hi := f.From, f.To
@@ -123,7 +128,7 @@ func (a *asked) allocating(s *query.Session, f query.Filter, notes *[]string) (q
 		if n, _, err = a.db.Called(a.ctx, f); err != nil {
 			return f, err
 		}
-		if n > flameCalls {
+		if n > memoryCalls {
 			lo = f.From
 		} else {
 			hi = f.From

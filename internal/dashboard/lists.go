@@ -30,8 +30,11 @@ type processJSON struct {
 	Job       string       `json:"job,omitempty"`
 	Calls     uint64       `json:"calls"`
 	CallNS    uint64       `json:"call_ns"`
-	Threads   []threadJSON `json:"threads"` // those that were longest in calls
+	Threads   []threadJSON `json:"threads"` // those that were longest in calls, of late
 }
+
+// threadsOf is of how much of a long window the threads are listed: its end.
+const threadsOf = 10 * time.Minute
 
 type threadJSON struct {
 	TID  uint32 `json:"tid"`
@@ -89,7 +92,11 @@ func (a *asked) processesOf(s *query.Session, cover *query.Coverage) (out []proc
 		x := &stats[i]
 		calls[x.PID], ns[x.PID] = calls[x.PID]+x.Sum.Calls, ns[x.PID]+x.Sum.Total
 	}
-	accounts, err := a.db.Accounts(a.ctx, f)
+	recent := f
+	if last := f.To.Add(-threadsOf); last.After(f.From) {
+		recent.From = last
+	}
+	accounts, err := a.db.Accounts(a.ctx, recent)
 	if err != nil {
 		return nil, err
 	}

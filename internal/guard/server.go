@@ -7,30 +7,29 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 )
 
 // Bounds of what clients can take, however slow or many they are.
 const (
-	headTime   = 10 * time.Second // for the handshake, and then for the head of a request
-	readTime   = 15 * time.Second
-	writeTime  = 2 * time.Minute // from the end of the head
-	idleTime   = time.Minute
-	maxHead    = 16 << 10
-	maxClients = 128
-	endTime    = 2 * time.Second // for what is being answered, once it shall end
+	headTime  = 10 * time.Second // for the handshake, and then for the head of a request
+	readTime  = 15 * time.Second
+	writeTime = 2 * time.Minute // from the end of the head
+	idleTime  = time.Minute
+	maxHead   = 16 << 10
+	endTime   = 2 * time.Second // for what is being answered, once it shall end
 )
 
 // Serve answers on l until the context ends; it then ends what is under way, for which it
-// waits. Beyond 128 clients the next one waits. Nothing of a client is logged but by
+// waits. There are no more than 128 clients, and 64 of one address: for the next one a
+// connection is closed on which nothing is asked. Nothing of a client is logged but by
 // Debug.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, certs *Certificates, log *slog.Logger) error {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: headTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
+	s := &http.Server{Handler: answering(h), ConnContext: known, ReadHeaderTimeout: headTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: maxHead, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), Protocols: &http.Protocols{},
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }}
 	s.Protocols.SetHTTP1(true) // one request at a time and client
-	l = &bounded{Listener: l, free: make(chan struct{}, maxClients), closed: make(chan struct{})}
+	l = newClients(l)
 	if certs != nil {
 		s.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: certs.certificate}
 	}
@@ -57,46 +56,4 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, certs *Certifica
 		err = errors.Join(err, served)
 	}
 	return err
-}
-
-// bounded is a listener that accepts no more clients than there is room for.
-type bounded struct {
-	net.Listener
-	free   chan struct{}
-	closed chan struct{}
-	once   sync.Once
-}
-
-// Accept waits for room first.
-func (b *bounded) Accept() (net.Conn, error) {
-	select {
-	case b.free <- struct{}{}:
-	case <-b.closed:
-		return nil, net.ErrClosed
-	}
-	c, err := b.Listener.Accept()
-	if err != nil {
-		<-b.free
-		return nil, err
-	}
-	return &client{Conn: c, left: func() { <-b.free }}, nil
-}
-
-// Close ends a wait for room, too.
-func (b *bounded) Close() error {
-	b.once.Do(func() { close(b.closed) })
-	return b.Listener.Close()
-}
-
-// client gives its room back once.
-type client struct {
-	net.Conn
-	once sync.Once
-	left func()
-}
-
-// Close closes the connection.
-func (c *client) Close() error {
-	c.once.Do(c.left)
-	return c.Conn.Close()
 }

@@ -82,7 +82,8 @@ A refusal is ` + "`{\"error\": what, \"do\": what to do}`" + ` with a status.
   server's own. Statements must come as ` + "`application/json`" + `, which a form of another site cannot send.
 - The page itself, / and /assets/, has no data in it: it needs no token, and a link on another
   site may lead to it. It asks the API with the token, which it is given once.
-- No more than 128 clients at once; a head must be there within 10 s and have 16 KiB at most.
+- No more than 128 clients at once, 64 of one address: for the next one a connection is closed on
+  which nothing is asked. A head must be there within 10 s and have 16 KiB at most.
 `
 
 // api renders the paths of the read API.

@@ -21,7 +21,7 @@ import { TimelinePanel } from "./timeline";
 import { Token } from "./token";
 import type { Capabilities, Explained, Flame, GPUs, GraphMetrics, Heatmap, Machine, Memory, Ops, Overview, Process, Rank, Recording, Snapshots, Timeline } from "./types";
 import { Problem } from "./ui";
-import { type Range, rangeOf, view } from "./view";
+import { type Range, type View, rangeOf, view } from "./view";
 
 const api = "/api/v1/";
 
@@ -87,6 +87,15 @@ function Panels({ overview, range, processes }: Known & { processes: Process[] }
   );
 }
 
+// rangeNow is the time that is shown: of a file, where none was chosen, that of the file.
+function rangeNow(v: View, o: Overview | undefined, recordings: Recording[]): Range | undefined {
+  if (v.from !== null && v.to !== null) return { from: v.from, to: v.to };
+  const [from, to] = [Date.parse(file?.from ?? ""), Date.parse(file?.to ?? "")];
+  if (from < to) return { from: Math.floor(from), to: Math.ceil(to) };
+  if (!o || !recordings.length) return undefined;
+  return rangeOf(v, o, v.session ? recordings.find((r) => r.id === v.session) : recordings[0]);
+}
+
 export function App() {
   const v = useStore(view);
   const { beats, chain } = useStore(live);
@@ -94,8 +103,7 @@ export function App() {
   const overview = useAnswer<Overview>(`${api}overview`, {}, beats);
   const recordings = useAnswer<{ recordings: Recording[] }>(`${api}recordings`, {}, beats).data?.recordings ?? [];
   const o = overview.data;
-  const latest = v.session ? recordings.find((r) => r.id === v.session) : recordings[0];
-  const range = o && (recordings.length || v.from !== null) ? rangeOf(v, o, latest) : undefined;
+  const range = rangeNow(v, o, recordings);
   const processes = useAnswer<{ processes: Process[] }>(range ? `${api}processes` : null, range ? { ...span(range), node: v.node, session: v.session } : {}).data?.processes;
   const showHelp = () => setHelp(true);
   useKeys({ range, help: showHelp });

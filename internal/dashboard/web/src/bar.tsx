@@ -71,14 +71,16 @@ function ByHand({ range }: { range: Range }) {
   );
 }
 
+const wholeFile: [string, string][] = [["rec", "The whole report"]];
+
 function Time({ overview, range }: { overview: Overview | undefined; range: Range | undefined }) {
   const v = useStore(view);
-  const preset = presetOf(v, overview);
+  const preset = file && v.from === null ? "rec" : presetOf(v, overview);
   return (
     <div class="time" role="group" aria-label="time">
-      <select aria-label="length of time" value={preset} onChange={(e) => look({ last: e.currentTarget.value, from: null, to: null })}>
+      <select aria-label="length of time" value={preset} onChange={(e) => look({ last: file ? "" : e.currentTarget.value, from: null, to: null })}>
         {preset === "" && <option value="">Chosen time</option>}
-        {presets.map(([name, text]) => (
+        {(file ? wholeFile : presets).map(([name, text]) => (
           <option value={name}>{text}</option>
         ))}
       </select>

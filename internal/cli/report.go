@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ingero/internal/config"
+	"ingero/internal/dashboard"
+	"ingero/internal/explain"
+	"ingero/internal/outfile"
+	"ingero/internal/query"
+)
+
+// reportOptions are the flags of report.
+type reportOptions struct {
+	timeFlags
+	whom
+	output        string
+	session, node string
+	force         bool
+}
+
+func reportCommand(e *Env) *cobra.Command {
+	var o reportOptions
+	c := &cobra.Command{
+		Use:   "report",
+		Short: "Write what happened as one page, a file to send to somebody",
+		Long: `report writes the page of ingero dashboard with its answers in it: one HTML file that any
+browser opens, also without a network. It asks nothing of anybody, and who gets it needs no
+ingero. It is about all of the latest recording unless a time is given: ` + timesHelp + `.
+
+In it are causes, where the time went, latencies, calls, lines of code, memory and GPUs, of all
+processes and of the first eight each; not the calls themselves, and SQL cannot be asked of it.
+Names, command lines and paths of programs are in it, command lines without what may be secret,
+as in the database. The answers have 16 MiB at most; what has no room is left out, and told.`,
+		Example: `  ingero report -o incident.html
+  ingero report -o incident.html --from 15:40 --to 15:55
+  ingero report -o job.html --since 1h --pid 4821 --db job.db`,
+		Args: noArguments,
+	}
+	flags := config.Bind(c)
+	f := c.Flags()
+	f.StringVarP(&o.output, "output", "o", "", "the file to write; -: standard output")
+	o.timeFlags.bind(f)
+	o.whom.bind(f)
+	f.StringVar(&o.session, "session", "", "of the recording with this ID only")
+	f.StringVar(&o.node, "node", "", "of this machine only")
+	f.BoolVar(&o.force, "force", false, "replace the file if there is one")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		s, err := e.settings(flags)
+		if err != nil {
+			return err
+		}
+		return e.report(c.Context(), s, &o)
+	}
+	return c
+}
+
+func (e *Env) report(ctx context.Context, c *config.Config, o *reportOptions) error {
+	if o.output == "" {
+		return usage("ingero report -o incident.html", "it is not said where to write to")
+	}
+	at, err := o.window(e.now(o.utc))
+	if err != nil {
+		return err
+	}
+	r, err := e.read(ctx, c) // says what is wrong with it
+	if err != nil {
+		return err
+	}
+	if err := r.Close(); err != nil {
+		return err
+	}
+	q := dashboard.ReportOptions{From: at.from, To: at.to, Params: o.params()}
+	for name, v := range map[string]string{"session": o.session, "node": o.node} {
+		if v != "" {
+			q.Params.Set(name, v)
+		}
+	}
+	var res *dashboard.ReportResult
+	write := func(to io.Writer) (err error) {
+		w := bufio.NewWriter(to)
+		res, err = dashboard.WriteReport(ctx, w, e.apiOptions(ctx, c), q)
+		if errors.Is(err, query.ErrNoSession) && (!at.latest || len(q.Params) > 0) {
+			return &problem{What: "nothing was recorded there in that time", Do: "ingero query shows what was; without --since, --from and --to it is about the latest recording", Err: err}
+		}
+		return errors.Join(wordsDatabase(firstThere(c.Databases()), err), w.Flush())
+	}
+	where := ""
+	if o.output == toStdout {
+		err = write(e.Stdout)
+	} else {
+		var bytes int64
+		bytes, err = e.output(o.output, o.force, func(f *outfile.File) error { return write(f.File) })
+		where = fmt.Sprintf(" to %s (%s)", o.output, explain.Bytes(bytes))
+	}
+	if err != nil {
+		return err
+	}
+	zone := e.zone(o.utc)
+	fmt.Fprintf(e.Stderr, "Wrote a report of %s to %s%s.\n", res.From.In(zone).Format("2006-01-02 15:04:05"), res.To.In(zone).Format("2006-01-02 15:04:05"), where)
+	if len(res.LeftOut) > 0 {
+		fmt.Fprintf(e.Stderr, "Note: the file would be too large, so it lacks %s; report a shorter time.\n", oneLine(strings.Join(res.LeftOut, ", ")))
+	}
+	for _, m := range res.Missing {
+		fmt.Fprintf(e.Stderr, "Note: no answer to %s\n", oneLine(m))
+	}
+	return nil
+}

@@ -1,0 +1,253 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ingero/internal/dashboard/web"
+	"ingero/internal/query"
+)
+
+// ReportOptions say what a report is about.
+type ReportOptions struct {
+	From, To time.Time  // both zero: all of the latest recording
+	Params   url.Values // of every question: pid, pod, node ...
+	Bytes    int        // the answers may have; 0: 16 MiB
+}
+
+// ReportResult says what a report has.
+type ReportResult struct {
+	From, To time.Time
+	Answers  int
+	LeftOut  []string // questions whose answers the file has no room for
+	Missing  []string // why some have no answer
+}
+
+// mostReport bounds the answers of a report, in bytes.
+const mostReport = 16 << 20
+
+// Bounds of what a report has of single processes and operations.
+const (
+	reportProcesses = 8
+	reportOps       = 8
+)
+
+// fileJSON is what the page finds in a report in place of a server.
+type fileJSON struct {
+	Version int                        `json:"version"`
+	Made    time.Time                  `json:"made"`
+	From    time.Time                  `json:"from"`
+	To      time.Time                  `json:"to"`
+	Node    string                     `json:"node"`
+	Answers map[string]json.RawMessage `json:"answers"`
+	Errors  map[string]refusalJSON     `json:"errors"`
+}
+
+type refusalJSON struct {
+	Error string `json:"error"`
+	Do    string `json:"do,omitempty"`
+}
+
+// reportQuestion is a question whose answer is in a report. What is nothing without a time
+// has window.
+type reportQuestion struct {
+	path   string // behind /api/v1/
+	params url.Values
+	window bool
+	sized  bool // it is of buckets
+}
+
+// key is the question's name in the file: without its window, and what is asked of all.
+func (q *reportQuestion) key() string {
+	k := "/api/v1/" + q.path
+	var words []string
+	for name, v := range q.params {
+		words = append(words, name+"="+v[0])
+	}
+	slices.Sort(words)
+	if len(words) > 0 {
+		k += "?" + strings.Join(words, "&")
+	}
+	return k
+}
+
+// reportAlways are the questions that the page begins with.
+var reportAlways = []reportQuestion{
+	{path: "overview"}, {path: "recordings"}, {path: "capabilities"}, {path: "processes", window: true}, {path: "explain", window: true}, {path: "chains", window: true},
+	{path: "timeline", window: true, sized: true}, {path: "heatmap", window: true, sized: true}, {path: "ops", window: true}, {path: "ops", params: url.Values{"per_process": {"1"}}, window: true},
+	flameQuestion("time"), flameQuestion("gpu_wait"), flameQuestion("runnable"), flameQuestion(flameMemory),
+	{path: "memory", window: true, sized: true}, {path: "gpus", window: true, sized: true}, {path: "collectives", window: true}, {path: "communicators", window: true},
+	{path: "graph-metrics", window: true}, {path: "snapshots", window: true},
+}
+
+func flameQuestion(what string) reportQuestion {
+	return reportQuestion{path: "flame", params: url.Values{"what": {what}}, window: true}
+}
+
+// reportOfProcess are those that the page asks of one process, reportOfOp of one operation.
+var (
+	reportOfProcess = []string{"explain", "timeline", "heatmap", "ops", "ops?per_process=1", "flame?what=time", "memory", "collectives", "graph-metrics"}
+	reportOfOp      = []string{"heatmap", "ops", "ops?per_process=1", "flame?what=time"}
+)
+
+// narrowed are questions with one parameter more.
+func narrowed(paths []string, name, value string) (out []reportQuestion) {
+	for _, p := range paths {
+		path, query, _ := strings.Cut(p, "?")
+		params, _ := url.ParseQuery(query) // of the table
+		params.Set(name, value)
+		out = append(out, reportQuestion{path, params, true, path == "timeline" || path == "heatmap" || path == "memory"})
+	}
+	return out
+}
+
+// reporting puts a report together.
+type reporting struct {
+	*server
+	o   *ReportOptions
+	out fileJSON
+	res ReportResult
+	n   int // bytes
+}
+
+// WriteReport writes a page that holds its answers: one file that asks nothing. The error
+// is a [query.ErrNoSession] where nothing was recorded in that time, and of the kinds of
+// package query where the database cannot be read.
+func WriteReport(ctx context.Context, w io.Writer, o Options, q ReportOptions) (*ReportResult, error) {
+	if q.Bytes == 0 {
+		q.Bytes = mostReport
+	}
+	r := &reporting{server: newServer(o), o: &q}
+	defer r.open.end()
+	r.out = fileJSON{Version: 1, Made: o.Now().UTC().Truncate(time.Second), Node: o.Node, Answers: map[string]json.RawMessage{}, Errors: map[string]refusalJSON{}}
+	if err := r.frame(ctx); err != nil {
+		return nil, err
+	}
+	for i := range reportAlways {
+		if err := r.add(ctx, &reportAlways[i]); err != nil {
+			return nil, err
+		}
+	}
+	for _, x := range r.narrower() {
+		if err := r.add(ctx, &x); err != nil {
+			return nil, err
+		}
+	}
+	r.out.Errors["/api/v1/fleet"] = refusalJSON{Error: "A report is of one database.", Do: "ingero dashboard asks the machines of fleet.nodes"}
+	r.res.From, r.res.To, r.res.Answers = r.out.From, r.out.To, len(r.out.Answers)
+	text, err := json.Marshal(r.out) // escapes what HTML would read
+	if err != nil {
+		return nil, err
+	}
+	return &r.res, web.Report(w, text)
+}
+
+// frame finds the window.
+func (r *reporting) frame(ctx context.Context) error {
+	db, release, err := r.open.reader()
+	if err != nil {
+		return err
+	}
+	defer release()
+	r.out.From, r.out.To = r.o.From.UTC(), r.o.To.UTC()
+	if !r.o.From.IsZero() || !r.o.To.IsZero() {
+		if r.o.To.IsZero() {
+			r.out.To = r.Now().UTC()
+		}
+		return nil
+	}
+	s, err := db.Session(ctx, "")
+	if err != nil {
+		return err
+	}
+	r.out.From, r.out.To = s.Started.UTC(), s.Updated.Add(1).UTC()
+	if s.Ended.After(s.Updated) {
+		r.out.To = s.Ended.Add(1).UTC()
+	}
+	return nil
+}
+
+// add asks one question and keeps the answer where there is room.
+func (r *reporting) add(ctx context.Context, q *reportQuestion) error {
+	key := q.key()
+	text, err := r.ask(ctx, q)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && (q.path == "overview" || q.path == "processes" && errors.Is(err, query.ErrNoSession)): // then there is nothing to tell of
+		return err
+	case err != nil:
+		_, why, do := wordsOf(err)
+		r.out.Errors[key] = refusalJSON{why, do}
+		if !errors.Is(err, query.ErrNoSession) {
+			r.res.Missing = append(r.res.Missing, key+": "+why)
+		}
+	case r.n+len(text) > r.o.Bytes:
+		r.out.Errors[key] = refusalJSON{"This was left out: the file would be too large.", "ingero report of a shorter time"}
+		r.res.LeftOut = append(r.res.LeftOut, key)
+	default:
+		r.n += len(text)
+		r.out.Answers[key] = text
+	}
+	return nil
+}
+
+// ask answers a question as the server would.
+func (r *reporting) ask(ctx context.Context, q *reportQuestion) (json.RawMessage, error) {
+	i := slices.IndexFunc(Paths, func(p Path) bool { return p.Path == "/api/v1/"+q.path })
+	v := url.Values{}
+	for name, all := range r.o.Params {
+		if q.window || name == "node" || name == "session" {
+			v[name] = all
+		}
+	}
+	for name, all := range q.params {
+		v[name] = all
+	}
+	if q.window {
+		v.Set("from", strconv.FormatInt(r.out.From.UnixNano(), 10))
+		v.Set("to", strconv.FormatInt(r.out.To.UnixNano(), 10))
+	}
+	if q.sized {
+		v.Set("buckets", strconv.Itoa(maxBuckets))
+	}
+	ctx, stop := context.WithTimeout(ctx, askTime)
+	defer stop()
+	a := &asked{server: r.server, ctx: ctx, row: &Paths[i], r: &http.Request{Method: http.MethodGet, URL: &url.URL{Path: Paths[i].Path, RawQuery: v.Encode()}}}
+	answer, err := a.do()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", q.path, err)
+	}
+	return json.Marshal(answer)
+}
+
+// narrower are the questions of single processes and operations that a reader may look
+// at: of those that made most calls, and took most time.
+func (r *reporting) narrower() (out []reportQuestion) {
+	var listed struct {
+		Processes []struct{ PID uint32 }
+	}
+	var heat struct {
+		Names []string `json:"op_names"`
+	}
+	_ = json.Unmarshal(r.out.Answers["/api/v1/processes"], &listed) // without it there are none
+	_ = json.Unmarshal(r.out.Answers["/api/v1/heatmap"], &heat)
+	if len(listed.Processes) > 1 {
+		for _, p := range listed.Processes[:min(len(listed.Processes), reportProcesses)] {
+			out = append(out, narrowed(reportOfProcess, "pid", strconv.FormatUint(uint64(p.PID), 10))...)
+		}
+	}
+	for _, op := range heat.Names[:min(len(heat.Names), reportOps)] {
+		out = append(out, narrowed(reportOfOp, "op", op)...)
+	}
+	return out
+}
