@@ -321,6 +321,9 @@ func (v *view) end() {
 	v.mu.Lock()
 	b := v.board
 	v.board = nil
+	if b == nil && v.pane != nil {
+		v.check(v.pane.close())
+	}
 	v.mu.Unlock()
 	if b == nil {
 		return
