@@ -139,6 +139,10 @@ func systemCalls(t *testing.T, names []string) (out []int) {
 	return out
 }
 
+// timing is what the sandbox does take away, as docs/install.md says: the kernel times
+// programs for CAP_SYS_ADMIN only.
+const timing = "what tracepoints cost is not measured"
+
 // In the sandbox of its unit ingero traces and records: nothing that it needs is missing.
 func TestSandbox(t *testing.T) {
 	testkit.NeedBPF(t)
@@ -171,8 +175,11 @@ func TestSandbox(t *testing.T) {
 	if err := agent.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, agent.Stderr())
 	}
-	if stderr := agent.Stderr(); strings.Contains(stderr, "operation not permitted") || strings.Contains(stderr, " WARN ") {
-		t.Errorf("something is refused:\n%s", stderr)
+	for line := range strings.Lines(agent.Stderr()) {
+		refused := strings.Contains(line, "operation not permitted") || strings.Contains(line, " WARN ")
+		if refused && !strings.Contains(line, timing) {
+			t.Errorf("something is refused: %s", line)
+		}
 	}
 	got := output(t, filepath.Join(dir, "ingero"), "query", "SELECT count(*) AS n FROM events WHERE op = 'cudaLaunchKernel'", "--csv", "--db", db)
 	if n, _ := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(got), "n"))); n < 200 {
