@@ -23,7 +23,7 @@ endif
 # Packages with tests that need root. Their test binaries are run with it.
 privileged = ./internal/... ./sim/... ./test/...
 
-.PHONY: all build test test-root lint fmt generate docs verify deps vmlinux demo demo-recordings install flake incidents \
+.PHONY: all build packages test test-root lint fmt generate docs verify deps vmlinux demo demo-recordings install flake fuzz incidents \
 	test-gpu test-gpu-bundle clean
 
 all: generate build test lint
@@ -31,6 +31,11 @@ all: generate build test lint
 build:
 	@tools/deps.sh build
 	$(gobuild) -o bin/ingero ./cmd/ingero
+
+# What is released: archives, deb, rpm, bills of materials and checksums, in bin/packages.
+packages:
+	@tools/deps.sh build
+	COMMIT=$(commit) tools/package.sh $(version)
 
 # PKGS='./internal/stats' make test runs a part. Tests that measure who has the CPU
 # run last and one package at a time.
@@ -52,7 +57,7 @@ lint:
 	go vet ./...
 	go tool staticcheck ./...
 	git ls-files -co --exclude-standard '*.[ch]' ':!bpf/vmlinux' | xargs -r clang-format-14 --dry-run -Werror
-	git ls-files -co --exclude-standard '*.sh' .ci/run | xargs -r shellcheck
+	git ls-files -co --exclude-standard '*.sh' .ci/run 'deploy/package/p*' | xargs -r shellcheck
 	tools/web.sh check
 
 fmt:
@@ -102,6 +107,12 @@ COUNT ?= 100
 flake:
 	@tools/deps.sh flake test
 	COUNT=$(COUNT) FLAKE_PKGS='$(FLAKE_PKGS)' tools/flake.sh
+
+# Fuzzes what reads bytes of others, two targets at a time: FUZZTIME=20s for a short look.
+FUZZTIME ?= 10m
+fuzz:
+	@tools/deps.sh build
+	FUZZTIME=$(FUZZTIME) tools/fuzz.sh
 
 # Makes each scenario of the incident lab with each seed, and prints a table:
 # SEEDS=1-9 ONLY='hog,disk' KEEP=DIR. RESUME=1 does not run again what is

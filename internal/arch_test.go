@@ -93,6 +93,7 @@ var allowed = map[string]string{
 	"test/guests":       "internal/testkit",
 	"test/incidents":    "github.com/cilium/ebpf golang.org/x/sys internal/gpu internal/probes internal/proc internal/query internal/session internal/store internal/testkit internal/tick pkg/events sim",
 	"test/ledger":       "",
+	"test/packages":     "go.yaml.in/yaml/v3 golang.org/x/sys internal/testkit sim",
 	"test/unwind":       "",
 	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes internal/proc internal/session internal/tick internal/xid pkg/events sim",
 	"benchmarks/budget": "",
@@ -109,6 +110,8 @@ var allowed = map[string]string{
 	"tools/btfcheck":    "github.com/cilium/ebpf internal/bpf",
 	"tools/docs":        "internal/causal internal/cli internal/dashboard internal/explain internal/export/clickhouse internal/metric internal/query pkg/events",
 	"tools/duckdbcheck": "internal/export internal/query internal/store internal/tick pkg/events",
+	"tools/parts":       "github.com/CycloneDX/cyclonedx-go",
+	"tools/man":         "github.com/cpuguy83/go-md2man github.com/spf13/cobra github.com/spf13/pflag internal/cli internal/config",
 	"tools/lint":        "",
 	"tools/testgpu":     "pkg/events sim",
 	"tools/testsummary": "",
@@ -117,7 +120,7 @@ var allowed = map[string]string{
 // unsafeFiles are where memory is read or handed over by address.
 var unsafeFiles = []string{
 	"internal/decode/", "internal/probes/ring.go", "internal/probes/link_session.go", "internal/proc/perfring.go", "internal/jail/enter.go",
-	"benchmarks/switches/",
+	"benchmarks/switches/", "test/packages/",
 }
 
 // source is a Go file and what it imports.

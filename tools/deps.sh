@@ -43,6 +43,12 @@ test       chromium            chromium           draws the page of the dashboar
 test       node                nodejs             drives that browser
 test       npm                 npm                fetches what drives it
 test       dpkg                dpkg               unpacks those kernels
+test       rpm                 rpm                looks into the rpm
+test       rpm2cpio            rpm2cpio           unpacks the rpm
+test       cpio                cpio               unpacks the rpm
+test       systemd-analyze     systemd            checks the unit, and knows groups of system calls
+test       unshare             util-linux         tries packages on a file system that is thrown away
+test       git                 git                says which commit is packed
 lint       clang-format-14     clang-format-14    checks the layout of C
 lint       shellcheck          shellcheck         checks shell scripts
 lint       node                nodejs             checks the types of the page of the dashboard

@@ -3,6 +3,7 @@ package main
 
 import (
 	"os"
+	_ "time/tzdata" // for machines and containers that have no time zones
 
 	"ingero/internal/cli"
 	"ingero/internal/jail"

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -214,6 +215,40 @@ func TestTerminalThatNobodyReads(t *testing.T) {
 	}
 }
 
+// Nor does one on which a table is drawn that takes no keys.
+func TestTableThatNobodyReads(t *testing.T) {
+	x := testkit.NewTerminal(t)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	e := &Env{Stdin: null, Stdout: x.Side, Stderr: x.Side, Getenv: func(k string) string { return map[string]string{"TERM": "xterm", "NO_COLOR": "1"}[k] }}
+	v := e.view(false, false, x.Side, func() { t.Error("the trace is ended") })
+	if err := v.Tick(busyTick(1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := x.Shows("cudaMalloc3DArray"); strings.Contains(got, "q end") || x.Other() {
+		t.Errorf("it takes the terminal:\n%s", got)
+	}
+	again := x.Deaf()
+	for n := 2; n < 40; n++ { // more than a terminal and what is kept for it hold
+		if err := v.Tick(busyTick(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again()
+	testkit.Eventually(t, "a new table", func() bool {
+		if err := v.Tick(busyTick(5000)); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(x.Screen(), " 20,000 ")
+	})
+	if err := v.failed(); err != nil {
+		t.Error(err)
+	}
+}
+
 // What stays is shown below the table, and is there when the terminal is put back: lines of
 // the trace and of the log.
 func TestLinesStay(t *testing.T) {
@@ -284,5 +319,33 @@ func TestTextStaysPlain(t *testing.T) {
 	}
 	if _, err := screen.Open(null, x.Side); err == nil {
 		t.Error("a terminal is taken that nobody types on")
+	}
+}
+
+// A trace of a live program shows it, takes keys, and says in the end what it recorded.
+func TestKeysOfTrace(t *testing.T) {
+	b := newBench(t)
+	job := testkit.Start(t, exec.Command(b.stack.Program("loop"), "--seconds", "120"))
+	x := testkit.NewTerminal(t)
+	x.Resize(80, 24)
+	cmd := exec.Command("/proc/self/exe", "trace", "--pid", strconv.Itoa(job.PID()))
+	cmd.Env = append(b.env, "TERM=xterm", "NO_COLOR=1")
+	before := x.Settings()
+	ended := x.Start(cmd)
+	x.Shows("cudaLaunchKernel")
+	x.Type("w")
+	x.Shows("WHERE THE TIME WENT   loop (" + strconv.Itoa(job.PID()) + ")")
+	x.Type("w/sync\r")
+	if got := x.Look("cudaLaunchKernel", false); !strings.Contains(got, "cudaStreamSynchronize") {
+		t.Errorf("filtered:\n%s", got)
+	}
+	x.Resize(60, 20)
+	x.Shows(`filter "sync"  q end`)
+	x.Resize(250, 80) // or a long path is written in two lines
+	x.Type("q")
+	<-ended
+	got := x.Shows("Where the time went: ingero explain")
+	if !strings.Contains(got, "\n  cudaLaunchKernel") || x.Other() || x.Settings() != before || cmd.ProcessState.ExitCode() != 0 {
+		t.Errorf("it ends with %d:\n%s", cmd.ProcessState.ExitCode(), got)
 	}
 }

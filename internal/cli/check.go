@@ -13,7 +13,7 @@ import (
 )
 
 func checkCommand(e *Env) *cobra.Command {
-	asJSON, pid := false, uint32(0)
+	asJSON, pid, support := false, uint32(0), ""
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Say whether this machine can be traced, and what each missing thing costs",
@@ -24,10 +24,17 @@ With --pid it looks at one process: which CUDA libraries it has loaded, what of 
 is traced and what is not, a runtime that is linked into the program, and whether its
 calls can be timed. Nothing is attached to it.
 
+--support-bundle writes a file for whoever is to help: what check says, versions, settings
+without secrets, what the trace and the database tell of themselves, the last lines of the
+service's log. It lists what is in the file; nothing is sent.
+
 It ends with 1 when tracing cannot work here, else with 0.`,
-		Example: "  sudo ingero check\n  ingero check | grep ptrace_scope\n  sudo ingero check --json\n  sudo ingero check --pid 4821",
+		Example: "  sudo ingero check\n  ingero check | grep ptrace_scope\n  sudo ingero check --json\n  sudo ingero check --pid 4821\n  sudo ingero check --support-bundle support.tar.gz",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if support != "" {
+				return e.supportBundle(c.Context(), support)
+			}
 			r, err := e.check(c.Context(), pid)
 			if err != nil {
 				return err
@@ -48,6 +55,7 @@ It ends with 1 when tracing cannot work here, else with 0.`,
 		},
 	}
 	c.Flags().Uint32VarP(&pid, "pid", "p", 0, "look at this process alone")
+	c.Flags().StringVar(&support, "support-bundle", "", "write this file, a tar.gz, for whoever is to help")
 	c.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
 	return c
 }

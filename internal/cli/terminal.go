@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"ingero/internal/screen"
 )
 
 // defaultWidth is the width of text that no terminal shows.
@@ -29,7 +31,7 @@ type pane struct {
 
 // newPane returns a pane on the terminal f.
 func newPane(f *os.File) *pane {
-	return &pane{out: f, size: func() (int, int) {
+	return &pane{out: screen.NewPatient(f), size: func() (int, int) {
 		w, h, err := term.GetSize(int(f.Fd()))
 		if err != nil || w <= 0 || h <= 0 {
 			return defaultWidth, 24
@@ -68,6 +70,14 @@ func (p *pane) above(text string) error {
 	p.rows = 0
 	_, err := io.WriteString(p.out, b.String())
 	return err
+}
+
+// close waits a moment for what the terminal has not taken yet.
+func (p *pane) close() error {
+	if c, ok := p.out.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
 }
 
 // home moves the cursor to the pane's first line.

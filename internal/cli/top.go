@@ -140,7 +140,8 @@ func (v *topView) watch(ctx context.Context, e *Env, stop func()) error {
 }
 
 // follow draws the table at the cursor, until ctx ends.
-func (v *topView) follow(ctx context.Context, p *pane) error {
+func (v *topView) follow(ctx context.Context, p *pane) (err error) {
+	defer func() { err = errors.Join(err, p.close()) }()
 	return v.each(ctx, func() error {
 		width, height := p.size()
 		v.show.Width, v.show.Height = width-1, height-2 // one line is for what records

@@ -67,7 +67,8 @@ func (e *Env) trace(ctx context.Context, c *config.Config) (err error) {
 	defer stop()
 	v := e.view(c.Trace.JSON, c.Trace.Verbose, e.Stdout, stop)
 	defer v.end()
-	o.Notify = v.notify
+	manager := service.FromEnvironment(e.Getenv, os.Getpid())
+	o.Notify, v.service = v.notify, manager.There()
 	if c.Debug {
 		v.debug = e.Stderr
 	}
@@ -85,7 +86,7 @@ func (e *Env) trace(ctx context.Context, c *config.Config) (err error) {
 		return errors.Join(err, t.close())
 	}
 	t.quiet, t.hider, t.exports = quiet(c), e.hidden(c), x.state
-	t.rec, t.manager = rec, service.FromEnvironment(e.Getenv, os.Getpid())
+	t.rec, t.manager = rec, manager
 	defer e.reloadable(t, c, v.say)()
 	v.waitsFor(&o, late)
 	if c.Trace.Duration > 0 {

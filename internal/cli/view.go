@@ -29,6 +29,7 @@ const plainEvery = 10 * time.Second
 type view struct {
 	json    bool
 	verbose bool
+	service bool               // the output is a log: there is no table
 	stop    context.CancelFunc // ends the trace: nobody reads it any more
 	out     *bufio.Writer
 	side    io.Writer // for people
@@ -276,6 +277,7 @@ func (v *view) Tick(t *tick.Tick) error {
 		v.check(v.out.Flush())
 	case v.pane != nil:
 		v.draw(t)
+	case v.service: // what happens is told, in lines
 	case !v.verbose && t.Time.Sub(v.shown) >= plainEvery || t.Final:
 		v.shown = t.Time
 		_, err := fmt.Fprintf(v.out, "%s\n", explain.Live(t, &v.seen, v.options(defaultWidth, 0)))
@@ -319,6 +321,9 @@ func (v *view) end() {
 	v.mu.Lock()
 	b := v.board
 	v.board = nil
+	if b == nil && v.pane != nil {
+		v.check(v.pane.close())
+	}
 	v.mu.Unlock()
 	if b == nil {
 		return

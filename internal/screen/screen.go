@@ -161,18 +161,23 @@ func changes(was, is []string) string {
 
 // send writes what is pending. mu is held.
 func (s *Screen) send(wait time.Duration) (sent bool, err error) {
-	if len(s.pending) == 0 {
-		return true, nil
+	s.pending, err = write(s.tty, s.pending, wait)
+	return len(s.pending) == 0, err
+}
+
+// write writes p to a terminal, and returns what that has not taken in time.
+func write(tty *os.File, p []byte, wait time.Duration) (left []byte, err error) {
+	if len(p) == 0 {
+		return p, nil
 	}
-	if err := s.tty.SetWriteDeadline(time.Now().Add(wait)); err != nil {
-		return false, err
+	if err := tty.SetWriteDeadline(time.Now().Add(wait)); err != nil {
+		return p, err
 	}
-	n, err := s.tty.Write(s.pending)
-	s.pending = append(s.pending[:0], s.pending[n:]...)
+	n, err := tty.Write(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return false, nil
+		err = nil
 	}
-	return err == nil, err
+	return append(p[:0], p[n:]...), err
 }
 
 // Close puts the terminal back.

@@ -43,8 +43,17 @@ type places struct {
 const (
 	dirMode   = 0o700
 	fileMode  = 0o600
+	dirShare  = 0o050 // and this, where the group may read
+	fileShare = 0o040
 	linkLimit = 40
 )
+
+// shared tells whether what is made in a directory is for its group to read: its owner
+// says so by the set-group-ID bit, by which the group is inherited.
+func shared(dir int) bool {
+	var s unix.Stat_t
+	return unix.Fstat(dir, &s) == nil && s.Mode&unix.S_ISGID != 0
+}
 
 // dir opens a directory, given by an absolute path, and makes what is missing.
 // Root follows only root's symbolic links and goes through directories of root
@@ -108,7 +117,11 @@ func (p places) step(at int, name, path string) (int, error) {
 	if !errors.Is(err, unix.ENOENT) {
 		return fd, pathError("open", path, err)
 	}
-	if err := unix.Mkdirat(at, name, dirMode); err != nil && !errors.Is(err, unix.EEXIST) {
+	mode := uint32(dirMode)
+	if shared(at) {
+		mode |= dirShare
+	}
+	if err := unix.Mkdirat(at, name, mode); err != nil && !errors.Is(err, unix.EEXIST) {
 		return -1, pathError("make", path, err)
 	}
 	fd, err = unix.Openat(at, name, flags, 0)
@@ -178,8 +191,12 @@ func (p places) trust(fd int, path string, last bool) error {
 func (p places) open(dir *os.File, name string, flags int) (*os.File, error) {
 	path := filepath.Join(dir.Name(), name)
 	const always = unix.O_RDWR | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
+	mode := uint32(fileMode)
+	if shared(int(dir.Fd())) {
+		mode |= fileShare
+	}
 	// Whether this process makes it decides who owns it, so it is tried first.
-	fd, err := unix.Openat(int(dir.Fd()), name, always|unix.O_CREAT|unix.O_EXCL|flags, fileMode)
+	fd, err := unix.Openat(int(dir.Fd()), name, always|unix.O_CREAT|unix.O_EXCL|flags, mode)
 	made := err == nil
 	if errors.Is(err, unix.EEXIST) && flags&unix.O_EXCL == 0 {
 		fd, err = unix.Openat(int(dir.Fd()), name, always|flags, 0)

@@ -181,6 +181,13 @@ func (x *Terminal) Look(text string, there bool) (shown string) {
 	}
 }
 
+// Screen returns what is on the screen now.
+func (x *Terminal) Screen() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.glass.Text()
+}
+
 // Seen returns what the program has written since it was last looked for by Until, as it
 // came.
 func (x *Terminal) Seen() string {

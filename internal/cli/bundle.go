@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"ingero/internal/config"
+	"ingero/internal/explain"
+	"ingero/internal/outfile"
+	"ingero/internal/query"
+	"ingero/internal/redact"
+)
+
+// bundled is one file of a support bundle.
+type bundled struct {
+	name, about string
+	text        func(*Env, context.Context) (string, error)
+}
+
+// bundle are the files of a support bundle: these, a list of them, and nothing else. None
+// has calls, stacks, environments or files of anybody.
+var bundle = []bundled{
+	{"check.txt", "what ingero check says", func(e *Env, ctx context.Context) (string, error) { r, err := e.check(ctx, 0); return r.Text(), err }},
+	{"check.json", "the same, as JSON", func(e *Env, ctx context.Context) (string, error) { r, err := e.check(ctx, 0); return asText(r, err) }},
+	{"version.txt", "of ingero, of the kernel and of the system", (*Env).bundleVersion},
+	{"config.json", "the settings and where each came from, without secrets", (*Env).bundleConfig},
+	{"status.json", "what the running trace tells of itself", (*Env).bundleStatus},
+	{"database.json", "what the database holds and takes: names, sizes and times, no calls", (*Env).bundleDatabase},
+	{"log.txt", "the last 500 lines of the service's log", (*Env).bundleLog},
+}
+
+// supportBundle writes a bundle to path, and says what is in it.
+func (e *Env) supportBundle(ctx context.Context, path string) error {
+	var list strings.Builder
+	size, err := e.output(path, false, func(f *outfile.File) error {
+		z := gzip.NewWriter(f)
+		w := tar.NewWriter(z)
+		for _, b := range bundle {
+			text, err := b.inTime(ctx, e)
+			if err != nil {
+				text = "not there: " + err.Error() + "\n"
+			}
+			fmt.Fprintf(&list, "  %-14s %8s  %s\n", b.name, explain.Bytes(int64(len(text))), b.about)
+			if err := pack(w, b.name, text); err != nil {
+				return err
+			}
+		}
+		if err := pack(w, "contents.txt", list.String()); err != nil {
+			return err
+		}
+		if err := w.Close(); err != nil {
+			return err
+		}
+		return z.Close()
+	})
+	if err != nil {
+		return err
+	}
+	return e.printf("Wrote %s (%s). It holds this and nothing else; look at it before you send it:\n%s"+
+		"Names of this machine, of users, processes, folders and libraries are in it.\n", oneLine(path), explain.Bytes(size), list.String())
+}
+
+// inTime gives a part a time of its own, so that one that hangs takes no other with it.
+func (b *bundled) inTime(ctx context.Context, e *Env) (string, error) {
+	ctx, stop := context.WithTimeout(ctx, 30*time.Second)
+	defer stop()
+	return b.text(e, ctx)
+}
+
+func pack(w *tar.Writer, name, text string) error {
+	h := &tar.Header{Name: "ingero-support/" + name, Mode: 0o600, Size: int64(len(text)), Typeflag: tar.TypeReg, Format: tar.FormatPAX}
+	if err := w.WriteHeader(h); err != nil {
+		return err
+	}
+	_, err := w.Write([]byte(text))
+	return err
+}
+
+// clean takes out of each line what may be a secret.
+func clean(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		body, end := strings.CutSuffix(line, "\n")
+		indent := len(body) - len(strings.TrimLeft(body, " "))
+		b.WriteString(body[:indent] + strings.Join(redact.Args(strings.Split(body[indent:], " ")), " "))
+		if end {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+func asText(v any, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	text, err := json.MarshalIndent(v, "", "  ")
+	return string(text) + "\n", err
+}
+
+func (e *Env) bundleVersion(context.Context) (string, error) {
+	system, err := os.ReadFile("/etc/os-release")
+	if err != nil {
+		system = []byte("no /etc/os-release: " + err.Error() + "\n")
+	}
+	return fmt.Sprintf("%s%s %s/%s, %d CPUs\nLinux %s\n%s", e.Build.line(), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), kernelRelease(), system), nil
+}
+
+func (e *Env) bundleConfig(context.Context) (string, error) {
+	in, err := e.inputs(&config.Flags{})
+	if err != nil {
+		return "", err
+	}
+	c, err := config.Load(in)
+	if err != nil {
+		return "", err
+	}
+	return asText(e.shownSettings(c, false), nil)
+}
+
+// bundleStatus leaves out what the trace was started with and whom it sends to: --cmdline
+// may keep that in full.
+func (e *Env) bundleStatus(context.Context) (string, error) {
+	s, err := lookAtTrace(e.Lock, time.Now())
+	if err == nil && s.Trace != nil {
+		s.Trace.Command = redact.Hidden
+		for i := range s.Trace.Exports {
+			s.Trace.Exports[i].To = redact.Hidden
+		}
+	}
+	return asText(s, err)
+}
+
+func (e *Env) bundleDatabase(ctx context.Context) (_ string, err error) {
+	in, err := e.inputs(&config.Flags{})
+	if err != nil {
+		return "", err
+	}
+	c, err := config.Load(in)
+	if err != nil {
+		return "", err
+	}
+	path, err := e.database(c)
+	if err != nil {
+		return "", err
+	}
+	r, err := query.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = r.Close() }() // it was read only
+	i, err := r.Info(ctx)
+	if err != nil {
+		return "", err
+	}
+	return asText(infoOf(i), nil)
+}
+
+func (e *Env) bundleLog(ctx context.Context) (string, error) {
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, "/usr/bin/journalctl", "--unit=ingero.service", "--lines=500", "--no-pager", "--quiet", "--output=short-iso")
+	cmd.Stderr, cmd.Env, cmd.WaitDelay = &stderr, []string{"LC_ALL=C", "SYSTEMD_COLORS=0"}, time.Second
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("journalctl: %w %s", err, strings.TrimSpace(stderr.String()))
+	}
+	return orElse(clean(string(out)), "the service has said nothing\n"), nil
+}

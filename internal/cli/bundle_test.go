@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ingero/internal/lock"
+)
+
+// A support bundle has the files that it lists, without a secret from wherever it may
+// come, and replaces nothing.
+func TestSupportBundle(t *testing.T) {
+	dir := t.TempDir()
+	env := map[string]string{
+		"HOME": dir, "INGERO_DB": filepath.Join(dir, "x.db"), "INGERO_NOTIFY": "https://hooks.example.com/x/" + secret, "INGERO_TOKEN": secret,
+		"INGERO_CLICKHOUSE": "http://u:" + secret + "@h:8123", "INGERO_OTLP": "https://h/?key=" + secret,
+	}
+	out, err := os.Create(filepath.Join(dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = out.Close() }()
+	e := &Env{Getenv: func(k string) string { return env[k] }, Stdout: out, Stderr: out, Build: Build{Version: "v1.2.3"}, Lock: testPlace(t)}
+	l, err := e.Lock.Acquire(lock.Holder{Since: time.Now(), Command: "ingero trace --notify https://hooks.example.com/" + secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Release() }()
+	if err := l.Publish(lock.State{Updated: time.Now(), Exports: []lock.Export{{Name: "webhook", To: "https://hooks.example.com/" + secret}}}); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "support.tar.gz")
+	if err := e.supportBundle(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	files := untar(t, path)
+	var names []string
+	for _, b := range bundle {
+		names = append(names, "ingero-support/"+b.name)
+		if !strings.Contains(files["ingero-support/contents.txt"], b.name) {
+			t.Errorf("%s is not listed", b.name)
+		}
+	}
+	for name, text := range files {
+		if strings.Contains(text, secret) {
+			t.Errorf("%s has the secret:\n%s", name, text)
+		}
+		if name != "ingero-support/contents.txt" && !slices.Contains(names, name) || text == "" {
+			t.Errorf("%s: %q", name, text)
+		}
+		if strings.HasSuffix(name, ".json") && !strings.HasPrefix(text, "not there: ") && !json.Valid([]byte(text)) {
+			t.Errorf("%s is no JSON:\n%s", name, text)
+		}
+	}
+	for name, want := range map[string]string{"check.txt": "Kernel", "version.txt": "ingero v1.2.3", "config.json": "INGERO_NOTIFY", "status.json": `"running": `,
+		"database.json": "not there: ", "contents.txt": "config.json"} {
+		if !strings.Contains(files["ingero-support/"+name], want) {
+			t.Errorf("%s lacks %q:\n%s", name, want, files["ingero-support/"+name])
+		}
+	}
+	if err := e.supportBundle(t.Context(), path); err == nil {
+		t.Error("a file is replaced")
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
+func untar(t *testing.T, path string) map[string]string {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[h.Name] = string(text)
+	}
+}
+
+// What a log may say of a secret goes.
+func TestBundleIsClean(t *testing.T) {
+	got := clean("  a  b\n\t--hf-token " + secret + " x\nPOST https://me:" + secret + "@h/x\nlast")
+	if want := "  a  b\n\t--hf-token *** x\nPOST https://***@h/x\nlast"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

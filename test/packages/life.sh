@@ -1,0 +1,106 @@
+#!/bin/bash
+# life.sh OLD.deb NEW.deb TRAIN: the life of a deb on a copy of this machine's file system
+# that is thrown away, with a training loop to trace. It runs in a mount namespace of its
+# own, as root, and fails at the first thing that is not as it should be.
+set -euo pipefail
+old=$1 new=$2 train=$3
+
+work=$(mktemp -d)
+mount -t tmpfs -o size=1g none "$work"
+mkdir "$work"/{upper,work,root}
+mount -t overlay overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/work" "$work/root"
+mount --rbind /proc "$work/root/proc"
+mount --rbind /sys "$work/root/sys"
+for dir in run tmp var/tmp; do # what is there is not the agent's to see
+	mount -t tmpfs none "$work/root/$dir"
+done
+mount --bind /dev "$work/root/dev"
+cp "$old" "$work/root/tmp/old.deb"
+cp "$new" "$work/root/tmp/new.deb"
+
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+inside() { chroot "$work/root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"; }
+member() { inside setpriv --reuid=12345 --regid=12345 --groups="$1" env HOME=/nonexistent "${@:2}"; }
+fail() { echo "life: $*" >&2; exit 1; }
+until_() { # until_ WHAT COMMAND...
+	local what=$1 left=300
+	shift
+	until "$@"; do
+		left=$((left - 1))
+		[ $left -gt 0 ] || fail "waited in vain for $what"
+		read -rt 0.1 <> <(:) || true
+	done
+}
+version() { [ "$(inside ingero version | cut -d' ' -f2)" = "v$1" ] || fail "it is $(inside ingero version), not $1"; }
+group() { inside getent group ingero | cut -d: -f3; }
+traces() { inside ingero status >/dev/null 2>&1; }
+trace() { # one that records, of the loop
+	(exec chroot "$work/root" /usr/bin/ingero trace --pid "$loop" --db /var/lib/ingero/ingero.db >"$work/trace" 2>&1) &
+	agent=$!
+	until_ "the trace: $(cat "$work/trace")" traces
+}
+count() { member "${2:-0}" ingero query "SELECT count(*) AS n FROM $1" --csv --db /var/lib/ingero/ingero.db 2>/dev/null | tail -n +2 | tr -dc 0-9; }
+has_calls() { [ "$(count events "$@")" -gt 0 ] 2>/dev/null; }
+sessions() { [ "$(count sessions "$(group)")" = "$1" ]; }
+ended() { ! kill -0 "$agent" 2>/dev/null; }
+quiet() { "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$*"; }; }
+
+"$train" --steps 10000000 --cpu-us 2000 >/dev/null &
+loop=$!
+
+echo "install"
+quiet inside dpkg --no-triggers -i /tmp/old.deb
+version 0.1.0
+[ "$(stat -c '%a %U' "$work/root/var/lib/ingero")" = "2750 root" ] || fail "folder $(stat -c '%a %U' "$work/root/var/lib/ingero")"
+quiet inside ingero config check
+inside ingero config show | grep -q 'update-check *false */etc/ingero/ingero.yaml' || fail "updates are asked for"
+inside systemd-analyze verify --man=no ingero.service 2>"$work/log" || fail "unit: $(cat "$work/log")"
+[ ! -s "$work/log" ] || fail "unit: $(cat "$work/log")"
+trace
+until_ "calls for the group" has_calls "$(group)"
+! has_calls 0 || fail "anybody reads what is recorded"
+
+echo "upgrade, while it traces"
+echo 'node: mine' >>"$work/root/etc/ingero/ingero.yaml"
+quiet inside dpkg --no-triggers -i /tmp/new.deb
+version 0.2.0
+grep -q mine "$work/root/etc/ingero/ingero.yaml" || fail "settings are lost"
+traces || fail "the upgrade ended the trace"
+kill -TERM "$agent"
+wait "$agent" || fail "the trace ended badly: $(cat "$work/trace")"
+trace
+until_ "calls of both" has_calls "$(group)"
+until_ "both recordings" sessions 2
+kill -TERM "$agent"
+wait "$agent" || fail "the trace ended badly: $(cat "$work/trace")"
+
+echo "roll back"
+quiet inside dpkg --no-triggers -i /tmp/old.deb
+version 0.1.0
+has_calls "$(group)" || fail "what is recorded cannot be read any more"
+quiet inside ingero db verify --db /var/lib/ingero/ingero.db
+
+echo "remove, while it traces"
+gid=$(group)
+trace
+quiet inside dpkg --no-triggers -r ingero
+until_ "the trace to end" ended
+[ ! -e "$work/root/usr/bin/ingero" ] || fail "the program is still there"
+! inside getent group ingero >/dev/null || fail "the group is still there"
+! compgen -G "$work/root/run/ingero*" || fail "a lock is left"
+[ -z "$(find "$work/root/var/lib/ingero" \( -group "$gid" -o -perm /077 \))" ] || fail "others may read what is left"
+[ -e "$work/root/etc/ingero/ingero.yaml" ] || fail "settings are lost"
+
+echo "install again"
+quiet inside dpkg --no-triggers -i /tmp/new.deb
+has_calls "$(group)" || fail "what was recorded cannot be read any more"
+inside ingero config show | grep -q '^node *mine' || fail "settings are lost"
+
+echo "purge"
+trace
+quiet inside dpkg --no-triggers -P ingero
+until_ "the trace to end" ended
+! inside getent group ingero >/dev/null || fail "the group is still there"
+left=$(find "$work/upper" "$work/root/run" "$work/root/tmp" "$work/root/sys/fs/bpf" -iname '*ingero*' -not -type c 2>/dev/null || true)
+[ -z "$left" ] || fail "this is left: $left"
+echo "nothing is left"

@@ -1,0 +1,166 @@
+package packages
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	helm     = "helm.sh/helm/v3/cmd/helm@v3.22.0"
+	validate = "sigs.k8s.io/kubectl-validate@v0.0.4"
+)
+
+// manifest is what the tests read of one.
+type manifest struct {
+	Kind string
+	Spec struct {
+		Template struct {
+			Spec struct {
+				HostPID                      bool              `yaml:"hostPID"`
+				HostNetwork                  bool              `yaml:"hostNetwork"`
+				HostIPC                      bool              `yaml:"hostIPC"`
+				AutomountServiceAccountToken bool              `yaml:"automountServiceAccountToken"`
+				NodeSelector                 map[string]string `yaml:"nodeSelector"`
+				Containers                   []container
+				Volumes                      []struct {
+					Name     string
+					HostPath struct{ Path string } `yaml:"hostPath"`
+				}
+			} `yaml:"spec"`
+		}
+	}
+}
+
+type container struct {
+	Args            []string
+	Resources       struct{ Limits, Requests map[string]string }
+	SecurityContext struct {
+		Privileged               *bool
+		AllowPrivilegeEscalation *bool `yaml:"allowPrivilegeEscalation"`
+		ReadOnlyRootFilesystem   bool  `yaml:"readOnlyRootFilesystem"`
+		Capabilities             struct{ Add, Drop []string }
+	} `yaml:"securityContext"`
+	VolumeMounts []struct {
+		MountPath string `yaml:"mountPath"`
+	} `yaml:"volumeMounts"`
+}
+
+// daemonSet finds the DaemonSet in manifests.
+func daemonSet(t *testing.T, text string) (m manifest, kinds []string) {
+	t.Helper()
+	for dec := yaml.NewDecoder(strings.NewReader(text)); ; {
+		var x manifest
+		err := dec.Decode(&x)
+		if errors.Is(err, io.EOF) {
+			return m, kinds
+		}
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		kinds = append(kinds, x.Kind)
+		if x.Kind == "DaemonSet" {
+			m = x
+		}
+	}
+}
+
+// The plain manifests are those of the chart. The agent has the host's processes and the
+// capabilities of the unit, nothing else of the host's, and never a /proc mounted over.
+func TestManifests(t *testing.T) {
+	made := filepath.Join(t.TempDir(), "made.yaml")
+	output(t, "../../tools/manifests.sh", made)
+	want, err1 := os.ReadFile(made)
+	got, err2 := os.ReadFile("../../deploy/kubernetes/ingero.yaml")
+	if err := errors.Join(err1, err2); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("deploy/kubernetes/ingero.yaml is not what tools/manifests.sh makes (%v)", err)
+	}
+	m, _ := daemonSet(t, string(got))
+	pod := m.Spec.Template.Spec
+	c := pod.Containers[0]
+	s := c.SecurityContext
+	if !pod.HostPID || pod.HostNetwork || pod.HostIPC || pod.AutomountServiceAccountToken || pod.NodeSelector["nvidia.com/gpu.present"] != "true" {
+		t.Errorf("pod %+v", pod)
+	}
+	if s.Privileged == nil || *s.Privileged || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || !s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []string{"ALL"}) {
+		t.Errorf("container %+v", s)
+	}
+	unit := unitSandbox(t)
+	for _, name := range s.Capabilities.Add {
+		if !slices.Contains(unit.Caps, capabilities["CAP_"+name]) {
+			t.Errorf("the unit has no CAP_%s", name)
+		}
+	}
+	if len(s.Capabilities.Add) != len(unit.Caps) {
+		t.Errorf("capabilities %v, the unit has %d", s.Capabilities.Add, len(unit.Caps))
+	}
+	for _, v := range pod.Volumes {
+		if p := v.HostPath.Path; p != "" && p != "/var/lib/ingero" && p != "/sys/kernel/tracing" {
+			t.Errorf("%s of the host is mounted", p)
+		}
+	}
+	for _, v := range c.VolumeMounts {
+		if v.MountPath == "/proc" || strings.HasPrefix(v.MountPath, "/proc/") || v.MountPath == "/" {
+			t.Errorf("%s is mounted over", v.MountPath)
+		}
+	}
+	for _, probe := range []string{"startupProbe", "livenessProbe", "readinessProbe"} {
+		if !strings.Contains(string(got), probe+":\n            httpGet: {path: /") {
+			t.Errorf("there is no %s", probe)
+		}
+	}
+	if c.Resources.Limits["memory"] == "" || c.Resources.Limits["cpu"] == "" || c.Resources.Requests["memory"] == "" {
+		t.Errorf("resources %+v", c.Resources)
+	}
+}
+
+// The chart is what helm calls sound, what it makes fits Kubernetes's own schema, with the
+// least and the most that can be set, and what cannot be set is refused.
+func TestChart(t *testing.T) {
+	const chart = "../../deploy/helm/ingero"
+	output(t, "go", "run", helm, "lint", "--strict", chart)
+	all := filepath.Join(t.TempDir(), "values.yaml")
+	values := `
+imagePullSecrets: [{name: key}]
+args: ["--cmdline=off"]
+kubelet: {enabled: true, insecure: true}
+affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}}
+priorityClassName: system-node-critical
+podAnnotations: {a: b}
+extraCapabilities: [SYS_ADMIN]
+seLinuxOptions: {type: spc_t}
+appArmorProfile: {type: Unconfined}
+`
+	if err := os.WriteFile(all, []byte(values), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{"default": nil, "all": {"--values", all}} {
+		text := output(t, "go", append([]string{"run", helm, "template", "x", chart, "--namespace", "n", "--kube-version", "1.30.0"}, args...)...)
+		m, kinds := daemonSet(t, text)
+		if name == "all" {
+			c := m.Spec.Template.Spec.Containers[0]
+			if !slices.Contains(kinds, "ClusterRole") || !slices.Contains(c.Args, "--kubelet=https://$(NODE_IP):10250") || !slices.Contains(c.SecurityContext.Capabilities.Add, "SYS_ADMIN") || !m.Spec.Template.Spec.AutomountServiceAccountToken {
+				t.Errorf("%v\n%s", kinds, text)
+			}
+		}
+		file := filepath.Join(t.TempDir(), name+".yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		output(t, "go", "run", validate, "--version", "1.30", file)
+	}
+	// That the validation sees what is wrong, too.
+	wrong := filepath.Join(t.TempDir(), "wrong.yaml")
+	if err := os.WriteFile(wrong, []byte("apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: x}\nspec: {selektor: {}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, "go", "run", validate, "--version", "1.30", wrong)
+	refused(t, "go", "run", helm, "template", "x", chart, "--kube-version", "1.30.0", "--set", "hostPath=/proc")
+}

@@ -1,0 +1,188 @@
+package packages
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/testkit"
+	"ingero/sim"
+)
+
+// inSandbox has the test binary enter the sandbox that the variable has, as JSON, and
+// execute its arguments there.
+const inSandbox = "PACKAGES_TEST_SANDBOX"
+
+// sandbox is what a unit leaves to a service of root.
+type sandbox struct {
+	Caps  []int // the only capabilities
+	Calls []int // the only system calls
+}
+
+// enter gives up all else and executes argv. It returns why it cannot.
+func enter(spec string, argv []string) error {
+	runtime.LockOSThread()
+	var s sandbox
+	if err := json.Unmarshal([]byte(spec), &s); err != nil {
+		return err
+	}
+	for c := range unix.CAP_LAST_CAP + 1 {
+		if slices.Contains(s.Caps, c) {
+			continue
+		}
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0); err != nil {
+			return fmt.Errorf("drop capability %d: %w", c, err)
+		}
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	filter := s.filter()
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, inSandbox) })
+	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0); err != nil {
+		return err
+	}
+	return syscall.Exec(argv[0], argv, env)
+}
+
+// filter allows the calls, and answers EPERM to others.
+func (s *sandbox) filter() []unix.SockFilter {
+	const number = 0 // in struct seccomp_data
+	out := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number}}
+	for _, nr := range s.Calls {
+		out = append(out,
+			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: uint32(nr)},
+			unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW})
+	}
+	return append(out, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)})
+}
+
+// unitSandbox reads the sandbox of the unit that is packed.
+func unitSandbox(t *testing.T) sandbox {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/package/ingero.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s sandbox
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch key {
+		case "CapabilityBoundingSet":
+			for _, name := range strings.Fields(value) {
+				n, ok := capabilities[name]
+				if !ok {
+					t.Fatalf("the test knows no %s", name)
+				}
+				s.Caps = append(s.Caps, n)
+			}
+		case "SystemCallFilter":
+			rest, without := strings.CutPrefix(value, "~")
+			for _, nr := range systemCalls(t, strings.Fields(rest)) {
+				if without {
+					s.Calls = slices.DeleteFunc(s.Calls, func(n int) bool { return n == nr })
+				} else if !slices.Contains(s.Calls, nr) {
+					s.Calls = append(s.Calls, nr)
+				}
+			}
+		}
+	}
+	if len(s.Caps) < 3 || len(s.Calls) < 100 {
+		t.Fatalf("the unit leaves %d capabilities and %d system calls", len(s.Caps), len(s.Calls))
+	}
+	return s
+}
+
+var capabilities = map[string]int{"CAP_BPF": unix.CAP_BPF, "CAP_PERFMON": unix.CAP_PERFMON, "CAP_SYS_PTRACE": unix.CAP_SYS_PTRACE,
+	"CAP_DAC_READ_SEARCH": unix.CAP_DAC_READ_SEARCH, "CAP_CHECKPOINT_RESTORE": unix.CAP_CHECKPOINT_RESTORE, "CAP_SYSLOG": unix.CAP_SYSLOG}
+
+var numbered = regexp.MustCompile(`(?m)^#define __NR_(\w+) (\d+)$`)
+
+// systemCalls returns the numbers of system calls and of systemd's groups of them.
+func systemCalls(t *testing.T, names []string) (out []int) {
+	t.Helper()
+	dir := strings.TrimSpace(output(t, "gcc", "-print-multiarch"))
+	text, err := os.ReadFile(filepath.Join("/usr/include", dir, "asm/unistd_64.h"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]int{}
+	for _, m := range numbered.FindAllStringSubmatch(string(text), -1) {
+		all[m[1]], _ = strconv.Atoi(m[2]) // digits
+	}
+	for len(names) > 0 {
+		name := names[0]
+		names = names[1:]
+		if strings.HasPrefix(name, "@") {
+			for line := range strings.Lines(output(t, "systemd-analyze", "syscall-filter", "--no-pager", name)) {
+				if line = strings.TrimSpace(line); line != "" && line != name && !strings.HasPrefix(line, "#") {
+					names = append(names, line)
+				}
+			}
+		} else if nr, ok := all[name]; ok { // else it is of another architecture
+			out = append(out, nr)
+		}
+	}
+	return out
+}
+
+// timing is what the sandbox does take away, as docs/install.md says: the kernel times
+// programs for CAP_SYS_ADMIN only.
+const timing = "what tracepoints cost is not measured"
+
+// In the sandbox of its unit ingero traces and records: nothing that it needs is missing.
+func TestSandbox(t *testing.T) {
+	testkit.NeedBPF(t)
+	testkit.NeedTool(t, "gcc")
+	testkit.NeedTool(t, "systemd-analyze")
+	spec, err := json.Marshal(unitSandbox(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	output(t, "tar", "-xzf", file(t, newVersion, ".tar.gz"), "-C", dir, "ingero")
+	stack, err := sim.Extract(filepath.Join(dir, "sim"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	loop := testkit.Start(t, exec.Command(stack.Program("train"), "--hold", "--steps", "200"))
+	loop.Line("ready")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := filepath.Join(dir, "x.db")
+	// A lock of its own: in a mount namespace with a /run of its own.
+	run := exec.Command("unshare", "--mount", "sh", "-c", `mount -t tmpfs none /run && exec "$@"`, "sh",
+		self, filepath.Join(dir, "ingero"), "trace", "--pid", strconv.Itoa(loop.PID()), "--db", db, "--debug")
+	run.Env = append(os.Environ(), inSandbox+"="+string(spec), "TZ=UTC")
+	agent := testkit.Start(t, run)
+	agent.Line("Tracing train")
+	loop.Say("go")
+	if err := agent.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, agent.Stderr())
+	}
+	for line := range strings.Lines(agent.Stderr()) {
+		refused := strings.Contains(line, "operation not permitted") || strings.Contains(line, " WARN ")
+		if refused && !strings.Contains(line, timing) {
+			t.Errorf("something is refused: %s", line)
+		}
+	}
+	got := output(t, filepath.Join(dir, "ingero"), "query", "SELECT count(*) AS n FROM events WHERE op = 'cudaLaunchKernel'", "--csv", "--db", db)
+	if n, _ := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(got), "n"))); n < 200 {
+		t.Errorf("%q launches are recorded", got)
+	}
+}
