@@ -18,10 +18,10 @@ import (
 	"time"
 )
 
-// pageQuestions are what the page of the dashboard asks at its start, and again when
-// another window is looked at.
-var pageQuestions = []string{"explain", "timeline", "heatmap", "ops?per_process=1", "processes", "flame?what=time", "flame?what=memory", "memory", "gpus",
-	"collectives", "graph-metrics", "snapshots"}
+// pageQuestions are what the page of the dashboard asks at its start of a window, and again
+// when another is looked at; the last is asked when that is chosen.
+var pageQuestions = []string{"processes", "explain", "timeline", "heatmap", "ops?per_process=1", "flame?what=time", "memory", "gpus", "collectives",
+	"graph-metrics", "flame?what=memory"}
 
 // pageAtOnce is how many it asks at once.
 const pageAtOnce = 3
@@ -102,7 +102,7 @@ func pageStore(path string, events int) error {
 // pageWindow times the answers of one window.
 func pageWindow(base, name string, from, to time.Time) error {
 	var all []string
-	for _, q := range append([]string{"overview"}, pageQuestions...) {
+	for i, q := range append([]string{"overview"}, pageQuestions...) {
 		u, err := url.Parse(base + "/api/v1/" + q)
 		if err != nil {
 			return err
@@ -112,7 +112,9 @@ func pageWindow(base, name string, from, to time.Time) error {
 			v.Set("to", strconv.FormatInt(to.UnixNano(), 10))
 			u.RawQuery = v.Encode()
 		}
-		all = append(all, u.String())
+		if all = append(all, u.String()); i == len(pageQuestions) {
+			all = all[:i]
+		}
 		size := 0
 		if err := timed(name+": "+q, func() error {
 			text, err := fetch(u.String())
@@ -158,7 +160,8 @@ func fetch(u string) (text []byte, err error) {
 
 // paint is what is measured in the browser: the first paint, the answer to what is wrong
 // and the last of the answers, in ms from when the page is asked for.
-const paint = `await page.goto(args, { waitUntil: "networkidle" });
+const paint = `await page.goto(args);
+await until(() => document.querySelector("#capabilities") && !document.querySelector("[aria-busy=true]"));
 return await page.evaluate(() => {
   const end = (path) => performance.getEntriesByType("resource").filter((e) => e.name.includes(path)).map((e) => e.responseEnd);
   const first = performance.getEntriesByName("first-contentful-paint")[0];
@@ -167,7 +170,11 @@ return await page.evaluate(() => {
 
 // drawn times the page in a browser, where there is one (tools/browser.sh).
 func drawn(base string) error {
-	if _, err := os.Stat("bin/browser/version"); err != nil {
+	packages, err := filepath.Abs("bin/browser")
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(packages, "version")); err != nil {
 		fmt.Println("  no browser: tools/browser.sh fetches what drives it")
 		return nil
 	}
@@ -183,7 +190,8 @@ func drawn(base string) error {
 		}
 		lines = append(lines, string(line))
 	}
-	cmd := exec.Command("node", "test/browser/driver.mjs", "bin/browser", chromium)
+	cmd := exec.Command("node", "test/browser/driver.mjs", packages, chromium)
+	cmd.Stderr = os.Stderr
 	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
 	out, err := cmd.Output()
 	if err != nil {

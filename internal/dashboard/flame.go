@@ -47,8 +47,8 @@ var flames = []struct {
 
 const (
 	flameMemory = "memory"
-	flameCalls  = 1 << 19 // that are looked at
-	memoryCalls = 1 << 20 // likewise, for what is live
+	flameCalls  = 1 << 18 // that are looked at
+	memoryCalls = 1 << 19 // likewise, for what is live
 	flameDeep   = 256     // frames of a stack that are shown
 )
 
