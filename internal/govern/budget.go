@@ -42,6 +42,7 @@ var Steps = [...]Step{
 // Load is what tracing costs in a tick, as shares of the time of the traced processes.
 type Load struct {
 	Share float64
+	Agent float64        // of it: what the agent takes of CPUs, whichever they are
 	Parts [Parts]float64 // of it; they may overlap
 	Calls uint64         // that were made, as far as they are seen
 	// Lacks are steps that cannot be taken here, by index.
@@ -55,12 +56,28 @@ type Change struct {
 	Share float64
 }
 
+// paid is the share that the traced threads pay for probes, stacks and tracepoints: it must
+// fit into the budget. The agent's own must fit as well, but nothing makes that cheaper than
+// fewer records: for its sake no call is left uncounted.
+func (l *Load) paid() float64 { return l.Share - l.Agent }
+
+// worth says whether a part costs so much that a step on it is to be taken.
+func (b *Budget) worth(p Part, load *Load) bool {
+	if load.paid() > b.Share {
+		return load.Parts[p] >= least*b.Share
+	}
+	return p == Records && load.Share > b.Share && load.Parts[p] >= leastRecords*b.Share
+}
+
 // What keeps a change from being one of many.
 const (
-	urgent   = 3.0  // times the budget: a step each tick
-	least    = 0.05 // of the budget: one that may save less than this is not taken at all
-	quietBy  = 0.75 // of the budget: with what comes back it must stay under it
-	settling = 2 * time.Second
+	urgent = 3.0  // times the budget: a step each tick
+	least  = 0.05 // of the budget: one that may save less than this is not taken at all
+	// leastRecords is that of records where they are for the agent's sake alone: much of what
+	// it takes is the same with none.
+	leastRecords = 0.5
+	quietBy      = 0.75 // of the budget: with what comes back it must stay under it
+	settling     = 2 * time.Second
 )
 
 // Budget keeps what tracing costs under a share by taking steps, one at a time. The zero
@@ -98,17 +115,14 @@ func (b *Budget) Tick(now time.Time, window time.Duration, load *Load) (c Change
 	if !(b.Share > 0) || window < minWindow || !(load.Share >= 0) || load.Share > maxShare {
 		return c, false
 	}
-	if load.Share <= b.Share {
+	step := b.next(load)
+	if step < 0 {
 		b.hot = 0
 		return b.calm(now, window, load)
 	}
 	b.hot++
 	b.noise()
-	if load.Share < urgent*b.Share && (b.hot < confirm || now.Sub(b.last) < settling) {
-		return c, false
-	}
-	step := b.next(load)
-	if step < 0 {
+	if load.paid() < urgent*b.Share && (b.hot < confirm || now.Sub(b.last) < settling) {
 		return c, false
 	}
 	b.take(now, step, window, load)
@@ -118,14 +132,14 @@ func (b *Budget) Tick(now time.Time, window time.Duration, load *Load) (c Change
 // maxShare is more than all CPUs can take: a figure above it is none.
 const maxShare = 1 << 20
 
-// next returns the first step that is worth to be taken, -1: none is.
+// next returns the first step that is worth to be taken, -1: none is, or none need be.
 func (b *Budget) next(load *Load) int {
 	held := [len(Steps)]bool{}
 	for _, x := range b.taken {
 		held[x.step] = true
 	}
 	for i := range Steps {
-		if !held[i] && !load.Lacks[i] && load.Parts[Steps[i].Part] >= least*b.Share {
+		if !held[i] && !load.Lacks[i] && b.worth(Steps[i].Part, load) {
 			return i
 		}
 	}
@@ -157,7 +171,12 @@ func (b *Budget) calm(now time.Time, window time.Duration, load *Load) (c Change
 	}
 	x := &b.taken[len(b.taken)-1]
 	rate := float64(load.Calls) / window.Seconds()
-	if load.Share+x.per*rate > quietBy*b.Share {
+	room, back := quietBy*b.Share, x.per*rate
+	loud := load.paid()+back > room
+	if Steps[x.step].Part == Records { // of the agent
+		loud = load.paid() > room || load.Share+back > room && back > leastRecords*room
+	}
+	if loud {
 		b.noise()
 		return c, false
 	}

@@ -15,11 +15,12 @@ import (
 type costs struct {
 	parts [Parts]float64
 	fixed float64 // that no step saves
+	agent float64 // the agent's, which no step saves either
 	calls uint64
 }
 
 func (c costs) load(taken []int) *Load {
-	l := &Load{Share: c.fixed, Parts: c.parts, Calls: c.calls}
+	l := &Load{Share: c.fixed + c.agent, Agent: c.agent, Parts: c.parts, Calls: c.calls}
 	for _, i := range taken {
 		l.Parts[Steps[i].Part] /= 8
 	}
@@ -31,6 +32,9 @@ func (c costs) load(taken []int) *Load {
 	for p, share := range l.Parts {
 		if Part(p) != Hot {
 			l.Share += share
+		}
+		if Part(p) == Records {
+			l.Agent += share
 		}
 	}
 	return l
@@ -89,6 +93,11 @@ func TestBudget(t *testing.T) {
 				"-hot-off@31 -calls-counted@34 -host-off@37 -records-least@40 -stacks-off@43 -launches-counted@46 -python-off@49 -records-thin@52 -stacks-rare@55"},
 		{"only what is dear", 0.02, 60, always(launches), "+launches-counted@2"},
 		{"nothing that helps", 0.02, 600, always(costs{fixed: 0.5, parts: [Parts]float64{0.0005, 0.0005}}), ""},
+		{"an agent that is dear by itself: no call is left out for it", 0.02, 600,
+			always(costs{agent: 0.05, parts: [Parts]float64{0.001, 0.006, 0.004, 0.002, 0, 0.001}, calls: 4000}), ""},
+		{"an agent that has much to read", 0.02, 600, always(costs{agent: 0.015, parts: [Parts]float64{0.001, 0.02, 0.004, 0.002, 0, 0.001}, calls: 40_000}), "+records-thin@2"},
+		{"an agent that had much to read", 0.02, 60, until(20, costs{agent: 0.03, parts: [Parts]float64{0, 0.02}, calls: 40_000}, costs{agent: 0.03, parts: [Parts]float64{0, 0.001}, calls: 2000}),
+			"+records-thin@2 -records-thin@31"},
 		{"what would come back is too dear", 0.02, 600, until(20, launches, costs{parts: [Parts]float64{0, 0, 0.014, 0, 0, 0}, fixed: 0.003, calls: 7000}),
 			"+launches-counted@2"},
 		{"less load", 0.02, 100, until(20, launches, costs{parts: [Parts]float64{0, 0, 0.004, 0, 0, 0}, fixed: 0.003, calls: 2000}),

@@ -112,7 +112,7 @@ func (b *budget) weigh(s Sparing, t *tick.Tick, spent *Spent) (*govern.Load, []e
 	o.Probes, o.Stacks = float64(worst.probes)/worst.time, stacksOf(&worst)/worst.time
 	o.Agent, o.Tracepoints = agent/all, (spent.Host+spent.Ledger)*window/all
 	o.Share = o.Probes + o.Stacks + o.Agent + o.Tracepoints
-	l := &govern.Load{Share: o.Share, Calls: uint64(calls)}
+	l := &govern.Load{Share: o.Share, Agent: o.Agent, Calls: uint64(calls)}
 	l.Parts[govern.Stacks] = o.Stacks
 	l.Parts[govern.Records] = min(agent, float64(recordCost)*float64(t.Records-min(was.records, t.Records))) / all
 	l.Parts[govern.Launches] = float64(worst.launches) / worst.time
