@@ -52,7 +52,7 @@ func TestKeysOfTop(t *testing.T) {
 	for _, tt := range []struct {
 		name, keys string
 		size       [2]int
-		want       string // on the screen, when it is done
+		want       string // on the screen when it is done, and not before
 	}{
 		{name: "table", want: "q end"},
 		{name: "help", keys: "h", want: "draw all anew"},
@@ -63,8 +63,8 @@ func TestKeysOfTop(t *testing.T) {
 		{name: "processes", keys: "\x1bp\x1b[B", want: "> train.py"},
 		{name: "process", keys: "\r", want: "train.py (4821)  q end"},
 		{name: "where", keys: "w", want: "WHERE THE TIME WENT"},
-		{name: "where-narrow", size: [2]int{50, 12}, want: "WHERE THE TIME WENT"},
-		{name: "where-further", keys: "\x1b[6~", want: "thread train.py"},
+		{name: "where-narrow", size: [2]int{50, 12}, want: "space pause\n"},
+		{name: "where-further", keys: "\x1b[6~", want: "    on a CPU"},
 		{name: "narrow", keys: "\x1b[D\x1b", want: "System Context"},
 		{name: "wide", size: [2]int{120, 40}, want: "w where"},
 		{name: "paused", keys: " ", want: "PAUSED at 14:41:02"},

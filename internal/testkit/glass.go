@@ -20,6 +20,8 @@ type Glass struct {
 	nowrap   bool
 	hidden   bool // the cursor
 	rest     []byte
+	frame    bool   // one is being drawn
+	shown    string // before it (mode 2026)
 }
 
 // Write implements [io.Writer].
@@ -105,7 +107,10 @@ func (g *Glass) escape(arg string, what byte) {
 	n, _ := strconv.Atoi(arg)
 	line := g.rows[g.row]
 	switch {
-	case what == 'm' || arg == "?2026":
+	case what == 'm':
+	case arg == "?2026":
+		g.frame, g.shown = false, g.Text()
+		g.frame = what == 'h'
 	case what == 'A':
 		g.row = max(0, g.row-n)
 	case what == 'H':
@@ -160,7 +165,11 @@ func (g *Glass) Resize(width, height int) {
 func (g *Glass) Other() bool { return g.other || g.hidden || g.nowrap }
 
 // Text is what can be read, without spaces at the ends of lines and empty lines at the end.
+// Of a frame that is half drawn nothing is shown yet.
 func (g *Glass) Text() string {
+	if g.frame {
+		return g.shown
+	}
 	var b strings.Builder
 	for _, l := range g.rows {
 		b.WriteString(strings.TrimRight(string(l), " ") + "\n")
