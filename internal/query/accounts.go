@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
+	"sync"
 
 	"ingero/internal/store"
 	"ingero/internal/tick"
@@ -93,12 +95,91 @@ func (r *Reader) fineOrCoarse(ctx context.Context, s *Session, f Filter, from, t
 func (r *Reader) accountsOf(ctx context.Context, s *Session, f Filter, seconds, from, to int64) (out []Account, err error) {
 	err = r.rows(ctx, func(rows *sql.Rows) error {
 		var x Account
-		err := store.ScanAccount(rows.Scan, &x.Breakdown, &x.From, &x.To)
-		if middle := x.From + (x.To-x.From)/2; err == nil && f.wants(x.PID) && middle >= from && middle < to {
-			out = append(out, x)
+		if err := rows.Scan(accountHead(&x.From, &x.To, &x.PID)...); err != nil {
+			return err
 		}
-		return err
+		if middle := x.From + (x.To-x.From)/2; !f.wants(x.PID) || middle < from || middle >= to {
+			return nil
+		}
+		k := accountKey{s.id, seconds, x.To, x.PID}
+		if b, ok := r.accounts.get(k); ok {
+			x.Breakdown = b
+		} else if err := store.ScanAccount(rows.Scan, &x.Breakdown, &x.From, &x.To); err != nil {
+			return err
+		} else {
+			r.accounts.put(k, &x.Breakdown)
+		}
+		out = append(out, x)
+		return nil
 	}, "SELECT start_ns, end_ns, "+store.AccountColumns+" FROM accounts WHERE session = ? AND seconds = ? AND end_ns > ? AND start_ns < ? ORDER BY end_ns, pid",
 		s.id, seconds, from, to)
 	return out, err
+}
+
+// accountHead are what a row of an account is scanned into of which no more is wanted.
+func accountHead(from, to *int64, pid *uint32) []any {
+	into := []any{from, to, pid}
+	var rest any
+	for range strings.Count(store.AccountColumns, ",") {
+		into = append(into, &rest)
+	}
+	return into
+}
+
+// accountCache keeps rows of accounts: reading one takes most of the time of an answer,
+// and answers that follow each other are of the same rows, which never change.
+type accountCache struct {
+	mu   sync.Mutex
+	rows map[accountKey]*tick.Breakdown
+}
+
+// accountKey is the key of a row.
+type accountKey struct {
+	session, seconds, end int64
+	pid                   uint32
+}
+
+// maxAccounts bounds the rows that are kept: some tens of megabytes.
+const maxAccounts = 4096
+
+// get returns a row that is the caller's.
+func (c *accountCache) get(k accountKey) (tick.Breakdown, bool) {
+	c.mu.Lock()
+	b := c.rows[k]
+	c.mu.Unlock()
+	if b == nil {
+		return tick.Breakdown{}, false
+	}
+	return ownAccount(b), true
+}
+
+// put keeps a copy of a row.
+func (c *accountCache) put(k accountKey, b *tick.Breakdown) {
+	own := ownAccount(b)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.rows == nil || len(c.rows) >= maxAccounts {
+		c.rows = map[accountKey]*tick.Breakdown{}
+	}
+	c.rows[k] = &own
+}
+
+// ownAccount is an account whose lists are its own.
+func ownAccount(b *tick.Breakdown) tick.Breakdown {
+	out := *b
+	out.RunnableBy, out.BlockedOn, out.ByThread = slices.Clone(b.RunnableBy), slices.Clone(b.BlockedOn), slices.Clone(b.ByThread)
+	for i := range out.ByThread {
+		for p := range out.ByThread[i].In {
+			x := &out.ByThread[i].In[p]
+			x.RunnableBy, x.BlockedOn = slices.Clone(x.RunnableBy), slices.Clone(x.BlockedOn)
+		}
+	}
+	if b.Lengths != nil {
+		out.Lengths = b.Lengths.Clone()
+	}
+	if b.Loop != nil {
+		loop := *b.Loop
+		out.Loop = &loop
+	}
+	return out
 }

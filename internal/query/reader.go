@@ -37,6 +37,8 @@ type Reader struct {
 
 	slot    chan struct{}  // of the one statement that runs
 	running sync.WaitGroup // statements, those too whose caller has gone
+
+	accounts accountCache
 }
 
 // copyName is the name of a copy in its directory.

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"ingero/internal/store"
 	"ingero/internal/tick"
 )
@@ -133,5 +136,32 @@ func TestAccountsOfAWindow(t *testing.T) {
 	}
 	if got, err := r.Accounts(t.Context(), Filter{PIDs: []uint32{8}}); err != nil || len(got) != 0 {
 		t.Errorf("of another process: %+v (%v)", got, err)
+	}
+}
+
+// Accounts are the caller's: what is done to them is in no other answer, of other rows or
+// of the same.
+func TestAccountsAreTheCallers(t *testing.T) {
+	r := openReader(t, accountsDB(t))
+	f := Filter{From: began, To: began.Add(10 * time.Second)}
+	spoil := func(a []Account) {
+		for i := range a {
+			x := &a[i].ByThread[0].In[tick.InGPUWaits]
+			x.Blocked, a[i].ByThread[0].TID, a[i].RunnableBy = 1, 1, append(a[i].RunnableBy, tick.Share{NS: 1})
+		}
+	}
+	var before []Account
+	for n := range 3 {
+		got, err := r.Accounts(t.Context(), f)
+		if err != nil || len(got) != 1 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if n == 0 {
+			before, err = openReader(t, r.Path()).Accounts(t.Context(), f)
+		}
+		if d := cmp.Diff(before, got, cmpopts.EquateEmpty()); d != "" || err != nil {
+			t.Errorf("answer %d (-want +got): %s, %v", n, d, err)
+		}
+		spoil(got)
 	}
 }
