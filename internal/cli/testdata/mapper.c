@@ -9,7 +9,8 @@ int main(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		int fd = open(argv[i], O_RDONLY);
 
-		if (fd < 0 || mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED) {
+		if (fd < 0 ||
+		    mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED) {
 			perror(argv[i]);
 			return 1;
 		}

@@ -11,16 +11,17 @@
 
 static int told(void)
 {
-	struct pollfd p = {.fd = 0, .events = POLLIN};
+	struct pollfd p = { .fd = 0, .events = POLLIN };
 
 	return poll(&p, 1, 0) > 0;
 }
 
 int main(int argc, char **argv)
 {
-	static const char *const names[] = {"cudaLaunchKernel", "cudaMemcpyAsync", "cudaStreamSynchronize"};
+	static const char *const names[] = { "cudaLaunchKernel", "cudaMemcpyAsync",
+					     "cudaStreamSynchronize" };
 	void *h = dlopen(argv[1], RTLD_NOW);
-	int (*call[3])(void *) = {0};
+	int (*call[3])(void *) = { 0 };
 	unsigned long rounds = 0;
 	char line[64];
 
