@@ -113,7 +113,11 @@ func TestPageFollows(t *testing.T) {
 	at = p.address()
 	p.showsOps(r, query.Filter{From: timeOf(t, at.Get("from")), To: timeOf(t, at.Get("to"))})
 	p.Do(`await page.keyboard.press("?"); await page.waitForSelector("dialog[open]"); await page.keyboard.press("Escape"); await page.waitForSelector("dialog[open]", { state: "detached" });
-		await page.keyboard.press("5"); await until(() => document.activeElement?.id === "code");
+		for (let i = 0; i < 20 && !(await page.evaluate(() => document.activeElement?.id === "code")); i++) { // the dialog takes a moment to let go of the keys
+			await page.keyboard.press("5");
+			await page.waitForTimeout(50);
+		}
+		await until(() => document.activeElement?.id === "code");
 		await page.keyboard.press("s"); await until(() => document.activeElement?.id === "sql-text");`, nil, nil)
 	var reached int
 	p.Do(`await page.reload();`+settled+`const ids = new Set();
