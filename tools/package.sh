@@ -47,7 +47,7 @@ for arch in "${arches[@]}"; do
 	for kind in ${KINDS:-deb rpm}; do
 		(root=$PWD && cd "$dir" &&
 			ARCH=$arch VERSION=${plain//-/.} go run "$nfpm" package \
-				--config "$root/deploy/package/nfpm.yaml" --packager $kind --target "$out/$name.$kind" >/dev/null)
+				--config "$root/deploy/package/nfpm.yaml" --packager "$kind" --target "$out/$name.$kind" >/dev/null)
 	done
 done
 (cd "$out" && sha256sum ingero_"${version#v}"_* >SHA256SUMS)
