@@ -119,6 +119,13 @@ func TestPageFollows(t *testing.T) {
 		}
 		await until(() => document.activeElement?.id === "code");
 		await page.keyboard.press("s"); await until(() => document.activeElement?.id === "sql-text");`, nil, nil)
+	p.reachedByTab()
+	p.unharmed()
+}
+
+// reachedByTab checks that the keyboard reaches the sections of the page.
+func (p *pageOf) reachedByTab() {
+	p.t.Helper()
 	var reached int
 	p.Do(`await page.reload();`+settled+`const ids = new Set();
 		for (let i = 0; i < 200; i++) {
@@ -129,9 +136,8 @@ func TestPageFollows(t *testing.T) {
 		}
 		return ids.size;`, nil, &reached)
 	if reached < 6 {
-		t.Errorf("by Tab %d sections are reached", reached)
+		p.t.Errorf("by Tab %d sections are reached", reached)
 	}
-	p.unharmed()
 }
 
 // What is being recorded is shown as it grows, until it ends, and is then what the program
