@@ -40,7 +40,7 @@ var allowed = map[string]string{
 	"internal/stats":        "",
 	"internal/tick":         "internal/stats pkg/events",
 	"internal/where":        "internal/tick",
-	"internal/metric":       "internal/causal internal/stats internal/tick pkg/events",
+	"internal/metric":       "internal/causal internal/govern internal/stats internal/tick pkg/events",
 	"internal/redact":       "",
 	"internal/k8s":          "internal/tick",
 	"internal/ledger":       "internal/stats internal/tick pkg/events",

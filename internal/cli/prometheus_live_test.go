@@ -139,7 +139,7 @@ func checkUses(t *testing.T, p *testkit.Prometheus) {
 		}
 		if got := len(p.Ask(name)); got == 0 && !strings.HasPrefix(r.Name, "hw.") && !strings.HasPrefix(r.Name, "ingero.gpu.") {
 			switch metric.ID(id) {
-			case metric.SwapBusy, metric.RankLate, metric.AnomalyLost, metric.AnomaliesActive, metric.OverheadShed: // where there is such a thing
+			case metric.SwapBusy, metric.RankLate, metric.AnomalyLost, metric.AnomaliesActive: // where there is such a thing
 			default:
 				t.Errorf("%s has no series", name)
 			}

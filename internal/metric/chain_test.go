@@ -124,7 +124,7 @@ func TestMachine(t *testing.T) {
 		{CPUBusy, 0.25, nil}, {MemoryBusy, 0.6, nil},
 		{HostEvents, 6, []string{"disk-read"}}, {HostTime, 6, []string{"disk-read"}}, {HostBytes, 8192, []string{"disk-read"}},
 		{Drops, 9, []string{"thinned"}}, {AgentCPU, 1, nil}, {AgentMemory, 1 << 20, nil}, {AgentRecords, 77, nil},
-		{OverheadBudget, 0.02, nil}, {OverheadShare, 0.03, []string{"probes"}}, {OverheadShare, 0.018, []string{"agent"}}, {OverheadShed, 1, []string{"stacks-rare"}},
+		{OverheadBudget, 0.02, nil}, {OverheadShare, 0.03, []string{"probes"}}, {OverheadShare, 0.018, []string{"agent"}}, {OverheadShed, 1, []string{"stacks-rare"}}, {OverheadShed, 0, []string{"hot-off"}},
 		{AgentBuild, 1, []string{"1.2.3", "gpu-7"}},
 		{CopyBytes, 200, []string{"HtoD", "pinned"}},
 		{MemoryHeld, 5, []string{"train", "1", "gpu"}}, {MemoryPeak, 6, []string{"train", "1", "gpu"}}, {MemoryOOMs, 2, []string{"train", "1"}}, {MemoryGrowth, 2, []string{"train", "1"}},

@@ -1,8 +1,10 @@
 package metric
 
 import (
+	"slices"
 	"strings"
 
+	"ingero/internal/govern"
 	"ingero/internal/tick"
 )
 
@@ -242,7 +244,11 @@ func (m *Meter) overhead(o *tick.Overhead) {
 	}{{"probes", o.Probes}, {"stacks", o.Stacks}, {"agent", o.Agent}, {"tracepoints", o.Tracepoints}} {
 		m.set(OverheadShare, x.share, x.part)
 	}
-	for _, step := range o.Shed[:min(len(o.Shed), mostSteps)] {
-		m.set(OverheadShed, 1, text(step))
+	for i := range govern.Steps {
+		left := 0.0
+		if slices.Contains(o.Shed, govern.Steps[i].Name) {
+			left = 1
+		}
+		m.set(OverheadShed, left, govern.Steps[i].Name)
 	}
 }

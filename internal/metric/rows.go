@@ -1,5 +1,7 @@
 package metric
 
+import "ingero/internal/govern"
+
 // The metrics.
 const (
 	OpDuration ID = iota
@@ -67,7 +69,6 @@ const (
 	mostRanks     = 256
 	mostXids      = 256
 	mostReasons   = 128
-	mostSteps     = 32
 )
 
 // Other is the label of what there was no room to tell apart.
@@ -175,7 +176,7 @@ var Rows = [ids]Row{
 		`sum(ingero_overhead_share_ratio) > 0.02`},
 	OverheadBudget: {"ingero.overhead.budget", Gauge, "1", "What tracing may cost before something is left out (--max-overhead).", nil, 1,
 		`sum without (part) (ingero_overhead_share_ratio) > on (instance) ingero_overhead_budget_ratio`},
-	OverheadShed: {"ingero.overhead.shed", Gauge, "", "1 for each thing that is left out to stay within the budget.", []string{"step"}, mostSteps,
+	OverheadShed: {"ingero.overhead.shed", Gauge, "", "1 for each thing that is left out to stay within the budget, 0 for each that is not.", []string{"step"}, len(govern.Steps),
 		`ingero_overhead_shed == 1`},
 	AgentBuild: {"ingero.agent.info", Gauge, "", "What runs, and where; the value is 1.", []string{"version", "node"}, 1,
 		`ingero_agent_info`},
