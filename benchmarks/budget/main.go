@@ -39,7 +39,7 @@ func main() {
 func run(dir, agent, works string, settle, seconds, rounds int) error {
 	lib := filepath.Join(dir, "libcudart.so.12")
 	for _, args := range [][]string{
-		{"-O1", "-shared", "-fPIC", "-Wl,-soname,libcudart.so.12", "-o", lib, "benchmarks/budget/testdata/runtime.c"},
+		{"-O1", "-shared", "-fPIC", "-Wl,-soname,libcudart.so.12", "-o", lib, "internal/session/testdata/mixlib.c"},
 		{"-O1", "-o", dir + "/loop", "benchmarks/budget/testdata/loop.c", lib, "-Wl,-rpath," + dir},
 	} {
 		if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {

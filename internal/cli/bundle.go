@@ -115,12 +115,17 @@ func (e *Env) bundleVersion(context.Context) (string, error) {
 	return fmt.Sprintf("%s%s %s/%s, %d CPUs\nLinux %s\n%s", e.Build.line(), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), kernelRelease(), system), nil
 }
 
-func (e *Env) bundleConfig(context.Context) (string, error) {
+// bundled are the settings without flags.
+func (e *Env) bundled() (*config.Config, error) {
 	in, err := e.inputs(&config.Flags{})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	c, err := config.Load(in)
+	return config.Load(in)
+}
+
+func (e *Env) bundleConfig(context.Context) (string, error) {
+	c, err := e.bundled()
 	if err != nil {
 		return "", err
 	}
@@ -141,11 +146,7 @@ func (e *Env) bundleStatus(context.Context) (string, error) {
 }
 
 func (e *Env) bundleDatabase(ctx context.Context) (_ string, err error) {
-	in, err := e.inputs(&config.Flags{})
-	if err != nil {
-		return "", err
-	}
-	c, err := config.Load(in)
+	c, err := e.bundled()
 	if err != nil {
 		return "", err
 	}

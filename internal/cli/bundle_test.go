@@ -2,10 +2,7 @@ package cli
 
 import (
 	"archive/tar"
-	"compress/gzip"
 	"encoding/json"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +11,7 @@ import (
 	"time"
 
 	"ingero/internal/lock"
+	"ingero/internal/testkit"
 )
 
 // A support bundle has the files that it lists, without a secret from wherever it may
@@ -77,30 +75,9 @@ func TestSupportBundle(t *testing.T) {
 
 func untar(t *testing.T, path string) map[string]string {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	files := map[string]string{}
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return files
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[h.Name] = string(text)
-	}
+	testkit.Untar(t, path, func(h *tar.Header, content []byte) { files[h.Name] = string(content) })
+	return files
 }
 
 // What a log may say of a secret goes.

@@ -41,22 +41,16 @@ type assistant struct {
 // pipes makes ingero mcp on a pair of pipes, as clients start it, and a client.
 func pipes(t *testing.T, db, version string, args ...string) *assistant {
 	t.Helper()
-	var ends [4]*os.File
-	for i := 0; i < len(ends); i += 2 {
-		var err error
-		if ends[i], ends[i+1], err = os.Pipe(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	stdin, stdout, write, read := testkit.Pipes(t)
 	nowhere, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &Env{Args: append([]string{"mcp", "--db", db}, args...), Stdin: ends[0], Stdout: ends[3], Stderr: nowhere, Now: later, Getenv: func(string) string { return "" }}
+	e := &Env{Args: append([]string{"mcp", "--db", db}, args...), Stdin: stdin, Stdout: stdout, Stderr: nowhere, Now: later, Getenv: func(string) string { return "" }}
 	e.Lock.Dirs = []string{t.TempDir()}
 	ended := make(chan int, 1)
-	go func() { ended <- e.run(context.Background()); _ = ends[3].Close() }()
-	c := connect(t, &sdk.IOTransport{Reader: ends[2], Writer: ends[1]}, version)
+	go func() { ended <- e.run(context.Background()); _ = stdout.Close() }()
+	c := connect(t, &sdk.IOTransport{Reader: read, Writer: write}, version)
 	t.Cleanup(func() {
 		_ = c.Close()
 		if code := <-ended; code != 0 {

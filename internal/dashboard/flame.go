@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"ingero/internal/explain"
 	"ingero/internal/query"
@@ -59,9 +58,7 @@ func (a *asked) flame() (any, error) {
 		return nil, err
 	}
 	out := struct {
-		From    time.Time `json:"from"`
-		To      time.Time `json:"to"`
-		Node    string    `json:"node"`
+		aboutJSON
 		What    string    `json:"what"`
 		Unit    string    `json:"unit"`
 		Total   uint64    `json:"total"`
@@ -71,7 +68,7 @@ func (a *asked) flame() (any, error) {
 		Nodes   int       `json:"nodes"`
 		Cut     int       `json:"cut"` // small ones, whose value is in their parents'
 		Notes   []string  `json:"notes"`
-	}{From: a.q.From.UTC(), To: a.q.To.UTC(), Node: a.Node, What: kind.name, Unit: kind.unit, Sampled: 1, Root: &nodeJSON{Name: "all"}, Notes: []string{}}
+	}{aboutJSON: a.about(), What: kind.name, Unit: kind.unit, Sampled: 1, Root: &nodeJSON{Name: "all"}, Notes: []string{}}
 	var cover query.Coverage
 	for i := range sessions {
 		f, comms, err := a.filter(&sessions[i])

@@ -37,14 +37,12 @@ func (a *asked) heatmap() (any, error) {
 		return nil, err
 	}
 	out := struct {
-		From time.Time `json:"from"`
-		To   time.Time `json:"to"`
-		Node string    `json:"node"`
+		aboutJSON
 		scaleJSON
 		Names []string   `json:"op_names"` // of all operations, what took most time first
 		Ops   []heatJSON `json:"ops"`
 		Notes []string   `json:"notes"`
-	}{From: a.q.From.UTC(), To: a.q.To.UTC(), Node: a.Node, Ops: []heatJSON{}, Names: []string{}}
+	}{aboutJSON: a.about(), Ops: []heatJSON{}, Names: []string{}, Notes: []string{}}
 	var cover query.Coverage
 	wanted := a.q.Ops
 	a.q.Ops = nil
@@ -77,7 +75,7 @@ func (a *asked) heatmap() (any, error) {
 			out.Ops[i].fill(a.q.Ops[i], &s, all)
 		}
 	}
-	out.Notes = append([]string{}, explain.CoverageNotes(&cover)...)
+	out.Notes = append(out.Notes, explain.CoverageNotes(&cover)...)
 	return out, nil
 }
 

@@ -51,14 +51,12 @@ func (a *asked) memory() (any, error) {
 	}
 	s := a.divided(time.Second)
 	out := struct {
-		From  time.Time   `json:"from"`
-		To    time.Time   `json:"to"`
-		Node  string      `json:"node"`
+		aboutJSON
 		At    []millis    `json:"at_ms"` // buckets begin
 		Procs []*heldJSON `json:"processes"`
 		More  int         `json:"more"`
 		Notes []string    `json:"notes"`
-	}{From: a.q.From.UTC(), To: a.q.To.UTC(), Node: a.Node, At: s.moments(), Procs: []*heldJSON{}, Notes: []string{}}
+	}{aboutJSON: a.about(), At: s.moments(), Procs: []*heldJSON{}, Notes: []string{}}
 	for i := range sessions {
 		held, err := a.heldIn(&sessions[i], &s)
 		if err != nil {
@@ -205,14 +203,12 @@ func (a *asked) gpus() (any, error) {
 	}
 	s := a.divided(time.Second)
 	out := struct {
-		From  time.Time       `json:"from"`
-		To    time.Time       `json:"to"`
-		Node  string          `json:"node"`
+		aboutJSON
 		GPUs  []*gpuLinesJSON `json:"gpus"`
 		Xids  []xidJSON       `json:"xids"`
 		More  int             `json:"more_xids"` // earlier ones that are left out
 		Notes []string        `json:"notes"`
-	}{From: a.q.From.UTC(), To: a.q.To.UTC(), Node: a.Node, GPUs: []*gpuLinesJSON{}, Xids: []xidJSON{}, Notes: []string{}}
+	}{aboutJSON: a.about(), GPUs: []*gpuLinesJSON{}, Xids: []xidJSON{}, Notes: []string{}}
 	type key struct{ node, bus string }
 	at := map[key]*gpuLinesJSON{}
 	for i := range sessions {

@@ -55,13 +55,11 @@ func (a *asked) processes() (any, error) {
 		return nil, err
 	}
 	out := struct {
-		From  time.Time     `json:"from"`
-		To    time.Time     `json:"to"`
-		Node  string        `json:"node"`
+		aboutJSON
 		Procs []processJSON `json:"processes"`
 		More  int           `json:"more"`
 		Notes []string      `json:"notes"`
-	}{From: a.q.From.UTC(), To: a.q.To.UTC(), Node: a.Node, Procs: []processJSON{}, Notes: []string{}}
+	}{aboutJSON: a.about(), Procs: []processJSON{}, Notes: []string{}}
 	var cover query.Coverage
 	for i := range sessions {
 		some, err := a.processesOf(&sessions[i], &cover)

@@ -1,7 +1,5 @@
 package dashboard
 
-import "time"
-
 // Machine is another machine, and what was found on it. Of one that did not answer it has
 // the address, and why.
 type Machine struct {
@@ -29,18 +27,15 @@ type Gravest struct {
 
 // fleet asks the machines of the settings.
 func (a *asked) fleet() (any, error) {
-	out := struct {
-		From     time.Time `json:"from"`
-		To       time.Time `json:"to"`
-		Node     string    `json:"node"`
-		Machines []Machine `json:"machines"`
-		Notes    []string  `json:"notes"`
-	}{Node: a.Node, Machines: []Machine{}, Notes: []string{}}
 	if a.q.From.IsZero() {
 		a.q.To = a.Now()
 		a.q.From = a.q.To.Add(-a.q.Window)
 	}
-	out.From, out.To = a.q.From.UTC(), a.q.To.UTC()
+	out := struct {
+		aboutJSON
+		Machines []Machine `json:"machines"`
+		Notes    []string  `json:"notes"`
+	}{aboutJSON: a.about(), Machines: []Machine{}, Notes: []string{}}
 	if a.Fleet == nil {
 		return out, nil
 	}

@@ -63,6 +63,18 @@ func (s *scale) spread(from, to int64, v uint64, add func(bucket int, v uint64))
 	}
 }
 
+// aboutJSON is what an answer says first: what it is about.
+type aboutJSON struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+	Node string    `json:"node"`
+}
+
+// about is that of the question. It is for after sessions.
+func (a *asked) about() aboutJSON {
+	return aboutJSON{From: a.q.From.UTC(), To: a.q.To.UTC(), Node: a.Node}
+}
+
 // scaleJSON is what an answer says of its buckets.
 type scaleJSON struct {
 	StartMS  millis  `json:"start_ms"`

@@ -176,15 +176,13 @@ func (a *asked) timeline() (any, error) {
 		return nil, err
 	}
 	out := struct {
-		From time.Time `json:"from"`
-		To   time.Time `json:"to"`
-		Node string    `json:"node"`
+		aboutJSON
 		scaleJSON
 		Resolution string      `json:"resolution"` // of what was recorded
 		Rows       []stripJSON `json:"rows"`
 		More       int         `json:"more"` // rows that are left out
 		Notes      []string    `json:"notes"`
-	}{From: a.q.From.UTC(), To: a.q.To.UTC(), Node: a.Node, Rows: []stripJSON{}, Notes: []string{}}
+	}{aboutJSON: a.about(), Rows: []stripJSON{}, Notes: []string{}}
 	s := a.divided(time.Second)
 	type part struct {
 		comms  map[uint32]string

@@ -19,12 +19,12 @@ const (
 	inner = "cuLaunchKernel"
 )
 
-// launcher starts the program that launches through two layers, traced.
-func launcher(t *testing.T, mode probes.Mode) (*probes.Tracer, *testkit.Child) {
+// leverProgram builds the program that launches through two layers, and its library.
+func leverProgram(t *testing.T) (library, program string) {
 	t.Helper()
 	testkit.NeedTool(t, "gcc")
 	dir := t.TempDir()
-	library, program := filepath.Join(dir, "liblever.so"), filepath.Join(dir, "lever")
+	library, program = filepath.Join(dir, "liblever.so"), filepath.Join(dir, "lever")
 	for _, args := range [][]string{
 		{"gcc", "-O2", "-shared", "-fPIC", "-o", library, "testdata/lever_lib.c"},
 		{"gcc", "-O1", "-o", program, "testdata/lever.c", "-L" + dir, "-llever", "-Wl,-rpath," + dir, "-pthread"},
@@ -33,6 +33,13 @@ func launcher(t *testing.T, mode probes.Mode) (*probes.Tracer, *testkit.Child) {
 			t.Fatalf("%v: %v\n%s", args, err, out)
 		}
 	}
+	return library, program
+}
+
+// launcher starts the program that launches through two layers, traced.
+func launcher(t *testing.T, mode probes.Mode) (*probes.Tracer, *testkit.Child) {
+	t.Helper()
+	library, program := leverProgram(t)
 	tr := tracer(t, probes.Options{Mode: mode, Rows: libraryRows(rowsNamed(t, outer, inner, "cudaStreamSynchronize"))})
 	child := testkit.Start(t, exec.Command(program))
 	child.Line("ready")

@@ -3,7 +3,6 @@ package probes_test
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -23,17 +22,7 @@ type shedder struct {
 func newShedder(t *testing.T, o probes.Options) *shedder {
 	t.Helper()
 	testkit.NeedBPF(t)
-	testkit.NeedTool(t, "gcc")
-	dir := t.TempDir()
-	library, program := filepath.Join(dir, "liblever.so"), filepath.Join(dir, "lever")
-	for _, args := range [][]string{
-		{"gcc", "-O2", "-shared", "-fPIC", "-o", library, "testdata/lever_lib.c"},
-		{"gcc", "-O1", "-o", program, "testdata/lever.c", "-L" + dir, "-llever", "-Wl,-rpath," + dir, "-pthread"},
-	} {
-		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
-	}
+	library, program := leverProgram(t)
 	o.Rows = libraryRows(rowsNamed(t, outer, "cudaStreamSynchronize"))
 	s := &shedder{t: t, tr: tracer(t, o), child: testkit.Start(t, exec.Command(program))}
 	s.child.Line("ready")

@@ -20,6 +20,7 @@ import (
 	"ingero/internal/cli"
 	"ingero/internal/query"
 	"ingero/internal/store"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 )
 
@@ -43,13 +44,7 @@ var tokenizer = sync.OnceValues(func() (*tiktoken.Tiktoken, error) {
 // diagnosed asks ingero mcp for a diagnosis of a recording, as its clients do.
 func diagnosed(t *testing.T, db string) *diagnosis {
 	t.Helper()
-	var ends [4]*os.File
-	for i := 0; i < len(ends); i += 2 {
-		var err error
-		if ends[i], ends[i+1], err = os.Pipe(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	stdin, stdout, write, read := testkit.Pipes(t)
 	nowhere, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -57,10 +52,10 @@ func diagnosed(t *testing.T, db string) *diagnosis {
 	defer nowhere.Close()
 	ended := make(chan int, 1)
 	go func() {
-		ended <- cli.Main(cli.Env{Args: []string{"mcp", "--db", db}, Stdin: ends[0], Stdout: ends[3], Stderr: nowhere, Getenv: func(string) string { return "" }})
-		_ = ends[3].Close()
+		ended <- cli.Main(cli.Env{Args: []string{"mcp", "--db", db}, Stdin: stdin, Stdout: stdout, Stderr: nowhere, Getenv: func(string) string { return "" }})
+		_ = stdout.Close()
 	}()
-	c, err := sdk.NewClient(&sdk.Implementation{Name: "lab", Version: "1"}, nil).Connect(t.Context(), &sdk.IOTransport{Reader: ends[2], Writer: ends[1]}, nil)
+	c, err := sdk.NewClient(&sdk.Implementation{Name: "lab", Version: "1"}, nil).Connect(t.Context(), &sdk.IOTransport{Reader: read, Writer: write}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

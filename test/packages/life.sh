@@ -7,19 +7,19 @@ old=$1 new=$2 train=$3
 
 work=$(mktemp -d)
 mount -t tmpfs -o size=1g none "$work"
-mkdir "$work"/{upper,work,root}
-mount -t overlay overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/work" "$work/root"
-mount --rbind /proc "$work/root/proc"
-mount --rbind /sys "$work/root/sys"
+mkdir "$work"/{upper,work,tree}
+mount -t overlay overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/work" "$work/tree"
+mount --rbind /proc "$work/tree/proc"
+mount --rbind /sys "$work/tree/sys"
 for dir in run tmp var/tmp; do # what is there is not the agent's to see
-	mount -t tmpfs none "$work/root/$dir"
+	mount -t tmpfs none "$work/tree/$dir"
 done
-mount --bind /dev "$work/root/dev"
-cp "$old" "$work/root/tmp/old.deb"
-cp "$new" "$work/root/tmp/new.deb"
+mount --bind /dev "$work/tree/dev"
+cp "$old" "$work/tree/tmp/old.deb"
+cp "$new" "$work/tree/tmp/new.deb"
 
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
-inside() { chroot "$work/root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"; }
+inside() { chroot "$work/tree" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"; }
 member() { inside setpriv --reuid=12345 --regid=12345 --groups="$1" env HOME=/nonexistent "${@:2}"; }
 fail() { echo "life: $*" >&2; exit 1; }
 until_() { # until_ WHAT COMMAND...
@@ -35,7 +35,7 @@ version() { [ "$(inside ingero version | cut -d' ' -f2)" = "v$1" ] || fail "it i
 group() { inside getent group ingero | cut -d: -f3; }
 traces() { inside ingero status >/dev/null 2>&1; }
 trace() { # one that records, of the loop
-	(exec chroot "$work/root" /usr/bin/ingero trace --pid "$loop" --db /var/lib/ingero/ingero.db >"$work/trace" 2>&1) &
+	(exec chroot "$work/tree" /usr/bin/ingero trace --pid "$loop" --db /var/lib/ingero/ingero.db >"$work/trace" 2>&1) &
 	agent=$!
 	until_ "the trace: $(cat "$work/trace")" traces
 }
@@ -51,7 +51,7 @@ loop=$!
 echo "install"
 quiet inside dpkg --no-triggers -i /tmp/old.deb
 version 0.1.0
-[ "$(stat -c '%a %U' "$work/root/var/lib/ingero")" = "2750 root" ] || fail "folder $(stat -c '%a %U' "$work/root/var/lib/ingero")"
+[ "$(stat -c '%a %U' "$work/tree/var/lib/ingero")" = "2750 root" ] || fail "folder $(stat -c '%a %U' "$work/tree/var/lib/ingero")"
 quiet inside ingero config check
 inside ingero config show | grep -q 'update-check *false */etc/ingero/ingero.yaml' || fail "updates are asked for"
 inside systemd-analyze verify --man=no ingero.service 2>"$work/log" || fail "unit: $(cat "$work/log")"
@@ -61,10 +61,10 @@ until_ "calls for the group" has_calls "$(group)"
 ! has_calls 0 || fail "anybody reads what is recorded"
 
 echo "upgrade, while it traces"
-echo 'node: mine' >>"$work/root/etc/ingero/ingero.yaml"
+echo 'node: mine' >>"$work/tree/etc/ingero/ingero.yaml"
 quiet inside dpkg --no-triggers -i /tmp/new.deb
 version 0.2.0
-grep -q mine "$work/root/etc/ingero/ingero.yaml" || fail "settings are lost"
+grep -q mine "$work/tree/etc/ingero/ingero.yaml" || fail "settings are lost"
 traces || fail "the upgrade ended the trace"
 kill -TERM "$agent"
 wait "$agent" || fail "the trace ended badly: $(cat "$work/trace")"
@@ -85,11 +85,11 @@ gid=$(group)
 trace
 quiet inside dpkg --no-triggers -r ingero
 until_ "the trace to end" ended
-[ ! -e "$work/root/usr/bin/ingero" ] || fail "the program is still there"
+[ ! -e "$work/tree/usr/bin/ingero" ] || fail "the program is still there"
 ! inside getent group ingero >/dev/null || fail "the group is still there"
-! compgen -G "$work/root/run/ingero*" || fail "a lock is left"
-[ -z "$(find "$work/root/var/lib/ingero" \( -group "$gid" -o -perm /077 \))" ] || fail "others may read what is left"
-[ -e "$work/root/etc/ingero/ingero.yaml" ] || fail "settings are lost"
+! compgen -G "$work/tree/run/ingero*" || fail "a lock is left"
+[ -z "$(find "$work/tree/var/lib/ingero" \( -group "$gid" -o -perm /077 \))" ] || fail "others may read what is left"
+[ -e "$work/tree/etc/ingero/ingero.yaml" ] || fail "settings are lost"
 
 echo "install again"
 quiet inside dpkg --no-triggers -i /tmp/new.deb
@@ -101,6 +101,6 @@ trace
 quiet inside dpkg --no-triggers -P ingero
 until_ "the trace to end" ended
 ! inside getent group ingero >/dev/null || fail "the group is still there"
-left=$(find "$work/upper" "$work/root/run" "$work/root/tmp" "$work/root/sys/fs/bpf" -iname '*ingero*' -not -type c 2>/dev/null || true)
+left=$(find "$work/upper" "$work/tree/run" "$work/tree/tmp" "$work/tree/sys/fs/bpf" -iname '*ingero*' -not -type c 2>/dev/null || true)
 [ -z "$left" ] || fail "this is left: $left"
 echo "nothing is left"

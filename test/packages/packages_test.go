@@ -3,7 +3,6 @@ package packages
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -108,36 +107,19 @@ func TestReproducible(t *testing.T) {
 // The archive has the program at its top, which says its version and the commit, and what
 // belongs to it.
 func TestArchive(t *testing.T) {
-	f, err := os.Open(file(t, newVersion, ".tar.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	program := filepath.Join(t.TempDir(), "ingero")
 	found := map[string]int64{}
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	testkit.Untar(t, file(t, newVersion, ".tar.gz"), func(h *tar.Header, content []byte) {
 		found[h.Name] = h.Size
 		if h.Uid != 0 || h.Gid != 0 || h.ModTime.Unix() != 1700000000 {
 			t.Errorf("%s: %d:%d, %v", h.Name, h.Uid, h.Gid, h.ModTime)
 		}
 		if h.Name == "ingero" {
-			text, err := io.ReadAll(r)
-			if err := errors.Join(err, os.WriteFile(program, text, 0o755)); err != nil || h.Mode != 0o755 {
+			if err := os.WriteFile(program, content, 0o755); err != nil || h.Mode != 0o755 {
 				t.Fatal(err, h.Mode)
 			}
 		}
-	}
+	})
 	for _, name := range []string{"ingero", "LICENSE", "README.md", "THIRD_PARTY.txt", "sbom.json", "man/ingero.1", "man/ingero-trace.1", "man/ingero.yaml.5",
 		"completions/ingero.bash", "completions/_ingero", "completions/ingero.fish"} {
 		if found[name] == 0 {
