@@ -145,8 +145,8 @@ func (w *Wait) like(o *Wait) bool {
 
 // keepWait adds x to the n waits of a list, to its like where there is one. In a full list
 // it goes to another thread of its process, and else the smallest of all gives its name up:
-// the sum of what was runnable or throttled stays what it was. It returns how many
-// there are now.
+// the sum of what was runnable or throttled stays what it was, where the list has one of
+// that kind. It returns how many there are now.
 func keepWait(list []Wait, n int, x *Wait) int {
 	least := 0
 	for i := range list[:n] {
@@ -176,17 +176,29 @@ func keepWait(list []Wait, n int, x *Wait) int {
 		return n
 	}
 	small.unname()
-	for i := range list {
-		if list[i].same(&small) {
-			list[i].merge(&small)
-			return n
-		}
+	if at := smallest(list, func(x *Wait) bool { return x.same(&small) }); at >= 0 {
+		list[at].merge(&small)
+		return n
 	}
-	if list[least].State == small.State && list[least].Op == small.Op && list[least].Critical == small.Critical {
-		list[least].unname()
-		list[least].merge(&small)
+	at := smallest(list, func(x *Wait) bool {
+		return x.State == small.State && x.Op == small.Op && x.Critical == small.Critical
+	})
+	if at >= 0 {
+		list[at].unname()
+		list[at].merge(&small)
 	}
 	return n
+}
+
+// smallest returns which of some waits is, -1 where there are none.
+func smallest(list []Wait, of func(*Wait) bool) int {
+	at := -1
+	for i := range list {
+		if of(&list[i]) && (at < 0 || list[i].NS < list[at].NS) {
+			at = i
+		}
+	}
+	return at
 }
 
 // unname makes it a wait for others of which no more is known.
