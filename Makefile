@@ -37,18 +37,24 @@ packages:
 	@tools/deps.sh build
 	COMMIT=$(commit) tools/package.sh $(version)
 
+# What tests of the dashboard's page need is fetched; without a network they are left out,
+# but for CI.
+browser = tools/browser.sh >/dev/null || [ "$$CI" = "" ]
+
 # PKGS='./internal/stats' make test runs a part. Tests that measure who has the CPU
 # run last and one package at a time.
 PKGS ?= ./...
 alone := ingero/test/(incidents|ledger)$$
 test:
 	@tools/deps.sh test
+	@$(browser)
 	{ go list $(PKGS) | grep -Ev '$(alone)' | xargs -r go test -json || true; \
 	go list $(PKGS) | grep -E '$(alone)' | xargs -r go test -p 1 -timeout 30m -json || true; } 2>&1 | \
 		go run ./tools/testsummary -skips tools/skips.txt
 
 test-root:
 	@tools/deps.sh test
+	@$(browser)
 	$(root) env CGO_ENABLED=0 go test -json $(privileged) 2>&1 | go run ./tools/testsummary -skips tools/skips.txt
 
 lint:
@@ -106,6 +112,7 @@ install:
 COUNT ?= 100
 flake:
 	@tools/deps.sh flake test
+	@$(browser)
 	COUNT=$(COUNT) FLAKE_PKGS='$(FLAKE_PKGS)' tools/flake.sh
 
 # Fuzzes what reads bytes of others, two targets at a time: FUZZTIME=20s for a short look.
