@@ -99,15 +99,13 @@ func (f *Fleet) tellApart() {
 	}
 }
 
-// usual is how far the clocks of most are ahead of this machine's, its own among them.
-func (f *Fleet) usual() time.Duration {
-	all := []time.Duration{0}
-	for _, m := range f.met {
-		all = append(all, m.Ahead)
-	}
-	slices.Sort(all)
+// usual is the machine whose clock is in the middle of all, this one's among them: so are
+// the clocks of most.
+func (f *Fleet) usual() *Machine {
+	all := append([]*Machine{{}}, f.met...) // this one, ahead of itself by nothing
+	slices.SortFunc(all, func(a, b *Machine) int { return cmp.Compare(a.Ahead, b.Ahead) })
 	low, high := all[(len(all)-1)/2], all[len(all)/2]
-	if low.Abs() < high.Abs() { // of two in the middle the one that is nearer to here
+	if low.Ahead.Abs() < high.Ahead.Abs() { // of two in the middle the one that is nearer to here
 		return low
 	}
 	return high
@@ -117,16 +115,16 @@ func (f *Fleet) usual() time.Duration {
 func (f *Fleet) compare() {
 	usual := f.usual()
 	for _, m := range f.met {
-		off := m.Ahead - usual
+		off, within := m.Ahead-usual.Ahead, m.Within+usual.Within
 		switch {
-		case off.Abs()-m.Within >= f.o.Skew:
-			f.note("the clock of %s is %s %s, give or take %s: its times are off by as much", m.Name, precise(off.Abs()), side(off)+" the others'", precise(m.Within))
+		case off.Abs()-within >= f.o.Skew:
+			f.note("the clock of %s is %s %s, give or take %s: its times are off by as much", m.Name, precise(off.Abs()), side(off)+" the others'", precise(within))
 		case m.Within > f.o.Skew:
 			f.note("how the clock of %s stands cannot be told more closely than %s: it answers slowly", m.Name, precise(m.Within))
 		}
 	}
-	if usual.Abs() >= f.o.Skew {
-		f.note("the clock of this machine is %s %s those of the machines", precise(usual.Abs()), side(-usual))
+	if usual.Ahead.Abs() >= f.o.Skew {
+		f.note("the clock of this machine is %s %s those of the machines", precise(usual.Ahead.Abs()), side(-usual.Ahead))
 	}
 }
 
