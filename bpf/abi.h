@@ -8,7 +8,7 @@
 #define MAX_ARGS 4 /* wide arguments kept per call: events.MaxArgs */
 #define MAX_SLOTS 9 /* integer argument slots that can be read: events.MaxSlots */
 #define MAX_ROWS 512 /* rows of the catalog */
-#define MAX_DEPTH 4 /* traced calls open in one thread at a time */
+#define MAX_DEPTH 4 /* traced calls open in one thread at a time; a power of two */
 #define MAX_THREADS 8192 /* threads that make traced calls, at a time */
 #define MAX_TIDS (1 << 22) /* of the kernel: PID_MAX_LIMIT */
 #define MAX_SYSCALLS 512 /* numbers that are told apart: events.MaxSyscall */

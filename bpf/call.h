@@ -45,7 +45,7 @@ static __always_inline void measure_gap(struct thread *t, struct open_call *o)
 	__u64 ns = o->rec.start_ns - t->returned_ns;
 	struct call_record *rec = &o->rec;
 	__u32 shift = 0;
-	struct parts p;
+	struct parts p = {}; /* Linux 5.15 lets no function see what is not set */
 
 	split(t, &t->returned, &o->at, ns, &p);
 	if (p.partial)
@@ -139,7 +139,7 @@ static __always_inline void follow(struct pt_regs *ctx, struct task_struct *task
 		return;
 	t->depth = at + 1;
 	t->skip_sp = 0;
-	o = &t->open[at];
+	o = &t->open[INDEX(at, MAX_DEPTH)];
 	o->sp = PT_REGS_SP(ctx);
 	o->ip = PT_REGS_IP(ctx);
 	o->inner_ns = 0;
@@ -188,7 +188,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 	add(&c->calls, 1);
 	top = t->depth - 1;
 	if (top < MAX_DEPTH) {
-		o = &t->open[top];
+		o = &t->open[INDEX(top, MAX_DEPTH)];
 		counted = launch && o->recipe_flags & RECIPE_LAUNCH;
 	}
 	if (launch && !counted && (t->flags & TARGET_LAUNCHES || t->counted_sp))
@@ -229,7 +229,8 @@ static __always_inline bool return_expected(const struct thread *t, const struct
 		return false;
 	if (r->flags & RECIPE_LAUNCH && (t->flags & TARGET_LAUNCHES || t->counted_sp))
 		return false;
-	return top >= MAX_DEPTH || !(t->open[top].recipe_flags & r->flags & RECIPE_LAUNCH);
+	return top >= MAX_DEPTH ||
+	       !(t->open[INDEX(top, MAX_DEPTH)].recipe_flags & r->flags & RECIPE_LAUNCH);
 }
 
 static __always_inline void count_return(struct counts *c, const struct call_record *rec,
@@ -265,7 +266,7 @@ static __always_inline __u64 close_call(struct pt_regs *ctx, struct thread *t, s
 	struct call_record *rec = &o->rec;
 	__u64 size = offsetof(struct call_record, throttled), cost;
 	__u32 shift = 0;
-	struct parts p;
+	struct parts p = {}; /* Linux 5.15 lets no function see what is not set */
 	bool notable;
 
 	rec->result = (__s32)PT_REGS_RC(ctx);
@@ -333,7 +334,7 @@ static __always_inline int leave(struct pt_regs *ctx)
 		if (i > at && i < t->depth)
 			abandon(tgid, t->open[i].row);
 	t->depth = at;
-	o = &t->open[at];
+	o = &t->open[INDEX(at, MAX_DEPTH)];
 	m = at ? &t->inner : &t->returned;
 	note(task, t, m);
 	if (ledger && t->clock.since > now) /* switched since the clock was read */
@@ -347,7 +348,7 @@ static __always_inline int leave(struct pt_regs *ctx)
 		t->returned_ns = now + stack; /* the gap behind it has no part in that */
 		return 0;
 	}
-	o = &t->open[(at - 1) & (MAX_DEPTH - 1)];
+	o = &t->open[INDEX(at - 1, MAX_DEPTH)];
 	o->inner_ns += ns;
 	o->probe_ns += price->around_ns + cost + stack;
 	return 0;

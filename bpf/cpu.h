@@ -149,7 +149,7 @@ __noinline int accuse(__u32 scratch_cpu, __u32 tid, __u32 slice, __u64 ns)
 		return 0;
 	for (int i = 0; i < CULPRITS; i++) {
 		if (scratch->culprit[i].ns && scratch->culprit[i].tid != tid) {
-			if (scratch->culprit[i].ns < scratch->culprit[least].ns)
+			if (scratch->culprit[i].ns < scratch->culprit[INDEX(least, CULPRITS)].ns)
 				least = i;
 			continue;
 		}
@@ -159,7 +159,7 @@ __noinline int accuse(__u32 scratch_cpu, __u32 tid, __u32 slice, __u64 ns)
 		return 0;
 	}
 	/* No room: the one with the least gives way, and is named no more. */
-	least &= CULPRITS - 1;
+	least = INDEX(least, CULPRITS);
 	if (scratch->culprit[least].ns >= ns) {
 		scratch->others += ns;
 		return 0;

@@ -51,12 +51,12 @@ static __always_inline void prune(struct pt_regs *ctx, struct thread *t, __u64 s
 
 		if (top >= MAX_DEPTH)
 			return;
-		at = t->open[top].sp;
+		at = t->open[INDEX(top, MAX_DEPTH)].sp;
 		if (at == sp && hijacked(ctx, t, sp))
 			return;
 		if (at > sp && (launch || STANDS(ctx, t, at)))
 			return;
-		abandon(t->tgid, t->open[top].row);
+		abandon(t->tgid, t->open[INDEX(top, MAX_DEPTH)].row);
 		t->depth = top;
 	}
 }
@@ -118,8 +118,9 @@ static __always_inline bool duplicate(struct thread *t, __u64 sp, __u64 ip, __u6
 	__u32 top = t->depth - 1;
 	__u64 copy = 1ULL << COOKIE_COPY(cookie), *seen;
 
-	if (top < MAX_DEPTH && t->open[top].sp == sp && t->open[top].ip == ip)
-		seen = &t->open[top].seen;
+	if (top < MAX_DEPTH && t->open[INDEX(top, MAX_DEPTH)].sp == sp &&
+	    t->open[INDEX(top, MAX_DEPTH)].ip == ip)
+		seen = &t->open[INDEX(top, MAX_DEPTH)].seen;
 	else if (t->skip_sp == sp && t->skip_ip == ip && t->skip_links == links_changed)
 		seen = &t->skip_seen;
 	else

@@ -7,6 +7,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
 #include "abi.h"
+#include "index.h"
 #include "emit.h"
 #include "args.h"
 #include "counts.h"

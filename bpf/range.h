@@ -104,7 +104,8 @@ static __always_inline int range_enter(struct pt_regs *ctx)
 	watch = !(r->flags & RECIPE_ENTRY_ONLY || t->flags & TARGET_ENTRY_ONLY);
 	top = t->depth - 1;
 	if (top < MAX_DEPTH)
-		t->open[top].probe_ns += watch ? price->around_ns : price->entry_ns;
+		t->open[INDEX(top, MAX_DEPTH)].probe_ns +=
+			watch ? price->around_ns : price->entry_ns;
 	begin(&t->counted, r, t->tgid, task->pid, NULL);
 	read_args(ctx, r, &t->counted, t->slot);
 	emit_range(t, t->counted.arg[0], false);

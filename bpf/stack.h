@@ -100,7 +100,9 @@ static __always_inline void walk_native(struct pt_regs *ctx, struct room *room, 
 	if (n)
 		return;
 	rec->natives = 2;
-	rec->ip[1] = entry ? returns_to(ctx) : PT_REGS_IP(ctx);
+	rec->ip[1] = ALONE(PT_REGS_IP(ctx));
+	if (entry)
+		rec->ip[1] = returns_to(ctx);
 }
 
 #define HASH_FACTOR 0x9e3779b97f4a7c15ULL

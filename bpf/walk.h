@@ -270,7 +270,9 @@ static __always_inline int walk_user(struct pt_regs *ctx, bool at_return, struct
 		}
 	}
 #else
-	w->pc = (at_return ? PT_REGS_IP(ctx) : PT_REGS_RET(ctx)) & RETURN_MASK;
+	w->pc = ALONE(PT_REGS_IP(ctx)) & RETURN_MASK;
+	if (!at_return)
+		w->pc = PT_REGS_RET(ctx) & RETURN_MASK;
 #endif
 	if (w->trampoline && w->pc == w->trampoline && real_return(w, sp)) {
 		w->end = WALK_ASTRAY;

@@ -24,11 +24,20 @@ type Options struct {
 
 // settings make a guest quick: no kernel messages, no address randomisation, and
 // no waiting for grace periods, of which removing a link takes one.
-const settings = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr audit=0 rcupdate.rcu_expedited=1 "
+const settings = "quiet panic=-1 mitigations=off nokaslr audit=0 rcupdate.rcu_expedited=1 "
 
 // deadline is for a machine on which everything else runs too: a guest takes
 // three to ten seconds.
 const deadline = 4 * time.Minute
+
+// machines say how to run a guest of an architecture: the emulator, and its serial line.
+var machines = map[string]struct {
+	emulator, console string
+	args              []string
+}{
+	"amd64": {"qemu-system-x86_64", "ttyS0", nil},
+	"arm64": {"qemu-system-aarch64", "ttyAMA0", []string{"-machine", "virt"}},
+}
 
 // Boot runs a guest to its end and returns what it printed. The test fails
 // unless it has a line "GUEST PASS". Downloaded kernels are kept in
@@ -36,7 +45,8 @@ const deadline = 4 * time.Minute
 func Boot(t testing.TB, k Kernel, o Options) string {
 	t.Helper()
 	testkit.NeedKernel(t, "x86-64, as the guests have", runtime.GOARCH == "amd64")
-	testkit.NeedTool(t, "qemu-system-x86_64", "apt-get", "dpkg")
+	m := machines[k.Arch]
+	testkit.NeedTool(t, m.emulator, "apt-get", "dpkg")
 	root, err := testkit.Repository()
 	if err != nil {
 		t.Fatal(err)
@@ -51,10 +61,10 @@ func Boot(t testing.TB, k Kernel, o Options) string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", "512", "-smp", "1",
+	cmd := exec.CommandContext(ctx, m.emulator, append([]string{"-accel", "tcg", "-cpu", "max", "-m", "512", "-smp", "1",
 		"-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot",
 		"-kernel", image, "-initrd", initrd,
-		"-append", settings+o.Append)
+		"-append", "console=" + m.console + " " + settings + o.Append}, m.args...)...)
 	out, err := cmd.CombinedOutput()
 	text := strings.ReplaceAll(string(out), "\r", "")
 	if err = errors.Join(err, ctx.Err()); err != nil {
@@ -78,21 +88,68 @@ func writeFile(path string, o Options) error {
 	return errors.Join(writeInitrd(f, files), f.Close())
 }
 
-// Libc returns the C library of this machine as files of a guest: the loader
-// and the libraries that the programs of sim/ name.
-func Libc() (map[string]string, error) {
-	const loader = "/lib64/ld-linux-x86-64.so.2"
-	files := map[string]string{loader: loader}
-	for _, name := range []string{"libc.so.6", "libdl.so.2", "libpthread.so.0"} {
-		for _, dir := range []string{"/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/usr/lib"} {
-			if _, err := os.Stat(dir + "/" + name); err == nil {
-				files["/lib/x86_64-linux-gnu/"+name] = dir + "/" + name
-				break
+// libraries are the files of the C library that the programs of sim/ name, as they lie in
+// Debian's package of an architecture.
+var libraries = map[string][]string{
+	"amd64": {"/lib64/ld-linux-x86-64.so.2", "/lib/x86_64-linux-gnu/libc.so.6", "/lib/x86_64-linux-gnu/libdl.so.2", "/lib/x86_64-linux-gnu/libpthread.so.0"},
+	"arm64": {"/lib/ld-linux-aarch64.so.1", "/lib/aarch64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libdl.so.2", "/lib/aarch64-linux-gnu/libpthread.so.0"},
+}
+
+// Libc returns the C library as files of a guest of the kernel's architecture: this
+// machine's own, or Debian's, which is kept beside the kernels.
+func Libc(k Kernel) (map[string]string, error) {
+	tree := ""
+	if k.Arch != runtime.GOARCH {
+		root, err := testkit.Repository()
+		if err != nil {
+			return nil, err
+		}
+		tree = filepath.Join(root, "bin", "kernels", "libc-"+k.Arch)
+		if err := foreignLibc(k.Arch, tree); err != nil {
+			return nil, err
+		}
+	}
+	files := map[string]string{}
+	for _, path := range libraries[k.Arch] {
+		for _, dir := range []string{filepath.Dir(path), "/lib64", "/usr/lib64", "/usr/lib"} {
+			if there := filepath.Join(tree, dir, filepath.Base(path)); files[path] == "" && exists(there) {
+				files[path] = there
 			}
 		}
-		if files["/lib/x86_64-linux-gnu/"+name] == "" {
-			return nil, fmt.Errorf("%s: not found in the usual places", name)
+		if files[path] == "" {
+			return nil, fmt.Errorf("%s: not found in the usual places", filepath.Base(path))
 		}
 	}
 	return files, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// foreignLibc downloads Debian's C library of an architecture into tree, unless it is there.
+func foreignLibc(arch, tree string) error {
+	if exists(tree) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(tree), 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(tree), "libc")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
+	if err := os.Chmod(tmp, 0o755); err != nil { // apt downloads as a user of its own
+		return err
+	}
+	a, err := aptOf(arch, tmp)
+	if err != nil {
+		return err
+	}
+	if err := a.unpack("libc6"); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(tmp, "tree"), tree)
 }

@@ -2,9 +2,12 @@ package guests
 
 import (
 	"bytes"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,12 +15,14 @@ import (
 	"ingero/internal/testkit"
 )
 
+var nightly = flag.Bool("nightly", false, "boot the kernels, too, that take longer or come from farther away")
+
 // guestProgram builds what runs in a guest.
-func guestProgram(t *testing.T) string {
+func guestProgram(t *testing.T, k Kernel) string {
 	t.Helper()
 	init := filepath.Join(t.TempDir(), "init")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", init, "./guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+k.Arch)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", build, err, out)
 	}
@@ -29,39 +34,71 @@ func guestProgram(t *testing.T) string {
 func TestXid(t *testing.T) {
 	testkit.NeedTool(t, "go")
 	module := Module(t, Kernel61)
-	t.Log(Boot(t, Kernel61, Options{Init: guestProgram(t), Append: "log_buf_len=1M loglevel=2", Files: map[string]string{"/xid.ko": module}}))
+	t.Log(Boot(t, Kernel61, Options{Init: guestProgram(t, Kernel61), Append: "log_buf_len=1M loglevel=2", Files: map[string]string{"/xid.ko": module}}))
+}
+
+// guest is a kernel and what it is to say of itself.
+type guest struct {
+	name   string
+	kernel Kernel
+	append string
+	budget string // the column of what its verifier looks at; "": it does not say
+	says   []string
+}
+
+var guests = []guest{
+	{"6.1", Kernel61, "", "6.1", []string{"Linux version 6.1.", "mode perf\n"}},
+	{"6.12", Kernel612, "", "6.12", []string{"Linux version 6.12.", "mode multi\n"}},
+	{"6.12 preempt", Kernel612, "preempt=full", "6.12", []string{"Linux version 6.12.", "mode multi\n", "preempt full\n"}},
+}
+
+var nightlyGuests = []guest{
+	{"5.15", Kernel515, "", "", []string{"Linux version 5.15.", "mode perf\n"}},
+	{"6.8", Kernel68, "", "6.8", []string{"Linux version 6.8.", "mode multi\n"}},
+	{"6.1 arm64", Kernel61arm64, "", "6.1-arm64", []string{"Linux version 6.1.", "mode perf\n"}},
+	{"6.12 arm64", Kernel612arm64, "", "6.12-arm64", []string{"Linux version 6.12.", "mode multi\n"}},
 }
 
 // Each kernel loads the programs, attaches to the simulated CUDA libraries in
 // the way that is best there, and counts and records every call.
 func TestGuests(t *testing.T) {
 	testkit.NeedTool(t, "go")
-	files, err := Libc()
-	if err != nil {
-		testkit.NeedKernel(t, "glibc: "+err.Error(), false)
+	all := guests
+	if *nightly {
+		all = append(slices.Clone(all), nightlyGuests...)
 	}
-	init := guestProgram(t)
-	tests := []struct {
-		name   string
-		kernel Kernel
-		append string
-		says   []string
-	}{
-		{"6.1", Kernel61, "", []string{"Linux version 6.1.", "mode perf\n"}},
-		{"6.12", Kernel612, "", []string{"Linux version 6.12.", "mode multi\n"}},
-		{"6.12 preempt", Kernel612, "preempt=full", []string{"Linux version 6.12.", "mode multi\n", "preempt full\n"}},
-	}
-	for _, test := range tests {
+	for _, test := range all {
 		t.Run(test.name, func(t *testing.T) {
-			out := Boot(t, test.kernel, Options{Init: init, Append: test.append, Files: files})
+			files, err := Libc(test.kernel)
+			if err != nil {
+				testkit.NeedKernel(t, "glibc: "+err.Error(), false)
+			}
+			out := Boot(t, test.kernel, Options{Init: guestProgram(t, test.kernel), Append: test.append, Files: files})
 			t.Log(out)
 			for _, s := range test.says {
 				if !strings.Contains(out, s) {
 					t.Errorf("does not say %q:\n%s", s, out)
 				}
 			}
+			if test.budget != "" {
+				testkit.Budget(t, test.budget, verified(t, out))
+			}
 		})
 	}
+}
+
+// verified reads what a guest says of the verifier.
+func verified(t *testing.T, said string) map[string]uint32 {
+	t.Helper()
+	out := map[string]uint32{}
+	for _, m := range regexp.MustCompile(`(?m)^verified (\S+) (\d+)$`).FindAllStringSubmatch(said, -1) {
+		n, err := strconv.ParseUint(m[2], 10, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[m[1]] = uint32(n)
+	}
+	return out
 }
 
 // The archive has the layout that the kernel unpacks: fixed-width headers, names
@@ -80,7 +117,7 @@ func TestInitrd(t *testing.T) {
 		if rest[:6] != "070701" {
 			t.Fatalf("entry %d starts %q", len(names), rest[:6])
 		}
-		size, nameSize := hex(t, rest[54:62]), hex(t, rest[94:102])
+		size, nameSize := hexNumber(t, rest[54:62]), hexNumber(t, rest[94:102])
 		name := rest[110 : 110+nameSize-1]
 		start := (110 + nameSize + 3) &^ 3
 		if name == "a/b/hello" && rest[start:start+size] != "hello" {
@@ -95,7 +132,7 @@ func TestInitrd(t *testing.T) {
 	}
 }
 
-func hex(t *testing.T, s string) int {
+func hexNumber(t *testing.T, s string) int {
 	t.Helper()
 	n, err := strconv.ParseInt(s, 16, 64)
 	if err != nil {

@@ -2,33 +2,49 @@ package guests
 
 import (
 	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
+	"time"
 )
 
-// Kernel names one of Debian's kernels by the package that depends on the
-// newest build of it.
-type Kernel string
+// Kernel is a kernel that a guest runs.
+type Kernel struct {
+	Name string // of the folder that it is kept in: "6.1"
+	Arch string // as Go calls it
+	// Package is Debian's that depends on the newest build of it, where URL is empty.
+	Package string
+	// URL is of a package of others, whose content is known.
+	URL, SHA256 string
+}
 
-// The kernels, all from Debian 12.
-const (
-	Kernel61  Kernel = "linux-image-cloud-amd64"      // 6.1
-	Kernel612 Kernel = "linux-image-6.12-cloud-amd64" // 6.12
+// The kernels. Debian's are of Debian 12 and as new as it has them, the others are those
+// that their systems were released with.
+var (
+	Kernel515      = Kernel{Name: "5.15", Arch: "amd64", URL: ubuntu + "linux-image-5.15.0-25-generic_5.15.0-25.25_amd64.deb", SHA256: "ad56f8c442a54d4f5ff2dff010d00321d53e32b543f3a92f3ba4e042d20a71da"} // Ubuntu 22.04
+	Kernel61       = Kernel{Name: "6.1", Arch: "amd64", Package: "linux-image-cloud-amd64"}
+	Kernel68       = Kernel{Name: "6.8", Arch: "amd64", URL: ubuntu + "linux-image-6.8.0-31-generic_6.8.0-31.31_amd64.deb", SHA256: "fd2ed023c84163e62c73d3b7b613a9b004bd31e335641c23d42bd249e489fbe6"} // Ubuntu 24.04
+	Kernel612      = Kernel{Name: "6.12", Arch: "amd64", Package: "linux-image-6.12-cloud-amd64"}
+	Kernel61arm64  = Kernel{Name: "6.1-arm64", Arch: "arm64", Package: "linux-image-cloud-arm64"}
+	Kernel612arm64 = Kernel{Name: "6.12-arm64", Arch: "arm64", Package: "linux-image-6.12-cloud-arm64"}
 )
 
-// image returns the path of the kernel's image, which it has apt download into
-// dir unless that holds one.
+const ubuntu = "http://archive.ubuntu.com/ubuntu/pool/main/l/linux-signed/"
+
+// image returns the path of the kernel's image, which is downloaded into dir unless that
+// holds one.
 func (k Kernel) image(dir string) (string, error) {
-	dir = filepath.Join(dir, string(k))
+	dir = filepath.Join(dir, k.Name)
 	if found, _ := filepath.Glob(filepath.Join(dir, "vmlinuz-*")); len(found) > 0 {
 		return found[0], nil
-	}
-	name, err := k.build()
-	if err != nil {
-		return "", err
 	}
 	tmp, err := os.MkdirTemp("", "kernel")
 	if err != nil {
@@ -38,42 +54,125 @@ func (k Kernel) image(dir string) (string, error) {
 	if err := os.Chmod(tmp, 0o755); err != nil { // apt downloads as a user of its own
 		return "", err
 	}
-	if _, err := command(tmp, "apt-get", "download", "-q", name); err != nil {
-		return "", err
-	}
-	debs, _ := filepath.Glob(filepath.Join(tmp, "*.deb"))
-	if len(debs) != 1 {
-		return "", fmt.Errorf("apt-get download %s left %d files", name, len(debs))
-	}
-	if _, err := command(tmp, "dpkg", "-x", debs[0], "tree"); err != nil {
+	if err := k.unpack(tmp); err != nil {
 		return "", err
 	}
 	images, _ := filepath.Glob(filepath.Join(tmp, "tree/boot/vmlinuz-*"))
 	if len(images) != 1 {
-		return "", fmt.Errorf("%s holds %d kernels", name, len(images))
+		return "", fmt.Errorf("%s holds %d kernels", k.Name, len(images))
 	}
 	return keep(images[0], dir)
 }
 
+// unpack puts what the kernel's package has into tree in a folder.
+func (k Kernel) unpack(dir string) error {
+	deb := filepath.Join(dir, "kernel.deb")
+	if k.URL != "" {
+		if err := download(k.URL, k.SHA256, deb); err != nil {
+			return err
+		}
+		_, err := command(dir, "dpkg", "-x", deb, "tree")
+		return err
+	}
+	a, err := aptOf(k.Arch, dir)
+	if err != nil {
+		return err
+	}
+	name, err := a.build(k.Package)
+	if err != nil {
+		return err
+	}
+	return a.unpack(name)
+}
+
+// download gets a file of which the content is known.
+func download(url, sum, path string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 256<<20))
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s, %w", url, resp.Status, err)
+	}
+	if got := sha256.Sum256(b); hex.EncodeToString(got[:]) != sum {
+		return fmt.Errorf("%s: its SHA-256 is %x, not %s", url, got, sum)
+	}
+	return os.WriteFile(path, b, 0o644)
+}
+
+// apt is the system's, for packages of one architecture, in a folder.
+type apt struct {
+	dir  string
+	args []string
+}
+
+// aptOf takes the lists of this machine where they are of the architecture, else ones of
+// its own, which it gets.
+func aptOf(arch, dir string) (*apt, error) {
+	a := &apt{dir: dir}
+	if own, err := command("", "dpkg", "--print-architecture"); err == nil && strings.TrimSpace(string(own)) == arch {
+		return a, nil
+	}
+	state := filepath.Join(dir, "apt")
+	for _, d := range []string{"state/lists/partial", "cache/archives/partial"} {
+		if err := os.MkdirAll(filepath.Join(state, d), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	a.args = []string{"-o", "APT::Architecture=" + arch, "-o", "APT::Architectures::=" + arch,
+		"-o", "Dir::State=" + state + "/state", "-o", "Dir::State::status=/dev/null", "-o", "Dir::Cache=" + state + "/cache"}
+	_, err := a.run("apt-get", "update", "-q")
+	return a, err
+}
+
+func (a *apt) run(name string, args ...string) ([]byte, error) {
+	return command(a.dir, name, append(append([]string{}, a.args...), args...)...)
+}
+
 var dependsOn = regexp.MustCompile(`Depends: (linux-image-\S+)`)
 
-// build resolves the package to the one that holds the kernel.
-func (k Kernel) build() (string, error) {
-	out, err := command("", "apt-cache", "depends", string(k))
+// build resolves a package to the one that holds the kernel.
+func (a *apt) build(name string) (string, error) {
+	out, err := a.run("apt-cache", "depends", name)
 	if err != nil || !dependsOn.Match(out) {
 		// The lists of packages are missing or old.
-		if _, err := command("", "apt-get", "update", "-q"); err != nil {
+		if _, err := a.run("apt-get", "update", "-q"); err != nil {
 			return "", err
 		}
-		if out, err = command("", "apt-cache", "depends", string(k)); err != nil {
+		if out, err = a.run("apt-cache", "depends", name); err != nil {
 			return "", err
 		}
 	}
 	m := dependsOn.FindSubmatch(out)
 	if m == nil {
-		return "", fmt.Errorf("apt-cache depends %s names no kernel:\n%s", k, out)
+		return "", fmt.Errorf("apt-cache depends %s names no kernel:\n%s", name, out)
 	}
 	return string(m[1]), nil
+}
+
+// unpack downloads packages and unpacks them into tree.
+func (a *apt) unpack(names ...string) error {
+	if _, err := a.run("apt-get", append([]string{"download", "-q"}, names...)...); err != nil {
+		return err
+	}
+	debs, _ := filepath.Glob(filepath.Join(a.dir, "*.deb"))
+	if len(debs) != len(names) {
+		return fmt.Errorf("apt-get download %v left %d files", names, len(debs))
+	}
+	for _, deb := range debs {
+		if _, err := command(a.dir, "dpkg", "-x", deb, "tree"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // keep copies a file into dir under its own name, whole or not at all.
@@ -81,6 +180,9 @@ func keep(path, dir string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
+	}
+	if text, err = plain(text); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err

@@ -2,11 +2,9 @@ package guests
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -75,17 +73,8 @@ func headersOf(image string) (string, error) {
 	if err := os.Chmod(tmp, 0o755); err != nil { // apt downloads as a user of its own
 		return "", err
 	}
-	if _, err := command(tmp, "apt-get", slices.Concat([]string{"download", "-q"}, packages)...); err != nil {
+	if err := (&apt{dir: tmp}).unpack(packages...); err != nil {
 		return "", err
-	}
-	debs, _ := filepath.Glob(filepath.Join(tmp, "*.deb"))
-	if len(debs) != len(packages) {
-		return "", fmt.Errorf("apt-get download %v left %d files", packages, len(debs))
-	}
-	for _, deb := range debs {
-		if _, err := command(tmp, "dpkg", "-x", deb, "tree"); err != nil {
-			return "", err
-		}
 	}
 	// They are made to lie at the root.
 	makefile := filepath.Join(tmp, "tree/usr/src/linux-headers-"+release, "Makefile")

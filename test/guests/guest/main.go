@@ -18,6 +18,10 @@ func main() {
 		os.Exit(2)
 	}
 	if err := guest(); err != nil {
+		var verifier fmt.Formatter
+		if errors.As(err, &verifier) { // whose last words are in the error, all others only here
+			fmt.Printf("%+v\n", verifier)
+		}
 		fmt.Printf("\nGUEST FAIL %v\n", err)
 	} else {
 		fmt.Print("\nGUEST PASS\n")

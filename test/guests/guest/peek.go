@@ -52,7 +52,15 @@ func peekAt(pid uint32) error {
 		return fmt.Errorf("its memory can be read: %v", err)
 	}
 	p, err := probes.OpenPeeker()
-	if err != nil {
+	switch old, oerr := before(5, 18); {
+	case oerr != nil:
+		return oerr
+	case old && err == nil:
+		return errors.Join(errors.New("a kernel before 5.18 reads the memory of others"), p.Close())
+	case old:
+		fmt.Println("the kernel does not help to read the memory of others")
+		return nil
+	case err != nil:
 		return err
 	}
 	defer p.Close()
@@ -66,4 +74,17 @@ func peekAt(pid uint32) error {
 	}
 	fmt.Printf("read %s with the kernel's help\n", maps[0].Path)
 	return nil
+}
+
+// before tells whether the kernel is older than a version.
+func before(major, minor int) (bool, error) {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return false, err
+	}
+	var a, b int
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &a, &b); err != nil {
+		return false, err
+	}
+	return a < major || a == major && b < minor, nil
 }

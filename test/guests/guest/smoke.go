@@ -41,6 +41,9 @@ func smoke() error {
 	if err != nil {
 		return err
 	}
+	if err := verify(); err != nil {
+		return err
+	}
 	tr, err := probes.Open(probes.Options{SamplingRate: 1})
 	if err != nil {
 		return err
@@ -68,6 +71,25 @@ func smoke() error {
 	err = errors.Join(err, tr.Close())
 	fmt.Printf("closed after %v\n", time.Since(start).Round(time.Millisecond))
 	return err
+}
+
+// verify has the verifier look at all that there is, and says how much that was.
+func verify() error {
+	tr, err := probes.Open(probes.Options{Gate: true, Stacks: probes.StacksSlow})
+	if err != nil {
+		return err
+	}
+	verified, err := tr.Verified()
+	switch {
+	case errors.Is(err, probes.ErrNotSupported):
+		fmt.Println("it is not told how much was verified")
+	case err != nil:
+		return errors.Join(err, tr.Close())
+	}
+	for name, n := range verified {
+		fmt.Printf("verified %s %d\n", name, n)
+	}
+	return tr.Close()
 }
 
 func attach(tr *probes.Tracer, stack sim.Stack) (all []*probes.Attached, err error) {
