@@ -149,7 +149,7 @@ func (w *fleetWorld) calls(args ...string) (n int, notes []string) {
 
 // troubles are the notes of a fleet with one machine dead and one whose clock is off.
 var troubles = []string{
-	`^10\.77\.0\.16:8080 (cannot be reached|refuses: nobody listens there|did not answer within)`, // as its network goes
+	`^10\.77\.0\.16:8080 (cannot be reached|refuses: nobody listens there|did not answer within)`,      // as its network goes
 	`^the clock of gpu-5 is \S+ ahead of the others', give or take \S+: its times are off by as much$`, // as offIsRight reads
 }
 

@@ -18,7 +18,7 @@ import (
 
 // Attached is a library with its probes in place.
 type Attached struct {
-	Probes  int // functions
+	Probes  int // functions that can have some
 	Stepped int // of these: at a place that costs a second trap
 	Reports []tick.Report
 	At      time.Time
@@ -98,7 +98,10 @@ func (t *Tracer) Attach(o Object, pids ...uint32) (*Attached, error) {
 	if a.twin, err = t.copies.take(sites); err != nil {
 		return nil, errors.Join(fmt.Errorf("attach to %s: %w", o.Name, err), a.Close())
 	}
-	if a.links, err = a.link(sites, a.twin.number); err == nil {
+	if o.Leave != nil {
+		a.left = o.Leave(a)
+	}
+	if a.links, err = a.link(a.wanted(a.left), a.twin.number); err == nil {
 		err = a.twin.linked()
 	}
 	if err != nil {
@@ -106,6 +109,26 @@ func (t *Tracer) Attach(o Object, pids ...uint32) (*Attached, error) {
 	}
 	a.At = time.Now()
 	return a, nil
+}
+
+// Links says how many links the probes of each row are where each has its own.
+func (a *Attached) Links() map[int]int {
+	links := map[int]int{}
+	for i := range a.sites {
+		links[a.sites[i].row] += max(1, len(a.pids))
+		if a.tracer.watchesReturn(&a.sites[i]) {
+			links[a.sites[i].row] += max(1, len(a.pids))
+		}
+	}
+	return links
+}
+
+// Without says how many functions have probes where rows have none.
+func (a *Attached) Without(rows map[int]bool) int { return len(a.wanted(rows)) }
+
+// wanted returns the sites of all rows but some.
+func (a *Attached) wanted(left map[int]bool) []site {
+	return slices.DeleteFunc(slices.Clone(a.sites), func(s site) bool { return left[s.row] })
 }
 
 // hold keeps the file open that was looked into, and has links made on that and no

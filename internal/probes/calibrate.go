@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,6 +35,8 @@ type Calibration struct {
 	// SeccompHarm says that a return probe kills a process with a seccomp filter
 	// (Linux 6.11 to early 6.13).
 	SeccompHarm bool
+	// Unlink is how long it takes to take one link out.
+	Unlink time.Duration
 }
 
 // calibrated are functions of sim's program calib: the place that their probe
@@ -71,9 +74,11 @@ func (t *Tracer) Calibrate(ctx context.Context) (c Calibration, err error) {
 	}
 	links, err := t.linkCalib(prog)
 	defer func() {
+		began := time.Now()
 		for _, l := range links {
 			err = errors.Join(err, l.Close())
 		}
+		c.Unlink = time.Since(began) / time.Duration(max(1, len(links)))
 	}()
 	if err != nil {
 		return c, err

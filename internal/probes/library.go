@@ -22,6 +22,9 @@ type Object struct {
 	Lib  events.Library
 	// Functions are those to choose from; nil: all that it exports.
 	Functions []elf.Symbol
+	// Leave, if there is one, says once which rows get no probes for now: see
+	// [Attached.Leave].
+	Leave func(a *Attached) map[int]bool
 }
 
 // site is one place in a library for one row's probes.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -167,12 +166,11 @@ func (a *Attached) Leave(rows map[int]bool) error {
 	if a.tracer.mode == ModePerf {
 		return a.leaveEach(rows)
 	}
-	sites := slices.DeleteFunc(slices.Clone(a.sites), func(s site) bool { return rows[s.row] })
 	twin, err := a.tracer.copies.take(a.sites)
 	if err != nil {
 		return fmt.Errorf("attach to %s: %w", a.object.Name, err)
 	}
-	links, err := a.link(sites, twin.number)
+	links, err := a.link(a.wanted(rows), twin.number)
 	if err == nil {
 		err = twin.linked()
 	}

@@ -20,6 +20,7 @@ type Finder struct {
 
 	mu    sync.Mutex
 	known map[content]held
+	uses  map[named]map[string]Use
 }
 
 // held is what is remembered of a file.

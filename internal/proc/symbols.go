@@ -82,8 +82,28 @@ func isAPI(name []byte) bool {
 // the end of a longer one: linkers keep such once.
 func apiNames(x *elf.Section) (map[uint32]string, error) {
 	names := map[uint32]string{}
-	err := chunks(x, maxAPIName, func(at uint64, b []byte) error {
-		for _, word := range [...][]byte{[]byte("cu"), []byte("__cuda"), []byte("nccl")} {
+	err := eachName(x, isAPI, func(at uint64, name string, _ bool) error {
+		if len(names) == maxAPINames {
+			return fmt.Errorf("%w: more than %d names of the CUDA API", errNotELF, maxAPINames)
+		}
+		names[uint32(at)] = name
+		return nil
+	})
+	return names, err
+}
+
+// eachName calls fn with the names that end strings of a section, of which one may be the
+// whole, and begin as functions of the libraries do.
+func eachName(x *elf.Section, is func(name []byte) bool, fn func(at uint64, name string, whole bool) error) error {
+	last := byte(0) // of the piece before
+	return chunks(x, maxAPIName, func(at uint64, b []byte) error {
+		before := func(i int) byte {
+			if i == 0 {
+				return last
+			}
+			return b[i-1]
+		}
+		for _, word := range [...][]byte{[]byte("cu"), []byte("__cuda"), []byte("nccl"), []byte("nvtx")} {
 			for i := 0; ; i++ {
 				next := bytes.Index(b[min(i, len(b)):], word)
 				if next < 0 || i+next >= symbolChunk { // the rest is the next chunk's
@@ -91,18 +111,17 @@ func apiNames(x *elf.Section) (map[uint32]string, error) {
 				}
 				i += next
 				end := bytes.IndexByte(b[i:min(len(b), i+maxAPIName)], 0)
-				if end < 0 || !isAPI(b[i:i+end]) {
+				if end < 0 || !is(b[i:i+end]) {
 					continue
 				}
-				if len(names) == maxAPINames {
-					return fmt.Errorf("%w: more than %d names of the CUDA API", errNotELF, maxAPINames)
+				if err := fn(at+uint64(i), string(b[i:i+end]), before(i) == 0); err != nil {
+					return err
 				}
-				names[uint32(at)+uint32(i)] = string(b[i : i+end])
 			}
 		}
+		last = b[min(symbolChunk, len(b))-1]
 		return nil
 	})
-	return names, err
 }
 
 // definition is a symbol that .symtab and .dynsym may both have.

@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -22,8 +23,8 @@ func (l *Live) calibrate(ctx context.Context) {
 		l.report("not-calibrated", "probes", fmt.Sprintf("durations include what the probes cost, since that could not be measured: %v", err))
 		return
 	}
-	l.costs = c.Costs
-	l.Log.Debug("calibrated", "costs", c.Costs, "seccomp_harm", c.SeccompHarm)
+	l.costs, l.unlink = c.Costs, c.Unlink
+	l.Log.Debug("calibrated", "costs", c.Costs, "seccomp_harm", c.SeccompHarm, "unlink", c.Unlink)
 	if l.seccompHarm = c.SeccompHarm; c.SeccompHarm && l.tracer.Mode() != probes.ModeSession {
 		l.report("entry-only", "all processes", "this kernel kills processes with a seccomp filter at a return probe, and cannot leave single ones out")
 		if err := l.tracer.WatchNoReturns(); err != nil {
@@ -167,6 +168,7 @@ func (l *Live) attach(p *proc.Process, m proc.Library, since time.Time) error {
 	}
 	l.mu.Unlock()
 	if known != nil {
+		l.chooseSoon()
 		return nil
 	}
 	l.Log.Info("discover: found "+m.Lib.String()+".so", "path", m.Path, "pid", p.PID, "deleted", m.Deleted, "linked_in", m.Inside)
@@ -179,15 +181,7 @@ func (l *Live) attach(p *proc.Process, m proc.Library, since time.Time) error {
 	if l.Alone {
 		only = l.Select.PIDs
 	}
-	o := probes.Object{Path: path, Name: m.Path, File: f, Lib: m.Lib}
-	if m.Inside {
-		s, err := proc.FindSymbols(f)
-		if err != nil {
-			return err
-		}
-		o.Functions = append([]elf.Symbol{}, s.Functions...) // not nil, which would mean its exports
-	}
-	a, err := l.tracer.Attach(o, only...)
+	o, err := object(m, f, path)
 	if err != nil {
 		return err
 	}
@@ -195,8 +189,18 @@ func (l *Live) attach(p *proc.Process, m proc.Library, since time.Time) error {
 	if err != nil {
 		l.Log.Debug("no build id", "path", m.Path, "error", err)
 	}
-	lib := &library{attached: a, users: map[uint32]bool{},
-		Library: tick.Library{Path: m.Path, Lib: m.Lib, BuildID: id, Probes: a.Probes}}
+	lib := &library{users: map[uint32]bool{p.PID: true}, Library: tick.Library{Path: m.Path, Lib: m.Lib, BuildID: id}}
+	if l.fewLinks() {
+		o.Leave = func(a *probes.Attached) map[int]bool {
+			lib.attached = a
+			return l.chooseProbes(lib)
+		}
+	}
+	a, err := l.tracer.Attach(o, only...)
+	if err != nil {
+		return err
+	}
+	lib.attached, lib.Probes = a, a.Without(lib.without)
 	l.mu.Lock()
 	l.libs[key] = lib
 	l.order = append(l.order, lib)
@@ -204,18 +208,41 @@ func (l *Live) attach(p *proc.Process, m proc.Library, since time.Time) error {
 	l.addReports(lacking(m, a.Reports)...)
 	l.use(lib, p.PID, since)
 	l.mu.Unlock()
+	l.chooseSoon()
 	if leave {
 		l.applyHot()
 	}
-	n := Notice{Kind: NoticeAttached, PID: p.PID, Comm: p.Comm, Library: m.Path, Probes: a.Probes}
+	l.tellAttached(p, lib, since)
+	return nil
+}
+
+// tellAttached tells of a library whose probes are in place.
+func (l *Live) tellAttached(p *proc.Process, lib *library, since time.Time) {
+	l.mu.Lock()
+	is := lib.Library
+	l.mu.Unlock()
+	a := lib.attached
+	n := Notice{Kind: NoticeAttached, PID: p.PID, Comm: p.Comm, Library: is.Path, Probes: is.Probes}
 	if !since.IsZero() {
 		n.Late = a.At.Sub(since)
 	}
-	l.Log.Info("discover: attached", "path", m.Path, "library", m.Lib.String(), "build_id", id, "probes", a.Probes,
+	l.Log.Info("discover: attached", "path", is.Path, "library", is.Lib.String(), "build_id", is.BuildID, "probes", is.Probes,
 		"stepped", a.Stepped, "lacks", len(a.Reports), "unprobed", len(a.Unprobed), "late", n.Late)
-	l.Log.Debug("discover: there, and not traced", "path", m.Path, "functions", strings.Join(a.Unprobed, " "))
+	l.Log.Debug("discover: there, and not traced", "path", is.Path, "functions", strings.Join(a.Unprobed, " "))
 	l.Notify(n)
-	return nil
+}
+
+// object is what the probes of a library go into.
+func object(m proc.Library, f *os.File, path string) (probes.Object, error) {
+	o := probes.Object{Path: path, Name: m.Path, File: f, Lib: m.Lib}
+	if m.Inside {
+		s, err := proc.FindSymbols(f)
+		if err != nil {
+			return o, err
+		}
+		o.Functions = append([]elf.Symbol{}, s.Functions...) // not nil, which would mean its exports
+	}
+	return o, nil
 }
 
 // lacking makes one report of all that say that a library lacks a function: versions

@@ -144,7 +144,11 @@ type Live struct {
 	smiWhys   whys     // Totals' own
 	shed      shedding // Totals' own, but for what mu guards
 
-	leaving sync.Mutex // one change of libraries' probes at a time
+	leaving  sync.Mutex    // one change of libraries' probes at a time
+	choosing sync.Mutex    // likewise of what they are to be
+	unlink   time.Duration // how long it takes to take one link out; 0: not known
+	// usesChanged: a process uses one more library.
+	usesChanged chan struct{}
 }
 
 type process struct {
@@ -167,7 +171,8 @@ type library struct {
 	tick.Library
 	attached *probes.Attached
 	users    map[uint32]bool
-	idle     time.Time // since when it has none
+	idle     time.Time    // since when it has none
+	without  map[int]bool // rows that have no probes, so that the session ends soon
 }
 
 // OpenLive loads the programs, finds the selected processes and attaches. When
@@ -186,7 +191,7 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 		return nil, err
 	}
 	l := &Live{LiveOptions: o, clock: clock, wake: make(chan struct{}, 1), gate: make(chan struct{}, 1),
-		procs: map[uint32]*process{}, libs: map[libraryKey]*library{}, unlooked: map[uint32]time.Time{}, look: make(chan struct{}, 1),
+		procs: map[uint32]*process{}, libs: map[libraryKey]*library{}, unlooked: map[uint32]time.Time{}, look: make(chan struct{}, 1), usesChanged: make(chan struct{}, 1),
 		accounts: accounts{}, victims: map[uint32]string{}, names: names{}, others: others{known: map[uint32]*other{}}}
 	if o.Place != (where.Selector{}) {
 		l.Select.Only = l.placed
@@ -259,6 +264,9 @@ func (l *Live) start(ctx context.Context) error {
 	l.lookInside()
 	l.work.Go(func() { l.readMaps(ctx) })
 	l.work.Go(func() { l.readInside(ctx) })
+	if l.fewLinks() {
+		l.work.Go(func() { l.watchUses(ctx) })
+	}
 	l.beginHost()
 	l.mu.Lock()
 	l.started = true

@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -154,10 +155,17 @@ func (l *Live) applyHot() {
 	l.leaving.Lock()
 	defer l.leaving.Unlock()
 	l.mu.Lock()
-	rows, libs := l.shed.hot, slices.Clone(l.order)
+	libs, rows := slices.Clone(l.order), make([]map[int]bool, len(l.order))
+	for i, lib := range libs {
+		rows[i] = maps.Clone(l.shed.hot)
+		if rows[i] == nil {
+			rows[i] = map[int]bool{}
+		}
+		maps.Copy(rows[i], lib.without)
+	}
 	l.mu.Unlock()
-	for _, lib := range libs {
-		if err := lib.attached.Leave(rows); err != nil {
+	for i, lib := range libs {
+		if err := lib.attached.Leave(rows[i]); err != nil {
 			l.failed(0, lib.Path, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,8 +127,12 @@ func (x *subject) libraries(libs []proc.Library) (lines []Line) {
 	if err != nil {
 		lines = append(lines, Line{ID: "linked-in", Name: "Linked in", State: Lack, Value: err.Error()})
 	}
+	uses, err := (&proc.Finder{FS: x.fs}).Uses(x.p.PID)
+	if err != nil {
+		lines = append(lines, Line{ID: "uses", Name: "Named functions", State: Lack, Value: err.Error()})
+	}
 	for _, lib := range append(libs, in.Libraries...) {
-		lines = append(lines, x.library(lib))
+		lines = append(lines, x.library(lib, uses))
 	}
 	switch {
 	case len(lines) == 0:
@@ -145,7 +150,7 @@ func (x *subject) libraries(libs []proc.Library) (lines []Line) {
 	return lines
 }
 
-func (x *subject) library(lib proc.Library) Line {
+func (x *subject) library(lib proc.Library, uses map[string]proc.Use) Line {
 	l := Line{ID: strings.TrimPrefix(lib.Lib.String(), "lib"), Name: titles[lib.Lib], State: OK, Value: lib.Path}
 	c, id, err := x.cover(lib)
 	if err != nil {
@@ -167,6 +172,9 @@ func (x *subject) library(lib proc.Library) Line {
 		said = append(said, "build id "+id)
 	}
 	said = append(said, count(c.Probes, "function")+" to probe")
+	if n := named(lib.Lib, uses); n > 0 {
+		said = append(said, fmt.Sprintf("its files name %d", n))
+	}
 	if c.Stepped > 0 {
 		said = append(said, fmt.Sprintf("%d of them at a dear place", c.Stepped))
 	}
@@ -175,6 +183,16 @@ func (x *subject) library(lib proc.Library) Line {
 		l.State = Lack
 	}
 	return l
+}
+
+// named counts the operations of a library that files of the process may call.
+func named(lib events.Library, uses map[string]proc.Use) (n int) {
+	for i := range events.Catalog {
+		if r := &events.Catalog[i]; r.Lib == lib && slices.ContainsFunc(r.AllSymbols(), func(s string) bool { return uses[s] != proc.UseNone }) {
+			n++
+		}
+	}
+	return n
 }
 
 // cover opens a library and says what Attach would do with it.

@@ -66,7 +66,7 @@ func TestProcess(t *testing.T) {
 		t.Errorf("JSON %s, %v", b, err)
 	}
 	text := r.Text()
-	for _, want := range []string{"what is seen of calls (", "CUDA runtime", "CUDA driver", "not now", "functions", "not traced:"} {
+	for _, want := range []string{"what is seen of calls (", "CUDA runtime", "CUDA driver", "not now", "functions", "its files name ", "not traced:"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
 		}
