@@ -23,7 +23,7 @@ endif
 # Packages with tests that need root. Their test binaries are run with it.
 privileged = ./internal/... ./sim/... ./test/...
 
-.PHONY: all build packages test test-root lint fmt generate docs verify deps vmlinux demo demo-recordings install flake fuzz incidents \
+.PHONY: all build packages test test-root lint fmt generate docs verify deps vmlinux demo demo-recordings install flake fuzz nightly incidents \
 	test-gpu test-gpu-bundle clean
 
 all: generate build test lint
@@ -120,6 +120,12 @@ FUZZTIME ?= 10m
 fuzz:
 	@tools/deps.sh build
 	FUZZTIME=$(FUZZTIME) tools/fuzz.sh
+
+# Boots, beside the kernels that make test boots, those that take longer or come from farther
+# away: Ubuntu's, and Debian's of arm64.
+nightly:
+	@tools/deps.sh test nightly
+	$(root) go test ./test/guests -count=1 -timeout 1h -v -args -nightly
 
 # Makes each scenario of the incident lab with each seed, and prints a table:
 # SEEDS=1-9 ONLY='hog,disk' KEEP=DIR. RESUME=1 does not run again what is

@@ -56,6 +56,7 @@ lint       npm                 npm                fetches what checks them
 vmlinux    clang-14            clang-14           reads bpf/vmlinux
 vmlinux    /usr/include/linux/bpf.h linux-libc-dev    has the kernel headers for bpf/
 vmlinux    bpftool             bpftool            prints the types of the running kernel
+nightly    qemu-system-aarch64 qemu-system-arm   boots kernels of arm64
 flake      gcc                 gcc                the race detector is linked by it
 flake      /usr/include/stdio.h libc6-dev        has the C headers that it needs
 '

@@ -97,6 +97,7 @@ var reportWords = map[string]string{
 	"precision-back":   "",
 	"late-attach":      "was not seen all the time",
 	"runtime-unseen":   "is seen in part",
+	"left-out":         "is seen in part",
 	"kubernetes":       "are not all known by name",
 
 	"no-python-frames":  "",

@@ -157,12 +157,14 @@ func (l *Live) chose(lib *library, c choice) {
 	had := len(lib.without) > 0
 	lib.without, lib.Probes = c.rows, lib.attached.Without(c.rows)
 	if had {
-		l.reports = slices.DeleteFunc(l.reports, func(r tick.Report) bool { return r.Kind == "left-out" && r.Object == lib.Path })
+		l.reports = slices.DeleteFunc(l.reports, func(r tick.Report) bool {
+			return (r.Kind == "left-out" || r.Kind == "unused-left-out") && r.Object == lib.Path
+		})
 	}
 	if len(c.rows) == 0 {
 		return
 	}
-	r := tick.Report{Kind: "left-out", Object: lib.Path, Why: fmt.Sprintf(
+	r := tick.Report{Kind: "unused-left-out", Object: lib.Path, Why: fmt.Sprintf(
 		"%d of its %d functions have probes: this kernel takes so long to take one out that there are no more than it can in %s",
 		lib.Probes, lib.attached.Probes, ending)}
 	const most = 4
@@ -170,13 +172,13 @@ func (l *Live) chose(lib *library, c choice) {
 	for _, row := range c.named[:min(len(c.named), most)] {
 		named = append(named, l.tracer.Rows()[row].Name)
 	}
-	switch n := len(c.named); {
-	case n > most:
-		r.Why += fmt.Sprintf("; programs name also %s and %d more", strings.Join(named, ", "), n-most)
-	case n > 0:
-		r.Why += "; programs name also " + strings.Join(named, ", ")
-	default:
-		r.Why += ", and all that programs name"
+	if len(named) > 0 {
+		r.Kind, r.Why = "left-out", r.Why+"; programs name also "+strings.Join(named, ", ")
+	} else {
+		r.Why += "; all that programs name have some"
+	}
+	if more := len(c.named) - most; more > 0 {
+		r.Why += fmt.Sprintf(" and %d more", more)
 	}
 	l.addReports(r)
 }

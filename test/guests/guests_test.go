@@ -17,11 +17,11 @@ import (
 
 var nightly = flag.Bool("nightly", false, "boot the kernels, too, that take longer or come from farther away")
 
-// guestProgram builds what runs in a guest.
-func guestProgram(t *testing.T, k Kernel) string {
+// goProgram builds what runs in a guest.
+func goProgram(t *testing.T, k Kernel, path string) string {
 	t.Helper()
-	init := filepath.Join(t.TempDir(), "init")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", init, "./guest")
+	init := filepath.Join(t.TempDir(), filepath.Base(path))
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", init, path)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+k.Arch)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", build, err, out)
@@ -34,7 +34,7 @@ func guestProgram(t *testing.T, k Kernel) string {
 func TestXid(t *testing.T) {
 	testkit.NeedTool(t, "go")
 	module := Module(t, Kernel61)
-	t.Log(Boot(t, Kernel61, Options{Init: guestProgram(t, Kernel61), Append: "log_buf_len=1M loglevel=2", Files: map[string]string{"/xid.ko": module}}))
+	t.Log(Boot(t, Kernel61, Options{Init: goProgram(t, Kernel61, "./guest"), Append: "log_buf_len=1M loglevel=2", Files: map[string]string{"/xid.ko": module}}))
 }
 
 // guest is a kernel and what it is to say of itself.
@@ -73,7 +73,7 @@ func TestGuests(t *testing.T) {
 			if err != nil {
 				testkit.NeedKernel(t, "glibc: "+err.Error(), false)
 			}
-			out := Boot(t, test.kernel, Options{Init: guestProgram(t, test.kernel), Append: test.append, Files: files})
+			out := Boot(t, test.kernel, Options{Init: goProgram(t, test.kernel, "./guest"), Append: test.append, Files: files})
 			t.Log(out)
 			for _, s := range test.says {
 				if !strings.Contains(out, s) {
@@ -83,6 +83,28 @@ func TestGuests(t *testing.T) {
 			if test.budget != "" {
 				testkit.Budget(t, test.budget, verified(t, out))
 			}
+		})
+	}
+}
+
+// slow has grace periods, of which removing a link takes one, take as long as elsewhere.
+const slow = "rcupdate.rcu_expedited=0 "
+
+// The program itself says that it can trace, names who took a job's CPU, and ends soon.
+func TestProduct(t *testing.T) {
+	testkit.NeedTool(t, "go")
+	all := []guest{{"6.1", Kernel61, "", "", nil}}
+	if *nightly {
+		all = append(slices.Clone(guests), nightlyGuests...)
+	}
+	for _, test := range all {
+		t.Run(test.name, func(t *testing.T) {
+			files, err := Libc(test.kernel)
+			if err != nil {
+				testkit.NeedKernel(t, "glibc: "+err.Error(), false)
+			}
+			files["/ingero"] = goProgram(t, test.kernel, "ingero/cmd/ingero")
+			t.Log(Boot(t, test.kernel, Options{Init: goProgram(t, test.kernel, "./guest"), Append: slow + test.append, Files: files}))
 		})
 	}
 }

@@ -58,5 +58,8 @@ func guest() error {
 	if _, err := os.Stat(modulePath); err == nil {
 		return faults()
 	}
+	if _, err := os.Stat(programPath); err == nil {
+		return product()
+	}
 	return smoke()
 }

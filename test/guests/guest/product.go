@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ingero/sim"
+)
+
+// programPath is where the program itself lies, if it is to be run.
+const programPath = "/ingero"
+
+const home = "/tmp/home" // where it records
+
+// product runs the program itself: it is to say that it can trace here, to name who takes
+// a job's CPU, and to end soon when it is told to.
+func product() error {
+	start := time.Now()
+	if err := errors.Join(os.Mkdir(home, 0o700), os.Setenv("HOME", home)); err != nil {
+		return err
+	}
+	if err := check(); err != nil {
+		return err
+	}
+	if err := demo(); err != nil {
+		return err
+	}
+	if err := end(); err != nil {
+		return err
+	}
+	fmt.Printf("all after %v\n", time.Since(start).Round(time.Millisecond))
+	return nil
+}
+
+// check says what this kernel has not.
+func check() error {
+	out, err := ingero("check", "--json")
+	if err != nil { // it fails where it cannot trace
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	var report struct {
+		Lines []struct{ ID, State, Value, Note string }
+	}
+	if err := json.Unmarshal(out, &report); err != nil {
+		return fmt.Errorf("%w in %q", err, out)
+	}
+	for _, l := range report.Lines {
+		if l.State == "lacking" {
+			fmt.Printf("lacks %s: %s %s\n", l.ID, l.Value, l.Note)
+		}
+	}
+	return nil
+}
+
+func demo() error {
+	out, err := ingero("demo", "incident", "--json")
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	var report struct {
+		Chains []struct {
+			Rule     string `json:"rule"`
+			LostNS   int64  `json:"lost_ns"`
+			Culprits []struct {
+				Name string `json:"name"`
+			} `json:"culprits"`
+		} `json:"chains"`
+	}
+	if err := json.Unmarshal(out, &report); err != nil {
+		return fmt.Errorf("%w in %q", err, out)
+	}
+	named := false
+	for _, c := range report.Chains {
+		var who []string
+		for _, x := range c.Culprits {
+			who = append(who, x.Name)
+		}
+		named = named || c.Rule == "cpu-taken" && slices.Contains(who, "hog")
+		fmt.Printf("chain %s, %v lost to %q\n", c.Rule, time.Duration(c.LostNS), who)
+	}
+	if !named {
+		return fmt.Errorf("no chain says that the hog took the CPU: %s", out)
+	}
+	return nil
+}
+
+// longestEnd is what the unit and the pod grant, TimeoutStopSec and
+// terminationGracePeriodSeconds.
+const longestEnd = 30 * time.Second
+
+// end has the program trace a job, and asks it to end while the job goes on.
+func end() error {
+	stack, err := sim.Extract("/tmp/sim")
+	if err != nil {
+		return err
+	}
+	job := exec.Command(stack.Program("train"), "--steps", "1000000", "--kernel-us", "20000")
+	if err := job.Start(); err != nil {
+		return err
+	}
+	defer func() { _, _ = job.Process.Kill(), job.Wait() }()
+	trace := exec.Command(programPath, "trace", "--pid", strconv.Itoa(job.Process.Pid), "--json", "--db", home+"/end.db")
+	trace.Stderr = os.Stdout
+	out, err := trace.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := trace.Start(); err != nil {
+		return err
+	}
+	said := bufio.NewReaderSize(out, 1<<20)
+	if _, err := said.ReadBytes('\n'); err != nil { // it traces
+		return errors.Join(err, trace.Wait())
+	}
+	go func() {
+		for err := error(nil); err == nil; {
+			_, err = said.ReadSlice('\n')
+		}
+	}()
+	told := time.Now()
+	if err := trace.Process.Signal(unix.SIGTERM); err != nil {
+		return err
+	}
+	err = trace.Wait()
+	took := time.Since(told)
+	fmt.Printf("ended after %v\n", took.Round(time.Millisecond))
+	if took > longestEnd {
+		err = errors.Join(err, fmt.Errorf("it took %v to end", took))
+	}
+	return err
+}
+
+func ingero(args ...string) ([]byte, error) {
+	cmd := exec.Command(programPath, args...)
+	cmd.Stderr = os.Stdout
+	out, err := cmd.Output()
+	if err != nil {
+		return out, fmt.Errorf("%s: %w", cmd, err)
+	}
+	return out, nil
+}
