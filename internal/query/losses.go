@@ -48,8 +48,31 @@ func (r *Reader) Losses(ctx context.Context, f Filter) ([]Loss, error) {
 	return out, nil
 }
 
+// span is a stretch of time, in Unix ns.
+type span struct{ from, to int64 }
+
+// lives says from when to when each chain of a session cost something.
+func (r *Reader) lives(ctx context.Context, s *Session) (map[string]span, error) {
+	lives := map[string]span{}
+	err := r.rows(ctx, func(rows *sql.Rows) error {
+		var chain string
+		var x span
+		err := rows.Scan(&chain, &x.from, &x.to)
+		lives[chain] = x
+		return err
+	}, `SELECT chain, min(from_ns), max(to_ns) FROM (
+		SELECT id AS chain, from_ns, to_ns FROM chains WHERE session = ?1
+		UNION ALL SELECT chain, from_ns, to_ns FROM episodes WHERE session = ?1)
+		WHERE from_ns IS NOT NULL AND to_ns IS NOT NULL GROUP BY chain`, s.id)
+	return lives, err
+}
+
 func (r *Reader) losses(ctx context.Context, s *Session, f Filter) (out []Loss, err error) {
 	from, to := bounds(f)
+	lives, err := r.lives(ctx, s)
+	if err != nil {
+		return nil, err
+	}
 	add := func(l Loss, start, end int64) {
 		if a, b := max(start, from), min(end, to); f.wants(l.PID) && a < b && l.Lost > 0 {
 			l.Session, l.From, l.To = s, at(a), at(b)
@@ -61,7 +84,11 @@ func (r *Reader) losses(ctx context.Context, s *Session, f Filter) (out []Loss, 
 		var l Loss
 		var seconds, start int64
 		err := rows.Scan(&seconds, &start, &l.Chain, &l.Culprit, &l.Rule, &l.PID, &l.Lost)
-		add(l, start, start+seconds*int64(time.Second))
+		end := start + seconds*int64(time.Second)
+		if life, ok := lives[l.Chain]; ok && max(start, life.from) < min(end, life.to) { // it cost nothing before and after
+			start, end = max(start, life.from), min(end, life.to)
+		}
+		add(l, start, end)
 		return err
 	}, "SELECT seconds, start_ns, chain, culprit, rule, pid, lost_ns FROM losses WHERE session = ? AND seconds > 0", s.id)
 	if err != nil {

@@ -14,8 +14,9 @@ import (
 	"ingero/pkg/events"
 )
 
-// Of a window each loss is told once, and of those that it cuts the part that is in it;
-// also of a recording that has chains and no losses by time.
+// Of a window each loss is told once, and of those that it cuts the part that is in it: b
+// was over after a second, and cost nothing in the rest of its minute. Also of a recording that
+// has chains and no losses by time.
 func TestLosses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, store.Session{ID: "gpu-1-a", Node: "gpu-1"})
@@ -39,9 +40,10 @@ func TestLosses(t *testing.T) {
 		f    Filter
 		want string
 	}{
-		"all":             {Filter{}, "a stress 0-60 6s; b disk 8:0 0-60 119ms; a stress 60-120 6s"},
-		"the window cuts": {Filter{From: began.Add(30 * time.Second), To: began.Add(90 * time.Second)}, "a stress 30-60 3s; b disk 8:0 30-60 59.5ms; a stress 60-90 3s"},
-		"a process":       {Filter{Session: AllSessions, PIDs: []uint32{4830}}, "b disk 8:0 0-60 119ms"},
+		"all":             {Filter{}, "a stress 0-60 6s; b disk 8:0 0-1 119ms; a stress 60-120 6s"},
+		"the window cuts": {Filter{From: began.Add(30 * time.Second), To: began.Add(90 * time.Second)}, "a stress 30-60 3s; a stress 60-90 3s"},
+		"and b":           {Filter{From: began.Add(500 * time.Millisecond), To: began.Add(20 * time.Second)}, "a stress 0-20 1.95s; b disk 8:0 0-1 59.5ms"},
+		"a process":       {Filter{Session: AllSessions, PIDs: []uint32{4830}}, "b disk 8:0 0-1 119ms"},
 		"another time":    {Filter{From: began.Add(time.Hour)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +60,7 @@ func TestLosses(t *testing.T) {
 	if _, err := db.Exec("DELETE FROM losses WHERE chain = 'a'"); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := lossesOf(t, r, Filter{To: began.Add(30 * time.Second)}), "a stress 0-30 3s; b disk 8:0 0-30 59.5ms"; got != want {
+	if got, want := lossesOf(t, r, Filter{To: began.Add(30 * time.Second)}), "a stress 0-30 3s; b disk 8:0 0-1 119ms"; got != want {
 		t.Errorf("of chains: %s\nwant %s", got, want)
 	}
 }
