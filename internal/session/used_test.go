@@ -82,12 +82,17 @@ func TestUsedFunctionsFirst(t *testing.T) {
 			said[filepath.Base(p.Object)] = p.Why
 		}
 	}
-	if why := said[filepath.Base(stack.Libcudart)]; !strings.Contains(why, "functions have probes") || !strings.HasSuffix(why, "all that programs name have some") {
-		t.Errorf("told of libcudart: %q", why)
-	}
 	for i := range r.last.Libraries {
-		if l := &r.last.Libraries[i]; l.Probes > 100 {
-			t.Errorf("%s has %d probes, each of two links", l.Path, l.Probes)
+		l := &r.last.Libraries[i]
+		why, told := said[filepath.Base(l.Path)]
+		if l.Probes > 150 { // a kernel that takes links out quickly
+			if told {
+				t.Errorf("%s has %d probes, and it is told: %s", l.Path, l.Probes, why)
+			}
+			continue
+		}
+		if !strings.Contains(why, " functions have probes") || !strings.HasSuffix(why, "all that programs name have some") {
+			t.Errorf("%s has %d probes, and it is told: %q", l.Path, l.Probes, why)
 		}
 	}
 }
