@@ -39,6 +39,22 @@ func TestMCPRecorded(t *testing.T) {
 		recordJob(t)
 	}
 	testkit.LeakCheck(t)
+	a := pipes(t, jobDB(t), "")
+	var all strings.Builder
+	for _, name := range jobKinds {
+		short := a.call(name, map[string]any{"max_tokens": 1000})
+		long := a.call(name, map[string]any{"max_tokens": 1000, "tsc": false})
+		if short.refused || len(short.rows) == 0 {
+			t.Errorf("%s: %s", name, short.text)
+		}
+		fmt.Fprintf(&all, "== %s\n%s-- sentences\n%s", name, short.text, long.text)
+	}
+	testkit.Golden(t, "mcp/job.txt", all.String())
+}
+
+// jobDB is a database of that recording.
+func jobDB(t *testing.T) string {
+	t.Helper()
 	text, err := os.ReadFile(jobRecording)
 	if err != nil {
 		t.Fatal(err)
@@ -55,17 +71,7 @@ func TestMCPRecorded(t *testing.T) {
 	if err := session.Run(t.Context(), session.Config{Source: replay, Clock: replay, Sinks: []tick.Sink{db}, Poll: replayPoll}); err != nil {
 		t.Fatal(err)
 	}
-	a := pipes(t, path, "")
-	var all strings.Builder
-	for _, name := range jobKinds {
-		short := a.call(name, map[string]any{"max_tokens": 1000})
-		long := a.call(name, map[string]any{"max_tokens": 1000, "tsc": false})
-		if short.refused || len(short.rows) == 0 {
-			t.Errorf("%s: %s", name, short.text)
-		}
-		fmt.Fprintf(&all, "== %s\n%s-- sentences\n%s", name, short.text, long.text)
-	}
-	testkit.Golden(t, "mcp/job.txt", all.String())
+	return path
 }
 
 // ownOnly is a sink that hands on what the processes of a job did, without the names of
