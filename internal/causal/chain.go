@@ -22,7 +22,7 @@ func (e *Engine) chain(v *verdict, y *tally, t *tick.Tick) tick.Chain {
 		ID: chainID(v.s.pid, r.Name, y.group), Rule: r.Name, Severity: severity(y.lost, float64(v.span)),
 		PID: v.s.pid, TID: v.s.tid, Op: y.worst.op,
 		From: wall(y.first.from), To: wall(y.last.to()),
-		Lost: time.Duration(y.lost), LostMin: time.Duration(min(y.min, (1-vague)*y.lost)), LostMax: time.Duration(max(y.max, (1+vague)*y.lost)),
+		Lost: time.Duration(y.lost), LostMin: time.Duration(min(y.min, (1-r.vague())*y.lost)), LostMax: time.Duration(max(y.max, (1+r.vague())*y.lost)),
 		Window: time.Duration(v.span), Excess: time.Duration(max(v.excess, y.lost)),
 		Steps: int(v.count + 0.5), Slow: int(y.slow + 0.5),
 		Confidence: confidence(y),

@@ -67,8 +67,8 @@ func (e *Engine) found(r *Rule, x *Finding, f *Facts) (c tick.Chain, ok bool) {
 	}
 	c = tick.Chain{
 		ID: chainID(x.PID, r.Name, x.Group), Rule: r.Name, Severity: x.Severity, PID: x.PID, TID: x.TID, Op: x.Op,
-		From: wall(x.From), To: wall(x.To), Lost: time.Duration(x.Lost), LostMin: time.Duration(min(float64(x.Min), (1-vague)*float64(x.Lost))),
-		LostMax: time.Duration(max(float64(x.Max), (1+vague)*float64(x.Lost))), Window: time.Duration(x.Window), Excess: time.Duration(x.Lost),
+		From: wall(x.From), To: wall(x.To), Lost: time.Duration(x.Lost), LostMin: time.Duration(min(float64(x.Min), (1-r.vague())*float64(x.Lost))),
+		LostMax: time.Duration(max(float64(x.Max), (1+r.vague())*float64(x.Lost))), Window: time.Duration(x.Window), Excess: time.Duration(x.Lost),
 		Steps: x.Steps, Slow: x.Slow, Confidence: x.Confidence, Baseline: x.Baseline, Culprits: x.Culprits, Timeline: x.Timeline,
 		StepP50: time.Duration(x.P50), StepP99: time.Duration(x.P99), Without: time.Duration(x.Without),
 	}

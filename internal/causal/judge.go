@@ -16,9 +16,9 @@ const (
 	// burstShare is how many times a rule's share of a stretch of tick.SpreadStep is
 	// told, though it is little of a minute.
 	burstShare = 3
-	// vague is how far off, as a share, what is said to be lost is taken to be at least:
-	// normal steps are not all alike, and those of a full second are a sample.
-	vague = 0.15
+	// usuallyVague is how far off, as a share, what is said to be lost is taken to be at
+	// least: normal steps are not all alike, and those of a full second are a sample.
+	usuallyVague = 0.15
 )
 
 // tally is what one cause took of a thread's steps: culprits of one rule that

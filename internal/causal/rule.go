@@ -33,6 +33,9 @@ type Rule struct {
 	// repetition (250 ms).
 	Share float64
 	Slow  int
+	// Vague is how far off, as a share, what is said to be lost is taken to be at least,
+	// where that is more than usual: as the incident lab found it.
+	Vague float64
 	// Word is what was ruled out where the rule found nothing.
 	Word string
 
@@ -71,6 +74,9 @@ type Rule struct {
 	// same process at the same time: they are left out.
 	Instead []string
 }
+
+// vague is how far off what is said to be lost is taken to be at least.
+func (r *Rule) vague() float64 { return max(r.Vague, usuallyVague) }
 
 // maxRules is how many rules there is room for in sums by rule.
 const maxRules = 64

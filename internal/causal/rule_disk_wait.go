@@ -8,7 +8,8 @@ import (
 
 var diskWait = Rule{
 	Name: "disk-wait", Word: "disk", Needs: NeedWaits, Share: 0.01, Slow: 1, Problems: []string{"2", "12", "22"},
-	Doc: "The job, or a thread that it waited for, waited for a disk: to read, to write, or for a page of its memory.",
+	Vague: 0.3, // a device has good and bad moments of its own
+	Doc:   "The job, or a thread that it waited for, waited for a disk: to read, to write, or for a page of its memory.",
 	Match: func(p *Part) bool {
 		if p.State != events.WaitBlocked {
 			return false

@@ -9,7 +9,8 @@ import (
 
 var oomKill = Rule{
 	Name: "oom-kill", Needs: NeedHost, Problems: []string{"3", "7"},
-	Doc: "The kernel killed a process of the job for want of memory.",
+	Vague: 0.3, // workers that died would have worked for others, too
+	Doc:   "The kernel killed a process of the job for want of memory.",
 	Find: func(f *Facts) (out []Finding) {
 		for i := range f.e.host {
 			h := &f.e.host[i]
