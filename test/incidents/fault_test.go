@@ -23,10 +23,13 @@ func (r *run) startFault(what string, in ...group) *testkit.Child {
 		words = append(words, []string{"PID", "WORKER", "WORKER2", "WORKER3"}[min(i, 3)], strconv.Itoa(pid))
 	}
 	what = strings.NewReplacer(words...).Replace(r.place(what))
-	c := testkit.Start(r.t, exec.Command(filepath.Join(r.lab.dir, "faults"), strings.Fields(what)...))
+	// It begins once it is where it belongs: what it took before would be counted elsewhere.
+	waiting := []string{"-c", `read -r _ && exec "$0" "$@"`, filepath.Join(r.lab.dir, "faults")}
+	c := testkit.Start(r.t, exec.Command("sh", append(waiting, strings.Fields(what)...)...))
 	for _, g := range in {
 		r.join(g, c.PID())
 	}
+	c.Say("go")
 	r.told = c.Line("re")
 	return c
 }
