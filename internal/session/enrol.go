@@ -189,7 +189,7 @@ func (l *Live) attach(p *proc.Process, m proc.Library, since time.Time) error {
 	if err != nil {
 		l.Log.Debug("no build id", "path", m.Path, "error", err)
 	}
-	lib := &library{users: map[uint32]bool{p.PID: true}, Library: tick.Library{Path: m.Path, Lib: m.Lib, BuildID: id}}
+	lib := &library{users: map[uint32]bool{p.PID: true}, uses: map[string]proc.Use{}, Library: tick.Library{Path: m.Path, Lib: m.Lib, BuildID: id}}
 	if l.fewLinks() {
 		o.Leave = func(a *probes.Attached) map[int]bool {
 			lib.attached = a

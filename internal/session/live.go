@@ -173,6 +173,9 @@ type library struct {
 	users    map[uint32]bool
 	idle     time.Time    // since when it has none
 	without  map[int]bool // rows that have no probes, so that the session ends soon
+	// uses are the functions that files of its users named, of ended ones too, or probes would
+	// come and go with each short process. Guarded by choosing.
+	uses map[string]proc.Use
 }
 
 // OpenLive loads the programs, finds the selected processes and attaches. When

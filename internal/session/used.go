@@ -54,14 +54,14 @@ func (l *Live) mostLinks() int {
 
 // candidates lists what a library could have probes on. What takes memory and what gives it
 // back go together, as far as programs name them: half of it would look like a leak.
-func (l *Live) candidates(lib *library, uses map[string]proc.Use) (out []candidate) {
+func (l *Live) candidates(lib *library) (out []candidate) {
 	rows := l.tracer.Rows()
 	memory := -1
 	links := lib.attached.Links()
 	for _, i := range slices.Sorted(maps.Keys(links)) {
 		c := candidate{lib: lib, rows: []int{i}, links: links[i], rank: slices.Index(telling, rows[i].Class)}
 		for _, name := range rows[i].AllSymbols() {
-			c.use = max(c.use, uses[name])
+			c.use = max(c.use, lib.uses[name])
 		}
 		if c.use == proc.UseNone || rows[i].Class != events.ClassMalloc && rows[i].Class != events.ClassFree {
 			out = append(out, c)
@@ -129,16 +129,15 @@ func (l *Live) chooseProbes(added *library) map[int]bool {
 	of := map[uint32]map[string]proc.Use{} // read once for each process
 	var all []candidate
 	for i, lib := range libs {
-		uses := map[string]proc.Use{}
 		for _, pid := range users[i] {
 			if of[pid] == nil {
 				of[pid], _ = l.inside.Uses(pid) // none of one that has ended
 			}
 			for name, use := range of[pid] {
-				uses[name] = max(uses[name], use)
+				lib.uses[name] = max(lib.uses[name], use)
 			}
 		}
-		all = append(all, l.candidates(lib, uses)...)
+		all = append(all, l.candidates(lib)...)
 	}
 	chosen := choose(all, l.mostLinks())
 	l.mu.Lock()

@@ -46,6 +46,7 @@ func Budget(t testing.TB, kernel string, got map[string]uint32) {
 		}
 		return
 	}
+	NeedKernel(t, "a column in "+budgetFile+" (this is "+kernel+")", slices.Contains(b.kernels, kernel))
 	want := b.of[kernel]
 	for name, n := range got {
 		limit, ok := want[name]
