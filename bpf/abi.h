@@ -241,6 +241,7 @@ enum wait_state {
 	WAIT_RUNNABLE,
 	WAIT_THROTTLED,
 	WAIT_BLOCKED,
+	WAIT_STOLEN, /* of records alone: runnable, while the hypervisor let others have the CPU */
 };
 
 enum wait_flags { /* events.WaitFlags, but for the last */
@@ -274,7 +275,7 @@ struct wait_record {
 	__u32 tid;
 	__u64 start_ns; /* CLOCK_MONOTONIC */
 	__u64 ns;
-	__u64 taken_ns; /* WAIT_RUNNABLE: while who had the CPU */
+	__u64 taken_ns; /* WAIT_RUNNABLE: while who had the CPU. WAIT_STOLEN: ns */
 	struct block on; /* WAIT_BLOCKED */
 	struct who who; /* WAIT_RUNNABLE: had the CPU. WAIT_BLOCKED: woke or stopped it */
 	__u32 stack; /* WAIT_GIL: number of a stack_record, of who, as it let go; 0: none was taken */

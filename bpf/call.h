@@ -137,6 +137,8 @@ static __always_inline void follow(struct pt_regs *ctx, struct task_struct *task
 
 	if (at >= MAX_DEPTH) /* never: the verifier asks */
 		return;
+	if (ledger)
+		settle(t, task);
 	t->depth = at + 1;
 	t->skip_sp = 0;
 	o = &t->open[INDEX(at, MAX_DEPTH)];
@@ -333,6 +335,8 @@ static __always_inline int leave(struct pt_regs *ctx)
 	for (int i = 1; i < MAX_DEPTH; i++)
 		if (i > at && i < t->depth)
 			abandon(tgid, t->open[i].row);
+	if (ledger)
+		settle(t, task);
 	t->depth = at;
 	o = &t->open[INDEX(at, MAX_DEPTH)];
 	m = at ? &t->inner : &t->returned;

@@ -2,6 +2,17 @@
 /* Who has which CPU, while a thread of the ledger waits for it. */
 #pragma once
 
+const volatile __u64 long_wait = LONG_WAIT; /* ns: from here on a wait has a record */
+
+/*
+ * Has a wait a record? bpf_ktime_get_ns() may step back a little when the kernel
+ * corrects its clock (ktime_get_mono_fast_ns): such a wait is shorter than none.
+ */
+static __always_inline bool is_long(__s64 ns)
+{
+	return ns >= (__s64)long_wait;
+}
+
 #define SLICES 256 /* a power of two */
 
 /* Who had a CPU while a traced thread waited for it. */
@@ -102,6 +113,16 @@ static __always_inline void unqueue(struct clock *k)
 	k->queued = false;
 }
 
+/*
+ * The CPU's time up to now is in slices. It does not go back when the clock does
+ * (see is_long): slices that overlap would say more than the wait was long.
+ */
+static __always_inline void told_until(struct cpu *c, __u64 now)
+{
+	if (now > c->since)
+		c->since = now;
+}
+
 /* Notes that prev has had the CPU, for those that wait for it. */
 static __always_inline void add_slice(struct cpu *c, struct task_struct *prev, __u64 now)
 {
@@ -111,7 +132,7 @@ static __always_inline void add_slice(struct cpu *c, struct task_struct *prev, _
 	s->to = now;
 	set_who(&s->who, prev);
 	c->head++;
-	c->since = now;
+	told_until(c, now);
 }
 
 /* Notes who has had a CPU until now: its turn is not over, and in no slice yet. */
@@ -132,7 +153,7 @@ static __noinline int add_running(struct cpu *c, struct rq *rq, __u64 now)
 	s->who.cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
 	bpf_probe_read_kernel(s->who.comm, sizeof(s->who.comm), &task->comm);
 	c->head++;
-	c->since = now;
+	told_until(c, now);
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 #include "counts.h"
 #include "thread.h"
 #include "cpu.h"
+#include "steal.h"
 #include "mark.h"
 #include "frames.h"
 #include "unwind.h"

@@ -10,7 +10,6 @@
  */
 #pragma once
 
-const volatile __u64 long_wait = LONG_WAIT; /* ns: from here on a wait has a record */
 const volatile bool switch_has_state = true; /* sched_switch's fourth argument, since 5.18 */
 
 /* The state of a task's thread, if it has an account. */
@@ -55,7 +54,7 @@ static __always_inline void queue(struct clock *k, struct task_struct *task, __u
 	if (!c)
 		return;
 	if (!c->waiters)
-		c->since = now;
+		told_until(c, now);
 	__sync_fetch_and_add(&c->waiters, 1);
 }
 
@@ -161,10 +160,10 @@ static __always_inline void close_wait(struct thread *t, struct task_struct *tas
 	scratch->rec.cpu = k->cpu;
 	scratch->rec.tgid = t->tgid;
 	scratch->rec.tid = task->pid;
-	if (k->blocked_since && k->since - k->blocked_since >= long_wait)
+	if (k->blocked_since && is_long(k->since - k->blocked_since))
 		emit_blocked(t, task, scratch);
 	k->blocked_since = 0;
-	if (held >= long_wait) {
+	if (is_long(held)) {
 		scratch->rec.state = WAIT_THROTTLED;
 		scratch->rec.flags = flags;
 		scratch->rec.start_ns = k->since;
@@ -174,7 +173,7 @@ static __always_inline void close_wait(struct thread *t, struct task_struct *tas
 		scratch->rec.who = (struct who){};
 		emit_wait(&t->ring, &scratch->rec);
 	}
-	if (wait - held >= long_wait)
+	if (is_long(wait - held))
 		emit_runnable(t, scratch, wait - held, now, flags);
 }
 
@@ -187,6 +186,7 @@ static __always_inline void switch_out(struct task_struct *task, bool preempt, _
 	if (!t)
 		return;
 	k = &t->clock;
+	settle(t, task);
 	k->switches++;
 	if (k->state != WAIT_NONE) { /* its coming was not seen */
 		k->missed++;
@@ -228,6 +228,7 @@ static __always_inline void switch_in(struct task_struct *task, __u32 cpu, __u64
 	k->state = WAIT_NONE;
 	k->since = now;
 	k->cpu = cpu;
+	k->stolen_base = stolen_from(task);
 }
 
 SEC("tp_btf/sched_switch")
@@ -294,9 +295,12 @@ static __noinline int count_waker(struct thread *t, __u32 tid, bool of_job)
 	return 0;
 }
 
+#define PF_EXITING 0x00000004 /* include/linux/sched.h */
+
 /*
  * Who wakes a traced thread. sched_wakeup tells when, but may run on another CPU
- * than the waker's. An interrupt is no doing of the thread that it interrupts.
+ * than the waker's. An interrupt is no doing of the thread that it interrupts. A
+ * thread that exits wakes who joins it after on_exit, and nobody would end its account.
  */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *task)
@@ -315,7 +319,8 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	if (take_stacks != STACKS_NONE && waker->tgid == t->tgid && t->clock.gil_holder &&
 	    bpf_ktime_get_ns() - t->clock.since >= long_wait)
 		t->clock.waker_stack = holder_stack();
-	if (!t->clock.enrolled_for && waker->mm && !tracked(waker->pid))
+	if (!t->clock.enrolled_for && waker->mm && !(waker->flags & PF_EXITING) &&
+	    !tracked(waker->pid))
 		count_waker(t, waker->pid,
 			    waker->tgid == t->tgid || waker->real_parent->tgid == t->tgid);
 	return 0;

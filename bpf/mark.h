@@ -23,6 +23,7 @@ static __noinline int found_running(struct clock *k)
 	unqueue(k);
 	k->state = WAIT_NONE;
 	k->since = bpf_ktime_get_ns();
+	k->stolen_base = 0;
 	return 0;
 }
 

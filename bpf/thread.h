@@ -44,6 +44,7 @@ struct clock {
 	__u64 since; /* when state began */
 	__u64 blocked_since; /* when a block began that ended at since, 0: none did */
 	__u64 throttle_base; /* throttle_clock() at since */
+	__u64 stolen_base; /* stolen_from() up to which the account has it, while it has a CPU */
 	__u64 switches; /* seen: it left a CPU */
 	__u64 missed; /* seen too late: it was found where it could not have been */
 	__u32 state; /* enum wait_state */
@@ -200,6 +201,7 @@ static __noinline struct thread *add_thread(__u32 tgid, __u32 tid)
 	t->tgid = tgid;
 	t->clock.account.born_ns = now;
 	t->clock.since = now;
+	t->clock.cpu = bpf_get_smp_processor_id();
 	set_tracked(tid, true); /* last: from here on the scheduler's programs write */
 	return t;
 }

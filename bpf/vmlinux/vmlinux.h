@@ -194,6 +194,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	unsigned int __state;
+	unsigned int flags;
 	unsigned in_iowait : 1;
 	struct task_struct *parent; /* who traces it, if anyone does */
 	struct task_struct *real_parent;

@@ -614,6 +614,7 @@ type IngeroThread struct {
 		Since        uint64
 		BlockedSince uint64
 		ThrottleBase uint64
+		StolenBase   uint64
 		Switches     uint64
 		Missed       uint64
 		State        uint32
@@ -749,6 +750,7 @@ const (
 	IngeroWaitStateWAIT_RUNNABLE  IngeroWaitState = 1
 	IngeroWaitStateWAIT_THROTTLED IngeroWaitState = 2
 	IngeroWaitStateWAIT_BLOCKED   IngeroWaitState = 3
+	IngeroWaitStateWAIT_STOLEN    IngeroWaitState = 4
 )
 
 type IngeroWalkEnd uint32

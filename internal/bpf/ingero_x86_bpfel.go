@@ -614,6 +614,7 @@ type IngeroThread struct {
 		Since        uint64
 		BlockedSince uint64
 		ThrottleBase uint64
+		StolenBase   uint64
 		Switches     uint64
 		Missed       uint64
 		State        uint32
@@ -749,6 +750,7 @@ const (
 	IngeroWaitStateWAIT_RUNNABLE  IngeroWaitState = 1
 	IngeroWaitStateWAIT_THROTTLED IngeroWaitState = 2
 	IngeroWaitStateWAIT_BLOCKED   IngeroWaitState = 3
+	IngeroWaitStateWAIT_STOLEN    IngeroWaitState = 4
 )
 
 type IngeroWalkEnd uint32
@@ -893,6 +895,7 @@ const (
 	IngeroVarShed               = "shed"
 	IngeroVarStackNs            = "stack_ns"
 	IngeroVarStackRooms         = "stack_rooms"
+	IngeroVarStealFromRq        = "steal_from_rq"
 	IngeroVarSwitchHasState     = "switch_has_state"
 	IngeroVarTakeStacks         = "take_stacks"
 	IngeroVarThinLeast          = "thin_least"
@@ -1067,6 +1070,7 @@ type IngeroVariableSpecs struct {
 	Shed               *ebpf.VariableSpec `ebpf:"shed"`
 	StackNs            *ebpf.VariableSpec `ebpf:"stack_ns"`
 	StackRooms         *ebpf.VariableSpec `ebpf:"stack_rooms"`
+	StealFromRq        *ebpf.VariableSpec `ebpf:"steal_from_rq"`
 	SwitchHasState     *ebpf.VariableSpec `ebpf:"switch_has_state"`
 	TakeStacks         *ebpf.VariableSpec `ebpf:"take_stacks"`
 	ThinLeast          *ebpf.VariableSpec `ebpf:"thin_least"`
@@ -1212,6 +1216,7 @@ type IngeroVariables struct {
 	Shed               *ebpf.Variable `ebpf:"shed"`
 	StackNs            *ebpf.Variable `ebpf:"stack_ns"`
 	StackRooms         *ebpf.Variable `ebpf:"stack_rooms"`
+	StealFromRq        *ebpf.Variable `ebpf:"steal_from_rq"`
 	SwitchHasState     *ebpf.Variable `ebpf:"switch_has_state"`
 	TakeStacks         *ebpf.Variable `ebpf:"take_stacks"`
 	ThinLeast          *ebpf.Variable `ebpf:"thin_least"`

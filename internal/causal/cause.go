@@ -199,7 +199,9 @@ func via(to []Part, p *Part, w *tick.WakerShare) []Part {
 		q.Who = events.Thread{}
 		switch x.state {
 		case events.WaitRunnable:
-			q.Who = w.By
+			if q.Who = w.By; w.Hypervisor {
+				q.Reason = events.ReasonHypervisor
+			}
 		case events.WaitBlocked:
 			q.Reason, q.Call, q.Dev = w.Reason, w.Call, w.Dev
 		}

@@ -89,6 +89,7 @@ var Rules []Rule
 func init() {
 	Rules = []Rule{
 		cpuThrottled,
+		cpuStolen,
 		stopped,
 		debugger,
 		cpusetShrunk,

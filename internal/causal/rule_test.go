@@ -34,6 +34,7 @@ var (
 func TestMatch(t *testing.T) {
 	blocked := events.WaitBlocked
 	waker := tick.WakerShare{Times: tick.Times{OnCPU: uint64(ms / 10), Runnable: uint64(39 * ms / 10)}, By: stress}
+	stolen := tick.WakerShare{Times: waker.Times, Hypervisor: true}
 	onDisk := tick.WakerShare{Times: tick.Times{OnCPU: uint64(ms / 10), Blocked: uint64(39 * ms / 10)}, Reason: events.ReasonDisk, Dev: 254 << 20}
 	busy := tick.WakerShare{Times: tick.Times{OnCPU: uint64(4 * ms)}}
 	worker := events.Thread{PID: 40, TID: 40, Parent: 7, Name: events.NameOf("loader")}
@@ -47,6 +48,7 @@ func TestMatch(t *testing.T) {
 		{"a kernel thread", ledger.Wait{State: events.WaitRunnable, Who: kwork}, "cpu-taken kworker/0:1-mm"},
 		{"many short turns", ledger.Wait{State: events.WaitRunnable, Flags: events.WaitOthers}, "cpu-taken many short turns"},
 		{"nobody", ledger.Wait{State: events.WaitRunnable, Flags: events.WaitIdle}, ""},
+		{"the hypervisor", ledger.Wait{State: events.WaitRunnable, Reason: events.ReasonHypervisor}, "cpu-stolen the hypervisor"},
 		{"own thread", ledger.Wait{State: events.WaitRunnable, Who: helper}, "own-threads helper"},
 		{"quota", ledger.Wait{State: events.WaitThrottled}, "cpu-throttled CPU quota"},
 		{"a signal", ledger.Wait{State: blocked, Reason: events.ReasonStopped, Who: stress}, "stopped stress-ng"},
@@ -59,6 +61,7 @@ func TestMatch(t *testing.T) {
 		{"lock", ledger.Wait{State: blocked, Reason: events.ReasonLock, Who: helper}, "lock-wait helper"},
 		{"sleep", ledger.Wait{State: blocked, Reason: events.ReasonSleep}, ""},
 		{"a request", ledger.Wait{State: blocked, Reason: events.ReasonSocket, Who: stress}, ""},
+		{"a thread whose CPU the hypervisor took", ledger.Wait{State: blocked, Reason: events.ReasonLock, Who: helper, Waker: stolen}, "cpu-stolen the hypervisor"},
 		{"a thread that had no CPU", ledger.Wait{State: blocked, Reason: events.ReasonLock, Who: helper, Waker: waker}, "cpu-taken stress-ng"},
 		{"a process that had no CPU", ledger.Wait{State: blocked, Reason: events.ReasonPipe, Who: kwork, Waker: waker}, "cpu-taken stress-ng"},
 		{"a thread that read", ledger.Wait{State: blocked, Reason: events.ReasonLock, Who: helper, Waker: onDisk}, "disk-wait helper"},

@@ -21,7 +21,7 @@ import (
 // A scenario is a text: who shares the CPU with a program, what the program does
 // over and over, and what is expected to be said of it. Lines:
 //
-//	hog NAME/PID slice=4ms [every=100ms] [from=10s] [to=20s]   on the program's CPU
+//	hog NAME/PID slice=4ms [every=100ms] [from=10s] [to=20s]   on the program's CPU; hypervisor/0: below the kernel
 //	quota run=40ms period=100ms
 //	attach 5s                    ingero sees nothing before
 //	thread TID steps=4000 [host] [pid=N] [from=1s] the program; what follows are the lines of a step;

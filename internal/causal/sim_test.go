@@ -140,7 +140,11 @@ func (t *simThread) turn(h *hog) {
 
 func (t *simThread) runnable(h *hog, d int64) {
 	t.ran, t.turnAt = 0, int64(float64(h.slice)*(0.6+0.8*t.bad.Float64()))
-	t.wait(events.Wait{State: events.WaitRunnable, Who: h.who, Taken: d}, d)
+	w := events.Wait{State: events.WaitRunnable, Who: h.who, Taken: d}
+	if h.who.Name == events.NameOf("hypervisor") {
+		w.Who, w.Reason = events.Thread{}, events.ReasonHypervisor
+	}
+	t.wait(w, d)
 }
 
 // wait lets time pass off the CPU, and records it as the kernel does.

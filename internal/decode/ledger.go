@@ -52,13 +52,16 @@ func Waits(dst []events.Wait, b []byte, clock Clock) ([]events.Wait, error) {
 		return dst, fmt.Errorf("wait of %d bytes: %w", len(b), ErrRecord)
 	}
 	r := (*bpf.IngeroWaitRecord)(unsafe.Pointer(&b[0]))
-	state := events.WaitState(r.State)
+	state, reason := events.WaitState(r.State), events.ReasonUnknown
+	if r.State == uint8(bpf.IngeroWaitStateWAIT_STOLEN) {
+		state, reason = events.WaitRunnable, events.ReasonHypervisor
+	}
 	if state < events.WaitRunnable || state > events.WaitBlocked || r.Ns>>62 != 0 || r.TakenNs > r.Ns {
 		return dst, fmt.Errorf("wait of state %d and %d ns: %w", r.State, r.Ns, ErrRecord)
 	}
 	dst = append(dst, events.Wait{
 		Start: clock.Wall(r.StartNs), Duration: int64(r.Ns), Taken: int64(r.TakenNs), Who: thread(&r.Who),
-		PID: r.Tgid, TID: r.Tid, Op: events.Op(r.Op), CPU: r.Cpu, State: state, Flags: events.WaitFlags(r.Flags) & waitFlags,
+		PID: r.Tgid, TID: r.Tid, Op: events.Op(r.Op), CPU: r.Cpu, State: state, Reason: reason, Flags: events.WaitFlags(r.Flags) & waitFlags,
 	})
 	if state == events.WaitBlocked {
 		w := &dst[len(dst)-1]

@@ -105,6 +105,9 @@ func TestWait(t *testing.T) {
 	blocked.On = bpf.IngeroBlock{Arg: 9, Dev: 8, Mode: reg, Syscall: number(t, "fsync")}
 	odd := runnable
 	odd.TakenNs = 101
+	stolen := bpf.IngeroWaitRecord{Kind: runnable.Kind, State: uint8(bpf.IngeroWaitStateWAIT_STOLEN), Cpu: 2, Tgid: 10, Tid: 11, StartNs: 5, Ns: 100, TakenNs: 100}
+	unknown := stolen
+	unknown.State++
 	stateless := runnable
 	stateless.State = 0
 	by := events.Thread{PID: 4, TID: 3, Parent: 5, Cgroup: 6, Name: events.NameOf("hog")}
@@ -121,6 +124,9 @@ func TestWait(t *testing.T) {
 			Reason: events.ReasonDisk, File: events.FileRegular, Flags: events.WaitIO}, nil},
 		{"short", raw(&runnable)[:95], events.Wait{}, ErrRecord},
 		{"more taken than waited", raw(&odd), events.Wait{}, ErrRecord},
+		{"stolen", raw(&stolen), events.Wait{Start: 1005, Duration: 100, Taken: 100, PID: 10, TID: 11, CPU: 2,
+			State: events.WaitRunnable, Reason: events.ReasonHypervisor}, nil},
+		{"a state that is not known", raw(&unknown), events.Wait{}, ErrRecord},
 		{"no state", raw(&stateless), events.Wait{}, ErrRecord},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -252,7 +252,7 @@ func (c *collector) wait(w *events.Wait) {
 	ns := w.Duration
 	switch {
 	case w.State == events.WaitRunnable:
-		k.Part = Runnable
+		k.Part, k.Reason = Runnable, w.Reason
 		if ns = w.Taken; w.Flags&events.WaitIdle != 0 {
 			k.Idle, ns = true, w.Duration
 		}

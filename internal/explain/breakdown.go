@@ -80,6 +80,7 @@ type wakerJSON struct {
 	Dev         string `json:"dev,omitempty"`
 	ByComm      string `json:"by_comm,omitempty"` // had the CPU while it was runnable
 	ByPID       uint32 `json:"by_pid,omitempty"`
+	Hypervisor  bool   `json:"hypervisor,omitempty"` // it gave the CPU to others then
 }
 
 // partsOf are the parts of a breakdown in their order.
@@ -107,6 +108,9 @@ func breakdownOf(b *tick.Breakdown) breakdownJSON {
 func shareOf(s *tick.Share, blocked bool) shareJSON {
 	j := shareJSON{NS: s.NS, Count: s.Count, Comm: clean(s.Who.Name.String()), PID: s.Who.PID, TID: s.Who.TID,
 		Own: s.Own, Agent: s.Agent, Idle: s.Idle, ByIRQ: s.ByIRQ}
+	if !blocked && s.Reason != 0 {
+		j.Reason = s.Reason.String()
+	}
 	if blocked {
 		j.Reason, j.Call, j.File, j.Arg = s.Reason.String(), s.Call.String(), s.File.String(), s.Arg
 		if s.Dev != 0 {
@@ -118,7 +122,7 @@ func shareOf(s *tick.Share, blocked bool) shareJSON {
 	}
 	if w := s.Waker; w != nil {
 		j.Waker = &wakerJSON{OnCPUNS: w.OnCPU, RunnableNS: w.Runnable, ThrottledNS: w.Throttled, BlockedNS: w.Blocked,
-			ByComm: clean(w.By.Name.String()), ByPID: w.By.PID}
+			ByComm: clean(w.By.Name.String()), ByPID: w.By.PID, Hypervisor: w.Hypervisor}
 		if w.Blocked > 0 {
 			j.Waker.Reason, j.Waker.Call = w.Reason.String(), w.Call.String()
 		}

@@ -36,6 +36,15 @@ var causes = map[string]causeWords{
 		},
 		fix: fixTaken,
 	},
+	"cpu-stolen": {
+		head: func(*tick.Chain) string { return "CPU taken by the hypervisor" },
+		cause: func(c *tick.Chain, v *victim) string {
+			return "this machine is a virtual one, and its hypervisor let others have the CPU that " + v.name + " was on" + onCPUs(c)
+		},
+		fix: func(*tick.Chain, *victim) string {
+			return "nothing on this machine helps: ask for CPUs that are not shared (a dedicated type of machine, pinned virtual CPUs); the column st of vmstat shows it, too"
+		},
+	},
 	"cpu-throttled": {
 		head: func(*tick.Chain) string { return "CPU quota used up" },
 		cause: func(_ *tick.Chain, v *victim) string {

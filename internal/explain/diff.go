@@ -280,6 +280,8 @@ func diffName(k *diff.Key) string {
 		switch {
 		case k.Idle:
 			return hadCPU(&tick.Share{Idle: true})
+		case k.Reason != 0:
+			return hadCPU(&tick.Share{Reason: k.Reason})
 		case k.Agent:
 			return "ingero itself"
 		case k.Own:

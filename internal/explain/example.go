@@ -12,6 +12,7 @@ import (
 var exampleCulprits = map[string]tick.Culprit{
 	"burst-of-programs": {Thread: exampleThread("cron", 711), What: "started many short programs: gzip, logrotate, sh"},
 	"own-threads":       {Thread: events.Thread{PID: 4821, TID: 4840, Name: events.NameOf("omp-worker")}, Own: true},
+	"cpu-stolen":        {What: "the hypervisor"},
 	"cpu-throttled":     {What: "CPU quota"},
 	"cpuset-shrunk":     {What: "4 CPUs fewer for the job"},
 	"debugger":          {Thread: exampleThread("py-spy", 9001), What: "held it (ptrace)"},

@@ -48,6 +48,9 @@ func AppendWaitJSON(b []byte, w *events.Wait, comm string) []byte {
 	if w.State == events.WaitRunnable && w.Taken > 0 {
 		b = appendInt(b, "taken_ns", w.Taken)
 	}
+	if w.State == events.WaitRunnable && w.Reason != 0 {
+		b = appendText(b, "reason", w.Reason.String())
+	}
 	b = appendWho(b, &w.Who)
 	for _, f := range [...]struct {
 		flag events.WaitFlags

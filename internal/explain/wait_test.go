@@ -20,6 +20,7 @@ func waitsOfAllKinds() []events.Wait {
 		{Start: at, Duration: 2 * ms, Taken: 400_000, PID: 7, TID: 8, CPU: 3, State: events.WaitRunnable, Who: thread("omp", 7, 9), Flags: events.WaitPrevious | events.WaitMoved},
 		{Start: at, Duration: 2 * ms, PID: 7, TID: 7, State: events.WaitRunnable, Flags: events.WaitIdle},
 		{Start: at, Duration: 2 * ms, Taken: 90_000, PID: 7, TID: 7, State: events.WaitRunnable, Flags: events.WaitOthers},
+		{Start: at, Duration: 2 * ms, Taken: 2 * ms, PID: 7, TID: 7, CPU: 3, State: events.WaitRunnable, Reason: events.ReasonHypervisor},
 		{Start: at, Duration: 90 * ms, PID: 7, TID: 7, State: events.WaitThrottled},
 		{Start: at, Duration: 9 * ms, PID: 7, TID: 7, State: events.WaitBlocked, Reason: events.ReasonDisk, Syscall: read, File: events.FileRegular, Arg: 5, Dev: 254<<20 | 1, Flags: events.WaitIO | events.WaitByIRQ},
 		{Start: at, Duration: 9 * ms, PID: 7, TID: 7, State: events.WaitBlocked, Reason: events.ReasonPipe, Syscall: read, File: events.FilePipe, Arg: 5, Who: thread("loader", 12, 12)},
@@ -59,7 +60,7 @@ func TestWaits(t *testing.T) {
 
 // Each reason and each number of a system call has words.
 func TestReasonsHaveWords(t *testing.T) {
-	for r := events.ReasonUnknown; r <= events.ReasonOther; r++ {
+	for r := events.ReasonUnknown; r <= events.ReasonHypervisor; r++ {
 		if _, ok := reasonWords[r]; !ok {
 			t.Errorf("%s has no words", r)
 		}

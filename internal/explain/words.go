@@ -17,7 +17,7 @@ var reasonWords = map[events.Reason]string{
 	events.ReasonPipe: "pipe", events.ReasonSocket: "socket", events.ReasonDisk: "disk", events.ReasonFile: "file system",
 	events.ReasonFault: "page fault", events.ReasonGPU: "GPU driver", events.ReasonDevice: "device", events.ReasonChild: "child process",
 	events.ReasonStopped: "stopped", events.ReasonMemory: "memory map", events.ReasonOther: "",
-	events.ReasonGIL: "GIL",
+	events.ReasonGIL: "GIL", events.ReasonHypervisor: "hypervisor",
 }
 
 // onWhat says what a thread was blocked on: "disk 254:0", "lock", "sched_yield".
@@ -62,6 +62,8 @@ func hadCPU(s *tick.Share) string {
 	switch {
 	case s.Idle:
 		return "wake-up of an idle CPU"
+	case s.Reason == events.ReasonHypervisor:
+		return "the hypervisor"
 	case s.Agent:
 		return "ingero itself"
 	case s.Own:
@@ -118,7 +120,10 @@ func meanwhile(w *tick.WakerShare) string {
 		return ", which waited for " + onWhat(w.Reason, w.Call, w.Dev)
 	case w.Runnable:
 		s := ", which waited for a CPU"
-		if w.By.TID != 0 {
+		switch {
+		case w.Hypervisor:
+			s += " that the hypervisor gave to others"
+		case w.By.TID != 0:
 			s += " that " + threadName(&w.By) + " had"
 		}
 		return s

@@ -297,6 +297,8 @@ func culprit(w *events.Wait) string {
 		who = "an interrupt or a timer"
 	case w.Flags&events.WaitIdle != 0:
 		who = "nobody"
+	case w.State == events.WaitRunnable && w.Reason == events.ReasonHypervisor:
+		who = "others of the hypervisor"
 	case w.Flags&events.WaitOthers != 0:
 		who = "others"
 	}

@@ -84,8 +84,9 @@ func (p *past) during(start, end int64) (s tick.WakerShare) {
 		switch w.state {
 		case events.WaitRunnable:
 			s.Runnable += uint64(ns)
-			if runnable.cast(s.By.TID == w.by.TID, ns) {
-				s.By = w.by
+			stolen := w.reason == events.ReasonHypervisor
+			if runnable.cast(s.By.TID == w.by.TID && s.Hypervisor == stolen, ns) {
+				s.By, s.Hypervisor = w.by, stolen
 			}
 		case events.WaitThrottled:
 			s.Throttled += uint64(ns)

@@ -18,7 +18,7 @@ import (
 // written PID/TID.
 //
 //	wait TID runnable|throttled|REASON at=1ms dur=4ms [who=NAME/TID] [taken=3ms]
-//	     [op=OP] [call=SYSCALL] [dev=N] [stack=N] [prev] [irq] [idle] [io]
+//	     [op=OP] [call=SYSCALL] [dev=N] [stack=N] [prev] [irq] [idle] [io] [stolen]
 //	call TID OP at=1ms dur=2ms [cpu=1ms] [run=] [thr=] [gap=] [gcpu=] [grun=]
 //	     [gthr=] [bytes=] [weight=] [nested] [unmeasured] [partial] [gappartial]
 //	     what is left of dur and gap is blocked
@@ -160,7 +160,7 @@ func waitsText(s *Step) string {
 	var out []string
 	for _, w := range s.Waits {
 		state := w.State.String()
-		if w.State == events.WaitBlocked {
+		if w.State == events.WaitBlocked || w.Reason != 0 {
 			state = w.Reason.String()
 		}
 		text := fmt.Sprintf("%s:%s:%s", w.Who.Name, state, d(w.NS))
@@ -176,7 +176,11 @@ func wakerText(w *tick.WakerShare) string {
 	if w == nil || w.Total() == 0 {
 		return ""
 	}
-	return fmt.Sprintf("(%s,%s,%s,%s/%s/%s)", d(int64(w.OnCPU)), d(int64(w.Runnable)), d(int64(w.Throttled)), d(int64(w.Blocked)), w.Reason, w.By.Name)
+	by := w.By.Name.String()
+	if w.Hypervisor {
+		by += "hypervisor"
+	}
+	return fmt.Sprintf("(%s,%s,%s,%s/%s/%s)", d(int64(w.OnCPU)), d(int64(w.Runnable)), d(int64(w.Throttled)), d(int64(w.Blocked)), w.Reason, by)
 }
 
 func opsText(s *Step) string {
@@ -298,6 +302,9 @@ func (o *options) wait(f []string) events.Wait {
 		w.State, w.Taken = events.WaitRunnable, o.taken
 		if o.taken == math.MinInt64 {
 			w.Taken = o.dur
+		}
+		if o.has("stolen") {
+			w.Reason = events.ReasonHypervisor
 		}
 	case "throttled":
 		w.State = events.WaitThrottled

@@ -84,6 +84,8 @@ func (n *names) named(pid uint32, q *queued, across events.Op, sync bool, agent 
 		switch {
 		case w.Flags&events.WaitIdle != 0:
 			k, ns = shareKey{flags: events.WaitIdle}, w.Duration
+		case w.Reason == events.ReasonHypervisor:
+			k = shareKey{reason: w.Reason}
 		case w.Who.TID == 0:
 			return
 		case w.Who.PID == pid:
@@ -93,7 +95,7 @@ func (n *names) named(pid uint32, q *queued, across events.Op, sync bool, agent 
 		if x == nil {
 			return
 		}
-		x.Own, x.Agent, x.Idle = w.Who.PID == pid, w.Who.PID == agent && agent != 0, k.flags != 0
+		x.Own, x.Agent, x.Idle, x.Reason = w.Who.PID == pid, w.Who.PID == agent && agent != 0, k.flags != 0, w.Reason
 		x.add(w, ns, again)
 	case events.WaitBlocked:
 		if sync || again {

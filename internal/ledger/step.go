@@ -6,7 +6,7 @@ import (
 )
 
 // Reasons is the number of events.Reason values.
-const Reasons = int(events.ReasonGIL) + 1
+const Reasons = int(events.ReasonHypervisor) + 1
 
 // Step is one step of a thread: all that happened after one return of a
 // synchronising call, up to the next. Times are nanoseconds, From and To Unix.
@@ -251,8 +251,8 @@ func addWaker(sum, o *tick.WakerShare, blocked, runnable *vote) {
 			sum.Reason, sum.Call, sum.Dev = o.Reason, o.Call, o.Dev
 		}
 	}
-	if same := sum.By.TID == o.By.TID; o.Runnable > 0 && (runnable.cast(same, int64(o.Runnable)) || same) {
-		sum.By = o.By
+	if same := sum.By.TID == o.By.TID && sum.Hypervisor == o.Hypervisor; o.Runnable > 0 && (runnable.cast(same, int64(o.Runnable)) || same) {
+		sum.By, sum.Hypervisor = o.By, o.Hypervisor
 	}
 	sum.Times.Add(&o.Times)
 }

@@ -30,7 +30,7 @@ type took struct {
 	who    events.Thread
 	own    bool
 	idle   bool
-	reason events.Reason // 0: it had the CPU
+	reason events.Reason // 0: who had the CPU
 	call   events.Syscall
 	dev    uint32
 }
@@ -61,9 +61,9 @@ func tookOf(w *ledger.Wait, pid uint32) (x took, ok bool) {
 	x = took{ns: w.NS, count: w.Count, who: w.Who, own: w.Who.PID == pid, call: w.Call, dev: w.Dev}
 	switch w.State {
 	case events.WaitRunnable:
-		x.idle = w.Flags&events.WaitIdle != 0
+		x.idle, x.reason = w.Flags&events.WaitIdle != 0, w.Reason
 		x.call, x.dev = 0, 0
-		return x, x.idle || w.Who.TID != 0
+		return x, x.idle || x.reason != 0 || w.Who.TID != 0
 	case events.WaitBlocked:
 		x.reason = w.Reason
 		if w.Flags&events.WaitByIRQ != 0 {

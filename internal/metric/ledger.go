@@ -67,9 +67,10 @@ const (
 	whoIRQ
 	whoOthers
 	whoQuota
+	whoHypervisor
 )
 
-var whoNames = [...]string{"", "own-threads", "idle", "irq", "others", "cpu-quota"}
+var whoNames = [...]string{"", "own-threads", "idle", "irq", "others", "cpu-quota", "hypervisor"}
 
 type seriesKey struct {
 	opPID
@@ -176,6 +177,8 @@ func (l *ledger) wait(w *events.Wait) {
 		switch {
 		case w.Flags&events.WaitIdle != 0:
 			k.what = whoIdle
+		case w.Reason == events.ReasonHypervisor:
+			k.what = whoHypervisor
 		case w.Who.TID == 0 && w.Flags&events.WaitOthers == 0:
 			return
 		case w.Who.TID == 0:

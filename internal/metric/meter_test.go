@@ -93,6 +93,7 @@ func TestCulprits(t *testing.T) {
 			[]string{"between-calls", "runnable", "", "own-threads"}},
 		"idle":       {events.Wait{State: events.WaitRunnable, Duration: 200, Flags: events.WaitIdle}, []string{"between-calls", "runnable", "", "idle"}},
 		"many":       {events.Wait{State: events.WaitRunnable, Duration: 300, Taken: 200, Flags: events.WaitOthers}, []string{"between-calls", "runnable", "", "others"}},
+		"hypervisor": {events.Wait{State: events.WaitRunnable, Reason: events.ReasonHypervisor, Duration: 200, Taken: 200}, []string{"between-calls", "runnable", "", "hypervisor"}},
 		"nobody":     {events.Wait{State: events.WaitRunnable, Duration: 200, Taken: 200}, nil},
 		"quota":      {events.Wait{State: events.WaitThrottled, Duration: 200}, []string{"between-calls", "throttled", "", "cpu-quota"}},
 		"disk":       {events.Wait{State: events.WaitBlocked, Duration: 200, Reason: events.ReasonDisk, Flags: events.WaitByIRQ, Op: malloc}, []string{"cudaMalloc", "blocked", "disk", "irq"}},

@@ -1,8 +1,10 @@
 package probes
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -40,9 +42,12 @@ func (t *Tracer) prepareLedger(spec *ebpf.CollectionSpec) error {
 			files[nr/64] |= 1 << (nr % 64)
 		}
 	}
-	if v := spec.Variables["preempt_from_rq"]; v != nil { // x86 only
-		if err := v.Set(preemptFromRunQueue(kernel)); err != nil {
-			return fmt.Errorf("set %s: %w", v.Name, err)
+	at := perCPU(kernel)
+	for name, offset := range map[string]int64{"preempt_from_rq": at.preempt, "steal_from_rq": at.stolen} {
+		if v := spec.Variables[name]; v != nil { // x86 only
+			if err := v.Set(offset); err != nil {
+				return fmt.Errorf("set %s: %w", name, err)
+			}
 		}
 	}
 	if t.allWaits {
@@ -54,32 +59,51 @@ func (t *Tracer) prepareLedger(spec *ebpf.CollectionSpec) error {
 		spec.Variables[bpf.IngeroVarFileCalls].Set(files))
 }
 
-// preemptFromRunQueue returns how far a CPU's preempt count lies behind its run
-// queue, 0 where the kernel does not say. The count has been a variable of its
-// own, but from Linux 6.2 to 6.14 a part of pcpu_hot.
-func preemptFromRunQueue(kernel *btf.Spec) int64 {
+// besideQueue is how far variables of a CPU lie behind its run queue, in bytes. 0: there is none.
+type besideQueue struct {
+	preempt int64 // its preempt count: a variable of its own, but from Linux 6.2 to 6.14 a part of pcpu_hot
+	stolen  int64 // KVM's account of what others had of it
+}
+
+// perCPU finds them: what is 0 the kernel does not say.
+func perCPU(kernel *btf.Spec) (out besideQueue) {
 	var section *btf.Datasec
 	if kernel.TypeByName(".data..percpu", &section) != nil {
-		return 0
+		return out
 	}
-	at := map[string]int64{}
+	var queue int64
 	for _, v := range section.Vars {
 		x, ok := v.Type.(*btf.Var)
 		if !ok {
 			continue
 		}
-		at[x.Name] = int64(v.Offset)
-		if hot, ok := x.Type.(*btf.Struct); ok && x.Name == "pcpu_hot" {
-			at[x.Name] += memberOffset(hot.Members, "preempt_count")
+		at := int64(v.Offset)
+		of, _ := x.Type.(*btf.Struct)
+		switch {
+		case x.Name == "runqueues":
+			queue = at
+		case x.Name == "__preempt_count":
+			out.preempt = at
+		case x.Name == "pcpu_hot" && of != nil:
+			out.preempt = at + memberOffset(of.Members, "preempt_count")
+		case x.Name == "steal_time" && of != nil && of.Name == "kvm_steal_time" && isGuest():
+			out.stolen = at + memberOffset(of.Members, "steal")
 		}
 	}
-	queue, known := at["runqueues"]
-	for _, name := range []string{"__preempt_count", "pcpu_hot"} {
-		if count, ok := at[name]; ok && known {
-			return count - queue
+	for _, at := range []*int64{&out.preempt, &out.stolen} {
+		if *at != 0 && queue != 0 {
+			*at -= queue
+		} else {
+			*at = 0
 		}
 	}
-	return 0
+	return out
+}
+
+// isGuest tells whether the CPUs are a hypervisor's.
+func isGuest() bool {
+	info, err := os.ReadFile("/proc/cpuinfo")
+	return err == nil && bytes.Contains(info, []byte(" hypervisor"))
 }
 
 // memberOffset finds a member by its name, in unnamed structs and unions too.

@@ -244,6 +244,7 @@ func (a *Account) name(w *events.Wait, ns int64, agent uint32) {
 	x := &a.ByThread[j].In[place]
 	switch w.State {
 	case events.WaitRunnable:
+		s.Reason = w.Reason
 		if s.Idle = w.Flags&events.WaitIdle != 0; !s.Idle && w.Duration > 0 { // it had the CPU for a part of the wait
 			s.NS = uint64(float64(ns) * float64(min(max(w.Taken, 0), w.Duration)) / float64(w.Duration))
 		}

@@ -120,9 +120,9 @@ var waitColumns = []waitColumn{
 		func(b *waitBatch, w *events.Wait) vtab.Value { return b.names.of(w.Op) }},
 	{SQLColumn{"state", "TEXT", "runnable (others had the CPU), throttled (the quota was used up), blocked"},
 		func(_ *waitBatch, w *events.Wait) vtab.Value { return w.State.String() }},
-	{SQLColumn{"reason", "TEXT", "of a blocked thread: lock, poll, sleep, pipe, socket, disk, file, page-fault, gpu-driver and others; else NULL"},
+	{SQLColumn{"reason", "TEXT", "of a blocked thread: lock, poll, sleep, pipe, socket, disk, file, page-fault, gpu-driver and others; of a runnable one hypervisor, where that let others have the CPU; else NULL"},
 		func(_ *waitBatch, w *events.Wait) vtab.Value {
-			if w.State != events.WaitBlocked {
+			if w.State != events.WaitBlocked && w.Reason == events.ReasonUnknown {
 				return nil
 			}
 			return w.Reason.String()

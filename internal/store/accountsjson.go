@@ -58,6 +58,8 @@ type wakerJSON struct {
 	Comm   string         `json:"by_comm,omitempty"`
 	PID    uint32         `json:"by_pid,omitempty"`
 	TID    uint32         `json:"by_tid,omitempty"`
+
+	Hypervisor bool `json:"hypervisor,omitempty"`
 }
 
 func spentOf(t *tick.Times) spentJSON {
@@ -100,7 +102,7 @@ func sharesJSON(all []tick.Share) (out []shareJSON) {
 		j := shareJSON{NS: s.NS, Count: s.Count, Comm: s.Who.Name.String(), PID: s.Who.PID, TID: s.Who.TID, PPID: s.Who.Parent,
 			Own: s.Own, Agent: s.Agent, Idle: s.Idle, ByIRQ: s.ByIRQ, Reason: s.Reason, Call: s.Call, File: s.File, Arg: s.Arg, Dev: s.Dev, At: s.At, Across: s.Across}
 		if w := s.Waker; w != nil {
-			j.Waker = &wakerJSON{spentOf(&w.Times), w.Reason, w.Call, w.Dev, w.By.Name.String(), w.By.PID, w.By.TID}
+			j.Waker = &wakerJSON{spentOf(&w.Times), w.Reason, w.Call, w.Dev, w.By.Name.String(), w.By.PID, w.By.TID, w.Hypervisor}
 		}
 		out = append(out, j)
 	}
@@ -113,7 +115,7 @@ func sharesOf(all []shareJSON) (out []tick.Share) {
 		s := tick.Share{NS: j.NS, Count: j.Count, Who: events.Thread{PID: j.PID, TID: j.TID, Parent: j.PPID, Name: events.NameOf(j.Comm)},
 			Own: j.Own, Agent: j.Agent, Idle: j.Idle, ByIRQ: j.ByIRQ, Reason: j.Reason, Call: j.Call, File: j.File, Arg: j.Arg, Dev: j.Dev, At: j.At, Across: j.Across}
 		if w := j.Waker; w != nil {
-			s.Waker = &tick.WakerShare{Times: w.times(), Reason: w.Reason, Call: w.Call, Dev: w.Dev, By: events.Thread{PID: w.PID, TID: w.TID, Name: events.NameOf(w.Comm)}}
+			s.Waker = &tick.WakerShare{Times: w.times(), Reason: w.Reason, Call: w.Call, Dev: w.Dev, By: events.Thread{PID: w.PID, TID: w.TID, Name: events.NameOf(w.Comm)}, Hypervisor: w.Hypervisor}
 		}
 		out = append(out, s)
 	}

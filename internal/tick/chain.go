@@ -177,4 +177,6 @@ type WakerShare struct {
 	Call   events.Syscall
 	Dev    uint32
 	By     events.Thread // who had the CPU in most of Runnable
+	// Hypervisor: it gave the CPU to others in most of Runnable; By is empty.
+	Hypervisor bool
 }

@@ -43,10 +43,13 @@ const (
 	ReasonMemory         // a change of its memory map
 	ReasonOther          // a system call that fits none of these
 	ReasonGIL            // the lock of a Python interpreter
+	// ReasonHypervisor is of WaitRunnable alone: the machine is a virtual one, and its
+	// hypervisor let others have the CPU on which the thread was. Who is empty.
+	ReasonHypervisor
 )
 
 var reasonNames = [...]string{"unknown", "lock", "poll", "sleep", "pipe", "socket", "disk", "file", "page-fault",
-	"gpu-driver", "device", "child", "stopped", "memory-map", "other", "gil"}
+	"gpu-driver", "device", "child", "stopped", "memory-map", "other", "gil", "hypervisor"}
 
 // String returns the reason's lower-case name.
 func (r Reason) String() string {

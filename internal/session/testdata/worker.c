@@ -4,9 +4,11 @@
  * calls: at once. late: loads the library first. forks: 40 children, each makes
  * the calls, every second one by running this program anew.
  * errors: all fail. many: 600 children, one after the other, then waits.
+ * joins: 100 threads, one after the other, that end while they are waited for; then waits.
  * stay: makes calls until it is killed, or whoever started it has gone.
  */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +32,12 @@ static void calls(int n, long arg)
 {
 	for (int i = 0; i < n; i++)
 		sync_((void *)arg);
+}
+
+static void *end_late(void *unused)
+{
+	usleep(200);
+	return unused;
 }
 
 static void wait_line(const char *say)
@@ -76,6 +84,18 @@ int main(int argc, char **argv)
 				_exit(0);
 			}
 			wait(&status);
+		}
+		wait_line("done");
+		return 0;
+	}
+	if (!strcmp(mode, "joins")) {
+		pthread_t thread;
+
+		for (int i = 0; i < 100; i++) {
+			calls(n, 0);
+			if (pthread_create(&thread, NULL, end_late, NULL) ||
+			    pthread_join(thread, NULL))
+				return 1;
 		}
 		wait_line("done");
 		return 0;

@@ -1,0 +1,64 @@
+package session_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"ingero/internal/probes"
+	"ingero/internal/session"
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+)
+
+// opened traces a worker, which goes on, by a source that nobody polls but the test.
+func opened(t *testing.T, mode, n string) (*testkit.Child, *session.Live) {
+	t.Helper()
+	child := worker(t, build(t), mode, n)
+	child.Line("ready")
+	live, err := session.OpenLive(t.Context(), session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: syncRows(t)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := live.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	child.Say("go")
+	return child, live
+}
+
+// A thread that ends wakes whoever joins it when it has been forgotten already. It gets no
+// account then, which nobody would end: there is room for 64 of a process.
+func TestEndedThreadsAreForgotten(t *testing.T) {
+	child, live := opened(t, "joins", "1")
+	child.Line("done")
+	to := tick.Tick{Time: time.Now()}
+	if err := live.Totals(&to); err != nil {
+		t.Fatal(err)
+	}
+	known := false
+	for _, x := range to.Threads {
+		if x.PID != uint32(child.PID()) || x.Ended {
+			continue
+		}
+		known = known || x.TID == x.PID
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", x.PID, x.TID)); err != nil {
+			t.Errorf("thread %d is told of as if it lived: %v", x.TID, err)
+		}
+	}
+	if !known {
+		t.Error("nothing is told of its main thread")
+	}
+	for _, d := range to.Drops {
+		if d.Count > 0 {
+			t.Errorf("%d %s", d.Count, d.Reason)
+		}
+	}
+	child.Say("end")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
