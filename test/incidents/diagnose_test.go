@@ -127,7 +127,7 @@ func (o *outcome) judgeDiagnosis(d *diagnosis) (wrong []string) {
 	}
 	if len(o.Want) == 0 {
 		faults := rule == "" && d.Facts["faults"] != nil // of GPUs, which are told though nobody felt them
-		if !strings.HasPrefix(d.Text, "ok, nothing is wrong") && !slices.Contains(o.Also, rule) && !faults {
+		if !strings.HasPrefix(d.Text, "ok, nothing is wrong") && !slices.Contains(o.Also, rule) && !faults && !o.toldStolen(rule) {
 			wrong = append(wrong, "it does not say that nothing is wrong")
 		}
 		return wrong

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"ingero/internal/testkit"
 )
 
 var (
@@ -69,7 +71,9 @@ func TestIncidents(t *testing.T) {
 	var sum results
 	t.Cleanup(func() {
 		text := table(sum.all)
-		t.Log("\n" + text)
+		if !t.Failed() { // else it would hide what is wrong
+			t.Log("\n" + text)
+		}
 		if *only == "" && *replay == "" {
 			gate(t, sum.all)
 		}
@@ -114,7 +118,8 @@ func TestIncidents(t *testing.T) {
 // judged runs a scenario, and judges it; again where other work on the machine
 // disturbed it, and, as long as no table is made, where a fault is not judged right: one
 // run of one fault is a measurement. A chain where nothing was wrong stands, unless
-// another run was made at the same time.
+// another run was made at the same time, or the hypervisor kept the CPUs from the machine
+// for as long.
 func (l *lab) judged(t *testing.T, name string, n uint64, r row, at need) (all []*verdict) {
 	t.Helper()
 	_, isKnown := known[name]
@@ -126,6 +131,9 @@ func (l *lab) judged(t *testing.T, name string, n uint64, r row, at need) (all [
 		}
 		t.Run(fmt.Sprintf("attempt %d", i+1), func(t *testing.T) {
 			place := l.take(t, at)
+			if i > 0 {
+				testkit.Settle(t)
+			}
 			db := recordingOf(t, name, n)
 			o := l.perform(t, name, n, r.plan(newSeed(n, name)), db, place)
 			o.Diagnosis = diagnosed(t, db)
@@ -140,7 +148,7 @@ func (l *lab) judged(t *testing.T, name string, n uint64, r row, at need) (all [
 			t.FailNow()
 		}
 		all = append(all, v)
-		if len(v.Disturbed) == 0 && (v.sound() || len(v.Want) == 0 || isKnown || *tableOut != "") {
+		if v.counts() && (v.sound() || len(v.Want) == 0 || isKnown || *tableOut != "") {
 			break
 		}
 	}
@@ -150,12 +158,15 @@ func (l *lab) judged(t *testing.T, name string, n uint64, r row, at need) (all [
 // counted is the run of a scenario that the table has: the first that nothing disturbed.
 func counted(all []*verdict) *verdict {
 	for _, v := range all {
-		if len(v.Disturbed) == 0 {
+		if v.counts() {
 			return v
 		}
 	}
 	return all[len(all)-1]
 }
+
+// counts tells whether nothing disturbed the run.
+func (v *verdict) counts() bool { return len(v.Disturbed) == 0 && !v.Hampered }
 
 // sound says whether all that was said is right, and what was lost not far off.
 func (v *verdict) sound() bool {
@@ -173,6 +184,8 @@ func check(t *testing.T, v *verdict) {
 	switch {
 	case len(v.Disturbed) > 0:
 		t.Log("other work on the machine disturbed it: not counted")
+	case v.Hampered && len(v.Missed)+len(v.Wrong) == 0:
+		t.Log("each time the hypervisor kept CPUs from the machine for as long: not counted")
 	case isKnown:
 		t.Logf("known: %s", why)
 	case !v.sound():

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"ingero/internal/tick"
@@ -15,10 +16,11 @@ type outcome struct {
 	Name    string
 	Seed    uint64
 	Began   time.Time
-	Until   int64   // Unix ns: of the last tick
-	Steps   int     // by the victim's clock
-	Alone   bool    // no other run was there at the same time
-	Agent   float64 // share of a CPU that the lab's process took
+	Until   int64         // Unix ns: of the last tick
+	Steps   int           // by the victim's clock
+	Alone   bool          // no other run was there at the same time
+	Agent   float64       // share of a CPU that the lab's process took
+	Stolen  time.Duration // for which the hypervisor kept CPUs from the machine
 	Victims []int
 	Ours    []int  // other processes of the lab
 	Self    int    // the lab itself: ingero
@@ -47,7 +49,7 @@ func (r *run) outcome(name string, n uint64, began time.Time) *outcome {
 		r.pids = pids
 	}
 	r.steps = r.clock.steps()
-	o := &outcome{Name: name, Seed: n, Began: began, Until: r.until, Steps: len(r.steps), Agent: r.agent, Victims: r.pids,
+	o := &outcome{Name: name, Seed: n, Began: began, Until: r.until, Steps: len(r.steps), Agent: r.agent, Stolen: r.stolen, Victims: r.pids,
 		Ours: byFault(r), Self: os.Getpid(), Also: r.plan.also, Heard: r.tape.said()}
 	if r.plan.victim.noClock {
 		o.Steps = r.tape.steps[uint32(r.pids[0])]
@@ -76,6 +78,7 @@ type verdict struct {
 	Missed    []string // causes
 	Wrong     []string // culprits
 	False     []string // chains that are of nothing
+	Hampered  bool     // each of them may be of what the hypervisor did
 	Found     int      // causes
 	Blamed    int      // culprits that were to be named and are
 	Said      lost     // of the causes found
@@ -117,13 +120,14 @@ func judge(o *outcome) *verdict {
 			c := &h.Chains[i]
 			wanted := slices.ContainsFunc(o.Want, func(t truth) bool { return slices.Contains(t.Rules, c.Rule) })
 			switch others := o.foreign(c); {
-			case seen[c.ID]:
+			case seen[c.ID], o.stolen(c):
 				continue
 			case others > 0.5, wanted && others > 0.25:
 				v.Disturbed = append(v.Disturbed, c.Rule+by(c))
 			case wanted, slices.Contains(o.Also, c.Rule), slices.ContainsFunc(o.Want, func(t truth) bool { return slices.Contains(t.With, c.Rule) }):
 				continue
 			default:
+				v.Hampered = (len(v.False) == 0 || v.Hampered) && o.Stolen >= c.LostMin/2
 				v.False = append(v.False, c.Rule+by(c))
 			}
 			seen[c.ID] = true
@@ -233,6 +237,21 @@ func by(c *tick.Chain) string {
 
 // kthreadd is the parent of kernel threads.
 const kthreadd = 2
+
+// stolen tells whether a chain is of what the hypervisor took, and that took as much by the
+// kernel's own account.
+func (o *outcome) stolen(c *tick.Chain) bool {
+	const rule = "cpu-stolen"
+	held := slices.ContainsFunc(c.Culprits, func(x tick.Culprit) bool { return strings.Contains(x.What, "("+rule+")") })
+	return (c.Rule == rule || held) && o.Stolen >= c.LostMin/2
+}
+
+// toldStolen tells whether there is such a chain of a rule.
+func (o *outcome) toldStolen(rule string) bool {
+	return slices.ContainsFunc(o.Heard, func(h heard) bool {
+		return slices.ContainsFunc(h.Chains, func(c tick.Chain) bool { return c.Rule == rule && o.stolen(&c) })
+	})
+}
 
 // foreign is the share of a chain of what processes took which the lab knows nothing of.
 // Where a machine has others' work on it, they do. What ingero took counts as theirs where

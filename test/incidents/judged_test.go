@@ -26,6 +26,8 @@ func TestJudge(t *testing.T) {
 		said                   [][]tick.Chain // by tick
 		missed, wrong, extra   []string
 		disturbed, covered, ok bool
+		stolen                 time.Duration
+		hampered               bool
 	}{
 		{name: "all is right", want: []truth{hogged}, said: [][]tick.Chain{nil, {said("cpu-taken", hog, 505*ms)}}, covered: true, ok: true},
 		{name: "nothing is said", want: []truth{hogged}, said: [][]tick.Chain{nil, nil}, missed: []string{"cpu-taken"}, covered: true},
@@ -38,9 +40,17 @@ func TestJudge(t *testing.T) {
 		{name: "too much", want: []truth{hogged}, said: [][]tick.Chain{{said("cpu-taken", hog, 905*ms)}}, ok: true},
 		{name: "strangers took the CPU", said: [][]tick.Chain{{said("cpu-taken", stranger, 505*ms)}}, disturbed: true, covered: true, ok: true},
 		{name: "strangers are no excuse for another cause", said: [][]tick.Chain{{said("stopped", stranger, 505*ms)}}, extra: []string{"stopped by "}, covered: true},
+		{name: "of what the hypervisor did something may be said", said: [][]tick.Chain{{said("nccl-straggler", hog, 150*ms)}}, stolen: 70 * ms,
+			extra: []string{"nccl-straggler by "}, covered: true, hampered: true},
+		{name: "not of more than that", said: [][]tick.Chain{{said("nccl-straggler", hog, 150*ms)}}, stolen: 60 * ms, extra: []string{"nccl-straggler by "}, covered: true},
+		{name: "what it took may be told", said: [][]tick.Chain{{said("cpu-stolen", 0, 150*ms)}}, stolen: 70 * ms, covered: true, ok: true},
+		{name: "but no more", said: [][]tick.Chain{{said("cpu-stolen", 0, 150*ms)}}, stolen: 60 * ms, extra: []string{"cpu-stolen by "}, covered: true},
+		{name: "nor besides", said: [][]tick.Chain{{said("disk-wait", hog, 500*ms), said("nccl-straggler", hog, 150*ms)}}, stolen: 70 * ms,
+			extra: []string{"disk-wait by ", "nccl-straggler by "}, covered: true},
+		{name: "nor of a fault", want: []truth{hogged}, said: [][]tick.Chain{nil}, stolen: time.Second, missed: []string{"cpu-taken"}, covered: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := &outcome{Want: tt.want, Also: tt.also, Ours: []int{hog}}
+			o := &outcome{Want: tt.want, Also: tt.also, Ours: []int{hog}, Stolen: tt.stolen}
 			for i, chains := range tt.said {
 				o.Heard = append(o.Heard, heard{time.Unix(int64(i), 0), chains})
 			}
@@ -48,8 +58,8 @@ func TestJudge(t *testing.T) {
 			if !slices.Equal(v.Missed, tt.missed) || !slices.Equal(v.Wrong, tt.wrong) || !slices.Equal(v.False, tt.extra) {
 				t.Errorf("missed %q, culprits not of %q, false %q; want %q, %q, %q", v.Missed, v.Wrong, v.False, tt.missed, tt.wrong, tt.extra)
 			}
-			if v.right() != tt.ok || v.covered() != tt.covered || len(v.Disturbed) > 0 != tt.disturbed {
-				t.Errorf("right %v, covered %v, disturbed %q", v.right(), v.covered(), v.Disturbed)
+			if v.right() != tt.ok || v.covered() != tt.covered || len(v.Disturbed) > 0 != tt.disturbed || v.Hampered != tt.hampered {
+				t.Errorf("right %v, covered %v, disturbed %q, hampered %v", v.right(), v.covered(), v.Disturbed, v.Hampered)
 			}
 		})
 	}

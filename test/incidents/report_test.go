@@ -46,7 +46,7 @@ func (v *verdict) line() string {
 	if v.Replay != "" {
 		fmt.Fprintf(&b, "; the replay differs %s", v.Replay)
 	}
-	fmt.Fprintf(&b, "; %d steps, ingero took %.1f %% of a CPU", v.Steps, 100*v.Agent)
+	fmt.Fprintf(&b, "; %d steps, ingero took %.1f %% of a CPU, the hypervisor %s ms", v.Steps, 100*v.Agent, millis(v.Stolen))
 	return b.String()
 }
 

@@ -48,7 +48,8 @@ type run struct {
 	delays       []time.Duration // for how long the victim was ready to run and did not, during each fault
 	since, until int64           // what is earlier or later is not judged
 	tape         *tape
-	agent        float64 // share of a CPU that this process took meanwhile
+	agent        float64       // share of a CPU that this process took meanwhile
+	stolen       time.Duration // for which the hypervisor kept CPUs from the machine
 }
 
 // window is a time, Unix ns.
@@ -136,9 +137,12 @@ func (r *run) trace(db string) time.Time {
 	if err != nil {
 		r.t.Fatal(errors.Join(err, live.Close()))
 	}
-	used := ownCPU(r.t)
+	used, stolen := ownCPU(r.t), testkit.Stolen(r.t)
 	began := time.Now()
-	defer func() { r.agent = float64(ownCPU(r.t)-used) / float64(time.Since(began)) }()
+	defer func() {
+		r.agent = float64(ownCPU(r.t)-used) / float64(time.Since(began))
+		r.stolen = testkit.Stolen(r.t) - stolen
+	}()
 	r.since = began.UnixNano()
 	r.tape = newTape(rec, func(t *tick.Tick) bool { return t.Time.Sub(began) >= r.plan.length })
 	ctx, cancel := context.WithCancel(context.Background())

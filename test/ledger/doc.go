@@ -10,7 +10,11 @@
 // Where the readings of a call contradict each other, the machine disturbed the
 // measurement (the hypervisor took the CPU, say) and the call is left out; so it
 // is where the kernel kept a switch or a wake-up from BPF programs, which a witness
-// tells. That never depends on what the ledger says. The tests of mutations show
-// that the comparisons can fail: they run on copies of the BPF programs with one
-// mistake each. Only tests import this package.
+// tells. That never depends on what the ledger says. A workload of which most calls would be
+// left out is judged with what the hypervisor took, if the kernel's account of it is as much,
+// or else run again, and so is one that measures something wrong while the hypervisor
+// had more than a hundredth of its time; the last of five runs stands. What is wrong by the
+// ledger's own figures is no measurement, and stands at once. The tests of mutations show
+// that the comparisons can fail: they run on copies of the BPF programs with one mistake
+// each. Only tests import this package.
 package ledger

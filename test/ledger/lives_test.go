@@ -89,7 +89,7 @@ func TestAccounts(t *testing.T) {
 	for _, o := range run(t, tracing{raw: true},
 		workload{name: "nested", scenario: "nested", calls: 200, each: ms}, workload{name: "gap", scenario: "gap", calls: 200, each: ms}) {
 		t.Run(o.workload.name, func(t *testing.T) {
-			report(t, o.verify())
+			o := judge(t, o)
 			th, ok := o.thread(o.pid)
 			if !ok || !th.Ended || th.Enrolled || th.PID != o.pid || th.Comm != "truth" {
 				t.Fatalf("the thread's last account: %v %+v", ok, th)

@@ -48,6 +48,9 @@ type outcome struct {
 	said         string   // path of what the program read
 	child        *testkit.Child
 	disturbers   []*testkit.Child
+	how          tracing       // with which it was seen
+	took, stolen time.Duration // all calls together; of the machine's CPUs, by its hypervisor
+	guest        bool          // the hypervisor has ever taken one
 	*record
 }
 
@@ -204,10 +207,12 @@ func (o *outcome) play(t testing.TB) {
 	for _, d := range o.disturbers {
 		d.Say("go")
 	}
+	began, stolen := time.Now(), testkit.Stolen(t)
 	o.child.Say("go")
 	if err := o.child.Wait(); err != nil {
 		t.Fatal(err)
 	}
+	o.took, o.stolen, o.guest = time.Since(began), testkit.Stolen(t)-stolen, testkit.Stolen(t) > 0
 	for _, d := range o.disturbers {
 		d.Signal(syscall.SIGKILL)
 		_ = d.Wait()
@@ -223,6 +228,7 @@ func run(t testing.TB, how tracing, ws ...workload) (all []*outcome) {
 	witness := newWitness(t)
 	for i := range ws {
 		o := ws[i].start(t, witness)
+		o.how = how
 		all, pids = append(all, o), append(pids, o.pid)
 	}
 	s := watch(t, how, pids...)

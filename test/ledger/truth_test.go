@@ -34,6 +34,7 @@ type truth struct {
 	reading
 	blocked int64
 	margin  int64 // between the readings and the insides of the calls next to them
+	stolen  int64 // the hypervisor's, while the thread was on its CPU: the CPU clock leaves it out
 }
 
 // switches is how often the thread left the CPU.
@@ -44,14 +45,49 @@ func (t *truth) switches() int64 { return t.blocks + t.preemptions }
 // the CPU or the thread lost it between two readings; or it lost the CPU between a
 // reading and the call, so that the two are not of the same time.
 func (t *truth) disturbed() bool {
-	const slack, short = 40_000, 150_000
+	const short = 150_000
 	if t.left != t.switches() || t.came != t.switches() || t.woken < t.blocks {
 		return true
 	}
-	if t.delay < t.throttled-slack || t.margin > short || t.aside > short {
-		return true
+	return t.delay < t.throttled-clockSlack || t.margin > short || t.aside > short || abs(t.unexplained(), 0) > t.clocks()
+}
+
+// unexplained is what the clocks leave of a call whose blocked time is known.
+func (t *truth) unexplained() int64 {
+	if t.blocked < 0 {
+		return 0
 	}
-	return t.blocked >= 0 && abs(t.wall, t.cpu+t.delay+t.blocked) > slack+perSwitch*t.switches()
+	return t.wall - t.cpu - t.stolen - t.delay - t.blocked
+}
+
+// clockSlack is how far clocks that do not contradict each other are apart.
+const clockSlack = 40_000
+
+// clocks is that of a call.
+func (t *truth) clocks() int64 { return clockSlack + t.late() }
+
+// late is how far the clocks may be apart for the thread's switches.
+func (t *truth) late() int64 { return (slower() + perSwitch) * t.switches() }
+
+// explained tells whether most calls can be judged with what the hypervisor took from the
+// thread while it was on its CPU, which is all that its clocks leave: the kernel's account
+// of that has to be as much, in which a step is 10 ms.
+func (o *outcome) explained() bool {
+	const step = 10 * time.Millisecond
+	var all time.Duration
+	add := func(of []truth) {
+		for i := range of {
+			if t := &of[i]; t.unexplained() > t.clocks() {
+				t.stolen = t.unexplained()
+				all += time.Duration(t.stolen)
+			}
+		}
+	}
+	add(o.truths)
+	add(o.gaps)
+	outer := all
+	add(o.inner)
+	return outer <= o.stolen+2*step && o.consistent()
 }
 
 // wasBlocked is how long the thread was blocked.
@@ -98,7 +134,7 @@ func (o *outcome) read(text string) error {
 			if l, err = parse(text); err != nil {
 				break
 			}
-			call := truth{l.after.minus(&l.before), l.blocked, l.begun - l.before.wall + l.after.wall - l.ended}
+			call := truth{reading: l.after.minus(&l.before), blocked: l.blocked, margin: l.begun - l.before.wall + l.after.wall - l.ended}
 			call.aside = l.before.aside + l.after.aside
 			call.cpu -= call.aside + call.margin
 			call.wall -= call.margin
@@ -106,7 +142,7 @@ func (o *outcome) read(text string) error {
 				o.inner = append(o.inner, call)
 				break
 			}
-			gap := truth{l.before.minus(&last.after), l.gap, l.begun - l.before.wall + last.after.wall - last.ended}
+			gap := truth{reading: l.before.minus(&last.after), blocked: l.gap, margin: l.begun - l.before.wall + last.after.wall - last.ended}
 			gap.aside = last.after.aside + l.before.aside
 			gap.cpu += gap.aside + gap.margin
 			gap.wall += gap.margin
@@ -136,11 +172,13 @@ const (
 type parts struct{ wall, cpu, runnable, throttled, blocked int64 }
 
 func (t *truth) parts() parts {
-	return parts{t.wall, t.cpu, max(t.delay-t.throttled, 0), t.throttled, t.wasBlocked()}
+	return parts{t.wall, t.cpu, max(t.delay-t.throttled, 0) + t.stolen, t.throttled, t.wasBlocked()}
 }
 
 // slack is the error that is allowed in a part of this call.
-func (t *truth) slack(part int64) int64 { return max(tolerance, part/50) + perSwitch*t.switches() }
+func (t *truth) slack(part int64) int64 {
+	return max(tolerance, part/50) + t.late()
+}
 
 func callParts(c *events.Call) parts {
 	return parts{c.Duration, c.OnCPU, c.Runnable, c.Throttled, c.Blocked}
@@ -214,7 +252,7 @@ func compareSums(calls []events.Call, truths, gaps []truth) (wrong []string) {
 		t := truths[i].parts().plus(gaps[i].parts())
 		got, want = got.plus(callParts(&calls[i]).plus(gapParts(&calls[i]))), want.plus(t)
 		for k, w := range t.list() {
-			allowed[k] += truths[i].slack(w) + perSwitch*gaps[i].switches()
+			allowed[k] += truths[i].slack(w) + gaps[i].late()
 		}
 	}
 	g, w := got.list(), want.list()
