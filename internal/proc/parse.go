@@ -95,6 +95,7 @@ type stat struct {
 	start  uint64 // ticks since boot
 	ppid   uint32
 	kernel bool
+	ended  bool // it has ended, and nobody has asked how
 }
 
 const pfKthread = 0x00200000 // PF_KTHREAD, include/linux/sched.h
@@ -115,6 +116,8 @@ func parseStat(b []byte) (stat, error) {
 			return stat{}, errFormat
 		}
 		switch field {
+		case 3:
+			s.ended = word[0] == 'Z' || word[0] == 'X'
 		case 4:
 			ppid, ok := first32(word)
 			if !ok {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 )
@@ -17,9 +18,9 @@ func (f FS) Scan(ctx context.Context, sel Selector, names Names) ([]Process, err
 		return nil, err
 	}
 	slices.Sort(pids)
-	s := scan{f: f, sel: sel, names: names, family: map[uint32]bool{}}
+	s := scan{f: f, sel: sel, names: names}
 	if len(sel.PIDs) > 0 && !sel.Alone {
-		if err := s.findFamily(ctx, pids); err != nil {
+		if s.family, _, err = f.family(ctx, sel.PIDs, pids); err != nil {
 			return nil, err
 		}
 	}
@@ -98,34 +99,47 @@ func (s *scan) status(d pidDir) (status, error) {
 	return st, nil
 }
 
-// findFamily marks the selected PIDs and all that descend from them.
-func (s *scan) findFamily(ctx context.Context, pids []uint32) error {
+// Descendants lists all processes that descend from some and have not ended, in order of PID.
+func (f FS) Descendants(ctx context.Context, of []uint32) ([]uint32, error) {
+	pids, err := f.pids()
+	if err != nil {
+		return nil, err
+	}
+	family, ended, err := f.family(ctx, of, pids)
+	maps.DeleteFunc(family, func(pid uint32, _ bool) bool { return ended[pid] || slices.Contains(of, pid) })
+	return slices.Sorted(maps.Keys(family)), err
+}
+
+// family returns those of pids that are among of, or descend from them, and which have ended:
+// of these some may have threads that have not, and children.
+func (f FS) family(ctx context.Context, of, pids []uint32) (family, ended map[uint32]bool, err error) {
+	var buf []byte
+	family, ended = map[uint32]bool{}, map[uint32]bool{}
 	parent := make(map[uint32]uint32, len(pids))
 	for _, pid := range pids {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, nil, err
 		}
-		buf, err := s.f.readFile(maxSmall, s.buf[:0], strconv.FormatUint(uint64(pid), 10), "stat")
-		s.buf = buf
-		if err != nil {
+		var err error
+		if buf, err = f.readFile(maxSmall, buf[:0], strconv.FormatUint(uint64(pid), 10), "stat"); err != nil {
 			continue // it ended
 		}
 		if st, err := parseStat(buf); err == nil {
-			parent[pid] = st.ppid
+			parent[pid], ended[pid] = st.ppid, st.ended
 		}
 	}
-	for _, pid := range s.sel.PIDs {
-		s.family[pid] = true
+	for _, pid := range of {
+		family[pid] = true
 	}
 	for _, pid := range pids {
 		// The walk ends at PID 1 or at a hole; the bound is for a parent that
 		// was replaced meanwhile and closes a circle.
 		for at, i := pid, 0; at != 0 && i < len(pids); at, i = parent[at], i+1 {
-			if s.family[at] {
-				s.family[pid] = true
+			if family[at] {
+				family[pid] = true
 				break
 			}
 		}
 	}
-	return nil
+	return family, ended, nil
 }

@@ -72,6 +72,17 @@ func TestScan(t *testing.T) {
 			t.Errorf("process = %+v, want two libraries", got[i])
 		}
 	})
+	t.Run("descendants", func(t *testing.T) {
+		got, err := FS{}.Descendants(t.Context(), []uint32{self})
+		for _, p := range []uint32{mine.pid, plain.pid, bobs.pid} {
+			if !slices.Contains(got, p) {
+				t.Errorf("Descendants = %v, %v, want %d", got, err, p)
+			}
+		}
+		if slices.Contains(got, self) || !slices.IsSorted(got) {
+			t.Errorf("Descendants = %v, want them sorted and without %d", got, self)
+		}
+	})
 	t.Run("cancelled", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -77,6 +77,7 @@ func (l *Live) enrol(p *proc.Process, at mapping) {
 	if l.over(p) || !l.lives(p.PID) && !l.admit(p) {
 		return
 	}
+	l.join(p)
 	for _, lib := range p.Libraries {
 		since := time.Time{}
 		if at.of == (libraryKey{lib.Key, lib.Lib}) {
@@ -117,7 +118,9 @@ func (l *Live) admit(p *proc.Process) bool {
 		k.traced = time.Now()
 	}
 	l.mu.Unlock()
-	l.Notify(Notice{Kind: NoticeTracing, PID: p.PID, Comm: p.Comm})
+	if proc.UsesCUDA(p.Libraries) || slices.Contains(l.Select.PIDs, p.PID) || p.PID == l.Gated {
+		l.Notify(Notice{Kind: NoticeTracing, PID: p.PID, Comm: p.Comm})
+	}
 	return true
 }
 

@@ -116,7 +116,8 @@ type Live struct {
 	gates    []tick.ProcEvent // of gated processes that stand
 	reports  []tick.Report
 	ends     []uint32 // processes that have ended after making calls, oldest first
-	alive    int      // traced processes that live
+	alive    int      // traced processes that live, but for those that stand aside
+	aside    int      // those
 	started  bool
 	accounts accounts
 	unlooked map[uint32]time.Time // processes to be looked into for linked-in libraries, and since when they could use one
@@ -156,6 +157,7 @@ type process struct {
 	start   uint64    // its StartTicks; 0: not known
 	asked   bool      // what it was started with has been asked for
 	traced  time.Time // since when, on its own account: zero if it was born to a traced process
+	aside   bool      // it was there before the trace, is related to whom that is for, and uses no CUDA: its end is not waited for
 	told    bool      // a tick has told of its end
 	counted bool      // its counts have been read since that tick
 }
@@ -261,7 +263,7 @@ func (l *Live) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := l.rescan(ctx); err != nil {
+	if err := errors.Join(l.followFamily(ctx), l.rescan(ctx)); err != nil {
 		return err
 	}
 	l.lookInside()
@@ -304,7 +306,7 @@ const (
 func (l *Live) Patience() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.alive > 0 {
+	if l.alive+l.aside > 0 {
 		return patience
 	}
 	return patienceIdle

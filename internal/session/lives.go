@@ -130,7 +130,11 @@ func (l *Live) ended(pid uint32, at time.Time) {
 		return
 	}
 	p.Ended = at
-	l.alive--
+	if p.aside {
+		l.aside--
+	} else {
+		l.alive--
+	}
 	for _, lib := range l.libs {
 		delete(lib.users, pid)
 	}

@@ -1,0 +1,62 @@
+package session_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/session"
+	"ingero/internal/testkit"
+)
+
+// The children of a child are traced from their first instruction, also where that was there
+// before the trace began and uses no CUDA: a shell, a launcher.
+func TestChildrenOfAChild(t *testing.T) {
+	dir := build(t)
+	fifo := filepath.Join(t.TempDir(), "go")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", `(read x <"$1"; "$0" now 100; echo over) & exec "$0" calls 10`, filepath.Join(dir, "worker"), fifo)
+	cmd.Env = append(os.Environ(), "LIBCUDART="+filepath.Join(dir, "libcudart.so.12"))
+	child := testkit.Start(t, cmd)
+	child.Line("ready")
+	r := begin(t, session.LiveOptions{Select: pids(child)})
+	if err := os.WriteFile(fifo, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	child.Line("over")
+	child.Say("go")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	r.end(t)
+	r.exact(t, 110)
+}
+
+// One that was there before, and uses no CUDA, does not keep the trace when those have ended
+// whom it is for.
+func TestBystanderDoesNotKeepATrace(t *testing.T) {
+	dir := build(t)
+	fifo := filepath.Join(t.TempDir(), "go")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", `(read x <"$1") >/dev/null 2>&1 & exec "$0" calls 10`, filepath.Join(dir, "worker"), fifo)
+	cmd.Env = append(os.Environ(), "LIBCUDART="+filepath.Join(dir, "libcudart.so.12"))
+	child := testkit.Start(t, cmd)
+	child.Line("ready")
+	r := begin(t, session.LiveOptions{Select: pids(child)})
+	child.Say("go")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	r.end(t)
+	r.exact(t, 10)
+	if err := os.WriteFile(fifo, []byte("go\n"), 0); err != nil { // it lives until now
+		t.Fatal(err)
+	}
+}
