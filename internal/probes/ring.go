@@ -79,10 +79,17 @@ func (r *Ring) Drain(limit int, take func(record []byte)) int {
 	return n
 }
 
+// Waiting returns from where to where records wait to be read, in bytes since the ring was
+// made.
+func (r *Ring) Waiting() (from, to uint64) {
+	from = atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.consumer[0])))
+	return from, atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.producer[0])))
+}
+
 // Used returns how many bytes wait to be read.
 func (r *Ring) Used() uint64 {
-	pos := atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.consumer[0])))
-	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.producer[0]))) - pos
+	from, to := r.Waiting()
+	return to - from
 }
 
 // Close unmaps the ring. It is idempotent.

@@ -291,6 +291,9 @@ func (t *Tracer) Drain(limit int, take func(record []byte)) int {
 // Used returns how many bytes of call records wait to be read.
 func (t *Tracer) Used() uint64 { return t.ring.Used() }
 
+// Waiting is as [Ring.Waiting], of call records.
+func (t *Tracer) Waiting() (from, to uint64) { return t.ring.Waiting() }
+
 // DrainLives hands over the records of the lives of processes that are there as it begins,
 // in their order, and returns how many there were; see [Ring.Drain]. What happened before a
 // call record was put has its own before that: it comes at the latest with the next

@@ -113,6 +113,7 @@ type Live struct {
 	libs     map[libraryKey]*library
 	order    []*library
 	pending  []tick.ProcEvent
+	exits    exits            // of Poll
 	gates    []tick.ProcEvent // of gated processes that stand
 	reports  []tick.Report
 	ends     []uint32 // processes that have ended after making calls, oldest first
@@ -330,12 +331,16 @@ func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
 	l.gpus.waits(b.Waits[waits:])
 	l.others.note(b.Waits[waits:], l.tracing)
 	l.mu.Lock()
-	b.Procs = append(b.Procs, l.pending...)
+	read, made := l.tracer.Waiting()
+	b.Procs = l.exits.pass(b.Procs, l.pending, read, made)
 	l.pending = l.pending[:0]
 	over := l.started && l.alive == 0 && len(l.Select.PIDs) > 0
 	l.mu.Unlock()
 	if n == batchLimit {
 		return true, nil
+	}
+	if l.stopped {
+		b.Procs = l.exits.rest(b.Procs)
 	}
 	if over {
 		return false, io.EOF

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -55,6 +56,44 @@ func (l *Live) takeLives() bool {
 			l.pending = append(l.pending, e)
 		}
 	}) > 0
+}
+
+// exits are those of processes whose last calls may not have been read yet.
+type exits []heldExit
+
+type heldExit struct {
+	tick.ProcEvent
+	until uint64 // where the ring of calls ended when it was heard of
+}
+
+// pass appends to lives those that were heard of now, and the exits whose processes' calls
+// have all been read: what is known of a process must not go before them. read and made are
+// up to where the ring of calls has been read, and written by the time that they were heard of.
+func (x *exits) pass(lives, now []tick.ProcEvent, read, made uint64) []tick.ProcEvent {
+	for len(*x) > 0 && (*x)[0].until <= read {
+		lives = append(lives, (*x)[0].ProcEvent)
+		*x = (*x)[1:]
+	}
+	for _, e := range now {
+		switch {
+		case e.Kind == tick.ProcExited && made > read:
+			*x = append(*x, heldExit{e, made})
+			continue
+		case e.Kind == tick.ProcForked && slices.ContainsFunc(*x, func(h heldExit) bool { return h.PID == e.Peer }):
+			lives = x.rest(lives) // its number has a new process
+		}
+		lives = append(lives, e)
+	}
+	return lives
+}
+
+// rest appends to lives all exits that are left.
+func (x *exits) rest(lives []tick.ProcEvent) []tick.ProcEvent {
+	for _, h := range *x {
+		lives = append(lives, h.ProcEvent)
+	}
+	*x = nil
+	return lives
 }
 
 // hurry asks for a poll at once.

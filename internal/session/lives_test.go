@@ -1,7 +1,9 @@
 package session_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"testing"
 	"time"
@@ -28,6 +30,38 @@ func opened(t *testing.T, mode, n string) (*testkit.Child, *session.Live) {
 	})
 	child.Say("go")
 	return child, live
+}
+
+// Of a process that made more calls than a batch has room for, and ended before any was
+// read, the exit comes with the last of them.
+func TestExitComesAfterCalls(t *testing.T) {
+	const calls = 20000
+	child, live := opened(t, "sync", "20000")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	read, batches, exited := 0, 0, 0
+	var err error
+	for err == nil {
+		var b tick.Batch
+		_, err = live.Poll(&b)
+		if len(b.Calls) > 0 && exited > 0 {
+			t.Errorf("%d calls in a batch after that of the exit", len(b.Calls))
+		}
+		for _, e := range b.Procs {
+			if e.Kind == tick.ProcExited && e.PID == uint32(child.PID()) {
+				exited++
+			}
+		}
+		read += len(b.Calls)
+		batches++
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	if read != calls || exited != 1 || batches < 3 {
+		t.Errorf("%d calls and %d exits in %d batches, want %d and 1 in 3 or more", read, exited, batches, calls)
+	}
 }
 
 // A thread that ends wakes whoever joins it when it has been forgotten already. It gets no

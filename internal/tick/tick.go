@@ -18,6 +18,8 @@ type Batch struct {
 	// Ended are the last accounts of threads that have ended, or whose process
 	// runs another program now.
 	Ended []Thread
+	// Procs are steps of processes' lives: the first ones in this batch or an earlier one
+	// than the calls that follow them, an exit in this one or a later one than the last calls.
 	Procs []ProcEvent
 	// Ranges are calls of NVTX, of one thread in the order in which it made them. Those of
 	// its waits that ended before such a call are in this batch or an earlier one.

@@ -151,6 +151,26 @@ func TestLostRecordsAreFound(t *testing.T) {
 	}
 }
 
+// The last calls of a program can be read after it has become another one: what they did is
+// over, and they are not missing among those that the kernel counts on.
+func TestRecordsOfTheProgramBefore(t *testing.T) {
+	b := newBench(t)
+	op := opNamed(t, "cudaMalloc")
+	b.call("cudaMalloc", alloc(1<<30, 100))
+	last := b.make("cudaMalloc", alloc(2<<30, 100))
+	b.tr.Batch(&tick.Batch{Procs: []tick.ProcEvent{{Time: b.at + 1, Kind: tick.ProcExeced, PID: 1}}})
+	b.tr.Batch(&tick.Batch{Calls: []events.Call{last}})
+	b.at += 10
+	b.call("cudaMalloc", alloc(3<<30, 1))
+	for range 2 {
+		to := tick.Tick{Ops: []tick.Op{{PID: 1, Op: op, Sum: tick.Counts{Calls: 3, Done: 3}}}}
+		b.tr.Tick(&to)
+		if m := to.States[0].Memory; m.GPU.Bytes != 1 || m.Allocs != 1 || m.Inexact != 0 {
+			t.Errorf("%+v: %v", m, m.Inexact.Reasons())
+		}
+	}
+}
+
 // Whether a ledger lacks a beginning is told by when the probes came.
 func TestLate(t *testing.T) {
 	at := func(seconds int64) tick.Process {

@@ -35,13 +35,14 @@ func New() *Tracker { return &Tracker{procs: map[uint32]*process{}} }
 
 // process is what is kept of one process.
 type process struct {
-	pid   uint32
-	all   *Tracker
-	born  int64  // Unix ns: when it was forked, or began its program; 0: not seen
-	call0 int64  // Unix ns: start of its first call; 0: none yet
-	ended int64  // Unix ns; 0: it lives
-	over  uint64 // tick
-	late  bool   // calls may have been made before its probes were in place
+	pid    uint32
+	all    *Tracker
+	born   int64  // Unix ns: when it was forked, or began its program; 0: not seen
+	execed int64  // Unix ns: when it began its program; 0: not seen
+	call0  int64  // Unix ns: start of its first call; 0: none yet
+	ended  int64  // Unix ns; 0: it lives
+	over   uint64 // tick
+	late   bool   // calls may have been made before its probes were in place
 
 	memory   memory
 	threads  map[uint32]*thread
@@ -107,6 +108,12 @@ func (t *Tracker) Batch(b *tick.Batch) {
 		if p == nil {
 			continue
 		}
+		if c.Start < p.execed { // of the program before
+			if e := effectOf(c.Op); e != nil {
+				p.count(c, e)
+			}
+			continue
+		}
 		if p.call(c); p.ended != 0 { // a record that comes after the end
 			p.end()
 		}
@@ -134,7 +141,11 @@ func (t *Tracker) life(e *tick.ProcEvent) {
 		}
 		return
 	}
+	var records map[events.Op]*seen
 	if p != nil && (p.call0 == 0 || p.call0 < e.Time) {
+		if e.Kind == tick.ProcExeced { // the kernel counts on
+			records = p.records
+		}
 		t.forget(p)
 		p = nil
 	} else if p == nil && e.Kind == tick.ProcExeced {
@@ -144,8 +155,14 @@ func (t *Tracker) life(e *tick.ProcEvent) {
 		if p = t.process(pid); p == nil {
 			return
 		}
+		if records != nil {
+			p.records = records
+		}
 	}
 	p.born, p.late = e.Time, false // its calls may have come before this
+	if e.Kind == tick.ProcExeced {
+		p.execed = e.Time
+	}
 	p.known()
 }
 
@@ -184,18 +201,17 @@ func (p *process) call(c *events.Call) {
 	if c.Flags&events.CallFailed != 0 {
 		p.failed(c)
 	}
-	e := effectOf(c.Op)
-	if e == nil {
-		return
-	}
-	if e.counted || e.is == meets {
+	if e := effectOf(c.Op); e != nil {
 		p.count(c, e)
+		e.do(p, th, c, e)
 	}
-	e.do(p, th, c, e)
 }
 
-// count notes the record of an operation that must not lack any.
+// count notes the record of an operation, if it is one that must not lack any.
 func (p *process) count(c *events.Call, e *effect) {
+	if !e.counted && e.is != meets {
+		return
+	}
 	s := p.records[c.Op]
 	if s == nil {
 		s = &seen{}
