@@ -198,7 +198,11 @@ func (r *runner) loop(ctx context.Context) error {
 		case <-wake:
 		case <-poll:
 		}
-		n, err := r.poll()
+		until := r.ticked.Add(r.Interval)
+		if half := r.Clock.Now().Add(r.Interval / 2); half.After(until) {
+			until = half // however long a tick takes, there is time to read
+		}
+		n, more, err := r.poll(until)
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
@@ -208,7 +212,9 @@ func (r *runner) loop(ctx context.Context) error {
 		if pause = min(2*pause, patience()); n >= busyBatch {
 			pause = r.Poll
 		}
-		wait = pause
+		if wait = pause; more {
+			wait = 0
+		}
 		if now := r.Clock.Now(); now.Sub(r.ticked) >= r.Interval {
 			if err := r.tick(now, false); err != nil {
 				return err
@@ -222,7 +228,7 @@ func (r *runner) loop(ctx context.Context) error {
 // play is loop with the ticks of a recording.
 func (r *runner) play(ctx context.Context, rec Recording) error {
 	for ctx.Err() == nil && !r.over {
-		if _, err := r.poll(); err != nil {
+		if _, _, err := r.poll(time.Time{}); err != nil {
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
@@ -244,9 +250,11 @@ func (r *runner) play(ctx context.Context, rec Recording) error {
 	return nil
 }
 
-// poll reads all that has arrived and passes it on, in batches of a bounded size.
-func (r *runner) poll() (calls int, err error) {
-	for more := true; more && err == nil; {
+// poll reads what has arrived and passes it on, in batches of a bounded size: all of it, or
+// as much as there is time for until then, if that is not zero. A tick must not wait for
+// records that come faster than they are read: it is what has fewer of them made.
+func (r *runner) poll(until time.Time) (calls int, more bool, err error) {
+	for first := true; first || more && err == nil && (until.IsZero() || r.Clock.Now().Before(until)); first = false {
 		b := r.fan.batch()
 		more, err = r.Source.Poll(&b.Batch)
 		r.names.Batch(&b.Batch)
@@ -267,13 +275,13 @@ func (r *runner) poll() (calls int, err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = fmt.Errorf("read the source: %w", err)
 	}
-	return calls, err
+	return calls, more, err
 }
 
 // finish stops the source, reads what had arrived and makes the last tick.
 func (r *runner) finish() error {
 	err := r.Source.Stop()
-	if _, perr := r.poll(); !errors.Is(perr, io.EOF) {
+	if _, _, perr := r.poll(time.Time{}); !errors.Is(perr, io.EOF) {
 		err = errors.Join(err, perr)
 	}
 	r.settleNames()
