@@ -2,6 +2,7 @@ package causal
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -18,10 +19,13 @@ const (
 // Facts is what a rule that finds by itself looks at: the last tick, and what the
 // ticks of the last minute said of each process.
 type Facts struct {
-	Tick    *tick.Tick
-	e       *Engine
-	known   map[uint32]*costs // by process: computed when first asked for
-	shifts  []shift           // of the GPU time of steps, once they have been asked for
+	Tick *tick.Tick
+	e    *Engine
+	// What is computed when it is first asked for.
+	books   []*Book               // by number
+	mains   map[uint32]mainSeries // by process
+	known   map[uint32]*costs     // by process
+	shifts  []shift               // of the GPU time of steps
 	shifted bool
 }
 
@@ -30,12 +34,10 @@ func (f *Facts) Now() int64 { return f.Tick.Time.UnixNano() }
 
 // Books returns what is known of each process, by number.
 func (f *Facts) Books() []*Book {
-	out := make([]*Book, 0, len(f.e.books))
-	for _, b := range f.e.books {
-		out = append(out, b)
+	if f.books == nil {
+		f.books = slices.SortedFunc(maps.Values(f.e.books), func(a, b *Book) int { return cmp.Compare(a.PID, b.PID) })
 	}
-	slices.SortFunc(out, func(a, b *Book) int { return cmp.Compare(a.PID, b.PID) })
-	return out
+	return f.books
 }
 
 // Book returns that of one process, nil where there is none.
@@ -56,24 +58,37 @@ func stateIn(t *tick.Tick, pid uint32) *tick.State {
 // the window, by kind and time, and that thread; a thread's seconds are none. They are
 // valid until the next call.
 func (f *Facts) steps(pid uint32) (tid uint32, out []step) {
-	var main *series
-	most := 0
-	for _, s := range f.e.series {
-		if s.pid != pid || s.period {
+	if f.mains == nil {
+		f.mains = f.e.mains()
+	}
+	if s, ok := f.mains[pid]; ok {
+		return s.tid, f.e.excess(s.series)
+	}
+	return 0, nil
+}
+
+// mainSeries is that of the thread of a process that has most steps.
+type mainSeries struct {
+	*series
+	steps int
+}
+
+// mains returns them by process.
+func (e *Engine) mains() map[uint32]mainSeries {
+	out := map[uint32]mainSeries{}
+	for _, s := range e.series {
+		if s.period {
 			continue
 		}
 		n := 0
 		for i := range s.slots {
 			n += s.slots[i].held.seen + s.slots[i].free.seen
 		}
-		if main == nil || n > most || n == most && s.tid < main.tid {
-			main, most = s, n
+		if x, ok := out[s.pid]; !ok || n > x.steps || n == x.steps && s.tid < x.tid {
+			out[s.pid] = mainSeries{s, n}
 		}
 	}
-	if main == nil {
-		return 0, nil
-	}
-	return main.tid, f.e.excess(main)
+	return out
 }
 
 // Book is what the ticks of the last minute said of a process.

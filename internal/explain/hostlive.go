@@ -45,13 +45,14 @@ func (s *screen) verdicts(t *tick.Tick, zone *time.Location) bool {
 // that did most.
 func byGravity(t *tick.Tick) []*tick.Breakdown {
 	var out []*tick.Breakdown
-	taken := map[uint32]bool{}
+	left := make(map[uint32]*tick.Breakdown, len(t.Breakdowns))
+	for i := range t.Breakdowns {
+		left[t.Breakdowns[i].PID] = &t.Breakdowns[i]
+	}
 	add := func(pid uint32) {
-		for i := range t.Breakdowns {
-			if b := &t.Breakdowns[i]; b.PID == pid && !taken[pid] {
-				taken[pid] = true
-				out = append(out, b)
-			}
+		if b := left[pid]; b != nil {
+			delete(left, pid)
+			out = append(out, b)
 		}
 	}
 	for i := range t.Chains {

@@ -3,6 +3,7 @@ package probes
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf"
 
@@ -86,12 +87,13 @@ func (t *Tracer) Counts(take func(*CountsRow)) error {
 	return t.eachSlot(read)
 }
 
-// Forget deletes the counts of a process that has ended.
-func (t *Tracer) Forget(pid uint32) error {
+// Forget deletes the counts of processes that have ended. All counts are looked through for
+// it, once: give it all of them.
+func (t *Tracer) Forget(pids ...uint32) error {
 	var keys []bpf.IngeroCountsKey
 	var slots []uint32
 	if err := t.eachSlot(func(key bpf.IngeroCountsKey, slot uint32) error {
-		if key.Tgid == pid {
+		if slices.Contains(pids, key.Tgid) {
 			keys, slots = append(keys, key), append(slots, slot)
 		}
 		return nil
@@ -102,7 +104,7 @@ func (t *Tracer) Forget(pid uint32) error {
 		if err := errors.Join(t.objects.CountSlots.Delete(keys[i]),
 			t.objects.CallCounts.Put(slots[i], bpf.IngeroCounts{}),
 			t.objects.FreeSlots.Put(nil, slots[i])); err != nil {
-			return fmt.Errorf("delete counts of process %d: %w", pid, err)
+			return fmt.Errorf("delete counts of process %d: %w", keys[i].Tgid, err)
 		}
 	}
 	return nil

@@ -147,13 +147,24 @@ func openBeneath(dir int, path string) (int, error) {
 	return -1, unix.EAGAIN
 }
 
+// reopenAs is reopen for a file that must be the one of a mapping. Where the file says
+// itself that it is, as on most file systems, the kernel need not be asked: that takes all
+// of the agent's own maps.
 func reopenAs(fd int, from string, m Mapping) (object, error) {
-	o, err := reopen(fd, from)
+	file, err := reopenFile(fd, from)
 	if err != nil {
 		return object{}, err
 	}
+	o := object{file, m.Key}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &st); err == nil && m.Key == (Key{Dev: st.Dev, Inode: st.Ino}) {
+		return o, nil
+	}
+	if o.key, err = keyOf(int(file.Fd())); err != nil {
+		return object{}, errors.Join(err, file.Close())
+	}
 	if o.key != m.Key {
-		return object{}, errors.Join(errOtherFile, o.file.Close())
+		return object{}, errors.Join(errOtherFile, file.Close())
 	}
 	return o, nil
 }

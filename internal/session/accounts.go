@@ -118,6 +118,7 @@ const maxEnded = 512
 // have been read before the end was heard of: those of the next are the last. mu
 // is held.
 func (l *Live) pruneProcesses(rows int) error {
+	was := len(l.ends)
 	for pid, p := range l.procs {
 		if p.Ended.IsZero() || p.counted {
 			continue
@@ -131,10 +132,12 @@ func (l *Live) pruneProcesses(rows int) error {
 			delete(l.procs, pid)
 			continue
 		}
-		if err := l.tracer.Forget(pid); err != nil {
+		l.ends = append(l.ends, pid)
+	}
+	if gone := l.ends[was:]; len(gone) > 0 {
+		if err := l.tracer.Forget(gone...); err != nil {
 			return err
 		}
-		l.ends = append(l.ends, pid)
 	}
 	for len(l.ends) > maxEnded {
 		pid := l.ends[0]

@@ -11,15 +11,15 @@ func (n *Names) process(pid uint32, start int64) *process {
 	if n.last != nil && n.last.pid == pid {
 		return n.last
 	}
-	waits := n.due[pid] > 0
+	waits := len(n.due[pid]) > 0
 	if waits {
-		n.live(func(l *life) bool { return l.pid == pid && l.Time <= start })
+		n.liveUntil(pid, start)
 	}
 	p := n.procs[pid]
 	if p == nil {
 		p = n.add(pid, 0)
 	}
-	if !waits || n.due[pid] == 0 { // or else a later call may be of another program
+	if !waits || len(n.due[pid]) == 0 { // or else a later call may be of another program
 		n.last = p
 	}
 	return p
@@ -48,29 +48,56 @@ func (n *Names) forget(pid uint32) {
 	n.order = slices.DeleteFunc(n.order, func(p uint32) bool { return p == pid })
 }
 
-// live applies the steps that are due, in their order.
-func (n *Names) live(due func(*life) bool) {
-	rest := n.lives[:0]
-	for i := range n.lives {
-		l := n.lives[i]
-		if !due(&l) {
-			rest = append(rest, l)
+// wait keeps a step until a call of its process that came after it, or a tick.
+func (n *Names) wait(l life) {
+	n.due[l.pid] = append(n.due[l.pid], len(n.lives))
+	n.lives = append(n.lives, l)
+	n.last = nil
+}
+
+// liveUntil applies the steps of a process that had come about by then, in their order.
+func (n *Names) liveUntil(pid uint32, at int64) {
+	waiting := n.due[pid]
+	rest := waiting[:0]
+	for _, i := range waiting {
+		if n.lives[i].Time > at {
+			rest = append(rest, i)
 			continue
 		}
-		if n.due[l.pid]--; n.due[l.pid] == 0 {
-			delete(n.due, l.pid)
-		}
-		n.last = nil
-		switch l.Kind {
-		case tick.ProcForked:
-			n.forked(&l)
-		case tick.ProcExeced:
-			n.execed(&l)
-		case tick.ProcExited:
-			n.end(l.pid, l.Time)
+		n.live(&n.lives[i])
+		n.lives[i].done = true
+	}
+	if n.due[pid] = rest; len(rest) == 0 {
+		delete(n.due, pid)
+	}
+}
+
+// liveAll applies the steps of all processes that had come about by then, in their order.
+func (n *Names) liveAll(at int64) {
+	lives := n.lives
+	n.lives, n.due = nil, map[uint32][]int{}
+	for i := range lives {
+		switch l := &lives[i]; {
+		case l.done:
+		case l.Time > at:
+			n.wait(*l)
+		default:
+			n.live(l)
 		}
 	}
-	n.lives = rest
+}
+
+// live applies a step.
+func (n *Names) live(l *life) {
+	n.last = nil
+	switch l.Kind {
+	case tick.ProcForked:
+		n.forked(l)
+	case tick.ProcExeced:
+		n.execed(l)
+	case tick.ProcExited:
+		n.end(l.pid, l.Time)
+	}
 }
 
 // forked lets a child mean what its parent did. Calls of it may have come before the

@@ -3,6 +3,7 @@ package symbols
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -19,7 +20,7 @@ type Names struct {
 	procs   map[uint32]*process
 	last    *process // of the call before
 	lives   []life
-	due     map[uint32]int // of lives, by process
+	due     map[uint32][]int // of lives, by process: which wait
 	texts   texts
 	words   words
 	regs    int // of all processes
@@ -32,7 +33,7 @@ type Names struct {
 // New makes an empty table. With r nil its names come from the batches alone. It is
 // to be closed.
 func New(r Reader) *Names {
-	n := &Names{procs: map[uint32]*process{}, due: map[uint32]int{}, ended: map[uint32]*process{}, texts: texts{}, words: newWords()}
+	n := &Names{procs: map[uint32]*process{}, due: map[uint32][]int{}, ended: map[uint32]*process{}, texts: texts{}, words: newWords()}
 	if r != nil {
 		n.work = startWorker(r)
 	}
@@ -52,10 +53,7 @@ func (n *Names) Batch(b *tick.Batch) {
 	n.texts.add(b.Texts)
 	if n.work != nil { // what a recording tells of a handle begins when its process does
 		for _, e := range b.Procs {
-			l := lifeOf(e)
-			n.lives = append(n.lives, l)
-			n.due[l.pid]++
-			n.last = nil
+			n.wait(lifeOf(e))
 		}
 	}
 	for i := range b.Functions {
@@ -298,9 +296,11 @@ func (p *process) mean(f *function, m meaning) {
 
 // Tick fills what is known of launches.
 func (n *Names) Tick(t *tick.Tick) {
-	now := t.Time.Add(-lifeWait).UnixNano()
-	if len(n.lives) > 0 {
-		n.live(func(l *life) bool { return t.Final || l.Time <= now })
+	switch {
+	case t.Final:
+		n.liveAll(math.MaxInt64)
+	case len(n.lives) > 0:
+		n.liveAll(t.Time.Add(-lifeWait).UnixNano())
 	}
 	for _, all := range []map[uint32]*process{n.ended, n.procs} {
 		for _, p := range all {

@@ -170,12 +170,13 @@ func entry[K comparable](m map[K]*tally, k K) *tally {
 // still come.
 type life struct {
 	tick.ProcEvent
-	pid uint32 // whose it is: of a fork, the child
+	pid  uint32 // whose it is: of a fork, the child
+	done bool   // it was applied
 }
 
 func lifeOf(e tick.ProcEvent) life {
 	if e.Kind == tick.ProcForked {
-		return life{e, e.Peer}
+		return life{ProcEvent: e, pid: e.Peer}
 	}
-	return life{e, e.PID}
+	return life{ProcEvent: e, pid: e.PID}
 }
