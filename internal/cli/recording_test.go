@@ -138,7 +138,7 @@ func (x *fixture) tick(final bool) *tick.Tick {
 	}
 	for _, o := range x.ops {
 		c := *o
-		c.Dur = o.Dur.Clone()
+		c.Dur, c.Hist = o.Dur.Clone(), new(*o.Hist)
 		t.Ops = append(t.Ops, c)
 	}
 	for _, p := range []tick.Process{

@@ -163,10 +163,12 @@ func processes(in *Input, ops map[uint32][]tick.Op) []tick.Process {
 	return out
 }
 
-// joinOps adds up what is there of one operation more than once, and orders.
+// joinOps adds up what is there of one operation more than once, and orders. What the operations
+// point to is not changed.
 func joinOps(ops []tick.Op) []tick.Op {
 	var out []tick.Op
 	at := map[events.Op]int{}
+	own := map[events.Op]bool{} // it has a sum of its own
 	for i := range ops {
 		o := &ops[i]
 		j, again := at[o.Op]
@@ -175,33 +177,39 @@ func joinOps(ops []tick.Op) []tick.Op {
 			out = append(out, *o)
 			continue
 		}
+		if !own[o.Op] {
+			own[o.Op] = true
+			x := &out[j]
+			x.Dur, x.DurLast = x.Dur.Clone(), x.DurLast.Clone()
+			if x.Hist != nil {
+				x.Hist = new(*x.Hist)
+			}
+		}
 		join(&out[j], o)
 	}
 	slices.SortStableFunc(out, func(a, b tick.Op) int { return cmp.Compare(a.Op, b.Op) })
 	return out
 }
 
-// join adds o to x, without changing what x points to.
+// join adds o to x, which has what it points to for itself.
 func join(x, o *tick.Op) {
 	x.Sum = plus(x.Sum, o.Sum)
 	x.Last = plus(x.Last, o.Last)
 	x.Dur = joinSketch(x.Dur, o.Dur)
 	x.DurLast = joinSketch(x.DurLast, o.DurLast)
 	if o.Hist != nil {
-		sum := *o.Hist
-		if x.Hist != nil {
-			sum.Add(x.Hist)
+		if x.Hist == nil {
+			x.Hist = &stats.Hist{}
 		}
-		x.Hist = &sum
+		x.Hist.Add(o.Hist)
 	}
 	x.Thinned = x.Thinned || o.Thinned
 }
 
 func joinSketch(a, b *stats.Sketch) *stats.Sketch {
-	if a == nil || b == nil {
-		return cmp.Or(a, b)
+	if a == nil {
+		return b.Clone()
 	}
-	a = a.Clone()
 	a.Merge(b)
 	return a
 }

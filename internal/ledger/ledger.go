@@ -100,7 +100,7 @@ func (l *Ledger) process(pid uint32) *process {
 		p = &process{pid: pid}
 		l.procs[pid] = p
 	}
-	p.seen = l.ticks
+	p.seen, p.over = l.ticks, nil
 	return p
 }
 

@@ -60,7 +60,8 @@ type process struct {
 	past    int // threads that have ended
 	listed  int // threads that are told apart, those of gone too
 	gone    []tick.ThreadTime
-	live    []*thread // those told apart that go on, in this tick
+	live    []*thread       // those told apart that go on, in this tick
+	over    *tick.Breakdown // what is told while no thread is there that could change it: each comes by Ledger.process
 
 	names
 	lengths stats.Sketch // of steps
@@ -168,20 +169,29 @@ func (l *Ledger) settle() {
 func (l *Ledger) breakdowns() []tick.Breakdown {
 	out := make([]tick.Breakdown, 0, len(l.procs))
 	for _, p := range l.procs {
-		a := p.done
-		a.add(&p.sum)
-		if a.total() == 0 && p.lengths.Count() == 0 {
-			continue
+		b := p.over
+		if b == nil {
+			if b = p.breakdown(); p.threads == 0 {
+				p.over = b
+			}
 		}
-		b := tick.Breakdown{
-			PID: p.pid, Threads: p.threads + p.past, Steps: int(p.lengths.Count()),
-			StepP50: time.Duration(p.lengths.Quantile(0.5)), StepP99: time.Duration(p.lengths.Quantile(0.99)), Lengths: p.lengths.Clone(),
-			Critical: uint64(p.loss.Est), CriticalMin: uint64(p.loss.Min), CriticalMax: uint64(p.loss.Max), ByThread: p.byThread(&a),
+		if b.Elapsed > 0 || b.Steps > 0 {
+			out = append(out, *b)
 		}
-		a.fill(&b)
-		b.RunnableBy, b.BlockedOn = p.runnable.top(b.Runnable), p.blocked.top(b.Blocked)
-		out = append(out, b)
 	}
 	slices.SortFunc(out, func(a, b tick.Breakdown) int { return cmp.Compare(a.PID, b.PID) })
 	return out
+}
+
+func (p *process) breakdown() *tick.Breakdown {
+	a := p.done
+	a.add(&p.sum)
+	b := &tick.Breakdown{
+		PID: p.pid, Threads: p.threads + p.past, Steps: int(p.lengths.Count()),
+		StepP50: time.Duration(p.lengths.Quantile(0.5)), StepP99: time.Duration(p.lengths.Quantile(0.99)), Lengths: p.lengths.Clone(),
+		Critical: uint64(p.loss.Est), CriticalMin: uint64(p.loss.Min), CriticalMax: uint64(p.loss.Max), ByThread: p.byThread(&a),
+	}
+	a.fill(b)
+	b.RunnableBy, b.BlockedOn = p.runnable.top(b.Runnable), p.blocked.top(b.Blocked)
+	return b
 }

@@ -167,7 +167,7 @@ func (x *session) tick(final bool) *tick.Tick {
 	t.Xids, t.GPUs = []tick.Xid{faultOf(x.now, x.seq)}, []tick.GPU{{Time: x.now, Bus: "0000:75:00.0"}}
 	for _, o := range x.ops {
 		c := *o
-		c.Dur = o.Dur.Clone()
+		c.Dur, c.Hist = o.Dur.Clone(), new(*o.Hist)
 		t.Ops = append(t.Ops, c)
 	}
 	for _, pid := range []uint32{4821, 4830, 4999} { // the last one makes no call

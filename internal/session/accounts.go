@@ -21,9 +21,9 @@ type accountKey struct {
 }
 
 type account struct {
-	sum  tick.Counts // as of the last reading
-	base tick.Counts // of it, what the kernel no longer has
-	hist stats.Hist
+	sum  tick.Counts               // as of the last reading
+	base tick.Counts               // of it, what the kernel no longer has
+	hist *stats.Hist               // as of the last reading; ticks share it: replaced, not changed
 	seen [stats.HistBuckets]uint32 // the kernel's histogram at the last reading
 }
 
@@ -32,7 +32,7 @@ func (a accounts) update(c *probes.CountsRow) {
 	k := accountKey{c.PID, c.Row}
 	x := a[k]
 	if x == nil {
-		x = &account{}
+		x = &account{hist: &stats.Hist{}}
 		a[k] = x
 	}
 	b := &x.base
@@ -43,10 +43,14 @@ func (a accounts) update(c *probes.CountsRow) {
 		Throttled: b.Throttled + c.ThrottledNs,
 		Inner:     b.Inner + c.InnerNs, Partial: b.Partial + c.Partial, PartialNS: b.PartialNS + c.PartialNs,
 	}
+	if c.Hist == x.seen {
+		return
+	}
+	x.hist = new(*x.hist)
 	for i, n := range c.Hist {
 		x.hist[i] += uint64(n - x.seen[i])
-		x.seen[i] = n
 	}
+	x.seen = c.Hist
 }
 
 // closeProcess moves what the kernel has of a process into base, after which
@@ -73,9 +77,9 @@ func (l *Live) Totals(t *tick.Tick) error {
 	if err := l.tracer.Counts(l.accounts.update); err != nil {
 		return err
 	}
+	t.Ops = slices.Grow(t.Ops, len(l.accounts))
 	for k, x := range l.accounts {
-		hist := x.hist
-		t.Ops = append(t.Ops, tick.Op{PID: k.pid, Op: rows[k.row].Op, Sum: x.sum, Hist: &hist})
+		t.Ops = append(t.Ops, tick.Op{PID: k.pid, Op: rows[k.row].Op, Sum: x.sum, Hist: x.hist})
 	}
 	err := l.threads(t)
 	if err != nil {

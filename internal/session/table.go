@@ -24,10 +24,14 @@ type key struct {
 }
 
 type row struct {
-	all, recent stats.Sketch
-	sum         tick.Counts // at the last tick
-	listed      bool        // in the tick at hand
+	all    *stats.Sketch // as of the last tick, which shares it: replaced, not changed
+	recent stats.Sketch  // since then
+	sum    tick.Counts   // at the last tick
+	listed bool          // in the tick at hand
 }
+
+// none is what operations without calls share.
+var none = &stats.Sketch{}
 
 func newTable() *table { return &table{rows: map[key]*row{}} }
 
@@ -37,7 +41,7 @@ func (t *table) row(k key) *row {
 	}
 	r := t.rows[k]
 	if r == nil {
-		r = &row{}
+		r = &row{all: none}
 		t.rows[k] = r
 	}
 	t.last, t.at = r, k
@@ -71,9 +75,14 @@ func (t *table) fill(to *tick.Tick) {
 		r.listed = true
 		o.Last = minus(o.Sum, r.sum)
 		r.sum = o.Sum
-		r.all.Merge(&r.recent)
-		o.Dur, o.DurLast = r.all.Clone(), r.recent.Clone()
-		r.recent.Reset()
+		o.DurLast = none
+		if r.recent.Count() > 0 {
+			r.all = r.all.Clone()
+			r.all.Merge(&r.recent)
+			o.DurLast = r.recent.Clone()
+			r.recent.Reset()
+		}
+		o.Dur = r.all
 		o.Thinned = lossy && o.Dur.Count() != o.Sum.Done
 	}
 	for k, r := range t.rows { // what the source has forgotten

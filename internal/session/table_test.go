@@ -189,6 +189,16 @@ func TestTableTicks(t *testing.T) {
 	if second.Ops[0].Op != 0x0101 || second.Ops[2].PID != 2 {
 		t.Error("operations are not in order")
 	}
+	third := &tick.Tick{Ops: []tick.Op{{PID: 1, Op: 0x0140, Sum: o.Sum}}}
+	tab.fill(third)
+	if o := third.Ops[0]; o.Last.Calls != 0 || o.Dur.Count() != 6 || o.DurLast.Count() != 0 {
+		t.Errorf("third tick: %+v, %d durations, %d of them new", o, o.Dur.Count(), o.DurLast.Count())
+	}
+	tab.add(calls(1, 900))
+	tab.fill(&tick.Tick{Ops: []tick.Op{{PID: 1, Op: 0x0140, Sum: o.Sum}}})
+	if third.Ops[0].Dur.Count() != 6 || third.Ops[0].DurLast.Count() != 0 || second.Ops[2].DurLast.Count() != 0 {
+		t.Error("a tick that was handed out has changed")
+	}
 }
 
 // What the source no longer lists must not stay for ever.

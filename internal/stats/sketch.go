@@ -174,8 +174,11 @@ func (s *Sketch) Reset() {
 	s.count, s.sum, s.min, s.max = 0, 0, 0, 0
 }
 
-// Clone returns a copy that shares nothing with s.
+// Clone returns a copy that shares nothing with s, which may be nil.
 func (s *Sketch) Clone() *Sketch {
+	if s == nil {
+		return nil
+	}
 	c := *s
 	c.rows = append([][sketchSub]uint64(nil), s.rows...)
 	return &c

@@ -48,8 +48,8 @@ func ChainSum(chains []tick.Chain) (uint64, error) {
 // listed is what a tick had.
 type listed struct {
 	processes, others map[uint32]bool
-	ops               map[opKey]bool
-	gpus              []byte // their states
+	ops, spare        map[opKey]bool // spare: nothing, but room
+	gpus              []byte         // their states
 }
 
 // Parts of the frame.
@@ -62,9 +62,11 @@ const (
 
 // facts writes those of a tick, where there are any.
 func (w *logWriter) facts(t *tick.Tick) error {
-	now := listed{processes: pidsOf(t.Processes), others: pidsOf(t.Others), ops: w.listed.ops, gpus: appendGPUs(nil, t.GPUs[:min(len(t.GPUs), maxGPUs)])}
+	now := listed{processes: pidsOf(t.Processes), others: pidsOf(t.Others), ops: w.listed.ops, spare: w.listed.spare, gpus: appendGPUs(nil, t.GPUs[:min(len(t.GPUs), maxGPUs)])}
 	if len(t.Ops) > 0 { // else they were not told
-		now.ops = make(map[opKey]bool, len(t.Ops))
+		if now.ops, now.spare = now.spare, now.ops; now.ops == nil {
+			now.ops = make(map[opKey]bool, len(t.Ops))
+		}
 		for i := range t.Ops {
 			now.ops[opKey{t.Ops[i].PID, t.Ops[i].Op}] = true
 		}
@@ -88,6 +90,7 @@ func (w *logWriter) facts(t *tick.Tick) error {
 	b, gone := appendGone(b, w.listed.processes, now.processes)
 	b, goneOthers := appendGone(b, w.listed.others, now.others)
 	b, goneOps := appendGoneOps(b, w.listed.ops, now.ops)
+	clear(now.spare)
 	maps.DeleteFunc(w.procs, func(pid uint32, _ processJSON) bool { return !now.processes[pid] })
 	maps.DeleteFunc(w.others, func(pid uint32, _ processJSON) bool { return !now.others[pid] })
 	w.listed = now

@@ -38,6 +38,7 @@ type logWriter struct {
 	threads   threadsWriter
 	gpus      gpuNews
 	listed    listed // what the last tick had
+	places    stacksEncoder
 	number    uint64 // calls of the session that were taken in, here and before
 	written   uint64 // those of them that are in the file, or came before it
 	unwritten int    // calls and waits in buf
@@ -51,7 +52,7 @@ type opKey struct {
 // opState is what a log says of an operation so far.
 type opState struct {
 	sum     tick.Counts
-	hist    stats.Hist
+	hist    *stats.Hist // as of the tick; nil: it had none
 	thinned bool
 }
 
@@ -197,21 +198,21 @@ func (w *logWriter) tick(t *tick.Tick) error {
 		return err
 	}
 	w.host(t)
-	changed := make([]*tick.Op, 0, len(t.Ops))
+	var told []*tick.Op
 	for i := range t.Ops {
 		o := &t.Ops[i]
 		k := opKey{o.PID, o.Op}
 		s := w.ops[k]
-		if s == nil || t.Final || s.sum != o.Sum || s.thinned != o.Thinned || o.Hist != nil && s.hist != *o.Hist || !w.listed.ops[k] {
-			changed = append(changed, o)
+		if s == nil || t.Final || s.sum != o.Sum || s.thinned != o.Thinned || changed(s.hist, o.Hist) || !w.listed.ops[k] {
+			told = append(told, o)
 		}
 	}
 	if err := w.facts(t); err != nil {
 		return err
 	}
 	raw := appendTick(w.body[:0], t)
-	raw = put(raw, uint64(len(changed)))
-	for _, o := range changed {
+	raw = put(raw, uint64(len(told)))
+	for _, o := range told {
 		k := opKey{o.PID, o.Op}
 		s := w.ops[k]
 		switch {
@@ -222,16 +223,21 @@ func (w *logWriter) tick(t *tick.Tick) error {
 		case t.Final: // whole, so that it alone tells the totals
 			raw = appendOp(raw, o, nil)
 		default:
-			raw = appendOp(raw, o, &s.hist)
+			raw = appendOp(raw, o, s.hist)
 		}
 		s.sum, s.thinned = o.Sum, o.Thinned
 		if o.Hist != nil {
-			s.hist = *o.Hist
+			s.hist = o.Hist
 		}
 	}
 	w.body = w.threads.append(raw, t)
 	w.frame(frameTick, frameTick.version(), w.enc.column(nil, w.body))
 	return nil
+}
+
+// changed says whether a histogram has more than when it was told last.
+func changed(told, now *stats.Hist) bool {
+	return now != nil && told != now && (told == nil || *told != *now)
 }
 
 // processes writes those that are new or have changed since known.

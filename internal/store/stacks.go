@@ -48,45 +48,59 @@ func (w *logWriter) putStacks(list []events.Stack) {
 			frames += len(list[n].Frames)
 			n++
 		}
-		w.frame(frameStacks, 1, w.enc.column(nil, appendStacks(nil, list[:n])))
+		w.frame(frameStacks, 1, w.enc.column(nil, w.places.append(list[:n])))
 		list = list[n:]
 	}
 }
 
-// appendStacks appends stacks: each text once, each function once, and then which stacks
-// have them.
-func appendStacks(b []byte, list []events.Stack) []byte {
-	texts, ids := []string{}, map[string]uint64{}
-	text := func(s string) uint64 {
-		id, ok := ids[s]
-		if !ok {
-			id = uint64(len(texts))
-			texts, ids[s] = append(texts, s), id
-		}
-		return id
+// stacksEncoder is what writing a frame of stacks needs room for; the zero value is ready.
+type stacksEncoder struct {
+	body, frames []byte
+	texts        []string
+	ids          map[string]uint64
+	numbers      map[events.Frame]uint64
+}
+
+// text is the number of a text.
+func (e *stacksEncoder) text(s string) uint64 {
+	id, ok := e.ids[s]
+	if !ok {
+		id = uint64(len(e.texts))
+		e.texts, e.ids[s] = append(e.texts, s), id
 	}
-	var frames []byte
-	numbers := map[events.Frame]uint64{}
+	return id
+}
+
+// append appends stacks: each text once, each function once, and then which stacks
+// have them. What it returns is overwritten by the next call.
+func (e *stacksEncoder) append(list []events.Stack) []byte {
+	if e.ids == nil {
+		e.ids, e.numbers = map[string]uint64{}, map[events.Frame]uint64{}
+	}
+	clear(e.ids)
+	clear(e.numbers)
+	e.texts = e.texts[:0]
+	frames := e.frames[:0]
 	for i := range list {
 		for _, f := range list[i].Frames {
-			if _, ok := numbers[f]; ok {
+			if _, ok := e.numbers[f]; ok {
 				continue
 			}
-			numbers[f] = uint64(len(numbers))
+			e.numbers[f] = uint64(len(e.numbers))
 			inline := byte(0)
 			if f.Inline {
 				inline = 1
 			}
 			frames = append(frames, byte(f.Kind), inline)
-			frames = put(put(put(frames, text(f.Func)), text(f.File)), text(f.Module))
+			frames = put(put(put(frames, e.text(f.Func)), e.text(f.File)), e.text(f.Module))
 			frames = put(put(put(frames, f.IP), f.Offset), uint64(uint32(f.Line)))
 		}
 	}
-	b = put(b, uint64(len(texts)))
-	for _, s := range texts {
+	b := put(e.body[:0], uint64(len(e.texts)))
+	for _, s := range e.texts {
 		b = putString(b, s)
 	}
-	b = put(b, uint64(len(numbers)))
+	b = put(b, uint64(len(e.numbers)))
 	b = append(b, frames...)
 	b = put(b, uint64(len(list)))
 	for i := range list {
@@ -97,9 +111,10 @@ func appendStacks(b []byte, list []events.Stack) []byte {
 		}
 		b = put(put(put(put(b, uint64(s.ID)), uint64(s.PID)), cut), uint64(len(s.Frames)))
 		for _, f := range s.Frames {
-			b = put(b, numbers[f])
+			b = put(b, e.numbers[f])
 		}
 	}
+	e.body, e.frames = b, frames
 	return b
 }
 

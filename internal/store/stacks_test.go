@@ -67,7 +67,7 @@ func FuzzStacks(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(enc.column(nil, appendStacks(nil, someStacks(40))))
+	f.Add(enc.column(nil, new(stacksEncoder).append(someStacks(40))))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		list, err := readStacks(b, dec)
@@ -77,7 +77,7 @@ func FuzzStacks(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := readStacks(enc.column(nil, appendStacks(nil, list)), dec)
+		again, err := readStacks(enc.column(nil, new(stacksEncoder).append(list)), dec)
 		if err != nil || !cmp.Equal(list, again, cmpopts.EquateEmpty()) {
 			t.Errorf("%v: %v, want %v", err, again, list)
 		}

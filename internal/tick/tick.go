@@ -121,7 +121,7 @@ type Op struct {
 	// began and in this tick: ns, each weighted by the calls it stands for.
 	Dur, DurLast *stats.Sketch
 	// Hist is the kernel's own exact histogram since the session began. Its
-	// quantiles serve where Thinned is set.
+	// quantiles serve where Thinned is set. It is not changed once it was told.
 	Hist *stats.Hist
 	// Thinned says that Dur lacks calls that Sum has: records were thinned or lost.
 	Thinned bool
