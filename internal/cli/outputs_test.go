@@ -63,7 +63,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Mkdir(small, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	testkit.NeedMount(t, syscall.Mount("tmpfs", small, "tmpfs", 0, "size=640k,mode=755"))
+	testkit.NeedMount(t, syscall.Mount("tmpfs", small, "tmpfs", 0, "size=704k,mode=755"))
 	t.Cleanup(func() { _ = syscall.Unmount(small, syscall.MNT_DETACH) })
 	target := b.train("--seconds", "60", "--kernel-us", "1", "--cpu-us", "0")
 	target.Say("go")

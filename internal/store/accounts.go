@@ -93,7 +93,7 @@ func (v *saving) account(b *tick.Breakdown, slow []tick.LoopStep, length time.Du
 // sweepAccounts removes rows that are old.
 func (v *saver) sweepAccounts(now time.Time) error {
 	for _, tier := range accountTiers {
-		if _, err := v.db.Exec("DELETE FROM accounts WHERE seconds = ? AND end_ns < ?", int64(tier.length/time.Second), now.Add(-tier.keep).UnixNano()); err != nil {
+		if _, err := v.db.Exec("DELETE FROM accounts WHERE seconds = ? AND end_ns < ?", tier.seconds(), now.Add(-tier.keep).UnixNano()); err != nil {
 			return err
 		}
 	}

@@ -279,7 +279,7 @@ func (db *DB) Tick(t *tick.Tick) error {
 	db.sync()
 	err := db.saver.tick(t)
 	if err == nil {
-		err = db.saver.trim(t.Time, db.o.MaxBytes/rollupShare)
+		err = db.saver.trim(t.Time, db.o.MaxBytes)
 	}
 	if busy(err) && !t.Final { // somebody else's transaction: the next tick says it all
 		return nil
@@ -292,6 +292,7 @@ func (db *DB) Tick(t *tick.Tick) error {
 			return db.fail(db.file.Name(), err)
 		}
 	}
+	db.free(0) // it may have had more rows than were expected
 	db.measure()
 	return nil
 }

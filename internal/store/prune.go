@@ -18,7 +18,7 @@ const (
 	segmentMax   = 16 << 20
 	segmentMin   = 64 << 10
 	segmentShare = 1024
-	rollupShare  = 10 // of what the database may take, the SQLite file gets one part
+	rollupShare  = 10 // of what the database may take, the SQLite file gets one part before fine rollups go
 )
 
 // keptSegment is a segment that is written.
@@ -211,16 +211,19 @@ func sealFile(p places, dir *os.File, from, to string) (size int64, err error) {
 // measure brings the size up to date.
 func (db *DB) measure() { db.size.Store(db.bytes()) }
 
-// bytes is what all files take.
+// bytes is what all files take, or are about to.
 func (db *DB) bytes() int64 {
-	n := int64(0)
+	n := fileSize(db.o.Path)
+	if db.saver != nil {
+		n = max(n, db.saver.whole)
+	}
 	if db.file != nil {
-		n = db.log.size
+		n += db.log.size
 	}
 	for i := range db.kept {
 		n += db.kept[i].Bytes
 	}
-	for _, suffix := range []string{"", "-wal", "-shm"} {
+	for _, suffix := range []string{"-wal", "-shm"} {
 		n += fileSize(db.o.Path + suffix)
 	}
 	return n
@@ -256,10 +259,12 @@ func (db *DB) SetBounds(maxBytes int64, maxAge time.Duration) {
 	db.o.MaxBytes, db.o.MaxAge = maxBytes, maxAge
 }
 
-// prune removes the oldest segments while with more bytes there are too many, or they
+// prune removes segments as free does, and leaves room for a segment, and for the rows of a tick.
+func (db *DB) prune(more int64) { db.free(more + db.segmentBytes() + reserve) }
+
+// free removes the oldest segments while with more bytes there are too many, or they
 // are too old. Readers that have one open are not disturbed.
-func (db *DB) prune(more int64) {
-	more += db.segmentBytes() + reserve // for the rows of a tick
+func (db *DB) free(more int64) {
 	for len(db.kept) > 0 {
 		old := db.o.MaxAge > 0 && db.o.Now().Sub(db.kept[0].last) > db.o.MaxAge
 		full := db.o.MaxBytes > 0 && db.bytes()+db.unsealed()+more > db.o.MaxBytes

@@ -33,6 +33,9 @@ type saver struct {
 	blob      []byte
 	rollup    *rollup
 	swept     time.Time // when rollups were removed last
+	whole     int64     // bytes of the file, with what is on its way there
+	bound     int64     // that all files have; 0: none
+	edge      int64     // rows from before this were forgotten; 0: not known yet
 	latest    int64     // end of a call: no tick is earlier, whatever the clock says
 	notable   notable
 	host      savedHost
@@ -178,6 +181,7 @@ func (v *saver) tick(t *tick.Tick) error {
 	for _, f := range s.done {
 		f()
 	}
+	v.disremember(t)
 	return nil
 }
 

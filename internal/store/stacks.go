@@ -14,7 +14,8 @@ const (
 	maxStacksBody   = 16 << 20
 	maxStacksKept   = 1 << 17 // functions in the stacks that the next segment repeats
 	maxSavedStacks  = 1 << 16 // that the SQLite file has of a session
-	maxSavedFrames  = 1 << 17
+	framesOfStack   = 2       // of its own, at the most on average
+	savedStackShare = 4 << 10 // of the database's bound there is a stack for so many bytes, for stacks stay
 	frameKindsKnown = events.FrameGap
 )
 
@@ -202,9 +203,17 @@ type savedStacks struct {
 	frames  map[events.Frame]int // their numbers in the file
 }
 
+// mostStacks is how many the SQLite file has of a session at the most.
+func (v *saver) mostStacks() int {
+	if v.bound > 0 {
+		return int(min(maxSavedStacks, v.bound/savedStackShare))
+	}
+	return maxSavedStacks
+}
+
 // addStacks takes stacks in.
 func (v *saver) addStacks(list []events.Stack) {
-	room := max(maxSavedStacks-v.stacks.count-len(v.stacks.waiting), 0)
+	room := max(v.mostStacks()-v.stacks.count-len(v.stacks.waiting), 0)
 	v.stacks.waiting = append(v.stacks.waiting, list[:min(len(list), room)]...)
 }
 
@@ -216,7 +225,7 @@ func (v *saving) saveStacks() error {
 	}
 	made := map[events.Frame]int{} // in this transaction
 	n := 0
-	for ; n < len(k.waiting) && len(k.frames)+len(made) < maxSavedFrames; n++ {
+	for ; n < len(k.waiting) && len(k.frames)+len(made) < framesOfStack*v.mostStacks(); n++ {
 		s := &k.waiting[n]
 		list := []byte{'['}
 		for i, f := range s.Frames {

@@ -167,12 +167,14 @@ func TestStacksKept(t *testing.T) {
 	if k.frames > maxStacksKept || len(k.list)*64 != k.frames || k.list[len(k.list)-1].ID != 2*maxStacksKept/64-1 {
 		t.Errorf("%d stacks of %d frames are kept", len(k.list), k.frames)
 	}
-	v := &saver{}
-	for range 3 {
-		v.addStacks(make([]events.Stack, maxSavedStacks/2))
-	}
-	if n := len(v.stacks.waiting); n != maxSavedStacks {
-		t.Errorf("%d stacks wait to be saved", n)
+	for bound, most := range map[int64]int{0: maxSavedStacks, 10 << 30: maxSavedStacks, 16 << 20: 4096} {
+		v := &saver{bound: bound}
+		for range 3 {
+			v.addStacks(make([]events.Stack, maxSavedStacks/2))
+		}
+		if n := len(v.stacks.waiting); n != most {
+			t.Errorf("where %d bytes may be taken %d stacks wait to be saved, want %d", bound, n, most)
+		}
 	}
 }
 

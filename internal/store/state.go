@@ -63,7 +63,7 @@ func (v *saving) state(s *tick.State, at time.Time) error {
 		}
 	}
 	for _, x := range s.Streams.First {
-		if err := upsert(v, stateKey{sql: &sqlStream, a: x.Number}, x, func() []any {
+		if err := upsert(v, stateKey{sql: &sqlStream, pid: s.PID, a: x.Number}, x, func() []any {
 			return []any{int64(x.Number), s.PID, int64(x.Handle), device(x.Device), int64(x.Launches), int64(x.Outstanding),
 				int64(x.Copies), int64(x.Bytes), int64(x.Captures), null(x.Last)}
 		}); err != nil {
@@ -71,12 +71,12 @@ func (v *saving) state(s *tick.State, at time.Time) error {
 		}
 	}
 	for _, x := range s.Graphs.First {
-		if err := upsert(v, stateKey{sql: &sqlGraph, a: x.Number}, x, func() []any { return graphRow(s.PID, &x) }); err != nil {
+		if err := upsert(v, stateKey{sql: &sqlGraph, pid: s.PID, a: x.Number}, x, func() []any { return graphRow(s.PID, &x) }); err != nil {
 			return err
 		}
 	}
 	for _, x := range s.Comms.First {
-		if err := upsert(v, stateKey{sql: &sqlComm, a: x.Number}, x, func() []any { return commRow(s.PID, &x) }); err != nil {
+		if err := upsert(v, stateKey{sql: &sqlComm, pid: s.PID, a: x.Number}, x, func() []any { return commRow(s.PID, &x) }); err != nil {
 			return err
 		}
 	}

@@ -264,3 +264,19 @@ type Sink interface {
 	Tick(*Tick) error
 	Close() error
 }
+
+// Told are the numbers of the processes that the tick tells of: itself, by what they called or by
+// what followed from that.
+func (t *Tick) Told() map[uint32]bool {
+	told := make(map[uint32]bool, len(t.Processes))
+	for i := range t.Processes {
+		told[t.Processes[i].PID] = true
+	}
+	for i := range t.Ops {
+		told[t.Ops[i].PID] = true
+	}
+	for i := range t.States {
+		told[t.States[i].PID] = true
+	}
+	return told
+}

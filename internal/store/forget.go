@@ -1,0 +1,171 @@
+package store
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// rowsShare is of what the database may take: the rows of the SQLite file may take one part.
+// Beyond that the oldest of them go, as calls do.
+const rowsShare = 2
+
+// What is forgotten at a tick is what is of a part of the time that was recorded, and of
+// forgetLeast at the least, for each removal goes through the write-ahead log, for which
+// there must be room. What is of the last forgetNot stays.
+const (
+	forgetPart  = 4096
+	forgetLeast = 2 * time.Second
+	forgetNot   = time.Minute
+)
+
+// forgotten are the tables whose rows go, and which those of session ?1 from before ?2 are; where
+// that is empty, those of processes that had ended then. The order is that of the removal. What
+// is in no row here stays: that a recording was, what it lost to whom, and what has bounds of its
+// own. So do rows of processes that lost something where lost is set, as they tell whose that was.
+//
+// Where another process has the number of one that was forgotten, those go that are of processes and
+// do not say since when.
+var forgotten = [...]struct {
+	table, before string
+	lost, since   bool
+}{
+	{table: "accounts", before: among(accountTiers[:]) + "end_ns < ?2"},
+	{table: "rollups", before: among(tiers[:]) + "start_ns < ?2"},
+	{table: "memory", before: "time_ns < ?2"}, {table: "snapshots", before: "time_ns < ?2"},
+	{table: "gpu_states", before: "time_ns < ?2"}, {table: "xids", before: "time_ns < ?2"},
+	{table: "host_sums", before: "time_ns < ?2"},
+	{table: "notable", before: "number < coalesce((SELECT number FROM notable WHERE session = ?1 AND start_ns >= ?2 ORDER BY number LIMIT 1), 1 << 62)"}, // by its key: in the order of their ends
+	{table: "chains", before: "to_ns < ?2"}, {table: "episodes", before: "to_ns < ?2"},
+	{table: "ops"}, {table: "gaps"}, {table: "ledgers"}, {table: "held"}, {table: "streams"}, {table: "graphs"}, {table: "comms"},
+	{table: "copies"}, {table: "errors"}, {table: "functions", since: true}, {table: "devices", lost: true},
+	{table: "processes", before: "ended_ns < ?2", lost: true},
+}
+
+// among is the condition that a row is of one of the lengths, by which such tables are in order.
+func among(lengths []tier) string {
+	var all []string
+	for _, t := range lengths {
+		all = append(all, fmt.Sprint(t.seconds()))
+	}
+	return "seconds IN (" + strings.Join(all, ", ") + ") AND "
+}
+
+// ofRecording are of no process alone: they go with the last that a recording has of the above.
+// There are so many of a recording at the most.
+var ofRecording = [...]string{"stacks", "frames", "names"}
+
+// remembered are the sessions that have rows that go, and from when on: up to then all of them
+// went, also in an earlier life. Nothing else moves the edge of the coarsest rollups.
+var remembered = fmt.Sprintf(`(SELECT id, updated_ns, max(started_ns, coalesce(kept_ns, started_ns)) AS first_ns
+	FROM sessions LEFT JOIN tiers ON session = id AND seconds = %d
+	WHERE coalesce(kept_ns <= updated_ns, EXISTS (SELECT 1 FROM ops WHERE session = id)))`, tiers[len(tiers)-1].seconds())
+
+// forget removes the oldest rows, a little at a time, of all recordings.
+func (v *saver) forget(now time.Time) error {
+	var oldest, long int64 // there is nothing from before, or between recordings; how long all of it is
+	err := v.db.QueryRow("SELECT coalesce(min(first_ns), 0), coalesce(sum(max(updated_ns - max(first_ns, ?), 0)), 0) FROM "+remembered, v.edge).Scan(&oldest, &long)
+	if err != nil {
+		return err
+	}
+	from := max(v.edge, oldest)
+	step := max(long/forgetPart, int64(forgetLeast))
+	edge := min(from+step, now.Add(-forgetNot).UnixNano())
+	if edge <= from {
+		return nil
+	}
+	sessions, err := v.until(edge)
+	if err != nil {
+		return err
+	}
+	tx, err := v.db.Begin()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	for _, s := range sessions {
+		if err := s.forget(tx, edge); err != nil {
+			return err
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	v.edge = edge
+	for t := range tiers {
+		v.rollup.kept[t] = max(v.rollup.kept[t], edge)
+	}
+	return nil
+}
+
+// aSession is one of which rows are to go: all of them, where it was over by then.
+type aSession struct {
+	id    int64
+	whole bool
+}
+
+// until returns the sessions that have rows from before edge.
+func (v *saver) until(edge int64) (all []aSession, err error) {
+	rows, err := v.db.Query("SELECT id, id <> ?1 AND updated_ns < ?2 FROM "+remembered+" WHERE first_ns < ?2", v.id, edge)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var s aSession
+		if err := rows.Scan(&s.id, &s.whole); err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, rows.Err()
+}
+
+func (s aSession) forget(tx *sql.Tx, edge int64) error {
+	for _, f := range forgotten {
+		q, args := "DELETE FROM "+f.table+" WHERE session = ?1", []any{s.id, edge}
+		switch {
+		case s.whole:
+			args = args[:1]
+		case f.before != "":
+			q += " AND " + f.before
+		default:
+			q += " AND pid IN (SELECT pid FROM processes WHERE session = ?1 AND ended_ns < ?2)"
+		}
+		if f.lost {
+			q += " AND pid NOT IN (SELECT pid FROM losses WHERE session = ?1)"
+		}
+		if _, err := tx.Exec(q, args...); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.Exec("UPDATE tiers SET kept_ns = max(kept_ns, ?2) WHERE session = ?1", s.id, edge); err != nil || !s.whole {
+		return err
+	}
+	for _, table := range ofRecording {
+		if _, err := tx.Exec("DELETE FROM "+table+" WHERE session = ?", s.id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rememberedMore is how many processes more than those that are told of are kept in mind.
+const rememberedMore = 1024
+
+// disremember drops from memory what the rows have of processes that are not told of any more.
+func (v *saver) disremember(t *tick.Tick) {
+	if len(v.procs) <= len(t.Processes)+rememberedMore {
+		return
+	}
+	told := t.Told()
+	maps.DeleteFunc(v.procs, func(pid uint32, _ processJSON) bool { return !told[pid] })
+	maps.DeleteFunc(v.ops, func(k opKey, _ savedOp) bool { return !told[k.pid] })
+	maps.DeleteFunc(v.gaps, func(pid uint32, g *savedGap) bool { return !told[pid] && g.saved == g.Gap && g != v.last })
+	maps.DeleteFunc(v.stated, func(k stateKey, _ any) bool { return k.pid != 0 && !told[k.pid] })
+}

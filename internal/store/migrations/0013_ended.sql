@@ -1,0 +1,5 @@
+-- What has ended first is forgotten first, with what belongs to it.
+CREATE INDEX processes_ended ON processes (session, ended_ns);
+CREATE INDEX streams_pid ON streams (session, pid);
+CREATE INDEX graphs_pid ON graphs (session, pid);
+CREATE INDEX comms_pid ON comms (session, pid);

@@ -1,0 +1,128 @@
+package store
+
+import (
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// sessionTier is a tier of a session, this one or another.
+type sessionTier struct {
+	session      int64
+	seconds      int64
+	kept, closed int64
+}
+
+// trim removes rollups for which a coarser tier stands: those older than their tier
+// keeps, and if the SQLite file takes more than its part of bound bytes, the oldest of the
+// finest tier; where that is not enough by far, what is oldest. It removes a few at a time, for
+// what is removed goes through the write-ahead log.
+func (v *saver) trim(now time.Time, bound int64) error {
+	v.bound = bound
+	used, err := v.used()
+	if err != nil {
+		return err
+	}
+	if bound > 0 && used > bound/rowsShare {
+		if err := v.forget(now); err != nil {
+			return err
+		}
+	}
+	over := bound > 0 && used > bound/rollupShare
+	if !over && now.Sub(v.swept) < time.Minute {
+		return nil
+	}
+	v.swept = now
+	if err := errors.Join(v.sweepHost(now), v.sweepLosses(now), v.sweepAccounts(now)); err != nil {
+		return err
+	}
+	all, err := v.tiers()
+	if err != nil {
+		return err
+	}
+	for t := range tiers[:len(tiers)-1] {
+		for i := range all[:max(len(all)-1, 0)] {
+			fine, coarse := &all[i], &all[i+1]
+			if tierOf(fine.seconds) != t || coarse.session != fine.session {
+				continue
+			}
+			edge := coarse.closed
+			if keep := tiers[t].keep; keep > 0 && !over {
+				edge = min(edge, now.Add(-keep).UnixNano())
+			}
+			removed, err := v.cut(fine, edge, coarse.seconds*int64(time.Second))
+			if err != nil || removed && over {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tiers returns those of all sessions, each session's from fine to coarse.
+func (v *saver) tiers() (all []sessionTier, err error) {
+	rows, err := v.db.Query("SELECT session, seconds, kept_ns, closed_ns FROM tiers ORDER BY session, seconds")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var t sessionTier
+		if err := rows.Scan(&t.session, &t.seconds, &t.kept, &t.closed); err != nil {
+			return nil, err
+		}
+		all = append(all, t)
+	}
+	return all, rows.Err()
+}
+
+func tierOf(seconds int64) int {
+	for i := range tiers {
+		if tiers[i].seconds() == seconds {
+			return i
+		}
+	}
+	return len(tiers) - 1
+}
+
+// used returns the bytes of the database's pages that hold something, and notes how large the
+// file is once all that is in the write-ahead log has been copied to it.
+func (v *saver) used() (n int64, err error) {
+	err = v.db.QueryRow("SELECT (page_count - freelist_count) * page_size, page_count * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size").Scan(&n, &v.whole)
+	return n, err
+}
+
+// trimRows is how many rollups are removed at a time, about.
+const trimRows = 512
+
+// cut removes the first rollups of a tier, of windows before edge, and says whether
+// there were any. step is the length of the next tier, whose windows have either all
+// of theirs or none.
+func (v *saver) cut(t *sessionTier, edge, step int64) (bool, error) {
+	var first, upTo sql.NullInt64
+	err := v.db.QueryRow(`SELECT min(start_ns), max(start_ns) FROM (SELECT start_ns FROM rollups
+		WHERE session = ? AND seconds = ? AND start_ns < ? ORDER BY start_ns LIMIT ?)`, t.session, t.seconds, edge, trimRows).Scan(&first, &upTo)
+	if err != nil || !first.Valid {
+		return false, err
+	}
+	edge = min(edge, max(floor(upTo.Int64, step), floor(first.Int64, step)+step))
+	tx, err := v.db.Begin()
+	if err != nil {
+		return false, err
+	}
+	_, err = tx.Exec("DELETE FROM rollups WHERE session = ? AND seconds = ? AND start_ns < ?", t.session, t.seconds, edge)
+	if err == nil {
+		_, err = tx.Exec("UPDATE tiers SET kept_ns = max(kept_ns, ?) WHERE session = ? AND seconds = ?", edge, t.session, t.seconds)
+	}
+	if err != nil {
+		return false, errors.Join(err, tx.Rollback())
+	}
+	if err := tx.Commit(); err != nil {
+		return false, err
+	}
+	if t.session == v.id {
+		kept := &v.rollup.kept[tierOf(t.seconds)]
+		*kept = max(*kept, edge)
+	}
+	return true, nil
+}
