@@ -1,8 +1,6 @@
 package store
 
 import (
-	"database/sql"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -91,11 +89,20 @@ type rollKey struct {
 	op    events.Op
 }
 
+// A window of restTier or coarser of which nothing came for restAfter is written before it ends,
+// and what comes later is added to that: else each process that there was in an hour would take
+// memory for that hour.
+const (
+	restTier  = 2
+	restAfter = 20 * time.Second
+)
+
 // rolling is a sum that is not written, or not for good.
 type rolling struct {
 	Sum
-	dirty bool // the file has less
-	late  bool // the file may have a part of it already
+	dirty bool  // the file has less
+	late  bool  // the file may have a part of it already, and its window is closed
+	last  int64 // start of the latest window of the finest tier that is in it
 }
 
 // rollup sums calls up by time. A window that is open is here, and in the finest
@@ -161,6 +168,7 @@ func floor(v, step int64) int64 {
 // close closes the windows that ended rollLate before now; all if final.
 func (r *rollup) close(now time.Time, final bool) {
 	clear(r.recent[:])
+	finer := false // windows of the tier before restTier are closed
 	for t := range tiers {
 		length := int64(tiers[t].length)
 		edge := floor(now.Add(-rollLate).UnixNano(), length)
@@ -171,11 +179,13 @@ func (r *rollup) close(now time.Time, final bool) {
 		if final {
 			edge = math.MaxInt64
 		}
-		if edge <= r.closed[t] && !r.has(t) {
+		rest := t >= restTier && finer
+		if edge <= r.closed[t] && !rest && !r.has(t) {
 			continue
 		}
+		finer = finer || t == restTier-1
 		for k, s := range r.open {
-			if k.tier != t || k.start >= edge {
+			if k.tier != t || k.start >= edge && !(rest && s.last < r.closed[restTier-1]-int64(restAfter)) {
 				continue
 			}
 			delete(r.open, k)
@@ -183,6 +193,7 @@ func (r *rollup) close(now time.Time, final bool) {
 				up := r.at(rollKey{t + 1, floor(k.start, int64(tiers[t+1].length)), k.pid, k.op})
 				up.Merge(&s.Sum)
 				up.dirty = true
+				up.last = max(up.last, s.last, k.start)
 			}
 			if p := r.pending[k]; p != nil {
 				p.Merge(&s.Sum)
@@ -205,9 +216,10 @@ func (r *rollup) has(t int) bool {
 }
 
 var (
-	sqlRoll = `REPLACE INTO rollups VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlGet  = `SELECT ` + RollupColumns + ` FROM rollups WHERE session = ? AND seconds = ? AND start_ns = ? AND pid = ? AND op = ?`
-	sqlTier = `REPLACE INTO tiers VALUES (?, ?, ?, ?)`
+	sqlRoll      = `REPLACE INTO rollups VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlFirstRoll = `INSERT OR IGNORE INTO rollups VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlGet       = `SELECT ` + RollupColumns + ` FROM rollups WHERE session = ? AND seconds = ? AND start_ns = ? AND pid = ? AND op = ?`
+	sqlTier      = `REPLACE INTO tiers VALUES (?, ?, ?, ?)`
 )
 
 // RollupColumns are the columns of a rollup that [ScanSum] reads.
@@ -245,40 +257,46 @@ func (v *saving) roll(now time.Time, final bool) error {
 	}
 	v.done = append(v.done, func() { clear(r.pending) })
 	for t := range tiers {
-		if err := v.exec(&sqlTier, v.id, int64(tiers[t].length/time.Second), r.kept[t], r.closed[t]); err != nil {
+		if err := v.exec(&sqlTier, v.id, tiers[t].seconds(), r.kept[t], r.closed[t]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// rollRow writes one sum. What came late is added to what the file has; the sum
+// rollRow writes one sum. What came late, or after a rest, is added to what the file has; the sum
 // then has it all, as one that is still open may be written again.
 func (v *saving) rollRow(k rollKey, s *rolling) error {
-	seconds := int64(tiers[k.tier].length / time.Second)
-	if s.late {
-		var had Sum
-		row := v.tx.Stmt(v.stmts[&sqlGet]).QueryRow(v.id, seconds, k.start, k.pid, uint16(k.op))
-		err := ScanSum(row.Scan, &had)
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-		case err != nil:
-			return fmt.Errorf("a rollup: %w", err)
-		default:
-			had.Merge(&s.Sum)
-			return v.putRoll(k, seconds, &had)
-		}
-	}
-	return v.putRoll(k, seconds, &s.Sum)
-}
-
-func (v *saving) putRoll(k rollKey, seconds int64, s *Sum) (err error) {
-	if v.blob, err = s.Dur.AppendBinary(v.blob[:0]); err != nil {
+	if k.tier < restTier && !s.late {
+		_, err := v.putRoll(&sqlRoll, k, &s.Sum)
 		return err
 	}
-	args := []any{v.id, seconds, k.start, k.pid, uint16(k.op)}
+	if added, err := v.putRoll(&sqlFirstRoll, k, &s.Sum); err != nil || added {
+		return err
+	}
+	var had Sum
+	row := v.tx.Stmt(v.stmts[&sqlGet]).QueryRow(v.id, tiers[k.tier].seconds(), k.start, k.pid, uint16(k.op))
+	if err := ScanSum(row.Scan, &had); err != nil {
+		return fmt.Errorf("a rollup: %w", err)
+	}
+	had.Merge(&s.Sum)
+	_, err := v.putRoll(&sqlRoll, k, &had)
+	return err
+}
+
+// putRoll writes a row by one of two statements, and says whether it did.
+func (v *saving) putRoll(q *string, k rollKey, s *Sum) (done bool, err error) {
+	if v.blob, err = s.Dur.AppendBinary(v.blob[:0]); err != nil {
+		return false, err
+	}
+	args := []any{v.id, tiers[k.tier].seconds(), k.start, k.pid, uint16(k.op)}
 	for _, n := range s.columns() {
 		args = append(args, int64(*n))
 	}
-	return v.exec(&sqlRoll, append(args, s.Thinned, v.blob)...)
+	r, err := v.tx.Stmt(v.stmts[q]).Exec(append(args, s.Thinned, v.blob)...)
+	if err != nil {
+		return false, err
+	}
+	n, err := r.RowsAffected()
+	return n > 0, err
 }

@@ -92,7 +92,7 @@ func newSaver(db *sql.DB, s *Session) (*saver, error) {
 	if _, err := db.Exec(waitShort); err != nil {
 		return nil, err
 	}
-	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlPod, &sqlChain, &sqlRevised, &sqlLossGone, &sqlLoss, &sqlEpisode, &sqlNoEpisode, &sqlAccount, &sqlRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot,
+	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlPod, &sqlChain, &sqlRevised, &sqlLossGone, &sqlLoss, &sqlEpisode, &sqlNoEpisode, &sqlAccount, &sqlRoll, &sqlFirstRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot,
 		&sqlMemory, &sqlLedger, &sqlDevice, &sqlHeld, &sqlStream, &sqlGraph, &sqlComm, &sqlCopy, &sqlError, &sqlName, &sqlFunction, &sqlHost, &sqlXid, &sqlGPU, &sqlGPUState, &sqlFrame, &sqlStack} {
 		if v.stmts[q], err = db.Prepare(*q); err != nil {
 			return nil, errors.Join(err, v.close())
