@@ -70,6 +70,8 @@ func (r *restorer) take(e *Entry) error {
 		r.lives = r.lives[:0]
 	}
 	switch t := &r.next; {
+	case e.facts != nil:
+		r.drop(e.facts.ops)
 	case e.Functions != nil:
 		r.addFunctions(e.Functions)
 	case e.Stacks != nil:
@@ -123,6 +125,22 @@ func (r *restorer) records(e *Entry) {
 			r.sketches[k] = s
 		}
 		s.Add(c.Duration, c.Weight)
+	}
+}
+
+// drop forgets operations that are not told of any more.
+func (r *restorer) drop(gone []opKey) {
+	for _, k := range gone {
+		i, ok := r.ops[k]
+		if !ok {
+			continue
+		}
+		last := len(r.next.Ops) - 1
+		r.next.Ops[i] = r.next.Ops[last]
+		r.ops[opKey{r.next.Ops[i].PID, r.next.Ops[i].Op}] = i
+		r.next.Ops = r.next.Ops[:last]
+		delete(r.ops, k)
+		delete(r.sketches, k)
 	}
 }
 

@@ -92,7 +92,7 @@ func newSaver(db *sql.DB, s *Session) (*saver, error) {
 	if _, err := db.Exec(waitShort); err != nil {
 		return nil, err
 	}
-	for _, q := range []*string{&sqlTick, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlPod, &sqlChain, &sqlRevised, &sqlLossGone, &sqlLoss, &sqlEpisode, &sqlNoEpisode, &sqlAccount, &sqlRoll, &sqlFirstRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot,
+	for _, q := range []*string{&sqlTick, &sqlOther, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlPod, &sqlChain, &sqlRevised, &sqlLossGone, &sqlLoss, &sqlEpisode, &sqlNoEpisode, &sqlAccount, &sqlRoll, &sqlFirstRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot,
 		&sqlMemory, &sqlLedger, &sqlDevice, &sqlHeld, &sqlStream, &sqlGraph, &sqlComm, &sqlCopy, &sqlError, &sqlName, &sqlFunction, &sqlHost, &sqlXid, &sqlGPU, &sqlGPUState, &sqlFrame, &sqlStack} {
 		if v.stmts[q], err = db.Prepare(*q); err != nil {
 			return nil, errors.Join(err, v.close())
@@ -215,17 +215,33 @@ func (v *saving) all(t *tick.Tick) error {
 	return errors.Join(v.losses(), v.saveEpisodes(), v.accounts(t), v.functions(), v.saveStacks(), v.notables(t), v.snapshot(t), v.states(t), v.hostSums(t), v.gpu(), v.roll(t.Time, t.Final))
 }
 
-// things writes what is new of processes, libraries, reports and drops.
-func (v *saving) things(t *tick.Tick) error {
+// processes writes what is new of processes, and makes way for those whose numbers others had.
+func (v *saving) processes(t *tick.Tick) error {
+	again := map[uint32]bool{}
 	for i := range t.Processes {
 		p := toProcessJSON(&t.Processes[i])
 		if v.procs[p.PID] == p {
 			continue
 		}
+		other, err := v.another(&p)
+		if err != nil {
+			return err
+		}
+		if other {
+			again[p.PID] = true
+		}
 		if err := v.process(&p); err != nil {
 			return err
 		}
 		v.done = append(v.done, func() { v.procs[p.PID] = p })
+	}
+	return v.succeed(again, t.Ops)
+}
+
+// things writes what is new of processes, libraries, reports and drops.
+func (v *saving) things(t *tick.Tick) error {
+	if err := v.processes(t); err != nil {
+		return err
 	}
 	for i := range t.Libraries {
 		l := toLibraryJSON(&t.Libraries[i])

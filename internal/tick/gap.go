@@ -58,6 +58,18 @@ func (g *Gap) Merge(o *Gap) {
 	g.Partial += o.Partial
 }
 
+// Sub takes away what o holds, which must be an earlier state of g.
+func (g *Gap) Sub(o *Gap) {
+	g.Calls -= o.Calls
+	g.Count -= o.Count
+	g.Total -= o.Total
+	g.OnCPU -= o.OnCPU
+	g.Runnable -= o.Runnable
+	g.Throttled -= o.Throttled
+	g.Blocked -= o.Blocked
+	g.Partial -= o.Partial
+}
+
 // Gaps are the gaps of each process. The zero value cannot be added to; Gaps{}
 // can. It is for one goroutine.
 type Gaps map[uint32]*Gap

@@ -1,0 +1,88 @@
+package store
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+
+	"ingero/internal/tick"
+)
+
+var sqlOther = `SELECT 1 FROM processes WHERE session = ? AND pid = ? AND started_ns IS NOT ?`
+
+// counted are those of the forgotten tables in which calls of a number are one sum, as long as the
+// first of its processes is told of.
+var counted = []string{"ops", "gaps"}
+
+// another says whether the file has another process of the number. It must come before the row of
+// this one is written.
+func (v *saving) another(p *processJSON) (bool, error) {
+	if was, known := v.procs[p.PID]; known {
+		return was.Started != p.Started, nil
+	}
+	var one int
+	err := v.tx.Stmt(v.stmts[&sqlOther]).QueryRow(v.id, p.PID, null(p.Started)).Scan(&one)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// succeed makes way for processes whose numbers others had: the rows of those go. In memory that is
+// done at once: where it is not committed, more is written later than has changed.
+func (v *saving) succeed(pids map[uint32]bool, ops []tick.Op) error {
+	if len(pids) == 0 {
+		return nil
+	}
+	anew := maps.Clone(pids)
+	for pid := range v.goOn(pids, ops) {
+		delete(anew, pid)
+	}
+	for _, f := range forgotten {
+		of := pids
+		if f.before != "" || f.since {
+			continue
+		} else if slices.Contains(counted, f.table) {
+			of = anew
+		}
+		if len(of) == 0 {
+			continue
+		}
+		list, err := json.Marshal(slices.Collect(maps.Keys(of)))
+		if err != nil {
+			return err
+		}
+		if _, err := v.tx.Exec("DELETE FROM "+f.table+" WHERE session = ? AND pid IN (SELECT value FROM json_each(?))", v.id, string(list)); err != nil {
+			return err
+		}
+	}
+	maps.DeleteFunc(v.stated, func(k stateKey, _ any) bool { return pids[k.pid] })
+	maps.DeleteFunc(v.ops, func(k opKey, _ savedOp) bool { return anew[k.pid] })
+	for pid := range anew {
+		if g := v.gaps[pid]; g != nil {
+			g.Sub(&g.saved)
+			g.saved = tick.Gap{}
+		}
+	}
+	return nil
+}
+
+// goOn returns those of the numbers of which all calls that the file has are in the tick still.
+func (v *saver) goOn(pids map[uint32]bool, ops []tick.Op) map[uint32]bool {
+	calls := map[opKey]uint64{}
+	for i := range ops {
+		if o := &ops[i]; pids[o.PID] {
+			calls[opKey{o.PID, o.Op}] = o.Sum.Calls
+		}
+	}
+	out := map[uint32]bool{}
+	for k, o := range v.ops {
+		if before, seen := out[k.pid]; pids[k.pid] {
+			out[k.pid] = (before || !seen) && calls[k] >= o.sum.Calls
+		}
+	}
+	maps.DeleteFunc(out, func(_ uint32, all bool) bool { return !all })
+	return out
+}
