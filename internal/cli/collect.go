@@ -12,6 +12,7 @@ import (
 
 // collector keeps what is told of a trace when it is over. It is a sink.
 type collector struct {
+	told bool      // what is told at the end is of processes that the last tick has, and of no others
 	gaps tick.Gaps // nil: not wanted
 	last tick.Tick
 	// Of each process the last account, and of each chain the last state: those
@@ -27,6 +28,9 @@ type collector struct {
 
 // maxKept bounds the chains, the accounts and the faults that are kept.
 const maxKept = 1 << 14
+
+// moreAccounts is how many accounts are kept for a while beyond those of processes that are told of.
+const moreAccounts = 256
 
 // Batch implements [tick.Sink].
 func (c *collector) Batch(b *tick.Batch) error {
@@ -44,11 +48,7 @@ func (c *collector) Tick(t *tick.Tick) error {
 	if c.accounts == nil {
 		c.accounts, c.chains, c.costs = map[uint32]tick.Breakdown{}, map[string]tick.Chain{}, costs{}
 	}
-	for i := range t.Breakdowns {
-		if b := &t.Breakdowns[i]; len(c.accounts) < maxKept {
-			c.accounts[b.PID] = *b
-		}
-	}
+	c.account(t)
 	c.keep(t)
 	for i := range t.Episodes {
 		if e := &t.Episodes[i]; e.Kind == tick.EpisodeEnd && len(c.costs) < maxKept {
@@ -64,13 +64,29 @@ func (c *collector) Tick(t *tick.Tick) error {
 	return nil
 }
 
+// account brings the accounts up to date. Where those of processes that are not told of any more are
+// of no use they go, many at once.
+func (c *collector) account(t *tick.Tick) {
+	for i := range t.Breakdowns {
+		b := &t.Breakdowns[i]
+		if _, known := c.accounts[b.PID]; known || c.told || len(c.accounts) < maxKept {
+			c.accounts[b.PID] = *b
+		}
+	}
+	if !c.told || len(c.accounts) <= len(t.Breakdowns)+len(t.Processes)+moreAccounts {
+		return
+	}
+	told := t.Told()
+	maps.DeleteFunc(c.accounts, func(pid uint32, _ tick.Breakdown) bool { return !told[pid] })
+}
+
 // keep brings the chains up to date.
 func (c *collector) keep(t *tick.Tick) {
 	now := map[string]bool{}
 	for i := range t.Chains {
 		x := &t.Chains[i]
 		now[x.ID] = true
-		if len(c.chains) < maxKept {
+		if _, known := c.chains[x.ID]; known || len(c.chains) < maxKept {
 			c.chains[x.ID] = *x
 		}
 	}

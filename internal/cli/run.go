@@ -93,7 +93,7 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 		ctx, stop = context.WithTimeout(ctx, c.Trace.Duration)
 		defer stop()
 	}
-	seen := &collector{gaps: tick.Gaps{}}
+	seen := &collector{told: true, gaps: tick.Gaps{}}
 	sinks := append(x.sinks, seen)
 	if c.Trace.JSON || c.Trace.Verbose {
 		sinks = append(sinks, v)

@@ -93,7 +93,7 @@ func (e *Env) trace(ctx context.Context, c *config.Config) (err error) {
 		ctx, stop = context.WithTimeout(ctx, c.Trace.Duration)
 		defer stop()
 	}
-	seen := &collector{}
+	seen := &collector{told: true}
 	if err = errors.Join(t.run(ctx, rec, append(x.sinks, v, seen)...), v.failed()); err == nil {
 		v.say(summary(&seen.last))
 	}
