@@ -58,6 +58,9 @@ func (t *tracing) close() error { return errors.Join(t.source.Close(), t.lock.Re
 // run traces until ctx ends or the processes do. It returns the session's error,
 // and closes everything.
 func (t *tracing) run(ctx context.Context, rec *recording, sinks ...tick.Sink) error {
+	if m := spareMemory(); m != nil {
+		sinks = append(sinks, m)
+	}
 	p := &publisher{lock: t.lock, log: t.log, exports: t.exports, manager: t.manager}
 	if rec != nil {
 		p.database = rec.state
