@@ -14,9 +14,10 @@ import (
 const (
 	maxProgs     = 256
 	maxSections  = 1 << 14
-	maxTable     = 64 << 20 // bytes of one table of symbols, strings, versions or of dynamic entries
-	maxNotes     = 64 << 10 // bytes of one segment of notes
-	maxBuildID   = 64       // bytes; SHA-1 has 20
+	maxTable     = 64 << 20  // bytes of one table of symbols, strings, versions or of dynamic entries
+	maxSymbols   = 256 << 20 // bytes of all tables of symbols and of their names: a library has two
+	maxNotes     = 64 << 10  // bytes of one segment of notes
+	maxBuildID   = 64        // bytes; SHA-1 has 20
 	elfHeaderLen = 64
 )
 
@@ -95,16 +96,30 @@ func checkSections(r io.ReaderAt, t table) error {
 	if _, err := r.ReadAt(buf, int64(t.off)); err != nil {
 		return fmt.Errorf("read section headers: %w", err)
 	}
+	le := binary.LittleEndian
+	symbols := uint64(0)
 	for i := range int(t.count) {
 		s := buf[i*64:]
-		kind, size := binary.LittleEndian.Uint32(s[4:]), binary.LittleEndian.Uint64(s[32:])
+		kind, size, names := le.Uint32(s[4:]), le.Uint64(s[32:]), uint64(0)
 		switch {
-		case kind == shtSymtab, kind == shtStrtab, kind == shtDynamic, kind == shtDynsym,
-			kind == shtNote, kind >= shtGNUFirst && kind <= shtGNULast:
-			if size > maxTable {
-				return fmt.Errorf("%w: section %d has %d bytes", errNotELF, i, size)
+		case kind == shtStrtab, kind == shtNote:
+		case kind == shtSymtab, kind == shtDynsym, kind == shtDynamic, kind >= shtGNUFirst && kind <= shtGNULast:
+			// The section of its names is read with it, whatever kind that says it is of.
+			if link := le.Uint32(s[40:]); link < uint32(t.count) {
+				names = le.Uint64(buf[link*64+32:])
 			}
+		default:
+			continue
 		}
+		if size > maxTable || names > maxTable {
+			return fmt.Errorf("%w: section %d has %d bytes, with names of %d", errNotELF, i, size, names)
+		}
+		if kind == shtSymtab || kind == shtDynsym {
+			symbols += size + names
+		}
+	}
+	if symbols > maxSymbols {
+		return fmt.Errorf("%w: its tables of symbols have %d bytes", errNotELF, symbols)
 	}
 	return nil
 }

@@ -69,6 +69,21 @@ func TestBuildID(t *testing.T) {
 		{name: "big-endian", change: func(b []byte) []byte { b[5] = 2; return b }, err: errNotELF},
 		{name: "many program headers", change: func(b []byte) []byte { le.PutUint16(b[56:], 0xffff); return b }, err: errNotELF},
 		{name: "count of sections elsewhere", change: func(b []byte) []byte { clear(b[60:62]); return b }, err: errNotELF},
+		{name: "names of a terabyte that say they are none", change: func(b []byte) []byte {
+			le.PutUint32(b[512+4:], 1) // SHT_PROGBITS
+			le.PutUint64(b[512+32:], 1<<40)
+			return b
+		}, err: errNotELF},
+		{name: "a table of symbols nine times over", change: func(b []byte) []byte {
+			le.PutUint16(b[60:], 9)
+			for i := range 9 {
+				s := b[512+i*64:]
+				le.PutUint32(s[4:], shtSymtab)
+				le.PutUint64(s[32:], maxTable/4)
+				le.PutUint32(s[40:], uint32(i))
+			}
+			return b
+		}, err: errNotELF},
 		{name: "symbols of a terabyte", change: func(b []byte) []byte { le.PutUint64(b[512+96:], 1<<40); return b }, err: errNotELF},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

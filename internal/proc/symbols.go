@@ -19,7 +19,7 @@ type Symbols struct {
 }
 
 // Bounds of one file's search. What is read goes through a buffer; a hostile file
-// costs its reading, at most 64 MiB a table, and no more memory than this.
+// costs its reading, of which BuildID's limits are the bound, and no more memory than this.
 const (
 	symbolChunk = 192 << 10 // a multiple of symbolSize
 	maxAPIName  = 256       // bytes, with the NUL at its end
@@ -164,16 +164,19 @@ func (s *Symbols) read(x *elf.Section, names map[uint32]string, seen map[definit
 }
 
 // chunks hands a section to fn in pieces of symbolChunk bytes, each with as many
-// bytes of the next one as over says.
+// bytes of the next one as over says, as far as the file goes.
 func chunks(x *elf.Section, over int, fn func(at uint64, b []byte) error) error {
 	if x.Type == elf.SHT_NOBITS || x.Flags&elf.SHF_COMPRESSED != 0 {
 		return nil
 	}
 	buf := make([]byte, symbolChunk+over)
 	for at := uint64(0); at < x.FileSize; at += symbolChunk {
-		n := min(uint64(len(buf)), x.FileSize-at)
-		if _, err := x.ReaderAt.ReadAt(buf[:n], int64(at)); err != nil && !errors.Is(err, io.EOF) {
+		n, err := x.ReaderAt.ReadAt(buf[:min(uint64(len(buf)), x.FileSize-at)], int64(at))
+		if err != nil && !errors.Is(err, io.EOF) {
 			return err
+		}
+		if n == 0 {
+			return nil
 		}
 		if err := fn(at, buf[:n]); err != nil {
 			return err

@@ -71,11 +71,14 @@ func (im *image) search(table, names *elf.Section) error {
 	le := binary.LittleEndian
 	buf := make([]byte, min(symbolChunk, table.FileSize))
 	for at := uint64(0); at < table.FileSize; at += symbolChunk {
-		b := buf[:min(uint64(len(buf)), table.FileSize-at)]
-		if _, err := table.ReaderAt.ReadAt(b, int64(at)); err != nil && !errors.Is(err, io.EOF) {
+		n, err := table.ReaderAt.ReadAt(buf[:min(uint64(len(buf)), table.FileSize-at)], int64(at))
+		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read symbols: %w", err)
 		}
-		for ; len(b) >= symbolSize; b = b[symbolSize:] {
+		if n == 0 {
+			return nil // the file is shorter than it says
+		}
+		for b := buf[:n]; len(b) >= symbolSize; b = b[symbolSize:] {
 			if elf.ST_TYPE(b[4]) != elf.STT_OBJECT || le.Uint16(b[6:]) == uint16(elf.SHN_UNDEF) {
 				continue
 			}

@@ -228,7 +228,7 @@ func inWords(err error) error {
 	switch {
 	case errors.As(err, &known):
 		return err
-	case strings.HasPrefix(err.Error(), "missing argument"): // the driver's, without a type
+	case strings.HasPrefix(err.Error(), "missing argument"), strings.HasPrefix(err.Error(), "missing named argument"): // the driver's, without a type
 		return &SQLError{What: "the statement has parameters", Do: "write the values into it", Err: err}
 	case !errors.As(err, &lite):
 		return err

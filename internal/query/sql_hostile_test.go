@@ -66,6 +66,7 @@ var refused = []struct{ name, text, why string }{
 	{"no text", "SELECT '\xff\xfe'", "no UTF-8"},
 	{"too long", "SELECT '" + strings.Repeat("x", 20_000) + "'", "20009 bytes"},
 	{"parameters", "SELECT ?", "has parameters"},
+	{"a named parameter", "SELECT :pid", "has parameters"},
 	{"a value too large", "SELECT zeroblob(1000000000)", "too large"},
 	{"text too large", "SELECT printf('%.*c', 100000000, 'x')", "too large"},
 	{"a fraction too long", "SELECT printf('%.99999999f', 1.0)", "too large"},
