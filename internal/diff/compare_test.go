@@ -137,6 +137,19 @@ func TestRoles(t *testing.T) {
 	}
 }
 
+// A run says what it lacks of calls, each thing once; stacks that are left out are none.
+func TestUntimed(t *testing.T) {
+	x := healthy()
+	x.reports = []tick.Report{
+		{Kind: "launches-counted", Object: "train (4821)"}, {Kind: "precision-lost", Object: "hot-off"},
+		{Kind: "precision-lost", Object: "launches-counted"}, {Kind: "precision-lost", Object: "stacks-rare"}, {Kind: "precision-back", Object: "calls-counted"},
+	}
+	r := compared(t, record(t, healthy()), record(t, x), Options{})
+	if len(r.A.Untimed) > 0 || !slices.Equal(r.B.Untimed, []string{"launches-counted", "hot-off"}) {
+		t.Errorf("%q and %q", r.A.Untimed, r.B.Untimed)
+	}
+}
+
 // Of runs of a few seconds nothing is said.
 func TestShort(t *testing.T) {
 	l := healthy()

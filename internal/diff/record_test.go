@@ -45,6 +45,7 @@ type loop struct {
 	hogFrom  int     // second from which on
 	line     string  // function that copies
 	noise    float64 // of the GPU's time
+	reports  []tick.Report
 }
 
 func healthy() loop {
@@ -124,7 +125,7 @@ func record(t testing.TB, loops ...loop) string {
 			}
 			x.acct.Until = x.now
 			b.Calls, b.Waits = append(b.Calls, x.calls...), append(b.Waits, x.waits...)
-			tk.Threads = append(tk.Threads, x.acct)
+			tk.Threads, tk.Reports = append(tk.Threads, x.acct), append(tk.Reports, x.reports...)
 			tk.Processes = append(tk.Processes, tick.Process{PID: x.pid, NSPID: x.pid, Comm: x.comm, Started: began, Mapped: began, Attached: began, Where: x.where})
 		}
 		stacks = nil

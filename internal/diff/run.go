@@ -26,6 +26,9 @@ type Run struct {
 	Session  query.Session
 	From, To time.Time
 	Cover    query.Coverage
+	// Untimed is what was left out to spare the programs (docs/overhead.md) without which
+	// calls have no time or no count: parts and operations differ by that, too.
+	Untimed []string
 
 	r     *query.Reader
 	every time.Duration // length of a block
@@ -91,8 +94,25 @@ func Open(ctx context.Context, r *query.Reader, from, to time.Time, o Options) (
 	if err := run.read(ctx, &o); err != nil {
 		return nil, fmt.Errorf("session %s: %w", s.ID, err)
 	}
+	reports, err := r.Reports(ctx, &s)
+	if err != nil {
+		return nil, fmt.Errorf("session %s: %w", s.ID, err)
+	}
+	for _, x := range reports {
+		name := x.Kind
+		if x.Kind == "precision-lost" {
+			name = x.Object
+		}
+		if slices.Contains(untimed, name) && !slices.Contains(run.Untimed, name) {
+			run.Untimed = append(run.Untimed, name)
+		}
+	}
 	return run, nil
 }
+
+// untimed are the steps of the budget, and the report of that on launches, after which not
+// all calls are timed and counted.
+var untimed = []string{"launches-counted", "calls-counted", "hot-off"}
 
 // latest returns the latest recording that has a part in a window.
 func latest(ctx context.Context, r *query.Reader, from, to time.Time) (query.Session, error) {

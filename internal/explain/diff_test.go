@@ -74,6 +74,7 @@ func TestDiff(t *testing.T) {
 		"short":     func(p *diff.Pair) { p.Short = true },
 		"ranks":     func(p *diff.Pair) { p.RoleA.Rank = "0" },
 		"no steps":  func(p *diff.Pair) { p.Anchor = 0 },
+		"untimed":   func(*diff.Pair) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := diffResult()
@@ -85,6 +86,9 @@ func TestDiff(t *testing.T) {
 					same.Parts, same.Within, same.Counts = nil, nil, nil
 					r.Pairs = append(r.Pairs, same)
 				}
+			}
+			if name == "untimed" {
+				r.B.Untimed = []string{"launches-counted", "hot-off"}
 			}
 			testkit.Golden(t, "diff_"+name+".txt", Diff(r, Options{}))
 			if b, err := DiffJSON(r); err != nil || !json.Valid(b) {

@@ -116,13 +116,7 @@ func (r *Reader) facts(ctx context.Context, sum *Summary, f Filter) error {
 	if err != nil {
 		return err
 	}
-	err = r.rows(ctx, func(rows *sql.Rows) error {
-		var x tick.Report
-		err := rows.Scan(&x.Kind, &x.Object, &x.Why)
-		sum.Reports = append(sum.Reports, x)
-		return err
-	}, "SELECT kind, object, why FROM reports WHERE session = ? ORDER BY kind, object, why", id)
-	if err != nil {
+	if sum.Reports, err = r.Reports(ctx, &sum.Session); err != nil {
 		return err
 	}
 	return r.rows(ctx, func(rows *sql.Rows) error {
@@ -131,6 +125,17 @@ func (r *Reader) facts(ctx context.Context, sum *Summary, f Filter) error {
 		sum.Drops = append(sum.Drops, d)
 		return err
 	}, "SELECT reason, count FROM drops WHERE session = ? AND count > 0 ORDER BY reason", id)
+}
+
+// Reports returns what could not be done in a session, or was left out, by kind and object.
+func (r *Reader) Reports(ctx context.Context, s *Session) (out []tick.Report, err error) {
+	err = r.rows(ctx, func(rows *sql.Rows) error {
+		var x tick.Report
+		err := rows.Scan(&x.Kind, &x.Object, &x.Why)
+		out = append(out, x)
+		return err
+	}, "SELECT kind, object, why FROM reports WHERE session = ? ORDER BY kind, object, why", s.id)
+	return out, err
 }
 
 // stored fills in the counts that the session kept.
