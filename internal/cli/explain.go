@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -323,38 +322,6 @@ func startOfLast(ctx context.Context, r *query.Reader, s *query.Session, f query
 			return time.Time{}, nil
 		}
 	}
-}
-
-// remarks says what a reader must know of the recordings.
-func remarks(sums []*query.Summary, zone *time.Location) []string {
-	var out []string
-	for _, s := range sums {
-		at := end(&s.Session).In(zone).Format(time.TimeOnly)
-		switch s.Session.State {
-		case "running":
-			out = append(out, "the trace still runs; this is what it had at "+at)
-		case "interrupted":
-			out = append(out, "the trace was killed; this is what it had at "+at)
-		case "full", "failed":
-			out = append(out, fmt.Sprintf("recording ended before the trace did, at %s: %s", at, s.Session.Problem))
-		}
-		if s.Session.Cut {
-			out = append(out, "the first of its calls were removed to make room")
-		}
-		if s.Session.Pruned {
-			out = append(out, "its calls are not kept any more: this is from what was summed up while it was recorded")
-		}
-		if s.Rebuilt && s.Thinned {
-			out = append(out, "not every call of this part was recorded, so its counts are estimates")
-		}
-		if s.Torn > 0 && s.Session.State != "running" {
-			out = append(out, fmt.Sprintf("a crash cut off the last %s of the recording", explain.Bytes(s.Torn)))
-		}
-		if s.Damage != "" {
-			out = append(out, "the recording cannot be read to its end: "+s.Damage)
-		}
-	}
-	return out
 }
 
 // joined makes one report's input of what several recordings say.

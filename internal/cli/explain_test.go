@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -38,30 +37,5 @@ func TestJoinedRecordings(t *testing.T) {
 	}
 	if g := in.Gaps[1]; g == nil || g.Count != 4 || g.Total != 35 {
 		t.Errorf("gaps = %+v, want 4 of 35 ns", g)
-	}
-}
-
-func TestRemarks(t *testing.T) {
-	for name, tt := range map[string]struct {
-		change func(s *query.Summary)
-		want   string
-	}{
-		"ended":       {func(s *query.Summary) { s.Session.State = "ended" }, ""},
-		"running":     {func(s *query.Summary) { s.Session.State = "running" }, "still runs"},
-		"interrupted": {func(s *query.Summary) { s.Session.State = "interrupted" }, "was killed"},
-		"full":        {func(s *query.Summary) { s.Session.State, s.Session.Problem = "full", "no space" }, "no space"},
-		"thinned":     {func(s *query.Summary) { s.Rebuilt, s.Thinned = true, true }, "estimates"},
-		"damaged":     {func(s *query.Summary) { s.Damage = "bad sum" }, "bad sum"},
-		"pruned":      {func(s *query.Summary) { s.Session.Pruned = true }, "not kept any more"},
-		"cut":         {func(s *query.Summary) { s.Session.Cut = true }, "to make room"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var s query.Summary
-			tt.change(&s)
-			got := strings.Join(remarks([]*query.Summary{&s}, time.UTC), "\n")
-			if !strings.Contains(got, tt.want) || (tt.want == "") != (got == "") {
-				t.Errorf("remarks = %q, want %q", got, tt.want)
-			}
-		})
 	}
 }

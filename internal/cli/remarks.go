@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"ingero/internal/explain"
+	"ingero/internal/query"
+)
+
+// remarks says what a reader must know of the recordings, the earliest first.
+func remarks(sums []*query.Summary, zone *time.Location) []string {
+	sums = slices.SortedStableFunc(slices.Values(sums), func(a, b *query.Summary) int {
+		return a.Session.Started.Compare(b.Session.Started)
+	})
+	var out []string
+	killed, last := 0, ""
+	for _, s := range sums {
+		if s.Session.State == "interrupted" {
+			killed, last = killed+1, clock(end(&s.Session), zone)
+		}
+	}
+	switch {
+	case killed == 1:
+		out = append(out, "the trace was killed; this is what it had at "+last)
+	case killed > 1:
+		out = append(out, fmt.Sprintf("%d traces were killed, the last at %s; this is what they had then", killed, last))
+	}
+	for _, s := range sums {
+		out = append(out, remarksOn(s, zone)...)
+	}
+	return append(out, unrecorded(sums, zone)...)
+}
+
+func clock(t time.Time, zone *time.Location) string { return t.In(zone).Format(time.TimeOnly) }
+
+// remarksOn says it of one, but for its having been killed.
+func remarksOn(s *query.Summary, zone *time.Location) []string {
+	var out []string
+	switch s.Session.State {
+	case "running":
+		out = append(out, "the trace still runs; this is what it had at "+clock(end(&s.Session), zone))
+	case "full", "failed":
+		out = append(out, fmt.Sprintf("recording ended before the trace did, at %s: %s", clock(end(&s.Session), zone), s.Session.Problem))
+	}
+	if s.Session.Cut {
+		out = append(out, "the first of its calls were removed to make room")
+	}
+	if s.Session.Pruned {
+		out = append(out, "its calls are not kept any more: this is from what was summed up while it was recorded")
+	}
+	if s.Rebuilt && s.Thinned {
+		out = append(out, "not every call of this part was recorded, so its counts are estimates")
+	}
+	if s.Torn > 0 && s.Session.State != "running" {
+		out = append(out, fmt.Sprintf("a crash cut off the last %s of the recording", explain.Bytes(s.Torn)))
+	}
+	if s.Damage != "" {
+		out = append(out, "the recording cannot be read to its end: "+s.Damage)
+	}
+	return out
+}
+
+// gap is a time in which nobody recorded.
+type gap struct{ from, to time.Time }
+
+// leastGap is how long one is that is told: the next recording begins when the one before it ends,
+// but for a moment.
+const leastGap = time.Second
+
+// words say when it was, with the days where there are two.
+func (g gap) words(zone *time.Location) string {
+	from, to := g.from.In(zone), g.to.In(zone)
+	format := time.TimeOnly
+	if from.Format(time.DateOnly) != to.Format(time.DateOnly) {
+		format = time.DateTime
+	}
+	return "from " + from.Format(format) + " to " + to.Format(format)
+}
+
+// unrecorded says for how long a machine was not traced between its recordings, which are
+// sorted by their starts: what was slow then is not known.
+func unrecorded(sums []*query.Summary, zone *time.Location) []string {
+	length := func(g gap) time.Duration { return g.to.Sub(g.from) }
+	var nodes []string
+	last, gaps := map[string]time.Time{}, map[string][]gap{}
+	for _, s := range sums {
+		node := s.Session.Node
+		until, known := last[node]
+		if !known {
+			nodes = append(nodes, node)
+		} else if s.Session.Started.Sub(until) >= leastGap {
+			gaps[node] = append(gaps[node], gap{until, s.Session.Started})
+		}
+		if e := end(&s.Session); e.After(until) {
+			last[node] = e
+		}
+	}
+	var out []string
+	for _, node := range nodes {
+		if len(gaps[node]) == 0 {
+			continue
+		}
+		var sum time.Duration
+		for _, g := range gaps[node] {
+			sum += length(g)
+		}
+		longest := slices.MaxFunc(gaps[node], func(a, b gap) int { return cmp.Compare(length(a), length(b)) })
+		line := fmt.Sprintf("nothing was recorded for %s, %s", explain.Duration(int64(sum)), longest.words(zone))
+		if n := len(gaps[node]); n > 1 {
+			line = fmt.Sprintf("nothing was recorded for %s, in %d parts between one trace and the next, the longest %s",
+				explain.Duration(int64(sum)), n, longest.words(zone))
+		}
+		if len(nodes) > 1 {
+			line = node + ": " + line
+		}
+		out = append(out, line)
+	}
+	return out
+}
