@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -16,7 +17,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// rankRecording is a recording of a rank: it enters a collective every 10 ms.
+// rankRecording is a recording of a rank.
 type rankRecording struct {
 	node        string
 	rank        int32
@@ -24,6 +25,7 @@ type rankRecording struct {
 	at          time.Time     // when it began
 	clock       time.Duration // by which that of the machine is ahead
 	collectives int
+	every       time.Duration             // it enters a collective; 0: 10 ms
 	late        func(i int) time.Duration // by how much it enters one late; nil: it does not
 }
 
@@ -35,7 +37,7 @@ func (x rankRecording) make(t *testing.T) string {
 	if x.late == nil {
 		x.late = func(int) time.Duration { return 0 }
 	}
-	now := at
+	now, every := at, cmp.Or(x.every, 10*time.Millisecond)
 	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now },
 		Session: store.Session{ID: x.node + "-r", Node: x.node, Started: at, Mode: "trace"}})
 	if err != nil {
@@ -46,7 +48,7 @@ func (x rankRecording) make(t *testing.T) string {
 	var calls []events.Call
 	handle := uint64(0xc0)
 	for i := range x.collectives {
-		c := events.Call{Start: at.Add(time.Duration(i+1)*10*time.Millisecond + x.late(i)).UnixNano(), Duration: 20e3, OnCPU: 20e3, PID: pid, TID: pid, Weight: 1, Op: op}
+		c := events.Call{Start: at.Add(time.Duration(i+1)*every + x.late(i)).UnixNano(), Duration: 20e3, OnCPU: 20e3, PID: pid, TID: pid, Weight: 1, Op: op}
 		withComm(&c, handle)
 		calls = append(calls, c)
 		o.Sum.Calls, o.Sum.Done, o.Sum.Total = o.Sum.Calls+1, o.Sum.Done+1, o.Sum.Total+20e3
@@ -86,7 +88,7 @@ func TestExplainNodesCollectives(t *testing.T) {
 	for rank, clock := range []time.Duration{0, 0, 80 * time.Millisecond} {
 		r := rankRecording{node: fmt.Sprintf("gpu-%d", rank), rank: int32(rank), ranks: 4, at: at, clock: clock, collectives: 400}
 		if rank == 1 {
-			r.late = func(i int) time.Duration { return time.Duration(i%2) * 4 * time.Millisecond } // every other
+			r.late = func(i int) time.Duration { return time.Duration(i%2) * 8 * time.Millisecond } // every other
 		}
 		if rank == 2 {
 			r.collectives = 300
@@ -119,8 +121,8 @@ func TestExplainNodesCollectives(t *testing.T) {
 	if len(x.Late) != 1 {
 		t.Fatalf("late: %+v", x.Late)
 	}
-	if off := time.Duration(x.Late[0].WaitedNS) - 600*time.Millisecond; off.Abs() > time.Duration(x.Late[0].WithinNS) {
-		t.Errorf("the others waited %s more than 600 ms, but it is known to within %s", off, time.Duration(x.Late[0].WithinNS))
+	if off := time.Duration(x.Late[0].WaitedNS) - 1200*time.Millisecond; off.Abs() > time.Duration(x.Late[0].WithinNS) {
+		t.Errorf("the others waited %s more than 1,200 ms, but it is known to within %s", off, time.Duration(x.Late[0].WithinNS))
 	}
 	if len(x.Absent) != 1 || x.Absent[0].Rank != 2 || x.Absent[0].Seq != 301 || x.Late[0].Times != 150 || x.Compared != 300 {
 		t.Errorf("got %+v", x)

@@ -105,19 +105,19 @@ func TestFleetInNamespaces(t *testing.T) {
 	var nodes, pins []string
 	var agents []*agent
 	for n := range 8 {
-		r := rankRecording{node: fmt.Sprintf("gpu-%d", n), rank: int32(n), ranks: 8, at: at, collectives: 400}
+		r := rankRecording{node: fmt.Sprintf("gpu-%d", n), rank: int32(n), ranks: 8, at: at, collectives: 400, every: 20 * time.Millisecond}
 		switch n {
 		case off:
 			r.clock = 80 * time.Millisecond
-		case straggler:
-			r.late = func(i int) time.Duration { return time.Duration(i%4/3) * 5 * time.Millisecond } // one of four
+		case straggler: // by more than clocks are known to on a machine with much else to do
+			r.late = func(i int) time.Duration { return time.Duration(i%4/3) * 15 * time.Millisecond } // one of four
 		}
 		a := w.start(n, r.make(t), r.clock)
 		agents, nodes, pins = append(agents, a), append(nodes, a.address), append(pins, a.pin)
 	}
 	flags := []string{"--nodes", strings.Join(nodes, ","), "--pin", strings.Join(pins, ",")}
 	// 100 groups, so that an answer takes its time on a slow line.
-	count := "SELECT timestamp / 10000000 % 100 AS part, count(*) AS n, us(percentile(duration_ns, 99)) AS p99 FROM events GROUP BY part"
+	count := "SELECT timestamp / 20000000 % 100 AS part, count(*) AS n, us(percentile(duration_ns, 99)) AS p99 FROM events GROUP BY part"
 	if calls, notes := w.calls(append(flags, count)...); calls != 3200 || len(notes) != 1 {
 		t.Errorf("of all machines: %d calls, %q", calls, notes)
 	}
@@ -221,8 +221,8 @@ func (w *fleetWorld) comparesRanks(flags []string, straggler, dead, off int32) {
 		w.t.Fatalf("late: %+v, want rank %d, 100 times", c.Late, straggler)
 	}
 	l := &c.Late[0]
-	if wrong := time.Duration(l.WaitedNS) - 500*time.Millisecond; wrong.Abs() > time.Duration(l.WithinNS) {
-		w.t.Errorf("waited %s, give or take %s, want 500 ms", time.Duration(l.WaitedNS), time.Duration(l.WithinNS))
+	if wrong := time.Duration(l.WaitedNS) - 1500*time.Millisecond; wrong.Abs() > time.Duration(l.WithinNS) {
+		w.t.Errorf("waited %s, give or take %s, want 1500 ms", time.Duration(l.WaitedNS), time.Duration(l.WithinNS))
 	}
 	for i := range r.Nodes {
 		n := &r.Nodes[i]

@@ -23,8 +23,13 @@ type Machine struct {
 	node *node
 }
 
-// probes is how often a clock is read: the quickest answer tells most.
-const probes = 4
+// A clock is read probesLeast times, and up to probesMost times while it is not known to
+// within closeEnough and they take no longer than probesFor together.
+const (
+	probesLeast, probesMost = 4, 16
+	probesFor               = 250 * time.Millisecond
+	closeEnough             = lateByLeast / 2
+)
 
 // Meet asks each machine who it is and what time it has. Machines that do not answer are
 // problems, and are not asked again. It must come before [Ask].
@@ -65,10 +70,15 @@ func (f *Fleet) Machines() []*Machine { return f.met }
 
 func (f *Fleet) meet(ctx context.Context, n *node) (*Machine, error) {
 	m := &Machine{Address: n.given, node: n}
-	for i := range probes {
+	var off bounds
+	first := time.Now() // by the clock that nobody sets
+	for i := range probesMost {
+		if i >= probesLeast && (m.Within <= closeEnough || time.Since(first) > probesFor) {
+			break
+		}
 		var c wire.Clock
 		sent := f.o.Now()
-		began := time.Now() // by the clock that nobody sets
+		began := time.Now()
 		err := f.ask(ctx, m, &Question{Path: "/api/v1/time"}, maxAnswer, func(body io.Reader) error { return decode(body, &c) })
 		took := time.Since(began)
 		if err != nil {
@@ -77,13 +87,35 @@ func (f *Fleet) meet(ctx context.Context, n *node) (*Machine, error) {
 		if c.TimeNS <= 0 {
 			return nil, errAnswer
 		}
-		if i == 0 || took/2 < m.Within { // the first has the handshake in it
-			m.Within = took / 2
-			m.Ahead = time.Unix(0, c.TimeNS).Sub(sent.Add(took / 2))
-		}
+		off.read(time.Unix(0, c.TimeNS).Sub(sent), took)
+		m.Ahead, m.Within = off.middle()
 		m.Name, m.Version = cmp.Or(printable(c.Node, 64), n.given), printable(c.Version, 40)
 	}
 	return m, nil
+}
+
+// bounds are those of how far a clock is ahead of this machine's.
+type bounds struct {
+	low, high time.Duration
+	known     bool
+}
+
+// read takes one reading more: when it was asked for, the clock was ahead of this machine's by
+// as much, and the answer was there some time later. The clock was read between the two, so each
+// reading has bounds, and what lies within those of all is left. Where nothing does, somebody
+// has set a clock in between, and the earlier ones tell nothing.
+func (b *bounds) read(ahead, took time.Duration) {
+	low, high := ahead-took, ahead
+	if b.known && max(b.low, low) <= min(b.high, high) {
+		low, high = max(b.low, low), min(b.high, high)
+	}
+	*b = bounds{low: low, high: high, known: true}
+}
+
+// middle is what is nearest to all that is within the bounds, and how far off that may be.
+func (b *bounds) middle() (ahead, within time.Duration) {
+	within = (b.high - b.low + 1) / 2
+	return b.high - within, within
 }
 
 // tellApart adds the address to names that are there twice.

@@ -40,6 +40,32 @@ func TestNew(t *testing.T) {
 	}
 }
 
+// What a clock is off by lies within the bounds of every reading, until somebody sets a clock.
+func TestBounds(t *testing.T) {
+	const ms = time.Millisecond
+	for _, tt := range []struct {
+		name          string
+		readings      [][2]time.Duration // ahead when it was asked for, and how long that took
+		ahead, within time.Duration
+	}{
+		{"one", [][2]time.Duration{{80 * ms, 4 * ms}}, 78 * ms, 2 * ms},
+		{"the quicker of two", [][2]time.Duration{{90 * ms, 40 * ms}, {80 * ms, 4 * ms}}, 78 * ms, 2 * ms},
+		{"slow on the way there, then slow on the way back", [][2]time.Duration{{90 * ms, 11 * ms}, {80 * ms, 11 * ms}}, 79500 * time.Microsecond, 500 * time.Microsecond},
+		{"behind", [][2]time.Duration{{-70 * ms, 20 * ms}, {-78 * ms, 6 * ms}}, -81 * ms, 3 * ms},
+		{"set in between", [][2]time.Duration{{80 * ms, 2 * ms}, {2 * ms, 4 * ms}}, 0, 2 * ms},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var b bounds
+			for _, r := range tt.readings {
+				b.read(r[0], r[1])
+			}
+			if ahead, within := b.middle(); ahead != tt.ahead || within != tt.within {
+				t.Errorf("%s ahead, give or take %s, want %s and %s", ahead, within, tt.ahead, tt.within)
+			}
+		})
+	}
+}
+
 // The clock of most is the right one; who is off is told, and asked by its own.
 func TestCompare(t *testing.T) {
 	const ms = time.Millisecond
