@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -42,6 +43,7 @@ type updates struct {
 	mu        sync.Mutex
 	listeners map[chan message]bool
 	stop      context.CancelFunc // nil: nobody looks
+	begun     chan struct{}      // closed after the first look
 	running   sync.WaitGroup
 }
 
@@ -80,7 +82,7 @@ func (u *updates) serve(w http.ResponseWriter, r *http.Request) {
 		guard.Refuse(w, http.StatusBadRequest, "there are no parameters here", "")
 		return
 	}
-	in, ok := u.join()
+	in, begun, ok := u.join()
 	if !ok {
 		guard.Refuse(w, http.StatusServiceUnavailable, "as many listen as can", "ask /api/v1/overview now and then")
 		return
@@ -89,6 +91,12 @@ func (u *updates) serve(w http.ResponseWriter, r *http.Request) {
 	out := stream{w: w, c: http.NewResponseController(w)}
 	_ = out.c.SetReadDeadline(time.Time{}) // it is asked once, and listens long
 	w.Header().Set("Content-Type", "text/event-stream")
+	select {
+	case <-begun: // what is written after the hello is news
+	case <-u.s.Done:
+	case <-r.Context().Done():
+		return
+	}
 	hello := u.state()
 	hello.Node, hello.Version = u.s.Node, u.s.Version
 	if !out.send(messageOf("hello", hello)) {
@@ -142,14 +150,15 @@ func messageOf(event string, v any) message {
 	return message{event, b}
 }
 
-// join adds a listener, unless there are too many.
-func (u *updates) join() (chan message, bool) {
+// join adds a listener, unless there are too many. begun is closed once it is known what
+// there was before it.
+func (u *updates) join() (in chan message, begun <-chan struct{}, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.listeners) >= mostListeners {
-		return nil, false
+		return nil, nil, false
 	}
-	in := make(chan message, mostUnsent)
+	in = make(chan message, mostUnsent)
 	if u.listeners == nil {
 		u.listeners = map[chan message]bool{}
 	}
@@ -157,9 +166,11 @@ func (u *updates) join() (chan message, bool) {
 	if u.stop == nil {
 		ctx, stop := context.WithCancel(context.Background())
 		u.stop = stop
-		u.running.Go(func() { u.look(ctx) })
+		begun := make(chan struct{})
+		u.begun = begun
+		u.running.Go(func() { u.look(ctx, begun) })
 	}
-	return in, true
+	return in, u.begun, true
 }
 
 // leave removes one; the last ends the looking.
@@ -216,19 +227,25 @@ func (u *updates) read(ctx context.Context, look func(context.Context, *query.Re
 	return look(ctx, db)
 }
 
-// look looks for news until the context ends.
-func (u *updates) look(ctx context.Context) {
+// look looks for news until the context ends, and closes begun when it has looked once.
+func (u *updates) look(ctx context.Context, begun chan<- struct{}) {
 	w := watched{}
 	every := time.NewTicker(u.every)
 	defer every.Stop()
-	for {
+	for first := true; ; first = false {
+		var err error
 		if at := u.stamp(); at != w.at { // else nobody has written
-			err := u.read(ctx, func(ctx context.Context, db *query.Reader) error { return u.news(ctx, db, &w) })
+			err = u.read(ctx, func(ctx context.Context, db *query.Reader) error { return u.news(ctx, db, &w) })
 			if err == nil {
 				w.at = at
 			} else if ctx.Err() == nil {
 				u.s.Log.Debug("updates: the database cannot be read", "error", err)
 			}
+		}
+		// From now on what there is more is told. Of what cannot be read that is not known.
+		w.begun = w.begun || err == nil || errors.Is(err, query.ErrNoDatabase) || errors.Is(err, query.ErrNoSession)
+		if first {
+			close(begun)
 		}
 		select {
 		case <-every.C:
@@ -259,7 +276,7 @@ type fileStamp struct {
 // watched is what was told.
 type watched struct {
 	at     stamp
-	begun  bool // a first look was had
+	begun  bool // what is new is told
 	data   dataJSON
 	chains map[string]seenChain
 }
@@ -316,7 +333,6 @@ func (u *updates) news(ctx context.Context, db *query.Reader, w *watched) error 
 	if changed {
 		u.tell(messageOf("data", d))
 	}
-	w.begun = true
 	return nil
 }
 
