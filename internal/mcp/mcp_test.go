@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // Text of others cannot leave its quotes, hide, or be long.
@@ -166,6 +168,47 @@ func TestWell(t *testing.T) {
 	answers["/api/v1/explain"] = `{"report": {"chains": [], "xids": [{"code": 79}]}, "text": ""}`
 	if got := ask(); !strings.HasPrefix(got, "bad: ") || !strings.Contains(got, "faults=1") {
 		t.Errorf("got %s", got)
+	}
+}
+
+// Each argument of a tool has one type, as clients for models of every maker need it, and may be
+// null all the same: that is as if it were left out.
+func TestArguments(t *testing.T) {
+	answers := api{"/api/v1/query": session, "/api/v1/explain": `{"report": {"chains": []}, "text": "Nothing slowed train.py (4821)."}`}
+	here, there := sdk.NewInMemoryTransports()
+	go func() {
+		_ = New(Options{API: answers, Now: time.Now, Log: slog.New(slog.DiscardHandler)}).Run(t.Context(), there) // the client tells
+	}()
+	c, err := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(t.Context(), here, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	arguments := 0
+	for x, err := range c.Tools(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		properties, _ := x.InputSchema.(map[string]any)["properties"].(map[string]any)
+		for name, p := range properties {
+			if _, ok := p.(map[string]any)["type"].(string); !ok {
+				t.Errorf("%s of %s: %v", name, x.Name, p)
+			}
+			arguments++
+		}
+	}
+	if arguments < 3*len(allTools()) {
+		t.Errorf("%d arguments", arguments)
+	}
+	for given, ok := range map[string]bool{
+		`{"pid": null, "since": null, "tsc": null, "max_tokens": null}`: true,
+		`null`: true, `{}`: true, `{"pid": [4821], "since": null}`: true,
+		`{"pid": "null"}`: false, `{"pid": [null]}`: false, `{"null": 1}`: false, `[null]`: false,
+	} {
+		r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "diagnose", Arguments: json.RawMessage(given)})
+		if got := err == nil && !r.IsError; got != ok {
+			t.Errorf("%s: %+v, %v", given, r, err)
+		}
 	}
 }
 

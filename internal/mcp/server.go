@@ -95,6 +95,7 @@ func New(o Options) *sdk.Server {
 	m := sdk.NewServer(&sdk.Implementation{Name: "ingero", Title: "ingero: why was this GPU job slow, and who did it?", Version: o.Version},
 		&sdk.ServerOptions{Instructions: instructions, Logger: o.Log, Capabilities: &sdk.ServerCapabilities{},
 			SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" }})
+	m.AddReceivingMiddleware(withoutNulls)
 	s.tools(m)
 	s.resources(m)
 	s.prompts(m)

@@ -1,7 +1,11 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -51,7 +55,7 @@ type asked[In any] interface {
 func answers[In any, P asked[In]](find func(*server, context.Context, P) (*answer, error)) func(*server, *sdk.Server, *tool) {
 	return func(s *server, m *sdk.Server, t *tool) {
 		no := false
-		d := &sdk.Tool{Name: t.name, Title: t.title, Description: t.about, OutputSchema: t.schema(),
+		d := &sdk.Tool{Name: t.name, Title: t.title, Description: t.about, InputSchema: inputs[In](), OutputSchema: t.schema(),
 			Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: !t.changes, DestructiveHint: &no, OpenWorldHint: &no}}
 		sdk.AddTool(m, d, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, *Out, error) {
 			text, out, err := t.call(s, ctx, &in, P(&in).form(), func(ctx context.Context) (*answer, error) { return find(s, ctx, &in) })
@@ -60,6 +64,40 @@ func answers[In any, P asked[In]](find func(*server, context.Context, P) (*answe
 			}
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, out, nil
 		})
+	}
+}
+
+// inputs is the schema of a tool's arguments. Each has one type: clients that hand tools on to
+// models of other makers refuse a list of types, or drop it. That null is taken as well
+// is withoutNulls' doing.
+func inputs[In any]() *jsonschema.Schema {
+	s, err := jsonschema.For[In](nil)
+	if err != nil {
+		panic(err) // In is a type of this package
+	}
+	for _, p := range s.Properties {
+		p.Types = slices.DeleteFunc(p.Types, func(t string) bool { return t == "null" })
+		if len(p.Types) == 1 {
+			p.Type, p.Types = p.Types[0], nil
+		}
+	}
+	return s
+}
+
+// withoutNulls leaves out the arguments of calls that are null: models that fill in all that a
+// schema has say so that they say nothing.
+func withoutNulls(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+		if call, ok := r.(*sdk.CallToolRequest); ok && call.Params != nil && bytes.Contains(call.Params.Arguments, []byte("null")) {
+			var args map[string]json.RawMessage
+			if json.Unmarshal(call.Params.Arguments, &args) == nil {
+				maps.DeleteFunc(args, func(_ string, v json.RawMessage) bool { return string(v) == "null" })
+				if given, err := json.Marshal(args); err == nil {
+					call.Params.Arguments = given
+				}
+			}
+		}
+		return next(ctx, method, r)
 	}
 }
 
