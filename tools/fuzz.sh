@@ -24,10 +24,16 @@ targets() {
 	TABLE
 }
 
+# Until Go 1.27 the fuzzer now and then says of its own deadline that it failed
+# (go.dev/issue/75804): no input failed where that is all that it says.
+only_deadline() {
+	[ "$(sed -n '/^--- FAIL: /,$p' "$1" | sed -n '2,3p')" = $'    context deadline exceeded\nFAIL' ]
+}
+
 one() {
 	local log
 	log=$(mktemp)
-	if ! go test "./$2" -run '^$' -fuzz "^$3\$" -fuzztime "$FUZZTIME" -fuzzminimizetime 5s -parallel 1 >"$log" 2>&1; then
+	if ! go test "./$2" -run '^$' -fuzz "^$3\$" -fuzztime "$FUZZTIME" -fuzzminimizetime 5s -parallel 1 >"$log" 2>&1 && ! only_deadline "$log"; then
 		sed "s/^/$1: /" "$log"
 		rm -f "$log"
 		return 1
@@ -35,7 +41,7 @@ one() {
 	echo "$1: $(grep -o 'execs: [0-9]*' "$log" | tail -1), no crash"
 	rm -f "$log"
 }
-export -f one
+export -f one only_deadline
 export FUZZTIME
 
 targets | xargs -P 2 -L 1 bash -c 'one "$@"' fuzz
