@@ -86,7 +86,7 @@ var allowed = map[string]string{
 		"internal/probes internal/proc internal/query internal/redact internal/screen internal/service internal/session internal/mute internal/stats internal/store internal/symbols internal/tick internal/update internal/where internal/xid pkg/events sim",
 	"cmd/ingero": "internal/cli internal/jail internal/screen",
 
-	"sim": "",
+	"sim": "golang.org/x/sys",
 
 	// Tests, benchmarks and tools.
 	"internal/testkit":  "github.com/cilium/ebpf github.com/google/go-cmp go.uber.org/goleak golang.org/x/sys pkg/events",
@@ -96,10 +96,11 @@ var allowed = map[string]string{
 	"test/packages":     "go.yaml.in/yaml/v3 golang.org/x/sys internal/testkit sim",
 	"test/unwind":       "",
 	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes internal/proc internal/session internal/tick internal/xid pkg/events sim",
-	"benchmarks/budget": "",
+	"benchmarks/budget": "sim",
 	"benchmarks/idle":   "",
 	"benchmarks/overhead": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/python internal/session " +
 		"internal/stats internal/tick internal/unwind pkg/events sim",
+	"benchmarks/shapes": "sim",
 	"benchmarks/stacks": "internal/probes internal/proc internal/session internal/tick pkg/events sim",
 	"benchmarks/store": "golang.org/x/sys modernc.org/sqlite internal/proc internal/query internal/session internal/stats internal/store " +
 		"internal/tick pkg/events sim",

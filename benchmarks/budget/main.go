@@ -1,7 +1,8 @@
 // Budget measures what a loop of calls loses to the tracing, with --max-overhead and
-// without: rounds a second beside those of the same process untraced, before and after.
+// without: rounds a second beside those of the same process untraced, before and after. Or,
+// with -steps, which steps an overload has taken, and when they are given back.
 //
-// It needs root, gcc, and the agent (make build).
+// It needs root, gcc (-steps: python3), and the agent (make build).
 package main
 
 import (
@@ -24,11 +25,16 @@ func main() {
 	works := flag.String("work", "0,20000", "ns between the calls, with commas")
 	settle := flag.Int("settle", 25, "that do not: the agent starts, and leaves things out")
 	rounds := flag.Int("rounds", 3, "of each")
+	overload := flag.String("steps", "", "a budget, such as 0.01%: show instead which steps are taken for it, and given back")
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "budget")
 	if err == nil {
 		defer func() { _ = os.RemoveAll(dir) }()
-		err = run(dir, *agent, *works, *settle, *seconds, *rounds)
+		if *overload != "" {
+			err = steps(dir, *agent, *overload)
+		} else {
+			err = run(dir, *agent, *works, *settle, *seconds, *rounds)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "budget:", err)

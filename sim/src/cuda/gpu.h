@@ -231,7 +231,7 @@ struct thread {
 
 struct gpu {
 	const volatile u32 *live; /* 1 after cuInit; the kernel zeroes it in a forked child */
-	u32 watched; /* failures are planned, a hook is set, or a context is lost */
+	u32 watched; /* failures are planned, a hook is set, steps are noted, or a context is lost */
 	u32 capturing; /* streams in capture */
 	u32 host_calls; /* host functions that wait for their turn */
 	int lost; /* sticky error */
@@ -318,6 +318,9 @@ static inline struct function *function_get(const void *handle)
 }
 
 int stream_find(struct thread *t, void *handle, void *dflt, struct stream **out);
+int steps_open(void);
+void step_begin(void);
+void step_end(void);
 void share_open(void);
 u64 share_turn(u32 device, u64 start, u64 ns);
 int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, struct when *end);

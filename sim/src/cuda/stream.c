@@ -207,7 +207,10 @@ static int cuStreamSynchronize_on(void *dflt, void *handle)
 
 	ENTER_AS("cuStreamSynchronize");
 	err = stream_find(t, handle, dflt, &s);
-	return err ? err : stream_wait(s, sched_of(t->ctx));
+	if (!err)
+		err = stream_wait(s, sched_of(t->ctx));
+	step_end();
+	return err;
 }
 TWIN(cuStreamSynchronize, _ptsz, (void *s), s)
 

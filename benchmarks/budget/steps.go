@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"ingero/sim"
+)
+
+// tick is what is read of one.
+type tick struct {
+	Type     string `json:"type"`
+	Overhead *struct {
+		Share float64  `json:"share"`
+		Shed  []string `json:"shed"`
+	} `json:"overhead"`
+}
+
+// The end of each half: no step was taken for so many ticks, or none was given back.
+const (
+	unmoved = 20
+	unquiet = 120
+)
+
+// steps overloads the tracing by a program that makes calls as fast as it can, prints when
+// each step is taken, then has the program stand still, and prints when each is given back.
+func steps(dir, agent, budget string) error {
+	stack, err := sim.Extract(dir)
+	if err != nil {
+		return err
+	}
+	busy := exec.Command("python3", "benchmarks/budget/testdata/busy.py", stack.Dir)
+	busy.Stderr = os.Stderr
+	out, err := busy.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := busy.Start(); err != nil {
+		return err
+	}
+	defer func() { _ = busy.Process.Kill(); _ = busy.Wait() }()
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		return err
+	}
+	trace := exec.Command(agent, "trace", "--json", "--db", filepath.Join(dir, "steps.db"), "--probe-budget", "0", "--max-overhead", budget, "--pid", strconv.Itoa(busy.Process.Pid))
+	trace.Stderr = os.Stderr
+	ticks, err := trace.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := trace.Start(); err != nil {
+		return err
+	}
+	defer func() { _ = trace.Process.Signal(syscall.SIGINT); _, _ = io.Copy(io.Discard, ticks); _ = trace.Wait() }()
+	lines := bufio.NewReaderSize(ticks, 1<<20)
+	fmt.Printf("Overload, of a budget of %s:\n", budget)
+	taken, err := follow(lines, nil, unmoved, func(shed []string) bool { return false })
+	if err != nil {
+		return err
+	}
+	if err := busy.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	fmt.Printf("%d steps are taken. It stands still:\n", len(taken))
+	left, err := follow(lines, taken, unquiet, func(shed []string) bool { return len(shed) == 0 })
+	if err == nil {
+		fmt.Printf("%d steps are left.\n", len(left))
+	}
+	return err
+}
+
+// follow prints each change of what is left out, until done or there was none for so many ticks.
+func follow(lines *bufio.Reader, shed []string, patience int, done func(shed []string) bool) ([]string, error) {
+	began := time.Now()
+	for same := 0; same < patience && !done(shed); {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return nil, err
+		}
+		var t tick
+		if err := json.Unmarshal([]byte(line), &t); err != nil {
+			return nil, err
+		}
+		if t.Type != "tick" || t.Overhead == nil {
+			continue
+		}
+		if same++; slices.Equal(shed, t.Overhead.Shed) {
+			continue
+		}
+		same, shed = 0, t.Overhead.Shed
+		fmt.Printf("  %5.1f s  %7.3f %%  left out: %s\n", time.Since(began).Seconds(), 100*t.Overhead.Share, strings.Join(shed, ", "))
+	}
+	return shed, nil
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A clock for benchmarks that no tracer has a part in: INGERO_SIM_STEPS=FILE has each step
+ * noted, from a thread's first call after it waited for a stream to the end of its next
+ * such wait. */
+#include "gpu.h"
+
+#define O_RDWR 2
+#define MAP_SHARED 1
+
+/* The file, which whoever reads it has made as large as this. It may be that of several
+ * processes. */
+struct steps {
+	u64 count; /* of all times; the latest are kept */
+	u64 unused;
+	struct {
+		u64 begin, end; /* ns of CLOCK_MONOTONIC */
+	} step[65536];
+};
+
+static struct steps *steps;
+static _Thread_local u64 begun;
+
+/* Says whether steps are noted. */
+int steps_open(void)
+{
+	const char *path = getenv("INGERO_SIM_STEPS");
+	void *p;
+	int fd;
+
+	if (!path || !*path)
+		return 0;
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	p = mmap(NULL, sizeof(*steps), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	steps = p == MAP_FAILED ? NULL : p;
+	return steps != NULL;
+}
+
+void step_begin(void)
+{
+	if (steps && !begun)
+		begun = now_ns();
+}
+
+void step_end(void)
+{
+	u64 n;
+
+	if (!steps)
+		return;
+	n = __atomic_fetch_add(&steps->count, 1, __ATOMIC_RELAXED) % ARRAY_SIZE(steps->step);
+	steps->step[n].begin = begun;
+	__atomic_store_n(&steps->step[n].end, now_ns(), __ATOMIC_RELEASE);
+	begun = 0;
+}
