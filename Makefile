@@ -23,7 +23,7 @@ endif
 # Packages with tests that need root. Their test binaries are run with it.
 privileged = ./internal/... ./sim/... ./test/...
 
-.PHONY: all build packages test test-root lint fmt generate docs verify deps vmlinux demo demo-recordings install flake fuzz nightly incidents \
+.PHONY: all build packages test test-root lint fmt generate docs verify deps vmlinux demo demo-recordings install flake fuzz nightly soak incidents \
 	test-gpu test-gpu-bundle clean
 
 all: generate build test lint
@@ -126,6 +126,13 @@ fuzz:
 nightly:
 	@tools/deps.sh test nightly
 	$(root) go test ./test/guests -count=1 -timeout 1h -v -args -nightly
+
+# Traces for FOR what does all that is bad for a tracer, kills it, stops it, takes its memory
+# and its disk, and steps the machine's clock by 5 s: on a machine of one's own.
+FOR ?= 2h
+soak:
+	@tools/deps.sh test
+	$(root) go test ./test/soak -count=1 -timeout 48h -v -args -for $(FOR) -clock
 
 # Makes each scenario of the incident lab with each seed, and prints a table:
 # SEEDS=1-9 ONLY='hog,disk' KEEP=DIR. RESUME=1 does not run again what is

@@ -93,6 +93,7 @@ var allowed = map[string]string{
 	"test/guests":       "internal/testkit",
 	"test/incidents":    "github.com/cilium/ebpf golang.org/x/sys internal/gpu internal/probes internal/proc internal/query internal/session internal/store internal/testkit internal/tick pkg/events sim",
 	"test/ledger":       "",
+	"test/soak":         "golang.org/x/sys internal/cli internal/jail internal/lock internal/query internal/screen internal/testkit pkg/events sim",
 	"test/packages":     "go.yaml.in/yaml/v3 golang.org/x/sys internal/testkit sim",
 	"test/unwind":       "",
 	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes internal/proc internal/session internal/tick internal/xid pkg/events sim",

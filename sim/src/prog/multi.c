@@ -8,13 +8,14 @@
 static const char *wanted = "plain";
 u64 count = 10, before = 3, depth = 3;
 char *self_path;
-static u64 hold;
+static u64 hold, tell;
 
 static const struct option opts[] = {
 	{ "case", 's', &wanted, "what happens (see above; plain)" },
 	{ "count", 'n', &count, "how often (10)" },
 	{ "before", 'n', &before, "plain synchronise calls before it (3)" },
 	{ "depth", 'n', &depth, "calls inside each other, for nest (3)" },
+	{ "tell", 'f', &tell, "children of storms print such a line, too" },
 	{ "hold", 'f', &hold,
 	  "print \"ready PID\" and wait for a line before the first CUDA call" },
 };
@@ -95,6 +96,8 @@ static int fork_storm(void)
 		if (!pid) {
 			for (u64 k = 0; k < before; k++)
 				synchronize();
+			if (tell)
+				report("multi");
 			_exit(tally.errors != 0);
 		}
 		reap(pid, 0);
@@ -112,7 +115,8 @@ static int exec_storm(void)
 		int pid = fork();
 
 		if (!pid) {
-			close(1);
+			if (!tell)
+				close(1);
 			execv(self_path, argv);
 			_exit(127);
 		}

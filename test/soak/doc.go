@@ -1,0 +1,9 @@
+// Package soak holds no code: its test lets ingero trace, for a long time, processes that
+// fork, run other programs, die in calls, load libraries late and take each other's numbers,
+// while the agent is killed, stopped, short of memory and short of disk; and compares what
+// was recorded with what the processes say that they did, and how fast they were with how
+// fast they are untraced.
+//
+// As a part of all tests it takes five minutes where CI runs it, else one: go test
+// ./test/soak -for 2h -v is the long run (make soak).
+package soak
