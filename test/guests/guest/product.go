@@ -37,6 +37,9 @@ func product() error {
 	if err := end(); err != nil {
 		return err
 	}
+	if err := clock(); err != nil {
+		return fmt.Errorf("while the clock is set: %w", err)
+	}
 	fmt.Printf("all after %v\n", time.Since(start).Round(time.Millisecond))
 	return nil
 }
@@ -108,16 +111,10 @@ func end() error {
 		return err
 	}
 	defer func() { _, _ = job.Process.Kill(), job.Wait() }()
-	trace := exec.Command(programPath, "trace", "--pid", strconv.Itoa(job.Process.Pid), "--json", "--db", home+"/end.db")
-	trace.Stderr = os.Stdout
-	out, err := trace.StdoutPipe()
+	trace, said, err := begin(job, home+"/end.db")
 	if err != nil {
 		return err
 	}
-	if err := trace.Start(); err != nil {
-		return err
-	}
-	said := bufio.NewReaderSize(out, 1<<20)
 	if _, err := said.ReadBytes('\n'); err != nil { // it traces
 		return errors.Join(err, trace.Wait())
 	}
@@ -137,6 +134,17 @@ func end() error {
 		err = errors.Join(err, fmt.Errorf("it took %v to end", took))
 	}
 	return err
+}
+
+// begin has the program trace a job, and returns what reads its lines of JSON.
+func begin(job *exec.Cmd, db string) (trace *exec.Cmd, said *bufio.Reader, err error) {
+	trace = exec.Command(programPath, "trace", "--pid", strconv.Itoa(job.Process.Pid), "--json", "--db", db)
+	trace.Stderr = os.Stdout
+	out, err := trace.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	return trace, bufio.NewReaderSize(out, 1<<20), trace.Start()
 }
 
 func ingero(args ...string) ([]byte, error) {
