@@ -109,12 +109,11 @@ func (s *summary) endTest(r *result) {
 	}
 }
 
-// endPackage counts a package that failed though no test of it did: it did not
+// endPackage counts a package that failed by itself, not by a test that did: it did not
 // compile, or it died in or around a test that had not ended.
 func (s *summary) endPackage(r *result, e *event) {
 	s.packages++
-	if r.action == "fail" && r.failures == 0 {
-		r.output = slices.Concat(s.builds[e.FailedBuild], r.output)
+	if r.action == "fail" {
 		var unended []string
 		for key, t := range s.open {
 			if key[0] == r.pkg && key[1] != "" {
@@ -122,9 +121,11 @@ func (s *summary) endPackage(r *result, e *event) {
 				delete(s.open, key)
 			}
 		}
-		slices.Sort(unended)
-		r.output = append(r.output, unended...)
-		s.fail(r)
+		if r.failures == 0 || len(unended) > 0 {
+			slices.Sort(unended)
+			r.output = slices.Concat(s.builds[e.FailedBuild], r.output, unended)
+			s.fail(r)
+		}
 	}
 	if r.action != "skip" { // a package without test files
 		fmt.Fprintf(s.out, "%-5s %-34s %6.1fs\n", r.action, r.pkg, e.Elapsed)

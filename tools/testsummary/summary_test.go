@@ -51,6 +51,8 @@ func TestReport(t *testing.T) {
 			"0 passed, 1 failed, 0 skipped", "panic: lost"},
 		{"exit", map[string]string{"a": "import \"os\"\nfunc TestA(t *testing.T) { println(`gone`); os.Exit(3) }"}, "", false, false,
 			"0 passed, 1 failed, 0 skipped", "gone"},
+		{"exit after a failure", map[string]string{"a": "import \"os\"\nfunc TestA(t *testing.T) { t.Error(1) }\nfunc TestB(t *testing.T) { println(`gone`); os.Exit(3) }"}, "", false, false,
+			"0 passed, 2 failed, 0 skipped", "gone"},
 		{"no build", map[string]string{"a": `func TestA(t *testing.T) { return 1 }`, "b": pass}, "", false, false,
 			"1 passed, 1 failed, 0 skipped", "too many return values"},
 		{"skip at home", map[string]string{"a": `func TestA(t *testing.T) { t.Skip("needs root") }`, "b": pass}, "", false, true,
