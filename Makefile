@@ -48,7 +48,7 @@ alone := ingero/test/(incidents|ledger)$$
 test:
 	@tools/deps.sh test
 	@$(browser)
-	{ go list $(PKGS) | grep -Ev '$(alone)' | xargs -r go test -json || true; \
+	{ go list $(PKGS) | grep -Ev '$(alone)' | xargs -r go test -timeout 20m -json || true; \
 	go list $(PKGS) | grep -E '$(alone)' | xargs -r go test -p 1 -timeout 30m -json || true; } 2>&1 | \
 		go run ./tools/testsummary -skips tools/skips.txt
 

@@ -269,7 +269,7 @@ func TestLinesStay(t *testing.T) {
 	}
 	x.Shows("three\nq end")
 	x.Type(" s")
-	x.Shows("PAUSED")
+	x.Shows("by time") // both keys
 	if err := v.Tick(busyTick(2)); err != nil {
 		t.Fatal(err)
 	}

@@ -71,8 +71,10 @@ func (b *bench) runJob(shell *testkit.Child) map[string]uint64 {
 func TestPrometheus(t *testing.T) {
 	b := newBench(t)
 	testkit.NeedTool(t, "prometheus", "promtool")
-	shell := b.job("--steps", "600")
-	c := b.ingero("trace", "--prometheus", ":0", "--pid", pid(shell))
+	// Where traps are dear, too, all calls are timed and have a record, and are so few that
+	// what probes take, which the ledger leaves out, is little.
+	shell := b.job("--steps", "300", "--kernel-us", "400")
+	c := b.ingero("trace", "--probe-budget", "0", "--max-overhead", "90%", "--prometheus", ":0", "--pid", pid(shell))
 	address := metricsOf(t, c)
 	c.Line("sh (" + pid(shell) + ") has not loaded")
 	rules, err := filepath.Abs("../../deploy/prometheus/rules.yaml")
@@ -201,8 +203,8 @@ func (b *bench) checkQuantiles(got map[string][2]float64) {
 		}
 		compared++
 		for i, want := range []float64{o.P50NS / 1e9, o.P99NS / 1e9} {
-			if off := math.Abs(q[i]-want) / want; !(off <= 0.01) {
-				b.t.Errorf("%s: %v s in Prometheus, %v s by query: %.2f %% off", o.Op, q[i], want, 100*off)
+			if off := math.Abs(q[i] - want); !(off <= max(0.01*want, 1e-9)) { // 1 ns: less than its probe costs is 0
+				b.t.Errorf("%s: %v s in Prometheus, %v s by query", o.Op, q[i], want)
 			}
 		}
 	}
