@@ -30,8 +30,11 @@ func during(s *seed, least, most time.Duration, begin func(*run) disturber) []fa
 // always is a fault that was there before.
 func always(begin func(*run) disturber) []fault { return []fault{{begin: begin}} }
 
+// needed is the CPU that a step needs where a hog costs it something, in µs.
+func needed(s *seed) int { return s.between(1500, 4000) }
+
 // busy is what training loops that need the CPU are.
-func busy(s *seed) victim { return onCPU(s, s.between(1500, 4000)) }
+func busy(s *seed) victim { return onCPU(s, needed(s)) }
 
 // late is such a one that runs before it is traced.
 func late(s *seed) victim {

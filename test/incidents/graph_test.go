@@ -15,9 +15,12 @@ var graphRows = joined(
 		}},
 		{name: "captured after a warm-up", plan: sound("graph-warmup", nothing)},
 		{name: "a hog while graphs are launched", plan: func(s *seed) plan {
-			p := faulty("cpu-taken", "graph", nothing)(s)
+			p := faulty("cpu-taken", "graph", needsCPU)(s)
 			p.faults[0].begin, p.want = program(1, "hog CPU"), takenBy(byFault)
 			return p
 		}},
 	},
 )
+
+// needsCPU is for steps that wait for the CPU, not for the GPU alone.
+func needsCPU(s *seed) []string { return []string{"--cpu-us", fmt.Sprint(needed(s))} }
