@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// journal keeps the runs of a measure, one JSON object a line, so that an interrupted
+// measure can be resumed. Runs of another tree are ignored.
+type journal struct {
+	path, tree string
+	file       *os.File
+	runs       []run
+}
+
+func openJournal(path, tree string, fresh bool) (*journal, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	mode := os.O_RDWR | os.O_CREATE | os.O_APPEND
+	if fresh {
+		mode |= os.O_TRUNC
+	}
+	f, err := os.OpenFile(path, mode, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	j := &journal{path: path, tree: tree, file: f}
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var r run
+		// A line that was cut off when the measure was killed is a run that did not end.
+		if json.Unmarshal(lines.Bytes(), &r) == nil && r.Tree == tree {
+			j.runs = append(j.runs, r)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return j, nil
+}
+
+func (j *journal) has(p planned) bool { return len(j.of([]planned{p})) > 0 }
+
+// of returns the runs of these plans that are there.
+func (j *journal) of(plans []planned) (list []run) {
+	want := map[string]map[int]bool{}
+	for _, p := range plans {
+		if want[p.name()] == nil {
+			want[p.name()] = map[int]bool{}
+		}
+		want[p.name()][p.Run] = true
+	}
+	for _, r := range j.runs {
+		if want[r.name()][r.Run] {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+func (j *journal) add(r run) error {
+	r.Tree = j.tree
+	j.runs = append(j.runs, r)
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	_, err = j.file.Write(append(line, '\n'))
+	return err
+}
+
+// finish empties the journal: all runs have been reported.
+func (j *journal) finish() error { return j.file.Truncate(0) }
+
+func (j *journal) close() { _ = j.file.Close() }

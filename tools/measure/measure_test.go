@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestJudge(t *testing.T) {
+	at := func(better string, runs, disturbed int, low, median, high float64) spread {
+		return spread{better: better, runs: runs, disturbed: disturbed, low: low, median: median, high: high}
+	}
+	tests := []struct {
+		name        string
+		now, before spread
+		want        string
+	}{
+		{"no baseline", at("lower", 5, 0, 1, 2, 3), spread{}, "new"},
+		{"ranges overlap", at("lower", 5, 0, 1, 2, 3), at("lower", 5, 0, 3, 4, 5), "same"},
+		{"below, lower is better", at("lower", 5, 0, 1, 2, 3), at("lower", 5, 0, 4, 5, 6), "better"},
+		{"below, higher is better", at("higher", 5, 0, 1, 2, 3), at("higher", 5, 0, 4, 5, 6), "worse"},
+		{"above, higher is better", at("higher", 5, 0, 7, 8, 9), at("higher", 5, 0, 4, 5, 6), "better"},
+		{"one run apart", at("lower", 1, 0, 1, 1, 1), at("lower", 5, 0, 4, 5, 6), "inconclusive (too few runs)"},
+		{"one run, equal", at("lower", 1, 0, 4, 4, 4), at("lower", 1, 0, 4, 4, 4), "same"},
+		{"all disturbed", at("lower", 0, 5, 0, 0, 0), at("lower", 5, 0, 4, 5, 6), "inconclusive (disturbed)"},
+		{"most disturbed", at("lower", 2, 3, 4, 5, 6), at("lower", 5, 0, 4, 5, 6), "inconclusive (disturbed)"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if got := judge(test.now, test.before); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// A disturbed run counts for nothing, neither as passed nor with its figures.
+func TestSummarize(t *testing.T) {
+	of := func(n int, passed bool, disturbed string, ns float64) run {
+		return run{planned: planned{Package: "./a", Test: "TestX", Run: n}, Passed: passed, Disturbed: disturbed,
+			Figures: []figure{{"p50", "ns", "lower", ns}}}
+	}
+	got := summarize([]run{of(1, true, "", 10), of(2, false, "", 30), of(3, true, "", 20), of(4, true, "", 40), of(5, false, "a compiler", 900)})
+	want := []spread{
+		{name: "a.TestX p50", unit: "ns", better: "lower", median: 25, low: 10, high: 40, runs: 4, disturbed: 1},
+		{name: "a.TestX passed", unit: "share", better: "higher", median: 0.75, low: 0, high: 1, runs: 4, disturbed: 1},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestTooUncertain(t *testing.T) {
+	lines := slices.Repeat([]line{{verdict: "same"}}, 9)
+	if tooUncertain(append(lines, line{verdict: "inconclusive (disturbed)"})) {
+		t.Error("one in ten is a result")
+	}
+	if !tooUncertain(append(lines[:8], line{verdict: "inconclusive (disturbed)"})) {
+		t.Error("one in nine is no result")
+	}
+}
+
+// What the journal and a baseline hold is read back, and runs of another tree are not.
+func TestKept(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "deep", "runs.jsonl")
+	p := planned{Package: "./a", Test: "TestX", Run: 2}
+	j, err := openJournal(file, "tree", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.add(run{planned: p, Passed: true}); err != nil {
+		t.Fatal(err)
+	}
+	j.close()
+	for tree, want := range map[string]bool{"tree": true, "another": false} {
+		j, err := openJournal(file, tree, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := j.has(p); got != want {
+			t.Errorf("of tree %q: got %v, want %v", tree, got, want)
+		}
+		j.close()
+	}
+
+	base := filepath.Join(t.TempDir(), "baseline.tsv")
+	want := []spread{{name: "a.TestX p50", unit: "ns", better: "lower", median: 25.5, low: 10, high: 40, runs: 4}}
+	if err := writeBaseline(base, merge(want, []spread{{name: "a.TestX p50", disturbed: 5}})); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readBaseline(base); err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if err := os.WriteFile(base, []byte("one\ttwo\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readBaseline(base); err == nil || !strings.Contains(err.Error(), "baseline.tsv:1: want 7 columns") {
+		t.Errorf("a malformed baseline: got %v", err)
+	}
+}
+
+func TestReadEvents(t *testing.T) {
+	const events = `{"Action":"run","Test":"TestX"}
+{"Action":"attr","Test":"TestX/sub","Key":"figure:p50","Value":"12.5 ns lower"}
+{"Action":"attr","Test":"TestX","Key":"other","Value":"12.5 ns lower"}
+{"Action":"output","Test":"TestX","Output":"text\n"}
+{"Action":"fail","Test":"TestX/sub"}
+{"Action":"fail","Test":"TestX"}
+`
+	log := filepath.Join(t.TempDir(), "log")
+	r, ran, err := read(bufio.NewScanner(strings.NewReader(events)), planned{Test: "TestX"}, log)
+	if err != nil || !ran || r.Passed {
+		t.Errorf("got passed %v, ran %v, %v", r.Passed, ran, err)
+	}
+	if want := []figure{{"sub/p50", "ns", "lower", 12.5}}; !slices.Equal(r.Figures, want) {
+		t.Errorf("got %v, want %v", r.Figures, want)
+	}
+	if text, _ := os.ReadFile(log); string(text) != "text\n" {
+		t.Errorf("the log has %q", text)
+	}
+	if _, ran, _ := read(bufio.NewScanner(strings.NewReader(`{"Action":"skip","Test":"TestX"}`)), planned{Test: "TestX"}, log); ran {
+		t.Error("a skipped test counts as run")
+	}
+}
+
+func TestDisturbance(t *testing.T) {
+	const before, after = "cpu 100 0 0 900 0 0 0 0 0 0\ncpu0 1", "cpu 200 0 0 1790 0 0 0 10 0 0\ncpu0 1"
+	a, b := parseCPUs(before), parseCPUs(after)
+	if b.total-a.total != 10*time.Second || b.busy-a.busy != time.Second {
+		t.Fatalf("got %v and %v", a, b)
+	}
+	tests := []struct {
+		name   string
+		b      cpuTimes
+		own    time.Duration
+		wanted string
+	}{
+		{"nobody else", b, 900 * time.Millisecond, ""},
+		{"a compiler", b, 0, "other programs used 0.33 CPUs"},
+		{"the hypervisor", cpuTimes{b.busy, b.stolen + 10*time.Millisecond, b.total}, time.Second, "the hypervisor took 110ms of CPU time"},
+	}
+	for _, test := range tests {
+		if got := judgeMachine(a, test.b, 3*time.Second, test.own); got != test.wanted {
+			t.Errorf("%s: got %q, want %q", test.name, got, test.wanted)
+		}
+	}
+}
+
+func TestSeeds(t *testing.T) {
+	for text, want := range map[string][]int{"3": {3}, "1-3": {1, 2, 3}, "3-1": nil, "x": nil, "1-": nil} {
+		got, err := seedList(text)
+		if !slices.Equal(got, want) || (err == nil) != (want != nil) {
+			t.Errorf("%q: got %v, %v", text, got, err)
+		}
+	}
+}
