@@ -1,7 +1,8 @@
 # make          generate + build + test + lint
 # make demo     build, then see who took the CPU of a training loop on a simulated GPU
 # make demo-recordings   as root: what demo plays where it cannot trace
-# make test     every test; those of the kernel side too where this is root
+# make test     the tests; as root, those on the running kernel too
+# make measure  what depends on the speed of the machine, compared with a baseline
 # Each target installs by apt what it needs and lacks (tools/deps.sh says what and why).
 
 SHELL  := /bin/bash -o pipefail
@@ -20,11 +21,8 @@ else
 root = sudo env "PATH=$(PATH)" "GOPATH=$(shell go env GOPATH 2>/dev/null)" "GOCACHE=$(shell go env GOCACHE 2>/dev/null)" "CI=$(CI)"
 endif
 
-# Packages with tests that need root. Their test binaries are run with it.
-privileged = ./internal/... ./sim/... ./test/...
-
-.PHONY: all build packages test test-root lint fmt generate docs verify deps vmlinux demo demo-recordings install flake fuzz nightly soak incidents \
-	test-gpu test-gpu-bundle clean
+.PHONY: all build packages test test-root test-interop test-smoke repeat measure mutate lint fmt generate docs verify deps vmlinux \
+	demo demo-recordings install flake fuzz nightly incidents test-gpu test-gpu-bundle clean
 
 all: generate build test lint
 
@@ -37,31 +35,56 @@ packages:
 	@tools/deps.sh build
 	COMMIT=$(commit) tools/package.sh $(version)
 
-# What tests of the dashboard's page need is fetched; without a network they are left out,
-# but for CI.
-browser = tools/browser.sh >/dev/null || [ "$$CI" = "" ]
-
-# PKGS='./internal/stats' make test runs a part. Tests that measure who has the CPU
-# run last and one package at a time.
+# The tests that judge the code. They come out the same on a slow and on a busy machine.
+# PKGS='./internal/stats' tests a part.
 PKGS ?= ./...
-alone := ingero/test/(incidents|ledger)$$
+gotestsum = mkdir -p bin && $1 go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-icons text \
+	--format-hide-empty-pkg --jsonfile-timing-events bin/$@.json $(if $(CI),,--hide-summary=skipped) --
 test:
 	@tools/deps.sh test
-	@$(browser)
-	{ go list $(PKGS) | grep -Ev '$(alone)' | xargs -r go test -timeout 20m -json || true; \
-	go list $(PKGS) | grep -E '$(alone)' | xargs -r go test -p 1 -timeout 30m -json || true; } 2>&1 | \
-		go run ./tools/testsummary -skips tools/skips.txt
+	@[ "$$(id -u)" = 0 ] || echo 'make test: not root: the tests that load BPF programs are skipped (make test-root runs them)'
+	$(call gotestsum) -timeout 15m $(PKGS)
 
 test-root:
-	@tools/deps.sh test
-	@$(browser)
-	$(root) env CGO_ENABLED=0 go test -json $(privileged) 2>&1 | go run ./tools/testsummary -skips tools/skips.txt
+	$(root) $(MAKE) test
 
+# The tests that need real servers, a browser, emulators and packaging tools; and no others.
+test-interop:
+	@tools/deps.sh test interop
+	tools/interop.sh fetch
+	$(call gotestsum) -timeout 15m -tags interop -run "$$(tools/interop.sh tests)" $$(tools/interop.sh packages)
+
+# A few fault scenarios on the running kernel, judged together.
+test-smoke:
+	@tools/deps.sh test
+	$(call gotestsum,$(root)) -timeout 5m -tags smoke ./test/smoke
+
+# Runs some of the tests again that make test ran, three times each; which ones depends on
+# the commit. SECONDS_TO_REPEAT bounds what they took the first time.
+repeat:
+	tools/repeat.sh
+
+# Runs the measurements and compares them with the baseline: ONLY=session,incidents SEEDS=1-5
+# RUNS=5 FRESH=1 UPDATE=1. What was interrupted is resumed.
+ONLY  ?=
+SEEDS ?= 1
+RUNS  ?= 5
+measure:
+	@tools/deps.sh test
+	$(root) go run ./tools/measure -only '$(ONLY)' -seeds '$(SEEDS)' -runs $(RUNS) $(if $(FRESH),-fresh) $(if $(UPDATE),-update)
+
+# Applies each patch of test/mutate to a copy of the tree, and fails if the tests pass.
+mutate:
+	@tools/deps.sh test generate
+	$(root) tools/mutate.sh $(ONLY)
+
+# All code is checked, the tests with other build tags too.
+tags = interop,measure,smoke
 lint:
 	@tools/deps.sh lint
 	go run ./tools/lint
-	go vet ./...
-	go tool staticcheck ./...
+	go vet -tags $(tags) ./...
+	go tool staticcheck -tags $(tags) ./...
 	git ls-files -co --exclude-standard '*.[ch]' ':!bpf/vmlinux' | xargs -r clang-format-14 --dry-run -Werror
 	git ls-files -co --exclude-standard '*.sh' .ci/run 'deploy/package/p*' | xargs -r shellcheck
 	tools/web.sh check
@@ -87,7 +110,7 @@ verify:
 	tools/verify.sh
 
 deps:
-	tools/deps.sh generate test lint vmlinux flake
+	tools/deps.sh generate test lint vmlinux interop
 
 vmlinux:
 	@tools/deps.sh vmlinux
@@ -111,8 +134,7 @@ install:
 # Runs tests of changed packages over and over: FLAKE_PKGS='./internal/stats' COUNT=100
 COUNT ?= 100
 flake:
-	@tools/deps.sh flake test
-	@$(browser)
+	@tools/deps.sh test
 	COUNT=$(COUNT) FLAKE_PKGS='$(FLAKE_PKGS)' tools/flake.sh
 
 # Fuzzes what reads bytes of others, two targets at a time: FUZZTIME=20s for a short look.
@@ -124,24 +146,16 @@ fuzz:
 # Boots, beside the kernels that make test boots, those that take longer or come from farther
 # away: Ubuntu's, and Debian's of arm64.
 nightly:
-	@tools/deps.sh test nightly
-	$(root) go test ./test/guests -count=1 -timeout 1h -v -args -nightly
-
-# Traces for FOR what does all that is bad for a tracer, kills it, stops it, takes its memory
-# and its disk, and steps the machine's clock by 5 s: on a machine of one's own.
-FOR ?= 2h
-soak:
-	@tools/deps.sh test
-	$(root) go test ./test/soak -count=1 -timeout 48h -v -args -for $(FOR) -clock
+	@tools/deps.sh test interop nightly
+	$(root) go test -tags interop ./test/guests -count=1 -timeout 1h -v -args -nightly
 
 # Makes each scenario of the incident lab with each seed, and prints a table:
 # SEEDS=1-9 ONLY='hog,disk' KEEP=DIR. RESUME=1 does not run again what is
 # kept there already. With REPLAY=DIR what was kept is judged anew.
-SEEDS ?= 1
 incidents:
 	@tools/deps.sh test
 	@mkdir -p bin
-	$(root) go test ./test/incidents -run TestIncidents -count=1 -timeout 12h -args -seeds '$(SEEDS)' -only '$(ONLY)' \
+	$(root) go test -tags measure ./test/incidents -run TestIncidents -count=1 -timeout 12h -args -seeds '$(SEEDS)' -only '$(ONLY)' \
 		-keep '$(abspath $(KEEP))' -replay '$(abspath $(REPLAY))' -table $(abspath bin/incidents.md) $(if $(RESUME),-resume) >bin/incidents.log; \
 	status=$$?; cat bin/incidents.md; exit $$status
 

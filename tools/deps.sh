@@ -24,31 +24,28 @@ test       g++                 g++                compiles a target that throws 
 test       /usr/include/stdio.h libc6-dev        has the C headers that programs need
 test       llvm-symbolizer-14  llvm-14            says what lies at an address, to compare
 test       objcopy             binutils           takes debugging information out of programs
-test       gdb                 gdb                says what the stack of a process is, to compare
-test       xz                  xz-utils           compresses what is to be read
+interop    xz                  xz-utils           compresses what is to be read
 test       python3             python3            runs the simulated Python workload
-test       qemu-system-x86_64  qemu-system-x86    boots older kernels for the tests in test/guests
-test       clickhouse-server   clickhouse-server  takes what is copied to a cluster
-test       java                default-jre-headless runs the ZooKeeper that a cluster needs
-test       /usr/share/java/zookeeper.jar zookeeper  keeps the replicas of a cluster in step
-test       prometheus          prometheus         scrapes what a trace serves, and checks metrics and rules
-test       node                nodejs             runs the tests of the page of the dashboard, and another MCP client
-test       npm                 npm                fetches what those are made with
-test       slurmctld           slurmctld          runs jobs whose epilog writes a report
-test       slurmd              slurmd             runs them on this machine
-test       sbatch              slurm-client       submits them
-test       munged              munge              says to those two who is who
-test       ip                  iproute2           makes network namespaces for the tests
-test       chromium            chromium           draws the page of the dashboard
-test       node                nodejs             drives that browser
-test       npm                 npm                fetches what drives it
-test       dpkg                dpkg               unpacks those kernels
-test       rpm                 rpm                looks into the rpm
-test       rpm2cpio            rpm2cpio           unpacks the rpm
-test       cpio                cpio               unpacks the rpm
-test       systemd-analyze     systemd            checks the unit, and knows groups of system calls
-test       unshare             util-linux         tries packages on a file system that is thrown away
-test       git                 git                says which commit is packed
+interop    qemu-system-x86_64  qemu-system-x86    boots older kernels for the tests in test/guests
+interop    clickhouse-server   clickhouse-server  takes what is copied to a cluster
+interop    java                default-jre-headless runs the ZooKeeper that a cluster needs
+interop    /usr/share/java/zookeeper.jar zookeeper  keeps the replicas of a cluster in step
+interop    prometheus          prometheus         scrapes what a trace serves, and checks metrics and rules
+interop    node                nodejs             runs the tests of the page of the dashboard, and another MCP client
+interop    npm                 npm                fetches what those are made with
+interop    slurmctld           slurmctld          runs jobs whose epilog writes a report
+interop    slurmd              slurmd             runs them on this machine
+interop    sbatch              slurm-client       submits them
+interop    munged              munge              says to those two who is who
+interop    ip                  iproute2           makes network namespaces for the tests
+interop    chromium            chromium           draws the page of the dashboard
+interop    dpkg                dpkg               unpacks those kernels
+interop    rpm                 rpm                looks into the rpm
+interop    rpm2cpio            rpm2cpio           unpacks the rpm
+interop    cpio                cpio               unpacks the rpm
+interop    systemd-analyze     systemd            checks the unit, and knows groups of system calls
+interop    unshare             util-linux         tries packages on a file system that is thrown away
+interop    git                 git                says which commit is packed
 lint       clang-format-14     clang-format-14    checks the layout of C
 lint       shellcheck          shellcheck         checks shell scripts
 lint       node                nodejs             checks the types of the page of the dashboard
@@ -57,8 +54,6 @@ vmlinux    clang-14            clang-14           reads bpf/vmlinux
 vmlinux    /usr/include/linux/bpf.h linux-libc-dev    has the kernel headers for bpf/
 vmlinux    bpftool             bpftool            prints the types of the running kernel
 nightly    qemu-system-aarch64 qemu-system-arm   boots kernels of arm64
-flake      gcc                 gcc                the race detector is linked by it
-flake      /usr/include/stdio.h libc6-dev        has the C headers that it needs
 '
 
 go_wanted=1.26

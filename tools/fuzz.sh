@@ -1,10 +1,13 @@
 #!/bin/bash
-# Fuzzes what reads bytes of others: each target for FUZZTIME (10m), two at a time.
+# Fuzzes what reads bytes of others: each target for FUZZTIME (10m, or 1000x executions), two at
+# a time.
 # An input that fails is written to the package's testdata/fuzz, where it is a test from
 # then on: commit it with the mend.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 : "${FUZZTIME:=10m}"
+minimize=5s
+[[ $FUZZTIME != *x ]] || minimize=100x
 
 # What it reads, package, target.
 targets() {
@@ -33,7 +36,7 @@ only_deadline() {
 one() {
 	local log
 	log=$(mktemp)
-	if ! go test "./$2" -run '^$' -fuzz "^$3\$" -fuzztime "$FUZZTIME" -fuzzminimizetime 5s -parallel 1 >"$log" 2>&1 && ! only_deadline "$log"; then
+	if ! go test "./$2" -run '^$' -fuzz "^$3\$" -fuzztime "$FUZZTIME" -fuzzminimizetime "$minimize" -parallel 1 >"$log" 2>&1 && ! only_deadline "$log"; then
 		sed "s/^/$1: /" "$log"
 		rm -f "$log"
 		return 1
@@ -42,6 +45,6 @@ one() {
 	rm -f "$log"
 }
 export -f one only_deadline
-export FUZZTIME
+export FUZZTIME minimize
 
 targets | xargs -P 2 -L 1 bash -c 'one "$@"' fuzz

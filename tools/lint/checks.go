@@ -134,34 +134,77 @@ func tooLong(line int, name string, n int) string {
 	return fmt.Sprintf("%d: %s has %d lines, more than %d", line, name, n, maxFunction)
 }
 
-// word is text that has no place in files whose path matches where.
+// word is text that has no place in the files that where selects.
 type word struct {
-	is, where *regexp.Regexp
-	why       string
+	is    *regexp.Regexp
+	where func(f *file) bool
+	why   string
 }
 
 var (
-	inAll   = regexp.MustCompile(``)
-	inCode  = regexp.MustCompile(`\.(go|c|h|S|py|sh|cc)$|^Makefile$`)
-	inTests = regexp.MustCompile(`_test\.go$`)
+	inCode     = regexp.MustCompile(`\.(go|c|h|S|py|sh|cc)$|^Makefile$`)
+	testFile   = regexp.MustCompile(`_test\.go$`)
+	buildLine  = regexp.MustCompile(`(?m)^//go:build (.*)$`)
+	testSuffix = regexp.MustCompile(`_(interop|measure|smoke)_test\.go$`)
 )
+
+func anywhere(*file) bool   { return true }
+func inSource(f *file) bool { return inCode.MatchString(f.path) }
+
+// judges says whether the file has tests that decide whether a change is accepted.
+func judges(f *file) bool { return testFile.MatchString(f.path) && testTag(f) != "measure" }
+
+func mayNotSkip(f *file) bool {
+	return testFile.MatchString(f.path) || strings.HasPrefix(f.path, "test/")
+}
 
 // Written so that this file has none of them.
 var forbidden = []word{
-	{regexp.MustCompile(`\b(TO[D]O|FIX[M]E|X[X]X|HA[C]K)\b`), inCode, "a note of something left undone"},
-	{regexp.MustCompile(`not (yet )?imple[m]ented`), inCode, "something left undone"},
-	{regexp.MustCompile(`/work/(main|shared|[.])|/far[m]/`), inAll, "a path of one machine"},
-	{regexp.MustCompile(`\btime\.Slee[p]\(`), inTests, "wait on a condition, or on a clock that is passed in"},
+	{regexp.MustCompile(`\b(TO[D]O|FIX[M]E|X[X]X|HA[C]K)\b`), inSource, "a note of something left undone"},
+	{regexp.MustCompile(`not (yet )?imple[m]ented`), inSource, "something left undone"},
+	{regexp.MustCompile(`/work/(main|shared|[.])|/far[m]/`), anywhere, "a path of one machine"},
+	{regexp.MustCompile(`\btime\.Slee[p]\(|\btime\.Afte[r]\(`), judges, "wait on a condition, or on a clock that is passed in"},
+	{regexp.MustCompile(`\btime\.Sinc[e]\(`), judges, "a test that compares times is a measurement (build tag measure)"},
+	{regexp.MustCompile(`\b(t|tb|b)\.Ski[p](f|Now)?\(`), mayNotSkip, "skip by a function of internal/testkit, which fails in CI"},
 }
 
 func words(f *file) []string {
 	var found []string
 	for i, l := range f.lines() {
 		for _, w := range forbidden {
-			if m := w.is.FindString(l); m != "" && w.where.MatchString(f.path) {
+			if m := w.is.FindString(l); m != "" && w.where(f) {
 				found = append(found, fmt.Sprintf("%d: %q: %s", i+1, m, w.why))
 			}
 		}
 	}
 	return found
+}
+
+// testTag returns the build tag of a test file, or "".
+func testTag(f *file) string {
+	if m := buildLine.FindStringSubmatch(f.text); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// kinds wants the name of a test file and its build tag to say the same. A mistyped tag would
+// take tests out of every run without a word.
+func kinds(f *file) []string {
+	if !testFile.MatchString(f.path) {
+		return nil
+	}
+	tag, named := testTag(f), ""
+	if m := testSuffix.FindStringSubmatch(f.path); m != nil {
+		named = m[1]
+	}
+	switch {
+	case named != "" && tag != named:
+		return []string{fmt.Sprintf("1: the file's name wants //go:build %s", named)}
+	case tag == "interop" && named == "", tag == "measure" && named == "" && !strings.HasPrefix(f.path, "test/"):
+		return []string{fmt.Sprintf("1: tests with the build tag %s are in files *_%s_test.go", tag, tag)}
+	case tag != "" && tag != "interop" && tag != "measure" && tag != "smoke":
+		return []string{fmt.Sprintf("1: no test target uses the build tag %q", tag)}
+	}
+	return nil
 }

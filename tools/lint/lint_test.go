@@ -36,6 +36,15 @@ func TestChecks(t *testing.T) {
 		{"left open in prose", words, "a.md", "TO" + "DO\n", ""},
 		{"sleep in a test", words, "a_test.go", "\ttime.Slee" + "p(1)\n", "1:"},
 		{"sleep", words, "a.go", "\ttime.Slee" + "p(1)\n", ""},
+		{"sleep in a measurement", words, "a_measure_test.go", "//go:build measure\n\ttime.Slee" + "p(1)\n", ""},
+		{"wait in a test", words, "a_test.go", "\t<-time.Afte" + "r(1)\n", "1:"},
+		{"clock in a test", words, "a_test.go", "\ttime.Sinc" + "e(began)\n", "1:"},
+		{"skip", words, "a_test.go", "\tt.Ski" + "p()\n", "1:"},
+		{"measurement", kinds, "a_measure_test.go", "//go:build measure\n", ""},
+		{"measurement without its tag", kinds, "a_measure_test.go", "package a\n", "1: the file's name wants"},
+		{"measurement without its name", kinds, "a_test.go", "//go:build measure\n", "1: tests with the build tag measure"},
+		{"package of measurements", kinds, "test/a/a_test.go", "//go:build measure\n", ""},
+		{"mistyped tag", kinds, "a_test.go", "//go:build mesure\n", "1: no test target uses"},
 		{"path", words, "a.md", "see /work/" + "main/a\n", "1:"},
 	}
 	for _, test := range tests {

@@ -1,6 +1,6 @@
 // Command lint checks what the compilers and staticcheck do not: gofmt, the
-// length of files and functions, licence lines in bpf/, and words that have no
-// place in a file. It prints one line for each finding and exits 1 if there are
+// length of files and functions, licence lines in bpf/, words that have no
+// place in a file, and the build tags of tests. It prints one line for each finding and exits 1 if there are
 // any. It reads every file git knows of or would add, from the repository root.
 package main
 
@@ -55,7 +55,7 @@ func main() {
 }
 
 func lint(f *file, tables map[string]bool) (found int) {
-	checks := []check{licence, words}
+	checks := []check{licence, words, kinds}
 	if !generated(f) {
 		checks = append(checks, formatted, functions)
 		if !tables[f.path] {

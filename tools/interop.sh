@@ -1,0 +1,28 @@
+#!/bin/bash
+# interop.sh fetch|tests|packages: what make test-interop runs. Tests that need real servers,
+# browsers, emulators and packaging tools are in files *_interop_test.go, with the build tag
+# interop. fetch downloads and builds what apt does not have; tests prints a pattern that
+# matches these tests, and packages the packages that they are in.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+files() { git ls-files -co --exclude-standard '*_test.go' | xargs grep -l '^//go:build interop$'; }
+
+case ${1-} in
+fetch)
+	echo "interop: fetching NVIDIA's libraries, what drives the browser, and Jaeger (its build takes minutes, once)"
+	tools/nvidia-libs.sh >/dev/null
+	tools/browser.sh >/dev/null
+	tools/jaeger.sh
+	;;
+tests)
+	files | xargs grep -ho '^func Test[A-Z0-9][A-Za-z0-9_]*(t \*testing.T)' | sed 's/^func \(.*\)(t.*/\1/' | sort -u | paste -sd'|' | sed 's/.*/^(&)$/'
+	;;
+packages)
+	files | xargs -n1 dirname | sort -u | sed 's#^#./#'
+	;;
+*)
+	echo "usage: tools/interop.sh fetch|tests|packages" >&2
+	exit 2
+	;;
+esac

@@ -1,0 +1,36 @@
+#!/bin/bash
+# repeat.sh: runs some of the tests again that make test has just run, three times each, to
+# find those that do not always pass. The commit decides which ones; over many commits all
+# tests have their turn. SECONDS_TO_REPEAT bounds the sum of what they took in make test.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=${SECONDS_TO_REPEAT:-15}
+times=bin/test.json # make test writes it
+
+if [ ! -s "$times" ]; then
+	echo "repeat: $times is absent: run make test first" >&2
+	exit 1
+fi
+commit=$(git rev-parse HEAD)
+
+# Lines "PACKAGE TEST SECONDS" of the tests that passed, without subtests.
+durations() {
+	sed -n 's/.*"Action":"pass","Package":"\([^"]*\)","Test":"\([^"/]*\)","Elapsed":\([0-9.]*\).*/\1 \2 \3/p' "$times"
+}
+
+# Of each package in the order that the commit gives, tests in that order too, while there is
+# time. Few packages, many tests: most of the time goes into linking.
+chosen=$(durations | while read -r package test took; do
+	echo "$(echo "$commit $package" | sha256sum | cut -c1-12) $(echo "$commit $test" | sha256sum | cut -c1-12) $package $test $took"
+done | sort | awk -v left="$seconds" -v most=3 '
+	!($3 in seen) { if (n == most) exit; seen[$3]; n++ }
+	$5 <= left { left -= $5; print $3, $4 }')
+if [ -z "$chosen" ]; then
+	echo "repeat: no test takes less than $seconds s" >&2
+	exit 1
+fi
+cut -d' ' -f1 <<<"$chosen" | sort -u | while read -r package; do
+	tests=$(awk -v p="$package" '$1 == p { print $2 }' <<<"$chosen" | paste -sd'|')
+	echo "repeat: $package: $(tr '|' '\n' <<<"$tests" | wc -l) tests"
+	go test -count=3 -timeout 5m -run "^($tests)\$" "$package" </dev/null
+done
