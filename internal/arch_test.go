@@ -116,7 +116,7 @@ var allowed = map[string]string{
 	"tools/man":         "github.com/cpuguy83/go-md2man github.com/spf13/cobra github.com/spf13/pflag internal/cli internal/config",
 	"tools/lint":        "",
 	"tools/testgpu":     "pkg/events sim",
-	"tools/testsummary": "",
+	"tools/measure":     "",
 }
 
 // unsafeFiles are where memory is read or handed over by address.
