@@ -317,7 +317,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	set_who(&t->clock.waker, waker);
 	t->clock.waker_stack = 0;
 	if (take_stacks != STACKS_NONE && waker->tgid == t->tgid && t->clock.gil_holder &&
-	    bpf_ktime_get_ns() - t->clock.since >= long_wait)
+	    is_long(bpf_ktime_get_ns() - t->clock.since))
 		t->clock.waker_stack = holder_stack();
 	if (!t->clock.enrolled_for && waker->mm && !(waker->flags & PF_EXITING) &&
 	    !tracked(waker->pid))

@@ -30,7 +30,8 @@ static __always_inline __u64 stolen_from(const struct task_struct *task)
 static __noinline int take_stolen(struct thread *t, struct task_struct *task, __u64 stolen)
 {
 	struct wait_record rec = { .kind = RECORD_WAIT, .state = WAIT_STOLEN };
-	__u64 base, now, ns;
+	__u64 base, now;
+	__s64 ns, there;
 	struct clock *k;
 
 	if (!t || !task)
@@ -42,12 +43,13 @@ static __noinline int take_stolen(struct thread *t, struct task_struct *task, __
 		return 0;
 	now = bpf_ktime_get_ns();
 	ns = stolen - base;
-	if (!base || (__s64)ns < 0 || k->cpu != cpu_of(task)) /* its coming was not seen */
+	there = now - k->since; /* below 0 where the clock stepped back */
+	if (ns > there)
+		ns = there;
+	if (!base || ns < 0 || k->cpu != cpu_of(task)) /* its coming was not seen */
 		return 0;
-	if (ns > now - k->since)
-		ns = now - k->since;
 	__sync_fetch_and_add(&k->account.off.runnable, ns);
-	if (ns < long_wait)
+	if (!is_long(ns))
 		return 0;
 	rec.op = t->depth ? t->open[0].rec.op : 0;
 	rec.cpu = k->cpu;
