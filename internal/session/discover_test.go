@@ -62,16 +62,11 @@ func attaches(o session.LiveOptions) (session.LiveOptions, chan session.Notice) 
 // next returns the next notice, which must be of an attached library.
 func next(t testing.TB, seen chan session.Notice) session.Notice {
 	t.Helper()
-	select {
-	case n := <-seen:
-		if n.Kind != session.NoticeAttached {
-			t.Fatalf("%s: %v", n.Library, n.Err)
-		}
-		return n
-	case <-time.After(30 * time.Second):
-		t.Fatal("no library is attached to")
-		return session.Notice{}
+	n := receive(t, "a library to be attached to", seen)
+	if n.Kind != session.NoticeAttached {
+		t.Fatalf("%s: %v", n.Library, n.Err)
 	}
+	return n
 }
 
 // callAndEnd has a program make its calls and end.
@@ -138,26 +133,24 @@ func TestEveryPlaceIsFound(t *testing.T) {
 	}
 }
 
-// The time from a mapping to its probes, over 50 libraries with the whole catalog.
+// Of each of many libraries it is told when it was mapped and when it had its probes, and
+// each call that is made then is counted.
 func TestLateLibraries(t *testing.T) {
-	const n = 50
+	const n = 20
 	copies := make([]string, n)
 	for i := range copies {
 		copies[i] = fmt.Sprintf("%d/libcudart.so.12", i)
 	}
 	last, notices := loadEach(t, "100", copies)
-	var late []time.Duration
 	for _, notice := range notices {
-		if notice.Late <= 0 || notice.Late > 10*time.Second {
+		if notice.Late <= 0 {
 			t.Errorf("%s: attached %v after its mapping", notice.Library, notice.Late)
 		}
-		late = append(late, notice.Late)
 	}
-	t.Logf("mapping to attached, %d loads: %s", n, spread(late))
 	if s := sum(last, "cudaStreamSynchronize"); s.Calls != n*100 {
 		t.Errorf("%d calls, want %d: all were made after the attach", s.Calls, n*100)
 	}
-	if p := last.Processes[0]; p.Mapped.IsZero() || !p.Attached.After(p.Mapped) || p.Attached.Sub(p.Mapped) > 10*time.Second {
+	if p := last.Processes[0]; p.Mapped.IsZero() || !p.Attached.After(p.Mapped) {
 		t.Errorf("mapped at %v, attached at %v, want the time in which calls were not seen", p.Mapped, p.Attached)
 	}
 }

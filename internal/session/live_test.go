@@ -138,16 +138,25 @@ func beginWith(t testing.TB, o session.LiveOptions, c session.Config) *running {
 	return r
 }
 
+// receive waits for a value.
+func receive[T any](t testing.TB, what string, from <-chan T) (x T) {
+	t.Helper()
+	testkit.Eventually(t, what, func() bool {
+		select {
+		case x = <-from:
+			return true
+		default:
+			return false
+		}
+	})
+	return x
+}
+
 // end waits for the end of the session.
 func (r *running) end(t testing.TB) {
 	t.Helper()
-	select {
-	case err := <-r.done:
-		if err != nil {
-			t.Fatal(err)
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("the session does not end")
+	if err := receive(t, "the end of the session", r.done); err != nil {
+		t.Fatal(err)
 	}
 	if r.last == nil || !r.last.Final || !r.closed {
 		t.Fatal("the session ended without a final tick, or left its sink open")
@@ -221,7 +230,7 @@ func TestLateLibrary(t *testing.T) {
 	}})
 	child.Say("load")
 	child.Line("loaded")
-	n := <-attached
+	n := receive(t, "the library to be attached to", attached)
 	if n.PID != uint32(child.PID()) || n.Probes != 1 {
 		t.Errorf("notice %+v", n)
 	}
@@ -348,36 +357,29 @@ func TestGateHoldsChildren(t *testing.T) {
 }
 
 // Starting and stopping again and again leaves nothing behind.
-func TestHundredCycles(t *testing.T) {
+func TestCyclesLeaveNothing(t *testing.T) {
 	dir := build(t)
 	child := worker(t, dir, "stay", "1000")
 	child.Line("ready")
 	child.Say("go")
-	cycle := func() (start, stop time.Duration) {
-		from := time.Now()
+	cycle := func() {
 		r := begin(t, session.LiveOptions{Select: pids(child)})
 		testkit.Eventually(t, "a first record", func() bool { return r.saw() > 0 })
-		start = time.Since(from)
-		from = time.Now()
 		r.cancel()
 		r.end(t)
-		return start, time.Since(from)
 	}
 	cycle() // what the first one makes once and for all is no leak
 	testkit.LeakCheck(t)
-	var starts, stops []time.Duration
-	for range 100 {
-		a, b := cycle()
-		starts, stops = append(starts, a), append(stops, b)
+	for range 5 { // each that leaves something behind is seen: the check is exact
+		cycle()
 	}
-	t.Logf("start to first record: %s; stop: %s", spread(starts), spread(stops))
 	child.Signal(syscall.SIGKILL)
 }
 
 // A program is never left standing: not where the session ends while it stands at its gate.
 func TestGateAtTheEnd(t *testing.T) {
 	dir := build(t)
-	for range 10 {
+	for range 3 {
 		cmd := exec.Command("sh", "-c", `echo ready; read x; exec "$0" now 10`, filepath.Join(dir, "worker"))
 		cmd.Env = append(os.Environ(), "LIBCUDART="+filepath.Join(dir, "libcudart.so.12"))
 		child := testkit.Start(t, cmd)

@@ -69,6 +69,11 @@ func TestExitComesAfterCalls(t *testing.T) {
 func TestEndedThreadsAreForgotten(t *testing.T) {
 	child, live := opened(t, "joins", "1")
 	child.Line("done")
+	// Whoever joins a thread is woken before it is gone.
+	testkit.Eventually(t, "threads to be gone", func() bool {
+		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", child.PID()))
+		return err == nil && len(threads) == 1
+	})
 	to := tick.Tick{Time: time.Now()}
 	if err := live.Totals(&to); err != nil {
 		t.Fatal(err)

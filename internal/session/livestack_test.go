@@ -2,22 +2,27 @@ package session_test
 
 import (
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"ingero/internal/probes"
 	"ingero/internal/session"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
 // stackSink joins calls with their stacks.
 type stackSink struct {
+	mu     sync.Mutex
 	calls  []events.Call
 	stacks map[uint32]events.Stack
 	last   *tick.Tick
 }
 
 func (s *stackSink) Batch(b *tick.Batch) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.calls = append(s.calls, b.Calls...)
 	for _, x := range b.Stacks {
 		s.stacks[x.ID] = x
@@ -27,6 +32,25 @@ func (s *stackSink) Batch(b *tick.Batch) error {
 
 func (s *stackSink) Tick(t *tick.Tick) error { s.last = t; return nil }
 func (s *stackSink) Close() error            { return nil }
+
+// wait waits until so many calls have come, and the stack of each: at the end of a session
+// what takes long to name is not waited for.
+func (s *stackSink) wait(t testing.TB, calls int) {
+	t.Helper()
+	testkit.Eventually(t, "the calls and their stacks", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.calls) < calls {
+			return false
+		}
+		for i := range s.calls {
+			if _, ok := s.stacks[s.calls[i].Stack]; !ok {
+				return false
+			}
+		}
+		return true
+	})
+}
 
 // Each call of a live process has a stack by the end of the session, that leads from the
 // library through the program, also where the process has ended since.

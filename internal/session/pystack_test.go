@@ -50,45 +50,59 @@ func (x *interpreted) wait(t *testing.T, pid int) (version string) {
 // Every call of Python programs of all kinds has the stack that the program itself saw at
 // that call: every function, file and line, between native frames that lead from the
 // library to the start of the thread.
-func TestPythonStacks(t *testing.T) {
+func TestPythonStacks(t *testing.T) { pythonStacks(t, systemVersion(t)) }
+
+// systemVersion is the version of python3.
+func systemVersion(t testing.TB) string {
+	t.Helper()
+	testkit.NeedTool(t, "python3")
+	out, err := exec.Command("python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// systemPython is the path of that one.
+func systemPython(t testing.TB) string { return testkit.NeedPython(t, systemVersion(t)) }
+
+func pythonStacks(t *testing.T, version string) {
+	t.Helper()
+	testkit.NeedBPF(t)
 	stack, err := sim.Extract(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, version := range testkit.PythonVersions {
-		t.Run(version, func(t *testing.T) {
-			testkit.NeedBPF(t)
-			dir, seen := t.TempDir(), &interpreted{}
-			c := testkit.Start(t, exec.Command(testkit.NeedPython(t, version), "../python/testdata/corpus.py", dir, stack.Libcudart, "cudaSetDevice"))
-			c.Line("ready")
-			sink := &stackSink{stacks: map[uint32]events.Stack{}}
-			op, _ := events.OpByName("cudaSetDevice")
-			r := beginWith(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(c.PID())}}, Notify: seen.notify,
-				Probes: probes.Options{Rows: []events.Row{*op.Row()}, Stacks: probes.StacksAll}}, session.Config{Sinks: []tick.Sink{sink}})
-			if got := seen.wait(t, c.PID()); got != version {
-				t.Errorf("version %s, want %s", got, version)
-			}
-			unwound(t, r, 1)
-			c.Say("go")
-			pid, err := strconv.Atoi(strings.TrimPrefix(c.Line("spawned "), "spawned "))
-			if err != nil {
-				t.Fatal(err)
-			}
-			seen.wait(t, pid)
-			unwound(t, r, 2)
-			if err := os.WriteFile(filepath.Join(dir, "go."+strconv.Itoa(pid)), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			c.Line("done")
-			want := testkit.PythonTruth(t, dir)
-			c.Say("end")
-			if err := c.Wait(); err != nil {
-				t.Fatal(err)
-			}
-			r.end(t)
-			comparePython(t, sink, want)
-		})
+	dir, seen := t.TempDir(), &interpreted{}
+	c := testkit.Start(t, exec.Command(testkit.NeedPython(t, version), "../python/testdata/corpus.py", dir, stack.Libcudart, "cudaSetDevice"))
+	c.Line("ready")
+	sink := &stackSink{stacks: map[uint32]events.Stack{}}
+	op, _ := events.OpByName("cudaSetDevice")
+	r := beginWith(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(c.PID())}}, Notify: seen.notify,
+		Probes: probes.Options{Rows: []events.Row{*op.Row()}, Stacks: probes.StacksAll}}, session.Config{Sinks: []tick.Sink{sink}})
+	if got := seen.wait(t, c.PID()); got != version {
+		t.Errorf("version %s, want %s", got, version)
 	}
+	unwound(t, r, 1)
+	c.Say("go")
+	pid, err := strconv.Atoi(strings.TrimPrefix(c.Line("spawned "), "spawned "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen.wait(t, pid)
+	unwound(t, r, 2)
+	if err := os.WriteFile(filepath.Join(dir, "go."+strconv.Itoa(pid)), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.Line("done")
+	want := testkit.PythonTruth(t, dir)
+	sink.wait(t, len(want))
+	c.Say("end")
+	if err := c.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	r.end(t)
+	comparePython(t, sink, want)
 }
 
 // unwound waits until all that processes map has its table in the kernel.

@@ -48,9 +48,7 @@ func TestStacksAreNamed(t *testing.T) {
 	n := newStacks(stacked{f})
 	b := &tick.Batch{RawStacks: []tick.RawStack{rawStack(1), rawStack(2)}, Procs: []tick.ProcEvent{{Kind: tick.ProcExited, PID: 7}}}
 	n.batch(b)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	n.settle(ctx, b)
+	n.settle(t.Context(), b)
 	n.close()
 	if len(b.Stacks) != 2 || b.Stacks[0].ID != 1 || b.Stacks[1].ID != 2 || b.Stacks[1].Frames[0].IP != 2 {
 		t.Errorf("%+v", b.Stacks)
@@ -92,9 +90,7 @@ func TestStacksAreBounded(t *testing.T) {
 		t.Errorf("drops: %v", x.Drops)
 	}
 	close(f.let)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	n.settle(ctx, b)
+	n.settle(t.Context(), b)
 	n.close()
 	if len(b.Stacks) != maxUnnamed+more {
 		t.Errorf("%d of %d are told in the end", len(b.Stacks), maxUnnamed+more)

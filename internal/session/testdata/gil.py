@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two threads: one makes calls, and the other keeps Python's lock from it. argv: where gpu.py
-is, and what it keeps the lock across: "sleep" or "sync"."""
+"""Two threads: one makes calls, and the other keeps Python's lock from it, until there is a
+line to read or as often as is said. argv: where gpu.py is, what it keeps the lock across:
+"sleep" or "sync", and how often. It says for how long it kept the lock, and all of it took."""
 
 import ctypes
+import select
 import sys
 import threading
 import time
@@ -14,7 +16,8 @@ rt = gpu.Runtime()
 kernel = rt.kernel("hold_22000us")
 keeps = ctypes.PyDLL(rt.lib._name)  # calls by it keep the lock
 libc = ctypes.PyDLL(None)
-HOLDS = 25
+holds = int(sys.argv[3]) if len(sys.argv) > 3 else None
+held = took = 0
 over = False
 
 
@@ -27,11 +30,17 @@ def hold():
 
 
 def holder():
-    global over
+    global held, over, took
     print("holder", threading.get_native_id(), hold.__code__.co_firstlineno + (2 if sys.argv[2] == "sleep" else 5), flush=True)
-    for _ in range(HOLDS):
+    start = time.monotonic_ns()
+    n = 0
+    while n != holds and (holds or not select.select([sys.stdin], [], [], 0)[0]):
+        began = time.monotonic_ns()
         hold()
+        held += time.monotonic_ns() - began
+        n += 1
         time.sleep(0.005)
+    took = time.monotonic_ns() - start
     over = True
 
 
@@ -47,5 +56,5 @@ t = threading.Thread(target=holder)
 t.start()
 train()
 t.join()
-print("done", flush=True)
+print("done", held, took, flush=True)
 sys.stdin.readline()
