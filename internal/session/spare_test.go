@@ -3,6 +3,7 @@ package session_test
 import (
 	"fmt"
 	"os/exec"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,11 +13,33 @@ import (
 	"ingero/pkg/events"
 )
 
-// hasty is a clock that goes twenty times as fast as others.
-type hasty struct{ start time.Time }
+// handClock is a clock that a test sets. Waits by it are short, and do not move it.
+type handClock struct {
+	mu  sync.Mutex
+	now time.Time
+}
 
-func (h hasty) Now() time.Time                         { return h.start.Add(20 * time.Since(h.start)) }
-func (h hasty) After(d time.Duration) <-chan time.Time { return time.After(d / 20) }
+func (c *handClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (*handClock) After(time.Duration) <-chan time.Time { return time.NewTimer(time.Millisecond).C }
+
+// second lets a second pass, and waits for the tick at its end.
+func (c *handClock) second(t testing.TB, r *running) {
+	t.Helper()
+	c.mu.Lock()
+	c.now = c.now.Add(time.Second)
+	now := c.now
+	c.mu.Unlock()
+	testkit.Eventually(t, "the next tick", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.last != nil && r.last.Time.Equal(now)
+	})
+}
 
 // counted tells whether the last tick has a traced process whose launches are
 // counted only.
@@ -34,7 +57,9 @@ func TestLaunchesAreSpared(t *testing.T) {
 	if !ok {
 		t.Fatal("no such operation")
 	}
-	const first, last = 10, 100 // launches: so few are no burden; more may be one before they end
+	// A launch that is timed takes more than 50 ns of probes: 20,000 in a second are more than
+	// a thousandth of it.
+	const first, dear, sparse, last = 10, 20_000, 5000, 100
 	dir := t.TempDir()
 	gcc(t, "-o", dir+"/bursts", "testdata/bursts.c", "-ldl")
 	gcc(t, "-shared", "-fPIC", "-o", dir+"/libcudart.so.12", "testdata/launch.c")
@@ -42,30 +67,38 @@ func TestLaunchesAreSpared(t *testing.T) {
 		t.Run(string(mode), func(t *testing.T) {
 			child := testkit.Start(t, exec.Command(dir+"/bursts", dir+"/libcudart.so.12"))
 			child.Line("ready")
+			clock := &handClock{now: time.Unix(1_800_000_000, 0)}
 			r := beginWith(t, session.LiveOptions{Select: pids(child), ProbeBudget: 0.001,
-				Probes: probes.Options{Mode: mode, Rows: []events.Row{*op.Row()}}},
-				session.Config{Clock: hasty{time.Now()}})
-			made := uint64(0)
-			burst := func(n int) {
-				child.Say(fmt.Sprint(n))
-				child.Line("done")
-				made += uint64(n)
+				Probes: probes.Options{Mode: mode, SamplingRate: 1, Rows: []events.Row{*op.Row()}}},
+				session.Config{Clock: clock})
+			seconds := func(launches ...int) {
+				for _, n := range launches {
+					child.Say(fmt.Sprint(n))
+					child.Line("done")
+					clock.second(t, r)
+				}
 			}
-			burst(first)
-			testkit.Eventually(t, "launches that are counted only", func() bool { burst(2000); return r.counted() })
-			for range 5 {
-				burst(1000)
+			if seconds(first); r.counted() {
+				t.Error("a few launches are counted only")
 			}
-			testkit.Eventually(t, "launches that are timed again", func() bool { return !r.counted() })
-			burst(last)
+			seconds(dear, dear) // the budget is passed in two ticks
+			if seconds(sparse); !r.counted() {
+				t.Error("launches are timed that take more than the budget")
+			}
+			seconds(make([]int, 12)...) // cool for ten seconds, and the tick that tells
+			if r.counted() {
+				t.Error("launches are counted only, of which there were none")
+			}
+			seconds(last)
 			child.CloseStdin()
 			if err := child.Wait(); err != nil {
 				t.Fatal(err)
 			}
 			r.end(t)
 			s := sum(r.last, "cudaLaunchKernel")
-			if s.Calls != made || s.Done+s.Unmeasured != made || s.Unmeasured < 5000 || s.Done < first+last {
-				t.Errorf("%d calls, %d timed, %d counted only; want %d, of which the first %d and the last %d timed, and 5000 counted only", s.Calls, s.Done, s.Unmeasured, made, first, last)
+			const timed = first + 2*dear + last
+			if s.Calls != timed+sparse || s.Done != timed || s.Unmeasured != sparse {
+				t.Errorf("%d calls, %d timed, %d counted only; want %d and %d", s.Calls, s.Done, s.Unmeasured, timed, sparse)
 			}
 			if n := r.last.Ops[0].Dur.Count(); n != s.Done {
 				t.Errorf("%d durations of %d calls that were timed", n, s.Done)

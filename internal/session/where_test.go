@@ -119,9 +119,20 @@ func TestWhereAProcessRuns(t *testing.T) {
 		"RANK=3", "LOCAL_RANK=1", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=29500",
 		"CUDA_VISIBLE_DEVICES=0,1", "SLURM_JOB_ID=4711", "SLURM_STEP_ID=0", "WANDB_API_KEY=Zq9vX7Lm")
 	o, seen := attaches(session.LiveOptions{Select: pids(child), Pods: k.pods(t)})
-	r := begin(t, o)
+	r := beginWith(t, o, session.Config{Interval: 20 * time.Millisecond})
 	testkit.Eventually(t, "the kubelet to be asked", func() bool { return k.asked.Load() > 0 })
-	finish(t, child, seen)
+	child.Say("load")
+	child.Line("loaded")
+	next(t, seen)
+	testkit.Eventually(t, "what is read of a process that lives", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.last != nil && len(r.last.Processes) == 1 && r.last.Processes[0].Cmdline != "" && r.last.Processes[0].Pod != ""
+	})
+	child.Say("go")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
 	r.end(t)
 	p := r.traced()[uint32(child.PID())]
 	if p == nil {

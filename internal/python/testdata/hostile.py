@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes nonsense into the interpreter's own frames (CPython 3.12), makes a call, and puts
+"""Writes nonsense into the interpreter's own frames (CPython 3.11 to 3.13), makes a call, and puts
 back what was there. argv: a library, and a function of it."""
 
 import ctypes
@@ -7,7 +7,8 @@ import random
 import sys
 
 probed = getattr(ctypes.PyDLL(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "probed")
-FRAME, CODE, PREVIOUS, INSTR, OWNER = 24, 0, 8, 56, 70
+FRAME, INSTR = 24, 56
+CODE, PREVIOUS = (32, 48) if sys.version_info < (3, 12) else (0, 8)
 
 
 def word(at):

@@ -3,7 +3,7 @@
  * Makes exact numbers of calls: `worker MODE N`, N calls each time.
  * calls: at once. late: loads the library first. forks: 40 children, each makes
  * the calls, every second one by running this program anew.
- * errors: all fail. many: 600 children, one after the other, then waits.
+ * hold: then waits. errors: all fail. many: 600 children, one after the other, then waits.
  * joins: 100 threads, one after the other, that end while they are waited for; then waits.
  * stay: makes calls until it is killed, or whoever started it has gone.
  */
@@ -97,6 +97,11 @@ int main(int argc, char **argv)
 			    pthread_join(thread, NULL))
 				return 1;
 		}
+		wait_line("done");
+		return 0;
+	}
+	if (!strcmp(mode, "hold")) {
+		calls(n, 0);
 		wait_line("done");
 		return 0;
 	}

@@ -1,3 +1,5 @@
+//go:build measure
+
 package session_test
 
 import (
@@ -33,6 +35,12 @@ func mix(t *testing.T) (*testkit.Child, []events.Row) {
 	return child, rows
 }
 
+// hasty is a clock that goes twenty times as fast as others.
+type hasty struct{ start time.Time }
+
+func (h hasty) Now() time.Time                         { return h.start.Add(20 * time.Since(h.start)) }
+func (h hasty) After(d time.Duration) <-chan time.Time { return time.After(d / 20) }
+
 // sheds is a sink that keeps which steps were taken, in their order.
 type sheds struct {
 	collector
@@ -53,6 +61,12 @@ func (s *sheds) Tick(t *tick.Tick) error {
 	s.share, s.peak = t.Overhead.Share, max(s.peak, t.Overhead.Share)
 	s.mu.Unlock()
 	return s.collector.Tick(t)
+}
+
+func (s *sheds) peakShare() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.peak
 }
 
 func (s *sheds) state() (seen, now []string, share float64) {
@@ -83,6 +97,7 @@ func TestOverheadIsHeld(t *testing.T) {
 				return slices.Contains(now, "hot-off") && share < budget
 			})
 			seen, _, _ := s.state()
+			testkit.Measured(t, "peak", 100*s.peakShare(), "%", testkit.Lower)
 			for _, step := range []string{"records-thin", "launches-counted", "calls-counted"} {
 				if !slices.Contains(seen, step) {
 					t.Errorf("steps taken: %v, want %s among them", seen, step)
