@@ -1,19 +1,11 @@
 package cli
 
 import (
-	"encoding/json"
 	"io"
-	"math"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
-	"ingero/internal/metric"
 	"ingero/internal/testkit"
 )
 
@@ -44,175 +36,6 @@ func get(t *testing.T, url string) (code int, body string) {
 	return r.StatusCode, string(b)
 }
 
-// job is a shell that a trace follows, and a training loop in it: so the trace goes on when
-// the loop has ended.
-func (b *bench) job(args ...string) *testkit.Child {
-	b.t.Helper()
-	script := `echo up; read x; "$0" "$@"; echo done; read y`
-	shell := testkit.Start(b.t, exec.Command("sh", append([]string{"-c", script, b.stack.Program("train"), "--hold"}, args...)...))
-	shell.Line("up")
-	return shell
-}
-
-// runJob has a shell's training loop do its steps under a trace, and returns what it made.
-func (b *bench) runJob(shell *testkit.Child) map[string]uint64 {
-	b.t.Helper()
-	shell.Say("go")
-	shell.Line("ready")
-	testkit.Eventually(b.t, "probes", func() bool { s := b.tracing(2); return s.Libraries > 0 && !s.Processes[1].Attached.IsZero() })
-	shell.Say("go")
-	want := counts(b.t, shell)
-	shell.Line("done")
-	return want
-}
-
-// What a real Prometheus scrapes is what was traced: counts are exact, quantiles are those
-// of ingero query, the ledger adds up, and a histogram's exemplar is a chain.
-func TestPrometheus(t *testing.T) {
-	b := newBench(t)
-	testkit.NeedTool(t, "prometheus", "promtool")
-	// Where traps are dear, too, all calls are timed and have a record, and are so few that
-	// what probes take, which the ledger leaves out, is little.
-	shell := b.job("--steps", "300", "--kernel-us", "400")
-	c := b.ingero("trace", "--probe-budget", "0", "--max-overhead", "90%", "--prometheus", ":0", "--pid", pid(shell))
-	address := metricsOf(t, c)
-	c.Line("sh (" + pid(shell) + ") has not loaded")
-	rules, err := filepath.Abs("../../deploy/prometheus/rules.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := testkit.NewPrometheus(t, address, "rule_files: ['"+rules+"']\n")
-	want := b.runJob(shell)
-	for op, n := range want {
-		testkit.Eventually(t, "all "+op, func() bool {
-			at := `{operation="` + op + `"}`
-			return p.One(`gpu_cuda_operation_count_total`+at) == float64(n) && p.One(`histogram_count(gpu_cuda_operation_duration_seconds`+at+`)`) == float64(n)
-		})
-	}
-	checkMetrics(t, address)
-	checkUses(t, p)
-	checkDashboard(t, p)
-	quantiles := map[string][2]float64{}
-	for op := range want {
-		at := `, gpu_cuda_operation_duration_seconds{operation="` + op + `"})`
-		quantiles[op] = [2]float64{p.One(`histogram_quantile(0.5` + at), p.One(`histogram_quantile(0.99` + at)}
-	}
-	ledger, threads := p.One(`sum(ingero_ledger_time_seconds_total)`), p.One(`sum(ingero_thread_time_seconds_total)`)
-	if ledger > 1.001*threads || ledger < 0.9*threads { // the one ends with the last call, the other with the thread
-		t.Errorf("the ledger has %v s, the threads %v s", ledger, threads)
-	}
-	testkit.Eventually(t, "the recording rule", func() bool { return p.One(`count(process:ingero_gpu_wait:ratio_rate5m)`) == 1 })
-	shell.Say("end")
-	if _, stderr, code := finish(t, c); code != 0 {
-		t.Errorf("exit code %d: %s", code, stderr)
-	}
-	b.checkQuantiles(quantiles)
-}
-
-// checkMetrics checks what a server says by Prometheus's own tool.
-func checkMetrics(t *testing.T, address string) {
-	t.Helper()
-	code, text := get(t, "http://"+address+"/metrics")
-	if code != http.StatusOK {
-		t.Fatalf("%d: %s", code, text)
-	}
-	check := exec.Command("promtool", "check", "metrics")
-	check.Stdin = strings.NewReader(text)
-	if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
-		t.Errorf("promtool check metrics: %v\n%s", err, out)
-	}
-	for _, path := range []string{"/healthz", "/readyz"} {
-		if code, body := get(t, "http://"+address+path); code != http.StatusOK {
-			t.Errorf("%s: %d %s", path, code, body)
-		}
-	}
-}
-
-// checkUses asks each example of docs/metrics.md: Prometheus takes all, and there is
-// something of what there is always something of.
-func checkUses(t *testing.T, p *testkit.Prometheus) {
-	t.Helper()
-	for id := range metric.Rows {
-		r := &metric.Rows[id]
-		p.Ask(r.Use)
-		name := r.Prometheus()
-		if r.Kind == metric.Histogram {
-			name = "histogram_count(" + name + ")"
-		}
-		if got := len(p.Ask(name)); got == 0 && !strings.HasPrefix(r.Name, "hw.") && !strings.HasPrefix(r.Name, "ingero.gpu.") {
-			switch metric.ID(id) {
-			case metric.SwapBusy, metric.RankLate, metric.AnomalyLost, metric.AnomaliesActive: // where there is such a thing
-			default:
-				t.Errorf("%s has no series", name)
-			}
-		}
-	}
-}
-
-// checkDashboard asks what the panels of the dashboard ask.
-func checkDashboard(t *testing.T, p *testkit.Prometheus) {
-	t.Helper()
-	text, err := os.ReadFile(deploy + "grafana/ingero-prometheus.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var board struct {
-		Panels []struct {
-			Title   string
-			Targets []struct{ Expr string }
-		}
-	}
-	if err := json.Unmarshal(text, &board); err != nil {
-		t.Fatal(err)
-	}
-	with := strings.NewReplacer("$instance", ".*", "$process", ".*", "$__rate_interval", "1m")
-	testkit.Eventually(t, "ten panels or more that show something", func() bool { // rates need two scrapes
-		shown := 0
-		for i := range board.Panels {
-			for _, target := range board.Panels[i].Targets {
-				shown += min(1, len(p.Ask(with.Replace(target.Expr))))
-			}
-		}
-		return shown >= 10
-	})
-}
-
-// checkQuantiles compares medians and 99th percentiles, in seconds, with those that ingero
-// query tells of the recording.
-func (b *bench) checkQuantiles(got map[string][2]float64) {
-	b.t.Helper()
-	stdout, stderr, code := b.output("query", "--json")
-	if code != 0 {
-		b.t.Fatal(stderr)
-	}
-	var answer struct {
-		Ops []struct {
-			Op    string  `json:"op"`
-			P50NS float64 `json:"p50_ns"`
-			P99NS float64 `json:"p99_ns"`
-		} `json:"operations"`
-	}
-	if err := json.Unmarshal([]byte(stdout), &answer); err != nil {
-		b.t.Fatal(err)
-	}
-	compared := 0
-	for _, o := range answer.Ops {
-		q, ok := got[o.Op]
-		if !ok {
-			continue
-		}
-		compared++
-		for i, want := range []float64{o.P50NS / 1e9, o.P99NS / 1e9} {
-			if off := math.Abs(q[i] - want); !(off <= max(0.01*want, 1e-9)) { // 1 ns: less than its probe costs is 0
-				b.t.Errorf("%s: %v s in Prometheus, %v s by query", o.Op, q[i], want)
-			}
-		}
-	}
-	if compared != len(got) {
-		b.t.Errorf("%d operations are compared, want %d:\n%s", compared, len(got), stdout)
-	}
-}
-
 // A program that is run serves metrics while it runs, and the port is gone with it.
 func TestRunPrometheus(t *testing.T) {
 	b := newBench(t)
@@ -234,45 +57,5 @@ func TestRunPrometheus(t *testing.T) {
 	}
 	if _, err := http.Get("http://" + address + "/metrics"); err == nil {
 		t.Error("the port is still open")
-	}
-}
-
-// What a program lost to another on its CPU stands in the metrics while it happens, with
-// who it was, and names a chain that is in the recording.
-func TestPrometheusChain(t *testing.T) {
-	b := newBench(t)
-	testkit.NeedTool(t, "prometheus", "taskset")
-	cpu, err := lastCPU()
-	if err != nil {
-		t.Fatal(err)
-	}
-	target := b.train("--seconds", "60", "--pin", strconv.Itoa(cpu))
-	hog := exec.Command("taskset", "-c", strconv.Itoa(cpu), "/proc/self/exe", hogName, "--for", "60s")
-	if hog.Args[3], err = os.Executable(); err != nil {
-		t.Fatal(err)
-	}
-	hog.Env = b.env
-	testkit.Start(t, hog)
-	c := b.ingero("trace", "--prometheus", ":0", "--pid", pid(target))
-	p := testkit.NewPrometheus(t, metricsOf(t, c), "")
-	b.tracing(1)
-	target.Say("go")
-	testkit.Eventually(t, "a cause", func() bool {
-		return p.One(`sum(ingero_anomaly_count_total{rule="cpu-taken"})`) > 0 && p.One(`sum(ingero_anomaly_lost_seconds_total{process="train", rule="cpu-taken"})`) > 0
-	})
-	testkit.Eventually(t, "who it was", func() bool {
-		return p.One(`sum(rate(ingero_ledger_time_seconds_total{part="runnable", culprit!=""}[1m]))`) > 0.1
-	})
-	testkit.Eventually(t, "an exemplar whose chain is recorded", func() bool { // a first judgement may be taken back
-		var chains []string
-		for _, e := range p.Exemplars(`ingero_anomaly_lost_seconds_total{rule="cpu-taken"}`) {
-			chains = append(chains, "'"+e["chain"]+"'")
-		}
-		out, _, _ := b.output("query", "--csv", "SELECT rule FROM chains WHERE id IN ("+strings.Join(chains, ",")+")")
-		return strings.Contains(out, "cpu-taken")
-	})
-	c.Signal(syscall.SIGINT)
-	if _, stderr, code := finish(t, c); code != 0 {
-		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }

@@ -5,13 +5,10 @@ import (
 	"compress/gzip"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-
-	"ingero/internal/testkit"
 )
 
 // most is how much the page may be, compressed, in bytes.
@@ -74,19 +71,6 @@ func TestPageAsksNobodyElse(t *testing.T) {
 	body, _, _ := Asset("/")
 	if found := inline.Find(body); found != nil {
 		t.Errorf("the page has %q", found)
-	}
-}
-
-// TestLogic runs the tests of the page's own logic: numbers and times as text, the view and
-// its address, roll-calls, trees of flame graphs.
-func TestLogic(t *testing.T) {
-	testkit.NeedTool(t, "node", "npm")
-	out, err := exec.CommandContext(t.Context(), "../../../tools/web.sh", "test").CombinedOutput()
-	if err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	if !bytes.Contains(out, []byte("# fail 0")) || bytes.Contains(out, []byte("# pass 0\n")) {
-		t.Errorf("no tests were run:\n%s", out)
 	}
 }
 
