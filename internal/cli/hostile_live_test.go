@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -84,7 +85,9 @@ func TestHostileTarget(t *testing.T) {
 		t.Cleanup(func() { _ = os.Remove(path) })
 	}
 	target.Say("go")
-	trace := b.ingero("trace", "--pid", pid(target)+","+pid(liars), "--duration", "4s", "--stack=all")
+	trace := b.ingero("trace", "--pid", pid(target)+","+pid(liars), "--stack=all")
+	testkit.Eventually(t, "calls", func() bool { return b.tracing(2).Calls > 100 })
+	trace.Signal(syscall.SIGINT)
 	stdout, stderr, code := finish(t, trace)
 	if code != 0 || !strings.Contains(stdout, "cudaLaunchKernel") {
 		t.Errorf("exit code %d\n%s\n%s", code, stdout, stderr)

@@ -25,6 +25,8 @@ const (
 	asSudo   = "CLI_TEST_SUDO"   // run the arguments, and wait
 	keyFile  = "CLI_TEST_KEY"    // of ingero: where the key of certificates stays
 	clockOff = "CLI_TEST_CLOCK"  // of ingero: by how much its clock is ahead
+
+	withLoopback = "CLI_TEST_LOOPBACK" // of ingero: set the loopback interface up first
 )
 
 // TestMain makes the test binary ingero itself, or a program named sudo, when it
@@ -53,6 +55,11 @@ func ingero() {
 	e.Lock.Dirs = []string{dir}
 	if _, err := fmt.Sscan(mark, &e.Lock.Mark); err != nil {
 		panic(err)
+	}
+	if os.Getenv(withLoopback) != "" {
+		if err := loopbackUp(); err != nil {
+			panic(err)
+		}
 	}
 	if os.Geteuid() == 0 { // else this program may have to start itself again
 		_ = os.Unsetenv(asIngero)

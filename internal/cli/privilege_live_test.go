@@ -79,7 +79,9 @@ func TestFileCapabilities(t *testing.T) {
 	target := b.startAsNobody(b.stack.Program("train"), "--seconds", "60", "--hold")
 	target.Line("ready")
 	target.Say("go")
-	trace := b.startAsNobody(ingero, "trace", "--pid", pid(target), "--duration", "3s", "--record=false")
+	trace := b.startAsNobody(ingero, "trace", "--pid", pid(target), "--record=false")
+	testkit.Eventually(t, "calls", func() bool { return b.tracing(1).Calls > 100 })
+	trace.Signal(syscall.SIGINT)
 	stdout, stderr, code := finish(t, trace)
 	if code != 0 || !strings.Contains(stdout+stderr, "calls of 1 process") || !strings.Contains(stdout, "cudaLaunchKernel") {
 		t.Fatalf("exit code %d, %s", code, stderr)

@@ -16,28 +16,6 @@ import (
 	"ingero/internal/testkit"
 )
 
-// job is a shell that a trace follows, and a training loop in it: so the trace goes on when
-// the loop has ended.
-func (b *bench) job(args ...string) *testkit.Child {
-	b.t.Helper()
-	script := `echo up; read x; "$0" "$@"; echo done; read y`
-	shell := testkit.Start(b.t, exec.Command("sh", append([]string{"-c", script, b.stack.Program("train"), "--hold"}, args...)...))
-	shell.Line("up")
-	return shell
-}
-
-// runJob has a shell's training loop do its steps under a trace, and returns what it made.
-func (b *bench) runJob(shell *testkit.Child) map[string]uint64 {
-	b.t.Helper()
-	shell.Say("go")
-	shell.Line("ready")
-	testkit.Eventually(b.t, "probes", func() bool { s := b.tracing(2); return s.Libraries > 0 && !s.Processes[1].Attached.IsZero() })
-	shell.Say("go")
-	want := counts(b.t, shell)
-	shell.Line("done")
-	return want
-}
-
 // What a real Prometheus scrapes is what was traced: counts are exact, quantiles are those
 // of ingero query, the ledger adds up, and a histogram's exemplar is a chain.
 func TestPrometheus(t *testing.T) {

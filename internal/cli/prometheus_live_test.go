@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"net/http"
+	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -36,6 +40,29 @@ func get(t *testing.T, url string) (code int, body string) {
 	return r.StatusCode, string(b)
 }
 
+// A trace serves a count of each operation that is the traced program's own, also after the
+// program has ended.
+func TestTracePrometheus(t *testing.T) {
+	b := newBench(t)
+	shell := b.job("--steps", "30")
+	c := b.ingero("trace", "--probe-budget", "0", "--max-overhead", "0", "--prometheus", ":0", "--record=false", "--pid", pid(shell))
+	address := metricsOf(t, c)
+	b.tracing(1)
+	want := b.runJob(shell)
+	var text string
+	for op, n := range want {
+		line := regexp.MustCompile(`(?m)^gpu_cuda_operation_count_total\{[^}]*operation="` + op + `"[^}]*\} ` + strconv.FormatUint(n, 10) + `(\.0)?$`)
+		testkit.Eventually(t, fmt.Sprintf("%d calls of %s", n, op), func() bool {
+			_, text = get(t, "http://"+address+"/metrics")
+			return line.MatchString(text)
+		})
+	}
+	shell.Say("end")
+	if _, stderr, code := finish(t, c); code != 0 {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
 // A program that is run serves metrics while it runs, and the port is gone with it.
 func TestRunPrometheus(t *testing.T) {
 	b := newBench(t)
@@ -58,4 +85,26 @@ func TestRunPrometheus(t *testing.T) {
 	if _, err := http.Get("http://" + address + "/metrics"); err == nil {
 		t.Error("the port is still open")
 	}
+}
+
+// job is a shell that a trace follows, and a training loop in it: so the trace goes on when
+// the loop has ended.
+func (b *bench) job(args ...string) *testkit.Child {
+	b.t.Helper()
+	script := `echo up; read x; "$0" "$@"; echo done; read y`
+	shell := testkit.Start(b.t, exec.Command("sh", append([]string{"-c", script, b.stack.Program("train"), "--hold"}, args...)...))
+	shell.Line("up")
+	return shell
+}
+
+// runJob has a shell's training loop do its steps under a trace, and returns what it made.
+func (b *bench) runJob(shell *testkit.Child) map[string]uint64 {
+	b.t.Helper()
+	shell.Say("go")
+	shell.Line("ready")
+	testkit.Eventually(b.t, "probes", func() bool { s := b.tracing(2); return s.Libraries > 0 && !s.Processes[1].Attached.IsZero() })
+	shell.Say("go")
+	want := counts(b.t, shell)
+	shell.Line("done")
+	return want
 }

@@ -113,7 +113,7 @@ func TestQueryTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := temporary(t)
-	e := &Env{Args: []string{"query", "--db", db, "--timeout", "20ms",
+	e := &Env{Lock: testPlace(t), Args: []string{"query", "--db", db, "--timeout", "20ms",
 		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"},
 		Stdin: out, Stdout: out, Stderr: temporary(t), Getenv: func(string) string { return "" }}
 	if code := e.run(t.Context()); code != exitFailed {

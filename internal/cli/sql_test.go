@@ -86,7 +86,7 @@ func newDesk(t *testing.T, home string) *desk {
 	}
 	d := &desk{Terminal: testkit.NewTerminal(t), home: home, ended: make(chan int, 1)}
 	env := map[string]string{"HOME": home, "TERM": "xterm"}
-	e := &Env{Args: []string{"sql", "--db", db}, Stdin: d.Side, Stdout: d.Side, Stderr: d.Side,
+	e := &Env{Lock: testPlace(t), Args: []string{"sql", "--db", db}, Stdin: d.Side, Stdout: d.Side, Stderr: d.Side,
 		Getenv: func(k string) string { return env[k] }}
 	ctx, stop := context.WithCancel(context.Background())
 	go func() { d.ended <- e.run(ctx) }()

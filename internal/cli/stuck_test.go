@@ -25,11 +25,10 @@ func TestStuck(t *testing.T) {
 	if _, stderr, code := b.output("stuck"); code != 1 || !strings.Contains(stderr, "sudo ingero trace") {
 		t.Errorf("without a trace: code %d, want 1 and what to type:\n%s", code, stderr)
 	}
-	well := b.train("--seconds", "100")
+	well := b.train("--seconds", "100") // it makes no call
 	hangs := b.train("--steps", "1", "--launches", "1", "--kernel-us", "90000000")
 	trace := b.ingero("trace", "--pid", pid(well)+","+pid(hangs), "--record=false")
 	b.tracing(2)
-	well.Say("go")
 	hangs.Say("go")
 	var out stuck
 	testkit.Eventually(t, "a call that is stuck", func() bool {

@@ -23,7 +23,7 @@ func TestTopFollows(t *testing.T) {
 		t.Fatal(err)
 	}
 	screen := testkit.NewTerminal(t)
-	e := &Env{Args: []string{"top", "--db", db, "--utc"}, Stdin: screen.Side, Stdout: screen.Side, Stderr: screen.Side,
+	e := &Env{Lock: testPlace(t), Args: []string{"top", "--db", db, "--utc"}, Stdin: screen.Side, Stdout: screen.Side, Stderr: screen.Side,
 		Getenv: func(k string) string { return map[string]string{"TERM": "xterm", "NO_COLOR": "1"}[k] },
 		Now:    func() time.Time { return began.Add(63 * time.Second) }}
 	ctx, stop := context.WithCancel(context.Background())

@@ -1,3 +1,5 @@
+//go:build measure
+
 package cli
 
 import (
@@ -5,6 +7,9 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+	"time"
+
+	"ingero/internal/testkit"
 )
 
 // Each scenario, run and traced on the running kernel, ends with a report that names its
@@ -57,4 +62,40 @@ func (s *scenario) live(t *testing.T, b *bench) (found []string) {
 		found = append(found, c.Rule+" by "+by)
 	}
 	return found
+}
+
+// A hog takes the CPU of a job on the running kernel: the report names the hog, and a cost
+// that is at least 2 % of the CPU time that the hog took and at most all of it.
+func TestDemoIncidentNamesTheHog(t *testing.T) {
+	b := newBench(t)
+	r := b.incidentReport("--duration", "9s")
+	var took uint64
+	var pid uint32
+	for _, part := range r.Processes[0].Breakdown.Parts {
+		for _, who := range part.By {
+			if who.Comm == hogName {
+				took, pid = took+who.NS, who.PID
+			}
+		}
+	}
+	testkit.Measured(t, "taken", float64(took)/1e6, "ms", testkit.Higher)
+	if elapsed := r.Processes[0].Breakdown.Elapsed; elapsed < 8*uint64(time.Second) {
+		t.Errorf("the job ran for %v, want 8 s or more", time.Duration(elapsed))
+	}
+	// The hog runs for 3 s beside a loop that always wants the CPU; other programs have their
+	// share on a busy machine.
+	if took < uint64(300*time.Millisecond) || took > uint64(3500*time.Millisecond) {
+		t.Errorf("the hog had the CPU for %v of 3 s", time.Duration(took))
+	}
+	var lost int64
+	for _, c := range r.Chains {
+		for _, x := range c.Culprits {
+			if c.Rule == "cpu-taken" && x.Name == hogName && x.PID == pid {
+				lost = max(lost, x.LostNS)
+			}
+		}
+	}
+	if lost < int64(took/50) || lost > int64(took) {
+		t.Errorf("the hog (%d) had the CPU for %v and cost %v", pid, time.Duration(took), time.Duration(lost))
+	}
 }

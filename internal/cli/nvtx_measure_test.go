@@ -1,0 +1,19 @@
+//go:build measure
+
+package cli
+
+import (
+	"testing"
+
+	"ingero/internal/testkit"
+)
+
+// The median of steps that are named by NVTX is the program's own within 5 %.
+func TestNamedStepsTakeAsLong(t *testing.T) {
+	want, got := newBench(t).namedSteps()
+	off := 100 * (float64(got.p50)/float64(want.p50) - 1)
+	testkit.Measured(t, "median-off", max(off, -off), "%", testkit.Lower)
+	if off < -5 || off > 5 {
+		t.Errorf("the median is %v, want %v", got.p50, want.p50)
+	}
+}
