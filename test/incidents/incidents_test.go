@@ -1,3 +1,5 @@
+//go:build measure
+
 package incidents
 
 import (
@@ -74,6 +76,7 @@ func TestIncidents(t *testing.T) {
 		if !t.Failed() { // else it would hide what is wrong
 			t.Log("\n" + text)
 		}
+		measured(t, sum.all)
 		if *only == "" && *replay == "" {
 			gate(t, sum.all)
 		}

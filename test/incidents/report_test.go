@@ -1,3 +1,5 @@
+//go:build measure
+
 package incidents
 
 import (
@@ -7,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ingero/internal/testkit"
 )
 
 // millis writes a time in milliseconds.
@@ -125,6 +129,52 @@ func gate(t *testing.T, all []*verdict) {
 		if float64(x.part) < leastRight*float64(x.whole) {
 			t.Errorf("only %d of %d %s", x.part, x.whole, x.what)
 		}
+	}
+}
+
+// measured reports how right all undisturbed runs were, and those of each family.
+func measured(t *testing.T, all []*verdict) {
+	t.Helper()
+	var sum, disturbed tally
+	by := map[string]*tally{}
+	for _, v := range all {
+		if !v.counts() {
+			disturbed.add(v)
+			continue
+		}
+		family, _, _ := strings.Cut(v.Name, "/")
+		if by[family] == nil {
+			by[family] = &tally{}
+		}
+		sum.add(v)
+		by[family].add(v)
+	}
+	testkit.Measured(t, "runs-disturbed", float64(disturbed.runs), "runs", testkit.Lower)
+	sum.measured(t, "all")
+	for _, f := range families {
+		if s := by[f.name]; s != nil {
+			s.measured(t, f.name)
+		}
+	}
+}
+
+// measured reports the figures of some runs.
+func (s *tally) measured(t *testing.T, name string) {
+	t.Helper()
+	percent := func(what string, part, whole int) {
+		if whole > 0 {
+			testkit.Measured(t, name+"-"+what, 100*float64(part)/float64(whole), "%", testkit.Higher)
+		}
+	}
+	percent("recall", s.found, s.wanted)
+	percent("precision", s.found, s.told)
+	percent("culprit", s.blamed, s.named)
+	percent("within-interval", s.covered, s.judged)
+	percent("diagnose", s.diagnosed, s.runs)
+	testkit.Measured(t, name+"-false-chains", float64(s.wrong), "chains", testkit.Lower)
+	if s.judged > 0 {
+		testkit.Measured(t, name+"-median-error", 100*median(s.off), "%", testkit.Lower)
+		testkit.Measured(t, name+"-median-delay", median(s.delay), "s", testkit.Lower)
 	}
 }
 

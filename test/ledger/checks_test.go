@@ -1,7 +1,10 @@
+//go:build measure
+
 package ledger
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,8 +26,32 @@ func judge(t testing.TB, o *outcome) *outcome {
 		}
 		return ""
 	})
+	o.measured(t)
 	report(t, o.faults())
 	return o
+}
+
+// measured reports by how much the records of calls differ from the truth, in the median.
+func (o *outcome) measured(t testing.TB) {
+	calls, _ := o.own()
+	if len(calls) != len(o.truths) {
+		return
+	}
+	var off [5][]int64
+	for i := range calls {
+		if o.truths[i].disturbed() || o.truths[i].wall == 0 {
+			continue
+		}
+		want, got := o.truths[i].parts(), callParts(&calls[i])
+		for n := range off {
+			off[n] = append(off[n], abs(want.list()[n], got.list()[n]))
+		}
+	}
+	for n, name := range partNames {
+		if len(off[n]) > 0 {
+			testkit.Measured(t, strings.ReplaceAll(name, " ", "-")+"-off-median", float64(median(off[n])), "ns", testkit.Lower)
+		}
+	}
 }
 
 // again is the outcome of the workload, which is run again for as long as most of its

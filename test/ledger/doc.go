@@ -16,5 +16,7 @@
 // had more than a hundredth of its time; the last of five runs stands. What is wrong by the
 // ledger's own figures is no measurement, and stands at once. The tests of mutations show
 // that the comparisons can fail: they run on copies of the BPF programs with one mistake
-// each. Only tests import this package.
+// each.
+//
+// It is a measurement: go test -tags measure ./test/ledger runs it.
 package ledger

@@ -4,6 +4,6 @@
 // was recorded with what the processes say that they did, and how fast they were with how
 // fast they are untraced.
 //
-// As a part of all tests it takes five minutes where CI runs it, else one: go test
-// ./test/soak -for 2h -v is the long run (make soak).
+// It is a measurement: go test -tags measure ./test/soak takes five minutes in CI, else
+// one; make soak is the long run.
 package soak
