@@ -4,6 +4,7 @@ package incidents
 
 import (
 	"fmt"
+	"ingero/test/tapes"
 	"strconv"
 	"time"
 )
@@ -12,7 +13,7 @@ import (
 func loop(fault string, args ...string) func(*run) []string {
 	return func(r *run) []string {
 		out := []string{r.lab.stack.Program("loop"), "--fault", fault, "--hold", "--seconds", "120", "--pin", strconv.Itoa(r.cpu), "--log", r.log}
-		return append(out, args...)
+		return append(out, thinnedArgs(args)...)
 	}
 }
 
@@ -74,7 +75,7 @@ func firstSteps(r *run) lost {
 		sum += float64(steps[i].End-steps[i].Begin) - normal
 	}
 	d := time.Duration(sum)
-	return lost{d * 9 / 10, d, d * 11 / 10}
+	return lost{Min: d * 9 / 10, Mid: d, Max: d * 11 / 10}
 }
 
 // allAfter is the time since the first of the steps at the end that all take long: nothing
@@ -89,11 +90,11 @@ func allAfter(r *run) lost {
 		return lost{}
 	}
 	d := time.Duration(r.until - steps[first].Begin)
-	return lost{d - 1200*ms, d, d + 100*ms}
+	return lost{Min: d - 1200*ms, Mid: d, Max: d + 100*ms}
 }
 
 // unknown is for what costs no time that a clock could tell: how much is not judged.
-func unknown(*run) lost { return lost{Max: unclocked} }
+func unknown(*run) lost { return lost{Max: tapes.Unclocked} }
 
 // costless has a scenario be of a fault that is wrong, and costs next to nothing.
 func costless(rows []row) []row {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"ingero/internal/testkit"
+	"ingero/test/tapes"
 )
 
 var (
@@ -23,6 +24,7 @@ var (
 	resume   = flag.Bool("resume", false, "do not run what is kept already, if nothing disturbed it")
 	replay   = flag.String("replay", "", "judge what was kept in this directory anew")
 	attempts = flag.Int("attempts", 3, "how often a run is made that others' work on the machine, or another run, disturbs: from the second on alone")
+	sparse   = flag.Bool("sparse", false, "launch a quarter of the kernels, each four times as long: for small recordings")
 	tableOut = flag.String("table", "", "file to write the table to")
 )
 
@@ -139,19 +141,19 @@ func (l *lab) judged(t *testing.T, name string, n uint64, r row, at need) (all [
 			}
 			db := recordingOf(t, name, n)
 			o := l.perform(t, name, n, r.plan(newSeed(n, name)), db, place)
-			o.Diagnosis = diagnosed(t, db)
-			v = judge(o)
+			o.Diagnosis = tapes.Diagnose(t, db)
+			v = tapes.Judge(o)
 			if len(v.Want) == 0 && len(v.False) > 0 && !v.Alone {
 				v.Disturbed = append(v.Disturbed, "a run beside it")
 			}
-			v.Replay = compare(v.Heard, replayed(t, db, v.Until))
-			save(t, v.outcome)
+			v.Replay = tapes.Compare(v.Heard, tapes.Play(t, db, v.Until).Heard())
+			save(t, v.Outcome)
 		})
 		if v == nil {
 			t.FailNow()
 		}
 		all = append(all, v)
-		if v.counts() && (v.sound() || len(v.Want) == 0 || isKnown || *tableOut != "") {
+		if v.Undisturbed() && (v.Sound() || len(v.Want) == 0 || isKnown || *tableOut != "") {
 			break
 		}
 	}
@@ -161,27 +163,19 @@ func (l *lab) judged(t *testing.T, name string, n uint64, r row, at need) (all [
 // counted is the run of a scenario that the table has: the first that nothing disturbed.
 func counted(all []*verdict) *verdict {
 	for _, v := range all {
-		if v.counts() {
+		if v.Undisturbed() {
 			return v
 		}
 	}
 	return all[len(all)-1]
 }
 
-// counts tells whether nothing disturbed the run.
-func (v *verdict) counts() bool { return len(v.Disturbed) == 0 && !v.Hampered }
-
-// sound says whether all that was said is right, and what was lost not far off.
-func (v *verdict) sound() bool {
-	return v.right() && (v.Found == 0 || !v.clocked() || v.covered() || v.off() <= 0.5)
-}
-
 // check fails the test if the verdict is not right, and it is not known why.
 func check(t *testing.T, v *verdict) {
 	t.Helper()
-	t.Log(v.line())
-	if os.Getenv("VERBOSE") != "" || !v.right() || len(v.Misled) > 0 {
-		v.tell(t)
+	t.Log(v.Line())
+	if os.Getenv("VERBOSE") != "" || !v.Right() || len(v.Misled) > 0 {
+		tell(t, v)
 	}
 	why, isKnown := known[v.Name]
 	switch {
@@ -191,7 +185,7 @@ func check(t *testing.T, v *verdict) {
 		t.Log("each time the hypervisor kept CPUs from the machine for as long: not counted")
 	case isKnown:
 		t.Logf("known: %s", why)
-	case !v.sound():
+	case !v.Sound():
 		t.Error("not right")
 	case v.Steps < 10:
 		t.Error("there were no steps to judge")
@@ -199,7 +193,7 @@ func check(t *testing.T, v *verdict) {
 }
 
 // tell logs the chains of the last tick.
-func (v *verdict) tell(t *testing.T) {
+func tell(t *testing.T, v *verdict) {
 	t.Helper()
 	if len(v.Heard) == 0 {
 		return

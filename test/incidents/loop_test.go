@@ -3,6 +3,7 @@
 package incidents
 
 import (
+	"ingero/test/tapes"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -24,7 +25,7 @@ func TestStepsAreTheProgramsOwn(t *testing.T) {
 			took = append(took, time.Duration(s.End-s.Begin))
 		}
 	}
-	x := played(t, db, r.until).loops[uint32(r.child.PID())]
+	x := tapes.Play(t, db, r.until).Loops[uint32(r.child.PID())]
 	if x == nil {
 		t.Fatal("no loop was found")
 	}

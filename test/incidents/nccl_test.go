@@ -29,7 +29,7 @@ func late2(s *seed, v victim, own []string, begin func(*run) disturber) plan {
 // untilTheEnd is the time from a fault to the end.
 func untilTheEnd(r *run) lost {
 	d := time.Duration(r.until - r.times[0].From)
-	return lost{d - 150*ms, d, d + 150*ms}
+	return lost{Min: d - 150*ms, Mid: d, Max: d + 150*ms}
 }
 
 // kills kills the second rank.

@@ -3,21 +3,13 @@
 package incidents
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"ingero/internal/query"
-	"ingero/internal/session"
-	"ingero/internal/store"
-	"ingero/internal/tick"
+	"ingero/test/tapes"
 )
 
 // again judges what was kept, by the chains that the recordings give now.
@@ -33,8 +25,8 @@ func again(t *testing.T, sum *results) {
 			continue
 		}
 		t.Run(o.Name, func(t *testing.T) {
-			o.Heard, o.Diagnosis = diagnosedAnew(t, strings.TrimSuffix(file, ".json")+".db", o.Until)
-			v := judge(o)
+			o.Heard, o.Diagnosis = tapes.Rediagnose(t, strings.TrimSuffix(file, ".json")+".db", o.Until)
+			v := tapes.Judge(o)
 			sum.add(v)
 			check(t, v)
 		})
@@ -64,74 +56,10 @@ func keptVerdict(t *testing.T, name string, n uint64) *verdict {
 	}
 	o := keptOutcome(t, file)
 	if o.Diagnosis == nil { // it was kept before there were any
-		o.Diagnosis = diagnosed(t, fileName(*keep, name, n)+".db")
+		o.Diagnosis = tapes.Diagnose(t, fileName(*keep, name, n)+".db")
 	}
-	if v := judge(o); v.counts() {
+	if v := tapes.Judge(o); v.Undisturbed() {
 		return v
 	}
 	return nil
-}
-
-// compare says where a replay differs from what was heard live, "" where it does not.
-func compare(live, again []heard) string {
-	if len(live) != len(again) {
-		return fmt.Sprintf("%d ticks, not %d", len(again), len(live))
-	}
-	for i := range live {
-		a, err := json.Marshal(live[i])
-		b, err2 := json.Marshal(again[i])
-		if err := errors.Join(err, err2); err != nil {
-			return err.Error()
-		}
-		if !bytes.Equal(a, b) {
-			return fmt.Sprintf("in tick %d: %s, not %s", i+1, again[i].rules(), live[i].rules())
-		}
-	}
-	return ""
-}
-
-// rules are the chains in short.
-func (h heard) rules() string {
-	var all []string
-	for i := range h.Chains {
-		all = append(all, fmt.Sprintf("%s %v", h.Chains[i].Rule, h.Chains[i].Lost))
-	}
-	return h.Time.Format("05.000000") + " " + strings.Join(all, ", ")
-}
-
-// replayed are the chains that a recording gives, tick by tick up to some time (Unix ns).
-func replayed(t *testing.T, db string, until int64) []heard {
-	t.Helper()
-	return played(t, db, until).said()
-}
-
-// played plays a recording up to some time (Unix ns).
-func played(t *testing.T, db string, until int64) *tape {
-	t.Helper()
-	return playedTo(t, db, until, func(*query.Session) tick.Sink { return nil })
-}
-
-// playedTo is played, also to the sink that into returns for the recording, if that is any.
-func playedTo(t *testing.T, db string, until int64, into func(*query.Session) tick.Sink) *tape {
-	t.Helper()
-	r, err := query.Open(db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	all, err := r.Sessions(context.Background())
-	if err != nil || len(all) != 1 {
-		t.Fatalf("%d sessions in %s: %v", len(all), db, err)
-	}
-	log, err := r.OpenLog(&all[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	p := newTape(into(&all[0]), func(t *tick.Tick) bool { return t.Time.UnixNano() >= until })
-	source := store.NewReplay(log, store.ReplayOptions{})
-	if err := session.Run(context.Background(), session.Config{Source: source, Clock: source, Sinks: []tick.Sink{p}, Poll: 250 * time.Millisecond}); err != nil {
-		t.Fatal(err)
-	}
-	return p
 }

@@ -8,51 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"ingero/internal/testkit"
 )
-
-// millis writes a time in milliseconds.
-func millis(d time.Duration) string { return fmt.Sprintf("%.0f", float64(d)/1e6) }
-
-// line tells of one run.
-func (v *verdict) line() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s, seed %d: ", v.Name, v.Seed)
-	switch {
-	case !v.right():
-		b.WriteString("WRONG")
-	case len(v.Want) == 0:
-		b.WriteString("silent")
-	default:
-		b.WriteString("right")
-	}
-	if v.Found > 0 {
-		fmt.Fprintf(&b, ", lost %s (%s to %s) of %s ms", millis(v.Said.Mid), millis(v.Said.Min), millis(v.Said.Max), millis(v.True.Mid))
-		fmt.Fprintf(&b, ", told after %.1f s", v.Delay.Seconds())
-	}
-	if len(v.Missed) > 0 {
-		var all time.Duration
-		for i := range v.Want {
-			all += v.Want[i].Lost.Mid
-		}
-		fmt.Fprintf(&b, ", truly lost %s ms", millis(all))
-	}
-	for _, x := range []struct {
-		what string
-		list []string
-	}{{"missed", v.Missed}, {"culprit not of", v.Wrong}, {"false", v.False}, {"disturbed", v.Disturbed}, {"diagnose", v.Misled}} {
-		if len(x.list) > 0 {
-			fmt.Fprintf(&b, "; %s: %s", x.what, strings.Join(x.list, ", "))
-		}
-	}
-	if v.Replay != "" {
-		fmt.Fprintf(&b, "; the replay differs %s", v.Replay)
-	}
-	fmt.Fprintf(&b, "; %d steps, ingero took %.1f %% of a CPU, the hypervisor %s ms", v.Steps, 100*v.Agent, millis(v.Stolen))
-	return b.String()
-}
 
 // tally is a sum over runs.
 type tally struct {
@@ -75,12 +33,12 @@ func (s *tally) add(v *verdict) {
 	}
 	s.told += v.Found + len(v.False)
 	s.wrong += len(v.False)
-	if v.Found == len(v.Want) && v.Found > 0 && v.clocked() {
+	if v.Found == len(v.Want) && v.Found > 0 && v.Clocked() {
 		s.judged++
-		if v.covered() {
+		if v.Covered() {
 			s.covered++
 		}
-		s.off, s.delay = append(s.off, v.off()), append(s.delay, v.Delay.Seconds())
+		s.off, s.delay = append(s.off, v.Off()), append(s.delay, v.Delay.Seconds())
 		s.said, s.lost = append(s.said, float64(v.Said.Mid)/1e6), append(s.lost, float64(v.True.Mid)/1e6)
 	}
 }
@@ -138,7 +96,7 @@ func measured(t *testing.T, all []*verdict) {
 	var sum, disturbed tally
 	by := map[string]*tally{}
 	for _, v := range all {
-		if !v.counts() {
+		if !v.Undisturbed() {
 			disturbed.add(v)
 			continue
 		}

@@ -21,6 +21,7 @@ import (
 	"ingero/internal/store"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
+	"ingero/test/tapes"
 )
 
 // run is a scenario under way.
@@ -49,7 +50,7 @@ type run struct {
 	times        []window        // when each fault was at work
 	delays       []time.Duration // for how long the victim was ready to run and did not, during each fault
 	since, until int64           // what is earlier or later is not judged
-	tape         *tape
+	tape         *tapes.Recorder
 	agent        float64       // share of a CPU that this process took meanwhile
 	stolen       time.Duration // for which the hypervisor kept CPUs from the machine
 }
@@ -146,7 +147,7 @@ func (r *run) trace(db string) time.Time {
 		r.stolen = testkit.Stolen(r.t) - stolen
 	}()
 	r.since = began.UnixNano()
-	r.tape = newTape(rec, func(t *tick.Tick) bool { return t.Time.Sub(began) >= r.plan.length })
+	r.tape = tapes.NewRecorder(rec, func(t *tick.Tick) bool { return t.Time.Sub(began) >= r.plan.length })
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- session.Run(ctx, session.Config{Source: live, Sinks: []tick.Sink{r.tape}}) }()
@@ -204,9 +205,9 @@ func (r *run) play(began time.Time) {
 		r.wait(began.Add(e.at))
 		e.do(e.i)
 	}
-	<-r.tape.over
+	<-r.tape.Over()
 	r.until = time.Now().UnixNano()
-	if said := r.tape.said(); len(said) > 0 {
+	if said := r.tape.Heard(); len(said) > 0 {
 		r.until = said[len(said)-1].Time.UnixNano()
 	}
 	var last int64

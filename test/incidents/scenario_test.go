@@ -107,12 +107,6 @@ type want struct {
 	fault int
 }
 
-// lost is time that was truly lost: between min and max, about mid.
-type lost struct{ Min, Mid, Max time.Duration }
-
-// unclocked is the most of what nobody knows.
-const unclocked = time.Hour
-
 // seed is where a scenario's numbers come from.
 type seed struct {
 	*rand.Rand

@@ -115,12 +115,12 @@ func (r *run) start() {
 	if v.program != nil {
 		args = v.program(r)
 	} else {
-		args = []string{filepath.Join(r.lab.dir, "victim"), "log=" + r.log, "dir=" + r.dir, "main=" + r.place(v.main)}
+		args = []string{filepath.Join(r.lab.dir, "victim"), "log=" + r.log, "dir=" + r.dir, "main=" + r.place(thinned(v.main))}
 		for _, s := range v.threads {
-			args = append(args, "thread="+r.place(s))
+			args = append(args, "thread="+r.place(thinned(s)))
 		}
 		for _, s := range v.workers {
-			args = append(args, "worker="+r.place(s))
+			args = append(args, "worker="+r.place(thinned(s)))
 		}
 		if v.depth > 0 {
 			args = append(args, "depth="+strconv.Itoa(v.depth))
@@ -246,7 +246,7 @@ func (r *run) excess(faults ...window) (l lost, first int64) {
 	}
 	// What is no fault's makes normal steps longer and shorter, too: 2 % of their length.
 	slack := 2*unsure + 0.02*sum + float64(5*ms)
-	return lost{time.Duration(max(sum-slack, 0)), time.Duration(max(sum, 0)), time.Duration(max(sum+slack, 0))}, first
+	return lost{Min: time.Duration(max(sum-slack, 0)), Mid: time.Duration(max(sum, 0)), Max: time.Duration(max(sum+slack, 0))}, first
 }
 
 // within is what was lost while one fault was on, of several that follow each other.
@@ -261,14 +261,14 @@ func within(fault int) func(*run) lost {
 // cost nothing.
 func throttled(r *run) lost {
 	d := time.Duration(r.group.number("cpu.stat", "throttled_time"))
-	return lost{d / 2, d, d * 11 / 10}
+	return lost{Min: d / 2, Mid: d, Max: d * 11 / 10}
 }
 
 // delayed is for how long the victim was ready to run and did not, during a fault.
 func delayed(fault int) func(*run) lost {
 	return func(r *run) lost {
 		d := r.delays[fault]
-		return lost{d * 8 / 10, d, d * 11 / 10}
+		return lost{Min: d * 8 / 10, Mid: d, Max: d * 11 / 10}
 	}
 }
 
@@ -277,6 +277,6 @@ func beside(other func(*run) lost) func(*run) lost {
 	return func(r *run) lost {
 		all, _ := r.excess(r.times...)
 		o := other(r)
-		return lost{max(all.Min-o.Max, 0), max(all.Mid-o.Mid, 0), max(all.Max-o.Min, 0)}
+		return lost{Min: max(all.Min-o.Max, 0), Mid: max(all.Mid-o.Mid, 0), Max: max(all.Max-o.Min, 0)}
 	}
 }

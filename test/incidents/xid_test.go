@@ -32,4 +32,4 @@ var xidRows = []row{
 }
 
 // itsLast is for how long the process that ends is there after the fault.
-func itsLast(*run) lost { return lost{90 * ms, 110 * ms, 150 * ms} }
+func itsLast(*run) lost { return lost{Min: 90 * ms, Mid: 110 * ms, Max: 150 * ms} }

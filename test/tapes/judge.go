@@ -1,10 +1,8 @@
-//go:build measure
-
-package incidents
+package tapes
 
 import (
+	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -12,9 +10,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// outcome is what came of a run: the truth, and all that was said. It can be judged at
-// any time.
-type outcome struct {
+// Outcome is the truth about a run of the incident lab and every chain that was reported.
+type Outcome struct {
 	Name    string
 	Seed    uint64
 	Began   time.Time
@@ -27,88 +24,64 @@ type outcome struct {
 	Ours    []int  // other processes of the lab
 	Self    int    // the lab itself: ingero
 	Replay  string // how a replay of the recording differed from what was heard live
-	Want    []truth
+	Want    []Truth
 	Also    []string
-	Heard   []heard
+	Heard   []Heard
 	// Diagnosis is what an assistant is told. nil: it was not asked for.
-	Diagnosis *diagnosis
+	Diagnosis *Diagnosis
 }
 
-// truth is a chain that should be there.
-type truth struct {
+// Lost is time that was truly lost: between Min and Max, about Mid.
+type Lost struct{ Min, Mid, Max time.Duration }
+
+// Unclocked is the Max of a loss that no clock can tell.
+const Unclocked = time.Hour
+
+// Truth is a chain that must be reported.
+type Truth struct {
 	Rules    []string
 	Named    bool // somebody is to be named: any of Culprits
 	Culprits []int
 	With     []string // rules that tell a part of Lost
-	Lost     lost
+	Lost     Lost
 	First    int64 // Unix ns: end of the first step that was longer
 }
 
-// outcome is what came of the run.
-func (r *run) outcome(name string, n uint64, began time.Time) *outcome {
-	r.t.Helper()
-	if pids := r.clock.pids(); len(pids) > 0 {
-		r.pids = pids
-	}
-	r.steps = r.clock.steps()
-	o := &outcome{Name: name, Seed: n, Began: began, Until: r.until, Steps: len(r.steps), Agent: r.agent, Stolen: r.stolen, Victims: r.pids,
-		Ours: byFault(r), Self: os.Getpid(), Also: r.plan.also, Heard: r.tape.said()}
-	if r.plan.victim.noClock {
-		o.Steps = r.tape.steps[uint32(r.pids[0])]
-	}
-	for _, w := range r.plan.want {
-		t := truth{Rules: w.rules, With: w.with, Named: w.culprit != nil, First: r.times[w.fault].From}
-		all, first := r.excess(r.times...)
-		if w.lost != nil {
-			all = w.lost(r)
-			_, first = r.excess(r.times[w.fault])
-		}
-		if t.Lost = all; first > t.First {
-			t.First = first
-		}
-		if t.Named {
-			t.Culprits = w.culprit(r)
-		}
-		o.Want = append(o.Want, t)
-	}
-	return o
-}
-
-// verdict is how right it was.
-type verdict struct {
-	*outcome
+// Verdict compares an outcome with its truth.
+type Verdict struct {
+	*Outcome
 	Missed    []string // causes
 	Wrong     []string // culprits
 	False     []string // chains that are of nothing
 	Hampered  bool     // each of them may be of what the hypervisor did
 	Found     int      // causes
 	Blamed    int      // culprits that were to be named and are
-	Said      lost     // of the causes found
-	True      lost
+	Said      Lost     // of the causes found
+	True      Lost
 	Delay     time.Duration // from the first loss to the first chain, of the cause that was told last
 	Disturbed []string      // what others' processes on this machine took
 	Misled    []string      // what is wrong with the diagnosis
 }
 
-// right tells whether all is as it should be, but for the lost time.
-func (v *verdict) right() bool { return len(v.Missed)+len(v.Wrong)+len(v.False) == 0 }
+// Right reports whether the causes and culprits are right; the lost time does not count.
+func (v *Verdict) Right() bool { return len(v.Missed)+len(v.Wrong)+len(v.False) == 0 }
 
-// covered tells whether the time that was truly lost is in what was said.
-func (v *verdict) covered() bool { return v.Said.Min <= v.True.Max && v.Said.Max >= v.True.Min }
+// Covered reports whether the true lost time is within the reported interval.
+func (v *Verdict) Covered() bool { return v.Said.Min <= v.True.Max && v.Said.Max >= v.True.Min }
 
-// clocked tells whether it is known how much was lost.
-func (v *verdict) clocked() bool {
-	return !slices.ContainsFunc(v.Want, func(t truth) bool { return t.Lost.Max >= unclocked })
+// Clocked reports whether the true lost time is known.
+func (v *Verdict) Clocked() bool {
+	return !slices.ContainsFunc(v.Want, func(t Truth) bool { return t.Lost.Max >= Unclocked })
 }
 
-// off is by how much of it the middle of what was said is wrong.
-func (v *verdict) off() float64 {
+// Off returns the error of the middle of the reported interval, as a share of the true lost time.
+func (v *Verdict) Off() float64 {
 	return math.Abs(float64(v.Said.Mid-v.True.Mid)) / max(float64(v.True.Mid), float64(ms))
 }
 
-// judge compares what was said with the truth.
-func judge(o *outcome) *verdict {
-	v := &verdict{outcome: o, Misled: o.judgeDiagnosis(o.Diagnosis)}
+// Judge compares what was reported with the truth.
+func Judge(o *Outcome) *Verdict {
+	v := &Verdict{Outcome: o, Misled: o.judgeDiagnosis(o.Diagnosis)}
 	var last []tick.Chain
 	if len(o.Heard) > 0 {
 		last = o.Heard[len(o.Heard)-1].Chains
@@ -120,13 +93,13 @@ func judge(o *outcome) *verdict {
 	for _, h := range o.Heard {
 		for i := range h.Chains {
 			c := &h.Chains[i]
-			wanted := slices.ContainsFunc(o.Want, func(t truth) bool { return slices.Contains(t.Rules, c.Rule) })
+			wanted := slices.ContainsFunc(o.Want, func(t Truth) bool { return slices.Contains(t.Rules, c.Rule) })
 			switch others := o.foreign(c); {
 			case seen[c.ID], o.stolen(c):
 				continue
 			case others > 0.5, wanted && others > 0.25:
 				v.Disturbed = append(v.Disturbed, c.Rule+by(c))
-			case wanted, slices.Contains(o.Also, c.Rule), slices.ContainsFunc(o.Want, func(t truth) bool { return slices.Contains(t.With, c.Rule) }):
+			case wanted, slices.Contains(o.Also, c.Rule), slices.ContainsFunc(o.Want, func(t Truth) bool { return slices.Contains(t.With, c.Rule) }):
 				continue
 			default:
 				v.Hampered = (len(v.False) == 0 || v.Hampered) && o.Stolen >= c.LostMin/2
@@ -139,9 +112,9 @@ func judge(o *outcome) *verdict {
 }
 
 // judgeOne looks for one cause among the last chains. It may be in several.
-func (v *verdict) judgeOne(t *truth, last []tick.Chain) {
+func (v *Verdict) judgeOne(t *Truth, last []tick.Chain) {
 	var all, blamed time.Duration
-	var said lost
+	var said Lost
 	found := false
 	for i := range last {
 		c := &last[i]
@@ -149,7 +122,7 @@ func (v *verdict) judgeOne(t *truth, last []tick.Chain) {
 		if !is && !slices.Contains(t.With, c.Rule) || v.foreign(c) > 0.5 {
 			continue
 		}
-		said = lost{said.Min + c.LostMin, said.Mid + (c.LostMin+c.LostMax)/2, said.Max + c.LostMax}
+		said = Lost{said.Min + c.LostMin, said.Mid + (c.LostMin+c.LostMax)/2, said.Max + c.LostMax}
 		if !is {
 			continue
 		}
@@ -166,7 +139,7 @@ func (v *verdict) judgeOne(t *truth, last []tick.Chain) {
 		return
 	}
 	v.Found++
-	v.Said = lost{v.Said.Min + said.Min, v.Said.Mid + said.Mid, v.Said.Max + said.Max}
+	v.Said = Lost{v.Said.Min + said.Min, v.Said.Mid + said.Mid, v.Said.Max + said.Max}
 	v.True.Min, v.True.Mid, v.True.Max = v.True.Min+t.Lost.Min, v.True.Mid+t.Lost.Mid, v.True.Max+t.Lost.Max
 	v.Delay = max(v.Delay, v.delay(t))
 	switch {
@@ -179,7 +152,7 @@ func (v *verdict) judgeOne(t *truth, last []tick.Chain) {
 }
 
 // delay is how long it was from the first loss to the first word of it.
-func (o *outcome) delay(t *truth) time.Duration {
+func (o *Outcome) delay(t *Truth) time.Duration {
 	for _, h := range o.Heard {
 		for i := range h.Chains {
 			if slices.Contains(t.Rules, h.Chains[i].Rule) {
@@ -190,12 +163,14 @@ func (o *outcome) delay(t *truth) time.Duration {
 	return 0
 }
 
+const ms = time.Millisecond
+
 // takesCPU tells whether a chain is of a rule that others' work on the machine may be of.
 func takesCPU(c *tick.Chain) bool { return c.Rule == "cpu-taken" || c.Rule == "burst-of-programs" }
 
 // loaded tells whether others' processes took CPU time, of which there was too little for
 // ingero to stay out of the victim's way then.
-func (o *outcome) loaded() bool {
+func (o *Outcome) loaded() bool {
 	for _, h := range o.Heard {
 		for i := range h.Chains {
 			for _, x := range h.Chains[i].Culprits {
@@ -209,7 +184,7 @@ func (o *outcome) loaded() bool {
 }
 
 // knows tells whether a culprit is the lab's own, the kernel or the victim.
-func (o *outcome) knows(x *tick.Culprit) bool {
+func (o *Outcome) knows(x *tick.Culprit) bool {
 	pid, parent := int(x.Thread.PID), int(x.Thread.Parent)
 	if x.Own || x.Agent || pid == o.Self || parent == o.Self || parent == kthreadd || pid == 0 {
 		return true
@@ -242,15 +217,15 @@ const kthreadd = 2
 
 // stolen tells whether a chain is of what the hypervisor took, and that took as much by the
 // kernel's own account.
-func (o *outcome) stolen(c *tick.Chain) bool {
+func (o *Outcome) stolen(c *tick.Chain) bool {
 	const rule = "cpu-stolen"
 	held := slices.ContainsFunc(c.Culprits, func(x tick.Culprit) bool { return strings.Contains(x.What, "("+rule+")") })
 	return (c.Rule == rule || held) && o.Stolen >= c.LostMin/2
 }
 
 // toldStolen tells whether there is such a chain of a rule.
-func (o *outcome) toldStolen(rule string) bool {
-	return slices.ContainsFunc(o.Heard, func(h heard) bool {
+func (o *Outcome) toldStolen(rule string) bool {
+	return slices.ContainsFunc(o.Heard, func(h Heard) bool {
 		return slices.ContainsFunc(h.Chains, func(c tick.Chain) bool { return c.Rule == rule && o.stolen(&c) })
 	})
 }
@@ -259,7 +234,7 @@ func (o *outcome) toldStolen(rule string) bool {
 // Where a machine has others' work on it, they do. What ingero took counts as theirs where
 // that is so, and where two runs are made at the same time: then there are two of them in
 // one process, and no CPU is idle. So do threads without a record where others are.
-func (o *outcome) foreign(c *tick.Chain) float64 {
+func (o *Outcome) foreign(c *tick.Chain) float64 {
 	if !takesCPU(c) {
 		return 0
 	}
@@ -273,4 +248,54 @@ func (o *outcome) foreign(c *tick.Chain) float64 {
 		}
 	}
 	return float64(others) / max(float64(all), 1)
+}
+
+// Undisturbed reports whether neither other processes nor the hypervisor disturbed the run.
+func (v *Verdict) Undisturbed() bool { return len(v.Disturbed) == 0 && !v.Hampered }
+
+// Sound reports whether causes and culprits are right and the reported lost time is near the
+// true one.
+func (v *Verdict) Sound() bool {
+	return v.Right() && (v.Found == 0 || !v.Clocked() || v.Covered() || v.Off() <= 0.5)
+}
+
+// millis writes a time in milliseconds.
+func millis(d time.Duration) string { return fmt.Sprintf("%.0f", float64(d)/1e6) }
+
+// Line describes the verdict in one line.
+func (v *Verdict) Line() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, seed %d: ", v.Name, v.Seed)
+	switch {
+	case !v.Right():
+		b.WriteString("WRONG")
+	case len(v.Want) == 0:
+		b.WriteString("silent")
+	default:
+		b.WriteString("right")
+	}
+	if v.Found > 0 {
+		fmt.Fprintf(&b, ", lost %s (%s to %s) of %s ms", millis(v.Said.Mid), millis(v.Said.Min), millis(v.Said.Max), millis(v.True.Mid))
+		fmt.Fprintf(&b, ", told after %.1f s", v.Delay.Seconds())
+	}
+	if len(v.Missed) > 0 {
+		var all time.Duration
+		for i := range v.Want {
+			all += v.Want[i].Lost.Mid
+		}
+		fmt.Fprintf(&b, ", truly lost %s ms", millis(all))
+	}
+	for _, x := range []struct {
+		what string
+		list []string
+	}{{"missed", v.Missed}, {"culprit not of", v.Wrong}, {"false", v.False}, {"disturbed", v.Disturbed}, {"diagnose", v.Misled}} {
+		if len(x.list) > 0 {
+			fmt.Fprintf(&b, "; %s: %s", x.what, strings.Join(x.list, ", "))
+		}
+	}
+	if v.Replay != "" {
+		fmt.Fprintf(&b, "; the replay differs %s", v.Replay)
+	}
+	fmt.Fprintf(&b, "; %d steps, ingero took %.1f %% of a CPU, the hypervisor %s ms", v.Steps, 100*v.Agent, millis(v.Stolen))
+	return b.String()
 }

@@ -1,6 +1,4 @@
-//go:build measure
-
-package incidents
+package tapes
 
 import (
 	"encoding/json"
@@ -29,8 +27,8 @@ import (
 // mostTokens is how long a diagnosis may be, in tokens of o200k_base.
 const mostTokens = 600
 
-// diagnosis is what an assistant is told of a run by one call: of the tool diagnose.
-type diagnosis struct {
+// Diagnosis is what an assistant is told of a run by one call: of the tool diagnose.
+type Diagnosis struct {
 	Text   string
 	Tokens int
 	Facts  map[string]any
@@ -43,8 +41,8 @@ var tokenizer = sync.OnceValues(func() (*tiktoken.Tiktoken, error) {
 	return tiktoken.GetEncoding(tiktoken.MODEL_O200K_BASE)
 })
 
-// diagnosed asks ingero mcp for a diagnosis of a recording, as its clients do.
-func diagnosed(t *testing.T, db string) *diagnosis {
+// Diagnose asks ingero mcp for a diagnosis of a recording, as its clients do.
+func Diagnose(t testing.TB, db string) *Diagnosis {
 	t.Helper()
 	stdin, stdout, write, read := testkit.Pipes(t)
 	nowhere, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
@@ -71,7 +69,7 @@ func diagnosed(t *testing.T, db string) *diagnosis {
 	if code := <-ended; code != 0 {
 		t.Errorf("ingero mcp ends with %d", code)
 	}
-	d := &diagnosis{Text: res.Content[0].(*sdk.TextContent).Text}
+	d := &Diagnosis{Text: res.Content[0].(*sdk.TextContent).Text}
 	b, err := json.Marshal(res.StructuredContent)
 	if err == nil {
 		err = json.Unmarshal(b, d)
@@ -84,23 +82,23 @@ func diagnosed(t *testing.T, db string) *diagnosis {
 	return d
 }
 
-// diagnosedAnew is what the engine makes of a recording now, and the diagnosis of that.
-func diagnosedAnew(t *testing.T, db string, until int64) ([]heard, *diagnosis) {
+// Rediagnose returns what the engine makes of a recording now, and the diagnosis of that.
+func Rediagnose(t testing.TB, db string, until int64) ([]Heard, *Diagnosis) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "anew.db")
 	end := func() time.Time { return time.Unix(0, until) }
-	p := playedTo(t, db, until, func(s *query.Session) tick.Sink {
+	p := playTo(t, db, until, nil, func(s *query.Session) tick.Sink {
 		rec, err := store.Open(store.Options{Path: path, Now: end, Session: store.Session{Mode: s.Mode, Target: s.Target, PID: s.PID, Started: s.Started}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return rec
 	})
-	return p.said(), diagnosed(t, path)
+	return p.Heard(), Diagnose(t, path)
 }
 
 // ns is a fact as a number of ns, 0 where it is not told.
-func (d *diagnosis) ns(name string) time.Duration {
+func (d *Diagnosis) ns(name string) time.Duration {
 	n, _ := d.Facts[name].(float64)
 	return time.Duration(n)
 }
@@ -110,7 +108,7 @@ var other = regexp.MustCompile(`([a-z0-9-]+) ([0-9.]+(?:ns|us|ms|s)) c-`)
 
 // judgeDiagnosis says what is wrong with what an assistant is told, by the same truth:
 // nothing where it is wholly right.
-func (o *outcome) judgeDiagnosis(d *diagnosis) (wrong []string) {
+func (o *Outcome) judgeDiagnosis(d *Diagnosis) (wrong []string) {
 	if d == nil {
 		return []string{"there is none"}
 	}
@@ -134,7 +132,7 @@ func (o *outcome) judgeDiagnosis(d *diagnosis) (wrong []string) {
 		}
 		return wrong
 	}
-	main := slices.IndexFunc(o.Want, func(t truth) bool { return slices.Contains(t.Rules, rule) })
+	main := slices.IndexFunc(o.Want, func(t Truth) bool { return slices.Contains(t.Rules, rule) })
 	if main < 0 {
 		return append(wrong, fmt.Sprintf("the cause is %q", rule))
 	}
@@ -162,15 +160,15 @@ func (o *outcome) judgeDiagnosis(d *diagnosis) (wrong []string) {
 }
 
 // lostOf is what is said to be lost, and what was, of the causes whose loss is known.
-func (o *outcome) lostOf(d *diagnosis, main int, others map[string]time.Duration) (said, is lost) {
-	said = lost{Min: d.ns("lost_min_ns"), Mid: d.ns("lost_ns"), Max: d.ns("lost_max_ns")}
+func (o *Outcome) lostOf(d *Diagnosis, main int, others map[string]time.Duration) (said, is Lost) {
+	said = Lost{Min: d.ns("lost_min_ns"), Mid: d.ns("lost_ns"), Max: d.ns("lost_max_ns")}
 	for i := range o.Want {
 		t := &o.Want[i]
 		for _, rule := range slices.Concat(t.Rules, t.With) {
 			n := others[rule]
-			said = lost{said.Min + n, said.Mid + n, said.Max + n}
+			said = Lost{said.Min + n, said.Mid + n, said.Max + n}
 		}
-		is = lost{is.Min + t.Lost.Min, is.Mid + t.Lost.Mid, is.Max + t.Lost.Max}
+		is = Lost{is.Min + t.Lost.Min, is.Mid + t.Lost.Mid, is.Max + t.Lost.Max}
 	}
 	return said, is
 }
@@ -179,7 +177,7 @@ func (o *outcome) lostOf(d *diagnosis, main int, others map[string]time.Duration
 var number = regexp.MustCompile(`\[?(\d+)\]?\)?$`)
 
 // blames tells whether most of what is blamed on somebody is on those who did it.
-func (d *diagnosis) blames(t *truth) bool {
+func (d *Diagnosis) blames(t *Truth) bool {
 	var all, theirs float64
 	for _, row := range d.Rows {
 		if len(row) < 6 {

@@ -1,6 +1,4 @@
-//go:build measure
-
-package incidents
+package tapes
 
 import (
 	"slices"
@@ -10,30 +8,32 @@ import (
 	"ingero/internal/tick"
 )
 
-// tape is a sink that keeps every tick's chains, and hands all to a recording, until it
+// Recorder is a sink that keeps every tick's chains, and hands all to a recording, until it
 // is told that the run is over.
-type tape struct {
+type Recorder struct {
 	db    tick.Sink
 	limit func(t *tick.Tick) bool // says of each tick whether it is the last one
 
 	mu    sync.Mutex
-	heard []heard
-	steps map[uint32]int
-	loops map[uint32]*tick.Loop
+	heard []Heard
+	Steps map[uint32]int
+	Loops map[uint32]*tick.Loop
 	over  chan struct{} // closed after the last one
 }
 
-// heard is what a tick said.
-type heard struct {
+// Heard is what a tick reported.
+type Heard struct {
 	Time   time.Time
 	Chains []tick.Chain
 }
 
-func newTape(db tick.Sink, limit func(*tick.Tick) bool) *tape {
-	return &tape{db: db, limit: limit, over: make(chan struct{}), steps: map[uint32]int{}, loops: map[uint32]*tick.Loop{}}
+// NewRecorder returns a recorder that passes everything on to db, if that is not nil, until
+// limit reports that a tick is the last.
+func NewRecorder(db tick.Sink, limit func(*tick.Tick) bool) *Recorder {
+	return &Recorder{db: db, limit: limit, over: make(chan struct{}), Steps: map[uint32]int{}, Loops: map[uint32]*tick.Loop{}}
 }
 
-func (p *tape) ended() bool {
+func (p *Recorder) ended() bool {
 	select {
 	case <-p.over:
 		return true
@@ -43,7 +43,7 @@ func (p *tape) ended() bool {
 }
 
 // Batch implements [tick.Sink].
-func (p *tape) Batch(b *tick.Batch) error {
+func (p *Recorder) Batch(b *tick.Batch) error {
 	if p.ended() || p.db == nil {
 		return nil
 	}
@@ -51,15 +51,15 @@ func (p *tape) Batch(b *tick.Batch) error {
 }
 
 // Tick implements [tick.Sink].
-func (p *tape) Tick(t *tick.Tick) error {
+func (p *Recorder) Tick(t *tick.Tick) error {
 	if p.ended() {
 		return nil
 	}
 	p.mu.Lock()
-	p.heard = append(p.heard, heard{t.Time, cloned(t.Chains)})
+	p.heard = append(p.heard, Heard{t.Time, cloned(t.Chains)})
 	for i := range t.Breakdowns {
-		p.steps[t.Breakdowns[i].PID] = t.Breakdowns[i].Steps
-		p.loops[t.Breakdowns[i].PID] = t.Breakdowns[i].Loop
+		p.Steps[t.Breakdowns[i].PID] = t.Breakdowns[i].Steps
+		p.Loops[t.Breakdowns[i].PID] = t.Breakdowns[i].Loop
 	}
 	p.mu.Unlock()
 	var err error
@@ -76,7 +76,7 @@ func (p *tape) Tick(t *tick.Tick) error {
 }
 
 // Close implements [tick.Sink].
-func (p *tape) Close() error {
+func (p *Recorder) Close() error {
 	if !p.ended() {
 		close(p.over)
 	}
@@ -86,12 +86,15 @@ func (p *tape) Close() error {
 	return p.db.Close()
 }
 
-// said is all that was heard.
-func (p *tape) said() []heard {
+// Heard returns what every tick reported so far.
+func (p *Recorder) Heard() []Heard {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.heard
 }
+
+// Over returns a channel that is closed after the last tick.
+func (p *Recorder) Over() <-chan struct{} { return p.over }
 
 // cloned are chains that nobody changes any more.
 func cloned(all []tick.Chain) []tick.Chain {

@@ -1,0 +1,59 @@
+//go:build measure
+
+package incidents
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// fewer is by how much -sparse divides the launches of a step, and mostLaunches up to how many
+// there may be: those with more are of a fault that needs them.
+const (
+	fewer        = 4
+	mostLaunches = 50
+)
+
+var launches = regexp.MustCompile(`launch (\d+) (\d+)`)
+
+// fewerLaunches returns a quarter of n launches, of kernels that take as long together as n of
+// us microseconds.
+func fewerLaunches(n, us int) (int, int) {
+	if n < fewer || n > mostLaunches {
+		return n, us
+	}
+	return n / fewer, us * n / (n / fewer)
+}
+
+// thinned is a victim's script; with -sparse it has fewer launches.
+func thinned(script string) string {
+	if !*sparse {
+		return script
+	}
+	return launches.ReplaceAllStringFunc(script, func(text string) string {
+		m := launches.FindStringSubmatch(text)
+		n, _ := strconv.Atoi(m[1])
+		us, _ := strconv.Atoi(m[2])
+		n, us = fewerLaunches(n, us)
+		return fmt.Sprintf("launch %d %d", n, us)
+	})
+}
+
+// thinnedArgs are the arguments of the loop program; with -sparse it has fewer launches.
+func thinnedArgs(args []string) []string {
+	count, length := slices.Index(args, "--launches"), slices.Index(args, "--kernel-us")
+	if !*sparse || count < 0 || length < 0 {
+		return args
+	}
+	n, err := strconv.Atoi(args[count+1])
+	us, err2 := strconv.Atoi(args[length+1])
+	if err != nil || err2 != nil {
+		return args
+	}
+	n, us = fewerLaunches(n, us)
+	args = slices.Clone(args)
+	args[count+1], args[length+1] = strconv.Itoa(n), strconv.Itoa(us)
+	return args
+}
