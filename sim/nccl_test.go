@@ -55,30 +55,6 @@ func TestDDPIsExact(t *testing.T) {
 	}
 }
 
-// A rank that is late makes all others wait, and waits for nobody itself, whether its CPU
-// or its GPU is slow.
-func TestStragglerMakesTheOthersWait(t *testing.T) {
-	s := extract(t)
-	const steps, slow = 6, 60 * time.Millisecond
-	args := []string{"--ranks", "3", "--steps", strconv.Itoa(steps), "--slow-rank", "1",
-		"--slow-ms", strconv.FormatInt(slow.Milliseconds(), 10)}
-	got := ranks(t, s, args...)
-	for rank, c := range got {
-		waited := time.Duration(c.n("wait_ns"))
-		if rank != 1 && waited < steps*slow/2 {
-			t.Errorf("rank %d waited %v for a rank that was %v late", rank, waited, steps*slow)
-		}
-		if rank == 1 && waited > steps*slow/2 {
-			t.Errorf("the late rank waited %v itself", waited)
-		}
-	}
-	for rank, c := range ranks(t, s, append(args, "--slow-gpu")...) {
-		if waited := time.Duration(c.n("wait_ns")); waited < steps*slow/2 {
-			t.Errorf("rank %d waited %v for a GPU that took %v", rank, waited, steps*slow)
-		}
-	}
-}
-
 func TestAbortReleasesTheRank(t *testing.T) {
 	s := extract(t)
 	got := ranks(t, s, "--ranks", "2", "--steps", "6", "--abort-step", "3")
