@@ -22,7 +22,7 @@ root = sudo env "PATH=$(PATH)" "GOPATH=$(shell go env GOPATH 2>/dev/null)" "GOCA
 endif
 
 .PHONY: all build packages test test-root test-interop test-smoke repeat measure mutate lint fmt generate docs verify deps vmlinux \
-	demo demo-recordings install flake fuzz nightly incidents test-gpu test-gpu-bundle clean
+	demo demo-recordings install flake fuzz nightly incidents tapes test-gpu test-gpu-bundle clean
 
 all: generate build test lint
 
@@ -158,6 +158,16 @@ incidents:
 	$(root) go test -tags measure ./test/incidents -run TestIncidents -count=1 -timeout 12h -args -seeds '$(SEEDS)' -only '$(ONLY)' \
 		-keep '$(abspath $(KEEP))' -replay '$(abspath $(REPLAY))' -table $(abspath bin/incidents.md) $(if $(RESUME),-resume) >bin/incidents.log; \
 	status=$$?; cat bin/incidents.md; exit $$status
+
+# Records tapes of the incident lab anew for test/tapes: ONLY='hog,disk', by default all scenarios.
+# A run that is not right or that is disturbed is made again, ATTEMPTS times at most.
+ATTEMPTS ?= 5
+tapes:
+	@tools/deps.sh test
+	@mkdir -p bin
+	$(root) nice -n -10 go test -tags measure ./test/incidents -run TestIncidents -count=1 -timeout 4h -args -seeds '$(SEEDS)' \
+		-attempts $(ATTEMPTS) -tapes $(abspath test/tapes/testdata) -only '$(ONLY)' >bin/tapes.log; \
+	status=$$?; git status --short test/tapes; exit $$status
 
 # test-gpu needs a GPU machine but no Go there: test-gpu-bundle makes bin/test-gpu on any machine.
 test-gpu-bundle: build

@@ -24,7 +24,7 @@ var (
 	resume   = flag.Bool("resume", false, "do not run what is kept already, if nothing disturbed it")
 	replay   = flag.String("replay", "", "judge what was kept in this directory anew")
 	attempts = flag.Int("attempts", 3, "how often a run is made that others' work on the machine, or another run, disturbs: from the second on alone")
-	sparse   = flag.Bool("sparse", false, "launch a quarter of the kernels, each four times as long: for small recordings")
+	tapeDir  = flag.String("tapes", "", "directory to write the tapes of right and undisturbed runs to (runs are made alone, with few launches)")
 	tableOut = flag.String("table", "", "file to write the table to")
 )
 
@@ -106,7 +106,7 @@ func TestIncidents(t *testing.T) {
 						return
 					}
 					at := r.needs(newSeed(n, name), f.full)
-					if *tableOut != "" && len(r.plan(newSeed(n, name)).want) == 0 {
+					if *tapeDir != "" || *tableOut != "" && len(r.plan(newSeed(n, name)).want) == 0 {
 						at = alone
 					}
 					l.expect(at)
@@ -148,12 +148,13 @@ func (l *lab) judged(t *testing.T, name string, n uint64, r row, at need) (all [
 			}
 			v.Replay = tapes.Compare(v.Heard, tapes.Play(t, db, v.Until).Heard())
 			save(t, v.Outcome)
+			saveTape(t, v, db)
 		})
 		if v == nil {
 			t.FailNow()
 		}
 		all = append(all, v)
-		if v.Undisturbed() && (v.Sound() || len(v.Want) == 0 || isKnown || *tableOut != "") {
+		if v.Undisturbed() && (*tapeDir == "" || fit(v)) && (v.Sound() || len(v.Want) == 0 || isKnown || *tableOut != "") {
 			break
 		}
 	}

@@ -25,8 +25,13 @@ func again(t *testing.T, sum *results) {
 			continue
 		}
 		t.Run(o.Name, func(t *testing.T) {
-			o.Heard, o.Diagnosis = tapes.Rediagnose(t, strings.TrimSuffix(file, ".json")+".db", o.Until)
+			db := strings.TrimSuffix(file, ".json") + ".db"
+			live := *o
+			o.Heard, o.Diagnosis = tapes.Rediagnose(t, db, o.Until)
 			v := tapes.Judge(o)
+			if v.Replay = tapes.Compare(live.Heard, o.Heard); v.Replay == "" {
+				saveTape(t, v, db)
+			}
 			sum.add(v)
 			check(t, v)
 		})
@@ -62,4 +67,17 @@ func keptVerdict(t *testing.T, name string, n uint64) *verdict {
 		return v
 	}
 	return nil
+}
+
+// fit reports whether a run may become a tape: everything about it is right.
+func fit(v *verdict) bool {
+	return v.Undisturbed() && v.Right() && v.Replay == "" && len(v.Misled) == 0 && (v.Found == 0 || !v.Clocked() || v.Covered())
+}
+
+// saveTape writes the tape of a run with -tapes, if it is fit for one.
+func saveTape(t *testing.T, v *verdict, db string) {
+	t.Helper()
+	if *tapeDir != "" && fit(v) {
+		tapes.Save(t, *tapeDir, db, v.Outcome)
+	}
 }

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// fewer is by how much -sparse divides the launches of a step, and mostLaunches up to how many
+// fewer is by how much -tapes divides the launches of a step, and mostLaunches up to how many
 // there may be: those with more are of a fault that needs them.
 const (
 	fewer        = 4
@@ -27,9 +27,9 @@ func fewerLaunches(n, us int) (int, int) {
 	return n / fewer, us * n / (n / fewer)
 }
 
-// thinned is a victim's script; with -sparse it has fewer launches.
+// thinned is a victim's script; with -tapes it has fewer launches.
 func thinned(script string) string {
-	if !*sparse {
+	if *tapeDir == "" {
 		return script
 	}
 	return launches.ReplaceAllStringFunc(script, func(text string) string {
@@ -41,10 +41,10 @@ func thinned(script string) string {
 	})
 }
 
-// thinnedArgs are the arguments of the loop program; with -sparse it has fewer launches.
+// thinnedArgs are the arguments of the loop program; with -tapes it has fewer launches.
 func thinnedArgs(args []string) []string {
 	count, length := slices.Index(args, "--launches"), slices.Index(args, "--kernel-us")
-	if !*sparse || count < 0 || length < 0 {
+	if *tapeDir == "" || count < 0 || length < 0 {
 		return args
 	}
 	n, err := strconv.Atoi(args[count+1])
