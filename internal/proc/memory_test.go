@@ -7,10 +7,13 @@ import (
 	"os/exec"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ingero/internal/testkit"
 )
 
 func TestMemory(t *testing.T) {
@@ -62,11 +65,8 @@ func TestMemory(t *testing.T) {
 // The memory of a process that has ended is gone, and so is that of one whose number
 // another has now.
 func TestMemoryOfTheDead(t *testing.T) {
-	cmd := exec.Command("sleep", "600")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	pid := uint32(cmd.Process.Pid)
+	c := testkit.Start(t, exec.Command("sleep", "600"))
+	pid := uint32(c.PID())
 	if _, err := (FS{}).Memory(pid, time.Now().Add(-time.Hour)); !errors.Is(err, ErrGone) {
 		t.Errorf("an hour before its start: %v", err)
 	}
@@ -75,8 +75,8 @@ func TestMemoryOfTheDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = m.Close() }()
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait()
+	c.Signal(syscall.SIGKILL)
+	_ = c.Wait() // says that it was killed
 	if _, err := m.Text(4096, 100); !errors.Is(err, ErrGone) {
 		t.Errorf("its memory: %v", err)
 	}

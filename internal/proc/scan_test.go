@@ -124,7 +124,7 @@ func BenchmarkScan(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := cmd.Start(); err != nil {
+		if err := testkit.Launch(cmd); err != nil {
 			b.Fatal(err)
 		}
 		b.Cleanup(func() { _, _ = stdin.Close(), cmd.Wait() })

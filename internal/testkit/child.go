@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Child is a program that a test runs. It has a process group of its own,
-// which is killed when the test ends.
+// Child is a program that a test runs. It has a process group of its own, which is killed
+// when the test ends, or the test process, however it ends.
 type Child struct {
 	t     testing.TB
 	cmd   *exec.Cmd
@@ -40,7 +40,8 @@ func Start(t testing.TB, cmd *exec.Cmd) *Child {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setpgid = !cmd.SysProcAttr.Setsid // a session has a group of its own
-	cmd.WaitDelay = 5 * time.Second
+
+	cmd.WaitDelay = patience / 4 // for a grandchild that holds standard error
 	if cmd.Stderr == nil {
 		cmd.Stderr = (*childStderr)(c)
 	}
@@ -54,7 +55,7 @@ func Start(t testing.TB, cmd *exec.Cmd) *Child {
 		t.Fatal(err)
 	}
 	cmd.Stdout = in
-	err = cmd.Start()
+	err = Launch(cmd)
 	_ = in.Close()
 	if err != nil {
 		_ = out.Close()
@@ -66,6 +67,7 @@ func Start(t testing.TB, cmd *exec.Cmd) *Child {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = stdin.Close()
 		<-c.ended
+		Disown(cmd)
 		_ = out.Close() // a grandchild in another group may hold the other end
 		<-c.read
 		if t.Failed() {

@@ -18,7 +18,7 @@ import (
 // it first, and not in a test that runs in parallel with others.
 func LeakCheck(t testing.TB) {
 	t.Helper()
-	leakCheck(t, 5*time.Second)
+	leakCheck(t, patience)
 }
 
 // leakCheck gives what the test closed up to limit to be gone.
@@ -28,13 +28,16 @@ func leakCheck(t testing.TB, limit time.Duration) {
 		_ = r.Close()
 		_ = w.Close()
 	}
+	launcher() // these stay, too
+	keeper()
 	running := goleak.IgnoreCurrent()
 	before, err := openFiles()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := goleak.Find(running); err != nil {
+		var err error
+		if !poll(limit, func() bool { err = goleak.Find(running); return err == nil }) {
 			t.Error(err)
 		}
 		var left []string

@@ -131,7 +131,7 @@ func (x *Terminal) Start(cmd *exec.Cmd) (ended <-chan struct{}) {
 	x.t.Helper()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = x.Side, x.Side, x.Side
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
+	if err := Launch(cmd); err != nil {
 		x.t.Fatal(err)
 	}
 	done := make(chan struct{})
@@ -142,6 +142,7 @@ func (x *Terminal) Start(cmd *exec.Cmd) (ended <-chan struct{}) {
 	x.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		<-done
+		Disown(cmd)
 	})
 	return done
 }
