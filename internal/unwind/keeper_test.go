@@ -225,7 +225,8 @@ func TestKeeper(t *testing.T) {
 func TestKeeperExec(t *testing.T) {
 	testkit.NeedTool(t, "sh", "cat")
 	k, f := keep(t, Options{})
-	child := testkit.Start(t, exec.Command("sh", "-c", "read x; exec cat"))
+	child := testkit.Start(t, exec.Command("sh", "-c", "echo up; read x; exec cat"))
+	child.Line("up") // it has mapped its libraries
 	pid := uint32(child.PID())
 	k.Add(pid)
 	testkit.Eventually(t, "the shell's tables", func() bool { return known(t, f, pid) })
@@ -243,7 +244,8 @@ func TestKeeperExec(t *testing.T) {
 func TestKeeperMissed(t *testing.T) {
 	testkit.NeedTool(t, "sh", "cat")
 	k, f := keep(t, Options{})
-	child := testkit.Start(t, exec.Command("sh", "-c", "read x; exec cat"))
+	child := testkit.Start(t, exec.Command("sh", "-c", "echo up; read x; exec cat"))
+	child.Line("up") // it has mapped its libraries
 	pid := uint32(child.PID())
 	k.Add(pid)
 	testkit.Eventually(t, "the shell's tables", func() bool { return known(t, f, pid) })
