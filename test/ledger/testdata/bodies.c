@@ -23,6 +23,18 @@ static void busy(void)
 	spin(set.ns);
 }
 
+/* Until the thread has had the CPU for its time, whoever else wants it. */
+static void working(void)
+{
+	struct timespec t;
+	u64 end;
+
+	must(!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t), "clock_gettime");
+	for (end = t.tv_sec * 1000000000ULL + t.tv_nsec + set.ns;
+	     t.tv_sec * 1000000000ULL + t.tv_nsec < end;)
+		must(!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t), "clock_gettime");
+}
+
 static void yielding(void)
 {
 	for (u64 end = now() + set.ns; now() < end;)
@@ -159,10 +171,11 @@ static void a_direct_file(void)
 
 static void a_mapped_file(void)
 {
-	a_file(set.calls, 0);
-	pages = mmap(NULL, (size_t)set.calls * STRIDE, PROT_READ, MAP_SHARED, fd, 0);
-	must(pages != MAP_FAILED && !madvise(pages, (size_t)set.calls * STRIDE, MADV_RANDOM),
-	     "mmap");
+	const size_t size = 64 * LARGE; /* see in_fault */
+
+	a_file(size / STRIDE, 0);
+	pages = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+	must(pages != MAP_FAILED && !madvise(pages, size, MADV_RANDOM), "mmap");
 }
 
 static void in_disk(void)
@@ -262,6 +275,7 @@ static void holding(void)
 
 const struct scenario scenarios[] = {
 	{ .name = "spin", .body = busy },
+	{ .name = "work", .body = working },
 	{ .name = "yield", .body = yielding },
 	{ .name = "own-hogs", .setup = own_hogs, .body = busy },
 	{ .name = "sleep", .body = sleeping },
