@@ -48,6 +48,26 @@ static void wait_line(const char *say)
 		;
 }
 
+/* Forty children make calls, every other one as a new program. */
+static int forks(char **argv, int n)
+{
+	int status, failed = 0;
+
+	for (int i = 0; i < 40; i++) {
+		if (fork())
+			continue;
+		if (i % 2 && getenv("LIBCUDART_EXEC"))
+			setenv("LIBCUDART", getenv("LIBCUDART_EXEC"), 1);
+		if (i % 2)
+			execl(argv[0], argv[0], "now", argv[2], NULL);
+		calls(n, 0);
+		_exit(0);
+	}
+	while (wait(&status) > 0)
+		failed |= status;
+	return failed;
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argv[1];
@@ -62,21 +82,8 @@ int main(int argc, char **argv)
 		load();
 		wait_line("loaded");
 	}
-	if (!strcmp(mode, "forks")) {
-		for (int i = 0; i < 40; i++) {
-			if (fork())
-				continue;
-			if (i % 2 && getenv("LIBCUDART_EXEC"))
-				setenv("LIBCUDART", getenv("LIBCUDART_EXEC"), 1);
-			if (i % 2)
-				execl(argv[0], argv[0], "now", argv[2], NULL);
-			calls(n, 0);
-			_exit(0);
-		}
-		while (wait(&status) > 0)
-			if (status)
-				return 1;
-	}
+	if (!strcmp(mode, "forks") && forks(argv, n))
+		return 1;
 	if (!strcmp(mode, "many")) {
 		for (int i = 0; i < 600; i++) {
 			if (!fork()) {
