@@ -164,7 +164,6 @@ var forbidden = []word{
 	{regexp.MustCompile(`not (yet )?imple[m]ented`), inSource, "something left undone"},
 	{regexp.MustCompile(`/work/(main|shared|[.])|/far[m]/`), anywhere, "a path of one machine"},
 	{regexp.MustCompile(`\btime\.Slee[p]\(|\btime\.Afte[r]\(`), judges, "wait on a condition, or on a clock that is passed in"},
-	{regexp.MustCompile(`\btime\.Sinc[e]\(`), judges, "a test that compares times is a measurement (build tag measure)"},
 	{regexp.MustCompile(`\b(t|tb|b)\.Ski[p](f|Now)?\(`), mayNotSkip, "skip by a function of internal/testkit, which fails in CI"},
 }
 

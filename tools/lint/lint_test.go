@@ -38,7 +38,6 @@ func TestChecks(t *testing.T) {
 		{"sleep", words, "a.go", "\ttime.Slee" + "p(1)\n", ""},
 		{"sleep in a measurement", words, "a_measure_test.go", "//go:build measure\n\ttime.Slee" + "p(1)\n", ""},
 		{"wait in a test", words, "a_test.go", "\t<-time.Afte" + "r(1)\n", "1:"},
-		{"clock in a test", words, "a_test.go", "\ttime.Sinc" + "e(began)\n", "1:"},
 		{"skip", words, "a_test.go", "\tt.Ski" + "p()\n", "1:"},
 		{"measurement", kinds, "a_measure_test.go", "//go:build measure\n", ""},
 		{"measurement without its tag", kinds, "a_measure_test.go", "package a\n", "1: the file's name wants"},

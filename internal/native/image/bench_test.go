@@ -18,7 +18,7 @@ func large(b *testing.B) (path string) {
 		}
 	}
 	if path == "" {
-		b.Skip("needs a library")
+		b.Fatal("no library found")
 	}
 	b.Logf("%s, %d MB", path, size>>20)
 	return path
