@@ -14,6 +14,7 @@ import (
 // What the verifier has to look at is what a program costs to load, and a hint
 // at what it costs to run. It may not grow unseen.
 func TestBudget(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	got := map[string]uint32{}
 	for _, mode := range []Mode{ModeSession, ModeMulti, ModePerf} {

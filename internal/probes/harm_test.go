@@ -109,6 +109,7 @@ type harmful struct {
 // A traced process must live through whatever it does in a call, and nothing
 // that it did may leave a wrong count or record behind.
 func TestDoNoHarm(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	library, program := harm(t)
 	const sync, host = "cudaStreamSynchronize", "cudaLaunchHostFunc"
@@ -191,6 +192,7 @@ func (h *harmful) try(t *testing.T, tr *probes.Tracer, library, program string) 
 // The gap before a call is measured from the return of the last outermost one, also
 // when a call inside another has returned since, and that other never did.
 func TestGapAfterALongjmp(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	library, program := harm(t)
 	for _, mode := range modes {
@@ -222,6 +224,7 @@ func TestGapAfterALongjmp(t *testing.T) {
 
 // A process that is killed in a call leaves an open call behind, and no state.
 func TestKilledInACall(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	library, program := harm(t)
 	for _, mode := range modes {
@@ -259,6 +262,7 @@ func TestKilledInACall(t *testing.T) {
 // A process whose returns must not be watched keeps its own return addresses:
 // its calls are counted, their times are unknown.
 func TestEntryOnlyTarget(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	library, program := harm(t)
 	const sync = "cudaStreamSynchronize"

@@ -65,6 +65,7 @@ func launched(child *testkit.Child) (n uint64) {
 
 // Each switch counts from the next launch of threads that were there before it.
 func TestLaunchesEntryOnly(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
@@ -106,6 +107,7 @@ func TestLaunchesEntryOnly(t *testing.T) {
 // Switched to and fro while all threads launch, no call is lost, counted twice, left
 // open or taken for another's.
 func TestLaunchesEntryOnlyUnderLoad(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {

@@ -42,6 +42,7 @@ func surfaceLibrary(t *testing.T, functions []string, flags ...string) Object {
 // A function whose parameters changed is of the row of its version: the symbol's own,
 // else the library's, else the latest.
 func TestRowsByVersion(t *testing.T) {
+	t.Parallel()
 	functions := []string{"cudaGraphInstantiate", "cudaMemPrefetchAsync", "cudaMemPrefetchAsync_v2", "cudaMalloc"}
 	for _, tt := range []struct {
 		name  string

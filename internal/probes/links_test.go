@@ -30,6 +30,7 @@ func compile(t *testing.T, path, source string) {
 // Two containers made from one lower layer show one library as two files, whose
 // probes meet on one inode: each call must count once.
 func TestOverlaysOfOneLayerCountOnce(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	library, program := harm(t)
 	lower := filepath.Dir(library)
@@ -63,6 +64,7 @@ func TestOverlaysOfOneLayerCountOnce(t *testing.T) {
 // When one of two links that meet on one inode goes, with its container, the
 // other's hits are calls, also in a thread that both have seen.
 func TestOneOfTwoOverlaysGoes(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	library, program := harm(t)
 	for _, mode := range modes {
@@ -159,6 +161,7 @@ func checkOverlay(t *testing.T, tr *probes.Tracer) {
 // A branch of the function to where a cheap probe would go must be seen: the
 // probe then sits on the first byte, and one call is one call.
 func TestBranchToTheCheapPlace(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	dir := t.TempDir()
 	lib := filepath.Join(dir, "libbranch.so")
@@ -226,6 +229,7 @@ func TestHalfAttachedIsRolledBack(t *testing.T) {
 
 // Bytes that are no library must give an error, and a hostile one no panic.
 func TestAttachRefusesWhatIsNoLibrary(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	tr := tracer(t, probes.Options{})
 	for name, content := range map[string]string{"empty": "", "text": "#!/bin/sh\n", "cut": "\x7fELF\x02\x01\x01"} {

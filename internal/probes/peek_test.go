@@ -16,6 +16,7 @@ import (
 
 // Memory that is read with the kernel's help is what is there, over any number of pages.
 func TestPeek(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	p, err := OpenPeeker()
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 // Where the ring fills, calls of NVTX leave half of it to calls of CUDA, and those that
 // are left out are counted.
 func TestRangesLeaveRoom(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	s, err := sim.Extract(t.TempDir())
 	if err != nil {

@@ -197,6 +197,7 @@ func oneOfAKind(t *testing.T, rows []events.Row) (out []events.Row) {
 // mode, on the running kernel. Links for each symbol take 0.1 s each to close,
 // so that mode has one row of each kind.
 func TestEveryRowOnThisKernel(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	all := libraryRows(events.Catalog)
 	stubs := testkit.MakeStubs(t, all, stubVersion)
@@ -217,6 +218,7 @@ func TestEveryRowOnThisKernel(t *testing.T) {
 
 // What a function keeps goes by the version of the library that exports it.
 func TestRowsOfOtherVersions(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	var versioned []events.Row
 	for _, r := range libraryRows(events.Catalog) {
@@ -238,6 +240,7 @@ func TestRowsOfOtherVersions(t *testing.T) {
 // The comparison above must see what it is there to see. The kernel gets a row
 // with a fault, the comparison the sound one.
 func TestRowsTestSeesFaults(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	op, _ := events.OpByName("cudaMemcpyAsync")
 	sound := *op.Row()

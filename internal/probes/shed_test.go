@@ -67,6 +67,7 @@ func (s *shedder) shed(x probes.Shed) {
 // What is left out is what was said, at once, and all is back when it is taken back;
 // counts are exact all the time.
 func TestShed(t *testing.T) {
+	t.Parallel()
 	withStack := func(calls []events.Call) (n int) {
 		for i := range calls {
 			if calls[i].Stack != 0 {
@@ -109,6 +110,7 @@ func TestShed(t *testing.T) {
 
 // Probes of single functions go and come back; those of the others see each call once.
 func TestLeave(t *testing.T) {
+	t.Parallel()
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
 			s := newShedder(t, probes.Options{Mode: mode})
@@ -135,6 +137,7 @@ func TestLeave(t *testing.T) {
 
 // What tracepoints take is measured, and the kernel stops timing programs at the end.
 func TestWeigh(t *testing.T) {
+	t.Parallel()
 	s := newShedder(t, probes.Options{})
 	w, err := s.tr.Weigh()
 	if err != nil {

@@ -112,6 +112,7 @@ func drained(t *testing.T, tr *probes.Tracer) (b tick.Batch, stacks map[uint32]*
 // Each call has the stack that the program itself saw, at its return and at its entry,
 // also where return probes have changed what is on the stack; and it is put out once.
 func TestStacks(t *testing.T) {
+	t.Parallel()
 	for _, mode := range modes {
 		for _, entry := range []bool{false, true} {
 			t.Run(string(mode)+"/entry="+strconv.FormatBool(entry), func(t *testing.T) {
@@ -166,6 +167,7 @@ func sampledStacks(t *testing.T, tr *probes.Tracer, child *testkit.Child, what s
 
 // By default the first calls from a site have their stack, and those that fail.
 func TestStackPolicy(t *testing.T) {
+	t.Parallel()
 	tr, child, _ := stackCaller(t, probes.Options{Stacks: probes.StacksSlow})
 	for depth := range 5 {
 		// Where others have both of its places, which is so by chance, one waits for a moment.
@@ -181,6 +183,7 @@ func TestStackPolicy(t *testing.T) {
 
 // Without a policy there are none.
 func TestNoStacks(t *testing.T) {
+	t.Parallel()
 	tr, child, _ := stackCaller(t, probes.Options{})
 	callFrom(t, child, "fail", 1, 10)
 	b, stacks := drained(t, tr)

@@ -37,6 +37,7 @@ int main(int c, char **v)
 // A name comes before its call, whole up to the bound, and one that cannot be had is
 // counted and takes nothing else along.
 func TestTexts(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	testkit.NeedTool(t, "gcc")
 	dir := t.TempDir()
@@ -117,6 +118,7 @@ func checkTexts(t *testing.T, tr *probes.Tracer, lengths []int) {
 
 // What is not ready yet has not failed.
 func TestPendingIsNoFailure(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	rows := libraryRows(rowsNamed(t, "cudaEventQuery", "ncclAllReduce", "cudaStreamSynchronize"))
 	for i := range rows {

@@ -57,6 +57,7 @@ func pressure(t *testing.T, tr *probes.Tracer, library, program string, total in
 // Once the ring is half full fast calls are left out, and none of those that are slow or
 // failed; what is left out is made up for by weights, and the counts know nothing of it.
 func TestThinningKeepsWhatMatters(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	library, program := harm(t)
 	// Nobody reads the ring. It is half full after 1170 records of 112 bytes, and then takes
@@ -97,6 +98,7 @@ func TestThinningKeepsWhatMatters(t *testing.T) {
 
 // A reader that sleeps is woken once the ring is half full, and not before.
 func TestPressureWakes(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	library, program := harm(t)
 	const ring, wakes = 64 << 10, 5
@@ -151,6 +153,7 @@ func TestPressureWakes(t *testing.T) {
 
 // A fixed rate keeps one record in so many, whatever it tells.
 func TestFixedRate(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	library, program := harm(t)
 	for rate, want := range map[int][2]uint64{1: {100, 100}, 8: {0, 60}} {

@@ -37,6 +37,7 @@ func TestOpenInEveryMode(t *testing.T) {
 
 // Each time that the programs are told of an interpreter, its stacks have another epoch.
 func TestPythonEpochs(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	tr, err := probes.Open(probes.Options{})
 	if err != nil {

@@ -48,6 +48,20 @@ func copyFile(t testing.TB, from, to string) string {
 	return to
 }
 
+// receive waits for a value.
+func receive[T any](t testing.TB, what string, from <-chan T) (x T) {
+	t.Helper()
+	testkit.Eventually(t, what, func() bool {
+		select {
+		case x = <-from:
+			return true
+		default:
+			return false
+		}
+	})
+	return x
+}
+
 // attaches returns options whose notices of attached libraries can be received.
 func attaches(o session.LiveOptions) (session.LiveOptions, chan session.Notice) {
 	seen := make(chan session.Notice, 256)
@@ -117,6 +131,7 @@ func loadEach(t *testing.T, calls string, copies []string) (last *tick.Tick, not
 // Wherever a library lies and however it is called, it is found as it is loaded,
 // with the whole catalog.
 func TestEveryPlaceIsFound(t *testing.T) {
+	t.Parallel()
 	last, notices := loadEach(t, "10", []string{
 		"usr/lib/x86_64-linux-gnu/libcudart.so.12.4.127", "usr/local/cuda-12/lib64/libcudart.so.11.0", "opt/conda/lib/libcudart.so",
 		"venv/lib/python3.12/site-packages/nvidia/cuda_runtime/lib/libcudart.so.12", "wheel.libs/libcudart-0ab5f9e1.so.12.0.107",
@@ -136,6 +151,7 @@ func TestEveryPlaceIsFound(t *testing.T) {
 // Of each of many libraries it is told when it was mapped and when it had its probes, and
 // each call that is made then is counted.
 func TestLateLibraries(t *testing.T) {
+	t.Parallel()
 	const n = 20
 	copies := make([]string, n)
 	for i := range copies {
@@ -170,6 +186,7 @@ func sum(last *tick.Tick, op string) (s tick.Counts) {
 // A runtime that is linked into a program is found by the program's symbols; where
 // those were stripped, that is said.
 func TestLinkedInRuntime(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	dir := t.TempDir()
 	gcc(t, "-shared", "-fPIC", "-o", dir+"/libcuda.so.1", "-x", "c", "/dev/null")
@@ -234,6 +251,7 @@ func (c *collector) reported(kind string) bool {
 // A container has a library that nothing outside it can see: in a root of its own,
 // on an overlay, deleted once it is loaded.
 func TestContainer(t *testing.T) {
+	t.Parallel()
 	dir := build(t)
 	for _, tt := range []struct {
 		name             string
@@ -283,6 +301,7 @@ func TestContainer(t *testing.T) {
 // A library that was deleted before the trace began is attached to all the same, in
 // a container too.
 func TestContainerDeletedBefore(t *testing.T) {
+	t.Parallel()
 	dir := build(t)
 	gcc(t, "-o", dir+"/loads", "testdata/loads.c", "-ldl")
 	root := t.TempDir()
@@ -326,6 +345,7 @@ func mountOverlay(t *testing.T, lower, merged string) {
 // Two containers of one image have two files that share what probes hang on: each
 // call is counted once.
 func TestContainersOfOneImage(t *testing.T) {
+	t.Parallel()
 	dir := build(t)
 	gcc(t, "-o", dir+"/loads", "testdata/loads.c", "-ldl")
 	lower := t.TempDir()

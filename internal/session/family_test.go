@@ -15,6 +15,7 @@ import (
 // The children of a child are traced from their first instruction, also where that was there
 // before the trace began and uses no CUDA: a shell, a launcher.
 func TestChildrenOfAChild(t *testing.T) {
+	t.Parallel()
 	dir := build(t)
 	fifo := filepath.Join(t.TempDir(), "go")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
@@ -40,6 +41,7 @@ func TestChildrenOfAChild(t *testing.T) {
 // One that was there before, and uses no CUDA, does not keep the trace when those have ended
 // whom it is for.
 func TestBystanderDoesNotKeepATrace(t *testing.T) {
+	t.Parallel()
 	dir := build(t)
 	fifo := filepath.Join(t.TempDir(), "go")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {

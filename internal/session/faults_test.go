@@ -121,6 +121,7 @@ func TestFaultsOfATracedProcess(t *testing.T) {
 // A message names a process as its container does, where the driver knows no better:
 // the number that is init's on the host is not taken for it.
 func TestFaultsInAContainer(t *testing.T) {
+	t.Parallel()
 	dir := build(t)
 	cmd := exec.Command(filepath.Join(dir, "worker"), "stay", "1")
 	cmd.Env = append(os.Environ(), "LIBCUDART="+filepath.Join(dir, "libcudart.so.12"))

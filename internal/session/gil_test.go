@@ -103,6 +103,7 @@ func (g *gilRun) waited(t *testing.T) (named, all, runnable time.Duration) {
 // A thread that waits for Python's lock is said to, with the thread that held it, the line
 // at which that let go, and the call that it had held it across.
 func TestGIL(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"sleep", "sync"} {
 		t.Run(how, func(t *testing.T) { nameGILHolder(t, systemPython(t), how) })
 	}

@@ -94,6 +94,7 @@ func useDisk(t *testing.T, n int) (c *testkit.Child, r *running, wrote, read uin
 
 // The disk's requests are those that the workload made, and their time lies in its.
 func TestHostDisk(t *testing.T) {
+	t.Parallel()
 	const n, block = 200, 256 << 10
 	c, r, wrote, read, seen := useDisk(t, n)
 	for _, x := range []struct {
@@ -117,6 +118,7 @@ func TestHostDisk(t *testing.T) {
 
 // What is not wanted is not looked at, and a report says so.
 func TestHostOff(t *testing.T) {
+	t.Parallel()
 	off := []probes.HostPart{probes.HostDisk, probes.HostTCP, probes.HostNet}
 	c := hostWorker(t, nil, "disk", filepath.Join(t.TempDir(), "file"), "10")
 	r := watchHost(t, c, probes.Options{NoHost: off})
@@ -143,6 +145,7 @@ func TestHostOff(t *testing.T) {
 
 // Who stops and who kills is told, each time.
 func TestHostSignals(t *testing.T) {
+	t.Parallel()
 	const n = 20
 	c := hostWorker(t, nil, "wait")
 	r := watchHost(t, c, probes.Options{})
@@ -182,6 +185,7 @@ func state(pid int) string {
 // A process at its cgroup's limit has to give pages back, which is counted as often as
 // the kernel's tracer sees it; and the limit was run into as often as the cgroup says.
 func TestHostReclaim(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "big")
 	if err := os.WriteFile(file, make([]byte, 96<<20), 0o600); err != nil {
 		t.Fatal(err)
@@ -218,6 +222,7 @@ func TestHostReclaim(t *testing.T) {
 // A cgroup that has used up its CPU time stands still, as often and as long as the
 // kernel's own account of it says.
 func TestHostThrottled(t *testing.T) {
+	t.Parallel()
 	dir, enter := group(t, "cpu", map[string]string{"cpu.cfs_period_us": "20000", "cpu.cfs_quota_us": "1000"}, map[string]string{"cpu.max": "1000 20000"})
 	c := hostWorker(t, nil, "spin", "25") // a twentieth of a CPU is had on a busy machine, too
 	enter(c.PID())
@@ -257,6 +262,7 @@ func dropCache(path string) error {
 
 // A process that is killed for want of memory is told, with its cgroup.
 func TestHostOOM(t *testing.T) {
+	t.Parallel()
 	dir, enter := memoryGroup(t, 16<<20)
 	c := hostWorker(t, nil, "touch", "64")
 	enter(c.PID())
@@ -282,6 +288,7 @@ func TestHostOOM(t *testing.T) {
 // Pages are counted as often as the kernel's tracer sees them taken, by order; and not
 // unless that is asked for.
 func TestHostPages(t *testing.T) {
+	t.Parallel()
 	for _, on := range []bool{true, false} {
 		t.Run(fmt.Sprint(on), func(t *testing.T) {
 			c := hostWorker(t, nil, "touch", "8")
@@ -311,6 +318,7 @@ func TestHostPages(t *testing.T) {
 
 // Packets that a program drops are sent again, as often as the socket says.
 func TestHostTCP(t *testing.T) {
+	t.Parallel()
 	const n = 40
 	c := hostWorker(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}, "tcp", strconv.Itoa(n))
 	inNamespace(t, c.PID(), loopbackUp)

@@ -138,20 +138,6 @@ func beginWith(t testing.TB, o session.LiveOptions, c session.Config) *running {
 	return r
 }
 
-// receive waits for a value.
-func receive[T any](t testing.TB, what string, from <-chan T) (x T) {
-	t.Helper()
-	testkit.Eventually(t, what, func() bool {
-		select {
-		case x = <-from:
-			return true
-		default:
-			return false
-		}
-	})
-	return x
-}
-
 // end waits for the end of the session.
 func (r *running) end(t testing.TB) {
 	t.Helper()
@@ -219,6 +205,7 @@ func TestLive(t *testing.T) {
 
 // A library that is loaded later is found without looking for it.
 func TestLateLibrary(t *testing.T) {
+	t.Parallel()
 	dir := build(t)
 	child := worker(t, dir, "late", "1000")
 	child.Line("ready")
@@ -245,6 +232,7 @@ func TestLateLibrary(t *testing.T) {
 // Children are traced from their first instruction, through exec, and the
 // session ends with the last of them.
 func TestForkAndExecStorm(t *testing.T) {
+	t.Parallel()
 	dir := build(t)
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
@@ -273,6 +261,7 @@ func TestForkAndExecStorm(t *testing.T) {
 
 // A job that makes child after child must not fill the agent's memory.
 func TestEndedProcessesAreForgotten(t *testing.T) {
+	t.Parallel()
 	dir := build(t)
 	child := worker(t, dir, "many", "3")
 	child.Line("ready")
@@ -296,6 +285,7 @@ func TestEndedProcessesAreForgotten(t *testing.T) {
 
 // With Alone a child is not traced.
 func TestAlone(t *testing.T) {
+	t.Parallel()
 	dir := build(t)
 	child := worker(t, dir, "forks", "100")
 	child.Line("ready")
@@ -313,6 +303,7 @@ func TestAlone(t *testing.T) {
 // A program that ingero starts is seen from its very first call, made while its
 // library is still being loaded.
 func TestGateSeesTheFirstCall(t *testing.T) {
+	t.Parallel()
 	dir := build(t)
 	cmd := exec.Command("sh", "-c", `echo ready; read x; exec "$0" now 10`, filepath.Join(dir, "worker"))
 	cmd.Env = append(os.Environ(), "CALL_AS_LOADED=1", "LIBCUDART="+filepath.Join(dir, "libcudart.so.12"))
@@ -333,6 +324,7 @@ func TestGateSeesTheFirstCall(t *testing.T) {
 
 // So are the programs that it starts in turn, with a library of their own.
 func TestGateHoldsChildren(t *testing.T) {
+	t.Parallel()
 	dir := build(t)
 	other := filepath.Join(t.TempDir(), "libcudart.so.12")
 	code, err := os.ReadFile(filepath.Join(dir, "libcudart.so.12"))
@@ -378,6 +370,7 @@ func TestCyclesLeaveNothing(t *testing.T) {
 
 // A program is never left standing: not where the session ends while it stands at its gate.
 func TestGateAtTheEnd(t *testing.T) {
+	t.Parallel()
 	dir := build(t)
 	for range 3 {
 		cmd := exec.Command("sh", "-c", `echo ready; read x; exec "$0" now 10`, filepath.Join(dir, "worker"))

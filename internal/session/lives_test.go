@@ -35,6 +35,7 @@ func opened(t *testing.T, mode, n string) (*testkit.Child, *session.Live) {
 // Of a process that made more calls than a batch has room for, and ended before any was
 // read, the exit comes with the last of them.
 func TestExitComesAfterCalls(t *testing.T) {
+	t.Parallel()
 	const calls = 20000
 	child, live := opened(t, "sync", "20000")
 	if err := child.Wait(); err != nil {
@@ -67,6 +68,7 @@ func TestExitComesAfterCalls(t *testing.T) {
 // A thread that ends wakes whoever joins it when it has been forgotten already. It gets no
 // account then, which nobody would end: there is room for 64 of a process.
 func TestEndedThreadsAreForgotten(t *testing.T) {
+	t.Parallel()
 	child, live := opened(t, "joins", "1")
 	child.Line("done")
 	// Whoever joins a thread is woken before it is gone.

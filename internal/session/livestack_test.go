@@ -55,6 +55,7 @@ func (s *stackSink) wait(t testing.TB, calls int) {
 // Each call of a live process has a stack by the end of the session, that leads from the
 // library through the program, also where the process has ended since.
 func TestLiveStacks(t *testing.T) {
+	t.Parallel()
 	dir := build(t)
 	child := worker(t, dir, "errors", "200")
 	child.Line("ready")

@@ -131,6 +131,7 @@ func short(m map[string]uint64) map[string]uint64 {
 // What a program launches that ends at once is named all the same: the names of the
 // functions that it registers first came with their registrations.
 func TestNamesOfAShortRun(t *testing.T) {
+	t.Parallel()
 	program, stack := kernels(t)
 	for _, steps := range []string{"wait register launch", "wait register fork launch", "wait register launch unregister again", "wait module", "wait register exec register launch"} {
 		t.Run(steps, func(t *testing.T) {
@@ -152,6 +153,7 @@ func TestNamesOfAShortRun(t *testing.T) {
 // A handle that was made before the attach, and is no host function, has no name, and
 // the figures say why.
 func TestNamesThatCannotBeHad(t *testing.T) {
+	t.Parallel()
 	program, stack := kernels(t)
 	child := testkit.Start(t, exec.Command(program, stack.Dir, "module", "wait", "more", "wait"))
 	child.Line("ready")
@@ -172,6 +174,7 @@ func TestNamesThatCannotBeHad(t *testing.T) {
 // Every launch of programs like those that people run has its right name: they say
 // themselves how often they launched which kernel.
 func TestNamesOfFrameworks(t *testing.T) {
+	t.Parallel()
 	_, stack := kernels(t)
 	for _, args := range []string{"torch", "torch --graph", "cuda13", "jit --like jax", "jit --like triton", "static", "static-stripped"} {
 		t.Run(args, func(t *testing.T) {

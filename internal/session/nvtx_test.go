@@ -71,6 +71,7 @@ func nvtxRows(t *testing.T) (rows []events.Row) {
 // The steps that a program names are its steps: as many as it says, in every mode, whatever
 // else is named in and around them.
 func TestStepsAreTheProgramsRanges(t *testing.T) {
+	t.Parallel()
 	const steps = 300
 	for name, tt := range map[string]struct {
 		mode probes.Mode

@@ -11,6 +11,7 @@ import (
 // Processes that hold up whoever reads of them hold up nobody else, and what could not
 // be read is counted.
 func TestProgramsDoNotWait(t *testing.T) {
+	t.Parallel()
 	free := make(chan struct{})
 	reading := make(chan uint32, maxQuestions)
 	p := newPrograms(func(pid uint32, _ []string) (*proc.Program, error) {

@@ -50,7 +50,10 @@ func (x *interpreted) wait(t *testing.T, pid int) (version string) {
 // Every call of Python programs of all kinds has the stack that the program itself saw at
 // that call: every function, file and line, between native frames that lead from the
 // library to the start of the thread.
-func TestPythonStacks(t *testing.T) { pythonStacks(t, systemVersion(t)) }
+func TestPythonStacks(t *testing.T) {
+	t.Parallel()
+	pythonStacks(t, systemVersion(t))
+}
 
 // systemVersion is the version of python3.
 func systemVersion(t testing.TB) string {

@@ -65,7 +65,10 @@ func fromUserSpace(t *testing.T, a *arrivals, c *testkit.Child) *running {
 
 // Read by the agent, the functions of threads that stand still are right, always. Those of
 // threads that run on are functions of the program.
-func TestStacksFromUserSpace(t *testing.T) { stacksFromUserSpace(t, systemVersion(t)) }
+func TestStacksFromUserSpace(t *testing.T) {
+	t.Parallel()
+	stacksFromUserSpace(t, systemVersion(t))
+}
 
 // stacksFromUserSpace returns how many stacks of a thread that runs on were those of its
 // calls, and how many there are.
@@ -140,6 +143,7 @@ func checkNames(t *testing.T, s *events.Stack) {
 // A process that writes nonsense into its own interpreter is traced like any: each of its
 // calls is there, with what was sound of its stack, and nothing but names.
 func TestHostileInterpreter(t *testing.T) {
+	t.Parallel()
 	stack, err := sim.Extract(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -104,6 +104,7 @@ func ranked(t *testing.T, kernelNS int, args ...string) (*testkit.Child, *runnin
 // Of ranks that come at different times to 10,000 collectives each is counted, and nobody is
 // missing from any.
 func TestNobodyIsMissing(t *testing.T) {
+	t.Parallel()
 	const steps, buckets = 2500, 4
 	child, r, to := ranked(t, 1000, "--steps", strconv.Itoa(steps), "--buckets", strconv.Itoa(buckets), "--jitter-us", "1500", "--cpu-us", "50", "--layers", "1")
 	if err := child.Wait(); err != nil {
@@ -159,6 +160,7 @@ const missed = 801 // 200 steps of 4 all-reduces
 
 // A rank that dies is named with what killed it; one that hangs with what it waits for.
 func TestSomebodyIsMissing(t *testing.T) {
+	t.Parallel()
 	for _, tt := range missingRanks {
 		t.Run(tt.name, func(t *testing.T) {
 			_, r, to := ranked(t, 100_000, append(tt.args, "--steps", "1000000")...)

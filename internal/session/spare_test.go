@@ -52,6 +52,7 @@ func (c *collector) counted() bool {
 // A process with many launches is spared their timing, and has it back when it has
 // cooled: each launch is counted, and those that were timed alone have durations.
 func TestLaunchesAreSpared(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	op, ok := events.OpByName("cudaLaunchKernel")
 	if !ok {
@@ -112,6 +113,7 @@ func TestLaunchesAreSpared(t *testing.T) {
 
 // Without a budget nothing is spared.
 func TestNoBudget(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	op, _ := events.OpByName("cudaLaunchKernel")
 	dir := t.TempDir()

@@ -74,7 +74,10 @@ func runMemory(t *testing.T, args string) (pid uint32, calls []events.Call, trut
 
 // Of 20,000 allocations and frees, some of which must fail: what is held by the ledger is
 // what the driver itself says after each of them.
-func TestMemoryAtEachStep(t *testing.T) { memoryAtEachStep(t, 20_000) }
+func TestMemoryAtEachStep(t *testing.T) {
+	t.Parallel()
+	memoryAtEachStep(t, 20_000)
+}
 
 func memoryAtEachStep(t *testing.T, steps int) {
 	t.Helper()

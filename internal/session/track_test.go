@@ -46,6 +46,7 @@ func memoryRows() (rows []events.Row) {
 // At every step of a random program with failures and frees in any order, the ledger is
 // what the driver itself knows.
 func TestMemoryIsTheDriversOwn(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	s, err := sim.Extract(t.TempDir())
 	if err != nil {
@@ -198,6 +199,7 @@ func tracked(t *testing.T, name string, args ...string) (map[uint32]*tick.State,
 
 // Graphs have the launches, updates and captures that the program made.
 func TestGraphsOfAProgram(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		args   []string
 		graphs int
@@ -229,6 +231,7 @@ func TestGraphsOfAProgram(t *testing.T) {
 
 // The ranks of a communicator find each other by its id, and count the same operations.
 func TestCommsOfAProgram(t *testing.T) {
+	t.Parallel()
 	states, says := tracked(t, "ddp", "--steps", "10")
 	if len(says) != 2 {
 		t.Fatalf("%d ranks", len(says))
@@ -255,6 +258,7 @@ func TestCommsOfAProgram(t *testing.T) {
 
 // What PyTorch does: pinned copies on a stream of their own, launches on another.
 func TestStreamsAndCopiesOfAProgram(t *testing.T) {
+	t.Parallel()
 	states, says := tracked(t, "torch")
 	s, calls := states[says[0].PID], says[0].Calls
 	var launches, copies, summed uint64

@@ -32,6 +32,7 @@ func (r *running) callsOf(op string) (n uint64) {
 // Where each probe is a link of its own, and there are few, the functions have them that
 // programs name, also in files that they load later; it is told what was left out.
 func TestUsedFunctionsFirst(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	stack, err := sim.Extract(t.TempDir())
 	if err != nil {
