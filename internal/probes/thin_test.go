@@ -102,7 +102,7 @@ func TestPressureWakes(t *testing.T) {
 	testkit.NeedBPF(t)
 	library, program := harm(t)
 	const ring, wakes = 64 << 10, 5
-	tr := tracer(t, probes.Options{RingBytes: ring, SamplingRate: 1, Rows: rowsNamed(t, "cudaLaunchHostFunc")})
+	tr := tracer(t, probes.Options{RingBytes: ring, SamplingRate: 1, NoLedger: true, Rows: rowsNamed(t, "cudaLaunchHostFunc")})
 	child := testkit.Start(t, exec.Command(program, "rounds"))
 	child.Line("ready")
 	if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
