@@ -370,10 +370,6 @@ func TestContainersOfOneImage(t *testing.T) {
 	if s := r.sum(); s.Calls != 1000 || s.Done != 1000 || r.records != 1000 {
 		t.Errorf("%d calls, %d returns, %d records, want 1000 each", s.Calls, s.Done, r.records)
 	}
-	for _, d := range r.last.Drops {
-		if d.Count > 0 && d.Reason != "duplicate-link" {
-			t.Errorf("dropped: %d, %s", d.Count, d.Reason)
-		}
-	}
+	noDrops(t, r.last, "duplicate-link")
 	t.Logf("%d libraries: %+v", len(r.last.Libraries), r.last.Drops)
 }

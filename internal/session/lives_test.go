@@ -93,11 +93,7 @@ func TestEndedThreadsAreForgotten(t *testing.T) {
 	if !known {
 		t.Error("nothing is told of its main thread")
 	}
-	for _, d := range to.Drops {
-		if d.Count > 0 {
-			t.Errorf("%d %s", d.Count, d.Reason)
-		}
-	}
+	noDrops(t, &to)
 	child.Say("end")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)

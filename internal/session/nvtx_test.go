@@ -132,9 +132,5 @@ func undisturbed(t *testing.T, calls []events.Call, r *running, said *clocked) {
 	if sum := r.sum(); sum.Calls != said.Launches+2*said.Syncs || sum.Done != sum.Calls || r.last.Breakdowns[0].Steps != int(said.Syncs)-1 {
 		t.Errorf("%d calls, %d done, %d steps of the ledger; the program made %d launches, %d copies and waits", sum.Calls, sum.Done, r.last.Breakdowns[0].Steps, said.Launches, said.Syncs)
 	}
-	for _, d := range r.last.Drops {
-		if d.Count > 0 && d.Reason != "text-left-out" && d.Reason != "wait-left-out" {
-			t.Errorf("%d %s", d.Count, d.Reason)
-		}
-	}
+	noDrops(t, r.last, "text-left-out", "wait-left-out")
 }

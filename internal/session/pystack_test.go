@@ -167,9 +167,5 @@ func comparePython(t *testing.T, sink *stackSink, want map[testkit.PythonCall][]
 	if cut == 0 {
 		t.Error("no stack was deeper than what is taken")
 	}
-	for _, d := range sink.last.Drops {
-		if d.Count > 0 {
-			t.Errorf("%d %s", d.Count, d.Reason)
-		}
-	}
+	noDrops(t, sink.last)
 }
