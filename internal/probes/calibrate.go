@@ -148,8 +148,8 @@ func (t *Tracer) linkCalib(prog *os.File) ([]io.Closer, error) {
 }
 
 // runCalib calls function i, whose recipe has the flags, and returns the lower
-// quartile of the durations that were recorded, zero if none was, and the median time a call took
-// by the program's own clock: both in nanoseconds.
+// quartile of the durations that were recorded, zero if none was, and the time a call took by the
+// program's own clock: both in nanoseconds.
 func (t *Tracer) runCalib(ctx context.Context, prog *os.File, i int, flags bpf.IngeroRecipeFlags) (inside, whole int, err error) {
 	f := calibrated[i]
 	if err := t.objects.Recipes.Put(uint32(f.row), bpf.IngeroRecipe{Flags: uint8(flags)}); err != nil {
@@ -172,13 +172,21 @@ func (t *Tracer) runCalib(ctx context.Context, prog *os.File, i int, flags bpf.I
 		slices.Sort(durations)
 		inside = durations[len(durations)/4] // others' interrupts and turns only add
 	}
+	whole, err = perCall(out)
+	return inside, whole, err
+}
+
+// perCall returns the time that a call took in the fastest batch, in nanoseconds, from the
+// last line that the program wrote. The threads of a busy machine preempt the program in most
+// batches, and only add to their times.
+func perCall(out []byte) (int, error) {
 	var said struct {
-		Median float64 `json:"median_ps"`
+		Best float64 `json:"best_ps"`
 	}
 	if err := json.Unmarshal(out, &said); err != nil {
-		return 0, 0, fmt.Errorf("calibrate: %w in %q", err, out)
+		return 0, fmt.Errorf("calibrate: %w in %q", err, out)
 	}
-	return inside, int(said.Median / 1000), nil
+	return int(said.Best / 1000), nil
 }
 
 // startCalib runs the program as a target and returns the last line that it wrote.
