@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/probes"
 	"ingero/internal/session"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
@@ -95,7 +96,8 @@ func ranked(t *testing.T, kernelNS int, args ...string) (*testkit.Child, *runnin
 	}
 	to := &rolls{}
 	o := session.LiveOptions{Select: pids(child)}
-	o.Probes.Rows = events.Catalog
+	// All is kept, however late it is read: a collective that is left out makes counts inexact.
+	o.Probes = probes.Options{Rows: events.Catalog, SamplingRate: 1, RingBytes: 64 << 20}
 	r := beginWith(t, o, session.Config{Sinks: []tick.Sink{to}})
 	child.Say("")
 	return child, r, to
