@@ -56,5 +56,7 @@ t = threading.Thread(target=holder)
 t.start()
 train()
 t.join()
+if not holds:
+    sys.stdin.readline()
 print("done", held, took, flush=True)
 sys.stdin.readline()
