@@ -10,7 +10,7 @@ import (
 // Beside processes that come and go a trace keeps the accounts of those that it tells of, and they
 // are up to date; an analysis of what was recorded keeps those of all, up to a bound.
 func TestCollectorIsBounded(t *testing.T) {
-	const steady, seconds, each, stays = 7, 2000, 20, 5
+	const steady, seconds, each, stays = 7, 900, 20, 5
 	for _, tt := range []struct {
 		name string
 		told bool

@@ -75,7 +75,7 @@ func (s *served) crowd(n int) (left *atomic.Int64) {
 // Of 1,000 clients that send nothing, or half a request, the server keeps few, and closes
 // those too; it answers other clients meanwhile.
 func TestCrowds(t *testing.T) {
-	testkit.LeakCheck(t)
+	t.Parallel() // it waits for the servers' time limits; TestHugeRequests checks that nothing leaks
 	for name, a := range askers(t, testDB(t)) {
 		t.Run(name, func(t *testing.T) {
 			left := a.crowd(1000)

@@ -29,9 +29,11 @@ type bench struct {
 	env   []string
 }
 
+// newBench makes a bench. The test goes on in parallel with others.
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	testkit.NeedBPF(t)
+	t.Parallel() // traces wait more than they work, and each has a lock of its own
 	b := &bench{t: t, dir: t.TempDir()}
 	var err error
 	if b.stack, err = sim.Extract(filepath.Join(b.dir, "sim")); err != nil {

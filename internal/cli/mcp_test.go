@@ -209,6 +209,9 @@ func (a *assistant) tryAll(version string) {
 	called := map[string]bool{}
 	for _, c := range mcpCalls {
 		called[c.name] = true
+		if c.live && version != sdk.SupportedProtocolVersions()[0] {
+			continue // a check of the machine takes seconds
+		}
 		r := a.call(c.name, withChain(c.args, id))
 		if r.refused != (c.words != "") || !strings.Contains(r.text, c.words) || r.text == "" {
 			t.Errorf("%s: %+v", c.name, r)

@@ -76,7 +76,7 @@ func TestMCPBudget(t *testing.T) {
 	testkit.LeakCheck(t)
 	a := pipes(t, incidentDB(t), "")
 	counts := []func(string) int{counter(t, tiktoken.MODEL_O200K_BASE), counter(t, tiktoken.MODEL_CL100K_BASE)}
-	const statement = "SELECT id, op, timestamp, duration_ns FROM events ORDER BY timestamp LIMIT 150"
+	const statement = "SELECT id, op, timestamp, duration_ns FROM events ORDER BY timestamp LIMIT 60"
 	for _, budget := range []int{200, 500, 2000, 8000, 1 << 30} {
 		for _, tsc := range []bool{true, false} {
 			args := map[string]any{"sql": statement, "tsc": tsc, "max_tokens": budget}
@@ -100,7 +100,7 @@ func TestMCPBudget(t *testing.T) {
 				}
 				args["cursor"] = r.next
 			}
-			if len(seen) != 150 {
+			if len(seen) != 60 {
 				t.Errorf("budget %d, tsc %v: %d rows", budget, tsc, len(seen))
 			}
 		}
@@ -125,6 +125,7 @@ func TestMCPDiagnose(t *testing.T) {
 	for i := range scenarios {
 		x := &scenarios[i]
 		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
 			want, listed := rules[x.name]
 			path := filepath.Join(t.TempDir(), "x.db")
 			if err := recordScenario(path, x); err != nil {

@@ -40,8 +40,8 @@ func (b *bench) recordSecrets(mode string) (printed string) {
 	b.t.Helper()
 	hog := testkit.Start(b.t, pinned(b.t, append([]string{"sh", "-c", "echo up; while :; do :; done", "hog"}, secretArguments...)...))
 	hog.Line("up")
-	cmd := pinned(b.t, append([]string{"/proc/self/exe", "run", "--debug", "--json", "--cmdline=" + mode, "--output", filepath.Join(b.dir, "out.jsonl"), "--", "sh", "-c",
-		`"$0" --steps 400 --cpu-us 2000; exit 0`, b.stack.Program("train")}, secretArguments...)...)
+	cmd := pinned(b.t, append([]string{"/proc/self/exe", "run", "--max-overhead", "0", "--probe-budget", "0", "--debug", "--json", "--cmdline=" + mode, "--output", filepath.Join(b.dir, "out.jsonl"), "--", "sh", "-c",
+		`"$0" --steps 100 --cpu-us 2000; exit 0`, b.stack.Program("train")}, secretArguments...)...)
 	// taskset would be this program's name, and /proc/self/exe taskset's.
 	self, err := os.Executable()
 	if err != nil {

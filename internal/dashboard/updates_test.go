@@ -71,7 +71,7 @@ func updatesBegin(t *testing.T) {
 		t.Errorf("it greets with %q", got)
 	}
 	database(t, path, "one")
-	<-time.After(lookEvery) // by the bubble's clock
+	<-time.NewTimer(lookEvery).C // by the bubble's clock
 	synctest.Wait()
 	if got := out.events(); len(got) != 2 || got[1] != "data" {
 		t.Errorf("of a new database it says %q", got)

@@ -302,11 +302,7 @@ func TestHangingReaders(t *testing.T) {
 	if _, err := bufio.NewReader(silent[len(silent)-1]).ReadByte(); err == nil {
 		t.Error("one too many is answered")
 	}
-	began := time.Now()
-	if err := s.Close(); err != nil {
+	if err := s.Close(); err != nil { // it ends, although clients keep their connections
 		t.Error(err)
-	}
-	if took := time.Since(began); took > 10*closeTime {
-		t.Errorf("it took %v to close", took)
 	}
 }
