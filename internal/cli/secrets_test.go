@@ -23,34 +23,22 @@ var secretArguments = []string{"--hf-token", secret, "--db_password=" + secret, 
 
 var secretEnvironment = []string{"HF_TOKEN=" + secret, "AWS_SECRET_ACCESS_KEY=" + secret, "MASTER_ADDR=me:" + secret + "@host", "RANK=1"}
 
-// pinned is a command that may use one CPU only.
-func pinned(t *testing.T, argv ...string) *exec.Cmd {
-	t.Helper()
-	cpu, err := lastCPU()
-	if err != nil {
-		t.Fatal(err)
-	}
-	testkit.NeedTool(t, "taskset")
-	return exec.Command("taskset", append([]string{"-c", fmt.Sprint(cpu)}, argv...)...)
-}
-
 // recordSecrets records a shell and its training loop, with a hog on their CPU, all of
 // which have secrets, and returns what was printed.
 func (b *bench) recordSecrets(mode string) (printed string) {
 	b.t.Helper()
-	hog := testkit.Start(b.t, pinned(b.t, append([]string{"sh", "-c", "echo up; while :; do :; done", "hog"}, secretArguments...)...))
-	hog.Line("up")
-	cmd := pinned(b.t, append([]string{"/proc/self/exe", "run", "--max-overhead", "0", "--probe-budget", "0", "--debug", "--json", "--cmdline=" + mode, "--output", filepath.Join(b.dir, "out.jsonl"), "--", "sh", "-c",
-		`"$0" --steps 100 --cpu-us 2000; exit 0`, b.stack.Program("train")}, secretArguments...)...)
-	// taskset would be this program's name, and /proc/self/exe taskset's.
-	self, err := os.Executable()
+	cpu, err := lastCPU()
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	cmd.Args[3] = self
+	hog := testkit.Start(b.t, exec.Command("taskset", append([]string{"-c", fmt.Sprint(cpu), "sh", "-c", "echo up; while :; do :; done", "hog"}, secretArguments...)...))
+	hog.Line("up")
+	cmd := exec.Command("/proc/self/exe", append([]string{"run", "--max-overhead", "0", "--probe-budget", "0", "--debug", "--json", "--cmdline=" + mode, "--output", filepath.Join(b.dir, "out.jsonl"), "--", "sh", "-c",
+		fmt.Sprintf(`"$0" --hold --pin %d --steps 100 --cpu-us 2000; exit 0`, cpu), b.stack.Program("train")}, secretArguments...)...)
 	cmd.Env = append(b.env, secretEnvironment...)
 	c := testkit.Start(b.t, cmd)
 	state := b.tracing(2) // the shell and the loop
+	c.Say("go")
 	stdout, stderr, code := finish(b.t, c)
 	hog.Signal(syscall.SIGKILL)
 	if code != 0 {

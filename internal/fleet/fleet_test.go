@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -191,5 +192,17 @@ func TestPrintable(t *testing.T) {
 		if got := printable(in, 10); got != want {
 			t.Errorf("%q becomes %q, want %q", in, got, want)
 		}
+	}
+}
+
+// A name that no resolver knows is reported as such, however deep the error is.
+func TestUnknownName(t *testing.T) {
+	f, err := New(Options{Nodes: []string{"no-such-host.invalid:8080"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := f.problem(f.nodes[0], "", fmt.Errorf("dial: %w", &net.DNSError{Err: "no such host", Name: "no-such-host.invalid", IsNotFound: true}))
+	if p.Node != "no-such-host.invalid:8080" || p.What != "is no name that is known here" || p.Do == "" {
+		t.Errorf("got %+v", p)
 	}
 }
