@@ -62,15 +62,8 @@ func TestNews(t *testing.T) {
 			defer func() { _ = null.Close() }()
 			e := Env{Args: strings.Fields(x.command), Stdin: null, Stdout: null, Stderr: terminal.Side, Getenv: func(k string) string { return env[k] },
 				Build: Build{Version: orElse(x.version, "v1.2.3")}, Lock: testPlace(t), releases: s.URL, client: s.Client()}
-			if x.asks { // as after an answer that was kept
-				kept := filepath.Join(home, ".ingero", "update-check")
-				err := os.MkdirAll(filepath.Dir(kept), 0o700)
-				if err == nil {
-					err = os.WriteFile(kept, []byte(`{"newest":"9.9.9","asked":"`+time.Now().Format(time.RFC3339)+`"}`), 0o600)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
+			if x.asks { // as after an answer
+				keepAnswer(t, filepath.Join(home, ".ingero", "update-check"))
 			}
 			const news = "ingero: 9.9.9 is there, this is 1.2.3: https://github.com/ingero-io/ingero/releases"
 			if x.asks { // a command does not wait for the file: a later one reads it
@@ -93,6 +86,18 @@ func TestNews(t *testing.T) {
 				t.Errorf("the answer is kept: %v", err)
 			}
 		})
+	}
+}
+
+// keepAnswer writes the file in which a command keeps what the server of releases answered.
+func keepAnswer(t *testing.T, path string) {
+	t.Helper()
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		err = os.WriteFile(path, []byte(`{"newest":"9.9.9","asked":"`+time.Now().Format(time.RFC3339)+`"}`), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

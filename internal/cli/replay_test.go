@@ -154,7 +154,7 @@ func (b *bench) traced(r *replayed, end func(*testkit.Child)) []string {
 	} else if _, stderr, code := finish(b.t, c); code != 0 {
 		b.t.Fatalf("trace: exit code %d: %s", code, stderr)
 	}
-	text := c.Stdout()
+	text := strings.TrimSuffix(c.Stdout(), "\n")
 	if end != nil { // a trace that is killed may not have written all of its last line
 		if last := strings.LastIndexByte(text, '\n') + 1; !json.Valid([]byte(text[last:])) {
 			text = text[:last]
@@ -170,6 +170,7 @@ func TestReplayOfAKilledTrace(t *testing.T) {
 	tt.args = []string{"--seconds", "60", "--pin", "0"}
 	const least = 3 // ticks that are recorded before the trace is killed
 	live := b.traced(&tt, func(c *testkit.Child) {
+		testkit.Eventually(t, "ticks in the output", func() bool { return strings.Count(c.Stdout(), `{"type":"tick"`) > least })
 		testkit.Eventually(t, "ticks in the recording", func() bool {
 			again, _, code := b.output("replay", b.db(), "--json")
 			return code == 0 && len(ofTicks(t, again)) > least
