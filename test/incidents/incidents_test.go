@@ -24,7 +24,6 @@ var (
 	resume   = flag.Bool("resume", false, "do not run what is kept already, if nothing disturbed it")
 	replay   = flag.String("replay", "", "judge what was kept in this directory anew")
 	attempts = flag.Int("attempts", 3, "how often a run is made that others' work on the machine, or another run, disturbs: from the second on alone")
-	tapeDir  = flag.String("tapes", "", "directory to write the tapes of right and undisturbed runs to (runs are made alone, with few launches)")
 	tableOut = flag.String("table", "", "file to write the table to")
 )
 

@@ -1,13 +1,16 @@
-//go:build measure
+//go:build measure || smoke
 
 package incidents
 
 import (
+	"flag"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 )
+
+var tapeDir = flag.String("tapes", "", "directory to write the tapes of right and undisturbed runs to (runs are made alone, with few launches)")
 
 // fewer is by how much -tapes divides the launches of a step, and mostLaunches up to how many
 // there may be: those with more are of a fault that needs them.

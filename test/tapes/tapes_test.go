@@ -1,0 +1,129 @@
+package tapes
+
+import (
+	"database/sql"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"ingero/internal/query"
+	"ingero/internal/store"
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+)
+
+// A tape gives the chains that were reported live, byte for byte, and they are right.
+func TestTapes(t *testing.T) {
+	for _, path := range all(t) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			t.Parallel()
+			tp, db := load(t, path)
+			migrated(t, db, tp.Schema)
+			heard, told := Rediagnose(t, db, tp.Until)
+			if testkit.Updating() {
+				tp.Heard = heard
+				if err := tp.write(path, db); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if differs := Compare(tp.Heard, heard); differs != "" {
+				t.Errorf("the replay differs from what was reported live: %s", differs)
+			}
+			o := tp.Outcome
+			o.Heard, o.Diagnosis = heard, told
+			v := Judge(&o)
+			if !v.Right() || !v.Undisturbed() || len(v.Misled) > 0 || v.Found != len(tp.Want) {
+				t.Error(v.Line())
+			}
+			if tp.Within && !v.Covered() {
+				t.Errorf("the true lost time is not within the interval: %s", v.Line())
+			}
+			if got := heard[len(heard)-1].lines(); !slices.Equal(got, tp.Said) {
+				t.Errorf("the last tick reports %q, want %q", got, tp.Said)
+			}
+		})
+	}
+}
+
+// migrated brings a tape's recording to this schema; it fails the test where the recording
+// has another one than the tape says.
+func migrated(t *testing.T, path string, schema int) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, err := store.SchemaVersion(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if version != schema || version > store.Schema() {
+		t.Errorf("the recording has schema %d, the tape says %d, this is %d", version, schema, store.Schema())
+	}
+	if err := store.Migrate(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A tape names only processes of the lab and of the kernel.
+func TestTapesNameNobodyElse(t *testing.T) {
+	for _, path := range all(t) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			t.Parallel()
+			tp, db := load(t, path)
+			playTo(t, db, tp.Until, nil, func(*query.Session) tick.Sink { return &witness{t: t, seen: map[string]bool{}} })
+		})
+	}
+}
+
+// witness is a sink that fails the test for each name that a tape may not have.
+type witness struct {
+	t    *testing.T
+	seen map[string]bool
+}
+
+func (w *witness) see(name string) string {
+	if !known.MatchString(name) && !w.seen[name] {
+		w.seen[name] = true
+		w.t.Errorf("a process %q is named", name)
+	}
+	return name
+}
+
+func (w *witness) Batch(b *tick.Batch) error { named(b, w.see); return nil }
+
+func (w *witness) Tick(t *tick.Tick) error {
+	namedInTick(t, w.see)
+	for i := range t.Chains {
+		for _, c := range t.Chains[i].Culprits {
+			w.see(c.Thread.Name.String())
+		}
+	}
+	return nil
+}
+
+func (w *witness) Close() error { return nil }
+
+// The tapes together stay small.
+func TestTapesAreSmall(t *testing.T) {
+	const most = 5 << 20
+	var sum int64
+	files, err := os.ReadDir("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += info.Size()
+	}
+	if sum > most {
+		t.Errorf("the tapes take %d bytes, at most %d are allowed", sum, most)
+	}
+}
