@@ -18,13 +18,14 @@ import (
 )
 
 var (
-	seeds    = flag.String("seeds", "1", "seeds of the scenarios, as in 1-9")
-	only     = flag.String("only", "", "of the scenarios only those whose name has one of these words (comma between)")
-	keep     = flag.String("keep", "", "directory to keep recordings and truths in")
-	resume   = flag.Bool("resume", false, "do not run what is kept already, if nothing disturbed it")
-	replay   = flag.String("replay", "", "judge what was kept in this directory anew")
-	attempts = flag.Int("attempts", 3, "how often a run is made that others' work on the machine, or another run, disturbs: from the second on alone")
-	tableOut = flag.String("table", "", "file to write the table to")
+	seeds     = flag.String("seeds", "1", "seeds of the scenarios, as in 1-9")
+	only      = flag.String("only", "", "of the scenarios only those whose name has one of these words (comma between)")
+	keep      = flag.String("keep", "", "directory to keep recordings and truths in")
+	resume    = flag.Bool("resume", false, "do not run what is kept already, if nothing disturbed it")
+	replay    = flag.String("replay", "", "judge what was kept in this directory anew")
+	attempts  = flag.Int("attempts", 3, "how often a run is made that others' work on the machine, or another run, disturbs: from the second on alone")
+	disturbed = flag.Bool("disturbed", false, "with -tapes: also write those of faults that other work on the machine disturbed, if they are right")
+	tableOut  = flag.String("table", "", "file to write the table to")
 )
 
 // wanted tells whether -only has a scenario in it.

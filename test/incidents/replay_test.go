@@ -69,9 +69,11 @@ func keptVerdict(t *testing.T, name string, n uint64) *verdict {
 	return nil
 }
 
-// fit reports whether a run may become a tape: everything about it is right.
+// fit reports whether a run may become a tape: everything about it is right and, unless
+// -disturbed is given and it has a fault, nothing disturbed it.
 func fit(v *verdict) bool {
-	return v.Undisturbed() && v.Right() && v.Replay == "" && len(v.Misled) == 0 && (v.Found == 0 || !v.Clocked() || v.Covered())
+	return v.Right() && v.Replay == "" && (v.Found == 0 || !v.Clocked() || v.Covered()) &&
+		(v.Undisturbed() && len(v.Misled) == 0 || *disturbed && len(v.Want) > 0 && !v.Hampered)
 }
 
 // saveTape writes the tape of a run with -tapes, if it is fit for one.

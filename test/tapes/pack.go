@@ -30,6 +30,9 @@ type Tape struct {
 	Schema int
 	// Within says that the true lost time lay within the reported interval.
 	Within bool
+	// Disturbed are chains of what other processes or ingero took of the CPUs, and Misled is
+	// what is wrong with the diagnosis for that. Both are empty for most tapes.
+	Disturbed, Misled []string
 	// Said are the chains of the last tick in short.
 	Said []string
 }
@@ -53,7 +56,7 @@ func Save(t testing.TB, dir, db string, o *Outcome) {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), dbName)
 	end := func() time.Time { return time.Unix(0, o.Until) }
-	heard := playTo(t, db, o.Until, func(r *store.Replay) session.Source { return scrubbed{r} }, func(s *query.Session) tick.Sink {
+	heard := playTo(t, db, o.Until, func(r *store.Replay) session.Source { return scrubbed{r, map[string]string{}} }, func(s *query.Session) tick.Sink {
 		rec, err := store.Open(store.Options{Path: to, Now: end, Session: store.Session{Mode: s.Mode, Target: FileName(o.Name), PID: s.PID, Started: s.Started}})
 		if err != nil {
 			t.Fatal(err)
@@ -63,19 +66,30 @@ func Save(t testing.TB, dir, db string, o *Outcome) {
 	if len(heard) != len(o.Heard) {
 		t.Fatalf("the tape has %d ticks, the run had %d", len(heard), len(o.Heard))
 	}
+	// Only names may differ from what was reported live.
 	for i := range heard {
-		if a, b := heard[i].rules(), o.Heard[i].rules(); a != b {
-			t.Fatalf("the tape reports %s, the run reported %s", a, b)
+		if !alike(heard[i].Chains, o.Heard[i].Chains) {
+			t.Logf("no tape: without their names it reports %s, the run reported %s", heard[i].rules(), o.Heard[i].rules())
+			return
 		}
 	}
 	tape := &Tape{Outcome: *o, Schema: store.Schema()}
-	tape.Heard, tape.Diagnosis = heard, nil
+	tape.Heard = heard
+	_, tape.Diagnosis = Rediagnose(t, to, o.Until)
 	if err := trim(to); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(os.MkdirAll(dir, 0o755), tape.write(filepath.Join(dir, FileName(o.Name)), to)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// alike reports whether two lists of chains are of the same rules, with lost times that
+// differ by a tenth at most.
+func alike(a, b []tick.Chain) bool {
+	return slices.EqualFunc(a, b, func(a, b tick.Chain) bool {
+		return a.Rule == b.Rule && 10*(a.Lost-b.Lost).Abs() <= b.Lost
+	})
 }
 
 // trim removes from a database what a replay does not read.
@@ -113,6 +127,7 @@ func trim(path string) (err error) {
 // write writes the files of a tape whose recording is at db.
 func (tp *Tape) write(path, db string) error {
 	v := Judge(&tp.Outcome)
+	tp.Disturbed, tp.Misled, tp.Diagnosis = v.Disturbed, v.Misled, nil
 	tp.Within, tp.Said = v.Found > 0 && v.Clocked() && v.Covered(), tp.Heard[len(tp.Heard)-1].lines()
 	heard, err := json.Marshal(tp.Heard)
 	if err != nil {
