@@ -15,6 +15,11 @@ const (
 	// maxWork bounds what is read for one question. The list of units of a library with
 	// gigabytes of debugging information takes a tenth.
 	maxWork = 256 << 20
+	// Of small sections less is read: each byte may be read so many times, and for each
+	// address that is asked for, the names of the functions there.
+	leastWork = 1 << 20
+	workByte  = 64
+	workAddr  = 16 << 10
 )
 
 // The sections that are used.
@@ -89,12 +94,21 @@ func newDwarf(o *object) *dwarf {
 	return d
 }
 
-// refill begins a question.
-func (d *dwarf) refill() {
-	d.work.left = maxWork
+// refill begins a question of n addresses.
+func (d *dwarf) refill(n int) {
+	d.work.left = d.limit(n)
 	if d.alt != nil {
-		d.alt.work.left = maxWork
+		d.alt.work.left = d.alt.limit(n)
 	}
+}
+
+// limit is how much may be read for a question of n addresses.
+func (d *dwarf) limit(n int) int {
+	size := uint64(0)
+	for i := range d.sec {
+		size += min(d.sec[i].size, maxWork)
+	}
+	return int(min(leastWork+size*workByte+uint64(n)*workAddr, maxWork))
 }
 
 // spent says whether the last question took too much work.

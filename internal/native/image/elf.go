@@ -93,7 +93,7 @@ func (o *object) segment(b []byte) {
 	case ptLoad:
 		o.loads = append(o.loads, load{off, addr, size, le.Uint32(b[4:])&pfExec != 0})
 	case ptNote:
-		if o.buildID == "" && size <= maxNotes {
+		if o.buildID == "" && size <= maxNotes && within(o.file, off, size) {
 			notes := make([]byte, size)
 			if readAt(o.file, notes, off) == nil {
 				o.buildID = buildID(notes, le.Uint64(b[48:]))
@@ -130,16 +130,20 @@ func (o *object) readSections(h []byte) error {
 	if n > maxSections || size != 64 {
 		return fmt.Errorf("%w: %d sections of %d bytes", ErrFormat, n, size)
 	}
+	if !within(o.file, off, uint64(n)*64) {
+		return fmt.Errorf("%w: its sections are cut off", ErrFormat)
+	}
 	b := make([]byte, n*64)
 	if err := readAt(o.file, b, off); err != nil {
 		return err
 	}
 	at := func(i int) section {
 		s := b[i*64:]
-		if le.Uint32(s[4:]) == shtNobits {
+		off, size := le.Uint64(s[24:]), le.Uint64(s[32:])
+		if le.Uint32(s[4:]) == shtNobits || !within(o.file, off, size) {
 			return section{}
 		}
-		return section{r: o.file, off: le.Uint64(s[24:]), size: le.Uint64(s[32:]), packed: le.Uint64(s[8:])&shfCompressed != 0}
+		return section{r: o.file, off: off, size: size, packed: le.Uint64(s[8:])&shfCompressed != 0}
 	}
 	var text []byte
 	if names < n {
@@ -151,17 +155,16 @@ func (o *object) readSections(h []byte) error {
 		}
 	}
 	for i := range n {
-		s := at(i)
 		link := int(le.Uint32(b[i*64+40:]))
 		switch kind := le.Uint32(b[i*64+4:]); {
-		case kind == shtSymtab && s.size > 0 && link < n:
-			o.symtab, o.strings[0] = s, at(link)
-		case kind == shtDynsym && s.size > 0 && link < n:
-			o.dynsym, o.strings[1] = s, at(link)
+		case kind == shtSymtab && link < n && at(i).size > 0:
+			o.symtab, o.strings[0] = at(i), at(link)
+		case kind == shtDynsym && link < n && at(i).size > 0:
+			o.dynsym, o.strings[1] = at(i), at(link)
 		}
 		if name := int(le.Uint32(b[i*64:])); name < len(text) {
 			if end := bytes.IndexByte(text[name:], 0); end > 0 && bytes.Contains(text[name:name+end], []byte("debug")) {
-				o.sections[string(text[name:name+end])] = s
+				o.sections[string(text[name:name+end])] = at(i)
 			}
 		}
 	}

@@ -170,7 +170,7 @@ func (m *Image) addMini() {
 	if err != nil {
 		return
 	}
-	if b, err = unxz(b, maxMini); err != nil {
+	if b, err = unxz(b, int(min(maxMini, unpacked(uint64(len(b)))))); err != nil {
 		return
 	}
 	o, err := openObject(memoryFile{bytes.NewReader(b)})
@@ -202,7 +202,7 @@ func (m *Image) Find(addrs []uint64) []Place {
 // explain adds to places what debugging information says of them.
 func (m *Image) explain(out []Place) {
 	d := m.dwarf
-	d.refill()
+	d.refill(len(out))
 	if !m.listed {
 		m.listed = true
 		d.list(m.base())

@@ -49,6 +49,16 @@ func readAt(r io.ReaderAt, b []byte, off uint64) error {
 	return nil
 }
 
+// within reports whether a file has the n bytes from an offset on. What a header says of a
+// size is only believed, and made room for, if it has.
+func within(r io.ReaderAt, off, n uint64) bool {
+	if off > 1<<62 || n > 1<<62 {
+		return false
+	}
+	var last [1]byte
+	return n == 0 || readAt(r, last[:], off+n-1) == nil
+}
+
 // read fills b from an offset on.
 func (s section) read(b []byte, at uint64) error {
 	if at > s.size || uint64(len(b)) > s.size-at {
@@ -113,6 +123,13 @@ const (
 	chZstd = 2
 )
 
+// maxRatio is how many times larger debugging information gets by decompression: what zlib
+// can do at most. Names and tables get less than a hundredth of that.
+const maxRatio = 1032
+
+// unpacked returns the most that n compressed bytes are taken for.
+func unpacked(n uint64) uint64 { return 64<<10 + min(n, 1<<40)*maxRatio }
+
 // unpack returns a section as it was before it was compressed. What that would have
 // more than limit bytes is an error.
 func (s section) unpack(limit uint64) (section, error) {
@@ -137,7 +154,7 @@ func (s section) unpack(limit uint64) (section, error) {
 		}
 		at = 12
 	}
-	if size > limit {
+	if size > min(limit, unpacked(s.size)) {
 		return section{}, fmt.Errorf("%d bytes of debugging information: %w", size, errBounds)
 	}
 	from := io.NewSectionReader(s.r, int64(s.off+at), int64(s.size-at))
