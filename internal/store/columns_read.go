@@ -53,7 +53,8 @@ func (d *decoder) calls(dst []events.Call, body []byte) ([]events.Call, error) {
 			return dst, err
 		}
 	}
-	if len(r.b) != 0 || !d.readShapes(&table, int(shapes)) {
+	// Each shape and each call takes a byte at least: no more room is made than for these.
+	if len(r.b) != 0 || shapes > uint64(len(table.b)) || n > uint64(len(d.cols[colShape].b)) || !d.readShapes(&table, int(shapes)) {
 		return dst, fmt.Errorf("%w: the shapes of a frame of calls", ErrCorrupt)
 	}
 	had := len(dst)

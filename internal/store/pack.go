@@ -41,6 +41,10 @@ func (p *packer) column(b, raw []byte) []byte {
 	return append(b, raw...)
 }
 
+// unpackedMax returns the most bytes that a column of n packed bytes can have: a block of
+// zstd has at most 128 KiB (RFC 8878, 3.1.1.2.4) and takes at least 4 bytes.
+func unpackedMax(n int) uint64 { return (uint64(n)/4 + 1) << 17 }
+
 // unpacker reads the columns of a frame's body. It keeps its memory, which is
 // that of the columns: each needs a room of its own.
 type unpacker struct {
@@ -69,6 +73,9 @@ func (u *unpacker) column(r *reader, room, limit int) (reader, error) {
 		return reader{b: b}, nil
 	case codecZstd:
 		packed := r.bytes(r.count())
+		if raw > unpackedMax(len(packed)) {
+			return reader{}, fmt.Errorf("%w: the length of a column", ErrCorrupt)
+		}
 		if uint64(cap(u.room[room])) < raw {
 			u.room[room] = make([]byte, 0, raw)
 		}

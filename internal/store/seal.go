@@ -60,7 +60,7 @@ func seal(to io.Writer, r io.ReaderAt, size int64) error {
 	if err != nil {
 		return err
 	}
-	s := &sealer{to: bufio.NewWriterSize(to, 1<<20), number: seg.session.First}
+	s := &sealer{to: bufio.NewWriterSize(to, int(min(size, 1<<20))), number: seg.session.First}
 	if err := s.prepare(); err != nil {
 		return err
 	}
