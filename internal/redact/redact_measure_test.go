@@ -1,0 +1,27 @@
+//go:build measure
+
+package redact
+
+import (
+	"testing"
+	"time"
+
+	"ingero/internal/testkit"
+)
+
+// Whatever a process is given, its line is made in little time: some 25 ms at most, 4 s
+// where each argument is weighed against all before.
+func TestHostileLinesAreQuick(t *testing.T) {
+	worst := time.Duration(0)
+	for _, unit := range hostileUnits {
+		for name, args := range hostileLines(unit) {
+			began := time.Now()
+			Args(args)
+			d := time.Since(began)
+			if worst = max(worst, d); d > 2*time.Second {
+				t.Errorf("%s of %q took %v", name, unit, d)
+			}
+		}
+	}
+	testkit.Measured(t, "slowest-line", worst.Seconds()*1e3, "ms", testkit.Lower)
+}
