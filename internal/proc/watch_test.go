@@ -37,7 +37,7 @@ func watchAlone(t *testing.T) *MapWatcher {
 		}
 	})
 	// A test that waits for an event in vain must end.
-	if err := w.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := w.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	return w

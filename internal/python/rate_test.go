@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"ingero/internal/python"
@@ -28,7 +29,7 @@ func TestWalkerOfRunning(t *testing.T) {
 			const looks = 2000
 			var walked [][]python.Frame
 			same := 0
-			done := make(chan struct{})
+			var done atomic.Bool
 			k.each(func(s stack) {
 				if len(walked) == looks {
 					return
@@ -37,12 +38,11 @@ func TestWalkerOfRunning(t *testing.T) {
 				if slices.Equal(frames, s.frames) {
 					same++
 				}
-				if walked = append(walked, frames); len(walked) == looks {
-					close(done)
-				}
+				walked = append(walked, frames)
+				done.Store(len(walked) == looks)
 			})
 			c.Say("go")
-			<-done
+			testkit.Eventually(t, "all looks", done.Load)
 			t.Logf("CPython %s: %d of %d stacks from user space were those of the call", version, same, looks)
 			codes := k.codes()
 			for _, frames := range walked {

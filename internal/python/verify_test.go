@@ -66,10 +66,11 @@ func TestOnlyItsOwnOffsetsFit(t *testing.T) {
 
 // Debugging information says what the table says, and what the interpreter does.
 func TestDWARF(t *testing.T) {
-	tried := 0
+	ran, tried := 0, 0
 	for _, version := range testkit.PythonVersions {
 		t.Run(version, func(t *testing.T) {
 			p, target := running(t, version)
+			ran++
 			mapped, err := target.FS.Maps(target.PID, false)
 			if err != nil {
 				t.Fatal(err)
@@ -98,7 +99,7 @@ func TestDWARF(t *testing.T) {
 			}
 		})
 	}
-	if tried < 3 {
-		t.Errorf("only %d interpreters have debugging information that can be read", tried)
+	if tried < min(ran, 3) {
+		t.Errorf("only %d of %d interpreters have debugging information that can be read", tried, ran)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -44,7 +45,8 @@ func NeedPython(t testing.TB, version string) string {
 }
 
 // modulePython unpacks the CPython of the Go module github.com/kluctl/go-embed-python,
-// whose version and sum testdata/py314 has, into a folder that the next test finds.
+// whose version and sum testdata/py314 has, into a folder of this user that the next test
+// finds.
 var modulePython = sync.OnceValues(func() (string, error) {
 	root, err := Repository()
 	if err != nil {
@@ -61,9 +63,12 @@ var modulePython = sync.OnceValues(func() (string, error) {
 	if err := json.Unmarshal(out, &module); err != nil {
 		return "", err
 	}
-	dir := filepath.Join(os.TempDir(), "ingero-test-python-"+module.Version)
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("ingero-test-python-%d-%s", os.Geteuid(), module.Version))
 	program := filepath.Join(dir, "bin/python3.14")
-	if _, err := os.Stat(program); err == nil {
+	if info, err := os.Lstat(dir); err == nil {
+		if s, ok := info.Sys().(*syscall.Stat_t); !ok || int(s.Uid) != os.Geteuid() || !info.IsDir() || s.Mode&0o022 != 0 {
+			return "", fmt.Errorf("%s can be written by others: remove it", dir)
+		}
 		return program, nil
 	}
 	part, err := os.MkdirTemp(os.TempDir(), "ingero-test-python-")
@@ -72,6 +77,9 @@ var modulePython = sync.OnceValues(func() (string, error) {
 	}
 	defer func() { _ = os.RemoveAll(part) }()
 	if err := unpack(part, filepath.Join(module.Dir, "python/internal/data/linux-amd64")); err != nil {
+		return "", err
+	}
+	if err := os.Chmod(part, 0o755); err != nil { // programs of other users run it, too
 		return "", err
 	}
 	if err := os.Rename(part, dir); err != nil && !os.IsExist(err) {
