@@ -63,7 +63,7 @@ func TestBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range list {
-		for ip := m.Start; ip < m.End; ip += max(16, (m.End-m.Start)/100) {
+		for ip := m.Start; ip < m.End; ip += max(16, (m.End-m.Start)/30) {
 			s.Resolve(pid, far, []uint64{ip}, true)
 			if n := s.Figures().Bytes; n > 40<<10 {
 				t.Fatalf("%d bytes after %#x of %s", n, ip, m.Path)

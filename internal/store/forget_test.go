@@ -73,6 +73,7 @@ func storm(t *testing.T, path string, db *DB, c *clock, seconds int) {
 // calls: in the recordings before, and in the one that goes on. What is young is there in whole,
 // and that something was recorded stays, and who lost something. Between recordings lies a year.
 func TestForget(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.db")
 	from := began
 	for i, lasts := range []int{100, 100, 250} {
@@ -126,6 +127,7 @@ func TestForget(t *testing.T) {
 
 // A tick that has more rows than is kept free for one has room made for it at once.
 func TestLargeTick(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, c := open(t, path, Options{MaxBytes: stormLimit})
 	k, calls := newKernel(), newGenerator(1).calls(nil, 20_000)

@@ -30,6 +30,7 @@ const lateFrom = 250 * time.Millisecond
 // than 250 ms before, by its own clock. What is left is read as it is, and the next writer
 // goes on.
 func TestKilledUnderLoad(t *testing.T) {
+	t.Parallel()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

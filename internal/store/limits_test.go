@@ -34,6 +34,7 @@ func onDisk(t *testing.T, path string) (n int64) {
 // The oldest segments go, of sessions before and then of this one, and what is there
 // never takes more than it may.
 func TestSizeCap(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.db")
 	const limit = 12 << 20
 	made := map[string]int{}

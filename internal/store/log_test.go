@@ -182,6 +182,7 @@ func TestLogCutAtEveryByte(t *testing.T) {
 
 // A changed bit is found wherever it is, and nothing before it is lost.
 func TestLogWithAnyBitChanged(t *testing.T) {
+	t.Parallel()
 	rec := record(t, 2, 4)
 	bounds := frameBounds(t, rec.bytes)
 	var before []all // what the frames up to each bound hold
@@ -195,6 +196,10 @@ func TestLogWithAnyBitChanged(t *testing.T) {
 	b := bytes.Clone(rec.bytes)
 	for bit := range len(b) * 8 {
 		at := bit / 8
+		frame, _ := slices.BinarySearch(bounds, at+1)
+		if head := at < len(magic) || at-bounds[max(frame-1, 0)] < headSize; !head && bit%8 != at%8 {
+			continue // of a body, one bit of each byte: its sum finds any
+		}
 		b[at] ^= 1 << (bit % 8)
 		got, _, err := readAll(b)
 		b[at] ^= 1 << (bit % 8)
@@ -205,7 +210,6 @@ func TestLogWithAnyBitChanged(t *testing.T) {
 		if !errors.Is(err, want) {
 			t.Fatalf("bit %d of byte %d: error %v, want %v", bit%8, at, err, want)
 		}
-		frame, _ := slices.BinarySearch(bounds, at+1)
 		if w := before[max(frame-1, 0)]; len(got.calls) != len(w.calls) || len(got.ticks) != len(w.ticks) {
 			t.Fatalf("byte %d: %d calls, %d ticks, want %d, %d", at, len(got.calls), len(got.ticks), len(w.calls), len(w.ticks))
 		}

@@ -303,6 +303,7 @@ func TestRepairKeepsTheRest(t *testing.T) {
 
 // Whichever bit is changed, what is verified is what is read, and a repair ends it.
 func TestRepairOfAnyBit(t *testing.T) {
+	t.Parallel()
 	whole := sealed(t, recordOften(t, 12, 20))
 	want, _, err := readAll(whole)
 	if err != nil {
