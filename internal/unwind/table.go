@@ -193,7 +193,7 @@ func (b *builder) table() (*Table, error) {
 			b.lost++
 			continue
 		}
-		if f.end>>blockShift-b.first > maxSpan>>blockShift {
+		if f.end>>blockShift-b.first > b.span() {
 			return nil, fmt.Errorf("%w: functions %#x bytes apart", errLarge, f.end-b.fdes[0].start)
 		}
 		if end != 0 && f.start > end { // if only by padding: a made-up return address can lead there
@@ -250,8 +250,17 @@ func (b *builder) row(pc uint64, rule uint16) {
 	b.at, b.last = pc, rule
 }
 
+// span returns how many blocks there may be from the first function to the last. Few
+// functions are not worth a large index: 32 MiB of code, and 256 KiB for each function.
+func (b *builder) span() uint64 {
+	return min(maxSpan>>blockShift, 1<<17+1<<10*uint64(len(b.fdes)))
+}
+
 // reach has the index go as far as a block: from here on rows begin in it.
 func (b *builder) reach(block uint64) {
+	if n := uint64(len(b.index)); n <= block {
+		b.index = slices.Grow(b.index, int(block-n+1))
+	}
 	for uint64(len(b.index)) <= block {
 		b.index = append(b.index, uint32(len(b.rows)))
 	}

@@ -164,6 +164,8 @@ func TestHostile(t *testing.T) {
 	}
 	far := small
 	far.fdes = append(slices.Clone(far.fdes), fdeText{0, 0x70000000, 0x70000010, nil})
+	few := small
+	few.fdes = append(slices.Clone(few.fdes), fdeText{0, 0x4000000, 0x4000010, nil})
 	for _, c := range []struct {
 		name    string
 		section []byte
@@ -176,6 +178,7 @@ func TestHostile(t *testing.T) {
 		{"a CIE that is not there", []byte{8, 0, 0, 0, 0x80, 0, 0, 0, 1, 2, 3, 4}, ErrNoFrames},
 		{"a CIE that is itself", []byte{8, 0, 0, 0, 4, 0, 0, 0, 1, 2, 3, 4}, ErrNoFrames},
 		{"functions far apart", far.section(), errLarge},
+		{"few functions far apart", few.section(), errLarge},
 		{"much work", many.section(), errHostile},
 	} {
 		t.Run(c.name, func(t *testing.T) {
