@@ -3,13 +3,14 @@
 # one mistake in a copy of the tree; the tests of the packages that its first lines name
 # must fail. With words, only patches whose names contain one of them are tried.
 #
-# A patch begins with lines "# mistake: WHAT IS WRONG" and "# packages: ./a ./b". If it
-# changes C of bpf/, the programs are compiled again.
+# A patch begins with lines "# mistake: WHAT IS WRONG" and "# packages: ./a ./b". A line
+# "# tests: REGEXP" limits the run to those tests, as go test -run does. If a patch changes
+# C of bpf/, the programs are compiled again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 copy=$(mktemp -d)
-trap 'rm -rf "$copy"' EXIT
+trap 'rm -rf "$copy" "$copy".*.log' EXIT
 git ls-files -coz --exclude-standard | while IFS= read -rd '' f; do
 	[ ! -e "$f" ] || printf '%s\0' "$f"
 done | tar -c --null -T - | tar -x -C "$copy"
@@ -30,28 +31,35 @@ words=("$@")
 tried=0
 missed=()
 for patch in test/mutate/*.patch; do
-	wanted "$patch" || continue
 	name=$(basename "$patch" .patch)
-	read -ra packages < <(sed -n 's/^# packages: //p' "$patch")
-	[ "${#packages[@]}" -gt 0 ] || { echo "mutate: $patch names no packages" >&2; exit 1; }
+	wanted "$name" || continue
+	mistake=$(sed -n 's/^# mistake: //p' "$patch")
+	tests=$(sed -n 's/^# tests: //p' "$patch")
+	read -ra packages <<<"$(sed -n 's/^# packages: //p' "$patch")"
+	if [ -z "$mistake" ] || [ "${#packages[@]}" = 0 ]; then
+		echo "mutate: $patch has no mistake or no packages" >&2
+		exit 1
+	fi
 	git -C "$copy" apply --whitespace=nowarn "$PWD/$patch"
 	log=$copy.$name.log
+	began=$SECONDS
+	# -trimpath: what was compiled in one copy serves the next.
 	if (
 		cd "$copy"
-		git diff --quiet -- bpf || go generate ./internal/bpf
-		go vet "${packages[@]}" && touch "$log.built"
-		CI=true go test -count=1 -timeout 10m "${packages[@]}"
+		git diff --quiet -- bpf || go generate ./internal/bpf || { echo '[build failed]'; exit 1; }
+		CI=true go test -trimpath -count=1 -failfast -timeout 10m ${tests:+-run "$tests"} "${packages[@]}"
 	) >"$log" 2>&1; then
 		missed+=("$name")
-		echo "MISSED  $name: $(sed -n 's/^# mistake: //p' "$patch")"
-	elif [ ! -e "$log.built" ]; then
+		echo "MISSED  $name ($((SECONDS - began)) s): $mistake"
+	elif grep -qE '\[(build|setup) failed\]' "$log"; then
 		cat "$log" >&2
 		echo "mutate: $name does not build" >&2
 		exit 1
 	else
-		echo "caught  $name: $(sed -n 's/^ *--- FAIL: \([^ ]*\).*/\1/p' "$log" | head -3 | paste -sd' ')"
+		caught=$(sed -n 's/^ *--- FAIL: \([^ ]*\).*/\1/p' "$log" | head -3 | paste -sd' ')
+		[ -n "$caught" ] || { cat "$log" >&2; echo "mutate: $name: no test says what is wrong" >&2; exit 1; }
+		echo "caught  $name ($((SECONDS - began)) s): $caught"
 	fi
-	rm -f "$log" "$log.built"
 	tried=$((tried + 1))
 	git -C "$copy" checkout -q .
 	git -C "$copy" clean -fdq
