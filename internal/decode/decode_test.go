@@ -5,10 +5,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"ingero/internal/bpf"
 	"ingero/internal/stats"
@@ -237,5 +239,23 @@ func BenchmarkCalls(b *testing.B) {
 		if calls, err = Calls(calls[:0], in, Clock{}); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// The clock that joins the two clocks lies between readings of them.
+func TestNow(t *testing.T) {
+	const near = 10 * time.Millisecond // a step or slew of the wall clock meanwhile
+	c, err := Now()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mono unix.Timespec
+	before := time.Now()
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono); err != nil {
+		t.Fatal(err)
+	}
+	after := time.Now()
+	if at := time.Unix(0, c.Wall(uint64(mono.Nano()))); at.Before(before.Add(-near)) || at.After(after.Add(near)) {
+		t.Errorf("a reading between %v and %v is at %v", before, after, at)
 	}
 }

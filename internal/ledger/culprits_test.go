@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"testing"
 
 	"ingero/pkg/events"
@@ -51,5 +52,29 @@ func TestNothingIsLostOfWaits(t *testing.T) {
 				t.Errorf("%d ns in all, %d of process %d, %d of somebody; want %d, %d, %d: %+v", sum, has, tt.of, named, want, tt.has, tt.named, list[:n])
 			}
 		})
+	}
+}
+
+// Threads of the waiting thread's own process are named one by one, other processes as one.
+func TestNamesOfThreads(t *testing.T) {
+	var n names
+	took := func(pid, tid uint32, ns int64) {
+		n.named(7, &queued{Wait: events.Wait{State: events.WaitRunnable, PID: 7, TID: 7, Duration: ns, Taken: ns, Who: events.Thread{PID: pid, TID: tid}}}, 0, false, 0)
+	}
+	took(7, 71, 10)
+	took(7, 72, 20)
+	took(8, 81, 30)
+	took(8, 82, 40)
+	type share struct {
+		tid uint32
+		ns  uint64
+		own bool
+	}
+	var got []share
+	for _, s := range n.runnable.top(100) {
+		got = append(got, share{s.Who.TID, s.NS, s.Own})
+	}
+	if want := []share{{82, 70, false}, {72, 20, true}, {71, 10, true}}; !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

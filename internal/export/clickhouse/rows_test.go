@@ -1,0 +1,99 @@
+package clickhouse
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ingero/internal/query"
+	"ingero/internal/stats"
+	"ingero/internal/store"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// parse reads a row as ClickHouse does: by the types of the table's columns (RowBinary).
+func parse(t *testing.T, name string, b []byte) map[string]any {
+	t.Helper()
+	varint := func() uint64 {
+		n, size := binary.Uvarint(b)
+		if size <= 0 {
+			t.Fatalf("%s: a length is missing", name)
+		}
+		b = b[size:]
+		return n
+	}
+	var value func(kind string) any
+	value = func(kind string) any {
+		if of, ok := strings.CutPrefix(kind, "Array("); ok {
+			var out []any
+			for range varint() {
+				out = append(out, value(strings.TrimSuffix(of, ")")))
+			}
+			return out
+		}
+		size := map[string]int{"UInt32": 4, "UInt64": 8, "Int64": 8, "Float64": 8}[kind]
+		if kind == "String" {
+			size = int(varint())
+		}
+		if size > len(b) {
+			t.Fatalf("%s: %s is cut", name, kind)
+		}
+		v := b[:size]
+		b = b[size:]
+		switch kind {
+		case "String":
+			return string(v)
+		case "UInt32":
+			return uint64(binary.LittleEndian.Uint32(v))
+		case "Float64":
+			return math.Float64frombits(binary.LittleEndian.Uint64(v))
+		}
+		return binary.LittleEndian.Uint64(v)
+	}
+	out := map[string]any{}
+	for _, c := range tableNamed(name).columns {
+		out[c.Name] = value(c.Type)
+	}
+	if len(b) > 0 {
+		t.Fatalf("%s: %d bytes are left", name, len(b))
+	}
+	return out
+}
+
+// Each value of a row is in the column of its name.
+func TestRows(t *testing.T) {
+	s := &query.Session{Session: store.Session{ID: "s", Node: "n", Started: time.Unix(0, 5)}}
+	op := events.Catalog[3].Op
+	dur := &stats.Sketch{}
+	for i := range int64(100) {
+		dur.Add(1+i%50, 1)
+	}
+	row := appendRollup(nil, s, &query.OpStat{Time: time.Unix(30, 0), PID: 7, Op: op, Dur: dur,
+		Sum: tick.Counts{Calls: 102, Done: 100, Errors: 3, Total: 1000, OnCPU: 100, Runnable: 200, Throttled: 300}})
+	got := parse(t, "rollups", row)
+	middles, counts := got["bucket_ns"].([]any), got["bucket_calls"].([]any)
+	delete(got, "bucket_ns")
+	delete(got, "bucket_calls")
+	want := map[string]any{"session": "s", "node": "n", "start": uint64(30), "pid": uint64(7), "op": op.String(), "calls": uint64(102), "done": uint64(100),
+		"errors": uint64(3), "total_ns": uint64(1000), "oncpu_ns": uint64(100), "runnable_ns": uint64(200), "throttled_ns": uint64(300), "blocked_ns": uint64(400),
+		"p50_ns": uint64(25), "p99_ns": uint64(50), "max_ns": uint64(50)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("a rollup, -want +got:\n%s", diff)
+	}
+	if len(middles) != 50 || len(counts) != 50 || middles[0] != uint64(1) || slices.ContainsFunc(counts, func(n any) bool { return n != uint64(2) }) {
+		t.Errorf("buckets %v of %v calls, want 1 to 50 of 2", middles, counts)
+	}
+	row = appendChain(nil, s, &tick.Chain{ID: "c", Rule: "cpu-taken", Severity: tick.High, PID: 7, TID: 8, Op: op, From: time.Unix(0, 10), To: time.Unix(0, 20),
+		Lost: 30, Confidence: 0.25, Culprits: []tick.Culprit{{What: "nobody"}}, Baseline: "usual"})
+	want = map[string]any{"session": "s", "node": "n", "id": "c", "version": uint64(20), "rule": "cpu-taken", "severity": tick.High.String(), "pid": uint64(7), "tid": uint64(8),
+		"op": op.String(), "from_ns": uint64(10), "to_ns": uint64(20), "lost_ns": uint64(30), "confidence": 0.25, "culprit": "nobody", "baseline": "usual"}
+	if diff := cmp.Diff(want, parse(t, "chains", row)); diff != "" {
+		t.Errorf("a chain, -want +got:\n%s", diff)
+	}
+}
