@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ingero/internal/testkit"
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
@@ -199,6 +200,7 @@ func TestReasons(t *testing.T) {
 	all(t, []workload{
 		wait("sleep", wantWait{one(events.ReasonSleep), []string{"clock_nanosleep"}, events.FileNone, false, byTimer}),
 		wait("futex", wantWait{one(events.ReasonLock), []string{"futex"}, events.FileNone, false, byHelper}),
+		{name: "a waker that sleeps", scenario: "sleepy-waker", count: 12, us: 3000, check: enrolled},
 		wait("pipe", wantWait{one(events.ReasonPipe), []string{"read"}, events.FilePipe, false, byHelper}),
 		wait("socket", wantWait{one(events.ReasonSocket), []string{"read"}, events.FileSocket, false, byHelper}),
 		wait("poll", wantWait{one(events.ReasonPoll), []string{"poll", "ppoll"}, events.FileNone, false, byHelper}),
@@ -228,6 +230,29 @@ func (want wantWait) check(t *testing.T, r *run) {
 	}
 	if n == 0 {
 		t.Error("no call was blocked")
+	}
+}
+
+// enrolled checks that a thread which wakes the traced one has an account, and says what it
+// waited for itself.
+func enrolled(t *testing.T, r *run) {
+	th, ok := r.thread(r.helper)
+	if !ok || !th.Enrolled || th.PID != r.pid || th.InCalls != (tick.Times{}) {
+		t.Fatalf("the waker's account: %t %+v", ok, th)
+	}
+	n, blocked := 0, int64(0)
+	for _, w := range r.waits {
+		if w.TID != r.helper || w.State != events.WaitBlocked || w.Reason == events.ReasonFault {
+			continue
+		}
+		n++
+		blocked += w.Duration
+		if w.Reason != events.ReasonSleep || w.Op != 0 || int(w.CPU) != r.other {
+			t.Errorf("the waker, which only sleeps, waited for %+v", w)
+		}
+	}
+	if got := int64(th.Between.Blocked); n == 0 || got < blocked {
+		t.Errorf("%d sleeps of the waker sum to %v, and its account has %v", n, time.Duration(blocked), time.Duration(got))
 	}
 }
 
