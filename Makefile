@@ -57,7 +57,7 @@ test-interop:
 # A few fault scenarios on the running kernel, judged together.
 test-smoke:
 	@tools/deps.sh test
-	$(call gotestsum,$(root)) -timeout 5m -tags smoke ./test/smoke
+	$(call gotestsum,$(root)) -timeout 5m -tags smoke -run "^TestSmoke$$$$" ./test/incidents
 
 # Runs some of the tests again that make test ran, three times each; which ones depends on
 # the commit. SECONDS_TO_REPEAT bounds what they took the first time.
