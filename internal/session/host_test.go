@@ -326,9 +326,16 @@ func TestHostTCP(t *testing.T) {
 	c.Say("go")
 	c.Line("ready")
 	loseOnLoopback(t, c.PID(), 8)
+	saw := witness(t, 0, "tcp/tcp_retransmit_skb")
 	c.Say("go")
 	_, connected := said(t, c, "connect")
 	again, _ := said(t, c, "retransmits")
+	hidden := uint64(0) // in an interrupt of a thread of init, as of the disk
+	for _, e := range saw() {
+		if strings.Contains(e.text, "dport=5001") && ofInit(e.who) {
+			hidden++
+		}
+	}
 	r.stop(t, c)
 	var client, server uint64 // the server's peer has a port of no meaning
 	for _, s := range r.host.List() {
@@ -340,8 +347,8 @@ func TestHostTCP(t *testing.T) {
 			}
 		}
 	}
-	if client != again || client+server == 0 {
-		t.Errorf("%d retransmits to the server and %d back, the socket says %d", client, server, again)
+	if client > again || client+hidden < again || client+server == 0 {
+		t.Errorf("%d retransmits to the server, %d hidden, and %d back, the socket says %d", client, hidden, server, again)
 	}
 	s := r.of(tick.HostConnect, c.PID())
 	if s.Count != 1 || s.Failed != 0 || s.NS > connected || s.Object != "127.0.0.1:5001" {
