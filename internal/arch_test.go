@@ -89,10 +89,13 @@ var allowed = map[string]string{
 	"sim": "golang.org/x/sys",
 
 	// Tests, benchmarks and tools.
-	"internal/testkit":  "github.com/cilium/ebpf github.com/google/go-cmp go.uber.org/goleak golang.org/x/sys pkg/events",
-	"test/guests":       "internal/testkit",
-	"test/incidents":    "github.com/cilium/ebpf golang.org/x/sys internal/gpu internal/probes internal/proc internal/query internal/session internal/store internal/testkit internal/tick pkg/events sim",
-	"test/ledger":       "",
+	"internal/testkit": "github.com/cilium/ebpf github.com/google/go-cmp go.uber.org/goleak golang.org/x/sys pkg/events",
+	"test/guests":      "internal/testkit",
+	"test/incidents":   "github.com/cilium/ebpf golang.org/x/sys internal/gpu internal/probes internal/proc internal/query internal/session internal/store internal/testkit internal/tick pkg/events sim",
+	"test/ledger":      "",
+	"test/ledgerexact": "",
+	"test/tapes": "github.com/klauspost/compress github.com/modelcontextprotocol/go-sdk github.com/pkoukk/tiktoken-go " +
+		"github.com/pkoukk/tiktoken-go-loader internal/cli internal/query internal/session internal/store internal/testkit internal/tick pkg/events",
 	"test/soak":         "golang.org/x/sys internal/cli internal/jail internal/lock internal/query internal/screen internal/testkit pkg/events sim",
 	"test/packages":     "go.yaml.in/yaml/v3 golang.org/x/sys internal/testkit sim",
 	"test/unwind":       "",
