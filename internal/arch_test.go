@@ -40,6 +40,7 @@ var allowed = map[string]string{
 	"internal/stats":        "",
 	"internal/tick":         "internal/stats pkg/events",
 	"internal/where":        "internal/tick",
+	"internal/tape":         "github.com/klauspost/compress",
 	"internal/metric":       "internal/causal internal/govern internal/stats internal/tick pkg/events",
 	"internal/redact":       "",
 	"internal/k8s":          "internal/tick",
@@ -54,7 +55,7 @@ var allowed = map[string]string{
 	"internal/symbols":      "github.com/ianlancetaylor/demangle internal/tick pkg/events",
 	"internal/track":        "internal/tick pkg/events",
 	"internal/rollcall":     "internal/tick internal/track pkg/events",
-	"internal/session":      "golang.org/x/sys internal/causal internal/decode internal/episode internal/gpu internal/govern internal/host internal/ledger internal/loop internal/native internal/probes internal/proc internal/python internal/redact internal/rollcall internal/stats internal/symbols internal/tick internal/track internal/unwind internal/where internal/xid pkg/events",
+	"internal/session":      "golang.org/x/sys internal/causal internal/decode internal/episode internal/gpu internal/govern internal/host internal/ledger internal/loop internal/native internal/probes internal/proc internal/python internal/redact internal/rollcall internal/stats internal/symbols internal/tape internal/tick internal/track internal/unwind internal/where internal/xid pkg/events",
 	"internal/store":        "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track internal/xid pkg/events",
 
 	// What reads what was recorded, and says it.
@@ -99,6 +100,7 @@ var allowed = map[string]string{
 	"test/soak":         "golang.org/x/sys internal/cli internal/jail internal/lock internal/query internal/screen internal/testkit pkg/events sim",
 	"test/packages":     "go.yaml.in/yaml/v3 golang.org/x/sys internal/testkit sim",
 	"test/unwind":       "",
+	"test/tapes/raw":    "",
 	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes internal/proc internal/session internal/tick internal/xid pkg/events sim",
 	"benchmarks/budget": "sim",
 	"benchmarks/idle":   "",

@@ -8,6 +8,7 @@ import (
 
 	"ingero/internal/probes"
 	"ingero/internal/stats"
+	"ingero/internal/tape"
 	"ingero/internal/tick"
 )
 
@@ -73,8 +74,11 @@ func (a accounts) forget(pid uint32, rows int) {
 
 // Totals implements [Source].
 func (l *Live) Totals(t *tick.Tick) error {
-	rows := l.tracer.Rows()
-	if err := l.tracer.Counts(l.accounts.update); err != nil {
+	if err := l.section(tape.Tick, t.Time); err != nil {
+		return err
+	}
+	rows := l.kernel.Rows()
+	if err := l.kernel.Counts(l.accounts.update); err != nil {
 		return err
 	}
 	t.Ops = slices.Grow(t.Ops, len(l.accounts))
@@ -85,28 +89,19 @@ func (l *Live) Totals(t *tick.Tick) error {
 	if err != nil {
 		return err
 	}
-	if t.Drops, err = l.tracer.Drops(); err != nil {
+	if t.Drops, err = l.kernel.Drops(); err != nil {
 		return err
 	}
 	t.Drops = append(t.Drops, tick.Drop{Reason: "malformed-record", Count: l.malformed})
 	if err := l.host(t); err != nil {
 		return err
 	}
-	l.others.did(t.HostSums, t.Time.UnixNano(), l.tracing)
+	if !l.playing() {
+		l.others.did(t.HostSums, t.Time.UnixNano(), l.tracing)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.checkAlive(t.Time)
-	l.wheres(t)
-	for _, p := range l.procs {
-		t.Processes = append(t.Processes, p.Process)
-	}
-	t.Others = append(t.Others, l.others.list()...)
-	for _, lib := range l.order {
-		t.Libraries = append(t.Libraries, lib.Library)
-	}
-	l.reports = append(l.reports, l.pys.news()...)
-	t.Reports = append(t.Reports, l.reports...)
-	l.tellGPUs(t)
+	l.tell(t)
 	if !l.stopped {
 		l.pruneLibraries(t.Time)
 	}
@@ -139,7 +134,7 @@ func (l *Live) pruneProcesses(rows int) error {
 		l.ends = append(l.ends, pid)
 	}
 	if gone := l.ends[was:]; len(gone) > 0 {
-		if err := l.tracer.Forget(gone...); err != nil {
+		if err := l.kernel.Forget(gone...); err != nil {
 			return err
 		}
 	}

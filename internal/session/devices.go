@@ -3,6 +3,7 @@ package session
 import (
 	"slices"
 
+	"ingero/internal/tape"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -20,10 +21,13 @@ func (l *Live) findGPUs() {
 	if len(l.gpus) > 0 {
 		return
 	}
-	majors, err := l.fs.CharMajors(gpuDriver)
-	if err != nil {
-		l.Log.Debug("the GPU driver's devices are not known", "error", err)
-	}
+	var majors []uint32
+	ask(l.raw, tape.Majors, &majors, func() {
+		var err error
+		if majors, err = l.fs.CharMajors(gpuDriver); err != nil {
+			l.Log.Debug("the GPU driver's devices are not known", "error", err)
+		}
+	})
 	l.gpus = majors
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"ingero/internal/gpu"
+	"ingero/internal/tape"
 	"ingero/internal/tick"
 )
 
@@ -51,6 +52,15 @@ func (l *Live) tellGPUs(t *tick.Tick) {
 
 // Faults implements [Faulty].
 func (l *Live) Faults(dst []tick.Xid) []tick.Xid {
+	if l.raw != nil {
+		var news []tick.Xid
+		l.raw.answer(tape.Faults, &news, func() {
+			if l.faults != nil {
+				news = l.faults.Drain(nil)
+			}
+		})
+		return append(dst, news...)
+	}
 	if l.faults == nil {
 		return dst
 	}

@@ -5,6 +5,7 @@ import (
 
 	"ingero/internal/proc"
 	"ingero/internal/python"
+	"ingero/internal/tape"
 	"ingero/pkg/events"
 )
 
@@ -13,6 +14,7 @@ import (
 // who let go of the lock; one that has waited its few milliseconds in vain does not.
 type lockHolders struct {
 	mem *memories
+	raw deck // the raw tape; nil: there is none
 
 	mu    sync.Mutex
 	procs map[uint32]*holders
@@ -81,18 +83,48 @@ func (h *lockHolders) waits(ws []events.Wait) {
 		if w.Reason != events.ReasonGIL || w.State != events.WaitBlocked || w.Who.TID != 0 {
 			continue
 		}
-		h.mu.Lock()
-		if of := h.procs[w.PID]; of != nil {
-			if !of.tried {
-				of.tried = true
-				of.walker, of.done, _ = h.mem.walker(w.PID, of.of)
-			}
-			if w.Who = of.thread(h.mem.fs, w.PID, w.Arg); w.Who.TID != 0 {
-				w.Flags &^= events.WaitByIRQ
-			}
+		x := h.asked(w)
+		if !x.Known {
+			continue
 		}
-		h.mu.Unlock()
+		w.Who = events.Thread{PID: x.PID, TID: x.TID, Name: events.NameOf(x.Comm)}
+		if w.Who.TID != 0 {
+			w.Flags &^= events.WaitByIRQ
+		}
 	}
+}
+
+// holder is who had the lock.
+type holder struct {
+	Known    bool // the process's interpreter is
+	PID, TID uint32
+	Comm     string
+}
+
+// asked is holder, or the answer of a raw tape.
+func (h *lockHolders) asked(w *events.Wait) holder {
+	if h.raw == nil {
+		return h.holder(w)
+	}
+	var x holder
+	h.raw.answer(tape.Holder, &x, func() { x = h.holder(w) })
+	return x
+}
+
+// holder looks for who had the lock when a wait began.
+func (h *lockHolders) holder(w *events.Wait) holder {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	of := h.procs[w.PID]
+	if of == nil {
+		return holder{}
+	}
+	if !of.tried {
+		of.tried = true
+		of.walker, of.done, _ = h.mem.walker(w.PID, of.of)
+	}
+	who := of.thread(h.mem.fs, w.PID, w.Arg)
+	return holder{true, who.PID, who.TID, who.Name.String()}
 }
 
 // thread returns the thread of a thread state, the zero Thread if it is not known.

@@ -9,6 +9,7 @@ import (
 	"ingero/internal/decode"
 	"ingero/internal/host"
 	"ingero/internal/probes"
+	"ingero/internal/tape"
 	"ingero/internal/tick"
 )
 
@@ -22,9 +23,9 @@ type hostWatch struct {
 }
 
 type tracedProcess struct {
-	comm  string
-	alive bool
-	asked bool // its files and those of its cgroup are read
+	Comm  string
+	Alive bool
+	Asked bool // its files and those of its cgroup are read
 }
 
 type hostSeen struct {
@@ -54,7 +55,7 @@ func (l *Live) host(t *tick.Tick) error {
 	before := w.procs
 	w.procs = l.tracedNow()
 	for pid, p := range w.procs { // what its cgroup says of its end is still to be read
-		w.procs[pid] = tracedProcess{p.comm, p.alive, p.alive || before[pid].alive}
+		w.procs[pid] = tracedProcess{p.Comm, p.Alive, p.Alive || before[pid].Alive}
 	}
 	var sums tick.HostSums
 	var other []tick.HostSum
@@ -64,9 +65,10 @@ func (l *Live) host(t *tick.Tick) error {
 		case s.Count == 0:
 			return
 		case s.Kind.Row().Object == "device" && s.Object != "":
-			s.Object = w.files.Device(s.Object)
+			number := s.Object
+			ask(l.raw, tape.Device, &s.Object, func() { s.Object = w.files.Device(number) })
 		case s.Kind == tick.HostOOM:
-			s.Object = l.cgroupOf(s.PID)
+			ask(l.raw, tape.Cgroup, &s.Object, func() { s.Object = l.cgroupOf(s.PID) })
 		}
 		if _, ours := w.procs[s.PID]; ours || s.PID == 0 || s.Kind == tick.HostOOM {
 			sums.Add([]tick.HostSum{s})
@@ -95,12 +97,14 @@ func (l *Live) beginHost() {
 
 // tracedNow returns the traced processes.
 func (l *Live) tracedNow() map[uint32]tracedProcess {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	out := map[uint32]tracedProcess{}
-	for pid, p := range l.procs {
-		out[pid] = tracedProcess{p.Comm, p.Ended.IsZero(), p.Ended.IsZero()}
-	}
+	ask(l.raw, tape.Traced, &out, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for pid, p := range l.procs {
+			out[pid] = tracedProcess{p.Comm, p.Ended.IsZero(), p.Ended.IsZero()}
+		}
+	})
 	return out
 }
 
@@ -108,7 +112,7 @@ func (l *Live) tracedNow() map[uint32]tracedProcess {
 func (w *hostWatch) asked() []uint32 {
 	var pids []uint32
 	for pid, p := range w.procs {
-		if p.asked {
+		if p.Asked {
 			pids = append(pids, pid)
 		}
 	}
@@ -121,7 +125,7 @@ func (w *hostWatch) asked() []uint32 {
 func (l *Live) readHost(tell func(*hostSeen, *probes.HostSum)) error {
 	w := &l.hostSums
 	var stale []probes.HostKey
-	err := l.tracer.HostSums(func(k probes.HostKey, now *probes.HostSum) {
+	err := l.kernel.HostSums(func(k probes.HostKey, now *probes.HostSum) {
 		x := w.seen[k]
 		if x == nil {
 			x = &hostSeen{HostKey: decode.HostKey(&k)}
@@ -140,7 +144,7 @@ func (l *Live) readHost(tell func(*hostSeen, *probes.HostSum)) error {
 		return err
 	}
 	for _, k := range stale {
-		now, err := l.tracer.ForgetHost(k)
+		now, err := l.kernel.ForgetHost(k)
 		if err != nil {
 			return err
 		}
@@ -171,21 +175,21 @@ func most(sums []tick.HostSum, n int) []tick.HostSum {
 func (l *Live) pages(sums *tick.HostSums) error {
 	w := &l.hostSums
 	ended := map[uint32]bool{}
-	err := l.tracer.Pages(func(pid, order uint32, n uint64) {
+	err := l.kernel.Pages(func(pid, order uint32, n uint64) {
 		k := pagesKey{pid, order}
 		if more := n - w.pages[k]; more > 0 {
 			w.pages[k] = n
 			s := tick.HostSum{HostKey: tick.HostKey{Kind: tick.HostPages, PID: pid, Object: "order-" + strconv.Itoa(int(order))},
 				Count: more, Bytes: more << order * pageBytes}
-			s.Comm = w.procs[pid].comm
+			s.Comm = w.procs[pid].Comm
 			sums.Add([]tick.HostSum{s})
-		} else if !w.procs[pid].alive {
+		} else if !w.procs[pid].Alive {
 			ended[pid] = true
 		}
 	})
 	for pid := range ended {
 		if err == nil {
-			err = l.tracer.ForgetPages(pid)
+			err = l.kernel.ForgetPages(pid)
 		}
 		for order := range uint32(64) {
 			delete(w.pages, pagesKey{pid, order})
@@ -194,17 +198,27 @@ func (l *Live) pages(sums *tick.HostSums) error {
 	return err
 }
 
+// hostFiles is what the kernel's files say.
+type hostFiles struct {
+	Sums    []tick.HostSum
+	Reports []tick.Report
+	Left    uint64
+}
+
 // hostFiles adds what the kernel's files say.
 func (l *Live) hostFiles(t *tick.Tick, sums *tick.HostSums) {
 	w := &l.hostSums
-	read := w.files.Read(w.asked(), l.stopped)
-	for i := range read {
-		read[i].Comm = w.procs[read[i].PID].comm
+	var x hostFiles
+	ask(l.raw, tape.Files, &x, func() {
+		x = hostFiles{w.files.Read(w.asked(), l.stopped), w.files.Reports(), w.files.Left()}
+	})
+	for i := range x.Sums {
+		x.Sums[i].Comm = w.procs[x.Sums[i].PID].Comm
 	}
-	sums.Add(read)
-	t.Reports = append(t.Reports, w.files.Reports()...)
-	t.Reports = append(t.Reports, l.tracer.HostReports()...)
-	t.Drops = append(t.Drops, tick.Drop{Reason: "host-files-left-out", Count: w.files.Left()})
+	sums.Add(x.Sums)
+	t.Reports = append(t.Reports, x.Reports...)
+	t.Reports = append(t.Reports, l.kernel.HostReports()...)
+	t.Drops = append(t.Drops, tick.Drop{Reason: "host-files-left-out", Count: x.Left})
 }
 
 // killed notes where a process was that the kernel kills for want of memory, while it

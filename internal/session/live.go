@@ -15,6 +15,7 @@ import (
 	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/redact"
+	"ingero/internal/tape"
 	"ingero/internal/tick"
 	"ingero/internal/unwind"
 	"ingero/internal/where"
@@ -52,35 +53,12 @@ type LiveOptions struct {
 	// MaxOverhead is what tracing may cost, as a share of the time of the traced
 	// processes, before something is left out: see [govern.Steps]. 0: no bound.
 	MaxOverhead float64
-	Notify      func(Notice) // nil: nobody; called from any goroutine, must not block
-	Log         *slog.Logger // nil: none
+	// RawTape is where what is read is recorded as it was read, before it is decoded; nil:
+	// nowhere. [Play] plays it.
+	RawTape *RawTape
+	Notify  func(Notice) // nil: nobody; called from any goroutine, must not block
+	Log     *slog.Logger // nil: none
 }
-
-// Notice is something that a person who waits wants to know.
-type Notice struct {
-	Kind    NoticeKind
-	PID     uint32
-	Comm    string
-	Library string // NoticeAttached: its path
-	Probes  int    // NoticeAttached
-	// Late is how long after the mapping the probes were in place; 0: not known.
-	Late time.Duration // NoticeAttached
-	Err  error         // NoticeFailed
-	Why  string        // NoticeCounted, NoticePython: "CPython 3.12"
-}
-
-// NoticeKind says what happened.
-type NoticeKind uint8
-
-// The kinds.
-const (
-	NoticeTracing  NoticeKind = iota + 1 // a process is traced from now on
-	NoticeAttached                       // a library has its probes
-	NoticeEnded                          // a traced process has ended
-	NoticeFailed                         // a library could not be probed
-	NoticeCounted                        // something is left out to spare processes, or told again
-	NoticePython                         // stacks of a process have Python frames from now on
-)
 
 // batchLimit bounds the calls of one batch, and so the memory of a session.
 const batchLimit = 8192
@@ -92,6 +70,8 @@ type Live struct {
 	LiveOptions
 	fs      proc.FS
 	tracer  *probes.Tracer
+	kernel  kernel // tracer, or what stands before it
+	raw     deck   // the raw tape; nil: there is none
 	watcher *proc.MapWatcher
 	clock   decode.Clock
 	stop    context.CancelFunc
@@ -113,6 +93,7 @@ type Live struct {
 	libs     map[libraryKey]*library
 	order    []*library
 	pending  []tick.ProcEvent
+	heard    [][]byte         // the records of pending, for a raw tape
 	exits    exits            // of Poll
 	gates    []tick.ProcEvent // of gated processes that stand
 	reports  []tick.Report
@@ -205,6 +186,11 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 	if l.tracer, err = probes.Open(o.Probes); err != nil {
 		return nil, err
 	}
+	if l.kernel = l.tracer; o.RawTape != nil {
+		if err := l.record(o.RawTape); err != nil {
+			return nil, errors.Join(err, l.tracer.Close())
+		}
+	}
 	l.mem = &memories{fs: l.fs}
 	l.frames, l.holders.mem = newFramer(l.mem), l.mem
 	l.programs = newPrograms(l.fs.Program, o.Cmdline)
@@ -282,9 +268,9 @@ func (l *Live) start(ctx context.Context) error {
 
 // SetSlow implements [Thinner].
 func (l *Live) SetSlow(op events.Op, d time.Duration) error {
-	for i, r := range l.tracer.Rows() {
+	for i, r := range l.kernel.Rows() {
 		if r.Op == op {
-			return l.tracer.SetSlow(i, d)
+			return l.kernel.SetSlow(i, d)
 		}
 	}
 	return nil
@@ -315,11 +301,16 @@ func (l *Live) Patience() time.Duration {
 
 // Poll implements [Source].
 func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
-	l.watcher.Look()
+	if err := l.section(tape.Poll, time.Time{}); err != nil {
+		return false, err
+	}
+	if l.watcher != nil {
+		l.watcher.Look()
+	}
 	ended, waits := len(b.Ended), len(b.Waits)
 	b.PyCodes = l.codes
 	l.unwind.Check()
-	n := l.tracer.Drain(batchLimit, func(record []byte) {
+	n := l.kernel.Drain(batchLimit, func(record []byte) {
 		if err := decode.Record(b, record, l.clock); err != nil {
 			l.malformed++
 		}
@@ -329,13 +320,19 @@ func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
 	l.takeLives()
 	l.gone = append(l.gone, b.Ended[ended:]...)
 	l.gpus.waits(b.Waits[waits:])
-	l.others.note(b.Waits[waits:], l.tracing)
+	if !l.playing() {
+		l.others.note(b.Waits[waits:], l.tracing)
+	}
 	l.mu.Lock()
-	read, made := l.tracer.Waiting()
+	l.tapeLives()
+	read, made := l.kernel.Waiting()
 	b.Procs = l.exits.pass(b.Procs, l.pending, read, made)
 	l.pending = l.pending[:0]
 	over := l.started && l.alive == 0 && len(l.Select.PIDs) > 0
 	l.mu.Unlock()
+	if l.raw != nil {
+		over = l.tapeOver(over)
+	}
 	if n == batchLimit {
 		return true, nil
 	}
@@ -354,7 +351,7 @@ func (l *Live) Stop() error {
 	l.once.Do(func() {
 		l.stop()
 		l.stopped = true
-		var errs []error
+		errs := []error{l.section(tape.Stop, time.Time{})}
 		if l.watcher != nil {
 			errs = append(errs, l.watcher.Close())
 		}
@@ -382,5 +379,9 @@ func (l *Live) letGo() {
 func (l *Live) Close() error {
 	err := l.Stop()
 	l.holders.close()
+	if l.raw != nil {
+		err = errors.Join(err, l.raw.close())
+		l.raw = nil
+	}
 	return errors.Join(err, l.mem.close(), l.tracer.Close())
 }

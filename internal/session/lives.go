@@ -35,7 +35,10 @@ func (l *Live) readLives() {
 func (l *Live) takeLives() bool {
 	l.drainingLives.Lock()
 	defer l.drainingLives.Unlock()
-	return l.tracer.DrainLives(func(record []byte) {
+	return l.kernel.DrainLives(func(record []byte) {
+		if l.raw != nil {
+			record = l.raw.copied(record)
+		}
 		e, err := decode.Proc(record, l.clock)
 		if err != nil {
 			l.Log.Warn("process event left out", "error", err)
@@ -54,6 +57,9 @@ func (l *Live) takeLives() bool {
 		if l.procs[e.PID] != nil || e.Kind == tick.ProcOOM { // not a process of the calibration
 			l.live(e)
 			l.pending = append(l.pending, e)
+			if l.raw != nil {
+				l.heard = append(l.heard, record)
+			}
 		}
 	}) > 0
 }

@@ -9,6 +9,7 @@ import (
 
 	"ingero/internal/proc"
 	"ingero/internal/symbols"
+	"ingero/internal/tick"
 )
 
 // Memory is a source whose processes can be read.
@@ -35,7 +36,7 @@ func (r *runner) settleNames() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastNames)
 	defer cancel()
 	b := r.fan.batch()
-	r.names.Settle(ctx, &b.Batch)
+	r.functions(&b.Batch, func(b *tick.Batch) { r.names.Settle(ctx, b) })
 	r.fan.send(b)
 }
 

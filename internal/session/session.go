@@ -129,7 +129,12 @@ func Run(ctx context.Context, c Config) error {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	raw := deckOf(c.Source)
+	if raw != nil {
+		c.Clock = raw.clock(c.Clock)
+	}
 	r := newRunner(c)
+	r.raw = raw
 	loop := r.loop
 	if rec, ok := c.Source.(Recording); ok {
 		loop = func(ctx context.Context) error { return r.play(ctx, rec) }
@@ -155,6 +160,7 @@ type runner struct {
 	names    *symbols.Names
 	faults   *joiner
 	stacks   *stacks
+	raw      deck // the raw tape of the source; nil: there is none
 	sites    *sites
 	fan      *fan
 	meter    *proc.Meter
@@ -257,7 +263,7 @@ func (r *runner) poll(until time.Time) (calls int, more bool, err error) {
 	for first := true; first || more && err == nil && (until.IsZero() || r.Clock.Now().Before(until)); first = false {
 		b := r.fan.batch()
 		more, err = r.Source.Poll(&b.Batch)
-		r.names.Batch(&b.Batch)
+		r.functions(&b.Batch, r.names.Batch)
 		r.stacks.batch(&b.Batch)
 		r.sites.batch(&b.Batch)
 		r.table.add(b.Calls)
@@ -312,14 +318,8 @@ func (r *runner) complete(t *tick.Tick) error {
 		}
 	}
 	if _, recorded := r.Source.(Recording); !recorded {
-		if err := r.meter.Read(&t.Host, &t.Self); err != nil {
-			r.Log.Debug("host state unavailable", "error", err)
-		}
-		t.HostSums = append(t.HostSums, r.meter.Sums()...)
-		if s, ok := r.Source.(Sparing); ok {
-			if err := r.budget.tick(s, t); err != nil {
-				return err
-			}
+		if err := r.machine(t); err != nil {
+			return err
 		}
 	}
 	r.quiet.look(t)

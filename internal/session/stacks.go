@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ingero/internal/python"
+	"ingero/internal/tape"
 	"ingero/internal/tick"
 	"ingero/internal/unwind"
 	"ingero/pkg/events"
@@ -45,6 +46,7 @@ const lastStacks = 2 * time.Second
 // stacks gives stacks their names, on a goroutine of its own.
 type stacks struct {
 	framer Framer // nil: what a recording tells is all
+	raw    deck   // the raw tape; nil: there is none
 	policy string
 	ready  atomic.Bool // there are some in out
 	wake   chan struct{}
@@ -69,6 +71,10 @@ type unnamed struct {
 // newStacks starts what names the stacks of a source. It is to be closed.
 func newStacks(s Source) *stacks {
 	n := &stacks{wake: make(chan struct{}, 1), idle: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	n.raw = deckOf(s)
+	if p, ok := s.(*Player); ok {
+		n.policy = p.policy()
+	}
 	from, ok := s.(Stacked)
 	if !ok {
 		close(n.done)
@@ -88,6 +94,7 @@ func (n *stacks) close() {
 // theirs now. A stack for which there is no room has one frame, which says so.
 func (n *stacks) batch(b *tick.Batch) {
 	if n.framer == nil {
+		n.take(b)
 		return
 	}
 	if len(b.RawStacks)+len(b.Procs) > 0 {
@@ -129,8 +136,20 @@ func (n *stacks) lived(e tick.ProcEvent) {
 	n.in = append(n.in, unnamed{life: e})
 }
 
-// take adds the stacks that have their names now.
-func (n *stacks) take(b *tick.Batch) {
+// take adds the stacks that have their names now. It tells whether a raw tape may have more.
+func (n *stacks) take(b *tick.Batch) (more bool) {
+	if n.raw == nil {
+		n.named(b)
+		return false
+	}
+	var x tick.Batch
+	more = n.raw.answer(tape.Stacks, &x.Stacks, func() { n.named(&x) })
+	b.Stacks = append(b.Stacks, x.Stacks...)
+	return more
+}
+
+// named adds the stacks that the framer has named.
+func (n *stacks) named(b *tick.Batch) {
 	if !n.ready.Load() {
 		return
 	}
@@ -145,6 +164,8 @@ func (n *stacks) take(b *tick.Batch) {
 // settle waits for what was asked and adds it to a batch. What has not come when ctx ends
 // is not told.
 func (n *stacks) settle(ctx context.Context, b *tick.Batch) {
+	for n.raw != nil && n.raw.plays() && n.take(b) {
+	}
 	for n.framer != nil {
 		n.mu.Lock()
 		left := n.pending
@@ -163,7 +184,7 @@ func (n *stacks) settle(ctx context.Context, b *tick.Batch) {
 
 // tick tells what has become of stacks.
 func (n *stacks) tick(t *tick.Tick) {
-	if n.framer == nil {
+	if n.policy == "" {
 		return
 	}
 	t.StackPolicy = n.policy

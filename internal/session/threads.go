@@ -5,6 +5,7 @@ import (
 
 	"ingero/internal/decode"
 	"ingero/internal/probes"
+	"ingero/internal/tape"
 	"ingero/internal/tick"
 )
 
@@ -27,12 +28,12 @@ func (l *Live) threads(t *tick.Tick) error {
 		l.findGPUs()
 	}
 	known := names{}
-	err := l.tracer.Threads(func(tid uint32, s *probes.ThreadState, now uint64) {
+	err := l.kernel.Threads(func(tid uint32, s *probes.ThreadState, now uint64) {
 		x := decode.Thread(tid, s, now, l.clock)
 		k := nameKey{tid, x.Since}
 		name, ok := l.names[k]
 		if !ok {
-			name = l.fs.ThreadName(x.PID, tid)
+			ask(l.raw, tape.Name, &name, func() { name = l.fs.ThreadName(x.PID, tid) })
 		}
 		known[k] = name
 		x.Comm = name

@@ -1,0 +1,88 @@
+package decode
+
+import (
+	"fmt"
+	"unsafe"
+
+	"ingero/internal/bpf"
+)
+
+// ABI is the number of the layout of bpf/abi.h that this package decodes. Increment it
+// with every change of a structure in [Shapes], also one that keeps its size; package
+// tape says what else that takes.
+const ABI = 1
+
+// Shapes returns the size in bytes of each structure that raw tapes hold.
+func Shapes() map[string]int {
+	size := map[string]uintptr{
+		"call": unsafe.Sizeof(bpf.IngeroCallRecord{}), "wait": unsafe.Sizeof(bpf.IngeroWaitRecord{}),
+		"ended": unsafe.Sizeof(bpf.IngeroThreadRecord{}), "text": unsafe.Sizeof(bpf.IngeroTextRecord{}),
+		"range": unsafe.Sizeof(bpf.IngeroRangeRecord{}), "stack": unsafe.Sizeof(bpf.IngeroStackRecord{}),
+		"python-code": unsafe.Sizeof(bpf.IngeroPyCodeRecord{}), "process": unsafe.Sizeof(bpf.IngeroProcRecord{}),
+		"counts": unsafe.Sizeof(bpf.IngeroCounts{}), "thread": unsafe.Sizeof(bpf.IngeroThread{}),
+		"host-key": unsafe.Sizeof(bpf.IngeroHostKey{}), "host-sum": unsafe.Sizeof(bpf.IngeroHostSum{}),
+	}
+	out := map[string]int{}
+	for name, n := range size {
+		out[name] = int(n)
+	}
+	return out
+}
+
+// RenameRecord replaces the names of processes in a record, of either ring, by what
+// rename returns for them, cut to 15 bytes. b is changed in place.
+func RenameRecord(b []byte, rename func(comm string) string) {
+	if len(b) == 0 {
+		return
+	}
+	switch kind := bpf.IngeroRecordKind(b[0]); {
+	case kind == bpf.IngeroRecordKindRECORD_WAIT && len(b) >= waitSize:
+		RenameComm(&(*bpf.IngeroWaitRecord)(unsafe.Pointer(&b[0])).Who.Comm, rename)
+	case kind == bpf.IngeroRecordKindRECORD_THREAD && len(b) >= threadSize:
+		RenameComm(&(*bpf.IngeroThreadRecord)(unsafe.Pointer(&b[0])).Comm, rename)
+	case procKinds[b[0]] != 0 && len(b) >= procSize:
+		RenameComm(&(*bpf.IngeroProcRecord)(unsafe.Pointer(&b[0])).Comm, rename)
+	}
+}
+
+// WithoutPaths returns a record without the paths of files: of a Python code object its
+// kind only. Stacks on a raw tape have their names already.
+func WithoutPaths(b []byte) []byte {
+	if len(b) > 0 && bpf.IngeroRecordKind(b[0]) == bpf.IngeroRecordKindRECORD_PY_CODE {
+		return b[:1]
+	}
+	return b
+}
+
+// RenameComm does that for one name; an empty one stays.
+func RenameComm(comm *[16]int8, rename func(comm string) string) {
+	was := text(*comm)
+	if was == "" {
+		return
+	}
+	name := rename(was)
+	*comm = [16]int8{}
+	for i := range min(len(name), len(comm)-1) {
+		comm[i] = int8(name[i])
+	}
+}
+
+// value is what raw tapes hold of the kernel's maps. It has no pointers.
+type value interface {
+	bpf.IngeroCounts | bpf.IngeroThread | bpf.IngeroHostKey | bpf.IngeroHostSum
+}
+
+// Bytes returns the memory of a value.
+func Bytes[T value](v *T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v))
+}
+
+// Fill sets a value to what [Bytes] returned for one.
+func Fill[T value](v *T, b []byte) error {
+	to := Bytes(v)
+	if len(b) != len(to) {
+		return fmt.Errorf("value of %d bytes in place of %d: %w", len(b), len(to), ErrRecord)
+	}
+	copy(to, b)
+	return nil
+}

@@ -1,0 +1,258 @@
+package session
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"time"
+
+	"ingero/internal/decode"
+	"ingero/internal/probes"
+	"ingero/internal/tape"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// Player is a source that plays a raw tape: [Live] runs as it did, with the kernel's
+// answers and those of user space from the tape. The session runs by the tape's clock
+// and does not wait. One goroutine uses it.
+type Player struct {
+	live    *Live
+	tape    *tape.Reader
+	upgrade func(k tape.Kind, b []byte) ([]byte, error) // nil: the layout is the present one
+	rows    []events.Row
+	next    section
+	now     int64 // Unix ns: of the section at hand
+	frames  map[tape.Kind][][]byte
+	scratch []byte
+	stopped bool
+	idle    int // polls in turn that found nothing to play
+	err     error
+}
+
+// section is one that is still to be played.
+type section struct {
+	kind tape.Kind // End: there is none
+	at   int64
+}
+
+// upgrades turn payloads of older layouts of bpf/abi.h, by number, into the present one.
+var upgrades = map[int]func(k tape.Kind, b []byte) ([]byte, error){}
+
+// maxIdlePolls is how many polls may find nothing before a session is out of step with a tape.
+const maxIdlePolls = 1000
+
+// largestRecord is more than any record of the kernel has: what is decoded lies in so
+// much memory, since records are cut to what they hold.
+const largestRecord = 1 << 16
+
+// Play opens a raw tape. The Player is closed by [Run]; r remains the caller's.
+func Play(r io.Reader) (*Player, error) {
+	in, err := tape.Open(r)
+	if err != nil {
+		return nil, err
+	}
+	p := &Player{tape: in, scratch: make([]byte, largestRecord)}
+	if err := p.open(&in.Header); err != nil {
+		in.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Player) open(h *tape.Header) error {
+	if h.ABI != decode.ABI {
+		if p.upgrade = upgrades[h.ABI]; p.upgrade == nil {
+			return fmt.Errorf("%w: its records have layout %d and this program reads %d; record it anew", tape.ErrVersion, h.ABI, decode.ABI)
+		}
+	} else if !maps.Equal(h.Shapes, decode.Shapes()) {
+		return fmt.Errorf("%w: sizes of its records are not those of layout %d", tape.ErrCorrupt, h.ABI)
+	}
+	for _, op := range h.Rows {
+		row := events.Op(op).Row()
+		if row == nil {
+			return fmt.Errorf("%w: operation %d is not known", tape.ErrVersion, op)
+		}
+		p.rows = append(p.rows, *row)
+	}
+	p.live = &Live{kernel: p, raw: p, clock: decode.Clock{Offset: h.Clock}, accounts: accounts{}, names: names{},
+		LiveOptions: LiveOptions{Log: slog.New(slog.DiscardHandler), Notify: func(Notice) {}},
+		procs:       map[uint32]*process{}, libs: map[libraryKey]*library{}, victims: map[uint32]string{}, others: others{known: map[uint32]*other{}}}
+	p.live.holders.raw = p
+	p.live.hostSums.seen, p.live.hostSums.pages = map[probes.HostKey]*hostSeen{}, map[pagesKey]uint64{}
+	p.load() // what was asked before the session began
+	if p.err == nil && p.next.kind != tape.Began {
+		p.fail(fmt.Errorf("%w: it does not begin", tape.ErrCorrupt))
+	}
+	if p.err != nil {
+		return p.err
+	}
+	p.live.findGPUs()
+	p.live.hostSums.procs = p.live.tracedNow()
+	p.now = p.next.at
+	p.load()
+	return p.err
+}
+
+// load reads the frames up to the next section.
+func (p *Player) load() {
+	p.frames = map[tape.Kind][][]byte{}
+	p.next = section{}
+	for {
+		k, b, err := p.tape.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return
+		case err != nil:
+			p.fail(err)
+			return
+		}
+		if p.upgrade != nil {
+			if b, err = p.upgrade(k, b); err != nil {
+				p.fail(err)
+				return
+			}
+		}
+		if k.Section() {
+			if len(b) != 8 {
+				p.fail(fmt.Errorf("%w: section %v without a time", tape.ErrCorrupt, k))
+				return
+			}
+			p.next = section{k, int64(binary.LittleEndian.Uint64(b))}
+			return
+		}
+		p.frames[k] = append(p.frames[k], append([]byte(nil), b...))
+	}
+}
+
+func (p *Player) fail(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+// Poll implements [Source].
+func (p *Player) Poll(b *tick.Batch) (more bool, err error) {
+	switch {
+	case p.err != nil:
+		return false, p.err
+	case p.next.kind == tape.End, p.next.kind == tape.Stop && !p.stopped:
+		return false, io.EOF
+	case p.next.kind != tape.Poll:
+		if p.idle++; p.idle > maxIdlePolls {
+			return false, fmt.Errorf("the session makes no %v where the tape has one", p.next.kind)
+		}
+		return false, nil
+	}
+	p.idle = 0
+	more, err = p.live.Poll(b)
+	return more, errors.Join(err, p.err)
+}
+
+// Totals implements [Source].
+func (p *Player) Totals(t *tick.Tick) error {
+	return errors.Join(p.live.Totals(t), p.err)
+}
+
+// Stop implements [Source]: what the tape has from before its own end is left out.
+func (p *Player) Stop() error {
+	for !p.stopped && p.err == nil && p.next.kind != tape.Stop && p.next.kind != tape.End {
+		p.load()
+	}
+	if !p.stopped && p.next.kind == tape.Stop {
+		p.now = p.next.at
+		p.load()
+	}
+	p.stopped, p.live.stopped = true, true
+	return nil
+}
+
+// Close implements [Source].
+func (p *Player) Close() error {
+	p.tape.Close()
+	return nil
+}
+
+// AgentPID implements [Agent].
+func (p *Player) AgentPID() uint32 { return p.tape.Header.PID }
+
+// Faults implements [Faulty].
+func (p *Player) Faults(dst []tick.Xid) []tick.Xid { return p.live.Faults(dst) }
+
+// policy returns the policy of stacks of the session that was recorded.
+func (p *Player) policy() string { return p.tape.Header.Stacks }
+
+func (p *Player) deck() deck { return p }
+func (*Player) plays() bool  { return true }
+func (*Player) close() error { return nil }
+
+func (p *Player) begin(k tape.Kind, _ time.Time) error {
+	if p.err == nil && p.next.kind != k {
+		p.fail(fmt.Errorf("the session makes a %v where the tape has a %v", k, p.next.kind))
+	}
+	if p.err != nil {
+		return p.err
+	}
+	p.now = p.next.at
+	p.load()
+	return p.err
+}
+
+// pop returns the next frame of a kind.
+func (p *Player) pop(k tape.Kind) ([]byte, bool) {
+	list := p.frames[k]
+	if len(list) == 0 {
+		return nil, false
+	}
+	p.frames[k] = list[1:]
+	return list[0], true
+}
+
+func (p *Player) answer(k tape.Kind, v any, _ func()) bool {
+	b, ok := p.pop(k)
+	if !ok {
+		return false
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		p.fail(fmt.Errorf("%w: %v: %w", tape.ErrCorrupt, k, err))
+	}
+	return true
+}
+
+func (*Player) copied(record []byte) []byte { return record }
+
+func (p *Player) lives(_ [][]byte, take func(record []byte)) {
+	for b, ok := p.pop(tape.Life); ok; b, ok = p.pop(tape.Life) {
+		take(p.room(b))
+	}
+}
+
+// room copies a record to memory that is longer than any.
+func (p *Player) room(record []byte) []byte {
+	return p.scratch[:copy(p.scratch, record)]
+}
+
+func (p *Player) clock(Clock) Clock { return playedClock{p} }
+
+// playedClock is the clock of a tape: a tick is due when it is next.
+type playedClock struct{ p *Player }
+
+// at once is what waits for a time.
+var atOnce = func() <-chan time.Time {
+	c := make(chan time.Time)
+	close(c)
+	return c
+}()
+
+func (c playedClock) Now() time.Time {
+	if c.p.next.kind == tape.Tick {
+		return time.Unix(0, c.p.next.at)
+	}
+	return time.Unix(0, c.p.now)
+}
+
+func (playedClock) After(time.Duration) <-chan time.Time { return atOnce }

@@ -1,0 +1,240 @@
+package session
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"time"
+
+	"ingero/internal/decode"
+	"ingero/internal/probes"
+	"ingero/internal/tape"
+	"ingero/internal/tick"
+)
+
+// RawTape says where a raw tape goes.
+type RawTape struct {
+	To io.Writer // it is not closed
+	// Clean replaces texts, in the tape and in the session alike: names of processes
+	// ("Comm"), and all others by the name of their field ("Exe", "Cgroup", "Path"). It may be
+	// called from several goroutines. What was sent to addresses is left out. nil: all stays as it is.
+	Clean func(field, text string) string
+}
+
+// recorder records a raw tape of a [Live].
+type recorder struct {
+	kernel
+	out     *tape.Writer
+	clean   func(field, text string) string
+	time    Clock
+	began   bool
+	scratch []byte
+}
+
+// record puts a recorder before the kernel.
+func (l *Live) record(to *RawTape) error {
+	h := tape.Header{ABI: decode.ABI, Shapes: decode.Shapes(), PID: l.AgentPID(), Clock: l.clock.Offset,
+		Stacks: l.StackPolicy(), PIDs: l.Select.PIDs}
+	for _, row := range l.kernel.Rows() {
+		h.Rows = append(h.Rows, uint16(row.Op))
+	}
+	out, err := tape.Create(to.To, &h)
+	if err != nil {
+		return err
+	}
+	r := &recorder{kernel: l.kernel, out: out, clean: to.Clean}
+	l.kernel, l.raw, l.holders.raw = r, r, r
+	return nil
+}
+
+func (*recorder) plays() bool    { return false }
+func (r *recorder) close() error { return r.out.Close() }
+
+func (r *recorder) clock(c Clock) Clock {
+	r.time = c
+	return &recordedClock{c, r}
+}
+
+// recordedClock notes the first time that a session asks for: its beginning.
+type recordedClock struct {
+	Clock
+	r *recorder
+}
+
+func (c *recordedClock) Now() time.Time {
+	now := c.Clock.Now()
+	if !c.r.began {
+		c.r.began = true
+		c.r.out.Frame(tape.Began, number64(uint64(now.UnixNano())))
+	}
+	return now
+}
+
+func (r *recorder) begin(k tape.Kind, at time.Time) error {
+	if at.IsZero() && r.time != nil {
+		at = r.time.Now()
+	}
+	r.out.Frame(k, number64(uint64(at.UnixNano())))
+	return nil
+}
+
+func (r *recorder) answer(k tape.Kind, v any, read func()) bool {
+	read()
+	text, err := json.Marshal(v)
+	if err == nil && r.clean != nil {
+		text, err = r.cleaned(k, text, v)
+	}
+	if err != nil {
+		r.out.Fail(fmt.Errorf("%v: %w", k, err))
+		return true
+	}
+	r.out.Frame(k, text)
+	return true
+}
+
+// cleaned replaces the texts of an answer, also in v.
+func (r *recorder) cleaned(k tape.Kind, text []byte, v any) ([]byte, error) {
+	var x any
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&x); err != nil {
+		return nil, err
+	}
+	field := map[tape.Kind]string{tape.Name: "Comm", tape.Device: "Object", tape.Cgroup: "Cgroup"}[k]
+	text, err := json.Marshal(cleanValue(field, x, r.clean))
+	if err != nil {
+		return nil, err
+	}
+	reflect.ValueOf(v).Elem().SetZero()
+	return text, json.Unmarshal(text, v)
+}
+
+func cleanValue(field string, x any, clean func(field, text string) string) any {
+	switch x := x.(type) {
+	case string:
+		if x != "" {
+			return clean(field, x)
+		}
+	case []any:
+		for i := range x {
+			x[i] = cleanValue(field, x[i], clean)
+		}
+	case map[string]any:
+		for name := range x {
+			x[name] = cleanValue(name, x[name], clean)
+		}
+	}
+	return x
+}
+
+func (r *recorder) rename(comm string) string { return r.clean("Comm", comm) }
+
+func (r *recorder) copied(record []byte) []byte {
+	record = bytes.Clone(record)
+	if r.clean != nil {
+		decode.RenameRecord(record, r.rename)
+	}
+	return record
+}
+
+func (r *recorder) lives(heard [][]byte, _ func([]byte)) {
+	for _, record := range heard {
+		r.out.Frame(tape.Life, record)
+	}
+}
+
+func (r *recorder) Drain(limit int, take func(record []byte)) int {
+	return r.kernel.Drain(limit, func(record []byte) {
+		kept := record
+		if r.clean != nil {
+			r.scratch = append(r.scratch[:0], record...)
+			record = r.scratch
+			decode.RenameRecord(record, r.rename)
+			kept = decode.WithoutPaths(record)
+		}
+		r.out.Frame(tape.Record, kept)
+		take(record)
+	})
+}
+
+func (r *recorder) Waiting() (read, made uint64) {
+	read, made = r.kernel.Waiting()
+	r.out.Frame(tape.Waiting, number64(read), number64(made))
+	return read, made
+}
+
+func (r *recorder) Counts(take func(*probes.CountsRow)) error {
+	return r.kernel.Counts(func(c *probes.CountsRow) {
+		r.out.Frame(tape.Count, number32(c.PID), number32(uint32(c.Row)), decode.Bytes(&c.IngeroCounts))
+		take(c)
+	})
+}
+
+func (r *recorder) Threads(take func(tid uint32, s *probes.ThreadState, now uint64)) error {
+	return r.kernel.Threads(func(tid uint32, s *probes.ThreadState, now uint64) {
+		r.out.Frame(tape.Thread, number32(tid), number64(now), decode.Bytes(s))
+		take(tid, s, now)
+	})
+}
+
+func (r *recorder) Drops() (drops []tick.Drop, err error) {
+	r.answer(tape.Drops, &drops, func() { drops, err = r.kernel.Drops() })
+	return drops, err
+}
+
+func (r *recorder) HostSums(take func(k probes.HostKey, s *probes.HostSum)) error {
+	return r.kernel.HostSums(func(k probes.HostKey, s *probes.HostSum) {
+		if r.clean != nil && hasPeer(&k) {
+			return
+		}
+		r.hostSum(tape.HostSum, &k, s)
+		take(k, s)
+	})
+}
+
+// hasPeer tells whether a sum is of what was sent to an address, which cannot be replaced.
+func hasPeer(k *probes.HostKey) bool {
+	x := decode.HostKey(k)
+	return x.Kind.Row().Object == "peer" && x.Object != ""
+}
+
+func (r *recorder) hostSum(kind tape.Kind, k *probes.HostKey, s *probes.HostSum) {
+	if r.clean != nil {
+		decode.RenameComm(&s.Comm, r.rename)
+	}
+	r.out.Frame(kind, decode.Bytes(k), decode.Bytes(s))
+}
+
+func (r *recorder) ForgetHost(k probes.HostKey) (probes.HostSum, error) {
+	s, err := r.kernel.ForgetHost(k)
+	r.hostSum(tape.HostLast, &k, &s)
+	return s, err
+}
+
+func (r *recorder) HostReports() (reports []tick.Report) {
+	r.answer(tape.HostReports, &reports, func() { reports = r.kernel.HostReports() })
+	return reports
+}
+
+// pageCount is how many pages of an order a process was given.
+type pageCount struct {
+	PID, Order uint32
+	N          uint64
+}
+
+func (r *recorder) Pages(take func(pid, order uint32, n uint64)) (err error) {
+	var all []pageCount
+	r.answer(tape.Pages, &all, func() {
+		err = r.kernel.Pages(func(pid, order uint32, n uint64) { all = append(all, pageCount{pid, order, n}) })
+	})
+	for _, p := range all {
+		take(p.PID, p.Order, p.N)
+	}
+	return err
+}
+
+func number32(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
+func number64(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
