@@ -1,0 +1,162 @@
+//go:build measure
+
+package raw
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ingero/internal/probes"
+	"ingero/internal/proc"
+	"ingero/internal/session"
+	"ingero/internal/tick"
+)
+
+var recorded = flag.String("record", "", "scenario to record: a name of the list, or all")
+
+const ms = time.Millisecond
+
+// scenario is a job and what is done to it.
+type scenario struct {
+	name, about string
+	main        string   // the job's script: see test/incidents/testdata/victim.c
+	args        []string // more of them
+	env         string   // how it waits for the GPU
+	python      bool     // the job is the loop in Python
+	shell       string   // the job is a script of the shell; $0 is the simulated stack's training program
+	fault       func(r *run) (pids []uint32, end func())
+	rules       []string
+	own         bool // the job does it to itself
+	alone       bool // the job and the fault run before all others on its CPU
+	quiet       bool // the job runs on the CPU that has less to do
+	nobody      bool // the fault's processes are not to be named
+}
+
+const (
+	spins  = "INGERO_SIM_SYNC=spin"
+	blocks = "INGERO_SIM_SYNC=block"
+)
+
+var scenarios = []scenario{
+	{name: "healthy", alone: true, about: "a training loop that nothing disturbs", main: "copy 65536; launch 4 400; sync; cpu 3000", env: blocks},
+	{name: "hog", alone: true, about: "another process takes the job's CPU", main: "copy 65536; launch 3 600; sync; cpu 4000", env: blocks,
+		fault: program("hog CPU"), rules: []string{"cpu-taken"}},
+	{name: "quota", about: "the job's control group has used up its CPU time", main: "copy 65536; launch 3 1200; sync; cpu 1500", env: spins, quiet: true,
+		fault: quota, rules: []string{"cpu-throttled"}, nobody: true},
+	{name: "gil", quiet: true, about: "another thread of the job holds Python's lock", python: true, env: blocks,
+		fault: inside, rules: []string{"gil-wait"}, own: true},
+	{name: "lock", alone: true, about: "another thread of the job holds a lock", main: "hold 200; copy 65536; launch 3 1000; sync; cpu 1000", env: blocks,
+		args: []string{"thread=~sleep 5000; !holdsleep 12000; sleep 2000"}, fault: inside, rules: []string{"lock-wait"}, own: true},
+	{name: "disk", alone: true, about: "the job reads past the page cache", main: "~cached 1048576; !read 8388608; copy 65536; launch 3 1000; sync; cpu 1000", env: blocks,
+		fault: inside, rules: []string{"disk-wait"}, nobody: true},
+	{name: "stopped", alone: true, about: "a process stops the job with SIGSTOP", main: "copy 65536; launch 3 1000; sync; cpu 2000", env: blocks,
+		fault: program("stopper OTHER PID 80000 300000"), rules: []string{"stopped"}},
+	{name: "short", alone: true, about: "processes that come and go, and that nothing disturbs", env: blocks,
+		shell: `echo ready; read -r _; for i in 1 2 3 4 5; do "$0" --steps 60 --kernel-us 300 >/dev/null; done`},
+	{name: "decoy", alone: true, about: "the machine is busy, and the job is not touched", main: "copy 65536; launch 4 400; sync; cpu 3000", env: blocks,
+		fault: program("hog OTHER")},
+}
+
+// TestRecord records scenarios, and wants the play to say what was said live, and that to
+// be the truth. It needs root and a quiet machine.
+func TestRecord(t *testing.T) {
+	if *recorded == "" {
+		t.Log("nothing to record: see doc.go")
+		return
+	}
+	l := newLab(t)
+	done := false
+	for i := range scenarios {
+		if s := &scenarios[i]; *recorded == "all" || *recorded == s.name {
+			done = true
+			t.Run(s.name, func(t *testing.T) { record(t, l, s) })
+		}
+	}
+	if !done {
+		t.Fatalf("no scenario %s", *recorded)
+	}
+}
+
+func record(t *testing.T, l *lab, s *scenario) {
+	r := l.start(t, s)
+	var out bytes.Buffer
+	live, err := session.OpenLive(context.Background(), session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(r.child.PID())}},
+		Probes: probes.Options{Stacks: probes.StacksSlow}, RawTape: &session.RawTape{To: &out, Clean: clean}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWatch()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- session.Run(ctx, session.Config{Source: live, Sinks: []tick.Sink{w}}) }()
+	r.child.Say("go")
+	x := told{Truth: r.through()}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	x.Ticks = normal(t, w.ticks)
+	t.Logf("%d bytes; truly lost: %v to %v", out.Len(), x.Truth.LostMin, x.Truth.LostMax)
+	for i := range w.ticks {
+		for _, c := range w.ticks[i].Chains {
+			t.Logf("tick %d: %s %v to %v %+v", w.ticks[i].Seq, c.Rule, c.LostMin, c.LostMax, c.Culprits)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(t.ArtifactDir(), s.name+".tape"), out.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(x.Ticks, normal(t, play(t, out.Bytes()))); diff != "" {
+		t.Fatalf("the play differs (-live +play):\n%s", diff)
+	}
+	if wrong := judge(&x.Truth, x.Ticks); len(wrong) > 0 {
+		t.Fatalf("not the truth, and not kept:\n%s", strings.Join(wrong, "\n"))
+	}
+	writeTold(t, s.name, &x)
+	if err := os.WriteFile(filepath.Join("testdata", s.name+".tape"), out.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// program is a fault that a run of the faults program makes.
+func program(what string) func(r *run) ([]uint32, func()) {
+	return func(r *run) ([]uint32, func()) {
+		c := r.lab.faults(r, what)
+		if r.alone {
+			first(r.t, c.PID())
+		}
+		return []uint32{uint32(c.PID())}, func() {
+			c.Signal(9)
+			_ = c.Wait()
+		}
+	}
+}
+
+// inside is a fault of the job itself.
+func inside(r *run) ([]uint32, func()) {
+	r.clock.fault(true)
+	return nil, func() { r.clock.fault(false) }
+}
+
+// quota gives the job a third of a CPU.
+func quota(r *run) ([]uint32, func()) {
+	set := func(text string) {
+		file := filepath.Join(r.group, "cpu.cfs_quota_us")
+		if _, err := os.Stat(file); err != nil { // the second version of cgroups
+			file, text = filepath.Join(r.group, "cpu.max"), strings.Replace(text, "-1", "max", 1)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			r.t.Error(err)
+		}
+	}
+	set(fmt.Sprint(35_000))
+	return nil, func() { set("-1") }
+}
