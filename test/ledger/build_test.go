@@ -1,5 +1,3 @@
-//go:build measure
-
 package ledger
 
 import (

@@ -18,5 +18,6 @@
 // that the comparisons can fail: they run on copies of the BPF programs with one mistake
 // each.
 //
-// It is a measurement: go test -tags measure ./test/ledger runs it.
+// All this is a measurement: go test -tags measure ./test/ledger runs it. Without the tag only
+// what needs no clock is tested: sums, names and lives.
 package ledger

@@ -1,5 +1,3 @@
-//go:build measure
-
 package ledger
 
 import (
@@ -22,6 +20,8 @@ import (
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
+
+const ms = time.Millisecond
 
 // workload is one run of the program under a live session.
 type workload struct {

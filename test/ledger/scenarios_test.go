@@ -2,12 +2,7 @@
 
 package ledger
 
-import (
-	"testing"
-	"time"
-)
-
-const ms = time.Millisecond
+import "testing"
 
 // half is a quota of half a CPU.
 func half(t testing.TB) quota { return newQuota(t, 10*ms, 20*ms) }
