@@ -18,10 +18,8 @@ var missing = map[string]struct{ why, text string }{
 	"sync-heavy":     {"it takes so many calls that a tape has a megabyte", "sync-heavy"},
 	"copies-small":   {"it takes so many calls that a tape has a megabyte", "copies-small"},
 	"gpu-behind":     {"it takes so many calls that a tape has two megabytes", "gpu-behind"},
-	"memory-limit":   {"no undisturbed run was recorded yet", "memory-limit"},
 	"memory-reclaim": {"no undisturbed run was recorded yet", "reclaim"},
 	"nccl-missing":   {"no undisturbed run was recorded yet", "nccl-missing"},
-	"gpu-shared":     {"no undisturbed run was recorded yet", "gpu-shared"},
 }
 
 // quiet are the families of the lab that have tapes of healthy jobs or decoys. The others wait
