@@ -21,7 +21,7 @@ var smoke = []string{
 //
 // On two CPUs with 25 to 35 runnable threads beside the lab (compilers, tests of other
 // programs, stress-ng --cpu 2) causes of all scenarios of the lab were named in more than 0.96
-// of the runs, and of these twelve in 23 of 24. Were it 0.8, fewer than 4 of 12 would be named
+// of the runs, and of these twelve in 35 of 36. Were it 0.8, fewer than 4 of 12 would be named
 // with a probability of sum(i=0..3) C(12,i) 0.8^i 0.2^(12-i) = 6.2e-5. Where kernel and engine
 // no longer work together none is named.
 const leastNamed = 4
