@@ -89,6 +89,22 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// The calls of an operation are told by run: how many, how many a step, and their time.
+func TestCallChanges(t *testing.T) {
+	l := healthy()
+	l.copies, l.copyNS = 20, 200_000
+	p := &compared(t, record(t, healthy()), record(t, l), Options{}).Pairs[0]
+	i := slices.IndexFunc(p.Calls, func(c CallChange) bool { return c.Op == op("cudaMemcpyAsync") })
+	if i < 0 {
+		t.Fatalf("no copies in %+v", p.Calls)
+	}
+	c := &p.Calls[i]
+	if math.Abs(c.OncesA-2) > 0.1 || math.Abs(c.OncesB-20) > 1 || c.B < 5*c.A || c.A == 0 || c.TimeB < 8*c.TimeA || c.TimeA == 0 ||
+		c.DurA.Count() != c.A || c.DurB.Count() != c.B || c.DurB.Quantile(0.5) < 2*c.DurA.Quantile(0.5) || c.Findings == 0 {
+		t.Errorf("copies %+v", *c)
+	}
+}
+
 // A run against itself has no finding, and no difference at all.
 func TestItself(t *testing.T) {
 	l := healthy()

@@ -279,11 +279,14 @@ func TestMetrics(t *testing.T) {
 	for i := range int64(1000) {
 		d.Add(1000+i*1000, 1)
 	}
+	same := &stats.Sketch{} // all of one length
+	same.Add(1_000_000, 7)
 	for second := 1; second <= 12; second++ {
 		one := tickAt(second)
 		one.Host = tick.Host{CPU: 0.25, CPUs: 4, MemTotal: 100, MemAvail: 40}
 		sum := tick.Counts{Calls: uint64(second), Done: 1000, Errors: 3}
-		one.Ops = []tick.Op{{PID: 4, Op: op("cudaMalloc"), Sum: sum, Last: tick.Counts{Calls: 1, Done: 80, Errors: 1}, Dur: d.Clone(), DurLast: d.Clone(), Hist: &stats.Hist{}}}
+		one.Ops = []tick.Op{{PID: 4, Op: op("cudaMalloc"), Sum: sum, Last: tick.Counts{Calls: 1, Done: 80, Errors: 1}, Dur: d.Clone(), DurLast: d.Clone(), Hist: &stats.Hist{}},
+			{PID: 4, Op: op("cudaFree"), Sum: tick.Counts{Calls: 7, Done: 7}, Dur: same.Clone(), DurLast: same.Clone(), Hist: &stats.Hist{}}}
 		if err := m.Tick(one); err != nil {
 			t.Fatal(err)
 		}
@@ -302,13 +305,27 @@ func TestMetrics(t *testing.T) {
 	if h.AggregationTemporality != metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE || got["gpu.cuda.operation.duration"].Unit != "s" {
 		t.Errorf("duration is %v", h.AggregationTemporality)
 	}
+	of := func(name string) *metricspb.ExponentialHistogramDataPoint {
+		for _, p := range h.DataPoints {
+			if values(p.Attributes)["operation"] == name {
+				return p
+			}
+		}
+		t.Fatalf("no durations of %s", name)
+		return nil
+	}
+	p := of("cudaFree")
+	bound := func(i int) float64 { return math.Exp2(float64(int(p.Positive.Offset)+i) / math.Exp2(float64(p.Scale))) }
+	if n := p.Positive.BucketCounts; len(n) != 1 || n[0] != 7*12 || bound(0) >= 1e-3 || bound(1) < 1e-3 {
+		t.Errorf("84 durations of 1 ms are %v in a bucket from %v to %v", n, bound(0), bound(1))
+	}
 	for _, q := range []float64{0.01, 0.5, 0.9, 0.99} {
-		if got, want := quantile(h.DataPoints[0], q), float64(d.Quantile(q))/1e9; math.Abs(got-want) > 0.01*want {
+		if got, want := quantile(of("cudaMalloc"), q), float64(d.Quantile(q))/1e9; math.Abs(got-want) > 0.01*want {
 			t.Errorf("quantile %v is %v, want %v", q, got, want)
 		}
 	}
 	count := got["gpu.cuda.operation.count"].GetSum()
-	if p := count.DataPoints[0]; !count.IsMonotonic || p.GetAsDouble() != 12 || p.StartTimeUnixNano != uint64(began.UnixNano()) {
+	if p := count.DataPoints[0]; !count.IsMonotonic || count.AggregationTemporality != metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE || p.GetAsDouble() != 12 || p.StartTimeUnixNano != uint64(began.UnixNano()) {
 		t.Errorf("count %v", count)
 	}
 	has(t, values(count.DataPoints[0].Attributes), map[string]any{"operation": "cudaMalloc", "source": "cudart"})
