@@ -152,6 +152,7 @@ type perfettoReader struct {
 	tracks map[uint64]string
 	parent map[uint64]uint64
 	pids   map[int32]string
+	tids   map[int32]bool
 	open   map[uint64][]int // by track: the slices that have begun
 	out    []line
 }
@@ -166,7 +167,7 @@ func readPerfetto(t *testing.T, b []byte) []line {
 		t.Fatal(err)
 	}
 	strict(t, trace)
-	r := &perfettoReader{t: t, tracks: map[uint64]string{}, parent: map[uint64]uint64{}, pids: map[int32]string{}, open: map[uint64][]int{}}
+	r := &perfettoReader{t: t, tracks: map[uint64]string{}, parent: map[uint64]uint64{}, pids: map[int32]string{}, tids: map[int32]bool{}, open: map[uint64][]int{}}
 	type timed struct {
 		at    uint64
 		event func()
@@ -246,10 +247,19 @@ func (r *perfettoReader) describe(d msg) {
 		name = p.value("process_name").String()
 		r.pids[pid] = name
 	case d.has("thread"):
+		pid, tid := int32(d.sub("thread").value("pid").Int()), int32(d.sub("thread").value("tid").Int())
+		if r.tids[tid] || pid < 100 && tid != pid+1 { // of the short recordings
+			r.t.Errorf("thread %d of process %d", tid, pid)
+		}
+		r.tids[tid] = true
 		name = r.pids[int32(d.sub("thread").value("pid").Int())] + "/" + d.sub("thread").value("thread_name").String()
 	case d.has("parent_uuid") && !d.has("counter"):
 		name = r.tracks[d.value("parent_uuid").Uint()] + "/" + name
 	case d.has("counter"):
+		const bytes = 3 // UNIT_SIZE_BYTES
+		if unit := d.sub("counter").value("unit").Uint(); strings.Contains(name, "memory") != (unit == bytes) {
+			r.t.Errorf("the unit of %q is %d", name, unit)
+		}
 		r.parent[id] = d.value("parent_uuid").Uint()
 	}
 	r.tracks[id] = name
