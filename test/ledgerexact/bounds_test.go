@@ -280,12 +280,17 @@ func (r *run) account(t testing.TB) {
 		t.Fatalf("the thread's last account: %t %+v", ok, th)
 	}
 	var in bounds // the account has what the probes take at the end of a call, too
+	unseen := false
 	for i := range r.calls {
-		if c, w := &r.calls[i], &r.truths[i]; c.Flags&events.CallNested == 0 {
+		c, w := &r.calls[i], &r.truths[i]
+		unseen = unseen || c.Flags&events.CallUnseen != 0
+		if c.Flags&events.CallNested == 0 {
 			in.add(c.Duration, w.after.wall-w.before.wall)
 		}
 	}
-	in.check(t, "the account of calls", int64(th.InCalls.Total()), int64(len(r.calls))*step)
+	if !unseen { // an account of which switches are missing is cut to what is possible
+		in.check(t, "the account of calls", int64(th.InCalls.Total()), int64(len(r.calls))*step)
+	}
 	if th.Sync != th.InCalls {
 		t.Errorf("in calls %+v, synchronizing %+v", th.InCalls, th.Sync)
 	}
