@@ -252,3 +252,26 @@ func TestServerJSON(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// Each figure of an operation is in the column of its name.
+func TestStatsColumns(t *testing.T) {
+	s := serverOf(api{"/api/v1/query": session, "/api/v1/ops": `{"operations": [{"source": "cudart", "op": "cudaMalloc", "comm": "python3", "pid": 7, "calls": 11, "errors": 2,
+		"total_ns": 100, "p50_ns": 50, "p95_ns": 95, "p99_ns": 99, "max_ns": 101}]}`}, Machine{})
+	a, err := s.stats(t.Context(), &Stats{})
+	if err != nil || len(a.rows) != 1 {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	got := map[string]string{}
+	for i, c := range statsTool().columns {
+		b, err := json.Marshal(a.rows[0][i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[c.name] = string(b)
+	}
+	for name, want := range map[string]string{"op": `"cudaMalloc"`, "pid": "7", "calls": "11", "errors": "2", "total_ns": "100", "p50_ns": "50", "p95_ns": "95", "p99_ns": "99", "max_ns": "101"} {
+		if got[name] != want {
+			t.Errorf("%s is %s, want %s", name, got[name], want)
+		}
+	}
+}

@@ -179,3 +179,27 @@ func TestFixedRate(t *testing.T) {
 		}
 	}
 }
+
+// Each call has a record in the ring, or is counted as one that found no room.
+func TestFullRing(t *testing.T) {
+	testkit.NeedBPF(t)
+	library, program := harm(t)
+	const total = 20 * 2000
+	tr := tracer(t, probes.Options{RingBytes: 64 << 10, SamplingRate: 1, Rows: rowsNamed(t, "cudaStreamSynchronize")})
+	child := testkit.Start(t, exec.Command(program, "pressure"))
+	child.Line("ready")
+	if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
+		t.Fatal(err)
+	}
+	attach(t, tr, library, events.LibCudart)
+	child.Say("go")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	var saw sampled
+	tr.Drain(1<<30, saw.take)
+	n, drops := saw.failed+saw.slow+saw.fast, dropped(t, tr)
+	if n == 0 || drops["ring-full"] == 0 || uint64(n)+drops["ring-full"] != total {
+		t.Errorf("%d records and %d that found no room, of %d calls", n, drops["ring-full"], total)
+	}
+}

@@ -251,10 +251,10 @@ func (r *run) taken(t testing.TB) {
 // counts checks the kernel's own sums: they do not depend on any record.
 func (r *run) counts(t testing.TB) {
 	t.Helper()
-	var calls, total, onCPU, runnable, throttled, rounding uint64
+	var calls, total, inner, onCPU, runnable, throttled, rounding uint64
 	for _, op := range r.ticks[len(r.ticks)-1].Ops {
 		if op.PID == r.pid {
-			calls, total = calls+op.Sum.Done, total+op.Sum.Total
+			calls, total, inner = calls+op.Sum.Done, total+op.Sum.Total, inner+op.Sum.Inner
 			onCPU, runnable, throttled = onCPU+op.Sum.OnCPU, runnable+op.Sum.Runnable, throttled+op.Sum.Throttled
 		}
 	}
@@ -263,12 +263,15 @@ func (r *run) counts(t testing.TB) {
 		if c.Duration>>32 != 0 {
 			rounding += 4096 // longer parts are recorded in steps of 1,024 ns
 		}
+		if c.Flags&events.CallNested != 0 {
+			inner -= uint64(c.Duration)
+		}
 		calls--
 		total, onCPU, runnable, throttled = total-uint64(c.Duration), onCPU-uint64(c.OnCPU), runnable-uint64(c.Runnable), throttled-uint64(c.Throttled)
 	}
-	if calls != 0 || max(total, onCPU, runnable, throttled)+rounding > 2*rounding {
-		t.Errorf("the kernel's sums differ from the records by %d calls, total %d, on-CPU %d, runnable %d, throttled %d ns",
-			int64(calls), int64(total), int64(onCPU), int64(runnable), int64(throttled))
+	if calls != 0 || inner != 0 || max(total, onCPU, runnable, throttled)+rounding > 2*rounding {
+		t.Errorf("the kernel's sums differ from the records by %d calls, total %d, of inner calls %d, on-CPU %d, runnable %d, throttled %d ns",
+			int64(calls), int64(total), int64(inner), int64(onCPU), int64(runnable), int64(throttled))
 	}
 }
 
