@@ -34,3 +34,17 @@ func poll(limit time.Duration, cond func() bool) bool {
 	}
 	return true
 }
+
+// Receive waits until ch delivers a value or is closed, and fails the test if that takes too
+// long. What completes the sentence "timed out waiting for ...".
+func Receive[T any](t testing.TB, what string, ch <-chan T) (v T) {
+	t.Helper()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case v = <-ch:
+	case <-late.C:
+		t.Fatalf("timed out after %v waiting for %s", patience, what)
+	}
+	return v
+}

@@ -146,11 +146,7 @@ func watch(t testing.TB, how tracing, pids ...uint32) *watching {
 // wait waits for the end of the session.
 func (s *watching) wait(t testing.TB) {
 	t.Helper()
-	select {
-	case <-s.ended:
-	case <-time.After(time.Minute):
-		t.Fatal("the session does not end")
-	}
+	testkit.Receive(t, "the session's end", s.ended)
 	if s.err != nil {
 		t.Fatal(s.err)
 	}

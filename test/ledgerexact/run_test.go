@@ -152,13 +152,8 @@ func watch(t testing.TB, r *record, pids ...uint32) (wait func()) {
 	}()
 	return func() {
 		t.Helper()
-		select {
-		case err := <-ended:
-			if err != nil {
-				t.Fatal(err)
-			}
-		case <-time.After(2 * time.Minute):
-			t.Fatal("the session does not end")
+		if err := testkit.Receive(t, "the session's end", ended); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

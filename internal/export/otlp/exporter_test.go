@@ -275,11 +275,10 @@ func TestMetrics(t *testing.T) {
 	r := newReceiver(t, nil)
 	x := newExporter(t, r, HTTPProtobuf, SpansNotable)
 	m := metric.New(metric.Options{Version: "1.2", Node: "n1", Publish: x.Publish})
-	d := &stats.Sketch{}
+	d, same := &stats.Sketch{}, &stats.Sketch{} // the second has durations of one length
 	for i := range int64(1000) {
 		d.Add(1000+i*1000, 1)
 	}
-	same := &stats.Sketch{} // all of one length
 	same.Add(1_000_000, 7)
 	for second := 1; second <= 12; second++ {
 		one := tickAt(second)
