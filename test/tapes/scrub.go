@@ -1,6 +1,7 @@
 package tapes
 
 import (
+	"reflect"
 	"regexp"
 	"strconv"
 
@@ -53,7 +54,55 @@ func namedInTick(t *tick.Tick, fn func(string) string) {
 	}
 }
 
-// scrubbed is a replay in which processes that are not of the lab have numbers for names.
+// places are paths that say where a tape was recorded, and what a tape has instead.
+var places = []struct {
+	is   *regexp.Regexp
+	with string
+}{
+	{regexp.MustCompile(`^/[^/ ]+/[0-9a-f]{32}\b`), ""}, // the control group of a sandbox
+	{regexp.MustCompile(`/(root|home/[^/ ]+)/\.pyenv/versions/[^/ ]+`), "/usr"},
+	{regexp.MustCompile(`/(root|work|home/[^/ ]+)/`), "/opt/"},
+	{regexp.MustCompile(`/tmp/[^/ ]+/`), "/tmp/lab/"},
+}
+
+// placeless returns text without the paths of the machine that it was recorded on.
+func placeless(text string) string {
+	for _, p := range places {
+		text = p.is.ReplaceAllString(text, p.with)
+	}
+	return text
+}
+
+// eachString calls fn for each string that v holds, and writes what it returns there. v is a
+// pointer, or what one leads to.
+func eachString(v reflect.Value, fn func(string) string) {
+	switch v.Kind() {
+	case reflect.String:
+		if v.CanSet() {
+			v.SetString(fn(v.String()))
+		}
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			eachString(v.Elem(), fn)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				eachString(v.Field(i), fn)
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		if k := v.Type().Elem().Kind(); k < reflect.Array { // numbers
+			return
+		}
+		for i := range v.Len() {
+			eachString(v.Index(i), fn)
+		}
+	}
+}
+
+// scrubbed is a replay in which processes that are not of the lab have numbers for names,
+// and paths do not say where it was recorded.
 type scrubbed struct {
 	*store.Replay
 	names map[string]string
@@ -73,6 +122,7 @@ func (s scrubbed) scrub(name string) string {
 func (s scrubbed) Poll(b *tick.Batch) (more bool, err error) {
 	more, err = s.Replay.Poll(b)
 	named(b, s.scrub)
+	eachString(reflect.ValueOf(b), placeless)
 	return more, err
 }
 
@@ -80,5 +130,6 @@ func (s scrubbed) Poll(b *tick.Batch) (more bool, err error) {
 func (s scrubbed) Totals(t *tick.Tick) error {
 	err := s.Replay.Totals(t)
 	namedInTick(t, s.scrub)
+	eachString(reflect.ValueOf(t), placeless)
 	return err
 }
