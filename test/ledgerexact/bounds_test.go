@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/stats"
 	"ingero/pkg/events"
 )
 
@@ -254,6 +255,15 @@ func (r *run) counts(t testing.TB) {
 	var calls, total, inner, onCPU, runnable, throttled, rounding uint64
 	for _, op := range r.ticks[len(r.ticks)-1].Ops {
 		if op.PID == r.pid {
+			var hist stats.Hist
+			for i := range r.calls {
+				if r.calls[i].Op == op.Op {
+					hist.Record(r.calls[i].Duration, 1)
+				}
+			}
+			if *op.Hist != hist {
+				t.Errorf("%v: the kernel's histogram is not that of the records", op.Op)
+			}
 			calls, total, inner = calls+op.Sum.Done, total+op.Sum.Total, inner+op.Sum.Inner
 			onCPU, runnable, throttled = onCPU+op.Sum.OnCPU, runnable+op.Sum.Runnable, throttled+op.Sum.Throttled
 		}
