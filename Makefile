@@ -21,7 +21,7 @@ else
 root = sudo env "PATH=$(PATH)" "GOPATH=$(shell go env GOPATH 2>/dev/null)" "GOCACHE=$(shell go env GOCACHE 2>/dev/null)" "CI=$(CI)"
 endif
 
-.PHONY: all build packages test test-root test-interop test-smoke repeat measure mutate lint fmt generate docs verify deps vmlinux \
+.PHONY: all build packages test test-root test-interop test-smoke repeat steady measure mutate lint fmt generate docs verify deps vmlinux \
 	demo demo-recordings install flake fuzz nightly incidents tapes test-gpu test-gpu-bundle clean
 
 all: generate build test lint
@@ -36,14 +36,14 @@ packages:
 	COMMIT=$(commit) tools/package.sh $(version)
 
 # The tests that judge the code. They come out the same on a slow and on a busy machine.
-# PKGS='./internal/stats' tests a part.
+# PKGS=./internal/stats tests a part, TESTFLAGS=-count=1 takes nothing from the cache.
 PKGS ?= ./...
 gotestsum = mkdir -p bin && $1 go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-icons text \
 	--format-hide-empty-pkg --jsonfile-timing-events bin/$@.json $(if $(CI),,--hide-summary=skipped) --
 test:
 	@tools/deps.sh test
 	@[ "$$(id -u)" = 0 ] || echo 'make test: not root: the tests that load BPF programs are skipped (make test-root runs them)'
-	$(call gotestsum) -timeout 15m $(PKGS)
+	$(call gotestsum) -timeout 15m $(TESTFLAGS) $(PKGS)
 
 test-root:
 	$(root) $(MAKE) test
@@ -63,6 +63,10 @@ test-smoke:
 # the commit. SECONDS_TO_REPEAT bounds what they took the first time.
 repeat:
 	tools/repeat.sh
+
+# Runs all tests many times over: as root and as a user, alone and beside a load. It resumes.
+steady:
+	tools/steady.sh $(ONLY)
 
 # Runs the measurements and compares them with the baseline: ONLY=session,incidents SEEDS=1-5
 # RUNS=5 FRESH=1 UPDATE=1. What was interrupted is resumed.
