@@ -16,7 +16,7 @@ import (
 // Each stack of the kernel's walker is what the program itself saw at that call: every
 // function, file and line.
 func TestKernelStacks(t *testing.T) {
-	for _, version := range testkit.PythonVersions {
+	for _, version := range testkit.PythonVersions(t) {
 		t.Run(version, func(t *testing.T) {
 			program := testkit.NeedPython(t, version)
 			lib, dir := cudart(t), t.TempDir()

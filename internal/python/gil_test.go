@@ -10,7 +10,7 @@ import (
 // it is.
 func TestLastHolder(t *testing.T) {
 	const before = gilCond - gilHolder // PY_GIL_HOLDER of bpf/pyabi.h
-	for _, version := range testkit.PythonVersions {
+	for _, version := range testkit.PythonVersions(t) {
 		t.Run(version, func(t *testing.T) {
 			p, target := running(t, version)
 			w, err := NewWalker(target, p)

@@ -3,38 +3,12 @@ package python_test
 import (
 	"fmt"
 	"os/exec"
-	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf"
 
-	"ingero/internal/python"
 	"ingero/internal/testkit"
 )
-
-// A thread that is in two interpreters has no Python frames, and says so; all others have
-// theirs.
-func TestSubinterpreters(t *testing.T) {
-	lib := loopLib(t)
-	k := watch(t, load(t, nil), lib, "probed")
-	c := testkit.Start(t, exec.Command(testkit.NeedPython(t, "3.13"), "testdata/subinterp.py", lib))
-	c.Line("ready")
-	p, _ := find(t, c.PID())
-	k.tell(c.PID(), p)
-	c.Say("go")
-	c.Line("done")
-	testkit.Eventually(t, "five stacks", func() bool { return len(k.all()) >= 5 })
-	codes := k.codes()
-	for _, s := range k.all() {
-		got := shown(codes.Resolve(s.pid, s.epoch, s.frames))
-		switch {
-		case s.arg == 2 && (s.end != python.EndAmbiguous || len(got) > 0):
-			t.Errorf("inside the second: %v, %q", s.end, got)
-		case s.arg == 1 && (s.end != python.EndOK || len(got) != 2 || !strings.HasPrefix(got[0], "beside at ")):
-			t.Errorf("beside it: %v, %q", s.end, got)
-		}
-	}
-}
 
 // BenchmarkWalk is what a walk adds to a call: of the probe alone, and with stacks of so
 // many frames.
@@ -48,7 +22,7 @@ print("ready", flush=True)
 for l in sys.stdin:
     depth, calls = map(int, l.split())
     print("took", deep(depth - 2, calls), flush=True)`
-	for _, version := range testkit.PythonVersions {
+	for _, version := range testkit.PythonVersions(b) {
 		for _, depth := range []int{0, 10, 30} {
 			b.Run(fmt.Sprintf("%s/%d", version, depth), func(b *testing.B) { benchmarkWalk(b, version, program, lib, depth) })
 		}

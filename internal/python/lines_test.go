@@ -12,7 +12,7 @@ import (
 
 // A line table says what Python itself reads in it, of every instruction of its library.
 func TestLines(t *testing.T) {
-	for _, version := range testkit.PythonVersions {
+	for _, version := range testkit.PythonVersions(t) {
 		t.Run(version, func(t *testing.T) {
 			out, err := exec.Command(testkit.NeedPython(t, version), "testdata/tables.py").Output()
 			if err != nil {

@@ -1,9 +1,12 @@
 package python
 
 import (
+	"debug/elf"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,12 +20,41 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+func versionOf(t *testing.T, s string) (v Version) {
+	t.Helper()
+	if _, err := fmt.Sscanf(s, "%d.%d", &v.Major, &v.Minor); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// findsByPlace reports whether a program names a library that it needs by where that lies
+// beside it.
+func findsByPlace(t *testing.T, program string) bool {
+	t.Helper()
+	f, err := elf.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	needed, err := f.ImportedLibraries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(needed, func(name string) bool { return strings.HasPrefix(name, "$ORIGIN") })
+}
+
 // An interpreter whose version is known but whose structures are not says where things are
 // in it: what a copy of it says is what the table has.
 func TestProber(t *testing.T) {
-	for v, want := range byVersion {
-		t.Run(v.String(), func(t *testing.T) {
-			p, target := running(t, v.String())
+	for _, version := range testkit.PythonVersions(t) {
+		v := versionOf(t, version)
+		want, ok := byVersion[v]
+		if !ok { // it says itself where things are
+			continue
+		}
+		t.Run(version, func(t *testing.T) {
+			p, target := running(t, version)
 			table := byVersion[v]
 			t.Cleanup(func() { byVersion[v] = table })
 			wrong := table
@@ -47,6 +79,12 @@ func TestProber(t *testing.T) {
 			err = found.settle(memory{target.Memory}, v, []slowSource{
 				{SourceProbe, func() (offsets, error) { return target.Prober.offsets(target, mapped, m, image, v) }},
 			})
+			if findsByPlace(t, testkit.NeedPython(t, version)) {
+				if !errors.Is(err, ErrMismatch) {
+					t.Errorf("got %v: a copy lies elsewhere, and does not find its library", err)
+				}
+				return
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +101,7 @@ func TestProber(t *testing.T) {
 
 // Nothing is run unless that is wanted, and no program but python is.
 func TestProberRunsPythonAlone(t *testing.T) {
-	_, target := running(t, "3.12")
+	_, target := running(t, testkit.PythonVersion(t))
 	var none *Prober
 	if _, err := none.offsets(target, nil, proc.Mapping{}, nil, newest); !errors.Is(err, errNoSource) {
 		t.Errorf("without being wanted: %v", err)

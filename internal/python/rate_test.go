@@ -15,7 +15,7 @@ import (
 // walker there is right is logged. What it says are functions of the program, always.
 func TestWalkerOfRunning(t *testing.T) {
 	lib := loopLib(t)
-	for _, version := range testkit.PythonVersions {
+	for _, version := range testkit.PythonVersions(t) {
 		t.Run(version, func(t *testing.T) {
 			k := watch(t, load(t, nil), lib, "probed")
 			c := testkit.Start(t, exec.Command(testkit.NeedPython(t, version), "testdata/rate.py", lib))

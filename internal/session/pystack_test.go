@@ -52,22 +52,11 @@ func (x *interpreted) wait(t *testing.T, pid int) (version string) {
 // library to the start of the thread.
 func TestPythonStacks(t *testing.T) {
 	t.Parallel()
-	pythonStacks(t, systemVersion(t))
+	pythonStacks(t, testkit.PythonVersion(t))
 }
 
-// systemVersion is the version of python3.
-func systemVersion(t testing.TB) string {
-	t.Helper()
-	testkit.NeedTool(t, "python3")
-	out, err := exec.Command("python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(out))
-}
-
-// systemPython is the path of that one.
-func systemPython(t testing.TB) string { return testkit.NeedPython(t, systemVersion(t)) }
+// systemPython is the path of python3.
+func systemPython(t testing.TB) string { return testkit.NeedPython(t, testkit.PythonVersion(t)) }
 
 func pythonStacks(t *testing.T, version string) {
 	t.Helper()

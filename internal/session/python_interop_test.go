@@ -10,7 +10,7 @@ import (
 
 // eachPython runs a test with each version whose stacks are read.
 func eachPython(t *testing.T, run func(t *testing.T, version string)) {
-	for _, version := range testkit.PythonVersions {
+	for _, version := range testkit.PythonVersions(t) {
 		t.Run(version, func(t *testing.T) { run(t, version) })
 	}
 }

@@ -11,6 +11,6 @@ import (
 // How often the functions that the agent reads of a thread that runs on are those of the
 // call.
 func TestStacksFromUserSpaceInTime(t *testing.T) {
-	right, of := stacksFromUserSpace(t, systemVersion(t))
+	right, of := stacksFromUserSpace(t, testkit.PythonVersion(t))
 	testkit.Measured(t, "right", 100*float64(right)/float64(of), "%", testkit.Higher)
 }

@@ -67,7 +67,7 @@ func fromUserSpace(t *testing.T, a *arrivals, c *testkit.Child) *running {
 // threads that run on are functions of the program.
 func TestStacksFromUserSpace(t *testing.T) {
 	t.Parallel()
-	stacksFromUserSpace(t, systemVersion(t))
+	stacksFromUserSpace(t, testkit.PythonVersion(t))
 }
 
 // stacksFromUserSpace returns how many stacks of a thread that runs on were those of its

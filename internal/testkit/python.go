@@ -9,14 +9,36 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 )
 
-// PythonVersions are those whose stacks ingero reads.
-var PythonVersions = []string{"3.10", "3.11", "3.12", "3.13", "3.14"}
+// pythons are the versions whose stacks ingero reads.
+var pythons = []string{"3.10", "3.11", "3.12", "3.13", "3.14"}
+
+// PythonVersion is the version of python3, such as "3.11". It ends the test unless ingero
+// reads the stacks of that.
+func PythonVersion(t testing.TB) string {
+	t.Helper()
+	NeedTool(t, "python3")
+	version, err := systemPython()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(pythons, version) {
+		lack(t, "a python3 of a version from "+strings.Join(pythons, ", ")+", not "+version)
+	}
+	return version
+}
+
+var systemPython = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command("python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])").Output()
+	return strings.TrimSpace(string(out)), err
+})
 
 // NeedPython ends the test unless there is a CPython of a version such as "3.12", and
 // returns its path: of pyenv, in PATH, or in a Go module that has it in its files.
@@ -33,51 +55,74 @@ func NeedPython(t testing.TB, version string) string {
 	if path, err := exec.LookPath("python" + version); err == nil {
 		return path
 	}
-	if version == "3.14" {
-		path, err := modulePython()
-		if err == nil {
-			return path
-		}
-		t.Log(err)
+	path, err := modulePython(version)
+	if err == nil {
+		return path
 	}
+	t.Log(err)
 	lack(t, "CPython "+version)
 	return ""
 }
 
-// modulePython unpacks the CPython of the Go module github.com/kluctl/go-embed-python,
-// whose version and sum testdata/py314 has, into a folder of this user that the next test
-// finds.
-var modulePython = sync.OnceValues(func() (string, error) {
+// modulePythons are the programs that modulePython has found, by version.
+var modulePythons struct {
+	sync.Mutex
+	paths map[string]string
+}
+
+// modulePython unpacks a CPython of the Go module github.com/kluctl/go-embed-python, whose
+// version and sum testdata/python has, into a folder of this user that the next test finds.
+func modulePython(version string) (string, error) {
+	modulePythons.Lock()
+	defer modulePythons.Unlock()
+	if path, ok := modulePythons.paths[version]; ok {
+		return path, nil
+	}
+	path, err := fetchPython(version)
+	if err != nil {
+		return "", fmt.Errorf("CPython %s of a Go module: %w", version, err)
+	}
+	if modulePythons.paths == nil {
+		modulePythons.paths = map[string]string{}
+	}
+	modulePythons.paths[version] = path
+	return path, nil
+}
+
+func fetchPython(version string) (string, error) {
 	root, err := Repository()
 	if err != nil {
 		return "", err
 	}
 	cmd := exec.Command("go", "mod", "download", "-json", "github.com/kluctl/go-embed-python")
-	cmd.Dir = filepath.Join(root, "internal/testkit/testdata/py314")
+	cmd.Dir = filepath.Join(root, "internal/testkit/testdata/python", version)
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
 	out, err := cmd.Output()
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("go mod download: %w\n%s", err, out)
 	}
 	var module struct{ Dir, Version string }
 	if err := json.Unmarshal(out, &module); err != nil {
 		return "", err
 	}
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("ingero-test-python-%d-%s", os.Geteuid(), module.Version))
-	program := filepath.Join(dir, "bin/python3.14")
+	program := filepath.Join("bin", "python"+version)
 	if info, err := os.Lstat(dir); err == nil {
 		if s, ok := info.Sys().(*syscall.Stat_t); !ok || int(s.Uid) != os.Geteuid() || !info.IsDir() || s.Mode&0o022 != 0 {
 			return "", fmt.Errorf("%s can be written by others: remove it", dir)
 		}
-		return program, nil
+		return filepath.Join(dir, program), nil
 	}
 	part, err := os.MkdirTemp(os.TempDir(), "ingero-test-python-")
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = os.RemoveAll(part) }()
-	if err := unpack(part, filepath.Join(module.Dir, "python/internal/data/linux-amd64")); err != nil {
+	if err := unpack(part, filepath.Join(module.Dir, "python/internal/data/linux-"+runtime.GOARCH)); err != nil {
 		return "", err
+	}
+	if out, err := exec.Command(filepath.Join(part, program), "-c", "").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("what was unpacked does not run: %w\n%s", err, out)
 	}
 	if err := os.Chmod(part, 0o755); err != nil { // programs of other users run it, too
 		return "", err
@@ -85,8 +130,8 @@ var modulePython = sync.OnceValues(func() (string, error) {
 	if err := os.Rename(part, dir); err != nil && !os.IsExist(err) {
 		return "", err
 	}
-	return program, nil
-})
+	return filepath.Join(dir, program), nil
+}
 
 // unpack copies what a Python needs to run from a tree in which files are compressed.
 func unpack(to, from string) error {
@@ -99,7 +144,7 @@ func unpack(to, from string) error {
 			return err
 		}
 		if d.IsDir() {
-			if rel == "lib/python3.14/site-packages" {
+			if d.Name() == "site-packages" {
 				return filepath.SkipDir
 			}
 			return os.MkdirAll(filepath.Join(to, rel), 0o755)

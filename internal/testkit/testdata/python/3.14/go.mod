@@ -1,5 +1,5 @@
 // CPython 3.14 for tests: only its files are used, so no package of ours imports it.
-module py314
+module python314
 
 go 1.26.0
 

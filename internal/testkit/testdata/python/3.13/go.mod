@@ -1,0 +1,6 @@
+// CPython 3.13 for tests: only its files are used, so no package of ours imports it.
+module python313
+
+go 1.26.0
+
+require github.com/kluctl/go-embed-python v0.0.0-3.13.1-20241219-1
