@@ -1,0 +1,29 @@
+//go:build interop
+
+package proc
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"ingero/internal/testkit"
+)
+
+// The real libraries give all that they export.
+func TestFindSymbolsInNVIDIALibraries(t *testing.T) {
+	for _, path := range append(testkit.NVIDIALibraries(t, "libcudart.so"), testkit.NVIDIALibraries(t, "libcuda.so")...) {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := FindSymbols(f)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		want := stemOf([]byte(path))
+		if s.mostOf() != want || len(s.Functions) < 300 {
+			t.Errorf("%s: %d functions, most of %v, want 300 of %v", path, len(s.Functions), s.mostOf(), want)
+		}
+	}
+}
