@@ -304,7 +304,7 @@ func TestReaderGoes(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", "trace", "--json", "--pid", pid(target))
 	var stderr bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = b.env, write, &stderr
-	if err := cmd.Start(); err != nil {
+	if err := testkit.Launch(cmd); err != nil {
 		t.Fatal(err)
 	}
 	_ = write.Close()

@@ -48,7 +48,7 @@ func Chromium(t testing.TB) *ChromiumPage {
 		t.Fatal(err)
 	}
 	p.from = bufio.NewReader(out)
-	if err := cmd.Start(); err != nil {
+	if err := Launch(cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -56,6 +56,7 @@ func Chromium(t testing.TB) *ChromiumPage {
 		_, _ = io.Copy(io.Discard, p.from)
 		err := cmd.Wait()
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it may have left
+		Disown(cmd)
 		if err != nil {
 			t.Errorf("the browser: %v", err)
 		}

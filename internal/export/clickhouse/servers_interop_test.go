@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -94,8 +93,7 @@ func (c *cluster) zookeeper() string {
 // run starts a program that ends with the test.
 func run(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
+	if err := testkit.Launch(cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
