@@ -99,6 +99,7 @@ func (o *ownOnly) Tick(t *tick.Tick) error {
 func recordJob(t *testing.T) {
 	t.Helper()
 	testkit.NeedBPF(t)
+	testkit.KernelLog(t, false)
 	const dir = "/tmp/ingero-job" // it is in the recording
 	stack, err := sim.Extract(dir)
 	if err != nil {

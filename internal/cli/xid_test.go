@@ -63,7 +63,7 @@ func logLine(t *testing.T, line string) {
 // A watch says that it waits, shows faults in the form that is known of them as they
 // come, names the process that one hit, and ends well with Ctrl-C; a list has them too.
 func TestXidWatch(t *testing.T) {
-	testkit.NeedRoot(t)
+	testkit.KernelLog(t, false)
 	victim := testkit.Start(t, exec.Command("cat"))
 	_, variable := testLock(t.TempDir())
 	run := func(args ...string) *exec.Cmd {
@@ -107,6 +107,7 @@ func TestXidWatch(t *testing.T) {
 // they hit was doing, and explain says what they mean.
 func TestTraceTellsFaults(t *testing.T) {
 	b := newBench(t)
+	testkit.KernelLog(t, false)
 	job := b.train("--seconds", "60")
 	c := b.ingero("trace", "--json", "--pid", pid(job))
 	job.Say("go")

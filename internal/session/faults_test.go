@@ -70,6 +70,7 @@ func told(t *testing.T, r *running, child *testkit.Child) {
 func TestFaultsOfATracedProcess(t *testing.T) {
 	dir := build(t)
 	testkit.LeakCheck(t)
+	testkit.KernelLog(t, false)
 	const made = 100
 	child := worker(t, dir, "hold", fmt.Sprint(made))
 	child.Line("ready")
@@ -128,6 +129,7 @@ func TestFaultsInAContainer(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	child := testkit.Start(t, cmd)
 	child.Line("ready")
+	testkit.KernelLog(t, false)
 	r := begin(t, session.LiveOptions{Select: pids(child)})
 	child.Say("go")
 	testkit.Eventually(t, "calls", func() bool { return r.saw() > 100 })
@@ -148,8 +150,8 @@ func TestFaultsInAContainer(t *testing.T) {
 
 // Faults are read where that is possible, and why the other way is not open is said.
 func TestOpenFaults(t *testing.T) {
-	testkit.NeedRoot(t)
 	testkit.LeakCheck(t)
+	testkit.KernelLog(t, false)
 	empty := filepath.Join(t.TempDir(), "kmsg")
 	if _, err := session.OpenFaults(t.Context(), session.FaultOptions{Only: tick.ViaKernelLog, LogPath: empty}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a log: %v", err)

@@ -5,11 +5,14 @@ package incidents
 import (
 	"fmt"
 	"os"
+
+	"ingero/internal/testkit"
 )
 
 // reports writes a fault of a GPU to the kernel's log that names a process of the victim.
 func reports(code, which int) func(*run) disturber {
 	return func(r *run) disturber {
+		testkit.KernelLog(r.t, false)
 		pid := r.processes()[which]
 		line := fmt.Sprintf("NVRM: Xid (PCI:0000:75:00): %d, pid=%d, name=victim, Ch 00000008, intr 00000000\n", code, pid) // without its end the kernel keeps it
 		if err := os.WriteFile("/dev/kmsg", []byte(line), 0); err != nil {
