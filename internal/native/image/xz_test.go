@@ -3,7 +3,9 @@ package image
 import (
 	"bytes"
 	"math/rand/v2"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,10 +13,15 @@ import (
 	"ingero/internal/testkit"
 )
 
-func xz(t testing.TB, b []byte, args ...string) []byte {
+// packs compresses its input with Python's lzma; its argument is more of what that is told.
+const packs = `import sys
+from lzma import *
+sys.stdout.buffer.write(compress(sys.stdin.buffer.read(), **eval(f"dict({sys.argv[1]})")))`
+
+func xz(t testing.TB, b []byte, told string) []byte {
 	t.Helper()
-	testkit.NeedTool(t, "xz")
-	cmd := exec.Command("xz", append([]string{"-c"}, args...)...)
+	testkit.NeedTool(t, "python3")
+	cmd := exec.Command("python3", "-c", packs, told)
 	cmd.Stdin = bytes.NewReader(b)
 	out, err := cmd.Output()
 	if err != nil {
@@ -34,46 +41,59 @@ func TestUnxz(t *testing.T) {
 		words[i] = byte(r.Uint32())
 	}
 	for _, tt := range []struct {
-		name string
-		data []byte
-		args []string
+		name, told string
+		data       []byte
 	}{
-		{"empty", nil, nil},
-		{"one byte", []byte{7}, nil},
-		{"zeros", make([]byte, 3<<20), nil},
-		{"noise", noise, nil},
-		{"words", words, nil},
-		{"both", slices.Concat(words, noise, words, noise), nil},
-		{"several blocks", words, []string{"--block-size=65536"}},
-		{"several blocks with their sizes", words, []string{"--block-size=65536", "-T2"}},
-		{"fast", words, []string{"-0"}},
-		{"other literals", words, []string{"--lzma2=preset=6,lc=0,lp=4,pb=0"}},
-		{"other positions", words, []string{"--lzma2=preset=6,lc=4,lp=0,pb=4"}},
-		{"no checksum", words, []string{"--check=none"}},
-		{"SHA-256", words, []string{"--check=sha256"}},
+		{"empty", "", nil},
+		{"one byte", "", []byte{7}},
+		{"zeros", "", make([]byte, 3<<20)},
+		{"noise", "", noise},
+		{"words", "", words},
+		{"both", "", slices.Concat(words, noise, words, noise)},
+		{"fast", "preset=0", words},
+		{"other literals", "filters=[dict(id=FILTER_LZMA2, preset=6, lc=0, lp=4, pb=0)]", words},
+		{"other positions", "filters=[dict(id=FILTER_LZMA2, preset=6, lc=4, lp=0, pb=4)]", words},
+		{"no checksum", "check=CHECK_NONE", words},
+		{"SHA-256", "check=CHECK_SHA256", words},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			packed := xz(t, tt.data, tt.args...)
-			got, err := unxz(packed, len(tt.data))
-			if err != nil || !bytes.Equal(got, tt.data) {
-				t.Fatalf("%d bytes, %v; want %d", len(got), err, len(tt.data))
-			}
-			if len(tt.data) == 0 {
-				return
-			}
-			if _, err := unxz(packed, len(tt.data)-1); err == nil {
-				t.Error("more was given than is allowed")
-			}
-			if got, err := unxz(packed[:len(packed)/2], len(tt.data)); err == nil && bytes.Equal(got, tt.data) {
-				t.Error("half of it gives the whole")
-			}
+		t.Run(tt.name, func(t *testing.T) { unpacks(t, xz(t, tt.data, tt.told), tt.data) })
+	}
+}
+
+// What xz --block-size=16384 writes has several blocks; with -T2 each says its sizes.
+func TestUnxzBlocks(t *testing.T) {
+	for _, name := range []string{"blocks.xz", "sizes.xz"} {
+		packed, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) {
+			unpacks(t, packed, bytes.Repeat([]byte("the quick brown fox jumps over the lazy dog; "), 2000))
 		})
+	}
+}
+
+// unpacks checks that packed gives data, and that half of packed or less room does not.
+func unpacks(t *testing.T, packed, data []byte) {
+	t.Helper()
+	got, err := unxz(packed, len(data))
+	if err != nil || !bytes.Equal(got, data) {
+		t.Fatalf("%d bytes, %v; want %d", len(got), err, len(data))
+	}
+	if len(data) == 0 {
+		return
+	}
+	if _, err := unxz(packed, len(data)-1); err == nil {
+		t.Error("more was given than is allowed")
+	}
+	if got, err := unxz(packed[:len(packed)/2], len(data)); err == nil && bytes.Equal(got, data) {
+		t.Error("half of it gives the whole")
 	}
 }
 
 func TestUnxzRefuses(t *testing.T) {
 	for name, b := range map[string][]byte{
-		"nothing": nil, "no xz": []byte("\x7fELF............"), "a filter for instructions": xz(t, make([]byte, 100), "--x86", "--lzma2"),
+		"nothing": nil, "no xz": []byte("\x7fELF............"), "a filter for instructions": xz(t, make([]byte, 100), "filters=[dict(id=FILTER_X86), dict(id=FILTER_LZMA2)]"),
 	} {
 		if _, err := unxz(b, 1<<20); err == nil {
 			t.Errorf("%s: no error", name)
@@ -82,8 +102,8 @@ func TestUnxzRefuses(t *testing.T) {
 }
 
 func FuzzUnxz(f *testing.F) {
-	f.Add(xz(f, []byte(strings.Repeat("abc", 1000)+"xyz"+strings.Repeat("bca", 1000))))
-	f.Add(xz(f, []byte("short")))
+	f.Add(xz(f, []byte(strings.Repeat("abc", 1000)+"xyz"+strings.Repeat("bca", 1000)), ""))
+	f.Add(xz(f, []byte("short"), ""))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if out, _ := unxz(b, 1<<16); len(out) > 1<<16 {
 			t.Errorf("%d bytes", len(out))
