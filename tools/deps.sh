@@ -20,12 +20,11 @@ test       ld.lld-14           lld-14             links what the tests trace
 test       gcc                 gcc                compiles programs that the tests trace
 test       gdb                 gdb                says what stacks are
 test       readelf             binutils           says what tables for unwinding hold
-test       g++                 g++                compiles a target that throws exceptions
+test       g++                 g++                compiles C++ whose names and exceptions are read
 test       /usr/include/stdio.h libc6-dev        has the C headers that programs need
 test       llvm-symbolizer-14  llvm-14            says what lies at an address, to compare
 test       objcopy             binutils           takes debugging information out of programs
-interop    xz                  xz-utils           compresses what is to be read
-test       python3             python3            runs the simulated Python workload
+test       python3             python3            runs programs whose stacks are read
 interop    qemu-system-x86_64  qemu-system-x86    boots older kernels for the tests in test/guests
 interop    clickhouse-server   clickhouse-server  takes what is copied to a cluster
 interop    java                default-jre-headless runs the ZooKeeper that a cluster needs
@@ -39,6 +38,7 @@ interop    sbatch              slurm-client       submits them
 interop    munged              munge              says to those two who is who
 interop    ip                  iproute2           makes network namespaces for the tests
 interop    chromium            chromium           draws the page of the dashboard
+interop    xz                  xz-utils           unpacks headers of NVIDIA
 interop    dpkg                dpkg               unpacks those kernels
 interop    rpm                 rpm                looks into the rpm
 interop    rpm2cpio            rpm2cpio           unpacks the rpm

@@ -44,9 +44,12 @@ func TestFindInNamespaces(t *testing.T) {
 	testkit.NeedTool(t, "unshare", "mount")
 	for _, version := range testkit.PythonVersions(t) {
 		t.Run(version, func(t *testing.T) {
-			program := testkit.NeedPython(t, version)
+			program, err := filepath.EvalSymlinks(testkit.NeedPython(t, version))
+			if err != nil {
+				t.Fatal(err)
+			}
 			home := filepath.Dir(filepath.Dir(program))
-			script := "mount --bind " + home + " /mnt && cd /mnt && exec env LD_LIBRARY_PATH=/mnt/lib /mnt/bin/python" + version +
+			script := "mount --bind " + home + " /mnt && cd /mnt && exec env LD_LIBRARY_PATH=/mnt/lib /mnt/bin/" + filepath.Base(program) +
 				" -c \"import os; print('ready', os.getpid(), flush=True); input()\""
 			c := testkit.Start(t, exec.Command("unshare", "--mount", "--pid", "--fork", "sh", "-c", script))
 			if l := c.Line("ready"); l != "ready 1" {
