@@ -148,10 +148,11 @@ fuzz:
 	FUZZTIME=$(FUZZTIME) tools/fuzz.sh
 
 # Boots, beside the kernels that make test boots, those that take longer or come from farther
-# away: Ubuntu's, and Debian's of arm64.
+# away: Ubuntu's, and Debian's of arm64. Makes the packages of arm64.
 nightly:
 	@tools/deps.sh test interop nightly
 	$(root) go test -tags interop ./test/guests -count=1 -timeout 1h -v -args -nightly
+	ARCHES=arm64 $(MAKE) packages
 
 # Makes each scenario of the incident lab with each seed, and prints a table:
 # SEEDS=1-9 ONLY='hog,disk' KEEP=DIR. RESUME=1 does not run again what is
