@@ -4,6 +4,7 @@
 // was recorded with what the processes say that they did, and how fast they were with how
 // fast they are untraced.
 //
-// It is a measurement: go test -tags measure ./test/soak takes five minutes in CI, else
-// one; make soak is the long run.
+// It is a measurement: make measure ONLY=soak runs one minute of it, and
+// go test -tags measure -timeout 3h ./test/soak -args -for 2h -clock two hours, in which it
+// also sets the machine's clock.
 package soak
