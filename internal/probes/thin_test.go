@@ -186,7 +186,7 @@ func TestFullRing(t *testing.T) {
 	library, program := harm(t)
 	const total = 20 * 2000
 	tr := tracer(t, probes.Options{RingBytes: 64 << 10, SamplingRate: 1, Rows: rowsNamed(t, "cudaStreamSynchronize")})
-	child := testkit.Start(t, exec.Command(program, "pressure"))
+	child := testkit.Start(t, exec.Command(program, "pressure=40000"))
 	child.Line("ready")
 	if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
 		t.Fatal(err)
