@@ -94,7 +94,7 @@ func pythonStacks(t *testing.T, version string) {
 		t.Fatal(err)
 	}
 	r.end(t)
-	comparePython(t, sink, want)
+	comparePython(t, sink, want, uint32(c.PID()), uint32(pid))
 }
 
 // unwound waits until all that processes map has its table in the kernel.
@@ -106,8 +106,18 @@ func unwound(t *testing.T, r *running, processes int) {
 	})
 }
 
-func comparePython(t *testing.T, sink *stackSink, want map[testkit.PythonCall][]string) {
+// comparePython compares the stacks of all calls with what the program wrote. In processes that
+// are known, each stack is whole. A child may make calls before the agent knows what it maps:
+// their stacks have all Python functions, and those that have a gap are counted as drops.
+func comparePython(t *testing.T, sink *stackSink, want map[testkit.PythonCall][]string, known ...uint32) {
 	t.Helper()
+	const early = "stack-process-not-known"
+	allowed := 0
+	for _, d := range sink.last.Drops {
+		if d.Reason == early {
+			allowed = int(d.Count)
+		}
+	}
 	wrong, cut, loose := 0, 0, 0
 	for i := range sink.calls {
 		call := &sink.calls[i]
@@ -144,7 +154,7 @@ func comparePython(t *testing.T, sink *stackSink, want map[testkit.PythonCall][]
 			}
 		}
 		if !s.Cut && (gaps > 0 || last.Kind != events.FrameNative || s.Frames[0].Func != "cudaSetDevice") {
-			if loose++; loose <= 2 {
+			if loose++; loose > allowed || slices.Contains(known, key.PID) {
 				t.Errorf("%v: %d gaps, from %s to %s", key, gaps, s.Frames[0].Place(), last.Place())
 			}
 		}
@@ -156,5 +166,5 @@ func comparePython(t *testing.T, sink *stackSink, want map[testkit.PythonCall][]
 	if cut == 0 {
 		t.Error("no stack was deeper than what is taken")
 	}
-	noDrops(t, sink.last)
+	noDrops(t, sink.last, early)
 }
