@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -305,17 +306,15 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("duration is %v", h.AggregationTemporality)
 	}
 	of := func(name string) *metricspb.ExponentialHistogramDataPoint {
-		for _, p := range h.DataPoints {
-			if values(p.Attributes)["operation"] == name {
-				return p
-			}
-		}
-		t.Fatalf("no durations of %s", name)
-		return nil
+		return h.DataPoints[slices.IndexFunc(h.DataPoints, func(p *metricspb.ExponentialHistogramDataPoint) bool {
+			return values(p.Attributes)["operation"] == name
+		})]
 	}
-	p := of("cudaFree")
-	bound := func(i int) float64 { return math.Exp2(float64(int(p.Positive.Offset)+i) / math.Exp2(float64(p.Scale))) }
-	if n := p.Positive.BucketCounts; len(n) != 1 || n[0] != 7*12 || bound(0) >= 1e-3 || bound(1) < 1e-3 {
+	free := of("cudaFree")
+	bound := func(i int) float64 {
+		return math.Exp2(float64(int(free.Positive.Offset)+i) / math.Exp2(float64(free.Scale)))
+	}
+	if n := free.Positive.BucketCounts; len(n) != 1 || n[0] != 7*12 || bound(0) >= 1e-3 || bound(1) < 1e-3 {
 		t.Errorf("84 durations of 1 ms are %v in a bucket from %v to %v", n, bound(0), bound(1))
 	}
 	for _, q := range []float64{0.01, 0.5, 0.9, 0.99} {
@@ -324,10 +323,11 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	count := got["gpu.cuda.operation.count"].GetSum()
-	if p := count.DataPoints[0]; !count.IsMonotonic || count.AggregationTemporality != metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE || p.GetAsDouble() != 12 || p.StartTimeUnixNano != uint64(began.UnixNano()) {
+	malloc := slices.IndexFunc(count.DataPoints, func(p *metricspb.NumberDataPoint) bool { return values(p.Attributes)["operation"] == "cudaMalloc" })
+	if p := count.DataPoints[malloc]; !count.IsMonotonic || count.AggregationTemporality != metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE || p.GetAsDouble() != 12 || p.StartTimeUnixNano != uint64(began.UnixNano()) {
 		t.Errorf("count %v", count)
 	}
-	has(t, values(count.DataPoints[0].Attributes), map[string]any{"operation": "cudaMalloc", "source": "cudart"})
+	has(t, values(count.DataPoints[malloc].Attributes), map[string]any{"operation": "cudaMalloc", "source": "cudart"})
 	if v := got["system.cpu.utilization"].GetGauge().DataPoints[0].GetAsDouble(); v != 0.25 {
 		t.Errorf("CPU %v", v)
 	}
