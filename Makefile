@@ -40,10 +40,11 @@ packages:
 PKGS ?= ./...
 gotestsum = mkdir -p bin && $1 go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-icons text \
 	--format-hide-empty-pkg --jsonfile-timing-events bin/$@.json $(if $(CI),,--hide-summary=skipped) --
+ran = && { grep -q '"Action":"pass".*"Test":' bin/$@.json || { echo 'make $@: no test ran' >&2; false; }; }
 test:
 	@tools/deps.sh test
 	@[ "$$(id -u)" = 0 ] || echo 'make test: not root: the tests that load BPF programs are skipped (make test-root runs them)'
-	$(call gotestsum) -timeout 15m $(TESTFLAGS) $(PKGS)
+	$(call gotestsum) -timeout 15m $(TESTFLAGS) $(PKGS)$(ran)
 
 test-root:
 	$(root) $(MAKE) test
@@ -52,12 +53,12 @@ test-root:
 test-interop:
 	@tools/deps.sh test interop
 	tools/interop.sh fetch
-	$(call gotestsum) -timeout 15m -tags interop -run "$$(tools/interop.sh tests)" $$(tools/interop.sh packages)
+	$(call gotestsum) -timeout 15m -tags interop -run "$$(tools/interop.sh tests)" $$(tools/interop.sh packages)$(ran)
 
 # A few fault scenarios on the running kernel, judged together.
 test-smoke:
 	@tools/deps.sh test
-	$(call gotestsum,$(root)) -timeout 5m -tags smoke -run "^TestSmoke$$$$" ./test/incidents
+	$(call gotestsum,$(root)) -timeout 5m -tags smoke -run '^TestSmoke$$' ./test/incidents$(ran)
 
 # Runs some of the tests again that make test ran, three times each; which ones depends on
 # the commit. SECONDS_TO_REPEAT bounds what they took the first time.

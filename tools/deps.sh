@@ -25,6 +25,7 @@ test       /usr/include/stdio.h libc6-dev        has the C headers that programs
 test       llvm-symbolizer-14  llvm-14            says what lies at an address, to compare
 test       objcopy             binutils           takes debugging information out of programs
 test       python3             python3            runs programs whose stacks are read
+interop    curl                curl               fetches the beginning of a package of NVIDIA
 interop    qemu-system-x86_64  qemu-system-x86    boots older kernels for the tests in test/guests
 interop    clickhouse-server   clickhouse-server  takes what is copied to a cluster
 interop    java                default-jre-headless runs the ZooKeeper that a cluster needs
