@@ -14,6 +14,7 @@ import (
 // so must the processes, before.
 func Cgroup(t testing.TB, names ...string) (path string, add func(pid int)) {
 	t.Helper()
+	keeper() // started now, it is not in the group of a test that puts itself into one
 	root := "/sys/fs/cgroup/cpu"
 	if _, err := os.Stat(root + "/cgroup.procs"); err != nil {
 		root = "/sys/fs/cgroup"
