@@ -8,8 +8,10 @@
 //	make tapes ONLY='cpu/a hog on the core'   record tapes anew, on a quiet machine
 //	go test ./test/tapes -update              accept changed chains; they still must be right
 //
-// Only runs whose verdict is right and that nothing disturbed become tapes. Processes that
-// are not of the lab lose their names.
+// A run becomes a tape if its cause, culprit and lost time are right. Other programs took a CPU
+// during some runs. The JSON file of such a tape lists what was reported of them (Disturbed)
+// and how that changed the diagnosis (Misled), and a replay must give the same. Tapes of healthy
+// jobs and decoys are of undisturbed runs only. Processes that are not of the lab lose their names.
 //
 // The package also has the judge and the replay that the lab uses. Only tests import it.
 package tapes
