@@ -83,7 +83,11 @@ func (x *subject) traced() Line {
 		return l
 	}
 	h, err := x.Lock.Holder()
-	if err != nil || h == nil {
+	if err != nil {
+		l.Value, l.Note, l.Do = "not known", err.Error(), "ingero status"
+		return l
+	}
+	if h == nil {
 		return l
 	}
 	s, err := x.Lock.State(*h)
