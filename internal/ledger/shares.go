@@ -109,7 +109,8 @@ func (n *names) named(pid uint32, q *queued, across events.Op, sync bool, agent 
 		x.Own, x.Agent, x.ByIRQ = w.Who.TID != 0 && w.Who.PID == pid, w.Who.PID == agent && agent != 0, w.Flags&events.WaitByIRQ != 0
 		x.Reason, x.Call, x.File, x.Dev = w.Reason, w.Syscall, w.File, w.Dev
 		addWaker(&x.waker, &q.waker, &x.blocked, &x.runnable)
-		if x.stack.cast(x.Stack == w.Stack, w.Duration) {
+		// Where none was taken, nothing speaks against the one that was.
+		if w.Stack != 0 && x.stack.cast(x.Stack == w.Stack, w.Duration) {
 			x.Stack = w.Stack
 		}
 		if x.call.cast(x.Across == across, w.Duration) {
