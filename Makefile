@@ -74,7 +74,7 @@ steady:
 ONLY  ?=
 SEEDS ?= 1
 RUNS  ?= 5
-measure:
+measure: build
 	@tools/deps.sh test
 	$(root) go run ./tools/measure -only '$(ONLY)' -seeds '$(SEEDS)' -runs $(RUNS) $(if $(FRESH),-fresh) $(if $(UPDATE),-update)
 

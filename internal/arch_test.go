@@ -102,17 +102,18 @@ var allowed = map[string]string{
 	"test/unwind":       "",
 	"test/tapes/raw":    "",
 	"test/guests/guest": "golang.org/x/sys internal/decode internal/probes internal/proc internal/session internal/tick internal/xid pkg/events sim",
-	"benchmarks/budget": "sim",
-	"benchmarks/idle":   "",
-	"benchmarks/overhead": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/python internal/session " +
+	"benchmarks/budget": "benchmarks/figure sim",
+	"benchmarks/figure": "",
+	"benchmarks/idle":   "benchmarks/figure",
+	"benchmarks/overhead": "benchmarks/figure github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/python internal/session " +
 		"internal/stats internal/tick internal/unwind pkg/events sim",
-	"benchmarks/shapes": "sim",
-	"benchmarks/stacks": "internal/probes internal/proc internal/session internal/tick pkg/events sim",
-	"benchmarks/store": "golang.org/x/sys modernc.org/sqlite internal/proc internal/query internal/session internal/stats internal/store " +
+	"benchmarks/shapes": "benchmarks/figure sim",
+	"benchmarks/stacks": "benchmarks/figure internal/probes internal/proc internal/session internal/tick pkg/events sim",
+	"benchmarks/store": "benchmarks/figure golang.org/x/sys modernc.org/sqlite internal/proc internal/query internal/session internal/stats internal/store " +
 		"internal/tick pkg/events sim",
-	"benchmarks/switches": "github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/session " +
+	"benchmarks/switches": "benchmarks/figure github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/session " +
 		"internal/tick sim",
-	"benchmarks/throughput": "golang.org/x/sys internal/decode internal/export/clickhouse internal/export/otlp internal/export/prom internal/listen internal/metric internal/probes internal/proc internal/query internal/session " +
+	"benchmarks/throughput": "benchmarks/figure golang.org/x/sys internal/decode internal/export/clickhouse internal/export/otlp internal/export/prom internal/listen internal/metric internal/probes internal/proc internal/query internal/session " +
 		"internal/stats internal/store internal/tick pkg/events sim",
 	"tools/btfcheck":    "github.com/cilium/ebpf internal/bpf",
 	"tools/docs":        "internal/causal internal/cli internal/dashboard internal/explain internal/export/clickhouse internal/metric internal/query pkg/events",

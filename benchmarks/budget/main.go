@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"ingero/benchmarks/figure"
 )
 
 func main() {
@@ -55,7 +57,7 @@ func run(dir, agent, works string, settle, seconds, rounds int) error {
 	fmt.Printf("Loss of a loop that works for so long, launches and copies: median (range) of %d rounds\n", rounds)
 	for _, work := range strings.Split(works, ",") {
 		for _, budget := range []string{"0", "2%"} {
-			var loss []float64
+			var loss figure.Spread
 			for range rounds {
 				l, err := measure(dir+"/loop", work, agent, budget, settle, seconds)
 				if err != nil {
@@ -63,8 +65,8 @@ func run(dir, agent, works string, settle, seconds, rounds int) error {
 				}
 				loss = append(loss, l)
 			}
-			slices.Sort(loss)
-			fmt.Printf("%6s ns  --max-overhead %-3s %6.2f %%  (%.2f to %.2f)\n", work, budget, loss[len(loss)/2], loss[0], loss[len(loss)-1])
+			fmt.Printf("%6s ns  --max-overhead %-3s %s %%\n", work, budget, loss.Text("%.2f"))
+			figure.Report("work of "+work+" ns/--max-overhead "+budget, loss, "%")
 		}
 	}
 	return nil

@@ -10,11 +10,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"ingero/benchmarks/figure"
 )
 
 // life is what each of the others does: wait for its turn, then start a child.
@@ -40,12 +41,12 @@ func main() {
 			fmt.Fprintln(os.Stderr, "idle:", err)
 			os.Exit(1)
 		}
-		slices.Sort(share)
-		fmt.Printf("%-20s %.2f %%   (%.2f to %.2f)\n", n.name, share[len(share)/2], share[0], share[len(share)-1])
+		fmt.Printf("%-20s %s %%\n", n.name, share.Text("%.2f"))
+		figure.Report("beside others: "+n.name, share, "%")
 	}
 }
 
-func measure(agent, does string, others int, every float64, rounds int, length time.Duration) (share []float64, err error) {
+func measure(agent, does string, others int, every float64, rounds int, length time.Duration) (share figure.Spread, err error) {
 	if does != "" {
 		stop, err := start(others, exec.Command("bash", "-c", fmt.Sprintf(life, every, does)).Args, every)
 		defer stop()

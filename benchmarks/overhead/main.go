@@ -16,7 +16,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"slices"
 )
 
 func main() {
@@ -41,12 +40,4 @@ func main() {
 		fmt.Fprintln(os.Stderr, "overhead:", err)
 		os.Exit(1)
 	}
-}
-
-// spread is the median of values with their range.
-type spread []float64
-
-func (s spread) String() string {
-	v := slices.Sorted(slices.Values(s))
-	return fmt.Sprintf("%8.3g   (%.3g to %.3g)", v[len(v)/2], v[0], v[len(v)-1])
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"ingero/benchmarks/figure"
 	"ingero/internal/probes"
 	"ingero/pkg/events"
 	"ingero/sim"
@@ -87,8 +88,8 @@ func run(cmd *exec.Cmd, w watch) (r result, err error) {
 type kind struct {
 	name  string
 	watch watch
-	added spread // ns a call
-	ratio spread // to the yardstick, the first kind
+	added figure.Spread // ns a call
+	ratio figure.Spread // to the yardstick, the first kind
 }
 
 // compare runs all kinds, round after round, beside runs without any probe.
@@ -110,6 +111,8 @@ func compare(kinds []kind, rounds int, program func() *exec.Cmd) error {
 	fmt.Printf("%-44s %-32s %s\n", "", "ns added a call", "ratio")
 	for _, k := range kinds {
 		fmt.Printf("%-44s %-32v %v\n", k.name, k.added, k.ratio)
+		figure.Report(k.name, k.added, "ns/op")
+		figure.Report(k.name+"/ratio", k.ratio, "ratio")
 	}
 	return nil
 }
@@ -144,7 +147,7 @@ func onSim(dir string, rounds, calls int) error {
 	fmt.Printf("\nShare of a CPU added to a loop of %d launches a second: median (range) of %d rounds of %d s\n", rate, rounds, seconds)
 	paced := program(strconv.Itoa(rate*seconds), "--rate", strconv.Itoa(rate))
 	for _, k := range kinds {
-		var share spread
+		var share figure.Spread
 		for range rounds {
 			bare, err := run(paced(), nil)
 			if err != nil {
@@ -157,6 +160,7 @@ func onSim(dir string, rounds, calls int) error {
 			share = append(share, 100*(r.cpu-bare.cpu)/seconds)
 		}
 		fmt.Printf("%-44s %v %%\n", k.name, share)
+		figure.Report(k.name+"/paced", share, "%")
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"ingero/benchmarks/figure"
 	"ingero/sim"
 )
 
@@ -110,12 +111,12 @@ func (s *shape) measure(o *options, stack sim.Stack) error {
 		return err
 	}
 	defer func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); _ = cmd.Wait() }()
-	var fewer, longer, tail, agent []float64
+	var fewer, longer, tail, agent figure.Spread
 	before, err := see(o, steps, 0)
 	if err != nil {
 		return err
 	}
-	rates := []float64{before.rate}
+	rates := figure.Spread{before.rate}
 	for range o.pairs {
 		traced, err := s.traced(o, steps, cmd.Process.Pid, stack.Dir)
 		if err != nil {
@@ -132,14 +133,12 @@ func (s *shape) measure(o *options, stack sim.Stack) error {
 		rates = append(rates, after.rate)
 		before = after
 	}
-	slices.Sort(rates)
-	fmt.Printf("| %s | %.0f | %s | %s | %s | %s |\n", s.name, rates[len(rates)/2], spread(fewer), spread(longer), spread(tail), spread(agent))
+	fmt.Printf("| %s | %.0f | %s | %s | %s | %s |\n", s.name, rates.Median(), fewer.Text("%.2f"), longer.Text("%.2f"), tail.Text("%.2f"), agent.Text("%.2f"))
+	figure.Report(s.name+"/fewer steps", fewer, "%")
+	figure.Report(s.name+"/median longer", longer, "%")
+	figure.Report(s.name+"/p99 longer", tail, "%")
+	figure.Report(s.name+"/agent", agent, "%")
 	return nil
-}
-
-func spread(x []float64) string {
-	slices.Sort(x)
-	return fmt.Sprintf("%.2f (%.2f to %.2f)", x[len(x)/2], x[0], x[len(x)-1])
 }
 
 // traced has the agent trace a process, and returns what that did meanwhile.

@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"time"
 
+	"ingero/benchmarks/figure"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/session"
@@ -209,6 +210,9 @@ func (c *counter) print(procs int, took time.Duration) {
 		procs, c.calls, took.Round(time.Millisecond), c.taken, c.named, float64(c.frames)/float64(named), c.gaps)
 	fmt.Printf("agent: %v of CPU, %.1f us a stack; memory at most %d MB, %d MB at the end\n", c.last.Self.CPU.Round(time.Millisecond),
 		float64(c.last.Self.CPU.Microseconds())/float64(named), c.most>>20, c.last.Self.RSS>>20)
+	figure.Report("agent's CPU time a stack", figure.Spread{float64(c.last.Self.CPU.Nanoseconds()) / float64(named)}, "ns/op")
+	figure.Report("memory at most", figure.Spread{float64(c.most)}, "B")
+	figure.Report("calls without a named stack", figure.Spread{100 * float64(c.calls-min(c.named, c.calls)) / float64(max(c.calls, 1))}, "%")
 	for _, d := range c.last.Drops {
 		if d.Count > 0 {
 			fmt.Printf("%d %s\n", d.Count, d.Reason)

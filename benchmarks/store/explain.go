@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"ingero/benchmarks/figure"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -58,7 +59,7 @@ func explain(dir string, o *options) error {
 		{"the last 5 minutes", nil},
 		{"the last 20 seconds, analysed anew", []string{"--from", at(20 * time.Second), "--to", at(0)}},
 	} {
-		var used []float64
+		var used figure.Spread
 		if err := timed("explain: "+q.name, func() error {
 			cmd := exec.Command(ingero, append([]string{"explain", "--db", path}, q.args...)...)
 			out, err := cmd.Output()
@@ -70,7 +71,8 @@ func explain(dir string, o *options) error {
 		}); err != nil {
 			return err
 		}
-		fmt.Printf("  %-40s %s ms\n", "    CPU time of it", spread(used, "%.0f"))
+		fmt.Printf("  %-40s %s ms\n", "    CPU time of it", used.Text("%.0f"))
+		figure.Report("explain/"+q.name+"/cpu", used, "ms")
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	_ "modernc.org/sqlite" // as the driver
 
+	"ingero/benchmarks/figure"
 	"ingero/pkg/events"
 )
 
@@ -25,7 +26,7 @@ const (
 func ingest(dir string, o *options) error {
 	runtime.LockOSThread() // its CPU time tells the making of the calls from their recording
 	defer runtime.UnlockOSThread()
-	var recorded, inserted, ratio []float64
+	var recorded, inserted, ratio figure.Spread
 	for round := range o.rounds {
 		s, err := newStream(o.rate, time.Second, uint64(round))
 		if err != nil {
@@ -41,8 +42,9 @@ func ingest(dir string, o *options) error {
 		}
 		recorded, inserted, ratio = append(recorded, a), append(inserted, b), append(ratio, a/b)
 	}
-	fmt.Printf("ingest: million calls a second of a core, sealed and rolled up: %s\n", spread(recorded, "%.2f"))
-	fmt.Printf("        million rows a second of a core in SQLite: %s; ratio %s\n", spread(inserted, "%.3f"), spread(ratio, "%.1f"))
+	fmt.Printf("ingest: million calls a second of a core, sealed and rolled up: %s\n", recorded.Text("%.2f"))
+	fmt.Printf("        million rows a second of a core in SQLite: %s; ratio %s\n", inserted.Text("%.3f"), ratio.Text("%.1f"))
+	figure.Report("ingest", recorded, "Mcalls/s")
 	return nil
 }
 

@@ -15,7 +15,6 @@ import (
 	"os"
 	"runtime/pprof"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -100,10 +99,4 @@ func cpu(who int) float64 {
 	var r unix.Rusage
 	_ = unix.Getrusage(who, &r)
 	return float64(r.Utime.Nano()+r.Stime.Nano()) / 1e9
-}
-
-// spread is the median of some figures, and their range.
-func spread(figures []float64, format string) string {
-	s := slices.Sorted(slices.Values(figures))
-	return fmt.Sprintf(strings.ReplaceAll("% (%-%)", "%", format), s[len(s)/2], s[0], s[len(s)-1])
 }

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"ingero/benchmarks/figure"
 )
 
 // pageQuestions are what the page of the dashboard asks at its start of a window, and again
@@ -212,7 +214,7 @@ func drawn(base string) error {
 		}
 	}
 	for i, name := range names {
-		fmt.Printf("  %-40s %s ms\n", "in Chromium: "+name, spread(took[i], "%.0f"))
+		fmt.Printf("  %-40s %s ms\n", "in Chromium: "+name, figure.Spread(took[i]).Text("%.0f"))
 	}
 	return nil
 }

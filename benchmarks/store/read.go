@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"ingero/benchmarks/figure"
 	"ingero/internal/query"
 )
 
@@ -120,7 +121,7 @@ func ask(r *query.Reader, s *stream) error {
 // timed prints how long something takes, of many times or of a few where it takes
 // long.
 func timed(name string, f func() error) error {
-	var took []float64
+	var took figure.Spread
 	for range answers {
 		from := time.Now()
 		if err := f(); err != nil {
@@ -131,6 +132,7 @@ func timed(name string, f func() error) error {
 			break
 		}
 	}
-	fmt.Printf("  %-40s %s ms\n", name, spread(took, "%.1f"))
+	fmt.Printf("  %-40s %s ms\n", name, took.Text("%.1f"))
+	figure.Report(name, took, "ms")
 	return nil
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"ingero/benchmarks/figure"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/session"
@@ -69,7 +70,7 @@ func measure(rounds, turns int) error {
 		{"ingero, waiting for a process to trace", func() (io.Closer, error) { return probes.Open(probes.Options{}) }},
 		{"ingero, threads of other CPUs traced", traced},
 	}
-	added, ratio := make([][]float64, len(setups)), make([][]float64, len(setups))
+	added, ratio := make([]figure.Spread, len(setups)), make([]figure.Spread, len(setups))
 	for range rounds {
 		ns, err := round(setups, turns)
 		if err != nil {
@@ -83,7 +84,8 @@ func measure(rounds, turns int) error {
 	fmt.Printf("A context switch with its wake-up: median (range) of %d rounds of %d turns\n", rounds, turns)
 	fmt.Printf("%-48s %-26s %s\n", "", "ns added", "ratio to the floor")
 	for i, s := range setups[1:] {
-		fmt.Printf("%-48s %-26s %s\n", s.name, spread(added[i+1]), spread(ratio[i+1]))
+		fmt.Printf("%-48s %-26v %v\n", s.name, added[i+1], ratio[i+1])
+		figure.Report(s.name, added[i+1], "ns/op")
 	}
 	return nil
 }
@@ -113,12 +115,6 @@ func round(setups []setup, turns int) (ns []float64, err error) {
 		}
 	}
 	return ns, nil
-}
-
-// spread is the median of values with their range.
-func spread(v []float64) string {
-	v = slices.Sorted(slices.Values(v))
-	return fmt.Sprintf("%.3g (%.3g to %.3g)", v[len(v)/2], v[0], v[len(v)-1])
 }
 
 // closers closes all, the last first.

@@ -19,13 +19,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"ingero/benchmarks/figure"
 	"ingero/internal/proc"
 	"ingero/internal/session"
 	"ingero/internal/store"
@@ -100,10 +100,13 @@ func pairs(l load, record bool, with string, rounds int) error {
 		return err
 	}
 	if with == "" {
-		_, err := measure(l, record, x)
+		share, err := measure(l, record, x)
+		if err == nil {
+			figure.Report(fmt.Sprintf("%d calls a second of each of %d, recorded %v/agent", l.rate, l.procs, record), figure.Spread{100 * share}, "%")
+		}
 		return err
 	}
-	var more []float64
+	var more figure.Spread
 	for i := range rounds {
 		var share [2]float64
 		for _, which := range [][]int{{0, 1}, {1, 0}}[i%2] {
@@ -111,10 +114,10 @@ func pairs(l load, record bool, with string, rounds int) error {
 				return err
 			}
 		}
-		more = append(more, share[1]-share[0])
+		more = append(more, 100*(share[1]-share[0]))
 	}
-	slices.Sort(more)
-	fmt.Printf("%s adds %.2f %% of a core (%.2f to %.2f, %d pairs)\n", with, 100*more[len(more)/2], 100*more[0], 100*more[len(more)-1], rounds)
+	fmt.Printf("%s adds %s %% of a core, %d pairs\n", with, more.Text("%.2f"), rounds)
+	figure.Report(with+" adds", more, "%")
 	return nil
 }
 

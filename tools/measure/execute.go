@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,18 +38,17 @@ type event struct {
 }
 
 // execute runs one measurement and keeps its output in bin/measure. It fails only if the
-// test cannot be run at all: a test that fails is a figure.
+// measurement cannot be run at all: a test that fails is a figure.
 func execute(p planned, interrupted <-chan os.Signal) (r run, err error) {
-	log := filepath.Join(keptDir, strings.NewReplacer("/", "_", ".", "_").Replace(p.name())+"-"+strconv.Itoa(p.Run)+".log")
-	args := append([]string{"test", "-json", "-tags", "measure", "-count=1", "-timeout", "12h", "-run", "^" + p.Test + "$", p.Package, "-args"}, p.Args...)
-	cmd := exec.Command("go", args...)
+	log := filepath.Join(keptDir, fileName(p)+"-"+strconv.Itoa(p.Run)+".log")
+	cmd, err := command(p)
+	if err != nil {
+		return r, err
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return r, err
-	}
-	if err := build(p); err != nil {
 		return r, err
 	}
 	watch := waitIdle()
@@ -64,8 +64,15 @@ func execute(p planned, interrupted <-chan os.Signal) (r run, err error) {
 		case <-ended:
 		}
 	}()
-	r, ran, err := read(bufio.NewScanner(out), p, log)
+	reader := readTest
+	if !strings.HasPrefix(p.Test, "Test") {
+		reader = readBenchmark
+	}
+	r, ran, err := reader(bufio.NewScanner(out), p, log)
 	waitErr := cmd.Wait()
+	if !strings.HasPrefix(p.Test, "Test") {
+		r.Passed = waitErr == nil
+	}
 	close(ended)
 	if err != nil {
 		return r, err
@@ -78,18 +85,34 @@ func execute(p planned, interrupted <-chan os.Signal) (r run, err error) {
 	return r, nil
 }
 
-// build compiles the test first, so that no compiler runs beside the measurement.
-func build(p planned) error {
-	cmd := exec.Command("go", "test", "-tags", "measure", "-count=1", "-run", "^$", p.Package)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the tests of %s: %w\n%s", p.Package, err, out)
+func fileName(p planned) string { return strings.NewReplacer("/", "_", ".", "_").Replace(p.name()) }
+
+// command is how a measurement is run. What it needs is compiled before it is returned, so
+// that no compiler runs beside the measurement.
+func command(p planned) (*exec.Cmd, error) {
+	var build, run []string
+	switch {
+	case p.Test == "":
+		binary := filepath.Join(keptDir, fileName(p))
+		build, run = []string{"build", "-o", binary, p.Package}, append([]string{binary}, p.Args...)
+	case strings.HasPrefix(p.Test, "Benchmark"):
+		build = []string{"test", "-run", "^$", p.Package}
+		run = []string{"go", "test", "-run", "^$", "-bench", "^" + p.Test + "$", "-count=1", "-timeout", "1h", p.Package}
+	default:
+		build = []string{"test", "-tags", "measure", "-count=1", "-run", "^$", p.Package}
+		run = append([]string{"go", "test", "-json", "-tags", "measure", "-count=1", "-timeout", "12h", "-run", "^" + p.Test + "$", p.Package, "-args"}, p.Args...)
 	}
-	return nil
+	if out, err := exec.Command("go", build...).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build %s: %w\n%s", p.Package, err, out)
+	}
+	cmd := exec.Command(run[0], run[1:]...)
+	cmd.Env = append(os.Environ(), "INGERO_FIGURES=1")
+	return cmd, nil
 }
 
-// read takes what go test -json prints. ran says whether the test itself ended; a skipped
+// readTest takes what go test -json prints. ran says whether the test itself ended; a skipped
 // test did not run.
-func read(lines *bufio.Scanner, p planned, log string) (r run, ran bool, err error) {
+func readTest(lines *bufio.Scanner, p planned, log string) (r run, ran bool, err error) {
 	f, err := os.Create(log)
 	if err != nil {
 		return r, false, err
@@ -134,4 +157,49 @@ func parseFigure(e event, test string) (figure, bool) {
 		name = sub + "/" + name
 	}
 	return figure{Name: name, Unit: part[1], Better: part[2], Value: value}, true
+}
+
+// readBenchmark takes lines in Go's benchmark format, of go test or of a program
+// (benchmarks/figure). ran says whether there was a figure.
+func readBenchmark(lines *bufio.Scanner, p planned, log string) (r run, ran bool, err error) {
+	f, err := os.Create(log)
+	if err != nil {
+		return r, false, err
+	}
+	defer f.Close()
+	r.planned = p
+	for lines.Scan() {
+		fmt.Fprintln(f, lines.Text())
+		r.Figures = append(r.Figures, benchmarkFigures(lines.Text(), p.Test)...)
+	}
+	return r, len(r.Figures) > 0, lines.Err()
+}
+
+// benchmarkFigures reads "BenchmarkName/part-2 1000 12.5 ns/op 3 calls/s".
+func benchmarkFigures(line, benchmark string) (list []figure) {
+	part := strings.Fields(line)
+	if len(part) < 4 || !strings.HasPrefix(part[0], "Benchmark") {
+		return nil
+	}
+	name := strings.TrimPrefix(part[0], "Benchmark")
+	if benchmark != "" {
+		// go test appends the number of CPUs.
+		name = strings.TrimSuffix(strings.TrimPrefix(part[0], benchmark), "-"+strconv.Itoa(runtime.GOMAXPROCS(0)))
+	}
+	name = strings.TrimPrefix(name, "/")
+	for i := 2; i+1 < len(part); i += 2 {
+		value, err := strconv.ParseFloat(part[i], 64)
+		if err != nil {
+			return nil
+		}
+		f := figure{Name: name, Unit: part[i+1], Better: "lower", Value: value}
+		if benchmark != "" {
+			f.Name = strings.TrimPrefix(name+"/"+f.Unit, "/")
+		}
+		if strings.HasSuffix(f.Unit, "/s") {
+			f.Better = "higher"
+		}
+		list = append(list, f)
+	}
+	return list
 }

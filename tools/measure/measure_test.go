@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -112,7 +114,7 @@ func TestReadEvents(t *testing.T) {
 {"Action":"fail","Test":"TestX"}
 `
 	log := filepath.Join(t.TempDir(), "log")
-	r, ran, err := read(bufio.NewScanner(strings.NewReader(events)), planned{Test: "TestX"}, log)
+	r, ran, err := readTest(bufio.NewScanner(strings.NewReader(events)), planned{Test: "TestX"}, log)
 	if err != nil || !ran || r.Passed {
 		t.Errorf("got passed %v, ran %v, %v", r.Passed, ran, err)
 	}
@@ -122,8 +124,41 @@ func TestReadEvents(t *testing.T) {
 	if text, _ := os.ReadFile(log); string(text) != "text\n" {
 		t.Errorf("the log has %q", text)
 	}
-	if _, ran, _ := read(bufio.NewScanner(strings.NewReader(`{"Action":"skip","Test":"TestX"}`)), planned{Test: "TestX"}, log); ran {
+	if _, ran, _ := readTest(bufio.NewScanner(strings.NewReader(`{"Action":"skip","Test":"TestX"}`)), planned{Test: "TestX"}, log); ran {
 		t.Error("a skipped test counts as run")
+	}
+}
+
+func TestReadBenchmark(t *testing.T) {
+	cpus := strconv.Itoa(runtime.GOMAXPROCS(0))
+	for _, test := range []struct {
+		line, benchmark string
+		want            []figure
+	}{
+		{"BenchmarkSecond-" + cpus + "   \t 12\t 21.5 ns/op\t 400 calls/s", "BenchmarkSecond",
+			[]figure{{"ns/op", "ns/op", "lower", 21.5}, {"calls/s", "calls/s", "higher", 400}}},
+		{"BenchmarkSecond/8-threads-" + cpus + " 12 21.5 ns/op", "BenchmarkSecond", []figure{{"8-threads/ns/op", "ns/op", "lower", 21.5}}},
+		{"Benchmark/session-links/ratio 1 1.06 ratio", "", []figure{{"session-links/ratio", "ratio", "lower", 1.06}}},
+		{"goos: linux", "BenchmarkSecond", nil},
+		{"BenchmarkSecond", "BenchmarkSecond", nil},
+		{"ok  \tingero/internal/causal\t1.2s", "BenchmarkSecond", nil},
+	} {
+		if got := benchmarkFigures(test.line, test.benchmark); !slices.Equal(got, test.want) {
+			t.Errorf("%q: got %v, want %v", test.line, got, test.want)
+		}
+	}
+}
+
+// Each program of benchmarks/ is measured.
+func TestProgramsAreMeasured(t *testing.T) {
+	files, err := filepath.Glob("../../benchmarks/*/main.go")
+	if err != nil || len(files) != len(programs) {
+		t.Fatalf("%d programs, and %d are listed: %v", len(files), len(programs), err)
+	}
+	for i, p := range programs {
+		if want := filepath.Join("../..", p.dir, "main.go"); files[i] != want {
+			t.Errorf("listed %s, want %s", want, files[i])
+		}
 	}
 }
 

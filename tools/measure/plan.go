@@ -13,13 +13,33 @@ import (
 
 // planned is one run of one measurement.
 type planned struct {
-	Package string // as in "./internal/session"
-	Test    string
+	Package string   // as in "./internal/session"
+	Test    string   // a test, a benchmark, or "": the package is a program
 	Run     int      // from 1; of the incident lab it is the seed
-	Args    []string // flags of the test binary
+	Args    []string // flags of the test binary or of the program
 }
 
-func (p planned) name() string { return path.Clean(p.Package) + "." + p.Test }
+func (p planned) name() string {
+	if p.Test == "" {
+		return path.Clean(p.Package)
+	}
+	return path.Clean(p.Package) + "." + p.Test
+}
+
+// programs lists the benchmarks that are programs, with their flags: each takes a few minutes.
+var programs = []struct {
+	dir  string
+	args string
+}{
+	{"benchmarks/budget", "-rounds 1"},
+	{"benchmarks/idle", "-rounds 3 -length 5s"},
+	{"benchmarks/overhead", "-rounds 3"},
+	{"benchmarks/shapes", "-pairs 2 -window 5s"},
+	{"benchmarks/stacks", "-procs 10"},
+	{"benchmarks/store", "-events 10000000 ingest read"},
+	{"benchmarks/switches", "-rounds 5"},
+	{"benchmarks/throughput", "-rates 100000,500000 -seconds 5 -record"},
+}
 
 // special lists measurements that are not run as often as others, or with flags.
 var special = []struct {
@@ -71,8 +91,9 @@ func upTo(n int) (list []int) {
 }
 
 var (
-	tagLine  = regexp.MustCompile(`(?m)^//go:build .*\bmeasure\b`)
-	testFunc = regexp.MustCompile(`(?m)^func (Test[A-Z0-9]\w*)\(t \*testing\.T\)`)
+	tagLine   = regexp.MustCompile(`(?m)^//go:build .*\bmeasure\b`)
+	testFunc  = regexp.MustCompile(`(?m)^func (Test[A-Z0-9]\w*)\(t \*testing\.T\)`)
+	benchmark = regexp.MustCompile(`(?m)^func (Benchmark[A-Z0-9]\w*)\(b \*testing\.B\)`)
 )
 
 // plan lists all runs that the options ask for, in the order of their packages' names.
@@ -91,15 +112,23 @@ func plan(o options) ([]planned, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !tagLine.Match(text) {
-			continue
+		found := benchmark.FindAllSubmatch(text, -1)
+		if tagLine.Match(text) {
+			found = append(found, testFunc.FindAllSubmatch(text, -1)...)
 		}
-		for _, m := range testFunc.FindAllSubmatch(text, -1) {
+		for _, m := range found {
 			more, err := runsOf(o, path.Dir(file), string(m[1]))
 			if err != nil {
 				return nil, err
 			}
 			plans = append(plans, more...)
+		}
+	}
+	for _, p := range programs {
+		for _, n := range upTo(o.runs) {
+			if wanted(o, p.dir) {
+				plans = append(plans, planned{Package: "./" + p.dir, Run: n, Args: strings.Fields(p.args)})
+			}
 		}
 	}
 	slices.SortStableFunc(plans, func(a, b planned) int { return strings.Compare(a.name(), b.name()) })
@@ -109,9 +138,13 @@ func plan(o options) ([]planned, error) {
 	return plans, nil
 }
 
+func wanted(o options, name string) bool {
+	return slices.ContainsFunc(strings.Split(o.only, ","), func(word string) bool { return strings.Contains(name, word) })
+}
+
 func runsOf(o options, dir, test string) (plans []planned, err error) {
 	name := dir + "." + test
-	if !slices.ContainsFunc(strings.Split(o.only, ","), func(word string) bool { return strings.Contains(name, word) }) {
+	if !wanted(o, name) {
 		return nil, nil
 	}
 	runs, args := upTo(o.runs), func(int) []string { return nil }
