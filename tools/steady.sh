@@ -28,6 +28,7 @@ clone() {
 		rm -rf "$dir/main"
 		mkdir -p "$dir/home" "$dir/tmp"
 		git clone -q . "$dir/main"
+		git -C "$dir/main" checkout -q "$commit"
 		[ "$1" = root ] || chown -R 65534:65534 "$dir"
 	fi
 }
