@@ -202,44 +202,55 @@ func openOwn(path string) (*os.File, error) {
 
 // Holder finds the process that has the lock, in this or another container.
 // It returns nil when none has.
+//
+// To ask the kernel about the file itself (F_GETLK) will not do: a process that closes any
+// descriptor of a file loses its locks on it, and this one may be the holder.
 func (p Place) Holder() (*Holder, error) {
-	// The kernel gives its list in parts, and skips an entry when one before it goes between
-	// two of them. So a list without a holder counts when it was read twice alike; where locks
-	// come and go all the time, a holder was missed in 1.5 % of the lists at most, and is in
-	// one of maxLists.
+	return p.find(func() (string, error) {
+		text, err := os.ReadFile("/proc/locks")
+		return string(text), err
+	})
+}
+
+// find looks for the holder in the kernel's list of locks. The kernel gives it in parts, and
+// skips an entry when one before it goes between two of them. So that nobody has the lock
+// counts when the list was read twice alike.
+func (p Place) find(read func() (string, error)) (*Holder, error) {
 	const maxLists = 10
 	last := ""
 	for range maxLists {
-		text, err := os.ReadFile("/proc/locks")
+		text, err := read()
 		if err != nil {
 			return nil, fmt.Errorf("find who has the lock: %w", err)
 		}
-		if h := p.holderIn(string(text)); h != nil || string(text) == last {
-			return h, nil
+		for line := range strings.Lines(text) {
+			if h := p.holderOf(p.marked(line)); h != nil {
+				return h, nil
+			}
 		}
-		last = string(text)
+		if text == last {
+			break
+		}
+		last = text
 	}
 	return nil, nil
 }
 
-// holderIn finds the holder in a text of /proc/locks, nil where it has none.
-func (p Place) holderIn(locks string) *Holder {
-	for line := range strings.Lines(locks) {
-		pid := p.marked(line)
-		if pid == 0 || pid == os.Getpid() {
-			continue
-		}
-		uid, may := mayTrace(pid)
-		if !may {
-			continue // anyone can lock a byte of a file of their own
-		}
-		h := Holder{PID: pid, UID: uid, Command: command(pid)}
-		if s, err := p.State(h); err == nil {
-			h = s.Holder
-		}
-		return &h
+// holderOf returns what is known of a process that has the mark, nil where it is none, this
+// one, or one that could not trace.
+func (p Place) holderOf(pid int) *Holder {
+	if pid <= 0 || pid == os.Getpid() {
+		return nil
 	}
-	return nil
+	uid, may := mayTrace(pid)
+	if !may {
+		return nil // anyone can lock a byte of a file of their own
+	}
+	h := Holder{PID: pid, UID: uid, Command: command(pid)}
+	if s, err := p.State(h); err == nil {
+		h = s.Holder
+	}
+	return &h
 }
 
 // marked returns the PID of a line of /proc/locks if it is a holder's mark:
