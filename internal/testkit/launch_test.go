@@ -34,7 +34,9 @@ func launchAndWait() {
 			os.Exit(1)
 		}
 	}
-	select {}
+	for {
+		_ = syscall.Pause() // not select: all goroutines wait then, which Go takes for a deadlock
+	}
 }
 
 // gone reports whether a process has ended.
