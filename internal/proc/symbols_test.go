@@ -130,8 +130,8 @@ func TestIdentify(t *testing.T) {
 	if _, err := Identify(compile(t, "int custom;", "other.so", "-shared", "-fPIC")); !errors.Is(err, ErrNoLibrary) {
 		t.Errorf("a file of nothing: %v, want %v", err, ErrNoLibrary)
 	}
-	for _, bad := range []string{"/nowhere", t.TempDir(), "/dev/null", "/etc/passwd"} {
-		t.Run(bad, func(t *testing.T) {
+	for name, bad := range map[string]string{"nowhere": "/nowhere", "a directory": t.TempDir(), "a device": "/dev/null", "a text": "/etc/passwd"} {
+		t.Run(name, func(t *testing.T) {
 			if given, err := Identify(bad); err == nil || given != (Given{}) {
 				t.Errorf("Identify = %+v, %v", given, err)
 			}
