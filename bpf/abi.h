@@ -52,7 +52,7 @@ enum recipe_flags {
 	RECIPE_OUT = 8, /* some value is read at return */
 	RECIPE_SYNC = 16, /* it waits for the GPU: events.ClassSync */
 	RECIPE_TEXT = 32, /* arg[0] is the address of a string to put out: events.Row.Text */
-	RECIPE_KEEP = 64, /* other things follow from it: thin it last */
+	RECIPE_KEEP = 64, /* answers rest on it: thin it last. events.Row.Always */
 	RECIPE_STAYS = 128, /* the string stays where it is: put out a process's first alone */
 };
 
@@ -65,7 +65,7 @@ struct recipe {
 	struct rule arg[MAX_ARGS];
 	struct rule tag;
 	__u32 pending; /* a result that is no failure: events.Row.Pending */
-	__u32 pad;
+	__u32 polls; /* it asks without waiting: events.Row.Polls */
 };
 _Static_assert(sizeof(struct recipe) == 56, "recipe");
 

@@ -269,7 +269,7 @@ static __always_inline __u64 close_call(struct pt_regs *ctx, struct thread *t, s
 	__u64 size = offsetof(struct call_record, throttled), cost;
 	__u32 shift = 0;
 	struct parts p = {}; /* Linux 5.15 lets no function see what is not set */
-	bool notable;
+	bool notable, keep;
 
 	rec->result = (__s32)PT_REGS_RC(ctx);
 	if (rec->result && (__u32)rec->result != r->pending)
@@ -301,7 +301,8 @@ static __always_inline __u64 close_call(struct pt_regs *ctx, struct thread *t, s
 			false); /* not at entry: by now the library has had it read from the disk */
 	notable = rec->flags & CALL_FAILED || (r->slow_ns && ns >= r->slow_ns);
 	cost = stack_of(ctx, t, rec, o->ip, PT_REGS_IP(ctx), false, notable);
-	emit_call(&t->ring, rec, size, notable || r->flags & RECIPE_KEEP);
+	keep = ends_polling(t, r, rec); /* always asked: it remembers */
+	emit_call(&t->ring, rec, size, keep || notable || r->flags & RECIPE_KEEP);
 	return cost;
 }
 

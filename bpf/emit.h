@@ -51,29 +51,27 @@ static __always_inline void drop(__u32 reason)
 }
 
 /*
- * How strongly to thin: 1 in 2^level. Adaptive thinning begins when the ring is
- * over half full, hits fast calls first, and takes slow and failed ones only in
- * the last eighth. A fixed rate is rounded down to a power of two. Fast calls are
- * thinned at least as thin_least says, unless all were asked for.
+ * How strongly to thin: 1 in 2^level. Calls to keep are slow or failed, or answers rest on
+ * them (events.Row.Always): they are thinned only in the last eighth of the ring. Others are
+ * as thin_least says, or as a fixed rate does, rounded down to a power of two; without one
+ * also by how full the ring is, from one half on.
  */
 static __always_inline __u32 thin_level(__u64 used, bool keep)
 {
 	__u32 level = 0;
 
+	if (sampling_rate == 1)
+		return 0;
+	if (keep)
+		return used > ring_bytes / 8 * 7 ? 2 : 0;
 	if (sampling_rate > 1) {
 #pragma unroll
 		for (int i = 0; i < 16; i++)
 			if (sampling_rate >> (i + 1))
 				level = i + 1;
-		return !keep && level < (thin_least & 15) ? thin_least & 15 : level;
+	} else if (used > ring_bytes / 2) {
+		level = used > ring_bytes / 4 * 3 ? 6 : 3;
 	}
-	if (sampling_rate == 1)
-		return 0;
-	if (keep)
-		return used > ring_bytes / 8 * 7 ? 2 : 0;
-	if (used <= ring_bytes / 2)
-		return thin_least & 15;
-	level = used > ring_bytes / 4 * 3 ? 6 : 3;
 	return level > (thin_least & 15) ? level : thin_least & 15;
 }
 

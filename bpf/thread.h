@@ -90,7 +90,7 @@ struct thread {
 	struct ring_view ring;
 	__u32 levers_seen; /* levers_changed as of flags */
 	__u16 counted_op; /* of the launch that was last counted at its entry only, by a lever */
-	__u16 pad;
+	__u16 polling; /* the last query was told that it is not ready yet */
 	__u64 counted_sp; /* of that call, as in open_call; 0: there is none, or it has returned */
 	__u64 counted_ret; /* its return address */
 	__u64 returned_ns; /* when the last outermost call returned */
@@ -330,4 +330,19 @@ static __noinline int forget_thread(__u32 tid)
 	bpf_map_delete_elem(&threads, &tid);
 	emit_thread(&rec);
 	return 0;
+}
+
+/*
+ * Does the call end a wait? A thread that asks again and again whether the GPU is ready waits
+ * for it: the first query that is told so ends that.
+ */
+static __always_inline bool ends_polling(struct thread *t, const struct recipe *r,
+					 const struct call_record *rec)
+{
+	bool was = t->polling;
+
+	if (!r->polls || rec->flags & CALL_NESTED)
+		return false;
+	t->polling = (__u32)rec->result == r->pending;
+	return was && !t->polling;
 }

@@ -367,7 +367,7 @@ type IngeroRecipe struct {
 	Arg     [4]IngeroRule
 	Tag     IngeroRule
 	Pending uint32
-	Pad     uint32
+	Polls   uint32
 }
 
 type IngeroRecipeFlags uint32
@@ -550,7 +550,7 @@ type IngeroThread struct {
 	}
 	LeversSeen uint32
 	CountedOp  uint16
-	Pad        uint16
+	Polling    uint16
 	CountedSp  uint64
 	CountedRet uint64
 	ReturnedNs uint64

@@ -119,6 +119,7 @@ type Second struct {
 type OpSum struct {
 	Op     events.Op
 	Calls  uint64
+	Done   uint64 // returned, and were timed
 	Errors uint64
 	NS     uint64 // of those that returned
 	Own    uint64 // of NS: in no other traced call that they made
@@ -192,7 +193,7 @@ func (e *Engine) note(t *tick.Tick) {
 	for i := range t.Ops {
 		o := &t.Ops[i]
 		if s := e.second(o.PID); s != nil && o.Last.Calls+o.Last.Done > 0 {
-			s.Ops = append(s.Ops, OpSum{o.Op, o.Last.Calls, o.Last.Errors, o.Last.Total, o.Last.Total - min(o.Last.Inner, o.Last.Total)})
+			s.Ops = append(s.Ops, OpSum{o.Op, o.Last.Calls, o.Last.Done, o.Last.Errors, o.Last.Total, o.Last.Total - min(o.Last.Inner, o.Last.Total)})
 		}
 	}
 	for i := range t.States {

@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"math"
 	"time"
 
 	"ingero/internal/tick"
@@ -34,18 +35,7 @@ func startOf(f *Facts, b *Book) (x Finding, ok bool) {
 		return x, false
 	}
 	c := f.costs(b.PID)
-	usual := map[events.Op]float64{}
-	for i := len(b.Seconds) - 1; i >= 1; i-- {
-		for _, o := range b.Seconds[i].Ops {
-			if o.Calls == 0 {
-				continue
-			}
-			each := float64(o.Own) / float64(o.Calls)
-			if old, there := usual[o.Op]; !there || each < old {
-				usual[o.Op] = each
-			}
-		}
-	}
+	usual := usualTimes(b)
 	var most float64
 	for i := range b.Seconds {
 		s := &b.Seconds[i]
@@ -54,8 +44,11 @@ func startOf(f *Facts, b *Book) (x Finding, ok bool) {
 		}
 		var lost float64
 		for _, o := range s.Ops {
-			normal := usual[o.Op] * float64(o.Calls)
-			if !starts(o.Op) || float64(o.Own) < coldCalls*normal {
+			if o.Done == 0 || !starts(o.Op) {
+				continue
+			}
+			normal := usual[o.Op] * float64(o.Done)
+			if float64(o.Own) < coldCalls*normal {
 				continue
 			}
 			more := float64(o.Own) - normal
@@ -78,6 +71,31 @@ func startOf(f *Facts, b *Book) (x Finding, ok bool) {
 	x.Culprits = []tick.Culprit{{What: "the first calls, " + x.Op.String() + " most", Lost: time.Duration(x.Lost)}}
 	x.Timeline = []tick.Moment{moment(x.From, "CUDA", "the first calls: %s more than the same calls take later (%s a step)", span(x.Lost), span(c.p50))}
 	return x, true
+}
+
+// usualTimes returns what calls of each operation took later than in the first second, at the
+// least: 0 for those that were not made any more. What is made but not timed any more has no
+// usual time to compare with, and counts as if it always took what it took.
+func usualTimes(b *Book) map[events.Op]float64 {
+	usual, later := map[events.Op]float64{}, map[events.Op]bool{}
+	for i := len(b.Seconds) - 1; i >= 1; i-- {
+		for _, o := range b.Seconds[i].Ops {
+			later[o.Op] = later[o.Op] || o.Calls > 0
+			if o.Done == 0 {
+				continue
+			}
+			each := float64(o.Own) / float64(o.Done)
+			if old, there := usual[o.Op]; !there || each < old {
+				usual[o.Op] = each
+			}
+		}
+	}
+	for op := range later {
+		if _, there := usual[op]; !there {
+			usual[op] = math.Inf(1)
+		}
+	}
+	return usual
 }
 
 // starts says whether an operation that takes long at first is one that sets something up,

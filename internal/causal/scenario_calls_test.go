@@ -112,6 +112,10 @@ func (s *account) ticked(to *tick.Tick) {
 			last[k] = &tick.Counts{}
 		}
 		last[k].Calls++
+		if c.Flags&events.CallUnmeasured != 0 {
+			last[k].Unmeasured++
+			continue
+		}
 		last[k].Done++
 		if c.Flags&events.CallFailed != 0 {
 			last[k].Errors++

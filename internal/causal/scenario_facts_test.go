@@ -1,6 +1,8 @@
 package causal
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 
 	"ingero/internal/tick"
@@ -62,4 +64,24 @@ func reason(t testing.TB, v string) events.Reason {
 	}
 	t.Fatalf("no reason is called %q", v)
 	return 0
+}
+
+// thread reads NAME/PID; a name may have slashes.
+func thread(t testing.TB, v string) events.Thread {
+	i := strings.LastIndexByte(v, '/')
+	if i < 0 {
+		t.Fatalf("%q is no NAME/PID", v)
+	}
+	n, err := strconv.Atoi(v[i+1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	th := events.Thread{PID: uint32(n), TID: uint32(n), Name: events.NameOf(v[:i]), Parent: 711}
+	if strings.HasPrefix(v, "kworker") {
+		th.Parent = kthreadd
+	}
+	if n == 8 { // a thread of the program's own
+		th.PID = 7
+	}
+	return th
 }

@@ -24,6 +24,7 @@ import (
 //	hog NAME/PID slice=4ms [every=100ms] [from=10s] [to=20s]   on the program's CPU; hypervisor/0: below the kernel
 //	quota run=40ms period=100ms
 //	attach 5s                    ingero sees nothing before
+//	counted 5s                   launches are counted and not timed from then on
 //	thread TID steps=4000 [host] [pid=N] [from=1s] the program; what follows are the lines of a step;
 //	                             host: hogs do not run while it synchronises
 //	cpu 1ms [vary=10%]           between calls
@@ -45,6 +46,7 @@ type scenario struct {
 	hogs    []*hog
 	quota   quota
 	attach  int64
+	counted int64
 	threads []program
 	facts   []fact
 	expect  []string
@@ -146,7 +148,7 @@ func feed(all *tick.Batch, from, poll int64, facts ...fact) []tick.Chain {
 func (sc *scenario) play(t testing.TB, p program, off bool) *simThread {
 	x := newSimThread(p.pid, p.tid, 42)
 	x.now += p.from
-	x.hogs, x.quota, x.off, x.hostOnly = sc.hogs, sc.quota, off, p.host
+	x.hogs, x.quota, x.off, x.hostOnly, x.counted = sc.hogs, sc.quota, off, p.host, sc.counted
 	for n := range p.steps {
 		begin := x.now
 		for _, f := range p.lines {
@@ -269,26 +271,6 @@ func dur(t testing.TB, v string) int64 {
 	return int64(d)
 }
 
-// thread reads NAME/PID; a name may have slashes.
-func thread(t testing.TB, v string) events.Thread {
-	i := strings.LastIndexByte(v, '/')
-	if i < 0 {
-		t.Fatalf("%q is no NAME/PID", v)
-	}
-	n, err := strconv.Atoi(v[i+1:])
-	if err != nil {
-		t.Fatal(err)
-	}
-	th := events.Thread{PID: uint32(n), TID: uint32(n), Name: events.NameOf(v[:i]), Parent: 711}
-	if strings.HasPrefix(v, "kworker") {
-		th.Parent = kthreadd
-	}
-	if n == 8 { // a thread of the program's own
-		th.PID = 7
-	}
-	return th
-}
-
 func read(t testing.TB, path string) *scenario {
 	file, err := os.Open(path)
 	if err != nil {
@@ -312,6 +294,8 @@ func read(t testing.TB, path string) *scenario {
 			sc.facts = append(sc.facts, factOf(t, f, o))
 		case "attach":
 			sc.attach = dur(t, f[1])
+		case "counted":
+			sc.counted = dur(t, f[1])
 		case "thread":
 			n, _ := strconv.Atoi(f[1])
 			sc.threads = append(sc.threads, program{pid: uint32(cmp.Or(o.pid, 7)), tid: uint32(n), from: o.from, steps: o.steps, host: slices.Contains(f, "host")})

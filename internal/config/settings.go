@@ -189,7 +189,7 @@ var Settings = []Setting{
 		Help:  "where no offsets are known for a CPython, run a copy of it for up to 2 s, without rights, network and environment, to find them",
 		field: func(c *Config) any { return &c.Trace.PyProbe }},
 	{Key: "trace.sampling-rate", Env: "INGERO_SAMPLING_RATE", Flag: "sampling-rate", Commands: tracers, Default: "0",
-		Help:  "record 1 call in N; 0: all, until there are too many; counts stay exact",
+		Help:  "record 1 in N of the calls that return at once; 0: all, until there are too many; counts stay exact",
 		field: func(c *Config) any { return &c.Trace.SamplingRate }, check: checkRate},
 	{Key: "trace.ringbuf-size", Env: "INGERO_RINGBUF_SIZE", Flag: "ringbuf-size", Commands: tracers, Default: "0",
 		Help:  "buffer for records from the kernel: a power of two from 4096; 0: 8m",

@@ -29,11 +29,11 @@ type Step struct {
 // taken back in the reverse order.
 var Steps = [...]Step{
 	{"stacks-rare", Stacks, "stacks are taken of slow and failed calls, and of a sixteenth of the others that had one", "calls by place in the program: rare places may be missing"},
-	{"records-thin", Records, "one fast call in 8 has a record", "single fast calls; counts, sums and quantiles stay right"},
+	{"records-thin", Records, "one fast call in 8 of those on which no answer rests has a record", "single launches, asynchronous copies, memsets, events and queries; counts, sums and quantiles stay right"},
 	{"python-off", Stacks, "stacks have no Python functions", "Python lines of calls, and of who holds Python's lock"},
 	{"launches-counted", Launches, "launches are counted, not timed", "durations of launches; their counts stay exact"},
 	{"stacks-off", Stacks, "no stack is taken", "where in the program calls are made"},
-	{"records-least", Records, "one fast call in 64 has a record", "single fast calls; counts, sums and quantiles stay right"},
+	{"records-least", Records, "one fast call in 64 of those on which no answer rests has a record", "single launches, asynchronous copies, memsets, events and queries; counts, sums and quantiles stay right"},
 	{"host-off", Host, "disks, reclaim and sockets are not watched", "causes on the host but for the CPU"},
 	{"calls-counted", Calls, "copies, memsets, events and queries that return at once are counted, not timed", "durations of these calls; their counts stay exact"},
 	{"hot-off", Hot, "the dearest of the launches and calls that return at once have no probe", "their counts, which end here until the probes are back"},
@@ -42,7 +42,7 @@ var Steps = [...]Step{
 // Load is what tracing costs in a tick, as shares of the time of the traced processes.
 type Load struct {
 	Share float64
-	Agent float64        // of it: what the agent takes of CPUs, whichever they are
+	Agent float64        // of it: what the agent takes of CPUs, whichever they are, to read records
 	Parts [Parts]float64 // of it; they may overlap
 	Calls uint64         // that were made, as far as they are seen
 	// Lacks are steps that cannot be taken here, by index.
@@ -61,20 +61,20 @@ type Change struct {
 // fewer records: for its sake no call is left uncounted.
 func (l *Load) paid() float64 { return l.Share - l.Agent }
 
-// worth says whether a part costs so much that a step on it is to be taken.
+// worth says whether a part costs so much that a step on it is to be taken. Fewer records
+// are cheaper for the agent alone.
 func (b *Budget) worth(p Part, load *Load) bool {
-	if load.paid() > b.Share {
-		return load.Parts[p] >= least*b.Share
+	if p == Records {
+		return load.Share > b.Share && load.Parts[p] >= leastRecords*b.Share
 	}
-	return p == Records && load.Share > b.Share && load.Parts[p] >= leastRecords*b.Share
+	return load.paid() > b.Share && load.Parts[p] >= least*b.Share
 }
 
 // What keeps a change from being one of many.
 const (
 	urgent = 3.0  // times the budget: a step each tick
 	least  = 0.05 // of the budget: one that may save less than this is not taken at all
-	// leastRecords is that of records where they are for the agent's sake alone: much of what
-	// it takes is the same with none.
+	// leastRecords is that of records: most of what the agent takes is the same with none.
 	leastRecords = 0.5
 	quietBy      = 0.75 // of the budget: with what comes back it must stay under it
 	settling     = 2 * time.Second

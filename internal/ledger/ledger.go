@@ -131,7 +131,7 @@ func (l *Ledger) call(c *events.Call) {
 	f := l.ops.of(c.Op)
 	t.steps.marks |= f.marks | marksBy(c, f)
 	if c.Flags&events.CallUnmeasured != 0 || !sane(c.Start, c.Duration) {
-		t.steps.count(c, l.ops.size(c))
+		t.steps.count(c, l.ops.size(c), f.launch)
 		return
 	}
 	end := c.Start + c.Duration

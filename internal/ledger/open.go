@@ -74,21 +74,23 @@ func (o *openStep) add(c *events.Call, size uint8, launch bool) {
 	o.parts.Throttled += thr
 	o.blocked += blocked
 	o.vagueCall += vague
-	op := o.count(c, size)
+	op := o.count(c, size, launch)
 	op.Seen++
 	op.NS += c.Duration
 	op.Own += max(c.Duration-run-thr-o.taken, 0)
 	o.taken = 0
 	if launch {
-		o.launches += max(c.Weight, 1)
 		o.queue.launch(max(c.Weight, 1), c.End())
 	}
 }
 
-// count counts a call and returns the entry of its operation and size.
-func (o *openStep) count(c *events.Call, size uint8) *OpTime {
+// count counts a call, timed or not, and returns the entry of its operation and size.
+func (o *openStep) count(c *events.Call, size uint8, launch bool) *OpTime {
 	n := max(c.Weight, 1)
 	o.calls += n
+	if launch {
+		o.launches += n
+	}
 	p := o.op(c.Op, size)
 	p.Count += n
 	return p

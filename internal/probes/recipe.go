@@ -33,26 +33,22 @@ func recipe(row *events.Row) (bpf.IngeroRecipe, error) {
 			r.Flags |= uint8(bpf.IngeroRecipeFlagsRECIPE_OUT)
 		}
 	}
+	if row.Polls() {
+		r.Polls = 1
+	}
 	for flag, on := range map[bpf.IngeroRecipeFlags]bool{
 		bpf.IngeroRecipeFlagsRECIPE_LAUNCH:     row.Class == events.ClassLaunch,
 		bpf.IngeroRecipeFlagsRECIPE_SYNC:       row.Class == events.ClassSync,
 		bpf.IngeroRecipeFlagsRECIPE_ENTRY_ONLY: row.EntryOnly,
 		bpf.IngeroRecipeFlagsRECIPE_TEXT:       row.Text,
 		bpf.IngeroRecipeFlagsRECIPE_STAYS:      row.Text && row.EntryOnly,
-		bpf.IngeroRecipeFlagsRECIPE_KEEP:       keptClasses[row.Class],
+		bpf.IngeroRecipeFlagsRECIPE_KEEP:       row.Always() != "" && !row.Polls(),
 	} {
 		if on {
 			r.Flags |= uint8(flag)
 		}
 	}
 	return r, nil
-}
-
-// keptClasses are what other things follow from: what memory, graphs, streams, code and
-// communicators there are. Their records are the last to be left out.
-var keptClasses = map[events.Class]bool{
-	events.ClassMalloc: true, events.ClassFree: true, events.ClassMemory: true, events.ClassGraph: true, events.ClassStream: true,
-	events.ClassModule: true, events.ClassDevice: true, events.ClassComm: true, events.ClassCollective: true,
 }
 
 func rule(r events.Rule) bpf.IngeroRule {

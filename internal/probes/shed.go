@@ -30,11 +30,7 @@ type Shed struct {
 // these can be counted and not timed.
 func Quick(r *events.Row) bool {
 	switch r.Class {
-	case events.ClassMemset, events.ClassQuery:
-	case events.ClassMemcpy:
-		if !strings.Contains(r.Name, "Async") {
-			return false
-		}
+	case events.ClassMemset, events.ClassQuery, events.ClassMemcpy:
 	case events.ClassEvent:
 		if !strings.Contains(r.Name, "EventRecord") {
 			return false
@@ -42,14 +38,11 @@ func Quick(r *events.Row) bool {
 	default:
 		return false
 	}
-	return !r.EntryOnly && !r.Text
+	return r.Always() == "" && !r.EntryOnly && !r.Text
 }
 
-// Dear tells whether the probes of a row may be taken out when they cost too much. From
-// the others it follows what memory, streams and communicators there are.
-func Dear(r *events.Row) bool {
-	return Quick(r) || r.Class == events.ClassLaunch || r.Class == events.ClassSync || r.Class == events.ClassMemcpy
-}
+// Dear tells whether the probes of a row may be taken out when they cost too much.
+func Dear(r *events.Row) bool { return Quick(r) || r.Class == events.ClassLaunch }
 
 // Shed has the programs do without what s says, and with all else. Calls that are open
 // return as they would have.

@@ -65,7 +65,7 @@ func TestThinningKeepsWhatMatters(t *testing.T) {
 	// seven eighths, from where slow and failed calls are thinned too, takes 331 records
 	// more: 16 standard deviations of 20.
 	const ring, total = 256 << 10, 5000
-	tr := tracer(t, probes.Options{RingBytes: ring, NoLedger: true, Rows: rowsNamed(t, "cudaStreamSynchronize")})
+	tr := tracer(t, probes.Options{RingBytes: ring, NoLedger: true, Rows: ordinary(t, "cudaStreamSynchronize")})
 	if err := tr.SetSlow(0, 100*time.Microsecond); err != nil {
 		t.Fatal(err)
 	}
@@ -151,13 +151,45 @@ func TestPressureWakes(t *testing.T) {
 	}
 }
 
-// A fixed rate keeps one record in so many, whatever it tells.
+// ordinary returns a row as if no answer rested on its calls.
+func ordinary(t *testing.T, name string) []events.Row {
+	rows := rowsNamed(t, name)
+	rows[0].Class = events.ClassEvent
+	if why := rows[0].Always(); why != "" {
+		t.Fatalf("calls of %s are recorded always: %s", name, why)
+	}
+	return rows
+}
+
+// A fixed rate, and what is left out to spare the traced processes, keep one record of so
+// many fast calls, and all records of calls on which answers rest.
 func TestFixedRate(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
 	library, program := harm(t)
-	for rate, want := range map[int][2]uint64{1: {100, 100}, 8: {0, 60}} {
-		tr := tracer(t, probes.Options{SamplingRate: rate, Rows: rowsNamed(t, "cudaStreamSynchronize")})
+	for name, tt := range map[string]struct {
+		rate   int
+		thin   uint32
+		always bool
+		weight uint32
+		want   [2]uint64
+	}{
+		"all are asked for":              {1, 0, false, 1, [2]uint64{100, 100}},
+		"one in 8":                       {8, 0, false, 8, [2]uint64{0, 60}},
+		"left out":                       {0, 3, false, 8, [2]uint64{0, 60}},
+		"one in 8, recorded always":      {8, 0, true, 1, [2]uint64{100, 100}},
+		"left out, but recorded always":  {0, 6, true, 1, [2]uint64{100, 100}},
+		"both, but recorded always":      {64, 6, true, 1, [2]uint64{100, 100}},
+		"all are asked for, or left out": {1, 6, false, 1, [2]uint64{100, 100}},
+	} {
+		rows := ordinary(t, "cudaStreamSynchronize")
+		if tt.always {
+			rows = rowsNamed(t, "cudaStreamSynchronize")
+		}
+		tr := tracer(t, probes.Options{SamplingRate: tt.rate, Rows: rows})
+		if err := tr.Shed(probes.Shed{Thin: tt.thin}); err != nil {
+			t.Fatal(err)
+		}
 		child := testkit.Start(t, exec.Command(program, "calls"))
 		child.Line("ready")
 		if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
@@ -169,12 +201,12 @@ func TestFixedRate(t *testing.T) {
 			t.Fatal(err)
 		}
 		saw := drain(t, tr)
-		if n := uint64(len(saw)); n < want[0] || n > want[1] || n+dropped(t, tr)["thinned"] != 100 {
-			t.Errorf("rate %d: %d records and %d left out, want %d to %d of 100", rate, n, dropped(t, tr)["thinned"], want[0], want[1])
+		if n := uint64(len(saw)); n < tt.want[0] || n > tt.want[1] || n+dropped(t, tr)["thinned"] != 100 {
+			t.Errorf("%s: %d records and %d left out, want %d to %d of 100", name, n, dropped(t, tr)["thinned"], tt.want[0], tt.want[1])
 		}
 		for _, c := range saw {
-			if int(c.Weight) != rate {
-				t.Errorf("rate %d: a record stands for %d calls", rate, c.Weight)
+			if c.Weight != tt.weight {
+				t.Errorf("%s: a record stands for %d calls, want %d", name, c.Weight, tt.weight)
 			}
 		}
 	}

@@ -35,9 +35,10 @@ type Spent struct {
 	Host, Ledger float64
 }
 
-// recordCost is what the agent takes to read a record and to pass it on; measured with
-// benchmarks/throughput on a machine with dear traps.
-const recordCost = 1500 * time.Nanosecond
+// recordCost is what the agent takes to read a record, to pass it on and to store it:
+// benchmarks/throughput -record gives 430 ns at 100,000 records a second, with all else that
+// the agent does, and 156 ns at 500,000.
+const recordCost = 400 * time.Nanosecond
 
 // hotShare is the least part of what all probes cost that makes an operation hot.
 const hotShare = 0.1
@@ -102,7 +103,9 @@ func (b *budget) weigh(s Sparing, t *tick.Tick, spent *Spent) (*govern.Load, []e
 		all += payers[i].time
 		calls += float64(payers[i].calls)
 	}
-	stacks, agent := float64(spent.Stacks-was.stacks), float64(max(t.Self.CPU-was.agent, 0))
+	stacks := float64(spent.Stacks - was.stacks)
+	// What the agent does beside, at its start above all, no step makes cheaper.
+	agent := min(float64(max(t.Self.CPU-was.agent, 0)), float64(recordCost)*float64(t.Records-min(was.records, t.Records)))
 	stacksOf := func(p *payer) float64 { return stacks * float64(p.calls) / max(calls, 1) }
 	worst := slices.MaxFunc(payers, func(x, y payer) int {
 		return cmp.Compare((float64(x.probes)+stacksOf(&x))/x.time, (float64(y.probes)+stacksOf(&y))/y.time)
@@ -114,7 +117,7 @@ func (b *budget) weigh(s Sparing, t *tick.Tick, spent *Spent) (*govern.Load, []e
 	o.Share = o.Probes + o.Stacks + o.Agent + o.Tracepoints
 	l := &govern.Load{Share: o.Share, Agent: o.Agent, Calls: uint64(calls)}
 	l.Parts[govern.Stacks] = o.Stacks
-	l.Parts[govern.Records] = min(agent, float64(recordCost)*float64(t.Records-min(was.records, t.Records))) / all
+	l.Parts[govern.Records] = o.Agent
 	l.Parts[govern.Launches] = float64(worst.launches) / worst.time
 	l.Parts[govern.Calls] = float64(worst.quick) / worst.time
 	l.Parts[govern.Hot] = o.Probes

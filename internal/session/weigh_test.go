@@ -69,7 +69,7 @@ func TestWeigh(t *testing.T) {
 			}
 		}
 	}
-	if len(src.shed) != 2 || src.shed[0].Step != 0 || len(src.hot) != 2 {
+	if len(src.shed) != 2 || src.shed[0].Step != 0 || len(src.hot) != 1 {
 		t.Errorf("shed %v, hot %v", src.shed, src.hot)
 	}
 }

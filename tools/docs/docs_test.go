@@ -61,8 +61,8 @@ func TestOperations(t *testing.T) {
 		if !strings.HasPrefix(line, "| 0x") {
 			continue
 		}
-		if n := strings.Count(line, "|") - strings.Count(line, `\|`); n != 9 {
-			t.Errorf("%d cells in %q, want 8", n-1, line)
+		if n := strings.Count(line, "|") - strings.Count(line, `\|`); n != 10 {
+			t.Errorf("%d cells in %q, want 9", n-1, line)
 		}
 	}
 }

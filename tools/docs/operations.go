@@ -23,6 +23,10 @@ on, ` + "`f@-11`" + ` up to 11: the parameters of f changed. A function marked "
 back into the program, or returns nothing that could be a result, so its return is not
 watched: it is counted, not timed. Of one marked "text" the name that it is given is
 recorded. A result after "pending" is no failure.
+
+Of some functions every call has a record of its own, whatever is left out to spare the traced
+processes ([overhead.md](overhead.md)): "recorded always" says why. Of the others a call that
+failed or that took long has one.
 `
 
 // operations renders the catalog.
@@ -34,7 +38,7 @@ func operations() string {
 		r := &events.Catalog[i]
 		if s := r.Op.Source(); s != source {
 			source = s
-			fmt.Fprintf(&b, "\n## %s\n\n| number | name | class | library | symbols | parameters | kept | tag |\n|---|---|---|---|---|---|---|---|\n", s)
+			fmt.Fprintf(&b, "\n## %s\n\n| number | name | class | library | symbols | parameters | kept | tag | recorded always |\n|---|---|---|---|---|---|---|---|---|\n", s)
 		}
 		class, symbols := r.Class.String(), r.Symbols
 		if len(symbols) == 0 {
@@ -49,8 +53,8 @@ func operations() string {
 		if r.Pending != 0 {
 			class += fmt.Sprintf(", pending %d", r.Pending)
 		}
-		fmt.Fprintf(&b, "| %#04x | %s | %s | %s | %s | %s | %s | %s |\n", uint16(r.Op), cell(r.Name), class, r.Lib,
-			cell(symbols...), cell(r.Params), cell(r.Keep...), cell(r.Tag))
+		fmt.Fprintf(&b, "| %#04x | %s | %s | %s | %s | %s | %s | %s | %s |\n", uint16(r.Op), cell(r.Name), class, r.Lib,
+			cell(symbols...), cell(r.Params), cell(r.Keep...), cell(r.Tag), r.Always())
 	}
 	return b.String()
 }

@@ -1,0 +1,57 @@
+package probes_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"ingero/internal/probes"
+	"ingero/internal/testkit"
+	"ingero/pkg/events"
+)
+
+// Of the queries of a thread that asks again and again, those are recorded always with which
+// the waiting ends. A record of others stands for many.
+func TestEndOfPollingIsRecorded(t *testing.T) {
+	t.Parallel()
+	testkit.NeedBPF(t)
+	testkit.NeedTool(t, "gcc")
+	dir := t.TempDir()
+	library, program := filepath.Join(dir, "libpoll.so"), filepath.Join(dir, "poll")
+	for _, args := range [][]string{
+		{"-O2", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", library, "testdata/poll_lib.c"},
+		{"-O1", "-o", program, "testdata/poll.c", "-L" + dir, "-lpoll", "-Wl,-rpath," + dir},
+	} {
+		if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+			t.Fatalf("gcc %v: %v\n%s", args, err, out)
+		}
+	}
+	tr := tracer(t, probes.Options{Rows: libraryRows(rowsNamed(t, "cudaEventQuery", "cuEventQuery"))})
+	if err := tr.Shed(probes.Shed{Thin: 15}); err != nil {
+		t.Fatal(err)
+	}
+	answers := []string{"600", "600", "0", "0", "600", "0", "0", "600", "700"} // of the last, an error is recorded anyway
+	child := testkit.Start(t, exec.Command(program, answers...))
+	child.Line("ready")
+	if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
+		t.Fatal(err)
+	}
+	attach(t, tr, library, events.LibCudart)
+	child.Say("go")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	var always []int32
+	for _, c := range drain(t, tr) {
+		if c.Weight == 1 && c.Flags&events.CallNested == 0 {
+			always = append(always, c.Result)
+		}
+	}
+	if want := []int32{0, 0, 700}; !slices.Equal(always, want) {
+		t.Errorf("recorded always: answers %v, want %v", always, want)
+	}
+	if a := accounts(t, tr)["cudaEventQuery"]; a.Calls != uint64(len(answers)) || a.Done != a.Calls {
+		t.Errorf("counted %d calls and %d returns, want %d", a.Calls, a.Done, len(answers))
+	}
+}

@@ -1,0 +1,23 @@
+package events
+
+import "testing"
+
+// What answers rest on is recorded always; what a program does all the time is not.
+func TestAlways(t *testing.T) {
+	for name, want := range map[string]bool{
+		"cudaStreamSynchronize": true, "cuCtxSynchronize": true, "cudaEventSynchronize": true, "cudaMemcpy": true, "cuMemcpyDtoH": true,
+		"cudaMalloc": true, "cudaFreeAsync": true, "cudaGraphInstantiate": true, "cudaStreamCreate": true, "cudaStreamWaitEvent": true,
+		"cuModuleLoadData": true, "ncclAllReduce": true, "ncclCommInitRank": true, "cudaEventQuery": true, "cuStreamQuery": true,
+		"cudaLaunchKernel": false, "cuLaunchKernel": false, "cudaGraphLaunch": false, "cudaMemcpyAsync": false, "cuMemcpyHtoDAsync": false,
+		"cudaMemsetAsync": false, "cudaEventRecord": false,
+	} {
+		op, ok := OpByName(name)
+		if !ok {
+			t.Errorf("no operation %s", name)
+			continue
+		}
+		if why := op.Row().Always(); (why != "") != want {
+			t.Errorf("%s: %q, want a reason: %v", name, why, want)
+		}
+	}
+}
