@@ -20,11 +20,12 @@ test       ld.lld-14           lld-14             links what the tests trace
 test       gcc                 gcc                compiles programs that the tests trace
 test       gdb                 gdb                says what stacks are
 test       readelf             binutils           says what tables for unwinding hold
-test       g++                 g++                compiles C++ whose names and exceptions are read
+test       clang++-14          clang-14           compiles C++ whose names and exceptions are read
 test       /usr/include/stdio.h libc6-dev        has the C headers that programs need
 test       llvm-symbolizer-14  llvm-14            says what lies at an address, to compare
 test       objcopy             binutils           takes debugging information out of programs
 test       python3             python3            runs programs whose stacks are read
+interop    g++                 g++                compiles C++ whose debugging information is read
 interop    curl                curl               fetches the beginning of a package of NVIDIA
 interop    qemu-system-x86_64  qemu-system-x86    boots older kernels for the tests in test/guests
 interop    clickhouse-server   clickhouse-server  takes what is copied to a cluster

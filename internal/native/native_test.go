@@ -25,18 +25,23 @@ func TestMain(m *testing.M) {
 // target builds the program that stands still, and its library.
 func target(t testing.TB, flags ...string) (dir string) {
 	t.Helper()
+	return targetBy(t, testkit.CXX, flags...)
+}
+
+func targetBy(t testing.TB, compiler string, flags ...string) (dir string) {
+	t.Helper()
 	dir = t.TempDir()
 	lib := append(slices.Clone(flags), "-shared", "-fPIC", "-x", "c", "-o", filepath.Join(dir, "libthrough.so"), "testdata/library.c")
-	compile(t, lib...)
-	compile(t, append(slices.Clone(flags), "-o", filepath.Join(dir, "target"), "testdata/target.cc", "-L"+dir, "-lthrough", "-Wl,-rpath,$ORIGIN")...)
+	compile(t, compiler, lib...)
+	compile(t, compiler, append(slices.Clone(flags), "-o", filepath.Join(dir, "target"), "testdata/target.cc", "-L"+dir, "-lthrough", "-Wl,-rpath,$ORIGIN")...)
 	return dir
 }
 
-func compile(t testing.TB, args ...string) {
+func compile(t testing.TB, compiler string, args ...string) {
 	t.Helper()
-	testkit.NeedTool(t, "g++")
-	if out, err := exec.Command("g++", args...).CombinedOutput(); err != nil {
-		t.Fatalf("g++ %v: %v\n%s", args, err, out)
+	testkit.NeedTool(t, compiler)
+	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %v: %v\n%s", compiler, args, err, out)
 	}
 }
 
@@ -144,11 +149,14 @@ var far = time.Now().Add(time.Hour).UnixNano()
 
 // The frames are those of a debugger: functions, lines, functions put into others, the
 // signal between them.
-func TestResolve(t *testing.T) {
-	testkit.NeedTool(t, "g++", "gdb")
+func TestResolve(t *testing.T) { resolve(t, testkit.CXX) }
+
+// resolve does that for a program that a compiler makes.
+func resolve(t *testing.T, compiler string) {
+	testkit.NeedTool(t, "gdb")
 	for _, flags := range [][]string{{"-O2", "-g"}, {"-O0", "-g"}, {"-O2", "-gdwarf-4", "-no-pie"}, {"-O2", "-g", "-gz"}} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
-			dir := target(t, flags...)
+			dir := targetBy(t, compiler, flags...)
 			c := testkit.Start(t, exec.Command(filepath.Join(dir, "target")))
 			c.Line("ready")
 			stack := backtrace(t, c.PID())
@@ -174,7 +182,7 @@ func TestResolve(t *testing.T) {
 
 // What has no debugging information has functions, offsets and modules.
 func TestResolveStripped(t *testing.T) {
-	testkit.NeedTool(t, "g++", "gdb")
+	testkit.NeedTool(t, "gdb")
 	dir := target(t, "-O2", "-rdynamic", "-s")
 	c := testkit.Start(t, exec.Command(filepath.Join(dir, "target")))
 	c.Line("ready")
@@ -198,7 +206,7 @@ func TestResolveStripped(t *testing.T) {
 
 func TestResolveInContainer(t *testing.T) {
 	testkit.NeedRoot(t)
-	testkit.NeedTool(t, "g++", "gdb")
+	testkit.NeedTool(t, "gdb")
 	dir, root := target(t, "-O2", "-g"), t.TempDir()
 	testkit.ContainerRoot(t, root, map[string]string{"app/target": filepath.Join(dir, "target"), "app/libthrough.so": filepath.Join(dir, "libthrough.so")})
 	c := testkit.Start(t, testkit.Container(t, root, "/app/target"))
@@ -215,7 +223,7 @@ func TestResolveInContainer(t *testing.T) {
 // The file is found though it was deleted, and its separate debug file beside it.
 func TestResolveDeletedWithDebugFile(t *testing.T) {
 	testkit.NeedRoot(t)
-	testkit.NeedTool(t, "g++", "gdb", "objcopy")
+	testkit.NeedTool(t, "gdb", "objcopy")
 	dir := target(t, "-O2", "-g")
 	program, debug := filepath.Join(dir, "target"), filepath.Join(dir, ".debug", "target.debug")
 	if err := os.Mkdir(filepath.Dir(debug), 0o755); err != nil {

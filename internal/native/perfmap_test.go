@@ -16,7 +16,7 @@ import (
 // the last one where code was made again.
 func TestJIT(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "jit")
-	compile(t, "-x", "c", "-O1", "-o", program, "testdata/jit.c")
+	compile(t, "gcc", "-O1", "-o", program, "testdata/jit.c")
 	c := testkit.Start(t, exec.Command(program))
 	var code uint64
 	if _, err := fmt.Sscanf(c.Line("code"), "code %x", &code); err != nil {
@@ -64,7 +64,7 @@ func TestJIT(t *testing.T) {
 func TestJITOfOthers(t *testing.T) {
 	testkit.NeedRoot(t)
 	program := filepath.Join(t.TempDir(), "jit")
-	compile(t, "-x", "c", "-O1", "-o", program, "testdata/jit.c")
+	compile(t, "gcc", "-O1", "-o", program, "testdata/jit.c")
 	c := testkit.Start(t, exec.Command(program))
 	var code uint64
 	if _, err := fmt.Sscanf(c.Line("code"), "code %x", &code); err != nil {

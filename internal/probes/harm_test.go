@@ -19,12 +19,12 @@ import (
 // harm builds the library and the program that leaves its calls in every way.
 func harm(t *testing.T) (library, program string) {
 	t.Helper()
-	testkit.NeedTool(t, "gcc", "g++")
+	testkit.NeedTool(t, "gcc", testkit.CXX)
 	dir := t.TempDir()
 	library, program = filepath.Join(dir, "libharm.so"), filepath.Join(dir, "harm")
 	for _, args := range [][]string{
 		{"gcc", "-O2", "-foptimize-sibling-calls", "-fexceptions", "-shared", "-fPIC", "-Wl,-Bsymbolic-functions", "-o", library, "testdata/harm_lib.c"},
-		{"g++", "-O1", "-o", program, "testdata/harm.cc", "-L" + dir, "-lharm", "-Wl,-rpath," + dir, "-pthread"},
+		{testkit.CXX, "-O1", "-o", program, "testdata/harm.cc", "-L" + dir, "-lharm", "-Wl,-rpath," + dir, "-pthread"},
 	} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", args, err, out)

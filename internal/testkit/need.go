@@ -72,6 +72,11 @@ func NeedMount(t testing.TB, err error) {
 	}
 }
 
+// CXX is the compiler of the C++ programs that tests build. The package clang-14 holds it
+// and depends on the C++ library; what g++ makes is the subject of tests with the build tag
+// interop only.
+const CXX = "clang++-14"
+
 // NeedTool ends the test unless every named program is found in PATH.
 func NeedTool(t testing.TB, names ...string) {
 	t.Helper()

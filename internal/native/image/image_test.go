@@ -163,36 +163,40 @@ func same(t testing.TB, symbols functions, got []Place, want [][]Frame) {
 	t.Logf("%d addresses, %d lines, %d functions put into others, %d wrong", len(got), lines, inlined, wrong)
 }
 
-// programs are what compilers and tools make of one source.
-var programs = []struct {
-	name    string
-	compile []string
-	after   []string // run on the file
-	lines   bool
+// variants are what compilers and tools make of one source.
+var variants = []struct {
+	name  string
+	flags []string // of the compiler
+	after []string // run on the program
+	lines bool     // most addresses have one
 }{
-	{"gcc, DWARF 5", []string{"g++", "-O2", "-gdwarf-5"}, nil, true},
-	{"gcc, DWARF 4", []string{"g++", "-O2", "-gdwarf-4"}, nil, true},
-	{"gcc, DWARF 3", []string{"g++", "-O2", "-gdwarf-3", "-gstrict-dwarf"}, nil, true},
-	{"gcc, DWARF of 64 bits", []string{"g++", "-O2", "-gdwarf-5", "-gdwarf64"}, nil, true},
-	{"gcc, not optimised, at a fixed address", []string{"g++", "-O0", "-g", "-no-pie"}, nil, true},
-	{"gcc, optimised at link time", []string{"g++", "-O2", "-g", "-flto=1"}, nil, true},
-	{"gcc, functions left out by the linker", []string{"g++", "-O2", "-g", "-ffunction-sections", "-Wl,--gc-sections"}, nil, true},
-	{"gcc, compressed", []string{"g++", "-O2", "-g", "-gz=zlib"}, nil, true},
-	{"gcc, compressed as of old", []string{"g++", "-O2", "-g"}, []string{"objcopy", "--compress-debug-sections=zlib-gnu"}, true},
-	{"gcc, lines only", []string{"g++", "-O2", "-g1"}, nil, true},
-	{"clang, DWARF 5", []string{"clang++-14", "-O2", "-gdwarf-5"}, nil, true},
-	{"clang, DWARF 4", []string{"clang++-14", "-O2", "-gdwarf-4"}, nil, true},
-	{"no debugging information", []string{"g++", "-O2"}, nil, false},
+	{"DWARF 5", []string{"-O2", "-gdwarf-5"}, nil, true},
+	{"DWARF 4", []string{"-O2", "-gdwarf-4"}, nil, true},
+	{"DWARF 3", []string{"-O2", "-gdwarf-3", "-gstrict-dwarf"}, nil, true},
+	{"DWARF of 64 bits", []string{"-O2", "-gdwarf-5", "-gdwarf64"}, nil, true},
+	{"not optimised, at a fixed address", []string{"-O0", "-g", "-no-pie"}, nil, true},
+	{"optimised at link time", []string{"-O2", "-g", "-flto"}, nil, true},
+	{"functions left out by the linker", []string{"-O2", "-g", "-ffunction-sections", "-Wl,--gc-sections"}, nil, true},
+	{"compressed", []string{"-O2", "-g", "-gz=zlib"}, nil, true},
+	{"compressed as of old", []string{"-O2", "-g"}, []string{"objcopy", "--compress-debug-sections=zlib-gnu"}, true},
+	{"lines only", []string{"-O2", "-g1"}, nil, true},
+	{"no debugging information", []string{"-O2"}, nil, false},
 }
 
 func TestFind(t *testing.T) {
-	testkit.NeedTool(t, "g++", "clang++-14", "objcopy")
-	for _, tt := range programs {
+	t.Run("clang, C++", func(t *testing.T) { findIn(t, testkit.CXX, "testdata/program.cc") })
+	t.Run("gcc, C", func(t *testing.T) { findIn(t, "gcc", "testdata/program.c") })
+}
+
+// findIn compares what is found in each variant of a program with what another program says.
+func findIn(t *testing.T, compiler, source string) {
+	testkit.NeedTool(t, compiler, "objcopy")
+	for _, tt := range variants {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			path := build(t, t.TempDir(), "program", append(tt.compile, "testdata/program.cc")...)
+			path := build(t, t.TempDir(), "program", append([]string{compiler, source}, tt.flags...)...)
 			if tt.after != nil {
-				run(t, append(tt.after, path)...)
+				run(t, append(slices.Clone(tt.after), path)...)
 			}
 			m, symbols := open(t, path), functionsOf(t, path)
 			addrs := symbols.addresses(2000)
@@ -265,10 +269,10 @@ func separate(t testing.TB, dir, path string) (stripped, debug string) {
 }
 
 func TestSeparateDebugFile(t *testing.T) {
-	testkit.NeedTool(t, "g++", "objcopy")
+	testkit.NeedTool(t, testkit.CXX, "objcopy")
 	dir := t.TempDir()
-	path := build(t, dir, "program", "g++", "-O2", "-g", "testdata/program.cc")
-	other := build(t, dir, "other", "g++", "-O1", "-g", "testdata/program.cc")
+	path := build(t, dir, "program", testkit.CXX, "-O2", "-g", "testdata/program.cc")
+	other := build(t, dir, "other", testkit.CXX, "-O1", "-g", "testdata/program.cc")
 	stripped, debug := separate(t, dir, path)
 	symbols := functionsOf(t, path)
 	addrs := symbols.addresses(1000)
@@ -281,9 +285,9 @@ func TestSeparateDebugFile(t *testing.T) {
 
 // The symbols that Fedora leaves in stripped programs.
 func TestMiniDebugInfo(t *testing.T) {
-	testkit.NeedTool(t, "g++", "objcopy")
+	testkit.NeedTool(t, testkit.CXX, "objcopy")
 	dir := t.TempDir()
-	path := build(t, dir, "program", "g++", "-O2", "testdata/program.cc")
+	path := build(t, dir, "program", testkit.CXX, "-O2", "testdata/program.cc")
 	mini, with := filepath.Join(dir, "mini"), filepath.Join(dir, "with")
 	run(t, "objcopy", "--only-keep-debug", path, mini)
 	symtab, err := os.ReadFile(mini)
@@ -314,9 +318,9 @@ func TestMiniDebugInfo(t *testing.T) {
 
 // Between functions there is none: a name says no more than its symbol's size.
 func TestNoName(t *testing.T) {
-	testkit.NeedTool(t, "g++", "objcopy")
+	testkit.NeedTool(t, testkit.CXX, "objcopy")
 	dir := t.TempDir()
-	path := build(t, dir, "program", "g++", "-O2", "-rdynamic", "testdata/program.cc")
+	path := build(t, dir, "program", testkit.CXX, "-O2", "-rdynamic", "testdata/program.cc")
 	stripped := filepath.Join(dir, "stripped")
 	run(t, "objcopy", "--strip-all", path, stripped)
 	all, exported := functionsOf(t, path), functionsOf(t, stripped)
