@@ -62,7 +62,7 @@ func Calls(dst []events.Call, b []byte, clock Clock) ([]events.Call, error) {
 	if len(b) < unmeasuredSize || b[0] != uint8(bpf.IngeroRecordKindRECORD_CALL) {
 		return dst, fmt.Errorf("call of %d bytes: %w", len(b), ErrRecord)
 	}
-	r := (*bpf.IngeroCallRecord)(unsafe.Pointer(&b[0]))
+	r := (*callHead)(unsafe.Pointer(&b[0]))
 	flags := r.Flags
 	measured := flags&uint16(events.CallUnmeasured) == 0
 	throttled := flags&uint16(bpf.IngeroCallFlagsCALL_THROTTLED) != 0
@@ -79,7 +79,7 @@ func Calls(dst []events.Call, b []byte, clock Clock) ([]events.Call, error) {
 		c.Parent = events.Op(r.Other)
 	}
 	if measured {
-		times(c, r, throttled)
+		times(c, b, flags)
 	}
 	if flags&uint16(bpf.IngeroCallFlagsCALL_FOLDED) != 0 {
 		dst = append(dst, events.Call{
@@ -91,19 +91,21 @@ func Calls(dst []events.Call, b []byte, clock Clock) ([]events.Call, error) {
 	return dst, nil
 }
 
-// times sets what only a measured call has.
-func times(c *events.Call, r *bpf.IngeroCallRecord, throttled bool) {
+// times sets what only a measured call has. b is long enough for its flags.
+func times(c *events.Call, b []byte, flags uint16) {
+	r := (*callTimes)(unsafe.Pointer(&b[unmeasuredSize]))
 	c.Duration, c.Result = int64(r.DurationNs), r.Result
-	c.OnCPU = scaled(r.OnCpu, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT)
-	c.Runnable = scaled(r.Runnable, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT)
-	if throttled {
-		c.Throttled = scaled(r.Throttled, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT)
-		c.GapThrottled = scaled(r.GapThrottled, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
+	c.OnCPU = scaled(r.OnCpu, flags, bpf.IngeroCallFlagsCALL_SHIFT)
+	c.Runnable = scaled(r.Runnable, flags, bpf.IngeroCallFlagsCALL_SHIFT)
+	if flags&uint16(bpf.IngeroCallFlagsCALL_THROTTLED) != 0 {
+		r := (*callThrottled)(unsafe.Pointer(&b[recordSize]))
+		c.Throttled = scaled(r.Throttled, flags, bpf.IngeroCallFlagsCALL_SHIFT)
+		c.GapThrottled = scaled(r.GapThrottled, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
 	}
 	c.Blocked = max(0, c.Duration-c.OnCPU-c.Runnable-c.Throttled)
-	c.Gap = scaled(r.Gap, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
-	c.GapOnCPU = scaled(r.GapOnCpu, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
-	c.GapRunnable = scaled(r.GapRunnable, r.Flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
+	c.Gap = scaled(r.Gap, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
+	c.GapOnCPU = scaled(r.GapOnCpu, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
+	c.GapRunnable = scaled(r.GapRunnable, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
 	c.GapBlocked = max(0, c.Gap-c.GapOnCPU-c.GapRunnable-c.GapThrottled)
 }
 

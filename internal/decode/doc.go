@@ -3,5 +3,6 @@
 //
 // It holds the only unsafe code on that way, behind length checks, and refuses
 // nothing silently: a record that is not what it says is an error, and its
-// caller counts it. session calls it.
+// caller counts it. The kernel cuts records behind what they need; nothing is
+// read beyond the bytes of a record. session calls it.
 package decode

@@ -217,7 +217,7 @@ func FuzzRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var batch tick.Batch
 		if err := Record(&batch, b, Clock{Offset: 1}); err != nil {
-			if len(batch.Calls)+len(batch.Waits)+len(batch.Ended) > 0 {
+			if len(batch.Calls)+len(batch.Waits)+len(batch.Ended)+len(batch.Texts)+len(batch.Ranges)+len(batch.RawStacks) > 0 {
 				t.Errorf("error %v, and yet %+v", err, batch)
 			}
 			return

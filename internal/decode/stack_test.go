@@ -65,3 +65,17 @@ func TestStacks(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkStacks(b *testing.B) {
+	r := bpf.IngeroStackRecord{Kind: uint8(bpf.IngeroRecordKindRECORD_STACK), Id: 1, Natives: 20}
+	r.Py.N = 20
+	in := stackRecord(&r)
+	stacks := make([]tick.RawStack, 0, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		var err error
+		if stacks, err = Stacks(stacks[:0], in, Clock{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -92,7 +92,7 @@ func (l *Live) Totals(t *tick.Tick) error {
 	if t.Drops, err = l.kernel.Drops(); err != nil {
 		return err
 	}
-	t.Drops = append(t.Drops, tick.Drop{Reason: "malformed-record", Count: l.malformed})
+	t.Drops = append(t.Drops, tick.Drop{Reason: "malformed-record", Count: l.malformed.Load()})
 	if err := l.host(t); err != nil {
 		return err
 	}

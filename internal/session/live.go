@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ingero/internal/decode"
@@ -112,7 +113,7 @@ type Live struct {
 	mem    *memories
 	pys    *interpreters // nil where no stacks are taken
 
-	malformed uint64        // records; Poll's own
+	malformed atomic.Uint64 // records of both rings
 	codes     [][]byte      // of Python, until the stack that they are of comes; Poll's own
 	gone      []tick.Thread // threads that have ended since the last tick; Poll's and Totals' own
 	names     names         // of threads; Totals' own
@@ -312,7 +313,7 @@ func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
 	l.unwind.Check()
 	n := l.kernel.Drain(batchLimit, func(record []byte) {
 		if err := decode.Record(b, record, l.clock); err != nil {
-			l.malformed++
+			l.malformed.Add(1)
 		}
 	})
 	l.codes, b.PyCodes = b.PyCodes, nil

@@ -41,7 +41,7 @@ func (l *Live) takeLives() bool {
 		}
 		e, err := decode.Proc(record, l.clock)
 		if err != nil {
-			l.Log.Warn("process event left out", "error", err)
+			l.malformed.Add(1)
 			return
 		}
 		l.mu.Lock()

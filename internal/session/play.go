@@ -28,7 +28,6 @@ type Player struct {
 	next    section
 	now     int64 // Unix ns: of the section at hand
 	frames  map[tape.Kind][][]byte
-	scratch []byte
 	stopped bool
 	idle    int // polls in turn that found nothing to play
 	err     error
@@ -46,17 +45,13 @@ var upgrades = map[int]func(k tape.Kind, b []byte) ([]byte, error){}
 // maxIdlePolls is how many polls may find nothing before a session is out of step with a tape.
 const maxIdlePolls = 1000
 
-// largestRecord is more than any record of the kernel has: what is decoded lies in so
-// much memory, since records are cut to what they hold.
-const largestRecord = 1 << 16
-
 // Play opens a raw tape. The Player is closed by [Run]; r remains the caller's.
 func Play(r io.Reader) (*Player, error) {
 	in, err := tape.Open(r)
 	if err != nil {
 		return nil, err
 	}
-	p := &Player{tape: in, scratch: make([]byte, largestRecord)}
+	p := &Player{tape: in}
 	if err := p.open(&in.Header); err != nil {
 		in.Close()
 		return nil, err
@@ -227,13 +222,8 @@ func (*Player) copied(record []byte) []byte { return record }
 
 func (p *Player) lives(_ [][]byte, take func(record []byte)) {
 	for b, ok := p.pop(tape.Life); ok; b, ok = p.pop(tape.Life) {
-		take(p.room(b))
+		take(b)
 	}
-}
-
-// room copies a record to memory that is longer than any.
-func (p *Player) room(record []byte) []byte {
-	return p.scratch[:copy(p.scratch, record)]
 }
 
 func (p *Player) clock(Clock) Clock { return playedClock{p} }

@@ -37,7 +37,7 @@ func (p *Player) Drain(limit int, take func(record []byte)) (n int) {
 		if !ok {
 			break
 		}
-		take(p.room(b))
+		take(b)
 	}
 	return n
 }

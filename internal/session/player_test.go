@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
+	"ingero/internal/bpf"
 	"ingero/internal/decode"
 	"ingero/internal/tape"
 	"ingero/internal/tick"
@@ -77,6 +79,22 @@ func TestAPlayMakesTheTicksOfTheTape(t *testing.T) {
 	}
 	if p := ticks[1].Processes; len(p) != 1 || p[0].Comm != "job" || p[0].Ended.IsZero() {
 		t.Errorf("processes %+v", p)
+	}
+}
+
+// A record that is shorter than what it says is counted, of calls and of processes.
+func TestMalformedRecordsAreCounted(t *testing.T) {
+	short := func(kind bpf.IngeroRecordKind) []byte { return []byte{uint8(kind), 0, 0, 0} }
+	frames := slices.Insert(whole(), 2, frame{tape.Record, short(bpf.IngeroRecordKindRECORD_STACK)},
+		frame{tape.Record, short(bpf.IngeroRecordKindRECORD_CALL)}, frame{tape.Life, short(bpf.IngeroRecordKindRECORD_EXIT)})
+	ticks, err := playTape(t, tapeOf(t, present(), frames...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range ticks {
+		if !slices.Contains(k.Drops, tick.Drop{Reason: "malformed-record", Count: 3}) {
+			t.Errorf("drops %+v", k.Drops)
+		}
 	}
 }
 

@@ -90,9 +90,12 @@ func (l *Live) tapeLives() {
 		return
 	}
 	l.raw.lives(l.heard, func(record []byte) {
-		if e, err := decode.Proc(record, l.clock); err == nil {
-			l.pending = append(l.pending, e)
+		e, err := decode.Proc(record, l.clock)
+		if err != nil {
+			l.malformed.Add(1)
+			return
 		}
+		l.pending = append(l.pending, e)
 	})
 	l.heard = l.heard[:0]
 }
