@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -97,11 +99,28 @@ func (w *watch) Batch(b *tick.Batch) error {
 	w.now.Procs += len(b.Procs)
 	w.now.Ranges += len(b.Ranges)
 	w.now.Stacks += len(b.Stacks)
-	for i := range b.Calls {
-		fmt.Fprintf(w.hash, "%+v\n", b.Calls[i])
-	}
-	fmt.Fprintf(w.hash, "%+v\n%+v\n%+v\n%+v\n%+v\n", b.Waits, b.Ended, b.Procs, b.Ranges, b.Stacks)
+	write(w.hash, b.Calls)
+	write(w.hash, b.Waits)
+	write(w.hash, b.Ended)
+	write(w.hash, b.Procs)
+	write(w.hash, b.Ranges)
+	write(w.hash, b.Stacks)
 	return nil
+}
+
+// write writes all fields that are not zero: a field that the tapes are older than changes
+// no digest.
+func write[T any](to io.Writer, list []T) {
+	for i := range list {
+		v := reflect.ValueOf(&list[i]).Elem()
+		for n := range v.NumField() {
+			if f := v.Field(n); !f.IsZero() {
+				fmt.Fprintf(to, "%s:%+v ", v.Type().Field(n).Name, f)
+			}
+		}
+		fmt.Fprintln(to)
+	}
+	fmt.Fprintln(to)
 }
 
 func (w *watch) Tick(t *tick.Tick) error {
