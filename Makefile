@@ -93,6 +93,7 @@ lint:
 	git ls-files -co --exclude-standard '*.[ch]' ':!bpf/vmlinux' | xargs -r clang-format-14 --dry-run -Werror
 	git ls-files -co --exclude-standard '*.sh' .ci/run 'deploy/package/p*' | xargs -r shellcheck
 	tools/web.sh check
+	for p in test/mutate/*.patch; do git apply --check "$$p" || { echo "$$p: the code has changed, make it anew" >&2; exit 1; }; done
 
 fmt:
 	@tools/deps.sh lint

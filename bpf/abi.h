@@ -192,7 +192,8 @@ struct call_record {
 	__u8 kind; /* RECORD_CALL */
 	__u8 weight_log2; /* calls this record stands for, in the low bits */
 	__u16 op;
-	__u16 other; /* CALL_NESTED: op of the call around. CALL_FOLDED: op of the launch inside */
+	/* CALL_NESTED: op around. CALL_FOLDED: op of the launch inside. Else: launches before it. */
+	__u16 other;
 	__u16 flags; /* enum call_flags */
 	__u32 tgid;
 	__u32 tid;
@@ -200,7 +201,7 @@ struct call_record {
 	__u64 arg[MAX_ARGS];
 	__u32 tag;
 	__u32 stack; /* number of a stack_record, 0: none was taken */
-	__u32 gap; /* since the thread's last outermost return; from here on an unmeasured call has nothing */
+	__u32 gap; /* since the return of the thread's last outermost call with a record; from here on an unmeasured call has nothing */
 	__u32 gap_on_cpu;
 	__u64 duration_ns;
 	__u32 gap_runnable;

@@ -39,7 +39,7 @@ static __noinline int count_stateless(__u32 tgid, __u32 row)
 	return 0;
 }
 
-/* The time between the thread's last outermost call and this one. */
+/* The time between the thread's last outermost call that has a record and this one. */
 static __always_inline void measure_gap(struct thread *t, struct open_call *o)
 {
 	__u64 ns = o->rec.start_ns - t->returned_ns;
@@ -197,6 +197,8 @@ static __always_inline int enter(struct pt_regs *ctx)
 		lever = lever_counts(t, sp, r->op);
 	if (o || (__u16)lever)
 		add(&c->nested, 1);
+	else if (launch)
+		t->launches++;
 	top = t->depth;
 	if (top >= MAX_DEPTH || r->flags & RECIPE_ENTRY_ONLY || t->flags & TARGET_ENTRY_ONLY ||
 	    counted || lever) {
@@ -208,18 +210,6 @@ static __always_inline int enter(struct pt_regs *ctx)
 	}
 	follow(ctx, task, t, r, o, cookie);
 	return WATCH_RETURN;
-}
-
-/* Index of the open call that returns here, or MAX_DEPTH. Calls above it are gone. */
-static __always_inline __u32 find_open(const struct thread *t, __u32 row, __u64 sp)
-{
-	__u32 at = MAX_DEPTH;
-
-#pragma unroll
-	for (int i = 0; i < MAX_DEPTH; i++)
-		if (i < t->depth && t->open[i].sp == sp && t->open[i].row == row)
-			at = i;
-	return at;
 }
 
 /* Pair links bring the returns of calls that were counted only, too. */
@@ -258,11 +248,11 @@ static __always_inline void count_return(struct counts *c, const struct call_rec
 }
 
 /*
- * Completes the record of a call that has returned, counts it and puts it out. Returns what
- * its stack took: ns.
+ * Completes the record of a call that has returned, counts it and puts it out: has is set if
+ * that is so. Returns what its stack took: ns.
  */
 static __always_inline __u64 close_call(struct pt_regs *ctx, struct thread *t, struct open_call *o,
-					const struct recipe *r, struct mark *m, __u64 ns)
+					const struct recipe *r, struct mark *m, __u64 ns, bool *has)
 {
 	struct counts *c = counts_of(t->cache, t->tgid, o->row);
 	struct call_record *rec = &o->rec;
@@ -302,7 +292,9 @@ static __always_inline __u64 close_call(struct pt_regs *ctx, struct thread *t, s
 	notable = rec->flags & CALL_FAILED || (r->slow_ns && ns >= r->slow_ns);
 	cost = stack_of(ctx, t, rec, o->ip, PT_REGS_IP(ctx), false, notable);
 	keep = ends_polling(t, r, rec); /* always asked: it remembers */
-	emit_call(&t->ring, rec, size, keep || notable || r->flags & RECIPE_KEEP);
+	if (!(rec->flags & CALL_NESTED || r->flags & RECIPE_LAUNCH))
+		rec->other = t->launches < 0xffff ? t->launches : 0xffff;
+	*has = emit_call(&t->ring, rec, size, keep || notable || r->flags & RECIPE_KEEP);
 	return cost;
 }
 
@@ -316,6 +308,7 @@ static __always_inline int leave(struct pt_regs *ctx)
 	struct thread *t = thread_of(tgid, task->pid);
 	struct open_call *o;
 	struct mark *m;
+	bool has;
 
 	if (!r)
 		return 0;
@@ -340,17 +333,22 @@ static __always_inline int leave(struct pt_regs *ctx)
 		settle(t, task);
 	t->depth = at;
 	o = &t->open[INDEX(at, MAX_DEPTH)];
-	m = at ? &t->inner : &t->returned;
+	m = &t->scratch;
 	note(task, t, m);
 	if (ledger && t->clock.since > now) /* switched since the clock was read */
 		now = mark(task, t, m);
 	ns = now - o->rec.start_ns;
 	cost = price->inside_ns + o->probe_ns;
 	ns -= cost < ns ? cost : ns;
-	stack = close_call(ctx, t, o, r, m, ns);
+	stack = close_call(ctx, t, o, r, m, ns, &has);
 	if (at == 0) {
 		account_call(&t->clock.account, o, now);
+		if (!has)
+			return 0;
+		t->returned = *m;
 		t->returned_ns = now + stack; /* the gap behind it has no part in that */
+		if (!(r->flags & RECIPE_LAUNCH))
+			t->launches = 0;
 		return 0;
 	}
 	o = &t->open[INDEX(at - 1, MAX_DEPTH)];

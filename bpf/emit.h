@@ -84,8 +84,11 @@ struct ring_view {
 	__u32 used; /* bytes */
 };
 
-/* Puts out one call record of the first `size` bytes, or counts why not. */
-static __always_inline void emit_call(struct ring_view *view, struct call_record *rec, __u64 size,
+/*
+ * Puts out one call record of the first `size` bytes, or counts why not. Returns whether it
+ * did.
+ */
+static __always_inline bool emit_call(struct ring_view *view, struct call_record *rec, __u64 size,
 				      bool keep)
 {
 	__u64 flags = BPF_RB_NO_WAKEUP;
@@ -98,7 +101,7 @@ static __always_inline void emit_call(struct ring_view *view, struct call_record
 		/* At random: counting would beat against the pattern of calls. */
 		if (bpf_get_prandom_u32() & ((1u << level) - 1)) {
 			drop(DROP_THINNED);
-			return;
+			return false;
 		}
 		rec->weight_log2 = level;
 	}
@@ -108,7 +111,9 @@ static __always_inline void emit_call(struct ring_view *view, struct call_record
 	if (bpf_ringbuf_output(&call_ring, rec, size, flags)) {
 		view->emitted = 0; /* ask again at once */
 		drop(DROP_RING_FULL);
+		return false;
 	}
+	return true;
 }
 
 /* Reads the string into a record of the ring. Returns its bytes with the end, or why not. */

@@ -93,9 +93,13 @@ struct thread {
 	__u16 polling; /* the last query was told that it is not ready yet */
 	__u64 counted_sp; /* of that call, as in open_call; 0: there is none, or it has returned */
 	__u64 counted_ret; /* its return address */
-	__u64 returned_ns; /* when the last outermost call returned */
+	/*
+	 * The last outermost call that has a record: a gap begins with its return, and has in it
+	 * what was left out since.
+	 */
+	__u64 returned_ns;
 	struct mark returned; /* at returned_ns */
-	struct mark inner; /* where a call inside another returned; scratch */
+	struct mark scratch; /* where a call returned */
 	struct call_record counted; /* of a call that is counted only; scratch */
 	__u64 slot[SLOTS]; /* of that or another call; scratch */
 	__u64 range_sp; /* of the last call of NVTX, as in open_call */
@@ -108,6 +112,8 @@ struct thread {
 	__u64 tstate; /* its PyThreadState when it was last walked */
 	struct clock clock;
 	struct open_call open[MAX_DEPTH];
+	__u32 launches; /* outermost ones, since a record said so */
+	__u32 unused;
 };
 
 /*
@@ -345,4 +351,16 @@ static __always_inline bool ends_polling(struct thread *t, const struct recipe *
 		return false;
 	t->polling = (__u32)rec->result == r->pending;
 	return was && !t->polling;
+}
+
+/* Index of the open call that returns here, or MAX_DEPTH. Calls above it are gone. */
+static __always_inline __u32 find_open(const struct thread *t, __u32 row, __u64 sp)
+{
+	__u32 at = MAX_DEPTH;
+
+#pragma unroll
+	for (int i = 0; i < MAX_DEPTH; i++)
+		if (i < t->depth && t->open[i].sp == sp && t->open[i].row == row)
+			at = i;
+	return at;
 }

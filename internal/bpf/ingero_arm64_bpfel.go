@@ -568,7 +568,7 @@ type IngeroThread struct {
 			Migrations uint64
 		}
 	}
-	Inner struct {
+	Scratch struct {
 		_      structs.HostLayout
 		Off    IngeroSums
 		Unseen uint64
@@ -658,6 +658,8 @@ type IngeroThread struct {
 		Seen        uint64
 		Rec         IngeroCallRecord
 	}
+	Launches uint32
+	Unused   uint32
 }
 
 type IngeroThreadRecord struct {

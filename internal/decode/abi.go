@@ -10,7 +10,7 @@ import (
 // ABI is the number of the layout of bpf/abi.h that this package decodes. Increment it
 // with every change of a structure in [Shapes], also one that keeps its size; package
 // tape says what else that takes.
-const ABI = 1
+const ABI = 2
 
 // Shapes returns the size in bytes of each structure that raw tapes hold.
 func Shapes() map[string]int {

@@ -75,8 +75,11 @@ func Calls(dst []events.Call, b []byte, clock Clock) ([]events.Call, error) {
 		Stack: r.Stack, StackLevel: r.WeightLog2 >> stackLevel,
 	})
 	c := &dst[len(dst)-1]
-	if flags&uint16(events.CallNested) != 0 {
+	switch {
+	case flags&uint16(events.CallNested) != 0:
 		c.Parent = events.Op(r.Other)
+	case flags&uint16(bpf.IngeroCallFlagsCALL_FOLDED) == 0:
+		c.Launches = r.Other
 	}
 	if measured {
 		times(c, b, flags)

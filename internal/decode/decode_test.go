@@ -109,6 +109,24 @@ func TestCall(t *testing.T) {
 	}
 }
 
+// An outermost call that is no launch says how many launches came before it.
+func TestLaunchesBeforeACall(t *testing.T) {
+	for _, tt := range []struct {
+		flags bpf.IngeroCallFlags
+		want  events.Call
+	}{
+		{0, events.Call{Launches: 24}},
+		{bpf.IngeroCallFlagsCALL_NESTED, events.Call{Parent: 24}},
+		{bpf.IngeroCallFlagsCALL_FOLDED, events.Call{}},
+	} {
+		rec := bpf.IngeroCallRecord{Kind: uint8(bpf.IngeroRecordKindRECORD_CALL), Op: 0x0141, Other: 24, Flags: uint16(tt.flags)}
+		got, err := Calls(nil, raw(&rec), Clock{})
+		if err != nil || got[0].Launches != tt.want.Launches || got[0].Parent != tt.want.Parent {
+			t.Errorf("flags %d: %+v, %v", tt.flags, got, err)
+		}
+	}
+}
+
 // A record may tell of two launches: the runtime's, and the driver's inside it,
 // of which the times are unknown.
 func TestFoldedLaunch(t *testing.T) {

@@ -10,9 +10,10 @@ const (
 // openStep is what has been seen of a step that is not closed.
 type openStep struct {
 	calls, launches uint32
-	parts           Parts // Blocked is by the records, until settle
-	blocked         int64 // outside the closing call, by the calls' own figures
-	vagueCall       int64 // on a CPU or blocked, in calls and between them
+	counted         uint32 // launches, by the kernel's count: 0 in old recordings
+	parts           Parts  // Blocked is by the records, until settle
+	blocked         int64  // outside the closing call, by the calls' own figures
+	vagueCall       int64  // on a CPU or blocked, in calls and between them
 	vagueGap        int64
 	between         int64 // blocked between calls, by the records
 	taken           int64 // of the call to be added next: waits that have an owner
@@ -27,7 +28,7 @@ type openStep struct {
 }
 
 func (o *openStep) reset() {
-	o.calls, o.launches = 0, 0
+	o.calls, o.launches, o.counted = 0, 0, 0
 	o.parts = Parts{}
 	o.marks = 0
 	o.blocked, o.vagueCall, o.vagueGap, o.between, o.taken = 0, 0, 0, 0, 0
@@ -88,6 +89,7 @@ func (o *openStep) add(c *events.Call, size uint8, launch bool) {
 func (o *openStep) count(c *events.Call, size uint8, launch bool) *OpTime {
 	n := max(c.Weight, 1)
 	o.calls += n
+	o.counted += uint32(c.Launches)
 	if launch {
 		o.launches += n
 	}
@@ -149,6 +151,7 @@ func (o *openStep) keep(x *Wait) { o.nwaits = keepWait(o.waits[:], o.nwaits, x) 
 func (o *openStep) close(c *events.Call) {
 	o.gap(c)
 	o.calls += max(c.Weight, 1)
+	o.counted += uint32(c.Launches)
 	_, run, thr, _, _ := split(c.Duration, c.OnCPU, c.Runnable, c.Throttled, false)
 	o.parts.SyncRunnable += run
 	o.parts.SyncThrottled += thr

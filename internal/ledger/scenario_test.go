@@ -20,7 +20,7 @@ import (
 //	wait TID runnable|throttled|REASON at=1ms dur=4ms [who=NAME/TID] [taken=3ms]
 //	     [op=OP] [call=SYSCALL] [dev=N] [stack=N] [prev] [irq] [idle] [io] [stolen]
 //	call TID OP at=1ms dur=2ms [cpu=1ms] [run=] [thr=] [gap=] [gcpu=] [grun=]
-//	     [gthr=] [bytes=] [weight=] [nested] [unmeasured] [partial] [gappartial]
+//	     [gthr=] [bytes=] [weight=] [launches=] [nested] [unmeasured] [partial] [gappartial]
 //	     what is left of dur and gap is blocked
 //	thread TID [enrolled] [ended] since=0s incalls=CPU,RUN,THR,BLK between=... sync=...
 //	batch                    ends a batch
@@ -230,6 +230,7 @@ type options struct {
 	pid, tid                                    uint32
 	at, dur, taken, cpu, run, thr               int64
 	gap, gcpu, grun, gthr, since, bytes, weight int64
+	launches                                    int
 	dev                                         int64
 	text                                        map[string]string
 }
@@ -255,6 +256,9 @@ func (p *player) options(f []string) (o options) {
 	o.bytes, o.dev = int64(number(o.text["bytes"])), int64(number(o.text["dev"]))
 	if v := o.text["weight"]; v != "" {
 		o.weight = int64(number(v))
+	}
+	if v := o.text["launches"]; v != "" {
+		o.launches = int(number(v))
 	}
 	return o
 }
@@ -328,7 +332,7 @@ func (o *options) call(f []string) events.Call {
 	c := events.Call{
 		Start: base + o.at, Duration: o.dur, OnCPU: o.cpu, Runnable: o.run, Throttled: o.thr, Blocked: o.dur - o.cpu - o.run - o.thr,
 		Gap: o.gap, GapOnCPU: o.gcpu, GapRunnable: o.grun, GapThrottled: o.gthr, GapBlocked: o.gap - o.gcpu - o.grun - o.gthr,
-		PID: o.pid, TID: o.tid, Op: o.op(f[2]), Weight: uint32(o.weight), Args: [events.MaxArgs]uint64{uint64(o.bytes)},
+		PID: o.pid, TID: o.tid, Op: o.op(f[2]), Weight: uint32(o.weight), Launches: uint16(o.launches), Args: [events.MaxArgs]uint64{uint64(o.bytes)},
 	}
 	for word, flag := range map[string]events.CallFlags{"nested": events.CallNested, "unmeasured": events.CallUnmeasured, "partial": events.CallLedgerPartial, "gappartial": events.CallGapPartial} {
 		if o.has(word) {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"math/bits"
 
 	"ingero/internal/tick"
@@ -144,8 +145,8 @@ func (l *Ledger) emit(t *thread, c *events.Call, end int64) {
 		return
 	}
 	o := t.steps
-	s := Step{PID: t.pid, TID: t.tid, From: t.from, To: end, Period: c == nil, Calls: o.calls, Launches: o.launches, Marks: o.marks}
-	s.Kind = uint32(bits.Len32(o.launches))
+	s := Step{PID: t.pid, TID: t.tid, From: t.from, To: end, Period: c == nil, Calls: o.calls, Launches: cmp.Or(o.counted, o.launches), Marks: o.marks}
+	s.Kind = uint32(bits.Len32(s.Launches))
 	if c != nil {
 		s.Op = c.Op
 		s.Kind |= uint32(c.Op)<<16 | c.Tag&7<<8

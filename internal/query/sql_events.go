@@ -231,7 +231,7 @@ var callColumns = []eventColumn{
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return measured(c, c.Throttled) }},
 	{SQLColumn{"blocked_ns", "INTEGER", "of it: waiting for something; NULL where it is not known apart from oncpu_ns"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return told(c, c.Blocked) }},
-	{SQLColumn{"gap_ns", "INTEGER", "ns between the return of the thread's previous outermost call and this one; 0 for a nested call"},
+	{SQLColumn{"gap_ns", "INTEGER", "ns between the return of the thread's previous outermost call that has a record and this one; 0 for a nested call"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return c.Gap }},
 	{SQLColumn{"gap_oncpu_ns", "INTEGER", "of the gap, as oncpu_ns is of the call"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return gapTold(c, c.GapOnCPU) }},

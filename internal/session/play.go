@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"slices"
 	"time"
 
 	"ingero/internal/decode"
@@ -40,7 +41,15 @@ type section struct {
 }
 
 // upgrades turn payloads of older layouts of bpf/abi.h, by number, into the present one.
-var upgrades = map[int]func(k tape.Kind, b []byte) ([]byte, error){}
+var upgrades = map[int]func(k tape.Kind, b []byte) ([]byte, error){
+	// Threads had no count of launches at their end, and calls none in other.
+	1: func(k tape.Kind, b []byte) ([]byte, error) {
+		if k == tape.Thread {
+			b = append(slices.Clip(b), make([]byte, 8)...)
+		}
+		return b, nil
+	},
+}
 
 // maxIdlePolls is how many polls may find nothing before a session is out of step with a tape.
 const maxIdlePolls = 1000

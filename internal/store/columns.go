@@ -21,7 +21,7 @@ const (
 	colArg1
 	colArg2
 	colArg3
-	colOdd // what fits no other column: the parts, either sign
+	colOdd // what fits no other column: the parts, either sign; launches
 	columns
 )
 
@@ -51,7 +51,9 @@ const (
 	formDevice form = 1 << 12
 	// From version 4 on: it has a level of its stack.
 	formLevel form = 1 << 13
-	formAll   form = 1<<14 - 1
+	// From version 5 on.
+	formLaunches form = 1 << 14
+	formAll      form = 1<<15 - 1
 )
 
 // shape is what calls of the same kind share.
@@ -157,6 +159,9 @@ func (e *encoder) formOf(c *events.Call) form {
 	if c.StackLevel != 0 {
 		f |= formLevel
 	}
+	if c.Launches != 0 {
+		f |= formLaunches
+	}
 	return f
 }
 
@@ -192,6 +197,9 @@ func (e *encoder) add(c *events.Call) {
 	if f&formGapOdd != 0 {
 		e.odd(f&formGapThrottled != 0, c.Gap, c.GapOnCPU, c.GapRunnable, c.GapBlocked, c.GapThrottled)
 	}
+	if f&formLaunches != 0 {
+		e.cols[colOdd] = put(e.cols[colOdd], uint64(c.Launches))
+	}
 	if n := int(f & formArgs); n > 0 {
 		prev := &e.prev[id]
 		for i := range n {
@@ -226,6 +234,8 @@ func (e *encoder) odd(five bool, parts ...int64) {
 // version is that of the body's format.
 func (e *encoder) version() uint8 {
 	switch {
+	case e.forms&formLaunches != 0:
+		return 5
 	case e.forms&formLevel != 0:
 		return 4
 	case e.forms&formDevice != 0:

@@ -162,6 +162,12 @@ func (d *decoder) times(c *events.Call, f form) {
 	if f&formGapOdd != 0 {
 		d.odd(f&formGapThrottled != 0, &c.Gap, &c.GapOnCPU, &c.GapRunnable, &c.GapBlocked, &c.GapThrottled)
 	}
+	if f&formLaunches != 0 {
+		n := d.cols[colOdd].uint()
+		if c.Launches = uint16(n); uint64(c.Launches) != n {
+			d.cols[colOdd].fail()
+		}
+	}
 }
 
 func (d *decoder) waited(col int, three bool, runnable, blocked, throttled *int64) {

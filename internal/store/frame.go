@@ -60,6 +60,7 @@ const (
 //	calls 2: time that was throttled
 //	calls 3: devices
 //	calls 4: how many calls a stack stands for
+//	calls 5: launches before a call
 //	ticks 2: time that was throttled, threads
 //	lives 2: signals
 //	waits 2: stacks of holders of locks
@@ -68,7 +69,7 @@ const (
 func (k frameKind) version() uint8 {
 	switch k {
 	case frameCalls:
-		return 4
+		return 5
 	case frameTick, frameLives, frameWaits, frameBatches, frameFacts:
 		return 2
 	}

@@ -201,3 +201,28 @@ func TestStackLevel(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, d)
 	}
 }
+
+// How many launches came before a call is kept with it.
+func TestLaunchesAreKept(t *testing.T) {
+	enc, err := newEncoder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dec, err := newDecoder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []events.Call
+	for i, n := range []uint16{0, 24, 1<<16 - 1, 0, 24} {
+		// With parts that do not add up, which share the column.
+		want = append(want, events.Call{PID: 1, Op: opLaunch, Weight: 1, Duration: 10, OnCPU: int64(4 + i%2*6), Gap: 5, Launches: n})
+		enc.add(&want[i])
+		if v := enc.version(); (v == 5) != (i > 0) {
+			t.Errorf("after %d calls: version %d", i+1, v)
+		}
+	}
+	got, err := dec.calls(nil, enc.body(nil))
+	if d := cmp.Diff(want, got); d != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, d)
+	}
+}

@@ -38,8 +38,8 @@ const (
 // Times are nanoseconds. Start is on the wall clock (Unix epoch); it is the
 // kernel's monotonic clock plus the offset of the session. OnCPU + Runnable +
 // Throttled + Blocked == Duration, and the same holds for the gap, which is the time from
-// the return of the thread's previous outermost call to this call (zero for
-// nested calls and for a thread's first).
+// the return of the thread's previous outermost call that has a record to this call (zero
+// for nested calls and for a thread's first): calls without one are in it.
 type Call struct {
 	Start    int64
 	Duration int64
@@ -66,6 +66,10 @@ type Call struct {
 	Op     Op
 	Parent Op // the call around this one, 0 when outermost
 	Flags  CallFlags
+	// Launches are the thread's outermost launches since the last call that said so, also
+	// those without a record: of outermost calls that are no launches, at most 65,535. 0 in
+	// recordings of before 1.0.
+	Launches uint16
 	// Device is 1 + the ordinal of the device that was current, as the process counts
 	// its devices; 0: not known. It follows from calls before, not from this record.
 	Device int16
