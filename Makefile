@@ -158,11 +158,12 @@ nightly:
 
 # Makes each scenario of the incident lab with each seed, and prints a table:
 # SEEDS=1-9 ONLY='hog,disk' KEEP=DIR. RESUME=1 does not run again what is
-# kept there already. With REPLAY=DIR what was kept is judged anew.
+# kept there already. With REPLAY=DIR what was kept is judged anew. BY_DEFAULT=1: tracing
+# may cost what it may by default; otherwise there is no bound.
 incidents:
 	@tools/deps.sh test
 	@mkdir -p bin
-	$(root) go test -tags measure ./test/incidents -run TestIncidents -count=1 -timeout 12h -args -seeds '$(SEEDS)' -only '$(ONLY)' \
+	$(root) go test -tags measure ./test/incidents -run '^TestIncidents$(if $(BY_DEFAULT),ByDefault)$$' -count=1 -timeout 12h -args -seeds '$(SEEDS)' -only '$(ONLY)' \
 		-keep '$(abspath $(KEEP))' -replay '$(abspath $(REPLAY))' -table $(abspath bin/incidents.md) $(if $(RESUME),-resume) >bin/incidents.log; \
 	status=$$?; cat bin/incidents.md; exit $$status
 
@@ -172,7 +173,7 @@ ATTEMPTS ?= 5
 tapes:
 	@tools/deps.sh test
 	@mkdir -p bin
-	$(root) nice -n -10 go test -tags measure ./test/incidents -run TestIncidents -count=1 -timeout 4h -args -seeds '$(SEEDS)' \
+	$(root) nice -n -10 go test -tags measure ./test/incidents -run '^TestIncidents$$' -count=1 -timeout 4h -args -seeds '$(SEEDS)' \
 		-attempts $(ATTEMPTS) -tapes $(abspath test/tapes/testdata) -only '$(ONLY)' >bin/tapes.log; \
 	status=$$?; git status --short test/tapes; exit $$status
 

@@ -92,7 +92,7 @@ var allowed = map[string]string{
 	// Tests, benchmarks and tools.
 	"internal/testkit": "github.com/cilium/ebpf github.com/google/go-cmp go.uber.org/goleak golang.org/x/sys pkg/events",
 	"test/guests":      "internal/testkit",
-	"test/incidents":   "github.com/cilium/ebpf golang.org/x/sys internal/gpu internal/probes internal/proc internal/query internal/session internal/store internal/testkit internal/tick pkg/events sim",
+	"test/incidents":   "github.com/cilium/ebpf golang.org/x/sys internal/config internal/gpu internal/probes internal/proc internal/query internal/session internal/store internal/testkit internal/tick pkg/events sim",
 	"test/ledger":      "",
 	"test/ledgerexact": "",
 	"test/tapes": "github.com/klauspost/compress github.com/modelcontextprotocol/go-sdk github.com/pkoukk/tiktoken-go " +

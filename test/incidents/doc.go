@@ -9,8 +9,8 @@
 // lost time, chains that are of nothing, and how long it was until the first chain.
 //
 //	make incidents SEEDS=1-9 ONLY=hog      a table for docs/accuracy.md
-//	go test -tags measure ./test/incidents -run TestIncidents -args -seeds 1-3 -only disk -keep DIR
-//	go test -tags measure ./test/incidents -run TestIncidents -args -replay DIR
+//	go test -tags measure ./test/incidents -run ^TestIncidents$ -args -seeds 1-3 -only disk -keep DIR
+//	go test -tags measure ./test/incidents -run ^TestIncidents$ -args -replay DIR
 //
 // The first keeps nothing, the second the recordings and the truth, and the third
 // judges those again, by the engine as it is now, without running anything.

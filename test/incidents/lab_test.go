@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingero/internal/config"
 	"ingero/internal/testkit"
 	"ingero/sim"
 )
@@ -20,15 +21,32 @@ import (
 // lab is what scenarios are made with.
 type lab struct {
 	*queue
+	bounds
 	dir   string // of its programs
 	stack sim.Stack
 }
 
-func newLab(t *testing.T) *lab {
+// bounds are what tracing may cost; 0: there is no bound.
+type bounds struct {
+	overhead float64 // of the time of the traced processes
+	launches float64 // of a CPU
+}
+
+// byDefault are those of ingero trace.
+func byDefault(t *testing.T) bounds {
+	t.Helper()
+	c, err := config.Load(config.Inputs{SystemFile: filepath.Join(t.TempDir(), "none.yaml")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bounds{c.Trace.MaxOverhead, c.Trace.ProbeBudget}
+}
+
+func newLab(t *testing.T, b bounds) *lab {
 	t.Helper()
 	testkit.NeedBPF(t)
 	testkit.NeedTool(t, "gcc")
-	l := &lab{queue: newQueue(), dir: t.TempDir()}
+	l := &lab{queue: newQueue(), bounds: b, dir: t.TempDir()}
 	var err error
 	if l.stack, err = sim.Extract(filepath.Join(l.dir, "sim")); err != nil {
 		t.Fatal(err)

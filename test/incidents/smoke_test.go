@@ -29,7 +29,7 @@ const leastNamed = 4
 // Of faults on a live kernel most causes are named: kernel programs, records, steps and rules
 // work together. How right each answer is, is measured elsewhere.
 func TestSmoke(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, byDefault(t))
 	var named, run atomic.Int32
 	t.Run("scenarios", func(t *testing.T) {
 		for _, f := range families {

@@ -47,19 +47,25 @@ var special = []struct {
 	runs func(o options) ([]int, error)
 	args func(run int) []string
 }{
-	{"test/incidents.TestIncidents", func(o options) ([]int, error) { return seedList(o.seeds) },
-		func(seed int) []string { return []string{"-seeds", strconv.Itoa(seed), "-table", tableFile(seed)} }},
+	{"test/incidents.TestIncidents", seedsOf, func(seed int) []string {
+		return []string{"-seeds", strconv.Itoa(seed), "-table", tableFile("incidents", seed)}
+	}},
+	{"test/incidents.TestIncidentsByDefault", seedsOf, func(seed int) []string {
+		return []string{"-seeds", strconv.Itoa(seed), "-table", tableFile("incidents-by-default", seed)}
+	}},
 	{"test/soak.TestSoak", func(options) ([]int, error) { return upTo(1), nil }, func(int) []string { return nil }},
 }
 
+func seedsOf(o options) ([]int, error) { return seedList(o.seeds) }
+
 // tableFile is where the lab writes the table of one seed; it is an absolute path, because
 // a test runs in the directory of its package.
-func tableFile(seed int) string {
+func tableFile(name string, seed int) string {
 	dir, err := os.Getwd()
 	if err != nil {
 		dir = "/tmp"
 	}
-	return path.Join(dir, keptDir, fmt.Sprintf("incidents-%d.md", seed))
+	return path.Join(dir, keptDir, fmt.Sprintf("%s-%d.md", name, seed))
 }
 
 // seedList reads "3" or "1-5".
