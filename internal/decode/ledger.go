@@ -130,10 +130,15 @@ func account(t *tick.Thread, a *bpf.IngeroAccount, until uint64) {
 		Throttled: all.Throttled - t.InCalls.Throttled, Blocked: all.Blocked - t.InCalls.Blocked}
 }
 
-// minus splits a time: what is off is off, the rest was on a CPU.
+// minus splits a time: what is off is off, the rest was on a CPU. The parts are larger
+// than the total only if the thread moved on while it was read, so that a wait counts twice:
+// in the account, and as the state that the thread is in. They are cut to the total.
 func minus(total uint64, off bpf.IngeroSums) tick.Times {
-	return tick.Times{OnCPU: less(total, off.Runnable+off.Throttled+off.Blocked),
-		Runnable: off.Runnable, Throttled: off.Throttled, Blocked: off.Blocked}
+	t := tick.Times{Throttled: min(off.Throttled, total)}
+	t.Blocked = min(off.Blocked, total-t.Throttled)
+	t.Runnable = min(off.Runnable, total-t.Throttled-t.Blocked)
+	t.OnCPU = total - t.Throttled - t.Blocked - t.Runnable
+	return t
 }
 
 // within cuts a part to its whole. It is larger only if the thread moved on

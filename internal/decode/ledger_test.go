@@ -191,6 +191,18 @@ func TestThreadThatMovedOn(t *testing.T) {
 	}
 }
 
+// A thread that got a CPU while it was read, so that its last wait counts twice, has no more
+// than it lived.
+func TestWaitCountedTwice(t *testing.T) {
+	s := bpf.IngeroThread{Tgid: 10}
+	s.Clock.Since, s.Clock.State = 9400, uint32(bpf.IngeroWaitStateWAIT_RUNNABLE)
+	s.Clock.Account = bpf.IngeroAccount{BornNs: 1000, Off: bpf.IngeroSums{Runnable: 580, Throttled: 20, Blocked: 8100}}
+	want := tick.Times{Runnable: 880, Throttled: 20, Blocked: 8100}
+	if got := Thread(11, &s, 10000, Clock{}); got.Between != want {
+		t.Errorf("%+v, want %+v", got.Between, want)
+	}
+}
+
 func TestEnded(t *testing.T) {
 	r := bpf.IngeroThreadRecord{Kind: uint8(bpf.IngeroRecordKindRECORD_THREAD), Enrolled: 1, Tgid: 10, Tid: 11, EndNs: 2000,
 		Account: bpf.IngeroAccount{BornNs: 500, Off: bpf.IngeroSums{Blocked: 600}}, Comm: [16]int8{'x'}}
