@@ -94,7 +94,6 @@ var allowed = map[string]string{
 	"test/guests":      "internal/testkit",
 	"test/incidents":   "github.com/cilium/ebpf golang.org/x/sys internal/config internal/gpu internal/probes internal/proc internal/query internal/session internal/store internal/testkit internal/tick pkg/events sim",
 	"test/ledger":      "",
-	"test/ledgerexact": "",
 	"test/tapes": "github.com/klauspost/compress github.com/modelcontextprotocol/go-sdk github.com/pkoukk/tiktoken-go " +
 		"github.com/pkoukk/tiktoken-go-loader internal/cli internal/query internal/session internal/store internal/testkit internal/tick pkg/events",
 	"test/soak":         "golang.org/x/sys internal/cli internal/jail internal/lock internal/query internal/screen internal/testkit pkg/events sim",

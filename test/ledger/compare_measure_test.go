@@ -5,59 +5,42 @@ package ledger
 import (
 	"fmt"
 	"slices"
+	"testing"
 	"time"
 
+	"ingero/internal/testkit"
 	"ingero/pkg/events"
 )
 
-// switches is how often the thread left the CPU.
-func (t *truth) switches() int64 { return t.blocks + t.preemptions }
+const (
+	// clockSlack is how far clocks that do not contradict each other are apart, ns.
+	clockSlack = 40_000
+	// tolerance is the error that is allowed in any part of a call, ns: the wake-up of
+	// a CPU and the cost of the probes are in it. Longer parts may be off by 2 %.
+	tolerance = 50_000
+	// perSwitch is how far the scheduler's clock may be behind at each switch, ns: it is
+	// as of the interrupt that caused the switch.
+	perSwitch = 8_000
+	// looks is how often the programs look in a call at what the hypervisor took, but for
+	// switches: at the beginning and the end of a call inside, and at its own end.
+	looks = 3
+)
 
-// disturbed tells that there is no truth to compare with: the kernel did not show
-// all that happened; or the clocks contradict each other, since the hypervisor took
-// the CPU or the thread lost it between two readings; or it lost the CPU between a
-// reading and the call, so that the two are not of the same time.
-func (t *truth) disturbed() bool {
-	const short = 150_000
-	if t.left != t.switches() || t.came != t.switches() || t.woken < t.blocks {
-		return true
-	}
-	return t.delay < t.throttled-clockSlack || t.margin > short || t.aside > short || abs(t.unexplained(), 0) > t.clocks()
+// parts are where the time of a call or a gap went, ns, in the order of partNames.
+type parts [5]int64
+
+var partNames = [len(parts{})]string{"duration", "on-CPU", "runnable", "throttled", "blocked"}
+
+func callParts(c *events.Call) parts {
+	return parts{c.Duration, c.OnCPU, c.Runnable, c.Throttled, c.Blocked}
 }
 
-// unexplained is what the clocks leave of a call whose blocked time is known.
-func (t *truth) unexplained() int64 {
-	if t.blocked < 0 {
-		return 0
-	}
-	return t.wall - t.cpu - t.stolen - t.delay - t.blocked
+func gapParts(c *events.Call) parts {
+	return parts{c.Gap, c.GapOnCPU, c.GapRunnable, c.GapThrottled, c.GapBlocked}
 }
 
-// clocks is that of a call.
-func (t *truth) clocks() int64 { return clockSlack + t.late() }
-
-// late is how far the clocks may be apart for the thread's switches.
-func (t *truth) late() int64 { return (slower() + perSwitch) * t.switches() }
-
-// explained tells whether most calls can be judged with what the hypervisor took from the
-// thread while it was on its CPU, which is all that its clocks leave: the kernel's account
-// of that has to be as much, in which a step is 10 ms.
-func (o *outcome) explained() bool {
-	const step = 10 * time.Millisecond
-	var all time.Duration
-	add := func(of []truth) {
-		for i := range of {
-			if t := &of[i]; t.unexplained() > t.clocks() {
-				t.stolen = t.unexplained()
-				all += time.Duration(t.stolen)
-			}
-		}
-	}
-	add(o.truths)
-	add(o.gaps)
-	outer := all
-	add(o.inner)
-	return outer <= o.stolen+2*step && o.consistent()
+func (t *truth) parts() parts {
+	return parts{t.wall, t.cpu, max(t.delay-t.throttled, 0) + t.stolen, t.throttled, t.wasBlocked()}
 }
 
 // wasBlocked is how long the thread was blocked.
@@ -68,14 +51,34 @@ func (t *truth) wasBlocked() int64 {
 	return t.blocked
 }
 
-// slack is the error that is allowed in a part of this call.
-func (t *truth) slack(part int64) int64 {
-	return max(tolerance, part/50) + t.late()
+// disturbed tells that there is no truth to compare with: the kernel did not show
+// all switches and wake-ups; or the clocks contradict each other, since the hypervisor took
+// the CPU or the thread lost it between two readings; or the thread lost the CPU between a
+// reading and the call, so that the two are not of the same time.
+func (t *truth) disturbed() bool {
+	const short = 150_000
+	if t.left != t.switches() || t.came != t.switches() || t.woken < t.blocks {
+		return true
+	}
+	return t.delay < t.throttled-clockSlack || t.margin > short || t.aside > short || distance(t.unexplained(), 0) > t.clocks()
 }
 
-func gapParts(c *events.Call) parts {
-	return parts{c.Gap, c.GapOnCPU, c.GapRunnable, c.GapThrottled, c.GapBlocked}
+// unexplained is what the clocks leave of a call whose blocked time is known.
+func (t *truth) unexplained() int64 {
+	if t.blocked < 0 {
+		return 0
+	}
+	return t.wall - t.cpu - t.stolen - t.delay - t.blocked
 }
+
+// clocks is how far the clocks of a call may be apart.
+func (t *truth) clocks() int64 { return clockSlack + t.late() }
+
+// late is how far the clocks may be apart for the thread's switches.
+func (t *truth) late() int64 { return (slower() + perSwitch) * t.switches() }
+
+// slack is the error that is allowed in a part of this call.
+func (t *truth) slack(part int64) int64 { return max(tolerance, part/50) + t.late() }
 
 // median of values, which it sorts.
 func median(v []int64) int64 {
@@ -83,82 +86,122 @@ func median(v []int64) int64 {
 	return v[len(v)/2]
 }
 
-// abs is the distance of two times.
-
-// compare says where the median record of calls or gaps differs by too much from
-// the truth.
-func compare(what string, got []parts, want []truth) (wrong []string) {
-	for i, name := range partNames {
-		var off, allowed []int64
-		for n := range got {
-			t := want[n].parts()
-			g, w := got[n].list()[i], t.list()[i]
-			off, allowed = append(off, abs(g, w)), append(allowed, want[n].slack(w))
-		}
-		if m, limit := median(off), median(allowed); m > limit {
-			wrong = append(wrong, fmt.Sprintf("%s: the %s time is off by %v in the median of %d, more than %v",
-				what, name, time.Duration(m), len(got), time.Duration(limit)))
-		}
-	}
-	return wrong
-}
-
-// plus is both times, one after the other.
-func (p parts) plus(q parts) parts {
-	return parts{p.wall + q.wall, p.cpu + q.cpu, p.runnable + q.runnable, p.throttled + q.throttled, p.blocked + q.blocked}
-}
-
-// compareSums says where records of calls with the gaps before them sum to
-// something else than the truth. A call and its gap are one here: where the
-// hypervisor stops the machine between the program's reading of its clock and the
-// probe's, the one has what the other lacks.
-func compareSums(calls []events.Call, truths, gaps []truth) (wrong []string) {
-	var got, want parts
-	var allowed [len(partNames)]int64
-	n := 0
-	for i := range calls {
-		if truths[i].disturbed() || gaps[i].disturbed() || gaps[i].wall <= 0 {
+// medians returns by how much the records of calls or gaps differ from the truth, and by
+// how much they may, in the median of the n that can be compared.
+func (r *run) medians(inner bool, truths []truth, of func(*events.Call) parts) (off, allowed parts, n int) {
+	var offs, limits [len(parts{})][]int64
+	for i := range truths {
+		t := &truths[i]
+		if r.truths[i].inner != inner || t.disturbed() || t.wall <= 0 {
 			continue
 		}
 		n++
-		t := truths[i].parts().plus(gaps[i].parts())
-		got, want = got.plus(callParts(&calls[i]).plus(gapParts(&calls[i]))), want.plus(t)
-		for k, w := range t.list() {
-			allowed[k] += truths[i].slack(w) + gaps[i].late()
+		got, want := of(&r.calls[i]), t.parts()
+		for k := range want {
+			offs[k], limits[k] = append(offs[k], distance(got[k], want[k])), append(limits[k], t.slack(want[k]))
 		}
 	}
-	g, w := got.list(), want.list()
+	for k := range offs {
+		if n > 0 {
+			off[k], allowed[k] = median(offs[k]), median(limits[k])
+		}
+	}
+	return off, allowed, n
+}
+
+// compare checks what the session saw against what the program knows.
+func (r *run) compare(t testing.TB) {
+	t.Helper()
+	for _, c := range []struct {
+		what   string
+		inner  bool
+		truths []truth
+		of     func(*events.Call) parts
+	}{{"calls", false, r.truths, callParts}, {"inner calls", true, r.truths, callParts}, {"gaps", false, r.gaps, gapParts}} {
+		off, allowed, n := r.medians(c.inner, c.truths, c.of)
+		for k, name := range partNames {
+			if off[k] > allowed[k] {
+				t.Errorf("%s: the %s time is off by %v in the median of %d, more than %v",
+					c.what, name, time.Duration(off[k]), n, time.Duration(allowed[k]))
+			}
+		}
+	}
+	r.compareSums(t)
+	r.compareWaits(t)
+}
+
+// compareSums checks what records of calls with the gaps before them sum to. A call and its
+// gap are one here: where the hypervisor stops the machine between the program's reading of
+// its clock and the probe's, the one has what the other lacks.
+func (r *run) compareSums(t testing.TB) {
+	t.Helper()
+	var got, want, allowed parts
+	n := 0
+	for i := range r.calls {
+		in, gap := &r.truths[i], &r.gaps[i]
+		if in.disturbed() || gap.disturbed() || gap.wall <= 0 {
+			continue
+		}
+		n++
+		for k := range got {
+			w := in.parts()[k] + gap.parts()[k]
+			got[k] += callParts(&r.calls[i])[k] + gapParts(&r.calls[i])[k]
+			want[k] += w
+			allowed[k] += in.slack(w) + gap.late()
+		}
+	}
 	for k, name := range partNames {
-		if abs(g[k], w[k]) > allowed[k] {
-			wrong = append(wrong, fmt.Sprintf("the %s times of %d calls and gaps sum to %v, in truth to %v",
-				name, n, time.Duration(g[k]), time.Duration(w[k])))
+		if distance(got[k], want[k]) > allowed[k] {
+			t.Errorf("the %s times of %d calls and gaps sum to %v, in truth to %v", name, n, time.Duration(got[k]), time.Duration(want[k]))
 		}
 	}
-	return wrong
 }
 
-func (t *truth) parts() parts {
-	return parts{t.wall, t.cpu, max(t.delay-t.throttled, 0) + t.stolen, t.throttled, t.wasBlocked()}
+// compareWaits checks that the waits in a call are its parts, but for short ones.
+func (r *run) compareWaits(t testing.TB) {
+	t.Helper()
+	guest := testkit.Stolen(t) > 0
+	r.eachCall(func(i int, in []events.Wait) {
+		if r.truths[i].disturbed() {
+			return
+		}
+		var sum [events.WaitBlocked + 1]int64
+		for _, w := range in {
+			if w.Flags&events.WaitPrevious == 0 {
+				sum[w.State] += w.Duration
+			}
+		}
+		c := &r.calls[i]
+		for state, part := range map[events.WaitState]int64{events.WaitRunnable: c.Runnable, events.WaitThrottled: c.Throttled, events.WaitBlocked: c.Blocked} {
+			short := r.truths[i].switches() * recorded
+			if guest && state == events.WaitRunnable {
+				short += looks * recorded
+			}
+			if r.roam || r.meddle != "" {
+				short *= 3 // a wait that is moved is in pieces
+			}
+			// The probes' cost is subtracted from the call, but not from its waits.
+			if sum[state] > part+recorded || sum[state] < part-short {
+				t.Errorf("call %d was %v for %v, its waits sum to %v", i, state, time.Duration(part), time.Duration(sum[state]))
+			}
+		}
+	})
 }
 
-func callParts(c *events.Call) parts {
-	return parts{c.Duration, c.OnCPU, c.Runnable, c.Throttled, c.Blocked}
+// String compares the truth and the ledger, for people.
+func (r *run) String() string {
+	var want, got [len(parts{})][]int64
+	for i := range r.calls {
+		if r.truths[i].inner {
+			continue
+		}
+		for k := range want {
+			want[k], got[k] = append(want[k], r.truths[i].parts()[k]), append(got[k], callParts(&r.calls[i])[k])
+		}
+	}
+	text := "median of a call, in truth and by the ledger:"
+	for k, name := range partNames {
+		text += fmt.Sprintf(" %s %v %v;", name, time.Duration(median(want[k])), time.Duration(median(got[k])))
+	}
+	return text
 }
-
-var partNames = [5]string{"duration", "on-CPU", "runnable", "throttled", "blocked"}
-
-// clockSlack is how far clocks that do not contradict each other are apart.
-const clockSlack = 40_000
-
-const (
-	// tolerance is the error that is allowed in any part of a call: the wake-up of
-	// a CPU and the cost of the probes are in it. Longer parts may be off by 2 %.
-	tolerance = 50_000
-	// perSwitch is how far the scheduler's clock may be behind at each switch: it is
-	// as of the interrupt that brought it about.
-	perSwitch = 8_000
-)
-
-// looks is how often it is looked in a call what the hypervisor took, but for switches:
-// at the beginning and the end of one inside, and at its own end.
-const looks = 3

@@ -13,39 +13,34 @@ import (
 	"ingero/pkg/events"
 )
 
-// A call that has not returned can be read, with what it waits for.
+// A call that has not returned shows what it waits for.
 func TestOpenCall(t *testing.T) {
-	need(t)
-	o := (&workload{scenario: "hold", calls: 1}).start(t, newWitness(t))
-	child := o.child
-	s := watch(t, tracing{}, o.pid)
-	child.Say("go")
-	child.Line("inside")
-	var got tick.Thread
-	testkit.Eventually(t, "the call to be seen blocked", func() bool {
-		th, ok := s.thread(o.pid)
-		got = th
+	r := (&workload{scenario: "hold", count: 1}).start(t, build(t), tracing{})
+	seen, wait := watch(t, tracing{}, r.pid)
+	r.child.Say("go")
+	r.child.Line("inside")
+	var th tick.Thread
+	testkit.Eventually(t, "the call to be seen blocked", func() (ok bool) {
+		th, ok = seen.thread(r.pid)
 		return ok && len(th.Open) == 1 && th.Now.State == events.WaitBlocked
 	})
-	if n := got.Now; n.Reason != events.ReasonPipe || n.Syscall.String() != "read" || n.File != events.FilePipe || n.Arg != 0 || int(n.CPU) != o.cpu {
-		t.Errorf("it does %+v, want a read from a pipe", n)
+	if n := th.Now; n.Reason != events.ReasonPipe || n.Syscall.String() != "read" || n.File != events.FilePipe || n.Arg != 0 || int(n.CPU) != r.cpu {
+		t.Errorf("the thread does %+v, want a read from a pipe", n)
 	}
-	if c := got.Open[0]; c.Op.Row().Name != "cudaStreamSynchronize" || c.Start < got.Since || c.Start > got.Now.Since {
-		t.Errorf("open is %+v in a thread known since %d that does something since %d", c, got.Since, got.Now.Since)
+	if c := th.Open[0]; c.Op.Row().Name != "cudaStreamSynchronize" || c.Start < th.Since || c.Start > th.Now.Since {
+		t.Errorf("open is %+v in %+v", c, th)
 	}
-	from := got.InCalls.Blocked
-	testkit.Eventually(t, "the time in it to go on", func() bool {
-		th, _ := s.thread(o.pid)
-		return th.InCalls.Blocked > from && th.InCalls.Total() > 0 && th.Until > got.Until
+	testkit.Eventually(t, "the blocked time to grow", func() bool {
+		later, _ := seen.thread(r.pid)
+		return later.Until > th.Until && later.InCalls.Blocked > th.InCalls.Blocked && later.InCalls.Total() >= later.InCalls.Blocked
 	})
-	child.Say("enough")
-	if err := child.Wait(); err != nil {
+	r.child.Say("enough")
+	if err := r.child.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	s.wait(t)
-	th, _ := s.thread(o.pid)
-	if !th.Ended || len(th.Open) != 0 || len(s.calls) != 1 {
-		t.Errorf("at the end: %+v, %d calls", th, len(s.calls))
+	wait()
+	if th, _ := seen.thread(r.pid); !th.Ended || len(th.Open) != 0 || len(seen.calls) != 1 {
+		t.Errorf("at the end: %+v, %d calls", th, len(seen.calls))
 	}
 }
 
@@ -70,7 +65,7 @@ func attach(t testing.TB, tr *probes.Tracer, path string) {
 
 // A process that is killed while its threads wait leaves nothing behind.
 func TestKilledInAWait(t *testing.T) {
-	need(t)
+	dir := build(t)
 	tr, err := probes.Open(probes.Options{Rows: rows(t)})
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +75,7 @@ func TestKilledInAWait(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	attach(t, tr, filepath.Join(scratch, "libcudart.so.12"))
+	attach(t, tr, filepath.Join(dir, "libcudart.so.12"))
 	known := func() (n int) {
 		if err := tr.Threads(func(uint32, *probes.ThreadState, uint64) { n++ }); err != nil {
 			t.Fatal(err)
@@ -89,7 +84,7 @@ func TestKilledInAWait(t *testing.T) {
 	}
 	for _, scenario := range []string{"hold", "futex", "sleepy-waker"} {
 		t.Run(scenario, func(t *testing.T) {
-			child := testkit.Start(t, exec.Command(filepath.Join(scratch, "truth"), scenario, "calls=1000000", "us=1000"))
+			child := testkit.Start(t, exec.Command(filepath.Join(dir, "truth"), scenario, "calls=1000000", "us=1000"))
 			child.Line("ready")
 			if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
 				t.Fatal(err)

@@ -1,5 +1,3 @@
-//go:build measure
-
 package ledger
 
 import (
@@ -8,130 +6,86 @@ import (
 	"testing"
 	"time"
 
-	"ingero/internal/testkit"
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
-// wakers say who ends a wait.
+// Wakers: who ends a wait.
 const (
-	anyone  = iota // a device; its interrupt may be served by a thread
-	aThread        // the helper
-	noOne          // a timer
+	byAnyone = iota // a device; its interrupt may be served by a thread
+	byHelper
+	byTimer
 )
 
-// wantWait is what a wait must say of itself.
+// wantWait is what a blocked wait must say.
 type wantWait struct {
 	reasons  []events.Reason
-	syscalls []string // "": none
+	syscalls []string // "": none; nil: any
 	file     events.FileKind
 	io       bool
 	waker    int
 }
 
-// timerWait is a sleep.
-var timerWait = wantWait{[]events.Reason{events.ReasonSleep}, []string{"clock_nanosleep"}, events.FileNone, false, noOne}
+func one(r events.Reason) []events.Reason { return []events.Reason{r} }
 
-const third = 300 * time.Microsecond
+// Waits of the scenarios.
+var (
+	wantSleep = wantWait{one(events.ReasonSleep), []string{"clock_nanosleep"}, events.FileNone, false, byTimer}
+	wantFutex = wantWait{one(events.ReasonLock), []string{"futex"}, events.FileNone, false, byHelper}
+)
 
-// blocking are the ways to wait, and what each wait must say of itself. The hogs
-// run while a thread is woken, and wake nobody.
+// blocking are the ways to wait, and what each wait must say.
 var blocking = []struct {
-	workload
-	want wantWait
+	scenario string
+	onDisk   bool // a call takes what the disk takes, which can be too short for a record
+	want     wantWait
 }{
-	{workload{name: "sleep", scenario: "sleep", calls: 1000, each: third}, timerWait},
-	{workload{name: "sleep beside a hog", scenario: "sleep", calls: 500, each: third, hogs: []string{"spin CPU"}}, timerWait},
-	{workload{name: "futex", scenario: "futex", calls: 1000, each: third},
-		wantWait{[]events.Reason{events.ReasonLock}, []string{"futex"}, events.FileNone, false, aThread}},
-	{workload{name: "futex beside a hog", scenario: "futex", calls: 500, each: third, hogs: []string{"spin CPU"}},
-		wantWait{[]events.Reason{events.ReasonLock}, []string{"futex"}, events.FileNone, false, aThread}},
-	{workload{name: "pipe", scenario: "pipe", calls: 1000, each: third},
-		wantWait{[]events.Reason{events.ReasonPipe}, []string{"read"}, events.FilePipe, false, aThread}},
-	{workload{name: "socket", scenario: "socket", calls: 1000, each: third},
-		wantWait{[]events.Reason{events.ReasonSocket}, []string{"read"}, events.FileSocket, false, aThread}},
-	{workload{name: "poll", scenario: "poll", calls: 1000, each: third},
-		wantWait{[]events.Reason{events.ReasonPoll}, []string{"poll", "ppoll"}, events.FileNone, false, aThread}},
-	{workload{name: "epoll", scenario: "epoll", calls: 1000, each: third},
-		wantWait{[]events.Reason{events.ReasonPoll}, []string{"epoll_wait", "epoll_pwait"}, events.FileNone, false, aThread}},
-	{workload{name: "stop", scenario: "stop", calls: 1000, each: third},
-		wantWait{[]events.Reason{events.ReasonStopped}, nil, events.FileNone, false, aThread}},
-	// These take what the disk takes, which is too short for a record at times.
-	{workload{name: "disk", scenario: "disk", calls: 1500, onDisk: true},
-		wantWait{[]events.Reason{events.ReasonDisk}, []string{"pread64"}, events.FileRegular, true, anyone}},
-	{workload{name: "fault", scenario: "fault", calls: 1500, onDisk: true},
-		wantWait{[]events.Reason{events.ReasonFault}, []string{""}, events.FileNone, true, anyone}},
-	{workload{name: "fsync", scenario: "fsync", calls: 1500, onDisk: true},
-		wantWait{[]events.Reason{events.ReasonFile, events.ReasonDisk}, []string{"fdatasync"}, events.FileRegular, false, anyone}},
+	{"sleep", false, wantSleep},
+	{"futex", false, wantFutex},
+	{"pipe", false, wantWait{one(events.ReasonPipe), []string{"read"}, events.FilePipe, false, byHelper}},
+	{"socket", false, wantWait{one(events.ReasonSocket), []string{"read"}, events.FileSocket, false, byHelper}},
+	{"poll", false, wantWait{one(events.ReasonPoll), []string{"poll", "ppoll"}, events.FileNone, false, byHelper}},
+	{"epoll", false, wantWait{one(events.ReasonPoll), []string{"epoll_wait", "epoll_pwait"}, events.FileNone, false, byHelper}},
+	{"stop", false, wantWait{one(events.ReasonStopped), nil, events.FileNone, false, byHelper}},
+	{"disk", true, wantWait{one(events.ReasonDisk), []string{"pread64"}, events.FileRegular, true, byAnyone}},
+	{"fault", true, wantWait{one(events.ReasonFault), []string{""}, events.FileNone, true, byAnyone}},
 }
 
-// A blocked call says what it waited for and who ended that, each of a thousand.
-// A wake-up is the waker's, though the CPU that the thread comes to is another,
-// and idle; one by a timer is nobody's, least of all that of the thread which the
-// timer interrupts.
+// A blocked call says what it waited for and who ended the wait. A thread that wakes a
+// traced one has an account.
 func TestReasons(t *testing.T) {
-	t.Logf("an idle CPU comes %v later than the tolerances have for it", time.Duration(slower()))
-	var ws []workload
-	for _, tt := range blocking {
-		tt.check = func(o *outcome) []string {
-			wrong, _ := o.checkReasons(&tt.want)
-			return wrong
+	workloads := []workload{{name: "a waker that sleeps", scenario: "sleepy-waker", count: 12, each: 3 * ms, check: enrolled}}
+	for _, b := range blocking {
+		w := workload{name: b.scenario, scenario: b.scenario, count: 12, each: 3 * ms, onDisk: b.onDisk, check: b.want.check}
+		if b.onDisk {
+			w.count, w.each = 64, 0
 		}
-		ws = append(ws, tt.workload)
+		workloads = append(workloads, w)
 	}
-	for i, o := range run(t, tracing{}, ws...) {
-		t.Run(o.workload.name, func(t *testing.T) {
-			o := judge(t, o)
-			_, judged := o.checkReasons(&blocking[i].want)
-			t.Logf("%d calls were surely blocked; %v", judged, o)
-			if least := min(o.workload.calls, 1000) / 2; judged < least {
-				testkit.NeedKernel(t, "a disk that one has to wait for", !o.workload.onDisk)
-				t.Errorf("only %d calls were surely blocked, want %d", judged, least)
-			}
-		})
+	checkExactly(t, tracing{raw: true}, workloads...)
+}
+
+// check is about the waits of a workload. That a page of the program had to be read from the
+// disk is no fault of the ledger.
+func (want wantWait) check(t testing.TB, r *run) {
+	n := 0
+	for _, w := range r.inCalls() {
+		if w.State != events.WaitBlocked || w.Reason == events.ReasonFault && !slices.Contains(want.reasons, events.ReasonFault) {
+			continue
+		}
+		n++
+		if what := want.differs(&w, r); what != "" {
+			t.Errorf("%s: %+v", what, w)
+		}
+	}
+	if n == 0 {
+		t.Error("no call was blocked")
 	}
 }
 
-// checkReasons says which calls did not say why they were blocked, and how many
-// were judged: those that surely were blocked for long enough to have a record.
-func (o *outcome) checkReasons(want *wantWait) (wrong []string, judged int) {
-	calls, _ := o.own()
-	eachCall(calls, o.waitsOf(o.pid), func(i int, in []events.Wait) {
-		t := &o.truths[i]
-		if t.disturbed() {
-			return
-		}
-		in = slices.DeleteFunc(slices.Clone(in), func(w events.Wait) bool { return w.State != events.WaitBlocked })
-		for n := range in {
-			if what := want.differs(&in[n], o); what != "" {
-				wrong = append(wrong, fmt.Sprintf("call %d: %s: %+v", i, what, in[n]))
-			}
-		}
-		if !surely(t, &calls[i]) {
-			return
-		}
-		judged++
-		if len(in) == 0 {
-			wrong = append(wrong, fmt.Sprintf("call %d was blocked for %v and does not say why: in truth %+v, by the ledger %+v",
-				i, time.Duration(t.wasBlocked()), *t, callParts(&calls[i])))
-		}
-	})
-	return wrong, judged
-}
-
-// surely tells that a call was blocked for long enough to have a record. Where
-// nobody planned for how long, what the clocks leave may be the hypervisor's, which
-// has the device to serve; there the ledger's own sum decides, which is compared
-// with the clocks for all calls together.
-func surely(t *truth, c *events.Call) bool {
-	if t.blocked < 0 {
-		return c.Blocked >= int64(recorded)
-	}
-	return min(t.blocked, t.wall-t.cpu-t.delay) >= int64(recorded)+t.late()
-}
-
-// differs says what is wrong with a wait.
-func (want *wantWait) differs(w *events.Wait, o *outcome) string {
-	byIRQ, who := w.Flags&events.WaitByIRQ != 0, w.Who
+// differs says what is wrong with a wait, if anything is.
+func (want *wantWait) differs(w *events.Wait, r *run) string {
+	byIRQ := w.Flags&events.WaitByIRQ != 0
 	switch {
 	case !slices.Contains(want.reasons, w.Reason):
 		return fmt.Sprintf("reason %v, want %v", w.Reason, want.reasons)
@@ -141,14 +95,41 @@ func (want *wantWait) differs(w *events.Wait, o *outcome) string {
 		return fmt.Sprintf("file %q, want %q", w.File, want.file)
 	case want.io && w.Flags&events.WaitIO == 0:
 		return "no wait for a device"
-	case want.waker == aThread && (who.TID != o.helper || byIRQ):
-		return fmt.Sprintf("woken by %d, want %d", who.TID, o.helper)
-	case want.waker == noOne && (who.TID != 0 || !byIRQ):
-		return fmt.Sprintf("woken by %d, want an interrupt", who.TID)
+	case want.waker == byHelper && (w.Who.TID != r.helper || byIRQ):
+		return fmt.Sprintf("woken by %d, want %d", w.Who.TID, r.helper)
+	case want.waker == byTimer && (w.Who.TID != 0 || !byIRQ):
+		return fmt.Sprintf("woken by %d, want an interrupt", w.Who.TID)
 	case w.Op == 0 || w.Op.Row().Name != "cudaStreamSynchronize":
 		return fmt.Sprintf("in %v", w.Op)
-	case int(w.CPU) != o.cpu:
-		return fmt.Sprintf("on CPU %d, want %d", w.CPU, o.cpu)
+	case int(w.CPU) != r.cpu:
+		return fmt.Sprintf("on CPU %d, want %d", w.CPU, r.cpu)
 	}
 	return ""
+}
+
+// enrolled checks that a thread which wakes the traced one has an account, and says what it
+// waited for itself.
+func enrolled(t testing.TB, r *run) {
+	th, ok := r.thread(r.helper)
+	if !ok || !th.Enrolled || th.PID != r.pid || th.InCalls != (tick.Times{}) {
+		t.Fatalf("the waker's account: %t %+v", ok, th)
+	}
+	sleeps := r.sleeps()
+	var blocked int64
+	for _, w := range sleeps {
+		blocked += w.Duration
+		if w.Reason != events.ReasonSleep || w.Op != 0 || w.Flags&events.WaitByIRQ == 0 || int(w.CPU) != r.other {
+			t.Errorf("the waker, which only sleeps, waited for %+v", w)
+		}
+	}
+	if got := int64(th.Between.Blocked); len(sleeps) == 0 || got < blocked {
+		t.Errorf("%d sleeps of the waker sum to %v, and its account has %v", len(sleeps), time.Duration(blocked), time.Duration(got))
+	}
+}
+
+// sleeps returns the waits of the waker, but for pages of the program.
+func (r *run) sleeps() []events.Wait {
+	return slices.DeleteFunc(r.waitsOf(r.helper), func(w events.Wait) bool {
+		return w.State != events.WaitBlocked || w.Reason == events.ReasonFault
+	})
 }

@@ -28,7 +28,6 @@ struct settings {
 	u64 ns; /* how long a call lasts */
 	int cpu, helper; /* where the thread and its helper run, -1: anywhere */
 	const char *dir; /* on a disk */
-	const char *out; /* file for what the clocks said, instead of standard output */
 	const char *stat; /* cpu.stat of the thread's cgroup */
 	volatile u64 *witness; /* counts what the kernel shows of the thread */
 	clockid_t hog[MAX_HOGS];

@@ -1,3 +1,5 @@
+//go:build measure
+
 package ledger
 
 import (
@@ -11,6 +13,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"ingero/internal/testkit"
 )
 
 // A machine can have threads that its kernel shows to no BPF program, such as the
@@ -44,6 +48,7 @@ func count(m *ebpf.Map, pid int32, args map[int16]int16) asm.Instructions {
 // newWitness attaches the counters and returns a file to map them from.
 func newWitness(t testing.TB) *os.File {
 	t.Helper()
+	testkit.NeedBPF(t)
 	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: witnessed, MaxEntries: 1, Flags: unix.BPF_F_MMAPABLE})
 	if err != nil {
 		t.Fatal(err)

@@ -15,35 +15,33 @@ import (
 // and named. There may be no hypervisor here: the programs are made to believe that one
 // takes an eighth of all time.
 func TestStolen(t *testing.T) {
-	need(t)
 	testkit.NeedTool(t, "clang-14")
 	const eighth = 8
 	object := compile(t, "steal.h", "\t__u64 ns = 0;\n", "\t__u64 ns = bpf_ktime_get_ns() / 8;\n\n\treturn ns;\n")
-	for _, o := range run(t, tracing{object: bytes.NewReader(object)},
-		workload{name: "spin", scenario: "spin", calls: 100, each: 3 * ms},
-		workload{name: "nested", scenario: "nested", calls: 100, each: 3 * ms},
-		workload{name: "hog", scenario: "spin", calls: 60, each: 12 * ms, hogs: []string{"spin CPU"}},
+	for _, r := range observe(t, tracing{object: bytes.NewReader(object)},
+		workload{name: "spin", scenario: "spin", count: 100, each: 3 * ms},
+		workload{name: "nested", scenario: "nested", count: 100, each: 3 * ms},
+		workload{name: "hog", scenario: "spin", count: 60, each: 12 * ms, hogs: []string{"spin CPU"}},
 	) {
-		t.Run(o.workload.name, func(t *testing.T) {
-			report(t, o.broken())
-			calls, _ := o.own()
+		t.Run(r.name, func(t *testing.T) {
+			r.exact(t)
 			judged, wrong := 0, 0
-			eachCall(calls, o.waitsOf(o.pid), func(i int, in []events.Wait) {
-				c := &calls[i]
+			r.eachCall(func(i int, in []events.Wait) {
+				c := &r.calls[i]
 				stolen := taken(in, func(w *events.Wait) bool { return w.Reason == events.ReasonHypervisor && w.Op == c.Op })
 				had := c.OnCPU + stolen
-				if had < eighth*4*int64(recorded) {
+				if had < eighth*4*recorded {
 					return
 				}
 				judged++
-				if abs(stolen, had/eighth) > had/50+2*int64(recorded) {
+				if distance(stolen, had/eighth) > had/50+2*recorded {
 					wrong++
 					t.Logf("call %d: of %v on its CPU %v were stolen, want an eighth", i, time.Duration(had), time.Duration(stolen))
 				}
 			})
 			// Where a hypervisor really does so, it can come between two readings.
-			if judged < len(calls)/2 || wrong > judged/10 {
-				t.Errorf("%d of %d calls are not right, of %d", wrong, judged, len(calls))
+			if judged < r.count/2 || wrong > judged/10 {
+				t.Errorf("%d of %d calls are not right, of %d", wrong, judged, r.count)
 			}
 		})
 	}

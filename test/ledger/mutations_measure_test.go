@@ -24,44 +24,38 @@ var mutations = []struct {
 	old, new string
 	workload workload
 }{
-	{"none", "ledger.h", "", "", late},
+	{"none", "ledger.h", "", "", lateWake},
 	{"a blocked time is a runnable one", "ledger.h",
-		"k->account.off.blocked += now - k->since;", "k->account.off.runnable += now - k->since;", late},
+		"k->account.off.blocked += now - k->since;", "k->account.off.runnable += now - k->since;", lateWake},
 	{"a wake-up is lost", "ledger.h",
-		"if (!t || t->clock.state != WAIT_BLOCKED)", "if (!t || t->clock.state <= WAIT_BLOCKED)", late},
+		"if (!t || t->clock.state != WAIT_BLOCKED)", "if (!t || t->clock.state <= WAIT_BLOCKED)", lateWake},
 	{"the next task is charged, not the last", "ledger.h",
 		"add_slice(c, prev, now);", "add_slice(c, next, now);", beside},
 	{"a neighbour is charged before the quota", "ledger.h",
-		"held = throttle_clock(task, k->cpu) - k->throttle_base;", "held = 0;", quotaBeside},
+		"held = throttle_clock(task, k->cpu) - k->throttle_base;", "held = 0;", neighbour},
 	{"an interrupt is the doing of the thread that it interrupts", "cpu.h",
-		"return count & 0x00ff0100;", "return count & 0;", late},
+		"return count & 0x00ff0100;", "return count & 0;", lateWake},
 	{"the system call is not looked at", "block.h",
-		"__u32 nr = SYSCALL_NR(regs);", "__u32 nr = -1;", late},
+		"__u32 nr = SYSCALL_NR(regs);", "__u32 nr = -1;", lateWake},
 }
 
-// What the mutations are tried on.
-var (
-	late        = lateWake()
-	beside      = workload{scenario: "spin", calls: 30, each: 12 * ms, hogs: []string{"spin CPU"}, check: (*outcome).checkCharged}
-	quotaBeside = neighbour()
-)
+// beside is a thread that shares its CPU with a process.
+var beside = workload{scenario: "spin", count: 30, each: 12 * ms, hogs: []string{"spin CPU"}, check: compareCharged}
 
-// The checks of this package fail where the ledger is wrong.
+// The comparisons fail where the ledger is wrong.
 func TestMutations(t *testing.T) {
-	need(t)
 	testkit.NeedTool(t, "clang-14")
 	for _, m := range mutations {
 		t.Run(m.name, func(t *testing.T) {
-			how := tracing{object: bytes.NewReader(compile(t, m.file, m.old, m.new))}
-			o := run(t, how, m.workload)[0]
+			r := observe(t, tracing{object: bytes.NewReader(compile(t, m.file, m.old, m.new))}, m.workload)[0]
 			if m.old == "" {
-				judge(t, o)
+				judge(t, r)
 				return
 			}
-			o = again(t, o, func(*outcome) string { return "" })
-			wrong := o.faults()
+			r = again(t, r, func(*run) string { return "" })
+			wrong := r.faults(t)
 			if len(wrong) == 0 {
-				t.Fatalf("nothing was noticed: %v", o)
+				t.Fatalf("nothing was noticed: %v", r)
 			}
 			t.Logf("noticed: %s", wrong[0])
 		})
