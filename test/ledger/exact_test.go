@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,7 +37,8 @@ func checkExactly(t *testing.T, how tracing, workloads ...workload) {
 func (r *run) exact(t testing.TB) {
 	t.Helper()
 	for _, d := range r.ticks[len(r.ticks)-1].Drops {
-		if d.Count > 0 {
+		// Anybody on the machine can fill the kernel's log.
+		if d.Count > 0 && !strings.HasPrefix(d.Reason, "kernel-log-") {
 			t.Errorf("dropped: %d, %s", d.Count, d.Reason)
 		}
 	}
