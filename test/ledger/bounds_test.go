@@ -144,7 +144,7 @@ func nested(t testing.TB, r *run) {
 // own clocks, while the thread was runnable.
 func charged(t testing.TB, r *run) {
 	used, got := make([]bounds, len(r.culprits)), make([]int64, len(r.culprits))
-	var nameless, all, wall, switches int64
+	var nameless, all, high, wall, switches int64
 	for i := range r.calls {
 		in := &r.truths[i]
 		if r.calls[i].Flags&events.CallUnseen != 0 {
@@ -171,13 +171,16 @@ func charged(t testing.TB, r *run) {
 			}
 		}
 	}
+	slack := r.slack(wall, 2*switches)
 	for n, who := range r.culprits {
 		all += got[n]
+		high += used[n].high
 		used[n].low -= nameless
-		used[n].check(t, fmt.Sprintf("thread %d is charged with", who.TID), got[n], r.slack(wall, 2*switches))
+		used[n].check(t, fmt.Sprintf("thread %d is charged with", who.TID), got[n], slack)
 	}
-	if all == 0 {
-		t.Error("nobody is charged with the CPU")
+	// The kernel may keep real-time processes from the CPU, so that ordinary threads get a turn.
+	if all == 0 && high > slack+nameless {
+		t.Errorf("culprits used the CPU for up to %v, and nobody is charged", time.Duration(high))
 	}
 	r.names(t)
 }
