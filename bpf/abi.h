@@ -99,7 +99,6 @@ enum shed_flags {
 	SHED_RARE = 1, /* stacks: of calls that are slow or failed, and a smaller sample */
 	SHED_PYTHON = 2, /* Python functions of stacks */
 	SHED_STACKS = 4, /* stacks */
-	SHED_LAUNCHES = 8, /* times of launches: as TARGET_LAUNCHES, for all */
 };
 
 /* A thread that has a part in another's wait: events.Thread. */

@@ -276,7 +276,7 @@ __noinline int see_levers(struct thread *t)
 		return 0;
 	t->levers_seen = levers_changed; /* first: what changes from now on is seen next time */
 	tgid = t->tgid;
-	if (shed & SHED_LAUNCHES || bpf_map_lookup_elem(&levers, &tgid))
+	if (bpf_map_lookup_elem(&levers, &tgid))
 		t->flags |= TARGET_LAUNCHES;
 	else
 		t->flags &= ~TARGET_LAUNCHES;

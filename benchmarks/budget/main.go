@@ -91,7 +91,7 @@ func measure(program, work, agent, budget string, settle, seconds int) (float64,
 	if err != nil {
 		return 0, err
 	}
-	trace := exec.Command(agent, "trace", "--json", "--record=false", "--probe-budget", "0", "--max-overhead", budget, "--pid", strconv.Itoa(loop.Process.Pid))
+	trace := exec.Command(agent, "trace", "--json", "--record=false", "--max-overhead", budget, "--pid", strconv.Itoa(loop.Process.Pid))
 	if err := trace.Start(); err != nil {
 		return 0, err
 	}

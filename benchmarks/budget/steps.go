@@ -52,7 +52,7 @@ func steps(dir, agent, budget string) error {
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		return err
 	}
-	trace := exec.Command(agent, "trace", "--json", "--db", filepath.Join(dir, "steps.db"), "--probe-budget", "0", "--max-overhead", budget, "--pid", strconv.Itoa(busy.Process.Pid))
+	trace := exec.Command(agent, "trace", "--json", "--db", filepath.Join(dir, "steps.db"), "--max-overhead", budget, "--pid", strconv.Itoa(busy.Process.Pid))
 	trace.Stderr = os.Stderr
 	ticks, err := trace.StdoutPipe()
 	if err != nil {

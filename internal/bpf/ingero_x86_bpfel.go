@@ -446,10 +446,9 @@ type IngeroRule struct {
 type IngeroShedFlags uint32
 
 const (
-	IngeroShedFlagsSHED_RARE     IngeroShedFlags = 1
-	IngeroShedFlagsSHED_PYTHON   IngeroShedFlags = 2
-	IngeroShedFlagsSHED_STACKS   IngeroShedFlags = 4
-	IngeroShedFlagsSHED_LAUNCHES IngeroShedFlags = 8
+	IngeroShedFlagsSHED_RARE   IngeroShedFlags = 1
+	IngeroShedFlagsSHED_PYTHON IngeroShedFlags = 2
+	IngeroShedFlagsSHED_STACKS IngeroShedFlags = 4
 )
 
 type IngeroSpaceSeen uint32

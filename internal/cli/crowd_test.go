@@ -192,7 +192,7 @@ func TestTraceBesideCrowds(t *testing.T) {
 	b := newBench(t)
 	target := b.train("--steps", "400")
 	// The ring buffer has room for all records, however late the trace reads them.
-	trace := b.ingero("trace", "--max-overhead", "0", "--probe-budget", "0", "--ringbuf-size", "64MiB", "--pid", pid(target))
+	trace := b.ingero("trace", "--max-overhead", "0", "--ringbuf-size", "64MiB", "--pid", pid(target))
 	b.tracing(1)
 	now := time.Now
 	servers := []asker{{serveBy(t, "dashboard", b.db(), now, nil, "--addr", ":0", "--no-tls"), "POST", "/api/v1/query", `{"sql":"SELECT op, count(*) FROM events GROUP BY op","timeout_ms":2000}`},

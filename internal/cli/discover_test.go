@@ -89,7 +89,7 @@ func TestCudaLib(t *testing.T) {
 }
 
 // Launches that are too many to be timed are counted: status, the lines of the trace,
-// and the report on what was recorded say so.
+// and the report on what was recorded say so. The bound has its old name here.
 func TestProbeBudget(t *testing.T) {
 	b := newBench(t)
 	target := b.train("--seconds", "120")
@@ -108,7 +108,7 @@ func TestProbeBudget(t *testing.T) {
 		t.Errorf("check --pid does not say that launches are counted only:\n%s", stdout)
 	}
 	c.Signal(syscall.SIGINT)
-	const said = "are counted and not timed from"
+	const said = "launches of the processes that make very many are counted, not timed"
 	if stdout, _, code := finish(t, c); code != 0 || !strings.Contains(stdout, said) {
 		t.Errorf("trace: code %d, want 0 and a word on launches:\n%s", code, stdout)
 	}

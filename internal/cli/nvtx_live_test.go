@@ -21,7 +21,7 @@ func (b *bench) namedSteps() (want, got stepTimes) {
 	cmd.Env = append(os.Environ(), "INGERO_SIM_SYNC=block")
 	c := testkit.Start(t, cmd)
 	c.Line("ready")
-	trace := b.ingero("trace", "--max-overhead", "0", "--probe-budget", "0", "--db", b.db(), "--pid", pid(c))
+	trace := b.ingero("trace", "--max-overhead", "0", "--db", b.db(), "--pid", pid(c))
 	b.tracing(1)
 	c.Say("go")
 	if _, stderr, code := finish(t, trace); code != 0 {

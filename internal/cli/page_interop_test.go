@@ -148,7 +148,7 @@ func TestPageOfALiveTrace(t *testing.T) {
 	b := newBench(t)
 	browser := testkit.Chromium(t)
 	target := b.train("--seconds", "12")
-	trace := b.ingero("trace", "--max-overhead", "0", "--probe-budget", "0", "--pid", pid(target))
+	trace := b.ingero("trace", "--max-overhead", "0", "--pid", pid(target))
 	b.tracing(1)
 	s := serveBy(t, "dashboard", b.db(), time.Now, nil, "--addr", ":0")
 	target.Say("go")

@@ -68,7 +68,7 @@ func place(c *config.Config) where.Selector {
 
 // live returns how to trace what is in a place.
 func (e *Env) live(c *config.Config, in where.Selector) (o session.LiveOptions, err error) {
-	o = session.LiveOptions{Probes: probeOptions(c), PyFromUser: c.Trace.PyWalker == pyUserspace, PyProbe: c.Trace.PyProbe, Alone: c.Trace.NoFollow, ProbeBudget: c.Trace.ProbeBudget, MaxOverhead: c.Trace.MaxOverhead,
+	o = session.LiveOptions{Probes: probeOptions(c), PyFromUser: c.Trace.PyWalker == pyUserspace, PyProbe: c.Trace.PyProbe, Alone: c.Trace.NoFollow, MaxOverhead: c.Trace.MaxOverhead,
 		Place: in, Cmdline: redact.Mode(c.Trace.Cmdline), Log: e.logger(c.Debug)}
 	if o.Names, err = names(c); err != nil {
 		return o, err

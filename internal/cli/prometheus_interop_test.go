@@ -24,7 +24,7 @@ func TestPrometheus(t *testing.T) {
 	// Where traps are dear, too, all calls are timed and have a record, and are so few that
 	// what probes take, which the ledger leaves out, is little.
 	shell := b.job("--steps", "300", "--kernel-us", "400")
-	c := b.ingero("trace", "--probe-budget", "0", "--max-overhead", "90%", "--prometheus", ":0", "--pid", pid(shell))
+	c := b.ingero("trace", "--max-overhead", "90%", "--prometheus", ":0", "--pid", pid(shell))
 	address := metricsOf(t, c)
 	c.Line("sh (" + pid(shell) + ") has not loaded")
 	rules, err := filepath.Abs("../../deploy/prometheus/rules.yaml")

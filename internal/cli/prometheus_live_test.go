@@ -45,7 +45,7 @@ func get(t *testing.T, url string) (code int, body string) {
 func TestTracePrometheus(t *testing.T) {
 	b := newBench(t)
 	shell := b.job("--steps", "30")
-	c := b.ingero("trace", "--probe-budget", "0", "--max-overhead", "0", "--prometheus", ":0", "--record=false", "--pid", pid(shell))
+	c := b.ingero("trace", "--max-overhead", "0", "--prometheus", ":0", "--record=false", "--pid", pid(shell))
 	address := metricsOf(t, c)
 	b.tracing(1)
 	want := b.runJob(shell)

@@ -94,7 +94,7 @@ var replays = map[string]replayed{
 	"a hog":               {program: "train", args: []string{"--seconds", "3", "--pin", "0"}, hog: true},
 	"failed allocations":  {program: "memory", args: []string{"--ops", "6000"}, env: "INGERO_SIM_FAIL=cuMemAlloc:500+=2", has: `"errors":[{`},
 	"a rank that dies":    {program: "ddp", args: []string{"--ranks", "3", "--steps", "100", "--die-rank", "1", "--die-step", "60", "--slow-rank", "2", "--slow-ms", "20"}, trace: []string{"--duration", "6s"}, has: `"comms":`},
-	"thinned records":     {program: "calls", args: []string{"launch", "200000", "--zero"}, trace: []string{"--ringbuf-size", "65536", "--probe-budget", "0"}, stopped: true, has: `"reason":"thinned"`},
+	"thinned records":     {program: "calls", args: []string{"launch", "200000", "--zero"}, trace: []string{"--ringbuf-size", "65536", "--max-overhead", "0"}, stopped: true, has: `"reason":"thinned"`},
 	"many short programs": {program: "multi", args: []string{"--case", "fork-storm", "--count", "60"}, has: `"ended":`},
 	"long names":          {program: "torch", args: []string{"--steps", "60"}, trace: []string{"--stack=all"}, has: `"launches":`},
 	"steps with names":    {program: "train", args: []string{"--seconds", "4", "--nvtx", "step #", "--nvtx-junk"}, has: `"nvtx_range":"step #"`},

@@ -33,7 +33,7 @@ func (b *bench) recordSecrets(mode string) (printed string) {
 	}
 	hog := testkit.Start(b.t, exec.Command("taskset", append([]string{"-c", fmt.Sprint(cpu), "sh", "-c", "echo up; while :; do :; done", "hog"}, secretArguments...)...))
 	hog.Line("up")
-	cmd := exec.Command("/proc/self/exe", append([]string{"run", "--max-overhead", "0", "--probe-budget", "0", "--debug", "--json", "--cmdline=" + mode, "--output", filepath.Join(b.dir, "out.jsonl"), "--", "sh", "-c",
+	cmd := exec.Command("/proc/self/exe", append([]string{"run", "--max-overhead", "0", "--debug", "--json", "--cmdline=" + mode, "--output", filepath.Join(b.dir, "out.jsonl"), "--", "sh", "-c",
 		fmt.Sprintf(`"$0" --hold --pin %d --steps 100 --cpu-us 2000; exit 0`, cpu), b.stack.Program("train")}, secretArguments...)...)
 	cmd.Env = append(b.env, secretEnvironment...)
 	c := testkit.Start(b.t, cmd)

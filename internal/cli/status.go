@@ -137,7 +137,7 @@ func (s *status) text(now time.Time) string {
 		line("Probes", "%d in %d libraries", t.Probes, t.Libraries)
 		line("Calls", "%s counted, %s seen one by one", explain.Count(t.Calls), explain.Count(t.Records))
 		if spared := slices.DeleteFunc(slices.Clone(t.Processes), func(p lock.Process) bool { return !p.Counted }); len(spared) > 0 {
-			line("Launches", "counted, not timed, to spare %s (--probe-budget)", processesText(spared))
+			line("Launches", "counted, not timed, to spare %s (--max-overhead)", processesText(spared))
 		}
 		line("Dropped", "%s", dropsText(t.Drops, false))
 		if text := dropsText(t.Drops, true); text != nothing {

@@ -67,7 +67,6 @@ type Trace struct {
 	Verbose      bool
 	NoFollow     bool
 	CudaLibs     []string // paths; of a library that has none here, all are found by name
-	ProbeBudget  float64  // share of one CPU; 0: no bound
 	MaxOverhead  float64  // share of the time of the traced processes; 0: no bound
 	Stack        string   // "slow" or "true", "all", "false"
 	PyProbe      bool

@@ -58,7 +58,7 @@ func diffRemarks(run *diff.Run) (out []string) {
 		out = append(out, "not every call was recorded: its counts are estimates")
 	}
 	if len(run.Untimed) > 0 {
-		out = append(out, "not every call was timed, to spare the programs ("+strings.Join(run.Untimed, ", ")+"): parts and operations may differ for that alone; trace --max-overhead 0 --probe-budget 0 times all")
+		out = append(out, "not every call was timed, to spare the programs ("+strings.Join(run.Untimed, ", ")+"): parts and operations may differ for that alone; trace --max-overhead 0 times all")
 	}
 	if len(run.Cover.Damage) > 0 {
 		out = append(out, "it cannot all be read: "+clean(run.Cover.Damage[0]))

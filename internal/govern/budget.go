@@ -1,3 +1,8 @@
+// Package govern decides what tracing does without, so that it costs no more than it may:
+// see [Budget].
+//
+// It is pure: time and costs come in with each tick, decisions go out. It does
+// not know how anything is made cheaper. Its caller is session.
 package govern
 
 import "time"
@@ -9,7 +14,7 @@ type Part uint8
 const (
 	Stacks   Part = iota // taken in the kernel, in the traced threads
 	Records              // put out by the kernel and read by the agent
-	Launches             // probes on launches
+	Launches             // probes on launches, of the processes where they are dear
 	Calls                // probes on other calls that return at once
 	Hot                  // probes of any kind on the dearest of both
 	Host                 // tracepoints that tell of disks, memory and sockets
@@ -31,7 +36,7 @@ var Steps = [...]Step{
 	{"stacks-rare", Stacks, "stacks are taken of slow and failed calls, and of a sixteenth of the others that had one", "calls by place in the program: rare places may be missing"},
 	{"records-thin", Records, "one fast call in 8 of those on which no answer rests has a record", "single launches, asynchronous copies, memsets, events and queries; counts, sums and quantiles stay right"},
 	{"python-off", Stacks, "stacks have no Python functions", "Python lines of calls, and of who holds Python's lock"},
-	{"launches-counted", Launches, "launches are counted, not timed", "durations of launches; their counts stay exact"},
+	{"launches-counted", Launches, "launches of the processes that make very many are counted, not timed", "durations of these launches; their counts stay exact"},
 	{"stacks-off", Stacks, "no stack is taken", "where in the program calls are made"},
 	{"records-least", Records, "one fast call in 64 of those on which no answer rests has a record", "single launches, asynchronous copies, memsets, events and queries; counts, sums and quantiles stay right"},
 	{"host-off", Host, "disks, reclaim and sockets are not watched", "causes on the host but for the CPU"},
@@ -67,11 +72,20 @@ func (b *Budget) worth(p Part, load *Load) bool {
 	if p == Records {
 		return load.Share > b.Share && load.Parts[p] >= leastRecords*b.Share
 	}
-	return load.paid() > b.Share && load.Parts[p] >= least*b.Share
+	return load.paid() > b.Share && b.Saves(load.Parts[p])
 }
+
+// Saves says whether to do without what costs a share would make a difference.
+func (b *Budget) Saves(share float64) bool { return share >= least*b.Share }
 
 // What keeps a change from being one of many.
 const (
+	confirm   = 2                // ticks over the budget, one after the other
+	minCool   = 10 * time.Second // with room for what a step leaves out, before it is taken back
+	maxCool   = 5 * time.Minute
+	relapse   = time.Minute // a step that is taken again within it waits twice as long the next time
+	minWindow = 100 * time.Millisecond
+
 	urgent = 3.0  // times the budget: a step each tick
 	least  = 0.05 // of the budget: one that may save less than this is not taken at all
 	// leastRecords is that of records: most of what the agent takes is the same with none.

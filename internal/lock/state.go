@@ -115,7 +115,7 @@ type Process struct {
 	// probes: calls in between were not seen.
 	Mapped   time.Time `json:"mapped,omitzero"`
 	Attached time.Time `json:"attached,omitzero"`
-	// Counted says that its launches are counted and not timed, see --probe-budget.
+	// Counted says that its launches are counted and not timed, see --max-overhead.
 	Counted bool `json:"launches_counted,omitempty"`
 }
 

@@ -25,7 +25,7 @@ func TestWhatIsLeftOutIsInTheGap(t *testing.T) {
 		"one record in 8":      {shed: probes.Shed{Thin: 3}, mode: probes.ModeSession},
 		"hardly any record":    {shed: probes.Shed{Thin: 15}, mode: probes.ModeMulti},
 		"launches are counted": {shed: probes.Shed{Thin: 6}, lever: true, mode: probes.ModeSession},
-		"of all processes":     {shed: probes.Shed{Thin: 6, Launches: true}, mode: probes.ModePerf},
+		"by links one by one":  {shed: probes.Shed{Thin: 6}, lever: true, mode: probes.ModePerf},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr, child := launcher(t, tt.mode)

@@ -20,7 +20,6 @@ type Shed struct {
 	RareStacks bool // stacks of calls that are slow or failed, and a smaller sample
 	NoPython   bool // in stacks
 	NoStacks   bool
-	Launches   bool // are counted, not timed
 	Calls      bool // that return at once are counted, not timed: see [Quick]
 	NoHost     bool // what it watches is not attached
 	Thin       uint32
@@ -50,7 +49,7 @@ func (t *Tracer) Shed(s Shed) error {
 	var flags bpf.IngeroShedFlags
 	for flag, on := range map[bpf.IngeroShedFlags]bool{
 		bpf.IngeroShedFlagsSHED_RARE: s.RareStacks, bpf.IngeroShedFlagsSHED_PYTHON: s.NoPython,
-		bpf.IngeroShedFlagsSHED_STACKS: s.NoStacks, bpf.IngeroShedFlagsSHED_LAUNCHES: s.Launches,
+		bpf.IngeroShedFlagsSHED_STACKS: s.NoStacks,
 	} {
 		if on {
 			flags |= flag

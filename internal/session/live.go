@@ -48,9 +48,6 @@ type LiveOptions struct {
 	PyProbe bool
 	// GPUs is where the driver and nvidia-smi are; the zero value: in this machine.
 	GPUs gpu.Machine
-	// ProbeBudget is the share of one CPU that the probes on a process's launches may
-	// take before these are counted only; 0: no bound.
-	ProbeBudget float64
 	// MaxOverhead is what tracing may cost, as a share of the time of the traced
 	// processes, before something is left out: see [govern.Steps]. 0: no bound.
 	MaxOverhead float64

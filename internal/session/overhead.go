@@ -16,7 +16,8 @@ type Sparing interface {
 	// MaxOverhead is what tracing may cost, as a share of the time of the traced
 	// processes; 0: there is no bound.
 	MaxOverhead() float64
-	// ProbeCost is as in [Governed].
+	// ProbeCost is what the probes of an operation cost a call, in ns: one that is
+	// timed, one that is counted only. It is not known where that was not measured.
 	ProbeCost(op events.Op) (timed, counted uint64, known bool)
 	// Spent returns what else tracing has taken of the traced processes.
 	Spent() (Spent, error)
@@ -25,6 +26,8 @@ type Sparing interface {
 	// Shed takes a step, or takes it back. hot are the operations whose probes are
 	// to go, if it is of these.
 	Shed(now time.Time, c govern.Change, hot []events.Op) error
+	// CountLaunches has launches of these processes counted, and those of all others timed.
+	CountLaunches(pids []uint32) error
 }
 
 // Spent is what tracing takes beside probes.
@@ -48,6 +51,7 @@ type budget struct {
 	govern.Budget
 	last    spentAt
 	threads map[nameKey]uint64 // CPU time of threads so far: ns
+	counted []uint32           // processes whose launches are not timed, in order
 }
 
 type spentAt struct {
@@ -73,7 +77,7 @@ func (b *budget) tick(s Sparing, t *tick.Tick) error {
 	if err != nil {
 		return err
 	}
-	load, hot := b.weigh(s, t, &spent)
+	load, payers, hot := b.weigh(s, t, &spent)
 	if t.Overhead.Budget = b.Share; !t.Final && load != nil {
 		c, any := b.Tick(t.Time, t.Window, load)
 		if any {
@@ -82,21 +86,43 @@ func (b *budget) tick(s Sparing, t *tick.Tick) error {
 			}
 		}
 	}
+	counts := false
 	for _, step := range b.Taken() {
 		t.Overhead.Shed = append(t.Overhead.Shed, govern.Steps[step].Name)
+		counts = counts || govern.Steps[step].Part == govern.Launches
+	}
+	if now := b.counts(payers, counts); !t.Final && !slices.Equal(now, b.counted) {
+		b.counted = now
+		return s.CountLaunches(now)
 	}
 	return nil
 }
 
-// weigh fills what tracing costs, and returns it for the decision with the operations
-// whose probes cost most; nil where there is nothing to compare with yet, or nobody that
-// pays.
-func (b *budget) weigh(s Sparing, t *tick.Tick, spent *Spent) (*govern.Load, []events.Op) {
+// counts returns the processes whose launches are to be counted and not timed, in order: while
+// that step is taken, those whose launches are dear, and those where they were.
+func (b *budget) counts(payers []payer, taken bool) (pids []uint32) {
+	if !taken {
+		return nil
+	}
+	for i := range payers {
+		p := &payers[i]
+		if slices.Contains(b.counted, p.pid) || b.Saves(float64(p.launches)/p.time) {
+			pids = append(pids, p.pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids
+}
+
+// weigh fills what tracing costs, and returns it for the decision, with the processes that pay
+// for it and the operations whose probes cost most; a load of nil where there is nothing to
+// compare with yet, or nobody that pays.
+func (b *budget) weigh(s Sparing, t *tick.Tick, spent *Spent) (*govern.Load, []payer, []events.Op) {
 	was := b.last
 	b.last = spentAt{true, spent.Stacks, t.Self.CPU, t.Records}
 	payers, hot := b.payers(s, t)
 	if !was.known || len(payers) == 0 || t.Window < time.Millisecond {
-		return nil, nil
+		return nil, payers, nil
 	}
 	var all, calls float64
 	for i := range payers {
@@ -125,7 +151,26 @@ func (b *budget) weigh(s Sparing, t *tick.Tick, spent *Spent) (*govern.Load, []e
 	for i := range govern.Steps {
 		l.Lacks[i] = s.Lacks(i) || govern.Steps[i].Part == govern.Hot && len(hot) == 0
 	}
-	return l, hot
+	return l, payers, hot
+}
+
+// ProbeCost implements [Sparing]. Probes of a library count as dear when most of
+// them are.
+func (l *Live) ProbeCost(op events.Op) (timed, counted uint64, known bool) {
+	row := op.Row()
+	if row == nil || l.costs == nil {
+		return 0, 0, false
+	}
+	at := probes.PlaceEmulated
+	l.mu.Lock()
+	for _, lib := range l.order {
+		if lib.Lib == row.Lib && 2*lib.attached.Stepped > lib.attached.Probes {
+			at = probes.PlaceStepped
+		}
+	}
+	l.mu.Unlock()
+	c, known := l.costs[at]
+	return uint64(c.Inside + c.Around), uint64(c.Entry), known
 }
 
 // payers adds up what probes took of each process that lives, and returns with that the

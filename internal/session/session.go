@@ -12,7 +12,6 @@ import (
 
 	"ingero/internal/causal"
 	"ingero/internal/episode"
-	"ingero/internal/govern"
 	"ingero/internal/ledger"
 	"ingero/internal/loop"
 	"ingero/internal/proc"
@@ -52,18 +51,6 @@ type Waker interface {
 // know which calls are slow: those it leaves out last.
 type Thinner interface {
 	SetSlow(op events.Op, d time.Duration) error
-}
-
-// Governed is a source that can do without the times of a process's launches.
-type Governed interface {
-	// LaunchBudget is the share of one CPU that the probes on the launches of a process
-	// may take; 0: there is no bound.
-	LaunchBudget() float64
-	// ProbeCost is what the probes of an operation cost a call, in ns: one that is
-	// timed, one that is counted only. It is not known where that was not measured.
-	ProbeCost(op events.Op) (timed, counted uint64, known bool)
-	// CountLaunches has launches counted and not timed, or timed again.
-	CountLaunches(now time.Time, s govern.Switch) error
 }
 
 // Agent is a source that knows which process the agent is, or was: its threads
@@ -153,7 +140,6 @@ type runner struct {
 	causes   *causal.Engine
 	loops    *loop.Finder
 	episodes episode.Tracker
-	governor govern.Governor
 	budget   budget
 	track    *track.Tracker
 	ranks    *rollcall.Roll
@@ -312,11 +298,6 @@ func (r *runner) complete(t *tick.Tick) error {
 	slices.SortFunc(t.Processes, byPID)
 	slices.SortFunc(t.Others, byPID)
 	r.table.fill(t)
-	if g, ok := r.Source.(Governed); ok && !t.Final {
-		if err := r.spare(g, t); err != nil {
-			return err
-		}
-	}
 	if _, recorded := r.Source.(Recording); !recorded {
 		if err := r.machine(t); err != nil {
 			return err

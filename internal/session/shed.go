@@ -19,7 +19,7 @@ var sheds = map[string]func(s *probes.Shed, on bool){
 	"stacks-rare":      func(s *probes.Shed, on bool) { s.RareStacks = on },
 	"records-thin":     func(s *probes.Shed, on bool) { s.Thin = level(on, 3, 0) },
 	"python-off":       func(s *probes.Shed, on bool) { s.NoPython = on },
-	"launches-counted": func(s *probes.Shed, on bool) { s.Launches = on },
+	"launches-counted": func(*probes.Shed, bool) {}, // of processes: see CountLaunches
 	"stacks-off":       func(s *probes.Shed, on bool) { s.NoStacks = on },
 	"records-least":    func(s *probes.Shed, on bool) { s.Thin = level(on, 6, 3) },
 	"host-off":         func(s *probes.Shed, on bool) { s.NoHost = on },
@@ -128,6 +128,24 @@ func (l *Live) Shed(now time.Time, c govern.Change, hot []events.Op) error {
 	l.Log.Info("overhead", "step", step.Name, "taken", c.Taken, "share", c.Share)
 	l.Notify(Notice{Kind: NoticeCounted, Why: r.Why})
 	return nil
+}
+
+// CountLaunches implements [Sparing].
+func (l *Live) CountLaunches(pids []uint32) error {
+	l.mu.Lock()
+	changed := map[uint32]bool{}
+	for pid, p := range l.procs {
+		if on := slices.Contains(pids, pid); on != p.Counted && p.Ended.IsZero() {
+			p.Counted, changed[pid] = on, on
+		}
+	}
+	l.mu.Unlock()
+	var errs []error
+	for pid, on := range changed {
+		errs = append(errs, l.tracer.LaunchesEntryOnly(pid, on))
+		l.Log.Info("launches", "pid", pid, "counted_only", on)
+	}
+	return errors.Join(errs...)
 }
 
 // leaveHot takes the probes of operations out of all libraries, or puts all in again,

@@ -3,13 +3,16 @@ package session_test
 import (
 	"fmt"
 	"os/exec"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"ingero/internal/probes"
+	"ingero/internal/proc"
 	"ingero/internal/session"
 	"ingero/internal/testkit"
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
@@ -41,74 +44,89 @@ func (c *handClock) second(t testing.TB, r *running) {
 	})
 }
 
-// counted tells whether the last tick has a traced process whose launches are
-// counted only.
-func (c *collector) counted() bool {
+// counted tells whether launches of a process are counted only, by the last tick.
+func (c *collector) counted(pid uint32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.last != nil && len(c.last.Processes) > 0 && c.last.Processes[0].Counted
+	return c.last != nil && slices.ContainsFunc(c.last.Processes, func(p tick.Process) bool { return p.PID == pid && p.Counted })
 }
 
-// A process with many launches is spared their timing, and has it back when it has
-// cooled: each launch is counted, and those that were timed alone have durations.
-func TestLaunchesAreSpared(t *testing.T) {
+// The launches of a process are counted and not timed from when that is wanted until it is no
+// longer: each launch is counted, and those that were timed alone have durations. Those of
+// another process stay as they are.
+func TestLaunchesAreCounted(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
-	op, ok := events.OpByName("cudaLaunchKernel")
-	if !ok {
-		t.Fatal("no such operation")
-	}
-	// A launch that is timed takes more than 50 ns of probes: 20,000 in a second are more than
-	// a thousandth of it.
-	const dear, sparse, last = 20_000, 5000, 100
+	op, _ := events.OpByName("cudaLaunchKernel")
 	dir := t.TempDir()
 	gcc(t, "-o", dir+"/bursts", "testdata/bursts.c", "-ldl")
 	gcc(t, "-shared", "-fPIC", "-o", dir+"/libcudart.so.12", "testdata/launch.c")
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
-			child := testkit.Start(t, exec.Command(dir+"/bursts", dir+"/libcudart.so.12"))
-			child.Line("ready")
+			var children []*testkit.Child
+			for range 2 {
+				c := testkit.Start(t, exec.Command(dir+"/bursts", dir+"/libcudart.so.12"))
+				c.Line("ready")
+				children = append(children, c)
+			}
 			clock := &handClock{now: time.Unix(1_800_000_000, 0)}
-			r := beginWith(t, session.LiveOptions{Select: pids(child), ProbeBudget: 0.001,
+			r := beginWith(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(children[0].PID()), uint32(children[1].PID())}},
 				Probes: probes.Options{Mode: mode, SamplingRate: 1, Rows: []events.Row{*op.Row()}}},
 				session.Config{Clock: clock})
-			seconds := func(launches ...int) {
-				for _, n := range launches {
-					child.Say(fmt.Sprint(n))
-					child.Line("done")
-					clock.second(t, r)
+			children[0].Say("1")
+			children[0].Line("done")
+			testkit.Eventually(t, "the session to run by its clock", func() bool { return r.saw() > 0 })
+			spared := uint32(children[0].PID())
+			timed, counted := uint64(1), uint64(0)
+			for _, on := range []bool{false, true, true, false} {
+				var which []uint32
+				if on {
+					which = []uint32{spared}
+				}
+				if err := r.live.CountLaunches(which); err != nil {
+					t.Fatal(err)
+				}
+				const n = 1000
+				for _, c := range children {
+					c.Say(fmt.Sprint(n))
+					c.Line("done")
+				}
+				if clock.second(t, r); r.counted(spared) != on || r.counted(uint32(children[1].PID())) {
+					t.Errorf("launches are counted only: %v and %v, want %v and false", r.counted(spared), r.counted(uint32(children[1].PID())), on)
+				}
+				if on {
+					counted += n
+				} else {
+					timed += n
 				}
 			}
-			if seconds(0); r.counted() {
-				t.Error("launches are counted only, of which there were none")
-			}
-			seconds(dear, dear) // the budget is passed in two ticks
-			if seconds(sparse); !r.counted() {
-				t.Error("launches are timed that take more than the budget")
-			}
-			seconds(make([]int, 12)...) // cool for ten seconds, and the tick that tells
-			if r.counted() {
-				t.Error("launches are counted only, of which there were none")
-			}
-			seconds(last)
-			child.CloseStdin()
-			if err := child.Wait(); err != nil {
-				t.Fatal(err)
+			for _, c := range children {
+				c.CloseStdin()
+				if err := c.Wait(); err != nil {
+					t.Fatal(err)
+				}
 			}
 			r.end(t)
-			s := sum(r.last, "cudaLaunchKernel")
-			const timed = 2*dear + last
-			if s.Calls != timed+sparse || s.Done != timed || s.Unmeasured != sparse {
-				t.Errorf("%d calls, %d timed, %d counted only; want %d and %d", s.Calls, s.Done, s.Unmeasured, timed, sparse)
-			}
-			if n := r.last.Ops[0].Dur.Count(); n != s.Done {
-				t.Errorf("%d durations of %d calls that were timed", n, s.Done)
-			}
-			if !r.reported("launches-counted") || !r.reported("launches-timed") {
-				t.Errorf("the switches are not told: %+v", r.last.Reports)
-			}
+			r.madeLaunches(t, children[0], [3]uint64{timed + counted, timed, counted})
+			r.madeLaunches(t, children[1], [3]uint64{timed + counted - 1, timed + counted - 1, 0}) // not the first one
 		})
 	}
+}
+
+// madeLaunches checks how many launches a program made, how many of these were timed, and how
+// many counted.
+func (c *collector) madeLaunches(t *testing.T, child *testkit.Child, want [3]uint64) {
+	t.Helper()
+	for _, o := range c.last.Ops {
+		if o.PID != uint32(child.PID()) {
+			continue
+		}
+		if got := [3]uint64{o.Sum.Calls, o.Sum.Done, o.Sum.Unmeasured}; got != want || o.Dur.Count() != want[1] {
+			t.Errorf("process %d: calls, timed and counted are %v, and %d durations; want %v", o.PID, got, o.Dur.Count(), want)
+		}
+		return
+	}
+	t.Errorf("no launches of process %d", child.PID())
 }
 
 // Without a budget nothing is spared.

@@ -12,11 +12,18 @@ import (
 
 // costly is a source whose probes cost 2 us where calls are timed, else 0.5 us.
 type costly struct {
-	priced
-	share float64
-	spent Spent
-	shed  []govern.Change
-	hot   []events.Op
+	share   float64
+	spent   Spent
+	shed    []govern.Change
+	hot     []events.Op
+	counted []uint32
+}
+
+func (*costly) ProbeCost(events.Op) (timed, counted uint64, known bool) { return 2000, 500, true }
+
+func (c *costly) CountLaunches(pids []uint32) error {
+	c.counted = pids
+	return nil
 }
 
 func (c *costly) MaxOverhead() float64  { return c.share }
@@ -71,6 +78,39 @@ func TestWeigh(t *testing.T) {
 	}
 	if len(src.shed) != 2 || src.shed[0].Step != 0 || len(src.hot) != 1 {
 		t.Errorf("shed %v, hot %v", src.shed, src.hot)
+	}
+}
+
+// Of two processes the launches are counted of the one that makes very many, as long as that
+// step is taken.
+func TestCountedLaunches(t *testing.T) {
+	launch, _ := events.OpByName("cudaLaunchKernel")
+	src := &costly{share: 0.02}
+	var b budget
+	step := func(second int, launches uint64) {
+		t.Helper()
+		x := &tick.Tick{Time: time.Unix(int64(second), 0), Window: time.Second, Processes: []tick.Process{{PID: 1}, {PID: 2}},
+			Ops: []tick.Op{{PID: 1, Op: launch, Last: tick.Counts{Calls: launches, Done: launches}}, {PID: 2, Op: launch, Last: tick.Counts{Calls: 100, Done: 100}}}}
+		if len(src.counted) > 0 {
+			x.Ops[0].Last = tick.Counts{Calls: launches, Unmeasured: launches}
+		}
+		if err := b.tick(src, x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Timed, 20,000 launches take 4 % of a second, and counted 1 %. The first tick has nothing to
+	// be compared with, and one over the bound means nothing.
+	for second := 1; second <= 20; second++ {
+		step(second, 20_000)
+		if want := second >= 3; len(src.counted) > 0 != want || want && (len(src.counted) > 1 || src.counted[0] != 1) {
+			t.Fatalf("second %d: counted are %v", second, src.counted)
+		}
+	}
+	for second := 21; second <= 40; second++ {
+		step(second, 100)
+	}
+	if len(src.counted) > 0 || len(src.shed) != 2 || src.shed[1].Taken {
+		t.Errorf("after 20 quiet seconds: counted are %v, changes %+v", src.counted, src.shed)
 	}
 }
 

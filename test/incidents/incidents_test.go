@@ -71,13 +71,13 @@ func (r *results) add(v *verdict) {
 // Each fault is named as the cause, with the culprit and the time that was lost, and
 // nothing else is; of healthy workloads and decoys nothing is said. Those that are known
 // not to be right are listed.
-func TestIncidents(t *testing.T) { incidents(t, bounds{}) }
+func TestIncidents(t *testing.T) { incidents(t, 0) }
 
 // They are when tracing may cost no more than it may by default.
 func TestIncidentsByDefault(t *testing.T) { incidents(t, byDefault(t)) }
 
 // incidents makes the scenarios, or judges anew what was kept of them.
-func incidents(t *testing.T, b bounds) {
+func incidents(t *testing.T, overhead float64) {
 	var sum results
 	t.Cleanup(func() {
 		text := table(sum.all)
@@ -98,7 +98,7 @@ func incidents(t *testing.T, b bounds) {
 		again(t, &sum)
 		return
 	}
-	l := newLab(t, b)
+	l := newLab(t, overhead)
 	for _, n := range seedList(t) {
 		for _, f := range families {
 			for _, r := range f.rows {

@@ -21,32 +21,26 @@ import (
 // lab is what scenarios are made with.
 type lab struct {
 	*queue
-	bounds
-	dir   string // of its programs
-	stack sim.Stack
+	overhead float64 // that tracing may cost, of the time of the traced processes; 0: there is no bound
+	dir      string  // of its programs
+	stack    sim.Stack
 }
 
-// bounds are what tracing may cost; 0: there is no bound.
-type bounds struct {
-	overhead float64 // of the time of the traced processes
-	launches float64 // of a CPU
-}
-
-// byDefault are those of ingero trace.
-func byDefault(t *testing.T) bounds {
+// byDefault is what ingero trace may cost.
+func byDefault(t *testing.T) float64 {
 	t.Helper()
 	c, err := config.Load(config.Inputs{SystemFile: filepath.Join(t.TempDir(), "none.yaml")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bounds{c.Trace.MaxOverhead, c.Trace.ProbeBudget}
+	return c.Trace.MaxOverhead
 }
 
-func newLab(t *testing.T, b bounds) *lab {
+func newLab(t *testing.T, overhead float64) *lab {
 	t.Helper()
 	testkit.NeedBPF(t)
 	testkit.NeedTool(t, "gcc")
-	l := &lab{queue: newQueue(), bounds: b, dir: t.TempDir()}
+	l := &lab{queue: newQueue(), overhead: overhead, dir: t.TempDir()}
 	var err error
 	if l.stack, err = sim.Extract(filepath.Join(l.dir, "sim")); err != nil {
 		t.Fatal(err)

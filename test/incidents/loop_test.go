@@ -13,7 +13,7 @@ import (
 // The steps that are found are those that the program counts by its own clock, where it
 // waits for the GPU three times in each, and now and then has something else to do.
 func TestStepsAreTheProgramsOwn(t *testing.T) {
-	l := newLab(t, bounds{})
+	l := newLab(t, 0)
 	db := filepath.Join(t.TempDir(), "x.db")
 	p := plan{length: 3 * time.Second, victim: victim{env: spins,
 		main: "copy 65536; launch 4 300; sync; cpu 200; launch 8 300; sync; launch 2 500; sync; @50 launch 3 1000"}}

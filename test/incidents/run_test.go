@@ -132,7 +132,7 @@ func (r *run) wait(at time.Time) {
 func (r *run) trace(db string) time.Time {
 	r.t.Helper()
 	live, err := session.OpenLive(context.Background(), session.LiveOptions{
-		GPUs: r.machine, MaxOverhead: r.lab.overhead, ProbeBudget: r.lab.launches, Select: proc.Selector{PIDs: []uint32{uint32(r.child.PID())}}, Probes: probes.Options{Stacks: probes.StacksSlow}})
+		GPUs: r.machine, MaxOverhead: r.lab.overhead, Select: proc.Selector{PIDs: []uint32{uint32(r.child.PID())}}, Probes: probes.Options{Stacks: probes.StacksSlow}})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func tracedBy(l Line, h *lock.Holder, t *lock.Process) Line {
 		l.Note = "from its first call on"
 	}
 	if t.Counted {
-		l.Note += "; its launches are counted and not timed, to spare it (--probe-budget)"
+		l.Note += "; its launches are counted and not timed, to spare it (--max-overhead)"
 	}
 	return l
 }
