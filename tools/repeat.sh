@@ -13,9 +13,20 @@ if [ ! -s "$times" ]; then
 fi
 commit=$(git rev-parse HEAD)
 
-# Lines "PACKAGE TEST SECONDS" of the tests that passed, without subtests.
+# Lines "PACKAGE TEST SECONDS" of the tests that passed. What a test took is what its parts
+# took, where that is more: those that run in parallel are not in its own time.
 durations() {
-	sed -n 's/.*"Action":"pass","Package":"\([^"]*\)","Test":"\([^"/]*\)","Elapsed":\([0-9.]*\).*/\1 \2 \3/p' "$times"
+	sed -n 's/.*"Action":"pass","Package":"\([^"]*\)","Test":"\([^"]*\)","Elapsed":\([0-9.]*\).*/\1\t\2\t\3/p' "$times" |
+		awk -F'\t' '
+			{ took[$1, $2] = $3; parent = $2; if (sub("/[^/]*$", "", parent)) whole[$1, parent] }
+			END {
+				for (key in took) {
+					split(key, part, SUBSEP); test = part[2]; sub("/.*", "", test); root = part[1] " " test
+					if (!(key in whole)) parts[root] += took[key]
+					if (test == part[2]) own[root] = took[key]
+				}
+				for (root in own) print root " " (parts[root] > own[root] ? parts[root] : own[root])
+			}'
 }
 
 # Of each package in the order that the commit gives, tests in that order too, while there is
