@@ -26,6 +26,18 @@ func splitOf(c *tick.Counts) split {
 	return s
 }
 
+// lack takes a share of each part of another time off, as far as it is there.
+func (s *split) lack(o *split, share float64) {
+	s.total = 0
+	for _, x := range [...]struct {
+		part *uint64
+		off  uint64
+	}{{&s.onCPU, o.onCPU}, {&s.runnable, o.runnable}, {&s.throttled, o.throttled}, {&s.blocked, o.blocked}, {&s.partial, o.partial}} {
+		*x.part -= min(uint64(share*float64(x.off)), *x.part)
+		s.total += *x.part
+	}
+}
+
 // scaled returns the split with each part in the same proportion and the total
 // as given; its parts add up again.
 func (s split) scaled(total uint64) split {

@@ -157,15 +157,26 @@ func TestTornSums(t *testing.T) {
 	}
 }
 
-// The calls seen stand for all, in the time between them too.
-func TestGapsOfThinnedRecords(t *testing.T) {
+// Where records are lost the gap before the next call has in it what has none: the time of
+// threads is as much as with all of them.
+func TestGapsOfLostRecords(t *testing.T) {
 	whole, half := train(1, 100), train(1, 100)
 	in, thin := input(whole), input(half)
 	thin.Gaps = tick.Gaps{}
+	var lost events.Call
 	for i := range half.records {
-		if c := half.records[i]; i/43%2 == 0 { // every other step
-			thin.Gaps.Add(&c)
+		c := half.records[i]
+		if c.Flags&(events.CallNested|events.CallUnmeasured) == 0 {
+			c.Gap, c.GapOnCPU, c.GapRunnable = c.Gap+lost.Gap, c.GapOnCPU+lost.GapOnCPU, c.GapRunnable+lost.GapRunnable
+			c.GapThrottled, c.GapBlocked = c.GapThrottled+lost.GapThrottled, c.GapBlocked+lost.GapBlocked
+			lost = events.Call{}
+			if i/43%2 > 0 { // every other step
+				lost = events.Call{Gap: c.Gap + c.Duration, GapOnCPU: c.GapOnCPU + c.OnCPU, GapRunnable: c.GapRunnable + c.Runnable,
+					GapThrottled: c.GapThrottled + c.Throttled, GapBlocked: c.GapBlocked + c.Blocked}
+				continue
+			}
 		}
+		thin.Gaps.Add(&c)
 	}
 	for i := range thin.Ops {
 		thin.Ops[i].Thinned = true
@@ -192,7 +203,7 @@ func TestGaps(t *testing.T) {
 	} {
 		g.Add(&c)
 	}
-	if got, want := *g[1], (tick.Gap{Calls: 11, Count: 10, Total: 100, OnCPU: 40, Runnable: 32, Blocked: 16, Partial: 12}); got != want {
+	if got, want := *g[1], (tick.Gap{Calls: 11, Count: 10, Total: 20, OnCPU: 5, Runnable: 7, Blocked: 2, Partial: 6}); got != want {
 		t.Errorf("gaps of 1 = %+v, want %+v", got, want)
 	}
 	o := tick.Gaps{}

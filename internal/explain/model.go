@@ -2,7 +2,6 @@ package explain
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 
@@ -333,14 +332,14 @@ func timeOf(ops []tick.Op, outer []split, gap *tick.Gap) *timeReport {
 	if done == 0 {
 		return nil
 	}
-	t.between(ops, gap)
+	t.between(ops, outer, gap)
 	t.close(class[:])
 	return t
 }
 
-// between adds what the threads did between calls. Where records are missing it
-// is that of the calls seen, for all calls.
-func (t *timeReport) between(ops []tick.Op, gap *tick.Gap) {
+// between adds what the threads did between calls. What calls took whose records were lost is
+// part of the gaps, as they are known, and is taken off: they took what all do on average.
+func (t *timeReport) between(ops []tick.Op, outer []split, gap *tick.Gap) {
 	if gap == nil || gap.Calls == 0 {
 		return
 	}
@@ -351,9 +350,11 @@ func (t *timeReport) between(ops []tick.Op, gap *tick.Gap) {
 		t.Estimated = t.Estimated || ops[i].Thinned
 		made += ops[i].Sum.Done - nestedMeasured(&ops[i].Sum)
 	}
-	if t.Estimated && made > 0 {
-		f := float64(s.total) * (float64(made) / float64(gap.Calls))
-		s = s.scaled(uint64(min(f, math.MaxInt64)))
+	if t.Estimated && made > gap.Calls {
+		lost := float64(made-gap.Calls) / float64(made)
+		for i := range outer {
+			s.lack(&outer[i], lost)
+		}
 	}
 	t.Parts[cpuBetween].BetweenNS = s.onCPU
 	t.Parts[runnable].BetweenNS = s.runnable

@@ -37,7 +37,10 @@ var reports = []struct {
 			in.Ops[i].Thinned = in.Ops[i].Op == launch
 		}
 		g := m.gaps[4821]
-		g.Calls, g.Count, g.Total, g.OnCPU, g.Runnable, g.Blocked = g.Calls/2, g.Count/2, g.Total/2, g.OnCPU/2, g.Runnable/2, g.Blocked/2
+		g.Calls, g.Count = g.Calls/2, g.Count/2 // the other half is in the gaps
+		for _, s := range outermost(in.Ops) {
+			g.Total, g.OnCPU, g.Runnable, g.Blocked = g.Total+s.total/2, g.OnCPU+s.onCPU/2, g.Runnable+s.runnable/2, g.Blocked+s.blocked/2
+		}
 		in.Drops = []tick.Drop{{Reason: "ring-full", Count: 1050}, {Reason: "thinned", Count: 0}, {Reason: "duplicate-link", Count: 3}}
 		in.Reports = []tick.Report{
 			{Kind: "not-calibrated", Object: "probes", Why: "durations include what the probes cost, since that could not be measured: no clock"},

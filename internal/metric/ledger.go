@@ -38,7 +38,8 @@ type ledger struct {
 	spent   map[opPID]*spent
 	last    *spent
 	lastKey opPID
-	gap     *spent
+	gaps    tick.Gaps
+	gap     *tick.Gap // of gapPID
 	gapPID  uint32
 	waits   map[waitKey]uint64 // of this tick, ns
 	series  map[seriesKey]*series
@@ -88,6 +89,7 @@ type series struct {
 
 func (l *ledger) init() {
 	l.callers, l.spent, l.waits = map[uint32]struct{}{}, map[opPID]*spent{}, map[waitKey]uint64{}
+	l.gaps = tick.Gaps{}
 	l.series, l.perPID = map[seriesKey]*series{}, map[uint32]int{}
 	for i := range events.Catalog {
 		l.sync[events.Catalog[i].Op] = events.Catalog[i].Class == events.ClassSync
@@ -108,11 +110,10 @@ func (l *ledger) batch(b *tick.Batch) {
 		if x := l.of(opPID{c.PID, c.Op}); x != nil {
 			x.add(w, c.Duration, c.OnCPU, c.Runnable, c.Throttled, c.Flags&events.CallLedgerPartial != 0)
 		}
-		if c.Gap > 0 {
-			if x := l.ofGap(c.PID); x != nil {
-				x.add(w, c.Gap, c.GapOnCPU, c.GapRunnable, c.GapThrottled, c.Flags&events.CallGapPartial != 0)
-			}
+		if l.gap == nil || l.gapPID != c.PID {
+			l.gap, l.gapPID = l.gaps.Of(c.PID), c.PID
 		}
+		l.gap.Add(c)
 	}
 	for i := range b.Waits {
 		l.wait(&b.Waits[i])
@@ -136,14 +137,13 @@ func (l *ledger) of(k opPID) *spent {
 	return x
 }
 
-// ofGap returns that of the time between calls.
-func (l *ledger) ofGap(pid uint32) *spent {
-	if l.gap == nil || l.gapPID != pid {
-		was, key := l.last, l.lastKey
-		l.gap, l.gapPID = l.of(opPID{pid: pid}), pid
-		l.last, l.lastKey = was, key
+// between sets the accounts of the time between calls to what it has come to.
+func (l *ledger) between() {
+	for pid, g := range l.gaps {
+		if x := l.of(opPID{pid: pid}); x != nil {
+			x.all = [parts]uint64{partOnCPU: g.OnCPU, partRunnable: g.Runnable, partThrottled: g.Throttled, partBlocked: g.Blocked, partUnsplit: g.Partial}
+		}
 	}
-	return l.gap
 }
 
 // add divides a time. The parts add up to it whatever the record says.
@@ -222,5 +222,6 @@ func (l *ledger) retire(pid uint32) {
 		}
 	}
 	delete(l.perPID, pid)
+	delete(l.gaps, pid)
 	l.last, l.gap = nil, nil
 }

@@ -32,6 +32,7 @@ func (m *Meter) times(t *tick.Tick) {
 		m.spend(seriesKey{opPID: k.opPID, part: k.part, reason: reason, culprit: who}, ns)
 	}
 	clear(l.waits)
+	l.between()
 	for k, x := range l.spent {
 		for part := range x.all {
 			if x.all[part] <= x.named[part]+x.rest[part] {

@@ -65,13 +65,16 @@ func TestLedgerAddsUp(t *testing.T) {
 		for range r.IntN(40) {
 			pid, op := uint32(1+r.IntN(3)), []events.Op{launch, synch, malloc}[r.IntN(3)]
 			c := events.Call{OnCPU: r.Int64N(1000), Runnable: r.Int64N(1000), Throttled: r.Int64N(100), Blocked: r.Int64N(1000), Weight: uint32(1 + r.IntN(3)),
-				Gap: r.Int64N(5000), GapRunnable: r.Int64N(1000)}
+				Gap: 1000 + r.Int64N(5000), GapOnCPU: r.Int64N(500), GapRunnable: r.Int64N(500)}
 			c.Duration = c.OnCPU + c.Runnable + c.Throttled + c.Blocked
 			if r.IntN(5) == 0 {
-				c.Flags = events.CallLedgerPartial
+				c.Flags = events.CallLedgerPartial | events.CallGapPartial
 			}
+			want += float64(int64(c.Weight)*c.Duration+c.Gap) / 1e9
+			others := int64(c.Weight) - 1 // without a record: they are in the gap
+			c.Gap, c.GapOnCPU, c.GapRunnable = c.Gap+others*c.Duration, c.GapOnCPU+others*c.OnCPU, c.GapRunnable+others*c.Runnable
+			c.GapThrottled += others * c.Throttled
 			b.Calls = append(b.Calls, w.call(pid, op, c))
-			want += float64(c.Weight) * float64(c.Duration+c.Gap) / 1e9
 			b.Waits = append(b.Waits, events.Wait{PID: pid, TID: pid, Op: op, State: events.WaitRunnable, Duration: c.Runnable, Taken: c.Runnable, Who: events.Thread{PID: 9, TID: 9, Name: events.NameOf("hog")}})
 		}
 		w.batch(b)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"ingero/internal/stats"
 	"ingero/internal/store"
@@ -35,7 +36,7 @@ func want(t *testing.T, s *Summary, calls []events.Call) {
 			t.Errorf("process %+v", p)
 		}
 	}
-	if d := cmp.Diff(gaps, s.Gaps); d != "" {
+	if d := cmp.Diff(gaps, s.Gaps, cmpopts.IgnoreUnexported(tick.Gap{})); d != "" {
 		t.Errorf("gaps -want +got:\n%s", d)
 	}
 	if !slices.IsSortedFunc(s.Ops, func(a, b tick.Op) int { return int(a.Op) - int(b.Op) }) {

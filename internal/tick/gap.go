@@ -13,41 +13,67 @@ type Gap struct {
 	Throttled uint64
 	Blocked   uint64
 	Partial   uint64 // OnCPU or Blocked: the thread blocked and changed CPU
+
+	// left is what calls without a record took that has not been found in a gap yet.
+	left gapParts
 }
 
-// Add takes in the gap before a call, as often as the call's weight says, so
-// that it is an estimate where records were thinned. Nested calls have none;
-// that of a call whose return was not watched is part of the next call's.
+// gapParts are the parts of a time: on a CPU, runnable, throttled, blocked, one of the
+// first and the last.
+type gapParts [5]uint64
+
+// split divides a time. The parts add up to it whatever they say.
+func split(total, onCPU, runnable, throttled int64, partial bool) (p gapParts) {
+	left := uint64(max(total, 0))
+	take := func(ns int64) uint64 {
+		part := min(uint64(max(ns, 0)), left)
+		left -= part
+		return part
+	}
+	p[1], p[2] = take(runnable), take(throttled)
+	if partial {
+		p[4] = left
+		return p
+	}
+	p[0] = take(onCPU)
+	p[3] = left
+	return p
+}
+
+// Add takes in the gap before a call. What the thread's calls without a record took since the
+// last one with a record is part of it, and no time between calls: it is taken off the gaps,
+// as much as the calls took whose records stand for them. So where records were thinned the
+// figures are estimates. Nested calls have no gap; that of a call whose return was not watched
+// is part of the next call's.
 func (g *Gap) Add(c *events.Call) {
 	if c.Flags&(events.CallNested|events.CallUnmeasured) != 0 {
 		return
 	}
 	w := uint64(max(c.Weight, 1))
 	g.Calls += w
+	if w > 1 {
+		for i, ns := range split(c.Duration, c.OnCPU, c.Runnable, c.Throttled, c.Flags&events.CallLedgerPartial != 0) {
+			g.left[i] += (w - 1) * ns
+		}
+	}
 	if c.Gap <= 0 {
 		return
 	}
-	total := uint64(c.Gap)
-	left := total
-	take := func(ns int64) uint64 {
-		part := min(uint64(max(ns, 0)), left)
-		left -= part
-		return w * part
-	}
 	g.Count += w
-	g.Total += w * total
-	g.Runnable += take(c.GapRunnable)
-	g.Throttled += take(c.GapThrottled)
-	if c.Flags&events.CallGapPartial != 0 {
-		g.Partial += w * left
-		return
+	parts := split(c.Gap, c.GapOnCPU, c.GapRunnable, c.GapThrottled, c.Flags&events.CallGapPartial != 0)
+	for i, to := range []*uint64{&g.OnCPU, &g.Runnable, &g.Throttled, &g.Blocked, &g.Partial} {
+		off := min(g.left[i], parts[i])
+		g.left[i] -= off
+		*to += parts[i] - off
+		g.Total += parts[i] - off
 	}
-	g.OnCPU += take(c.GapOnCPU)
-	g.Blocked += w * left
 }
 
 // Merge adds all that o holds.
 func (g *Gap) Merge(o *Gap) {
+	for i := range g.left {
+		g.left[i] += o.left[i]
+	}
 	g.Calls += o.Calls
 	g.Count += o.Count
 	g.Total += o.Total
@@ -77,18 +103,19 @@ type Gaps map[uint32]*Gap
 // Add takes in the gap before a call.
 func (g Gaps) Add(c *events.Call) {
 	if c.Flags&(events.CallNested|events.CallUnmeasured) == 0 {
-		g.of(c.PID).Add(c)
+		g.Of(c.PID).Add(c)
 	}
 }
 
 // Merge adds all that o holds.
 func (g Gaps) Merge(o Gaps) {
 	for pid, x := range o {
-		g.of(pid).Merge(x)
+		g.Of(pid).Merge(x)
 	}
 }
 
-func (g Gaps) of(pid uint32) *Gap {
+// Of returns those of a process, which may be empty.
+func (g Gaps) Of(pid uint32) *Gap {
 	x := g[pid]
 	if x == nil {
 		x = &Gap{}
