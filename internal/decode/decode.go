@@ -62,7 +62,8 @@ func Calls(dst []events.Call, b []byte, clock Clock) ([]events.Call, error) {
 	if len(b) < unmeasuredSize || b[0] != uint8(bpf.IngeroRecordKindRECORD_CALL) {
 		return dst, fmt.Errorf("call of %d bytes: %w", len(b), ErrRecord)
 	}
-	r := (*callHead)(unsafe.Pointer(&b[0]))
+	var r bpf.IngeroCallRecord // the kernel cuts what a record does not need: that is zero
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&r)), throttledSize), b)
 	flags := r.Flags
 	measured := flags&uint16(events.CallUnmeasured) == 0
 	throttled := flags&uint16(bpf.IngeroCallFlagsCALL_THROTTLED) != 0
@@ -82,7 +83,7 @@ func Calls(dst []events.Call, b []byte, clock Clock) ([]events.Call, error) {
 		c.Launches = r.Other
 	}
 	if measured {
-		times(c, b, flags)
+		times(c, &r)
 	}
 	if flags&uint16(bpf.IngeroCallFlagsCALL_FOLDED) != 0 {
 		dst = append(dst, events.Call{
@@ -94,14 +95,13 @@ func Calls(dst []events.Call, b []byte, clock Clock) ([]events.Call, error) {
 	return dst, nil
 }
 
-// times sets what only a measured call has. b is long enough for its flags.
-func times(c *events.Call, b []byte, flags uint16) {
-	r := (*callTimes)(unsafe.Pointer(&b[unmeasuredSize]))
+// times sets what only a measured call has.
+func times(c *events.Call, r *bpf.IngeroCallRecord) {
+	flags := r.Flags
 	c.Duration, c.Result = int64(r.DurationNs), r.Result
 	c.OnCPU = scaled(r.OnCpu, flags, bpf.IngeroCallFlagsCALL_SHIFT)
 	c.Runnable = scaled(r.Runnable, flags, bpf.IngeroCallFlagsCALL_SHIFT)
 	if flags&uint16(bpf.IngeroCallFlagsCALL_THROTTLED) != 0 {
-		r := (*callThrottled)(unsafe.Pointer(&b[recordSize]))
 		c.Throttled = scaled(r.Throttled, flags, bpf.IngeroCallFlagsCALL_SHIFT)
 		c.GapThrottled = scaled(r.GapThrottled, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
 	}

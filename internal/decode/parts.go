@@ -7,44 +7,9 @@ import (
 	"ingero/internal/bpf"
 )
 
-// The kernel cuts some records behind what they need. Such a record is read by these
-// parts of its structure, each behind a check of the length: a pointer to the whole
-// structure would reach beyond the record. A test compares them with the structures.
-
-// callHead is the part of bpf.IngeroCallRecord that each call has.
-type callHead struct {
-	_          structs.HostLayout
-	Kind       uint8
-	WeightLog2 uint8
-	Op         uint16
-	Other      uint16
-	Flags      uint16
-	Tgid       uint32
-	Tid        uint32
-	StartNs    uint64
-	Arg        [4]uint64
-	Tag        uint32
-	Stack      uint32
-}
-
-// callTimes is the part that follows in the record of a measured call.
-type callTimes struct {
-	_           structs.HostLayout
-	Gap         uint32
-	GapOnCpu    uint32
-	DurationNs  uint64
-	GapRunnable uint32
-	OnCpu       uint32
-	Runnable    uint32
-	Result      int32
-}
-
-// callThrottled is the part that follows if a call or the gap before it was throttled.
-type callThrottled struct {
-	_            structs.HostLayout
-	Throttled    uint32
-	GapThrottled uint32
-}
+// The kernel cuts stacks behind what they have. They are read by these parts of their
+// structures, each behind a check of the length: a pointer to the whole would reach beyond
+// the record, and the whole is too large to be copied. A test compares the parts with it.
 
 // stackHead is the part of bpf.IngeroStackRecord that each stack has.
 type stackHead struct {
