@@ -32,12 +32,7 @@ func TestEndOfPollingIsRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	answers := []string{"600", "600", "0", "0", "600", "0", "0", "600", "700"} // of the last, an error is recorded anyway
-	child := testkit.Start(t, exec.Command(program, answers...))
-	child.Line("ready")
-	if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
-		t.Fatal(err)
-	}
-	attach(t, tr, library, events.LibCudart)
+	child, _ := traced(t, tr, library, program, answers...)
 	child.Say("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)

@@ -37,16 +37,22 @@ func (s *sampled) take(b []byte) {
 	}
 }
 
-// pressure runs the program that makes total calls: one in a hundred fails, one takes
-// 200 us, and the others do nothing.
-func pressure(t *testing.T, tr *probes.Tracer, library, program string, total int) *probes.Attached {
+// traced starts a program that waits for a line, traced, with probes in its library.
+func traced(t *testing.T, tr *probes.Tracer, library, program string, args ...string) (*testkit.Child, *probes.Attached) {
 	t.Helper()
-	child := testkit.Start(t, exec.Command(program, fmt.Sprint("pressure=", total)))
+	child := testkit.Start(t, exec.Command(program, args...))
 	child.Line("ready")
 	if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
 		t.Fatal(err)
 	}
-	a := attach(t, tr, library, events.LibCudart)
+	return child, attach(t, tr, library, events.LibCudart)
+}
+
+// pressure runs the program that makes total calls: one in a hundred fails, one takes
+// 200 us, and the others do nothing.
+func pressure(t *testing.T, tr *probes.Tracer, library, program string, total int) *probes.Attached {
+	t.Helper()
+	child, a := traced(t, tr, library, program, fmt.Sprint("pressure=", total))
 	child.Say("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
@@ -103,12 +109,7 @@ func TestPressureWakes(t *testing.T) {
 	library, program := harm(t)
 	const ring, wakes = 64 << 10, 5
 	tr := tracer(t, probes.Options{RingBytes: ring, SamplingRate: 1, NoLedger: true, Rows: rowsNamed(t, "cudaLaunchHostFunc")})
-	child := testkit.Start(t, exec.Command(program, "rounds"))
-	child.Line("ready")
-	if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
-		t.Fatal(err)
-	}
-	attach(t, tr, library, events.LibCudart)
+	child, _ := traced(t, tr, library, program, "rounds")
 	woken := make(chan uint64, 1<<10) // how full the ring was
 	go func() {
 		defer close(woken)
@@ -190,12 +191,7 @@ func TestFixedRate(t *testing.T) {
 		if err := tr.Shed(probes.Shed{Thin: tt.thin}); err != nil {
 			t.Fatal(err)
 		}
-		child := testkit.Start(t, exec.Command(program, "calls"))
-		child.Line("ready")
-		if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
-			t.Fatal(err)
-		}
-		attach(t, tr, library, events.LibCudart)
+		child, _ := traced(t, tr, library, program, "calls")
 		child.Say("go")
 		if err := child.Wait(); err != nil {
 			t.Fatal(err)
@@ -218,12 +214,7 @@ func TestFullRing(t *testing.T) {
 	library, program := harm(t)
 	const total = 20 * 2000
 	tr := tracer(t, probes.Options{RingBytes: 64 << 10, SamplingRate: 1, Rows: rowsNamed(t, "cudaStreamSynchronize")})
-	child := testkit.Start(t, exec.Command(program, "pressure=40000"))
-	child.Line("ready")
-	if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
-		t.Fatal(err)
-	}
-	attach(t, tr, library, events.LibCudart)
+	child, _ := traced(t, tr, library, program, "pressure=40000")
 	child.Say("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)

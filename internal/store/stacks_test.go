@@ -178,51 +178,40 @@ func TestStacksKept(t *testing.T) {
 	}
 }
 
-// The level of a sample is kept with its call.
-func TestStackLevel(t *testing.T) {
-	enc, err := newEncoder()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dec, err := newDecoder()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want []events.Call
+// What few calls have is kept with them, in a version of the format that has room for it.
+func TestRareFieldsAreKept(t *testing.T) {
+	var levels, launches []events.Call
 	for level := range uint8(events.MaxStackLevel + 1) {
-		want = append(want, events.Call{PID: 1, Op: opLaunch, Weight: 2, Stack: 7, StackLevel: level})
-		enc.add(&want[level])
-		if v := enc.version(); (v == 4) != (level > 0) {
-			t.Errorf("level %d: version %d", level, v)
-		}
+		levels = append(levels, events.Call{PID: 1, Op: opLaunch, Weight: 2, Stack: 7, StackLevel: level})
 	}
-	got, err := dec.calls(nil, enc.body(nil))
-	if d := cmp.Diff(want, got); d != "" || err != nil {
-		t.Errorf("%v (-want +got):\n%s", err, d)
-	}
-}
-
-// How many launches came before a call is kept with it.
-func TestLaunchesAreKept(t *testing.T) {
-	enc, err := newEncoder()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dec, err := newDecoder()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want []events.Call
 	for i, n := range []uint16{0, 24, 1<<16 - 1, 0, 24} {
 		// With parts that do not add up, which share the column.
-		want = append(want, events.Call{PID: 1, Op: opLaunch, Weight: 1, Duration: 10, OnCPU: int64(4 + i%2*6), Gap: 5, Launches: n})
-		enc.add(&want[i])
-		if v := enc.version(); (v == 5) != (i > 0) {
-			t.Errorf("after %d calls: version %d", i+1, v)
-		}
+		launches = append(launches, events.Call{PID: 1, Op: opLaunch, Weight: 1, Duration: 10, OnCPU: int64(4 + i%2*6), Gap: 5, Launches: n})
 	}
-	got, err := dec.calls(nil, enc.body(nil))
-	if d := cmp.Diff(want, got); d != "" || err != nil {
-		t.Errorf("%v (-want +got):\n%s", err, d)
+	for name, tt := range map[string]struct {
+		calls   []events.Call // the first has none of it, the others make the version
+		version uint8
+	}{
+		"levels of stacks":       {levels, 4},
+		"launches before a call": {launches, 5},
+	} {
+		enc, err := newEncoder()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dec, err := newDecoder()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range tt.calls {
+			enc.add(&tt.calls[i])
+			if v := enc.version(); (v == tt.version) != (i > 0) {
+				t.Errorf("%s: version %d after %d calls", name, v, i+1)
+			}
+		}
+		got, err := dec.calls(nil, enc.body(nil))
+		if d := cmp.Diff(tt.calls, got); d != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, d)
+		}
 	}
 }
