@@ -91,11 +91,15 @@ func (b *budget) tick(s Sparing, t *tick.Tick) error {
 		t.Overhead.Shed = append(t.Overhead.Shed, govern.Steps[step].Name)
 		counts = counts || govern.Steps[step].Part == govern.Launches
 	}
-	if now := b.counts(payers, counts); !t.Final && !slices.Equal(now, b.counted) {
-		b.counted = now
-		return s.CountLaunches(now)
+	if load == nil || t.Final {
+		return nil
 	}
-	return nil
+	now := b.counts(payers, counts)
+	if slices.Equal(now, b.counted) {
+		return nil
+	}
+	b.counted = now
+	return s.CountLaunches(now)
 }
 
 // counts returns the processes whose launches are to be counted and not timed, in order: while
@@ -115,14 +119,14 @@ func (b *budget) counts(payers []payer, taken bool) (pids []uint32) {
 }
 
 // weigh fills what tracing costs, and returns it for the decision, with the processes that pay
-// for it and the operations whose probes cost most; a load of nil where there is nothing to
-// compare with yet, or nobody that pays.
+// for it and the operations whose probes cost most; all nil where there is nothing to compare
+// with yet, or nobody that pays.
 func (b *budget) weigh(s Sparing, t *tick.Tick, spent *Spent) (*govern.Load, []payer, []events.Op) {
 	was := b.last
 	b.last = spentAt{true, spent.Stacks, t.Self.CPU, t.Records}
 	payers, hot := b.payers(s, t)
 	if !was.known || len(payers) == 0 || t.Window < time.Millisecond {
-		return nil, payers, nil
+		return nil, nil, nil
 	}
 	var all, calls float64
 	for i := range payers {
