@@ -1,7 +1,9 @@
 package testkit
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -20,5 +22,23 @@ const (
 // as "ns", "%" or "calls/s".
 func Measured(t testing.TB, name string, value float64, unit string, better Better) {
 	t.Helper()
-	t.Attr("figure:"+name, strconv.FormatFloat(value, 'g', 6, 64)+" "+unit+" "+string(better))
+	MeasuredAll(t, name, []float64{value}, unit, better)
+}
+
+// MeasuredAll reports a figure of which one run gives many values, in any order: make measure
+// shows their median, and how far it is from certain.
+func MeasuredAll(t testing.TB, name string, values []float64, unit string, better Better) {
+	t.Helper()
+	list := make([]string, 0, len(values))
+	for _, v := range slices.Sorted(slices.Values(values)) {
+		list = append(list, strconv.FormatFloat(v, 'g', 6, 64))
+	}
+	t.Attr("figure:"+name, strings.Join(list, ",")+" "+unit+" "+string(better))
+}
+
+// MeasuredShare reports that part of whole did something. Two shares are judged by how many
+// there were.
+func MeasuredShare(t testing.TB, name string, part, whole int, better Better) {
+	t.Helper()
+	t.Attr("share:"+name, strconv.Itoa(part)+" "+strconv.Itoa(whole)+" "+string(better))
 }

@@ -14,8 +14,8 @@ import (
 
 // tally is a sum over runs.
 type tally struct {
-	runs, wanted, found, named, blamed, covered, judged, told, wrong, diagnosed int
-	off, delay, said, lost                                                      []float64
+	runs, wanted, found, named, blamed, covered, judged, told, wrong, falsely, diagnosed int
+	off, delay, said, lost                                                               []float64
 }
 
 func (s *tally) add(v *verdict) {
@@ -33,6 +33,9 @@ func (s *tally) add(v *verdict) {
 	}
 	s.told += v.Found + len(v.False)
 	s.wrong += len(v.False)
+	if len(v.False) > 0 {
+		s.falsely++
+	}
 	if v.Found == len(v.Want) && v.Found > 0 && v.Clocked() {
 		s.judged++
 		if v.Covered() {
@@ -107,7 +110,7 @@ func measured(t *testing.T, all []*verdict) {
 		sum.add(v)
 		by[family].add(v)
 	}
-	testkit.Measured(t, "runs-disturbed", float64(disturbed.runs), "runs", testkit.Lower)
+	testkit.MeasuredShare(t, "runs-disturbed", disturbed.runs, disturbed.runs+sum.runs, testkit.Lower)
 	sum.measured(t, "all")
 	for _, f := range families {
 		if s := by[f.name]; s != nil {
@@ -119,21 +122,29 @@ func measured(t *testing.T, all []*verdict) {
 // measured reports the figures of some runs.
 func (s *tally) measured(t *testing.T, name string) {
 	t.Helper()
-	percent := func(what string, part, whole int) {
+	share := func(what string, part, whole int, better testkit.Better) {
 		if whole > 0 {
-			testkit.Measured(t, name+"-"+what, 100*float64(part)/float64(whole), "%", testkit.Higher)
+			testkit.MeasuredShare(t, name+"-"+what, part, whole, better)
 		}
 	}
-	percent("recall", s.found, s.wanted)
-	percent("precision", s.found, s.told)
-	percent("culprit", s.blamed, s.named)
-	percent("within-interval", s.covered, s.judged)
-	percent("diagnose", s.diagnosed, s.runs)
-	testkit.Measured(t, name+"-false-chains", float64(s.wrong), "chains", testkit.Lower)
+	share("recall", s.found, s.wanted, testkit.Higher)
+	share("precision", s.found, s.told, testkit.Higher)
+	share("culprit", s.blamed, s.named, testkit.Higher)
+	share("within-interval", s.covered, s.judged, testkit.Higher)
+	share("diagnose", s.diagnosed, s.runs, testkit.Higher)
+	share("false-chains", s.falsely, s.runs, testkit.Lower)
 	if s.judged > 0 {
-		testkit.Measured(t, name+"-median-error", 100*median(s.off), "%", testkit.Lower)
-		testkit.Measured(t, name+"-median-delay", median(s.delay), "s", testkit.Lower)
+		testkit.MeasuredAll(t, name+"-error", percents(s.off), "%", testkit.Lower)
+		testkit.MeasuredAll(t, name+"-delay", s.delay, "s", testkit.Lower)
 	}
+}
+
+// percents are numbers in percent.
+func percents(list []float64) (percent []float64) {
+	for _, v := range list {
+		percent = append(percent, 100*v)
+	}
+	return percent
 }
 
 // rowOf is the row of a scenario.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,66 +14,90 @@ import (
 	"text/tabwriter"
 )
 
-// spread is one figure over the undisturbed runs of a measure.
+// spread is one figure over the undisturbed runs of a measure: the median of its values and
+// between what it may be, or a share in percent with the same.
 type spread struct {
 	name              string // PACKAGE.TEST and the figure's name
 	unit, better      string
 	median, low, high float64
-	runs              int // undisturbed
-	disturbed         int
+	values            int // of undisturbed runs; of a share: the whole
+	disturbed, runs   int // runs that do not count, and that do
 }
 
-// enough is how many undisturbed runs a verdict needs. Two programs that are equal have
-// ranges of five runs that do not overlap once in 126 figures (2/C(10,5)).
+// enough is how many values a verdict needs.
 const enough = 3
 
 // summarize gives each figure's spread, and for each test the share of runs that passed.
 func summarize(runs []run) []spread {
-	values := map[string][]float64{}
+	figures := map[string]*figure{} // of all runs that count
 	of := map[string]*spread{}
 	add := func(r *run, f figure) {
 		name := r.name() + " " + f.Name
 		if of[name] == nil {
 			of[name] = &spread{name: name, unit: f.Unit, better: f.Better}
+			figures[name] = &figure{}
 		}
 		if r.Disturbed != "" {
 			of[name].disturbed++
 			return
 		}
-		values[name] = append(values[name], f.Value)
+		of[name].runs++
+		sum := figures[name]
+		sum.Values = append(sum.Values, f.Values...)
+		sum.Part += f.Part
+		sum.Whole += f.Whole
 	}
 	for i := range runs {
 		r := &runs[i]
-		passed := 0.0
+		passed := figure{Name: "passed", Unit: "%", Better: "higher", Whole: 1}
 		if r.Passed {
-			passed = 1
+			passed.Part = 1
 		}
-		add(r, figure{"passed", "share", "higher", passed})
+		add(r, passed)
 		for _, f := range r.Figures {
 			add(r, f)
 		}
 	}
 	var all []spread
 	for _, name := range slices.Sorted(maps.Keys(of)) {
-		s, list := of[name], values[name]
-		slices.Sort(list)
-		if s.runs = len(list); s.runs > 0 {
-			s.low, s.high = list[0], list[s.runs-1]
-			s.median = (list[(s.runs-1)/2] + list[s.runs/2]) / 2
-			if strings.HasSuffix(name, " passed") { // of zeros and ones the share is the mean
-				s.median = mean(list)
-			}
+		s, f := of[name], figures[name]
+		if f.Whole > 0 {
+			s.values = f.Whole
+			s.median, s.low, s.high = share(f.Part, f.Whole)
+		} else if len(f.Values) > 0 {
+			s.values = len(f.Values)
+			s.median, s.low, s.high = middle(f.Values)
 		}
 		all = append(all, *s)
 	}
 	return all
 }
 
-func mean(list []float64) (sum float64) {
-	for _, v := range list {
-		sum += v
+// middle returns the median of a list and between what that of all possible values lies, with
+// a confidence of at least 93.75 %: of five values these are the least and the greatest, since
+// all five lie on one side of the median once in 16 times. Of fewer they are that as well.
+func middle(list []float64) (median, low, high float64) {
+	slices.Sort(list)
+	n := len(list)
+	// chance is that of i values below the median, and tail that of at most i.
+	i, chance, tail := 0, math.Pow(0.5, float64(n)), 0.0
+	for ; i < n/2 && tail+chance <= 1.0/32; i++ {
+		tail += chance
+		chance *= float64(n-i) / float64(i+1)
 	}
-	return sum / float64(len(list))
+	i = max(i-1, 0)
+	return (list[(n-1)/2] + list[n/2]) / 2, list[i], list[n-1-i]
+}
+
+// share returns a share in percent and between what it may be if many more were counted: the
+// interval of Wilson with a confidence of 95 %.
+func share(part, whole int) (percent, low, high float64) {
+	const z = 1.96
+	n := float64(whole)
+	p := float64(part) / n
+	center := (p + z*z/(2*n)) / (1 + z*z/n)
+	half := z / (1 + z*z/n) * math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
+	return 100 * p, 100 * max(center-half, 0), 100 * min(center+half, 1)
 }
 
 // line is one figure beside its baseline.
@@ -96,19 +121,20 @@ func compare(now, baseline, last []spread) []line {
 	return lines
 }
 
-// judge compares ranges: a figure is better or worse only where the two do not overlap. A
-// single run, as of one seed of the incident lab, can be the same or inconclusive.
+// judge compares ranges: a figure is better or worse only where the two do not overlap. Of two
+// programs that are equal that is so about once in a hundred figures: ranges of five values do
+// not overlap once in 126 times (2/C(10,5)).
 func judge(now, before spread) string {
 	overlap := now.low <= before.high && before.low <= now.high
 	switch {
 	case now.runs == 0 || now.disturbed > now.runs:
 		return "inconclusive (disturbed)"
-	case before.runs == 0:
+	case before.values == 0:
 		return "new"
 	case overlap:
 		return "same"
-	case min(now.runs, before.runs) < enough:
-		return "inconclusive (too few runs)"
+	case min(now.values, before.values) < enough:
+		return "inconclusive (too few values)"
 	case (now.median < before.median) == (now.better == "lower"):
 		return "better"
 	}
@@ -128,12 +154,12 @@ func tooUncertain(lines []line) bool {
 
 func printLines(out io.Writer, lines []line) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "FIGURE\tUNIT\tBASELINE (RANGE)\tNOW (RANGE)\tRUNS\tVERDICT")
+	fmt.Fprintln(w, "FIGURE\tUNIT\tBASELINE (RANGE)\tNOW (RANGE)\tVALUES\tVERDICT")
 	count := map[string]int{}
 	for _, l := range lines {
 		word, _, _ := strings.Cut(l.verdict, " ")
 		count[word]++
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", l.now.name, l.now.unit, l.before.text(), l.now.text(), l.now.runs, l.verdict)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", l.now.name, l.now.unit, l.before.text(), l.now.text(), l.now.values, l.verdict)
 	}
 	_ = w.Flush()
 	for _, word := range slices.Sorted(maps.Keys(count)) {
@@ -143,13 +169,13 @@ func printLines(out io.Writer, lines []line) {
 }
 
 func (s spread) text() string {
-	if s.runs == 0 {
+	if s.values == 0 {
 		return "-"
 	}
 	return fmt.Sprintf("%.4g (%.4g to %.4g)", s.median, s.low, s.high)
 }
 
-// A baseline is a file of tab-separated lines: figure, unit, direction, median, low, high, runs.
+// A baseline is a file of tab-separated lines: figure, unit, direction, median, low, high, values.
 
 func readBaseline(path string) ([]spread, error) {
 	text, err := os.ReadFile(path)
@@ -184,7 +210,7 @@ func parseSpread(l string) (s spread, err error) {
 			return s, err
 		}
 	}
-	s.runs, err = strconv.Atoi(part[6])
+	s.values, err = strconv.Atoi(part[6])
 	return s, err
 }
 
@@ -192,7 +218,7 @@ func parseSpread(l string) (s spread, err error) {
 func merge(old, now []spread) []spread {
 	all := map[string]spread{}
 	for _, s := range slices.Concat(old, now) {
-		if s.runs > 0 {
+		if s.values > 0 {
 			all[s.name] = s
 		}
 	}
@@ -201,9 +227,9 @@ func merge(old, now []spread) []spread {
 
 func writeBaseline(path string, all []spread) error {
 	var text strings.Builder
-	text.WriteString("# make measure wrote this. figure, unit, better, median, low, high, runs\n")
+	text.WriteString("# make measure wrote this. figure, unit, better, median, low, high, values\n")
 	for _, s := range all {
-		fmt.Fprintf(&text, "%s\t%s\t%s\t%.6g\t%.6g\t%.6g\t%d\n", s.name, s.unit, s.better, s.median, s.low, s.high, s.runs)
+		fmt.Fprintf(&text, "%s\t%s\t%s\t%.6g\t%.6g\t%.6g\t%d\n", s.name, s.unit, s.better, s.median, s.low, s.high, s.values)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

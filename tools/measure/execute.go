@@ -24,12 +24,14 @@ type run struct {
 	Figures   []figure
 }
 
-// figure is one number of a run, as testkit.Measured reported it.
+// figure is what a run says of one quantity, as testkit.Measured reported it: values, or a
+// share, which is Part of Whole.
 type figure struct {
-	Name   string
-	Unit   string
-	Better string // "lower" or "higher"
-	Value  float64
+	Name        string
+	Unit        string
+	Better      string    // "lower" or "higher"
+	Values      []float64 `json:",omitempty"`
+	Part, Whole int       `json:",omitempty"`
 }
 
 // event is one line of go test -json (go doc test2json).
@@ -141,22 +143,38 @@ func readTest(lines *bufio.Scanner, p planned, log string) (r run, ran bool, err
 	return r, ran, lines.Err()
 }
 
-// parseFigure reads the attribute that testkit.Measured writes. A figure of a subtest has the
-// subtest's name before its own.
-func parseFigure(e event, test string) (figure, bool) {
-	name, ok := strings.CutPrefix(e.Key, "figure:")
+// parseFigure reads the attribute that testkit.Measured or testkit.MeasuredShare writes. A
+// figure of a subtest has the subtest's name before its own.
+func parseFigure(e event, test string) (f figure, ok bool) {
+	kind, name, _ := strings.Cut(e.Key, ":")
 	part := strings.Fields(e.Value)
-	if !ok || len(part) != 3 {
-		return figure{}, false
-	}
-	value, err := strconv.ParseFloat(part[0], 64)
-	if err != nil {
-		return figure{}, false
+	if len(part) != 3 {
+		return f, false
 	}
 	if sub := strings.TrimPrefix(strings.TrimPrefix(e.Test, test), "/"); sub != "" {
 		name = sub + "/" + name
 	}
-	return figure{Name: name, Unit: part[1], Better: part[2], Value: value}, true
+	f = figure{Name: name, Unit: part[1], Better: part[2]}
+	var err error
+	switch kind {
+	case "figure":
+		for text := range strings.SplitSeq(part[0], ",") {
+			value, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				return f, false
+			}
+			f.Values = append(f.Values, value)
+		}
+		return f, true
+	case "share":
+		f.Unit = "%"
+		if f.Part, err = strconv.Atoi(part[0]); err != nil {
+			return f, false
+		}
+		f.Whole, err = strconv.Atoi(part[1])
+		return f, err == nil && 0 <= f.Part && f.Part <= f.Whole
+	}
+	return f, false
 }
 
 // readBenchmark takes lines in Go's benchmark format, of go test or of a program
@@ -192,7 +210,7 @@ func benchmarkFigures(line, benchmark string) (list []figure) {
 		if err != nil {
 			return nil
 		}
-		f := figure{Name: name, Unit: part[i+1], Better: "lower", Value: value}
+		f := figure{Name: name, Unit: part[i+1], Better: "lower", Values: []float64{value}}
 		if benchmark != "" {
 			f.Name = strings.TrimPrefix(name+"/"+f.Unit, "/")
 		}

@@ -1,7 +1,8 @@
 // Command measure runs the measurements of this repository, one at a time, and compares
 // their figures with a baseline. A measurement is a test in a file with the build tag
 // "measure", a Go benchmark, or a program of benchmarks/. Its figures are those that it
-// reports by testkit.Measured or in Go's benchmark format, and whether it passed.
+// reports by testkit.Measured and testkit.MeasuredShare or in Go's benchmark format, and
+// whether it passed.
 //
 //	measure [-only WORDS] [-seeds 1-5] [-runs 5] [-fresh] [-baseline FILE] [-update]
 //

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bufio"
+	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -14,7 +16,7 @@ import (
 
 func TestJudge(t *testing.T) {
 	at := func(better string, runs, disturbed int, low, median, high float64) spread {
-		return spread{better: better, runs: runs, disturbed: disturbed, low: low, median: median, high: high}
+		return spread{better: better, values: runs, runs: runs, disturbed: disturbed, low: low, median: median, high: high}
 	}
 	tests := []struct {
 		name        string
@@ -26,7 +28,7 @@ func TestJudge(t *testing.T) {
 		{"below, lower is better", at("lower", 5, 0, 1, 2, 3), at("lower", 5, 0, 4, 5, 6), "better"},
 		{"below, higher is better", at("higher", 5, 0, 1, 2, 3), at("higher", 5, 0, 4, 5, 6), "worse"},
 		{"above, higher is better", at("higher", 5, 0, 7, 8, 9), at("higher", 5, 0, 4, 5, 6), "better"},
-		{"one run apart", at("lower", 1, 0, 1, 1, 1), at("lower", 5, 0, 4, 5, 6), "inconclusive (too few runs)"},
+		{"one run apart", at("lower", 1, 0, 1, 1, 1), at("lower", 5, 0, 4, 5, 6), "inconclusive (too few values)"},
 		{"one run, equal", at("lower", 1, 0, 4, 4, 4), at("lower", 1, 0, 4, 4, 4), "same"},
 		{"all disturbed", at("lower", 0, 5, 0, 0, 0), at("lower", 5, 0, 4, 5, 6), "inconclusive (disturbed)"},
 		{"most disturbed", at("lower", 2, 3, 4, 5, 6), at("lower", 5, 0, 4, 5, 6), "inconclusive (disturbed)"},
@@ -44,15 +46,46 @@ func TestJudge(t *testing.T) {
 func TestSummarize(t *testing.T) {
 	of := func(n int, passed bool, disturbed string, ns float64) run {
 		return run{planned: planned{Package: "./a", Test: "TestX", Run: n}, Passed: passed, Disturbed: disturbed,
-			Figures: []figure{{"p50", "ns", "lower", ns}}}
+			Figures: []figure{{Name: "p50", Unit: "ns", Better: "lower", Values: []float64{ns}},
+				{Name: "right", Unit: "%", Better: "higher", Part: n, Whole: 20}}}
 	}
 	got := summarize([]run{of(1, true, "", 10), of(2, false, "", 30), of(3, true, "", 20), of(4, true, "", 40), of(5, false, "a compiler", 900)})
+	for i := range got { // as the table shows them
+		got[i].low, got[i].high = math.Round(got[i].low), math.Round(got[i].high)
+	}
 	want := []spread{
-		{name: "a.TestX p50", unit: "ns", better: "lower", median: 25, low: 10, high: 40, runs: 4, disturbed: 1},
-		{name: "a.TestX passed", unit: "share", better: "higher", median: 0.75, low: 0, high: 1, runs: 4, disturbed: 1},
+		{name: "a.TestX p50", unit: "ns", better: "lower", median: 25, low: 10, high: 40, values: 4, runs: 4, disturbed: 1},
+		{name: "a.TestX passed", unit: "%", better: "higher", median: 75, low: 30, high: 95, values: 4, runs: 4, disturbed: 1},
+		{name: "a.TestX right", unit: "%", better: "higher", median: 12.5, low: 7, high: 22, values: 80, runs: 4, disturbed: 1},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// The ends of the median's range are the values that the binomial distribution gives.
+func TestMiddle(t *testing.T) {
+	for n, want := range map[int][3]float64{1: {1, 1, 1}, 2: {1.5, 1, 2}, 5: {3, 1, 5}, 6: {3.5, 1, 6}, 9: {5, 2, 8}, 100: {50.5, 41, 60}} {
+		var list []float64
+		for i := n; i > 0; i-- {
+			list = append(list, float64(i))
+		}
+		if median, low, high := middle(list); [3]float64{median, low, high} != want {
+			t.Errorf("of 1 to %d: got %v, %v, %v, want %v", n, median, low, high, want)
+		}
+	}
+}
+
+// One seed of the incident lab is enough to see that it got worse, and that it did not.
+func TestSharesAreJudgedByTheirCounts(t *testing.T) {
+	of := func(part int) []spread {
+		return summarize([]run{{planned: planned{Package: "./a", Test: "TestX", Run: 1}, Passed: true,
+			Figures: []figure{{Name: "recall", Unit: "%", Better: "higher", Part: part, Whole: 92}}}})
+	}
+	for part, want := range map[int]string{92: "same", 90: "same", 80: "worse"} {
+		if got := compare(of(part), of(91), nil)[1].verdict; got != want {
+			t.Errorf("%d after 91 of 92: got %q, want %q", part, got, want)
+		}
 	}
 }
 
@@ -90,7 +123,7 @@ func TestKept(t *testing.T) {
 	}
 
 	base := filepath.Join(t.TempDir(), "baseline.tsv")
-	want := []spread{{name: "a.TestX p50", unit: "ns", better: "lower", median: 25.5, low: 10, high: 40, runs: 4}}
+	want := []spread{{name: "a.TestX p50", unit: "ns", better: "lower", median: 25.5, low: 10, high: 40, values: 4}}
 	if err := writeBaseline(base, merge(want, []spread{{name: "a.TestX p50", disturbed: 5}})); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +140,9 @@ func TestKept(t *testing.T) {
 
 func TestReadEvents(t *testing.T) {
 	const events = `{"Action":"run","Test":"TestX"}
-{"Action":"attr","Test":"TestX/sub","Key":"figure:p50","Value":"12.5 ns lower"}
+{"Action":"attr","Test":"TestX/sub","Key":"figure:p50","Value":"12.5,13 ns lower"}
+{"Action":"attr","Test":"TestX","Key":"share:recall","Value":"91 92 higher"}
+{"Action":"attr","Test":"TestX","Key":"share:recall","Value":"93 92 higher"}
 {"Action":"attr","Test":"TestX","Key":"other","Value":"12.5 ns lower"}
 {"Action":"output","Test":"TestX","Output":"text\n"}
 {"Action":"fail","Test":"TestX/sub"}
@@ -118,7 +153,9 @@ func TestReadEvents(t *testing.T) {
 	if err != nil || !ran || r.Passed {
 		t.Errorf("got passed %v, ran %v, %v", r.Passed, ran, err)
 	}
-	if want := []figure{{"sub/p50", "ns", "lower", 12.5}}; !slices.Equal(r.Figures, want) {
+	want := []figure{{Name: "sub/p50", Unit: "ns", Better: "lower", Values: []float64{12.5, 13}},
+		{Name: "recall", Unit: "%", Better: "higher", Part: 91, Whole: 92}}
+	if !reflect.DeepEqual(r.Figures, want) {
 		t.Errorf("got %v, want %v", r.Figures, want)
 	}
 	if text, _ := os.ReadFile(log); string(text) != "text\n" {
@@ -131,19 +168,22 @@ func TestReadEvents(t *testing.T) {
 
 func TestReadBenchmark(t *testing.T) {
 	cpus := strconv.Itoa(runtime.GOMAXPROCS(0))
+	value := func(name, unit, better string, v float64) figure {
+		return figure{Name: name, Unit: unit, Better: better, Values: []float64{v}}
+	}
 	for _, test := range []struct {
 		line, benchmark string
 		want            []figure
 	}{
 		{"BenchmarkSecond-" + cpus + "   \t 12\t 21.5 ns/op\t 400 calls/s", "BenchmarkSecond",
-			[]figure{{"ns/op", "ns/op", "lower", 21.5}, {"calls/s", "calls/s", "higher", 400}}},
-		{"BenchmarkSecond/8-threads-" + cpus + " 12 21.5 ns/op", "BenchmarkSecond", []figure{{"8-threads/ns/op", "ns/op", "lower", 21.5}}},
-		{"Benchmark/session-links/ratio 1 1.06 ratio", "", []figure{{"session-links/ratio", "ratio", "lower", 1.06}}},
+			[]figure{value("ns/op", "ns/op", "lower", 21.5), value("calls/s", "calls/s", "higher", 400)}},
+		{"BenchmarkSecond/8-threads-" + cpus + " 12 21.5 ns/op", "BenchmarkSecond", []figure{value("8-threads/ns/op", "ns/op", "lower", 21.5)}},
+		{"Benchmark/session-links/ratio 1 1.06 ratio", "", []figure{value("session-links/ratio", "ratio", "lower", 1.06)}},
 		{"goos: linux", "BenchmarkSecond", nil},
 		{"BenchmarkSecond", "BenchmarkSecond", nil},
 		{"ok  \tingero/internal/causal\t1.2s", "BenchmarkSecond", nil},
 	} {
-		if got := benchmarkFigures(test.line, test.benchmark); !slices.Equal(got, test.want) {
+		if got := benchmarkFigures(test.line, test.benchmark); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%q: got %v, want %v", test.line, got, test.want)
 		}
 	}
