@@ -5,7 +5,10 @@
 // not know how anything is made cheaper. Its caller is session.
 package govern
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Part is something that tracing costs, and that a step makes cheaper.
 type Part uint8
@@ -98,13 +101,16 @@ const (
 // value has no budget and decides nothing. It is for one goroutine.
 type Budget struct {
 	Share float64 // of the time of the traced processes; 0: no bound
-	taken []taken
-	hot   int                       // ticks over the budget in a row
-	noisy int                       // ticks in a row without room for what is left out
-	quiet time.Time                 // since when there is room; zero: there is none
-	last  time.Time                 // of the last change
-	wait  [len(Steps)]time.Duration // before a step is taken back
-	back  [len(Steps)]time.Time     // when it was
+	// Forced are steps, by index, of which each call of Tick takes one more, whatever tracing
+	// costs. They are kept, and no other is taken. For measurements.
+	Forced []int
+	taken  []taken
+	hot    int                       // ticks over the budget in a row
+	noisy  int                       // ticks in a row without room for what is left out
+	quiet  time.Time                 // since when there is room; zero: there is none
+	last   time.Time                 // of the last change
+	wait   [len(Steps)]time.Duration // before a step is taken back
+	back   [len(Steps)]time.Time     // when it was
 }
 
 type taken struct {
@@ -128,6 +134,9 @@ func (b *Budget) Taken() []int {
 func (b *Budget) Tick(now time.Time, window time.Duration, load *Load) (c Change, any bool) {
 	if !(b.Share > 0) || window < minWindow || !(load.Share >= 0) || load.Share > maxShare {
 		return c, false
+	}
+	if len(b.Forced) > 0 {
+		return b.force(now, window, load)
 	}
 	step := b.next(load)
 	if step < 0 {
@@ -158,6 +167,22 @@ func (b *Budget) next(load *Load) int {
 		}
 	}
 	return -1
+}
+
+// force takes the next of the forced steps, if there is something to leave out.
+func (b *Budget) force(now time.Time, window time.Duration, load *Load) (c Change, any bool) {
+	for _, step := range b.Forced {
+		if !load.Lacks[step] && !slices.Contains(b.Taken(), step) {
+			b.take(now, step, window, load)
+			return Change{Step: step, Taken: true, Share: load.Share}, true
+		}
+	}
+	return c, false
+}
+
+// StepNamed returns the index of a step, -1: there is none of the name.
+func StepNamed(name string) int {
+	return slices.IndexFunc(Steps[:], func(s Step) bool { return s.Name == name })
 }
 
 func (b *Budget) take(now time.Time, step int, window time.Duration, load *Load) {

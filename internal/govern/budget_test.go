@@ -76,6 +76,20 @@ func until(second int, c, then costs) func(int) costs {
 	}
 }
 
+// Forced steps are taken one after the other, and kept; but for those that have nothing to leave out.
+func TestForcedSteps(t *testing.T) {
+	python, thin, hot := StepNamed("python-off"), StepNamed("records-thin"), StepNamed("hot-off")
+	b := &Budget{Share: 0.02, Forced: []int{python, thin, hot}}
+	for i, want := range [][]int{{thin}, {thin, hot}, {thin, hot}, {thin, hot}} {
+		load := launches.load(b.Taken())
+		load.Lacks[python] = true
+		b.Tick(time.Unix(int64(1000+i), 0), time.Second, load)
+		if got := b.Taken(); !slices.Equal(got, want) {
+			t.Errorf("in tick %d: %v are taken, want %v", i+1, got, want)
+		}
+	}
+}
+
 func TestBudget(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -79,8 +79,11 @@ func (b *budget) tick(s Sparing, t *tick.Tick) error {
 	}
 	load, payers, hot := b.weigh(s, t, &spent)
 	if t.Overhead.Budget = b.Share; !t.Final && load != nil {
-		c, any := b.Tick(t.Time, t.Window, load)
-		if any {
+		for range max(1, len(b.Forced)) {
+			c, any := b.Tick(t.Time, t.Window, load)
+			if !any {
+				break
+			}
 			if err := s.Shed(t.Time, c, hot); err != nil {
 				return err
 			}

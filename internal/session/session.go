@@ -12,6 +12,7 @@ import (
 
 	"ingero/internal/causal"
 	"ingero/internal/episode"
+	"ingero/internal/govern"
 	"ingero/internal/ledger"
 	"ingero/internal/loop"
 	"ingero/internal/proc"
@@ -79,6 +80,9 @@ type Config struct {
 	Clock    Clock         // nil: the machine's
 	// Hide moves the chains of a tick that are not to be shown to Hidden; nil: none.
 	Hide func(*tick.Tick)
+	// Forced are steps of govern.Steps that are taken from the first tick on, whatever tracing
+	// costs, where the source has a bound on that. For measurements.
+	Forced []int
 }
 
 // Clock is the time that a session runs by.
@@ -170,7 +174,7 @@ func newRunner(c Config) *runner {
 		agent = a.AgentPID()
 	}
 	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), loops: loop.New(), track: track.New(), ranks: rollcall.New(), names: newNames(c.Source), faults: newJoiner(), stacks: newStacks(c.Source), sites: newSites(),
-		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now, quiet: quiet{Deadband: c.Quiet}}
+		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now, quiet: quiet{Deadband: c.Quiet}, budget: budget{Budget: govern.Budget{Forced: c.Forced}}}
 }
 
 // loop returns nil when ctx or the input ends.

@@ -22,6 +22,7 @@ import (
 type lab struct {
 	*queue
 	overhead float64 // that tracing may cost, of the time of the traced processes; 0: there is no bound
+	forced   []int   // steps of govern.Steps that are taken whatever it costs
 	dir      string  // of its programs
 	stack    sim.Stack
 }

@@ -150,7 +150,9 @@ func (r *run) trace(db string) time.Time {
 	r.tape = tapes.NewRecorder(rec, func(t *tick.Tick) bool { return t.Time.Sub(began) >= r.plan.length })
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- session.Run(ctx, session.Config{Source: live, Sinks: []tick.Sink{r.tape}}) }()
+	go func() {
+		ended <- session.Run(ctx, session.Config{Source: live, Sinks: []tick.Sink{r.tape}, Forced: r.lab.forced})
+	}()
 	if !r.plan.victim.running {
 		r.child.Say("go")
 	}

@@ -53,6 +53,9 @@ var special = []struct {
 	{"test/incidents.TestIncidentsByDefault", seedsOf, func(seed int) []string {
 		return []string{"-seeds", strconv.Itoa(seed), "-table", tableFile("incidents-by-default", seed)}
 	}},
+	{"test/incidents.TestLevels", func(options) ([]int, error) { return upTo(1), nil }, func(int) []string {
+		return []string{"-table", tableFile("levels", 1)}
+	}},
 	{"test/soak.TestSoak", func(options) ([]int, error) { return upTo(1), nil }, func(int) []string { return nil }},
 }
 

@@ -1,0 +1,155 @@
+//go:build measure
+
+package incidents
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"ingero/internal/govern"
+)
+
+// subset are one scenario of each family of faults, and five healthy jobs.
+var subset = []string{
+	"healthy/training, synchronise spins", "healthy/training, synchronise blocks", "healthy/short steps",
+	"healthy/work on the CPU in every step", "healthy/checkpoints, many",
+	"cpu/four hogs", "cuda/an allocation storm", "graph/launches are slow, the pool is full", "disk/the loop reads past the cache",
+	"memory/a worker is killed for want of memory", "stop/stopped by a signal, again and again", "threads/a lock that another thread holds",
+	"net/idle while a tool is called", "gpu/longer kernels", "nccl/a rank that sleeps", "xid/a fault ends a process",
+}
+
+// level is how a subset of the lab is traced.
+type level struct {
+	name   string
+	rate   int      // launches a second while the GPU works; 0: as the scenario has it
+	bound  bool     // tracing may cost what it may by default
+	forced []string // steps that are taken whatever it costs
+}
+
+// levels are no bound, the default at three rates, each step alone and all of them.
+func levels() []level {
+	list := []level{{name: "no-bound"}}
+	for _, rate := range []int{1000, 5000, 20_000} {
+		list = append(list, level{name: fmt.Sprintf("default-%d-per-s", rate), rate: rate, bound: true})
+	}
+	all := level{name: "all-steps", bound: true}
+	for _, s := range govern.Steps {
+		list = append(list, level{name: s.Name, bound: true, forced: []string{s.Name}})
+		all.forced = append(all.forced, s.Name)
+	}
+	return append(list, all)
+}
+
+// The lab's subset is judged at each level: how right answers are under what is left out.
+func TestLevels(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("| level | runs | cause found | culprit right | lost time | within interval | false chains | named after | diagnose |\n|---|---|---|---|---|---|---|---|---|\n")
+	for _, lv := range levels() {
+		var sum results
+		t.Run(lv.name, func(t *testing.T) { lv.run(t, &sum) })
+		if len(sum.all) == 0 { // go test -run or -only leaves it out
+			continue
+		}
+		var s tally
+		for _, v := range sum.all {
+			if v.Undisturbed() {
+				s.add(v)
+			}
+		}
+		s.measured(t, lv.name)
+		text.WriteString(rowOf(lv.name, &s))
+	}
+	t.Log("\n" + text.String())
+	if *tableOut != "" {
+		if err := os.WriteFile(*tableOut, []byte(text.String()), 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// run makes the subset at a level, each scenario alone: what is left out is decided by what
+// tracing costs the victim.
+func (lv level) run(t *testing.T, sum *results) {
+	l := newLab(t, 0)
+	if lv.bound {
+		l.overhead = byDefault(t)
+	}
+	for _, name := range lv.forced {
+		l.forced = append(l.forced, govern.StepNamed(name))
+	}
+	for _, f := range families {
+		for _, r := range f.rows {
+			name := f.name + "/" + r.name
+			if !slices.Contains(subset, name) || !wanted(name) {
+				continue
+			}
+			for _, n := range seedList(t) {
+				t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
+					l.expect(alone)
+					all := l.judged(t, name, n, lv.at(r), alone)
+					sum.add(counted(all))
+					check(t, all[len(all)-1])
+				})
+			}
+		}
+	}
+}
+
+// at is the scenario with so many launches a second as the level has.
+func (lv level) at(r row) row {
+	if lv.rate == 0 {
+		return r
+	}
+	faster := r
+	faster.plan = func(s *seed) plan {
+		p := r.plan(s)
+		p.victim.main = atRate(p.victim.main, lv.rate)
+		return p
+	}
+	return faster
+}
+
+// atRate rewrites a script: so many launches a second while the GPU works, of which each takes
+// as much less of it as there are more. The launches of the script's faults change by as much
+// as the first. Those that take a time on the CPU stay.
+func atRate(script string, rate int) string {
+	ops := strings.Split(script, "; ")
+	factor := 0.0
+	for i, op := range ops {
+		part := strings.Fields(op)
+		if len(part) != 3 || strings.TrimLeft(part[0], "~!") != "launch" {
+			continue
+		}
+		count, err := strconv.ParseFloat(part[1], 64)
+		us, err2 := strconv.ParseFloat(part[2], 64)
+		if err != nil || err2 != nil || us <= 0 {
+			continue
+		}
+		if factor == 0 {
+			factor = us * float64(rate) / 1e6
+		}
+		ops[i] = fmt.Sprintf("%s %.0f %.0f", part[0], max(count*factor, 1), max(us/factor, 1))
+	}
+	return strings.Join(ops, "; ")
+}
+
+// More launches are shorter, and those of a fault as much longer as before.
+func TestAtRate(t *testing.T) {
+	for _, tt := range []struct {
+		script string
+		rate   int
+		want   string
+	}{
+		{"copy 65536; launch 20 500; sync; cpu 300", 20_000, "copy 65536; launch 200 50; sync; cpu 300"},
+		{"~launch 20 500; !launch 20 800; sync", 1000, "~launch 10 1000; !launch 10 1600; sync"},
+		{"launch 30 1000 260; sync", 5000, "launch 30 1000 260; sync"},
+	} {
+		if got := atRate(tt.script, tt.rate); got != tt.want {
+			t.Errorf("%q at %d: got %q, want %q", tt.script, tt.rate, got, tt.want)
+		}
+	}
+}
