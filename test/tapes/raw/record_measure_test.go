@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ingero/internal/govern"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/session"
@@ -35,10 +36,11 @@ type scenario struct {
 	shell       string   // the job is a script of the shell; $0 is the simulated stack's training program
 	fault       func(r *run) (pids []uint32, end func())
 	rules       []string
-	own         bool // the job does it to itself
-	alone       bool // the job and the fault run before all others on its CPU
-	quiet       bool // the job runs on the CPU that has less to do
-	nobody      bool // the fault's processes are not to be named
+	own         bool     // the job does it to itself
+	alone       bool     // the job and the fault run before all others on its CPU
+	quiet       bool     // the job runs on the CPU that has less to do
+	nobody      bool     // the fault's processes are not to be named
+	without     []string // steps of package govern that are taken
 }
 
 const (
@@ -64,6 +66,16 @@ var scenarios = []scenario{
 		shell: `echo ready; read -r _; for i in 1 2 3 4 5; do "$0" --steps 60 --kernel-us 300 >/dev/null; done`},
 	{name: "decoy", alone: true, about: "the machine is busy, and the job is not touched", main: "copy 65536; launch 4 400; sync; cpu 3000", env: blocks,
 		fault: program("hog OTHER")},
+	spared("stacks", "stacks-rare", "python-off", "stacks-off"),
+	spared("records", "records-thin", "records-least"),
+	spared("durations", "launches-counted", "calls-counted"),
+	spared("all", "stacks-rare", "records-thin", "python-off", "launches-counted", "stacks-off", "records-least", "host-off", "calls-counted", "hot-off"),
+}
+
+// spared is a scenario in which steps are taken to spare the job, so that answers rest on less.
+func spared(name string, without ...string) scenario {
+	return scenario{name: "spared-" + name, alone: true, about: "a process stops the job with SIGSTOP, and tracing does without " + strings.Join(without, ", "),
+		main: "copy 65536; launch 10 300; sync; cpu 2000", env: blocks, fault: program("stopper OTHER PID 80000 300000"), rules: []string{"stopped"}, without: without}
 }
 
 // TestRecord records scenarios, and wants the play to say what was said live, and that to
@@ -89,15 +101,20 @@ func TestRecord(t *testing.T) {
 func record(t *testing.T, l *lab, s *scenario) {
 	r := l.start(t, s)
 	var out bytes.Buffer
+	var forced []int
+	var bound float64 // without one nothing is left out
+	for _, name := range s.without {
+		forced, bound = append(forced, govern.StepNamed(name)), 1
+	}
 	live, err := session.OpenLive(context.Background(), session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(r.child.PID())}},
-		Probes: probes.Options{Stacks: probes.StacksSlow}, RawTape: &session.RawTape{To: &out, Clean: clean}})
+		MaxOverhead: bound, Probes: probes.Options{Stacks: probes.StacksSlow}, RawTape: &session.RawTape{To: &out, Clean: clean}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := newWatch()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- session.Run(ctx, session.Config{Source: live, Sinks: []tick.Sink{w}}) }()
+	go func() { ended <- session.Run(ctx, session.Config{Source: live, Sinks: []tick.Sink{w}, Forced: forced}) }()
 	r.child.Say("go")
 	x := told{Truth: r.through()}
 	cancel()
