@@ -47,6 +47,18 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// Before 3.11 a pair has a number of bytes and by how much their line is greater than that
+// before; -128 stands for no line, and changes none.
+func TestLinePairs(t *testing.T) {
+	table := []byte{6, 1, 4, 0x80, 0, 5, 2, 0xfd}
+	c := code{lines: table, first: 10, pairs: true}
+	for i, want := range []int32{11, 11, 11, 0, 0, 13, 0} {
+		if got := c.line(int32(2 * i)); got != want {
+			t.Errorf("the instruction at byte %d is of line %d, want %d", 2*i, got, want)
+		}
+	}
+}
+
 func FuzzLines(f *testing.F) {
 	f.Add([]byte{0x80, 0, 0xf0, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f}, int32(1), int32(4))
 	f.Fuzz(func(t *testing.T, b []byte, first, instr int32) {

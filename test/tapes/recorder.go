@@ -18,6 +18,7 @@ type Recorder struct {
 	heard []Heard
 	Steps map[uint32]int
 	Loops map[uint32]*tick.Loop
+	Shed  [][]string // what each tick was traced without
 	over  chan struct{} // closed after the last one
 }
 
@@ -57,6 +58,7 @@ func (p *Recorder) Tick(t *tick.Tick) error {
 	}
 	p.mu.Lock()
 	p.heard = append(p.heard, Heard{t.Time, cloned(t.Chains)})
+	p.Shed = append(p.Shed, slices.Clone(t.Overhead.Shed))
 	for i := range t.Breakdowns {
 		p.Steps[t.Breakdowns[i].PID] = t.Breakdowns[i].Steps
 		p.Loops[t.Breakdowns[i].PID] = t.Breakdowns[i].Loop
