@@ -4,11 +4,14 @@
 // A thread waits for the GPU at several places of its loop. Package ledger closes a
 // turn at each; how turns follow each other tells the loop: the smallest number of turns
 // after which seven in ten of them are like those before. Turns are alike if they end
-// with the same call and have the same calls by operation and size; where that finds
+// with the same call and have as many launches and the same calls by operation and size, of
+// those that have records whatever tracing leaves out ([events.Row.Always]); where that finds
 // nothing, for a loop whose data differ each time, if they end alike and have about as
-// many launches. A step ends with the turn that occurs once in it and is longest: mostly
-// that is where the program waits for all of its work. A turn that is odd (a checkpoint,
-// a line of log) is a part of the step that it is in.
+// many launches. Once it is found, a loop whose step ends at a place of its own is followed
+// by that, so that it goes on where launches become more or are not seen. A step ends with
+// the turn that occurs once in it and is longest: mostly that is where the program waits for
+// all of its work. A turn that is odd (a checkpoint, a line of log) is a part of the step that
+// it is in.
 //
 // Where the program names its ranges by NVTX it says itself what its steps are, and that
 // counts: the ranges of the name that comes again (four times) and covers most of the

@@ -14,7 +14,6 @@ import (
 var (
 	opSync  = mustOp("cudaStreamSynchronize")
 	opEvent = mustOp("cudaEventSynchronize")
-	opLoad  = mustOp("cudaLaunchKernel")
 )
 
 func mustOp(name string) events.Op {
@@ -31,9 +30,11 @@ type program struct {
 	f    *Finder
 	now  int64
 	vary *rand.Rand // nil: each turn has the same calls each time
+	// times are how many launches there are for one that the letter stands for; 0: none is seen.
+	times uint32
 }
 
-func newProgram() *program { return &program{f: New(), now: 1_800_000_000e9} }
+func newProgram() *program { return &program{f: New(), now: 1_800_000_000e9, times: 1} }
 
 // run makes a turn for each letter. A lower-case letter is the same, but slow: another
 // program has its CPU for 50 ms.
@@ -51,7 +52,7 @@ func (p *program) run(letters string) {
 			count += p.vary.Uint32N(30)
 		}
 		s.Kind |= 7
-		s.Ops = []ledger.OpTime{{Op: opLoad, Count: count}}
+		s.Launches = count * p.times
 		if c != upper {
 			s.To += 50e6
 			s.Parts.SyncRunnable = 50e6
@@ -167,6 +168,18 @@ func TestTheLongerLoopIsTold(t *testing.T) {
 	p.run(strings.Repeat("CDE", 300))
 	if l := p.tick(); l == nil || l.Waits != 3 || l.Steps < 230 {
 		t.Errorf("%+v, want the loop of three", l)
+	}
+}
+
+// A loop is the same one when its launches become more, and when they are not seen for a while.
+func TestLoopsWithOtherLaunches(t *testing.T) {
+	p := newProgram()
+	for _, times := range []uint32{1, 10, 0, 10, 1} {
+		p.times = times
+		p.run(strings.Repeat("AB", 100))
+	}
+	if l := p.tick(); l == nil || l.Waits != 2 || l.Steps < 495 || l.Steps > 500 {
+		t.Errorf("%+v, want 500 steps of two waits", l)
 	}
 }
 

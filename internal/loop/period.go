@@ -25,7 +25,7 @@ func (t *thread) add(s *ledger.Step) {
 // where none was known.
 func (t *thread) look() bool {
 	t.since = 0
-	for kind := range kinds {
+	for kind := range alike {
 		if kind == coarse && len(t.ring) < maxTurns { // few kinds of turns are alike by chance
 			continue
 		}
@@ -81,13 +81,31 @@ func (t *thread) loopOf(turns, kind int) *found {
 		}
 	}
 	closer := t.turnAt(at)
-	l.closer, l.op = l.token(closer), closer.op
 	next := at + 1
 	if next == end {
 		next = end - turns
 	}
-	l.first = l.token(t.turnAt(next))
+	first := t.turnAt(next)
+	l.place, l.op = closer.token[place], closer.op
+	// A place that comes once in a step tells its end, however many launches there are.
+	if t.count(closer, end-turns, end) == 1 {
+		l.kind = place
+	}
+	l.closer = l.token(closer)
+	if l.kind != place || t.count(first, end-turns, end) == 1 {
+		l.first = l.token(first)
+	}
 	return l
+}
+
+// count says how many of the turns in [from, to) end at the place of x.
+func (t *thread) count(x *turn, from, to int) (n int) {
+	for i := from; i < to; i++ {
+		if t.turnAt(i).token[place] == x.token[place] {
+			n++
+		}
+	}
+	return n
 }
 
 // seenAs says how often a token is among the turns in [from, to), and how long its turns
@@ -107,14 +125,15 @@ func (t *thread) seenAs(l *found, token uint32, from, to int) (times int, mean i
 	return times, sum / max(all, 1)
 }
 
-// enter goes on with a loop, as what it was before where it was known.
+// enter goes on with a loop, as what it was before where it was known: one that ends at the
+// same place, whatever the number of launches is now.
 func (t *thread) enter(l *found) bool {
 	for _, x := range t.loops {
-		if x.turns == l.turns && x.op == l.op && x.kind == l.kind && (x.turns == 1 || x.closer == l.closer) {
+		if x.turns == l.turns && x.op == l.op && (x.turns == 1 || x.place == l.place) {
 			if x != t.at {
 				t.at, t.turns = x, 0
 			}
-			x.first = l.first
+			x.kind, x.first, x.closer = l.kind, l.first, l.closer
 			return false
 		}
 	}

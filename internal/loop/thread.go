@@ -19,7 +19,7 @@ const (
 
 // alike is the share of turns that must be like those before, by kind of token: there are
 // few coarse ones, so that they are often alike by chance.
-var alike = [kinds]float64{fine: 0.7, coarse: 0.9}
+var alike = [...]float64{fine: 0.7, coarse: 0.9}
 
 // thread is what is kept of one thread.
 type thread struct {
@@ -39,7 +39,8 @@ type thread struct {
 type found struct {
 	turns         int
 	kind          int    // of tokens by which turns are told apart
-	first, closer uint32 // the tokens that begin and end a step
+	first, closer uint32 // the tokens that begin and end a step; first is 0 where it begins others, too
+	place         uint32 // of the turn that ends it
 	op            events.Op
 	total         time.Duration
 	gpu           time.Duration

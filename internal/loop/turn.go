@@ -42,7 +42,7 @@ func (t *took) same(o *took) bool {
 // turnOf makes a turn of what the ledger calls a step.
 func turnOf(s *ledger.Step) turn {
 	p := &s.Parts
-	t := turn{from: s.From, to: s.To, op: s.Op, token: [kinds]uint32{fine: tokenOf(s), coarse: s.Kind}, times: tick.StepTimes{
+	t := turn{from: s.From, to: s.To, op: s.Op, token: tokensOf(s), times: tick.StepTimes{
 		GPUWait: time.Duration(p.GPUWait), CallCPU: time.Duration(p.CallCPU), GapCPU: time.Duration(p.GapCPU),
 		Runnable: time.Duration(p.Runnable + p.SyncRunnable), Throttled: time.Duration(p.Throttled + p.SyncThrottled), Unknown: time.Duration(p.Unknown)}}
 	for _, ns := range p.Blocked {
@@ -76,26 +76,42 @@ func tookOf(w *ledger.Wait, pid uint32) (x took, ok bool) {
 
 // The kinds of tokens.
 const (
-	fine = iota
-	coarse
+	fine   = iota // how it ends, the calls in it that have records whatever is left out, and its launches
+	coarse        // how it ends, and about how many launches it has
+	place         // the fine one without launches: their number may change, and is not known while they have no probes
 	kinds
 )
 
-// tokenOf is the same for turns that end with the same call and have the same calls.
-func tokenOf(s *ledger.Step) uint32 {
-	h := uint32(2166136261)
-	mix := func(v uint32) { h = (h ^ v) * 16777619 }
-	mix(s.Kind &^ 0xff)
+// tokensOf returns the tokens of a turn.
+func tokensOf(s *ledger.Step) [kinds]uint32 {
 	var sum uint32 // whatever order the calls came in
 	for i := range s.Ops {
 		o := &s.Ops[i]
+		if !kept(o.Op) {
+			continue
+		}
 		h := (uint32(o.Op)<<8|uint32(o.Size))*2654435761 ^ o.Count*40503
 		sum += h ^ h>>15
 	}
-	mix(sum)
-	mix(sum >> 16)
-	return h
+	at := mix(mix(mix(2166136261, s.Kind&^0xff), sum), sum>>16)
+	return [kinds]uint32{fine: mix(at, s.Launches), coarse: s.Kind, place: at}
 }
+
+func mix(h, v uint32) uint32 { return (h ^ v) * 16777619 }
+
+// kept tells whether each call of an operation has a record, whatever is left out.
+func kept(op events.Op) bool { return int(op) < len(keptOps) && keptOps[op] }
+
+var keptOps = func() (list []bool) {
+	for i := range events.Catalog {
+		r := &events.Catalog[i]
+		if n := int(r.Op) + 1; n > len(list) {
+			list = append(list, make([]bool, n-len(list))...)
+		}
+		list[r.Op] = r.Always() != "" && !r.Polls()
+	}
+	return list
+}()
 
 // note adds a name, to its like or in the place of the smallest.
 func (t *turn) note(x *took) {

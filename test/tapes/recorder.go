@@ -18,7 +18,7 @@ type Recorder struct {
 	heard []Heard
 	Steps map[uint32]int
 	Loops map[uint32]*tick.Loop
-	Shed  [][]string // what each tick was traced without
+	Shed  [][]string    // what each tick was traced without
 	over  chan struct{} // closed after the last one
 }
 
