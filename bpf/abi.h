@@ -52,7 +52,7 @@ enum recipe_flags {
 	RECIPE_OUT = 8, /* some value is read at return */
 	RECIPE_SYNC = 16, /* it waits for the GPU: events.ClassSync */
 	RECIPE_TEXT = 32, /* arg[0] is the address of a string to put out: events.Row.Text */
-	RECIPE_KEEP = 64, /* answers rest on it: thin it last. events.Row.Always */
+	RECIPE_KEEP = 64, /* answers rest on it: it is never thinned. events.Row.Always */
 	RECIPE_STAYS = 128, /* the string stays where it is: put out a process's first alone */
 };
 
@@ -61,7 +61,7 @@ struct recipe {
 	__u16 op; /* events.Op */
 	__u8 nargs;
 	__u8 flags; /* enum recipe_flags */
-	__u32 slow_ns; /* calls at least this long are the last to be thinned; 0: none is */
+	__u32 slow_ns; /* calls at least this long are never thinned; 0: no matter how long */
 	struct rule arg[MAX_ARGS];
 	struct rule tag;
 	__u32 pending; /* a result that is no failure: events.Row.Pending */
@@ -374,7 +374,7 @@ struct pages_key {
 
 /* Why something was not kept. The names shown are made from these. */
 enum drop_reason {
-	DROP_RING_FULL, /* a call record found no room */
+	DROP_RING_FULL, /* a record of a call that may be thinned found no room */
 	DROP_THINNED, /* a call record was left out on purpose; others carry its weight */
 	DROP_CRITICAL_FULL, /* a process record found no room */
 	DROP_THREADS_FULL, /* a call was counted, not timed: too many threads */
@@ -382,7 +382,7 @@ enum drop_reason {
 	DROP_TARGETS_FULL, /* a child process is not traced */
 	DROP_TOO_DEEP, /* a call was counted, not timed: too many open around it */
 	DROP_DUPLICATE_LINK, /* the same call came by a second link, and was left out */
-	DROP_WAIT, /* a wait, or a thread's last account, found no room, or was left out on purpose; the sums have it */
+	DROP_WAIT, /* a wait, or a thread's last account, found no room; the sums have it */
 	DROP_WAKERS_FULL, /* a thread that woke a traced one is not accounted for */
 	DROP_TEXT, /* a string that a call was given could not be read, or found no room */
 	DROP_STACK, /* a stack found no room, and its call has none */
@@ -391,6 +391,7 @@ enum drop_reason {
 	DROP_HOST_BEGUN, /* the end of it will not be recognised: too many had begun */
 	DROP_PYTHON, /* a code object found no room, or a child has no Python frames: too many processes */
 	DROP_RANGE, /* a call of NVTX found no room */
+	DROP_KEPT_FULL, /* a record of a call that is never thinned found no room in either ring */
 	DROP_REASONS,
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 const volatile __u64 ring_bytes = 8 << 20; /* Settings.RingBytes: size of call_ring */
+const volatile __u64 kept_bytes = 2 << 20; /* size of kept_ring */
 const volatile __u32 sampling_rate = 0; /* Settings.SamplingRate: 0 adaptive, 1 all, N = 1 in N */
 
 /* What is left out. Written from user space while calls are made. */
@@ -14,13 +15,25 @@ volatile __u32 thin_least = 0;
 volatile __u32 ring_woken = 0;
 
 /*
- * calls: records of calls. Written by call.h, read in place by probes.Ring.
- * When full a record is lost and counted; counts stay exact.
+ * calls: records of calls that may be thinned, and of texts, stacks and ranges. Read in
+ * place by probes.Ring. When full a record is lost and counted; counts stay exact.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20);
 } call_ring SEC(".maps");
+
+/*
+ * kept: records of calls that are never thinned, of waits, and of threads that end. Each is
+ * behind the position to which call_ring was written when the record was made: the reader
+ * takes it once it has read call_ring up to there, and so has both rings in one order. When
+ * full, or half full for waits, a record goes to call_ring; without room there it is lost and
+ * counted.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 2 << 20);
+} kept_ring SEC(".maps");
 
 /*
  * critical: lives of processes. Written by proc.h, read by a blocked reader
@@ -51,19 +64,16 @@ static __always_inline void drop(__u32 reason)
 }
 
 /*
- * How strongly to thin: 1 in 2^level. Calls to keep are slow or failed, or answers rest on
- * them (events.Row.Always): they are thinned only in the last eighth of the ring. Others are
- * as thin_least says, or as a fixed rate does, rounded down to a power of two; without one
- * also by how full the ring is, from one half on.
+ * How strongly to thin a call that may be: 1 in 2^level. As thin_least says, or as a fixed
+ * rate does, rounded down to a power of two; without one also by how full the ring is, from
+ * one half on.
  */
-static __always_inline __u32 thin_level(__u64 used, bool keep)
+static __always_inline __u32 thin_level(__u64 used)
 {
 	__u32 level = 0;
 
 	if (sampling_rate == 1)
 		return 0;
-	if (keep)
-		return used > ring_bytes / 8 * 7 ? 2 : 0;
 	if (sampling_rate > 1) {
 #pragma unroll
 		for (int i = 0; i < 16; i++)
@@ -75,8 +85,55 @@ static __always_inline __u32 thin_level(__u64 used, bool keep)
 	return level > (thin_least & 15) ? level : thin_least & 15;
 }
 
+/* How to submit a record: the reader is woken once a ring is half full. */
+static __always_inline __u64 wakeup(bool half)
+{
+	if (half && !ring_woken && __sync_val_compare_and_swap(&ring_woken, 0, 1) == 0)
+		return BPF_RB_FORCE_WAKEUP;
+	return BPF_RB_NO_WAKEUP;
+}
+
 /*
- * What a thread last knew of the ring. Asking costs as much as a map lookup, so
+ * Puts a record into kept_ring, or where that has `most` bytes already into call_ring. Returns
+ * whether it did. The position of call_ring is read before there is room for the record, not
+ * after. Else of two threads the first in the ring could have read a later position than the
+ * second, and what the second puts into call_ring next would be taken before its record here.
+ */
+#define PUT_KEPT(from, most)                                                                       \
+	({                                                                                         \
+		__u64 after = bpf_ringbuf_query(&call_ring, BPF_RB_PROD_POS);                      \
+		__u64 used = bpf_ringbuf_query(&kept_ring, BPF_RB_AVAIL_DATA);                     \
+		bool put = true;                                                                   \
+		struct {                                                                           \
+			__u64 after;                                                               \
+			typeof(*(from)) rec;                                                       \
+		} *kept = NULL;                                                                    \
+		if (used < (most))                                                                 \
+			kept = bpf_ringbuf_reserve(&kept_ring, sizeof(*kept), 0);                  \
+		if (kept) {                                                                        \
+			kept->after = after;                                                       \
+			__builtin_memcpy(&kept->rec, from, sizeof(*(from)));                       \
+			bpf_ringbuf_submit(kept, wakeup(used > kept_bytes / 2));                   \
+		} else {                                                                           \
+			put = !bpf_ringbuf_output(&call_ring, from, sizeof(*(from)),               \
+						  wakeup(true));                                   \
+		}                                                                                  \
+		put;                                                                               \
+	})
+
+/* Puts out a call that is never thinned, or counts that it found no room. */
+__noinline int emit_kept(struct call_record *rec)
+{
+	if (!rec)
+		return 0;
+	if (PUT_KEPT(rec, kept_bytes))
+		return 1;
+	drop(DROP_KEPT_FULL);
+	return 0;
+}
+
+/*
+ * What a thread last knew of call_ring. Asking costs as much as a map lookup, so
  * it is done for one record in sixteen while there is room.
  */
 struct ring_view {
@@ -86,17 +143,18 @@ struct ring_view {
 
 /*
  * Puts out one call record of the first `size` bytes, or counts why not. Returns whether it
- * did.
+ * did. Calls to keep are slow or failed, or answers rest on them (events.Row.Always).
  */
 static __always_inline bool emit_call(struct ring_view *view, struct call_record *rec, __u64 size,
 				      bool keep)
 {
-	__u64 flags = BPF_RB_NO_WAKEUP;
 	__u32 level;
 
+	if (keep)
+		return emit_kept(rec);
 	if ((view->emitted++ & 15) == 0 || view->used > ring_bytes / 2)
 		view->used = bpf_ringbuf_query(&call_ring, BPF_RB_AVAIL_DATA);
-	level = thin_level(view->used, keep);
+	level = thin_level(view->used);
 	if (level) {
 		/* At random: counting would beat against the pattern of calls. */
 		if (bpf_get_prandom_u32() & ((1u << level) - 1)) {
@@ -105,10 +163,7 @@ static __always_inline bool emit_call(struct ring_view *view, struct call_record
 		}
 		rec->weight_log2 = level;
 	}
-	if (view->used > ring_bytes / 2 && !ring_woken &&
-	    __sync_val_compare_and_swap(&ring_woken, 0, 1) == 0)
-		flags = BPF_RB_FORCE_WAKEUP;
-	if (bpf_ringbuf_output(&call_ring, rec, size, flags)) {
+	if (bpf_ringbuf_output(&call_ring, rec, size, wakeup(view->used > ring_bytes / 2))) {
 		view->emitted = 0; /* ask again at once */
 		drop(DROP_RING_FULL);
 		return false;
@@ -169,14 +224,17 @@ static __always_inline void emit_proc(struct proc_record *rec)
 
 static __always_inline void emit_thread(struct thread_record *rec)
 {
-	if (bpf_ringbuf_output(&call_ring, rec, sizeof(*rec), BPF_RB_NO_WAKEUP))
+	if (!PUT_KEPT(rec, kept_bytes))
 		drop(DROP_WAIT);
 }
 
-/* Puts out a wait, unless the ring is nearly full as its thread last knew it. */
-static __always_inline void emit_wait(const struct ring_view *view, struct wait_record *rec)
+/*
+ * Puts out a wait, or counts that it found no room. Half of the ring is for calls alone:
+ * where many threads have few CPUs each of their calls can have several waits.
+ */
+__noinline int emit_wait(struct wait_record *rec)
 {
-	if (view->used > ring_bytes / 8 * 7 ||
-	    bpf_ringbuf_output(&call_ring, rec, sizeof(*rec), BPF_RB_NO_WAKEUP))
+	if (rec && !PUT_KEPT(rec, kept_bytes / 2))
 		drop(DROP_WAIT);
+	return 0;
 }

@@ -84,7 +84,7 @@ static __always_inline void emit_runnable(struct thread *t, struct cpu *scratch,
 			rec->flags |= WAIT_IDLE;
 			rec->who = (struct who){};
 		}
-		emit_wait(&t->ring, rec);
+		emit_wait(rec);
 		flags |= WAIT_PREVIOUS;
 	}
 	if (flags & WAIT_PREVIOUS && scratch->others < long_wait)
@@ -92,7 +92,7 @@ static __always_inline void emit_runnable(struct thread *t, struct cpu *scratch,
 	rec->flags = flags | WAIT_OTHERS;
 	rec->taken_ns = scratch->others;
 	rec->who = (struct who){};
-	emit_wait(&t->ring, rec);
+	emit_wait(rec);
 }
 
 /* Who stopped a thread: see block(), and signal.h. */
@@ -122,7 +122,7 @@ static __always_inline void emit_blocked(struct thread *t, struct task_struct *t
 	rec->stack = 0;
 	if (k->block_flags & WAIT_STOPPED) {
 		set_stopper(&rec->who, task);
-		emit_wait(&t->ring, rec);
+		emit_wait(rec);
 		return;
 	}
 	if (k->gil_holder) {
@@ -135,7 +135,7 @@ static __always_inline void emit_blocked(struct thread *t, struct task_struct *t
 		rec->who = k->waker;
 		rec->stack = k->waker_stack;
 	}
-	emit_wait(&t->ring, rec);
+	emit_wait(rec);
 }
 
 /* Ends the time that a thread waited for a CPU: adds it up, and puts out what is long. */
@@ -171,7 +171,7 @@ static __always_inline void close_wait(struct thread *t, struct task_struct *tas
 		scratch->rec.taken_ns = 0;
 		scratch->rec.on = (struct block){};
 		scratch->rec.who = (struct who){};
-		emit_wait(&t->ring, &scratch->rec);
+		emit_wait(&scratch->rec);
 	}
 	if (is_long(wait - held))
 		emit_runnable(t, scratch, wait - held, now, flags);

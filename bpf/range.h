@@ -43,7 +43,7 @@ static __always_inline void read_name(struct range_record *rec, __u64 at)
  */
 __noinline int emit_range(struct thread *t, __u64 id, bool returned)
 {
-	__u64 used = bpf_ringbuf_query(&call_ring, BPF_RB_AVAIL_DATA), wake = BPF_RB_NO_WAKEUP;
+	__u64 used = bpf_ringbuf_query(&call_ring, BPF_RB_AVAIL_DATA);
 	struct range_record *rec = NULL;
 
 	if (!t)
@@ -74,10 +74,7 @@ __noinline int emit_range(struct thread *t, __u64 id, bool returned)
 	rec->account = t->clock.account;
 	if (t->depth && t->depth <= MAX_DEPTH)
 		account_call(&rec->account, &t->open[0], rec->time_ns);
-	if (used > ring_bytes / 4 && !ring_woken &&
-	    __sync_val_compare_and_swap(&ring_woken, 0, 1) == 0)
-		wake = BPF_RB_FORCE_WAKEUP;
-	bpf_ringbuf_submit(rec, wake);
+	bpf_ringbuf_submit(rec, wakeup(used > ring_bytes / 4));
 	return 0;
 }
 

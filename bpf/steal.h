@@ -57,7 +57,7 @@ static __noinline int take_stolen(struct thread *t, struct task_struct *task, __
 	rec.tid = task->pid;
 	rec.start_ns = now - ns;
 	rec.ns = rec.taken_ns = ns;
-	emit_wait(&t->ring, &rec);
+	emit_wait(&rec);
 	return 0;
 }
 

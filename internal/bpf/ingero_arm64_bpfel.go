@@ -136,7 +136,8 @@ const (
 	IngeroDropReasonDROP_HOST_BEGUN     IngeroDropReason = 14
 	IngeroDropReasonDROP_PYTHON         IngeroDropReason = 15
 	IngeroDropReasonDROP_RANGE          IngeroDropReason = 16
-	IngeroDropReasonDROP_REASONS        IngeroDropReason = 17
+	IngeroDropReasonDROP_KEPT_FULL      IngeroDropReason = 17
+	IngeroDropReasonDROP_REASONS        IngeroDropReason = 18
 )
 
 type IngeroHostKey struct {
@@ -792,6 +793,7 @@ const (
 	IngeroMapDrops              = "drops"
 	IngeroMapFreeSlots          = "free_slots"
 	IngeroMapHostSums           = "host_sums"
+	IngeroMapKeptRing           = "kept_ring"
 	IngeroMapLevers             = "levers"
 	IngeroMapPageCounts         = "page_counts"
 	IngeroMapPyCodes            = "py_codes"
@@ -877,6 +879,7 @@ const (
 	IngeroVarExportWalkEnd      = "export_walk_end"
 	IngeroVarExportWho          = "export_who"
 	IngeroVarFileCalls          = "file_calls"
+	IngeroVarKeptBytes          = "kept_bytes"
 	IngeroVarLastStack          = "last_stack"
 	IngeroVarLedger             = "ledger"
 	IngeroVarLeversChanged      = "levers_changed"
@@ -992,6 +995,7 @@ type IngeroMapSpecs struct {
 	Drops          *ebpf.MapSpec `ebpf:"drops"`
 	FreeSlots      *ebpf.MapSpec `ebpf:"free_slots"`
 	HostSums       *ebpf.MapSpec `ebpf:"host_sums"`
+	KeptRing       *ebpf.MapSpec `ebpf:"kept_ring"`
 	Levers         *ebpf.MapSpec `ebpf:"levers"`
 	PageCounts     *ebpf.MapSpec `ebpf:"page_counts"`
 	PyCodes        *ebpf.MapSpec `ebpf:"py_codes"`
@@ -1050,6 +1054,7 @@ type IngeroVariableSpecs struct {
 	ExportWalkEnd      *ebpf.VariableSpec `ebpf:"export_walk_end"`
 	ExportWho          *ebpf.VariableSpec `ebpf:"export_who"`
 	FileCalls          *ebpf.VariableSpec `ebpf:"file_calls"`
+	KeptBytes          *ebpf.VariableSpec `ebpf:"kept_bytes"`
 	LastStack          *ebpf.VariableSpec `ebpf:"last_stack"`
 	Ledger             *ebpf.VariableSpec `ebpf:"ledger"`
 	LeversChanged      *ebpf.VariableSpec `ebpf:"levers_changed"`
@@ -1104,6 +1109,7 @@ type IngeroMaps struct {
 	Drops          *ebpf.Map `ebpf:"drops"`
 	FreeSlots      *ebpf.Map `ebpf:"free_slots"`
 	HostSums       *ebpf.Map `ebpf:"host_sums"`
+	KeptRing       *ebpf.Map `ebpf:"kept_ring"`
 	Levers         *ebpf.Map `ebpf:"levers"`
 	PageCounts     *ebpf.Map `ebpf:"page_counts"`
 	PyCodes        *ebpf.Map `ebpf:"py_codes"`
@@ -1135,6 +1141,7 @@ func (m *IngeroMaps) Close() error {
 		m.Drops,
 		m.FreeSlots,
 		m.HostSums,
+		m.KeptRing,
 		m.Levers,
 		m.PageCounts,
 		m.PyCodes,
@@ -1194,6 +1201,7 @@ type IngeroVariables struct {
 	ExportWalkEnd      *ebpf.Variable `ebpf:"export_walk_end"`
 	ExportWho          *ebpf.Variable `ebpf:"export_who"`
 	FileCalls          *ebpf.Variable `ebpf:"file_calls"`
+	KeptBytes          *ebpf.Variable `ebpf:"kept_bytes"`
 	LastStack          *ebpf.Variable `ebpf:"last_stack"`
 	Ledger             *ebpf.Variable `ebpf:"ledger"`
 	LeversChanged      *ebpf.Variable `ebpf:"levers_changed"`

@@ -15,6 +15,8 @@ import (
 // dropWords says what a reason means; the count comes before it.
 var dropWords = map[string]string{
 	"ring-full":          "records of calls were lost because the buffer was full: those calls are in counts and sums, not in lists of calls",
+	"kept-ring-full":     "records of calls that answers rest on were lost because both buffers were full: those calls are in counts and sums, and their time is between the calls that have records",
+	"wait-left-out":      "waits, or last accounts of threads, were lost because the buffers were full: the sums have them",
 	"thinned":            "records of fast calls were left out on purpose, under load: others stand for them, and counts and sums are exact",
 	"critical-ring-full": "events of processes (start, program, exit) were lost because the buffer was full",
 	"too-many-threads":   "calls were counted, not timed: too many threads made calls at the same time",

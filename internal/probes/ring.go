@@ -44,37 +44,76 @@ func newRing(fd, size int) (*Ring, error) {
 	return &Ring{consumer: consumer, producer: producer, data: producer[page:], mask: uint64(size - 1)}, nil
 }
 
+// ringState says what is at a place of a ring.
+type ringState int
+
+const (
+	ringRead  ringState = iota // all there was has been read
+	ringReady                  // a record
+	ringHeld                   // a record that is not complete, of a preempted writer
+)
+
+// cursor reads what a ring has when it is made.
+type cursor struct {
+	ring     *Ring
+	pos, end uint64
+	told     uint64 // what the kernel knows of pos
+	size     uint64 // of the record at pos, with its header
+}
+
+func (r *Ring) cursor() cursor {
+	pos := atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.consumer[0])))
+	return cursor{r, pos, atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.producer[0]))), pos, 0}
+}
+
+// peek returns the next record before a position; discarded ones are passed over. The bytes
+// are the kernel's and valid until next.
+func (c *cursor) peek(until uint64) ([]byte, ringState) {
+	for c.pos < until {
+		off := c.pos & c.ring.mask
+		head := atomic.LoadUint32((*uint32)(unsafe.Pointer(&c.ring.data[off])))
+		size := uint64(head &^ (ringBusy | ringDiscard))
+		if head&ringBusy != 0 || size > c.ring.mask-ringHeader { // the latter: not a ring any more
+			return nil, ringHeld
+		}
+		c.size = (size + ringHeader + 7) &^ 7
+		if head&ringDiscard == 0 {
+			return c.ring.data[off+ringHeader : off+ringHeader+size], ringReady
+		}
+		c.next()
+	}
+	return nil, ringRead
+}
+
+// next passes over the record that was peeked at.
+func (c *cursor) next() {
+	if c.pos += c.size; c.pos-c.told >= ringBatch {
+		c.close()
+	}
+}
+
+// close tells the kernel how far the ring has been read.
+func (c *cursor) close() {
+	if c.pos != c.told {
+		atomic.StoreUint64((*uint64)(unsafe.Pointer(&c.ring.consumer[0])), c.pos)
+		c.told = c.pos
+	}
+}
+
 // Drain calls take for each record that is complete, at most limit of them, and
 // returns how many there were. The bytes are the kernel's and valid during the
 // call only. A record of a preempted writer ends the round; it and what follows
 // come with the next.
 func (r *Ring) Drain(limit int, take func(record []byte)) int {
-	at := (*uint64)(unsafe.Pointer(&r.consumer[0]))
-	pos := atomic.LoadUint64(at)
-	end := atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.producer[0])))
-	told, n := pos, 0
-	for pos < end && n < limit {
-		off := pos & r.mask
-		head := atomic.LoadUint32((*uint32)(unsafe.Pointer(&r.data[off])))
-		if head&ringBusy != 0 {
+	c, n := r.cursor(), 0
+	defer c.close()
+	for ; n < limit; n++ {
+		record, state := c.peek(c.end)
+		if state != ringReady {
 			break
 		}
-		size := uint64(head &^ (ringBusy | ringDiscard))
-		if size > r.mask-ringHeader { // not a ring any more
-			break
-		}
-		if head&ringDiscard == 0 {
-			take(r.data[off+ringHeader : off+ringHeader+size])
-			n++
-		}
-		pos += (size + ringHeader + 7) &^ 7
-		if pos-told >= ringBatch {
-			atomic.StoreUint64(at, pos)
-			told = pos
-		}
-	}
-	if pos != told {
-		atomic.StoreUint64(at, pos)
+		take(record)
+		c.next()
 	}
 	return n
 }

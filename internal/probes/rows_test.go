@@ -90,13 +90,7 @@ func trace(t *testing.T, s *testkit.Stubs, o probes.Options) (said []testkit.Stu
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(child.Stdout()) {
-		var c testkit.StubCall
-		if n, _ := fmt.Sscanf(line, "call %s %d %d %d", &c.Symbol, &c.Before, &c.After, &c.TID); n == 4 {
-			said = append(said, c)
-		}
-	}
-	return said, drain(t, tr), pid
+	return stubCalls(child), drain(t, tr), pid
 }
 
 // compare returns how what was seen of a call differs from what was done.

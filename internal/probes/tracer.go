@@ -67,8 +67,8 @@ type Tracer struct {
 	firstByte bool
 	ledger    bool
 	allWaits  bool
-	ring      *Ring    // of calls
-	pressure  *wakeups // of ring
+	rings     rings    // of calls, and of what answers rest on
+	pressure  *wakeups // of both
 	critical  *Ring    // of the lives of processes
 	lives     *wakeups // of critical
 	base      []link.Link
@@ -159,7 +159,9 @@ func (t *Tracer) load(o Options) error {
 	}
 	spec.Maps[bpf.IngeroMapCallRing].MaxEntries = uint32(o.RingBytes)
 	settings := stackSettings(spec, o.Stacks, o.EachStack)
+	spec.Maps[bpf.IngeroMapKeptRing].MaxEntries = uint32(keptSize(o.RingBytes))
 	settings[bpf.IngeroVarRingBytes] = uint64(o.RingBytes)
+	settings[bpf.IngeroVarKeptBytes] = uint64(keptSize(o.RingBytes))
 	settings[bpf.IngeroVarSamplingRate] = uint32(o.SamplingRate)
 	settings[bpf.IngeroVarLedger] = t.ledger
 	for name, value := range settings {
@@ -194,10 +196,7 @@ func (t *Tracer) load(o Options) error {
 	if err := errors.Join(t.fillRecipes(), t.fillSlots(), t.fillHostRests()); err != nil {
 		return err
 	}
-	if t.ring, t.pressure, err = openRing(t.objects.CallRing); err != nil {
-		return err
-	}
-	if t.critical, t.lives, err = openRing(t.objects.CriticalRing); err != nil {
+	if err := t.openRings(); err != nil {
 		return err
 	}
 	return t.attachLives(o.Gate)
@@ -263,8 +262,8 @@ func (t *Tracer) OwnPID() (uint32, error) {
 	return pid, nil
 }
 
-// SetSlow sets the duration from which calls of a row are the last to be left
-// out under pressure. Zero keeps none.
+// SetSlow sets the duration from which calls of a row are never left out. Zero: none is kept
+// for its duration.
 func (t *Tracer) SetSlow(row int, d time.Duration) error {
 	var r bpf.IngeroRecipe
 	if err := t.objects.Recipes.Lookup(uint32(row), &r); err != nil {
@@ -278,21 +277,24 @@ func (t *Tracer) SetSlow(row int, d time.Duration) error {
 	return t.objects.Recipes.Put(uint32(row), r)
 }
 
-// Drain hands over call records that have arrived, at most limit of them; see
-// [Ring.Drain].
+// Drain hands over records of calls and of waits that have arrived, at most limit of them,
+// those of a thread in their order; see [Ring.Drain].
 func (t *Tracer) Drain(limit int, take func(record []byte)) int {
-	// Cleared first: a writer that finds the ring filling again must be heard.
-	if t.ring.Used() > 0 {
+	// Cleared first: a writer that finds a ring filling again must be heard.
+	if t.Used() > 0 {
 		_ = t.objects.RingWoken.Set(uint32(0))
 	}
-	return t.ring.Drain(limit, take)
+	return t.rings.Drain(limit, take)
 }
 
-// Used returns how many bytes of call records wait to be read.
-func (t *Tracer) Used() uint64 { return t.ring.Used() }
+// Used returns how many bytes of such records wait to be read.
+func (t *Tracer) Used() uint64 {
+	from, to := t.Waiting()
+	return to - from
+}
 
-// Waiting is as [Ring.Waiting], of call records.
-func (t *Tracer) Waiting() (from, to uint64) { return t.ring.Waiting() }
+// Waiting is as [Ring.Waiting], of such records.
+func (t *Tracer) Waiting() (from, to uint64) { return t.rings.Waiting() }
 
 // DrainLives hands over the records of the lives of processes that are there as it begins,
 // in their order, and returns how many there were; see [Ring.Drain]. What happened before a
@@ -335,6 +337,7 @@ var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 	bpf.IngeroDropReasonDROP_HOST_BEGUN:     "host-not-followed",
 	bpf.IngeroDropReasonDROP_PYTHON:         "python-left-out",
 	bpf.IngeroDropReasonDROP_RANGE:          "range-left-out",
+	bpf.IngeroDropReasonDROP_KEPT_FULL:      "kept-ring-full",
 }
 
 // StopLives stops following the lives of processes; WaitLives and
@@ -374,6 +377,6 @@ func (t *Tracer) Close() error {
 	for _, p := range t.programs {
 		errs = append(errs, p.Close())
 	}
-	errs = append(errs, t.ring.Close(), t.critical.Close(), t.objects.IngeroMaps.Close())
+	errs = append(errs, t.rings.Close(), t.critical.Close(), t.objects.IngeroMaps.Close())
 	return errors.Join(errs...)
 }

@@ -22,7 +22,7 @@ func (r *Reader) rebuild(ctx context.Context, sum *Summary, f Filter) error {
 		sum.To = sum.From
 	}
 	for _, d := range sum.Drops {
-		sum.Thinned = sum.Thinned || d.Reason == "ring-full"
+		sum.Thinned = sum.Thinned || d.LosesCalls()
 	}
 	b := builder{ops: map[opKey]*builtOp{}, gaps: sum.Gaps}
 	all := f

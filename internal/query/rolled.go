@@ -61,7 +61,7 @@ func (r *Reader) Rolled(ctx context.Context, f Filter) (*Summary, error) {
 		o := &all[i]
 		sum.Ops = append(sum.Ops, tick.Op{PID: o.PID, Op: o.Op, Sum: o.Sum, Dur: o.Dur})
 	}
-	sum.Thinned = cover.Thinned || slices.ContainsFunc(sum.Drops, func(d tick.Drop) bool { return d.Reason == "ring-full" })
+	sum.Thinned = cover.Thinned || slices.ContainsFunc(sum.Drops, tick.Drop.LosesCalls)
 	sum.Torn, sum.Damage = cover.Torn, strings.Join(cover.Damage, "; ")
 	sum.keepPresent()
 	return sum, nil

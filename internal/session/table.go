@@ -64,7 +64,7 @@ func (t *table) add(calls []events.Call) {
 func (t *table) fill(to *tick.Tick) {
 	lossy := false
 	for _, d := range to.Drops {
-		lossy = lossy || (d.Count > 0 && (d.Reason == "ring-full" || d.Reason == "thinned"))
+		lossy = lossy || (d.Count > 0 && (d.LosesCalls() || d.Reason == "thinned"))
 	}
 	for _, r := range t.rows {
 		r.listed = false

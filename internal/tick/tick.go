@@ -168,6 +168,9 @@ type Drop struct {
 	Count  uint64
 }
 
+// LosesCalls tells whether the reason is that records of calls found no room.
+func (d Drop) LosesCalls() bool { return d.Reason == "ring-full" || d.Reason == "kept-ring-full" }
+
 // Self is what the agent itself has used since the session began.
 type Self struct {
 	CPU time.Duration // of its process; the probes' time is the targets'

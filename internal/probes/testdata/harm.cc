@@ -124,10 +124,17 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(mode, "calls"))
 		calls(100);
+	else if (!strncmp(mode, "fast=", 5))
+		calls(atoi(mode + 5));
 	else if (!strcmp(mode, "rounds")) { // a hundred calls for each line that comes
 		do {
 			for (int i = 0; i < 100; i++)
 				cudaLaunchHostFunc(nullptr, nothing, nullptr);
+			puts("called");
+		} while (getchar() == '\n');
+	} else if (!strcmp(mode, "syncs")) { // likewise, others
+		do {
+			calls(100);
 			puts("called");
 		} while (getchar() == '\n');
 	} else if (!strncmp(mode, "pressure=", 9)) // one in a hundred fails, one is slow
