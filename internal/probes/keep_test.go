@@ -2,6 +2,7 @@ package probes_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -55,10 +56,14 @@ func (l *level) take(t *testing.T, tr *probes.Tracer, child *testkit.Child, a *p
 	}
 }
 
+// times tells whether the returns of a row's calls are watched at the level.
+func (l *level) times(row *events.Row) bool {
+	return !row.EntryOnly && !(l.shed.Calls && probes.Quick(row)) && !(l.launches && row.Class == events.ClassLaunch)
+}
+
 // keeps tells whether a call has its own record at the level.
 func (l *level) keeps(row *events.Row, failed bool) bool {
-	timed := !row.EntryOnly && !(l.shed.Calls && probes.Quick(row)) && !(l.launches && row.Class == events.ClassLaunch)
-	return row.Always() != "" && !row.Polls() || failed && timed
+	return row.Always() != "" && !row.Polls() || failed && l.times(row)
 }
 
 // Each call that an answer rests on, of each row, and each that fails has its record, whatever
@@ -112,6 +117,84 @@ func TestWhatIsKeptHasRecords(t *testing.T) {
 			}
 			if d := dropped(t, tr); d["kept-ring-full"] > 0 || l.rate == 1 && d["ring-full"] == 0 {
 				t.Errorf("left out: %v", d)
+			}
+		})
+	}
+}
+
+// sums are the kernel's of a row.
+type sums struct{ calls, done, errors, ns uint64 }
+
+// expect returns the sums of what the stubs' caller did at the level, how many of its calls
+// are to have records of their own, and how many have one.
+func (l *level) expect(s *testkit.Stubs, said []testkit.StubCall, saw []events.Call) (want map[events.Op]*sums, kept, found int) {
+	want = map[events.Op]*sums{}
+	ops, made := map[events.Op][]events.Call{}, map[string]bool{}
+	for _, c := range saw {
+		ops[c.Op] = append(ops[c.Op], c)
+	}
+	for _, c := range said {
+		row, failed := s.Rows[c.Symbol], made[c.Symbol]
+		made[c.Symbol] = true
+		if l.keeps(row, failed) {
+			kept++
+			found += recordsOf(&c, ops[row.Op])
+		}
+		if l.hot && probes.Dear(row) {
+			continue
+		}
+		x := want[row.Op]
+		if x == nil {
+			x = &sums{}
+			want[row.Op] = x
+		}
+		x.calls++
+		if l.times(row) {
+			x.done, x.ns = x.done+1, x.ns+uint64(c.After-c.Before)
+			if failed {
+				x.errors++
+			}
+		}
+	}
+	return want, kept, found
+}
+
+// Where both rings are full each call that should have a record has one or is counted as one
+// that found no room, and the kernel has the count and the time of each row's calls, whatever
+// is left out.
+func TestFullRingsCountAll(t *testing.T) {
+	t.Parallel()
+	testkit.NeedBPF(t)
+	rows := libraryRows(events.Catalog)
+	stubs := testkit.MakeStubs(t, rows, stubVersion)
+	for _, l := range levels {
+		t.Run(l.name, func(t *testing.T) {
+			// Nobody reads two rings of a page each.
+			tr := tracer(t, probes.Options{RingBytes: os.Getpagesize(), SamplingRate: l.rate, Rows: rows, NoLedger: true})
+			child, attached := traced(t, tr, stubs.Library, stubs.Caller)
+			l.take(t, tr, child, attached)
+			child.Say("go")
+			if err := child.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			want, kept, found := l.expect(stubs, stubCalls(child), drain(t, tr))
+			if d := dropped(t, tr)["kept-ring-full"]; d == 0 || uint64(found)+d != uint64(kept) {
+				t.Errorf("%d records and %d that found no room, of %d calls", found, d, kept)
+			}
+			if err := tr.Counts(func(c *probes.CountsRow) {
+				x := want[tr.Rows()[c.Row].Op]
+				if x == nil {
+					return
+				}
+				delete(want, tr.Rows()[c.Row].Op)
+				if got := (sums{c.Calls, c.Done, c.Errors, x.ns}); got != *x || c.TotalNs > x.ns || c.TotalNs < x.done*testkit.StubSpin {
+					t.Errorf("%s: counted %+v, of %d ns; want %+v", tr.Rows()[c.Row].Name, got, c.TotalNs, *x)
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			for op := range want {
+				t.Errorf("no calls of %v were counted", op)
 			}
 		})
 	}
