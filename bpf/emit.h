@@ -222,10 +222,12 @@ static __always_inline void emit_proc(struct proc_record *rec)
 		drop(DROP_CRITICAL_FULL);
 }
 
-static __always_inline void emit_thread(struct thread_record *rec)
+/* Puts out a thread's last account, or counts that it found no room. */
+__noinline int emit_thread(struct thread_record *rec)
 {
-	if (!PUT_KEPT(rec, kept_bytes))
+	if (rec && !PUT_KEPT(rec, kept_bytes))
 		drop(DROP_WAIT);
+	return 0;
 }
 
 /*
