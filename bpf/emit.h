@@ -161,7 +161,7 @@ static __always_inline bool emit_call(struct ring_view *view, struct call_record
 			drop(DROP_THINNED);
 			return false;
 		}
-		rec->weight_log2 = level;
+		rec->weight_log2 |= level; /* beside the level of its stack */
 	}
 	if (bpf_ringbuf_output(&call_ring, rec, size, wakeup(view->used > ring_bytes / 2))) {
 		view->emitted = 0; /* ask again at once */

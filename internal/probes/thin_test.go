@@ -264,3 +264,32 @@ func TestFullRing(t *testing.T) {
 		})
 	}
 }
+
+// A stack that was sampled stands for as many calls as the sample, times those that its call's
+// record stands for.
+func TestSampleOfThinnedCalls(t *testing.T) {
+	t.Parallel()
+	testkit.NeedBPF(t)
+	library, program := harm(t)
+	tr := tracer(t, probes.Options{SamplingRate: 2, Rows: ordinary(t, "cudaStreamSynchronize"), Stacks: probes.StacksSlow})
+	child, _ := traced(t, tr, library, program, "fast=20000")
+	child.Say("go")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	sampled := 0
+	for _, c := range drain(t, tr) {
+		if c.Weight != 2 {
+			t.Fatalf("a record stands for %d calls, want 2", c.Weight)
+		}
+		if c.StackLevel > 0 {
+			sampled++
+			if want := uint64(2) << (2 * c.StackLevel); c.StackWeight() != want {
+				t.Errorf("a stack stands for %d calls, want %d", c.StackWeight(), want)
+			}
+		}
+	}
+	if sampled == 0 {
+		t.Error("no record of a call whose stack stands for others")
+	}
+}
