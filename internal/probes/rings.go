@@ -60,7 +60,8 @@ func (r rings) Drain(limit int, take func(record []byte)) (n int) {
 }
 
 // Waiting is as [Ring.Waiting], of both: what was there at one time has been read once as
-// much has been read, because both are read in one order.
+// much has been read, since both are read in one order. Only a writer that was preempted
+// before it had room can be read ahead of that, by its record.
 func (r rings) Waiting() (from, to uint64) {
 	from, to = r.calls.Waiting()
 	keptFrom, keptTo := r.kept.Waiting()
