@@ -28,13 +28,18 @@ type level struct {
 	rate   int      // launches a second while the GPU works; 0: as the scenario has it
 	bound  bool     // tracing may cost what it may by default
 	forced []string // steps that are taken whatever it costs
+	calm   bool     // only the healthy jobs
 }
 
-// levels are no bound, the default at three rates, each step alone and all of them.
+// levels are no bound, the default at three rates and healthy jobs at three more, each step
+// alone and all of them.
 func levels() []level {
 	list := []level{{name: "no-bound"}}
 	for _, rate := range []int{1000, 5000, 20_000} {
 		list = append(list, level{name: fmt.Sprintf("default-%d-per-s", rate), rate: rate, bound: true})
+	}
+	for _, rate := range []int{2000, 10_000, 30_000} {
+		list = append(list, level{name: fmt.Sprintf("healthy-%d-per-s", rate), rate: rate, bound: true, calm: true})
 	}
 	all := level{name: "all-steps", bound: true}
 	for _, s := range govern.Steps {
@@ -84,7 +89,7 @@ func (lv level) run(t *testing.T, sum *results) {
 	for _, f := range families {
 		for _, r := range f.rows {
 			name := f.name + "/" + r.name
-			if !slices.Contains(subset, name) || !wanted(name) {
+			if !slices.Contains(subset, name) || !wanted(name) || lv.calm && f.name != "healthy" {
 				continue
 			}
 			for _, n := range seedList(t) {
