@@ -95,10 +95,22 @@ static __always_inline bool fold(const struct recipe *r, struct open_call *o)
 	return true;
 }
 
+/* Has the record of a launch of the driver tell of the launch of the runtime that made it, too. */
+static __always_inline void derive(struct call_record *rec, const struct recipe *by)
+{
+	rec->arg[0] = function_of(rec->tgid, rec->arg[0]);
+	if (!(rec->flags & CALL_NESTED)) {
+		rec->flags |= CALL_FOLDED;
+		rec->other = rec->op;
+	}
+	rec->op = by->op;
+}
+
 /* A call whose return is not watched: its times are unknown, not zero. */
 static __always_inline void count_only(struct pt_regs *ctx, struct thread *t,
 				       const struct recipe *r, __u32 tid, struct open_call *around,
-				       __u16 inside, __u64 cookie, __u64 calls)
+				       __u16 inside, __u64 cookie, __u64 calls,
+				       const struct recipe *by)
 {
 	struct call_record *rec = &t->counted;
 
@@ -119,6 +131,8 @@ static __always_inline void count_only(struct pt_regs *ctx, struct thread *t,
 	}
 	rec->flags |= CALL_UNMEASURED;
 	read_args(ctx, r, rec, t->slot);
+	if (by)
+		derive(rec, by);
 	rec->start_ns = bpf_ktime_get_ns();
 	if (r->flags & RECIPE_TEXT && (!(r->flags & RECIPE_STAYS) || calls <= TEXT_FIRST))
 		emit_text(rec, r->flags & RECIPE_STAYS);
@@ -127,10 +141,13 @@ static __always_inline void count_only(struct pt_regs *ctx, struct thread *t,
 	emit_call(&t->ring, rec, offsetof(struct call_record, gap), r->flags & RECIPE_KEEP);
 }
 
-/* Opens a call, inside `around` if there is one, to be closed at its return. */
+/*
+ * Opens a call, inside `around` if there is one, to be closed at its return. `origin` and `by`
+ * are of the launch of the runtime that it is counted and recorded as, if it is.
+ */
 static __always_inline void follow(struct pt_regs *ctx, struct task_struct *task, struct thread *t,
 				   const struct recipe *r, const struct open_call *around,
-				   __u64 cookie)
+				   __u64 cookie, __u32 origin, const struct recipe *by)
 {
 	__u32 at = t->depth;
 	struct open_call *o;
@@ -150,10 +167,52 @@ static __always_inline void follow(struct pt_regs *ctx, struct task_struct *task
 	o->recipe_flags = r->flags;
 	o->seen = 1ULL << COOKIE_COPY(cookie);
 	begin(&o->rec, r, t->tgid, task->pid, around);
+	o->rec.result = origin;
 	read_args(ctx, r, &o->rec, t->slot);
+	if (by)
+		derive(&o->rec, by);
 	o->rec.start_ns = mark(task, t, &o->at); /* last: this program is no part of the call */
 	if (at == 0 && t->returned_ns)
 		measure_gap(t, o);
+}
+
+/*
+ * Learns from a launch of the driver inside an open launch, or returns 1 + the row of the
+ * launch of the runtime that it is to be counted as, 0 for none.
+ */
+static __always_inline __u32 look_at_origin(struct pt_regs *ctx, struct thread *t,
+					    const struct recipe *r, struct open_call *around)
+{
+	__u64 second = PT_REGS_PARM2(ctx), function = PT_REGS_PARM1(ctx);
+	struct recipe *of;
+	__u32 row;
+
+	if (!around)
+		return origin_of(t->tgid, returns_to(ctx));
+	row = around->row;
+	of = bpf_map_lookup_elem(&recipes, &row);
+	if (of && of->layer == LAYER_RUNTIME)
+		learn_origin(around, t->tgid, returns_to(ctx),
+			     r->arg[0].slot == 2 ? second : function);
+	return 0;
+}
+
+/*
+ * Counts a launch of the driver as the one inside a launch of the runtime, for which no probe
+ * counts, and that one too. From then on *c are that one's counts. Returns its recipe.
+ */
+static __always_inline struct recipe *count_origin(struct thread *t, __u32 row, struct counts **c)
+{
+	struct recipe *by = bpf_map_lookup_elem(&recipes, &row);
+	struct counts *of = counts_of(t->cache, t->tgid, row);
+
+	if (!by || !of)
+		return NULL;
+	add(&(*c)->nested, 1);
+	add(&(*c)->unmeasured, 1);
+	add(&of->calls, 1);
+	*c = of;
+	return by;
 }
 
 static __always_inline int enter(struct pt_regs *ctx)
@@ -162,9 +221,10 @@ static __always_inline int enter(struct pt_regs *ctx)
 	__u64 cookie = bpf_get_attach_cookie(ctx), sp = PT_REGS_SP(ctx), ip = PT_REGS_IP(ctx);
 	__u32 tgid = task->tgid, tid = task->pid, row = COOKIE_ROW(cookie), top, lever = 0;
 	struct thread *t = thread_of(tgid, tid);
-	struct recipe *r = bpf_map_lookup_elem(&recipes, &row);
+	struct recipe *r = bpf_map_lookup_elem(&recipes, &row), *by = NULL;
 	struct open_call *o = NULL;
 	struct counts *c;
+	__u32 origin = 0;
 	bool launch, counted = false;
 
 	if (!r)
@@ -183,7 +243,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 		drop(DROP_DUPLICATE_LINK);
 		return SKIP_RETURN;
 	}
-	prune(ctx, t, sp, launch);
+	prune(ctx, t, sp, r);
 	c = counts_of(t->cache, tgid, row);
 	if (!c)
 		return SKIP_RETURN;
@@ -194,7 +254,13 @@ static __always_inline int enter(struct pt_regs *ctx)
 		counted = launch && o->recipe_flags & RECIPE_LAUNCH;
 	}
 	if (launch && !counted && (t->flags & TARGET_LAUNCHES || t->counted_sp))
-		lever = lever_counts(t, sp, r->op);
+		lever = lever_counts(t, sp, r->op, r->layer == LAYER_DRIVER);
+	if (r->layer == LAYER_DRIVER && origins_mode != ORIGINS_OFF && !(__u16)lever)
+		origin = look_at_origin(ctx, t, r, counted ? o : NULL);
+	if (origin)
+		by = count_origin(t, origin - 1, &c);
+	if (!by)
+		origin = 0;
 	if (o || (__u16)lever)
 		add(&c->nested, 1);
 	else if (launch)
@@ -205,10 +271,10 @@ static __always_inline int enter(struct pt_regs *ctx)
 		if (top >= MAX_DEPTH)
 			drop(DROP_TOO_DEEP);
 		add(&c->unmeasured, 1);
-		count_only(ctx, t, r, tid, o, lever, cookie, c->calls);
+		count_only(ctx, t, r, tid, o, lever, cookie, c->calls, by);
 		return SKIP_RETURN;
 	}
-	follow(ctx, task, t, r, o, cookie);
+	follow(ctx, task, t, r, o, cookie, origin, by);
 	return WATCH_RETURN;
 }
 
@@ -254,7 +320,7 @@ static __always_inline void count_return(struct counts *c, const struct call_rec
 static __always_inline __u64 close_call(struct pt_regs *ctx, struct thread *t, struct open_call *o,
 					const struct recipe *r, struct mark *m, __u64 ns, bool *has)
 {
-	struct counts *c = counts_of(t->cache, t->tgid, o->row);
+	struct counts *c = counts_of(t->cache, t->tgid, counted_row(o));
 	struct call_record *rec = &o->rec;
 	__u64 size = offsetof(struct call_record, throttled), cost;
 	__u32 shift = 0;
@@ -328,7 +394,7 @@ static __always_inline int leave(struct pt_regs *ctx)
 #pragma unroll
 	for (int i = 1; i < MAX_DEPTH; i++)
 		if (i > at && i < t->depth)
-			abandon(tgid, t->open[i].row);
+			abandon(tgid, counted_row(&t->open[i]));
 	if (ledger)
 		settle(t, task);
 	t->depth = at;

@@ -37,26 +37,46 @@ static __always_inline bool hijacked(struct pt_regs *ctx, struct thread *t, __u6
 #endif
 
 /*
+ * Does an open call around a launch stand? While probes of launches come and go, the return of
+ * one may never be seen: then it has made its one launch of the driver, or its frame is gone.
+ */
+static __always_inline bool launch_stands(struct pt_regs *ctx, struct thread *t,
+					  const struct open_call *o, const struct recipe *r)
+{
+	if (origins_mode == ORIGINS_OFF)
+		return true;
+	if (origins_mode == ORIGINS_DERIVE && r->layer == LAYER_DRIVER &&
+	    o->rec.result == ORIGIN_LAUNCHED)
+		return false;
+	return STANDS(ctx, t, o->sp);
+}
+
+/*
  * Forgets open calls whose frames are gone, as a longjmp leaves them. One below
  * sp is gone. One at sp stands if it jumped here: then the return address is the
  * trampoline's. One above stands if its own is; around a launch that is taken
- * for granted, since the launch path is hot.
+ * for granted while all launches have probes, since the launch path is hot.
  */
-static __always_inline void prune(struct pt_regs *ctx, struct thread *t, __u64 sp, bool launch)
+static __always_inline void prune(struct pt_regs *ctx, struct thread *t, __u64 sp,
+				  const struct recipe *r)
 {
+	bool launch = r->flags & RECIPE_LAUNCH;
+
 #pragma unroll
 	for (int i = 0; i < MAX_DEPTH; i++) {
 		__u32 top = t->depth - 1;
+		struct open_call *o;
 		__u64 at;
 
 		if (top >= MAX_DEPTH)
 			return;
-		at = t->open[INDEX(top, MAX_DEPTH)].sp;
+		o = &t->open[INDEX(top, MAX_DEPTH)];
+		at = o->sp;
 		if (at == sp && hijacked(ctx, t, sp))
 			return;
-		if (at > sp && (launch || STANDS(ctx, t, at)))
+		if (at > sp && (launch ? launch_stands(ctx, t, o, r) : STANDS(ctx, t, at)))
 			return;
-		abandon(t->tgid, t->open[INDEX(top, MAX_DEPTH)].row);
+		abandon(t->tgid, counted_row(o));
 		t->depth = top;
 	}
 }
@@ -85,17 +105,24 @@ static __always_inline bool inside_counted(struct thread *t, __u64 sp)
  * Is a launch to be counted at its entry only, since a lever says so, or said when the
  * launch around it was entered? Then LEVER_COUNTS, and that one's op if there is one.
  */
-__noinline int lever_counts(struct thread *t, __u64 sp, __u32 op)
+__noinline int lever_counts(struct thread *t, __u64 sp, __u32 op, bool driver)
 {
 	__u64 ret = 0;
 
 	if (!t)
 		return 0;
-	if (inside_counted(t, sp))
+	if (inside_counted(t, sp)) {
+		if (driver && origins_mode == ORIGINS_DERIVE) /* its return may not be seen */
+			t->counted_sp = 0;
 		return LEVER_COUNTS | t->counted_op;
+	}
 	if (!(t->flags & TARGET_LAUNCHES)) {
 		t->counted_sp = 0;
 		return 0;
+	}
+	if (driver) { /* it makes no launch itself */
+		t->counted_sp = 0;
+		return LEVER_COUNTS;
 	}
 #if defined(__TARGET_ARCH_x86)
 	bpf_probe_read_user(&ret, sizeof(ret), (void *)sp);

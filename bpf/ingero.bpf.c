@@ -15,6 +15,7 @@
 #include "cpu.h"
 #include "steal.h"
 #include "mark.h"
+#include "origin.h"
 #include "frames.h"
 #include "unwind.h"
 #include "walk.h"
@@ -59,6 +60,8 @@ EXPORT(enum, record_kind);
 EXPORT(enum, range_flags);
 EXPORT(enum, drop_reason);
 EXPORT(enum, place);
+EXPORT(enum, launch_layer);
+EXPORT(enum, origins_use);
 EXPORT(enum, wait_state);
 EXPORT(enum, wait_flags);
 EXPORT(enum, host_kind);

@@ -35,6 +35,15 @@ struct open_call {
 	struct call_record rec; /* as far as it is known */
 };
 
+/* What an open launch has in rec.result. Above 0: 1 + the row that it is counted by: origin.h. */
+#define ORIGIN_LAUNCHED -1 /* it has made its launch of the driver */
+
+/* The row that an open call is counted by. */
+static __always_inline __u32 counted_row(const struct open_call *o)
+{
+	return o->rec.result > 0 ? o->rec.result - 1 : o->row;
+}
+
 #define WAKERS 4 /* a power of two */
 #define ENROL_AFTER 3 /* wake-ups by one thread; of its own process or a child one is enough */
 
@@ -326,7 +335,7 @@ static __noinline int forget_thread(__u32 tid)
 		account_call(&t->clock.account, &t->open[0], rec.end_ns);
 	for (int i = 0; i < MAX_DEPTH; i++)
 		if (i < t->depth)
-			abandon(t->tgid, t->open[i].row);
+			abandon(t->tgid, counted_row(&t->open[i]));
 	rec.tgid = t->tgid;
 	rec.tid = tid;
 	rec.enrolled = t->clock.enrolled_for != 0;

@@ -189,6 +189,29 @@ type IngeroInFlight struct {
 	}
 }
 
+type IngeroLaunchLayer uint32
+
+const (
+	IngeroLaunchLayerLAYER_NONE    IngeroLaunchLayer = 0
+	IngeroLaunchLayerLAYER_RUNTIME IngeroLaunchLayer = 1
+	IngeroLaunchLayerLAYER_DRIVER  IngeroLaunchLayer = 2
+)
+
+type IngeroOriginKey struct {
+	_    structs.HostLayout
+	At   uint64
+	Tgid uint32
+	Kind uint32
+}
+
+type IngeroOriginsUse uint32
+
+const (
+	IngeroOriginsUseORIGINS_OFF    IngeroOriginsUse = 0
+	IngeroOriginsUseORIGINS_LEARN  IngeroOriginsUse = 1
+	IngeroOriginsUseORIGINS_DERIVE IngeroOriginsUse = 2
+)
+
 type IngeroOwner struct {
 	_       structs.HostLayout
 	Tgid    uint32
@@ -368,7 +391,9 @@ type IngeroRecipe struct {
 	Arg     [4]IngeroRule
 	Tag     IngeroRule
 	Pending uint32
-	Polls   uint32
+	Polls   uint16
+	Layer   uint8
+	Pad     uint8
 }
 
 type IngeroRecipeFlags uint32
@@ -795,6 +820,7 @@ const (
 	IngeroMapHostSums           = "host_sums"
 	IngeroMapKeptRing           = "kept_ring"
 	IngeroMapLevers             = "levers"
+	IngeroMapOrigins            = "origins"
 	IngeroMapPageCounts         = "page_counts"
 	IngeroMapPyCodes            = "py_codes"
 	IngeroMapPyProcesses        = "py_processes"
@@ -853,6 +879,8 @@ const (
 	IngeroVarExportCallRecord   = "export_call_record"
 	IngeroVarExportDropReason   = "export_drop_reason"
 	IngeroVarExportHostKind     = "export_host_kind"
+	IngeroVarExportLaunchLayer  = "export_launch_layer"
+	IngeroVarExportOriginsUse   = "export_origins_use"
 	IngeroVarExportPlace        = "export_place"
 	IngeroVarExportProcRecord   = "export_proc_record"
 	IngeroVarExportPyCodeRecord = "export_py_code_record"
@@ -887,6 +915,8 @@ const (
 	IngeroVarLongWait           = "long_wait"
 	IngeroVarNoThread           = "no_thread"
 	IngeroVarOomHasTask         = "oom_has_task"
+	IngeroVarOriginsMode        = "origins_mode"
+	IngeroVarOriginsUnknown     = "origins_unknown"
 	IngeroVarPageBytes          = "page_bytes"
 	IngeroVarProbeCosts         = "probe_costs"
 	IngeroVarPyChildren         = "py_children"
@@ -997,6 +1027,7 @@ type IngeroMapSpecs struct {
 	HostSums       *ebpf.MapSpec `ebpf:"host_sums"`
 	KeptRing       *ebpf.MapSpec `ebpf:"kept_ring"`
 	Levers         *ebpf.MapSpec `ebpf:"levers"`
+	Origins        *ebpf.MapSpec `ebpf:"origins"`
 	PageCounts     *ebpf.MapSpec `ebpf:"page_counts"`
 	PyCodes        *ebpf.MapSpec `ebpf:"py_codes"`
 	PyProcesses    *ebpf.MapSpec `ebpf:"py_processes"`
@@ -1028,6 +1059,8 @@ type IngeroVariableSpecs struct {
 	ExportCallRecord   *ebpf.VariableSpec `ebpf:"export_call_record"`
 	ExportDropReason   *ebpf.VariableSpec `ebpf:"export_drop_reason"`
 	ExportHostKind     *ebpf.VariableSpec `ebpf:"export_host_kind"`
+	ExportLaunchLayer  *ebpf.VariableSpec `ebpf:"export_launch_layer"`
+	ExportOriginsUse   *ebpf.VariableSpec `ebpf:"export_origins_use"`
 	ExportPlace        *ebpf.VariableSpec `ebpf:"export_place"`
 	ExportProcRecord   *ebpf.VariableSpec `ebpf:"export_proc_record"`
 	ExportPyCodeRecord *ebpf.VariableSpec `ebpf:"export_py_code_record"`
@@ -1062,6 +1095,8 @@ type IngeroVariableSpecs struct {
 	LongWait           *ebpf.VariableSpec `ebpf:"long_wait"`
 	NoThread           *ebpf.VariableSpec `ebpf:"no_thread"`
 	OomHasTask         *ebpf.VariableSpec `ebpf:"oom_has_task"`
+	OriginsMode        *ebpf.VariableSpec `ebpf:"origins_mode"`
+	OriginsUnknown     *ebpf.VariableSpec `ebpf:"origins_unknown"`
 	PageBytes          *ebpf.VariableSpec `ebpf:"page_bytes"`
 	ProbeCosts         *ebpf.VariableSpec `ebpf:"probe_costs"`
 	PyChildren         *ebpf.VariableSpec `ebpf:"py_children"`
@@ -1111,6 +1146,7 @@ type IngeroMaps struct {
 	HostSums       *ebpf.Map `ebpf:"host_sums"`
 	KeptRing       *ebpf.Map `ebpf:"kept_ring"`
 	Levers         *ebpf.Map `ebpf:"levers"`
+	Origins        *ebpf.Map `ebpf:"origins"`
 	PageCounts     *ebpf.Map `ebpf:"page_counts"`
 	PyCodes        *ebpf.Map `ebpf:"py_codes"`
 	PyProcesses    *ebpf.Map `ebpf:"py_processes"`
@@ -1143,6 +1179,7 @@ func (m *IngeroMaps) Close() error {
 		m.HostSums,
 		m.KeptRing,
 		m.Levers,
+		m.Origins,
 		m.PageCounts,
 		m.PyCodes,
 		m.PyProcesses,
@@ -1175,6 +1212,8 @@ type IngeroVariables struct {
 	ExportCallRecord   *ebpf.Variable `ebpf:"export_call_record"`
 	ExportDropReason   *ebpf.Variable `ebpf:"export_drop_reason"`
 	ExportHostKind     *ebpf.Variable `ebpf:"export_host_kind"`
+	ExportLaunchLayer  *ebpf.Variable `ebpf:"export_launch_layer"`
+	ExportOriginsUse   *ebpf.Variable `ebpf:"export_origins_use"`
 	ExportPlace        *ebpf.Variable `ebpf:"export_place"`
 	ExportProcRecord   *ebpf.Variable `ebpf:"export_proc_record"`
 	ExportPyCodeRecord *ebpf.Variable `ebpf:"export_py_code_record"`
@@ -1209,6 +1248,8 @@ type IngeroVariables struct {
 	LongWait           *ebpf.Variable `ebpf:"long_wait"`
 	NoThread           *ebpf.Variable `ebpf:"no_thread"`
 	OomHasTask         *ebpf.Variable `ebpf:"oom_has_task"`
+	OriginsMode        *ebpf.Variable `ebpf:"origins_mode"`
+	OriginsUnknown     *ebpf.Variable `ebpf:"origins_unknown"`
 	PageBytes          *ebpf.Variable `ebpf:"page_bytes"`
 	ProbeCosts         *ebpf.Variable `ebpf:"probe_costs"`
 	PyChildren         *ebpf.Variable `ebpf:"py_children"`

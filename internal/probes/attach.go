@@ -32,11 +32,28 @@ type Attached struct {
 	pids   []uint32
 
 	mu     sync.Mutex // guards what follows
-	twin   *copyOf
-	links  map[int][]io.Closer // by row where each has its own, else all under oneLink
-	left   map[int]bool        // rows that have no probe for now
+	parts  []*part
 	closed bool
 	err    error
+}
+
+// part are probes of a library that go and come back together: those of the launches that the
+// driver's probes see as well, and all others.
+type part struct {
+	sites []site
+	twin  *copyOf
+	links map[int][]io.Closer // by row where each has its own, else all under oneLink
+	left  map[int]bool        // rows that have no probe for now
+}
+
+// divideSites makes the parts of a library. Where each function has links of its own there is one.
+func (t *Tracer) divideSites(sites []site) []*part {
+	doubled := func(s site) bool { return s.row < len(t.rows) && Doubled(&t.rows[s.row]) }
+	if t.mode == ModePerf || !slices.ContainsFunc(sites, doubled) {
+		return []*part{{sites: sites}}
+	}
+	others := slices.DeleteFunc(slices.Clone(sites), doubled)
+	return []*part{{sites: others}, {sites: slices.DeleteFunc(slices.Clone(sites), func(s site) bool { return !doubled(s) })}}
 }
 
 // oneLink stands for all rows of a library.
@@ -50,9 +67,12 @@ func (a *Attached) Close() error {
 		return a.err
 	}
 	a.closed = true
-	errs := []error{closeAll(a.links)}
-	if a.twin != nil {
-		errs = append(errs, a.twin.Close())
+	var errs []error
+	for _, p := range a.parts {
+		errs = append(errs, closeAll(p.links))
+		if p.twin != nil {
+			errs = append(errs, p.twin.Close())
+		}
 	}
 	if a.file != nil {
 		errs = append(errs, a.file.Close())
@@ -95,20 +115,41 @@ func (t *Tracer) Attach(o Object, pids ...uint32) (*Attached, error) {
 	if a.object, a.file, err = hold(o); err != nil {
 		return nil, fmt.Errorf("attach to %s: %w", o.Name, err)
 	}
-	if a.twin, err = t.copies.take(sites); err != nil {
-		return nil, errors.Join(fmt.Errorf("attach to %s: %w", o.Name, err), a.Close())
-	}
+	var left map[int]bool
 	if o.Leave != nil {
-		a.left = o.Leave(a)
+		left = o.Leave(a)
 	}
-	if a.links, err = a.link(a.wanted(a.left), a.twin.number); err == nil {
-		err = a.twin.linked()
-	}
-	if err != nil {
-		return nil, errors.Join(err, a.Close())
+	for _, p := range t.divideSites(sites) {
+		a.parts = append(a.parts, p)
+		if err := a.begin(p, p.without(left)); err != nil {
+			return nil, errors.Join(err, a.Close())
+		}
 	}
 	a.At = time.Now()
 	return a, nil
+}
+
+// begin makes the first links of a part. On error those that were made are the part's.
+func (a *Attached) begin(p *part, left map[int]bool) (err error) {
+	if p.twin, err = a.tracer.copies.take(p.sites); err != nil {
+		return fmt.Errorf("attach to %s: %w", a.object.Name, err)
+	}
+	p.left = left
+	if p.links, err = a.link(wanted(p.sites, left), p.twin.number); err != nil {
+		return err
+	}
+	return p.twin.linked()
+}
+
+// without returns those of the rows that the part has.
+func (p *part) without(rows map[int]bool) map[int]bool {
+	out := map[int]bool{}
+	for i := range p.sites {
+		if rows[p.sites[i].row] {
+			out[p.sites[i].row] = true
+		}
+	}
+	return out
 }
 
 // Links says how many links the probes of each row are where each has its own.
@@ -124,11 +165,11 @@ func (a *Attached) Links() map[int]int {
 }
 
 // Without says how many functions have probes where rows have none.
-func (a *Attached) Without(rows map[int]bool) int { return len(a.wanted(rows)) }
+func (a *Attached) Without(rows map[int]bool) int { return len(wanted(a.sites, rows)) }
 
 // wanted returns the sites of all rows but some.
-func (a *Attached) wanted(left map[int]bool) []site {
-	return slices.DeleteFunc(slices.Clone(a.sites), func(s site) bool { return left[s.row] })
+func wanted(sites []site, left map[int]bool) []site {
+	return slices.DeleteFunc(slices.Clone(sites), func(s site) bool { return left[s.row] })
 }
 
 // hold keeps the file open that was looked into, and has links made on that and no

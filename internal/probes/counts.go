@@ -87,7 +87,7 @@ func (t *Tracer) Counts(take func(*CountsRow)) error {
 	return t.eachSlot(read)
 }
 
-// Forget deletes the counts of processes that have ended. All counts are looked through for
+// Forget deletes the counts of processes that have ended, and the origins of their launches. All counts are looked through for
 // it, once: give it all of them.
 func (t *Tracer) Forget(pids ...uint32) error {
 	var keys []bpf.IngeroCountsKey
@@ -107,7 +107,7 @@ func (t *Tracer) Forget(pids ...uint32) error {
 			return fmt.Errorf("delete counts of process %d: %w", keys[i].Tgid, err)
 		}
 	}
-	return nil
+	return t.forgetOrigins(pids...)
 }
 
 // setCost tells the programs what a probe at a place costs.

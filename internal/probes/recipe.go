@@ -36,6 +36,12 @@ func recipe(row *events.Row) (bpf.IngeroRecipe, error) {
 	if row.Polls() {
 		r.Polls = 1
 	}
+	switch {
+	case Doubled(row):
+		r.Layer = uint8(bpf.IngeroLaunchLayerLAYER_RUNTIME)
+	case driverLaunch(row):
+		r.Layer = uint8(bpf.IngeroLaunchLayerLAYER_DRIVER)
+	}
 	for flag, on := range map[bpf.IngeroRecipeFlags]bool{
 		bpf.IngeroRecipeFlagsRECIPE_LAUNCH:     row.Class == events.ClassLaunch,
 		bpf.IngeroRecipeFlagsRECIPE_SYNC:       row.Class == events.ClassSync,

@@ -147,54 +147,67 @@ func clearMap[K any](m *ebpf.Map) error {
 
 // Leave takes the probes of rows out, and puts those of all others in. Calls are seen by
 // the new links before the old ones go; of calls that are open then the return is not
-// seen, and they count as abandoned. It may take seconds where each function has links of
+// seen, and they count as abandoned. Calls of a part of the library in which nothing changes
+// (see [Doubled]) go on. It may take seconds where each function has links of
 // its own. On error the probes stay as they were, as far as they can.
 func (a *Attached) Leave(rows map[int]bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed || len(a.sites) == 0 || maps.Equal(a.left, rows) {
+	if a.closed {
 		return nil
 	}
-	if a.tracer.mode == ModePerf {
-		return a.leaveEach(rows)
+	var errs []error
+	for _, p := range a.parts {
+		left := p.without(rows)
+		switch {
+		case maps.Equal(p.left, left):
+		case a.tracer.mode == ModePerf:
+			errs = append(errs, a.leaveEach(p, left))
+		default:
+			errs = append(errs, a.leave(p, left))
+		}
 	}
-	twin, err := a.tracer.copies.take(a.sites)
+	return errors.Join(errs...)
+}
+
+func (a *Attached) leave(p *part, rows map[int]bool) error {
+	twin, err := a.tracer.copies.take(p.sites)
 	if err != nil {
 		return fmt.Errorf("attach to %s: %w", a.object.Name, err)
 	}
-	links, err := a.link(a.wanted(rows), twin.number)
+	links, err := a.link(wanted(p.sites, rows), twin.number)
 	if err == nil {
 		err = twin.linked()
 	}
 	if err != nil {
 		return errors.Join(err, closeAll(links), twin.Close())
 	}
-	err = errors.Join(closeAll(a.links), a.twin.Close())
-	a.links, a.twin, a.left = links, twin, maps.Clone(rows)
+	err = errors.Join(closeAll(p.links), p.twin.Close())
+	p.links, p.twin, p.left = links, twin, rows
 	return err
 }
 
-// leaveEach is Leave where each row has links of its own.
-func (a *Attached) leaveEach(rows map[int]bool) error {
+// leaveEach is leave where each row has links of its own.
+func (a *Attached) leaveEach(p *part, rows map[int]bool) error {
 	var errs []error
 	var again []site
-	for _, s := range a.sites {
-		if a.left[s.row] && !rows[s.row] {
+	for _, s := range p.sites {
+		if p.left[s.row] && !rows[s.row] {
 			again = append(again, s)
 		}
 	}
-	links, err := a.link(again, a.twin.number)
+	links, err := a.link(again, p.twin.number)
 	errs = append(errs, err)
-	maps.Copy(a.links, links)
+	maps.Copy(p.links, links)
 	gone := map[int][]io.Closer{}
 	for row := range rows {
-		if of := a.links[row]; of != nil {
+		if of := p.links[row]; of != nil {
 			gone[row] = of
-			delete(a.links, row)
+			delete(p.links, row)
 		}
 	}
-	a.left = maps.Clone(rows)
-	return errors.Join(append(errs, closeAll(gone), a.twin.linked())...)
+	p.left = rows
+	return errors.Join(append(errs, closeAll(gone), p.twin.linked())...)
 }
 
 // StackTime returns what taking stacks has taken of the traced threads so far.

@@ -1,0 +1,174 @@
+package probes_test
+
+import (
+	"fmt"
+	"maps"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"ingero/internal/probes"
+	"ingero/internal/testkit"
+	"ingero/pkg/events"
+)
+
+// twice is a program whose threads launch through the runtime and through the driver alone,
+// with probes on both.
+type twice struct {
+	t       *testing.T
+	tr      *probes.Tracer
+	child   *testkit.Child
+	runtime *probes.Attached
+	rows    map[int]bool // of the runtime's launches
+	out     bool
+}
+
+func newTwice(t *testing.T, mode probes.Mode) *twice {
+	t.Helper()
+	dir := t.TempDir()
+	library, driver, program := dir+"/libruntime.so", dir+"/libdriver.so", dir+"/origins"
+	testkit.NeedTool(t, "gcc")
+	for _, args := range [][]string{
+		{"-O2", "-shared", "-fPIC", "-DDRIVER", "-o", driver, "testdata/origins_lib.c"},
+		{"-O2", "-shared", "-fPIC", "-o", library, "testdata/origins_lib.c", driver, "-Wl,-rpath," + dir},
+		{"-O1", "-o", program, "testdata/origins.c", library, driver, "-Wl,-rpath," + dir, "-pthread"},
+	} {
+		if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+			t.Fatalf("gcc %v: %v\n%s", args, err, out)
+		}
+	}
+	x := &twice{t: t, tr: tracer(t, probes.Options{Mode: mode, RingBytes: 32 << 20, SamplingRate: 1, Rows: rowsNamed(t, originNames...)}), rows: map[int]bool{}}
+	for i, r := range x.tr.Rows() {
+		if probes.Doubled(&r) {
+			x.rows[i] = true
+		}
+	}
+	x.child = testkit.Start(t, exec.Command(program))
+	x.child.Line("ready")
+	if err := x.tr.Trace(uint32(x.child.PID()), probes.Target{}); err != nil {
+		t.Fatal(err)
+	}
+	attach(t, x.tr, driver, events.LibCuda)
+	x.runtime = attach(t, x.tr, library, events.LibCudart)
+	x.origins(probes.OriginsLearn)
+	return x
+}
+
+var originNames = []string{outer, "cudaLaunchKernelExC", "cudaStreamSynchronize", inner, "cuLaunchKernelEx"}
+
+func (x *twice) origins(to probes.Origins) {
+	x.t.Helper()
+	if err := x.tr.SetOrigins(to); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// once has the runtime's probes taken out, or put in again.
+func (x *twice) once(out bool) {
+	x.t.Helper()
+	x.origins(probes.OriginsDerive)
+	left := map[int]bool{}
+	if out {
+		left = x.rows
+	}
+	if err := x.runtime.Leave(left); err != nil {
+		x.t.Fatal(err)
+	}
+	x.out = out
+}
+
+// made is what the program counted itself.
+func (x *twice) made() map[string]uint64 {
+	var kernel, ex, direct uint64
+	_, _ = fmt.Sscanf(strings.TrimPrefix(x.child.Line("launched"), "launched "), "%d %d %d", &kernel, &ex, &direct)
+	return map[string]uint64{outer: kernel, "cudaLaunchKernelExC": ex, inner: kernel + direct, "cuLaunchKernelEx": ex}
+}
+
+// check compares all counts with what the program says it made.
+func (x *twice) check() map[string]account {
+	x.t.Helper()
+	made, got := x.made(), accounts(x.t, x.tr)
+	for name, n := range made {
+		if got[name].Calls != n {
+			x.t.Errorf("%s: %+v, want %d calls", name, got[name], n)
+		}
+		if a := got[name]; a.Done+a.Unmeasured+a.Abandoned != n {
+			x.t.Errorf("%s: %+v: some of %d have not ended", name, a, n)
+		}
+	}
+	if a, b := got[inner], got["cuLaunchKernelEx"]; a.Nested != made[outer] || b.Nested != made["cudaLaunchKernelExC"] {
+		x.t.Errorf("inside launches of the runtime: %+v and %+v, want %d and %d", a, b, made[outer], made["cudaLaunchKernelExC"])
+	}
+	if s := got["cudaStreamSynchronize"]; s.Calls == 0 || s.Calls != s.Done || s.Nested > 0 {
+		x.t.Errorf("synchronisations: %+v", s)
+	}
+	return got
+}
+
+// With the driver's probes alone each launch counts as before, by the operation that made it,
+// and has the same records, but for their times.
+func TestLaunchesOnce(t *testing.T) {
+	t.Parallel()
+	testkit.NeedBPF(t)
+	for _, mode := range []probes.Mode{probes.ModeSession, probes.ModeMulti} {
+		t.Run(string(mode), func(t *testing.T) {
+			x := newTwice(t, mode)
+			round := func() map[string]int {
+				x.child.Say("")
+				x.check()
+				out := map[string]int{}
+				for _, c := range drain(t, x.tr) {
+					out[fmt.Sprintf("%v in %v: flags %d, function %x, %d launches before", c.Op, c.Parent, c.Flags, c.Args[0], c.Launches)]++
+				}
+				return out
+			}
+			round()
+			want := round()
+			x.once(true)
+			for range 2 {
+				if got := round(); !maps.Equal(got, want) {
+					t.Errorf("without the runtime's probes:\n%v, want\n%v", got, want)
+				}
+			}
+			lever(t, x.tr, x.child, true)
+			round()
+			lever(t, x.tr, x.child, false)
+			x.once(false)
+			if got := round(); !maps.Equal(got, want) {
+				t.Errorf("with all probes again:\n%v, want\n%v", got, want)
+			}
+			if n, err := x.tr.UnknownOrigins(); n > 0 || err != nil {
+				t.Errorf("%d unknown origins, %v", n, err)
+			}
+			if d := dropped(t, x.tr); len(d) > 0 {
+				t.Errorf("drops: %v", d)
+			}
+		})
+	}
+}
+
+// The runtime's probes go and come back while all threads launch: no launch is lost, counted
+// twice or taken for another's.
+func TestLaunchesOnceUnderLoad(t *testing.T) {
+	t.Parallel()
+	testkit.NeedBPF(t)
+	for _, mode := range []probes.Mode{probes.ModeSession, probes.ModeMulti} {
+		t.Run(string(mode), func(t *testing.T) {
+			x := newTwice(t, mode)
+			x.child.Say("")
+			x.check() // all origins are learnt
+			x.child.Say("l")
+			x.child.Line("loaded")
+			seen := func() uint64 { return accounts(t, x.tr)[inner].Calls }
+			for i, last := 0, uint64(0); i < 40; i++ {
+				x.once(i%2 == 0)
+				lever(t, x.tr, x.child, i%8 >= 6)
+				from := seen()
+				testkit.Eventually(t, "more launches", func() bool { last = seen(); return last > from+200 })
+				drain(t, x.tr)
+			}
+			x.child.Say("")
+			x.check()
+		})
+	}
+}
