@@ -56,20 +56,6 @@ enum recipe_flags {
 	RECIPE_STAYS = 128, /* the string stays where it is: put out a process's first alone */
 };
 
-/* Which of the two probes of a launch a row is. */
-enum launch_layer {
-	LAYER_NONE,
-	LAYER_RUNTIME, /* each call that is not refused makes one launch of the driver */
-	LAYER_DRIVER,
-};
-
-/* What is done about the return addresses of launches of the driver: set from user space. */
-enum origins_use {
-	ORIGINS_OFF,
-	ORIGINS_LEARN, /* note which launch of the runtime each was made by */
-	ORIGINS_DERIVE, /* where no probe sees that launch, count and record it all the same */
-};
-
 /* One catalog row, compiled for this architecture. */
 struct recipe {
 	__u16 op; /* events.Op */
@@ -80,8 +66,7 @@ struct recipe {
 	struct rule tag;
 	__u32 pending; /* a result that is no failure: events.Row.Pending */
 	__u16 polls; /* it asks without waiting: events.Row.Polls */
-	__u8 layer; /* enum launch_layer */
-	__u8 pad;
+	__u16 layer; /* enum launch_layer */
 };
 _Static_assert(sizeof(struct recipe) == 56, "recipe");
 
@@ -413,3 +398,4 @@ enum drop_reason {
 
 #include "stackabi.h"
 #include "rangeabi.h"
+#include "originabi.h"

@@ -6,18 +6,6 @@
  */
 #pragma once
 
-/*
- * recipes: row -> how to read it. Written from user space, before the attach
- * and when a row's threshold or flags change. Cannot fill.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_ROWS);
-	__uint(map_flags, BPF_F_RDONLY_PROG);
-	__type(key, __u32);
-	__type(value, struct recipe);
-} recipes SEC(".maps");
-
 /* By enum place; written from user space once measured. */
 volatile struct probe_cost probe_costs[PLACES];
 
@@ -95,17 +83,6 @@ static __always_inline bool fold(const struct recipe *r, struct open_call *o)
 	return true;
 }
 
-/* Has the record of a launch of the driver tell of the launch of the runtime that made it, too. */
-static __always_inline void derive(struct call_record *rec, const struct recipe *by)
-{
-	rec->arg[0] = function_of(rec->tgid, rec->arg[0]);
-	if (!(rec->flags & CALL_NESTED)) {
-		rec->flags |= CALL_FOLDED;
-		rec->other = rec->op;
-	}
-	rec->op = by->op;
-}
-
 /* A call whose return is not watched: its times are unknown, not zero. */
 static __always_inline void count_only(struct pt_regs *ctx, struct thread *t,
 				       const struct recipe *r, __u32 tid, struct open_call *around,
@@ -132,7 +109,7 @@ static __always_inline void count_only(struct pt_regs *ctx, struct thread *t,
 	rec->flags |= CALL_UNMEASURED;
 	read_args(ctx, r, rec, t->slot);
 	if (by)
-		derive(rec, by);
+		derive(rec, by->op);
 	rec->start_ns = bpf_ktime_get_ns();
 	if (r->flags & RECIPE_TEXT && (!(r->flags & RECIPE_STAYS) || calls <= TEXT_FIRST))
 		emit_text(rec, r->flags & RECIPE_STAYS);
@@ -170,49 +147,10 @@ static __always_inline void follow(struct pt_regs *ctx, struct task_struct *task
 	o->rec.result = origin;
 	read_args(ctx, r, &o->rec, t->slot);
 	if (by)
-		derive(&o->rec, by);
+		derive(&o->rec, by->op);
 	o->rec.start_ns = mark(task, t, &o->at); /* last: this program is no part of the call */
 	if (at == 0 && t->returned_ns)
 		measure_gap(t, o);
-}
-
-/*
- * Learns from a launch of the driver inside an open launch, or returns 1 + the row of the
- * launch of the runtime that it is to be counted as, 0 for none.
- */
-static __always_inline __u32 look_at_origin(struct pt_regs *ctx, struct thread *t,
-					    const struct recipe *r, struct open_call *around)
-{
-	__u64 second = PT_REGS_PARM2(ctx), function = PT_REGS_PARM1(ctx);
-	struct recipe *of;
-	__u32 row;
-
-	if (!around)
-		return origin_of(t->tgid, returns_to(ctx));
-	row = around->row;
-	of = bpf_map_lookup_elem(&recipes, &row);
-	if (of && of->layer == LAYER_RUNTIME)
-		learn_origin(around, t->tgid, returns_to(ctx),
-			     r->arg[0].slot == 2 ? second : function);
-	return 0;
-}
-
-/*
- * Counts a launch of the driver as the one inside a launch of the runtime, for which no probe
- * counts, and that one too. From then on *c are that one's counts. Returns its recipe.
- */
-static __always_inline struct recipe *count_origin(struct thread *t, __u32 row, struct counts **c)
-{
-	struct recipe *by = bpf_map_lookup_elem(&recipes, &row);
-	struct counts *of = counts_of(t->cache, t->tgid, row);
-
-	if (!by || !of)
-		return NULL;
-	add(&(*c)->nested, 1);
-	add(&(*c)->unmeasured, 1);
-	add(&of->calls, 1);
-	*c = of;
-	return by;
 }
 
 static __always_inline int enter(struct pt_regs *ctx)
@@ -256,11 +194,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 	if (launch && !counted && (t->flags & TARGET_LAUNCHES || t->counted_sp))
 		lever = lever_counts(t, sp, r->op, r->layer == LAYER_DRIVER);
 	if (r->layer == LAYER_DRIVER && origins_mode != ORIGINS_OFF && !(__u16)lever)
-		origin = look_at_origin(ctx, t, r, counted ? o : NULL);
-	if (origin)
-		by = count_origin(t, origin - 1, &c);
-	if (!by)
-		origin = 0;
+		by = made_by(ctx, t, r, counted ? o : NULL, &c, &origin);
 	if (o || (__u16)lever)
 		add(&c->nested, 1);
 	else if (launch)

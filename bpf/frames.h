@@ -37,30 +37,18 @@ static __always_inline bool hijacked(struct pt_regs *ctx, struct thread *t, __u6
 #endif
 
 /*
- * Does an open call around a launch stand? While probes of launches come and go, the return of
- * one may never be seen: then it has made its one launch of the driver, or its frame is gone.
- */
-static __always_inline bool launch_stands(struct pt_regs *ctx, struct thread *t,
-					  const struct open_call *o, const struct recipe *r)
-{
-	if (origins_mode == ORIGINS_OFF)
-		return true;
-	if (origins_mode == ORIGINS_DERIVE && r->layer == LAYER_DRIVER &&
-	    o->rec.result == ORIGIN_LAUNCHED)
-		return false;
-	return STANDS(ctx, t, o->sp);
-}
-
-/*
  * Forgets open calls whose frames are gone, as a longjmp leaves them. One below
  * sp is gone. One at sp stands if it jumped here: then the return address is the
  * trampoline's. One above stands if its own is; around a launch that is taken
- * for granted while all launches have probes, since the launch path is hot.
+ * for granted while all launches have probes, since the launch path is hot. Else
+ * the return of one may never be seen: it is gone once it has made its one launch
+ * of the driver, and another comes.
  */
 static __always_inline void prune(struct pt_regs *ctx, struct thread *t, __u64 sp,
 				  const struct recipe *r)
 {
-	bool launch = r->flags & RECIPE_LAUNCH;
+	bool granted = r->flags & RECIPE_LAUNCH && origins_mode == ORIGINS_OFF;
+	bool next = r->layer == LAYER_DRIVER && origins_mode == ORIGINS_DERIVE;
 
 #pragma unroll
 	for (int i = 0; i < MAX_DEPTH; i++) {
@@ -74,7 +62,8 @@ static __always_inline void prune(struct pt_regs *ctx, struct thread *t, __u64 s
 		at = o->sp;
 		if (at == sp && hijacked(ctx, t, sp))
 			return;
-		if (at > sp && (launch ? launch_stands(ctx, t, o, r) : STANDS(ctx, t, at)))
+		if (at > sp && (granted || (!(next && o->rec.result == ORIGIN_LAUNCHED) &&
+					    STANDS(ctx, t, at))))
 			return;
 		abandon(t->tgid, counted_row(o));
 		t->depth = top;

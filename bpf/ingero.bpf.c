@@ -22,6 +22,7 @@
 #include "pywalk.h"
 #include "pytell.h"
 #include "stack.h"
+#include "derive.h"
 #include "call.h"
 #include "range.h"
 #include "block.h"

@@ -392,8 +392,7 @@ type IngeroRecipe struct {
 	Tag     IngeroRule
 	Pending uint32
 	Polls   uint16
-	Layer   uint8
-	Pad     uint8
+	Layer   uint16
 }
 
 type IngeroRecipeFlags uint32

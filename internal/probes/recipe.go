@@ -38,9 +38,9 @@ func recipe(row *events.Row) (bpf.IngeroRecipe, error) {
 	}
 	switch {
 	case Doubled(row):
-		r.Layer = uint8(bpf.IngeroLaunchLayerLAYER_RUNTIME)
+		r.Layer = uint16(bpf.IngeroLaunchLayerLAYER_RUNTIME)
 	case driverLaunch(row):
-		r.Layer = uint8(bpf.IngeroLaunchLayerLAYER_DRIVER)
+		r.Layer = uint16(bpf.IngeroLaunchLayerLAYER_DRIVER)
 	}
 	for flag, on := range map[bpf.IngeroRecipeFlags]bool{
 		bpf.IngeroRecipeFlagsRECIPE_LAUNCH:     row.Class == events.ClassLaunch,
