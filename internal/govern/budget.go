@@ -21,6 +21,7 @@ const (
 	Calls                // probes on other calls that return at once
 	Hot                  // probes of any kind on the dearest of both
 	Host                 // tracepoints that tell of disks, memory and sockets
+	Twice                // probes on launches of the runtime, which those of the driver see too
 	Parts
 )
 
@@ -36,10 +37,11 @@ type Step struct {
 // what costs much and tells little first, what makes counts incomplete last. They are
 // taken back in the reverse order.
 var Steps = [...]Step{
+	{"launches-once", Twice, "launches of the CUDA runtime have no probe: the driver's probe counts and records them, by their return addresses", "launches that the runtime refuses are not seen; results and times of launches are the driver's"},
 	{"stacks-rare", Stacks, "stacks are taken of slow and failed calls, and of a sixteenth of the others that had one", "calls by place in the program: rare places may be missing"},
 	{"records-thin", Records, "one fast call in 8 of those on which no answer rests has a record", "single launches, asynchronous copies, memsets, events and queries; counts, sums and quantiles stay right"},
 	{"python-off", Stacks, "stacks have no Python functions", "Python lines of calls, and of who holds Python's lock"},
-	{"launches-counted", Launches, "launches of the processes that make very many are counted, not timed", "durations of these launches; their counts stay exact"},
+	{"launches-counted", Launches, "launches of the processes that make very many are counted, not timed", "durations and results of these launches, so call-slow, graph-pool, gpu-behind and cold-start do not look at them, and failed launches are not seen; their counts stay exact"},
 	{"stacks-off", Stacks, "no stack is taken", "where in the program calls are made"},
 	{"records-least", Records, "one fast call in 64 of those on which no answer rests has a record", "single launches, asynchronous copies, memsets, events and queries; counts, sums and quantiles stay right"},
 	{"host-off", Host, "disks, reclaim and sockets are not watched", "causes on the host but for the CPU"},

@@ -105,6 +105,7 @@ func TestBudget(t *testing.T) {
 		{"each step in order, and back in the reverse", 0.02, 80, until(20, flood, idle),
 			"+stacks-rare@1 +records-thin@2 +python-off@3 +launches-counted@4 +stacks-off@5 +records-least@6 +host-off@7 +calls-counted@8 +hot-off@9 " +
 				"-hot-off@31 -calls-counted@34 -host-off@37 -records-least@40 -stacks-off@43 -launches-counted@46 -python-off@49 -records-thin@52 -stacks-rare@55"},
+		{"launches that are probed twice", 0.02, 60, always(costs{parts: [Parts]float64{Launches: 0.01, Twice: 0.02}, fixed: 0.003, calls: 15_000}), "+launches-once@2"},
 		{"only what is dear", 0.02, 60, always(launches), "+launches-counted@2"},
 		{"nothing that helps", 0.02, 600, always(costs{fixed: 0.5, parts: [Parts]float64{0.0005, 0.0005}}), ""},
 		{"an agent that is dear by itself: no call is left out for it", 0.02, 600,
@@ -150,7 +151,9 @@ func TestBudgetDoesNotFlap(t *testing.T) {
 func TestBudgetLacks(t *testing.T) {
 	b := Budget{Share: 0.02}
 	l := flood.load(nil)
-	l.Lacks[0], l.Lacks[1] = true, true
+	for i := range 3 {
+		l.Lacks[i] = true
+	}
 	if c, any := b.Tick(time.Unix(1, 0), time.Second, l); !any || Steps[c.Step].Name != "python-off" {
 		t.Errorf("first step: %+v, %v", c, any)
 	}

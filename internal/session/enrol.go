@@ -13,6 +13,7 @@ import (
 	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 // calibrate measures what probes cost and whether they harm. Without it tracing
@@ -114,7 +115,9 @@ func (l *Live) admit(p *proc.Process) bool {
 		return false
 	}
 	l.mu.Lock()
-	if k := l.know(p); own {
+	k := l.know(p)
+	k.entryOnly = how.EntryOnly
+	if own {
 		k.traced = time.Now()
 	}
 	l.mu.Unlock()
@@ -207,7 +210,7 @@ func (l *Live) attach(p *proc.Process, m proc.Library, since time.Time) error {
 	l.mu.Lock()
 	l.libs[key] = lib
 	l.order = append(l.order, lib)
-	leave := len(l.shed.hot) > 0
+	leave := len(l.shed.hot)+len(l.shed.once.rows) > 0
 	l.addReports(lacking(m, a.Reports)...)
 	l.use(lib, p.PID, since)
 	l.mu.Unlock()
@@ -279,6 +282,7 @@ const lateAttach = 100 * time.Millisecond
 // Attached; libraries that are mapped within it make it longer. mu is held.
 func (l *Live) use(lib *library, pid uint32, since time.Time) {
 	lib.users[pid] = true
+	l.shed.once.fresh = l.shed.once.fresh || lib.Lib == events.LibCudart
 	p := l.procs[pid]
 	if p == nil {
 		return

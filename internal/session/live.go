@@ -140,6 +140,8 @@ type process struct {
 	aside   bool      // it was there before the trace, is related to whom that is for, and uses no CUDA: its end is not waited for
 	told    bool      // a tick has told of its end
 	counted bool      // its counts have been read since that tick
+	// entryOnly: a return probe would harm it.
+	entryOnly bool
 }
 
 // libraryKey tells apart what one file holds: a program may have a runtime linked

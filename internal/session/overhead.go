@@ -67,6 +67,7 @@ type payer struct {
 	time                    float64 // ns
 	calls                   uint64
 	probes, launches, quick uint64 // ns
+	twice                   uint64 // of launches: of the runtime's, ns
 }
 
 func (b *budget) tick(s Sparing, t *tick.Tick) error {
@@ -154,6 +155,7 @@ func (b *budget) weigh(s Sparing, t *tick.Tick, spent *Spent) (*govern.Load, []p
 	l.Parts[govern.Launches] = float64(worst.launches) / worst.time
 	l.Parts[govern.Calls] = float64(worst.quick) / worst.time
 	l.Parts[govern.Hot] = o.Probes
+	l.Parts[govern.Twice] = float64(worst.twice) / worst.time
 	l.Parts[govern.Host] = spent.Host * window / all
 	for i := range govern.Steps {
 		l.Lacks[i] = s.Lacks(i) || govern.Steps[i].Part == govern.Hot && len(hot) == 0
@@ -175,9 +177,20 @@ func (l *Live) ProbeCost(op events.Op) (timed, counted uint64, known bool) {
 			at = probes.PlaceStepped
 		}
 	}
+	counts := false
+	for _, p := range l.procs {
+		counts = counts || p.Counted && p.Ended.IsZero()
+	}
 	l.mu.Unlock()
 	c, known := l.costs[at]
-	return uint64(c.Inside + c.Around), uint64(c.Entry), known
+	timed, counted = uint64(c.Inside+c.Around), uint64(c.Entry)
+	switch once := l.shed.once.out && row.Class == events.ClassLaunch && !row.EntryOnly; {
+	case once && probes.Doubled(row):
+		return 0, 0, known
+	case once && row.Lib == events.LibCuda && !counts: // it is the one that is timed
+		return timed, timed, known
+	}
+	return timed, counted, known
 }
 
 // payers adds up what probes took of each process that lives, and returns with that the
@@ -207,6 +220,9 @@ func (b *budget) payers(s Sparing, t *tick.Tick) (out []payer, hot []events.Op) 
 		switch {
 		case row.Class == events.ClassLaunch:
 			p.launches += cost
+			if probes.Doubled(row) {
+				p.twice += cost
+			}
 		case probes.Quick(row):
 			p.quick += cost
 		}

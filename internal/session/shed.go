@@ -16,6 +16,7 @@ import (
 
 // sheds are the switches of a source, by step of [govern.Steps].
 var sheds = map[string]func(s *probes.Shed, on bool){
+	"launches-once":    func(*probes.Shed, bool) {}, // of libraries: see once
 	"stacks-rare":      func(s *probes.Shed, on bool) { s.RareStacks = on },
 	"records-thin":     func(s *probes.Shed, on bool) { s.Thin = level(on, 3, 0) },
 	"python-off":       func(s *probes.Shed, on bool) { s.NoPython = on },
@@ -42,6 +43,7 @@ type shedding struct {
 	until    int              // ticks to the next step of it
 	spent    Spent            // Host and Ledger as of the last
 	refused  bool             // the kernel measures nothing for this process
+	once     once
 }
 
 // Between two weighings pass so many ticks; one takes a tick.
@@ -58,17 +60,19 @@ func (l *Live) MaxOverhead() float64 {
 // Spent implements [Sparing].
 func (l *Live) Spent() (Spent, error) {
 	s := &l.shed
-	var err error
+	err := l.tendOnce()
 	if s.until--; s.until < 0 && !s.refused && !l.stopped {
 		s.until = 0
 		if s.weighing == nil {
-			if s.weighing, err = l.tracer.Weigh(); err != nil {
+			var werr error
+			if s.weighing, werr = l.tracer.Weigh(); werr != nil {
 				s.refused = true
-				l.Log.Info("what tracepoints cost is not measured", "error", err)
-				err = nil
+				l.Log.Info("what tracepoints cost is not measured", "error", werr)
 			}
 		} else {
-			s.spent.Host, s.spent.Ledger, err = s.weighing.End()
+			var werr error
+			s.spent.Host, s.spent.Ledger, werr = s.weighing.End()
+			err = errors.Join(err, werr)
 			s.weighing, s.until = nil, weighEvery
 		}
 	}
@@ -96,6 +100,8 @@ func (l *Live) Lacks(step int) bool {
 		return l.Probes.SamplingRate == 1 // all were asked for
 	case govern.Launches, govern.Calls:
 		return l.Probes.EntryOnly
+	case govern.Twice:
+		return !l.onceFits()
 	}
 	return false
 }
@@ -106,6 +112,9 @@ func (l *Live) Shed(now time.Time, c govern.Change, hot []events.Op) error {
 	sheds[step.Name](&l.shed.Shed, c.Taken)
 	if err := l.tracer.Shed(l.shed.Shed); err != nil {
 		return err
+	}
+	if step.Part == govern.Twice {
+		l.shed.once.wanted = c.Taken
 	}
 	object := step.Name
 	if step.Part == govern.Hot {
@@ -154,7 +163,7 @@ func (l *Live) leaveHot(on bool, hot []events.Op) string {
 	var names []string
 	rows := map[int]bool{}
 	for i, r := range l.tracer.Rows() {
-		if on && slices.Contains(hot, r.Op) {
+		if on && (slices.Contains(hot, r.Op) || l.shed.once.out && probes.Doubled(&r)) {
 			rows[i] = true
 			names = append(names, r.Name)
 		}
@@ -175,11 +184,10 @@ func (l *Live) applyHot() {
 	l.mu.Lock()
 	libs, rows := slices.Clone(l.order), make([]map[int]bool, len(l.order))
 	for i, lib := range libs {
-		rows[i] = maps.Clone(l.shed.hot)
-		if rows[i] == nil {
-			rows[i] = map[int]bool{}
+		rows[i] = map[int]bool{}
+		for _, of := range []map[int]bool{l.shed.hot, l.shed.once.rows, lib.without} {
+			maps.Copy(rows[i], of)
 		}
-		maps.Copy(rows[i], lib.without)
 	}
 	l.mu.Unlock()
 	for i, lib := range libs {

@@ -28,7 +28,7 @@ func (c *costly) CountLaunches(pids []uint32) error {
 
 func (c *costly) MaxOverhead() float64  { return c.share }
 func (c *costly) Spent() (Spent, error) { return c.spent, nil }
-func (*costly) Lacks(int) bool          { return false }
+func (*costly) Lacks(step int) bool     { return govern.Steps[step].Part == govern.Twice }
 
 func (c *costly) Shed(_ time.Time, x govern.Change, hot []events.Op) error {
 	c.shed, c.hot = append(c.shed, x), hot
@@ -76,7 +76,7 @@ func TestWeigh(t *testing.T) {
 			}
 		}
 	}
-	if len(src.shed) != 2 || src.shed[0].Step != 0 || len(src.hot) != 1 {
+	if len(src.shed) != 2 || govern.Steps[src.shed[0].Step].Name != "stacks-rare" || len(src.hot) != 1 {
 		t.Errorf("shed %v, hot %v", src.shed, src.hot)
 	}
 }
