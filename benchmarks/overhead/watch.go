@@ -73,9 +73,38 @@ func floor(targets []target, firstByte bool) watch {
 	}
 }
 
+// how says what is done without, of launches.
+type how struct {
+	once    bool // the runtime's have no probe
+	counted bool // they are counted at their entry
+}
+
 // traced puts ingero's probes on the functions, and on what else o.Rows has.
-func traced(targets []target, o probes.Options) watch {
+func traced(targets []target, o probes.Options) watch { return tracedSo(targets, o, how{}) }
+
+// without does without some of it, once the program has launched: what is needed for that is
+// learnt by then.
+func without(tr *probes.Tracer, pid uint32, attached map[events.Library]*probes.Attached, h how) error {
+	if h.once {
+		rows := map[int]bool{}
+		for i, r := range tr.Rows() {
+			if probes.Doubled(&r) {
+				rows[i] = true
+			}
+		}
+		if err := errors.Join(tr.SetOrigins(probes.OriginsDerive), attached[events.LibCudart].Leave(rows)); err != nil {
+			return err
+		}
+	}
+	if h.counted {
+		return tr.LaunchesEntryOnly(pid, true)
+	}
+	return nil
+}
+
+func tracedSo(targets []target, o probes.Options, h how) watch {
 	return func(pid uint32) (func() error, func(), error) {
+		attached := map[events.Library]*probes.Attached{}
 		for _, t := range targets {
 			op, ok := events.OpByName(t.name)
 			if !ok {
@@ -103,7 +132,7 @@ func traced(targets []target, o probes.Options) watch {
 			if err != nil {
 				return nil, nil, errors.Join(err, stop())
 			}
-			closers = append(closers, a)
+			closers, attached[t.lib] = append(closers, a), a
 		}
 		if err := tr.Trace(pid, probes.Target{}); err != nil {
 			return nil, nil, errors.Join(err, stop())
@@ -114,7 +143,18 @@ func traced(targets []target, o probes.Options) watch {
 				return nil, nil, errors.Join(err, stop())
 			}
 		}
-		return stop, func() { tr.Drain(1<<30, func([]byte) {}) }, nil
+		if err := tr.SetOrigins(map[bool]probes.Origins{true: probes.OriginsLearn}[h.once]); err != nil {
+			return nil, nil, errors.Join(err, stop())
+		}
+		var late error
+		left := h
+		done := func() error { return errors.Join(late, stop()) }
+		return done, func() {
+			if n := tr.Drain(1<<30, func([]byte) {}); n > 0 && left != (how{}) {
+				late = errors.Join(late, without(tr, pid, attached, left))
+				left = how{}
+			}
+		}, nil
 	}
 }
 
