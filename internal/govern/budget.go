@@ -41,7 +41,7 @@ var Steps = [...]Step{
 	{"stacks-rare", Stacks, "stacks are taken of slow and failed calls, and of a sixteenth of the others that had one", "calls by place in the program: rare places may be missing"},
 	{"records-thin", Records, "one fast call in 8 of those on which no answer rests has a record", "single launches, asynchronous copies, memsets, events and queries; counts, sums and quantiles stay right"},
 	{"python-off", Stacks, "stacks have no Python functions", "Python lines of calls, and of who holds Python's lock"},
-	{"launches-counted", Launches, "launches of the processes that make very many are counted, not timed", "durations and results of these launches, so call-slow, graph-pool, gpu-behind and cold-start do not look at them, and failed launches are not seen; their counts stay exact"},
+	{"launches-counted", Launches, "launches of the processes that make very many are counted, not timed", "durations and results of these launches, so call-slow, driver-slow, graph-pool, gpu-behind and cold-start do not look at them, and failed launches are not seen; their counts stay exact"},
 	{"stacks-off", Stacks, "no stack is taken", "where in the program calls are made"},
 	{"records-least", Records, "one fast call in 64 of those on which no answer rests has a record", "single launches, asynchronous copies, memsets, events and queries; counts, sums and quantiles stay right"},
 	{"host-off", Host, "disks, reclaim and sockets are not watched", "causes on the host but for the CPU"},
