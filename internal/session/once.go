@@ -78,7 +78,10 @@ func (l *Live) tendOnce() error {
 		if !fits {
 			return nil
 		}
-		o.left = learnTicks
+		o.left, o.since = learnTicks, relearnt
+		l.mu.Lock()
+		o.fresh = false
+		l.mu.Unlock()
 		return l.setOrigins(probes.OriginsLearn)
 	}
 	fresh, err := l.newOrigins()
