@@ -87,7 +87,7 @@ func (d *DB) sessions(ctx context.Context, node string) ([]*session, error) {
 
 // name gives a recording its ID, which is the same each time that it is converted.
 func (x *session) name(node string) error {
-	x.Node, x.Mode = cmp.Or(node, x.node), "import"
+	x.Node, x.Mode = cmp.Or(node, x.node), store.Imported
 	if x.Node == "" {
 		return ErrNoNode
 	}

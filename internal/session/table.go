@@ -73,7 +73,7 @@ func (t *table) fill(to *tick.Tick) {
 		o := &to.Ops[i]
 		r := t.row(key{o.PID, o.Op})
 		r.listed = true
-		o.Last = minus(o.Sum, r.sum)
+		o.Last = o.Sum.Since(&r.sum)
 		r.sum = o.Sum
 		o.DurLast = none
 		if r.recent.Count() > 0 {
@@ -94,17 +94,6 @@ func (t *table) fill(to *tick.Tick) {
 	slices.SortFunc(to.Ops, func(a, b tick.Op) int {
 		return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(a.PID, b.PID))
 	})
-}
-
-// minus returns what was added to an earlier state of the sums.
-func minus(a, b tick.Counts) tick.Counts {
-	return tick.Counts{
-		Calls: a.Calls - b.Calls, Done: a.Done - b.Done, Errors: a.Errors - b.Errors,
-		Nested: a.Nested - b.Nested, Unmeasured: a.Unmeasured - b.Unmeasured, Abandoned: a.Abandoned - b.Abandoned,
-		Total: a.Total - b.Total, OnCPU: a.OnCPU - b.OnCPU, Runnable: a.Runnable - b.Runnable,
-		Throttled: a.Throttled - b.Throttled,
-		Inner:     a.Inner - b.Inner, Partial: a.Partial - b.Partial, PartialNS: a.PartialNS - b.PartialNS,
-	}
 }
 
 // slowest returns from which duration on a call of each operation was slow in

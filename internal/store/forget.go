@@ -36,6 +36,7 @@ var forgotten = [...]struct {
 	lost, since   bool
 }{
 	{table: "accounts", before: among(accountTiers[:]) + "end_ns < ?2"},
+	{table: "counted", before: among(countTiers[:]) + "end_ns < ?2"},
 	{table: "rollups", before: among(tiers[:]) + "start_ns < ?2"},
 	{table: "memory", before: "time_ns < ?2"}, {table: "snapshots", before: "time_ns < ?2"},
 	{table: "gpu_states", before: "time_ns < ?2"}, {table: "xids", before: "time_ns < ?2"},

@@ -13,7 +13,7 @@ import (
 // Sum is what calls sum to: counts by weight, and the distribution of their
 // durations. The zero value is of no calls.
 type Sum struct {
-	tick.Counts // Inner and Abandoned are 0
+	tick.Counts // of records, by weight: Inner and Abandoned are 0
 	Dur         stats.Sketch
 	Thinned     bool // some records stood for more than one call
 }
@@ -48,9 +48,7 @@ func (s *Sum) Add(c *events.Call) {
 
 // Merge adds all that o counted.
 func (s *Sum) Merge(o *Sum) {
-	for i, v := range o.columns() {
-		*s.columns()[i] += *v
-	}
+	s.Counts.Add(&o.Counts)
 	s.Thinned = s.Thinned || o.Thinned
 	s.Dur.Merge(&o.Dur)
 }

@@ -46,6 +46,8 @@ type saver struct {
 	gpuStates []tick.GPU // likewise
 	stacks    savedStacks
 	spent     [len(accountTiers)]savedAccounts
+	counted   [len(countTiers)]counting
+	derived   bool // the counts of ticks are of records, not the kernel's
 }
 
 type savedOp struct {
@@ -77,7 +79,10 @@ var (
 func newSaver(db *sql.DB, s *Session) (*saver, error) {
 	v := &saver{db: db, stmts: map[*string]*sql.Stmt{}, ops: map[opKey]savedOp{}, procs: map[uint32]processJSON{}, pods: map[string]tick.Pod{}, libs: map[libKey]libraryJSON{},
 		reports: map[tick.Report]bool{}, drops: map[string]uint64{}, gaps: map[uint32]*savedGap{},
-		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}, rollup: newRollup(), stated: map[stateKey]any{}, lost: losses{}, gpus: gpuNews{}}
+		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}, rollup: newRollup(), stated: map[stateKey]any{}, lost: losses{}, gpus: gpuNews{}, derived: s.Mode == Imported}
+	for i := range v.counted {
+		v.counted[i].since = s.Started
+	}
 	if _, err := db.Exec(sqlStale); err != nil {
 		return nil, err
 	}
@@ -92,7 +97,7 @@ func newSaver(db *sql.DB, s *Session) (*saver, error) {
 	if _, err := db.Exec(waitShort); err != nil {
 		return nil, err
 	}
-	for _, q := range []*string{&sqlTick, &sqlOther, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlPod, &sqlChain, &sqlRevised, &sqlLossGone, &sqlLoss, &sqlEpisode, &sqlNoEpisode, &sqlAccount, &sqlRoll, &sqlFirstRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot,
+	for _, q := range []*string{&sqlTick, &sqlOther, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlPod, &sqlChain, &sqlRevised, &sqlLossGone, &sqlLoss, &sqlEpisode, &sqlNoEpisode, &sqlAccount, &sqlCounted, &sqlRoll, &sqlFirstRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot,
 		&sqlMemory, &sqlLedger, &sqlDevice, &sqlHeld, &sqlStream, &sqlGraph, &sqlComm, &sqlCopy, &sqlError, &sqlName, &sqlFunction, &sqlHost, &sqlXid, &sqlGPU, &sqlGPUState, &sqlFrame, &sqlStack} {
 		if v.stmts[q], err = db.Prepare(*q); err != nil {
 			return nil, errors.Join(err, v.close())
@@ -206,6 +211,9 @@ func (v *saving) all(t *tick.Tick) error {
 		if err := v.chain(r); err != nil {
 			return err
 		}
+	}
+	if err := v.countTick(t); err != nil {
+		return err
 	}
 	for i := range t.Ops {
 		if err := v.op(&t.Ops[i]); err != nil {

@@ -33,7 +33,7 @@ func (v *saver) trim(now time.Time, bound int64) error {
 		return nil
 	}
 	v.swept = now
-	if err := errors.Join(v.sweepHost(now), v.sweepLosses(now), v.sweepAccounts(now)); err != nil {
+	if err := errors.Join(v.sweepHost(now), v.sweepLosses(now), v.sweepAccounts(now), v.sweepCounted(now, over)); err != nil {
 		return err
 	}
 	all, err := v.tiers()
