@@ -96,12 +96,7 @@ func (o *queryOptions) recordings(all []query.Session, path string) ([]query.Ses
 }
 
 // covered takes in how far an answer goes.
-func (a *asked) covered(c query.Coverage) {
-	a.cover.Thinned = a.cover.Thinned || c.Thinned
-	a.cover.Torn += c.Torn
-	a.cover.Missing = append(a.cover.Missing, c.Missing...)
-	a.cover.Damage = append(a.cover.Damage, c.Damage...)
-}
+func (a *asked) covered(c query.Coverage) { a.cover.Add(c) }
 
 // notes says what a reader must know of the answer.
 func (a *asked) notes(zone *time.Location) []string {
@@ -113,7 +108,10 @@ func (a *asked) notes(zone *time.Location) []string {
 			out = append(out, fmt.Sprintf("recording ended before the trace did, at %s: %s", clockText(end(x).In(zone)), x.Problem))
 		}
 	}
-	if lost > 0 {
+	switch {
+	case lost > 0 && !a.cover.Records:
+		out = append(out, explain.Count(lost)+" records were lost in these recordings: counts and sums are exact, but durations lack these calls")
+	case lost > 0:
 		out = append(out, explain.Count(lost)+" records were lost in these recordings, so the counts may be low: ingero explain --per-process has the exact ones")
 	}
 	return out

@@ -40,6 +40,9 @@ func (o *queryOptions) table(ctx context.Context, r *query.Reader, a *asked, zon
 	if len(t.Rows) == 0 && len(a.cover.Missing) > 0 {
 		return nil, a.gone()
 	}
+	if !a.cover.From.IsZero() {
+		t.From, t.To = a.cover.From, a.cover.To
+	}
 	switch {
 	case o.json:
 		t.Notes = a.notes(zone)

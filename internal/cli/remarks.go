@@ -51,8 +51,15 @@ func remarksOn(s *query.Summary, zone *time.Location) []string {
 	if s.Session.Pruned {
 		out = append(out, "its calls are not kept any more: this is from what was summed up while it was recorded")
 	}
-	if s.Rebuilt && s.Thinned {
+	switch {
+	case s.Rebuilt && s.Thinned && !s.CountedFrom.IsZero():
+		out = append(out, "not every call of this part was recorded: counts and sums of its operations are exact, quantiles and the time between calls are estimates")
+	case s.Rebuilt && s.Thinned:
 		out = append(out, "not every call of this part was recorded, so its counts are estimates")
+	}
+	if from, to := s.CountedFrom, s.CountedTo; !from.IsZero() && (!from.Equal(s.From) || !to.Equal(s.To)) {
+		const format = "15:04:05.000"
+		out = append(out, fmt.Sprintf("counts are from %s to %s: they are known from one tick to another", from.In(zone).Format(format), to.In(zone).Format(format)))
 	}
 	if s.Torn > 0 && s.Session.State != "running" {
 		out = append(out, fmt.Sprintf("a crash cut off the last %s of the recording", explain.Bytes(s.Torn)))

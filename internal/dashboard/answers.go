@@ -37,8 +37,7 @@ func (a *asked) sums() (*explain.OpTable, error) {
 		if err != nil {
 			return nil, err
 		}
-		cover.Thinned, cover.Torn = cover.Thinned || c.Thinned, cover.Torn+c.Torn
-		cover.Missing, cover.Damage = append(cover.Missing, c.Missing...), append(cover.Damage, c.Damage...)
+		cover.Add(c)
 		for j := range stats {
 			x := &stats[j]
 			row := explain.OpRow{Node: s.Node, Op: tick.Op{PID: x.PID, Op: x.Op, Sum: x.Sum, Dur: x.Dur}}
@@ -47,6 +46,9 @@ func (a *asked) sums() (*explain.OpTable, error) {
 			}
 			t.Rows = append(t.Rows, row)
 		}
+	}
+	if !cover.From.IsZero() {
+		t.From, t.To = cover.From, cover.To
 	}
 	t.Notes = explain.CoverageNotes(&cover)
 	return t, nil

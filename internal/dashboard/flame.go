@@ -88,7 +88,7 @@ func (a *asked) flame() (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		addCover(&cover, &c)
+		cover.Add(c)
 		out.Sampled = min(out.Sampled, x.Share)
 		if x.Share <= 0 {
 			continue

@@ -115,7 +115,7 @@ func (a *asked) graphEvents() (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		cover.Thinned, cover.Missing, cover.Damage = cover.Thinned || c.Thinned, append(cover.Missing, c.Missing...), append(cover.Damage, c.Damage...)
+		cover.Add(c)
 	}
 	slices.SortStableFunc(last, func(a, b event) int { return cmp.Compare(b.start, a.start) })
 	out := struct {

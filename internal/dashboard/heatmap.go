@@ -95,7 +95,7 @@ func (a *asked) opStats(sessions []query.Session, every time.Duration, cover *qu
 		if err != nil {
 			return nil, err
 		}
-		addCover(cover, &c)
+		cover.Add(c)
 		for j := range some {
 			x := &some[j]
 			k := key{x.Op, x.Time.UnixNano()}
@@ -109,12 +109,6 @@ func (a *asked) opStats(sessions []query.Session, every time.Duration, cover *qu
 		}
 	}
 	return out, nil
-}
-
-// addCover adds what a part of an answer says of itself.
-func addCover(to, c *query.Coverage) {
-	to.Thinned, to.Torn = to.Thinned || c.Thinned, to.Torn+c.Torn
-	to.Missing, to.Damage = append(to.Missing, c.Missing...), append(to.Damage, c.Damage...)
 }
 
 func heatOf(o *query.OpStat) heatJSON {

@@ -84,7 +84,7 @@ func (a *asked) processesOf(s *query.Session, cover *query.Coverage) (out []proc
 	if err != nil {
 		return nil, err
 	}
-	addCover(cover, &c)
+	cover.Add(c)
 	calls, ns := map[uint32]uint64{}, map[uint32]uint64{}
 	for i := range stats {
 		x := &stats[i]

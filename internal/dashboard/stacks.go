@@ -52,7 +52,7 @@ func (a *asked) stacks() (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		cover.Thinned, cover.Missing, cover.Damage = cover.Thinned || c.Thinned, append(cover.Missing, c.Missing...), append(cover.Damage, c.Damage...)
+		cover.Add(c)
 		out.Without += without
 		for j := range sums {
 			out.Stacks = append(out.Stacks, stackOf(&sums[j], sessions[i].Node))

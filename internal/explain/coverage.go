@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"ingero/internal/query"
@@ -10,8 +11,15 @@ import (
 // CoverageNotes says in words how far an answer from records goes.
 func CoverageNotes(c *query.Coverage) []string {
 	var out []string
-	if c.Thinned {
-		out = append(out, "not every call was recorded; some stand for several, so quantiles are estimates")
+	switch {
+	case c.Variance > 0:
+		out = append(out, fmt.Sprintf("not every call was recorded: the records that were read stand for %s calls, ± %s (standard error). "+
+			"sum(weight) estimates the calls of any condition, sqrt(sum(weight * (weight - 1))) is its standard error; op_stats has exact counts",
+			Count(uint64(c.Calls)), Count(uint64(math.Ceil(math.Sqrt(c.Variance))))))
+	case c.Estimate:
+		out = append(out, "not every call was recorded; some records stand for several calls, so counts, sums and quantiles are estimates")
+	case c.Thinned:
+		out = append(out, "not every call was recorded; some records stand for several calls, so quantiles are estimates; counts and sums are exact")
 	}
 	if len(c.Missing) > 0 {
 		out = append(out, "the calls of these recordings are not kept any more: "+someOf(c.Missing))

@@ -54,8 +54,11 @@ func diffRemarks(run *diff.Run) (out []string) {
 	case run.Session.Cut:
 		out = append(out, "the first of its calls were removed to make room")
 	}
-	if run.Cover.Thinned {
+	switch {
+	case run.Cover.Estimate:
 		out = append(out, "not every call was recorded: its counts are estimates")
+	case run.Cover.Thinned:
+		out = append(out, "not every call was recorded: its quantiles are estimates")
 	}
 	if len(run.Untimed) > 0 {
 		out = append(out, "not every call was timed, to spare the programs ("+strings.Join(run.Untimed, ", ")+"): parts and operations may differ for that alone; trace --max-overhead 0 times all")

@@ -89,7 +89,7 @@ func one(ctx context.Context, out sink, r *query.Reader, of *query.Session, f qu
 	if res.Calls > before {
 		res.Sessions++
 	}
-	addCoverage(&res.Coverage, &cover)
+	res.Coverage.Add(cover)
 	return errors.Join(failed, err)
 }
 
@@ -153,9 +153,4 @@ func appendValue(b []byte, k kind, v parquet.Value) []byte {
 		return strconv.AppendInt(b, int64(v.Int32()), 10)
 	}
 	return strconv.AppendInt(b, v.Int64(), 10)
-}
-
-func addCoverage(to, c *query.Coverage) {
-	to.Thinned, to.Torn = to.Thinned || c.Thinned, to.Torn+c.Torn
-	to.Missing, to.Damage = append(to.Missing, c.Missing...), append(to.Damage, c.Damage...)
 }

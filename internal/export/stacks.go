@@ -84,9 +84,7 @@ func stackRows(ctx context.Context, r *query.Reader, f query.Filter) ([]stackRow
 			res.Sessions++
 		}
 		res.Without += without
-		to := &res.Coverage
-		to.Thinned, to.Torn = to.Thinned || cover.Thinned, to.Torn+cover.Torn
-		to.Missing, to.Damage = append(to.Missing, cover.Missing...), append(to.Damage, cover.Damage...)
+		res.Coverage.Add(cover)
 	}
 	res.Stacks = len(rows)
 	return rows, res, nil

@@ -208,7 +208,7 @@ func (t *timeline) session(ctx context.Context, r *query.Reader, of *query.Sessi
 	if t.res.Calls > before {
 		t.res.Sessions++
 	}
-	addCoverage(&t.res.Coverage, &cover)
+	t.res.Coverage.Add(cover)
 	return errors.Join(t.levels(ctx, r, f), t.chains(ctx, r, f), t.faults(ctx, r, f))
 }
 

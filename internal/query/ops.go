@@ -19,18 +19,40 @@ const AllSessions = "*"
 
 // Coverage says how far an answer goes that comes from records.
 type Coverage struct {
-	Thinned bool     // some records stand for more than one call, or were lost
-	Torn    int64    // bytes that a crash cut off the ends of logs
-	Missing []string // sessions, or parts of some, whose calls are not kept any more
-	Damage  []string // why a log could not be read to its end
+	Thinned bool // some records stand for more than one call, or were lost
+	// Estimate says that counts and sums are of records, some of which stand for more
+	// than one call. Otherwise they are the kernel's, or of a record a call.
+	Estimate bool
+	Records  bool // some counts are of records alone: calls whose record was lost are not in them
+	// Calls is how many calls the records that were read stand for, and Variance that of
+	// this as an estimate: the sum of w (w-1), w being a record's weight. Of [Reader.Each] only.
+	Calls, Variance float64
+	// From and To are what counts are of that are the kernel's: from a tick to a tick.
+	// Zero: all of the recordings, or exactly the window.
+	From, To time.Time
+	Torn     int64    // bytes that a crash cut off the ends of logs
+	Missing  []string // sessions, or parts of some, whose calls are not kept any more
+	Damage   []string // why a log could not be read to its end
 }
 
-// add adds what another part of the answer says of itself.
-func (c *Coverage) add(o Coverage) {
-	c.Thinned = c.Thinned || o.Thinned
+// Add adds what another part of the answer says of itself.
+func (c *Coverage) Add(o Coverage) {
+	c.Thinned, c.Estimate, c.Records = c.Thinned || o.Thinned, c.Estimate || o.Estimate, c.Records || o.Records
+	if !o.From.IsZero() && (c.From.IsZero() || o.From.Before(c.From)) {
+		c.From = o.From
+	}
+	c.To = later(c.To, o.To)
+	c.Calls, c.Variance = c.Calls+o.Calls, c.Variance+o.Variance
 	c.Torn += o.Torn
 	c.Missing = append(c.Missing, o.Missing...)
 	c.Damage = append(c.Damage, o.Damage...)
+}
+
+// weigh takes in the weight of a record.
+func (c *Coverage) weigh(weight uint32) {
+	w := float64(weight)
+	c.Calls, c.Variance = c.Calls+w, c.Variance+w*(w-1)
+	c.Thinned, c.Estimate = c.Thinned || weight > 1, c.Estimate || weight > 1
 }
 
 // Group says which calls [Reader.OpStats] counts together, beside those of one
@@ -47,7 +69,7 @@ type OpStat struct {
 	PID   uint32    // 0 unless told apart
 	Stack uint32    // likewise
 	Op    events.Op
-	Sum   tick.Counts // of the records, by weight; Inner and Abandoned are 0
+	Sum   tick.Counts // the kernel's, unless [Coverage.Estimate]: see [Reader.Counts]
 	Dur   *stats.Sketch
 }
 
@@ -94,9 +116,9 @@ func (g *opStats) at(s *Session, time int64, pid uint32, op events.Op, stack uin
 }
 
 // OpStats sums up the calls that match, in the order of time, node, op, pid and
-// stack. Counts and sums are exact for what was recorded, also where the calls
-// themselves are gone, and quantiles are within [stats.SketchError]. Whole seconds
-// come from rollups, and so cost little.
+// stack. Counts and sums are those of [Reader.Counts], and durations those of the records of
+// the same time, within [stats.SketchError]. By stack, by less than a second, and of a
+// recording without the kernel's counts all is of records.
 func (r *Reader) OpStats(ctx context.Context, f Filter, g Group) ([]OpStat, Coverage, error) {
 	var cover Coverage
 	sessions, err := r.Chosen(ctx, f)
@@ -105,13 +127,16 @@ func (r *Reader) OpStats(ctx context.Context, f Filter, g Group) ([]OpStat, Cove
 	}
 	sums := &opStats{Group: g, found: map[statKey]*store.Sum{}}
 	for i := range sessions {
-		if err := r.sumSession(ctx, &sessions[i], f, sums, &cover); err != nil {
+		if err := r.sumCounted(ctx, &sessions[i], f, sums, &cover); err != nil {
 			return nil, cover, fmt.Errorf("session %s: %w", sessions[i].ID, r.read(err))
 		}
 	}
 	out := make([]OpStat, 0, len(sums.found))
 	for k, sum := range sums.found {
 		cover.Thinned = cover.Thinned || sum.Thinned
+		if g.Every == 0 && sum.Counts == (tick.Counts{}) {
+			continue
+		}
 		o := OpStat{Node: k.node, PID: k.pid, Stack: k.stack, Op: k.op, Sum: sum.Counts, Dur: &sum.Dur}
 		if g.Every > 0 {
 			o.Time = at(k.time)
@@ -149,11 +174,12 @@ func (r *Reader) Each(ctx context.Context, f Filter, visit func(s *Session, c *e
 		s := &sessions[i]
 		more := true
 		c, err := r.scan(ctx, s, f, 0, func(c *events.Call, number uint64) bool {
-			cover.Thinned = cover.Thinned || c.Weight > 1
+			cover.weigh(c.Weight)
 			more = visit(s, c, number)
 			return more
 		})
-		cover.add(c)
+		cover.Records = true
+		cover.Add(c)
 		switch {
 		case errors.Is(err, ErrNoCalls):
 			cover.Missing = append(cover.Missing, s.ID)

@@ -124,6 +124,15 @@ func (x *session) second() {
 	}
 }
 
+// idle lets time pass in which nothing is called.
+func (x *session) idle(d time.Duration) {
+	x.t.Helper()
+	x.now = x.now.Add(d)
+	if err := x.db.Tick(x.tick(false)); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
 func (x *session) op(pid uint32, o events.Op) *tick.Op {
 	k := opKey{pid, o}
 	if x.ops[k] == nil {

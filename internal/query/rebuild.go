@@ -9,7 +9,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// rebuild counts the calls of a window from their records.
+// rebuild makes the summary of a window from records, and what the kernel counted in it.
 func (r *Reader) rebuild(ctx context.Context, sum *Summary, f Filter) error {
 	sum.Rebuilt = true
 	if f.From.After(sum.From) {
@@ -20,6 +20,14 @@ func (r *Reader) rebuild(ctx context.Context, sum *Summary, f Filter) error {
 	}
 	if sum.To.Before(sum.From) {
 		sum.To = sum.From
+	}
+	counts, err := r.Counts(ctx, &sum.Session, f)
+	if err != nil {
+		return err
+	}
+	if counts.known {
+		sum.CountedFrom, sum.CountedTo = counts.From, counts.To
+		f = counts.window(f)
 	}
 	for _, d := range sum.Drops {
 		sum.Thinned = sum.Thinned || d.LosesCalls()
@@ -38,15 +46,30 @@ func (r *Reader) rebuild(ctx context.Context, sum *Summary, f Filter) error {
 	sum.Session.Cut = sum.Session.Cut || len(cover.Missing) > 0 // removed meanwhile
 	sum.Thinned = sum.Thinned || b.thinned
 	sum.Damage = strings.Join(cover.Damage, "; ")
+	if counts.known {
+		b.count(counts)
+	}
 	for k, o := range b.ops { // an operation of which only inner calls lie in the window was not called
 		if o.Calls > 0 && f.matches(k.pid, k.op) {
-			counts := o.Counts
-			counts.Inner = o.inner
-			sum.Ops = append(sum.Ops, tick.Op{PID: k.pid, Op: k.op, Sum: counts, Dur: &o.Dur})
+			x := tick.Op{PID: k.pid, Op: k.op, Sum: o.Counts, Dur: &o.Dur}
+			if !counts.known {
+				x.Sum.Inner = o.inner
+			}
+			sum.Ops = append(sum.Ops, x)
 		}
 	}
 	sum.keepPresent()
 	return nil
+}
+
+// count puts what was counted in the place of what records say.
+func (b *builder) count(c *Counts) {
+	for _, o := range b.ops {
+		o.Counts = tick.Counts{}
+	}
+	for k, n := range c.Of {
+		b.op(k.PID, k.Op).Counts = n
+	}
 }
 
 type opKey struct {

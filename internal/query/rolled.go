@@ -11,12 +11,22 @@ import (
 	"ingero/internal/tick"
 )
 
-// Called returns about how many calls the filter's window has, from rollups: to within
-// those of its first and last seconds. ok is false where there are none to tell from.
+// Called returns how many calls the filter's window has as [Reader.Counts] says, or where the kernel's
+// counts were not kept about how many, from rollups: to within those of its first and last seconds. ok is false where there are none to tell from.
 func (r *Reader) Called(ctx context.Context, f Filter) (n uint64, ok bool, err error) {
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {
 		return 0, false, err
+	}
+	counts, err := r.Counts(ctx, &s, f)
+	if err != nil {
+		return 0, false, fmt.Errorf("count the calls of session %s: %w", s.ID, r.read(err))
+	}
+	if counts.known {
+		for _, c := range counts.Of {
+			n += c.Calls
+		}
+		return n, true, nil
 	}
 	from, to := bounds(f)
 	var sum sql.NullInt64
@@ -61,6 +71,7 @@ func (r *Reader) Rolled(ctx context.Context, f Filter) (*Summary, error) {
 		o := &all[i]
 		sum.Ops = append(sum.Ops, tick.Op{PID: o.PID, Op: o.Op, Sum: o.Sum, Dur: o.Dur})
 	}
+	sum.CountedFrom, sum.CountedTo = cover.From, cover.To
 	sum.Thinned = cover.Thinned || slices.ContainsFunc(sum.Drops, tick.Drop.LosesCalls)
 	sum.Torn, sum.Damage = cover.Torn, strings.Join(cover.Damage, "; ")
 	sum.keepPresent()

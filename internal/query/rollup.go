@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ingero/internal/store"
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
@@ -51,6 +52,65 @@ func ceil(v, step int64) int64 {
 		f += step
 	}
 	return f
+}
+
+// sumCounted adds a session's calls up: their durations as they were recorded, and how many they
+// are as the kernel counted them.
+func (r *Reader) sumCounted(ctx context.Context, s *Session, f Filter, sums *opStats, answer *Coverage) error {
+	own := &opStats{Group: sums.Group, found: map[statKey]*store.Sum{}}
+	counts := &Counts{}
+	if !own.Stack && len(f.Stacks) == 0 && (own.Every == 0 || own.Every >= time.Second) {
+		var err error
+		if counts, err = r.counts(ctx, s, f, own.Every); err != nil {
+			return err
+		}
+	}
+	if err := r.sumSession(ctx, s, counts.window(f), own, answer); err != nil {
+		return err
+	}
+	if counts.known {
+		own.count(s, counts)
+		if !counts.whole {
+			answer.Add(Coverage{From: counts.From, To: counts.To})
+		}
+		if counts.gone {
+			answer.Missing = append(answer.Missing, s.ID)
+		}
+	}
+	for k, sum := range own.found {
+		exact := counts.known && (own.Every == 0 || k.time >= floor(counts.since, int64(own.Every)))
+		answer.Estimate, answer.Records = answer.Estimate || sum.Thinned && !exact, answer.Records || !exact
+		if to := sums.found[k]; to != nil {
+			to.Merge(sum)
+		} else {
+			sums.found[k] = sum
+		}
+	}
+	return nil
+}
+
+// count puts what was counted in the place of what records say.
+func (g *opStats) count(s *Session, c *Counts) {
+	first := int64(math.MinInt64)
+	if g.Every > 0 { // before that ticks are not told apart any more
+		first = floor(c.since, int64(g.Every))
+	}
+	for k, sum := range g.found {
+		if k.time >= first {
+			sum.Counts = tick.Counts{}
+		}
+	}
+	if g.Every == 0 {
+		for k, n := range c.Of {
+			g.at(s, 0, k.PID, k.Op, 0).Counts.Add(&n)
+		}
+		return
+	}
+	for i := range c.rows {
+		if x := &c.rows[i]; floor(x.middle(), int64(g.Every)) >= first {
+			g.at(s, x.middle(), x.PID, x.Op, 0).Counts.Add(&x.Counts)
+		}
+	}
 }
 
 // sumSession adds a session's calls up.
@@ -163,6 +223,6 @@ func (r *Reader) sumCalls(ctx context.Context, s *Session, f Filter, x stretch, 
 	if after > 0 { // the oldest are not asked for
 		c.Missing = nil
 	}
-	answer.add(c)
+	answer.Add(c)
 	return err
 }

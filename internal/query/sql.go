@@ -250,10 +250,11 @@ func (s *statement) failed(err error) error {
 // note adds how far a part of the answer goes.
 func (s *statement) note(c Coverage) {
 	to := &s.result.Coverage
-	to.Thinned = to.Thinned || c.Thinned
-	to.Torn = max(to.Torn, c.Torn) // a table may be read more than once
-	to.Missing = addNew(to.Missing, c.Missing)
-	to.Damage = addNew(to.Damage, c.Damage)
+	torn := max(to.Torn, c.Torn) // a table may be read more than once
+	calls, variance := max(to.Calls, c.Calls), max(to.Variance, c.Variance)
+	missing, damage := addNew(to.Missing, c.Missing), addNew(to.Damage, c.Damage)
+	to.Add(c)
+	to.Torn, to.Missing, to.Damage, to.Calls, to.Variance = torn, missing, damage, calls, variance
 }
 
 // size is what a value counts towards [SQLLimits.Bytes].

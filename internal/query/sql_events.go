@@ -252,7 +252,7 @@ var callColumns = []eventColumn{
 			}
 			return events.ErrorName(c.Op, c.Result)
 		}},
-	{SQLColumn{"weight", "INTEGER", "calls that the record stands for: 1, more where records were thinned out"},
+	{SQLColumn{"weight", "INTEGER", "calls that the record stands for: 1, more where records were thinned out. sum(weight) estimates calls, with a standard error of sqrt(sum(weight * (weight - 1)))"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return int64(c.Weight) }},
 	{SQLColumn{"stack", "INTEGER", "its stack: stacks.id, NULL where none was taken"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value {

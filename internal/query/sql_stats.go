@@ -45,7 +45,7 @@ var (
 var opStatsTable = &virtual{
 	SQLTable: SQLTable{Name: "op_stats", Columns: declared(opStatColumns),
 		Args:  append(slices.Clone(sinceUntil), SQLColumn{"by", "TEXT", "what is told apart beside the operation: 'pid' (node and process, as for NULL), 'node', or 'op' for nothing"}),
-		About: "What the calls of each operation sum to. It is made without a row a call: ask it rather than events."},
+		About: "What the calls of each operation sum to: the kernel's counts, exact from a tick to a tick, also where records were thinned or lost. It is made without a row a call: ask it rather than events."},
 	equal: []string{"op", "node", "pid"}, exact: []string{"op"},
 	scan: func(s *statement, a *asked, yield func(batch) bool) error {
 		b := &statBatch{columns: opStatColumns}
@@ -190,7 +190,7 @@ var (
 		func(_ *statBatch, o *OpStat) vtab.Value { return o.Op.String() }}
 	statSource = statColumn{SQLColumn{"source", "TEXT", "layer: cudart, driver, graph, nccl"},
 		func(_ *statBatch, o *OpStat) vtab.Value { return o.Op.Source().String() }}
-	statCount = statColumn{SQLColumn{"count", "INTEGER", "calls"},
+	statCount = statColumn{SQLColumn{"count", "INTEGER", "calls, as the kernel counted them when they were entered"},
 		func(_ *statBatch, o *OpStat) vtab.Value { return int64(o.Sum.Calls) }}
 	statErrors = statColumn{SQLColumn{"errors", "INTEGER", "calls whose result was an error"},
 		func(_ *statBatch, o *OpStat) vtab.Value { return int64(o.Sum.Errors) }}
@@ -198,8 +198,8 @@ var (
 		func(_ *statBatch, o *OpStat) vtab.Value { return int64(o.Sum.Total) }}
 	statAvg = statColumn{SQLColumn{"avg_ns", "INTEGER", "mean duration"},
 		func(_ *statBatch, o *OpStat) vtab.Value {
-			if n := o.Dur.Count(); n > 0 {
-				return int64(o.Dur.Sum() / n)
+			if o.Sum.Done > 0 {
+				return int64(o.Sum.Total / o.Sum.Done)
 			}
 			return nil
 		}}

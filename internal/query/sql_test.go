@@ -31,7 +31,7 @@ func sqlRecording(t testing.TB) (*Reader, map[string][]events.Call) {
 	calls := map[string][]events.Call{}
 	for i, node := range []string{"gpu-7", "gpu-8"} {
 		id := fmt.Sprintf("s%d", i+1)
-		x := record(t, path, store.Session{ID: id, Node: node, Started: began.AddDate(0, 0, i), Mode: "trace"})
+		x := record(t, path, store.Session{ID: id, Node: node, Started: began.Add(time.Duration(i) * time.Hour), Mode: "trace"})
 		for range 2 {
 			x.second()
 		}

@@ -277,7 +277,7 @@ func (r *Reader) stackSums(ctx context.Context, f Filter, every, length time.Dur
 		}
 		return true
 	})
-	cover.Thinned = cover.Thinned || add.thinned
+	cover.Thinned, cover.Estimate = cover.Thinned || add.thinned, cover.Estimate || add.thinned
 	if errors.Is(err, ErrNoCalls) {
 		cover.Missing, err = append(cover.Missing, s.ID), nil
 	}

@@ -58,9 +58,12 @@ type Summary struct {
 	Drops     []tick.Drop // of the whole session; those with a count
 
 	// Rebuilt says that counts come from the records of calls, as those of a part
-	// of a session must: calls whose records were lost are not in them, Abandoned
-	// and open calls are not known, and Hist is nil. Otherwise they are exact.
+	// of a session must whose kernel's counts were not kept: calls whose records were lost are not in them, Abandoned
+	// and open calls are not known. Hist is nil. Otherwise they are exact.
 	Rebuilt bool
+	// CountedFrom and CountedTo say that the counts of a part are the kernel's all the same, and so
+	// exact, and from which tick to which they are, with durations and gaps. Zero: they are not.
+	CountedFrom, CountedTo time.Time
 	// Thinned says that some records stand for more than one call, or were lost.
 	Thinned bool
 	Torn    int64  // bytes that a crash cut off the end of the log; Rebuilt only

@@ -84,9 +84,8 @@ func (x *copier) send(ctx context.Context, t *table) error {
 
 // cover notes what could not be read, once.
 func (x *copier) cover(c *query.Coverage) {
-	if to := &x.res.Coverage; !x.live {
-		to.Thinned, to.Torn = to.Thinned || c.Thinned, to.Torn+c.Torn
-		to.Missing, to.Damage = append(to.Missing, c.Missing...), append(to.Damage, c.Damage...)
+	if !x.live {
+		x.res.Coverage.Add(*c)
 	}
 }
 

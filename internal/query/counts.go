@@ -1,0 +1,255 @@
+package query
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"ingero/internal/store"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// Counts are what the kernel counted in a window: calls, and what is said of them, by when they
+// were entered, returns and times by when they returned. They are exact, whatever became of
+// the records, and of whole ticks.
+type Counts struct {
+	From, To time.Time // what they are of: from a tick to a tick
+	Of       map[CountKey]tick.Counts
+
+	// known says that the kernel's counts were kept of the recording. Those that another
+	// program made, and an ingero before 1.0, have none.
+	known bool
+	whole bool       // of all of the recording
+	gone  bool       // some of it is not kept any more
+	since int64      // from when on there are rows of ticks, Unix ns
+	rows  []countRow // unless whole
+}
+
+// CountKey is an operation of a process.
+type CountKey struct {
+	PID uint32
+	Op  events.Op
+}
+
+// countRow is what was counted from one tick to another.
+type countRow struct {
+	CountKey
+	tick.Counts
+	from, to int64
+}
+
+func (c *countRow) middle() int64 { return c.from + (c.to-c.from)/2 }
+
+// Counts returns what the kernel counted of the filter's processes and operations in its window:
+// from the tick that is nearest to its start to the one nearest to its end, and at least of one tick. What is
+// old has rows of ten seconds, and then of a minute, in the place of ticks. Windows that
+// follow each other have each call once. All that tells how many calls there were asks here.
+func (r *Reader) Counts(ctx context.Context, s *Session, f Filter) (*Counts, error) {
+	return r.counts(ctx, s, f, 0)
+}
+
+// shareOfStep is how many rows a part of the time has at least: so much of it lies beside its bounds.
+const shareOfStep = 10
+
+// counts is [Reader.Counts] of rows that are short enough for a step, 0 for none.
+func (r *Reader) counts(ctx context.Context, s *Session, f Filter, step time.Duration) (*Counts, error) {
+	c := &Counts{From: s.Started, To: later(s.Updated, s.Ended), Of: map[CountKey]tick.Counts{}}
+	if s.Mode == store.Imported {
+		return c, nil
+	}
+	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // rows of one tick
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback() }()
+	x := counted{ctx: ctx, tx: tx, session: s.id, lengths: store.CountSeconds(), apart: step > 0}
+	if c.known, c.since, err = x.begin(); err != nil || !c.known {
+		return c, err
+	}
+	if c.whole = !f.partOf(c.From, c.To); c.whole && step == 0 {
+		return c, c.all(ctx, tx, s, f)
+	}
+	from, to := bounds(f)
+	from, to = max(from, c.From.UnixNano()), min(to, c.To.UnixNano())
+	c.From, c.To = at(from), at(max(from, to))
+	if from >= to {
+		return c, nil
+	}
+	if c.gone, err = x.forgotten(from); err != nil {
+		return nil, err
+	}
+	x.lengths = slices.DeleteFunc(x.lengths, func(l int64) bool { return l > 1 && step > 0 && l*shareOfStep > int64(step/time.Second) })
+	if from, to, err = x.snap(from, to); err != nil {
+		return nil, err
+	}
+	c.From, c.To = at(from), at(to)
+	rows, err := x.rows(len(x.lengths)-1, from, to)
+	for i := range rows {
+		if k := rows[i].CountKey; f.matches(k.PID, k.Op) {
+			sum := c.Of[k]
+			sum.Add(&rows[i].Counts)
+			c.Of[k], c.rows = sum, append(c.rows, rows[i])
+		}
+	}
+	return c, err
+}
+
+// all reads the counts of a whole recording.
+func (c *Counts) all(ctx context.Context, tx *sql.Tx, s *Session, f Filter) error {
+	return eachRow(ctx, tx, func(scan func(...any) error) error {
+		var k CountKey
+		var n tick.Counts
+		err := store.ScanCounts(scan, &n, &k.PID, &k.Op)
+		if f.matches(k.PID, k.Op) {
+			c.Of[k] = n
+		}
+		return err
+	}, "SELECT pid, op, calls, done, errors, nested, unmeasured, abandoned, total_ns, oncpu_ns, runnable_ns, coalesce(throttled_ns, 0), inner_ns, partial, partial_ns FROM ops WHERE session = ?", s.id)
+}
+
+// counted reads what was counted in a session.
+type counted struct {
+	ctx     context.Context
+	tx      *sql.Tx
+	session int64
+	lengths []int64 // of rows, from fine to coarse
+	apart   bool    // rows are told apart by time; else those of an operation and length are one
+}
+
+// begin says whether anything was counted, and from when on there are rows of ticks.
+func (x *counted) begin() (known bool, since int64, err error) {
+	err = x.tx.QueryRowContext(x.ctx, "SELECT EXISTS (SELECT 1 FROM counted WHERE session = ?1), coalesce((SELECT start_ns FROM counted WHERE session = ?1 AND seconds = ?2 ORDER BY end_ns LIMIT 1), 0)",
+		x.session, x.lengths[0]).Scan(&known, &since)
+	return known, since, err
+}
+
+// forgotten says whether rows from a time on were removed, for which there are no others.
+func (x *counted) forgotten(from int64) (gone bool, err error) {
+	err = x.tx.QueryRowContext(x.ctx, "SELECT EXISTS (SELECT 1 FROM tiers WHERE session = ? AND seconds = 3600 AND kept_ns > ?)", x.session, from).Scan(&gone)
+	return gone, err
+}
+
+// snap moves the ends of a window to the ticks, or where only coarser rows are left to their ends,
+// that are nearest; of one between two ticks it makes the time from the one to the other.
+func (x *counted) snap(from, to int64) (int64, int64, error) {
+	a, err := x.nearest(from)
+	if err != nil {
+		return from, to, err
+	}
+	b, err := x.nearest(to)
+	if err != nil {
+		return from, to, err
+	}
+	if a < b {
+		return a, b, nil
+	}
+	row, err := x.around(from + (to-from)/2)
+	if row == nil {
+		return from, to, err
+	}
+	return row.from, row.to, err
+}
+
+// nearest returns the end of a row that is nearest to a time; the time itself where nothing was counted.
+func (x *counted) nearest(at int64) (int64, error) {
+	row, err := x.around(at)
+	switch {
+	case row == nil:
+		return at, err
+	case at-row.from < row.to-at:
+		return row.from, err
+	}
+	return row.to, err
+}
+
+// around returns the finest row that a time lies in; nil where nothing was counted then.
+func (x *counted) around(at int64) (*countRow, error) {
+	for i, length := range x.lengths {
+		var row countRow
+		err := x.tx.QueryRowContext(x.ctx, "SELECT start_ns, end_ns FROM counted WHERE session = ? AND seconds = ? AND end_ns > ? ORDER BY end_ns LIMIT 1",
+			x.session, length, at).Scan(&row.from, &row.to)
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil || row.from < at && i == 0 {
+			return &row, err
+		}
+		if row.from >= at {
+			continue
+		}
+		var finer bool // then nothing was counted in the tick that it is in
+		err = x.tx.QueryRowContext(x.ctx, "SELECT EXISTS (SELECT 1 FROM counted WHERE session = ? AND seconds = ? AND end_ns > ? AND end_ns <= ?)",
+			x.session, x.lengths[i-1], row.from, row.to).Scan(&finer)
+		if err != nil || finer {
+			return nil, err
+		}
+		return &row, nil
+	}
+	return nil, nil
+}
+
+// rows returns those of at most a length that make up a time: the longest that fit into it, and
+// at its ends shorter ones.
+func (x *counted) rows(length int, from, to int64) (out []countRow, err error) {
+	if length < 0 || from >= to {
+		return nil, nil
+	}
+	first, last := to, to
+	what, by := store.CountColumns, "ORDER BY end_ns, pid, op"
+	head := "start_ns, end_ns"
+	if !x.apart {
+		head, by = "min(start_ns), max(end_ns)", "GROUP BY pid, op"
+		what = "sum(" + strings.ReplaceAll(what, ", ", "), sum(") + ")"
+	}
+	err = eachRow(x.ctx, x.tx, func(scan func(...any) error) error {
+		var r countRow
+		err := store.ScanCounts(scan, &r.Counts, &r.from, &r.to, &r.PID, &r.Op)
+		if len(out) == 0 {
+			first, last = r.from, r.to
+		}
+		first, last, out = min(first, r.from), max(last, r.to), append(out, r)
+		return err
+	}, "SELECT "+head+", pid, op, "+what+" FROM counted WHERE session = ? AND seconds = ? AND end_ns <= ? AND end_ns > ? AND start_ns >= ? "+by,
+		x.session, x.lengths[length], to, from, from)
+	if err != nil {
+		return nil, err
+	}
+	before, err := x.rows(length-1, from, first)
+	if err != nil {
+		return nil, err
+	}
+	after, err := x.rows(length-1, last, to)
+	return slices.Concat(before, out, after), err
+}
+
+// eachRow calls visit for each row of an answer.
+func eachRow(ctx context.Context, tx *sql.Tx, visit func(scan func(...any) error) error, text string, args ...any) error {
+	rows, err := tx.QueryContext(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+		if err := visit(rows.Scan); err != nil {
+			return errors.Join(err, rows.Close())
+		}
+	}
+	if err := rows.Close(); err != nil {
+		return err
+	}
+	return rows.Err()
+}
+
+// window is the filter's, of what was counted.
+func (c *Counts) window(f Filter) Filter {
+	if !c.known || c.whole {
+		return f
+	}
+	if f.From = c.From; !f.To.IsZero() {
+		f.To = c.To
+	}
+	return f
+}

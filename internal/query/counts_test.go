@@ -1,0 +1,125 @@
+package query
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"ingero/internal/store"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// thinly records seconds of a process whose records are thinned by weight and in part lost, and returns
+// how many launches it had made at each tick.
+func thinly(t *testing.T, path string, seconds int) (ticks []time.Time, made []uint64) {
+	t.Helper()
+	x := record(t, path, store.Session{ID: "s", Node: "gpu-7", Started: began.Add(347 * time.Millisecond)})
+	ticks, made = []time.Time{x.now}, []uint64{0}
+	o := x.op(4821, opLaunch)
+	for range seconds {
+		n := 900 + x.r.IntN(200)
+		step := time.Second + time.Duration(x.r.IntN(20)-10)*time.Millisecond
+		var calls []events.Call
+		for i := range n {
+			c := events.Call{Start: x.now.UnixNano() + int64(i)*int64(step)/int64(n), PID: 4821, TID: 4821, Weight: 8, Op: opLaunch, Duration: 5000, OnCPU: 5000}
+			o.Sum.Calls, o.Sum.Done, o.Sum.Total, o.Sum.OnCPU = o.Sum.Calls+1, o.Sum.Done+1, o.Sum.Total+5000, o.Sum.OnCPU+5000
+			if x.r.IntN(8) == 0 && x.r.IntN(10) > 0 { // one in 8 has a record, and of these one in 10 is lost
+				calls = append(calls, c)
+			}
+		}
+		o.Sum.Calls++ // never returns
+		o.Sum.Abandoned++
+		o.Thinned = true
+		x.left += 10
+		x.calls = append(x.calls, calls...)
+		x.now = x.now.Add(step)
+		ticks, made = append(ticks, x.now), append(made, o.Sum.Calls)
+		for _, c := range calls {
+			o.Dur.Add(c.Duration, c.Weight)
+		}
+		if err := x.db.Batch(&tick.Batch{Calls: calls}); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.db.Tick(x.tick(false)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.close()
+	return ticks, made
+}
+
+// All that tells how many calls there were says the same of a recording whose records were
+// thinned and lost: what the kernel counted from tick to tick, of all of it and of any part.
+func TestCountsAreTheKernels(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	ticks, made := thinly(t, path, 200)
+	r := openReader(t, path)
+	random := rand.New(rand.NewPCG(5, 6))
+	end := ticks[len(ticks)-1]
+	windows := []Filter{{}, {From: ticks[3], To: ticks[190]}, {From: ticks[7].Add(400 * time.Millisecond), To: ticks[7].Add(500 * time.Millisecond)}}
+	for range 30 {
+		a := ticks[0].Add(time.Duration(random.Int64N(int64(end.Sub(ticks[0])))))
+		windows = append(windows, Filter{From: a, To: a.Add(time.Duration(random.Int64N(int64(end.Sub(a)))))})
+	}
+	for _, f := range windows {
+		s, err := r.Summary(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !s.Rebuilt {
+			s.CountedFrom, s.CountedTo = s.From, s.To
+		}
+		s.From, s.To = s.CountedFrom, s.CountedTo
+		a, b := slices.IndexFunc(ticks, s.From.Equal), slices.IndexFunc(ticks, s.To.Equal)
+		if a < 0 || b <= a || !f.From.IsZero() && (s.From.Sub(f.From).Abs() > time.Second || s.To.Sub(f.To).Abs() > time.Second) {
+			t.Fatalf("%v to %v became %v to %v, which are no ticks near", f.From, f.To, s.From, s.To)
+		}
+		want := made[b] - made[a]
+		stats, cover, err := r.OpStats(t.Context(), f, Group{PID: true})
+		if err != nil || len(stats) != 1 || stats[0].Sum != s.Ops[0].Sum || cover.Estimate || cover.Records || !cover.Thinned {
+			t.Fatalf("%+v, %+v (%v), want %+v", stats, cover, err, s.Ops)
+		}
+		rolled, err := r.Rolled(t.Context(), f)
+		if err != nil || rolled.Ops[0].Sum != s.Ops[0].Sum || s.Rebuilt && !(rolled.CountedFrom.Equal(s.From) && rolled.CountedTo.Equal(s.To)) {
+			t.Fatalf("rolled %+v (%v), want %+v", rolled.Ops, err, s.Ops)
+		}
+		n, known, err := r.Called(t.Context(), f)
+		if err != nil || !known {
+			t.Fatal(err)
+		}
+		args := "(NULL, NULL)"
+		if !f.From.IsZero() {
+			args = "('" + f.From.UTC().Format(time.RFC3339Nano) + "', '" + f.To.UTC().Format(time.RFC3339Nano) + "')"
+		}
+		row := first(t, r, "SELECT count, errors, total_ns FROM op_stats"+args)
+		if got := s.Ops[0].Sum; got.Calls != want || got.Abandoned != uint64(b-a) || n != want || row[0] != int64(want) || row[2] != int64(got.Total) {
+			t.Errorf("%v to %v: %d calls, %d abandoned, called %d, SQL %v; want %d and %d", s.From, s.To, got.Calls, got.Abandoned, n, row, want, b-a)
+		}
+		q := first(t, r, "SELECT sum(count) FROM quantile('cudaLaunchKernel', 0.5"+map[bool]string{true: ")", false: ", " + args[1:]}[f.From.IsZero()])
+		if q[0] != int64(want) {
+			t.Errorf("quantile counts %v, want %d", q[0], want)
+		}
+	}
+	for _, step := range []string{"1s", "10s", "1m"} {
+		if n := first(t, r, "SELECT sum(count) FROM timeline('"+step+"')")[0]; n != int64(made[len(made)-1]) {
+			t.Errorf("timeline of %s: %v calls, want %d", step, n, made[len(made)-1])
+		}
+	}
+}
+
+// A count of rows is an estimate, which says so and how far it may be off.
+func TestCountsOfRowsAreEstimates(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	thinly(t, path, 20)
+	res := ask(t, openReader(t, path), "SELECT sum(weight), sqrt(sum(weight * (weight - 1))) FROM events WHERE duration_ns > 1000")
+	c := res.Coverage
+	if !c.Estimate || !c.Records || c.Calls != float64(res.Rows[0][0].(int64)) || c.Variance != c.Calls*7 {
+		t.Errorf("%+v of %v", c, res.Rows)
+	}
+	if sd := res.Rows[0][1].(float64); sd*sd < c.Variance*0.999 || sd*sd > c.Variance*1.001 {
+		t.Errorf("a standard error of %v, want the root of %v", sd, c.Variance)
+	}
+}
