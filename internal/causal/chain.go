@@ -39,6 +39,7 @@ func (e *Engine) chain(v *verdict, y *tally, t *tick.Tick) tick.Chain {
 		quantiles(&c, o)
 	}
 	c.Timeline = e.timeline(v, y, &c)
+	e.weaken(&c, r, v.unknown(), t.Time.UnixNano())
 	return c
 }
 

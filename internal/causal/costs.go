@@ -125,14 +125,14 @@ var costRows = [costKinds]costRow{
 	}},
 	costNoRoom: {of: noOp, whole: true, extra: true, is: func(x *step, _ use, _ *costs) bool { return x.marks&(ledger.MarkNoMemory|markAfter) != 0 }},
 	costNoGraph: {of: launchOp, whole: true, is: func(x *step, _ use, c *costs) bool {
-		return x.marks&ledger.MarkGraph == 0 && x.launches > 1 && x.gpu*3 < x.length
+		return !x.graphs() && x.launches > 1 && x.gpu*3 < x.length
 	}},
 	costUpload: {of: noOp, whole: true, is: func(x *step, _ use, _ *costs) bool {
 		const swap = ledger.MarkAlloc | ledger.MarkFree | ledger.MarkUpload
 		return x.marks&swap == swap
 	}},
 	costSync: {of: noOp, is: func(x *step, _ use, _ *costs) bool {
-		return x.marks&ledger.MarkGraph == 0 && x.launches >= 1 && x.launches <= 2 && x.length < syncStep
+		return !x.graphs() && x.launches >= 1 && x.launches <= 2 && x.length < syncStep
 	}},
 }
 
@@ -149,6 +149,7 @@ func (f *Facts) costs(pid uint32) *costs {
 	tid, steps := f.steps(pid)
 	c.tid = tid
 	lengths := make([]weighed, 0, len(steps))
+	b, launching := f.Book(pid), measuring(graphLaunch)
 	for i := range steps {
 		x := &steps[i]
 		c.all += x.weight
@@ -157,7 +158,8 @@ func (f *Facts) costs(pid uint32) *costs {
 			c.from = x.from
 		}
 		c.to = max(c.to, x.to())
-		if x.marks&ledger.MarkGraph != 0 && (c.firstGraph == 0 || x.to() < c.firstGraph) {
+		x.graph = x.shed&launching != 0 && b != nil && b.graphs(x.to())
+		if x.graphs() && (c.firstGraph == 0 || x.to() < c.firstGraph) {
 			c.firstGraph = x.to()
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ingero/internal/govern"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -168,6 +169,7 @@ func (f *Facts) neighbours(pid uint32, device string, from, to int64) (out []nei
 		for i := range b.Seconds {
 			s := &b.Seconds[i]
 			switch n := launchesIn(s); {
+			case f.e.lost(b.PID, s.From, s.To)&govern.LaunchCounts != 0: // not all are known
 			case s.From >= from-500_000_000 && s.To <= to+1_500_000_000:
 				during.add(n, s.To-s.From)
 			case s.To <= from:

@@ -26,6 +26,7 @@ type Engine struct {
 	books   map[uint32]*Book
 	host    []HostAt // what happened on the host in the last minute, oldest first
 	devices devices
+	unseen  []unseen // steps that were taken to spare the processes, in the last minute
 	scratch scratch
 }
 
@@ -82,7 +83,7 @@ func (e *Engine) seriesOf(s *ledger.Step) *series {
 func (e *Engine) record(r *record, s *ledger.Step) {
 	*r = record{
 		from: s.From, length: s.Length(), kind: s.Kind, op: s.Op, period: s.Period, loss: s.Loss, behind: s.Behind,
-		launches: s.Launches, marks: s.Marks,
+		launches: s.Launches, marks: s.Marks, shed: e.shed(s.PID, s.From, s.To),
 	}
 	p := &s.Parts
 	r.gpu = p.GPUWait
@@ -100,7 +101,7 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 	}
 	for i := range s.Ops {
 		if o := &s.Ops[i]; o.Op != 0 && o.Seen > 0 {
-			r.keepOwn(ownTime{o.Own, o.Seen, o.Op, o.Size})
+			r.keepOwn(ownTime{o.Own, o.Seen, max(o.Count, o.Seen), o.Op, o.Size})
 		}
 	}
 }
@@ -156,6 +157,7 @@ func (e *Engine) Tick(t *tick.Tick) {
 	e.ticks++
 	e.note(t)
 	e.has(t)
+	e.look(t)
 	f := &Facts{Tick: t, e: e}
 	found := e.instead(append(e.find(t), e.findings(f)...), f)
 	for i := range found {
@@ -183,6 +185,7 @@ func (e *Engine) Tick(t *tick.Tick) {
 		chains = chains[:last]
 	}
 	t.Chains = chains
+	e.untold(t)
 	e.forget(t.Time.Unix())
 }
 

@@ -43,6 +43,7 @@ type step struct {
 	sum      int64 // of grown
 	critical int64 // of these: critical ones
 	normal   int64 // ns: the length of a normal step of its kind
+	graph    bool  // graphs were launched about then, by the kernel's count
 	mark     uint8 // the rule that claims it by its marks, counted from 1
 	host     int64 // lost of what is not critical
 	late     int64 // lost of what is
@@ -203,26 +204,34 @@ func (e *Engine) growOwn(steps []step, pid uint32) {
 	type opSize struct {
 		op   uint16
 		size uint8
+		as   shed
 	}
 	done := map[opSize]bool{}
 	for i := range steps {
 		for _, o := range steps[i].own[:steps[i].nown] {
-			k := opSize{uint16(o.op), o.size}
+			k := opSize{uint16(o.op), o.size, steps[i].shed & measuring(o.op)}
 			if done[k] {
 				continue
 			}
 			done[k] = true
-			e.growOp(steps, pid, o)
+			e.growOp(steps, pid, o, k.as)
 		}
 	}
 }
 
-// growOp does so for one operation and size.
-func (e *Engine) growOp(steps []step, pid uint32, like ownTime) {
+// growOp does so for one operation and size, in the steps in which it was measured in a way.
+func (e *Engine) growOp(steps []step, pid uint32, like ownTime, as shed) {
+	mask := measuring(like.op)
 	v := e.scratch.values[:0]
+	alike := func(x *step) *ownTime {
+		if o := x.ofOp(like); o != nil && x.shed&mask == as {
+			return o
+		}
+		return nil
+	}
 	for i := range steps {
-		if o := steps[i].ofOp(like); o != nil {
-			v = append(v, weighed{o.ns / int64(o.seen), steps[i].weight})
+		if o := alike(&steps[i]); o != nil {
+			v = append(v, weighed{o.ns / int64(o.seen), steps[i].weight * float64(o.all) / float64(o.seen)})
 		}
 	}
 	e.scratch.values = v
@@ -237,7 +246,7 @@ func (e *Engine) growOp(steps []step, pid uint32, like ownTime) {
 	}
 	for i := range steps {
 		x := &steps[i]
-		o := x.ofOp(like)
+		o := alike(x)
 		if o == nil {
 			continue
 		}

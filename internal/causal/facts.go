@@ -113,6 +113,7 @@ type Second struct {
 	Copies   []tick.Copy // so far
 	Graphs   GraphSum
 	Failed   uint64 // calls so far that failed
+	Counted  bool   // launches were counted and not timed
 }
 
 // OpSum is what a tick's calls of one operation came to.
@@ -188,7 +189,7 @@ func (e *Engine) note(t *tick.Tick) {
 		if len(b.Seconds) == windowSeconds {
 			b.Seconds = append(b.Seconds[:0], b.Seconds[1:]...)
 		}
-		b.Seconds = append(b.Seconds, Second{From: from, To: to})
+		b.Seconds = append(b.Seconds, Second{From: from, To: to, Counted: p.Counted})
 	}
 	for i := range t.Ops {
 		o := &t.Ops[i]

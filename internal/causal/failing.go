@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"ingero/internal/govern"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -59,7 +60,11 @@ func (f *Facts) works(pid uint32, since int64, after bool) bool {
 		if s.To <= since || after && s.From < since+lateCounts {
 			continue
 		}
+		unseen := f.e.lost(pid, s.From, s.To)&govern.LaunchTimes != 0
 		for _, o := range s.Ops {
+			if unseen && classOf(o.Op) == events.ClassSync && o.Done > o.Errors { // launches may have failed
+				return true
+			}
 			if classOf(o.Op) == events.ClassLaunch && o.NS > 0 && o.Calls > o.Errors { // NS 0: whether they failed is not known
 				return true
 			}

@@ -46,6 +46,9 @@ func (e *Engine) findings(f *Facts) (out []tick.Chain) {
 
 // found makes a chain of a finding; ok is false where it cost too little.
 func (e *Engine) found(r *Rule, x *Finding, f *Facts) (c tick.Chain, ok bool) {
+	if e.abstains(r, x.PID, x.From, x.To) {
+		return c, false
+	}
 	if x.Window == 0 {
 		x.Window = e.known(x.PID, f)
 	}
@@ -75,6 +78,7 @@ func (e *Engine) found(r *Rule, x *Finding, f *Facts) (c tick.Chain, ok bool) {
 	if o := ofOp(f.Tick, c.PID, c.Op); o != nil {
 		quantiles(&c, o)
 	}
+	e.weaken(&c, r, 0, f.Now())
 	return c, true
 }
 
@@ -117,7 +121,7 @@ func (e *Engine) instead(found []tick.Chain, f *Facts) []tick.Chain {
 	for i := range found {
 		c := &found[i]
 		for r := range Rules {
-			if x := &Rules[r]; x.When != nil && slices.Contains(x.Of, c.Rule) && x.When(c, f) {
+			if x := &Rules[r]; x.When != nil && slices.Contains(x.Of, c.Rule) && !e.abstains(x, c.PID, c.From.UnixNano(), c.To.UnixNano()) && x.When(c, f) {
 				c.ID, c.Rule = chainID(c.PID, x.Name, c.ID), x.Name
 				break
 			}

@@ -46,6 +46,7 @@ func (s *bins) at(ns int64) *float64 { return &s[ns/int64(tick.SpreadStep)%int64
 type verdict struct {
 	s      *series
 	steps  []step
+	from   int64   // Unix ns
 	span   int64   // ns: the time looked at
 	count  float64 // steps
 	excess float64 // ns, whatever its cause
@@ -69,7 +70,7 @@ func (e *Engine) judge(s *series, t *tick.Tick) []tick.Chain {
 		}
 		e.tally(&v, x)
 	}
-	v.span = last - first
+	v.from, v.span = first, last-first
 	slices.SortFunc(v.tally, func(a, b *tally) int {
 		return cmp.Or(cmp.Compare(b.lost, a.lost), cmp.Compare(a.rule, b.rule), cmp.Compare(a.group, b.group))
 	})
@@ -234,6 +235,15 @@ func (v *verdict) several() {
 			v.tally = append(v.tally, s)
 		}
 	}
+}
+
+// unknown is what steps took longer than normal without a known cause, ns.
+func (v *verdict) unknown() float64 {
+	left := v.excess
+	for _, lost := range v.rule {
+		left -= lost
+	}
+	return max(left, 0)
 }
 
 // lengths returns the p50 and p99 of the steps, and the p99 without what a cause

@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"ingero/internal/govern"
 	"ingero/internal/ledger"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -26,6 +27,10 @@ type Rule struct {
 	Name  string
 	Doc   string // what it means, in a sentence
 	Needs Needs
+	// Sees is what causes of this kind are told by that may be left out to spare the traced
+	// processes: some are not told without it. Without what it Rests on it would find what
+	// is not there, and abstains. Without what it Dims for, it says less.
+	Sees, Rests, Dims govern.Sights
 	// Problems are those of the published list that it answers: "2", "6b".
 	Problems []string
 	// Share is the least share of the time looked at that makes a chain, Slow the

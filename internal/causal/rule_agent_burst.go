@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"ingero/internal/govern"
 	"ingero/internal/tick"
 )
 
@@ -16,7 +17,7 @@ const (
 // agentBurst is for jobs that ask peers for something: a loop that trains and now and
 // then evaluates has long steps too, which are no loss.
 var agentBurst = Rule{
-	Name: "agent-burst", Needs: NeedCalls | NeedHost, Share: 0.02, Problems: []string{"5", "12"},
+	Name: "agent-burst", Sees: govern.HostEvents | govern.LaunchCounts, Needs: NeedCalls | NeedHost, Share: 0.02, Problems: []string{"5", "12"},
 	Doc: "A job that works for sessions of agents had bursts of work: some of its steps launched many times what the others do.",
 	Find: func(f *Facts) (out []Finding) {
 		for _, b := range f.Books() {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"ingero/internal/govern"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -16,7 +17,7 @@ const (
 )
 
 var coldStart = Rule{
-	Name: "cold-start", Needs: NeedCalls, Share: 0.01, Problems: []string{"19"},
+	Name: "cold-start", Sees: govern.LaunchTimes | govern.QuickTimes, Needs: NeedCalls, Share: 0.01, Problems: []string{"19"},
 	Doc: "The first calls took many times as long as the same calls later: code is loaded, and the device set up, when they are first needed.",
 	Find: func(f *Facts) (out []Finding) {
 		f.living(windowSeconds*1e9, func(b *Book) {
@@ -35,7 +36,7 @@ func startOf(f *Facts, b *Book) (x Finding, ok bool) {
 		return x, false
 	}
 	c := f.costs(b.PID)
-	usual := usualTimes(b)
+	usual := f.usualTimes(b)
 	var most float64
 	for i := range b.Seconds {
 		s := &b.Seconds[i]
@@ -76,7 +77,7 @@ func startOf(f *Facts, b *Book) (x Finding, ok bool) {
 // usualTimes returns what calls of each operation took later than in the first second, at the
 // least: 0 for those that were not made any more. What is made but not timed any more has no
 // usual time to compare with, and counts as if it always took what it took.
-func usualTimes(b *Book) map[events.Op]float64 {
+func (f *Facts) usualTimes(b *Book) map[events.Op]float64 {
 	usual, later := map[events.Op]float64{}, map[events.Op]bool{}
 	for i := len(b.Seconds) - 1; i >= 1; i-- {
 		for _, o := range b.Seconds[i].Ops {
@@ -88,6 +89,11 @@ func usualTimes(b *Book) map[events.Op]float64 {
 			if old, there := usual[o.Op]; !there || each < old {
 				usual[o.Op] = each
 			}
+		}
+	}
+	for _, o := range b.Seconds[0].Ops { // it may be called still, unseen
+		if _, there := usual[o.Op]; !there && sightsOf(o.Op)&f.e.lost(b.PID, b.Seconds[0].From, f.Now()) != 0 {
+			later[o.Op] = true
 		}
 	}
 	for op := range later {

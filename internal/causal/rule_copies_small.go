@@ -1,9 +1,13 @@
 package causal
 
-import "fmt"
+import (
+	"fmt"
+
+	"ingero/internal/govern"
+)
 
 var copiesSmall = Rule{
-	Name: "copies-small", Needs: NeedCalls, Share: 0.015, Problems: []string{"23"},
+	Name: "copies-small", Sees: govern.QuickTimes | govern.EachQuick, Needs: NeedCalls, Share: 0.015, Problems: []string{"23"},
 	Doc:     "Data goes to the GPU, or comes from it, in many small copies: what each costs beside its bytes is most of it.",
 	Instead: []string{"copy-heavy", "copy-pageable", "call-slow"},
 	Find: costly(costPieces, 10, copyOp, func(y *cost) string {

@@ -3,12 +3,13 @@ package causal
 import (
 	"fmt"
 
+	"ingero/internal/govern"
 	"ingero/internal/tick"
 )
 
 // copyHeavy asks for a twelfth of the time: some copying is a program's work.
 var copyHeavy = Rule{
-	Name: "copy-heavy", Needs: NeedCalls, Share: 0.08, Problems: []string{"23", "21"},
+	Name: "copy-heavy", Sees: govern.QuickTimes | govern.EachQuick, Needs: NeedCalls, Share: 0.08, Problems: []string{"23", "21"},
 	Doc:     "The job spends much of its time in copies that it waits for, while the GPU computes nothing.",
 	Instead: []string{"call-slow"},
 	Find: func(f *Facts) (out []Finding) {

@@ -3,11 +3,12 @@ package causal
 import (
 	"fmt"
 
+	"ingero/internal/govern"
 	"ingero/internal/tick"
 )
 
 var copyPageable = Rule{
-	Name: "copy-pageable", Needs: NeedCalls | NeedState, Share: 0.02, Problems: []string{"23"},
+	Name: "copy-pageable", Sees: govern.QuickTimes | govern.EachQuick, Needs: NeedCalls | NeedState, Share: 0.02, Problems: []string{"23"},
 	Doc:     "Copies use host memory that is not pinned: the driver copies it on the CPU first, and the thread waits.",
 	Instead: []string{"copy-heavy", "call-slow"},
 	Find: func(f *Facts) (out []Finding) {

@@ -3,6 +3,7 @@ package causal
 import (
 	"fmt"
 
+	"ingero/internal/govern"
 	"ingero/internal/tick"
 )
 
@@ -14,7 +15,7 @@ const moreSince = 3
 const ownCPUs = 2e9
 
 var cpusetShrunk = Rule{
-	Name: "cpuset-shrunk", Needs: NeedWaits | NeedHost, Problems: []string{"13", "18"},
+	Name: "cpuset-shrunk", Sees: govern.HostEvents, Needs: NeedWaits | NeedHost, Problems: []string{"13", "18"},
 	Doc: "CPUs were taken from the job (cpuset, affinity), and since then its threads, or others on the CPUs that it has left, had the CPU while one was ready to run.",
 	Of:  []string{cpuTaken.Name, ownThreads.Name},
 	When: func(c *tick.Chain, f *Facts) bool {

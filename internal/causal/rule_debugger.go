@@ -3,6 +3,7 @@ package causal
 import (
 	"strings"
 
+	"ingero/internal/govern"
 	"ingero/internal/tick"
 )
 
@@ -10,7 +11,7 @@ import (
 var stopSignals = map[string]bool{"SIGSTOP": true, "SIGTSTP": true, "SIGTTIN": true, "SIGTTOU": true}
 
 var debugger = Rule{
-	Name: "debugger", Needs: NeedWaits | NeedHost, Problems: []string{"12"},
+	Name: "debugger", Sees: govern.HostEvents, Rests: govern.HostEvents, Needs: NeedWaits | NeedHost, Problems: []string{"12"},
 	Doc: "The job was stopped, and no signal that stops was sent to it: a debugger or a profiler held it (ptrace).",
 	Of:  []string{stopped.Name},
 	When: func(c *tick.Chain, f *Facts) bool {

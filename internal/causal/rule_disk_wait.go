@@ -3,11 +3,12 @@ package causal
 import (
 	"fmt"
 
+	"ingero/internal/govern"
 	"ingero/pkg/events"
 )
 
 var diskWait = Rule{
-	Name: "disk-wait", Word: "disk", Needs: NeedWaits, Share: 0.01, Slow: 1, Problems: []string{"2", "12", "22"},
+	Name: "disk-wait", Dims: govern.HostEvents, Word: "disk", Needs: NeedWaits, Share: 0.01, Slow: 1, Problems: []string{"2", "12", "22"},
 	Vague: 0.3, // a device has good and bad moments of its own
 	Doc:   "The job, or a thread that it waited for, waited for a disk: to read, to write, or for a page of its memory.",
 	Match: func(p *Part) bool {

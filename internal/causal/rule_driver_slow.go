@@ -1,9 +1,12 @@
 package causal
 
-import "ingero/pkg/events"
+import (
+	"ingero/internal/govern"
+	"ingero/pkg/events"
+)
 
 var driverSlow = Rule{
-	Name: "driver-slow", Word: "driver", Needs: NeedWaits | NeedCalls, Share: 0.01, Slow: 3, Problems: []string{"12"},
+	Name: "driver-slow", Sees: govern.LaunchTimes | govern.QuickTimes, Word: "driver", Needs: NeedWaits | NeedCalls, Share: 0.01, Slow: 3, Problems: []string{"12"},
 	Doc: "The GPU driver kept a call waiting in the kernel.",
 	Match: func(p *Part) bool {
 		return p.State == events.WaitBlocked && p.Op != 0 && p.Via.TID == 0 &&

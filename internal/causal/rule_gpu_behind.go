@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"ingero/internal/govern"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -9,7 +10,7 @@ import (
 const queueLength = 1000
 
 var gpuBehind = Rule{
-	Name: "gpu-behind", Needs: NeedCalls, Problems: []string{"8"},
+	Name: "gpu-behind", Sees: govern.LaunchTimes, Needs: NeedCalls, Problems: []string{"8"},
 	Doc: "The launch queue was full, so that launches waited for the GPU: the host is ahead of it and not to blame.",
 	Of:  []string{callSlow.Name, driverSlow.Name},
 	When: func(c *tick.Chain, f *Facts) bool {

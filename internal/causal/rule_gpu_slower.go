@@ -7,26 +7,27 @@ import (
 	"strings"
 	"time"
 
+	"ingero/internal/govern"
 	"ingero/internal/ledger"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
 var gpuSlower = Rule{
-	Name: "gpu-slower", Needs: NeedCalls, Problems: []string{"7", "12"}, Share: 0.01,
+	Name: "gpu-slower", Sees: govern.LaunchCounts, Needs: NeedCalls, Problems: []string{"7", "12"}, Share: 0.01,
 	Doc:  "The same steps took the GPU longer from some moment on, and nothing on the host did that.",
 	Find: func(f *Facts) []Finding { return f.ofShifts("gpu-slower") },
 }
 
 var gpuThrottled = Rule{
-	Name: "gpu-throttled", Needs: NeedCalls | NeedGPUs, Problems: []string{"7", "17"}, Share: 0.01,
+	Name: "gpu-throttled", Sees: govern.LaunchCounts, Needs: NeedCalls | NeedGPUs, Problems: []string{"7", "17"}, Share: 0.01,
 	Doc:     "The GPU lowered its clocks for heat, power or a fault, and the same steps took it longer.",
 	Find:    func(f *Facts) []Finding { return f.ofShifts("gpu-throttled") },
 	Instead: []string{"driver-slow"},
 }
 
 var gpuShared = Rule{
-	Name: "gpu-shared", Needs: NeedCalls | NeedState, Problems: []string{"18", "21"}, Share: 0.01,
+	Name: "gpu-shared", Sees: govern.LaunchCounts, Needs: NeedCalls | NeedState, Problems: []string{"18", "21"}, Share: 0.01,
 	Doc:  "Another process worked on the same GPU, and the same steps took longer.",
 	Find: func(f *Facts) []Finding { return f.ofShifts("gpu-shared") },
 }
@@ -62,6 +63,7 @@ type bin struct {
 	from, to         int64
 	gpu, length      int64
 	launches, weight float64
+	unsure           bool // launches: they were not counted
 	marks            ledger.Marks
 }
 
@@ -126,6 +128,8 @@ func (f *Facts) moves(pid uint32, from, to int64) bool {
 		s := &b.Seconds[i]
 		sum := &other
 		switch inside := min(s.To, to) - max(s.From, from); {
+		case f.e.lost(pid, b.Seconds[i-1].From, s.To)&(govern.QuickTimes|govern.LaunchCounts) != 0: // not all is known
+			continue
 		case inside*2 > s.To-s.From:
 			sum = &during
 		case inside > 0:
@@ -195,22 +199,23 @@ func (s *shift) culprits(f *Facts, device string) (out []tick.Culprit) {
 // shiftsOf finds the shifts in a thread's steps: of the kind that most of them are of.
 func shiftsOf(steps []step, ended int64) []shift {
 	kind, found := mainKind(steps)
+	alike := sameAs(steps, kind)
 	if !found {
 		return nil
 	}
 	var list []*step
 	for i := range steps {
-		if x := &steps[i]; x.kind == kind && !x.period && (ended == 0 || x.to() < ended) {
+		if x := &steps[i]; alike(x) && !x.period && (ended == 0 || x.to() < ended) {
 			list = append(list, x)
 		}
 	}
 	slices.SortFunc(list, func(a, b *step) int { return cmp.Compare(a.from, b.from) })
-	bins := binsOf(list)
+	bins := carried(binsOf(list))
 	var out []shift
 	var base []bin
 	for i := 0; i < len(bins); {
 		n := run(bins[i:], base)
-		if n < shiftBins || !sharp(bins, i, base) {
+		if n < shiftBins || !sharp(bins, i, base) || !sure(bins[i:i+n], base) {
 			if n > 0 && len(base) >= shiftKnown && n < shiftBins && i+n == len(bins) {
 				break // it may be the beginning of one
 			}
@@ -231,7 +236,7 @@ func shiftsOf(steps []step, ended int64) []shift {
 func mainKind(steps []step) (kind uint32, found bool) {
 	sum := map[uint32]float64{}
 	for i := range steps {
-		if x := &steps[i]; !x.period && x.mark == 0 {
+		if x := &steps[i]; !x.period && x.mark == 0 && x.shed&uncounted == 0 {
 			sum[x.kind] += x.weight * float64(x.length)
 		}
 	}
@@ -272,7 +277,7 @@ func binOf(list []*step) bin {
 	}
 	b.gpu = of(func(x *step) int64 { return x.gpu })
 	b.length = of(func(x *step) int64 { return x.length - x.lost })
-	b.launches = float64(of(func(x *step) int64 { return int64(x.launches) }))
+	b.launches, b.unsure = float64(of(func(x *step) int64 { return int64(x.launches) })), slices.ContainsFunc(list, func(x *step) bool { return x.shed&uncounted != 0 })
 	for _, x := range list {
 		b.weight += x.weight
 		b.marks |= x.marks
@@ -307,7 +312,7 @@ func run(bins, base []bin) (n int) {
 	for n < len(bins) {
 		b := &bins[n]
 		more := b.gpu - gpu
-		if more < max(int64(shiftBy*float64(gpu)), 4*off, shiftLeast) || float64(b.length-length) < shiftReach*float64(more) || b.launches > 1.1*launches+1 {
+		if more < max(int64(shiftBy*float64(gpu)), 4*off, shiftLeast) || float64(b.length-length) < shiftReach*float64(more) || !b.unsure && b.launches > 1.1*launches+1 {
 			break
 		}
 		n++
@@ -352,4 +357,40 @@ func shiftIn(list []*step, base []bin, from, to int64) shift {
 	}
 	s.unsure = min(float64(off)/float64(max(s.during-s.before, 1)), 0.5)
 	return s
+}
+
+// sameAs returns which steps are of a kind. Those in which launches were not counted are, if
+// they end with the same call, and hardly any others with that are of another kind.
+func sameAs(steps []step, kind uint32) func(*step) bool {
+	const launches = 0xff // the part of a kind that counts them
+	var same, other float64
+	for i := range steps {
+		switch x := &steps[i]; {
+		case x.shed&uncounted != 0 || x.kind&^launches != kind&^launches:
+		case x.kind == kind:
+			same += x.weight
+		default:
+			other += x.weight
+		}
+	}
+	return func(x *step) bool {
+		return x.kind == kind || x.shed&uncounted != 0 && x.kind&^launches == kind&^launches && other*10 <= same
+	}
+}
+
+// carried has bins without counts of launches take them from the bin before; -1: there is none.
+func carried(bins []bin) []bin {
+	last := -1.0
+	for i := range bins {
+		if bins[i].unsure {
+			bins[i].launches = last
+		}
+		last = bins[i].launches
+	}
+	return bins
+}
+
+// sure tells whether it is known that the steps of a shift have no more launches than before.
+func sure(shift, base []bin) bool {
+	return base[len(base)-1].launches >= 0 && slices.ContainsFunc(shift, func(b bin) bool { return !b.unsure })
 }

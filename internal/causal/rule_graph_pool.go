@@ -1,9 +1,12 @@
 package causal
 
-import "ingero/pkg/events"
+import (
+	"ingero/internal/govern"
+	"ingero/pkg/events"
+)
 
 var graphPool = Rule{
-	Name: "graph-pool", Needs: NeedCalls, Share: 0.01, Slow: 3, Problems: []string{"6b"},
+	Name: "graph-pool", Sees: govern.LaunchTimes, Needs: NeedCalls, Share: 0.01, Slow: 3, Problems: []string{"6b"},
 	Doc: "Launches of graphs take much longer than before: what the graphs' memory pool lacks is made room for at each launch.",
 	Match: func(p *Part) bool {
 		return p.State == 0 && classOf(p.Op) == events.ClassLaunch && p.Op.Source() == events.SourceGraph

@@ -1,9 +1,13 @@
 package causal
 
-import "fmt"
+import (
+	"fmt"
+
+	"ingero/internal/govern"
+)
 
 var graphRecapture = Rule{
-	Name: "graph-recapture", Needs: NeedCalls, Share: 0.01, Problems: []string{"6b"},
+	Name: "graph-recapture", Sees: govern.LaunchTimes, Needs: NeedCalls, Share: 0.01, Problems: []string{"6b"},
 	Doc:     "Graphs are captured and instantiated anew while the job runs, as for a batch size that was not there before.",
 	Instead: []string{"call-slow"},
 	Find: func(f *Facts) (out []Finding) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"ingero/internal/ledger"
+	"ingero/internal/govern"
 	"ingero/internal/tick"
 )
 
@@ -15,7 +15,7 @@ const (
 )
 
 var graphUnused = Rule{
-	Name: "graph-unused", Needs: NeedCalls | NeedState, Share: 0.01, Problems: []string{"6b"},
+	Name: "graph-unused", Sees: govern.LaunchTimes, Rests: govern.LaunchCounts, Needs: NeedCalls | NeedState, Share: 0.01, Problems: []string{"6b"},
 	Doc: "Graphs were captured and are not launched: the kernels go on one by one, and the host is what holds the GPU up.",
 	Find: func(f *Facts) (out []Finding) {
 		f.living(2e9, func(b *Book) {
@@ -46,7 +46,7 @@ func eagerOf(steps []step, c *costs) (longest eager) {
 	var all []at
 	for i := range steps {
 		x := &steps[i]
-		graph := x.marks&ledger.MarkGraph != 0
+		graph := x.graphs()
 		if graph || costRows[costNoGraph].is(x, use{}, c) {
 			all = append(all, at{x.from, x.to(), graph})
 		}

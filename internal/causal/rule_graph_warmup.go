@@ -3,6 +3,7 @@ package causal
 import (
 	"time"
 
+	"ingero/internal/govern"
 	"ingero/internal/tick"
 )
 
@@ -10,7 +11,7 @@ import (
 const emptyCapture = 1_000_000
 
 var graphWarmup = Rule{
-	Name: "graph-warmup", Needs: NeedState, Problems: []string{"6b", "19"},
+	Name: "graph-warmup", Sees: govern.EachLaunch, Rests: govern.EachLaunch, Needs: NeedState, Problems: []string{"6b", "19"},
 	Doc: "A graph was captured before its kernels had run once: libraries that set themselves up in it end the capture, or leave it empty.",
 	Find: func(f *Facts) (out []Finding) {
 		for i := range f.Tick.States {

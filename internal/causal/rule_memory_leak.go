@@ -3,6 +3,7 @@ package causal
 import (
 	"fmt"
 
+	"ingero/internal/govern"
 	"ingero/internal/tick"
 )
 
@@ -16,7 +17,7 @@ const (
 )
 
 var memoryLeak = Rule{
-	Name: "memory-leak", Needs: NeedState, Share: 0.01, Problems: []string{"10", "3"},
+	Name: "memory-leak", Sees: govern.QuickTimes, Rests: govern.QuickTimes, Needs: NeedState, Share: 0.01, Problems: []string{"10", "3"},
 	Doc: "The job holds more GPU memory each second, gives none of it back, and fills none of it from the host: it will run out.",
 	Find: func(f *Facts) (out []Finding) {
 		f.living(2e9, func(b *Book) {

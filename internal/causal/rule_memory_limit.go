@@ -3,11 +3,12 @@ package causal
 import (
 	"time"
 
+	"ingero/internal/govern"
 	"ingero/internal/tick"
 )
 
 var memoryLimit = Rule{
-	Name: "memory-limit", Needs: NeedHost, Share: 0.01, Problems: []string{"18"},
+	Name: "memory-limit", Sees: govern.HostEvents, Needs: NeedHost, Share: 0.01, Problems: []string{"18"},
 	Doc: "The job's cgroup was at its memory limit: the kernel had it look for pages to give back, and read back what it needed again.",
 	Of:  []string{diskWait.Name},
 	When: func(c *tick.Chain, f *Facts) bool {

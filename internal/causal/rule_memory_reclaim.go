@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"time"
 
+	"ingero/internal/govern"
 	"ingero/internal/tick"
 )
 
 var memoryReclaim = Rule{
-	Name: "memory-reclaim", Needs: NeedHost, Share: 0.01, Problems: []string{"18"},
+	Name: "memory-reclaim", Sees: govern.HostEvents, Needs: NeedHost, Share: 0.01, Problems: []string{"18"},
 	Vague: 0.35, // what of it the job waits for elsewhere is not told
 	Doc:   "The machine was short of memory: where the job asked for some, the kernel had it look for pages to give back first.",
 	Find:  func(f *Facts) []Finding { return reclaimed(f, tick.HostReclaim) },

@@ -1,9 +1,13 @@
 package causal
 
-import "fmt"
+import (
+	"fmt"
+
+	"ingero/internal/govern"
+)
 
 var modelSwap = Rule{
-	Name: "model-swap", Needs: NeedCalls, Share: 0.01, Problems: []string{"14"},
+	Name: "model-swap", Sees: govern.QuickTimes | govern.EachQuick, Needs: NeedCalls, Share: 0.01, Problems: []string{"14"},
 	Doc:     "Memory is freed, allocated and filled with much data from the host again and again: models take turns on the GPU.",
 	Instead: []string{"alloc-slow", "alloc-storm", "free-waits", "copy-heavy", "copy-pageable", "call-slow"},
 	Find: costly(costUpload, 2, copyOp, func(y *cost) string {

@@ -4,6 +4,7 @@ import (
 	"net"
 	"strconv"
 
+	"ingero/internal/govern"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -12,7 +13,7 @@ import (
 const firstEphemeral = 32768
 
 var peerSlow = Rule{
-	Name: "peer-slow", Word: "the network", Needs: NeedWaits | NeedHost, Share: 0.01, Slow: 1, Problems: []string{"20", "21"},
+	Name: "peer-slow", Sees: govern.HostEvents, Word: "the network", Needs: NeedWaits | NeedHost, Share: 0.01, Slow: 1, Problems: []string{"20", "21"},
 	Doc: "The job, or a thread that it waited for, waited for what it had asked of a peer.",
 	Match: func(p *Part) bool {
 		return p.State == events.WaitBlocked && (p.Reason == events.ReasonSocket || p.Reason == events.ReasonPoll)

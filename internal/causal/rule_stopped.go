@@ -3,12 +3,13 @@ package causal
 import (
 	"fmt"
 
+	"ingero/internal/govern"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
 var stopped = Rule{
-	Name: "stopped", Word: "signals", Needs: NeedWaits, Norm: noneIsNormal, Share: 0.01, Slow: 1, Problems: []string{"12"},
+	Name: "stopped", Dims: govern.HostEvents, Word: "signals", Needs: NeedWaits, Norm: noneIsNormal, Share: 0.01, Slow: 1, Problems: []string{"12"},
 	Doc:   "The job was stopped, by a signal or a debugger.",
 	Match: func(p *Part) bool { return p.State == events.WaitBlocked && p.Reason == events.ReasonStopped },
 	// Of a worker that the job waited for, the kernel says who sent the signal.

@@ -4,11 +4,12 @@ import (
 	"strings"
 	"time"
 
+	"ingero/internal/govern"
 	"ingero/internal/tick"
 )
 
 var swapIn = Rule{
-	Name: "swap-in", Needs: NeedWaits | NeedHost, Problems: []string{"2", "18"},
+	Name: "swap-in", Sees: govern.HostEvents, Needs: NeedWaits | NeedHost, Problems: []string{"2", "18"},
 	Doc: "Pages of the job's memory had been thrown out to swap, and it waited for them to be read back.",
 	Of:  []string{diskWait.Name},
 	When: func(c *tick.Chain, f *Facts) bool {

@@ -1,6 +1,10 @@
 package causal
 
-import "fmt"
+import (
+	"fmt"
+
+	"ingero/internal/govern"
+)
 
 const (
 	syncsASecond = 1000 // of tiny steps
@@ -8,7 +12,7 @@ const (
 )
 
 var syncHeavy = Rule{
-	Name: "sync-heavy", Needs: NeedCalls, Share: 0.05, Problems: []string{"8", "12"},
+	Name: "sync-heavy", Sees: govern.LaunchCounts, Needs: NeedCalls, Share: 0.05, Problems: []string{"8", "12"},
 	Doc: "The host waits for the GPU after each launch or two: the GPU idles while the next one is made.",
 	Find: func(f *Facts) (out []Finding) {
 		f.living(2e9, func(b *Book) {

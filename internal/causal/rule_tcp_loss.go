@@ -3,6 +3,7 @@ package causal
 import (
 	"time"
 
+	"ingero/internal/govern"
 	"ingero/internal/tick"
 )
 
@@ -11,7 +12,7 @@ import (
 const aLoss = 500 * time.Millisecond
 
 var tcpLoss = Rule{
-	Name: "tcp-loss", Needs: NeedWaits | NeedHost, Problems: []string{"20"},
+	Name: "tcp-loss", Sees: govern.HostEvents, Needs: NeedWaits | NeedHost, Problems: []string{"20"},
 	Doc: "Packets between the job and a peer were lost and sent again, while it waited for that peer.",
 	Of:  []string{peerSlow.Name},
 	When: func(c *tick.Chain, f *Facts) bool {

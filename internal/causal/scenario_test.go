@@ -25,6 +25,7 @@ import (
 //	quota run=40ms period=100ms
 //	attach 5s                    ingero sees nothing before
 //	counted 5s                   launches are counted and not timed from then on
+//	step NAME [from=5s] [to=20s] one of govern.Steps is taken
 //	thread TID steps=4000 [host] [pid=N] [from=1s] the program; what follows are the lines of a step;
 //	                             host: hogs do not run while it synchronises
 //	cpu 1ms [vary=10%]           between calls
@@ -38,8 +39,10 @@ import (
 //	fact throttle of=REASON, neighbour|late|missing who=NAME/PID, xid, failed: see gpuFacts
 //	expect silence
 //	expect chains N
-//	expect RULE SEVERITY [who=NAME] [lost=1.4s±5%|lost=true±15%] [conf>=0.8]
+//	expect untold RULE STEP      that such causes may not be told since the step
+//	expect RULE SEVERITY [who=NAME] [lost=1.4s±5%|lost=true±15%] [conf>=0.8] [conf<=0.9] [covers]
 //
+// covers: the difference below is in the interval.
 // lost=true is the difference to the same program without hogs, quota, and what has
 // a probability.
 type scenario struct {
@@ -49,6 +52,7 @@ type scenario struct {
 	counted int64
 	threads []program
 	facts   []fact
+	steps   []stepSpan
 	expect  []string
 }
 
@@ -69,9 +73,9 @@ func TestScenarios(t *testing.T) {
 	for _, f := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(f), ".txt"), func(t *testing.T) {
 			sc := read(t, f)
-			got := sc.run(t)
+			got, untold := sc.run(t)
 			for _, x := range sc.expect {
-				check(t, sc, got, strings.Fields(x))
+				check(t, sc, got, untold, strings.Fields(x))
 			}
 			if t.Failed() {
 				show(t, got)
@@ -95,24 +99,33 @@ func show(t *testing.T, chains []tick.Chain) {
 }
 
 // run plays the scenario through a ledger and an engine and returns the chains of
-// the last tick.
-func (sc *scenario) run(t testing.TB) []tick.Chain {
+// the last tick, and what cannot be told.
+func (sc *scenario) run(t testing.TB) ([]tick.Chain, []tick.Untold) {
 	var batch tick.Batch
+	var hidden []events.Call
 	for _, p := range sc.threads {
 		x := sc.play(t, p, false)
 		batch.Calls = append(batch.Calls, x.calls...)
 		batch.Waits = append(batch.Waits, x.waits...)
+		hidden = append(hidden, x.hidden...)
 	}
 	slices.SortStableFunc(batch.Calls, func(a, b events.Call) int { return cmp.Compare(a.End(), b.End()) })
 	slices.SortStableFunc(batch.Waits, func(a, b events.Wait) int { return cmp.Compare(a.End(), b.End()) })
-	return feed(&batch, start+sc.attach, 10*ms, sc.facts...)
+	slices.SortStableFunc(hidden, func(a, b events.Call) int { return cmp.Compare(a.End(), b.End()) })
+	last := (&feeder{hidden: hidden, steps: sc.steps}).feed(&batch, start+sc.attach, 10*ms, sc.facts...)
+	return last.Chains, last.Untold
 }
 
 // feed gives a ledger and an engine what happens after a time, in polls and ticks.
 func feed(all *tick.Batch, from, poll int64, facts ...fact) []tick.Chain {
+	last := (&feeder{}).feed(all, from, poll, facts...)
+	return last.Chains
+}
+
+// feed does so and returns the last tick.
+func (f *feeder) feed(all *tick.Batch, from, poll int64, facts ...fact) (out tick.Tick) {
 	l, e, tr := ledger.New(1), New(1), track.New()
 	sums := account{from: from - start}
-	var chains []tick.Chain
 	c, w := 0, 0
 	for now := from; c < len(all.Calls) || w < len(all.Waits); now += poll {
 		b := tick.Batch{}
@@ -129,26 +142,27 @@ func feed(all *tick.Batch, from, poll int64, facts ...fact) []tick.Chain {
 		tr.Batch(&b)
 		l.Batch(&b)
 		e.Add(l.Steps())
-		sums.calls = append(sums.calls, b.Calls...)
+		sums.calls = append(append(sums.calls, b.Calls...), f.until(from, now)...)
 		if last := c == len(all.Calls) && w == len(all.Waits); last || (now-from)/s1 != (now+poll-from)/s1 {
 			tk := tick.Tick{Time: time.Unix(0, now), Window: time.Second}
 			sums.ticked(&tk)
+			f.ticked(&tk)
 			tr.Tick(&tk)
 			ranked(&tk)
-			factsAt(&tk, facts)
+			factsAt(&tk, f.seen(facts, now-start))
 			l.Tick(&tk)
 			e.Tick(&tk)
-			chains = tk.Chains
+			out = tk
 		}
 	}
-	return chains
+	return out
 }
 
 // play runs a program; off is how it would have been.
 func (sc *scenario) play(t testing.TB, p program, off bool) *simThread {
 	x := newSimThread(p.pid, p.tid, 42)
 	x.now += p.from
-	x.hogs, x.quota, x.off, x.hostOnly, x.counted = sc.hogs, sc.quota, off, p.host, sc.counted
+	x.hogs, x.quota, x.off, x.hostOnly, x.counted, x.steps = sc.hogs, sc.quota, off, p.host, sc.counted, sc.steps
 	for n := range p.steps {
 		begin := x.now
 		for _, f := range p.lines {
@@ -294,6 +308,8 @@ func read(t testing.TB, path string) *scenario {
 			sc.facts = append(sc.facts, factOf(t, f, o))
 		case "attach":
 			sc.attach = dur(t, f[1])
+		case "step":
+			sc.steps = append(sc.steps, stepSpan{f[1], o.from, o.to})
 		case "counted":
 			sc.counted = dur(t, f[1])
 		case "thread":
@@ -310,75 +326,4 @@ func read(t testing.TB, path string) *scenario {
 		t.Fatal("nothing is expected")
 	}
 	return sc
-}
-
-// check compares chains with a line of what is expected.
-func check(t *testing.T, sc *scenario, got []tick.Chain, f []string) {
-	switch f[0] {
-	case "silence":
-		if len(got) != 0 {
-			t.Errorf("%d chains, want none", len(got))
-		}
-		return
-	case "chains":
-		if n, _ := strconv.Atoi(f[1]); len(got) != n {
-			t.Errorf("%d chains, want %d", len(got), n)
-		}
-		return
-	}
-	i := slices.IndexFunc(got, func(c tick.Chain) bool { return c.Rule == f[0] })
-	if i < 0 {
-		t.Errorf("no chain %s", f[0])
-		return
-	}
-	c := &got[i]
-	if c.Severity.String() != f[1] {
-		t.Errorf("%s is %s, want %s", c.Rule, c.Severity, f[1])
-	}
-	for _, x := range f[2:] {
-		sc.checkOne(t, c, x)
-	}
-}
-
-func (sc *scenario) checkOne(t *testing.T, c *tick.Chain, x string) {
-	if v, ok := strings.CutPrefix(x, "who="); ok {
-		if got := c.Culprits[0].Thread.Name.String(); got != v {
-			t.Errorf("%s is by %q, want %q", c.Rule, got, v)
-		}
-		return
-	}
-	if v, ok := strings.CutPrefix(x, "what="); ok {
-		if got := strings.ReplaceAll(c.Culprits[0].What, " ", "_"); !strings.HasPrefix(got, v) {
-			t.Errorf("%s is by %q, want %q", c.Rule, got, v)
-		}
-		return
-	}
-	if v, ok := strings.CutPrefix(x, "conf>="); ok {
-		if least, err := strconv.ParseFloat(v, 64); err != nil || c.Confidence < least {
-			t.Errorf("confidence is %v, want %v at least", c.Confidence, v)
-		}
-		return
-	}
-	v, ok := strings.CutPrefix(x, "lost=")
-	amount, tolerance, _ := strings.Cut(v, "±")
-	pct, err := strconv.ParseFloat(strings.TrimSuffix(tolerance, "%"), 64)
-	if !ok || err != nil {
-		t.Fatalf("what is %q?", x)
-	}
-	var want int64
-	if amount == "true" {
-		want = sc.truth(t)
-	} else {
-		want = dur(t, amount)
-	}
-	if d := math.Abs(float64(int64(c.Lost) - want)); d > float64(want)*pct/100 {
-		t.Errorf("%s lost %v, want %v ± %v %% (it is %+.1f %%)", c.Rule, c.Lost, time.Duration(want), pct, 100*(float64(c.Lost)/float64(want)-1))
-	}
-	t.Logf("lost %v, true %v", c.Lost, time.Duration(want))
-}
-
-// truth is how much longer the first program took than it would have.
-func (sc *scenario) truth(t testing.TB) int64 {
-	p := sc.threads[0]
-	return sc.play(t, p, false).now - sc.play(t, p, true).now
 }

@@ -48,6 +48,10 @@ type simThread struct {
 	op       events.Op
 	syncing  bool
 	account  tick.Thread
+	steps    []stepSpan    // that are taken to spare the program
+	hidden   []events.Call // that have no record
+	launched uint16        // since the last call that said so
+	thin     *rand.Rand
 	held     []uint64 // addresses that calls gave
 	given    uint64
 }
@@ -59,6 +63,7 @@ func newSimThread(pid, tid uint32, seed uint64) *simThread {
 	return &simThread{
 		pid: pid, tid: tid, now: start, gpuFree: start, next: map[*hog]int64{},
 		work: rand.New(rand.NewPCG(seed, uint64(tid))), bad: rand.New(rand.NewPCG(seed, uint64(tid)+1)),
+		thin:    rand.New(rand.NewPCG(seed, uint64(tid)+2)),
 		account: tick.Thread{PID: pid, TID: tid, Since: start},
 	}
 }
@@ -190,6 +195,7 @@ func (t *simThread) call(op string, bytes uint64, f func()) {
 	}
 	begin := t.now
 	t.op, t.in = o, sums{}
+	waits := len(t.waits)
 	f()
 	c := events.Call{
 		Start: begin, Duration: t.now - begin, OnCPU: t.in.cpu, Runnable: t.in.run, Throttled: t.in.thr, Blocked: t.in.blk,
@@ -198,7 +204,11 @@ func (t *simThread) call(op string, bytes uint64, f func()) {
 	if len(t.calls) > 0 {
 		c.Gap, c.GapOnCPU, c.GapRunnable, c.GapThrottled, c.GapBlocked = begin-t.lastEnd, t.gap.cpu, t.gap.run, t.gap.thr, t.gap.blk
 	}
-	t.op, t.gap, t.lastEnd = 0, sums{}, t.now
+	t.op = 0
+	if t.hide(&c, waits) {
+		return
+	}
+	t.gap, t.lastEnd = sums{}, t.now
 	t.calls = append(t.calls, c)
 }
 

@@ -26,6 +26,7 @@ type record struct {
 	marks        ledger.Marks
 	period       bool
 	nparts, nown uint8
+	shed         shed
 	loss         ledger.Loss
 	gpu          int64 // GPU wait
 	cpu          int64 // on a CPU elsewhere
@@ -48,6 +49,7 @@ type part struct {
 type ownTime struct {
 	ns   int64
 	seen uint32
+	all  uint32 // calls that seen stand for
 	op   events.Op
 	size uint8
 }

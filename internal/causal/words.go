@@ -29,8 +29,9 @@ func (e *Engine) notIt(v *verdict, y *tally) []string {
 	if gpu, ok := gpuAsBefore(v, y); ok {
 		out = append(out, "GPU ("+span(gpu)+" a step, as before)")
 	}
+	unseen := e.lost(v.s.pid, v.from, v.from+v.span)
 	for r := range Rules {
-		if x := &Rules[r]; r != y.rule && x.Match != nil && x.Word != "" && x.Needs&^e.have == 0 && v.rule[r] < 0.002*float64(v.span) {
+		if x := &Rules[r]; r != y.rule && x.Sees&unseen == 0 && x.Match != nil && x.Word != "" && x.Needs&^e.have == 0 && v.rule[r] < 0.002*float64(v.span) {
 			out = append(out, Rules[r].Word)
 		}
 	}

@@ -84,6 +84,15 @@ type Chain struct {
 	NotIt    []string  // causes that were looked for and did not grow, in words
 }
 
+// Untold are kinds of causes that cannot be told, or not wholly, while a step to spare the
+// traced processes is taken.
+type Untold struct {
+	Step         string    // of govern.Steps
+	Without      string    // what is not seen, in words
+	Rules        []string  // in the order of causal.Rules
+	Since, Until time.Time // Until is zero while the step is taken
+}
+
 // SpreadStep is the length of a stretch of [Chain.Spread].
 const SpreadStep = 10 * time.Second
 

@@ -225,6 +225,9 @@ type Tick struct {
 	// chains that nobody wants to see: they are not in Chains.
 	Episodes []Episode
 	Hidden   []Hidden
+	// Untold are causes that cannot be told, or not wholly, since something is not looked
+	// at to spare the traced processes, or was not in the last minute: by time.
+	Untold []Untold
 	// States is what follows from the calls of each process, by PID.
 	States []State
 	// RollCalls are the collectives that ranks are missing from.

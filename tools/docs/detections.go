@@ -6,6 +6,7 @@ import (
 
 	"ingero/internal/causal"
 	"ingero/internal/explain"
+	"ingero/internal/govern"
 )
 
 const detectionsHead = `# Detections
@@ -65,6 +66,9 @@ func detections() string {
 			}
 		}
 		b.WriteString("\nNeeds " + needs(r.Needs) + ".")
+		if steps := without(r); len(steps) > 0 {
+			b.WriteString(" Not told, or not wholly, while a [step](overhead.md) is taken: `" + strings.Join(steps, "`, `") + "`.")
+		}
 		if len(r.Problems) > 0 {
 			b.WriteString(" Answers " + strings.Join(r.Problems, ", ") + " [below](#problems).")
 		}
@@ -80,6 +84,16 @@ func detections() string {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", p.Number, p.Name, cell(p.Answer()...), how)
 	}
 	return b.String()
+}
+
+// without are the steps that take away what a rule is told by.
+func without(r *causal.Rule) (names []string) {
+	for i := range govern.Steps {
+		if s := govern.Steps[i].Name; r.Sees&govern.Takes(s) != 0 {
+			names = append(names, s)
+		}
+	}
+	return names
 }
 
 func needs(n causal.Needs) string {

@@ -1,0 +1,199 @@
+package causal
+
+import (
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ingero/internal/govern"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// stepSpan is a time, ns since the start, in which a step to spare the program is taken.
+type stepSpan struct {
+	name     string
+	from, to int64
+}
+
+// shedding is what is not seen of a made-up program at a time, ns since the start.
+func shedding(steps []stepSpan, at int64) (s govern.Sights) {
+	for _, x := range steps {
+		if at >= x.from && at < x.to {
+			s |= govern.Takes(x.name)
+		}
+	}
+	return s
+}
+
+// fast is what a call takes at most that may have no record, ns.
+const fast = 100 * us
+
+// hide has a call have no record, if it is one that the steps leave out: what it took is in the
+// gap before the next. Its waits, from one on, are in no call if it is counted only.
+func (t *simThread) hide(c *events.Call, waits int) bool {
+	if len(t.steps) == 0 {
+		return false
+	}
+	launch := c.Op.Row().Class == events.ClassLaunch
+	of := sightsOf(c.Op) & shedding(t.steps, c.Start-start)
+	if of == 0 {
+		t.say(c, launch)
+		return false
+	}
+	counted := of&(govern.LaunchTimes|govern.QuickTimes) != 0
+	if !counted {
+		c.Weight = 8
+		if t.thin.Uint32()&7 == 0 || c.Duration > fast {
+			if c.Duration > fast {
+				c.Weight = 1
+			}
+			t.say(c, launch)
+			return false
+		}
+	}
+	t.gap.cpu += t.in.cpu
+	t.gap.run += t.in.run
+	t.gap.thr += t.in.thr
+	t.gap.blk += t.in.blk
+	if of&(govern.LaunchCounts|govern.QuickCounts) != 0 { // it has no probe
+		t.unnamed(waits)
+		return true
+	}
+	c.Weight = 1
+	if counted {
+		c.Flags |= events.CallUnmeasured
+		t.unnamed(waits)
+	}
+	t.launched += uint16(btoi(launch))
+	t.hidden = append(t.hidden, *c)
+	return true
+}
+
+// unnamed has waits be in no call.
+func (t *simThread) unnamed(from int) {
+	for i := range t.waits[from:] {
+		t.waits[from+i].Op = 0
+	}
+}
+
+// say has an outermost call say how many launches there were.
+func (t *simThread) say(c *events.Call, launch bool) {
+	if launch {
+		t.launched++
+		return
+	}
+	c.Launches, t.launched = t.launched, 0
+}
+
+// feeder has what is not in records.
+type feeder struct {
+	hidden []events.Call // by their end
+	steps  []stepSpan
+}
+
+// until returns the calls without a record that end by a time, once.
+func (f *feeder) until(from, now int64) (out []events.Call) {
+	n := 0
+	for ; n < len(f.hidden) && f.hidden[n].End() <= now; n++ {
+		if f.hidden[n].End() > from {
+			out = append(out, f.hidden[n])
+		}
+	}
+	f.hidden = f.hidden[n:]
+	return out
+}
+
+// ticked has a tick say which steps are taken from its end on.
+func (f *feeder) ticked(t *tick.Tick) {
+	at := t.Time.Add(10*time.Millisecond).UnixNano() - start
+	for _, x := range f.steps {
+		if at >= x.from && at < x.to {
+			t.Overhead.Shed = append(t.Overhead.Shed, x.name)
+		}
+	}
+	for i := range t.Processes {
+		t.Processes[i].Counted = slices.Contains(t.Overhead.Shed, launchesCounted)
+	}
+}
+
+// seen are the facts that are seen at a time.
+func (f *feeder) seen(facts []fact, at int64) (out []fact) {
+	if shedding(f.steps, at)&govern.HostEvents == 0 {
+		return facts
+	}
+	for _, x := range facts {
+		if x.gpu != "" || x.Kind == tick.HostOOM || x.Kind == tick.HostRetransmit {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// blunt are the steps that take away what causes are told by.
+var blunt = []string{"records-thin", "launches-counted", "host-off", "calls-counted", "hot-off"}
+
+// shedCases is how many pairs of a step and a time are tried of each scenario.
+var shedCases = 1
+
+// Whichever step is taken, before the fault, in the middle of it, or up to there: nothing is told
+// that is not told without it, and what is not told any more is named as what cannot be told.
+func TestStepsLoseNothingInSilence(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for i, file := range files {
+		sc := read(t, file)
+		if len(sc.steps) > 0 || sc.counted != 0 {
+			continue
+		}
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			t.Parallel()
+			without, _ := sc.run(t)
+			middle := (sc.play(t, sc.threads[0], false).now - start) / 2
+			middle = sc.attach + (middle-sc.attach)/s1*s1
+			when := []stepSpan{{"before", 0, math.MaxInt64}, {"during", middle, math.MaxInt64}, {"up to", 0, middle}}
+			for n := range shedCases {
+				step, at := blunt[(i+n)%len(blunt)], when[(i/len(blunt)+n)%len(when)]
+				x := *sc
+				x.steps = []stepSpan{{step, max(at.from, sc.attach+s1), at.to}}
+				got, untold := x.run(t)
+				compare(t, step+" "+at.name, without, got, untold)
+			}
+		})
+	}
+}
+
+// compare compares the chains with a step with those without it.
+func compare(t *testing.T, step string, without, got []tick.Chain, untold []tick.Untold) {
+	t.Helper()
+	failed := false
+	for _, c := range got {
+		if !slices.ContainsFunc(without, func(o tick.Chain) bool { return o.Rule == c.Rule || coarser(&o, c.Rule) }) {
+			t.Errorf("%s: there is a chain %s, which there is not without", step, c.Rule)
+			failed = true
+		}
+	}
+	for _, c := range without {
+		switch {
+		case slices.ContainsFunc(got, func(o tick.Chain) bool { return o.Rule == c.Rule }):
+		case slices.ContainsFunc(untold, func(u tick.Untold) bool { return slices.Contains(u.Rules, c.Rule) }):
+		default:
+			t.Errorf("%s: %s is lost, and nothing says that it cannot be told: %+v", step, c.Rule, untold)
+			failed = true
+		}
+	}
+	if failed {
+		show(t, got)
+	}
+}
+
+// coarser tells whether a chain of a rule says less of the cause that another chain is of.
+func coarser(c *tick.Chain, rule string) bool {
+	n := ruleNamed(c.Rule)
+	return slices.Contains(Rules[n].Of, rule) || Rules[n].Instead != nil && slices.Contains(Rules[n].Instead, rule) || c.Rule == gpuShared.Name && rule == gpuSlower.Name
+}

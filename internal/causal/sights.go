@@ -1,0 +1,215 @@
+package causal
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"ingero/internal/govern"
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// maxUnseen bounds the spans that are kept.
+const maxUnseen = 64
+
+// unseen is a time in which a step to spare the traced processes was taken.
+type unseen struct {
+	step     string
+	takes    govern.Sights
+	from, to int64 // Unix ns; to 0: it still is
+}
+
+// overlap is for how much of a time, ns, the step was taken.
+func (u *unseen) overlap(from, to int64) int64 {
+	if u.to != 0 {
+		to = min(to, u.to)
+	}
+	return max(to-max(from, u.from), 0)
+}
+
+// look notes which steps are taken as of a tick. A decision is made at the end of one, and
+// holds from then on.
+func (e *Engine) look(t *tick.Tick) {
+	now := t.Time.UnixNano()
+	for i := range e.unseen {
+		if u := &e.unseen[i]; u.to == 0 && !slices.Contains(t.Overhead.Shed, u.step) {
+			u.to = now
+		}
+	}
+	for _, name := range t.Overhead.Shed {
+		open := slices.ContainsFunc(e.unseen, func(u unseen) bool { return u.to == 0 && u.step == name })
+		if takes := govern.Takes(name); takes != 0 && !open {
+			e.unseen = append(e.unseen, unseen{name, takes, now, 0})
+		}
+	}
+	e.unseen = recent(e.unseen, maxUnseen, func(u *unseen) bool { return u.to != 0 && u.to < now-windowSeconds*1e9 })
+}
+
+// each calls fn for each step that was taken in a part of a time, for a process: launches are
+// counted of some processes, and timed of others.
+func (e *Engine) each(pid uint32, from, to int64, fn func(u *unseen)) {
+	for i := range e.unseen {
+		u := &e.unseen[i]
+		if u.overlap(from, to) <= 0 {
+			continue
+		}
+		b := e.books[pid]
+		if u.step == launchesCounted && b != nil && !slices.ContainsFunc(b.Seconds, func(s Second) bool { return s.Counted && s.To > from && s.From < to }) {
+			continue
+		}
+		fn(u)
+	}
+}
+
+const launchesCounted = "launches-counted"
+
+// lost is what was not seen of a process in a part of a time.
+func (e *Engine) lost(pid uint32, from, to int64) (s govern.Sights) {
+	e.each(pid, from, to, func(u *unseen) { s |= u.takes })
+	return s
+}
+
+// sightsOf is what the own time of calls of a class is known by.
+func sightsOf(op events.Op) govern.Sights {
+	r := op.Row()
+	switch {
+	case r == nil || r.Class != events.ClassLaunch && r.Always() != "":
+		return 0
+	case r.Class == events.ClassLaunch:
+		return govern.LaunchTimes | govern.EachLaunch | govern.LaunchCounts
+	}
+	switch r.Class {
+	case events.ClassMemcpy, events.ClassMemset, events.ClassEvent, events.ClassQuery:
+		return govern.QuickTimes | govern.EachQuick | govern.QuickCounts
+	}
+	return 0
+}
+
+// shed are the steps that were taken while a thread made one of its own, a bit each, by index
+// in govern.Steps, and 16 bits higher those that were in a part of it.
+type shed uint32
+
+func (e *Engine) shed(pid uint32, from, to int64) (bits shed) {
+	for i := range e.unseen {
+		u := &e.unseen[i]
+		if u.overlap(from, to) <= 0 {
+			continue
+		}
+		if b := e.books[pid]; u.step == launchesCounted && b != nil && len(b.Seconds) > 0 && !b.Seconds[len(b.Seconds)-1].Counted {
+			continue
+		}
+		n := slices.IndexFunc(govern.Steps[:], func(s govern.Step) bool { return s.Name == u.step })
+		bits |= 1 << n
+		if u.overlap(from, to) < to-from {
+			bits |= 1 << (n + 16)
+		}
+	}
+	return bits
+}
+
+// measuring are the steps that change how calls of an operation are measured. What was
+// measured in one way can be compared.
+func measuring(op events.Op) (bits shed) {
+	of := sightsOf(op)
+	for i := range govern.Steps {
+		if govern.Takes(govern.Steps[i].Name)&of != 0 {
+			bits |= 1<<i | 1<<(i+16)
+		}
+	}
+	return bits
+}
+
+// graphLaunch is the launch of a graph.
+var graphLaunch, _ = events.OpByName("cudaGraphLaunch")
+
+// graphs tells whether graphs were launched in the second that a time is in, by the kernel's count.
+func (b *Book) graphs(ns int64) bool {
+	for i := range b.Seconds {
+		if s := &b.Seconds[i]; s.From < ns && ns <= s.To {
+			return slices.ContainsFunc(s.Ops, func(o OpSum) bool {
+				return o.Calls > 0 && classOf(o.Op) == events.ClassLaunch && o.Op.Source() == events.SourceGraph
+			})
+		}
+	}
+	return false
+}
+
+// graphs tells whether a graph was launched in a step. Where launches may have no record, the
+// kernel's count of that second says it.
+func (x *step) graphs() bool { return x.graph || x.marks&ledger.MarkGraph != 0 }
+
+// uncounted are the steps without which launches are not counted.
+var uncounted = func() (bits shed) {
+	for i := range govern.Steps {
+		if govern.Takes(govern.Steps[i].Name)&govern.LaunchCounts != 0 {
+			bits |= 1<<i | 1<<(i+16)
+		}
+	}
+	return bits
+}()
+
+// untold fills which causes cannot be told, or not wholly, and since when.
+func (e *Engine) untold(t *tick.Tick) {
+	t.Untold = nil
+	for i := range e.unseen {
+		u := &e.unseen[i]
+		rules := RulesWithout(u.takes)
+		if len(rules) == 0 {
+			continue
+		}
+		x := tick.Untold{Step: u.step, Rules: rules, Without: u.takes.String(), Since: wall(u.from)}
+		if u.to != 0 {
+			x.Until = wall(u.to)
+		}
+		t.Untold = append(t.Untold, x)
+	}
+}
+
+// RulesWithout returns the rules whose causes cannot be told, or not wholly, while something
+// is not seen, in their order.
+func RulesWithout(s govern.Sights) (names []string) {
+	for i := range Rules {
+		if Rules[i].Sees&s != 0 {
+			names = append(names, Rules[i].Name)
+		}
+	}
+	return names
+}
+
+// abstains tells whether a rule rests on what was not seen of a process in a part of a time.
+func (e *Engine) abstains(r *Rule, pid uint32, from, to int64) bool {
+	return r.Rests != 0 && r.Rests&e.lost(pid, from, max(to, from+1)) != 0
+}
+
+// weaken has a chain say what of its rule's was not seen in the time that was looked at, up to
+// now. unknown is what it may have cost beside, ns, all of that time taken.
+func (e *Engine) weaken(c *tick.Chain, r *Rule, unknown float64, now int64) {
+	from := min(now-int64(c.Window), c.From.UnixNano())
+	of := r.Sees | r.Dims
+	var steps []string
+	var without govern.Sights
+	var most, since int64
+	e.each(c.PID, from, now, func(u *unseen) {
+		if u.takes&of == 0 {
+			return
+		}
+		if !slices.Contains(steps, u.step) {
+			steps = append(steps, u.step)
+		}
+		without |= u.takes & of
+		most = max(most, u.overlap(from, now))
+		if since == 0 || u.from < since {
+			since = u.from
+		}
+	})
+	if len(steps) == 0 {
+		return
+	}
+	more := time.Duration(unknown * float64(most) / float64(max(now-from, 1)))
+	c.LostMax += more
+	c.Confidence *= float64(c.Lost) / float64(max(c.Lost+more, 1))
+	c.Baseline += "; judged with less: not all was seen from " + wall(since).UTC().Format("15:04:05 UTC") + " on (" + strings.Join(steps, ", ") + ": " + without.String() + ")"
+	c.Excess = max(c.Excess, c.Lost)
+}

@@ -1,0 +1,21 @@
+package govern
+
+import "testing"
+
+// Each step says what it takes away, and each thing that is taken away has words.
+func TestSights(t *testing.T) {
+	var all Sights
+	for i := range Steps {
+		s := Takes(Steps[i].Name)
+		if s == 0 || s.String() == "" {
+			t.Errorf("%s takes nothing away", Steps[i].Name)
+		}
+		all |= s
+	}
+	if len(takes) != len(Steps) || all != 1<<len(sightWords)-1 {
+		t.Errorf("%d rows of %d steps take %b, there are %d kinds", len(takes), len(Steps), all, len(sightWords))
+	}
+	if s := Takes("of a later version"); s != 0 || s.String() != "" {
+		t.Errorf("an unknown step takes %v", s)
+	}
+}
