@@ -294,6 +294,11 @@ func (s *screen) foot(t *tick.Tick, zone *time.Location) {
 			s.put(span{l, yellow})
 		}
 	}
+	if text := untoldText(t.Untold, zone); text != "" {
+		for _, l := range wrap(text, "  ", s.width) {
+			s.put(span{l, yellow})
+		}
+	}
 }
 
 // Overhead says in a line what tracing costs, and what is left out for that.

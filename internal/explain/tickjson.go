@@ -22,6 +22,7 @@ type tickJSON struct {
 	Breakdowns []breakdownJSON `json:"breakdowns"`
 	Chains     []chainJSON     `json:"chains"`
 	Hidden     []hiddenJSON    `json:"hidden,omitempty"`
+	Untold     []untoldJSON    `json:"untold,omitempty"`
 	States     []stateJSON     `json:"states"`
 	RollCalls  []rollCallJSON  `json:"roll_calls,omitempty"`
 	Launches   []launchesJSON  `json:"launches"`
@@ -93,6 +94,7 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 		Launches: []launchesJSON{}, Libraries: []libraryJSON{}, Reports: reportsOf(t.Reports), Drops: dropsOf(t.Drops), Stacks: t.StackPolicy,
 		Self: selfOf(&t.Self), Overhead: overheadOf(&t.Overhead), Host: hostOf(&t.Host), HostSums: hostSumsOf(t.HostSums),
 	}
+	j.Untold = untoldOf(t.Untold)
 	hidden := hiddenLaunches(t.Ops)
 	for i := range t.Ops {
 		o := &t.Ops[i]

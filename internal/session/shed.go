@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"ingero/internal/causal"
 	"ingero/internal/govern"
 	"ingero/internal/probes"
 	"ingero/internal/tick"
@@ -126,6 +127,9 @@ func (l *Live) Shed(now time.Time, c govern.Change, hot []events.Op) error {
 		at, step.Does, 100*c.Share, 100*l.LiveOptions.MaxOverhead, step.Cost)}
 	if object != step.Name {
 		r.Why += " (" + object + ")"
+	}
+	if rules := causal.RulesWithout(govern.Takes(step.Name)); len(rules) > 0 {
+		r.Why += "; causes that are not told since, or not all of them: " + strings.Join(rules, ", ")
 	}
 	if !c.Taken {
 		r = tick.Report{Kind: "precision-back", Object: step.Name, Why: fmt.Sprintf("until %s %s; from then on that is as before", at, step.Does)}

@@ -1,0 +1,45 @@
+package explain
+
+import (
+	"strings"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// untoldJSON are causes that cannot be told, or not wholly, while a step to spare the traced
+// processes is taken.
+type untoldJSON struct {
+	Step    string    `json:"step"`
+	Without string    `json:"without"` // what is not seen
+	Rules   []string  `json:"rules"`
+	Since   time.Time `json:"since"`
+	Until   time.Time `json:"until,omitzero"` // absent: the step is taken
+}
+
+func untoldOf(list []tick.Untold) (out []untoldJSON) {
+	for i := range list {
+		u := &list[i]
+		x := untoldJSON{Step: clean(u.Step), Without: clean(u.Without), Rules: u.Rules, Since: u.Since.UTC()}
+		if !u.Until.IsZero() {
+			x.Until = u.Until.UTC()
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// untoldText says which causes cannot be told now, and since when: "not told, or not wholly:
+// swap-in, tcp-loss (since 12:03:05 UTC: disks are not watched)".
+func untoldText(list []tick.Untold, zone *time.Location) string {
+	var parts []string
+	for i := range list {
+		if u := &list[i]; u.Until.IsZero() {
+			parts = append(parts, clean(strings.Join(u.Rules, ", "))+" (since "+u.Since.In(zone).Format("15:04:05 MST")+" not seen: "+clean(u.Without)+")")
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "Causes not told, or not wholly: " + strings.Join(parts, "; ")
+}

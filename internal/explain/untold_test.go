@@ -1,0 +1,28 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// What cannot be told is named with the causes and the time since when, as long as it is so.
+func TestUntold(t *testing.T) {
+	at := time.Date(2026, 1, 2, 12, 3, 5, 0, time.UTC)
+	list := []tick.Untold{
+		{Step: "records-thin", Without: "single launches", Rules: []string{"graph-warmup"}, Since: at, Until: at.Add(time.Minute)},
+		{Step: "host-off", Without: "disks", Rules: []string{"swap-in", "tcp-loss"}, Since: at},
+	}
+	if got, want := untoldText(list, time.UTC), "Causes not told, or not wholly: swap-in, tcp-loss (since 12:03:05 UTC not seen: disks)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := untoldText(list[:1], time.UTC); got != "" {
+		t.Errorf("%q is told of what is over", got)
+	}
+	b, err := TickJSON(&tick.Tick{Untold: list})
+	if want := `"untold":[{"step":"records-thin","without":"single launches","rules":["graph-warmup"],"since":"2026-01-02T12:03:05Z","until":"2026-01-02T12:04:05Z"},{"step":"host-off"`; err != nil || !strings.Contains(string(b), want) {
+		t.Errorf("%s, %v", b, err)
+	}
+}
