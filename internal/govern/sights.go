@@ -17,11 +17,12 @@ const (
 	HostEvents                      // disks, reclaim, signals and sockets
 	Places                          // where in the program a call was made
 	PythonLines                     // which Python function made it
+	Refusals                        // launches that the runtime refuses, so that the driver has none
 )
 
 // takes is what each of [Steps] takes away that a cause is told by.
 var takes = map[string]Sights{
-	"launches-once":    0, // a launch that the runtime refuses is not seen; the next failure of the driver's brings its probes back
+	"launches-once":    Refusals,
 	"stacks-rare":      Places,
 	"records-thin":     EachLaunch | EachQuick,
 	"python-off":       PythonLines,
@@ -41,6 +42,7 @@ var sightWords = [...]string{
 	"durations of launches", "single launches", "counts of launches",
 	"durations of calls that return at once", "single calls that return at once", "counts of calls that return at once",
 	"disks, reclaim, signals and sockets", "places in the program", "Python functions",
+	"launches that the runtime refuses",
 }
 
 // String names them: "durations of launches, counts of launches".

@@ -15,7 +15,7 @@ import (
 // tally is a sum over runs.
 type tally struct {
 	runs, wanted, found, named, blamed, covered, judged, told, wrong, falsely, diagnosed int
-	off, delay, said, lost                                                               []float64
+	off, delay, said, lost, width                                                        []float64
 }
 
 func (s *tally) add(v *verdict) {
@@ -42,6 +42,7 @@ func (s *tally) add(v *verdict) {
 			s.covered++
 		}
 		s.off, s.delay = append(s.off, v.Off()), append(s.delay, v.Delay.Seconds())
+		s.width = append(s.width, v.Width())
 		s.said, s.lost = append(s.said, float64(v.Said.Mid)/1e6), append(s.lost, float64(v.True.Mid)/1e6)
 	}
 }
@@ -136,6 +137,7 @@ func (s *tally) measured(t *testing.T, name string) {
 	if s.judged > 0 {
 		testkit.MeasuredAll(t, name+"-error", percents(s.off), "%", testkit.Lower)
 		testkit.MeasuredAll(t, name+"-delay", s.delay, "s", testkit.Lower)
+		testkit.MeasuredAll(t, name+"-interval-width", percents(s.width), "%", testkit.Lower)
 	}
 }
 
@@ -197,6 +199,7 @@ func table(all []*verdict) string {
 	fmt.Fprintf(&b, "- recall of causes %s, precision %s\n", ratio(sum.found, sum.wanted), ratio(sum.found, sum.told))
 	fmt.Fprintf(&b, "- culprit right %s\n", ratio(sum.blamed, sum.named))
 	fmt.Fprintf(&b, "- the true lost time within the stated interval %s; its middle off by %.0f %% in the median\n", ratio(sum.covered, sum.judged), 100*median(sum.off))
+	fmt.Fprintf(&b, "- the stated interval is as wide as %.0f %% of the true lost time in the median\n", 100*median(sum.width))
 	fmt.Fprintf(&b, "- false chains in %d runs where nothing was wrong: %d\n", silent.runs, silent.wrong)
 	fmt.Fprintf(&b, "- diagnose, the first tool of ingero mcp, alone holds the whole right answer (or that nothing is wrong): %s\n", ratio(sum.diagnosed, sum.runs))
 	inKnown := 0

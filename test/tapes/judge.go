@@ -79,6 +79,11 @@ func (v *Verdict) Off() float64 {
 	return math.Abs(float64(v.Said.Mid-v.True.Mid)) / max(float64(v.True.Mid), float64(ms))
 }
 
+// Width returns how wide the reported interval is, as a share of the true lost time.
+func (v *Verdict) Width() float64 {
+	return float64(v.Said.Max-v.Said.Min) / max(float64(v.True.Mid), float64(ms))
+}
+
 // Judge compares what was reported with the truth.
 func Judge(o *Outcome) *Verdict {
 	v := &Verdict{Outcome: o, Misled: o.judgeDiagnosis(o.Diagnosis)}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 
 	"ingero/internal/query"
@@ -14,8 +15,22 @@ import (
 	"ingero/internal/tick"
 )
 
-// A tape gives the chains that were reported live, byte for byte, and they are right.
+// widest is how wide the intervals of lost times may be in the median, of the true lost time.
+const widest = 0.3
+
+// A tape gives the chains that were reported live, byte for byte, and they are right. Their
+// intervals are no wider than what is not known.
 func TestTapes(t *testing.T) {
+	var mu sync.Mutex
+	var widths []float64
+	t.Cleanup(func() {
+		if n := len(widths); n > 0 {
+			slices.Sort(widths)
+			if t.Logf("intervals are as wide as %.3f of the truth in the median of %d tapes", widths[n/2], n); widths[n/2] > widest {
+				t.Errorf("intervals are as wide as %.3f of the truth in the median, want %v at most", widths[n/2], widest)
+			}
+		}
+	})
 	for _, path := range all(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			t.Parallel()
@@ -36,6 +51,11 @@ func TestTapes(t *testing.T) {
 			v := Judge(&o)
 			if !v.Right() || v.Hampered || v.Found != len(tp.Want) {
 				t.Error(v.Line())
+			}
+			if v.Found > 0 && v.Clocked() {
+				mu.Lock()
+				widths = append(widths, v.Width())
+				mu.Unlock()
 			}
 			if !slices.Equal(v.Disturbed, tp.Disturbed) || !slices.Equal(v.Misled, tp.Misled) {
 				t.Errorf("disturbed by %q, misled by %q; want %q, %q", v.Disturbed, v.Misled, tp.Disturbed, tp.Misled)
