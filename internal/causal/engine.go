@@ -99,11 +99,16 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 			e.keep(r, part{list[i].NS, n, list[i].Critical})
 		}
 	}
+	seen := uint32(0)
 	for i := range s.Ops {
+		if o := &s.Ops[i]; o.Op == 0 || classOf(o.Op) == events.ClassLaunch {
+			seen += o.Seen
+		}
 		if o := &s.Ops[i]; o.Op != 0 && o.Seen > 0 {
 			r.keepOwn(ownTime{o.Own, o.Seen, max(o.Count, o.Seen), o.Op, o.Size})
 		}
 	}
+	r.unseen = seen < s.Launches || r.shed&uncounted != 0
 }
 
 // keep adds a part. Where there is no room it goes to one of its kind, by the same rule and

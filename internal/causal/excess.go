@@ -96,7 +96,7 @@ func (e *Engine) kind(steps []step, s *series) {
 		}
 		return
 	}
-	n := e.normal(steps)
+	n := e.normal(steps, s)
 	for i := range steps {
 		steps[i].normal = n.length
 	}

@@ -22,7 +22,7 @@ type normal struct {
 const few = 3
 
 // normal finds it.
-func (e *Engine) normal(steps []step) normal {
+func (e *Engine) normal(steps []step, s *series) normal {
 	var n normal
 	v := e.scratch.values[:0]
 	var free, all float64
@@ -36,7 +36,7 @@ func (e *Engine) normal(steps []step) normal {
 	}
 	e.scratch.values = v
 	if len(v) < minFree || free < freeShare*all {
-		e.slope(steps, &n)
+		e.slope(steps, &n, s)
 		return n
 	}
 	v = thin(v)
@@ -127,7 +127,7 @@ func (n *normal) hostShare(x *step, rule int) float64 {
 // slope finds a normal length where nearly every step has an excess, by comparing
 // the third with the least of it with the third with the most. Where all have about
 // the same, all of it counts but for what the GPU's queue hid.
-func (e *Engine) slope(steps []step, n *normal) {
+func (e *Engine) slope(steps []step, n *normal, s *series) {
 	type point struct {
 		d, l int64
 		w    float64
@@ -153,7 +153,7 @@ func (e *Engine) slope(steps []step, n *normal) {
 	excess := func(p *point) int64 { return p.d }
 	length := func(p *point) int64 { return p.l }
 	third := len(p) / 3
-	share, critical := reach(steps), 1.0
+	share, critical := s.reach(steps), 1.0
 	if third >= few {
 		least, most := p[:third], p[len(p)-third:]
 		if d := middle(most, excess) - middle(least, excess); d*5 >= middle(most, excess) && d > 0 {
@@ -168,20 +168,39 @@ func (e *Engine) slope(steps []step, n *normal) {
 	n.critical = critical
 }
 
-// reach is how much of what the host took can have reached the lengths, by what the
-// steps themselves say of the GPU's queue.
-func reach(steps []step) float64 {
-	var all, behind float64
+// reached is what steps that end alike had reach their length when that was last known.
+type reached struct {
+	kind  uint32 // without the number of launches
+	share float64
+}
+
+// reach is how much of what the host took reaches the steps' length, by what fell into a time
+// when the GPU had work queued. Where launches have no record that is not known: then it is what
+// other steps say, now or before.
+func (s *series) reach(steps []step) float64 {
+	var seen, unseen struct{ steps, all, behind float64 }
 	for i := range steps {
-		x := &steps[i]
+		x, sum := &steps[i], &seen
+		if x.unseen {
+			sum = &unseen
+		}
 		host := x.sum - x.critical
-		all += x.weight * float64(host)
-		behind += x.weight * float64(min(x.behind, host))
+		sum.steps++
+		sum.all += x.weight * float64(host)
+		sum.behind += x.weight * float64(min(x.behind, host))
 	}
-	if all <= 0 {
-		return 1
+	kind := steps[0].kind >> 8
+	last := &s.reached[kind%maxKinds]
+	switch {
+	case seen.all > 0 && (unseen.steps == 0 || seen.steps >= few):
+		*last = reached{kind, clamp(1 - seen.behind/seen.all)}
+		return last.share
+	case unseen.all > 0 && last.kind == kind && kind != 0:
+		return last.share
+	case unseen.all > 0:
+		return clamp(1 - unseen.behind/unseen.all)
 	}
-	return clamp(1 - behind/all)
+	return 1
 }
 
 // net says how much of a step's excess was lost.

@@ -25,6 +25,7 @@ type record struct {
 	launches     uint32
 	marks        ledger.Marks
 	period       bool
+	unseen       bool // not all launches have a record
 	nparts, nown uint8
 	shed         shed
 	loss         ledger.Loss
@@ -63,6 +64,7 @@ type series struct {
 	last     record // the latest step, which waits for its successor
 	waiting  bool
 	typical  [maxKinds]typical
+	reached  [maxKinds]reached
 	slots    [windowSeconds]slot
 }
 
