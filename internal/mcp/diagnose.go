@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -47,7 +48,7 @@ func (s *server) diagnose(ctx context.Context, in *Diagnose) (*answer, error) {
 		return nil, err
 	}
 	in.MaxTokens = min(in.form().budget(briefTokens), briefTokens)
-	a := &answer{lead: "ok, nothing is wrong", facts: make([]any, len(diagnoseTool().facts)), notes: r.Notes[:min(len(r.Notes), 1)]}
+	a := &answer{lead: "ok, nothing is wrong", facts: make([]any, len(diagnoseTool().facts)), notes: limits(r.Notes)}
 	n := len(a.facts)
 	a.facts[n-2] = known(int64(len(r.Xids)))
 	if len(r.Chains) == 0 {
@@ -67,6 +68,18 @@ func (s *server) diagnose(ctx context.Context, in *Diagnose) (*answer, error) {
 		known(c.OpP99NS), known(c.StepP99NS), known(c.WithoutNS), c.At, stamp(c.From), stamp(c.To), strings.Join(c.NotIt, ", "), c.Fix, c.ID, othersText(r.Chains[1:])})
 	a.rows = c.culpritRows()
 	return a, nil
+}
+
+// limits are the notes that bear on a diagnosis: the first, and those that say which causes are
+// not told since something is left out.
+func limits(notes []string) []string {
+	out := slices.Clone(notes[:min(len(notes), 1)])
+	for _, n := range notes[len(out):] {
+		if strings.Contains(n, "causes that are not told since") {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // causeText is the headline's second half: who did what.

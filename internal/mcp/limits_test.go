@@ -1,0 +1,18 @@
+package mcp
+
+import (
+	"slices"
+	"testing"
+)
+
+// A diagnosis has the first note, and all that name causes which are not told.
+func TestLimits(t *testing.T) {
+	off := "From 12:03:05 UTC on disks are not watched; causes that are not told since, or not all of them: swap-in."
+	for _, tt := range []struct{ notes, want []string }{
+		{nil, nil}, {[]string{"a", "b"}, []string{"a"}}, {[]string{"a", "b", off}, []string{"a", off}}, {[]string{off}, []string{off}},
+	} {
+		if got := limits(tt.notes); !slices.Equal(got, tt.want) {
+			t.Errorf("limits of %q: %q, want %q", tt.notes, got, tt.want)
+		}
+	}
+}
