@@ -15,8 +15,7 @@
 #define MAX_WAKERS 64 /* threads enrolled for one process */
 #define LONG_WAIT 20000 /* ns: shorter waits are in the sums only, unless all are asked for */
 #define MAX_TARGETS 4096 /* traced processes, at a time */
-#define MAX_COUNTS                                                                                 \
-	8192 /* (process, row) pairs that have calls: of 130 processes that load everything */
+#define MAX_COUNTS 8192 /* (process, row) pairs with calls: of 130 processes with everything */
 #define HIST_BUCKETS 320 /* 8 an octave, from 0 ns to 2^41 ns: stats.HistBuckets */
 
 /* How one kept value is computed: events.Take. */
