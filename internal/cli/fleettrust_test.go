@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -123,12 +124,16 @@ func TestNodesClock(t *testing.T) {
 	if notes := rowsOf(t, got).Notes; len(notes) > 0 {
 		t.Errorf("within the threshold: %q", notes)
 	}
-	// Its last call began 20 ms before now, by either clock: by its own after now.
-	from, to := now.Add(-30*time.Millisecond), now
+	// The seconds that it counted by its clock ended now and in the two seconds before.
+	from, to := now.Add(-time.Second), now
 	_, got, said := command(t, nil, nil, "query", "--json", "--nodes", off.url, "--op", "cudaStreamSynchronize",
 		"--from", from.UTC().Format(time.RFC3339Nano), "--to", to.UTC().Format(time.RFC3339Nano))
-	if !strings.Contains(got, `"calls": 1`) {
-		t.Errorf("the window of its clock: %s %s", got, said)
+	var answer struct{ From, To time.Time }
+	if err := json.Unmarshal([]byte(got), &answer); err != nil {
+		t.Fatal(err)
+	}
+	if off := answer.From.Sub(from).Abs(); off > ahead/2 || answer.To.Sub(answer.From) != time.Second || !strings.Contains(got, `"calls": 50`) {
+		t.Errorf("the window of its clock, from %v: %s %s", from.UTC(), got, said)
 	}
 }
 
