@@ -73,6 +73,12 @@ func (l *Live) tendOnce() error {
 	if l.stopped || l.MaxOverhead() == 0 || o.busy.Load() {
 		return nil
 	}
+	if !o.wanted && !o.out { // to learn costs each launch two lookups
+		if o.origins == probes.OriginsOff {
+			return nil
+		}
+		return l.setOrigins(probes.OriginsOff)
+	}
 	fits := l.onceFits()
 	if o.origins == probes.OriginsOff {
 		if !fits {

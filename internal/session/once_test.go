@@ -29,7 +29,7 @@ type switching struct {
 }
 
 func (s *switching) Spent() (session.Spent, error) {
-	const every = 12
+	const every = 8
 	if timed, _, _ := s.ProbeCost(s.launch); timed == 0 {
 		s.out.Add(1)
 	} else if s.out.Load() > 0 {
