@@ -1,7 +1,7 @@
 #!/bin/bash
 # jaeger.sh: builds Jaeger, which is an OpenTelemetry collector too, from its Go module
 # into bin/jaeger/jaeger, for tests that send to a real receiver. It takes two minutes,
-# once: what is there is kept. It has no web pages, only the API, and none of the parts that
+# once: what is there is kept. It is not optimised, which would take longer than its tests. It has no web pages, only the API, and none of the parts that
 # take most of the time to compile and that no test uses: Kafka, Zipkin, AWS, Elasticsearch.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -66,7 +66,7 @@ if [ ! -x "$to/jaeger" ] || [ "$(cat "$to/version" 2>/dev/null)" != "$version" ]
 	cp -r "$from/." "$to/source"
 	chmod -R u+w "$to/source"
 	without_parts "$to/source"
-	(cd "$to/source" && GOWORK=off GOFLAGS="${GOFLAGS-} -mod=mod" CGO_ENABLED=0 nice go build -trimpath -ldflags '-s -w' -o "$to/jaeger" ./cmd/jaeger)
+	(cd "$to/source" && GOWORK=off GOFLAGS="${GOFLAGS-} -mod=mod" CGO_ENABLED=0 nice go build -trimpath -gcflags 'all=-N -l' -ldflags '-s -w' -o "$to/jaeger" ./cmd/jaeger)
 	rm -rf "$to/source"
 	echo "$version" >"$to/version"
 fi
