@@ -164,7 +164,10 @@ func TestPageOfALiveTrace(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("trace: %d %s", code, stderr)
 	}
-	p.Do(`await until(() => document.querySelector(".status")?.textContent.startsWith("Recorded, ended"), null, 30000);`+settled, nil, nil)
+	// Each part of the page asks anew once the end is shown.
+	p.Do(`await until(() => document.querySelector(".status")?.textContent.startsWith("Recorded, ended"), null, 30000);
+		await until((n) => document.querySelector("#ops tbody")?.textContent.replaceAll(",", "").includes(n), args, 30000);`+settled,
+		strconv.FormatUint(want["cudaLaunchKernel"], 10), nil)
 	r := readDB(t, b.db())
 	p.showsOps(r, query.Filter{})
 	p.showsTimeline(r)

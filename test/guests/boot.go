@@ -144,7 +144,7 @@ func foreignLibc(arch, tree string) error {
 	if err := os.Chmod(tmp, 0o755); err != nil { // apt downloads as a user of its own
 		return err
 	}
-	a, err := aptOf(arch, tmp)
+	a, err := aptOf(arch, "", tmp)
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func (k Kernel) unpack(dir string) error {
 		_, err := command(dir, "dpkg", "-x", deb, "tree")
 		return err
 	}
-	a, err := aptOf(k.Arch, dir)
+	a, err := aptOf(k.Arch, k.Package, dir)
 	if err != nil {
 		return err
 	}
@@ -114,20 +114,35 @@ type apt struct {
 	args []string
 }
 
-// aptOf takes the lists of this machine where they are of the architecture, else ones of
-// its own, which it gets.
-func aptOf(arch, dir string) (*apt, error) {
+// sources are where Debian has its kernels, of which some are with its security updates alone.
+// A machine need not have these among its own.
+const sources = `deb http://deb.debian.org/debian bookworm main
+deb http://deb.debian.org/debian-security bookworm-security main
+`
+
+// aptOf takes the lists of this machine where they are of the architecture and have the package
+// of a kernel, if one is named, else ones of its own, which it gets.
+func aptOf(arch, name, dir string) (*apt, error) {
 	a := &apt{dir: dir}
 	if own, err := command("", "dpkg", "--print-architecture"); err == nil && strings.TrimSpace(string(own)) == arch {
-		return a, nil
+		if name == "" {
+			return a, nil
+		}
+		if out, err := a.run("apt-cache", "depends", name); err == nil && dependsOn.Match(out) {
+			return a, nil
+		}
 	}
 	state := filepath.Join(dir, "apt")
-	for _, d := range []string{"state/lists/partial", "cache/archives/partial"} {
+	for _, d := range []string{"state/lists/partial", "cache/archives/partial", "sources"} {
 		if err := os.MkdirAll(filepath.Join(state, d), 0o755); err != nil {
 			return nil, err
 		}
 	}
+	if err := os.WriteFile(filepath.Join(state, "sources/debian.list"), []byte(sources), 0o644); err != nil {
+		return nil, err
+	}
 	a.args = []string{"-o", "APT::Architecture=" + arch, "-o", "APT::Architectures::=" + arch,
+		"-o", "Dir::Etc::sourceparts=" + state + "/sources",
 		"-o", "Dir::State=" + state + "/state", "-o", "Dir::State::status=/dev/null", "-o", "Dir::Cache=" + state + "/cache"}
 	_, err := a.run("apt-get", "update", "-q")
 	return a, err
@@ -142,14 +157,8 @@ var dependsOn = regexp.MustCompile(`Depends: (linux-image-\S+)`)
 // build resolves a package to the one that holds the kernel.
 func (a *apt) build(name string) (string, error) {
 	out, err := a.run("apt-cache", "depends", name)
-	if err != nil || !dependsOn.Match(out) {
-		// The lists of packages are missing or old.
-		if _, err := a.run("apt-get", "update", "-q"); err != nil {
-			return "", err
-		}
-		if out, err = a.run("apt-cache", "depends", name); err != nil {
-			return "", err
-		}
+	if err != nil {
+		return "", err
 	}
 	m := dependsOn.FindSubmatch(out)
 	if m == nil {
