@@ -91,6 +91,8 @@ func sightsOf(op events.Op) govern.Sights {
 // in govern.Steps, and 16 bits higher those that were in a part of it.
 type shed uint32
 
+const _ = uint(16 - len(govern.Steps)) // they fit
+
 func (e *Engine) shed(pid uint32, from, to int64) (bits shed) {
 	for i := range e.unseen {
 		u := &e.unseen[i]
@@ -207,9 +209,10 @@ func (e *Engine) weaken(c *tick.Chain, r *Rule, unknown float64, now int64) {
 	if len(steps) == 0 {
 		return
 	}
-	more := time.Duration(unknown * float64(most) / float64(max(now-from, 1)))
-	c.LostMax += more
-	c.Confidence *= float64(c.Lost) / float64(max(c.Lost+more, 1))
+	if more := time.Duration(unknown * float64(most) / float64(max(now-from, 1))); more > 0 {
+		c.LostMax += more
+		c.Confidence *= float64(c.Lost) / float64(c.Lost+more)
+	}
 	c.Baseline += "; judged with less: not all was seen from " + wall(since).UTC().Format("15:04:05 UTC") + " on (" + strings.Join(steps, ", ") + ": " + without.String() + ")"
 	c.Excess = max(c.Excess, c.Lost)
 }
