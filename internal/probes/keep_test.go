@@ -229,21 +229,32 @@ func TestWhatIsKeptTakesBothRings(t *testing.T) {
 	library, program := harm(t)
 	// Nobody reads: 64 KiB have room for 546 records of 120 bytes, 256 KiB for 2,340 of 112.
 	const ring, total = 256 << 10, 2500
-	tr := tracer(t, probes.Options{RingBytes: ring, NoLedger: true, Rows: rowsNamed(t, "cudaStreamSynchronize")})
-	if err := tr.SetSlow(0, 100*time.Microsecond); err != nil {
-		t.Fatal(err)
-	}
-	pressure(t, tr, library, program, total)
-	if used := tr.Used(); used <= ring {
-		t.Fatalf("%d bytes wait to be read: this tests nothing", used)
-	}
-	saw, drops := drain(t, tr), dropped(t, tr)
-	if len(saw) != total || drops["kept-ring-full"]+drops["ring-full"]+drops["thinned"] > 0 {
-		t.Errorf("%d records of %d calls, left out %v", len(saw), total, drops)
-	}
-	for i := range saw {
-		if i > 0 && saw[i].Start < saw[i-1].End() {
-			t.Fatalf("record %d is of a call before that of record %d", i, i-1)
-		}
+	for _, tt := range []struct {
+		name string
+		rows []events.Row
+		slow time.Duration
+	}{
+		{"a call that answers rest on", rowsNamed(t, "cudaStreamSynchronize"), 0},
+		{"a call that is slow", ordinary(t, "cudaStreamSynchronize"), 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tr := tracer(t, probes.Options{RingBytes: ring, NoLedger: true, Rows: tt.rows})
+			if err := tr.SetSlow(0, tt.slow); err != nil {
+				t.Fatal(err)
+			}
+			pressure(t, tr, library, program, total)
+			if used := tr.Used(); used <= ring {
+				t.Fatalf("%d bytes wait to be read: this tests nothing", used)
+			}
+			saw, drops := drain(t, tr), dropped(t, tr)
+			if len(saw) != total || drops["kept-ring-full"]+drops["ring-full"]+drops["thinned"] > 0 {
+				t.Errorf("%d records of %d calls, left out %v", len(saw), total, drops)
+			}
+			for i := range saw {
+				if i > 0 && saw[i].Start < saw[i-1].End() {
+					t.Fatalf("record %d is of a call before that of record %d", i, i-1)
+				}
+			}
+		})
 	}
 }

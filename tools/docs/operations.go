@@ -26,7 +26,7 @@ recorded. A result after "pending" is no failure.
 
 Of some functions every call has a record of its own, whatever is left out to spare the traced
 processes ([overhead.md](overhead.md)): "recorded always" says why. Of the others a call that
-failed or that took long has one.
+failed, or that took 100 us or more, has one.
 `
 
 // operations renders the catalog.
