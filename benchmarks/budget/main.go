@@ -1,6 +1,7 @@
-// Budget measures what a loop of calls loses to the tracing, with --max-overhead and
-// without: rounds a second beside those of the same process untraced, before and after. Or,
-// with -steps, which steps an overload has taken, and when they are given back.
+// Budget measures what a loop loses to the tracing that makes so many launches a second and
+// waits for its CPU, with --max-overhead and without: launches a second beside those of the same
+// process untraced, before and after. Or, with -steps, which steps an overload has taken, and
+// when they are given back.
 //
 // It needs root, gcc (-steps: python3), and the agent (make build).
 package main
@@ -19,12 +20,14 @@ import (
 	"syscall"
 
 	"ingero/benchmarks/figure"
+	"ingero/sim"
 )
 
 func main() {
 	agent := flag.String("agent", "bin/ingero", "the agent")
 	seconds := flag.Int("seconds", 8, "that count of each part")
-	works := flag.String("work", "0,20000", "ns between the calls, with commas")
+	rates := flag.String("rates", "5000,20000,30000", "launches a second, with commas")
+	budgets := flag.String("budgets", "0,2%", "values of --max-overhead, with commas")
 	settle := flag.Int("settle", 25, "that do not: the agent starts, and leaves things out")
 	rounds := flag.Int("rounds", 3, "of each")
 	overload := flag.String("steps", "", "a budget, such as 0.01%: show instead which steps are taken for it, and given back")
@@ -35,7 +38,7 @@ func main() {
 		if *overload != "" {
 			err = steps(dir, *agent, *overload)
 		} else {
-			err = run(dir, *agent, *works, *settle, *seconds, *rounds)
+			err = run(dir, *agent, strings.Split(*rates, ","), strings.Split(*budgets, ","), *settle, *seconds, *rounds)
 		}
 	}
 	if err != nil {
@@ -44,37 +47,40 @@ func main() {
 	}
 }
 
-func run(dir, agent, works string, settle, seconds, rounds int) error {
-	lib := filepath.Join(dir, "libcudart.so.12")
-	for _, args := range [][]string{
-		{"-O1", "-shared", "-fPIC", "-Wl,-soname,libcudart.so.12", "-o", lib, "internal/session/testdata/mixlib.c"},
-		{"-O1", "-o", dir + "/loop", "benchmarks/budget/testdata/loop.c", lib, "-Wl,-rpath," + dir},
-	} {
-		if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("gcc: %w\n%s", err, out)
-		}
+func run(dir, agent string, rates, budgets []string, settle, seconds, rounds int) error {
+	stack, err := sim.Extract(dir)
+	if err != nil {
+		return err
 	}
-	fmt.Printf("Loss of a loop that works for so long, launches and copies: median (range) of %d rounds\n", rounds)
-	for _, work := range strings.Split(works, ",") {
-		for _, budget := range []string{"0", "2%"} {
-			var loss figure.Spread
-			for range rounds {
-				l, err := measure(dir+"/loop", work, agent, budget, settle, seconds)
+	program := filepath.Join(dir, "loop")
+	args := []string{"-O1", "-o", program, "benchmarks/budget/testdata/loop.c", stack.Libcudart, "-Wl,-rpath," + stack.Dir}
+	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("gcc: %w\n%s", err, out)
+	}
+	fmt.Printf("Loss of a loop of so many launches a second: median (range) of %d rounds\n", rounds)
+	for _, rate := range rates {
+		loss := make([]figure.Spread, len(budgets))
+		for range rounds { // in turns: a machine changes
+			for i, budget := range budgets {
+				l, err := measure(program, rate, agent, budget, settle, seconds)
 				if err != nil {
 					return err
 				}
-				loss = append(loss, l)
+				loss[i] = append(loss[i], l)
 			}
-			fmt.Printf("%6s ns  --max-overhead %-3s %s %%\n", work, budget, loss.Text("%.2f"))
-			figure.Report("work of "+work+" ns/--max-overhead "+budget, loss, "%")
+		}
+		for i, budget := range budgets {
+			fmt.Printf("%6s launches/s  --max-overhead %-3s %s %%\n", rate, budget, loss[i].Text("%.2f"))
+			figure.Report(rate+" launches a second/--max-overhead "+budget, loss[i], "%")
 		}
 	}
 	return nil
 }
 
 // measure returns what a process loses while it is traced, in percent.
-func measure(program, work, agent, budget string, settle, seconds int) (float64, error) {
-	loop := exec.Command(program, work)
+func measure(program, rate, agent, budget string, settle, seconds int) (float64, error) {
+	loop := exec.Command(program, rate)
+	loop.Env = append(os.Environ(), "INGERO_SIM_KERNEL_NS=1")
 	out, err := loop.StdoutPipe()
 	if err != nil {
 		return 0, err

@@ -1,13 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `loop WORK` works for WORK ns of CPU time as measured at its start, then launches and
- * copies, over and over, and says each second how often it did.
+ * `loop RATE` makes steps of 12 ms as a training loop does that waits for its CPU, not for its
+ * GPU: so many launches that there are RATE a second, between them work on the CPU, and at the
+ * end a synchronisation. Each second it says how many launches it has made. How much work there
+ * is between two is found out first, untraced or not: start it untraced.
  */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-int cudaLaunchKernel(void *), cudaMemcpyAsync(void *), cudaStreamSynchronize(void *);
+struct dim3 {
+	unsigned int x, y, z;
+};
+
+void **__cudaRegisterFatBinary(void *);
+void __cudaRegisterFunction(void **, const void *, char *, const char *, int, void *, void *, void *,
+			    void *, int *);
+void __cudaRegisterFatBinaryEnd(void **);
+int cudaLaunchKernel(const void *, struct dim3, struct dim3, void **, size_t, void *);
+int cudaDeviceSynchronize(void);
+
+static char kernel;
 
 static double now(void)
 {
@@ -17,36 +31,56 @@ static double now(void)
 	return t.tv_sec + t.tv_nsec / 1e9;
 }
 
-static void work(unsigned long n)
+static void step(unsigned long launches, unsigned long work)
 {
-	for (volatile unsigned long i = 0; i < n; i++)
-		;
+	struct dim3 one = { 1, 1, 1 };
+
+	while (launches--) {
+		for (volatile unsigned long i = 0; i < work; i++)
+			;
+		if (cudaLaunchKernel(&kernel, one, one, NULL, 0, NULL))
+			exit(1);
+	}
+	if (cudaDeviceSynchronize())
+		exit(1);
+}
+
+/* The least of some steps is without others. */
+static double least(unsigned long launches, unsigned long work)
+{
+	double best = 1e9, from, took;
+
+	for (int i = 0; i < 20; i++) {
+		from = now();
+		step(launches, work);
+		took = now() - from;
+		if (took < best)
+			best = took;
+	}
+	return best;
 }
 
 int main(int argc, char **argv)
 {
-	unsigned long per = 1000000, n, made = 0;
-	double from, next, best = 1;
+	const double length = 0.012;
+	unsigned long launches = (argc > 1 ? atof(argv[1]) : 1000) * length, work, made = 0;
+	const unsigned long some = 1000;
+	double next, bare, unit;
+	void **fat = __cudaRegisterFatBinary("simulated");
 
-	for (int i = 0; i < 100; i++) { /* the least is without others */
-		from = now();
-		work(per);
-		if (now() - from < best)
-			best = now() - from;
-	}
-	n = argc > 1 ? atof(argv[1]) / 1e9 / best * per : 0;
+	__cudaRegisterFunction(fat, &kernel, NULL, "loop", -1, NULL, NULL, NULL, NULL, NULL);
+	__cudaRegisterFatBinaryEnd(fat);
+	bare = least(launches, 0);
+	unit = (least(launches, some) - bare) / some;
+	work = bare < length ? (length - bare) / unit : 0;
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	for (next = now() + 1;; made++) {
-		work(n);
-		cudaLaunchKernel(argv);
-		cudaMemcpyAsync(argv);
-		if (made % 64)
+	for (next = now() + 1;;) {
+		step(launches, work);
+		made += launches;
+		if (now() < next)
 			continue;
-		cudaStreamSynchronize(argv);
-		if (now() >= next) {
-			printf("%lu\n", made);
-			made = 0;
-			next = now() + 1;
-		}
+		printf("%.0f\n", made / (now() - next + 1));
+		made = 0;
+		next = now() + 1;
 	}
 }
