@@ -48,10 +48,10 @@ func newCauses() causes { return causes{byID: map[causeID]uint32{}} }
 // rule matches.
 func (c *causes) of(p *Part) (n uint32, ok bool) {
 	for r := range Rules {
-		if !Rules[r].has(r, p) {
+		if Rules[r].Match == nil || !Rules[r].Match(p) {
 			continue
 		}
-		id := causeID{p.Victim, uint8(r), Rules[r].key(p)}
+		id := causeID{p.Victim, uint8(r), Rules[r].Key(p)}
 		n, known := c.byID[id]
 		if !known {
 			if n, ok = c.add(id, p); !ok {
@@ -64,7 +64,7 @@ func (c *causes) of(p *Part) (n uint32, ok bool) {
 		}
 		if x.goesBy(p) {
 			x.who = p.Who
-			x.group, x.what = Rules[r].blame(p)
+			x.group, x.what = Rules[r].Blame(p)
 		}
 		x.last = max(x.last, p.Last)
 		if p.State == events.WaitRunnable && len(x.cpus) < maxCPUs && !slices.Contains(x.cpus, p.CPU) {
@@ -97,8 +97,8 @@ func (c *causes) add(id causeID, p *Part) (uint32, bool) {
 	if len(c.byID) >= maxCauses {
 		return 0, false
 	}
-	group, what := Rules[id.rule].blame(p)
-	x := cause{id: id, who: p.Who, own: p.own(), call: p.State == 0 && p.Mark == 0, group: group, what: what}
+	group, what := Rules[id.rule].Blame(p)
+	x := cause{id: id, who: p.Who, own: p.own(), call: p.State == 0, group: group, what: what}
 	if f := Rules[id.rule].Norm; f != nil {
 		x.norm = f(p)
 	}

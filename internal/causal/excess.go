@@ -32,19 +32,17 @@ type grown struct {
 	ns       int64
 	cause    uint32
 	critical bool
-	whole    bool // all of it is lost; it is not in the step's sums
 }
 
 // step is a step under judgement.
 type step struct {
 	sample
-	grown    [maxParts + maxOwn + 1]grown
+	grown    [maxParts + maxOwn]grown
 	n        int
 	sum      int64 // of grown
 	critical int64 // of these: critical ones
 	normal   int64 // ns: the length of a normal step of its kind
 	graph    bool  // graphs were launched about then, by the kernel's count
-	mark     uint8 // the rule that claims it by its marks, counted from 1
 	host     int64 // lost of what is not critical
 	late     int64 // lost of what is
 	lost     int64 // both, and between what
@@ -70,9 +68,6 @@ func (e *Engine) excess(s *series) []step {
 	for _, m := range x.samples {
 		x.steps = append(x.steps, step{sample: m})
 	}
-	for i := range x.steps {
-		x.steps[i].mark = markOf(x.steps[i].record)
-	}
 	for i := 0; i < len(x.steps); {
 		j := i + 1
 		for j < len(x.steps) && x.steps[j].kind == x.steps[i].kind {
@@ -81,7 +76,6 @@ func (e *Engine) excess(s *series) []step {
 		e.kind(x.steps[i:j], s)
 		i = j
 	}
-	e.growMarked(x.steps, s)
 	return x.steps
 }
 
@@ -300,9 +294,6 @@ func (e *Engine) rule(x *step) int {
 
 // took is how much of a step's loss is due to one part.
 func (x *step) took(g grown) float64 {
-	if g.whole {
-		return float64(g.ns)
-	}
 	all, lost := x.sum-x.critical, x.host
 	if g.critical {
 		all, lost = x.critical, x.late
@@ -315,8 +306,8 @@ func (x *step) took(g grown) float64 {
 
 // bounds are the least and the most that may be lost due to one part.
 func (x *step) bounds(g grown) (lo, hi float64) {
-	if g.whole || x.sum == 0 {
-		return x.took(g), x.took(g)
+	if x.sum == 0 {
+		return 0, 0
 	}
 	part := float64(g.ns) / float64(x.sum)
 	return float64(x.min) * part, float64(x.max) * part

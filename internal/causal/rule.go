@@ -2,7 +2,6 @@ package causal
 
 import (
 	"ingero/internal/govern"
-	"ingero/internal/ledger"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -20,9 +19,9 @@ const (
 	NeedXids                    // the faults that they report
 )
 
-// Rule is one kind of cause. It finds it in one of four ways: by parts of steps
-// (Match), by whole steps (Mark), by what another rule has found (Of), or by what is
-// known of processes and of the machine (Find).
+// Rule is one kind of cause. It finds it in one of three ways: by parts of steps
+// (Match), by what another rule has found (Of), or by what is known of processes and of
+// the machine (Find).
 type Rule struct {
 	Name  string
 	Doc   string // what it means, in a sentence
@@ -58,16 +57,12 @@ type Rule struct {
 	// is or did where its thread's name does not say it.
 	Blame func(p *Part) (group, what string)
 
-	// Mark claims steps that have one of these marks, and none of Unless: what they
-	// take longer than steps without is of this rule, but for what other rules explain.
-	Mark, Unless ledger.Marks
-
 	// Of names rules of which this one has chains instead, where When says so of one.
 	// It may change what the chain says. The first row that says so has the chain.
 	Of   []string
 	When func(c *tick.Chain, f *Facts) bool
 
-	// Tell says whether a chain that was found by parts or steps is worth telling, and may
+	// Tell says whether a chain that was found by parts is worth telling, and may
 	// change what it says; nil: always. It is asked before those that may have it instead.
 	Tell func(c *tick.Chain, f *Facts) bool
 
@@ -170,10 +165,7 @@ type Part struct {
 	// most of what is left of the part.
 	Busy bool
 	// Root is what the victim itself blocked on; that of Via's, where there is one.
-	Root events.Reason
-	// Mark is the rule, counted from 1, that claims the step by its marks; the part is
-	// then what the step took longer than others, and there is nothing else in it.
-	Mark        uint8
+	Root        events.Reason
 	First, Last int64 // Unix ns
 }
 
@@ -200,29 +192,6 @@ func noneIsNormal(*Part) norm { return normNone }
 
 // own says whether the part's culprit is of the victim's process.
 func (p *Part) own() bool { return p.Who.TID != 0 && p.Who.PID == p.Victim }
-
-// has says whether a part is of the rule with a number.
-func (r *Rule) has(n int, p *Part) bool {
-	if p.Mark != 0 {
-		return int(p.Mark) == n+1
-	}
-	return r.Match != nil && r.Match(p)
-}
-
-// key and blame are those of the rule, where it has them.
-func (r *Rule) key(p *Part) (k Key) {
-	if r.Key != nil {
-		k = r.Key(p)
-	}
-	return k
-}
-
-func (r *Rule) blame(p *Part) (group, what string) {
-	if r.Blame != nil {
-		return r.Blame(p)
-	}
-	return r.Name, r.Word
-}
 
 // ruleNamed returns a rule's number, -1 for none.
 func ruleNamed(name string) int {

@@ -236,7 +236,7 @@ func shiftsOf(steps []step, ended int64) []shift {
 func mainKind(steps []step) (kind uint32, found bool) {
 	sum := map[uint32]float64{}
 	for i := range steps {
-		if x := &steps[i]; !x.period && x.mark == 0 && x.shed&uncounted == 0 {
+		if x := &steps[i]; !x.period && x.shed&uncounted == 0 {
 			sum[x.kind] += x.weight * float64(x.length)
 		}
 	}
