@@ -137,19 +137,16 @@ var costRows = [costKinds]costRow{
 }
 
 // costs returns what the steps of a process's main thread have cost by kind.
-func (f *Facts) costs(pid uint32) *costs {
-	if c, ok := f.known[pid]; ok {
+func (w *Window) costs(pid uint32) *costs {
+	if c, ok := w.costed[pid]; ok {
 		return c
 	}
-	if f.known == nil {
-		f.known = map[uint32]*costs{}
-	}
 	c := &costs{}
-	f.known[pid] = c
-	tid, steps := f.steps(pid)
+	w.costed[pid] = c
+	tid, steps := w.steps(pid)
 	c.tid = tid
 	lengths := make([]weighed, 0, len(steps))
-	b, launching := f.Book(pid), measuring(graphLaunch)
+	b, launching := w.Book(pid), measuring(graphLaunch)
 	for i := range steps {
 		x := &steps[i]
 		c.all += x.weight
@@ -170,7 +167,7 @@ func (f *Facts) costs(pid uint32) *costs {
 			c.syncs(steps)
 			continue
 		}
-		c.count(f.e, steps, costKind(k), slices.Clone(lengths))
+		c.count(w.e, steps, costKind(k), slices.Clone(lengths))
 	}
 	return c
 }
@@ -225,9 +222,9 @@ func indexOf(ops *[]events.Op, op events.Op) int {
 // others is what a step lost to other causes than its own calls of some operations; with
 // whole, than any calls of its own.
 func (e *Engine) others(x *step, of func(events.Class) bool, whole bool) (ns float64) {
-	for _, g := range x.grown[:x.n] {
+	for _, g := range x.excess() {
 		if c := &e.causes.list[g.cause]; !c.call || !whole && !of(classOf(c.id.key.Op)) {
-			ns += x.took(g)
+			ns += x.lossBy(g)
 		}
 	}
 	return ns

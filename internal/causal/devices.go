@@ -76,8 +76,8 @@ func recent[T any](list []T, most int, old func(*T) bool) []T {
 // deviceOf names the GPU that a process launches on, as all processes of the machine
 // would: by the number or the UUID that it has there. "" where it is not known, or where
 // there are several.
-func (f *Facts) deviceOf(pid uint32) string {
-	if b := f.Book(pid); b != nil {
+func (w *Window) deviceOf(pid uint32) string {
+	if b := w.Book(pid); b != nil {
 		return b.device
 	}
 	return ""
@@ -115,11 +115,11 @@ func isGPU(device string, g *tick.GPU) bool {
 }
 
 // called is what a process is or was called.
-func (f *Facts) called(pid uint32) events.Name {
-	if name, ok := f.name(pid); ok {
+func (w *Window) called(pid uint32) events.Name {
+	if name, ok := w.name(pid); ok {
 		return name
 	}
-	if b := f.Book(pid); b != nil {
+	if b := w.Book(pid); b != nil {
 		return events.NameOf(b.Comm)
 	}
 	return events.Name{}
@@ -130,10 +130,10 @@ const stateAge = 1e9
 
 // throttled returns why the clocks of a GPU were low in a time, and how low they were, if
 // they were not as low before.
-func (f *Facts) throttled(device string, from, to int64) (why []string, clock string) {
+func (w *Window) throttled(device string, from, to int64) (why []string, clock string) {
 	before := map[string]bool{}
-	for i := range f.e.devices.gpus {
-		g := &f.e.devices.gpus[i]
+	for i := range w.devices.gpus {
+		g := &w.devices.gpus[i]
 		if !isGPU(device, &g.GPU) {
 			continue
 		}
@@ -157,19 +157,19 @@ func (f *Facts) throttled(device string, from, to int64) (why []string, clock st
 
 // neighbours returns the processes that used the same GPU more in a time than before,
 // the busiest first, by launches a second.
-func (f *Facts) neighbours(pid uint32, device string, from, to int64) (out []neighbour) {
+func (w *Window) neighbours(pid uint32, device string, from, to int64) (out []neighbour) {
 	if device == "" {
 		return nil
 	}
-	for _, b := range f.Books() {
-		if b.PID == pid || f.deviceOf(b.PID) != device {
+	for _, b := range w.Books() {
+		if b.PID == pid || w.deviceOf(b.PID) != device {
 			continue
 		}
 		var during, before rate
 		for i := range b.Seconds {
 			s := &b.Seconds[i]
 			switch n := launchesIn(s); {
-			case f.e.lost(b.PID, s.From, s.To)&govern.LaunchCounts != 0: // not all are known
+			case w.unseen(b.PID, s.From, s.To)&govern.LaunchCounts != 0: // not all are known
 			case s.From >= from-500_000_000 && s.To <= to+1_500_000_000:
 				during.add(n, s.To-s.From)
 			case s.To <= from:

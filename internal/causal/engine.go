@@ -3,7 +3,6 @@ package causal
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"ingero/internal/ledger"
 	"ingero/internal/tick"
@@ -95,7 +94,7 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 	list := parts(e.scratch.parts[:0], s)
 	e.scratch.parts = list
 	for i := range list {
-		if n, ok := e.causes.of(&list[i]); ok {
+		if n, ok := e.causes.attribute(&list[i]); ok {
 			e.keep(r, part{list[i].NS, n, list[i].Critical})
 		}
 	}
@@ -125,7 +124,7 @@ func (e *Engine) keep(r *record, p part) {
 		if x.ns < r.parts[least].ns {
 			least = i
 		}
-		if o := &e.causes.list[x.cause]; x.critical == p.critical && o.id.rule == c.id.rule && o.norm == c.norm && o.group == c.group {
+		if o := &e.causes.list[x.cause]; x.critical == p.critical && o.id.rule == c.id.rule && o.baseline == c.baseline && o.group == c.group {
 			alike = i
 		}
 	}
@@ -163,17 +162,25 @@ func (e *Engine) Tick(t *tick.Tick) {
 	e.note(t)
 	e.has(t)
 	e.look(t)
-	f := &Facts{Tick: t, e: e}
-	found := e.instead(append(e.find(t), e.findings(f)...), f)
-	for i := range found {
-		c := &found[i]
+	w := e.window(t)
+	w.claim()
+	t.Chains = e.tell(leaveOut(merge(w.find())), t)
+	e.untold(t)
+	e.forget(t.Time.Unix())
+}
+
+// tell returns the chains of what was found, and of what was found before and stays.
+func (e *Engine) tell(found []*Finding, t *tick.Tick) []tick.Chain {
+	again := map[string]bool{}
+	for _, x := range found {
+		again[x.id] = true
+		c := e.chain(x, t)
 		if old := e.kept[c.ID]; !c.Over(t.Time) && (old == nil || c.To.After(old.To) || e.sees(old)) {
 			e.kept[c.ID] = c
 		}
 	}
 	for id, c := range e.kept {
-		again := slices.ContainsFunc(found, func(f tick.Chain) bool { return f.ID == id })
-		if c.Over(t.Time) || !again && e.sees(c) {
+		if c.Over(t.Time) || !again[id] && e.sees(c) {
 			delete(e.kept, id)
 		}
 	}
@@ -189,9 +196,7 @@ func (e *Engine) Tick(t *tick.Tick) {
 		delete(e.kept, chains[last].ID)
 		chains = chains[:last]
 	}
-	t.Chains = chains
-	e.untold(t)
-	e.forget(t.Time.Unix())
+	return chains
 }
 
 // has notes which inputs there are.
@@ -213,41 +218,6 @@ func (e *Engine) sees(c *tick.Chain) bool {
 	return s != nil && s.pid == c.PID && c.From.Unix() > s.newest-windowSeconds
 }
 
-// find judges every thread. Of threads of one process that lost time to the same
-// cause, the one that lost most speaks for all: threads lose time side by side. One
-// whose steps are seconds says nothing where another has real ones, and a small
-// loss nothing beside one ten times as large.
-func (e *Engine) find(t *tick.Tick) []tick.Chain {
-	tids := make([]uint32, 0, len(e.series))
-	paced := map[uint32]bool{} // processes that have threads with real steps
-	for tid, s := range e.series {
-		tids = append(tids, tid)
-		paced[s.pid] = paced[s.pid] || !s.period
-	}
-	slices.Sort(tids)
-	best := map[string]tick.Chain{}
-	most := map[uint32]time.Duration{}
-	for _, tid := range tids {
-		s := e.series[tid]
-		if s.period && paced[s.pid] {
-			continue
-		}
-		for _, c := range e.judge(s, t) {
-			if b, ok := best[c.ID]; !ok || c.Lost > b.Lost {
-				best[c.ID] = c
-			}
-			most[c.PID] = max(most[c.PID], c.Lost)
-		}
-	}
-	out := make([]tick.Chain, 0, len(best))
-	for _, c := range best {
-		if c.Severity == tick.High || c.Lost*10 >= most[c.PID] {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
 // forget drops threads and culprits that have left the window.
 func (e *Engine) forget(now int64) {
 	for tid, s := range e.series {
@@ -258,14 +228,4 @@ func (e *Engine) forget(now int64) {
 	if e.ticks%windowSeconds == 0 {
 		e.causes.sweep(e.series)
 	}
-}
-
-// ofOp returns the facts of an operation of a process in a tick.
-func ofOp(t *tick.Tick, pid uint32, op events.Op) *tick.Op {
-	for i := range t.Ops {
-		if o := &t.Ops[i]; o.PID == pid && o.Op == op {
-			return o
-		}
-	}
-	return nil
 }

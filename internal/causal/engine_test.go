@@ -262,14 +262,15 @@ func TestRules(t *testing.T) {
 			t.Errorf("rule %+v", r)
 		}
 		seen[r.Name] = true
-		parts := r.Match != nil && r.Share >= 0.01 && r.Slow >= 1 && r.Key != nil && r.Blame != nil
-		other := len(r.Of) > 0 && r.When != nil
-		if r.Match != nil && !parts || !parts && !other && r.Find == nil {
-			t.Errorf("rule %s finds nothing: %+v", r.Name, r)
+		if c := r.Claims; c != nil && (c.Part == nil || c.Key == nil || c.Blame == nil || r.Share < 0.01 || r.Slow < 1) {
+			t.Errorf("rule %s does not say all of what it claims: %+v", r.Name, c)
+		}
+		if r.Claims == nil && r.Find == nil {
+			t.Errorf("rule %s finds nothing", r.Name)
 		}
 	}
 	for _, r := range Rules {
-		for _, name := range slices.Concat(r.Of, r.Instead) {
+		for _, name := range r.Instead {
 			if !seen[name] || name == r.Name {
 				t.Errorf("rule %s speaks of %q", r.Name, name)
 			}

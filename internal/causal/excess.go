@@ -27,8 +27,8 @@ const (
 	absorbed = 0.1
 )
 
-// grown is a part of a step beyond what is normal.
-type grown struct {
+// excess is a part of a step beyond its baseline.
+type excess struct {
 	ns       int64
 	cause    uint32
 	critical bool
@@ -37,9 +37,9 @@ type grown struct {
 // step is a step under judgement.
 type step struct {
 	sample
-	grown    [maxParts + maxOwn]grown
+	list     [maxParts + maxOwn]excess
 	n        int
-	sum      int64 // of grown
+	sum      int64 // of the excess
 	critical int64 // of these: critical ones
 	normal   int64 // ns: the length of a normal step of its kind
 	graph    bool  // graphs were launched about then, by the kernel's count
@@ -57,32 +57,33 @@ type scratch struct {
 	parts   []Part
 }
 
-// excess finds what grew in each step and how much of that was lost.
-func (e *Engine) excess(s *series) []step {
+// steps appends the steps of a thread, by kind and time: each with its excess, by cause, and
+// how much of that was lost.
+func (e *Engine) steps(s *series, to []step) []step {
 	x := &e.scratch
 	x.samples = s.samples(x.samples[:0])
 	slices.SortStableFunc(x.samples, func(a, b sample) int { // they are small; steps are not
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.from, b.from))
 	})
-	x.steps = x.steps[:0]
+	to = slices.Grow(to, len(x.samples))
 	for _, m := range x.samples {
-		x.steps = append(x.steps, step{sample: m})
+		to = append(to, step{sample: m})
 	}
-	for i := 0; i < len(x.steps); {
+	for i := 0; i < len(to); {
 		j := i + 1
-		for j < len(x.steps) && x.steps[j].kind == x.steps[i].kind {
+		for j < len(to) && to[j].kind == to[i].kind {
 			j++
 		}
-		e.kind(x.steps[i:j], s)
+		e.alike(to[i:j], s)
 		i = j
 	}
-	return x.steps
+	return to
 }
 
-// kind judges the steps of one kind.
-func (e *Engine) kind(steps []step, s *series) {
-	e.growWaits(steps)
-	e.growOwn(steps, s.pid)
+// alike finds the excess of the steps of one kind, and nets it.
+func (e *Engine) alike(steps []step, s *series) {
+	e.excessOfWaits(steps)
+	e.excessOfCalls(steps, s.pid)
 	if steps[0].period {
 		for i := range steps { // whether it cost anything cannot be known
 			x := &steps[i]
@@ -101,20 +102,20 @@ func (e *Engine) kind(steps []step, s *series) {
 	}
 }
 
-// usual is how much of a rule's waits is normal in a step.
-type usual struct {
+// waitBaseline is how much of a rule's waits is normal in a step.
+type waitBaseline struct {
 	there, known bool
 	ns           int64
 }
 
-// growWaits adds the waits beyond what is normal to the steps.
-func (e *Engine) growWaits(steps []step) {
-	var normal [norms][maxRules]usual
+// excessOfWaits adds the waits beyond their baseline to the steps.
+func (e *Engine) excessOfWaits(steps []step) {
+	var normal [baselines][maxRules]waitBaseline
 	e.present(steps, &normal)
 	for n := range normal {
 		for r := range normal[n] {
 			if x := &normal[n][r]; x.there && len(steps) >= minLearn {
-				*x = e.usual(steps, norm(n), r)
+				*x = e.baseline(steps, baseline(n), r)
 			}
 		}
 	}
@@ -122,28 +123,28 @@ func (e *Engine) growWaits(steps []step) {
 		x := &steps[i]
 		for _, p := range x.parts[:x.nparts] {
 			c := &e.causes.list[p.cause]
-			if c.norm == normNone {
-				x.add(grown{ns: p.ns, cause: p.cause, critical: p.critical})
+			if c.baseline == baselineZero {
+				x.add(excess{ns: p.ns, cause: p.cause, critical: p.critical})
 				continue
 			}
-			u := &normal[c.norm][c.id.rule]
-			all := e.ofRule(x.record, c.norm, int(c.id.rule))
+			u := &normal[c.baseline][c.id.rule]
+			all := e.ofRule(x.record, c.baseline, int(c.id.rule))
 			more := all - u.ns
-			if u.known && more >= max(u.ns, leastGrowth) || !u.known && c.norm == normLevel {
-				x.add(grown{ns: int64(float64(p.ns) * float64(more) / float64(all)), cause: p.cause, critical: p.critical})
+			if u.known && more >= max(u.ns, leastGrowth) || !u.known && c.baseline == baselineLevel {
+				x.add(excess{ns: int64(float64(p.ns) * float64(more) / float64(all)), cause: p.cause, critical: p.critical})
 			}
 		}
 	}
 }
 
-// usual finds how much of a rule's waits is normal: what a tenth of the steps have no more
+// baseline finds how much of a rule's waits is normal: what a tenth of the steps have no more
 // of, or, where there are two levels of it, the lower one.
-func (e *Engine) usual(steps []step, n norm, rule int) (u usual) {
-	u = usual{there: true, known: n == normLearnt}
+func (e *Engine) baseline(steps []step, how baseline, rule int) (u waitBaseline) {
+	u = waitBaseline{there: true, known: how == baselineLearned}
 	all := e.scratch.values[:0]
 	var some []weighed
 	for i := range steps {
-		x := weighed{e.ofRule(steps[i].record, n, rule), steps[i].weight}
+		x := weighed{e.ofRule(steps[i].record, how, rule), steps[i].weight}
 		all = append(all, x)
 		if x.v >= leastSlow {
 			some = append(some, x)
@@ -159,30 +160,33 @@ func (e *Engine) usual(steps []step, n norm, rule int) (u usual) {
 	return u
 }
 
-// present says which rules have parts in steps whose normal amount must be learnt.
-func (e *Engine) present(steps []step, of *[norms][maxRules]usual) {
+// present says which rules have parts in steps whose baseline is not zero.
+func (e *Engine) present(steps []step, of *[baselines][maxRules]waitBaseline) {
 	for i := range steps {
 		x := steps[i].record
 		for _, p := range x.parts[:x.nparts] {
-			if c := &e.causes.list[p.cause]; c.norm != normNone {
-				of[c.norm][c.id.rule].there = true
+			if c := &e.causes.list[p.cause]; c.baseline != baselineZero {
+				of[c.baseline][c.id.rule].there = true
 			}
 		}
 	}
 }
 
-// ofRule returns how much of a step is of a rule and has its normal amount found in a way.
-func (e *Engine) ofRule(r *record, n norm, rule int) (ns int64) {
+// ofRule returns how much of a step is of a rule and has its baseline found in a way.
+func (e *Engine) ofRule(r *record, how baseline, rule int) (ns int64) {
 	for _, p := range r.parts[:r.nparts] {
-		if c := &e.causes.list[p.cause]; int(c.id.rule) == rule && c.norm == n {
+		if c := &e.causes.list[p.cause]; int(c.id.rule) == rule && c.baseline == how {
 			ns += p.ns
 		}
 	}
 	return ns
 }
 
-func (x *step) add(g grown) {
-	x.grown[x.n] = g
+// excess is what a step has beyond the baselines, by cause.
+func (x *step) excess() []excess { return x.list[:x.n] }
+
+func (x *step) add(g excess) {
+	x.list[x.n] = g
 	x.n++
 	x.sum += g.ns
 	if g.critical {
@@ -190,8 +194,8 @@ func (x *step) add(g grown) {
 	}
 }
 
-// growOwn adds the operations' own time beyond what is normal to the steps.
-func (e *Engine) growOwn(steps []step, pid uint32) {
+// excessOfCalls adds the operations' own time beyond its baseline to the steps.
+func (e *Engine) excessOfCalls(steps []step, pid uint32) {
 	if len(steps) < minLearn {
 		return
 	}
@@ -208,13 +212,13 @@ func (e *Engine) growOwn(steps []step, pid uint32) {
 				continue
 			}
 			done[k] = true
-			e.growOp(steps, pid, o, k.as)
+			e.excessOfOp(steps, pid, o, k.as)
 		}
 	}
 }
 
-// growOp does so for one operation and size, in the steps in which it was measured in a way.
-func (e *Engine) growOp(steps []step, pid uint32, like ownTime, as shed) {
+// excessOfOp does so for one operation and size, in the steps in which it was measured in a way.
+func (e *Engine) excessOfOp(steps []step, pid uint32, like ownTime, as shed) {
 	mask := measuring(like.op)
 	v := e.scratch.values[:0]
 	alike := func(x *step) *ownTime {
@@ -229,7 +233,7 @@ func (e *Engine) growOp(steps []step, pid uint32, like ownTime, as shed) {
 		}
 	}
 	e.scratch.values = v
-	base, most := int64(math.MaxInt64), mostOf(like.op)
+	base, most := int64(math.MaxInt64), maxBaseline(like.op)
 	if len(v) >= minLearn {
 		base = quantile(thin(v), low)
 	} else if most == 0 {
@@ -250,18 +254,18 @@ func (e *Engine) growOp(steps []step, pid uint32, like ownTime, as shed) {
 			continue
 		}
 		p := Part{Victim: pid, NS: more, Op: o.op, Size: o.size, First: x.from, Last: x.to()}
-		if n, ok := e.causes.of(&p); ok {
-			x.add(grown{ns: more, cause: n})
+		if n, ok := e.causes.attribute(&p); ok {
+			x.add(excess{ns: more, cause: n})
 		}
 	}
 }
 
-// mostOf is the most that a call of an operation normally takes, ns; 0: that must be learnt.
-func mostOf(op events.Op) int64 {
+// maxBaseline is the most that a call of an operation normally takes, ns; 0: that must be learned.
+func maxBaseline(op events.Op) int64 {
 	p := Part{Op: op}
-	for i := range Rules {
-		if r := &Rules[i]; r.Match != nil && r.Match(&p) {
-			return r.Most
+	for _, r := range claiming {
+		if claims := Rules[r].Claims; claims.Part(&p) {
+			return claims.MaxBaseline
 		}
 	}
 	return 0
@@ -280,7 +284,7 @@ func (r *record) ofOp(like ownTime) *ownTime {
 func (e *Engine) rule(x *step) int {
 	var sums [maxRules]int64
 	most := 0
-	for _, g := range x.grown[:x.n] {
+	for _, g := range x.excess() {
 		if g.critical {
 			continue
 		}
@@ -292,8 +296,8 @@ func (e *Engine) rule(x *step) int {
 	return most
 }
 
-// took is how much of a step's loss is due to one part.
-func (x *step) took(g grown) float64 {
+// lossBy is how much of a step's loss one excess makes.
+func (x *step) lossBy(g excess) float64 {
 	all, lost := x.sum-x.critical, x.host
 	if g.critical {
 		all, lost = x.critical, x.late
@@ -304,8 +308,8 @@ func (x *step) took(g grown) float64 {
 	return float64(lost) * float64(g.ns) / float64(all)
 }
 
-// bounds are the least and the most that may be lost due to one part.
-func (x *step) bounds(g grown) (lo, hi float64) {
+// boundsBy are the least and the most that may be lost by one excess.
+func (x *step) boundsBy(g excess) (lo, hi float64) {
 	if x.sum == 0 {
 		return 0, 0
 	}

@@ -2,6 +2,7 @@ package causal
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"ingero/internal/govern"
@@ -12,46 +13,53 @@ import (
 // lateCounts is by how much a tick's counts may be older than the tick, ns.
 const lateCounts = int64(2e9)
 
-// failing finds processes whose calls fail with codes that do not go away. All time since
-// the first of them is lost. after says that launches may have succeeded before.
-func failing(f *Facts, after bool, codes map[int32]bool) (out []Finding) {
-	for i := range f.Tick.States {
-		s := &f.Tick.States[i]
-		var first *tick.CallError
-		var count uint64
-		for j := range s.Errors.First {
-			e := &s.Errors.First[j]
-			if !codes[e.Code] {
-				continue
-			}
-			count += e.Count
-			if first == nil || e.First < first.First || e.First == first.First && e.Op < first.Op {
-				first = e
+// failing makes a Find of processes whose calls fail with codes that do not go away. All time
+// since the first of them is lost. after says that launches may have succeeded before.
+func failing(after bool, codes ...int32) func(*Window) []Finding {
+	return func(w *Window) (out []Finding) {
+		for i := range w.Tick.States {
+			if x, ok := w.failingOf(&w.Tick.States[i], after, codes); ok {
+				out = append(out, x)
 			}
 		}
-		if first == nil || f.works(s.PID, first.First, after) || f.Now()-first.First > windowSeconds*1e9 && !f.goesOn(s.PID) {
+		return out
+	}
+}
+
+func (w *Window) failingOf(s *tick.State, after bool, codes []int32) (x Finding, ok bool) {
+	var first *tick.CallError
+	var count uint64
+	for i := range s.Errors.First {
+		e := &s.Errors.First[i]
+		if !slices.Contains(codes, e.Code) {
 			continue
 		}
-		to := f.Now()
-		if b := f.Book(s.PID); b != nil && b.Ended != 0 {
-			to = b.Ended
+		count += e.Count
+		if first == nil || e.First < first.First || e.First == first.First && e.Op < first.Op {
+			first = e
 		}
-		from := max(first.First, f.Now()-windowSeconds*1e9)
-		lost := max(to-from, 0)
-		out = append(out, Finding{
-			PID: s.PID, Op: first.Op, From: from, To: to, Lost: lost, Severity: tick.High,
-			Baseline: "calls that succeed",
-			Culprits: []tick.Culprit{{What: fmt.Sprintf("%s in %s", first.Name(), first.Op), Lost: time.Duration(lost)}},
-			Timeline: []tick.Moment{moment(first.First, "CUDA", "%s fails: %s (%d); %d such failures since", first.Op, first.Name(), first.Code, count)},
-		})
 	}
-	return out
+	if first == nil || w.works(s.PID, first.First, after) || w.Now()-first.First > windowSeconds*1e9 && !w.goesOn(s.PID) {
+		return x, false
+	}
+	to := w.Now()
+	if b := w.Book(s.PID); b != nil && b.Ended != 0 {
+		to = b.Ended
+	}
+	from := max(first.First, w.Now()-windowSeconds*1e9)
+	lost := max(to-from, 0)
+	return Finding{
+		PID: s.PID, Op: first.Op, From: from, To: to, Lost: lost, Severity: tick.High,
+		Baseline: "calls that succeed",
+		Culprits: []tick.Culprit{{What: fmt.Sprintf("%s in %s", first.Name(), first.Op), Lost: time.Duration(lost)}},
+		Timeline: []tick.Moment{moment(first.First, "CUDA", "%s fails: %s (%d); %d such failures since", first.Op, first.Name(), first.Code, count)},
+	}, true
 }
 
 // works says whether a process has launched something since a time; with after, in seconds
 // that are surely later.
-func (f *Facts) works(pid uint32, since int64, after bool) bool {
-	b := f.Book(pid)
+func (w *Window) works(pid uint32, since int64, after bool) bool {
+	b := w.Book(pid)
 	if b == nil {
 		return false
 	}
@@ -60,7 +68,7 @@ func (f *Facts) works(pid uint32, since int64, after bool) bool {
 		if s.To <= since || after && s.From < since+lateCounts {
 			continue
 		}
-		unseen := f.e.lost(pid, s.From, s.To)&govern.LaunchTimes != 0
+		unseen := w.unseen(pid, s.From, s.To)&govern.LaunchTimes != 0
 		for _, o := range s.Ops {
 			if unseen && classOf(o.Op) == events.ClassSync && o.Done > o.Errors { // launches may have failed
 				return true
@@ -74,8 +82,8 @@ func (f *Facts) works(pid uint32, since int64, after bool) bool {
 }
 
 // goesOn says whether a process has failed calls in its last second.
-func (f *Facts) goesOn(pid uint32) bool {
-	b := f.Book(pid)
+func (w *Window) goesOn(pid uint32) bool {
+	b := w.Book(pid)
 	if b == nil || len(b.Seconds) < 2 || b.Ended != 0 {
 		return false
 	}

@@ -2,7 +2,6 @@ package causal
 
 import (
 	"ingero/internal/govern"
-	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
@@ -19,9 +18,8 @@ const (
 	NeedXids                    // the faults that they report
 )
 
-// Rule is one kind of cause. It finds it in one of three ways: by parts of steps
-// (Match), by what another rule has found (Of), or by what is known of processes and of
-// the machine (Find).
+// Rule is one kind of cause: what it means, which parts of steps are its own, and how it is
+// found in a [Window]. Attribution, baselines, netting, judging and telling are the engine's.
 type Rule struct {
 	Name  string
 	Doc   string // what it means, in a sentence
@@ -40,106 +38,38 @@ type Rule struct {
 	// Vague is how far off, as a share, what is said to be lost is taken to be at least,
 	// where that is more than usual: as the incident lab found it.
 	Vague float64
-	// Word is what was ruled out where the rule found nothing.
-	Word string
 
-	// Match says whether a part is of this kind. The first rule that says so has it.
-	Match func(p *Part) bool
-	// Norm says how the normal amount of a part is found; nil: it is learnt. Parts of one
-	// Key are all alike in this.
-	Norm func(p *Part) norm
-	// Most is the most that one call normally takes, ns, whatever its others took: of own
-	// time alone. 0: what is normal is learnt.
-	Most int64
-	// Key tells culprits apart.
-	Key func(p *Part) Key
-	// Blame names the group of culprits that makes one chain, and what a culprit
-	// is or did where its thread's name does not say it.
-	Blame func(p *Part) (group, what string)
+	// Claims are the parts of steps that it explains; nil: none.
+	Claims *Claims
 
-	// Of names rules of which this one has chains instead, where When says so of one.
-	// It may change what the chain says. The first row that says so has the chain.
-	Of   []string
-	When func(c *tick.Chain, f *Facts) bool
+	// Find returns what it finds in a window; nil: what its claimed parts cost. It is asked at
+	// each tick: what it no longer finds, while all that it rests on is still in the window, is
+	// withdrawn. [claimed], [takesOver] and others make such functions.
+	Find func(w *Window) []Finding
 
-	// Tell says whether a chain that was found by parts is worth telling, and may
-	// change what it says; nil: always. It is asked before those that may have it instead.
-	Tell func(c *tick.Chain, f *Facts) bool
-
-	// Find returns what it finds at a tick. It is asked at each: what it no longer
-	// finds while all that it rests on is still known, is withdrawn.
-	Find func(f *Facts) []Finding
-
-	// Instead names rules whose chains say worse what a chain of this one says, of the
+	// Instead names rules whose findings say worse what a finding of this one says, of the
 	// same process at the same time: they are left out.
 	Instead []string
 }
 
-// vague is how far off what is said to be lost is taken to be at least.
-func (r *Rule) vague() float64 { return max(r.Vague, usuallyVague) }
-
-// maxRules is how many rules there is room for in sums by rule.
-const maxRules = 64
-
-// Rules are all kinds of causes, in the order in which they are asked. To know
-// one more is to add a row.
-var Rules []Rule
-
-// init fills them: rules look at the engine, which looks at the rules.
-func init() {
-	Rules = []Rule{
-		cpuThrottled,
-		cpuStolen,
-		stopped,
-		debugger,
-		cpusetShrunk,
-		burstOfPrograms,
-		ownThreads,
-		cpuTaken,
-		oomKill,
-		memoryLimit,
-		memoryReclaim,
-		swapIn,
-		diskWait,
-		gilWait,
-		inputWait,
-		tcpLoss,
-		toolCall,
-		peerSlow,
-		agentBurst,
-		driverSlow,
-		lockWait,
-		allocSlow,
-		freeWaits,
-		graphPool,
-		callSlow,
-		allocStorm,
-		copyPageable,
-		copiesSmall,
-		copyHeavy,
-		syncHeavy,
-		coldStart,
-		memoryLeak,
-		graphOOM,
-		kvCachePressure,
-		gpuFragmentation,
-		gpuOOM,
-		modelSwap,
-		graphRecapture,
-		graphUnused,
-		graphWarmup,
-		cudaAfterFork,
-		versionMismatch,
-		deviceAssert,
-		gpuBehind,
-		ncclDead,
-		ncclMissing,
-		ncclStraggler,
-		xidFault,
-		gpuThrottled,
-		gpuShared,
-		gpuSlower,
-	}
+// Claims are the parts of steps that belong to a rule. The first rule in the table that
+// claims a part has it.
+type Claims struct {
+	// Part says whether a part is the rule's.
+	Part func(p *Part) bool
+	// Baseline says how much of a part is normal; nil: it is learned. Parts of one Key are all
+	// alike in this.
+	Baseline func(p *Part) baseline
+	// MaxBaseline is the most that one call normally takes, ns, whatever its others took: of
+	// own time alone. 0: what is normal is learned.
+	MaxBaseline int64
+	// Key tells culprits apart.
+	Key func(p *Part) Key
+	// Blame names the group of culprits that makes one finding, and what a culprit is or did
+	// where its thread's name does not say it.
+	Blame func(p *Part) (group, what string)
+	// Word is what was ruled out where these parts cost nothing; "": nothing that is said.
+	Word string
 }
 
 // Part is a piece of a step: waits of one kind and culprit, or the own time of
@@ -178,27 +108,17 @@ type Key struct {
 	Size   uint8
 }
 
-// norm is how the normal amount of a part is found.
-type norm uint8
+// baseline is how much of a part is normal.
+type baseline uint8
 
 const (
-	normLearnt norm = iota // from the steps: most are taken to be normal
-	normLevel              // none is, unless the steps have two levels of it: then the lower one
-	normNone               // none is
-	norms
+	baselineLearned baseline = iota // what a tenth of the steps have no more of
+	baselineLevel                   // nothing, unless the steps have two levels of it: then the lower one
+	baselineZero                    // nothing
+	baselines
 )
 
-func noneIsNormal(*Part) norm { return normNone }
+func zeroBaseline(*Part) baseline { return baselineZero }
 
 // own says whether the part's culprit is of the victim's process.
 func (p *Part) own() bool { return p.Who.TID != 0 && p.Who.PID == p.Victim }
-
-// ruleNamed returns a rule's number, -1 for none.
-func ruleNamed(name string) int {
-	for i := range Rules {
-		if Rules[i].Name == name {
-			return i
-		}
-	}
-	return -1
-}

@@ -19,12 +19,12 @@ const (
 var agentBurst = Rule{
 	Name: "agent-burst", Sees: govern.HostEvents | govern.LaunchCounts, Needs: NeedCalls | NeedHost, Share: 0.02, Problems: []string{"5", "12"},
 	Doc: "A job that works for sessions of agents had bursts of work: some of its steps launched many times what the others do.",
-	Find: func(f *Facts) (out []Finding) {
-		for _, b := range f.Books() {
-			if _, ok := f.asked(&tick.Chain{PID: b.PID}); !ok {
+	Find: func(w *Window) (out []Finding) {
+		for _, b := range w.Books() {
+			if _, ok := w.asked(&Finding{PID: b.PID}); !ok {
 				continue
 			}
-			if x, ok := bursts(f, b.PID); ok {
+			if x, ok := bursts(w, b.PID); ok {
 				out = append(out, x)
 			}
 		}
@@ -32,8 +32,8 @@ var agentBurst = Rule{
 	},
 }
 
-func bursts(f *Facts, pid uint32) (x Finding, ok bool) {
-	tid, steps := f.steps(pid)
+func bursts(w *Window, pid uint32) (x Finding, ok bool) {
+	tid, steps := w.steps(pid)
 	launches := make([]weighed, 0, len(steps))
 	for i := range steps {
 		launches = append(launches, weighed{int64(steps[i].launches), steps[i].weight})

@@ -3,11 +3,14 @@ package causal
 import "ingero/pkg/events"
 
 var allocSlow = Rule{
-	Name: "alloc-slow", Word: "allocations", Needs: NeedCalls, Share: 0.01, Slow: 3, Problems: []string{"3", "6", "10"},
-	Doc:   "Allocations went to the driver and took long there, now and then, while the GPU had nothing to do.",
-	Most:  2_000_000,
-	Match: func(p *Part) bool { return p.State == 0 && classOf(p.Op) == events.ClassMalloc },
-	Key:   func(p *Part) Key { return Key{Op: p.Op} },
-	Blame: func(p *Part) (group, what string) { return "alloc", p.Op.String() },
-	Tell:  notAtStart,
+	Name: "alloc-slow", Needs: NeedCalls, Share: 0.01, Slow: 3, Problems: []string{"3", "6", "10"},
+	Doc: "Allocations went to the driver and took long there, now and then, while the GPU had nothing to do.",
+	Claims: &Claims{
+		Part:        func(p *Part) bool { return p.State == 0 && classOf(p.Op) == events.ClassMalloc },
+		MaxBaseline: 2_000_000,
+		Key:         func(p *Part) Key { return Key{Op: p.Op} },
+		Blame:       func(p *Part) (group, what string) { return "alloc", p.Op.String() },
+		Word:        "allocations",
+	},
+	Find: claimed(notAtStart),
 }

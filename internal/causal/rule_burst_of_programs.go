@@ -18,20 +18,19 @@ const (
 var burstOfPrograms = Rule{
 	Name: "burst-of-programs", Needs: NeedWaits, Problems: []string{"18", "22"},
 	Doc: "Many short programs that one process started had the CPU while a thread of the job was ready to run: a rotation of logs, a build, a cron job.",
-	Of:  []string{cpuTaken.Name},
-	When: func(c *tick.Chain, f *Facts) bool {
+	Find: takesOver([]string{cpuTaken.Name}, func(w *Window, x *Finding) bool {
 		parent, n := uint32(0), 0
 		listed := time.Duration(0) // by the culprits that are told: the largest
 		lost := map[uint32]time.Duration{}
 		programs := map[uint32]int{}
-		for i := range c.Culprits {
-			x := &c.Culprits[i]
-			p := x.Thread.Parent
-			listed += x.Lost
-			if p <= kthreadd || x.Thread.PID == 0 || !f.brief(c.PID, cpuTaken.Name, x.Thread.PID, burstProgramNS) {
+		for i := range x.Culprits {
+			c := &x.Culprits[i]
+			p := c.Thread.Parent
+			listed += c.Lost
+			if p <= kthreadd || c.Thread.PID == 0 || !w.brief(x.PID, cpuTaken.Name, c.Thread.PID, burstProgramNS) {
 				continue
 			}
-			lost[p] += x.Lost
+			lost[p] += c.Lost
 			if programs[p]++; programs[p] > n || programs[p] == n && p < parent {
 				parent, n = p, programs[p]
 			}
@@ -39,24 +38,24 @@ var burstOfPrograms = Rule{
 		if n < burstPrograms || lost[parent]*10 < listed*4 {
 			return false
 		}
-		blameParent(c, parent, time.Duration(float64(c.Lost)*float64(lost[parent])/float64(listed)), f)
+		w.blameParent(x, parent, time.Duration(float64(x.Lost)*float64(lost[parent])/float64(listed)))
 		return true
-	},
+	}),
 }
 
 // blameParent puts what a process started together as one culprit, before the others.
-func blameParent(c *tick.Chain, parent uint32, lost time.Duration, f *Facts) {
+func (w *Window) blameParent(x *Finding, parent uint32, lost time.Duration) {
 	var all []string
 	who := tick.Culprit{Lost: lost}
 	who.Thread.PID, who.Thread.TID = parent, parent
-	rest := slices.DeleteFunc(c.Culprits, func(x tick.Culprit) bool {
-		if x.Thread.Parent != parent {
+	rest := slices.DeleteFunc(x.Culprits, func(c tick.Culprit) bool {
+		if c.Thread.Parent != parent {
 			return false
 		}
-		if name := x.Thread.Name.String(); !slices.Contains(all, name) {
+		if name := c.Thread.Name.String(); !slices.Contains(all, name) {
 			all = append(all, name)
 		}
-		for _, cpu := range x.CPUs {
+		for _, cpu := range c.CPUs {
 			if !slices.Contains(who.CPUs, cpu) {
 				who.CPUs = append(who.CPUs, cpu)
 			}
@@ -64,9 +63,9 @@ func blameParent(c *tick.Chain, parent uint32, lost time.Duration, f *Facts) {
 		return true
 	})
 	slices.Sort(who.CPUs)
-	if name, ok := f.name(parent); ok {
+	if name, ok := w.name(parent); ok {
 		who.Thread.Name = name
 	}
 	who.What = fmt.Sprintf("started many short programs: %s", list(all, 3))
-	c.Culprits = append([]tick.Culprit{who}, rest...)
+	x.Culprits = append([]tick.Culprit{who}, rest...)
 }

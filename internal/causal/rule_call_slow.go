@@ -5,10 +5,13 @@ import "ingero/internal/govern"
 // callSlow asks for twice the share of the others: all that a noisy machine does
 // to a thread on its CPU (caches, a hypervisor) looks like this.
 var callSlow = Rule{
-	Name: "call-slow", Sees: govern.LaunchTimes | govern.QuickTimes, Word: "slow calls", Needs: NeedCalls, Share: 0.02, Slow: 3, Problems: []string{"12"},
-	Doc:   "A call took longer than it does otherwise, while the host gave it all it asked for.",
-	Match: func(p *Part) bool { return p.State == 0 && p.Op != 0 },
-	Key:   func(p *Part) Key { return Key{Op: p.Op, Size: p.Size} },
-	Blame: func(p *Part) (group, what string) { return p.Op.String(), p.Op.String() },
-	Tell:  notAtStart,
+	Name: "call-slow", Sees: govern.LaunchTimes | govern.QuickTimes, Needs: NeedCalls, Share: 0.02, Slow: 3, Problems: []string{"12"},
+	Doc: "A call took longer than it does otherwise, while the host gave it all it asked for.",
+	Claims: &Claims{
+		Part:  func(p *Part) bool { return p.State == 0 && p.Op != 0 },
+		Key:   func(p *Part) Key { return Key{Op: p.Op, Size: p.Size} },
+		Blame: func(p *Part) (group, what string) { return p.Op.String(), p.Op.String() },
+		Word:  "slow calls",
+	},
+	Find: claimed(notAtStart),
 }

@@ -19,9 +19,9 @@ const (
 var coldStart = Rule{
 	Name: "cold-start", Sees: govern.LaunchTimes | govern.QuickTimes, Needs: NeedCalls, Share: 0.01, Problems: []string{"19"},
 	Doc: "The first calls took many times as long as the same calls later: code is loaded, and the device set up, when they are first needed.",
-	Find: func(f *Facts) (out []Finding) {
-		f.living(windowSeconds*1e9, func(b *Book) {
-			if x, ok := startOf(f, b); ok {
+	Find: func(w *Window) (out []Finding) {
+		w.living(windowSeconds*1e9, func(b *Book) {
+			if x, ok := startOf(w, b); ok {
 				out = append(out, x)
 			}
 		})
@@ -31,12 +31,12 @@ var coldStart = Rule{
 
 // startOf adds up by how much the calls of a process's first seconds took longer than the
 // same calls did later. Operations that are used at the start alone count whole.
-func startOf(f *Facts, b *Book) (x Finding, ok bool) {
+func startOf(w *Window, b *Book) (x Finding, ok bool) {
 	if b.Late || len(b.Seconds) <= steadyCalls || b.Seconds[0].From != b.First {
 		return x, false
 	}
-	c := f.costs(b.PID)
-	usual := f.usualTimes(b)
+	c := w.costs(b.PID)
+	usual := w.usualTimes(b)
 	var most float64
 	for i := range b.Seconds {
 		s := &b.Seconds[i]
@@ -77,7 +77,7 @@ func startOf(f *Facts, b *Book) (x Finding, ok bool) {
 // usualTimes returns what calls of each operation took later than in the first second, at the
 // least: 0 for those that were not made any more. What is made but not timed any more has no
 // usual time to compare with, and counts as if it always took what it took.
-func (f *Facts) usualTimes(b *Book) map[events.Op]float64 {
+func (w *Window) usualTimes(b *Book) map[events.Op]float64 {
 	usual, later := map[events.Op]float64{}, map[events.Op]bool{}
 	for i := len(b.Seconds) - 1; i >= 1; i-- {
 		for _, o := range b.Seconds[i].Ops {
@@ -92,7 +92,7 @@ func (f *Facts) usualTimes(b *Book) map[events.Op]float64 {
 		}
 	}
 	for _, o := range b.Seconds[0].Ops { // it may be called still, unseen
-		if _, there := usual[o.Op]; !there && sightsOf(o.Op)&f.e.lost(b.PID, b.Seconds[0].From, f.Now()) != 0 {
+		if _, there := usual[o.Op]; !there && sightsOf(o.Op)&w.unseen(b.PID, b.Seconds[0].From, w.Now()) != 0 {
 			later[o.Op] = true
 		}
 	}
@@ -114,16 +114,16 @@ func starts(op events.Op) bool {
 	return true
 }
 
-// notAtStart says whether a chain is of more than a process's first steps, which cold-start
+// notAtStart says whether a finding is of more than a process's first steps, which cold-start
 // tells of.
-func notAtStart(c *tick.Chain, f *Facts) bool {
-	b := f.Book(c.PID)
+func notAtStart(w *Window, x *Finding) bool {
+	b := w.Book(x.PID)
 	if b == nil || b.Late || len(b.Seconds) == 0 || b.Seconds[0].From != b.First {
 		return true
 	}
 	first := b.First
-	if from := f.costs(c.PID).from; from != 0 {
+	if from := w.costs(x.PID).from; from != 0 {
 		first = min(first, from)
 	}
-	return c.To.UnixNano() > first+3e9 || c.From.UnixNano() > first+1e9
+	return x.To > first+3e9 || x.From > first+1e9
 }

@@ -12,9 +12,9 @@ var copyHeavy = Rule{
 	Name: "copy-heavy", Sees: govern.QuickTimes | govern.EachQuick, Needs: NeedCalls, Share: 0.08, Problems: []string{"23", "21"},
 	Doc:     "The job spends much of its time in copies that it waits for, while the GPU computes nothing.",
 	Instead: []string{"call-slow"},
-	Find: func(f *Facts) (out []Finding) {
-		f.living(2e9, func(b *Book) {
-			c := f.costs(b.PID)
+	Find: func(w *Window) (out []Finding) {
+		w.living(2e9, func(b *Book) {
+			c := w.costs(b.PID)
 			if y := &c.of[costCopies]; y.steps >= 10 && !pageable(b, y) {
 				x := c.finding(b.PID, costCopies, fmt.Sprintf("copies: %.0f %% of these steps' time", 100*y.own/max(y.length, 1)))
 				x.Op = y.worstOp(copyOp)

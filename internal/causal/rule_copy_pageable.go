@@ -11,9 +11,9 @@ var copyPageable = Rule{
 	Name: "copy-pageable", Sees: govern.QuickTimes | govern.EachQuick, Needs: NeedCalls | NeedState, Share: 0.02, Problems: []string{"23"},
 	Doc:     "Copies use host memory that is not pinned: the driver copies it on the CPU first, and the thread waits.",
 	Instead: []string{"copy-heavy", "call-slow"},
-	Find: func(f *Facts) (out []Finding) {
-		f.living(2e9, func(b *Book) {
-			c := f.costs(b.PID)
+	Find: func(w *Window) (out []Finding) {
+		w.living(2e9, func(b *Book) {
+			c := w.costs(b.PID)
 			y := &c.of[costCopies]
 			if y.steps < 10 || !pageable(b, y) {
 				return

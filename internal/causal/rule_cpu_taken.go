@@ -10,15 +10,19 @@ import (
 const kthreadd = 2
 
 var cpuTaken = Rule{
-	Name: "cpu-taken", Word: "other processes", Needs: NeedWaits, Norm: noneIsNormal, Share: 0.01, Slow: 3, Problems: []string{"8", "12", "18"},
-	Doc:   "Another process had the CPU while a thread of the job was ready to run.",
-	Match: func(p *Part) bool { return p.State == events.WaitRunnable && p.Flags&events.WaitIdle == 0 },
-	Key:   func(p *Part) Key { return Key{ID: p.Who.PID} },
-	Blame: func(p *Part) (group, what string) {
-		if p.Who.TID == 0 {
-			return "", "many short turns of threads without a record"
-		}
-		return programName(&p.Who), ""
+	Name: "cpu-taken", Needs: NeedWaits, Share: 0.01, Slow: 3, Problems: []string{"8", "12", "18"},
+	Doc: "Another process had the CPU while a thread of the job was ready to run.",
+	Claims: &Claims{
+		Part:     func(p *Part) bool { return p.State == events.WaitRunnable && p.Flags&events.WaitIdle == 0 },
+		Baseline: zeroBaseline,
+		Key:      func(p *Part) Key { return Key{ID: p.Who.PID} },
+		Blame: func(p *Part) (group, what string) {
+			if p.Who.TID == 0 {
+				return "", "many short turns of threads without a record"
+			}
+			return programName(&p.Who), ""
+		},
+		Word: "other processes",
 	},
 }
 

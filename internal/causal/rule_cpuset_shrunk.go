@@ -2,6 +2,7 @@ package causal
 
 import (
 	"fmt"
+	"time"
 
 	"ingero/internal/govern"
 	"ingero/internal/tick"
@@ -17,9 +18,8 @@ const ownCPUs = 2e9
 var cpusetShrunk = Rule{
 	Name: "cpuset-shrunk", Sees: govern.HostEvents, Needs: NeedWaits | NeedHost, Problems: []string{"13", "18"},
 	Doc: "CPUs were taken from the job (cpuset, affinity), and since then its threads, or others on the CPUs that it has left, had the CPU while one was ready to run.",
-	Of:  []string{cpuTaken.Name, ownThreads.Name},
-	When: func(c *tick.Chain, f *Facts) bool {
-		b := f.Book(c.PID)
+	Find: takesOver([]string{cpuTaken.Name, ownThreads.Name}, func(w *Window, x *Finding) bool {
+		b := w.Book(x.PID)
 		if b == nil {
 			return false
 		}
@@ -28,16 +28,23 @@ var cpusetShrunk = Rule{
 			if h.Kind != tick.HostCPUsTaken || h.Count == 0 || h.From < b.First+ownCPUs {
 				continue
 			}
-			share, times := f.since(c, h.From)
+			share, times := w.since(x, h.From)
 			if times < moreSince {
 				continue
 			}
-			scale(c, share)
-			c.Culprits = append([]tick.Culprit{{What: fmt.Sprintf("%d CPUs fewer for the job", h.Count), Lost: c.Lost}}, c.Culprits...)
-			c.Culprits = c.Culprits[:min(len(c.Culprits), maxCulprits)]
-			c.Timeline = insert(c.Timeline, moment(h.From, "HOST", "CPUs that it may run on were taken away: %d", h.Count))
+			x.scale(share)
+			x.Culprits = append([]tick.Culprit{{What: fmt.Sprintf("%d CPUs fewer for the job", h.Count), Lost: time.Duration(x.Lost)}}, x.Culprits...)
+			x.Culprits = x.Culprits[:min(len(x.Culprits), maxCulprits)]
+			x.Timeline = insert(x.Timeline, moment(h.From, "HOST", "CPUs that it may run on were taken away: %d", h.Count))
 			return true
 		}
 		return false
-	},
+	}),
+}
+
+// scale leaves a share of what a finding says was lost.
+func (x *Finding) scale(share float64) {
+	for _, ns := range []*int64{&x.Lost, &x.Min, &x.Max} {
+		*ns = int64(float64(*ns) * share)
+	}
 }

@@ -13,12 +13,12 @@ const notInitialized = 3
 var cudaAfterFork = Rule{
 	Name: "cuda-after-fork", Needs: NeedState, Problems: []string{"15", "16"},
 	Doc: "A child process that was forked after its parent had begun to use CUDA calls CUDA: that cannot work.",
-	Find: func(f *Facts) []Finding {
+	Find: func(w *Window) []Finding {
 		var out []Finding
 		at := map[uint32]int{} // by parent
-		for i := range f.Tick.States {
-			s := &f.Tick.States[i]
-			parent, child := f.forked(s)
+		for i := range w.Tick.States {
+			s := &w.Tick.States[i]
+			parent, child := w.forked(s)
 			if parent == 0 {
 				continue
 			}
@@ -56,20 +56,20 @@ func firstOf(s *tick.State, code int32) *tick.CallError {
 
 // forked returns the parent of a process whose CUDA calls fail for want of a set-up that its
 // parent has, and the process; 0 where it is not so.
-func (f *Facts) forked(s *tick.State) (parent uint32, child *tick.Process) {
+func (w *Window) forked(s *tick.State) (parent uint32, child *tick.Process) {
 	e := firstOf(s, notInitialized)
-	if e == nil || f.Now()-e.Last > windowSeconds*1e9 {
+	if e == nil || w.Now()-e.Last > windowSeconds*1e9 {
 		return 0, nil
 	}
-	for i := range f.Tick.Processes {
-		if p := &f.Tick.Processes[i]; p.PID == s.PID {
+	for i := range w.Tick.Processes {
+		if p := &w.Tick.Processes[i]; p.PID == s.PID {
 			child = p
 		}
 	}
 	if child == nil || child.PPID == 0 {
 		return 0, nil
 	}
-	if b := f.Book(child.PPID); b == nil || f.State(child.PPID) == nil {
+	if b := w.Book(child.PPID); b == nil || w.State(child.PPID) == nil {
 		return 0, nil // the parent is not known to use CUDA
 	}
 	return child.PPID, child

@@ -13,25 +13,24 @@ var stopSignals = map[string]bool{"SIGSTOP": true, "SIGTSTP": true, "SIGTTIN": t
 var debugger = Rule{
 	Name: "debugger", Sees: govern.HostEvents, Rests: govern.HostEvents, Needs: NeedWaits | NeedHost, Problems: []string{"12"},
 	Doc: "The job was stopped, and no signal that stops was sent to it: a debugger or a profiler held it (ptrace).",
-	Of:  []string{stopped.Name},
-	When: func(c *tick.Chain, f *Facts) bool {
-		if f.e.have&NeedHost == 0 {
+	Find: takesOver([]string{stopped.Name}, func(w *Window, x *Finding) bool {
+		if !w.has(NeedHost) {
 			return false
 		}
-		if _, ok := f.stopSignal(c.PID); ok || strings.Contains(c.Culprits[0].What, "which the job waited for") {
+		if _, ok := w.stopSignal(x.PID); ok || strings.Contains(x.Culprits[0].What, "which the job waited for") {
 			return false
 		}
-		for i := range c.Culprits {
-			c.Culprits[i].What = "held it (ptrace)"
+		for i := range x.Culprits {
+			x.Culprits[i].What = "held it (ptrace)"
 		}
 		return true
-	},
+	}),
 }
 
 // stopSignal returns the last signal that stopped a process.
-func (f *Facts) stopSignal(pid uint32) (last HostAt, ok bool) {
-	for i := range f.e.host {
-		if h := &f.e.host[i]; h.PID == pid && pid != 0 && h.Kind == tick.HostSignal && stopSignals[h.Object] {
+func (w *Window) stopSignal(pid uint32) (last HostAt, ok bool) {
+	for i := range w.host {
+		if h := &w.host[i]; h.PID == pid && pid != 0 && h.Kind == tick.HostSignal && stopSignals[h.Object] {
 			last, ok = *h, true
 		}
 	}

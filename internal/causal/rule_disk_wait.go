@@ -8,47 +8,50 @@ import (
 )
 
 var diskWait = Rule{
-	Name: "disk-wait", Dims: govern.HostEvents, Word: "disk", Needs: NeedWaits, Share: 0.01, Slow: 1, Problems: []string{"2", "12", "22"},
+	Name: "disk-wait", Dims: govern.HostEvents, Needs: NeedWaits, Share: 0.01, Slow: 1, Problems: []string{"2", "12", "22"},
 	Vague: 0.3, // a device has good and bad moments of its own
 	Doc:   "The job, or a thread that it waited for, waited for a disk: to read, to write, or for a page of its memory.",
-	Match: func(p *Part) bool {
-		if p.State != events.WaitBlocked {
-			return false
-		}
-		switch p.Reason {
-		case events.ReasonDisk, events.ReasonFile: // a file system waits for its journal without saying that it does I/O
-			return true
-		case events.ReasonFault:
-			return p.Flags&events.WaitIO != 0 || p.Via.TID != 0
-		}
-		return p.Flags&events.WaitIO != 0 && p.Reason != events.ReasonStopped
-	},
-	// A page that has to be read back is never normal, nor that what makes the input
-	// waits for a disk while the job waits for it, unless it mostly waits less.
-	Norm: func(p *Part) norm {
-		switch {
-		case p.Reason == events.ReasonFault:
-			return normNone
-		case p.Via.TID != 0:
-			return normLevel
-		}
-		return normLearnt
-	},
-	Key: func(p *Part) Key { return Key{ID: p.Via.TID, Dev: p.Dev, Reason: p.Reason} },
-	Blame: func(p *Part) (group, what string) {
-		what = "disk"
-		if p.Dev != 0 {
-			what = fmt.Sprintf("disk %d:%d", p.Dev>>20, p.Dev&(1<<20-1))
-		}
-		switch {
-		case p.Reason == events.ReasonFault:
-			what += ", for a page of memory"
-		case p.Call != 0:
-			what += ", " + p.Call.String()
-		}
-		if p.Via.TID != 0 {
-			what += fmt.Sprintf(", in %s (%d), which the job waited for", p.Via.Name, p.Via.TID)
-		}
-		return "disk", what
+	Claims: &Claims{
+		Part: func(p *Part) bool {
+			if p.State != events.WaitBlocked {
+				return false
+			}
+			switch p.Reason {
+			case events.ReasonDisk, events.ReasonFile: // a file system waits for its journal without saying that it does I/O
+				return true
+			case events.ReasonFault:
+				return p.Flags&events.WaitIO != 0 || p.Via.TID != 0
+			}
+			return p.Flags&events.WaitIO != 0 && p.Reason != events.ReasonStopped
+		},
+		// A page that has to be read back is never normal, nor that what makes the input
+		// waits for a disk while the job waits for it, unless it mostly waits less.
+		Baseline: func(p *Part) baseline {
+			switch {
+			case p.Reason == events.ReasonFault:
+				return baselineZero
+			case p.Via.TID != 0:
+				return baselineLevel
+			}
+			return baselineLearned
+		},
+		Key: func(p *Part) Key { return Key{ID: p.Via.TID, Dev: p.Dev, Reason: p.Reason} },
+		Blame: func(p *Part) (group, what string) {
+			what = "disk"
+			if p.Dev != 0 {
+				what = fmt.Sprintf("disk %d:%d", p.Dev>>20, p.Dev&(1<<20-1))
+			}
+			switch {
+			case p.Reason == events.ReasonFault:
+				what += ", for a page of memory"
+			case p.Call != 0:
+				what += ", " + p.Call.String()
+			}
+			if p.Via.TID != 0 {
+				what += fmt.Sprintf(", in %s (%d), which the job waited for", p.Via.Name, p.Via.TID)
+			}
+			return "disk", what
+		},
+		Word: "disk",
 	},
 }

@@ -4,9 +4,11 @@ import "ingero/pkg/events"
 
 var freeWaits = Rule{
 	Name: "free-waits", Needs: NeedCalls, Share: 0.01, Slow: 3, Problems: []string{"3", "6"},
-	Doc:   "A free waited until the GPU had done all that it was given, and the host with it.",
-	Most:  500_000,
-	Match: func(p *Part) bool { return p.State == 0 && classOf(p.Op) == events.ClassFree },
-	Key:   func(p *Part) Key { return Key{Op: p.Op} },
-	Blame: func(p *Part) (group, what string) { return "free", p.Op.String() },
+	Doc: "A free waited until the GPU had done all that it was given, and the host with it.",
+	Claims: &Claims{
+		Part:        func(p *Part) bool { return p.State == 0 && classOf(p.Op) == events.ClassFree },
+		MaxBaseline: 500_000,
+		Key:         func(p *Part) Key { return Key{Op: p.Op} },
+		Blame:       func(p *Part) (group, what string) { return "free", p.Op.String() },
+	},
 }

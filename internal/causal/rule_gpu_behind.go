@@ -2,7 +2,6 @@ package causal
 
 import (
 	"ingero/internal/govern"
-	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
@@ -12,21 +11,19 @@ const queueLength = 1000
 var gpuBehind = Rule{
 	Name: "gpu-behind", Sees: govern.LaunchTimes, Needs: NeedCalls, Problems: []string{"8"},
 	Doc: "The launch queue was full, so that launches waited for the GPU: the host is ahead of it and not to blame.",
-	Of:  []string{callSlow.Name, driverSlow.Name},
-	When: func(c *tick.Chain, f *Facts) bool {
-		r := c.Op.Row()
-		return r != nil && r.Class == events.ClassLaunch && f.queueFull(c)
-	},
+	Find: takesOver([]string{callSlow.Name, driverSlow.Name}, func(w *Window, x *Finding) bool {
+		return classOf(x.Op) == events.ClassLaunch && w.queueFull(x)
+	}),
 }
 
-// queueFull says whether most of the slow steps of a chain made as many launches as a
+// queueFull says whether most of the slow steps of a finding made as many launches as a
 // stream holds, without waiting for any.
-func (f *Facts) queueFull(c *tick.Chain) bool {
-	_, steps := f.steps(c.PID)
+func (w *Window) queueFull(found *Finding) bool {
+	_, steps := w.steps(found.PID)
 	var all, full float64
 	for i := range steps {
 		x := &steps[i]
-		if x.lost == 0 || x.to() < c.From.UnixNano() || x.from > c.To.UnixNano() {
+		if x.lost == 0 || x.to() < found.From || x.from > found.To {
 			continue
 		}
 		all += x.weight

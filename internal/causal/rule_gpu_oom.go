@@ -11,32 +11,32 @@ var gpuOOM = Rule{
 	Name: "gpu-oom", Needs: NeedCalls | NeedState, Share: 0.01, Problems: []string{"3"},
 	Doc:     "The GPU had no memory left for what the job asked for.",
 	Instead: []string{"alloc-slow", "alloc-storm", "free-waits", "call-slow", "memory-leak"},
-	Find: func(f *Facts) []Finding {
-		return noRoom(f, func(b *Book, s *tick.State) bool { return !s.Memory.LastOOM.Fragmented && notFull(f, b) }, "allocations that failed")
-	},
+	Find:    noRoom(func(w *Window, b *Book, m *tick.Memory) bool { return !m.LastOOM.Fragmented && w.notFull(b) }, "allocations that failed"),
 }
 
-// noRoom finds steps in which an allocation failed, outside of captures.
-func noRoom(f *Facts, is func(b *Book, s *tick.State) bool, what string) (out []Finding) {
-	f.living(5e9, func(b *Book) {
-		s := f.State(b.PID)
-		if s == nil || s.Memory.OOMs == 0 || !is(b, s) {
-			return
-		}
-		c := f.costs(b.PID)
-		y := &c.of[costNoRoom]
-		if y.worst.record != nil && y.worst.marks&ledger.MarkCapture != 0 {
-			return
-		}
-		x := c.finding(b.PID, costNoRoom, fmt.Sprintf("%d %s", s.Memory.OOMs, what))
-		x.outOfMemory(f, b)
-		if y.worst.record == nil { // it has no steps, or failed before the first
-			x.From, x.To, x.Window = s.Memory.LastOOM.Time, s.Memory.LastOOM.Time, 0
-			if f.Now()-x.To > windowSeconds*1e9 {
+// noRoom makes a Find of steps in which an allocation failed, outside of captures.
+func noRoom(is func(w *Window, b *Book, m *tick.Memory) bool, what string) func(*Window) []Finding {
+	return func(w *Window) (out []Finding) {
+		w.living(5e9, func(b *Book) {
+			s := w.State(b.PID)
+			if s == nil || s.Memory.OOMs == 0 || !is(w, b, &s.Memory) {
 				return
 			}
-		}
-		out = append(out, x)
-	})
-	return out
+			c := w.costs(b.PID)
+			y := &c.of[costNoRoom]
+			if y.worst.record != nil && y.worst.marks&ledger.MarkCapture != 0 {
+				return
+			}
+			x := c.finding(b.PID, costNoRoom, fmt.Sprintf("%d %s", s.Memory.OOMs, what))
+			x.outOfMemory(w, b)
+			if y.worst.record == nil { // it has no steps, or failed before the first
+				x.From, x.To, x.Window = s.Memory.LastOOM.Time, s.Memory.LastOOM.Time, 0
+				if w.Now()-x.To > windowSeconds*1e9 {
+					return
+				}
+			}
+			out = append(out, x)
+		})
+		return out
+	}
 }

@@ -16,20 +16,20 @@ import (
 var gpuSlower = Rule{
 	Name: "gpu-slower", Sees: govern.LaunchCounts, Needs: NeedCalls, Problems: []string{"7", "12"}, Share: 0.01,
 	Doc:  "The same steps took the GPU longer from some moment on, and nothing on the host did that.",
-	Find: func(f *Facts) []Finding { return f.ofShifts("gpu-slower") },
+	Find: shifts("gpu-slower"),
 }
 
 var gpuThrottled = Rule{
 	Name: "gpu-throttled", Sees: govern.LaunchCounts, Needs: NeedCalls | NeedGPUs, Problems: []string{"7", "17"}, Share: 0.01,
 	Doc:     "The GPU lowered its clocks for heat, power or a fault, and the same steps took it longer.",
-	Find:    func(f *Facts) []Finding { return f.ofShifts("gpu-throttled") },
+	Find:    shifts("gpu-throttled"),
 	Instead: []string{"driver-slow"},
 }
 
 var gpuShared = Rule{
 	Name: "gpu-shared", Sees: govern.LaunchCounts, Needs: NeedCalls | NeedState, Problems: []string{"18", "21"}, Share: 0.01,
 	Doc:  "Another process worked on the same GPU, and the same steps took longer.",
-	Find: func(f *Facts) []Finding { return f.ofShifts("gpu-shared") },
+	Find: shifts("gpu-shared"),
 }
 
 // What makes a shift: it lasts, it is sharp, and what it adds reaches the steps' length.
@@ -67,23 +67,25 @@ type bin struct {
 	marks            ledger.Marks
 }
 
-// ofShifts returns the shifts that a rule explains.
-func (f *Facts) ofShifts(rule string) (out []Finding) {
-	if !f.shifted {
-		f.shifts, f.shifted = f.findShifts(), true
-	}
-	for i := range f.shifts {
-		if s := &f.shifts[i]; s.cause == rule {
-			out = append(out, s.finding(f))
+// shifts makes a Find of the shifts that a rule explains.
+func shifts(rule string) func(*Window) []Finding {
+	return func(w *Window) (out []Finding) {
+		if !w.shifted {
+			w.shifts, w.shifted = w.findShifts(), true
 		}
+		for i := range w.shifts {
+			if s := &w.shifts[i]; s.cause == rule {
+				out = append(out, s.finding(w))
+			}
+		}
+		return out
 	}
-	return out
 }
 
 // findShifts looks for them in every process, and for what explains them.
-func (f *Facts) findShifts() (out []shift) {
-	for _, b := range f.Books() {
-		tid, steps := f.steps(b.PID)
+func (w *Window) findShifts() (out []shift) {
+	for _, b := range w.Books() {
+		tid, steps := w.steps(b.PID)
 		list := shiftsOf(steps, b.Ended)
 		for i := range list {
 			s := &list[i]
@@ -92,19 +94,19 @@ func (f *Facts) findShifts() (out []shift) {
 		}
 	}
 	for i := range out {
-		f.explain(&out[i])
+		w.explain(&out[i])
 	}
 	return out
 }
 
 // explain says what a shift comes of.
-func (f *Facts) explain(s *shift) {
-	device := f.deviceOf(s.pid)
-	why, clock := f.throttled(device, s.from, s.to)
-	s.who = f.neighbours(s.pid, device, s.from, s.to)
+func (w *Window) explain(s *shift) {
+	device := w.deviceOf(s.pid)
+	why, clock := w.throttled(device, s.from, s.to)
+	s.who = w.neighbours(s.pid, device, s.from, s.to)
 	switch {
-	case f.waitsForRanks(s): // told by the rules of ranks
-	case f.moves(s.pid, s.from, s.to): // it is given more to do
+	case w.waitsForRanks(s): // told by the rules of ranks
+	case w.moves(s.pid, s.from, s.to): // it is given more to do
 	case len(why) > 0:
 		s.cause, s.why = "gpu-throttled", strings.Join(why, ", ")
 		if clock != "" {
@@ -118,8 +120,8 @@ func (f *Facts) explain(s *shift) {
 }
 
 // moves says whether a process copied more for each launch in a time than at others.
-func (f *Facts) moves(pid uint32, from, to int64) bool {
-	b := f.Book(pid)
+func (w *Window) moves(pid uint32, from, to int64) bool {
+	b := w.Book(pid)
 	if b == nil {
 		return false
 	}
@@ -128,7 +130,7 @@ func (f *Facts) moves(pid uint32, from, to int64) bool {
 		s := &b.Seconds[i]
 		sum := &other
 		switch inside := min(s.To, to) - max(s.From, from); {
-		case f.e.lost(pid, b.Seconds[i-1].From, s.To)&(govern.QuickTimes|govern.LaunchCounts) != 0: // not all is known
+		case w.unseen(pid, b.Seconds[i-1].From, s.To)&(govern.QuickTimes|govern.LaunchCounts) != 0: // not all is known
 			continue
 		case inside*2 > s.To-s.From:
 			sum = &during
@@ -151,7 +153,7 @@ func copied(s *Second) (bytes uint64) {
 }
 
 // finding tells a shift.
-func (s *shift) finding(f *Facts) Finding {
+func (s *shift) finding(w *Window) Finding {
 	slack := int64(s.unsure*float64(s.lost)) + s.lost/20
 	x := Finding{
 		PID: s.pid, TID: s.tid, Op: s.op, From: s.from, To: s.to, Lost: s.lost, Min: s.lost - slack, Max: s.lost + slack,
@@ -159,18 +161,18 @@ func (s *shift) finding(f *Facts) Finding {
 		Baseline: fmt.Sprintf("the steps before; the GPU took %s for one", span(s.before)),
 		Timeline: []tick.Moment{moment(s.from, "GPU", "from here on a step takes the GPU %s, %s before", span(s.during), span(s.before))},
 	}
-	if s.to < f.Now()-int64(2*time.Second) {
+	if s.to < w.Now()-int64(2*time.Second) {
 		x.Timeline = append(x.Timeline, moment(s.to, "GPU", "from here on as before"))
 	}
 	who := tick.Culprit{What: "GPU", Lost: time.Duration(s.lost)}
-	if d := f.deviceOf(s.pid); d != "" {
+	if d := w.deviceOf(s.pid); d != "" {
 		who.What = "GPU " + d
 	}
 	switch s.cause {
 	case "gpu-throttled":
 		who.What += " (" + s.why + ")"
 	case "gpu-shared":
-		x.Culprits = s.culprits(f, who.What)
+		x.Culprits = s.culprits(w, who.What)
 		return x
 	}
 	x.Culprits = []tick.Culprit{who}
@@ -178,13 +180,13 @@ func (s *shift) finding(f *Facts) Finding {
 }
 
 // culprits are the other processes on the GPU, each with its share of what was lost.
-func (s *shift) culprits(f *Facts, device string) (out []tick.Culprit) {
+func (s *shift) culprits(w *Window, device string) (out []tick.Culprit) {
 	var all float64
 	for _, n := range s.who {
 		all += n.launches
 	}
 	for _, n := range s.who {
-		name := f.called(n.PID)
+		name := w.called(n.PID)
 		out = append(out, tick.Culprit{
 			Thread: events.Thread{PID: n.PID, TID: n.PID, Name: name}, What: fmt.Sprintf("%.0f launches a second on %s", n.launches, device),
 			Lost: time.Duration(float64(s.lost) * n.launches / all),

@@ -11,15 +11,15 @@ var graphOOM = Rule{
 	Name: "graph-oom", Needs: NeedCalls | NeedState, Share: 0.01, Problems: []string{"6b", "3"},
 	Doc:     "An allocation failed for want of memory while a graph was captured: the capture was lost.",
 	Instead: []string{"gpu-oom", "gpu-fragmentation", "kv-cache-pressure", "graph-recapture", "alloc-slow", "free-waits", "call-slow"},
-	Find: func(f *Facts) (out []Finding) {
-		f.living(5e9, func(b *Book) {
-			c := f.costs(b.PID)
+	Find: func(w *Window) (out []Finding) {
+		w.living(5e9, func(b *Book) {
+			c := w.costs(b.PID)
 			y := &c.of[costNoRoom]
 			if y.worst.record == nil || y.worst.marks&ledger.MarkCapture == 0 {
 				return
 			}
 			x := c.finding(b.PID, costNoRoom, fmt.Sprintf("%.0f captures that found no memory", y.steps))
-			x.outOfMemory(f, b)
+			x.outOfMemory(w, b)
 			out = append(out, x)
 		})
 		return out
@@ -27,8 +27,8 @@ var graphOOM = Rule{
 }
 
 // outOfMemory adds the allocation that failed to what was found.
-func (x *Finding) outOfMemory(f *Facts, b *Book) {
-	s := f.State(b.PID)
+func (x *Finding) outOfMemory(w *Window, b *Book) {
+	s := w.State(b.PID)
 	if s == nil || s.Memory.LastOOM.Time == 0 {
 		return
 	}

@@ -8,10 +8,12 @@ import (
 var graphPool = Rule{
 	Name: "graph-pool", Sees: govern.LaunchTimes, Needs: NeedCalls, Share: 0.01, Slow: 3, Problems: []string{"6b"},
 	Doc: "Launches of graphs take much longer than before: what the graphs' memory pool lacks is made room for at each launch.",
-	Match: func(p *Part) bool {
-		return p.State == 0 && classOf(p.Op) == events.ClassLaunch && p.Op.Source() == events.SourceGraph
+	Claims: &Claims{
+		Part: func(p *Part) bool {
+			return p.State == 0 && classOf(p.Op) == events.ClassLaunch && p.Op.Source() == events.SourceGraph
+		},
+		Key:   func(p *Part) Key { return Key{Op: p.Op} },
+		Blame: func(p *Part) (group, what string) { return "graph", p.Op.String() },
 	},
-	Key:   func(p *Part) Key { return Key{Op: p.Op} },
-	Blame: func(p *Part) (group, what string) { return "graph", p.Op.String() },
-	Tell:  notAtStart,
+	Find: claimed(notAtStart),
 }

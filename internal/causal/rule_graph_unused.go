@@ -17,11 +17,11 @@ const (
 var graphUnused = Rule{
 	Name: "graph-unused", Sees: govern.LaunchTimes, Rests: govern.LaunchCounts, Needs: NeedCalls | NeedState, Share: 0.01, Problems: []string{"6b"},
 	Doc: "Graphs were captured and are not launched: the kernels go on one by one, and the host is what holds the GPU up.",
-	Find: func(f *Facts) (out []Finding) {
-		f.living(2e9, func(b *Book) {
-			c := f.costs(b.PID)
+	Find: func(w *Window) (out []Finding) {
+		w.living(2e9, func(b *Book) {
+			c := w.costs(b.PID)
 			y := &c.of[costNoGraph]
-			g := unused(f.State(b.PID), &c.eager)
+			g := unused(w.State(b.PID), &c.eager)
 			if g == nil || y.steps < eagerSteps {
 				return
 			}

@@ -13,13 +13,13 @@ const emptyCapture = 1_000_000
 var graphWarmup = Rule{
 	Name: "graph-warmup", Sees: govern.EachLaunch, Rests: govern.EachLaunch, Needs: NeedState, Problems: []string{"6b", "19"},
 	Doc: "A graph was captured before its kernels had run once: libraries that set themselves up in it end the capture, or leave it empty.",
-	Find: func(f *Facts) (out []Finding) {
-		for i := range f.Tick.States {
-			s := &f.Tick.States[i]
+	Find: func(w *Window) (out []Finding) {
+		for i := range w.Tick.States {
+			s := &w.Tick.States[i]
 			for j := range s.Graphs.First {
 				g := &s.Graphs.First[j]
 				if g.Captured == 0 || g.CaptureNS <= 0 || g.CaptureNS >= emptyCapture || g.CaptureLaunches > 0 || !g.Cold && !g.CaptureFailed ||
-					f.Now()-g.Captured > windowSeconds*1e9 {
+					w.Now()-g.Captured > windowSeconds*1e9 {
 					continue
 				}
 				word := "is empty"

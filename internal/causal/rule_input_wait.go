@@ -5,12 +5,15 @@ import "ingero/pkg/events"
 // inputWait asks for five times the share of the others: a job that waits a little for
 // its input now and then is well fed.
 var inputWait = Rule{
-	Name: "input-wait", Needs: NeedWaits, Norm: noneIsNormal, Share: 0.05, Slow: 10, Problems: []string{"2", "12"},
+	Name: "input-wait", Needs: NeedWaits, Share: 0.05, Slow: 10, Problems: []string{"2", "12"},
 	Doc: "The job waited for a worker of its own that makes its input, and that was on a CPU meanwhile: the worker is too slow.",
-	Match: func(p *Part) bool {
-		return p.State == events.WaitBlocked && p.Busy && p.Via.TID == 0 && p.Who.TID != 0 && p.Who.Parent == p.Victim && p.Who.PID != p.Victim &&
-			(p.Reason == events.ReasonPipe || p.Reason == events.ReasonSocket || p.Reason == events.ReasonPoll)
+	Claims: &Claims{
+		Part: func(p *Part) bool {
+			return p.State == events.WaitBlocked && p.Busy && p.Via.TID == 0 && p.Who.TID != 0 && p.Who.Parent == p.Victim && p.Who.PID != p.Victim &&
+				(p.Reason == events.ReasonPipe || p.Reason == events.ReasonSocket || p.Reason == events.ReasonPoll)
+		},
+		Baseline: zeroBaseline,
+		Key:      func(p *Part) Key { return Key{ID: p.Who.PID} },
+		Blame:    func(p *Part) (group, what string) { return "input", "made input, and was waited for" },
 	},
-	Key:   func(p *Part) Key { return Key{ID: p.Who.PID} },
-	Blame: func(p *Part) (group, what string) { return "input", "made input, and was waited for" },
 }

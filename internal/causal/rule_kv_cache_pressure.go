@@ -12,16 +12,14 @@ var kvCachePressure = Rule{
 	Name: "kv-cache-pressure", Needs: NeedCalls | NeedState, Share: 0.01, Problems: []string{"6"},
 	Doc:     "Memory stays full and allocations fail again and again: blocks of a cache are given up and made anew.",
 	Instead: []string{"alloc-slow", "alloc-storm", "free-waits", "call-slow", "memory-leak"},
-	Find: func(f *Facts) []Finding {
-		return noRoom(f, func(b *Book, _ *tick.State) bool { is, _ := full(f, b); return is }, "blocks that were not there")
-	},
+	Find:    noRoom(func(w *Window, b *Book, _ *tick.Memory) bool { is, _ := w.full(b); return is }, "blocks that were not there"),
 }
 
 // full says whether memory was full in the seconds in which allocations failed, and stayed
 // so, though some was freed in the same steps. known is false as long as too few have failed
 // to say that it stays so.
-func full(f *Facts, b *Book) (is, known bool) {
-	if y := &f.costs(b.PID).of[costNoRoom]; y.freed*3 < y.steps {
+func (w *Window) full(b *Book) (is, known bool) {
+	if y := &w.costs(b.PID).of[costNoRoom]; y.freed*3 < y.steps {
 		return false, true // nothing is given up for it
 	}
 	var before, failed uint64
@@ -48,11 +46,11 @@ func full(f *Facts, b *Book) (is, known bool) {
 	if stays*4 < seconds*3 {
 		return false, true
 	}
-	return failed >= fullOOMs, failed >= fullOOMs || f.Now()-last > fullWait
+	return failed >= fullOOMs, failed >= fullOOMs || w.Now()-last > fullWait
 }
 
 // notFull says whether it is known that memory does not stay full.
-func notFull(f *Facts, b *Book) bool {
-	is, known := full(f, b)
+func (w *Window) notFull(b *Book) bool {
+	is, known := w.full(b)
 	return known && !is
 }

@@ -7,21 +7,24 @@ import (
 )
 
 var lockWait = Rule{
-	Name: "lock-wait", Word: "locks", Needs: NeedWaits, Share: 0.01, Slow: 3, Problems: []string{"8"},
+	Name: "lock-wait", Needs: NeedWaits, Share: 0.01, Slow: 3, Problems: []string{"8"},
 	Doc: "The job waited for a lock, or for another thread to be done.",
-	Match: func(p *Part) bool {
-		return p.State == events.WaitBlocked && (p.Root == events.ReasonLock || p.Root == events.ReasonGIL)
-	},
-	Key: func(p *Part) Key {
-		if p.Via.TID != 0 {
-			return Key{ID: p.Via.TID}
-		}
-		return Key{ID: p.Who.TID}
-	},
-	Blame: func(p *Part) (group, what string) {
-		if p.Via.TID != 0 {
-			return "lock", fmt.Sprintf("held up by a wait of its own: %s", p.Reason)
-		}
-		return "lock", "held a lock, or was waited for"
+	Claims: &Claims{
+		Part: func(p *Part) bool {
+			return p.State == events.WaitBlocked && (p.Root == events.ReasonLock || p.Root == events.ReasonGIL)
+		},
+		Key: func(p *Part) Key {
+			if p.Via.TID != 0 {
+				return Key{ID: p.Via.TID}
+			}
+			return Key{ID: p.Who.TID}
+		},
+		Blame: func(p *Part) (group, what string) {
+			if p.Via.TID != 0 {
+				return "lock", fmt.Sprintf("held up by a wait of its own: %s", p.Reason)
+			}
+			return "lock", "held a lock, or was waited for"
+		},
+		Word: "locks",
 	},
 }

@@ -12,59 +12,67 @@ var memoryReclaim = Rule{
 	Name: "memory-reclaim", Sees: govern.HostEvents, Needs: NeedHost, Share: 0.01, Problems: []string{"18"},
 	Vague: 0.35, // what of it the job waits for elsewhere is not told
 	Doc:   "The machine was short of memory: where the job asked for some, the kernel had it look for pages to give back first.",
-	Find:  func(f *Facts) []Finding { return reclaimed(f, tick.HostReclaim) },
+	Find:  reclaimed(tick.HostReclaim),
 }
 
-// reclaimed returns what processes lost to reclaim of a kind.
-func reclaimed(f *Facts, kind tick.HostEvent) (out []Finding) {
-	for _, b := range f.Books() {
-		x := Finding{PID: b.PID, Group: kind.String(), Baseline: "none of this is normal"}
-		var count uint64
-		for i := range b.Host {
-			h := &b.Host[i]
-			if h.Kind != kind || h.NS == 0 {
-				continue
+// reclaimed makes a Find of what processes lost to reclaim of a kind.
+func reclaimed(kind tick.HostEvent) func(*Window) []Finding {
+	return func(w *Window) (out []Finding) {
+		for _, b := range w.Books() {
+			if x := w.reclaimedBy(b, kind); x.Lost > 0 {
+				out = append(out, x)
 			}
-			if x.From == 0 {
-				x.From = h.From
-			}
-			x.To = h.To
-			x.Lost += int64(h.NS)
-			count += h.Count
 		}
-		if x.Lost == 0 {
+		return out
+	}
+}
+
+// reclaimedBy adds up what a process lost so.
+func (w *Window) reclaimedBy(b *Book, kind tick.HostEvent) Finding {
+	x := Finding{PID: b.PID, Group: kind.String(), Baseline: "none of this is normal"}
+	var count uint64
+	for i := range b.Host {
+		h := &b.Host[i]
+		if h.Kind != kind || h.NS == 0 {
 			continue
 		}
-		tid, steps := f.steps(b.PID)
-		x.TID, x.Min, x.Max = tid, x.Lost/2, x.Lost*5/4
-		for i := range steps {
-			x.Steps += int(steps[i].weight + 0.5)
-			if s := &steps[i]; s.to() > x.From && s.from < x.To && s.length > s.normal {
-				x.Slow += int(s.weight + 0.5)
-				x.Op = s.op
-			}
+		if x.From == 0 {
+			x.From = h.From
 		}
-		x.Timeline = []tick.Moment{moment(x.From, "HOST", "the process began to reclaim memory: %d times, %s in all", count, span(x.Lost))}
-		if kind == tick.HostCgroupReclaim {
-			x.Culprits = []tick.Culprit{{What: limitOf(b.PID, f), Lost: time.Duration(x.Lost)}}
-		} else if who, ok := f.allocator(b.PID, &tick.Chain{PID: b.PID, From: wall(x.From), To: wall(x.To)}); ok {
-			who.Lost = time.Duration(x.Lost)
-			x.Culprits = []tick.Culprit{who}
-		}
-		out = append(out, x)
+		x.To = h.To
+		x.Lost += int64(h.NS)
+		count += h.Count
 	}
-	return out
+	if x.Lost == 0 {
+		return x
+	}
+	tid, steps := w.steps(b.PID)
+	x.TID, x.Min, x.Max = tid, x.Lost/2, x.Lost*5/4
+	for i := range steps {
+		x.Steps += int(steps[i].weight + 0.5)
+		if s := &steps[i]; s.to() > x.From && s.from < x.To && s.length > s.normal {
+			x.Slow += int(s.weight + 0.5)
+			x.Op = s.op
+		}
+	}
+	x.Timeline = []tick.Moment{moment(x.From, "HOST", "the process began to reclaim memory: %d times, %s in all", count, span(x.Lost))}
+	if kind == tick.HostCgroupReclaim {
+		x.Culprits = []tick.Culprit{{What: w.limitOf(b.PID), Lost: time.Duration(x.Lost)}}
+	} else if who, ok := w.allocator(&x); ok {
+		x.Culprits = []tick.Culprit{who}
+	}
+	return x
 }
 
-// allocator returns the process that was given most memory about the time of a chain,
+// allocator returns the process that was given most memory about the time of a finding,
 // where that is more than its victim was given. Where allocations are not traced, it
 // is the one that had to reclaim most.
-func (f *Facts) allocator(victim uint32, c *tick.Chain) (who tick.Culprit, ok bool) {
+func (w *Window) allocator(x *Finding) (who tick.Culprit, ok bool) {
 	given := map[uint32]uint64{}
 	what := "was given %d MiB of memory"
 	for _, kind := range []tick.HostEvent{tick.HostPages, tick.HostReclaim} {
-		for i := range f.e.host {
-			if h := &f.e.host[i]; h.Kind == kind && h.PID != 0 && about(h, c) {
+		for i := range w.host {
+			if h := &w.host[i]; h.Kind == kind && h.PID != 0 && about(h, x) {
 				given[h.PID] += h.Bytes
 			}
 		}
@@ -79,14 +87,14 @@ func (f *Facts) allocator(victim uint32, c *tick.Chain) (who tick.Culprit, ok bo
 			most = pid
 		}
 	}
-	if most == 0 || most == victim || given[most] <= given[victim] {
+	if most == 0 || most == x.PID || given[most] <= given[x.PID] {
 		return who, false
 	}
 	who.Thread.PID, who.Thread.TID = most, most
-	if name, ok := f.name(most); ok {
+	if name, ok := w.name(most); ok {
 		who.Thread.Name = name
 	}
 	who.What = fmt.Sprintf(what, given[most]>>20)
-	who.Lost = c.Lost
+	who.Lost = time.Duration(x.Lost)
 	return who, true
 }

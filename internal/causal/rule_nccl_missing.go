@@ -13,47 +13,49 @@ import (
 var ncclMissing = Rule{
 	Name: "nccl-missing", Needs: NeedState, Problems: []string{"1", "20"},
 	Doc:     "A rank had not entered a collective, and the others waited in it.",
-	Find:    func(f *Facts) []Finding { return f.ofCalls(false) },
+	Find:    rollCalls(false),
 	Instead: []string{"nccl-straggler", "gpu-slower", "gpu-shared", "lock-wait", "driver-slow"},
 }
 
 var ncclDead = Rule{
 	Name: "nccl-dead", Needs: NeedState, Problems: []string{"1", "20"},
 	Doc:     "A rank of a communicator has ended, and the others wait for it.",
-	Find:    func(f *Facts) []Finding { return f.ofCalls(true) },
+	Find:    rollCalls(true),
 	Instead: []string{"nccl-missing", "nccl-straggler", "gpu-slower", "gpu-shared", "lock-wait", "driver-slow"},
 }
 
-// ofCalls returns the roll calls that somebody waits in: those from which a rank that has
-// ended is missing, or the others.
-func (f *Facts) ofCalls(dead bool) (out []Finding) {
-	for i := range f.e.devices.called {
-		c := &f.e.devices.called[i]
-		if slices.ContainsFunc(c.Missing, ended) != dead {
-			continue
-		}
-		for _, pid := range f.waiting(c) {
-			if x, ok := c.finding(f, pid); ok {
-				out = append(out, x)
+// rollCalls makes a Find of the roll calls that somebody waits in: those from which a rank that
+// has ended is missing, or the others.
+func rollCalls(dead bool) func(*Window) []Finding {
+	return func(w *Window) (out []Finding) {
+		for i := range w.devices.called {
+			c := &w.devices.called[i]
+			if slices.ContainsFunc(c.Missing, ended) != dead {
+				continue
+			}
+			for _, pid := range w.waiting(c) {
+				if x, ok := c.finding(w, pid); ok {
+					out = append(out, x)
+				}
 			}
 		}
+		return out
 	}
-	return out
 }
 
 func ended(m tick.Missing) bool { return m.End.Time != 0 || m.State != tick.CommActive }
 
 // waiting are the processes that wait: those that have entered, and where nobody has, all
 // that are in the communicator.
-func (f *Facts) waiting(c *called) (pids []uint32) {
+func (w *Window) waiting(c *called) (pids []uint32) {
 	for _, r := range c.Entered {
 		pids = append(pids, r.PID)
 	}
 	if len(pids) > 0 {
 		return pids
 	}
-	for i := range f.Tick.States {
-		s := &f.Tick.States[i]
+	for i := range w.Tick.States {
+		s := &w.Tick.States[i]
 		in := slices.ContainsFunc(s.Comms.First, func(x tick.Comm) bool { return x.ID == c.Comm && x.State == tick.CommActive })
 		if in && !slices.ContainsFunc(c.Missing, func(m tick.Missing) bool { return m.PID == s.PID }) {
 			pids = append(pids, s.PID)
@@ -63,10 +65,10 @@ func (f *Facts) waiting(c *called) (pids []uint32) {
 }
 
 // finding tells what one of those who wait has lost.
-func (c *called) finding(f *Facts, pid uint32) (x Finding, ok bool) {
+func (c *called) finding(w *Window, pid uint32) (x Finding, ok bool) {
 	x = Finding{PID: pid, Op: c.Op, From: c.Since, To: c.to, Severity: tick.High, Group: fmt.Sprintf("%x %d", c.Comm, c.Seq),
 		Baseline: "the ranks were together before"}
-	x.TID, x.Lost, x.To = f.stalled(pid, c.Since, c.to)
+	x.TID, x.Lost, x.To = w.stalled(pid, c.Since, c.to)
 	x.To = max(x.To, c.to)
 	x.Min, x.Max = x.Lost-x.Lost/50, x.Lost+x.Lost/50
 	if x.Lost < int64(leastLost) {
@@ -75,7 +77,7 @@ func (c *called) finding(f *Facts, pid uint32) (x Finding, ok bool) {
 	x.Slow, x.Steps = 1, 1
 	for i := range c.Missing {
 		m := &c.Missing[i]
-		name := f.called(m.PID)
+		name := w.called(m.PID)
 		x.Culprits = append(x.Culprits, tick.Culprit{
 			Thread: events.Thread{PID: m.PID, TID: max(m.TID, m.PID), Name: name}, Own: m.PID == pid,
 			What: rankName(m.Rank, c.Ranks) + " " + instead(m), Lost: time.Duration(x.Lost / int64(len(c.Missing))),

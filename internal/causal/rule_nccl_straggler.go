@@ -16,15 +16,15 @@ const lateSteps = 3
 var ncclStraggler = Rule{
 	Name: "nccl-straggler", Needs: NeedState, Problems: []string{"1", "12", "20"}, Share: 0.01, Slow: lateSteps,
 	Doc:     "One rank came later to collectives than usual, and the others waited for it.",
-	Find:    func(f *Facts) []Finding { return f.stragglers() },
+	Find:    (*Window).stragglers,
 	Instead: []string{"gpu-slower", "gpu-shared", "lock-wait"},
 }
 
 // stragglers returns what the ranks of this machine lost to others of it.
-func (f *Facts) stragglers() (out []Finding) {
-	for _, b := range f.Books() {
-		for _, who := range f.lateFor(b.PID) {
-			if x, ok := f.lostTo(b.PID, who); ok {
+func (w *Window) stragglers() (out []Finding) {
+	for _, b := range w.Books() {
+		for _, who := range w.lateFor(b.PID) {
+			if x, ok := w.lostTo(b.PID, who); ok {
 				out = append(out, x)
 			}
 		}
@@ -40,16 +40,16 @@ type lateRank struct {
 
 // lateFor returns the ranks that a process waited for, those that were late for longest
 // first, and when.
-func (f *Facts) lateFor(pid uint32) (out []lateRank) {
-	s := f.State(pid)
-	if s == nil || len(f.e.devices.lates) == 0 {
+func (w *Window) lateFor(pid uint32) (out []lateRank) {
+	s := w.State(pid)
+	if s == nil || len(w.devices.lates) == 0 {
 		return nil
 	}
 	in := map[uint64]bool{}
 	for i := range s.Comms.First {
 		in[s.Comms.First[i].ID] = true
 	}
-	for _, l := range f.e.devices.lates {
+	for _, l := range w.devices.lates {
 		if l.Rank.PID == pid || !in[l.Comm] {
 			continue
 		}
@@ -86,8 +86,8 @@ type waited struct {
 
 // lostTo says what a process's steps lost to a rank that came late: what they were longer
 // than those in which it was not later than usual, but no more than it was late.
-func (f *Facts) lostTo(pid uint32, who lateRank) (x Finding, ok bool) {
-	tid, steps := f.steps(pid)
+func (w *Window) lostTo(pid uint32, who lateRank) (x Finding, ok bool) {
+	tid, steps := w.steps(pid)
 	list := make([]waited, 0, len(steps))
 	lates := make([]weighed, 0, len(steps))
 	for i := range steps {
@@ -129,8 +129,8 @@ func (f *Facts) lostTo(pid uint32, who lateRank) (x Finding, ok bool) {
 	if worst == nil || x.Slow < lateSteps && x.Lost < int64(oneIsEnough) {
 		return x, false
 	}
-	x.Timeline = []tick.Moment{moment(worst.from, "CUDA", "slowest step: %s, of which the others had entered and %s had not for %s", span(worst.length), rankName(who.rank, f.ranksOf(pid, who)), span(worst.late))}
-	x.Culprits = []tick.Culprit{f.straggler(pid, who, x.From, x.To, x.Lost)}
+	x.Timeline = []tick.Moment{moment(worst.from, "CUDA", "slowest step: %s, of which the others had entered and %s had not for %s", span(worst.length), rankName(who.rank, w.ranksOf(pid, who)), span(worst.late))}
+	x.Culprits = []tick.Culprit{w.straggler(pid, who, x.From, x.To, x.Lost)}
 	return x, true
 }
 
@@ -162,8 +162,8 @@ func normalOf(list []waited, usual int64) map[uint32]int64 {
 }
 
 // ranksOf is how many ranks the communicator has.
-func (f *Facts) ranksOf(pid uint32, who lateRank) (n uint32) {
-	if s := f.State(pid); s != nil {
+func (w *Window) ranksOf(pid uint32, who lateRank) (n uint32) {
+	if s := w.State(pid); s != nil {
 		for i := range s.Comms.First {
 			if c := &s.Comms.First[i]; c.ID == who.times[0].Comm {
 				n = c.Ranks
@@ -174,11 +174,11 @@ func (f *Facts) ranksOf(pid uint32, who lateRank) (n uint32) {
 }
 
 // straggler names a rank that came late, and what kept it.
-func (f *Facts) straggler(pid uint32, who lateRank, from, to, lost int64) tick.Culprit {
-	name := f.called(who.rank.PID)
+func (w *Window) straggler(pid uint32, who lateRank, from, to, lost int64) tick.Culprit {
+	name := w.called(who.rank.PID)
 	c := tick.Culprit{Thread: events.Thread{PID: who.rank.PID, TID: who.rank.PID, Name: name}, Own: who.rank.PID == pid,
-		What: rankName(who.rank, f.ranksOf(pid, who)), Lost: time.Duration(lost)}
-	if why := f.kept(who.rank.PID, from, to, lost); why != "" {
+		What: rankName(who.rank, w.ranksOf(pid, who)), Lost: time.Duration(lost)}
+	if why := w.kept(who.rank.PID, from, to, lost); why != "" {
 		c.What += ", " + why
 	}
 	return c
@@ -186,15 +186,15 @@ func (f *Facts) straggler(pid uint32, who lateRank, from, to, lost int64) tick.C
 
 // kept says what kept a process from going on in a time: what took at least half of what
 // others lost from its steps, beyond what is normal. "" where nothing is known to.
-func (f *Facts) kept(pid uint32, from, to, lost int64) string {
-	_, steps := f.steps(pid)
+func (w *Window) kept(pid uint32, from, to, lost int64) string {
+	_, steps := w.steps(pid)
 	sum := map[uint32]float64{}
 	for i := range steps {
 		x := &steps[i]
 		if x.to() <= from || x.from >= to {
 			continue
 		}
-		for _, g := range x.grown[:x.n] {
+		for _, g := range x.excess() {
 			sum[g.cause] += x.weight * float64(g.ns)
 		}
 	}
@@ -205,7 +205,7 @@ func (f *Facts) kept(pid uint32, from, to, lost int64) string {
 		}
 	}
 	if len(sum) > 0 && 2*sum[most] >= float64(lost) {
-		c := &f.e.causes.list[most]
+		c := &w.e.causes.list[most]
 		return "held up by " + culpritName(c) + " (" + Rules[c.id.rule].Name + ")"
 	}
 	for _, s := range shiftsOf(steps, 0) {
@@ -242,18 +242,18 @@ func grew(steps []step, from, to int64, part func(*step) int64) int64 {
 
 // waitsForRanks says whether a shift is that of a process that waits for other ranks: one
 // of them was late meanwhile, or missing.
-func (f *Facts) waitsForRanks(s *shift) bool {
+func (w *Window) waitsForRanks(s *shift) bool {
 	if !s.ranks {
 		return false
 	}
 	var late int64
-	for _, r := range f.lateFor(s.pid) {
+	for _, r := range w.lateFor(s.pid) {
 		late += r.within(s.from, s.to)
 	}
 	if late*2 > s.lost {
 		return true
 	}
-	return slices.ContainsFunc(f.e.devices.called, func(c called) bool {
+	return slices.ContainsFunc(w.devices.called, func(c called) bool {
 		return c.Since < s.to && c.to > s.from && slices.ContainsFunc(c.Entered, func(r tick.Rank) bool { return r.PID == s.pid })
 	})
 }

@@ -11,14 +11,14 @@ var oomKill = Rule{
 	Name: "oom-kill", Needs: NeedHost, Problems: []string{"3", "7"},
 	Vague: 0.3, // workers that died would have worked for others, too
 	Doc:   "The kernel killed a process of the job for want of memory.",
-	Find: func(f *Facts) (out []Finding) {
-		for i := range f.e.host {
-			h := &f.e.host[i]
+	Find: func(w *Window) (out []Finding) {
+		for i := range w.host {
+			h := &w.host[i]
 			if h.Kind != tick.HostOOM {
 				continue
 			}
-			for _, victim := range f.hitBy(h) {
-				out = append(out, oomOf(f, h, victim))
+			for _, victim := range w.hitBy(h) {
+				out = append(out, oomOf(w, h, victim))
 			}
 		}
 		return out
@@ -28,31 +28,31 @@ var oomKill = Rule{
 
 // hitBy returns the traced processes that the end of another concerns: itself, its
 // parent, or where that is not known those of its cgroup.
-func (f *Facts) hitBy(h *HostAt) (pids []uint32) {
+func (w *Window) hitBy(h *HostAt) (pids []uint32) {
 	parent := uint32(0)
-	for i := range f.Tick.Processes {
-		if p := &f.Tick.Processes[i]; p.PID == h.PID {
+	for i := range w.Tick.Processes {
+		if p := &w.Tick.Processes[i]; p.PID == h.PID {
 			parent = p.PPID
 		}
 	}
-	for i := range f.Tick.Others {
-		if p := &f.Tick.Others[i]; p.PID == h.PID && parent == 0 {
+	for i := range w.Tick.Others {
+		if p := &w.Tick.Others[i]; p.PID == h.PID && parent == 0 {
 			parent = p.PPID
 		}
 	}
-	for i := range f.Tick.Processes {
-		p := &f.Tick.Processes[i]
+	for i := range w.Tick.Processes {
+		p := &w.Tick.Processes[i]
 		if p.PID == parent || parent == 0 && p.PID != h.PID && h.Object != "" && h.Object != "/" && p.Cgroup == h.Object {
 			pids = append(pids, p.PID)
 		}
 	}
-	if b := f.Book(h.PID); len(pids) == 0 && b != nil {
+	if b := w.Book(h.PID); len(pids) == 0 && b != nil {
 		pids = append(pids, h.PID)
 	}
 	return pids
 }
 
-func oomOf(f *Facts, h *HostAt, victim uint32) Finding {
+func oomOf(w *Window, h *HostAt, victim uint32) Finding {
 	name := h.Comm
 	if name == "" {
 		name = "a process"
@@ -62,9 +62,9 @@ func oomOf(f *Facts, h *HostAt, victim uint32) Finding {
 		Baseline: "none of this is normal",
 		Timeline: []tick.Moment{moment(h.From, "HOST", "the kernel killed %s (%d) for want of memory", name, h.PID)},
 	}
-	x.TID, x.Lost, x.To = f.stalled(victim, h.From, h.To)
-	if lost := f.slower(victim, h.From); victim != h.PID && lost > x.Lost { // it worked for the others
-		x.Lost, x.To = lost, f.Now()
+	x.TID, x.Lost, x.To = w.stalled(victim, h.From, h.To)
+	if lost := w.slower(victim, h.From); victim != h.PID && lost > x.Lost { // it worked for the others
+		x.Lost, x.To = lost, w.Now()
 	}
 	who := tick.Culprit{What: "memory of the machine", Lost: time.Duration(x.Lost)}
 	if h.Object != "" && h.Object != "/" {

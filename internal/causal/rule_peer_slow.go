@@ -13,40 +13,43 @@ import (
 const firstEphemeral = 32768
 
 var peerSlow = Rule{
-	Name: "peer-slow", Sees: govern.HostEvents, Word: "the network", Needs: NeedWaits | NeedHost, Share: 0.01, Slow: 1, Problems: []string{"20", "21"},
+	Name: "peer-slow", Sees: govern.HostEvents, Needs: NeedWaits | NeedHost, Share: 0.01, Slow: 1, Problems: []string{"20", "21"},
 	Doc: "The job, or a thread that it waited for, waited for what it had asked of a peer.",
-	Match: func(p *Part) bool {
-		return p.State == events.WaitBlocked && (p.Reason == events.ReasonSocket || p.Reason == events.ReasonPoll)
-	},
-	Key: func(p *Part) Key { return Key{ID: p.Via.TID, Reason: p.Reason} },
-	Blame: func(p *Part) (group, what string) {
-		return "peer", "a peer"
+	Claims: &Claims{
+		Part: func(p *Part) bool {
+			return p.State == events.WaitBlocked && (p.Reason == events.ReasonSocket || p.Reason == events.ReasonPoll)
+		},
+		Key: func(p *Part) Key { return Key{ID: p.Via.TID, Reason: p.Reason} },
+		Blame: func(p *Part) (group, what string) {
+			return "peer", "a peer"
+		},
+		Word: "the network",
 	},
 	// A server waits for requests, which is not its loss.
-	Tell: func(c *tick.Chain, f *Facts) bool {
-		peer, ok := f.asked(c)
+	Find: claimed(func(w *Window, x *Finding) bool {
+		peer, ok := w.asked(x)
 		if !ok {
 			return false
 		}
-		for i := range c.Culprits {
-			if x := &c.Culprits[i]; x.What == "a peer" {
-				x.What = "peer " + peer
+		for i := range x.Culprits {
+			if c := &x.Culprits[i]; c.What == "a peer" {
+				c.What = "peer " + peer
 			}
 		}
 		return true
-	},
+	}),
 }
 
-// asked returns the peer that the process of a chain, or a culprit of it, asks most;
+// asked returns the peer that the process of a finding, or a culprit of it, asks most;
 // ok is false where it asks none.
-func (f *Facts) asked(c *tick.Chain) (peer string, ok bool) {
-	pids := map[uint32]bool{c.PID: true}
-	for i := range c.Culprits {
-		pids[c.Culprits[i].Thread.PID] = true
+func (w *Window) asked(x *Finding) (peer string, ok bool) {
+	pids := map[uint32]bool{x.PID: true}
+	for i := range x.Culprits {
+		pids[x.Culprits[i].Thread.PID] = true
 	}
 	times := map[string]uint64{}
-	for i := range f.e.host {
-		h := &f.e.host[i]
+	for i := range w.host {
+		h := &w.host[i]
 		if !pids[h.PID] || h.PID == 0 || h.Kind != tick.HostConnect && h.Kind != tick.HostSend {
 			continue
 		}

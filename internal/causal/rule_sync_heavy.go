@@ -14,9 +14,9 @@ const (
 var syncHeavy = Rule{
 	Name: "sync-heavy", Sees: govern.LaunchCounts, Needs: NeedCalls, Share: 0.05, Problems: []string{"8", "12"},
 	Doc: "The host waits for the GPU after each launch or two: the GPU idles while the next one is made.",
-	Find: func(f *Facts) (out []Finding) {
-		f.living(2e9, func(b *Book) {
-			c := f.costs(b.PID)
+	Find: func(w *Window) (out []Finding) {
+		w.living(2e9, func(b *Book) {
+			c := w.costs(b.PID)
 			y := &c.of[costSync]
 			if y.steps < syncsASecond || y.steps < syncsOfSteps*c.all || y.steps*1e9 < syncsASecond*float64(y.last-y.first) {
 				return

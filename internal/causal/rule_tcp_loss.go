@@ -1,36 +1,33 @@
 package causal
 
 import (
-	"time"
-
 	"ingero/internal/govern"
 	"ingero/internal/tick"
 )
 
 // aLoss is what a packet that is sent again costs: the kernel waits for 200 ms before it
-// does, and twice as long each time after.
-const aLoss = 500 * time.Millisecond
+// does, and twice as long each time after. ns.
+const aLoss = 500e6
 
 var tcpLoss = Rule{
 	Name: "tcp-loss", Sees: govern.HostEvents, Needs: NeedWaits | NeedHost, Problems: []string{"20"},
 	Doc: "Packets between the job and a peer were lost and sent again, while it waited for that peer.",
-	Of:  []string{peerSlow.Name},
-	When: func(c *tick.Chain, f *Facts) bool {
-		h := f.lost(c)
-		if time.Duration(h.Count)*aLoss*2 < c.Lost {
+	Find: takesOver([]string{peerSlow.Name}, func(w *Window, x *Finding) bool {
+		h := w.lost(x)
+		if int64(h.Count)*aLoss*2 < x.Lost {
 			return false
 		}
-		for i := range c.Culprits {
-			c.Culprits[i].What += ": packets were lost"
+		for i := range x.Culprits {
+			x.Culprits[i].What += ": packets were lost"
 		}
-		c.Timeline = insert(c.Timeline, moment(h.From, "HOST", "packets sent again: %d, to %s", h.Count, h.Object))
+		x.Timeline = insert(x.Timeline, moment(h.From, "HOST", "packets sent again: %d, to %s", h.Count, h.Object))
 		return true
-	},
+	}),
 }
 
-// lost adds up the packets that the process of a chain sent again, or anybody to the peer
+// lost adds up the packets that the process of a finding sent again, or anybody to the peer
 // that it asks: the kernel sends again on its own time, in whatever process is there.
-func (f *Facts) lost(c *tick.Chain) HostAt {
-	peer, _ := f.asked(c)
-	return f.sumOf(tick.HostRetransmit, c, func(h *HostAt) bool { return h.PID == c.PID || h.Object == peer })
+func (w *Window) lost(x *Finding) HostAt {
+	peer, _ := w.asked(x)
+	return w.sumOf(tick.HostRetransmit, x, func(h *HostAt) bool { return h.PID == x.PID || h.Object == peer })
 }

@@ -1,17 +1,14 @@
 package causal
 
-import (
-	"time"
+import "ingero/internal/govern"
 
-	"ingero/internal/govern"
-	"ingero/internal/tick"
-)
+// aCall is how long the answer of a tool takes at least, ns.
+const aCall = 20e6
 
 var toolCall = Rule{
 	Name: "tool-call", Sees: govern.HostEvents, Needs: NeedWaits | NeedHost, Problems: []string{"5", "9"},
 	Doc: "The job asked another program or a service for something between its steps, and the GPU had nothing to do until the answer came.",
-	Of:  []string{peerSlow.Name},
-	When: func(c *tick.Chain, f *Facts) bool {
-		return c.Slow > 0 && c.Lost/time.Duration(c.Slow) >= 20*time.Millisecond && f.shareWith(c.PID, peerSlow.Name) < 0.3
-	},
+	Find: takesOver([]string{peerSlow.Name}, func(w *Window, x *Finding) bool {
+		return x.Slow > 0 && x.Lost/int64(x.Slow) >= aCall && w.shareWith(x.PID, peerSlow.Name) < 0.3
+	}),
 }

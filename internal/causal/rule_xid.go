@@ -10,15 +10,15 @@ import (
 var xidFault = Rule{
 	Name: "xid", Needs: NeedXids, Problems: []string{"4", "7"},
 	Doc: "The GPU or its driver reported a fault (XID) that hit a process: its calls failed from then on, it ended, or it stood still.",
-	Find: func(f *Facts) (out []Finding) {
+	Find: func(w *Window) (out []Finding) {
 		told := map[string]bool{}
-		for i := range f.e.devices.xids {
-			x := &f.e.devices.xids[i]
+		for i := range w.devices.xids {
+			x := &w.devices.xids[i]
 			group := fmt.Sprintf("%d %d", x.Burst, x.PID)
 			if x.PID == 0 || told[group] {
 				continue
 			}
-			if y, ok := f.faultOf(x); ok {
+			if y, ok := w.faultOf(x); ok {
 				y.Group, told[group] = group, true
 				out = append(out, y)
 			}
@@ -32,8 +32,8 @@ var xidFault = Rule{
 const hitWithin = 5 * time.Second
 
 // faultOf says what a fault did to the process that it names; nothing: ok is false.
-func (f *Facts) faultOf(x *tick.Xid) (y Finding, ok bool) {
-	b := f.Book(x.PID)
+func (w *Window) faultOf(x *tick.Xid) (y Finding, ok bool) {
+	b := w.Book(x.PID)
 	if b == nil {
 		return y, false
 	}
@@ -41,13 +41,13 @@ func (f *Facts) faultOf(x *tick.Xid) (y Finding, ok bool) {
 	if x.Switch {
 		kind = "SXID"
 	}
-	y = Finding{PID: x.PID, From: x.Time, To: f.Now(), Severity: tick.High, Slow: 1, Steps: 1, Confidence: 0.9,
+	y = Finding{PID: x.PID, From: x.Time, To: w.Now(), Severity: tick.High, Slow: 1, Steps: 1, Confidence: 0.9,
 		Baseline: "it worked before the fault",
 		Timeline: []tick.Moment{moment(x.Time, "GPU", "%s %d of %s: %s", kind, x.Code, x.Bus, x.Msg)}}
 	var did string
 	var lost, until int64
-	y.TID, lost, until = f.stalled(x.PID, x.Time, x.Time+int64(hitWithin))
-	switch failed := f.failedAfter(b, x.Time); {
+	y.TID, lost, until = w.stalled(x.PID, x.Time, x.Time+int64(hitWithin))
+	switch failed := w.failedAfter(b, x.Time); {
 	case b.Ended >= x.Time && b.Ended < x.Time+int64(hitWithin):
 		did, y.To, lost = "it ended", b.Ended, max(b.Ended-x.Time, 1)
 		y.Timeline = append(y.Timeline, moment(b.Ended, "HOST", "%s (%d) ended", b.Comm, b.PID))
@@ -68,7 +68,7 @@ func (f *Facts) faultOf(x *tick.Xid) (y Finding, ok bool) {
 }
 
 // failedAfter is how many calls of a process failed soon after a time.
-func (f *Facts) failedAfter(b *Book, ns int64) uint64 {
+func (w *Window) failedAfter(b *Book, ns int64) uint64 {
 	var before, after uint64
 	for i := range b.Seconds {
 		switch s := &b.Seconds[i]; {

@@ -195,5 +195,7 @@ func compare(t *testing.T, step string, without, got []tick.Chain, untold []tick
 // coarser tells whether a chain of a rule says less of the cause that another chain is of.
 func coarser(c *tick.Chain, rule string) bool {
 	n := ruleNamed(c.Rule)
-	return slices.Contains(Rules[n].Of, rule) || Rules[n].Instead != nil && slices.Contains(Rules[n].Instead, rule) || c.Rule == gpuShared.Name && rule == gpuSlower.Name
+	w := New(1).window(&tick.Tick{})
+	w.of(n)
+	return w.ran[ruleNamed(rule)] || slices.Contains(Rules[n].Instead, rule) || c.Rule == gpuShared.Name && rule == gpuSlower.Name
 }

@@ -3,7 +3,6 @@ package causal
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"ingero/internal/govern"
 	"ingero/internal/ledger"
@@ -185,15 +184,15 @@ func (e *Engine) abstains(r *Rule, pid uint32, from, to int64) bool {
 	return r.Rests != 0 && r.Rests&e.lost(pid, from, max(to, from+1)) != 0
 }
 
-// weaken has a chain say what of its rule's was not seen in the time that was looked at, up to
-// now. unknown is what it may have cost beside, ns, all of that time taken.
-func (e *Engine) weaken(c *tick.Chain, r *Rule, unknown float64, now int64) {
-	from := min(now-int64(c.Window), c.From.UnixNano())
-	of := r.Sees | r.Dims
+// weaken has a finding say what of its rule's was not seen in the time that was looked at, up
+// to now. unknown is what it may have cost beside, ns, all of that time taken.
+func (e *Engine) weaken(x *Finding, unknown float64, now int64) {
+	from := min(now-x.Window, x.From)
+	of := x.rule.Sees | x.rule.Dims
 	var steps []string
 	var without govern.Sights
 	var most, since int64
-	e.each(c.PID, from, now, func(u *unseen) {
+	e.each(x.PID, from, now, func(u *unseen) {
 		if u.takes&of == 0 {
 			return
 		}
@@ -209,10 +208,10 @@ func (e *Engine) weaken(c *tick.Chain, r *Rule, unknown float64, now int64) {
 	if len(steps) == 0 {
 		return
 	}
-	if more := time.Duration(unknown * float64(most) / float64(max(now-from, 1))); more > 0 {
-		c.LostMax += more
-		c.Confidence *= float64(c.Lost) / float64(c.Lost+more)
+	if more := int64(unknown * float64(most) / float64(max(now-from, 1))); more > 0 {
+		x.Max += more
+		x.Confidence *= float64(x.Lost) / float64(x.Lost+more)
 	}
-	c.Baseline += "; judged with less: not all was seen from " + wall(since).UTC().Format("15:04:05 UTC") + " on (" + strings.Join(steps, ", ") + ": " + without.String() + ")"
-	c.Excess = max(c.Excess, c.Lost)
+	x.Baseline += "; judged with less: not all was seen from " + wall(since).UTC().Format("15:04:05 UTC") + " on (" + strings.Join(steps, ", ") + ": " + without.String() + ")"
+	x.excess = max(x.excess, x.Lost)
 }

@@ -29,10 +29,10 @@ func TestChainsJudgedWithLess(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e := New(1)
 			e.look(&tick.Tick{Time: begin, Overhead: tick.Overhead{Shed: []string{"host-off"}}})
-			c := tick.Chain{PID: 7, From: begin, Window: 4 * time.Second, Lost: tt.lost, LostMax: tt.lost, Confidence: tt.confidence}
-			e.weaken(&c, rule, float64(tt.unknown), now.UnixNano())
-			if c.Confidence != tt.certainly || c.LostMax != tt.most || !strings.Contains(c.Baseline, "judged with less") {
-				t.Errorf("confidence %v, at most %v lost, %q; want %v and %v", c.Confidence, c.LostMax, c.Baseline, tt.certainly, tt.most)
+			x := Finding{PID: 7, From: begin.UnixNano(), Window: int64(4 * time.Second), Lost: int64(tt.lost), Max: int64(tt.lost), Confidence: tt.confidence, rule: rule}
+			e.weaken(&x, float64(tt.unknown), now.UnixNano())
+			if x.Confidence != tt.certainly || x.Max != int64(tt.most) || !strings.Contains(x.Baseline, "judged with less") {
+				t.Errorf("confidence %v, at most %v lost, %q; want %v and %v", x.Confidence, time.Duration(x.Max), x.Baseline, tt.certainly, tt.most)
 			}
 		})
 	}

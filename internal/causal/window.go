@@ -1,192 +1,265 @@
 package causal
 
 import (
-	"ingero/internal/ledger"
-	"ingero/pkg/events"
+	"cmp"
+	"maps"
+	"slices"
+
+	"ingero/internal/govern"
+	"ingero/internal/tick"
 )
 
-const (
-	windowSeconds = 60 // that are looked at
-	maxSeries     = 512
-	maxRecords    = 1 << 16 // of all series
-	maxKinds      = 8       // of steps whose usual length is followed
-	maxParts      = 8       // of a step
-	maxOwn        = 4       // operations of a step
-	heldQuota     = 32      // steps kept of a second: those that something held up
-	freeQuota     = 12      // and others
-)
-
-// record is a step as the window keeps it.
-type record struct {
-	from, length int64
-	next         int64 // length of the step after it, if of the same kind; 0: not known
-	kind         uint32
-	op           events.Op
-	launches     uint32
-	marks        ledger.Marks
-	period       bool
-	unseen       bool // not all launches have a record
-	nparts, nown uint8
-	shed         shed
-	loss         ledger.Loss
-	gpu          int64 // GPU wait
-	cpu          int64 // on a CPU elsewhere
-	waited       int64 // runnable, throttled
-	behind       int64 // of the waits outside the closing call: hidden by the GPU's queue
-	blocked      int64 // outside the closing call
-	parts        [maxParts]part
-	own          [maxOwn]ownTime
+// Window is what a rule sees: the steps of the last minute, what the ticks of that minute
+// said of processes and of the machine, and what other rules have found in it.
+type Window struct {
+	Tick    *tick.Tick // the last
+	e       *Engine
+	host    []HostAt // oldest first
+	devices *devices
+	// What is computed when it is first asked for.
+	books   []*Book           // by number
+	main    map[uint32]uint32 // by process: its thread that has most steps
+	judged  map[uint32][]step // by such threads
+	costed  map[uint32]*costs // by process
+	shifts  []shift           // of the GPU time of steps
+	shifted bool
+	findings
 }
 
-func (r *record) to() int64 { return r.from + r.length }
-
-type part struct {
-	ns       int64
-	cause    uint32
-	critical bool
+func (e *Engine) window(t *tick.Tick) *Window {
+	return &Window{Tick: t, e: e, host: e.host, devices: &e.devices, main: e.mainThreads(), judged: map[uint32][]step{}, costed: map[uint32]*costs{}}
 }
 
-// ownTime is the own time of a step's calls of one operation and size.
-type ownTime struct {
-	ns   int64
-	seen uint32
-	all  uint32 // calls that seen stand for
-	op   events.Op
-	size uint8
-}
+// Now is the end of the last tick in Unix ns.
+func (w *Window) Now() int64 { return w.Tick.Time.UnixNano() }
 
-// series are the steps of one thread in the window, by second.
-type series struct {
-	pid, tid uint32
-	newest   int64 // second
-	period   bool  // its latest step was a second by definition
-	rng      uint64
-	last     record // the latest step, which waits for its successor
-	waiting  bool
-	typical  [maxKinds]typical
-	reached  [maxKinds]reached
-	slots    [windowSeconds]slot
-}
-
-// slot is one second of a series.
-type slot struct {
-	second     int64
-	held, free stratum
-}
-
-// stratum is a random sample of steps: each had the same chance to be kept.
-type stratum struct {
-	seen int
-	list []record
-}
-
-// place returns where to keep one more step of a stratum, nil when it is not drawn.
-func (s *stratum) place(quota int, rng *uint64) *record {
-	s.seen++
-	if len(s.list) < quota {
-		s.list = append(s.list, record{})
-		return &s.list[len(s.list)-1]
+// Books returns what is known of each process, by number.
+func (w *Window) Books() []*Book {
+	if w.books == nil {
+		w.books = slices.SortedFunc(maps.Values(w.e.books), func(a, b *Book) int { return cmp.Compare(a.PID, b.PID) })
 	}
-	*rng ^= *rng << 13
-	*rng ^= *rng >> 7
-	*rng ^= *rng << 17
-	if at := *rng % uint64(s.seen); at < uint64(len(s.list)) {
-		return &s.list[at]
-	}
-	return nil
+	return w.books
 }
 
-// at returns the slot of a time; ok is false for one before the window.
-func (s *series) at(ns int64) (*slot, bool) {
-	second := ns / 1e9
-	if second <= s.newest-windowSeconds {
-		return nil, false
-	}
-	s.newest = max(s.newest, second)
-	x := &s.slots[second%windowSeconds]
-	if x.second != second {
-		x.second = second
-		x.held = stratum{list: x.held.list[:0]}
-		x.free = stratum{list: x.free.list[:0]}
-	}
-	return x, true
-}
+// Book returns that of one process, nil where there is none.
+func (w *Window) Book(pid uint32) *Book { return w.e.books[pid] }
 
-// typical follows the usual length of steps of a kind.
-type typical struct {
-	kind   uint32
-	length float64 // ns
-}
-
-// long says whether a step is longer than is usual, which it then learns from.
-func (s *series) long(r *record) bool {
-	x := &s.typical[r.kind%maxKinds]
-	if x.kind != r.kind || x.length == 0 {
-		*x = typical{r.kind, float64(r.length)}
-		return true
-	}
-	long := float64(r.length) > 1.2*x.length
-	if step := x.length / 64; float64(r.length) > x.length {
-		x.length += step
-	} else {
-		x.length -= step
-	}
-	return long
-}
-
-const (
-	// markAfter marks a step right after one in which an allocation failed: what a program
-	// does about that may be in it.
-	markAfter ledger.Marks = 1 << 15
-	// rare are marks of steps that are few, and matter.
-	rare = ledger.MarkNoMemory | ledger.MarkCapture | ledger.MarkUpload | markAfter
-)
-
-// push adds the step that waited for its successor, and lets the next one wait.
-// Steps that something held up, or that are long, are sampled apart from others:
-// they are few and matter most.
-func (s *series) push(r *record, quota [2]int) {
-	if s.waiting {
-		if s.last.to() == r.from && s.last.kind == r.kind {
-			s.last.next = r.length
-		}
-		if s.last.to() == r.from && s.last.marks&ledger.MarkNoMemory != 0 {
-			r.marks |= markAfter
-		}
-		if x, ok := s.at(s.last.to()); ok {
-			t, q := &x.free, quota[1]
-			if s.last.nparts > 0 || s.last.marks&rare != 0 || s.long(&s.last) {
-				t, q = &x.held, quota[0]
-			}
-			if to := t.place(q, &s.rng); to != nil {
-				*to = s.last
-			}
+// living calls fn for each process that has made calls since ns before now.
+func (w *Window) living(within int64, fn func(b *Book)) {
+	for _, b := range w.Books() {
+		if n := len(b.Seconds); n > 0 && w.Now()-b.Seconds[n-1].To <= within {
+			fn(b)
 		}
 	}
-	s.last, s.waiting = *r, true
 }
 
-// sample is a record and the number of steps that it stands for.
-type sample struct {
-	*record
-	weight float64
+// State returns what follows from a process's calls as of the last tick, nil where
+// that is not known.
+func (w *Window) State(pid uint32) *tick.State { return stateIn(w.Tick, pid) }
+
+// has says whether there is an input.
+func (w *Window) has(need Needs) bool { return w.e.have&need == need }
+
+// unseen is what was not seen of a process in a part of a time, to spare it.
+func (w *Window) unseen(pid uint32, from, to int64) govern.Sights { return w.e.lost(pid, from, to) }
+
+// steps returns the steps of the thread of a process that has most of them in the window, by
+// kind and time, each with its excess and what of that was lost, and that thread; a thread's
+// seconds are none.
+func (w *Window) steps(pid uint32) (tid uint32, steps []step) {
+	tid, ok := w.main[pid]
+	if !ok {
+		return 0, nil
+	}
+	return tid, w.stepsOf(tid)
 }
 
-// samples appends what is in the window, in order of seconds.
-func (s *series) samples(to []sample) []sample {
-	for second := s.newest - windowSeconds + 1; second <= s.newest; second++ {
-		x := &s.slots[((second%windowSeconds)+windowSeconds)%windowSeconds]
-		if x.second != second {
+// stepsOf returns the steps of a thread. Those of a thread that is not the main one of its
+// process are valid until the next call.
+func (w *Window) stepsOf(tid uint32) []step {
+	s := w.e.series[tid]
+	if s == nil {
+		return nil
+	}
+	if main, ok := w.main[s.pid]; !ok || main != tid {
+		x := &w.e.scratch
+		x.steps = w.e.steps(s, x.steps[:0])
+		return x.steps
+	}
+	steps, ok := w.judged[tid]
+	if !ok {
+		steps = w.e.steps(s, nil)
+		w.judged[tid] = steps
+	}
+	return steps
+}
+
+// mainThreads returns the thread of each process that has most steps.
+func (e *Engine) mainThreads() map[uint32]uint32 {
+	out, most := map[uint32]uint32{}, map[uint32]int{}
+	for tid, s := range e.series {
+		if s.period {
 			continue
 		}
-		for _, t := range []*stratum{&x.held, &x.free} {
-			for i := range t.list {
-				to = append(to, sample{&t.list[i], float64(t.seen) / float64(len(t.list))})
+		n := 0
+		for i := range s.slots {
+			n += s.slots[i].held.seen + s.slots[i].free.seen
+		}
+		if old, ok := out[s.pid]; !ok || n > most[s.pid] || n == most[s.pid] && tid < old {
+			out[s.pid], most[s.pid] = tid, n
+		}
+	}
+	return out
+}
+
+// shareWith is the share of the steps of a process's main thread that have a part of a
+// rule, however small.
+func (w *Window) shareWith(pid uint32, rule string) float64 {
+	_, steps := w.steps(pid)
+	r := uint8(ruleNamed(rule))
+	var all, with float64
+	for i := range steps {
+		x := &steps[i]
+		all += x.weight
+		for _, p := range x.parts[:x.nparts] {
+			if w.e.causes.list[p.cause].id.rule == r {
+				with += x.weight
+				break
 			}
 		}
 	}
-	if s.waiting {
-		to = append(to, sample{&s.last, 1})
-	}
-	return to
+	return with / max(all, 1)
 }
+
+// stepsFound returns the steps of the thread of a finding.
+func (w *Window) stepsFound(x *Finding) []step {
+	if s := w.e.series[x.TID]; s == nil || s.pid != x.PID {
+		return nil
+	}
+	return w.stepsOf(x.TID)
+}
+
+// cause is the cause of an excess.
+func (w *Window) cause(g excess) *cause { return &w.e.causes.list[g.cause] }
+
+// since says which share of what a finding lost was lost from a time on (Unix ns), and how
+// many times as much of the time that was as before.
+func (w *Window) since(found *Finding, at int64) (share, times float64) {
+	steps := w.stepsFound(found)
+	first := at
+	var before, after float64
+	for i := range steps {
+		x := &steps[i]
+		first = min(first, x.from)
+		for _, g := range x.excess() {
+			switch lost := x.weight * x.lossBy(g); {
+			case w.cause(g).rule() != found.rule:
+			case x.to() > at:
+				after += lost
+			default:
+				before += lost
+			}
+		}
+	}
+	if after == 0 {
+		return 0, 0
+	}
+	rate := before / float64(max(at-first, 1))
+	return after / (before + after), after / float64(max(found.To-at, 1)) / max(rate, 1e-9)
+}
+
+// cpuBeside is how much longer steps in which something of a finding was lost were on a CPU
+// than others of their kind, ns.
+func (w *Window) cpuBeside(found *Finding) int64 {
+	steps := w.stepsFound(found)
+	lost := func(x *step) bool {
+		return slices.ContainsFunc(x.excess(), func(g excess) bool { return w.cause(g).rule() == found.rule })
+	}
+	free := map[uint32][]weighed{}
+	for i := range steps {
+		if x := &steps[i]; !lost(x) {
+			free[x.kind] = append(free[x.kind], weighed{x.cpu, x.weight})
+		}
+	}
+	normal := map[uint32]int64{}
+	for kind, v := range free {
+		if len(v) >= minFree {
+			normal[kind] = quantile(v, 0.5)
+		}
+	}
+	var sum float64
+	for i := range steps {
+		if base, ok := normal[steps[i].kind]; ok && lost(&steps[i]) {
+			sum += steps[i].weight * float64(max(steps[i].cpu-base, 0))
+		}
+	}
+	return int64(sum)
+}
+
+// soon is how long after an event what follows from it may begin, ns: what was queued
+// or read ahead is used up first.
+const soon = 2e9
+
+// stalled says by how much the steps of a process's main thread that something in
+// [from, to] fell into, or soon after, took longer than normal, ns, and when the last of
+// them ended; to the last tick, where it has made no step since.
+func (w *Window) stalled(pid uint32, from, to int64) (tid uint32, lost, until int64) {
+	tid, steps := w.steps(pid)
+	until = to
+	var last int64
+	lengths := make([]weighed, 0, len(steps))
+	for i := range steps {
+		last = max(last, steps[i].to())
+		lengths = append(lengths, weighed{steps[i].length, steps[i].weight})
+	}
+	normal := quantile(lengths, 0.5)
+	for i := range steps {
+		x := &steps[i]
+		if x.to() > from && x.from < to+soon && x.length > 2*normal {
+			lost += x.length - normal
+			until = max(until, x.to())
+		}
+	}
+	if now := w.Now(); last != 0 && last < to+soon && now-last > 5*normal+1e9/2 {
+		return tid, max(now-last-normal, 0), now
+	}
+	return tid, lost, until
+}
+
+// slowerBy is how many times as long steps are that are slower for good.
+const slowerBy = 1.2
+
+// slower says by how much the steps of a process's main thread since a time (Unix ns) took
+// longer than those before, ns, if they did by much; 0, if not.
+func (w *Window) slower(pid uint32, since int64) int64 {
+	_, steps := w.steps(pid)
+	var before, after struct{ steps, length float64 }
+	for i := range steps {
+		x := &steps[i]
+		sum := &before
+		if x.from >= since {
+			sum = &after
+		}
+		sum.steps += x.weight
+		sum.length += x.weight * float64(x.length)
+	}
+	normal := before.length / max(before.steps, 1)
+	if before.steps < minFree || after.steps < minFree || after.length < slowerBy*normal*after.steps {
+		return 0
+	}
+	return int64(after.length - normal*after.steps)
+}
+
+// brief says whether a culprit was at work for no longer than some time, ns, and is no more.
+func (w *Window) brief(victim uint32, rule string, culprit uint32, most int64) bool {
+	r := ruleNamed(rule)
+	for i := range w.e.causes.list {
+		if x := &w.e.causes.list[i]; x.id.victim == victim && int(x.id.rule) == r && x.id.key.ID == culprit {
+			return x.last-x.first <= most && w.Now()-x.last > overAfter
+		}
+	}
+	return false
+}
+
+// overAfter is for how long one that is no more at work was not seen, ns.
+const overAfter = 200e6

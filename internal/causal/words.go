@@ -11,13 +11,13 @@ import (
 	"ingero/internal/tick"
 )
 
-// baseline says what is normal, and how it is known.
-func baseline(r *Rule, y *tally) string {
+// baselineText says what is normal, and how it is known.
+func baselineText(r *Rule, y *tally) string {
 	length := "a normal step takes " + span(y.worst.normal)
 	if y.worst.period {
 		length = "the thread has no steps: whether all of this delayed the GPU is not known"
 	}
-	if r.Norm != nil && r.Norm(&Part{}) == normNone {
+	if r.Claims.Baseline != nil && r.Claims.Baseline(&Part{}) == baselineZero {
 		return "none of this is normal; " + length
 	}
 	return "the lowest tenth of the steps of the same kind; " + length
@@ -31,8 +31,8 @@ func (e *Engine) notIt(v *verdict, y *tally) []string {
 	}
 	unseen := e.lost(v.s.pid, v.from, v.from+v.span)
 	for r := range Rules {
-		if x := &Rules[r]; r != y.rule && x.Sees&unseen == 0 && x.Match != nil && x.Word != "" && x.Needs&^e.have == 0 && v.rule[r] < 0.002*float64(v.span) {
-			out = append(out, Rules[r].Word)
+		if x := &Rules[r]; r != y.rule && x.Sees&unseen == 0 && x.Claims != nil && x.Claims.Word != "" && x.Needs&^e.have == 0 && v.rule[r] < 0.002*float64(v.span) {
+			out = append(out, x.Claims.Word)
 		}
 	}
 	return out
@@ -59,7 +59,7 @@ func gpuAsBefore(v *verdict, y *tally) (ns int64, ok bool) {
 }
 
 // timeline tells the few events that show a cause at work.
-func (e *Engine) timeline(v *verdict, y *tally, c *tick.Chain) []tick.Moment {
+func (e *Engine) timeline(v *verdict, y *tally) []tick.Moment {
 	var out []tick.Moment
 	add := func(ns int64, source, format string, a ...any) {
 		out = append(out, tick.Moment{Time: wall(ns), Source: source, Text: fmt.Sprintf(format, a...)})
@@ -124,7 +124,7 @@ type taken struct {
 
 // named are a step's grown parts by culprit, the largest first.
 func (e *Engine) named(x *step) (out []taken) {
-	for _, g := range x.grown[:x.n] {
+	for _, g := range x.excess() {
 		name := culpritName(&e.causes.list[g.cause])
 		i := slices.IndexFunc(out, func(o taken) bool { return o.name == name })
 		if i < 0 {
@@ -166,4 +166,22 @@ func span(ns int64) string {
 		digits = 1
 	}
 	return strconv.FormatFloat(x, 'f', digits, 64) + " " + name
+}
+
+func moment(ns int64, source, format string, a ...any) tick.Moment {
+	return tick.Moment{Time: wall(ns), Source: source, Text: fmt.Sprintf(format, a...)}
+}
+
+// insert puts a moment where it belongs.
+func insert(list []tick.Moment, m tick.Moment) []tick.Moment {
+	i, _ := slices.BinarySearchFunc(list, m.Time, func(x tick.Moment, at time.Time) int { return x.Time.Compare(at) })
+	return slices.Insert(list, i, m)
+}
+
+// list names the first of many.
+func list(names []string, most int) string {
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
 }

@@ -2,7 +2,6 @@ package causal
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -15,81 +14,6 @@ const (
 	maxBooks  = 512
 	maxHostAt = 1 << 14
 )
-
-// Facts is what a rule that finds by itself looks at: the last tick, and what the
-// ticks of the last minute said of each process.
-type Facts struct {
-	Tick *tick.Tick
-	e    *Engine
-	// What is computed when it is first asked for.
-	books   []*Book               // by number
-	mains   map[uint32]mainSeries // by process
-	known   map[uint32]*costs     // by process
-	shifts  []shift               // of the GPU time of steps
-	shifted bool
-}
-
-// Now is the end of the last tick in Unix ns.
-func (f *Facts) Now() int64 { return f.Tick.Time.UnixNano() }
-
-// Books returns what is known of each process, by number.
-func (f *Facts) Books() []*Book {
-	if f.books == nil {
-		f.books = slices.SortedFunc(maps.Values(f.e.books), func(a, b *Book) int { return cmp.Compare(a.PID, b.PID) })
-	}
-	return f.books
-}
-
-// Book returns that of one process, nil where there is none.
-func (f *Facts) Book(pid uint32) *Book { return f.e.books[pid] }
-
-// State returns what follows from a process's calls as of the last tick, nil where
-// that is not known.
-func (f *Facts) State(pid uint32) *tick.State { return stateIn(f.Tick, pid) }
-
-func stateIn(t *tick.Tick, pid uint32) *tick.State {
-	if i, ok := slices.BinarySearchFunc(t.States, pid, func(s tick.State, pid uint32) int { return cmp.Compare(s.PID, pid) }); ok {
-		return &t.States[i]
-	}
-	return nil
-}
-
-// steps returns the judged steps of the thread of a process that has most of them in
-// the window, by kind and time, and that thread; a thread's seconds are none. They are
-// valid until the next call.
-func (f *Facts) steps(pid uint32) (tid uint32, out []step) {
-	if f.mains == nil {
-		f.mains = f.e.mains()
-	}
-	if s, ok := f.mains[pid]; ok {
-		return s.tid, f.e.excess(s.series)
-	}
-	return 0, nil
-}
-
-// mainSeries is that of the thread of a process that has most steps.
-type mainSeries struct {
-	*series
-	steps int
-}
-
-// mains returns them by process.
-func (e *Engine) mains() map[uint32]mainSeries {
-	out := map[uint32]mainSeries{}
-	for _, s := range e.series {
-		if s.period {
-			continue
-		}
-		n := 0
-		for i := range s.slots {
-			n += s.slots[i].held.seen + s.slots[i].free.seen
-		}
-		if x, ok := out[s.pid]; !ok || n > x.steps || n == x.steps && s.tid < x.tid {
-			out[s.pid] = mainSeries{s, n}
-		}
-	}
-	return out
-}
 
 // Book is what the ticks of the last minute said of a process.
 type Book struct {
@@ -132,12 +56,6 @@ type GraphSum struct {
 	Captures, Instantiated    uint64
 	InstantiateFails, Updates uint64
 	Launches                  uint64
-}
-
-// HostAt is a sum of the host in one tick.
-type HostAt struct {
-	From, To int64
-	tick.HostSum
 }
 
 // Since returns the seconds that began at a time or later.
@@ -256,6 +174,14 @@ func (e *Engine) second(pid uint32) *Second {
 		return nil
 	}
 	return &b.Seconds[len(b.Seconds)-1]
+}
+
+// stateIn is that of a process in a tick, nil where there is none.
+func stateIn(t *tick.Tick, pid uint32) *tick.State {
+	if i, ok := slices.BinarySearchFunc(t.States, pid, func(s tick.State, pid uint32) int { return cmp.Compare(s.PID, pid) }); ok {
+		return &t.States[i]
+	}
+	return nil
 }
 
 func (s *Second) state(x *tick.State) {

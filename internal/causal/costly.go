@@ -7,15 +7,6 @@ import (
 	"ingero/pkg/events"
 )
 
-// living calls fn for each process that has made calls since ns before now.
-func (f *Facts) living(within int64, fn func(b *Book)) {
-	for _, b := range f.Books() {
-		if n := len(b.Seconds); n > 0 && f.Now()-b.Seconds[n-1].To <= within {
-			fn(b)
-		}
-	}
-}
-
 // finding makes a finding of what a kind of steps has cost.
 func (c *costs) finding(pid uint32, kind costKind, what string) Finding {
 	y := &c.of[kind]
@@ -34,12 +25,12 @@ func (c *costs) finding(pid uint32, kind costKind, what string) Finding {
 	return x
 }
 
-// costly finds processes that have at least so many steps of a kind. of are the calls that the
+// costly makes a Find of processes that have at least so many steps of a kind. of are the calls that the
 // chain is told by, what says what they do.
-func costly(kind costKind, least float64, of func(events.Class) bool, what func(y *cost) string) func(*Facts) []Finding {
-	return func(f *Facts) (out []Finding) {
-		f.living(5e9, func(b *Book) {
-			c := f.costs(b.PID)
+func costly(kind costKind, least float64, of func(events.Class) bool, what func(y *cost) string) func(*Window) []Finding {
+	return func(w *Window) (out []Finding) {
+		w.living(5e9, func(b *Book) {
+			c := w.costs(b.PID)
 			if y := &c.of[kind]; y.steps >= least {
 				x := c.finding(b.PID, kind, what(y))
 				x.Op = y.worstOp(of)

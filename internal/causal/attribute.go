@@ -22,12 +22,14 @@ type cause struct {
 	most        int64         // ns by which it did more than the others
 	own         bool
 	call        bool // it is the own time of calls
-	norm        norm
+	baseline    baseline
 	group, what string
 	cpus        []uint16
 	first, last int64 // Unix ns: when it was seen at work
 	used        bool  // by a step in a window: see sweep
 }
+
+func (x *cause) rule() *Rule { return &Rules[x.id.rule] }
 
 type causeID struct {
 	victim uint32
@@ -44,14 +46,15 @@ type causes struct {
 
 func newCauses() causes { return causes{byID: map[causeID]uint32{}} }
 
-// of returns the number of a part's culprit, and its rule; ok is false when no
-// rule matches.
-func (c *causes) of(p *Part) (n uint32, ok bool) {
-	for r := range Rules {
-		if Rules[r].Match == nil || !Rules[r].Match(p) {
+// attribute returns the number of a part's culprit; ok is false when no rule claims
+// the part.
+func (c *causes) attribute(p *Part) (n uint32, ok bool) {
+	for _, r := range claiming {
+		claims := Rules[r].Claims
+		if !claims.Part(p) {
 			continue
 		}
-		id := causeID{p.Victim, uint8(r), Rules[r].Key(p)}
+		id := causeID{p.Victim, r, claims.Key(p)}
 		n, known := c.byID[id]
 		if !known {
 			if n, ok = c.add(id, p); !ok {
@@ -64,7 +67,7 @@ func (c *causes) of(p *Part) (n uint32, ok bool) {
 		}
 		if x.goesBy(p) {
 			x.who = p.Who
-			x.group, x.what = Rules[r].Blame(p)
+			x.group, x.what = claims.Blame(p)
 		}
 		x.last = max(x.last, p.Last)
 		if p.State == events.WaitRunnable && len(x.cpus) < maxCPUs && !slices.Contains(x.cpus, p.CPU) {
@@ -97,10 +100,11 @@ func (c *causes) add(id causeID, p *Part) (uint32, bool) {
 	if len(c.byID) >= maxCauses {
 		return 0, false
 	}
-	group, what := Rules[id.rule].Blame(p)
+	claims := Rules[id.rule].Claims
+	group, what := claims.Blame(p)
 	x := cause{id: id, who: p.Who, own: p.own(), call: p.State == 0, group: group, what: what}
-	if f := Rules[id.rule].Norm; f != nil {
-		x.norm = f(p)
+	if claims.Baseline != nil {
+		x.baseline = claims.Baseline(p)
 	}
 	if p.Via.TID != 0 && x.who.TID == 0 {
 		x.who, x.own = p.Via, p.Via.PID == p.Victim

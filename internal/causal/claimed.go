@@ -1,0 +1,371 @@
+package causal
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// tally is what one cause took of a thread's steps: culprits of one rule that
+// belong together.
+type tally struct {
+	rule           int
+	group          string
+	lost, min, max float64 // ns
+	slow           float64 // steps
+	excess         float64 // ns: of those
+	by             map[uint32]float64
+	first, last    *step // slow ones, by time
+	worst          *step
+	worstLost      int64
+	spread         bins
+}
+
+// bins are what was lost in the window by when steps ended, in stretches of
+// [tick.SpreadStep] one after the other, round and round.
+type bins [windowSeconds/int(tick.SpreadStep/time.Second) + 2]float64
+
+func (s *bins) at(ns int64) *float64 { return &s[ns/int64(tick.SpreadStep)%int64(len(s))] }
+
+// verdict is what a thread's steps say.
+type verdict struct {
+	s      *series
+	steps  []step
+	from   int64   // Unix ns
+	span   int64   // ns: the time looked at
+	count  float64 // steps
+	excess float64 // ns, whatever its cause
+	rule   [maxRules]float64
+	tally  []*tally
+}
+
+// claim finds what claimed parts cost, by rule. Of threads of one process that lost time to the
+// same cause, the one that lost most speaks for all: threads lose time side by side. One
+// whose steps are seconds says nothing where another has real ones, and a small
+// loss nothing beside one ten times as large.
+func (w *Window) claim() {
+	tids := slices.Sorted(maps.Keys(w.e.series))
+	var all []Finding
+	at := map[string]int{} // in all, by id
+	most := map[uint32]int64{}
+	for _, tid := range tids {
+		s := w.e.series[tid]
+		if _, paced := w.main[s.pid]; s.period && paced {
+			continue
+		}
+		for _, x := range w.judgeThread(s) {
+			if i, ok := at[x.id]; !ok {
+				at[x.id], all = len(all), append(all, x)
+			} else if x.Lost > all[i].Lost {
+				all[i] = x
+			}
+			most[x.PID] = max(most[x.PID], x.Lost)
+		}
+	}
+	for _, x := range all {
+		if x.Severity == tick.High || x.Lost*10 >= most[x.PID] {
+			r := ruleNamed(x.rule.Name)
+			w.claimed[r] = append(w.claimed[r], x)
+		}
+	}
+}
+
+// judgeThread returns a finding for each cause that cost a thread enough.
+func (w *Window) judgeThread(s *series) []Finding {
+	e := w.e
+	v := verdict{s: s, steps: w.stepsOf(s.tid)}
+	if len(v.steps) == 0 {
+		return nil
+	}
+	first, last := v.steps[0].from, v.steps[0].to()
+	for i := range v.steps {
+		x := &v.steps[i]
+		first, last = min(first, x.from), max(last, x.to())
+		v.count += x.weight
+		if more := x.length - x.normal; more > max(leastSlow, x.normal/100) {
+			v.excess += x.weight * float64(more)
+		}
+		e.tally(&v, x)
+	}
+	v.from, v.span = first, last-first
+	slices.SortFunc(v.tally, func(a, b *tally) int {
+		return cmp.Or(cmp.Compare(b.lost, a.lost), cmp.Compare(a.rule, b.rule), cmp.Compare(a.group, b.group))
+	})
+	e.siblings(&v)
+	v.several()
+	var out []Finding
+	for _, y := range v.tally {
+		if v.enough(y) {
+			out = append(out, w.finding(&v, y))
+		}
+	}
+	return out
+}
+
+// tally adds a slow step to the causes that made it so.
+func (e *Engine) tally(v *verdict, x *step) {
+	if x.lost == 0 && x.max == 0 {
+		return
+	}
+	var byRule [maxRules]float64
+	for _, g := range x.excess() {
+		byRule[e.causes.list[g.cause].id.rule] += x.lossBy(g)
+	}
+	for i, g := range x.excess() {
+		c := &e.causes.list[g.cause]
+		rule := int(c.id.rule)
+		if byRule[rule] < max(leastSlow, slowShare*float64(x.normal)) {
+			continue
+		}
+		y := v.of(rule, c.group)
+		lost := x.lossBy(g)
+		v.rule[rule] += x.weight * lost
+		y.lost += x.weight * lost
+		lo, hi := x.boundsBy(g)
+		y.min += x.weight * lo
+		y.max += x.weight * hi
+		y.by[g.cause] += x.weight * lost
+		*y.spread.at(x.to()) += x.weight * lost
+		if !e.before(x, i, rule, c.group) {
+			y.slow += x.weight
+			y.excess += x.weight * float64(max(x.length-x.normal, x.lost))
+		}
+		y.see(x, int64(lost))
+	}
+}
+
+// before says whether one of the step's earlier parts is of the same cause.
+func (e *Engine) before(x *step, i, rule int, group string) bool {
+	return slices.ContainsFunc(x.list[:i], func(g excess) bool {
+		c := &e.causes.list[g.cause]
+		return int(c.id.rule) == rule && c.group == group
+	})
+}
+
+func (y *tally) see(x *step, lost int64) {
+	if y.first == nil || x.from < y.first.from {
+		y.first = x
+	}
+	if y.last == nil || x.from > y.last.from {
+		y.last = x
+	}
+	if y.worst == nil || lost > y.worstLost {
+		y.worst, y.worstLost = x, lost
+	}
+}
+
+func (v *verdict) of(rule int, group string) *tally {
+	for _, y := range v.tally {
+		if y.rule == rule && y.group == group {
+			return y
+		}
+	}
+	y := &tally{rule: rule, group: group, by: map[uint32]float64{}}
+	v.tally = append(v.tally, y)
+	return y
+}
+
+// enough says whether a cause cost enough to be told.
+func (v *verdict) enough(y *tally) bool {
+	r := &Rules[y.rule]
+	return (y.lost >= r.Share*float64(v.span) || y.burst() >= burstShare*r.Share*float64(tick.SpreadStep)) && y.lost >= float64(leastLost) &&
+		(y.slow >= float64(r.Slow) || y.lost >= float64(oneIsEnough))
+}
+
+// burst returns the most that was lost in two stretches that follow each other.
+func (y *tally) burst() (most float64) {
+	for i, ns := range y.spread {
+		most = max(most, ns+y.spread[(i+1)%len(y.spread)])
+	}
+	return most
+}
+
+// siblings adds causes that cost too little to be told to the largest one that is told and
+// that the same process started: the programs of a rotation of logs, say, go by many names.
+func (e *Engine) siblings(v *verdict) {
+	told := slices.DeleteFunc(slices.Clone(v.tally), func(y *tally) bool { return !v.enough(y) })
+	v.tally = slices.DeleteFunc(v.tally, func(y *tally) bool {
+		p := e.parent(y)
+		at := slices.IndexFunc(told, func(x *tally) bool { return x.rule == y.rule && p > kthreadd && e.parent(x) == p })
+		if at < 0 || slices.Contains(told, y) {
+			return false
+		}
+		told[at].add(y, v.count)
+		return true
+	})
+}
+
+// parent is who started the culprit that took most of a cause.
+func (e *Engine) parent(y *tally) uint32 {
+	most, of := 0.0, uint32(0)
+	for c, ns := range y.by {
+		if ns > most || ns == most && c < of {
+			most, of = ns, c
+		}
+	}
+	return e.causes.list[of].who.Parent
+}
+
+// add adds another cause of the same rule. A step that both slowed counts twice, until it is
+// all count steps.
+func (y *tally) add(o *tally, count float64) {
+	y.lost += o.lost
+	y.min += o.min
+	y.max += o.max
+	y.slow = min(y.slow+o.slow, count)
+	y.excess += o.excess
+	for c, ns := range o.by {
+		y.by[c] += ns
+	}
+	for i, ns := range o.spread {
+		y.spread[i] += ns
+	}
+	y.see(o.first, 0)
+	y.see(o.last, 0)
+	y.see(o.worst, o.worstLost)
+}
+
+// several makes one cause of many small ones of a rule: a build, say, starts
+// hundreds of programs, none of which costs enough to be told. The largest of them
+// stands for all; it does not where a cause that is told outweighs them.
+func (v *verdict) several() {
+	var told [maxRules]float64
+	for _, y := range v.tally {
+		if v.enough(y) {
+			told[y.rule] += y.lost
+		}
+	}
+	sums := map[int]*tally{}
+	for _, y := range v.tally {
+		if v.enough(y) {
+			continue
+		}
+		s := sums[y.rule]
+		if s == nil {
+			s = &tally{rule: y.rule, group: "several", by: map[uint32]float64{}, first: y.first, last: y.last}
+			sums[y.rule] = s
+		}
+		s.add(y, v.count)
+	}
+	for r := range Rules {
+		if s := sums[r]; s != nil && v.enough(s) && s.lost > told[r] {
+			v.tally = append(v.tally, s)
+		}
+	}
+}
+
+// unknown is what steps took longer than normal without a known cause, ns.
+func (v *verdict) unknown() float64 {
+	left := v.excess
+	for _, lost := range v.rule {
+		left -= lost
+	}
+	return max(left, 0)
+}
+
+// counterfactual returns the p50 and p99 of the steps, and what the p99 would have been
+// without what a cause took.
+func (e *Engine) counterfactual(v *verdict, y *tally) (p50, p99, without int64) {
+	steps := e.scratch.values[:0]
+	less := make([]weighed, 0, len(v.steps))
+	for i := range v.steps {
+		x := &v.steps[i]
+		var took float64
+		for _, g := range x.excess() {
+			if _, ok := y.by[g.cause]; ok {
+				took += x.lossBy(g)
+			}
+		}
+		steps = append(steps, weighed{x.length, x.weight})
+		less = append(less, weighed{x.length - int64(took), x.weight})
+	}
+	e.scratch.values = steps
+	return quantile(steps, 0.5), quantile(steps, 0.99), quantile(less, 0.99)
+}
+
+// finding tells what one cause cost.
+func (w *Window) finding(v *verdict, y *tally) Finding {
+	e, r := w.e, &Rules[y.rule]
+	p50, p99, without := e.counterfactual(v, y)
+	x := Finding{
+		PID: v.s.pid, TID: v.s.tid, Op: y.worst.op, Group: y.group, From: y.first.from, To: y.last.to(),
+		Lost: int64(y.lost), Window: v.span, Steps: int(v.count + 0.5), Slow: int(y.slow + 0.5),
+		P50: p50, P99: p99, Without: without,
+		Severity: severity(y.lost, float64(v.span)), Confidence: confidence(y), Baseline: baselineText(r, y),
+		Culprits: e.culprits(v, y), Timeline: e.timeline(v, y),
+		excess: int64(max(v.excess, y.lost)), notIt: e.notIt(v, y), spread: v.spread(y), judged: true,
+	}
+	x.by(r)
+	x.Min, x.Max = r.interval(y.min, y.lost, y.max)
+	if op := e.opOf(y); op != 0 {
+		x.Op = op
+	}
+	e.weaken(&x, v.unknown(), w.Now())
+	return x
+}
+
+// spread is what a cause cost by time, in those stretches of which all is in the window.
+// Of a step that is longer than one it cannot be told so.
+func (v *verdict) spread(y *tally) (out []tick.Loss) {
+	if y.worst.length > int64(tick.SpreadStep) {
+		return nil
+	}
+	const step = int64(tick.SpreadStep)
+	seen := (v.s.newest - windowSeconds + 1) * int64(time.Second)
+	for at := y.first.from / step * step; at < y.last.to()+1; at += step {
+		if at >= seen {
+			out = append(out, tick.Loss{Start: at, Lost: time.Duration(*y.spread.at(at))})
+		}
+	}
+	return out
+}
+
+// confidence is the share of the slow steps' excess that the cause explains.
+func confidence(y *tally) float64 {
+	if y.excess <= 0 {
+		return 0
+	}
+	return min(y.lost/y.excess, 1)
+}
+
+// opOf is the operation that a cause is in, 0 where it is in no certain one.
+func (e *Engine) opOf(y *tally) events.Op {
+	for _, n := range byLost(y) {
+		return e.causes.list[n].id.key.Op
+	}
+	return 0
+}
+
+// byLost returns a cause's culprits, the one that took most first.
+func byLost(y *tally) []uint32 {
+	list := make([]uint32, 0, len(y.by))
+	for n := range y.by {
+		list = append(list, n)
+	}
+	slices.SortFunc(list, func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(y.by[b], y.by[a]), cmp.Compare(a, b))
+	})
+	return list
+}
+
+// culprits names those that took most.
+func (e *Engine) culprits(v *verdict, y *tally) []tick.Culprit {
+	var out []tick.Culprit
+	for _, n := range byLost(y) {
+		if len(out) == maxCulprits {
+			break
+		}
+		x := &e.causes.list[n]
+		cpus := slices.Clone(x.cpus)
+		slices.Sort(cpus)
+		out = append(out, tick.Culprit{
+			Thread: x.who, Own: x.own, Agent: e.agent != 0 && x.who.PID == e.agent,
+			What: x.what, CPUs: cpus, Lost: time.Duration(y.by[n]),
+		})
+	}
+	return out
+}

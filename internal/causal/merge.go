@@ -1,0 +1,68 @@
+package causal
+
+import (
+	"cmp"
+	"slices"
+
+	"ingero/internal/tick"
+)
+
+// merge makes one finding of those of a process that a rule took over and that have the
+// same first culprit: what one process started goes by many names. The largest of them
+// stands for all.
+func merge(found []*Finding) (out []*Finding) {
+	slices.SortFunc(found, func(a, b *Finding) int { return cmp.Or(cmp.Compare(b.Lost, a.Lost), cmp.Compare(a.id, b.id)) })
+	for _, x := range found {
+		first := slices.IndexFunc(out, func(o *Finding) bool { return alike(o, x) })
+		if first < 0 {
+			out = append(out, x)
+			continue
+		}
+		o := out[first]
+		o.Lost += x.Lost
+		o.Min += x.Min
+		o.Max += x.Max
+		o.Slow = min(o.Slow+x.Slow, o.Steps)
+		o.Confidence = min(o.Confidence+x.Confidence, 1)
+		o.excess = max(o.excess, x.excess, o.Lost)
+		o.spread = spreadBoth(o.spread, x.spread)
+		o.From, o.To = min(o.From, x.From), max(o.To, x.To)
+		o.Culprits = slices.Clone(o.Culprits)
+		o.Culprits[0].Lost += x.Culprits[0].Lost
+		o.Severity = max(o.Severity, severity(float64(o.Lost), float64(o.Window)))
+	}
+	return out
+}
+
+// alike says whether two findings are of one cause under two names.
+func alike(o, x *Finding) bool {
+	if o.rule != x.rule || !o.taken && !x.taken || o.PID != x.PID || len(o.Culprits) == 0 || len(x.Culprits) == 0 {
+		return false
+	}
+	a, b := &o.Culprits[0], &x.Culprits[0]
+	return a.Thread.PID == b.Thread.PID && (a.Thread.PID != 0 || a.What == b.What)
+}
+
+// leaveOut leaves out findings that another one says better.
+func leaveOut(found []*Finding) []*Finding {
+	all := slices.Clone(found)
+	return slices.DeleteFunc(found, func(x *Finding) bool {
+		return slices.ContainsFunc(all, func(o *Finding) bool {
+			return o.PID == x.PID && slices.Contains(o.rule.Instead, x.rule.Name) && x.From <= o.To && o.From <= x.To
+		})
+	})
+}
+
+// spreadBoth adds up what two findings lost by time.
+func spreadBoth(a, b []tick.Loss) []tick.Loss {
+	out := slices.Clone(a)
+	for _, x := range b {
+		if i := slices.IndexFunc(out, func(o tick.Loss) bool { return o.Start == x.Start }); i >= 0 {
+			out[i].Lost += x.Lost
+			continue
+		}
+		out = append(out, x)
+	}
+	slices.SortFunc(out, func(a, b tick.Loss) int { return cmp.Compare(a.Start, b.Start) })
+	return out
+}
