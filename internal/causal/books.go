@@ -204,3 +204,24 @@ func (s *Second) state(x *tick.State) {
 		s.Failed += x.Errors.First[i].Count
 	}
 }
+
+// delta is what the copies of a kind came to in the time that is known.
+func (b *Book) delta(of func(c *tick.Copy) bool) (sum tick.Copy) {
+	if len(b.Seconds) == 0 {
+		return sum
+	}
+	add := func(s *Second, sign int64) {
+		for i := range s.Copies {
+			if c := &s.Copies[i]; of(c) {
+				sum.Count += c.Count * uint64(sign)
+				sum.Bytes += c.Bytes * uint64(sign)
+				sum.NS += c.NS * sign
+			}
+		}
+	}
+	add(&b.Seconds[len(b.Seconds)-1], 1)
+	if first := &b.Seconds[0]; first.From != b.First {
+		add(first, -1)
+	}
+	return sum
+}

@@ -1,44 +1,33 @@
 package causal
 
 import (
-	"slices"
+	"time"
 
 	"ingero/internal/ledger"
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
-// costKind tells steps apart in which a program does something that it need not do, and
-// says what that costs: what these steps take longer than its others.
-type costKind uint8
+// stepKind tells steps apart in which a program does something that it need not do. What that
+// costs is what these steps take longer than its others.
+type stepKind struct {
+	of func(events.Class) bool // the calls
+	is func(x *step, u use, p *process) bool
+	// whole: all that such a step takes longer counts, not only what the calls took.
+	whole bool
+	// extra: such a step may be one more than there would be: then all of it is lost.
+	extra bool
+}
 
-// The kinds.
 const (
-	costStorm   costKind = iota // many allocations and frees
-	costCopies                  // copies that the thread waits for, or makes itself
-	costPieces                  // many small copies
-	costCapture                 // a graph is captured, after one was launched
-	costNoRoom                  // an allocation fails for want of memory
-	costNoGraph                 // launches one by one, as many as a graph would make at once
-	costUpload                  // memory is freed, allocated, and filled from the host
-	costSync                    // waits for the GPU after each launch or two
-	costKinds
-)
-
-// Limits of the kinds.
-const (
-	stormCalls   = 16 // allocations and frees in a step
-	manyPieces   = 32 // copies in a step
-	pieceBytes   = 64 << 10
-	copyShare    = 0.10 // of a step
-	syncStep     = 500_000
-	manyLaunches = 8      // in a step that waits once
-	copyCall     = 20_000 // ns that a copy takes beside its bytes
-	slowCopy     = 2      // bytes a ns that any copy makes
-	wholeTimes   = 1.5    // what a step may lose to calls, of their own time
+	copyCall   = 20_000 // ns that a copy takes beside its bytes
+	slowCopy   = 2      // bytes a ns that any copy makes
+	wholeTimes = 1.5    // what a step may lose to calls, of their own time
 )
 
 // cost is what steps of a kind have cost a process's main thread.
 type cost struct {
+	*process
 	steps          float64 // of the kind
 	lost, min, max float64 // ns
 	own            float64 // time of the calls that make them so, ns
@@ -54,25 +43,25 @@ type cost struct {
 	without        int64 // p99 of all steps without what these lost, ns
 }
 
-// costs are those of a process.
-type costs struct {
-	tid        uint32
+// process is what the steps of a process's main thread say of all of them.
+type process struct {
+	pid, tid   uint32
+	list       []step
 	all        float64 // steps
 	from, to   int64   // Unix ns
 	p50, p99   int64   // of the steps' lengths, ns
-	eager      eager
-	firstGraph int64 // Unix ns: when a graph was launched first, of what is known; 0: none
-	of         [costKinds]cost
+	firstGraph int64   // Unix ns: when a graph was launched first, of what is known; 0: none
+	costs      map[*stepKind]*cost
 }
 
-func (c *costs) span() int64 { return max(c.to-c.from, 1) }
+func (p *process) span() int64 { return max(p.to-p.from, 1) }
 
 // use is what a step's calls of some operations came to.
 type use struct {
 	ns    int64
 	calls uint32
-	large bool  // a copy of more than pieceBytes
-	async int64 // of ns: in calls that only give the GPU work
+	most  uint64 // bytes of the largest copy: its power of two
+	async int64  // of ns: in calls that only give the GPU work
 }
 
 func (x *step) use(of func(events.Class) bool) (u use) {
@@ -88,7 +77,7 @@ func (x *step) use(of func(events.Class) bool) (u use) {
 				u.async += ns
 			}
 			u.calls += o.seen
-			u.large = u.large || 1<<o.size > 2*pieceBytes
+			u.most = max(u.most, 1<<o.size)
 		}
 	}
 	return u
@@ -106,76 +95,48 @@ func copyOp(c events.Class) bool   { return c == events.ClassMemcpy }
 func launchOp(c events.Class) bool { return c == events.ClassLaunch }
 func noOp(events.Class) bool       { return false }
 
-// costRow says what a kind is.
-type costRow struct {
-	of func(events.Class) bool // the calls
-	is func(x *step, u use, c *costs) bool
-	// whole: all that such a step takes longer counts, not only what the calls took.
-	whole bool
-	// extra: such a step may be one more than there would be: then all of it is lost.
-	extra bool
-}
-
-var costRows = [costKinds]costRow{
-	costStorm:  {of: memoryOp, is: func(_ *step, u use, _ *costs) bool { return u.calls >= stormCalls }},
-	costCopies: {of: copyOp, is: func(x *step, u use, _ *costs) bool { return float64(u.ns) >= copyShare*float64(x.length) }},
-	costPieces: {of: copyOp, is: func(_ *step, u use, _ *costs) bool { return u.calls >= manyPieces && !u.large }, whole: true},
-	costCapture: {of: noOp, whole: true, is: func(x *step, _ use, c *costs) bool {
-		return x.marks&ledger.MarkCapture != 0 && c.firstGraph != 0 && x.to() > c.firstGraph
-	}},
-	costNoRoom: {of: noOp, whole: true, extra: true, is: func(x *step, _ use, _ *costs) bool { return x.marks&(ledger.MarkNoMemory|markAfter) != 0 }},
-	costNoGraph: {of: launchOp, whole: true, is: func(x *step, _ use, c *costs) bool {
-		return !x.graphs() && x.launches > 1 && x.gpu*3 < x.length
-	}},
-	costUpload: {of: noOp, whole: true, is: func(x *step, _ use, _ *costs) bool {
-		const swap = ledger.MarkAlloc | ledger.MarkFree | ledger.MarkUpload
-		return x.marks&swap == swap
-	}},
-	costSync: {of: noOp, is: func(x *step, _ use, _ *costs) bool {
-		return !x.graphs() && x.launches >= 1 && x.launches <= 2 && x.length < syncStep
-	}},
-}
-
-// costs returns what the steps of a process's main thread have cost by kind.
-func (w *Window) costs(pid uint32) *costs {
-	if c, ok := w.costed[pid]; ok {
-		return c
+// process returns what a process's steps say.
+func (w *Window) process(pid uint32) *process {
+	if p, ok := w.processes[pid]; ok {
+		return p
 	}
-	c := &costs{}
-	w.costed[pid] = c
-	tid, steps := w.steps(pid)
-	c.tid = tid
-	lengths := make([]weighed, 0, len(steps))
+	p := &process{pid: pid, costs: map[*stepKind]*cost{}}
+	w.processes[pid] = p
+	p.tid, p.list = w.steps(pid)
+	lengths := make([]weighed, 0, len(p.list))
 	b, launching := w.Book(pid), measuring(graphLaunch)
-	for i := range steps {
-		x := &steps[i]
-		c.all += x.weight
+	for i := range p.list {
+		x := &p.list[i]
+		p.all += x.weight
 		lengths = append(lengths, weighed{x.length, x.weight})
-		if c.from == 0 || x.from < c.from {
-			c.from = x.from
+		if p.from == 0 || x.from < p.from {
+			p.from = x.from
 		}
-		c.to = max(c.to, x.to())
+		p.to = max(p.to, x.to())
 		x.graph = x.shed&launching != 0 && b != nil && b.graphs(x.to())
-		if x.graphs() && (c.firstGraph == 0 || x.to() < c.firstGraph) {
-			c.firstGraph = x.to()
+		if x.graphs() && (p.firstGraph == 0 || x.to() < p.firstGraph) {
+			p.firstGraph = x.to()
 		}
 	}
-	c.eager = eagerOf(steps, c)
-	c.p50, c.p99 = quantile(lengths, 0.5), quantile(lengths, 0.99)
-	for k := range costRows {
-		if costKind(k) == costSync {
-			c.syncs(steps)
-			continue
-		}
-		c.count(w.e, steps, costKind(k), slices.Clone(lengths))
-	}
-	return c
+	p.p50, p.p99 = quantile(lengths, 0.5), quantile(lengths, 0.99)
+	return p
 }
 
-// count adds up the cost of a kind. less is scratch memory for as many values as there are
-// steps.
-func (c *costs) count(e *Engine, steps []step, kind costKind, less []weighed) {
-	row, y := &costRows[kind], &c.of[kind]
+// cost returns what steps of a kind have cost a process.
+func (w *Window) cost(pid uint32, kind *stepKind) *cost {
+	p := w.process(pid)
+	y, ok := p.costs[kind]
+	if !ok {
+		y = &cost{process: p}
+		y.count(w.e, kind)
+		p.costs[kind] = y
+	}
+	return y
+}
+
+// count adds up the cost of a kind.
+func (y *cost) count(e *Engine, kind *stepKind) {
+	steps, less := y.list, make([]weighed, len(y.list))
 	var rest [][]weighed // lengths of the other steps, by closing call
 	var ops []events.Op
 	var at []int
@@ -185,7 +146,7 @@ func (c *costs) count(e *Engine, steps []step, kind costKind, less []weighed) {
 		if x.period {
 			continue
 		}
-		if row.is(x, x.use(row.of), c) {
+		if kind.is(x, x.use(kind.of), y.process) {
 			y.steps += x.weight
 			at = append(at, i)
 			continue
@@ -194,7 +155,7 @@ func (c *costs) count(e *Engine, steps []step, kind costKind, less []weighed) {
 		if n == len(rest) {
 			rest = append(rest, nil)
 		}
-		rest[n] = append(rest[n], weighed{x.length - int64(e.others(x, row.of, row.whole)), x.weight})
+		rest[n] = append(rest[n], weighed{x.length - int64(e.others(x, kind.of, kind.whole)), x.weight})
 	}
 	for _, i := range at {
 		x := &steps[i]
@@ -203,7 +164,7 @@ func (c *costs) count(e *Engine, steps []step, kind costKind, less []weighed) {
 			base = quantile(thin(rest[n]), 0.5)
 			y.compared, y.base = true, base
 		}
-		less[i].v -= y.add(x, x.use(row.of), base, int64(e.others(x, row.of, row.whole)), row)
+		less[i].v -= y.add(x, x.use(kind.of), base, int64(e.others(x, kind.of, kind.whole)), kind)
 	}
 	y.without = quantile(less, 0.99)
 }
@@ -232,7 +193,7 @@ func (e *Engine) others(x *step, of func(events.Class) bool, whole bool) (ns flo
 
 // add counts a step of the kind. Without others to compare with, the GPU may have hidden
 // what its calls took, as far as the closing call waited for it. It returns what was lost.
-func (y *cost) add(x *step, u use, base, others int64, row *costRow) int64 {
+func (y *cost) add(x *step, u use, base, others int64, kind *stepKind) int64 {
 	lost := x.length - others - base
 	lo, hi := lost, lost
 	switch {
@@ -241,9 +202,9 @@ func (y *cost) add(x *step, u use, base, others int64, row *costRow) int64 {
 		lost = (lo + hi) / 2
 	case base < 0:
 		lo, hi, lost = 0, x.length-others, 0
-	case row.extra:
+	case kind.extra:
 		hi = x.length - others
-	case !row.whole:
+	case !kind.whole:
 		lost = min(lost, int64(wholeTimes*float64(u.ns)))
 		lo, hi = lost, lost
 	}
@@ -271,37 +232,48 @@ func (y *cost) see(x *step, u use, lost int64) {
 	}
 }
 
-// syncs adds up what waiting after each launch costs: the GPU idles while the host makes
-// the next launch, and the host while the GPU works, where both could work at a time. Where
-// the thread has steps of many launches too, these say what a launch takes.
-func (c *costs) syncs(steps []step) {
-	y := &c.of[costSync]
-	var host, gpu, launches float64
-	var waits, each []weighed
-	for i := range steps {
-		x := &steps[i]
-		switch {
-		case x.period:
-		case costRows[costSync].is(x, use{}, c):
-			y.steps += x.weight
-			host += x.weight * float64(x.length-x.gpu)
-			gpu += x.weight * float64(x.gpu)
-			launches += x.weight * float64(x.launches)
-			waits = append(waits, weighed{x.gpu, x.weight})
-			y.see(x, use{}, x.length)
-		case x.launches >= manyLaunches:
-			each = append(each, weighed{x.length / int64(x.launches), x.weight})
+// finding tells what a kind of steps has cost.
+func (y *cost) finding(what string) Finding {
+	x := Finding{
+		PID: y.pid, TID: y.tid, From: y.first, To: y.last, Window: y.span(),
+		Lost: int64(y.lost), Min: int64(min(y.min, y.lost)), Max: int64(max(y.max, y.lost)), Steps: int(y.all + 0.5), Slow: int(y.steps + 0.5),
+		P50: y.p50, P99: y.p99, Without: y.without, Confidence: 0.9, Baseline: "the steps of this run without it",
+		Culprits: []tick.Culprit{{What: what, Lost: time.Duration(y.lost)}},
+	}
+	if y.worst.record != nil {
+		x.Timeline = append(x.Timeline, moment(y.worst.from, "CUDA", "a step of %s", span(y.worst.length)))
+	}
+	if !y.compared {
+		x.Confidence, x.Baseline = 0.6, "what the calls themselves took: there was no step without them"
+	}
+	return x
+}
+
+// costly makes a Find of processes that have at least so many steps of a kind. of are the calls
+// that the finding is told by, what says what they do.
+func costly(kind *stepKind, least float64, of func(events.Class) bool, what func(y *cost) string) func(*Window) []Finding {
+	return func(w *Window) (out []Finding) {
+		w.living(5e9, func(b *Book) {
+			if y := w.cost(b.PID, kind); y.steps >= least {
+				x := y.finding(what(y))
+				x.Op = y.worstOp(of)
+				out = append(out, x)
+			}
+		})
+		return out
+	}
+}
+
+// worstOp is the operation of some calls that took most of the worst step, 0 where there is none.
+func (y *cost) worstOp(of func(events.Class) bool) (op events.Op) {
+	if y.worst.record == nil {
+		return 0
+	}
+	most := int64(0)
+	for _, o := range y.worst.own[:y.worst.nown] {
+		if of(classOf(o.op)) && o.ns > most {
+			op, most = o.op, o.ns
 		}
 	}
-	y.own, y.without = host+gpu, c.p99
-	if len(each) >= minFree {
-		y.compared, y.base = true, quantile(each, 0.5)
-		y.lost = max(host+gpu-launches*float64(y.base), 0)
-		y.min, y.max = y.lost, y.lost
-		return
-	}
-	// The shortest waits are what the GPU itself takes; others are the way there and back.
-	work := y.steps * float64(quantile(waits, low))
-	y.lost = host + gpu - max(host, work)
-	y.min, y.max = min(host, gpu), gpu
+	return op
 }

@@ -35,7 +35,7 @@ func startOf(w *Window, b *Book) (x Finding, ok bool) {
 	if b.Late || len(b.Seconds) <= steadyCalls || b.Seconds[0].From != b.First {
 		return x, false
 	}
-	c := w.costs(b.PID)
+	p := w.process(b.PID)
 	usual := w.usualTimes(b)
 	var most float64
 	for i := range b.Seconds {
@@ -63,14 +63,14 @@ func startOf(w *Window, b *Book) (x Finding, ok bool) {
 		x.Lost += int64(lost)
 		x.To = s.To
 	}
-	if c.all < minLearn || x.Lost < coldTimes*c.p50 {
+	if p.all < minLearn || x.Lost < coldTimes*p.p50 {
 		return x, false
 	}
-	x.PID, x.TID, x.From = b.PID, c.tid, b.First
+	x.PID, x.TID, x.From = b.PID, p.tid, b.First
 	x.Min, x.Max = x.Lost*8/10, x.Lost*11/10
-	x.Confidence, x.Baseline = 0.9, "the same calls later: a normal step takes "+span(c.p50)
+	x.Confidence, x.Baseline = 0.9, "the same calls later: a normal step takes "+span(p.p50)
 	x.Culprits = []tick.Culprit{{What: "the first calls, " + x.Op.String() + " most", Lost: time.Duration(x.Lost)}}
-	x.Timeline = []tick.Moment{moment(x.From, "CUDA", "the first calls: %s more than the same calls take later (%s a step)", span(x.Lost), span(c.p50))}
+	x.Timeline = []tick.Moment{moment(x.From, "CUDA", "the first calls: %s more than the same calls take later (%s a step)", span(x.Lost), span(p.p50))}
 	return x, true
 }
 
@@ -122,7 +122,7 @@ func notAtStart(w *Window, x *Finding) bool {
 		return true
 	}
 	first := b.First
-	if from := w.costs(x.PID).from; from != 0 {
+	if from := w.process(x.PID).from; from != 0 {
 		first = min(first, from)
 	}
 	return x.To > first+3e9 || x.From > first+1e9

@@ -6,11 +6,19 @@ import (
 	"ingero/internal/govern"
 )
 
+const (
+	manyPieces = 32 // copies in a step
+	pieceBytes = 64 << 10
+)
+
+// pieceSteps are steps of many small copies.
+var pieceSteps = stepKind{of: copyOp, whole: true, is: func(_ *step, u use, _ *process) bool { return u.calls >= manyPieces && u.most <= 2*pieceBytes }}
+
 var copiesSmall = Rule{
 	Name: "copies-small", Sees: govern.QuickTimes | govern.EachQuick, Needs: NeedCalls, Share: 0.015, Problems: []string{"23"},
 	Doc:     "Data goes to the GPU, or comes from it, in many small copies: what each costs beside its bytes is most of it.",
 	Instead: []string{"copy-heavy", "copy-pageable", "call-slow"},
-	Find: costly(costPieces, 10, copyOp, func(y *cost) string {
+	Find: costly(&pieceSteps, 10, copyOp, func(y *cost) string {
 		return fmt.Sprintf("%.0f copies a step", y.calls/y.steps)
 	}),
 }

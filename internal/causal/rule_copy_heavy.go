@@ -7,6 +7,11 @@ import (
 	"ingero/internal/tick"
 )
 
+const copyShare = 0.10 // of a step
+
+// copySteps are steps in which copies that the thread waits for, or makes itself, take much.
+var copySteps = stepKind{of: copyOp, is: func(x *step, u use, _ *process) bool { return float64(u.ns) >= copyShare*float64(x.length) }}
+
 // copyHeavy asks for a twelfth of the time: some copying is a program's work.
 var copyHeavy = Rule{
 	Name: "copy-heavy", Sees: govern.QuickTimes | govern.EachQuick, Needs: NeedCalls, Share: 0.08, Problems: []string{"23", "21"},
@@ -14,9 +19,8 @@ var copyHeavy = Rule{
 	Instead: []string{"call-slow"},
 	Find: func(w *Window) (out []Finding) {
 		w.living(2e9, func(b *Book) {
-			c := w.costs(b.PID)
-			if y := &c.of[costCopies]; y.steps >= 10 && !pageable(b, y) {
-				x := c.finding(b.PID, costCopies, fmt.Sprintf("copies: %.0f %% of these steps' time", 100*y.own/max(y.length, 1)))
+			if y := w.cost(b.PID, &copySteps); y.steps >= 10 && !pageable(b, y) {
+				x := y.finding(fmt.Sprintf("copies: %.0f %% of these steps' time", 100*y.own/max(y.length, 1)))
 				x.Op = y.worstOp(copyOp)
 				out = append(out, x)
 			}

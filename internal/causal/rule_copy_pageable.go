@@ -13,13 +13,12 @@ var copyPageable = Rule{
 	Instead: []string{"copy-heavy", "call-slow"},
 	Find: func(w *Window) (out []Finding) {
 		w.living(2e9, func(b *Book) {
-			c := w.costs(b.PID)
-			y := &c.of[costCopies]
+			y := w.cost(b.PID, &copySteps)
 			if y.steps < 10 || !pageable(b, y) {
 				return
 			}
 			slow := b.delta(func(c *tick.Copy) bool { return c.Host == tick.HostPageable || c.Host == tick.HostUnknown })
-			x := c.finding(b.PID, costCopies, fmt.Sprintf("%d pageable copies, %s each", slow.Count, bytesText(slow.Bytes/max(slow.Count, 1))))
+			x := y.finding(fmt.Sprintf("%d pageable copies, %s each", slow.Count, bytesText(slow.Bytes/max(slow.Count, 1))))
 			x.Op = y.worstOp(copyOp)
 			out = append(out, x)
 		})

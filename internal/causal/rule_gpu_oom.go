@@ -14,6 +14,11 @@ var gpuOOM = Rule{
 	Find:    noRoom(func(w *Window, b *Book, m *tick.Memory) bool { return !m.LastOOM.Fragmented && w.notFull(b) }, "allocations that failed"),
 }
 
+// noRoomSteps are steps in which an allocation fails for want of memory, and those after them.
+var noRoomSteps = stepKind{of: noOp, whole: true, extra: true, is: func(x *step, _ use, _ *process) bool {
+	return x.marks&(ledger.MarkNoMemory|markAfter) != 0
+}}
+
 // noRoom makes a Find of steps in which an allocation failed, outside of captures.
 func noRoom(is func(w *Window, b *Book, m *tick.Memory) bool, what string) func(*Window) []Finding {
 	return func(w *Window) (out []Finding) {
@@ -22,12 +27,11 @@ func noRoom(is func(w *Window, b *Book, m *tick.Memory) bool, what string) func(
 			if s == nil || s.Memory.OOMs == 0 || !is(w, b, &s.Memory) {
 				return
 			}
-			c := w.costs(b.PID)
-			y := &c.of[costNoRoom]
+			y := w.cost(b.PID, &noRoomSteps)
 			if y.worst.record != nil && y.worst.marks&ledger.MarkCapture != 0 {
 				return
 			}
-			x := c.finding(b.PID, costNoRoom, fmt.Sprintf("%d %s", s.Memory.OOMs, what))
+			x := y.finding(fmt.Sprintf("%d %s", s.Memory.OOMs, what))
 			x.outOfMemory(w, b)
 			if y.worst.record == nil { // it has no steps, or failed before the first
 				x.From, x.To, x.Window = s.Memory.LastOOM.Time, s.Memory.LastOOM.Time, 0

@@ -64,7 +64,6 @@ type bin struct {
 	gpu, length      int64
 	launches, weight float64
 	unsure           bool // launches: they were not counted
-	marks            ledger.Marks
 }
 
 // shifts makes a Find of the shifts that a rule explains.
@@ -282,7 +281,6 @@ func binOf(list []*step) bin {
 	b.launches, b.unsure = float64(of(func(x *step) int64 { return int64(x.launches) })), slices.ContainsFunc(list, func(x *step) bool { return x.shed&uncounted != 0 })
 	for _, x := range list {
 		b.weight += x.weight
-		b.marks |= x.marks
 	}
 	return b
 }

@@ -13,12 +13,11 @@ var graphOOM = Rule{
 	Instead: []string{"gpu-oom", "gpu-fragmentation", "kv-cache-pressure", "graph-recapture", "alloc-slow", "free-waits", "call-slow"},
 	Find: func(w *Window) (out []Finding) {
 		w.living(5e9, func(b *Book) {
-			c := w.costs(b.PID)
-			y := &c.of[costNoRoom]
+			y := w.cost(b.PID, &noRoomSteps)
 			if y.worst.record == nil || y.worst.marks&ledger.MarkCapture == 0 {
 				return
 			}
-			x := c.finding(b.PID, costNoRoom, fmt.Sprintf("%.0f captures that found no memory", y.steps))
+			x := y.finding(fmt.Sprintf("%.0f captures that found no memory", y.steps))
 			x.outOfMemory(w, b)
 			out = append(out, x)
 		})

@@ -4,7 +4,13 @@ import (
 	"fmt"
 
 	"ingero/internal/govern"
+	"ingero/internal/ledger"
 )
+
+// captureSteps are steps in which a graph is captured, after one was launched.
+var captureSteps = stepKind{of: noOp, whole: true, is: func(x *step, _ use, p *process) bool {
+	return x.marks&ledger.MarkCapture != 0 && p.firstGraph != 0 && x.to() > p.firstGraph
+}}
 
 var graphRecapture = Rule{
 	Name: "graph-recapture", Sees: govern.LaunchTimes, Needs: NeedCalls, Share: 0.01, Problems: []string{"6b"},
@@ -12,9 +18,8 @@ var graphRecapture = Rule{
 	Instead: []string{"call-slow"},
 	Find: func(w *Window) (out []Finding) {
 		w.living(5e9, func(b *Book) {
-			c := w.costs(b.PID)
-			if y := &c.of[costCapture]; y.steps >= 2 && c.of[costNoRoom].steps*2 < y.steps {
-				out = append(out, c.finding(b.PID, costCapture, fmt.Sprintf("%.0f captures between launches", y.steps)))
+			if y := w.cost(b.PID, &captureSteps); y.steps >= 2 && w.cost(b.PID, &noRoomSteps).steps*2 < y.steps {
+				out = append(out, y.finding(fmt.Sprintf("%.0f captures between launches", y.steps)))
 			}
 		})
 		return out

@@ -10,22 +10,26 @@ import (
 )
 
 const (
-	idleGraph  = int64(1e9) // ns without a launch of any
-	eagerSteps = 20         // of kernels launched one by one meanwhile
+	idleGraph = int64(1e9) // ns without a launch of any
+	manyEager = 20         // of kernels launched one by one meanwhile
 )
+
+// eagerSteps are steps of launches one by one, as many as a graph would make at once.
+var eagerSteps = stepKind{of: launchOp, whole: true, is: func(x *step, _ use, _ *process) bool {
+	return !x.graphs() && x.launches > 1 && x.gpu*3 < x.length
+}}
 
 var graphUnused = Rule{
 	Name: "graph-unused", Sees: govern.LaunchTimes, Rests: govern.LaunchCounts, Needs: NeedCalls | NeedState, Share: 0.01, Problems: []string{"6b"},
 	Doc: "Graphs were captured and are not launched: the kernels go on one by one, and the host is what holds the GPU up.",
 	Find: func(w *Window) (out []Finding) {
 		w.living(2e9, func(b *Book) {
-			c := w.costs(b.PID)
-			y := &c.of[costNoGraph]
-			g := unused(w.State(b.PID), &c.eager)
-			if g == nil || y.steps < eagerSteps {
+			y := w.cost(b.PID, &eagerSteps)
+			g := unused(w.State(b.PID), eagerOf(y.list))
+			if g == nil || y.steps < manyEager {
 				return
 			}
-			x := c.finding(b.PID, costNoGraph, fmt.Sprintf("%.0f steps of kernels launched one by one", y.steps))
+			x := y.finding(fmt.Sprintf("%.0f steps of kernels launched one by one", y.steps))
 			x.Op = y.worstOp(launchOp)
 			x.Timeline = append([]tick.Moment{moment(g.Instantiated, "CUDA", "a graph of %d launches is instantiated", g.CaptureLaunches)}, x.Timeline...)
 			out = append(out, x)
@@ -38,7 +42,7 @@ var graphUnused = Rule{
 // graph.
 type eager struct{ from, to int64 }
 
-func eagerOf(steps []step, c *costs) (longest eager) {
+func eagerOf(steps []step) (longest eager) {
 	type at struct {
 		from, to int64
 		graph    bool
@@ -47,7 +51,7 @@ func eagerOf(steps []step, c *costs) (longest eager) {
 	for i := range steps {
 		x := &steps[i]
 		graph := x.graphs()
-		if graph || costRows[costNoGraph].is(x, use{}, c) {
+		if graph || eagerSteps.is(x, use{}, nil) {
 			all = append(all, at{x.from, x.to(), graph})
 		}
 	}
@@ -71,7 +75,7 @@ func eagerOf(steps []step, c *costs) (longest eager) {
 
 // unused returns a graph that was there to be launched for long in that time; nil where there
 // is none.
-func unused(s *tick.State, e *eager) *tick.Graph {
+func unused(s *tick.State, e eager) *tick.Graph {
 	if s == nil {
 		return nil
 	}

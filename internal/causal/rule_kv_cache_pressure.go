@@ -19,7 +19,7 @@ var kvCachePressure = Rule{
 // so, though some was freed in the same steps. known is false as long as too few have failed
 // to say that it stays so.
 func (w *Window) full(b *Book) (is, known bool) {
-	if y := &w.costs(b.PID).of[costNoRoom]; y.freed*3 < y.steps {
+	if y := w.cost(b.PID, &noRoomSteps); y.freed*3 < y.steps {
 		return false, true // nothing is given up for it
 	}
 	var before, failed uint64

@@ -7,8 +7,10 @@ import (
 )
 
 const (
-	syncsASecond = 1000 // of tiny steps
-	syncsOfSteps = 0.8  // share of all steps that are tiny
+	syncsASecond = 1000    // of tiny steps
+	syncsOfSteps = 0.8     // share of all steps that are tiny
+	syncStep     = 500_000 // ns of a tiny step
+	manyLaunches = 8       // in a step that waits once
 )
 
 var syncHeavy = Rule{
@@ -16,16 +18,51 @@ var syncHeavy = Rule{
 	Doc: "The host waits for the GPU after each launch or two: the GPU idles while the next one is made.",
 	Find: func(w *Window) (out []Finding) {
 		w.living(2e9, func(b *Book) {
-			c := w.costs(b.PID)
-			y := &c.of[costSync]
-			if y.steps < syncsASecond || y.steps < syncsOfSteps*c.all || y.steps*1e9 < syncsASecond*float64(y.last-y.first) {
+			y := w.syncs(b.PID)
+			if y.steps < syncsASecond || y.steps < syncsOfSteps*y.all || y.steps*1e9 < syncsASecond*float64(y.last-y.first) {
 				return
 			}
-			x := c.finding(b.PID, costSync, fmt.Sprintf("%.0f waits a second, %s apart", y.steps*1e9/float64(y.last-y.first), span(int64(y.own/y.steps))))
+			x := y.finding(fmt.Sprintf("%.0f waits a second, %s apart", y.steps*1e9/float64(y.last-y.first), span(int64(y.own/y.steps))))
 			x.Op, x.Baseline = y.worst.op, "host and GPU at work at the same time"
 			x.Confidence = 0.7
 			out = append(out, x)
 		})
 		return out
 	},
+}
+
+// syncs adds up what waiting after each launch costs: the GPU idles while the host makes
+// the next launch, and the host while the GPU works, where both could work at a time. Where
+// the thread has steps of many launches too, these say what a launch takes.
+func (w *Window) syncs(pid uint32) *cost {
+	y := &cost{process: w.process(pid)}
+	var host, gpu, launches float64
+	var waits, each []weighed
+	for i := range y.list {
+		x := &y.list[i]
+		switch {
+		case x.period:
+		case !x.graphs() && x.launches >= 1 && x.launches <= 2 && x.length < syncStep:
+			y.steps += x.weight
+			host += x.weight * float64(x.length-x.gpu)
+			gpu += x.weight * float64(x.gpu)
+			launches += x.weight * float64(x.launches)
+			waits = append(waits, weighed{x.gpu, x.weight})
+			y.see(x, use{}, x.length)
+		case x.launches >= manyLaunches:
+			each = append(each, weighed{x.length / int64(x.launches), x.weight})
+		}
+	}
+	y.own, y.without = host+gpu, y.p99
+	if len(each) >= minFree {
+		y.compared, y.base = true, quantile(each, 0.5)
+		y.lost = max(host+gpu-launches*float64(y.base), 0)
+		y.min, y.max = y.lost, y.lost
+		return y
+	}
+	// The shortest waits are what the GPU itself takes; others are the way there and back.
+	work := y.steps * float64(quantile(waits, low))
+	y.lost = host + gpu - max(host, work)
+	y.min, y.max = min(host, gpu), gpu
+	return y
 }

@@ -17,17 +17,18 @@ type Window struct {
 	host    []HostAt // oldest first
 	devices *devices
 	// What is computed when it is first asked for.
-	books   []*Book           // by number
-	main    map[uint32]uint32 // by process: its thread that has most steps
-	judged  map[uint32][]step // by such threads
-	costed  map[uint32]*costs // by process
-	shifts  []shift           // of the GPU time of steps
-	shifted bool
+	books     []*Book           // by number
+	main      map[uint32]uint32 // by process: its thread that has most steps
+	judged    map[uint32][]step // by such threads
+	processes map[uint32]*process
+	shifts    []shift // of the GPU time of steps
+	shifted   bool
 	findings
 }
 
 func (e *Engine) window(t *tick.Tick) *Window {
-	return &Window{Tick: t, e: e, host: e.host, devices: &e.devices, main: e.mainThreads(), judged: map[uint32][]step{}, costed: map[uint32]*costs{}}
+	w := &Window{Tick: t, e: e, host: e.host, devices: &e.devices, main: e.mainThreads(), judged: map[uint32][]step{}, processes: map[uint32]*process{}}
+	return w
 }
 
 // Now is the end of the last tick in Unix ns.
@@ -81,8 +82,8 @@ func (w *Window) stepsOf(tid uint32) []step {
 	if s == nil {
 		return nil
 	}
+	x := &w.e.scratch
 	if main, ok := w.main[s.pid]; !ok || main != tid {
-		x := &w.e.scratch
 		x.steps = w.e.steps(s, x.steps[:0])
 		return x.steps
 	}
