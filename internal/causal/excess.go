@@ -52,7 +52,8 @@ type step struct {
 // scratch is memory that judging uses again.
 type scratch struct {
 	samples []sample
-	steps   []step
+	steps   []step   // of a thread that is not the main one of its process
+	main    [][]step // of each that is
 	values  []weighed
 	parts   []Part
 }

@@ -28,6 +28,9 @@ type Window struct {
 
 func (e *Engine) window(t *tick.Tick) *Window {
 	w := &Window{Tick: t, e: e, host: e.host, devices: &e.devices, main: e.mainThreads(), judged: map[uint32][]step{}, processes: map[uint32]*process{}}
+	if x := &e.scratch; len(x.main) > len(w.main) {
+		x.main = slices.Delete(x.main, len(w.main), len(x.main))
+	}
 	return w
 }
 
@@ -89,7 +92,12 @@ func (w *Window) stepsOf(tid uint32) []step {
 	}
 	steps, ok := w.judged[tid]
 	if !ok {
-		steps = w.e.steps(s, nil)
+		n := len(w.judged)
+		if n == len(x.main) {
+			x.main = append(x.main, nil)
+		}
+		x.main[n] = w.e.steps(s, x.main[n][:0])
+		steps = x.main[n]
 		w.judged[tid] = steps
 	}
 	return steps
