@@ -15,7 +15,7 @@ const (
 	maxCPUs   = 8
 )
 
-// cause is a culprit of a victim, by one rule.
+// cause is a culprit of a victim, by one rule: what parts are attributed to.
 type cause struct {
 	id          causeID
 	who         events.Thread // of its threads, the one that did the most
@@ -46,8 +46,8 @@ type causes struct {
 
 func newCauses() causes { return causes{byID: map[causeID]uint32{}} }
 
-// attribute returns the number of a part's culprit; ok is false when no rule claims
-// the part.
+// attribute returns the number of the cause of a part; ok is false if no rule claims the part,
+// or the table is full.
 func (c *causes) attribute(p *Part) (n uint32, ok bool) {
 	for _, r := range claiming {
 		claims := Rules[r].Claims

@@ -43,10 +43,9 @@ type verdict struct {
 	tally  []*tally
 }
 
-// claim finds what claimed parts cost, by rule. Of threads of one process that lost time to the
-// same cause, the one that lost most speaks for all: threads lose time side by side. One
-// whose steps are seconds says nothing where another has real ones, and a small
-// loss nothing beside one ten times as large.
+// claim adds up what claimed parts cost, by rule. Threads of one process lose time side by
+// side: the one that lost most to a cause speaks for all. A thread without real steps is left
+// out where another thread of the process has some, and a loss beside one ten times as large.
 func (w *Window) claim() {
 	tids := slices.Sorted(maps.Keys(w.e.series))
 	var all []Finding
@@ -169,7 +168,7 @@ func (v *verdict) of(rule int, group string) *tally {
 	return y
 }
 
-// enough says whether a cause cost enough to be told.
+// enough reports whether a cause cost enough for a finding.
 func (v *verdict) enough(y *tally) bool {
 	r := &Rules[y.rule]
 	return (y.lost >= r.Share*float64(v.span) || y.burst() >= burstShare*r.Share*float64(tick.SpreadStep)) && y.lost >= float64(leastLost) &&
@@ -267,8 +266,7 @@ func (v *verdict) unknown() float64 {
 	return max(left, 0)
 }
 
-// counterfactual returns the p50 and p99 of the steps, and what the p99 would have been
-// without what a cause took.
+// counterfactual returns the p50 and p99 of the steps, and the p99 if a cause had taken nothing.
 func (e *Engine) counterfactual(v *verdict, y *tally) (p50, p99, without int64) {
 	steps := e.scratch.values[:0]
 	less := make([]weighed, 0, len(v.steps))
@@ -287,7 +285,7 @@ func (e *Engine) counterfactual(v *verdict, y *tally) (p50, p99, without int64) 
 	return quantile(steps, 0.5), quantile(steps, 0.99), quantile(less, 0.99)
 }
 
-// finding tells what one cause cost.
+// finding returns the finding of what one cause cost a thread, judged.
 func (w *Window) finding(v *verdict, y *tally) Finding {
 	e, r := w.e, &Rules[y.rule]
 	p50, p99, without := e.counterfactual(v, y)
@@ -299,7 +297,7 @@ func (w *Window) finding(v *verdict, y *tally) Finding {
 		Culprits: e.culprits(v, y), Timeline: e.timeline(v, y),
 		excess: int64(max(v.excess, y.lost)), notIt: e.notIt(v, y), spread: v.spread(y), judged: true,
 	}
-	x.by(r)
+	x.assign(r)
 	x.Min, x.Max = r.interval(y.min, y.lost, y.max)
 	if op := e.opOf(y); op != 0 {
 		x.Op = op

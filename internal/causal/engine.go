@@ -164,12 +164,13 @@ func (e *Engine) Tick(t *tick.Tick) {
 	e.look(t)
 	w := e.window(t)
 	w.claim()
-	t.Chains = e.tell(leaveOut(merge(w.find())), t)
+	found := leaveOut(merge(w.find()))
+	t.Chains = e.tell(found, t)
 	e.untold(t)
 	e.forget(t.Time.Unix())
 }
 
-// tell returns the chains of what was found, and of what was found before and stays.
+// tell returns the chains of findings, and earlier chains that stay.
 func (e *Engine) tell(found []*Finding, t *tick.Tick) []tick.Chain {
 	again := map[string]bool{}
 	for _, x := range found {

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	low = 0.10 // the quantile that is normal where that must be learnt
-	// minLearn is how many steps of a kind it takes to learn what is normal.
+	baselineQuantile = 0.10 // of the steps of a kind: the learned baseline
+	// minLearn is how many steps of a kind a learned baseline needs.
 	minLearn = 10
-	// leastGrowth is what a learnt part must have grown by, ns.
+	// leastGrowth is the smallest excess over a learned baseline, ns.
 	leastGrowth = 200_000
 	// leastSlow and slowShare are what a step must have lost to count: ns, and of
 	// a normal step.
@@ -27,39 +27,38 @@ const (
 	absorbed = 0.1
 )
 
-// excess is a part of a step beyond its baseline.
+// excess is what a part of a step has beyond its baseline.
 type excess struct {
 	ns       int64
 	cause    uint32
 	critical bool
 }
 
-// step is a step under judgement.
+// step is a step with its excess by cause and, after netting, its loss. Times are in ns.
 type step struct {
 	sample
 	list     [maxParts + maxOwn]excess
 	n        int
 	sum      int64 // of the excess
-	critical int64 // of these: critical ones
-	normal   int64 // ns: the length of a normal step of its kind
+	critical int64 // of sum: critical parts
+	normal   int64 // length of a normal step of its kind
 	graph    bool  // graphs were launched about then, by the kernel's count
-	host     int64 // lost of what is not critical
-	late     int64 // lost of what is
-	lost     int64 // both, and between what
+	host     int64 // loss by parts that are not critical
+	late     int64 // loss by critical parts
+	lost     int64 // host + late, in [min, max]
 	min, max int64
 }
 
-// scratch is memory that judging uses again.
+// scratch is memory that each tick reuses.
 type scratch struct {
 	samples []sample
-	steps   []step   // of a thread that is not the main one of its process
-	main    [][]step // of each that is
+	steps   []step   // of the thread under judgment
+	main    [][]step // of main threads
 	values  []weighed
 	parts   []Part
 }
 
-// steps appends the steps of a thread, by kind and time: each with its excess, by cause, and
-// how much of that was lost.
+// steps appends the steps of a thread, by kind and time, each with its excess and its loss.
 func (e *Engine) steps(s *series, to []step) []step {
 	x := &e.scratch
 	x.samples = s.samples(x.samples[:0])
@@ -103,13 +102,13 @@ func (e *Engine) alike(steps []step, s *series) {
 	}
 }
 
-// waitBaseline is how much of a rule's waits is normal in a step.
+// waitBaseline is the baseline of a rule's waits in a step.
 type waitBaseline struct {
 	there, known bool
 	ns           int64
 }
 
-// excessOfWaits adds the waits beyond their baseline to the steps.
+// excessOfWaits adds the excess of waits to the steps.
 func (e *Engine) excessOfWaits(steps []step) {
 	var normal [baselines][maxRules]waitBaseline
 	e.present(steps, &normal)
@@ -138,8 +137,8 @@ func (e *Engine) excessOfWaits(steps []step) {
 	}
 }
 
-// baseline finds how much of a rule's waits is normal: what a tenth of the steps have no more
-// of, or, where there are two levels of it, the lower one.
+// baseline finds the baseline of a rule's waits: the low quantile of the steps, or the lower
+// level where the steps have two levels.
 func (e *Engine) baseline(steps []step, how baseline, rule int) (u waitBaseline) {
 	u = waitBaseline{there: true, known: how == baselineLearned}
 	all := e.scratch.values[:0]
@@ -153,7 +152,7 @@ func (e *Engine) baseline(steps []step, how baseline, rule int) (u waitBaseline)
 	}
 	e.scratch.values = all
 	if u.known {
-		u.ns = quantile(thin(all), low)
+		u.ns = quantile(thin(all), baselineQuantile)
 	}
 	if lower, ok := levels(some); ok {
 		u.ns, u.known = max(u.ns, lower), true
@@ -161,7 +160,7 @@ func (e *Engine) baseline(steps []step, how baseline, rule int) (u waitBaseline)
 	return u
 }
 
-// present says which rules have parts in steps whose baseline is not zero.
+// present marks the rules that have waits in the steps and no zero baseline.
 func (e *Engine) present(steps []step, of *[baselines][maxRules]waitBaseline) {
 	for i := range steps {
 		x := steps[i].record
@@ -173,7 +172,7 @@ func (e *Engine) present(steps []step, of *[baselines][maxRules]waitBaseline) {
 	}
 }
 
-// ofRule returns how much of a step is of a rule and has its baseline found in a way.
+// ofRule returns the waits of a step that a rule claims, of one kind of baseline.
 func (e *Engine) ofRule(r *record, how baseline, rule int) (ns int64) {
 	for _, p := range r.parts[:r.nparts] {
 		if c := &e.causes.list[p.cause]; int(c.id.rule) == rule && c.baseline == how {
@@ -183,7 +182,7 @@ func (e *Engine) ofRule(r *record, how baseline, rule int) (ns int64) {
 	return ns
 }
 
-// excess is what a step has beyond the baselines, by cause.
+// excess returns the excess of a step by cause.
 func (x *step) excess() []excess { return x.list[:x.n] }
 
 func (x *step) add(g excess) {
@@ -195,7 +194,7 @@ func (x *step) add(g excess) {
 	}
 }
 
-// excessOfCalls adds the operations' own time beyond its baseline to the steps.
+// excessOfCalls adds the excess of operations' own time to the steps.
 func (e *Engine) excessOfCalls(steps []step, pid uint32) {
 	if len(steps) < minLearn {
 		return
@@ -236,7 +235,7 @@ func (e *Engine) excessOfOp(steps []step, pid uint32, like ownTime, as shed) {
 	e.scratch.values = v
 	base, most := int64(math.MaxInt64), maxBaseline(like.op)
 	if len(v) >= minLearn {
-		base = quantile(thin(v), low)
+		base = quantile(thin(v), baselineQuantile)
 	} else if most == 0 {
 		return
 	}
@@ -261,7 +260,7 @@ func (e *Engine) excessOfOp(steps []step, pid uint32, like ownTime, as shed) {
 	}
 }
 
-// maxBaseline is the most that a call of an operation normally takes, ns; 0: that must be learned.
+// maxBaseline returns the bound of an operation's learned baseline, ns; 0: none.
 func maxBaseline(op events.Op) int64 {
 	p := Part{Op: op}
 	for _, r := range claiming {
@@ -281,7 +280,7 @@ func (r *record) ofOp(like ownTime) *ownTime {
 	return nil
 }
 
-// rule is the rule that most of what the host took from a step is of.
+// rule returns the rule with the largest excess of a step that is not critical.
 func (e *Engine) rule(x *step) int {
 	var sums [maxRules]int64
 	most := 0
@@ -297,7 +296,7 @@ func (e *Engine) rule(x *step) int {
 	return most
 }
 
-// lossBy is how much of a step's loss one excess makes.
+// lossBy returns the share of a step's loss that one excess makes, ns.
 func (x *step) lossBy(g excess) float64 {
 	all, lost := x.sum-x.critical, x.host
 	if g.critical {
@@ -309,7 +308,7 @@ func (x *step) lossBy(g excess) float64 {
 	return float64(lost) * float64(g.ns) / float64(all)
 }
 
-// boundsBy are the least and the most that may be lost by one excess.
+// boundsBy returns the bounds of that share.
 func (x *step) boundsBy(g excess) (lo, hi float64) {
 	if x.sum == 0 {
 		return 0, 0

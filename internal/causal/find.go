@@ -5,50 +5,50 @@ import (
 	"ingero/pkg/events"
 )
 
-// Finding is time that a process lost and its cause, as a rule has found it. Times are Unix ns.
+// Finding is time that a process lost, with its cause. Times are Unix ns.
 type Finding struct {
 	PID, TID uint32
 	Op       events.Op
 	Group    string // tells findings of one rule and process apart
 	From, To int64
-	// Lost is in [Min, Max], ns; both 0: exactly Lost. Window is the time looked at, 0:
-	// what is known of the process, a minute at most.
+	// Lost is in [Min, Max], ns; both 0: exactly Lost. Window is the time looked at; 0: as
+	// long as the process is known, at most a minute.
 	Lost, Min, Max, Window int64
-	Steps, Slow            int
+	Steps, Slow            int   // steps in the window; steps with a loss
 	P50, P99, Without      int64 // as in tick.Chain, ns; 0: not known
-	// Severity is by the share of the time that was lost where it is 0. A process that
-	// cannot go on has lost all: High.
+	// Severity 0: the engine derives it from the share of the window that was lost. A rule sets
+	// High for a process that cannot go on.
 	Severity   tick.Severity
-	Confidence float64 // 0: 1
+	Confidence float64 // 0: certain
 	Baseline   string
 	Culprits   []tick.Culprit
 	Timeline   []tick.Moment
 
-	// The engine's own: of what claimed parts cost, and who has found it.
-	excess int64 // ns; 0: Lost
+	// Filled by the engine.
+	excess int64 // ns
 	notIt  []string
 	spread []tick.Loss
 	rule   *Rule
-	id     string // of the chain that it becomes
+	id     string // of the chain
 	judged bool
-	taken  bool // over, by rule, from another
+	taken  bool // over from another rule
 }
 
-// by makes a finding a rule's.
-func (x *Finding) by(r *Rule) { x.rule, x.id = r, chainID(x.PID, r.Name, x.Group) }
+// assign gives a finding to a rule.
+func (x *Finding) assign(r *Rule) { x.rule, x.id = r, chainID(x.PID, r.Name, x.Group) }
 
-// findings is what rules have found in a window so far.
+// findings are the findings in a window, by index of the rule.
 type findings struct {
 	asking  int                  // the rule whose Find runs
-	ran     [maxRules]bool       // rules whose Find has run, or runs
-	claimed [maxRules][]Finding  // what the parts that a rule claims cost
-	found   [maxRules][]*Finding // what it has found, judged
+	ran     [maxRules]bool       // whether Find has run, or runs
+	claimed [maxRules][]Finding  // what claimed parts cost, judged
+	found   [maxRules][]*Finding // what Find returned, judged
 }
 
-// find asks every rule.
+// find runs the Find of all rules.
 func (w *Window) find() (all []*Finding) {
 	for r := range Rules {
-		w.of(r)
+		w.ask(r)
 	}
 	for r := range Rules {
 		all = append(all, w.found[r]...)
@@ -56,9 +56,9 @@ func (w *Window) find() (all []*Finding) {
 	return all
 }
 
-// of returns what a rule has found and nobody took over so far. It is asked now if it was not
-// before: a rule that builds on another may stand before it in the table.
-func (w *Window) of(r int) []*Finding {
+// ask returns the findings of a rule that no other rule took over. It runs the rule's Find
+// unless that has run: a rule may build on one that stands behind it in the table.
+func (w *Window) ask(r int) []*Finding {
 	if w.ran[r] {
 		return w.found[r]
 	}
@@ -77,17 +77,20 @@ func (w *Window) of(r int) []*Finding {
 	return w.found[r]
 }
 
-// Claimed returns what the parts cost that the rule which asks claims: after netting, and
-// judged, but for what is too little.
+// foundBy returns the findings of the named rule that no other rule took over.
+func (w *Window) foundBy(name string) []*Finding { return w.ask(ruleNamed(name)) }
+
+// Claimed returns what the claimed parts of the calling rule cost: netted, added up by cause,
+// judged, without losses that are too small.
 func (w *Window) Claimed() []Finding { return w.claimed[w.asking] }
 
-// claimed makes a Find of a rule that tells what its claimed parts cost where tell says that
-// this is worth telling. tell may complete it.
-func claimed(tell func(w *Window, x *Finding) bool) func(*Window) []Finding {
+// claimed returns a Find that keeps the claimed findings for which keep returns true. keep may
+// complete them.
+func claimed(keep func(w *Window, x *Finding) bool) func(*Window) []Finding {
 	return func(w *Window) []Finding {
 		var out []Finding
 		for _, x := range w.Claimed() {
-			if tell(w, &x) {
+			if keep(w, &x) {
 				out = append(out, x)
 			}
 		}
@@ -95,16 +98,15 @@ func claimed(tell func(w *Window, x *Finding) bool) func(*Window) []Finding {
 	}
 }
 
-// takesOver makes a Find of a rule that has findings of others instead of these, where take says
-// so. take may change what they say. Of rules that would take the same one, the first in the
-// table has it.
+// takesOver returns a Find that takes over those findings of the named rules for which take
+// returns true. take may change them. Where several rules would take over a finding, the first
+// in the table gets it.
 func takesOver(names []string, take func(w *Window, x *Finding) bool) func(*Window) []Finding {
 	return func(w *Window) (out []Finding) {
 		rule := &Rules[w.asking]
 		for _, name := range names {
-			r := ruleNamed(name)
 			var rest []*Finding
-			for _, x := range w.of(r) {
+			for _, x := range w.foundBy(name) {
 				if w.e.abstains(rule, x.PID, x.From, x.To) || !take(w, x) {
 					rest = append(rest, x)
 					continue
@@ -112,13 +114,13 @@ func takesOver(names []string, take func(w *Window, x *Finding) bool) func(*Wind
 				x.Group, x.taken = x.id, true
 				out = append(out, *x)
 			}
-			w.found[r] = rest
+			w.found[ruleNamed(name)] = rest
 		}
 		return out
 	}
 }
 
-// both makes one Find of two.
+// both returns a Find that returns the findings of two.
 func both(a, b func(*Window) []Finding) func(*Window) []Finding {
 	return func(w *Window) []Finding { return append(a(w), b(w)...) }
 }

@@ -19,11 +19,10 @@ const (
 	usuallyVague = 0.15
 )
 
-// judge says whether what a rule has found cost enough to be told, how grave it is, in which
-// interval the loss is, and how certain that is. What claimed parts cost was judged before the
-// rule saw it.
+// judge reports whether a finding of a rule cost enough, and sets its severity, interval and
+// confidence. Claimed findings were judged before their rule saw them.
 func (w *Window) judge(r *Rule, x *Finding) bool {
-	x.by(r)
+	x.assign(r)
 	if x.judged {
 		return true
 	}
@@ -51,7 +50,7 @@ func (w *Window) judge(r *Rule, x *Finding) bool {
 	return true
 }
 
-// known is for how long a process has been looked at, ns, a minute at most.
+// known returns for how long a process is known, ns, at most a minute.
 func (w *Window) known(pid uint32) int64 {
 	if b := w.Book(pid); b != nil && len(b.Seconds) > 0 {
 		return b.Seconds[len(b.Seconds)-1].To - b.Seconds[0].From
@@ -69,8 +68,7 @@ func severity(lost, span float64) tick.Severity {
 	return tick.Low
 }
 
-// interval is what may be lost, at the least and at the most, by what is known of it and by
-// how far off the rule is taken to be.
+// interval widens the bounds of a loss to the error of the rule.
 func (r *Rule) interval(least, lost, most float64) (lo, hi int64) {
 	vague := max(r.Vague, usuallyVague)
 	return int64(min(least, (1-vague)*lost)), int64(max(most, (1+vague)*lost))

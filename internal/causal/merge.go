@@ -7,9 +7,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// merge makes one finding of those of a process that a rule took over and that have the
-// same first culprit: what one process started goes by many names. The largest of them
-// stands for all.
+// merge adds up findings of one process that a rule took over and that have the same first
+// culprit: the programs that one process starts have many names. The largest stands for all.
 func merge(found []*Finding) (out []*Finding) {
 	slices.SortFunc(found, func(a, b *Finding) int { return cmp.Or(cmp.Compare(b.Lost, a.Lost), cmp.Compare(a.id, b.id)) })
 	for _, x := range found {
@@ -34,7 +33,7 @@ func merge(found []*Finding) (out []*Finding) {
 	return out
 }
 
-// alike says whether two findings are of one cause under two names.
+// alike reports whether two findings have one cause under two names.
 func alike(o, x *Finding) bool {
 	if o.rule != x.rule || !o.taken && !x.taken || o.PID != x.PID || len(o.Culprits) == 0 || len(x.Culprits) == 0 {
 		return false
@@ -43,7 +42,7 @@ func alike(o, x *Finding) bool {
 	return a.Thread.PID == b.Thread.PID && (a.Thread.PID != 0 || a.What == b.What)
 }
 
-// leaveOut leaves out findings that another one says better.
+// leaveOut drops findings that another one describes more exactly: see Rule.Instead.
 func leaveOut(found []*Finding) []*Finding {
 	all := slices.Clone(found)
 	return slices.DeleteFunc(found, func(x *Finding) bool {

@@ -203,7 +203,7 @@ func (s *series) reach(steps []step) float64 {
 	return 1
 }
 
-// net says how much of a step's excess was lost.
+// net sets how much of a step's excess was lost.
 func (n *normal) net(x *step, rule int) {
 	host := int64(n.hostShare(x, rule) * float64(x.sum-x.critical))
 	lo, est, hi := min(x.loss.Min, x.critical), min(x.loss.Est, x.critical), x.critical

@@ -22,53 +22,53 @@ const (
 // found in a [Window]. Attribution, baselines, netting, judging and telling are the engine's.
 type Rule struct {
 	Name  string
-	Doc   string // what it means, in a sentence
+	Doc   string // the meaning, in a sentence
 	Needs Needs
-	// Sees is what causes of this kind are told by that may be left out to spare the traced
-	// processes: some are not told without it. Without what it Rests on it would find what
-	// is not there, and abstains. Without what it Dims for, it says less.
+	// The inputs that the agent may shed to spare the traced processes. Without one in Sees the
+	// rule misses causes. Without one in Rests it would find false ones, and abstains. Without
+	// one in Dims it finds the same and says less.
 	Sees, Rests, Dims govern.Sights
-	// Problems are those of the published list that it answers: "2", "6b".
+	// Problems are the numbers of the published problems that the rule answers: "2", "6b".
 	Problems []string
-	// Share is the least share of the time looked at that makes a chain, Slow the
-	// least number of slow steps unless one loss is so long that it needs no
-	// repetition (250 ms).
+	// Share is the smallest share of the window that a finding may have cost.
 	Share float64
-	Slow  int
-	// Vague is how far off, as a share, what is said to be lost is taken to be at least,
-	// where that is more than usual: as the incident lab found it.
+	// Slow is the smallest number of slow steps. A loss of 250 ms needs none.
+	Slow int
+	// Vague is the error of the loss, as a share, that the incident lab found for this rule;
+	// 0: the usual one.
 	Vague float64
 
-	// Claims are the parts of steps that it explains; nil: none.
+	// Claims are the parts of steps that the rule explains; nil: none.
 	Claims *Claims
 
-	// Find returns what it finds in a window; nil: what its claimed parts cost. It is asked at
-	// each tick: what it no longer finds, while all that it rests on is still in the window, is
-	// withdrawn. [claimed], [takesOver] and others make such functions.
+	// Find returns the rule's findings in a window. The engine calls it once a tick, and
+	// withdraws a finding that Find no longer returns while the window still holds all of its
+	// steps. nil: the findings are what the claimed parts cost. [claimed] and [takesOver] make
+	// the usual functions.
 	Find func(w *Window) []Finding
 
-	// Instead names rules whose findings say worse what a finding of this one says, of the
-	// same process at the same time: they are left out.
+	// Instead names rules that describe the same loss less exactly. The engine drops their
+	// findings where this rule has one of the same process at the same time.
 	Instead []string
 }
 
-// Claims are the parts of steps that belong to a rule. The first rule in the table that
-// claims a part has it.
+// Claims are the parts of steps that belong to a rule: its attribution. Where several rules
+// claim a part, the first in the table gets it.
 type Claims struct {
-	// Part says whether a part is the rule's.
+	// Part reports whether the rule claims a part.
 	Part func(p *Part) bool
-	// Baseline says how much of a part is normal; nil: it is learned. Parts of one Key are all
-	// alike in this.
+	// Baseline returns how the baseline of a part is found; nil: it is learned. It is the same
+	// for all parts of one Key.
 	Baseline func(p *Part) baseline
-	// MaxBaseline is the most that one call normally takes, ns, whatever its others took: of
-	// own time alone. 0: what is normal is learned.
+	// MaxBaseline bounds the learned baseline of one call's own time, ns; 0: no bound.
 	MaxBaseline int64
-	// Key tells culprits apart.
+	// Key tells the culprits of a victim apart.
 	Key func(p *Part) Key
-	// Blame names the group of culprits that makes one finding, and what a culprit is or did
-	// where its thread's name does not say it.
+	// Blame returns the group of a culprit, where one group makes one finding, and what the
+	// culprit is or did, where its thread's name does not say it.
 	Blame func(p *Part) (group, what string)
-	// Word is what was ruled out where these parts cost nothing; "": nothing that is said.
+	// Word is how findings of other rules call these parts where they had no excess; "": not
+	// at all.
 	Word string
 }
 
@@ -108,13 +108,13 @@ type Key struct {
 	Size   uint8
 }
 
-// baseline is how much of a part is normal.
+// baseline is how the baseline of a part is found.
 type baseline uint8
 
 const (
-	baselineLearned baseline = iota // what a tenth of the steps have no more of
-	baselineLevel                   // nothing, unless the steps have two levels of it: then the lower one
-	baselineZero                    // nothing
+	baselineLearned baseline = iota // the low quantile of the steps
+	baselineLevel                   // the lower level where the steps have two levels, else zero
+	baselineZero                    // zero
 	baselines
 )
 

@@ -102,7 +102,7 @@ func (w *Window) lostTo(pid uint32, who lateRank) (x Finding, ok bool) {
 	if len(list) < minLearn {
 		return x, false
 	}
-	usual := quantile(lates, low)
+	usual := quantile(lates, baselineQuantile)
 	normal := normalOf(list, usual)
 	x = Finding{PID: pid, TID: tid, Group: fmt.Sprint(who.rank.PID), Confidence: 0.9,
 		Baseline: "the steps in which it came no later than usual, " + span(usual) + " after the others"}
@@ -230,7 +230,7 @@ func grew(steps []step, from, to int64, part func(*step) int64) int64 {
 	for i := range steps {
 		all = append(all, weighed{part(&steps[i]), steps[i].weight})
 	}
-	usual := quantile(all, low)
+	usual := quantile(all, baselineQuantile)
 	var sum float64
 	for i := range steps {
 		if x := &steps[i]; x.to() > from && x.from < to {

@@ -61,7 +61,7 @@ func (w *Window) syncs(pid uint32) *cost {
 		return y
 	}
 	// The shortest waits are what the GPU itself takes; others are the way there and back.
-	work := y.steps * float64(quantile(waits, low))
+	work := y.steps * float64(quantile(waits, baselineQuantile))
 	y.lost = host + gpu - max(host, work)
 	y.min, y.max = min(host, gpu), gpu
 	return y

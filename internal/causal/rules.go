@@ -3,14 +3,14 @@ package causal
 // maxRules is how many rules there is room for in sums by rule.
 const maxRules = 64
 
-// Rules are all kinds of causes, in the order in which they are asked: the first that claims
-// a part, or takes a finding over, has it. To know one more is to add a row.
+// Rules is the table of all rules. Where several claim a part, or take over a finding, the
+// first gets it.
 var Rules []Rule
 
-// claiming are the numbers of those that claim parts.
+// claiming are the indexes in Rules of rules with claims.
 var claiming []uint8
 
-// init fills them: rules look at the engine, which looks at the rules.
+// init fills the table: rules refer to the engine, and the engine to the rules.
 func init() {
 	Rules = []Rule{
 		cpuThrottled,

@@ -196,6 +196,6 @@ func compare(t *testing.T, step string, without, got []tick.Chain, untold []tick
 func coarser(c *tick.Chain, rule string) bool {
 	n := ruleNamed(c.Rule)
 	w := New(1).window(&tick.Tick{})
-	w.of(n)
+	w.ask(n)
 	return w.ran[ruleNamed(rule)] || slices.Contains(Rules[n].Instead, rule) || c.Rule == gpuShared.Name && rule == gpuSlower.Name
 }

@@ -13,7 +13,7 @@ import (
 // maxCulprits is how many of a chain are named.
 const maxCulprits = 8
 
-// chain tells a finding.
+// chain returns the chain of a finding.
 func (e *Engine) chain(x *Finding, t *tick.Tick) *tick.Chain {
 	for i := range x.Culprits {
 		c := &x.Culprits[i]

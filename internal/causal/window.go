@@ -10,16 +10,16 @@ import (
 )
 
 // Window is what a rule sees: the steps of the last minute, what the ticks of that minute
-// said of processes and of the machine, and what other rules have found in it.
+// said of processes and the machine, and the findings of other rules.
 type Window struct {
-	Tick    *tick.Tick // the last
+	Tick    *tick.Tick // the last one
 	e       *Engine
 	host    []HostAt // oldest first
 	devices *devices
-	// What is computed when it is first asked for.
-	books     []*Book           // by number
-	main      map[uint32]uint32 // by process: its thread that has most steps
-	judged    map[uint32][]step // by such threads
+	// Computed on first use.
+	books     []*Book           // by PID
+	main      map[uint32]uint32 // main threads, by process
+	judged    map[uint32][]step // steps of main threads
 	processes map[uint32]*process
 	shifts    []shift // of the GPU time of steps
 	shifted   bool
@@ -34,10 +34,10 @@ func (e *Engine) window(t *tick.Tick) *Window {
 	return w
 }
 
-// Now is the end of the last tick in Unix ns.
+// Now returns the end of the last tick in Unix ns.
 func (w *Window) Now() int64 { return w.Tick.Time.UnixNano() }
 
-// Books returns what is known of each process, by number.
+// Books returns the books of all processes, by PID.
 func (w *Window) Books() []*Book {
 	if w.books == nil {
 		w.books = slices.SortedFunc(maps.Values(w.e.books), func(a, b *Book) int { return cmp.Compare(a.PID, b.PID) })
@@ -45,7 +45,7 @@ func (w *Window) Books() []*Book {
 	return w.books
 }
 
-// Book returns that of one process, nil where there is none.
+// Book returns the book of a process, nil if there is none.
 func (w *Window) Book(pid uint32) *Book { return w.e.books[pid] }
 
 // living calls fn for each process that has made calls since ns before now.
@@ -57,19 +57,19 @@ func (w *Window) living(within int64, fn func(b *Book)) {
 	}
 }
 
-// State returns what follows from a process's calls as of the last tick, nil where
-// that is not known.
+// State returns the state of a process that follows from its calls, as of the last tick; nil if
+// it is not known.
 func (w *Window) State(pid uint32) *tick.State { return stateIn(w.Tick, pid) }
 
-// has says whether there is an input.
+// has reports whether an input was seen.
 func (w *Window) has(need Needs) bool { return w.e.have&need == need }
 
-// unseen is what was not seen of a process in a part of a time, to spare it.
+// unseen returns the inputs of a process that were shed in some of [from, to].
 func (w *Window) unseen(pid uint32, from, to int64) govern.Sights { return w.e.lost(pid, from, to) }
 
-// steps returns the steps of the thread of a process that has most of them in the window, by
-// kind and time, each with its excess and what of that was lost, and that thread; a thread's
-// seconds are none.
+// steps returns the main thread of a process, which is the one with the most steps, and its
+// steps by kind and time, each with its excess and its loss. They are valid as long as the
+// window. A thread without real steps is no main thread.
 func (w *Window) steps(pid uint32) (tid uint32, steps []step) {
 	tid, ok := w.main[pid]
 	if !ok {
@@ -78,8 +78,8 @@ func (w *Window) steps(pid uint32) (tid uint32, steps []step) {
 	return tid, w.stepsOf(tid)
 }
 
-// stepsOf returns the steps of a thread. Those of a thread that is not the main one of its
-// process are valid until the next call.
+// stepsOf returns the steps of a thread. If it is not the main thread of its process, they are
+// valid until the next call.
 func (w *Window) stepsOf(tid uint32) []step {
 	s := w.e.series[tid]
 	if s == nil {
@@ -103,7 +103,7 @@ func (w *Window) stepsOf(tid uint32) []step {
 	return steps
 }
 
-// mainThreads returns the thread of each process that has most steps.
+// mainThreads returns the main thread of each process.
 func (e *Engine) mainThreads() map[uint32]uint32 {
 	out, most := map[uint32]uint32{}, map[uint32]int{}
 	for tid, s := range e.series {
