@@ -249,19 +249,18 @@ func (y *cost) finding(what string) Finding {
 	return x
 }
 
-// costly makes a Find of processes that have at least so many steps of a kind. of are the calls
-// that the finding is told by, what says what they do.
+// costly returns a Find of what a kind of steps costs processes that have at least so many of
+// them. of are the calls that the finding names, what says what they do.
 func costly(kind *stepKind, least float64, of func(events.Class) bool, what func(y *cost) string) func(*Window) []Finding {
-	return func(w *Window) (out []Finding) {
-		w.living(5e9, func(b *Book) {
-			if y := w.cost(b.PID, kind); y.steps >= least {
-				x := y.finding(what(y))
-				x.Op = y.worstOp(of)
-				out = append(out, x)
-			}
-		})
-		return out
-	}
+	return eachProcess(5e9, func(w *Window, b *Book) (x Finding, ok bool) {
+		y := w.cost(b.PID, kind)
+		if y.steps < least {
+			return x, false
+		}
+		x = y.finding(what(y))
+		x.Op = y.worstOp(of)
+		return x, true
+	})
 }
 
 // worstOp is the operation of some calls that took most of the worst step, 0 where there is none.

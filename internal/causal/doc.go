@@ -37,8 +37,8 @@
 //
 // A rule is one file and one row in the table (rules.go). Its [Claims] say which parts of a
 // step are its own, what their baseline is, and whom to blame. Its Find is a function of the
-// window; the makers [claimed], [takesOver], [costly], [failing], [noRoom], [reclaimed],
-// [rollCalls] and [shifts] give the usual ones. A rule that needs several processes asks the
+// window; the makers [claimed], [takesOver], [eachProcess], [costly], [failing], [noRoom],
+// [reclaimed], [rollCalls] and [shifts] make the usual ones. A rule that needs several processes asks the
 // window for the steps of each; they stay valid as long as the window.
 //
 // # An example in numbers

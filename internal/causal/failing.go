@@ -13,7 +13,7 @@ import (
 // lateCounts is by how much a tick's counts may be older than the tick, ns.
 const lateCounts = int64(2e9)
 
-// failing makes a Find of processes whose calls fail with codes that do not go away. All time
+// failing returns a Find of processes whose calls fail with codes that do not go away. All time
 // since the first of them is lost. after says that launches may have succeeded before.
 func failing(after bool, codes ...int32) func(*Window) []Finding {
 	return func(w *Window) (out []Finding) {

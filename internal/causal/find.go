@@ -120,6 +120,21 @@ func takesOver(names []string, take func(w *Window, x *Finding) bool) func(*Wind
 	}
 }
 
+// eachProcess returns a Find that looks at each process that made calls in the last ns.
+func eachProcess(ns int64, find func(w *Window, b *Book) (x Finding, ok bool)) func(*Window) []Finding {
+	return func(w *Window) (out []Finding) {
+		for _, b := range w.Books() {
+			if n := len(b.Seconds); n == 0 || w.Now()-b.Seconds[n-1].To > ns {
+				continue
+			}
+			if x, ok := find(w, b); ok {
+				out = append(out, x)
+			}
+		}
+		return out
+	}
+}
+
 // both returns a Find that returns the findings of two.
 func both(a, b func(*Window) []Finding) func(*Window) []Finding {
 	return func(w *Window) []Finding { return append(a(w), b(w)...) }

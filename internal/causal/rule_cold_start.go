@@ -18,20 +18,13 @@ const (
 
 var coldStart = Rule{
 	Name: "cold-start", Sees: govern.LaunchTimes | govern.QuickTimes, Needs: NeedCalls, Share: 0.01, Problems: []string{"19"},
-	Doc: "The first calls took many times as long as the same calls later: code is loaded, and the device set up, when they are first needed.",
-	Find: func(w *Window) (out []Finding) {
-		w.living(windowSeconds*1e9, func(b *Book) {
-			if x, ok := startOf(w, b); ok {
-				out = append(out, x)
-			}
-		})
-		return out
-	},
+	Doc:  "The first calls took many times as long as the same calls later: code is loaded, and the device set up, when they are first needed.",
+	Find: eachProcess(windowSeconds*1e9, (*Window).startOf),
 }
 
 // startOf adds up by how much the calls of a process's first seconds took longer than the
 // same calls did later. Operations that are used at the start alone count whole.
-func startOf(w *Window, b *Book) (x Finding, ok bool) {
+func (w *Window) startOf(b *Book) (x Finding, ok bool) {
 	if b.Late || len(b.Seconds) <= steadyCalls || b.Seconds[0].From != b.First {
 		return x, false
 	}

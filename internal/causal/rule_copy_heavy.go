@@ -17,16 +17,15 @@ var copyHeavy = Rule{
 	Name: "copy-heavy", Sees: govern.QuickTimes | govern.EachQuick, Needs: NeedCalls, Share: 0.08, Problems: []string{"23", "21"},
 	Doc:     "The job spends much of its time in copies that it waits for, while the GPU computes nothing.",
 	Instead: []string{"call-slow"},
-	Find: func(w *Window) (out []Finding) {
-		w.living(2e9, func(b *Book) {
-			if y := w.cost(b.PID, &copySteps); y.steps >= 10 && !pageable(b, y) {
-				x := y.finding(fmt.Sprintf("copies: %.0f %% of these steps' time", 100*y.own/max(y.length, 1)))
-				x.Op = y.worstOp(copyOp)
-				out = append(out, x)
-			}
-		})
-		return out
-	},
+	Find: eachProcess(2e9, func(w *Window, b *Book) (x Finding, ok bool) {
+		y := w.cost(b.PID, &copySteps)
+		if y.steps < 10 || pageable(b, y) {
+			return x, false
+		}
+		x = y.finding(fmt.Sprintf("copies: %.0f %% of these steps' time", 100*y.own/max(y.length, 1)))
+		x.Op = y.worstOp(copyOp)
+		return x, true
+	}),
 }
 
 // pageable says whether most of the time in copies was in those from or to pageable memory:

@@ -11,19 +11,16 @@ var copyPageable = Rule{
 	Name: "copy-pageable", Sees: govern.QuickTimes | govern.EachQuick, Needs: NeedCalls | NeedState, Share: 0.02, Problems: []string{"23"},
 	Doc:     "Copies use host memory that is not pinned: the driver copies it on the CPU first, and the thread waits.",
 	Instead: []string{"copy-heavy", "call-slow"},
-	Find: func(w *Window) (out []Finding) {
-		w.living(2e9, func(b *Book) {
-			y := w.cost(b.PID, &copySteps)
-			if y.steps < 10 || !pageable(b, y) {
-				return
-			}
-			slow := b.delta(func(c *tick.Copy) bool { return c.Host == tick.HostPageable || c.Host == tick.HostUnknown })
-			x := y.finding(fmt.Sprintf("%d pageable copies, %s each", slow.Count, bytesText(slow.Bytes/max(slow.Count, 1))))
-			x.Op = y.worstOp(copyOp)
-			out = append(out, x)
-		})
-		return out
-	},
+	Find: eachProcess(2e9, func(w *Window, b *Book) (x Finding, ok bool) {
+		y := w.cost(b.PID, &copySteps)
+		if y.steps < 10 || !pageable(b, y) {
+			return x, false
+		}
+		slow := b.delta(func(c *tick.Copy) bool { return c.Host == tick.HostPageable || c.Host == tick.HostUnknown })
+		x = y.finding(fmt.Sprintf("%d pageable copies, %s each", slow.Count, bytesText(slow.Bytes/max(slow.Count, 1))))
+		x.Op = y.worstOp(copyOp)
+		return x, true
+	}),
 }
 
 // bytesText writes a number of bytes: "1.5 MiB".

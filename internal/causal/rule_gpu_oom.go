@@ -19,28 +19,23 @@ var noRoomSteps = stepKind{of: noOp, whole: true, extra: true, is: func(x *step,
 	return x.marks&(ledger.MarkNoMemory|markAfter) != 0
 }}
 
-// noRoom makes a Find of steps in which an allocation failed, outside of captures.
+// noRoom returns a Find of steps in which an allocation failed, outside of captures.
 func noRoom(is func(w *Window, b *Book, m *tick.Memory) bool, what string) func(*Window) []Finding {
-	return func(w *Window) (out []Finding) {
-		w.living(5e9, func(b *Book) {
-			s := w.State(b.PID)
-			if s == nil || s.Memory.OOMs == 0 || !is(w, b, &s.Memory) {
-				return
-			}
-			y := w.cost(b.PID, &noRoomSteps)
-			if y.worst.record != nil && y.worst.marks&ledger.MarkCapture != 0 {
-				return
-			}
-			x := y.finding(fmt.Sprintf("%d %s", s.Memory.OOMs, what))
-			x.outOfMemory(w, b)
-			if y.worst.record == nil { // it has no steps, or failed before the first
-				x.From, x.To, x.Window = s.Memory.LastOOM.Time, s.Memory.LastOOM.Time, 0
-				if w.Now()-x.To > windowSeconds*1e9 {
-					return
-				}
-			}
-			out = append(out, x)
-		})
-		return out
-	}
+	return eachProcess(5e9, func(w *Window, b *Book) (x Finding, ok bool) {
+		s := w.State(b.PID)
+		if s == nil || s.Memory.OOMs == 0 || !is(w, b, &s.Memory) {
+			return x, false
+		}
+		y := w.cost(b.PID, &noRoomSteps)
+		if y.worst.record != nil && y.worst.marks&ledger.MarkCapture != 0 {
+			return x, false
+		}
+		x = y.finding(fmt.Sprintf("%d %s", s.Memory.OOMs, what))
+		x.outOfMemory(w, b)
+		if y.worst.record == nil { // it has no steps, or failed before the first
+			x.From, x.To, x.Window = s.Memory.LastOOM.Time, s.Memory.LastOOM.Time, 0
+			return x, w.Now()-x.To <= windowSeconds*1e9
+		}
+		return x, true
+	})
 }

@@ -66,7 +66,7 @@ type bin struct {
 	unsure           bool // launches: they were not counted
 }
 
-// shifts makes a Find of the shifts that a rule explains.
+// shifts returns a Find of the shifts that a rule explains.
 func shifts(rule string) func(*Window) []Finding {
 	return func(w *Window) (out []Finding) {
 		if !w.shifted {

@@ -11,18 +11,15 @@ var graphOOM = Rule{
 	Name: "graph-oom", Needs: NeedCalls | NeedState, Share: 0.01, Problems: []string{"6b", "3"},
 	Doc:     "An allocation failed for want of memory while a graph was captured: the capture was lost.",
 	Instead: []string{"gpu-oom", "gpu-fragmentation", "kv-cache-pressure", "graph-recapture", "alloc-slow", "free-waits", "call-slow"},
-	Find: func(w *Window) (out []Finding) {
-		w.living(5e9, func(b *Book) {
-			y := w.cost(b.PID, &noRoomSteps)
-			if y.worst.record == nil || y.worst.marks&ledger.MarkCapture == 0 {
-				return
-			}
-			x := y.finding(fmt.Sprintf("%.0f captures that found no memory", y.steps))
-			x.outOfMemory(w, b)
-			out = append(out, x)
-		})
-		return out
-	},
+	Find: eachProcess(5e9, func(w *Window, b *Book) (x Finding, ok bool) {
+		y := w.cost(b.PID, &noRoomSteps)
+		if y.worst.record == nil || y.worst.marks&ledger.MarkCapture == 0 {
+			return x, false
+		}
+		x = y.finding(fmt.Sprintf("%.0f captures that found no memory", y.steps))
+		x.outOfMemory(w, b)
+		return x, true
+	}),
 }
 
 // outOfMemory adds the allocation that failed to what was found.

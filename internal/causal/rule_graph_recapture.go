@@ -16,12 +16,11 @@ var graphRecapture = Rule{
 	Name: "graph-recapture", Sees: govern.LaunchTimes, Needs: NeedCalls, Share: 0.01, Problems: []string{"6b"},
 	Doc:     "Graphs are captured and instantiated anew while the job runs, as for a batch size that was not there before.",
 	Instead: []string{"call-slow"},
-	Find: func(w *Window) (out []Finding) {
-		w.living(5e9, func(b *Book) {
-			if y := w.cost(b.PID, &captureSteps); y.steps >= 2 && w.cost(b.PID, &noRoomSteps).steps*2 < y.steps {
-				out = append(out, y.finding(fmt.Sprintf("%.0f captures between launches", y.steps)))
-			}
-		})
-		return out
-	},
+	Find: eachProcess(5e9, func(w *Window, b *Book) (x Finding, ok bool) {
+		y := w.cost(b.PID, &captureSteps)
+		if y.steps < 2 || w.cost(b.PID, &noRoomSteps).steps*2 >= y.steps {
+			return x, false
+		}
+		return y.finding(fmt.Sprintf("%.0f captures between launches", y.steps)), true
+	}),
 }

@@ -22,20 +22,17 @@ var eagerSteps = stepKind{of: launchOp, whole: true, is: func(x *step, _ use, _ 
 var graphUnused = Rule{
 	Name: "graph-unused", Sees: govern.LaunchTimes, Rests: govern.LaunchCounts, Needs: NeedCalls | NeedState, Share: 0.01, Problems: []string{"6b"},
 	Doc: "Graphs were captured and are not launched: the kernels go on one by one, and the host is what holds the GPU up.",
-	Find: func(w *Window) (out []Finding) {
-		w.living(2e9, func(b *Book) {
-			y := w.cost(b.PID, &eagerSteps)
-			g := unused(w.State(b.PID), eagerOf(y.list))
-			if g == nil || y.steps < manyEager {
-				return
-			}
-			x := y.finding(fmt.Sprintf("%.0f steps of kernels launched one by one", y.steps))
-			x.Op = y.worstOp(launchOp)
-			x.Timeline = append([]tick.Moment{moment(g.Instantiated, "CUDA", "a graph of %d launches is instantiated", g.CaptureLaunches)}, x.Timeline...)
-			out = append(out, x)
-		})
-		return out
-	},
+	Find: eachProcess(2e9, func(w *Window, b *Book) (x Finding, ok bool) {
+		y := w.cost(b.PID, &eagerSteps)
+		g := unused(w.State(b.PID), eagerOf(y.list))
+		if g == nil || y.steps < manyEager {
+			return x, false
+		}
+		x = y.finding(fmt.Sprintf("%.0f steps of kernels launched one by one", y.steps))
+		x.Op = y.worstOp(launchOp)
+		x.Timeline = append([]tick.Moment{moment(g.Instantiated, "CUDA", "a graph of %d launches is instantiated", g.CaptureLaunches)}, x.Timeline...)
+		return x, true
+	}),
 }
 
 // eager is the longest time in which a thread's steps launched kernels one by one, and no

@@ -18,15 +18,8 @@ const (
 
 var memoryLeak = Rule{
 	Name: "memory-leak", Sees: govern.QuickTimes, Rests: govern.QuickTimes, Needs: NeedState, Share: 0.01, Problems: []string{"10", "3"},
-	Doc: "The job holds more GPU memory each second, gives none of it back, and fills none of it from the host: it will run out.",
-	Find: func(w *Window) (out []Finding) {
-		w.living(2e9, func(b *Book) {
-			if x, ok := leak(b); ok {
-				out = append(out, x)
-			}
-		})
-		return out
-	},
+	Doc:  "The job holds more GPU memory each second, gives none of it back, and fills none of it from the host: it will run out.",
+	Find: eachProcess(2e9, func(_ *Window, b *Book) (Finding, bool) { return leak(b) }),
 }
 
 // leak looks for growth that is even and goes on to the last second.

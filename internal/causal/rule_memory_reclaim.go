@@ -15,7 +15,7 @@ var memoryReclaim = Rule{
 	Find:  reclaimed(tick.HostReclaim),
 }
 
-// reclaimed makes a Find of what processes lost to reclaim of a kind.
+// reclaimed returns a Find of what processes lost to reclaim of a kind.
 func reclaimed(kind tick.HostEvent) func(*Window) []Finding {
 	return func(w *Window) (out []Finding) {
 		for _, b := range w.Books() {

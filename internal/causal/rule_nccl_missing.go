@@ -24,7 +24,7 @@ var ncclDead = Rule{
 	Instead: []string{"nccl-missing", "nccl-straggler", "gpu-slower", "gpu-shared", "lock-wait", "driver-slow"},
 }
 
-// rollCalls makes a Find of the roll calls that somebody waits in: those from which a rank that
+// rollCalls returns a Find of the roll calls that somebody waits in: those from which a rank that
 // has ended is missing, or the others.
 func rollCalls(dead bool) func(*Window) []Finding {
 	return func(w *Window) (out []Finding) {

@@ -48,15 +48,6 @@ func (w *Window) Books() []*Book {
 // Book returns the book of a process, nil if there is none.
 func (w *Window) Book(pid uint32) *Book { return w.e.books[pid] }
 
-// living calls fn for each process that has made calls since ns before now.
-func (w *Window) living(within int64, fn func(b *Book)) {
-	for _, b := range w.Books() {
-		if n := len(b.Seconds); n > 0 && w.Now()-b.Seconds[n-1].To <= within {
-			fn(b)
-		}
-	}
-}
-
 // State returns the state of a process that follows from its calls, as of the last tick; nil if
 // it is not known.
 func (w *Window) State(pid uint32) *tick.State { return stateIn(w.Tick, pid) }
