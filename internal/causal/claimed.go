@@ -120,7 +120,7 @@ func (e *Engine) tally(v *verdict, x *step) {
 		if byRule[rule] < max(leastSlow, slowShare*float64(x.normal)) {
 			continue
 		}
-		y := v.of(rule, c.group)
+		y := v.tallyOf(rule, c.group)
 		lost := x.lossBy(g)
 		v.rule[rule] += x.weight * lost
 		y.lost += x.weight * lost
@@ -157,7 +157,7 @@ func (y *tally) see(x *step, lost int64) {
 	}
 }
 
-func (v *verdict) of(rule int, group string) *tally {
+func (v *verdict) tallyOf(rule int, group string) *tally {
 	for _, y := range v.tally {
 		if y.rule == rule && y.group == group {
 			return y
