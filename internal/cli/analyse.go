@@ -39,7 +39,7 @@ func analyse(ctx context.Context, r *query.Reader, s *query.Session, from, to ti
 		rec.Window(w.from, orMax(w.to))
 	}
 	c = &collector{}
-	err = session.Run(ctx, session.Config{Source: w, Clock: w.Replay, Sinks: append([]tick.Sink{c}, also...), Poll: replayPoll, Log: log})
+	err = session.Run(ctx, session.Config{Source: session.FromRecording(w), Clock: w.Replay, Sinks: append([]tick.Sink{c}, also...), Poll: replayPoll, Log: log})
 	if store.Unreadable(err) {
 		err = nil // up to there it is good; the summary tells of it
 	}

@@ -27,7 +27,7 @@ func part(t *testing.T, from, to time.Duration) *collector {
 	}
 	log.Window(w.from, orMax(w.to))
 	c := &collector{}
-	if err := session.Run(context.Background(), session.Config{Source: w, Clock: w.Replay, Sinks: []tick.Sink{c}, Poll: replayPoll}); err != nil {
+	if err := session.Run(context.Background(), session.Config{Source: session.FromRecording(w), Clock: w.Replay, Sinks: []tick.Sink{c}, Poll: replayPoll}); err != nil {
 		t.Fatal(err)
 	}
 	return c

@@ -305,7 +305,7 @@ func (d *demo) replay(ctx context.Context, why string) error {
 		defer stop()
 	}
 	replay := store.NewReplay(log, o)
-	err = session.Run(ctx, session.Config{Source: replay, Clock: replay, Sinks: d.sinks(v), Log: d.env.logger(d.debug)})
+	err = session.Run(ctx, session.Config{Source: session.FromRecording(replay), Clock: replay, Sinks: d.sinks(v), Log: d.env.logger(d.debug)})
 	return errors.Join(err, v.failed())
 }
 

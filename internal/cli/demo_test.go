@@ -113,7 +113,7 @@ func TestRecordingsShowTheCause(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			replay := store.NewReplay(recorded(t, s.name), store.ReplayOptions{})
 			c := &collector{}
-			if err := session.Run(t.Context(), session.Config{Source: replay, Clock: replay, Sinks: []tick.Sink{c}, Poll: replayPoll}); err != nil {
+			if err := session.Run(t.Context(), session.Config{Source: session.FromRecording(replay), Clock: replay, Sinks: []tick.Sink{c}, Poll: replayPoll}); err != nil {
 				t.Fatal(err)
 			}
 			s.check(t, c.input("", "").Chains)

@@ -68,7 +68,7 @@ func jobDB(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := session.Run(t.Context(), session.Config{Source: replay, Clock: replay, Sinks: []tick.Sink{db}, Poll: replayPoll}); err != nil {
+	if err := session.Run(t.Context(), session.Config{Source: session.FromRecording(replay), Clock: replay, Sinks: []tick.Sink{db}, Poll: replayPoll}); err != nil {
 		t.Fatal(err)
 	}
 	return path

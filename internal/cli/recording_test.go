@@ -243,5 +243,5 @@ func recordScenario(path string, a *scenario) error {
 	if err != nil {
 		return err
 	}
-	return session.Run(context.Background(), session.Config{Source: replay, Clock: replay, Sinks: []tick.Sink{db}, Poll: replayPoll})
+	return session.Run(context.Background(), session.Config{Source: session.FromRecording(replay), Clock: replay, Sinks: []tick.Sink{db}, Poll: replayPoll})
 }

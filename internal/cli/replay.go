@@ -139,7 +139,7 @@ type player struct {
 // the error says where that ends.
 func (p *player) run(ctx context.Context, sum func(*tick.Tick, uint64, bool), sinks ...tick.Sink) error {
 	source := store.NewReplay(p.log, store.ReplayOptions{Speed: p.speed, Sum: sum})
-	err := session.Run(ctx, session.Config{Source: source, Clock: source, Sinks: sinks, Log: p.e.logger(p.e.debug)})
+	err := session.Run(ctx, session.Config{Source: session.FromRecording(source), Clock: source, Sinks: sinks, Log: p.e.logger(p.e.debug)})
 	if store.Unreadable(err) {
 		return &problem{What: "the recording cannot be read to its end: " + err.Error(), Do: "ingero db verify says what is damaged", Err: err}
 	}

@@ -29,7 +29,7 @@ func (l *lives) Tick(t *tick.Tick) error {
 func TestIncidentLives(t *testing.T) {
 	replay := store.NewReplay(recorded(t, "incident"), store.ReplayOptions{})
 	var l lives
-	if err := session.Run(t.Context(), session.Config{Source: replay, Clock: replay, Sinks: []tick.Sink{&l}, Poll: replayPoll}); err != nil {
+	if err := session.Run(t.Context(), session.Config{Source: session.FromRecording(replay), Clock: replay, Sinks: []tick.Sink{&l}, Poll: replayPoll}); err != nil {
 		t.Fatal(err)
 	}
 	var kinds []tick.EpisodeKind

@@ -8,13 +8,6 @@ import (
 	"ingero/internal/tick"
 )
 
-// Faulty is a source that learns of faults of GPUs as they happen. What a [Recording]
-// has of them is in its totals, joined already.
-type Faulty interface {
-	// Faults appends those that have come since the last call.
-	Faults(dst []tick.Xid) []tick.Xid
-}
-
 // watchGPUs begins to wait for faults and to poll the GPUs.
 func (l *Live) watchGPUs(ctx context.Context) {
 	var err error
@@ -50,7 +43,7 @@ func (l *Live) tellGPUs(t *tick.Tick) {
 	}
 }
 
-// Faults implements [Faulty].
+// Faults appends the faults that have come since the last call.
 func (l *Live) Faults(dst []tick.Xid) []tick.Xid {
 	if l.raw != nil {
 		var news []tick.Xid

@@ -87,12 +87,11 @@ func newJoiner() *joiner { return &joiner{recent: map[uint32]*recent{}, watched:
 
 // batch takes in what a poll has brought. The faults first: most came after the calls
 // that were read before.
-func (j *joiner) batch(s Source, b *tick.Batch) {
-	f, ok := s.(Faulty)
-	if !ok {
+func (j *joiner) batch(faults func([]tick.Xid) []tick.Xid, b *tick.Batch) {
+	if faults == nil {
 		return
 	}
-	j.next = f.Faults(j.next[:0])
+	j.next = faults(j.next[:0])
 	for i := range j.next {
 		j.begin(&j.next[i])
 	}

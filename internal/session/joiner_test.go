@@ -13,7 +13,6 @@ import (
 
 // faulty is a source that has faults to tell.
 type faulty struct {
-	script
 	next []tick.Xid
 }
 
@@ -73,15 +72,15 @@ func TestFaultsAreJoined(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			j := newJoiner()
 			s := &faulty{}
-			j.batch(s, &tick.Batch{Calls: early})
+			j.batch(s.Faults, &tick.Batch{Calls: early})
 			s.next = []tick.Xid{xidAt(at, 13, tt.msg)}
-			j.batch(s, &tick.Batch{})
-			j.batch(s, &tick.Batch{Calls: late})
+			j.batch(s.Faults, &tick.Batch{})
+			j.batch(s.Faults, &tick.Batch{Calls: late})
 			now := &tick.Tick{Time: time.Unix(0, at+ms)}
 			if j.tick(now); len(now.Xids) != 0 {
 				t.Fatalf("told before the calls before it can have come: %+v", now.Xids)
 			}
-			j.batch(s, &tick.Batch{Calls: []events.Call{call(7, 8, opSync, at+400*ms, ms)}})
+			j.batch(s.Faults, &tick.Batch{Calls: []events.Call{call(7, 8, opSync, at+400*ms, ms)}})
 			now = &tick.Tick{Time: time.Unix(0, at+600*ms), Processes: []tick.Process{
 				{PID: 6, NSPID: 6, Comm: "other", Started: started}, {PID: 7, NSPID: 3, Comm: "train", Started: started}}}
 			now.Threads = []tick.Thread{
@@ -118,9 +117,9 @@ func TestFaultsAreHeardOfLate(t *testing.T) {
 		for i := range 20_000 + late {
 			many = append(many, call(7, 7, opLaunch, at-20_000e3+int64(i)*1000, 900))
 		}
-		j.batch(s, &tick.Batch{Calls: append([]events.Call{call(8, 8, opSync, at-60e9, 1)}, many...)})
+		j.batch(s.Faults, &tick.Batch{Calls: append([]events.Call{call(8, 8, opSync, at-60e9, 1)}, many...)})
 		s.next = []tick.Xid{xidAt(at-1, 13, "pid=7"), xidAt(at-1, 13, "pid=8")}
-		j.batch(s, &tick.Batch{})
+		j.batch(s.Faults, &tick.Batch{})
 		now := &tick.Tick{Time: time.Unix(0, at), Final: true, Processes: []tick.Process{{PID: 7, Comm: "fast"}, {PID: 8, Comm: "slow"}}}
 		j.tick(now)
 		var before []time.Duration
@@ -144,7 +143,7 @@ func TestFaultsAreHeardOfLate(t *testing.T) {
 func TestFaultsAtTheEnd(t *testing.T) {
 	j := newJoiner()
 	s := &faulty{next: []tick.Xid{xidAt(1e18+5, 48, "b"), xidAt(1e18, 172, "a")}}
-	j.batch(s, &tick.Batch{})
+	j.batch(s.Faults, &tick.Batch{})
 	last := &tick.Tick{Time: time.Unix(0, 1e18), Final: true}
 	j.tick(last)
 	if len(last.Xids) != 2 || last.Xids[0].Code != 172 || last.Xids[1].Root != 172 || last.Xids[1].After != 5 {
@@ -168,7 +167,7 @@ func TestFaultsAreBounded(t *testing.T) {
 		if i%2 == 0 {
 			b.Procs = []tick.ProcEvent{{Kind: tick.ProcExited, PID: i + 1}}
 		}
-		j.batch(s, b)
+		j.batch(s.Faults, b)
 	}
 	if n := len(j.recent); n > maxCallers {
 		t.Errorf("the calls of %d processes are kept", n)
@@ -181,9 +180,9 @@ func TestFaultsAreBounded(t *testing.T) {
 			x.SaidPID = n % 20
 			s.next = append(s.next, x)
 		}
-		j.batch(s, &tick.Batch{})
+		j.batch(s.Faults, &tick.Batch{})
 		for range 2 * keptCalls {
-			j.batch(s, &tick.Batch{Calls: []events.Call{call(1, 1, opSync, 0, 1)}})
+			j.batch(s.Faults, &tick.Batch{Calls: []events.Call{call(1, 1, opSync, 0, 1)}})
 		}
 		if n := len(j.watched); n > maxWatched {
 			t.Fatalf("of %d faults the calls are kept", n)
@@ -222,7 +221,7 @@ func BenchmarkJoinerKeep(b *testing.B) {
 	batch := &tick.Batch{Calls: calls(1024, 1000)}
 	b.ReportAllocs()
 	for b.Loop() {
-		j.batch(s, batch)
+		j.batch(s.Faults, batch)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1024, "ns/call")
 }

@@ -12,21 +12,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// Memory is a source whose processes can be read.
-type Memory interface {
-	Memory() symbols.Reader
-}
-
-// Memory implements [Memory].
+// Memory returns what reads names in the memory of processes.
 func (l *Live) Memory() symbols.Reader { return &memory{fs: l.fs, known: map[symbolKey]string{}} }
-
-// newNames makes the table of GPU functions of a source.
-func newNames(s Source) *symbols.Names {
-	if m, ok := s.(Memory); ok {
-		return symbols.New(m.Memory())
-	}
-	return symbols.New(nil)
-}
 
 // lastNames is how long the end of a session waits for names that are being read.
 const lastNames = time.Second

@@ -28,6 +28,13 @@ type switching struct {
 	in     atomic.Int32 // ticks after the first of these at which they had some
 }
 
+// Capabilities implements session.Source.
+func (s *switching) Capabilities() session.Capabilities {
+	can := s.Live.Capabilities()
+	can.Sparing = s
+	return can
+}
+
 func (s *switching) Spent() (session.Spent, error) {
 	const every = 8
 	if timed, _, _ := s.ProbeCost(s.launch); timed == 0 {

@@ -181,16 +181,11 @@ func (p *Player) Close() error {
 	return nil
 }
 
-// AgentPID implements [Agent].
-func (p *Player) AgentPID() uint32 { return p.tape.Header.PID }
+// Capabilities implements [Source]. Stacks are in the tape with their names.
+func (p *Player) Capabilities() Capabilities {
+	return Capabilities{AgentPID: p.tape.Header.PID, StackPolicy: p.tape.Header.Stacks, Faults: p.live.Faults, deck: p}
+}
 
-// Faults implements [Faulty].
-func (p *Player) Faults(dst []tick.Xid) []tick.Xid { return p.live.Faults(dst) }
-
-// policy returns the policy of stacks of the session that was recorded.
-func (p *Player) policy() string { return p.tape.Header.Stacks }
-
-func (p *Player) deck() deck { return p }
 func (*Player) plays() bool  { return true }
 func (*Player) close() error { return nil }
 

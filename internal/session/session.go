@@ -20,7 +20,6 @@ import (
 	"ingero/internal/symbols"
 	"ingero/internal/tick"
 	"ingero/internal/track"
-	"ingero/pkg/events"
 )
 
 // Source is where a session's input comes from. One goroutine calls it.
@@ -29,43 +28,15 @@ type Source interface {
 	// more. more says that it stopped for want of room, not of input. At the end
 	// of all input it returns [io.EOF], possibly with a last batch.
 	Poll(b *tick.Batch) (more bool, err error)
-	// Totals fills Ops (Sum and Hist), Processes, Libraries, Reports and Drops as
-	// of now, and Host and Self if it is a [Recording]. What it fills is
-	// the tick's from then on.
+	// Totals fills what the source knows of a tick, as of now: the parts that the table of
+	// stages says. What it fills is the tick's from then on.
 	Totals(t *tick.Tick) error
+	// Capabilities returns what the source can do beside. It is asked once, before the first poll.
+	Capabilities() Capabilities
 	// Stop ends the input; what had arrived until then can still be polled. It
 	// is idempotent.
 	Stop() error
 	Close() error
-}
-
-// Waker is a source that can ask to be polled before its time.
-type Waker interface {
-	// Wake delivers a value when a poll is urgent.
-	Wake() <-chan struct{}
-	// Patience is how long the next poll may wait for while hardly any calls come. It is
-	// asked for often.
-	Patience() time.Duration
-}
-
-// Thinner is a source that can leave out records under pressure, and wants to
-// know which calls are slow: those it leaves out last.
-type Thinner interface {
-	SetSlow(op events.Op, d time.Duration) error
-}
-
-// Agent is a source that knows which process the agent is, or was: its threads
-// are told apart from others that take a CPU.
-type Agent interface {
-	AgentPID() uint32
-}
-
-// Recording is a source that plays what was: its Host and Self are all there are, and
-// its ticks are when they were.
-type Recording interface {
-	// Due tells whether a tick is due, once Poll has delivered all that came before it,
-	// and fills in which one that is: all but what Totals fills.
-	Due(t *tick.Tick) bool
 }
 
 // Config is a session to run. Source is required; the zero value of the rest is
@@ -120,15 +91,14 @@ func Run(ctx context.Context, c Config) error {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	raw := deckOf(c.Source)
-	if raw != nil {
-		c.Clock = raw.clock(c.Clock)
+	can := c.Source.Capabilities()
+	if can.deck != nil {
+		c.Clock = can.deck.clock(c.Clock)
 	}
-	r := newRunner(c)
-	r.raw = raw
+	r := newRunner(c, can)
 	loop := r.loop
-	if rec, ok := c.Source.(Recording); ok {
-		loop = func(ctx context.Context) error { return r.play(ctx, rec) }
+	if can.Due != nil {
+		loop = r.play
 	}
 	err := loop(ctx)
 	err = errors.Join(err, r.finish())
@@ -139,6 +109,7 @@ func Run(ctx context.Context, c Config) error {
 
 type runner struct {
 	Config
+	can      Capabilities // of the source
 	table    *table
 	ledger   *ledger.Ledger
 	causes   *causal.Engine
@@ -150,7 +121,6 @@ type runner struct {
 	names    *symbols.Names
 	faults   *joiner
 	stacks   *stacks
-	raw      deck // the raw tape of the source; nil: there is none
 	sites    *sites
 	fan      *fan
 	meter    *proc.Meter
@@ -162,27 +132,23 @@ type runner struct {
 	over     bool // the last tick was the final one
 }
 
-func newRunner(c Config) *runner {
+func newRunner(c Config, can Capabilities) *runner {
 	now := c.Clock.Now()
 	meter, err := proc.NewMeter(proc.FS{})
 	if err != nil {
 		c.Log.Debug("host state unavailable", "error", err)
 		meter = &proc.Meter{}
 	}
-	var agent uint32
-	if a, ok := c.Source.(Agent); ok {
-		agent = a.AgentPID()
-	}
-	return &runner{Config: c, table: newTable(), ledger: ledger.New(agent), causes: causal.New(agent), loops: loop.New(), track: track.New(), ranks: rollcall.New(), names: newNames(c.Source), faults: newJoiner(), stacks: newStacks(c.Source), sites: newSites(),
+	return &runner{Config: c, can: can, table: newTable(), ledger: ledger.New(can.AgentPID), causes: causal.New(can.AgentPID), loops: loop.New(),
+		track: track.New(), ranks: rollcall.New(), names: symbols.New(can.Memory), faults: newJoiner(), stacks: newStacks(&can), sites: newSites(),
 		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now, quiet: quiet{Deadband: c.Quiet}, budget: budget{Budget: govern.Budget{Forced: c.Forced}}}
 }
 
 // loop returns nil when ctx or the input ends.
 func (r *runner) loop(ctx context.Context) error {
-	var wake <-chan struct{}
 	patience := func() time.Duration { return 4 * r.Poll }
-	if w, ok := r.Source.(Waker); ok {
-		wake, patience = w.Wake(), w.Patience
+	if r.can.Patience != nil {
+		patience = r.can.Patience
 	}
 	pause := r.Poll
 	wait := pause
@@ -191,7 +157,7 @@ func (r *runner) loop(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-wake:
+		case <-r.can.Wake:
 		case <-poll:
 		}
 		until := r.ticked.Add(r.Interval)
@@ -222,7 +188,7 @@ func (r *runner) loop(ctx context.Context) error {
 }
 
 // play is loop with the ticks of a recording.
-func (r *runner) play(ctx context.Context, rec Recording) error {
+func (r *runner) play(ctx context.Context) error {
 	for ctx.Err() == nil && !r.over {
 		if _, _, err := r.poll(time.Time{}); err != nil {
 			if errors.Is(err, io.EOF) {
@@ -231,7 +197,7 @@ func (r *runner) play(ctx context.Context, rec Recording) error {
 			return err
 		}
 		var t tick.Tick
-		if rec.Due(&t) {
+		if r.can.Due(&t) {
 			r.started, r.seq = t.Started, t.Seq
 			if err := r.complete(&t); err != nil {
 				return err
@@ -263,7 +229,7 @@ func (r *runner) poll(until time.Time) (calls int, more bool, err error) {
 		steps := r.ledger.Steps()
 		r.causes.Add(steps)
 		r.loops.Batch(&b.Batch, steps)
-		r.faults.batch(r.Source, &b.Batch)
+		r.faults.batch(r.can.Faults, &b.Batch)
 		r.records += uint64(len(b.Calls))
 		calls += len(b.Calls)
 		r.fan.send(b)
@@ -302,7 +268,7 @@ func (r *runner) complete(t *tick.Tick) error {
 	slices.SortFunc(t.Processes, byPID)
 	slices.SortFunc(t.Others, byPID)
 	r.table.fill(t)
-	if _, recorded := r.Source.(Recording); !recorded {
+	if r.can.Due == nil {
 		if err := r.machine(t); err != nil {
 			return err
 		}
@@ -323,9 +289,9 @@ func (r *runner) complete(t *tick.Tick) error {
 		r.Hide(t)
 	}
 	r.episodes.Tick(t)
-	if s, ok := r.Source.(Thinner); ok && !t.Final {
+	if r.can.SetSlow != nil && !t.Final {
 		for op, d := range slowest(t.Ops) {
-			if err := s.SetSlow(op, d); err != nil {
+			if err := r.can.SetSlow(op, d); err != nil {
 				return err
 			}
 		}

@@ -27,12 +27,6 @@ type Framer interface {
 	Close() error
 }
 
-// Stacked is a source that delivers raw stacks.
-type Stacked interface {
-	Framer() Framer
-	StackPolicy() string // in words: "slow", "all", or "false" where none are taken
-}
-
 // maxUnnamed bounds the stacks that wait for their names, and the steps in the lives of
 // processes between them.
 const maxUnnamed = 1 << 13
@@ -69,18 +63,13 @@ type unnamed struct {
 }
 
 // newStacks starts what names the stacks of a source. It is to be closed.
-func newStacks(s Source) *stacks {
-	n := &stacks{wake: make(chan struct{}, 1), idle: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
-	n.raw = deckOf(s)
-	if p, ok := s.(*Player); ok {
-		n.policy = p.policy()
-	}
-	from, ok := s.(Stacked)
-	if !ok {
+func newStacks(can *Capabilities) *stacks {
+	n := &stacks{framer: can.Framer, raw: can.deck, policy: can.StackPolicy,
+		wake: make(chan struct{}, 1), idle: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	if n.framer == nil {
 		close(n.done)
 		return n
 	}
-	n.framer, n.policy = from.Framer(), from.StackPolicy()
 	go n.run()
 	return n
 }

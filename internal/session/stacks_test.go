@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"io"
 	"testing"
 	"time"
 
@@ -27,16 +26,6 @@ func (f *slowFramer) Life(e tick.ProcEvent) { f.lives = append(f.lives, e) }
 func (f *slowFramer) Trim(time.Time)        {}
 func (f *slowFramer) Close() error          { return nil }
 
-// stacked is a source that has nothing but a framer.
-type stacked struct{ f Framer }
-
-func (s stacked) Poll(*tick.Batch) (bool, error) { return false, io.EOF }
-func (s stacked) Totals(*tick.Tick) error        { return nil }
-func (s stacked) Stop() error                    { return nil }
-func (s stacked) Close() error                   { return nil }
-func (s stacked) Framer() Framer                 { return s.f }
-func (s stacked) StackPolicy() string            { return "all" }
-
 func rawStack(id uint32) tick.RawStack {
 	return tick.RawStack{ID: id, PID: 7, IPs: []uint64{uint64(id)}}
 }
@@ -45,7 +34,7 @@ func rawStack(id uint32) tick.RawStack {
 // processes between them is told in its place.
 func TestStacksAreNamed(t *testing.T) {
 	f := &slowFramer{}
-	n := newStacks(stacked{f})
+	n := newStacks(&Capabilities{Framer: f, StackPolicy: "all"})
 	b := &tick.Batch{RawStacks: []tick.RawStack{rawStack(1), rawStack(2)}, Procs: []tick.ProcEvent{{Kind: tick.ProcExited, PID: 7}}}
 	n.batch(b)
 	n.settle(t.Context(), b)
@@ -63,7 +52,7 @@ func TestStacksAreNamed(t *testing.T) {
 // counted. Nobody waits for names, but the end of a session, for a while.
 func TestStacksAreBounded(t *testing.T) {
 	f := &slowFramer{let: make(chan struct{})}
-	n := newStacks(stacked{f})
+	n := newStacks(&Capabilities{Framer: f, StackPolicy: "all"})
 	b := &tick.Batch{}
 	const more = 10
 	for i := range uint32(maxUnnamed + more) {
@@ -99,7 +88,7 @@ func TestStacksAreBounded(t *testing.T) {
 
 // A recording has stacks with their names.
 func TestRecordedStacksPass(t *testing.T) {
-	n := newStacks(nil)
+	n := newStacks(&Capabilities{})
 	b := &tick.Batch{Stacks: []events.Stack{{ID: 1}}, RawStacks: []tick.RawStack{rawStack(2)}}
 	n.batch(b)
 	n.settle(t.Context(), b)

@@ -46,6 +46,8 @@ func (s *script) Totals(t *tick.Tick) error {
 	return nil
 }
 
+func (*script) Capabilities() Capabilities { return Capabilities{} }
+
 func (s *script) Stop() error  { s.calls = append(s.calls, "stop"); return nil }
 func (s *script) Close() error { s.calls = append(s.calls, "close"); return nil }
 

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"slices"
 	"time"
 
 	"ingero/internal/decode"
@@ -49,17 +48,6 @@ type deck interface {
 	close() error
 }
 
-// taped is a source with a raw tape.
-type taped interface{ deck() deck }
-
-// deckOf returns the raw tape of a source, nil if it has none.
-func deckOf(s Source) deck {
-	if from, ok := s.(taped); ok {
-		return from.deck()
-	}
-	return nil
-}
-
 // ask fills v by read, unless it comes from a tape.
 func ask(s deck, k tape.Kind, v any, read func()) {
 	if s == nil {
@@ -69,7 +57,7 @@ func ask(s deck, k tape.Kind, v any, read func()) {
 	s.answer(k, v, read)
 }
 
-// deck implements [taped].
+// deck returns the raw tape, nil if there is none.
 func (l *Live) deck() deck { return l.raw }
 
 // playing tells whether a tape is played: no process that it tells of is there to be asked.
@@ -160,44 +148,5 @@ func (l *Live) adopt(processes []tick.Process) {
 		if !listed[pid] {
 			delete(l.procs, pid)
 		}
-	}
-}
-
-// machine is the state of the machine at a tick.
-type machine struct {
-	Host     tick.Host
-	Self     tick.Self
-	Overhead tick.Overhead
-	Sums     []tick.HostSum
-}
-
-// machine fills what a tick says of the machine and of the agent.
-func (r *runner) machine(t *tick.Tick) (err error) {
-	var m machine
-	ask(r.raw, tape.Machine, &m, func() {
-		if err := r.meter.Read(&t.Host, &t.Self); err != nil {
-			r.Log.Debug("host state unavailable", "error", err)
-		}
-		m.Sums = slices.Clone(r.meter.Sums())
-		if s, ok := r.Source.(Sparing); ok {
-			err = r.budget.tick(s, t)
-		}
-		m.Host, m.Self, m.Overhead = t.Host, t.Self, t.Overhead
-	})
-	t.Host, t.Self, t.Overhead = m.Host, m.Self, m.Overhead
-	t.HostSums = append(t.HostSums, m.Sums...)
-	return err
-}
-
-// functions has the names of GPU functions found, or takes those of a tape.
-func (r *runner) functions(b *tick.Batch, find func(*tick.Batch)) {
-	if r.raw != nil && r.raw.plays() {
-		r.raw.answer(tape.Functions, &b.Functions, nil)
-		r.names.Batch(b) // also where what remained was waited for
-		return
-	}
-	find(b)
-	if r.raw != nil {
-		r.raw.answer(tape.Functions, &b.Functions, func() {})
 	}
 }

@@ -190,7 +190,7 @@ func TestReplayOfACutRecording(t *testing.T) {
 		}
 		k := &keeper{}
 		r := NewReplay(l, ReplayOptions{})
-		if err := session.Run(context.Background(), session.Config{Source: r, Clock: r, Sinks: []tick.Sink{k}}); err != nil {
+		if err := session.Run(context.Background(), session.Config{Source: session.FromRecording(r), Clock: r, Sinks: []tick.Sink{k}}); err != nil {
 			t.Fatal(err)
 		}
 		return k.ticks
@@ -228,7 +228,7 @@ func TestReplayOfTheFirstVersion(t *testing.T) {
 	}
 	k := &keeper{}
 	r := NewReplay(l, ReplayOptions{})
-	if err := session.Run(context.Background(), session.Config{Source: r, Clock: r, Sinks: []tick.Sink{k}}); err != nil {
+	if err := session.Run(context.Background(), session.Config{Source: session.FromRecording(r), Clock: r, Sinks: []tick.Sink{k}}); err != nil {
 		t.Fatal(err)
 	}
 	if len(k.ticks) != 3 || len(k.calls) < 3*60 || !k.ticks[2].Final || !k.ticks[0].Time.Equal(began.Add(time.Second)) {
@@ -258,7 +258,7 @@ func TestReplayFillsTicks(t *testing.T) {
 	}
 	k := &keeper{}
 	r := NewReplay(l, ReplayOptions{})
-	if err := session.Run(context.Background(), session.Config{Source: r, Clock: r, Sinks: []tick.Sink{k}}); err != nil {
+	if err := session.Run(context.Background(), session.Config{Source: session.FromRecording(r), Clock: r, Sinks: []tick.Sink{k}}); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(k.ticks); n < 5 || n > 9 || len(k.calls) != 4 {

@@ -71,7 +71,7 @@ func TestReplayTellsFaultsAndGPUs(t *testing.T) {
 	}
 	k := &keeper{}
 	r := NewReplay(l, ReplayOptions{})
-	if err := session.Run(context.Background(), session.Config{Source: r, Clock: r, Sinks: []tick.Sink{k}}); err != nil {
+	if err := session.Run(context.Background(), session.Config{Source: session.FromRecording(r), Clock: r, Sinks: []tick.Sink{k}}); err != nil {
 		t.Fatal(err)
 	}
 	var want, got []tick.Xid

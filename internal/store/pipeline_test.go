@@ -19,9 +19,9 @@ import (
 )
 
 var (
-	_ session.Source = (*Replay)(nil)
-	_ session.Clock  = (*Replay)(nil)
-	_ tick.Sink      = (*DB)(nil)
+	_ session.Recording = (*Replay)(nil)
+	_ session.Clock     = (*Replay)(nil)
+	_ tick.Sink         = (*DB)(nil)
 )
 
 // keeper is a sink that keeps what it gets.
@@ -51,7 +51,7 @@ func TestReplayThroughSessionGivesWhatLiveGave(t *testing.T) {
 		}
 		k := &keeper{}
 		r := NewReplay(l, ReplayOptions{})
-		if err := session.Run(context.Background(), session.Config{Source: r, Clock: r, Sinks: append(sinks, k)}); err != nil {
+		if err := session.Run(context.Background(), session.Config{Source: session.FromRecording(r), Clock: r, Sinks: append(sinks, k)}); err != nil {
 			t.Fatal(err)
 		}
 		return k
@@ -96,7 +96,7 @@ func TestReplayOfDamagedLogThroughSession(t *testing.T) {
 	}
 	k := &keeper{}
 	r := NewReplay(l, ReplayOptions{})
-	err = session.Run(context.Background(), session.Config{Source: r, Clock: r, Sinks: []tick.Sink{k}})
+	err = session.Run(context.Background(), session.Config{Source: session.FromRecording(r), Clock: r, Sinks: []tick.Sink{k}})
 	if !errors.Is(err, ErrCorrupt) || len(k.calls) == 0 || len(k.ticks) == 0 || !k.ticks[len(k.ticks)-1].Final {
 		t.Errorf("error %v, %d calls, %d ticks", err, len(k.calls), len(k.ticks))
 	}

@@ -52,7 +52,7 @@ func Play(t testing.TB, db string, until int64) *Recorder {
 
 // playTo is Play that also writes to the sink that into returns, if it returns one. The
 // session reads the replay through wrap, unless that is nil.
-func playTo(t testing.TB, db string, until int64, wrap func(*store.Replay) session.Source, into func(*query.Session) tick.Sink) *Recorder {
+func playTo(t testing.TB, db string, until int64, wrap func(*store.Replay) session.Recording, into func(*query.Session) tick.Sink) *Recorder {
 	t.Helper()
 	r, err := query.Open(db)
 	if err != nil {
@@ -70,11 +70,11 @@ func playTo(t testing.TB, db string, until int64, wrap func(*store.Replay) sessi
 	defer log.Close()
 	p := NewRecorder(into(&all[0]), func(t *tick.Tick) bool { return t.Time.UnixNano() >= until })
 	replay := store.NewReplay(log, store.ReplayOptions{})
-	var source session.Source = replay
+	var source session.Recording = replay
 	if wrap != nil {
 		source = wrap(replay)
 	}
-	if err := session.Run(context.Background(), session.Config{Source: source, Clock: replay, Sinks: []tick.Sink{p}, Poll: 250 * time.Millisecond}); err != nil {
+	if err := session.Run(context.Background(), session.Config{Source: session.FromRecording(source), Clock: replay, Sinks: []tick.Sink{p}, Poll: 250 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
 	return p
