@@ -74,13 +74,11 @@ func BenchmarkSecond(b *testing.B) {
 					for j := range polls[i].Waits {
 						polls[i].Waits[j].Start += s1
 					}
-					l.Batch(&polls[i])
-					e.Add(l.Steps())
+					e.Add(l.Batch(polls[i].Waits, polls[i].Calls))
 				}
 				t := tick.Tick{Time: time.Unix(0, start+(second+1)*s1), Window: time.Second, Processes: []tick.Process{{PID: 7}}}
-				l.Tick(&t)
-				e.Tick(&t)
-				if second > 5 && len(t.Chains) == 0 {
+				t.Breakdowns = l.Tick(t.Threads, t.Processes)
+				if chains, _ := e.Tick(&t); second > 5 && len(chains) == 0 {
 					b.Fatal("nothing was found")
 				}
 			}

@@ -156,8 +156,9 @@ func (r *record) keepOwn(o ownTime) {
 	}
 }
 
-// Tick fills Chains, the gravest first.
-func (e *Engine) Tick(t *tick.Tick) {
+// Tick returns the chains of a tick, the gravest first, and what cannot be told. It only
+// reads the tick.
+func (e *Engine) Tick(t *tick.Tick) ([]tick.Chain, []tick.Untold) {
 	e.ticks++
 	e.note(t)
 	e.has(t)
@@ -165,9 +166,9 @@ func (e *Engine) Tick(t *tick.Tick) {
 	w := e.window(t)
 	w.claim()
 	found := leaveOut(merge(w.find()))
-	t.Chains = e.tell(found, t)
-	e.untold(t)
+	chains := e.tell(found, t)
 	e.forget(t.Time.Unix())
+	return chains, e.untold()
 }
 
 // tell returns the chains of findings, and earlier chains that stay.

@@ -37,8 +37,8 @@ func made(count, nth int, lost int64, who events.Thread) []ledger.Step {
 
 func chainsOf(e *Engine, at int64) []tick.Chain {
 	t := tick.Tick{Time: time.Unix(0, at)}
-	e.Tick(&t)
-	return t.Chains
+	chains, _ := e.Tick(&t)
+	return chains
 }
 
 var stress = events.Thread{PID: 8821, TID: 8822, Name: events.NameOf("stress-ng")}

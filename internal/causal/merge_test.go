@@ -21,7 +21,7 @@ func TestHogsAreNoBurst(t *testing.T) {
 	e := New(1)
 	e.Add(steps)
 	tk := tick.Tick{Time: time.Unix(0, steps[59].To), Others: []tick.Process{{PID: 60, Comm: "shell"}}}
-	e.Tick(&tk)
+	tk.Chains, _ = e.Tick(&tk)
 	if len(tk.Chains) != 1 || tk.Chains[0].Rule != "cpu-taken" {
 		show(t, tk.Chains)
 		t.Errorf("want that the CPU was taken")
@@ -41,7 +41,7 @@ func TestBurstOfPrograms(t *testing.T) {
 	e := New(1)
 	e.Add(steps)
 	tk := tick.Tick{Time: time.Unix(0, steps[999].To), Others: []tick.Process{{PID: 60, Comm: "logrotate"}}}
-	e.Tick(&tk)
+	tk.Chains, _ = e.Tick(&tk)
 	if len(tk.Chains) != 1 {
 		show(t, tk.Chains)
 		t.Fatalf("%d chains, want one", len(tk.Chains))

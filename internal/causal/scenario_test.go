@@ -139,19 +139,18 @@ func (f *feeder) feed(all *tick.Batch, from, poll int64, facts ...fact) (out tic
 				b.Calls = append(b.Calls, all.Calls[c])
 			}
 		}
-		tr.Batch(&b)
-		l.Batch(&b)
-		e.Add(l.Steps())
+		tr.Batch(b.Calls, b.Procs)
+		e.Add(l.Batch(b.Waits, b.Calls))
 		sums.calls = append(append(sums.calls, b.Calls...), f.until(from, now)...)
 		if last := c == len(all.Calls) && w == len(all.Waits); last || (now-from)/s1 != (now+poll-from)/s1 {
 			tk := tick.Tick{Time: time.Unix(0, now), Window: time.Second}
 			sums.ticked(&tk)
 			f.ticked(&tk)
-			tr.Tick(&tk)
+			tk.States = tr.Tick(tk.Processes, tk.Ops)
 			ranked(&tk)
 			factsAt(&tk, f.seen(facts, now-start))
-			l.Tick(&tk)
-			e.Tick(&tk)
+			tk.Breakdowns = l.Tick(tk.Threads, tk.Processes)
+			tk.Chains, tk.Untold = e.Tick(&tk)
 			out = tk
 		}
 	}

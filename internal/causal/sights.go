@@ -151,9 +151,8 @@ var uncounted = func() (bits shed) {
 	return bits
 }()
 
-// untold fills which causes cannot be told, or not wholly, and since when.
-func (e *Engine) untold(t *tick.Tick) {
-	t.Untold = nil
+// untold returns which causes cannot be told, or not wholly, and since when.
+func (e *Engine) untold() (out []tick.Untold) {
 	for i := range e.unseen {
 		u := &e.unseen[i]
 		rules := RulesWithout(u.takes)
@@ -164,8 +163,9 @@ func (e *Engine) untold(t *tick.Tick) {
 		if u.to != 0 {
 			x.Until = wall(u.to)
 		}
-		t.Untold = append(t.Untold, x)
+		out = append(out, x)
 	}
+	return out
 }
 
 // RulesWithout returns the rules whose causes cannot be told, or not wholly, while something

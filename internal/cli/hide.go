@@ -68,17 +68,18 @@ type hider struct {
 
 // hide is the session's Hide. After the last tick the database is closed: who records
 // leaves it without a write-ahead log once nobody reads it.
-func (h *hider) hide(t *tick.Tick) {
+func (h *hider) hide(now time.Time, final bool, chains []tick.Chain) (shown []tick.Chain, hidden []tick.Hidden) {
 	if f := h.anew.Swap(nil); f != nil {
 		h.Filter = *f
 	}
-	if err := h.read(t.Time); err != nil {
+	if err := h.read(now); err != nil {
 		h.log.Debug("what is silenced is not known", "error", err)
 	}
-	t.Chains, t.Hidden = h.Split(t.Chains, t.Time)
-	if t.Final {
+	shown, hidden = h.Split(chains, now)
+	if final {
 		_ = h.close() // it was read only
 	}
+	return shown, hidden
 }
 
 func (h *hider) read(now time.Time) (err error) {

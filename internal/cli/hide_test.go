@@ -22,7 +22,7 @@ func TestHide(t *testing.T) {
 		now = now.Add(time.Second)
 		x := &tick.Tick{Time: now, Final: final, Chains: []tick.Chain{
 			{ID: "c-1", Rule: "cpu-taken", Severity: tick.High}, {ID: "c-2", Rule: "lock-wait", Severity: tick.Low}}}
-		h.hide(x)
+		x.Chains, x.Hidden = h.hide(x.Time, x.Final, x.Chains)
 		return len(x.Chains), len(x.Hidden)
 	}
 	silence := func(s store.Silencing) {

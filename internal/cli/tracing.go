@@ -67,15 +67,15 @@ func (t *tracing) run(ctx context.Context, rec *recording, sinks ...tick.Sink) e
 		sinks = append(sinks, rec)
 	}
 	sinks = append(sinks, p)
-	var hide func(*tick.Tick)
-	if t.hider != nil {
-		hide = t.hider.hide
-	}
 	if err := t.manager.Ready("tracing"); err != nil {
 		t.log.Warn("the service manager does not know that this is ready", "error", err)
 	}
 	stopping := context.AfterFunc(ctx, func() { _ = t.manager.Stopping() }) // it knows by itself that this ends
-	err := session.Run(ctx, session.Config{Source: t.source, Sinks: sinks, Quiet: t.quiet, Log: t.log, Hide: hide})
+	c := session.Config{Source: t.source, Sinks: sinks, Quiet: t.quiet, Log: t.log}
+	if t.hider != nil {
+		c.Hide = t.hider.hide
+	}
+	err := session.Run(ctx, c)
 	stopping()
 	return errors.Join(err, t.lock.Release())
 }

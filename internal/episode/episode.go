@@ -54,8 +54,31 @@ type mark struct {
 	total time.Duration
 }
 
-// Tick fills Episodes from Chains and Hidden.
-func (x *Tracker) Tick(t *tick.Tick) {
+// Now is what a tick says of chains and of the processes that they are of.
+type Now struct {
+	Time      time.Time
+	Seq       uint64
+	Window    time.Duration
+	Final     bool
+	Processes []tick.Process
+	Chains    []tick.Chain
+	Hidden    []tick.Hidden
+}
+
+// Tick returns the episodes that begin, change or end with a tick.
+func (x *Tracker) Tick(now Now) []tick.Episode {
+	t := &telling{Now: now}
+	x.tick(t)
+	return t.told
+}
+
+// telling is a tick and what is told of it.
+type telling struct {
+	Now
+	told []tick.Episode
+}
+
+func (x *Tracker) tick(t *telling) {
 	if x.lives == nil {
 		x.lives = map[string]*life{}
 	}
@@ -84,7 +107,7 @@ func (x *Tracker) Tick(t *tick.Tick) {
 }
 
 // see takes a chain in that is in the tick.
-func (x *Tracker) see(t *tick.Tick, c *tick.Chain, why tick.HiddenWhy) {
+func (x *Tracker) see(t *telling, c *tick.Chain, why tick.HiddenWhy) {
 	l := x.lives[c.ID]
 	if l == nil {
 		l = &life{}
@@ -121,7 +144,7 @@ func (x *Tracker) see(t *tick.Tick, c *tick.Chain, why tick.HiddenWhy) {
 
 // add brings the figures up to date. What a chain says is of the window that ends now,
 // so all that it has cost is that, and what it had cost when that window began.
-func (l *life) add(t *tick.Tick, c *tick.Chain, slower bool) {
+func (l *life) add(t *telling, c *tick.Chain, slower bool) {
 	if slower {
 		l.moved = t.Time
 	}
@@ -144,7 +167,7 @@ func (l *life) add(t *tick.Tick, c *tick.Chain, slower bool) {
 	l.chain = *c
 }
 
-func (l *life) begin(t *tick.Tick, hidden bool) {
+func (l *life) begin(t *telling, hidden bool) {
 	c := &l.chain
 	l.number = t.Seq
 	l.open, l.hidden = true, hidden
@@ -160,7 +183,7 @@ func (l *life) begin(t *tick.Tick, hidden bool) {
 }
 
 // update tells what is news.
-func (l *life) update(t *tick.Tick) {
+func (l *life) update(t *telling) {
 	switch first := l.chain.Culprit(); {
 	case l.chain.Severity > l.grade:
 		l.grade = l.chain.Severity
@@ -173,13 +196,13 @@ func (l *life) update(t *tick.Tick) {
 	}
 }
 
-func (l *life) end(t *tick.Tick, why tick.EpisodeWhy) {
+func (l *life) end(t *telling, why tick.EpisodeWhy) {
 	l.tell(t, tick.EpisodeEnd, why)
 	l.open, l.base, l.last = false, l.total, l.chain.To
 }
 
 // miss is for a chain that is in the tick no more.
-func (x *Tracker) miss(t *tick.Tick, l *life) {
+func (x *Tracker) miss(t *telling, l *life) {
 	if l.gone.IsZero() {
 		l.gone = t.Time
 	}
@@ -197,9 +220,9 @@ func (x *Tracker) miss(t *tick.Tick, l *life) {
 func (l *life) lost() time.Duration { return max(l.total-l.base, 0) }
 
 // tell adds an event to the tick.
-func (l *life) tell(t *tick.Tick, kind tick.EpisodeKind, why tick.EpisodeWhy) {
+func (l *life) tell(t *telling, kind tick.EpisodeKind, why tick.EpisodeWhy) {
 	c := &l.chain
-	t.Episodes = append(t.Episodes, tick.Episode{
+	t.told = append(t.told, tick.Episode{
 		Kind: kind, ID: fmt.Sprintf("%s.%d", c.ID, l.number), Why: why, Severity: l.grade,
 		From: l.from, To: c.To, Lost: l.lost(), Hidden: l.hidden, Chain: *c,
 	})
@@ -210,7 +233,7 @@ func (l *life) tell(t *tick.Tick, kind tick.EpisodeKind, why tick.EpisodeWhy) {
 }
 
 // ended says whether a process is known to have ended.
-func ended(t *tick.Tick, pid uint32) bool {
+func ended(t *telling, pid uint32) bool {
 	for i := range t.Processes {
 		if p := &t.Processes[i]; p.PID == pid {
 			return !p.Ended.IsZero()

@@ -33,9 +33,9 @@ func (f *film) tick(change func(*tick.Tick), chains ...tick.Chain) {
 	if change != nil {
 		change(t)
 	}
-	f.tracker.Tick(t)
-	for i := range t.Episodes {
-		e := &t.Episodes[i]
+	told := f.tracker.Tick(Now{t.Time, t.Seq, t.Window, t.Final, t.Processes, t.Chains, t.Hidden})
+	for i := range told {
+		e := &told[i]
 		s := fmt.Sprintf("%d %s %s %s %s %dms %g-%g", f.seq, strings.TrimPrefix(e.Kind.String(), "chain_"), e.ID, e.Why, e.Severity, e.Lost.Milliseconds(),
 			e.From.Sub(t0).Seconds(), e.To.Sub(t0).Seconds())
 		if e.Hidden {

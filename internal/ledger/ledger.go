@@ -1,15 +1,12 @@
 package ledger
 
-import (
-	"ingero/internal/tick"
-	"ingero/pkg/events"
-)
+import "ingero/pkg/events"
 
 // Limits of what is kept, whatever comes.
 const (
 	maxThreads   = 8192
 	maxProcesses = 2048
-	maxSteps     = 1 << 16 // not yet taken
+	maxSteps     = 1 << 16 // of one Batch
 	maxPending   = 4096    // waits of a thread that no call has claimed
 	maxPendings  = 1 << 16 // of all threads
 	idleTicks    = 60      // after which a silent thread or an ended process is forgotten
@@ -29,7 +26,6 @@ type Ledger struct {
 	steps []Step
 	opsOf []OpTime // what the steps' Ops and Waits are cut from
 	waits []Wait
-	taken bool // Steps has handed them out
 }
 
 // New returns an empty ledger. agentPID is ingero's own process, which is marked
@@ -43,28 +39,19 @@ func New(agentPID uint32) *Ledger {
 	}
 }
 
-// Batch takes in the waits and the calls of one poll. It does not keep them.
-func (l *Ledger) Batch(b *tick.Batch) {
-	if l.taken {
-		l.steps, l.opsOf, l.waits, l.taken = l.steps[:0], l.opsOf[:0], l.waits[:0], false
+// Batch adds the waits and the calls of one poll, which it does not keep. It returns the
+// steps that they closed, in the order of the calls that closed them; the steps are valid
+// until the next Batch.
+func (l *Ledger) Batch(waits []events.Wait, calls []events.Call) []Step {
+	l.steps, l.opsOf, l.waits = l.steps[:0], l.opsOf[:0], l.waits[:0]
+	for i := range waits {
+		l.wait(&waits[i])
 	}
-	for i := range b.Waits {
-		l.wait(&b.Waits[i])
-	}
-	for i := range b.Calls {
-		if c := &b.Calls[i]; c.Flags&events.CallNested == 0 {
+	for i := range calls {
+		if c := &calls[i]; c.Flags&events.CallNested == 0 {
 			l.call(c)
 		}
 	}
-}
-
-// Steps returns the steps that were closed since it was last called, in the
-// order of the calls that closed them. They are valid until the next Batch.
-func (l *Ledger) Steps() []Step {
-	if l.taken {
-		return nil
-	}
-	l.taken = true
 	return l.steps
 }
 

@@ -67,8 +67,7 @@ func play(all *tick.Batch, cut func() bool) (steps []Step, last tick.Tick) {
 	w := 0
 	var b tick.Batch
 	flush := func() {
-		l.Batch(&b)
-		steps = append(steps, copySteps(l.Steps())...)
+		steps = append(steps, copySteps(l.Batch(b.Waits, b.Calls))...)
 		b = tick.Batch{}
 	}
 	for i := range all.Calls {
@@ -84,12 +83,12 @@ func play(all *tick.Batch, cut func() bool) (steps []Step, last tick.Tick) {
 		if i%500 == 499 {
 			flush()
 			last = tick.Tick{Time: time.Unix(0, c.End())}
-			l.Tick(&last)
+			last.Breakdowns = l.Tick(last.Threads, last.Processes)
 		}
 	}
 	flush()
 	last = tick.Tick{Time: time.Unix(0, base)}
-	l.Tick(&last)
+	last.Breakdowns = l.Tick(nil, nil)
 	return steps, last
 }
 
@@ -138,7 +137,7 @@ func TestBreakdownsAddUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	all := random(r, 8, 4000)
 	l := New(3)
-	l.Batch(&all)
+	l.Batch(all.Waits, all.Calls)
 	times := func() tick.Times {
 		return tick.Times{OnCPU: r.Uint64N(1e9), Runnable: r.Uint64N(1e7), Throttled: r.Uint64N(1e9), Blocked: r.Uint64N(1e7)}
 	}
@@ -150,8 +149,7 @@ func TestBreakdownsAddUp(t *testing.T) {
 		want += x.InCalls.Total() + x.Between.Total()
 		tk.Threads = append(tk.Threads, x)
 	}
-	l.Tick(&tk)
-	for _, b := range tk.Breakdowns {
+	for _, b := range l.Tick(tk.Threads, nil) {
 		if b.PID == 7 && (b.Elapsed != want || b.Threads != 8) {
 			t.Errorf("elapsed %d, want %d; %d threads", b.Elapsed, want, b.Threads)
 		}
@@ -190,7 +188,7 @@ func TestBounded(t *testing.T) {
 				Reason: events.Reason(r.IntN(Reasons)), Who: who, Dev: r.Uint32()})
 			b.Calls = append(b.Calls, events.Call{Start: start, Duration: r.Int64N(1e6), PID: pid, TID: tid, Op: events.Op(r.Uint32())})
 		}
-		l.Batch(&b)
+		l.Batch(b.Waits, b.Calls)
 	}
 	if len(l.threads) > maxThreads || len(l.procs) > maxProcesses || l.pending > maxPendings || len(l.steps) > maxSteps {
 		t.Errorf("%d threads, %d processes, %d waits, %d steps", len(l.threads), len(l.procs), l.pending, len(l.steps))
@@ -201,7 +199,7 @@ func TestBounded(t *testing.T) {
 		}
 	}
 	for range 2*idleTicks + 2 {
-		l.Tick(&tick.Tick{})
+		l.Tick(nil, nil)
 	}
 	if len(l.threads)+len(l.procs)+l.pending != 0 {
 		t.Errorf("%d threads, %d processes, %d waits are left", len(l.threads), len(l.procs), l.pending)
@@ -231,16 +229,14 @@ func TestPast(t *testing.T) {
 // A number that another process's thread had before begins anew.
 func TestReuse(t *testing.T) {
 	l := New(0)
-	call := func(pid uint32, at int64) {
-		l.Batch(&tick.Batch{Calls: []events.Call{{Start: base + at, Duration: 1000, PID: pid, TID: 7, Op: 0x0140}}})
+	call := func(pid uint32, at int64) []Step {
+		return l.Batch(nil, []events.Call{{Start: base + at, Duration: 1000, PID: pid, TID: 7, Op: 0x0140}})
 	}
 	call(7, 0)
-	call(8, 1e6)
-	if n := len(l.Steps()); n != 0 {
+	if n := len(call(8, 1e6)); n != 0 {
 		t.Errorf("%d steps across two processes", n)
 	}
-	call(8, 2e6)
-	if s := l.Steps(); len(s) != 1 || s[0].PID != 8 {
+	if s := call(8, 2e6); len(s) != 1 || s[0].PID != 8 {
 		t.Errorf("steps %+v", s)
 	}
 }
@@ -273,14 +269,12 @@ func FuzzLedger(f *testing.F) {
 				Reason: events.Reason(next()), Flags: events.WaitFlags(next()), Who: events.Thread{PID: uint32(next()) % 4, TID: uint32(next()) % 4}}
 			c := events.Call{Start: next(), Duration: next(), OnCPU: next(), Runnable: next(), Throttled: next(), Gap: next(), GapOnCPU: next(), GapRunnable: next(),
 				PID: tid % 2, TID: tid, Op: 0x0140 + events.Op(next())%3, Weight: uint32(next()), Flags: events.CallFlags(next())}
-			l.Batch(&tick.Batch{Waits: []events.Wait{w}, Calls: []events.Call{c}})
-			for _, s := range l.Steps() {
+			for _, s := range l.Batch([]events.Wait{w}, []events.Call{c}) {
 				if s.Parts.Sum() != s.Length() || s.Length() <= 0 || s.Loss.Min < 0 || s.Loss.Min > s.Loss.Est || s.Loss.Est > s.Loss.Max || s.Loss.Max > s.Length()+longest {
 					t.Fatalf("%+v", s)
 				}
 			}
-			tk := tick.Tick{Threads: []tick.Thread{{PID: tid % 2, TID: tid, Enrolled: next()%2 == 0, Ended: next()%3 == 0, Since: next()}}}
-			l.Tick(&tk)
+			l.Tick([]tick.Thread{{PID: tid % 2, TID: tid, Enrolled: next()%2 == 0, Ended: next()%3 == 0, Since: next()}}, nil)
 		}
 	})
 }
@@ -294,8 +288,7 @@ func BenchmarkBatch(b *testing.B) {
 				b.ReportAllocs()
 				n := 0
 				for b.Loop() {
-					l.Batch(&all)
-					l.Steps()
+					l.Batch(all.Waits, all.Calls)
 					n += len(all.Calls)
 					for i := range all.Calls {
 						all.Calls[i].Start += 1e9

@@ -61,9 +61,7 @@ func TestThreadsAddUpToTheirProcess(t *testing.T) {
 	var was tick.Breakdown
 	most := 0
 	for second := range 200 {
-		x := tick.Tick{Threads: c.tick()}
-		l.Tick(&x)
-		b := x.Breakdowns[0]
+		b := l.Tick(c.tick(), nil)[0]
 		most = max(most, len(b.ByThread))
 		since := b.Since(&was)
 		for name, part := range map[string]*tick.Breakdown{"all": &b, "since": &since} {

@@ -30,7 +30,7 @@ func TestAccountOfTheEnded(t *testing.T) {
 			b.Calls = ofSome(b.Calls, r.Uint32N(9))
 			waits := min(len(all.Waits), 300)
 			b.Waits, all.Waits = all.Waits[:waits], all.Waits[waits:]
-			l.Batch(&b)
+			l.Batch(b.Waits, b.Calls)
 			x := tick.Tick{Time: time.Unix(0, base+int64(second)*1e9)}
 			for tid := range uint32(40) {
 				now.OnCPU += r.Uint64N(1e6)
@@ -43,7 +43,7 @@ func TestAccountOfTheEnded(t *testing.T) {
 				for _, p := range l.procs {
 					before[p.over] = p.over != nil
 				}
-				l.Tick(x)
+				l.Tick(x.Threads, x.Processes)
 				for _, p := range l.procs {
 					if p.over == nil {
 						continue

@@ -76,23 +76,23 @@ func (p *process) step(length int64, loss *Loss) {
 	p.loss.Max += loss.Max
 }
 
-// Tick takes in the threads' accounts, forgets what has ended, and fills
-// Breakdowns, by process.
-func (l *Ledger) Tick(t *tick.Tick) {
+// Tick adds the threads' accounts, forgets what has ended, and returns the breakdowns of all
+// processes, by PID.
+func (l *Ledger) Tick(threads []tick.Thread, processes []tick.Process) []tick.Breakdown {
 	l.ticks++
 	for _, p := range l.procs {
 		p.sum, p.threads, p.live = account{}, 0, p.live[:0]
 	}
-	for i := range t.Threads {
-		l.account(&t.Threads[i])
+	for i := range threads {
+		l.account(&threads[i])
 	}
-	for i := range t.Processes {
-		if p := l.procs[t.Processes[i].PID]; p != nil && t.Processes[i].Ended.IsZero() {
+	for i := range processes {
+		if p := l.procs[processes[i].PID]; p != nil && processes[i].Ended.IsZero() {
 			p.seen = l.ticks
 		}
 	}
 	l.settle()
-	t.Breakdowns = l.breakdowns()
+	return l.breakdowns()
 }
 
 // account takes in one thread's account.

@@ -75,7 +75,7 @@ func (p *player) line(n int, f []string) {
 		p.send()
 		if f[0] == "tick" {
 			p.tick.Time = time.Unix(0, base+o.at)
-			p.l.Tick(&p.tick)
+			p.tick.Breakdowns = p.l.Tick(p.tick.Threads, p.tick.Processes)
 			p.tick.Threads = nil
 		}
 	case "steps":
@@ -108,9 +108,8 @@ func (p *player) line(n int, f []string) {
 
 // send passes the batch on, and keeps copies of the steps.
 func (p *player) send() {
-	p.l.Batch(&p.batch)
+	p.steps = append(p.steps, copySteps(p.l.Batch(p.batch.Waits, p.batch.Calls))...)
 	p.batch = tick.Batch{}
-	p.steps = append(p.steps, copySteps(p.l.Steps())...)
 }
 
 func copySteps(steps []Step) []Step {

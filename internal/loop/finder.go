@@ -48,8 +48,8 @@ func (f *Finder) Add(steps []ledger.Step) {
 	}
 }
 
-// Tick fills the Loop of each breakdown.
-func (f *Finder) Tick(t *tick.Tick) {
+// Tick returns the loop of each process that has one, by PID.
+func (f *Finder) Tick() map[uint32]*tick.Loop {
 	f.ticks++
 	best := map[uint32]*thread{}
 	for tid, x := range f.threads {
@@ -64,15 +64,12 @@ func (f *Finder) Tick(t *tick.Tick) {
 			}
 		}
 	}
-	marked := f.tickMarked()
-	for i := range t.Breakdowns {
-		b := &t.Breakdowns[i]
-		if x := best[b.PID]; x != nil {
-			b.Loop = x.main().tell(x.tid)
-		}
-		if m := marked[b.PID]; m != nil { // the program knows better
-			b.Loop = m.main().tell(m.tid)
-		}
+	loops := map[uint32]*tick.Loop{}
+	for pid, x := range best {
+		loops[pid] = x.main().tell(x.tid)
+	}
+	for pid, m := range f.tickMarked() { // the program knows better
+		loops[pid] = m.main().tell(m.tid)
 	}
 	for _, x := range f.threads {
 		for _, l := range x.loops {
@@ -84,6 +81,7 @@ func (f *Finder) Tick(t *tick.Tick) {
 			n.recent = nil
 		}
 	}
+	return loops
 }
 
 // tickMarked returns, by process, the thread whose ranges are the steps, and forgets

@@ -64,9 +64,7 @@ func (p *program) run(letters string) {
 }
 
 func (p *program) tick() *tick.Loop {
-	t := tick.Tick{Breakdowns: []tick.Breakdown{{PID: 6}, {PID: 7}}}
-	p.f.Tick(&t)
-	return t.Breakdowns[1].Loop
+	return p.f.Tick()[7]
 }
 
 // What repeats is found, whatever the loop is made of, and each of its steps is counted.
@@ -193,7 +191,7 @@ func TestThreadsAreBounded(t *testing.T) {
 		t.Errorf("%d threads", len(f.threads))
 	}
 	for range idleTicks + 2 {
-		f.Tick(&tick.Tick{})
+		f.Tick()
 	}
 	if len(f.threads) != 0 {
 		t.Errorf("%d threads stay", len(f.threads))

@@ -46,24 +46,24 @@ type span struct {
 	turns   int
 }
 
-// Batch takes in the calls of NVTX of a batch, and what the ledger makes of it. It keeps
-// neither.
-func (f *Finder) Batch(b *tick.Batch, steps []ledger.Step) {
-	for i := range b.Ranges {
-		f.markedBy(&b.Ranges[i])
+// Batch adds the NVTX calls and the waits of a batch, and the steps that the ledger makes of
+// it. It keeps none of them.
+func (f *Finder) Batch(ranges []tick.Range, waits []events.Wait, steps []ledger.Step) {
+	for i := range ranges {
+		f.markedBy(&ranges[i])
 	}
 	f.Add(steps)
 	if len(f.marked) == 0 {
 		return
 	}
-	for i := range b.Waits {
-		if m := f.marked[b.Waits[i].TID]; m != nil {
-			m.wait(&b.Waits[i])
+	for i := range waits {
+		if m := f.marked[waits[i].TID]; m != nil {
+			m.wait(&waits[i])
 		}
 	}
-	for i := range b.Ranges {
-		if m := f.markedBy(&b.Ranges[i]); m != nil {
-			f.call(m, &b.Ranges[i])
+	for i := range ranges {
+		if m := f.markedBy(&ranges[i]); m != nil {
+			f.call(m, &ranges[i])
 		}
 	}
 	for _, m := range f.marked {

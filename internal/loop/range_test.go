@@ -65,7 +65,7 @@ func (s *script) run(text string) {
 			s.at.Between.OnCPU += uint64(ms) * 1e6
 		}
 	}
-	s.f.Batch(&s.b, steps)
+	s.f.Batch(s.b.Ranges, s.b.Waits, steps)
 	s.b = tick.Batch{}
 }
 
@@ -80,9 +80,7 @@ func (s *script) call(op, name string, id uint64) {
 }
 
 func (s *script) tick() *tick.Loop {
-	t := tick.Tick{Breakdowns: []tick.Breakdown{{PID: 7}}}
-	s.f.Tick(&t)
-	return t.Breakdowns[0].Loop
+	return s.f.Tick()[7]
 }
 
 // Of the ranges that a program names those are its steps that come again and cover most
@@ -233,7 +231,7 @@ func TestRangesAreBounded(t *testing.T) {
 		t.Errorf("%d threads, %d names, %d open", len(s.f.marked), s.f.names, open)
 	}
 	for range idleTicks + 2 {
-		s.f.Tick(&tick.Tick{})
+		s.f.Tick()
 	}
 	if len(s.f.marked)+s.f.names != 0 {
 		t.Errorf("%d threads and %d names stay", len(s.f.marked), s.f.names)
@@ -253,6 +251,6 @@ func BenchmarkRanges(b *testing.B) {
 		for i := range batch.Ranges {
 			batch.Ranges[i].Time += 1e6
 		}
-		s.f.Batch(&batch, nil)
+		s.f.Batch(batch.Ranges, batch.Waits, nil)
 	}
 }

@@ -61,10 +61,10 @@ type group struct {
 	spreads [keptSpreads]int64 // of these, the latest: from the first rank's entry to the last's, ns
 }
 
-// Batch takes in how processes ended.
-func (r *Roll) Batch(b *tick.Batch) {
-	for i := range b.Procs {
-		e := &b.Procs[i]
+// Batch adds how processes ended.
+func (r *Roll) Batch(lives []tick.ProcEvent) {
+	for i := range lives {
+		e := &lives[i]
 		end := tick.Ending{Time: e.Time}
 		switch e.Kind {
 		case tick.ProcKilled:
@@ -93,13 +93,14 @@ func (r *Roll) kill(pid uint32, end tick.Ending) {
 	r.killed[pid] = end
 }
 
-// Tick takes in the states of a tick, and fills its RollCalls.
-func (r *Roll) Tick(t *tick.Tick) {
+// Tick adds the states of a tick, and returns the collectives that ranks are missing from
+// and for how long ranks were waited for, by communicator.
+func (r *Roll) Tick(at time.Time, states []tick.State, threads []tick.Thread) (calls []tick.RollCall, lates []tick.Late) {
 	for _, m := range r.members {
 		m.told = false
 	}
-	for i := range t.States {
-		r.state(&t.States[i])
+	for i := range states {
+		r.state(&states[i])
 	}
 	for _, m := range r.members {
 		m.comm.Inexact = m.comm.Inexact || !m.told && m.end.Time == 0 // one of too many
@@ -108,19 +109,20 @@ func (r *Roll) Tick(t *tick.Tick) {
 		}
 	}
 	clear(r.ended)
-	now := t.Time.UnixNano()
+	now := at.UnixNano()
 	for _, id := range slices.Sorted(maps.Keys(r.groups)) {
 		g := r.groups[id]
 		if !slices.ContainsFunc(g.members, (*member).active) {
 			r.forget(id, g)
 			continue
 		}
-		t.Lates = g.measure(id, t.Lates)
-		if c := g.call(now, r.before, t.Threads); c != nil {
-			t.RollCalls = append(t.RollCalls, *c)
+		lates = g.measure(id, lates)
+		if c := g.call(now, r.before, threads); c != nil {
+			calls = append(calls, *c)
 		}
 	}
 	r.before = now
+	return calls, lates
 }
 
 // state takes in what the communicators of a process are at.

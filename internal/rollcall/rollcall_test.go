@@ -68,7 +68,7 @@ func (p *play) all(spread time.Duration) {
 // tick lets a time pass, and says who is missing from what.
 func (p *play) tick(d time.Duration) string {
 	p.now += int64(d)
-	p.roll.Batch(&tick.Batch{Procs: p.procs})
+	p.roll.Batch(p.procs)
 	p.procs = nil
 	t := tick.Tick{Time: time.Unix(0, p.now)}
 	for _, r := range p.ranks {
@@ -78,8 +78,7 @@ func (p *play) tick(d time.Duration) string {
 		}
 		r.entered = nil
 	}
-	p.roll.Tick(&t)
-	p.lates = t.Lates
+	t.RollCalls, p.lates = p.roll.Tick(t.Time, t.States, t.Threads)
 	var out []string
 	for _, c := range t.RollCalls {
 		s := fmt.Sprintf("%s #%d since %v entered", c.Op, c.Seq, time.Duration(p.now-c.Since))

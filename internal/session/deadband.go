@@ -25,23 +25,23 @@ type quiet struct {
 	held    tick.HostSums // of the idle ticks since
 }
 
-// look marks a tick that is idle. What happened on the host in it is added to the next
-// one that is not, so nothing is lost.
-func (q *quiet) look(t *tick.Tick) {
+// look tells whether a tick is idle, and returns what to tell of the host: what happened in
+// an idle tick is told with the next one that is not, so nothing is lost.
+func (q *quiet) look(t *tick.Tick) (idle bool, told []tick.HostSum) {
 	if q.Percent <= 0 {
-		return
+		return false, t.HostSums
 	}
-	t.Idle = !t.Final && !q.told.IsZero() && !q.happened(t) && !q.moved(&t.Host) &&
+	idle = !t.Final && !q.told.IsZero() && !q.happened(t) && !q.moved(&t.Host) &&
 		(q.Heartbeat <= 0 || t.Time.Sub(q.told) < q.Heartbeat)
 	q.records = t.Records
 	q.held.Add(t.HostSums)
-	if t.Idle {
-		t.HostSums = nil
-		return
+	if idle {
+		return true, nil
 	}
 	q.last, q.told = t.Host, t.Time
-	t.HostSums = q.held.List()
+	told = q.held.List()
 	q.held.Reset()
+	return false, told
 }
 
 // happened tells whether anything was seen of a traced process.

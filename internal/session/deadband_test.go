@@ -46,14 +46,14 @@ func TestDeadband(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			q := quiet{Deadband: x.o}
 			first := &tick.Tick{Time: began, Host: host, Records: 3, Processes: []tick.Process{{PID: 7}}}
-			if q.look(first); first.Idle {
+			if idle, _ := q.look(first); idle {
 				t.Error("the first tick is idle")
 			}
 			next := &tick.Tick{Time: began.Add(time.Second), Host: host, Records: 3, Processes: first.Processes}
 			x.change(next)
 			q.chains = len(next.Chains)
-			if q.look(next); next.Idle != x.idle {
-				t.Errorf("idle %v, want %v", next.Idle, x.idle)
+			if idle, _ := q.look(next); idle != x.idle {
+				t.Errorf("idle %v, want %v", idle, x.idle)
 			}
 		})
 	}
@@ -68,11 +68,11 @@ func TestDeadbandLosesNothing(t *testing.T) {
 	for i := range 100 {
 		x := &tick.Tick{Time: time.Unix(int64(i), 0), Host: tick.Host{CPUs: 1, CPU: float64(i) / 128}, Final: i == 99,
 			HostSums: []tick.HostSum{{HostKey: tick.HostKey{Kind: tick.HostDiskRead, PID: 8}, Count: 1}}}
-		q.look(x)
-		for _, s := range x.HostSums {
+		quiet, events := q.look(x)
+		for _, s := range events {
 			sums += s.Count
 		}
-		if x.Idle {
+		if quiet {
 			idle++
 		} else {
 			told++

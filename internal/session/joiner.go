@@ -47,7 +47,6 @@ type joiner struct {
 	waiting []waiting
 	watched map[hit]*before
 	bursts  xid.Bursts
-	next    []tick.Xid
 	told    int
 	over    uint64
 }
@@ -85,23 +84,19 @@ type before struct {
 
 func newJoiner() *joiner { return &joiner{recent: map[uint32]*recent{}, watched: map[hit]*before{}} }
 
-// batch takes in what a poll has brought. The faults first: most came after the calls
+// batch adds what a poll has brought. The faults first: most came after the calls
 // that were read before.
-func (j *joiner) batch(faults func([]tick.Xid) []tick.Xid, b *tick.Batch) {
-	if faults == nil {
-		return
+func (j *joiner) batch(faults []tick.Xid, calls []events.Call, lives []tick.ProcEvent) {
+	for i := range faults {
+		j.begin(&faults[i])
 	}
-	j.next = faults(j.next[:0])
-	for i := range j.next {
-		j.begin(&j.next[i])
-	}
-	for i := range b.Calls {
-		if b.Calls[i].Flags&events.CallNested == 0 {
-			j.keep(&b.Calls[i])
+	for i := range calls {
+		if calls[i].Flags&events.CallNested == 0 {
+			j.keep(&calls[i])
 		}
 	}
-	for i := range b.Procs {
-		if p := &b.Procs[i]; p.Kind == tick.ProcExited && len(j.watched) == 0 && len(j.recent) > maxCallers/2 {
+	for i := range lives {
+		if p := &lives[i]; p.Kind == tick.ProcExited && len(j.watched) == 0 && len(j.recent) > maxCallers/2 {
 			delete(j.recent, p.PID)
 			j.last = nil
 		}
@@ -173,13 +168,18 @@ func (w *before) add(c *madeCall) {
 	w.calls[c.pid] = of
 }
 
-// tick completes the faults whose calls have been read, and puts them into a tick.
-func (j *joiner) tick(t *tick.Tick) {
-	if j.over > 0 {
-		t.Drops = append(t.Drops, tick.Drop{Reason: "faults-over", Count: j.over})
+// drops returns how many faults were left out, if any.
+func (j *joiner) drops() []tick.Drop {
+	if j.over == 0 {
+		return nil
 	}
+	return []tick.Drop{{Reason: "faults-over", Count: j.over}}
+}
+
+// tick returns the faults whose calls have been read, complete.
+func (j *joiner) tick(now time.Time, final bool, processes []tick.Process, threads []tick.Thread) (xids []tick.Xid) {
 	if len(j.waiting) == 0 {
-		return
+		return nil
 	}
 	seen := map[uint32]*looked{}
 	look := func(pid uint32) (tick.Process, []string, bool) {
@@ -190,19 +190,20 @@ func (j *joiner) tick(t *tick.Tick) {
 		return l.Process, l.names, l.ok
 	}
 	j.waiting = slices.DeleteFunc(j.waiting, func(w waiting) bool {
-		if !t.Final && t.Time.UnixNano()-w.Time < int64(settles) {
+		if !final && now.UnixNano()-w.Time < int64(settles) {
 			return false
 		}
 		x := w.Xid
-		if xid.Victim(&x, t.Processes, look); w.before != nil {
+		if xid.Victim(&x, processes, look); w.before != nil {
 			delete(j.watched, hit{x.Bus, x.SaidPID})
-			x.Last = lastOf(&x, w.before.calls[x.PID], t.Threads)
+			x.Last = lastOf(&x, w.before.calls[x.PID], threads)
 		}
-		t.Xids = append(t.Xids, x)
+		xids = append(xids, x)
 		return true
 	})
-	j.bursts.Group(t.Xids)
-	j.told += len(t.Xids)
+	j.bursts.Group(xids)
+	j.told += len(xids)
+	return xids
 }
 
 // looked is what is known of a process that a fault names.

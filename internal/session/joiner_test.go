@@ -11,14 +11,22 @@ import (
 	"ingero/pkg/events"
 )
 
-// faulty is a source that has faults to tell.
+// faulty is a joiner with faults to tell.
 type faulty struct {
+	*joiner
 	next []tick.Xid
 }
 
-func (f *faulty) Faults(dst []tick.Xid) []tick.Xid {
-	dst, f.next = append(dst, f.next...), nil
-	return dst
+// batch adds a poll's calls, and the faults.
+func (f *faulty) batch(calls []events.Call, lives ...tick.ProcEvent) {
+	f.joiner.batch(f.next, calls, lives)
+	f.next = nil
+}
+
+// tick fills a tick.
+func (f *faulty) tick(t *tick.Tick) {
+	t.Drops = append(t.Drops, f.drops()...)
+	t.Xids = append(t.Xids, f.joiner.tick(t.Time, t.Final, t.Processes, t.Threads)...)
 }
 
 const (
@@ -70,17 +78,16 @@ func TestFaultsAreJoined(t *testing.T) {
 		{"of none", "GPU has fallen off the bus.", 0, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			j := newJoiner()
-			s := &faulty{}
-			j.batch(s.Faults, &tick.Batch{Calls: early})
-			s.next = []tick.Xid{xidAt(at, 13, tt.msg)}
-			j.batch(s.Faults, &tick.Batch{})
-			j.batch(s.Faults, &tick.Batch{Calls: late})
+			j := &faulty{joiner: newJoiner()}
+			j.batch(early)
+			j.next = []tick.Xid{xidAt(at, 13, tt.msg)}
+			j.batch(nil)
+			j.batch(late)
 			now := &tick.Tick{Time: time.Unix(0, at+ms)}
 			if j.tick(now); len(now.Xids) != 0 {
 				t.Fatalf("told before the calls before it can have come: %+v", now.Xids)
 			}
-			j.batch(s.Faults, &tick.Batch{Calls: []events.Call{call(7, 8, opSync, at+400*ms, ms)}})
+			j.batch([]events.Call{call(7, 8, opSync, at+400*ms, ms)})
 			now = &tick.Tick{Time: time.Unix(0, at+600*ms), Processes: []tick.Process{
 				{PID: 6, NSPID: 6, Comm: "other", Started: started}, {PID: 7, NSPID: 3, Comm: "train", Started: started}}}
 			now.Threads = []tick.Thread{
@@ -111,15 +118,14 @@ func TestFaultsAreJoined(t *testing.T) {
 func TestFaultsAreHeardOfLate(t *testing.T) {
 	const at = int64(1_800_000_000e9)
 	for _, late := range []int{0, 1, 10_000, 100_000} {
-		j := newJoiner()
-		s := &faulty{}
+		j := &faulty{joiner: newJoiner()}
 		var many []events.Call
 		for i := range 20_000 + late {
 			many = append(many, call(7, 7, opLaunch, at-20_000e3+int64(i)*1000, 900))
 		}
-		j.batch(s.Faults, &tick.Batch{Calls: append([]events.Call{call(8, 8, opSync, at-60e9, 1)}, many...)})
-		s.next = []tick.Xid{xidAt(at-1, 13, "pid=7"), xidAt(at-1, 13, "pid=8")}
-		j.batch(s.Faults, &tick.Batch{})
+		j.batch(append([]events.Call{call(8, 8, opSync, at-60e9, 1)}, many...))
+		j.next = []tick.Xid{xidAt(at-1, 13, "pid=7"), xidAt(at-1, 13, "pid=8")}
+		j.batch(nil)
 		now := &tick.Tick{Time: time.Unix(0, at), Final: true, Processes: []tick.Process{{PID: 7, Comm: "fast"}, {PID: 8, Comm: "slow"}}}
 		j.tick(now)
 		var before []time.Duration
@@ -141,9 +147,8 @@ func TestFaultsAreHeardOfLate(t *testing.T) {
 
 // The last tick tells what there is, and what a recording tells is left as it is.
 func TestFaultsAtTheEnd(t *testing.T) {
-	j := newJoiner()
-	s := &faulty{next: []tick.Xid{xidAt(1e18+5, 48, "b"), xidAt(1e18, 172, "a")}}
-	j.batch(s.Faults, &tick.Batch{})
+	j := &faulty{joiner: newJoiner(), next: []tick.Xid{xidAt(1e18+5, 48, "b"), xidAt(1e18, 172, "a")}}
+	j.batch(nil)
 	last := &tick.Tick{Time: time.Unix(0, 1e18), Final: true}
 	j.tick(last)
 	if len(last.Xids) != 2 || last.Xids[0].Code != 172 || last.Xids[1].Root != 172 || last.Xids[1].After != 5 {
@@ -151,7 +156,7 @@ func TestFaultsAtTheEnd(t *testing.T) {
 	}
 	recorded := tick.Xid{Code: 1, Burst: 77, At: 3, Root: 9}
 	replayed := &tick.Tick{Time: time.Unix(0, 1e18), Final: true, Xids: []tick.Xid{recorded}}
-	newJoiner().tick(replayed)
+	(&faulty{joiner: newJoiner()}).tick(replayed)
 	if diff := cmp.Diff([]tick.Xid{recorded}, replayed.Xids); diff != "" {
 		t.Errorf("replayed (-want +got):\n%s", diff)
 	}
@@ -160,14 +165,13 @@ func TestFaultsAtTheEnd(t *testing.T) {
 // However many faults and processes there are, what is kept is bounded, and what is
 // not told is counted.
 func TestFaultsAreBounded(t *testing.T) {
-	j := newJoiner()
-	s := &faulty{}
+	j := &faulty{joiner: newJoiner()}
 	for i := range uint32(2 * maxCallers) {
 		b := &tick.Batch{Calls: []events.Call{call(i+1, i+1, opSync, 1, 1)}}
 		if i%2 == 0 {
 			b.Procs = []tick.ProcEvent{{Kind: tick.ProcExited, PID: i + 1}}
 		}
-		j.batch(s.Faults, b)
+		j.batch(b.Calls, b.Procs...)
 	}
 	if n := len(j.recent); n > maxCallers {
 		t.Errorf("the calls of %d processes are kept", n)
@@ -178,11 +182,11 @@ func TestFaultsAreBounded(t *testing.T) {
 		for n := range uint32(each) {
 			x := xidAt(int64(i), 8, "")
 			x.SaidPID = n % 20
-			s.next = append(s.next, x)
+			j.next = append(j.next, x)
 		}
-		j.batch(s.Faults, &tick.Batch{})
+		j.batch(nil)
 		for range 2 * keptCalls {
-			j.batch(s.Faults, &tick.Batch{Calls: []events.Call{call(1, 1, opSync, 0, 1)}})
+			j.batch([]events.Call{call(1, 1, opSync, 0, 1)})
 		}
 		if n := len(j.watched); n > maxWatched {
 			t.Fatalf("of %d faults the calls are kept", n)
@@ -216,12 +220,11 @@ func TestWhysAreBounded(t *testing.T) {
 }
 
 func BenchmarkJoinerKeep(b *testing.B) {
-	j := newJoiner()
-	s := &faulty{}
-	batch := &tick.Batch{Calls: calls(1024, 1000)}
+	j := &faulty{joiner: newJoiner()}
+	batch := calls(1024, 1000)
 	b.ReportAllocs()
 	for b.Loop() {
-		j.batch(s.Faults, batch)
+		j.batch(batch)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1024, "ns/call")
 }

@@ -2,30 +2,16 @@ package session
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"slices"
 	"time"
 
 	"ingero/internal/proc"
 	"ingero/internal/symbols"
-	"ingero/internal/tick"
 )
 
 // Memory returns what reads names in the memory of processes.
 func (l *Live) Memory() symbols.Reader { return &memory{fs: l.fs, known: map[symbolKey]string{}} }
-
-// lastNames is how long the end of a session waits for names that are being read.
-const lastNames = time.Second
-
-// settleNames sends the names that are still being read when the session ends.
-func (r *runner) settleNames() {
-	ctx, cancel := context.WithTimeout(context.Background(), lastNames)
-	defer cancel()
-	b := r.fan.batch()
-	r.functions(&b.Batch, func(b *tick.Batch) { r.names.Settle(ctx, b) })
-	r.fan.send(b)
-}
 
 // maxSymbols bounds the symbols that are kept in mind.
 const maxSymbols = 1 << 13

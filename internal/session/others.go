@@ -146,20 +146,19 @@ func describe(p *proc.Process) tick.Process {
 		Comm: p.Comm, Exe: p.Exe, Cgroup: p.Cgroup, Started: p.Started}
 }
 
-// introduce says of the culprits of a tick's chains whose they are.
-func introduce(t *tick.Tick) {
-	if len(t.Chains) == 0 {
+// introduce says of the culprits of chains whose they are.
+func introduce(chains []tick.Chain, processes, others []tick.Process) {
+	if len(chains) == 0 {
 		return
 	}
 	known := map[uint32]*tick.Process{}
-	for i := range t.Others {
-		known[t.Others[i].PID] = &t.Others[i]
+	for _, list := range [][]tick.Process{others, processes} {
+		for i := range list {
+			known[list[i].PID] = &list[i]
+		}
 	}
-	for i := range t.Processes {
-		known[t.Processes[i].PID] = &t.Processes[i]
-	}
-	for i := range t.Chains {
-		chain := &t.Chains[i]
+	for i := range chains {
+		chain := &chains[i]
 		chain.Culprits = slices.Clone(chain.Culprits)
 		for j := range chain.Culprits {
 			c := &chain.Culprits[j]

@@ -129,7 +129,7 @@ func TestIntroduce(t *testing.T) {
 		Processes: []tick.Process{{PID: 8, PPID: 5, Comm: "loader", Cgroup: "/job"}},
 		Chains:    []tick.Chain{{ID: "a", Culprits: culprits}},
 	}
-	introduce(&x)
+	introduce(x.Chains, x.Processes, x.Others)
 	want := []tick.Culprit{{Thread: culprits[0].Thread, Cgroup: "/cron", Cmdline: "stress-ng -c 4", Where: "job 12", Parent: "cron 7"},
 		{Thread: culprits[1].Thread, Cgroup: "/job"}, {What: "disk"}}
 	if diff := cmp.Diff(want, x.Chains[0].Culprits); diff != "" {

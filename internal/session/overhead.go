@@ -70,40 +70,43 @@ type payer struct {
 	twice                   uint64 // of launches: of the runtime's, ns
 }
 
-func (b *budget) tick(s Sparing, t *tick.Tick) error {
+// tick returns what tracing costs, of which the agent has taken so much CPU time since the
+// start, and has the source leave out or take back what follows from that.
+func (b *budget) tick(s Sparing, t *tick.Tick, agent time.Duration) (o tick.Overhead, err error) {
 	if b.Share = s.MaxOverhead(); b.Share <= 0 {
-		return nil
+		return o, nil
 	}
 	spent, err := s.Spent()
 	if err != nil {
-		return err
+		return o, err
 	}
-	load, payers, hot := b.weigh(s, t, &spent)
-	if t.Overhead.Budget = b.Share; !t.Final && load != nil {
+	o.Budget = b.Share
+	load, payers, hot := b.weigh(s, t, &spent, agent, &o)
+	if !t.Final && load != nil {
 		for range max(1, len(b.Forced)) {
 			c, any := b.Tick(t.Time, t.Window, load)
 			if !any {
 				break
 			}
 			if err := s.Shed(t.Time, c, hot); err != nil {
-				return err
+				return o, err
 			}
 		}
 	}
 	counts := false
 	for _, step := range b.Taken() {
-		t.Overhead.Shed = append(t.Overhead.Shed, govern.Steps[step].Name)
+		o.Shed = append(o.Shed, govern.Steps[step].Name)
 		counts = counts || govern.Steps[step].Part == govern.Launches
 	}
 	if load == nil || t.Final {
-		return nil
+		return o, nil
 	}
 	now := b.counts(payers, counts)
 	if slices.Equal(now, b.counted) {
-		return nil
+		return o, nil
 	}
 	b.counted = now
-	return s.CountLaunches(now)
+	return o, s.CountLaunches(now)
 }
 
 // counts returns the processes whose launches are to be counted and not timed, in order: while
@@ -122,12 +125,12 @@ func (b *budget) counts(payers []payer, taken bool) (pids []uint32) {
 	return pids
 }
 
-// weigh fills what tracing costs, and returns it for the decision, with the processes that pay
+// weigh fills o with what tracing costs, and returns it for the decision, with the processes that pay
 // for it and the operations whose probes cost most; all nil where there is nothing to compare
 // with yet, or nobody that pays.
-func (b *budget) weigh(s Sparing, t *tick.Tick, spent *Spent) (*govern.Load, []payer, []events.Op) {
+func (b *budget) weigh(s Sparing, t *tick.Tick, spent *Spent, agentCPU time.Duration, o *tick.Overhead) (*govern.Load, []payer, []events.Op) {
 	was := b.last
-	b.last = spentAt{true, spent.Stacks, t.Self.CPU, t.Records}
+	b.last = spentAt{true, spent.Stacks, agentCPU, t.Records}
 	payers, hot := b.payers(s, t)
 	if !was.known || len(payers) == 0 || t.Window < time.Millisecond {
 		return nil, nil, nil
@@ -139,13 +142,12 @@ func (b *budget) weigh(s Sparing, t *tick.Tick, spent *Spent) (*govern.Load, []p
 	}
 	stacks := float64(spent.Stacks - was.stacks)
 	// What the agent does beside, at its start above all, no step makes cheaper.
-	agent := min(float64(max(t.Self.CPU-was.agent, 0)), float64(recordCost)*float64(t.Records-min(was.records, t.Records)))
+	agent := min(float64(max(agentCPU-was.agent, 0)), float64(recordCost)*float64(t.Records-min(was.records, t.Records)))
 	stacksOf := func(p *payer) float64 { return stacks * float64(p.calls) / max(calls, 1) }
 	worst := slices.MaxFunc(payers, func(x, y payer) int {
 		return cmp.Compare((float64(x.probes)+stacksOf(&x))/x.time, (float64(y.probes)+stacksOf(&y))/y.time)
 	})
 	window := float64(t.Window)
-	o := &t.Overhead
 	o.Probes, o.Stacks = float64(worst.probes)/worst.time, stacksOf(&worst)/worst.time
 	o.Agent, o.Tracepoints = agent/all, (spent.Host+spent.Ledger)*window/all
 	o.Share = o.Probes + o.Stacks + o.Agent + o.Tracepoints

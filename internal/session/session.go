@@ -28,8 +28,8 @@ type Source interface {
 	// more. more says that it stopped for want of room, not of input. At the end
 	// of all input it returns [io.EOF], possibly with a last batch.
 	Poll(b *tick.Batch) (more bool, err error)
-	// Totals fills what the source knows of a tick, as of now: the parts that the table of
-	// stages says. What it fills is the tick's from then on.
+	// Totals fills what the source knows of a tick, as of now: what the first row of the table
+	// in stages.go gives. What it fills is the tick's from then on.
 	Totals(t *tick.Tick) error
 	// Capabilities returns what the source can do beside. It is asked once, before the first poll.
 	Capabilities() Capabilities
@@ -49,8 +49,8 @@ type Config struct {
 	Poll     time.Duration // between polls under load; 0: 8 ms. More when idle
 	Log      *slog.Logger  // nil: none
 	Clock    Clock         // nil: the machine's
-	// Hide moves the chains of a tick that are not to be shown to Hidden; nil: none.
-	Hide func(*tick.Tick)
+	// Hide parts the chains of a tick in those to show and those not to; nil: all are shown.
+	Hide func(now time.Time, final bool, chains []tick.Chain) (shown []tick.Chain, hidden []tick.Hidden)
 	// Forced are steps of govern.Steps that are taken from the first tick on, whatever tracing
 	// costs, where the source has a bound on that. For measurements.
 	Forced []int
@@ -79,6 +79,15 @@ const busyBatch = 64
 // error of a sink ends that sink only; Run returns it, with all others, at the
 // end. A session that ends because ctx did is no error.
 func Run(ctx context.Context, c Config) error {
+	r, err := begin(c)
+	if err != nil {
+		return errors.Join(err, c.Source.Close())
+	}
+	return r.run(ctx)
+}
+
+// begin makes what runs a session. Its goroutines end with run.
+func begin(c Config) (*runner, error) {
 	if c.Interval == 0 {
 		c.Interval = time.Second
 	}
@@ -95,21 +104,25 @@ func Run(ctx context.Context, c Config) error {
 	if can.deck != nil {
 		c.Clock = can.deck.clock(c.Clock)
 	}
-	r := newRunner(c, can)
+	return newRunner(c, can)
+}
+
+func (r *runner) run(ctx context.Context) error {
 	loop := r.loop
-	if can.Due != nil {
+	if r.can.Due != nil {
 		loop = r.play
 	}
-	err := loop(ctx)
-	err = errors.Join(err, r.finish())
+	err := errors.Join(loop(ctx), r.finish())
 	r.names.Close()
 	r.stacks.close()
-	return errors.Join(err, r.fan.close(), c.Source.Close())
+	return errors.Join(err, r.fan.close(), r.Source.Close())
 }
 
 type runner struct {
 	Config
 	can      Capabilities // of the source
+	stages   []stage
+	batch    polled // at hand
 	table    *table
 	ledger   *ledger.Ledger
 	causes   *causal.Engine
@@ -132,16 +145,20 @@ type runner struct {
 	over     bool // the last tick was the final one
 }
 
-func newRunner(c Config, can Capabilities) *runner {
+func newRunner(c Config, can Capabilities) (*runner, error) {
+	stages, err := pipeline(can.Due != nil)
+	if err != nil {
+		return nil, err
+	}
 	now := c.Clock.Now()
 	meter, err := proc.NewMeter(proc.FS{})
 	if err != nil {
 		c.Log.Debug("host state unavailable", "error", err)
 		meter = &proc.Meter{}
 	}
-	return &runner{Config: c, can: can, table: newTable(), ledger: ledger.New(can.AgentPID), causes: causal.New(can.AgentPID), loops: loop.New(),
+	return &runner{Config: c, can: can, stages: stages, table: newTable(), ledger: ledger.New(can.AgentPID), causes: causal.New(can.AgentPID), loops: loop.New(),
 		track: track.New(), ranks: rollcall.New(), names: symbols.New(can.Memory), faults: newJoiner(), stacks: newStacks(&can), sites: newSites(),
-		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now, quiet: quiet{Deadband: c.Quiet}, budget: budget{Budget: govern.Budget{Forced: c.Forced}}}
+		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now, quiet: quiet{Deadband: c.Quiet}, budget: budget{Budget: govern.Budget{Forced: c.Forced}}}, nil
 }
 
 // loop returns nil when ctx or the input ends.
@@ -219,17 +236,14 @@ func (r *runner) poll(until time.Time) (calls int, more bool, err error) {
 	for first := true; first || more && err == nil && (until.IsZero() || r.Clock.Now().Before(until)); first = false {
 		b := r.fan.batch()
 		more, err = r.Source.Poll(&b.Batch)
-		r.functions(&b.Batch, r.names.Batch)
-		r.stacks.batch(&b.Batch)
-		r.sites.batch(&b.Batch)
-		r.table.add(b.Calls)
-		r.track.Batch(&b.Batch)
-		r.ranks.Batch(&b.Batch)
-		r.ledger.Batch(&b.Batch)
-		steps := r.ledger.Steps()
-		r.causes.Add(steps)
-		r.loops.Batch(&b.Batch, steps)
-		r.faults.batch(r.can.Faults, &b.Batch)
+		if r.batch.Batch = &b.Batch; r.can.Faults != nil {
+			r.batch.Faults = r.can.Faults(r.batch.Faults[:0])
+		}
+		for i := range r.stages {
+			if do := r.stages[i].batch; do != nil {
+				do(r, &r.batch)
+			}
+		}
 		r.records += uint64(len(b.Calls))
 		calls += len(b.Calls)
 		r.fan.send(b)
@@ -246,8 +260,7 @@ func (r *runner) finish() error {
 	if _, _, perr := r.poll(time.Time{}); !errors.Is(perr, io.EOF) {
 		err = errors.Join(err, perr)
 	}
-	r.settleNames()
-	r.settleStacks()
+	r.settle()
 	if r.over {
 		return err
 	}
@@ -259,39 +272,16 @@ func (r *runner) tick(now time.Time, final bool) error {
 	return r.complete(&tick.Tick{Time: now, Started: r.started, Seq: r.seq, Window: now.Sub(r.ticked), Records: r.records, Final: final})
 }
 
-// complete fills a tick and passes it on. What causes are found by is in it before they
-// are looked for, and the same when it is played.
+// complete fills a tick, stage by stage, and passes it on. What causes are found by is in it
+// before they are looked for, and the same when it is played.
 func (r *runner) complete(t *tick.Tick) error {
 	if err := r.Source.Totals(t); err != nil {
 		return fmt.Errorf("read totals: %w", err)
 	}
-	slices.SortFunc(t.Processes, byPID)
-	slices.SortFunc(t.Others, byPID)
-	r.table.fill(t)
-	if r.can.Due == nil {
-		if err := r.machine(t); err != nil {
-			return err
-		}
-	}
-	r.quiet.look(t)
-	r.ledger.Tick(t)
-	r.loops.Tick(t)
-	r.track.Tick(t)
-	r.ranks.Tick(t)
-	r.faults.tick(t)
-	r.causes.Tick(t)
-	r.quiet.chains = len(t.Chains)
-	r.names.Tick(t)
-	r.stacks.tick(t)
-	r.sites.tick(t)
-	introduce(t)
-	if r.Hide != nil {
-		r.Hide(t)
-	}
-	r.episodes.Tick(t)
-	if r.can.SetSlow != nil && !t.Final {
-		for op, d := range slowest(t.Ops) {
-			if err := r.can.SetSlow(op, d); err != nil {
+	inOrder(t)
+	for i := range r.stages {
+		if do := r.stages[i].tick; do != nil {
+			if err := do(r, t); err != nil {
 				return err
 			}
 		}
@@ -301,4 +291,12 @@ func (r *runner) complete(t *tick.Tick) error {
 	return nil
 }
 
-func byPID(a, b tick.Process) int { return cmp.Compare(a.PID, b.PID) }
+// inOrder puts what a source tells of a tick into the order that a tick has.
+func inOrder(t *tick.Tick) {
+	byPID := func(a, b tick.Process) int { return cmp.Compare(a.PID, b.PID) }
+	slices.SortFunc(t.Processes, byPID)
+	slices.SortFunc(t.Others, byPID)
+	slices.SortFunc(t.Ops, func(a, b tick.Op) int {
+		return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(a.PID, b.PID))
+	})
+}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"time"
 
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -28,10 +29,10 @@ type site struct {
 
 func newSites() *sites { return &sites{places: map[uint32]string{}, ops: map[key][]site{}} }
 
-// batch takes calls and stacks in.
-func (s *sites) batch(b *tick.Batch) {
-	for i := range b.Stacks {
-		x := &b.Stacks[i]
+// batch adds stacks that have names, and calls.
+func (s *sites) batch(stacks []events.Stack, calls []events.Call) {
+	for i := range stacks {
+		x := &stacks[i]
 		if f := x.Site(); f != nil {
 			if len(s.places) >= maxPlaces {
 				clear(s.places)
@@ -39,8 +40,8 @@ func (s *sites) batch(b *tick.Batch) {
 			s.places[x.ID] = f.Place()
 		}
 	}
-	for i := range b.Calls {
-		if c := &b.Calls[i]; c.Stack != 0 && c.Duration > 0 {
+	for i := range calls {
+		if c := &calls[i]; c.Stack != 0 && c.Duration > 0 {
 			s.add(c)
 		}
 	}
@@ -72,35 +73,44 @@ func (s *sites) add(c *events.Call) {
 	list[least].stack, list[least].ns = c.Stack, list[least].ns+ns
 }
 
-// tick names the place of each chain that is in calls of an operation, of ranks that are
-// missing, and where locks were held.
-func (s *sites) tick(t *tick.Tick) {
-	for i := range t.Chains {
-		c := &t.Chains[i]
-		if at := s.place(key{c.PID, c.Op}); at != "" {
-			c.At = at
-		}
+// ofChains names the place of each chain that is in calls of an operation.
+func (s *sites) ofChains(chains []tick.Chain) {
+	for i := range chains {
+		c := &chains[i]
+		c.At = s.place(key{c.PID, c.Op})
 	}
-	for i := range t.RollCalls {
-		missing := t.RollCalls[i].Missing
+}
+
+// ofRanks names where ranks are that are missing from collectives.
+func (s *sites) ofRanks(calls []tick.RollCall) {
+	for i := range calls {
+		missing := calls[i].Missing
 		for j := range missing {
 			m := &missing[j]
 			m.At = s.place(key{m.PID, cmp.Or(m.Open.Op, m.Last.Op)})
 		}
 	}
-	for i := range t.Breakdowns {
-		for j := range t.Breakdowns[i].BlockedOn {
-			x := &t.Breakdowns[i].BlockedOn[j]
+}
+
+// ofLocks names where locks were held.
+func (s *sites) ofLocks(breakdowns []tick.Breakdown) {
+	for i := range breakdowns {
+		for j := range breakdowns[i].BlockedOn {
+			x := &breakdowns[i].BlockedOn[j]
 			x.At = s.places[x.Stack]
 		}
 	}
+}
+
+// age has the time of a tick pass, and forgets processes that have ended long ago.
+func (s *sites) age(now time.Time, processes []tick.Process) {
 	for _, list := range s.ops {
 		for i := range list {
 			list[i].ns *= fade
 		}
 	}
-	for i := range t.Processes {
-		if p := &t.Processes[i]; !p.Ended.IsZero() && t.Time.Sub(p.Ended) > tick.ChainStays {
+	for i := range processes {
+		if p := &processes[i]; !p.Ended.IsZero() && now.Sub(p.Ended) > tick.ChainStays {
 			s.forget(p.PID)
 		}
 	}

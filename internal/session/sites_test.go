@@ -18,13 +18,13 @@ func TestSites(t *testing.T) {
 	line := func(id uint32, n int32) events.Stack {
 		return events.Stack{ID: id, PID: 7, Frames: []events.Frame{{Kind: events.FramePython, Func: "f", File: "a.py", Line: n}}}
 	}
-	s.batch(&tick.Batch{Calls: []events.Call{call(1, 0, 500), call(2, 2, 100), call(3, 0, 9_000), {PID: 7, Op: op, Duration: 1e9, Weight: 1}},
-		Stacks: []events.Stack{line(1, 1)}})
-	s.batch(&tick.Batch{Stacks: []events.Stack{line(2, 2), {ID: 3, PID: 7}}}) // names come later, or never
+	s.batch([]events.Stack{line(1, 1)}, []events.Call{call(1, 0, 500), call(2, 2, 100), call(3, 0, 9_000), {PID: 7, Op: op, Duration: 1e9, Weight: 1}})
+	s.batch([]events.Stack{line(2, 2), {ID: 3, PID: 7}}, nil) // names come later, or never
 	chains := func() []tick.Chain {
-		x := &tick.Tick{Time: time.Unix(1, 0), Chains: []tick.Chain{{PID: 7, Op: op}, {PID: 7, Op: other}, {PID: 8, Op: op}, {PID: 7}}}
-		s.tick(x)
-		return x.Chains
+		x := []tick.Chain{{PID: 7, Op: op}, {PID: 7, Op: other}, {PID: 8, Op: op}, {PID: 7}}
+		s.ofChains(x)
+		s.age(time.Unix(1, 0), nil)
+		return x
 	}
 	for i, want := range []string{"a.py:2 in f()", "", "", ""} {
 		if got := chains()[i].At; got != want {
@@ -35,14 +35,14 @@ func TestSites(t *testing.T) {
 	for i := range uint32(10 * maxSites) {
 		many = append(many, call(100+i, 0, 1))
 	}
-	s.batch(&tick.Batch{Calls: many})
+	s.batch(nil, many)
 	if n := len(s.ops[key{7, op}]); n != maxSites {
 		t.Errorf("%d stacks are kept", n)
 	}
 	if got := chains()[0].At; got != "a.py:2 in f()" {
 		t.Errorf("many small ones put the large one out: %q", got)
 	}
-	s.tick(&tick.Tick{Time: time.Unix(1e6, 0), Processes: []tick.Process{{PID: 7, Ended: time.Unix(1, 0)}}})
+	s.age(time.Unix(1e6, 0), []tick.Process{{PID: 7, Ended: time.Unix(1, 0)}})
 	if len(s.ops) > 0 {
 		t.Errorf("%d operations of a process that has ended", len(s.ops))
 	}

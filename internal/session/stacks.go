@@ -34,9 +34,6 @@ const maxUnnamed = 1 << 13
 // trimEvery is how often the framer is trimmed.
 const trimEvery = 5 * time.Second
 
-// lastStacks is how long the end of a session waits for names that are being looked up.
-const lastStacks = 2 * time.Second
-
 // stacks gives stacks their names, on a goroutine of its own.
 type stacks struct {
 	framer Framer // nil: what a recording tells is all
@@ -79,41 +76,37 @@ func (n *stacks) close() {
 	<-n.done
 }
 
-// batch asks for names of the batch's raw stacks, and adds to its stacks those that have
+// batch asks for names of raw stacks, and appends to the stacks of a batch those that have
 // theirs now. A stack for which there is no room has one frame, which says so.
-func (n *stacks) batch(b *tick.Batch) {
-	if n.framer == nil {
-		n.take(b)
-		return
+func (n *stacks) batch(to []events.Stack, raws []tick.RawStack, lives []tick.ProcEvent) []events.Stack {
+	if n.framer == nil || len(raws)+len(lives) == 0 {
+		return n.take(to)
 	}
-	if len(b.RawStacks)+len(b.Procs) > 0 {
-		n.mu.Lock()
-		lives := b.Procs
-		for i := range b.RawStacks {
-			raw := b.RawStacks[i]
-			for len(lives) > 0 && lives[0].Time <= raw.Time {
-				n.lived(lives[0])
-				lives = lives[1:]
-			}
-			if n.pending >= maxUnnamed || len(n.in) >= 4*maxUnnamed {
-				n.refused++
-				b.Stacks = append(b.Stacks, events.Stack{ID: raw.ID, PID: raw.PID,
-					Frames: []events.Frame{{Kind: events.FrameGap, Func: "too many new stacks at a time"}}})
-				continue
-			}
-			n.pending++
-			n.in = append(n.in, unnamed{stack: &raw})
+	n.mu.Lock()
+	for i := range raws {
+		raw := raws[i]
+		for len(lives) > 0 && lives[0].Time <= raw.Time {
+			n.lived(lives[0])
+			lives = lives[1:]
 		}
-		for _, e := range lives {
-			n.lived(e)
+		if n.pending >= maxUnnamed || len(n.in) >= 4*maxUnnamed {
+			n.refused++
+			to = append(to, events.Stack{ID: raw.ID, PID: raw.PID,
+				Frames: []events.Frame{{Kind: events.FrameGap, Func: "too many new stacks at a time"}}})
+			continue
 		}
-		n.mu.Unlock()
-		select {
-		case n.wake <- struct{}{}:
-		default:
-		}
+		n.pending++
+		n.in = append(n.in, unnamed{stack: &raw})
 	}
-	n.take(b)
+	for _, e := range lives {
+		n.lived(e)
+	}
+	n.mu.Unlock()
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+	return n.take(to)
 }
 
 // lived has the framer told of a step in a process's life. mu is held.
@@ -125,59 +118,64 @@ func (n *stacks) lived(e tick.ProcEvent) {
 	n.in = append(n.in, unnamed{life: e})
 }
 
-// take adds the stacks that have their names now. It tells whether a raw tape may have more.
-func (n *stacks) take(b *tick.Batch) (more bool) {
-	if n.raw == nil {
-		n.named(b)
-		return false
-	}
-	var x tick.Batch
-	more = n.raw.answer(tape.Stacks, &x.Stacks, func() { n.named(&x) })
-	b.Stacks = append(b.Stacks, x.Stacks...)
-	return more
+// take appends the stacks that have their names now.
+func (n *stacks) take(to []events.Stack) []events.Stack {
+	to, _ = n.answered(to)
+	return to
 }
 
-// named adds the stacks that the framer has named.
-func (n *stacks) named(b *tick.Batch) {
+// answered is take, and tells whether a raw tape may have more.
+func (n *stacks) answered(to []events.Stack) (_ []events.Stack, more bool) {
+	if n.raw == nil {
+		return n.named(to), false
+	}
+	var x []events.Stack
+	more = n.raw.answer(tape.Stacks, &x, func() { x = n.named(nil) })
+	return append(to, x...), more
+}
+
+// named appends the stacks that the framer has named.
+func (n *stacks) named(to []events.Stack) []events.Stack {
 	if !n.ready.Load() {
-		return
+		return to
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	b.Stacks = append(b.Stacks, n.out...)
+	to = append(to, n.out...)
 	clear(n.out)
 	n.out = n.out[:0]
 	n.ready.Store(false)
+	return to
 }
 
-// settle waits for what was asked and adds it to a batch. What has not come when ctx ends
-// is not told.
-func (n *stacks) settle(ctx context.Context, b *tick.Batch) {
-	for n.raw != nil && n.raw.plays() && n.take(b) {
+// settle waits for what was asked and appends it to the stacks of a batch. What has not come
+// when ctx ends is not told.
+func (n *stacks) settle(ctx context.Context, to []events.Stack) []events.Stack {
+	for more := n.raw != nil && n.raw.plays(); more; {
+		to, more = n.answered(to)
 	}
 	for n.framer != nil {
 		n.mu.Lock()
 		left := n.pending
 		n.mu.Unlock()
-		if n.take(b); left == 0 {
-			return
+		if to = n.take(to); left == 0 {
+			return to
 		}
 		select {
 		case <-n.idle:
 		case <-ctx.Done():
-			n.take(b)
-			return
+			return n.take(to)
 		}
 	}
+	return to
 }
 
-// tick tells what has become of stacks.
-func (n *stacks) tick(t *tick.Tick) {
+// drops tells what has become of stacks, where their policy is known.
+func (n *stacks) drops() []tick.Drop {
 	if n.policy == "" {
-		return
+		return nil
 	}
-	t.StackPolicy = n.policy
-	t.Drops = append(t.Drops, tick.Drop{Reason: "stack-not-named", Count: n.refused})
+	return []tick.Drop{{Reason: "stack-not-named", Count: n.refused}}
 }
 
 func (n *stacks) run() {
@@ -230,15 +228,4 @@ func (n *stacks) name(u *unnamed) {
 // cut says that a stack was deeper than what is taken.
 func cut(s *tick.RawStack) bool {
 	return unwind.End(s.End) == unwind.Deep || python.End(s.PyEnd) == python.EndCut
-}
-
-// settleStacks sends the stacks whose names are still being looked up when the session
-// ends.
-func (r *runner) settleStacks() {
-	ctx, cancel := context.WithTimeout(context.Background(), lastStacks)
-	defer cancel()
-	b := r.fan.batch()
-	r.stacks.settle(ctx, &b.Batch)
-	r.sites.batch(&b.Batch)
-	r.fan.send(b)
 }

@@ -36,15 +36,14 @@ func TestStacksAreNamed(t *testing.T) {
 	f := &slowFramer{}
 	n := newStacks(&Capabilities{Framer: f, StackPolicy: "all"})
 	b := &tick.Batch{RawStacks: []tick.RawStack{rawStack(1), rawStack(2)}, Procs: []tick.ProcEvent{{Kind: tick.ProcExited, PID: 7}}}
-	n.batch(b)
-	n.settle(t.Context(), b)
+	b.Stacks = n.batch(b.Stacks, b.RawStacks, b.Procs)
+	b.Stacks = n.settle(t.Context(), b.Stacks)
 	n.close()
 	if len(b.Stacks) != 2 || b.Stacks[0].ID != 1 || b.Stacks[1].ID != 2 || b.Stacks[1].Frames[0].IP != 2 {
 		t.Errorf("%+v", b.Stacks)
 	}
-	x := &tick.Tick{}
-	if n.tick(x); x.StackPolicy != "all" || x.Drops[0].Count != 0 {
-		t.Errorf("%q, %v", x.StackPolicy, x.Drops)
+	if drops := n.drops(); n.policy != "all" || drops[0].Count != 0 {
+		t.Errorf("%q, %v", n.policy, drops)
 	}
 }
 
@@ -58,12 +57,12 @@ func TestStacksAreBounded(t *testing.T) {
 	for i := range uint32(maxUnnamed + more) {
 		b.RawStacks = append(b.RawStacks, rawStack(i+1))
 	}
-	n.batch(b)
+	b.Stacks = n.batch(b.Stacks, b.RawStacks, b.Procs)
 	if len(b.Stacks) != more || b.Stacks[0].Frames[0].Kind != events.FrameGap {
 		t.Errorf("%d are told", len(b.Stacks))
 	}
 	for range 8 * maxUnnamed { // and a storm of forks
-		n.batch(&tick.Batch{Procs: []tick.ProcEvent{{Kind: tick.ProcForked, PID: 7, Peer: 8}}})
+		n.batch(nil, nil, []tick.ProcEvent{{Kind: tick.ProcForked, PID: 7, Peer: 8}})
 	}
 	n.mu.Lock()
 	waiting := len(n.in)
@@ -73,13 +72,12 @@ func TestStacksAreBounded(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	n.settle(ended, b)
-	x := &tick.Tick{}
-	if n.tick(x); x.Drops[0] != (tick.Drop{Reason: "stack-not-named", Count: more}) {
-		t.Errorf("drops: %v", x.Drops)
+	b.Stacks = n.settle(ended, b.Stacks)
+	if drops := n.drops(); drops[0] != (tick.Drop{Reason: "stack-not-named", Count: more}) {
+		t.Errorf("drops: %v", drops)
 	}
 	close(f.let)
-	n.settle(t.Context(), b)
+	b.Stacks = n.settle(t.Context(), b.Stacks)
 	n.close()
 	if len(b.Stacks) != maxUnnamed+more {
 		t.Errorf("%d of %d are told in the end", len(b.Stacks), maxUnnamed+more)
@@ -90,11 +88,10 @@ func TestStacksAreBounded(t *testing.T) {
 func TestRecordedStacksPass(t *testing.T) {
 	n := newStacks(&Capabilities{})
 	b := &tick.Batch{Stacks: []events.Stack{{ID: 1}}, RawStacks: []tick.RawStack{rawStack(2)}}
-	n.batch(b)
-	n.settle(t.Context(), b)
-	n.tick(&tick.Tick{})
+	b.Stacks = n.batch(b.Stacks, b.RawStacks, b.Procs)
+	b.Stacks = n.settle(t.Context(), b.Stacks)
 	n.close()
-	if len(b.Stacks) != 1 {
+	if len(b.Stacks) != 1 || n.drops() != nil {
 		t.Errorf("%v", b.Stacks)
 	}
 }

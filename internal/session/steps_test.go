@@ -96,9 +96,8 @@ func memoryAtEachStep(t *testing.T, steps int) {
 		}
 		off := "no more calls"
 		for i := 0; i < min(perStep, len(calls)) && off != ""; i++ {
-			r.last = &tick.Tick{}
-			ledger.Batch(&tick.Batch{Calls: calls[i : i+1]})
-			ledger.Tick(r.last)
+			ledger.Batch(calls[i:i+1], nil)
+			r.last = &tick.Tick{States: ledger.Tick(nil, nil)}
 			if calls[i].Result != 0 {
 				failed++
 			}

@@ -1,8 +1,6 @@
 package session
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"ingero/internal/stats"
@@ -60,17 +58,17 @@ func (t *table) add(calls []events.Call) {
 }
 
 // fill completes the operations of a tick whose sums the source has filled: the
-// tick's own share, the durations, the order.
-func (t *table) fill(to *tick.Tick) {
+// tick's own share, and the durations.
+func (t *table) fill(ops []tick.Op, drops []tick.Drop) {
 	lossy := false
-	for _, d := range to.Drops {
+	for _, d := range drops {
 		lossy = lossy || (d.Count > 0 && (d.LosesCalls() || d.Reason == "thinned"))
 	}
 	for _, r := range t.rows {
 		r.listed = false
 	}
-	for i := range to.Ops {
-		o := &to.Ops[i]
+	for i := range ops {
+		o := &ops[i]
 		r := t.row(key{o.PID, o.Op})
 		r.listed = true
 		o.Last = o.Sum.Since(&r.sum)
@@ -91,9 +89,6 @@ func (t *table) fill(to *tick.Tick) {
 			t.last = nil
 		}
 	}
-	slices.SortFunc(to.Ops, func(a, b tick.Op) int {
-		return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(a.PID, b.PID))
-	})
 }
 
 // slowest returns from which duration on a call of each operation was slow in
@@ -106,4 +101,17 @@ func slowest(ops []tick.Op) map[events.Op]time.Duration {
 		}
 	}
 	return out
+}
+
+// setSlow tells the source which calls are slow.
+func (r *runner) setSlow(ops []tick.Op, final bool) error {
+	if r.can.SetSlow == nil || final {
+		return nil
+	}
+	for op, d := range slowest(ops) {
+		if err := r.can.SetSlow(op, d); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -173,14 +173,15 @@ func TestTableTicks(t *testing.T) {
 	tab.add(calls(4, 100))
 	tab.add([]events.Call{{Op: 0x0140, PID: 1, Flags: events.CallUnmeasured, Weight: 1}})
 	first := &tick.Tick{Ops: []tick.Op{{PID: 1, Op: 0x0140, Sum: tick.Counts{Calls: 5, Done: 4}}}}
-	tab.fill(first)
+	tab.fill(first.Ops, first.Drops)
 	tab.add(calls(2, 700))
 	second := &tick.Tick{
 		Ops: []tick.Op{{PID: 2, Op: 0x0140}, {PID: 1, Op: 0x0140, Sum: tick.Counts{Calls: 9, Done: 8}}, {PID: 3, Op: 0x0101}},
 		// Two records are missing and known to be.
 		Drops: []tick.Drop{{Reason: "ring-full", Count: 2}},
 	}
-	tab.fill(second)
+	inOrder(second)
+	tab.fill(second.Ops, second.Drops)
 	if first.Ops[0].Dur.Count() != 4 || first.Ops[0].Dur.Max() != 100 {
 		t.Error("a tick that was handed out has changed")
 	}
@@ -192,12 +193,12 @@ func TestTableTicks(t *testing.T) {
 		t.Error("operations are not in order")
 	}
 	third := &tick.Tick{Ops: []tick.Op{{PID: 1, Op: 0x0140, Sum: o.Sum}}}
-	tab.fill(third)
+	tab.fill(third.Ops, third.Drops)
 	if o := third.Ops[0]; o.Last.Calls != 0 || o.Dur.Count() != 6 || o.DurLast.Count() != 0 {
 		t.Errorf("third tick: %+v, %d durations, %d of them new", o, o.Dur.Count(), o.DurLast.Count())
 	}
 	tab.add(calls(1, 900))
-	tab.fill(&tick.Tick{Ops: []tick.Op{{PID: 1, Op: 0x0140, Sum: o.Sum}}})
+	tab.fill([]tick.Op{{PID: 1, Op: 0x0140, Sum: o.Sum}}, nil)
 	if third.Ops[0].Dur.Count() != 6 || third.Ops[0].DurLast.Count() != 0 || second.Ops[2].DurLast.Count() != 0 {
 		t.Error("a tick that was handed out has changed")
 	}
@@ -207,11 +208,11 @@ func TestTableTicks(t *testing.T) {
 func TestTableForgets(t *testing.T) {
 	tab := newTable()
 	tab.add(calls(4, 100))
-	tab.fill(&tick.Tick{Ops: []tick.Op{{PID: 1, Op: 0x0140}}})
+	tab.fill([]tick.Op{{PID: 1, Op: 0x0140}}, nil)
 	if len(tab.rows) != 1 {
 		t.Fatalf("%d rows, want 1", len(tab.rows))
 	}
-	tab.fill(&tick.Tick{})
+	tab.fill(nil, nil)
 	if len(tab.rows) != 0 {
 		t.Errorf("%d rows, want none", len(tab.rows))
 	}

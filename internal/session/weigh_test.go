@@ -56,7 +56,8 @@ func TestWeigh(t *testing.T) {
 	for second := 1; second <= 3; second++ {
 		src.spent = Spent{Stacks: time.Duration(second) * 20 * time.Millisecond, Host: 0.009, Ledger: 0.003}
 		x := at(t, second)
-		if err := b.tick(src, x); err != nil {
+		var err error
+		if x.Overhead, err = b.tick(src, x, x.Self.CPU); err != nil {
 			t.Fatal(err)
 		}
 		if second == 1 {
@@ -94,7 +95,8 @@ func TestCountedLaunches(t *testing.T) {
 		if len(src.counted) > 0 {
 			x.Ops[0].Last = tick.Counts{Calls: launches, Unmeasured: launches}
 		}
-		if err := b.tick(src, x); err != nil {
+		var err error
+		if x.Overhead, err = b.tick(src, x, x.Self.CPU); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -119,8 +121,8 @@ func TestWeighUnbound(t *testing.T) {
 	src := &costly{}
 	var b budget
 	x := at(t, 1)
-	if err := b.tick(src, x); err != nil || x.Overhead.Budget != 0 || len(src.shed) > 0 {
-		t.Errorf("%+v, %v", x.Overhead, err)
+	if o, err := b.tick(src, x, x.Self.CPU); err != nil || o.Budget != 0 || len(src.shed) > 0 {
+		t.Errorf("%+v, %v", o, err)
 	}
 }
 

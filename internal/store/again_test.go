@@ -109,7 +109,7 @@ func (u *used) batch(pid uint32, k *kernel, c *clock) *tick.Batch {
 	if u.started > 1 {
 		b.Procs = append(b.Procs, tick.ProcEvent{Time: c.now.UnixNano() - 9e8, Kind: tick.ProcForked, PID: 1, TID: 1, Peer: pid})
 	}
-	k.track.Batch(b)
+	k.track.Batch(b.Calls, b.Procs)
 	k.see([]events.Call{{Start: c.now.UnixNano(), PID: 4821, TID: 4821, Weight: 1, Op: op("cudaMalloc")}}) // else no operations are told
 	for i, letter := range u.calls {
 		name := map[rune]string{'m': "cudaMalloc", 'f': "cudaFree"}[letter]

@@ -126,7 +126,7 @@ func (k *kernel) op(pid uint32, o events.Op) *tick.Op {
 }
 
 func (k *kernel) see(calls []events.Call) {
-	k.track.Batch(&tick.Batch{Calls: calls})
+	k.track.Batch(calls, nil)
 	for i := range calls {
 		c := &calls[i]
 		o := k.op(c.PID, c.Op)
@@ -175,7 +175,7 @@ func (k *kernel) tick(seq uint64, at time.Time, final bool) *tick.Tick {
 		}
 		t.Processes = append(t.Processes, p)
 	}
-	k.track.Tick(t)
+	t.States = k.track.Tick(t.Processes, t.Ops)
 	t.HostSums = hostSums(seq)
 	tellGPUs(t, seq)
 	t.Others = []tick.Process{{PID: 711, PPID: 1, NSPID: 711, Comm: "cron", Cgroup: "/system.slice/cron.service", Started: began.Add(-time.Hour)}}

@@ -66,7 +66,7 @@ func (r *restorer) play(ctx context.Context, log *Log) error {
 func (r *restorer) take(e *Entry) error {
 	r.records(e)
 	if r.lives = append(r.lives, e.Lives...); len(e.Calls) > 0 || e.Tick != nil { // a log has them before the calls among which they came
-		r.track.Batch(&tick.Batch{Calls: e.Calls, Procs: r.lives})
+		r.track.Batch(e.Calls, r.lives)
 		r.lives = r.lives[:0]
 	}
 	switch t := &r.next; {
@@ -170,7 +170,7 @@ func (r *restorer) write(t *tick.Tick) error {
 	now := *t
 	now.Ops, now.Processes, now.Libraries, now.Reports = r.next.Ops, r.next.Processes, r.next.Libraries, r.next.Reports
 	now.Xids, now.GPUs = r.next.Xids, r.next.GPUs
-	r.track.Tick(&now)
+	now.States = r.track.Tick(now.Processes, now.Ops)
 	if err := errors.Join(r.tick(&now), r.trim(now.Time, 0)); err != nil {
 		return err
 	}

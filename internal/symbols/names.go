@@ -25,6 +25,7 @@ type Names struct {
 	words   words
 	regs    int // of all processes
 	out     []request
+	found   []events.Function // by the call that goes on
 	results []result
 	ended   map[uint32]*process // with their figures
 	order   []uint32            // of ended, the oldest first
@@ -47,53 +48,58 @@ func (n *Names) Close() {
 	}
 }
 
-// Batch learns from a batch, counts its launches and adds to its Functions those that
-// are known now.
-func (n *Names) Batch(b *tick.Batch) {
-	n.texts.add(b.Texts)
+// Batch learns from the texts, the lives and the calls of a batch, and from functions that
+// came with it, and counts launches. It returns the functions that have become known, which
+// are valid until the next call.
+func (n *Names) Batch(texts []events.Text, lives []tick.ProcEvent, functions []events.Function, calls []events.Call) []events.Function {
+	n.found = n.found[:0]
+	n.texts.add(texts)
 	if n.work != nil { // what a recording tells of a handle begins when its process does
-		for _, e := range b.Procs {
+		for _, e := range lives {
 			n.wait(lifeOf(e))
 		}
 	}
-	for i := range b.Functions {
-		n.told(&b.Functions[i])
+	for i := range functions {
+		n.told(&functions[i])
 	}
-	n.answers(b)
-	for i := range b.Calls {
-		c := &b.Calls[i]
+	n.answers()
+	for i := range calls {
+		c := &calls[i]
 		if a := actionFor(c.Op); a.kind != kindNone {
-			n.call(b, c, a)
+			n.call(c, a)
 		}
 	}
-	n.ask(b)
+	n.ask()
+	return n.found
 }
 
-func (n *Names) ask(b *tick.Batch) {
+func (n *Names) ask() {
 	if len(n.out) > 0 {
-		n.refuse(b, n.work.ask(n.out))
+		n.refuse(n.work.ask(n.out))
 		clear(n.out)
 		n.out = n.out[:0]
 	}
 }
 
-// Settle waits for what was asked and adds the answers to a batch. What has not come
+// Settle waits for what was asked and returns the answers, as Batch does. What has not come
 // when ctx ends is not told.
-func (n *Names) Settle(ctx context.Context, b *tick.Batch) {
+func (n *Names) Settle(ctx context.Context) []events.Function {
+	n.found = n.found[:0]
 	for n.work != nil && n.work.settle(ctx) {
-		n.answers(b)
+		n.answers()
 		if len(n.out) == 0 {
-			return
+			break
 		}
-		n.ask(b) // an answer was that something else is to be asked
+		n.ask() // an answer was that something else is to be asked
 	}
+	return n.found
 }
 
 // call takes one in that means something to names.
-func (n *Names) call(b *tick.Batch, c *events.Call, a action) {
+func (n *Names) call(c *events.Call, a action) {
 	if a.kind == kindLaunch || a.kind == kindSeveral {
 		if launches(c, a.kind) {
-			n.launch(b, n.process(c.PID, c.Start), c, a)
+			n.launch(n.process(c.PID, c.Start), c, a)
 		}
 		return
 	}
@@ -171,7 +177,7 @@ func (n *Names) unload(p *process, owner uint64, at int64) {
 }
 
 // launch counts a launch and sees to it that its function is told.
-func (n *Names) launch(b *tick.Batch, p *process, c *events.Call, a action) {
+func (n *Names) launch(p *process, c *events.Call, a action) {
 	if a.kind == kindSeveral {
 		count(p.tallyOf(answer{why: events.NoNameSeveral}), c)
 		return
@@ -187,7 +193,7 @@ func (n *Names) launch(b *tick.Batch, p *process, c *events.Call, a action) {
 			f = &function{tally: &tally{}}
 			p.funcs[handle] = f
 			p.wait++
-			n.resolve(b, p, handle, f, c.Start)
+			n.resolve(p, handle, f, c.Start)
 		}
 		p.last, p.at = f, handle
 	}
@@ -208,7 +214,7 @@ func count(t *tally, c *events.Call) {
 }
 
 // resolve finds out what a handle is that is launched for the first time, or asks.
-func (n *Names) resolve(b *tick.Batch, p *process, handle uint64, f *function, seen int64) {
+func (n *Names) resolve(p *process, handle uint64, f *function, seen int64) {
 	if n.work == nil {
 		return // the recording tells
 	}
@@ -229,9 +235,9 @@ func (n *Names) resolve(b *tick.Batch, p *process, handle uint64, f *function, s
 	}
 	switch {
 	case known && r.name != 0:
-		n.settle(b, p, handle, f, answer{name: r.name})
+		n.settle(p, handle, f, answer{name: r.name})
 	case known && r.alias, known && r.value == 0:
-		n.settle(b, p, handle, f, answer{why: events.NoNameUnread})
+		n.settle(p, handle, f, answer{why: events.NoNameUnread})
 	case known:
 		n.out = append(n.out, request{p: p, handle: handle, named: named, at: r.value, seen: seen})
 	default:
@@ -240,7 +246,7 @@ func (n *Names) resolve(b *tick.Batch, p *process, handle uint64, f *function, s
 }
 
 // settle tells what a handle is.
-func (n *Names) settle(b *tick.Batch, p *process, handle uint64, f *function, a answer) {
+func (n *Names) settle(p *process, handle uint64, f *function, a answer) {
 	if f.state == stateWaiting {
 		p.wait--
 		f.state = stateKnown
@@ -249,7 +255,7 @@ func (n *Names) settle(b *tick.Batch, p *process, handle uint64, f *function, a 
 	t := p.tallyOf(a)
 	t.add(f.tally)
 	f.tally = t
-	b.Functions = append(b.Functions, events.Function{Time: f.since, Handle: handle, Name: n.words.text(a.name), PID: p.pid, Why: a.why})
+	n.found = append(n.found, events.Function{Time: f.since, Handle: handle, Name: n.words.text(a.name), PID: p.pid, Why: a.why})
 }
 
 // told takes in what a recording tells of a handle. It may come before the handle's
@@ -294,21 +300,22 @@ func (p *process) mean(f *function, m meaning) {
 	f.tally = t
 }
 
-// Tick fills what is known of launches.
-func (n *Names) Tick(t *tick.Tick) {
+// Tick returns what is known of launches, by process.
+func (n *Names) Tick(now time.Time, final bool) (out []tick.Launches) {
 	switch {
-	case t.Final:
+	case final:
 		n.liveAll(math.MaxInt64)
 	case len(n.lives) > 0:
-		n.liveAll(t.Time.Add(-lifeWait).UnixNano())
+		n.liveAll(now.Add(-lifeWait).UnixNano())
 	}
 	for _, all := range []map[uint32]*process{n.ended, n.procs} {
 		for _, p := range all {
 			if l := p.figures(&n.words); l.Launches > 0 {
-				t.Launches = append(t.Launches, l)
+				out = append(out, l)
 			}
 		}
 	}
-	slices.SortFunc(t.Launches, func(a, b tick.Launches) int { return cmp.Compare(a.PID, b.PID) })
+	slices.SortFunc(out, func(a, b tick.Launches) int { return cmp.Compare(a.PID, b.PID) })
 	n.sweep()
+	return out
 }

@@ -78,13 +78,11 @@ func play(t *testing.T, n *Names, batches []tick.Batch) ([]events.Function, []ti
 	var told []events.Function
 	for i := range batches {
 		b := &batches[i]
-		n.Batch(b)
-		n.Settle(context.Background(), b)
 		told = append(told, b.Functions...)
+		told = append(told, n.Batch(b.Texts, b.Procs, b.Functions, b.Calls)...)
+		told = append(told, n.Settle(context.Background())...)
 	}
-	last := &tick.Tick{Time: time.Unix(3600, 0), Final: true}
-	n.Tick(last)
-	return told, last.Launches
+	return told, n.Tick(time.Unix(3600, 0), true)
 }
 
 // sums adds up launches by name or reason.
@@ -291,11 +289,11 @@ func TestWordsAreForgotten(t *testing.T) {
 	for i := range maxWords - 1 {
 		n.words.id(fmt.Sprint("w", i))
 	}
-	n.Batch(&tick.Batch{Functions: []events.Function{{PID: 1, Handle: 1, Name: "kept"}}, Calls: []events.Call{launch(t, 1, 5, 1)}})
+	n.Batch(nil, nil, []events.Function{{PID: 1, Handle: 1, Name: "kept"}}, []events.Call{launch(t, 1, 5, 1)})
 	if n.words.id("none") != 0 {
 		t.Error("there is no bound")
 	}
-	n.Tick(&tick.Tick{Time: time.Unix(9, 0)})
+	n.Tick(time.Unix(9, 0), false)
 	if len(n.words.ids) != 1 || n.words.text(n.words.ids["kept"]) != "kept" || n.words.bytes != len("kept") {
 		t.Errorf("%d names are left", len(n.words.ids))
 	}
@@ -308,20 +306,19 @@ func TestWordsAreForgotten(t *testing.T) {
 func BenchmarkNames(b *testing.B) {
 	n := New(&memory{names: map[uint64]string{}, symbols: map[uint64]string{}})
 	defer n.Close()
-	var warm, calls tick.Batch
+	var warm, calls []events.Call
 	for i := range uint64(300) {
-		warm.Calls = append(warm.Calls, register(b, 1, 1, 16*i+1, 1, 3))
+		warm = append(warm, register(b, 1, 1, 16*i+1, 1, 3))
 	}
 	for i := range uint64(4096) {
-		calls.Calls = append(calls.Calls, launch(b, 1, 5, 16*(i*7919%300)+1))
+		calls = append(calls, launch(b, 1, 5, 16*(i*7919%300)+1))
 	}
-	n.Batch(&warm)
-	n.Batch(&calls)
-	n.Settle(context.Background(), &calls)
-	calls.Functions = nil
+	n.Batch(nil, nil, nil, warm)
+	n.Batch(nil, nil, nil, calls)
+	n.Settle(context.Background())
 	b.ReportAllocs()
 	for b.Loop() {
-		n.Batch(&calls)
+		n.Batch(nil, nil, nil, calls)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/4096, "ns/launch")
 }

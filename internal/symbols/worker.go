@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
@@ -182,18 +181,18 @@ func (w *worker) answer(list []request) {
 }
 
 // answers takes in what the Reader said.
-func (n *Names) answers(b *tick.Batch) {
+func (n *Names) answers() {
 	if n.work == nil {
 		return
 	}
 	n.results = n.work.take(n.results[:0])
 	for i := range n.results {
-		n.answer(b, &n.results[i])
+		n.answer(&n.results[i])
 	}
 	clear(n.results)
 }
 
-func (n *Names) answer(b *tick.Batch, r *result) {
+func (n *Names) answer(r *result) {
 	id := n.words.id(r.name)
 	if reg, ok := r.p.regs[r.named]; ok && id != 0 && !r.symbol && reg.value == r.at && !reg.alias {
 		reg.name = id
@@ -218,18 +217,18 @@ func (n *Names) answer(b *tick.Batch, r *result) {
 		a.why = events.NoNameUnseen
 	}
 	if _, known := r.p.find(r.named); r.symbol && known && id == 0 { // what it was made from was told meanwhile
-		n.resolve(b, r.p, r.handle, f, r.seen)
+		n.resolve(r.p, r.handle, f, r.seen)
 		return
 	}
-	n.settle(b, r.p, r.handle, f, a)
+	n.settle(r.p, r.handle, f, a)
 }
 
 // refuse tells of requests that there was no room for.
-func (n *Names) refuse(b *tick.Batch, list []request) {
+func (n *Names) refuse(list []request) {
 	for i := range list {
 		r := &list[i]
 		if f := r.p.funcs[r.handle]; f != nil && f.state == stateWaiting {
-			n.settle(b, r.p, r.handle, f, answer{why: events.NoNameFull})
+			n.settle(r.p, r.handle, f, answer{why: events.NoNameFull})
 		}
 	}
 }

@@ -114,7 +114,7 @@ func TestComms(t *testing.T) {
 	b.call("ncclCommAbort", with{events.RoleComm: 0xc1}, rank(2))
 	b.call("ncclAllReduce", with{events.RoleComm: 0xee, events.RoleElements: 1, events.RoleDatatype: 0, events.RoleStream: 0x50}, rank(2))
 	var to tick.Tick
-	b.tr.Tick(&to)
+	to.States = b.tr.Tick(to.Processes, to.Ops)
 	if len(to.States) != 2 {
 		t.Fatalf("%d states", len(to.States))
 	}
@@ -155,7 +155,7 @@ func TestCollectivesWithoutRecords(t *testing.T) {
 			b.call("ncclAllReduce", with{events.RoleComm: 0xc0})
 			c := b.call("ncclAllReduce", with{events.RoleComm: 0xc0}, func(c *events.Call) { c.Weight = tt.weight })
 			for range 2 {
-				b.tr.Tick(&tick.Tick{Ops: []tick.Op{{PID: 1, Op: c.Op, Sum: tick.Counts{Calls: tt.counted, Done: tt.counted}}}})
+				b.tr.Tick(nil, []tick.Op{{PID: 1, Op: c.Op, Sum: tick.Counts{Calls: tt.counted, Done: tt.counted}}})
 			}
 			if s := b.state(); s.Comms.First[0].Inexact != tt.want {
 				t.Errorf("%+v, want inexact: %v", s.Comms.First[0], tt.want)

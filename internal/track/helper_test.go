@@ -33,7 +33,7 @@ type bench struct {
 // newBench returns one that knows process 1 from its start.
 func newBench(t testing.TB) *bench {
 	b := &bench{t: t, tr: New(), at: began}
-	b.tr.Batch(&tick.Batch{Procs: []tick.ProcEvent{{Time: began, Kind: tick.ProcForked, PID: 9, Peer: 1}}})
+	b.tr.Batch(nil, []tick.ProcEvent{{Time: began, Kind: tick.ProcForked, PID: 9, Peer: 1}})
 	return b
 }
 
@@ -70,7 +70,7 @@ func (b *bench) call(name string, w with, how ...func(*events.Call)) events.Call
 		f(&c)
 	}
 	batch := tick.Batch{Calls: []events.Call{c}}
-	b.tr.Batch(&batch)
+	b.tr.Batch(batch.Calls, nil)
 	return batch.Calls[0]
 }
 
@@ -90,7 +90,7 @@ func within(t testing.TB, parent string) func(*events.Call) {
 func (b *bench) state() tick.State {
 	b.t.Helper()
 	var to tick.Tick
-	b.tr.Tick(&to)
+	to.States = b.tr.Tick(to.Processes, to.Ops)
 	for _, s := range to.States {
 		if s.PID == 1 {
 			return s

@@ -89,11 +89,11 @@ func TestMemory(t *testing.T) {
 		}, want{inexact: tick.InexactUnread}},
 		{"another program", func(b *bench) {
 			b.call("cudaMalloc", alloc(1<<30, 100))
-			b.tr.Batch(&tick.Batch{Procs: []tick.ProcEvent{{Time: b.at + 1, Kind: tick.ProcExeced, PID: 1}}})
+			b.tr.Batch(nil, []tick.ProcEvent{{Time: b.at + 1, Kind: tick.ProcExeced, PID: 1}})
 		}, want{}},
 		{"ended", func(b *bench) {
 			b.call("cudaMalloc", alloc(1<<30, 100))
-			b.tr.Batch(&tick.Batch{Procs: []tick.ProcEvent{{Time: b.at + 1, Kind: tick.ProcExited, PID: 1}}})
+			b.tr.Batch(nil, []tick.ProcEvent{{Time: b.at + 1, Kind: tick.ProcExited, PID: 1}})
 		}, want{peak: 100, allocs: 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestLostRecordsAreFound(t *testing.T) {
 	b.call("cudaMalloc", alloc(1<<30, 100))
 	tickWith := func(n uint64) tick.Inexact {
 		to := tick.Tick{Ops: []tick.Op{{PID: 1, Op: op, Sum: tick.Counts{Calls: n, Done: n}}}}
-		b.tr.Tick(&to)
+		to.States = b.tr.Tick(to.Processes, to.Ops)
 		return to.States[0].Memory.Inexact
 	}
 	if x := tickWith(2); x != 0 {
@@ -158,13 +158,13 @@ func TestRecordsOfTheProgramBefore(t *testing.T) {
 	op := opNamed(t, "cudaMalloc")
 	b.call("cudaMalloc", alloc(1<<30, 100))
 	last := b.make("cudaMalloc", alloc(2<<30, 100))
-	b.tr.Batch(&tick.Batch{Procs: []tick.ProcEvent{{Time: b.at + 1, Kind: tick.ProcExeced, PID: 1}}})
-	b.tr.Batch(&tick.Batch{Calls: []events.Call{last}})
+	b.tr.Batch(nil, []tick.ProcEvent{{Time: b.at + 1, Kind: tick.ProcExeced, PID: 1}})
+	b.tr.Batch([]events.Call{last}, nil)
 	b.at += 10
 	b.call("cudaMalloc", alloc(3<<30, 1))
 	for range 2 {
 		to := tick.Tick{Ops: []tick.Op{{PID: 1, Op: op, Sum: tick.Counts{Calls: 3, Done: 3}}}}
-		b.tr.Tick(&to)
+		to.States = b.tr.Tick(to.Processes, to.Ops)
 		if m := to.States[0].Memory; m.GPU.Bytes != 1 || m.Allocs != 1 || m.Inexact != 0 {
 			t.Errorf("%+v: %v", m, m.Inexact.Reasons())
 		}
@@ -193,7 +193,7 @@ func TestLate(t *testing.T) {
 			b := newBench(t)
 			b.call("cudaMalloc", alloc(1<<30, 100), func(c *events.Call) { c.PID = 2 })
 			to := tick.Tick{Processes: []tick.Process{tt.p}}
-			b.tr.Tick(&to)
+			to.States = b.tr.Tick(to.Processes, to.Ops)
 			if got := to.States[1].Memory.Inexact; got != tt.want {
 				t.Errorf("%v, want %v", got.Reasons(), tt.want.Reasons())
 			}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
@@ -100,7 +99,7 @@ func TestRandomPrograms(t *testing.T) {
 		slices.SortStableFunc(p.records, func(a, b events.Call) int { return cmp.Compare(a.End(), b.End()) })
 		b := newBench(t)
 		for some := range slices.Chunk(p.records, 1000) {
-			b.tr.Batch(&tick.Batch{Calls: some})
+			b.tr.Batch(some, nil)
 		}
 		m := b.state().Memory
 		type sums struct{ bytes, allocs, frees, double, unknown, ooms uint64 }

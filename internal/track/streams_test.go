@@ -141,7 +141,7 @@ func TestStreams(t *testing.T) {
 			c := b.make("cudaStreamSynchronize", on(0x50))
 			launches(b, 0x50, 2)
 			c.Duration = b.at - c.Start
-			b.tr.Batch(&tick.Batch{Calls: []events.Call{c}})
+			b.tr.Batch([]events.Call{c}, nil)
 		}, [2]uint64{2, 2}},
 		{"how much memory there is was asked", func(b *bench) { b.call("cudaMemGetInfo", nil) }, [2]uint64{3, 2}},
 		{"the driver's launch is the same", func(b *bench) {

@@ -90,12 +90,11 @@ func (t *Tracker) fresh(pid uint32) *process {
 	return p
 }
 
-// Batch takes in what one poll brought, and fills the Device of its calls where it is
-// known and not filled yet.
-func (t *Tracker) Batch(b *tick.Batch) {
-	lives := b.Procs
-	for i := range b.Calls {
-		c := &b.Calls[i]
+// Batch adds the calls of one poll and the steps of processes' lives among them, and fills
+// the Device of the calls where it is known and not filled yet.
+func (t *Tracker) Batch(calls []events.Call, lives []tick.ProcEvent) {
+	for i := range calls {
+		c := &calls[i]
 		for len(lives) > 0 && lives[0].Time <= c.Start {
 			t.life(&lives[0])
 			lives = lives[1:]
@@ -230,25 +229,27 @@ func (p *process) count(c *events.Call, e *effect) {
 	}
 }
 
-// Tick compares what was seen with the kernel's counts, and fills States.
-func (t *Tracker) Tick(to *tick.Tick) {
+// Tick compares what was seen with the kernel's counts, and returns the states of all
+// processes, by PID.
+func (t *Tracker) Tick(processes []tick.Process, ops []tick.Op) (states []tick.State) {
 	t.ticks++
-	for i := range to.Processes {
-		if p := t.procs[to.Processes[i].PID]; p != nil {
-			p.attached(&to.Processes[i])
+	for i := range processes {
+		if p := t.procs[processes[i].PID]; p != nil {
+			p.attached(&processes[i])
 		}
 	}
-	for i := range to.Ops {
-		t.compare(&to.Ops[i])
+	for i := range ops {
+		t.compare(&ops[i])
 	}
 	for _, p := range t.procs {
 		if p.over > 0 && t.ticks > p.over+keepEnded {
 			t.forget(p)
 			continue
 		}
-		to.States = append(to.States, p.state())
+		states = append(states, p.state())
 	}
-	slices.SortFunc(to.States, func(a, b tick.State) int { return cmp.Compare(a.PID, b.PID) })
+	slices.SortFunc(states, func(a, b tick.State) int { return cmp.Compare(a.PID, b.PID) })
+	return states
 }
 
 // attached learns whether calls may have been made that were not seen.

@@ -12,10 +12,10 @@ func TestLives(t *testing.T) {
 	b := newBench(t)
 	c := b.make("cudaMalloc", alloc(1<<30, 100))
 	c.PID = 2
-	b.tr.Batch(&tick.Batch{Calls: []events.Call{c}})
+	b.tr.Batch([]events.Call{c}, nil)
 	late := func() (m tick.Memory) {
 		var to tick.Tick
-		b.tr.Tick(&to)
+		to.States = b.tr.Tick(to.Processes, to.Ops)
 		for _, s := range to.States {
 			if s.PID == 2 {
 				m = s.Memory
@@ -30,15 +30,15 @@ func TestLives(t *testing.T) {
 		}
 	}
 	want("whose beginning is not known", 100, 1, tick.InexactLate)
-	b.tr.Batch(&tick.Batch{Procs: []tick.ProcEvent{{Time: c.Start - 1, Kind: tick.ProcForked, PID: 1, Peer: 2}}})
+	b.tr.Batch(nil, []tick.ProcEvent{{Time: c.Start - 1, Kind: tick.ProcForked, PID: 1, Peer: 2}})
 	want("that was forked before its first call", 100, 1, 0)
-	b.tr.Batch(&tick.Batch{Procs: []tick.ProcEvent{{Time: c.End() + 5, Kind: tick.ProcExited, PID: 2}}})
+	b.tr.Batch(nil, []tick.ProcEvent{{Time: c.End() + 5, Kind: tick.ProcExited, PID: 2}})
 	want("that has ended", 0, 1, 0)
 	c.Args[1], c.Start = 2<<30, c.Start+1
-	b.tr.Batch(&tick.Batch{Calls: []events.Call{c}})
+	b.tr.Batch([]events.Call{c}, nil)
 	want("of which a record was on its way", 0, 2, 0)
 	c.Start = c.End() + 100
-	b.tr.Batch(&tick.Batch{Calls: []events.Call{c}})
+	b.tr.Batch([]events.Call{c}, nil)
 	want("whose number was given to another", 100, 1, tick.InexactLate)
 	if b.tr.held != 1 {
 		t.Errorf("%d allocations are counted, want 1", b.tr.held)
@@ -49,12 +49,12 @@ func TestLives(t *testing.T) {
 func TestEndedAreForgotten(t *testing.T) {
 	b := newBench(t)
 	b.call("cudaMalloc", alloc(1<<30, 100))
-	b.tr.Batch(&tick.Batch{Procs: []tick.ProcEvent{{Time: b.at + 1, Kind: tick.ProcExited, PID: 1}}})
+	b.tr.Batch(nil, []tick.ProcEvent{{Time: b.at + 1, Kind: tick.ProcExited, PID: 1}})
 	for range keepEnded {
 		b.state()
 	}
-	b.tr.Tick(&tick.Tick{})
-	b.tr.Tick(&tick.Tick{})
+	b.tr.Tick(nil, nil)
+	b.tr.Tick(nil, nil)
 	if len(b.tr.procs) != 0 || b.tr.held != 0 {
 		t.Errorf("%d processes, %d allocations are kept", len(b.tr.procs), b.tr.held)
 	}
@@ -68,11 +68,11 @@ func TestBounds(t *testing.T) {
 	for i := range uint64(maxAllocations + 10) {
 		c.Args[1] = 1<<30 + i
 		if calls = append(calls, c); len(calls) == cap(calls) {
-			b.tr.Batch(&tick.Batch{Calls: calls})
+			b.tr.Batch(calls, nil)
 			calls = calls[:0]
 		}
 	}
-	b.tr.Batch(&tick.Batch{Calls: calls})
+	b.tr.Batch(calls, nil)
 	m := b.state().Memory
 	if m.GPU.Count != maxAllocations || m.Untracked != 10 || m.Inexact != tick.InexactFull || m.Allocs != maxAllocations+10 {
 		t.Errorf("%+v", m)
@@ -100,11 +100,11 @@ func TestKilledKeepsItsState(t *testing.T) {
 	b.call("cudaMalloc", with{events.RolePtr: 0x1000, events.RoleBytes: 100})
 	b.call("ncclCommInitRank", with{events.RoleComm: 0xc0, events.RoleCommID: 0xabc, events.RoleRanks: 2, events.RoleRank: 1})
 	b.call("ncclAllReduce", with{events.RoleComm: 0xc0})
-	b.tr.Batch(&tick.Batch{Procs: []tick.ProcEvent{{Time: b.at + 1, Kind: tick.ProcOOM, PID: 1}, {Time: b.at + 1, Kind: tick.ProcKilled, PID: 1, Signal: 9}}})
+	b.tr.Batch(nil, []tick.ProcEvent{{Time: b.at + 1, Kind: tick.ProcOOM, PID: 1}, {Time: b.at + 1, Kind: tick.ProcKilled, PID: 1, Signal: 9}})
 	if s := b.state(); s.Memory.GPU.Bytes != 100 || len(s.Comms.First) != 1 {
 		t.Errorf("before its exit: %+v", s)
 	}
-	b.tr.Batch(&tick.Batch{Procs: []tick.ProcEvent{{Time: b.at + 2, Kind: tick.ProcExited, PID: 1}}})
+	b.tr.Batch(nil, []tick.ProcEvent{{Time: b.at + 2, Kind: tick.ProcExited, PID: 1}})
 	if s := b.state(); s.Memory.GPU.Bytes != 0 || len(s.Comms.First) != 1 || s.Comms.First[0].Collectives != 1 {
 		t.Errorf("after it: %+v", s)
 	}

@@ -1,0 +1,177 @@
+package session
+
+import (
+	"ingero/internal/episode"
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// stage is one step of what becomes of a batch and of a tick: a row of [stages]. Its functions
+// read what it takes, and write what it gives.
+type stage struct {
+	name         string
+	takes, gives parts
+	live         bool                            // a recording has what the stage gives
+	batch        func(*runner, *polled)          // nil: nothing
+	tick         func(*runner, *tick.Tick) error // nil: nothing
+}
+
+// polled is what a poll brought, and what stages make of it beside.
+type polled struct {
+	*tick.Batch
+	Faults []tick.Xid
+	Steps  []ledger.Step
+}
+
+// source is what comes from the source and the session's clock, before all stages.
+var source = stage{name: "source",
+	gives: set(partCalls, partDevice, partWaits, partExits, partLives, partRanges, partTexts, partLearnt, partRawStacks, partNamed, partFaults,
+		partMoment, partRecords, partSums, partProcesses, partOthers, partThreads, partToldXids, partGpus, partLibraries, partPods, partReports, partDrops)}
+
+// What else comes from the running kernel, and from a recording.
+var (
+	fromKernel    = set(partHostEvents)
+	fromRecording = set(partMachineState, partMachineEvents)
+)
+
+// stages are what becomes of a batch and of a tick, in order. A stage that needs more takes
+// more, and stands behind who gives it: [check] sees to that at the start, and a test to it
+// that a stage reads and writes what its row says.
+var stages = []stage{
+	{name: "durations", takes: set(partCalls, partSums, partDrops), gives: set(partDurations),
+		batch: func(r *runner, b *polled) { r.table.add(b.Calls) },
+		tick:  func(r *runner, t *tick.Tick) error { r.table.fill(t.Ops, t.Drops); return nil }},
+
+	{name: "machine", live: true, gives: set(partMachineState, partMachineEvents),
+		takes: set(partMoment, partRecords, partSums, partDurations, partProcesses, partThreads, partHostEvents),
+		tick: func(r *runner, t *tick.Tick) error {
+			m, err := r.machine(t)
+			t.Host, t.Self, t.Overhead = m.Host, m.Self, m.Overhead
+			t.HostSums = append(t.HostSums, m.Sums...)
+			return err
+		}},
+
+	{name: "deadband", gives: set(partIdle, partToldEvents),
+		takes: set(partMoment, partRecords, partSums, partDurations, partProcesses, partMachineState, partMachineEvents),
+		tick:  func(r *runner, t *tick.Tick) error { t.Idle, t.HostSums = r.quiet.look(t); return nil }},
+
+	{name: "ledger", takes: set(partWaits, partCalls, partThreads, partProcesses), gives: set(partSteps, partBreakdowns),
+		batch: func(r *runner, b *polled) { b.Steps = r.ledger.Batch(b.Waits, b.Calls) },
+		tick: func(r *runner, t *tick.Tick) error {
+			t.Breakdowns = r.ledger.Tick(t.Threads, t.Processes)
+			return nil
+		}},
+
+	{name: "loops", takes: set(partRanges, partWaits, partSteps, partBreakdowns), gives: set(partLoops),
+		batch: func(r *runner, b *polled) { r.loops.Batch(b.Ranges, b.Waits, b.Steps) },
+		tick: func(r *runner, t *tick.Tick) error {
+			loops := r.loops.Tick()
+			for i := range t.Breakdowns {
+				t.Breakdowns[i].Loop = loops[t.Breakdowns[i].PID]
+			}
+			return nil
+		}},
+
+	{name: "states", takes: set(partCalls, partDevice, partLives, partProcesses, partSums), gives: set(partDevices, partStates),
+		batch: func(r *runner, b *polled) { r.track.Batch(b.Calls, b.Procs) },
+		tick:  func(r *runner, t *tick.Tick) error { t.States = r.track.Tick(t.Processes, t.Ops); return nil }},
+
+	{name: "roll call", takes: set(partLives, partMoment, partStates, partThreads), gives: set(partMissing, partLates),
+		batch: func(r *runner, b *polled) { r.ranks.Batch(b.Procs) },
+		tick: func(r *runner, t *tick.Tick) error {
+			t.RollCalls, t.Lates = r.ranks.Tick(t.Time, t.States, t.Threads)
+			return nil
+		}},
+
+	{name: "faults", gives: set(partXids, partFaultDrops),
+		takes: set(partFaults, partCalls, partLives, partMoment, partProcesses, partThreads, partToldXids, partDrops),
+		batch: func(r *runner, b *polled) {
+			if r.can.Faults != nil {
+				r.faults.batch(b.Faults, b.Calls, b.Procs)
+			}
+		},
+		tick: func(r *runner, t *tick.Tick) error {
+			t.Drops = append(t.Drops, r.faults.drops()...)
+			t.Xids = append(t.Xids, r.faults.tick(t.Time, t.Final, t.Processes, t.Threads)...)
+			return nil
+		}},
+
+	{name: "causes", gives: set(partChains, partUntold),
+		takes: set(partSteps, partMoment, partSums, partDurations, partProcesses, partOthers, partStates, partMissing, partLates, partXids, partGpus,
+			partMachineState, partToldEvents),
+		batch: func(r *runner, b *polled) { r.causes.Add(b.Steps) },
+		tick: func(r *runner, t *tick.Tick) error {
+			t.Chains, t.Untold = r.causes.Tick(t)
+			r.quiet.chains = len(t.Chains) // for the next tick
+			return nil
+		}},
+
+	{name: "functions", takes: set(partTexts, partLives, partLearnt, partCalls, partMoment), gives: set(partFunctions, partLaunches),
+		batch: func(r *runner, b *polled) {
+			b.Functions = r.functions(b.Batch, func() []events.Function { return r.names.Batch(b.Texts, b.Procs, b.Functions, b.Calls) })
+		},
+		tick: func(r *runner, t *tick.Tick) error { t.Launches = r.names.Tick(t.Time, t.Final); return nil }},
+
+	{name: "stacks", takes: set(partRawStacks, partLives, partNamed, partFaultDrops), gives: set(partStackNames, partStackPolicy, partAllDrops),
+		batch: func(r *runner, b *polled) { b.Stacks = r.stacks.batch(b.Stacks, b.RawStacks, b.Procs) },
+		tick: func(r *runner, t *tick.Tick) error {
+			t.StackPolicy = r.stacks.policy
+			t.Drops = append(t.Drops, r.stacks.drops()...)
+			return nil
+		}},
+
+	{name: "sites", gives: set(partSites, partRankSites, partLockSites),
+		takes: set(partStackNames, partCalls, partMoment, partChains, partMissing, partBreakdowns, partProcesses),
+		batch: func(r *runner, b *polled) { r.sites.batch(b.Stacks, b.Calls) },
+		tick: func(r *runner, t *tick.Tick) error {
+			r.sites.ofChains(t.Chains)
+			r.sites.ofRanks(t.RollCalls)
+			r.sites.ofLocks(t.Breakdowns)
+			r.sites.age(t.Time, t.Processes)
+			return nil
+		}},
+
+	{name: "culprits", takes: set(partChains, partProcesses, partOthers), gives: set(partCulprits),
+		tick: func(_ *runner, t *tick.Tick) error { introduce(t.Chains, t.Processes, t.Others); return nil }},
+
+	{name: "hide", takes: set(partMoment, partChains, partSites, partCulprits), gives: set(partShown, partHidden),
+		tick: func(r *runner, t *tick.Tick) error {
+			if r.Hide != nil {
+				t.Chains, t.Hidden = r.Hide(t.Time, t.Final, t.Chains)
+			}
+			return nil
+		}},
+
+	{name: "episodes", takes: set(partMoment, partProcesses, partShown, partSites, partCulprits, partHidden), gives: set(partEpisodes),
+		tick: func(r *runner, t *tick.Tick) error {
+			t.Episodes = r.episodes.Tick(episode.Now{Time: t.Time, Seq: t.Seq, Window: t.Window, Final: t.Final, Processes: t.Processes, Chains: t.Chains, Hidden: t.Hidden})
+			return nil
+		}},
+
+	{name: "slow calls", takes: set(partMoment, partSums, partDurations),
+		tick: func(r *runner, t *tick.Tick) error { return r.setSlow(t.Ops, t.Final) }},
+}
+
+// sinks are who gets batches and ticks, behind all stages.
+var sinks = stage{name: "sinks",
+	takes: set(partCalls, partDevices, partWaits, partExits, partLives, partRanges, partFunctions, partStackNames,
+		partMoment, partRecords, partSums, partDurations, partProcesses, partOthers, partThreads, partStates, partBreakdowns, partLoops, partLockSites,
+		partMissing, partRankSites, partLates, partLaunches, partXids, partGpus, partLibraries, partPods, partReports, partAllDrops, partStackPolicy,
+		partMachineState, partToldEvents, partIdle, partUntold, partShown, partSites, partCulprits, partHidden, partEpisodes)}
+
+// pipeline returns the stages of a session, from its source to its sinks. The error says which
+// stands in the wrong place.
+func pipeline(recorded bool) ([]stage, error) {
+	first, out := source, []stage{}
+	if first.gives |= fromKernel; recorded {
+		first.gives = source.gives | fromRecording
+	}
+	for i := range stages {
+		if !stages[i].live || !recorded {
+			out = append(out, stages[i])
+		}
+	}
+	all := append(append([]stage{first}, out...), sinks)
+	return out, check(all)
+}
