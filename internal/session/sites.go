@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"ingero/internal/tick"
@@ -95,8 +96,10 @@ func (s *sites) ofRanks(calls []tick.RollCall) {
 // ofLocks names where locks were held.
 func (s *sites) ofLocks(breakdowns []tick.Breakdown) {
 	for i := range breakdowns {
-		for j := range breakdowns[i].BlockedOn {
-			x := &breakdowns[i].BlockedOn[j]
+		b := &breakdowns[i]
+		b.BlockedOn = slices.Clone(b.BlockedOn) // the ledger tells the same list of a process that is over in each tick
+		for j := range b.BlockedOn {
+			x := &b.BlockedOn[j]
 			x.At = s.places[x.Stack]
 		}
 	}

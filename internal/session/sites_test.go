@@ -47,3 +47,22 @@ func TestSites(t *testing.T) {
 		t.Errorf("%d operations of a process that has ended", len(s.ops))
 	}
 }
+
+// What a tick says of locks stays when a later one knows better.
+func TestLocksOfATickStay(t *testing.T) {
+	s := newSites()
+	list := []tick.Share{{Stack: 5}}
+	at := func() []tick.Breakdown {
+		b := []tick.Breakdown{{PID: 7, BlockedOn: list}}
+		s.ofLocks(b)
+		return b
+	}
+	first := at()
+	s.batch([]events.Stack{{ID: 5, PID: 7, Frames: []events.Frame{{Kind: events.FramePython, Func: "f", File: "a.py", Line: 3}}}}, nil)
+	if got := at()[0].BlockedOn[0].At; got != "a.py:3 in f()" {
+		t.Errorf("the lock is at %q", got)
+	}
+	if got := first[0].BlockedOn[0].At; got != "" {
+		t.Errorf("in a tick that was handed out the lock is at %q now", got)
+	}
+}
