@@ -22,23 +22,6 @@ import (
 	"ingero/internal/track"
 )
 
-// Source is where a session's input comes from. One goroutine calls it.
-type Source interface {
-	// Poll appends what has arrived since the last call and does not wait for
-	// more. more says that it stopped for want of room, not of input. At the end
-	// of all input it returns [io.EOF], possibly with a last batch.
-	Poll(b *tick.Batch) (more bool, err error)
-	// Totals fills what the source knows of a tick, as of now: what the first row of the table
-	// in stages.go gives. What it fills is the tick's from then on.
-	Totals(t *tick.Tick) error
-	// Capabilities returns what the source can do beside. It is asked once, before the first poll.
-	Capabilities() Capabilities
-	// Stop ends the input; what had arrived until then can still be polled. It
-	// is idempotent.
-	Stop() error
-	Close() error
-}
-
 // Config is a session to run. Source is required; the zero value of the rest is
 // useful.
 type Config struct {
