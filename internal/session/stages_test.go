@@ -144,7 +144,10 @@ func take(to, from reflect.Value, path string, fields map[string]bool) {
 	switch {
 	case path != "" && fields[owner(path)] && !strings.HasSuffix(path, "[]"):
 		to.Set(from)
-	case to.Kind() == reflect.Slice:
+	case to.Kind() == reflect.Slice && !to.IsNil():
+		own := reflect.MakeSlice(to.Type(), to.Len(), to.Len()) // sinks may be reading the elements of an earlier tick
+		reflect.Copy(own, to)
+		to.Set(own)
 		for i := range min(to.Len(), from.Len()) {
 			take(to.Index(i), from.Index(i), path+"[]", fields)
 		}
