@@ -3,7 +3,6 @@ package session
 import (
 	"slices"
 
-	"ingero/internal/tape"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -15,21 +14,6 @@ const gpuDriver = "nvidia"
 // devices are the major numbers of the GPU driver's device files. Some are given
 // out as the driver is loaded.
 type devices []uint32
-
-// findGPUs learns the numbers, until there are some.
-func (l *Live) findGPUs() {
-	if len(l.gpus) > 0 {
-		return
-	}
-	var majors []uint32
-	ask(l.raw, tape.Majors, &majors, func() {
-		var err error
-		if majors, err = l.fs.CharMajors(gpuDriver); err != nil {
-			l.Log.Debug("the GPU driver's devices are not known", "error", err)
-		}
-	})
-	l.gpus = majors
-}
 
 // of is the reason of a wait, which for a device may be that it is a GPU's.
 func (d devices) of(r events.Reason, dev uint32) events.Reason {

@@ -32,11 +32,11 @@ func TestOver(t *testing.T) {
 		{name: "another, of one that was never read of", known: end(0), p: read(500, ended.Add(time.Second))},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := &Live{procs: map[uint32]*process{}}
+			x := &targets{procs: map[uint32]*process{}}
 			if tt.known != nil {
-				l.procs[7] = tt.known
+				x.procs[7] = tt.known
 			}
-			if got := l.over(&tt.p); got != tt.want {
+			if got := x.over(&tt.p); got != tt.want {
 				t.Errorf("over = %t, want %t", got, tt.want)
 			}
 		})
@@ -57,8 +57,7 @@ func TestHarm(t *testing.T) {
 		{name: "a shadow stack", p: proc.Process{ShadowStack: true}, want: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := &Live{seccompHarm: tt.kernel}
-			if why := l.harm(&tt.p); (why != "") != tt.want {
+			if why := tt.p.ReturnHarm(tt.kernel); (why != "") != tt.want {
 				t.Errorf("harm = %q, want a reason: %v", why, tt.want)
 			}
 		})

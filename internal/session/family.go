@@ -3,30 +3,33 @@ package session
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"ingero/internal/proc"
+	"ingero/internal/tick"
+	"ingero/internal/where"
 )
 
 // followFamily traces all that descends from the processes that were named, whether it uses
 // CUDA or not: what it starts later is traced from its first instruction.
-func (l *Live) followFamily(ctx context.Context) error {
-	if l.Alone || len(l.Select.PIDs) == 0 {
+func (e *enroller) followFamily(ctx context.Context) error {
+	if e.opts.Alone || len(e.sel.PIDs) == 0 {
 		return nil
 	}
-	own := l.own()
+	own := e.own()
 	const most = 16 // a family that forks all the time is as good as known by then
 	for range most {
-		family, err := l.fs.Descendants(ctx, l.Select.PIDs)
+		family, err := e.fs.Descendants(ctx, e.sel.PIDs)
 		if err != nil {
 			return fmt.Errorf("look for children: %w", err)
 		}
 		fresh := false // the children that one had before it was traced are in the next list
 		for _, pid := range family {
-			if own[pid] || l.tracer.Traced(pid) {
+			if own[pid] || e.tracer.Traced(pid) {
 				continue
 			}
-			if p, err := l.fs.Process(pid); err == nil { // else it has ended
-				fresh = l.follow(&p) || fresh
+			if p, err := e.fs.Process(pid); err == nil { // else it has ended
+				fresh = e.follow(&p) || fresh
 			}
 		}
 		if !fresh {
@@ -37,11 +40,11 @@ func (l *Live) followFamily(ctx context.Context) error {
 }
 
 // own is this process with those that it descends from: they end when the trace does.
-func (l *Live) own() map[uint32]bool {
+func (e *enroller) own() map[uint32]bool {
 	own := map[uint32]bool{}
-	for pid := l.AgentPID(); pid != 0 && !own[pid]; {
+	for pid := uint32(os.Getpid()); pid != 0 && !own[pid]; {
 		own[pid] = true
-		p, err := l.fs.Process(pid)
+		p, err := e.fs.Process(pid)
 		if err != nil {
 			break // the parent has ended meanwhile
 		}
@@ -52,32 +55,54 @@ func (l *Live) own() map[uint32]bool {
 
 // follow traces a process of which it is not known whether it uses CUDA, and tells whether
 // that is new. Until it does, it stands aside.
-func (l *Live) follow(p *proc.Process) bool {
-	l.enrolling.Lock()
-	defer l.enrolling.Unlock()
-	if l.over(p) || l.lives(p.PID) || !l.admit(p) {
+func (e *enroller) follow(p *proc.Process) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.targets.over(p) || e.targets.lives(p.PID) || !e.admit(p) {
 		return false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if k := l.procs[p.PID]; k != nil && k.Ended.IsZero() {
-		k.aside = true
-		l.alive, l.aside = l.alive-1, l.aside+1
-	}
+	e.targets.standAside(p.PID)
 	return true
 }
 
-// join has a process that stood aside, and was found to use CUDA, be waited for.
-func (l *Live) join(p *proc.Process) {
-	l.mu.Lock()
-	k := l.procs[p.PID]
-	joins := k != nil && k.aside && k.Ended.IsZero() && proc.UsesCUDA(p.Libraries)
-	if joins {
-		k.aside = false
-		l.alive, l.aside = l.alive+1, l.aside-1
+// placed tells whether a process is where it must be to be traced.
+func (e *enroller) placed(p *proc.Process) bool {
+	w := where.Cgroups(p.Cgroups)
+	if e.opts.Place.Job != "" && w.Job == "" {
+		where.Environ(e.targets.variables(p), &w)
 	}
-	l.mu.Unlock()
-	if joins {
-		l.Notify(Notice{Kind: NoticeTracing, PID: p.PID, Comm: p.Comm})
+	if e.opts.Pods != nil {
+		e.opts.Pods.Complete(&w)
 	}
+	return e.opts.Place.Match(p.Cgroup, &w)
+}
+
+// watchPods keeps the pods, and looks for processes again when there are new ones: those
+// that were there before their pod was known were not selected.
+func (e *enroller) watchPods(ctx context.Context) {
+	pods := e.opts.Pods
+	if pods == nil {
+		return
+	}
+	e.work.Go(func() {
+		pods.Run(ctx, func(err error) {
+			e.report.log.Warn("pods are not known", "error", err)
+			e.report.add(tick.Report{Kind: "kubernetes", Object: "pods", Why: err.Error()})
+		})
+	})
+	if !e.opts.Place.NeedsPods() && e.opts.Place.Container == "" {
+		return
+	}
+	e.work.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-pods.Changed():
+			}
+			if err := e.rescan(ctx); err != nil && ctx.Err() == nil {
+				e.report.log.Warn("look for processes of new pods", "error", err)
+			}
+		}
+	})
 }

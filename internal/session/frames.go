@@ -6,26 +6,12 @@ import (
 	"time"
 
 	"ingero/internal/native"
-	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/python"
 	"ingero/internal/tick"
 	"ingero/internal/unwind"
 	"ingero/pkg/events"
 )
-
-// policies are those of stacks, in the words of settings.
-var policies = map[probes.StackPolicy]string{probes.StacksNone: "false", probes.StacksSlow: "slow", probes.StacksAll: "all"}
-
-// StackPolicy implements [Stacked].
-func (l *Live) StackPolicy() string { return policies[l.Probes.Stacks] }
-
-// Unwinding returns what the kernel has to find the callers of functions with. It may be
-// called from any goroutine.
-func (l *Live) Unwinding() unwind.Figures { return l.unwind.Figures() }
-
-// Framer implements [Stacked].
-func (l *Live) Framer() Framer { return l.frames }
 
 const (
 	codesBytes = 32 << 20        // of what is known of Python code objects

@@ -3,61 +3,91 @@ package session
 import (
 	"context"
 
+	"ingero/internal/decode"
 	"ingero/internal/gpu"
+	"ingero/internal/proc"
 	"ingero/internal/tape"
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
-// watchGPUs begins to wait for faults and to poll the GPUs.
-func (l *Live) watchGPUs(ctx context.Context) {
+// gpus are the GPUs of this machine: which device files are theirs, their states, their
+// faults. Its methods are for the goroutine that polls.
+type gpus struct {
+	fs     proc.FS
+	raw    deck
+	report *reporter
+	majors devices
+	faults *Faults // nil: they cannot be learnt
+	states *gpu.Poll
+	whys   whys // why states are not known
+}
+
+// start begins to wait for faults, which call hurry, and to poll the GPUs.
+func (g *gpus) start(ctx context.Context, machine gpu.Machine, clock decode.Clock, hurry func()) {
 	var err error
-	if l.faults, err = OpenFaults(ctx, FaultOptions{Log: l.Log, Clock: l.clock, Hurry: l.hurry}); err != nil {
-		l.Log.Debug("faults of GPUs are not seen", "error", err)
-		if l.GPUs.Loaded() {
-			l.reports = append(l.reports, tick.Report{Kind: "faults-unseen", Object: "kernel-log", Why: err.Error()})
+	if g.faults, err = OpenFaults(ctx, FaultOptions{Log: g.report.log, Clock: clock, Hurry: hurry}); err != nil {
+		g.report.log.Debug("faults of GPUs are not seen", "error", err)
+		if machine.Loaded() {
+			g.report.add(tick.Report{Kind: "faults-unseen", Object: "kernel-log", Why: err.Error()})
 		}
 	}
-	l.states = l.GPUs.Poll(gpu.PollOptions{})
+	g.states = machine.Poll(gpu.PollOptions{})
 }
 
-// leaveGPUs ends both. What has come can still be drained.
-func (l *Live) leaveGPUs() error {
-	if l.states != nil {
-		l.states.Close()
+// close ends both. What has come can still be taken.
+func (g *gpus) close() error {
+	if g.states != nil {
+		g.states.Close()
 	}
-	if l.faults == nil {
+	if g.faults == nil {
 		return nil
 	}
-	return l.faults.Close()
+	return g.faults.Close()
 }
 
-// tellGPUs fills a tick. mu is held.
-func (l *Live) tellGPUs(t *tick.Tick) {
-	if l.faults != nil {
-		t.Drops = append(t.Drops, l.faults.Drops()...)
-		t.Reports = append(t.Reports, l.faults.Reports()...)
+// find learns the numbers of the driver's devices, until there are some.
+func (g *gpus) find() {
+	if len(g.majors) > 0 {
+		return
 	}
-	t.GPUs = l.states.States()
-	if err := l.states.Why(); err != nil {
-		t.Reports = append(t.Reports, tick.Report{Kind: "gpu-state-unknown", Object: "GPU state", Why: l.smiWhys.say(err.Error())})
+	var majors []uint32
+	ask(g.raw, tape.Majors, &majors, func() {
+		var err error
+		if majors, err = g.fs.CharMajors(gpuDriver); err != nil {
+			g.report.log.Debug("the GPU driver's devices are not known", "error", err)
+		}
+	})
+	g.majors = majors
+}
+
+// waits says of waits for a device that it is a GPU's.
+func (g *gpus) waits(waits []events.Wait) { g.majors.waits(waits) }
+
+// thread says so of what a thread waits for.
+func (g *gpus) thread(t *tick.Thread) { g.majors.thread(t) }
+
+// tick fills the states, and what is reported of faults and states.
+func (g *gpus) tick(t *tick.Tick) {
+	if g.faults != nil {
+		t.Drops = append(t.Drops, g.faults.Drops()...)
+		t.Reports = append(t.Reports, g.faults.Reports()...)
+	}
+	t.GPUs = g.states.States()
+	if err := g.states.Why(); err != nil {
+		t.Reports = append(t.Reports, tick.Report{Kind: "gpu-state-unknown", Object: "GPU state", Why: g.whys.say(err.Error())})
 	}
 }
 
-// Faults appends the faults that have come since the last call.
-func (l *Live) Faults(dst []tick.Xid) []tick.Xid {
-	if l.raw != nil {
-		var news []tick.Xid
-		l.raw.answer(tape.Faults, &news, func() {
-			if l.faults != nil {
-				news = l.faults.Drain(nil)
-			}
-		})
-		return append(dst, news...)
-	}
-	if l.faults == nil {
-		return dst
-	}
-	return l.faults.Drain(dst)
+// takeFaults appends the faults that have come since the last call.
+func (g *gpus) takeFaults(dst []tick.Xid) []tick.Xid {
+	var news []tick.Xid
+	ask(g.raw, tape.Faults, &news, func() {
+		if g.faults != nil {
+			news = g.faults.Drain(nil)
+		}
+	})
+	return append(dst, news...)
 }
 
 // whys are reasons that were reported. Each is kept for good by whoever records, and

@@ -16,10 +16,14 @@ import (
 // hostWatch makes of the kernel's sums of the host what was added in each tick. It is
 // for the goroutine that makes the ticks.
 type hostWatch struct {
-	files host.Poller
-	seen  map[probes.HostKey]*hostSeen
-	pages map[pagesKey]uint64
-	procs map[uint32]tracedProcess // as of this tick
+	kernel kernel
+	raw    deck
+	traced func() map[uint32]tracedProcess // as of now
+	cgroup func(pid uint32) string         // of a process that was killed for want of memory
+	files  host.Poller
+	seen   map[probes.HostKey]*hostSeen
+	pages  map[pagesKey]uint64
+	procs  map[uint32]tracedProcess // as of this tick
 }
 
 type tracedProcess struct {
@@ -48,12 +52,16 @@ const (
 	maxHostOthers = 64
 )
 
-// host fills what happened on the host since the last tick. A process that is not
-// traced is told apart while it is among those that did most.
-func (l *Live) host(t *tick.Tick) error {
-	w := &l.hostSums
+func newHostWatch(kernel kernel, raw deck, traced func() map[uint32]tracedProcess, cgroup func(pid uint32) string) *hostWatch {
+	return &hostWatch{kernel: kernel, raw: raw, traced: traced, cgroup: cgroup,
+		seen: map[probes.HostKey]*hostSeen{}, pages: map[pagesKey]uint64{}}
+}
+
+// tick fills what happened on the host since the last tick. A process that is not
+// traced is told apart while it is among those that did most. last says that the session ends.
+func (w *hostWatch) tick(t *tick.Tick, last bool) error {
 	before := w.procs
-	w.procs = l.tracedNow()
+	w.procs = w.tracedNow()
 	for pid, p := range w.procs { // what its cgroup says of its end is still to be read
 		w.procs[pid] = tracedProcess{p.Comm, p.Alive, p.Alive || before[pid].Alive}
 	}
@@ -66,9 +74,9 @@ func (l *Live) host(t *tick.Tick) error {
 			return
 		case s.Kind.Row().Object == "device" && s.Object != "":
 			number := s.Object
-			ask(l.raw, tape.Device, &s.Object, func() { s.Object = w.files.Device(number) })
+			ask(w.raw, tape.Device, &s.Object, func() { s.Object = w.files.Device(number) })
 		case s.Kind == tick.HostOOM:
-			ask(l.raw, tape.Cgroup, &s.Object, func() { s.Object = l.cgroupOf(s.PID) })
+			ask(w.raw, tape.Cgroup, &s.Object, func() { s.Object = w.cgroup(s.PID) })
 		}
 		if _, ours := w.procs[s.PID]; ours || s.PID == 0 || s.Kind == tick.HostOOM {
 			sums.Add([]tick.HostSum{s})
@@ -76,35 +84,31 @@ func (l *Live) host(t *tick.Tick) error {
 			other = append(other, s)
 		}
 	}
-	if err := l.readHost(tell); err != nil {
+	if err := w.read(tell); err != nil {
 		return err
 	}
 	sums.Add(most(other, maxHostOthers))
-	if err := l.pages(&sums); err != nil {
+	if err := w.readPages(&sums); err != nil {
 		return err
 	}
-	l.hostFiles(t, &sums)
+	w.readFiles(t, &sums, last)
 	t.HostSums = sums.List()
 	return nil
 }
 
-// beginHost notes where the files stand: what they say is told from here on.
-func (l *Live) beginHost() {
-	w := &l.hostSums
-	w.seen, w.pages, w.procs = map[probes.HostKey]*hostSeen{}, map[pagesKey]uint64{}, l.tracedNow()
+// learn notes who is traced.
+func (w *hostWatch) learn() { w.procs = w.tracedNow() }
+
+// start notes where the files stand: what they say is told from here on.
+func (w *hostWatch) start() {
+	w.learn()
 	w.files.Read(w.asked(), false)
 }
 
-// tracedNow returns the traced processes.
-func (l *Live) tracedNow() map[uint32]tracedProcess {
+// tracedNow returns the traced processes, or those of the tape.
+func (w *hostWatch) tracedNow() map[uint32]tracedProcess {
 	out := map[uint32]tracedProcess{}
-	ask(l.raw, tape.Traced, &out, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		for pid, p := range l.procs {
-			out[pid] = tracedProcess{p.Comm, p.Ended.IsZero(), p.Ended.IsZero()}
-		}
-	})
+	ask(w.raw, tape.Traced, &out, func() { out = w.traced() })
 	return out
 }
 
@@ -120,12 +124,11 @@ func (w *hostWatch) asked() []uint32 {
 	return pids
 }
 
-// readHost tells what was added to each of the kernel's sums, and has the kernel forget
+// read tells what was added to each of the kernel's sums, and has the kernel forget
 // those that have long been idle.
-func (l *Live) readHost(tell func(*hostSeen, *probes.HostSum)) error {
-	w := &l.hostSums
+func (w *hostWatch) read(tell func(*hostSeen, *probes.HostSum)) error {
 	var stale []probes.HostKey
-	err := l.kernel.HostSums(func(k probes.HostKey, now *probes.HostSum) {
+	err := w.kernel.HostSums(func(k probes.HostKey, now *probes.HostSum) {
 		x := w.seen[k]
 		if x == nil {
 			x = &hostSeen{HostKey: decode.HostKey(&k)}
@@ -144,7 +147,7 @@ func (l *Live) readHost(tell func(*hostSeen, *probes.HostSum)) error {
 		return err
 	}
 	for _, k := range stale {
-		now, err := l.kernel.ForgetHost(k)
+		now, err := w.kernel.ForgetHost(k)
 		if err != nil {
 			return err
 		}
@@ -171,11 +174,10 @@ func most(sums []tick.HostSum, n int) []tick.HostSum {
 	return sums
 }
 
-// pages adds the page allocations of traced processes, where they are counted.
-func (l *Live) pages(sums *tick.HostSums) error {
-	w := &l.hostSums
+// readPages adds the page allocations of traced processes, where they are counted.
+func (w *hostWatch) readPages(sums *tick.HostSums) error {
 	ended := map[uint32]bool{}
-	err := l.kernel.Pages(func(pid, order uint32, n uint64) {
+	err := w.kernel.Pages(func(pid, order uint32, n uint64) {
 		k := pagesKey{pid, order}
 		if more := n - w.pages[k]; more > 0 {
 			w.pages[k] = n
@@ -189,7 +191,7 @@ func (l *Live) pages(sums *tick.HostSums) error {
 	})
 	for pid := range ended {
 		if err == nil {
-			err = l.kernel.ForgetPages(pid)
+			err = w.kernel.ForgetPages(pid)
 		}
 		for order := range uint32(64) {
 			delete(w.pages, pagesKey{pid, order})
@@ -205,44 +207,17 @@ type hostFiles struct {
 	Left    uint64
 }
 
-// hostFiles adds what the kernel's files say.
-func (l *Live) hostFiles(t *tick.Tick, sums *tick.HostSums) {
-	w := &l.hostSums
+// readFiles adds what the kernel's files say.
+func (w *hostWatch) readFiles(t *tick.Tick, sums *tick.HostSums, last bool) {
 	var x hostFiles
-	ask(l.raw, tape.Files, &x, func() {
-		x = hostFiles{w.files.Read(w.asked(), l.stopped), w.files.Reports(), w.files.Left()}
+	ask(w.raw, tape.Files, &x, func() {
+		x = hostFiles{w.files.Read(w.asked(), last), w.files.Reports(), w.files.Left()}
 	})
 	for i := range x.Sums {
 		x.Sums[i].Comm = w.procs[x.Sums[i].PID].Comm
 	}
 	sums.Add(x.Sums)
 	t.Reports = append(t.Reports, x.Reports...)
-	t.Reports = append(t.Reports, l.kernel.HostReports()...)
+	t.Reports = append(t.Reports, w.kernel.HostReports()...)
 	t.Drops = append(t.Drops, tick.Drop{Reason: "host-files-left-out", Count: x.Left})
-}
-
-// killed notes where a process was that the kernel kills for want of memory, while it
-// is there to be asked. mu is held.
-func (l *Live) killed(e tick.ProcEvent) {
-	const most = 1024
-	if len(l.victims) >= most {
-		clear(l.victims)
-	}
-	delete(l.victims, e.PID) // the number may have been another's
-	if p := l.procs[e.PID]; p != nil && p.Cgroup != "" {
-		l.victims[e.PID] = p.Cgroup
-	} else if p, err := l.fs.Process(e.PID); err == nil {
-		l.victims[e.PID] = p.Cgroup
-	}
-}
-
-// cgroupOf returns the cgroup of a process that was killed for want of memory, "" where
-// it ended too soon to tell.
-func (l *Live) cgroupOf(pid uint32) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if _, known := l.victims[pid]; !known {
-		l.killed(tick.ProcEvent{PID: pid})
-	}
-	return l.victims[pid]
 }

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -27,15 +26,13 @@ type interpreters struct {
 	kernel pythonKernel // nil: stacks are walked from user space
 	know   func(pid uint32, of *python.Process)
 	forget func(pid uint32)
-	notify func(Notice)
-	log    *slog.Logger
 	probes bool // find may run copies of interpreters
+	report *reporter
 	wake   chan struct{}
 
 	mu      sync.Mutex
 	procs   map[uint32]*search
-	reasons map[string]bool // that were told
-	reports []tick.Report   // to be told
+	reasons map[string]bool // that were reported
 }
 
 // pythonKernel is the kernel's walker of Python stacks.
@@ -51,28 +48,8 @@ type search struct {
 	told  bool // the kernel knows its interpreter
 }
 
-func newInterpreters(l *Live) *interpreters {
-	open := l.mem.open
-	if l.PyFromUser { // each stack is read by it
-		open = l.mem.quick
-	}
-	var prober *python.Prober
-	if l.PyProbe {
-		prober = &python.Prober{}
-	}
-	x := &interpreters{kernel: l.tracer, know: func(pid uint32, of *python.Process) { l.frames.know(pid, of); l.holders.know(pid, of) }, forget: l.holders.forget, notify: l.Notify, log: l.Log, probes: l.PyProbe, wake: make(chan struct{}, 1), procs: map[uint32]*search{}, reasons: map[string]bool{},
-		find: func(pid uint32) (*python.Process, error) {
-			m, done, err := open(pid)
-			if err != nil {
-				return nil, err
-			}
-			defer done()
-			return python.Find(python.Target{FS: l.fs, PID: pid, Memory: m, Prober: prober})
-		}}
-	if l.PyFromUser {
-		x.kernel = nil
-	}
-	return x
+func newInterpreters(report *reporter) *interpreters {
+	return &interpreters{report: report, wake: make(chan struct{}, 1), procs: map[uint32]*search{}, reasons: map[string]bool{}}
 }
 
 // look has a process looked into, unless its interpreter is known.
@@ -166,8 +143,8 @@ func (x *interpreters) one(pid uint32) time.Duration {
 	if err == nil {
 		if err = x.tell(pid, &found.Facts); err == nil {
 			x.know(pid, found)
-			x.log.Debug("python", "pid", pid, "version", found.Version, "path", found.Path, "offsets", found.Source)
-			x.notify(Notice{Kind: NoticePython, PID: pid, Why: "CPython " + found.Version.String()})
+			x.report.log.Debug("python", "pid", pid, "version", found.Version, "path", found.Path, "offsets", found.Source)
+			x.report.notify(Notice{Kind: NoticePython, PID: pid, Why: "CPython " + found.Version.String()})
 		}
 	}
 	x.mu.Lock()
@@ -190,14 +167,14 @@ func (x *interpreters) one(pid uint32) time.Duration {
 		return wait
 	case errors.Is(err, python.ErrNotPython), errors.Is(err, proc.ErrGone):
 	default:
-		x.log.Warn("no Python frames", "pid", pid, "error", err)
+		x.report.log.Warn("no Python frames", "pid", pid, "error", err)
 		if why := python.Reason(err); !x.reasons[why] { // one process stands for all
 			x.reasons[why] = true
 			text := "stacks have no Python frames: " + err.Error()
 			if errors.Is(err, python.ErrMismatch) && !x.probes {
 				text += "; --py-probe may find out where they are"
 			}
-			x.reports = append(x.reports, tick.Report{Kind: "no-python-frames", Object: why, Why: text})
+			x.report.add(tick.Report{Kind: "no-python-frames", Object: why, Why: text})
 		}
 	}
 	return 0
@@ -217,7 +194,7 @@ func (x *interpreters) untell(pid uint32) {
 		return
 	}
 	if err := x.kernel.ForgetPython(pid); err != nil {
-		x.log.Debug("forget an interpreter", "pid", pid, "error", err)
+		x.report.log.Debug("forget an interpreter", "pid", pid, "error", err)
 	}
 }
 
@@ -234,17 +211,4 @@ func (x *interpreters) any() bool {
 		}
 	}
 	return false
-}
-
-// news returns what was found out since it was last asked: interpreters whose stacks
-// cannot be read.
-func (x *interpreters) news() []tick.Report {
-	if x == nil {
-		return nil
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	out := x.reports
-	x.reports = nil
-	return out
 }

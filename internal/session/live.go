@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"ingero/internal/decode"
@@ -18,9 +17,7 @@ import (
 	"ingero/internal/redact"
 	"ingero/internal/tape"
 	"ingero/internal/tick"
-	"ingero/internal/unwind"
 	"ingero/internal/where"
-	"ingero/pkg/events"
 )
 
 // LiveOptions say what to trace and how. Select is required.
@@ -58,108 +55,31 @@ type LiveOptions struct {
 	Log     *slog.Logger // nil: none
 }
 
-// batchLimit bounds the calls of one batch, and so the memory of a session.
-const batchLimit = 8192
-
 // Live is the source on the running kernel. It follows the selected processes
 // and their children, and attaches to every CUDA library that they map, now or
-// later. Poll, Totals, Stop and Close are for one goroutine.
+// later. It is made of the owners that the package's comment lists, and opens, polls and closes
+// them in order. Poll, Totals, Stop and Close are for one goroutine.
 type Live struct {
-	LiveOptions
-	fs      proc.FS
-	tracer  *probes.Tracer
-	kernel  kernel // tracer, or what stands before it
-	raw     deck   // the raw tape; nil: there is none
-	watcher *proc.MapWatcher
-	clock   decode.Clock
-	stop    context.CancelFunc
-	work    sync.WaitGroup
-	once    sync.Once
-	stopped bool // by Stop; for the goroutine that polls
-	stopErr error
-	wake    chan struct{}
-	// seccompHarm says that return probes kill processes with a filter.
-	seccompHarm bool
+	opts   *LiveOptions
+	tracer *probes.Tracer // nil: a tape is played
+	raw    deck           // the raw tape; nil: there is none
+	report *reporter
 
-	drainingLives sync.Mutex
-	gate          chan struct{} // there are some in gates
+	targets *targets   // who is traced
+	enrol   *enroller  // decides who is traced
+	libs    *libraries // what has probes
+	shed    *shedder   // what is left out
+	lives   *lives     // forks, execs, exits, gates
+	rings   *reader    // calls, waits, counts
+	resolve *resolver  // names of frames and of lock holders
+	inside  *inside    // libraries that are linked into programs
+	host    *hostWatch
+	gpus    *gpus
+	others  *others // processes that are not traced
 
-	enrolling sync.Mutex // one enrolment at a time; it opens files, which may take long
-
-	mu       sync.Mutex // guards what follows, never for long
-	procs    map[uint32]*process
-	libs     map[libraryKey]*library
-	order    []*library
-	pending  []tick.ProcEvent
-	heard    [][]byte         // the records of pending, for a raw tape
-	exits    exits            // of Poll
-	gates    []tick.ProcEvent // of gated processes that stand
-	reports  []tick.Report
-	ends     []uint32 // processes that have ended after making calls, oldest first
-	alive    int      // traced processes that live, but for those that stand aside
-	aside    int      // those
-	started  bool
-	accounts accounts
-	unlooked map[uint32]time.Time // processes to be looked into for linked-in libraries, and since when they could use one
-	victims  map[uint32]string    // cgroups of processes killed for want of memory
-
-	unwind *unwind.Keeper // nil where no stacks are taken
-	inside proc.Finder
-	look   chan struct{} // there are some
-	frames *framer
-	mem    *memories
-	pys    *interpreters // nil where no stacks are taken
-
-	malformed atomic.Uint64 // records of both rings
-	codes     [][]byte      // of Python, until the stack that they are of comes; Poll's own
-	gone      []tick.Thread // threads that have ended since the last tick; Poll's and Totals' own
-	names     names         // of threads; Totals' own
-	programs  *programs
-	others    others                       // Poll's and Totals' own
-	hostSums  hostWatch                    // Totals' own
-	costs     map[probes.Place]probes.Cost // of probes; nil: not known
-	holders   lockHolders                  // Poll's, interpreters' and lives' own
-	gpus      devices                      // Poll's and Totals' own; read again each tick until there are some
-	faults    *Faults                      // nil: they cannot be learnt
-	states    *gpu.Poll
-	smiWhys   whys     // Totals' own
-	shed      shedding // Totals' own, but for what mu guards
-
-	leaving  sync.Mutex    // one change of libraries' probes at a time
-	choosing sync.Mutex    // likewise of what they are to be
-	unlink   time.Duration // how long it takes to take one link out; 0: not known
-	// usesChanged: a process uses one more library.
-	usesChanged chan struct{}
-}
-
-type process struct {
-	tick.Process
-	start   uint64    // its StartTicks; 0: not known
-	asked   bool      // what it was started with has been asked for
-	traced  time.Time // since when, on its own account: zero if it was born to a traced process
-	aside   bool      // it was there before the trace, is related to whom that is for, and uses no CUDA: its end is not waited for
-	told    bool      // a tick has told of its end
-	counted bool      // its counts have been read since that tick
-	// entryOnly: a return probe would harm it.
-	entryOnly bool
-}
-
-// libraryKey tells apart what one file holds: a program may have a runtime linked
-// in, and an NCCL too.
-type libraryKey struct {
-	proc.Key
-	lib events.Library
-}
-
-type library struct {
-	tick.Library
-	attached *probes.Attached
-	users    map[uint32]bool
-	idle     time.Time    // since when it has none
-	without  map[int]bool // rows that have no probes, so that the session ends soon
-	// uses are the functions that files of its users named, of ended ones too, or probes would
-	// come and go with each short process. Guarded by choosing.
-	uses map[string]proc.Use
+	cancel  context.CancelFunc
+	stop    func() error // stops once
+	stopped bool
 }
 
 // OpenLive loads the programs, finds the selected processes and attaches. When
@@ -177,40 +97,58 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Live{LiveOptions: o, clock: clock, wake: make(chan struct{}, 1), gate: make(chan struct{}, 1),
-		procs: map[uint32]*process{}, libs: map[libraryKey]*library{}, unlooked: map[uint32]time.Time{}, look: make(chan struct{}, 1), usesChanged: make(chan struct{}, 1),
-		accounts: accounts{}, victims: map[uint32]string{}, names: names{}, others: others{known: map[uint32]*other{}}}
-	if o.Place != (where.Selector{}) {
-		l.Select.Only = l.placed
-	}
-	if l.tracer, err = probes.Open(o.Probes); err != nil {
+	tracer, err := probes.Open(o.Probes)
+	if err != nil {
 		return nil, err
 	}
-	if l.kernel = l.tracer; o.RawTape != nil {
-		if err := l.record(o.RawTape); err != nil {
-			return nil, errors.Join(err, l.tracer.Close())
+	var kernel kernel = tracer
+	var raw deck
+	if o.RawTape != nil {
+		r, err := newRecorder(tracer, &o, clock)
+		if err != nil {
+			return nil, errors.Join(err, tracer.Close())
 		}
+		kernel, raw = r, r
 	}
-	l.mem = &memories{fs: l.fs}
-	l.frames, l.holders.mem = newFramer(l.mem), l.mem
-	l.programs = newPrograms(l.fs.Program, o.Cmdline)
-	l.others.ask = func(p *proc.Process) {
-		if l.sameUser(p.UID) {
-			l.programs.ask(p.PID, p.StartTicks)
-		}
-	}
-	ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
-	if err := l.start(ctx); err != nil {
+	l := newLive(&o, tracer, kernel, raw, clock)
+	ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if err := l.start(ctx, clock); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
+}
+
+// newLive joins the owners. kernel is the tracer, or what stands before it, or a tape's.
+func newLive(o *LiveOptions, tracer *probes.Tracer, kernel kernel, raw deck, clock decode.Clock) *Live {
+	report := &reporter{log: o.Log, notify: o.Notify}
+	finder := &proc.Finder{}
+	l := &Live{opts: o, tracer: tracer, raw: raw, report: report}
+	l.stop = sync.OnceValue(l.end)
+	l.targets = newTargets(report, o)
+	l.libs = newLibraries(tracer, finder, report, o)
+	l.libs.mapped = l.targets.mapped
+	l.enrol = newEnroller(o, tracer, clock, report, l.targets, l.libs)
+	l.inside = newInside(o.Names, finder, report, l.enrol.attachInside)
+	l.resolve = newResolver(raw)
+	l.enrol.enrolled = func(p *proc.Process, since time.Time) {
+		l.inside.mark(p, since)
+		l.resolve.traced(p.PID)
+	}
+	l.rings = newReader(kernel, raw, clock)
+	l.lives = newLives(kernel, raw, clock, o.Log, l.lived, newGates(o.Log, l.openGate))
+	l.shed = &shedder{opts: o, tracer: tracer, report: report, targets: l.targets, libs: l.libs,
+		python: l.resolve.python, failed: l.rings.failedLaunches}
+	l.host = newHostWatch(kernel, raw, l.targets.now, l.targets.cgroup)
+	l.gpus = &gpus{raw: raw, report: report}
+	l.others = &others{known: map[uint32]*other{}, ask: l.targets.askFor, pods: o.Pods}
+	return l
 }
 
 // ErrPIDNamespace says that the numbers in this /proc are not those that the
 // kernel's programs know.
 var ErrPIDNamespace = errors.New("ingero runs in a PID namespace of its own")
 
-func (l *Live) start(ctx context.Context) error {
+func (l *Live) start(ctx context.Context, clock decode.Clock) error {
 	own, err := l.tracer.OwnPID()
 	if err != nil {
 		return err
@@ -219,125 +157,108 @@ func (l *Live) start(ctx context.Context) error {
 		return fmt.Errorf("%w: it is process %d here and %d on the host; start its container in the host's (docker run --pid=host, hostPID: true)",
 			ErrPIDNamespace, self, own)
 	}
-	l.findGPUs()
-	l.watchGPUs(ctx)
-	if !l.Raw {
+	l.gpus.find()
+	l.gpus.start(ctx, l.opts.GPUs, clock, l.rings.hurry)
+	if !l.opts.Raw {
 		l.calibrate(ctx)
 	}
 	// Watched before the scan: what is mapped between the two must not be missed.
-	if l.watcher, err = proc.WatchMaps(l.Names); err != nil {
+	if err = l.enrol.watch(); err != nil {
 		return err
 	}
-	if l.Pods != nil {
-		l.watchPods(ctx)
-	}
-	if l.Probes.Stacks != probes.StacksNone {
-		l.pys = newInterpreters(l)
-		l.work.Go(func() { l.pys.run(ctx) })
-		l.unwind = unwind.NewKeeper(unwind.Options{Files: l.fs, Kernel: l.tracer.Walker(), Log: l.Log})
-		l.work.Go(func() { l.unwind.Run(ctx) })
-	}
-	l.work.Go(l.readLives)
-	l.work.Go(func() { l.openGates(ctx) })
-	l.work.Go(l.readPressure)
-	for _, pid := range l.Select.PIDs {
-		if err := l.enrolPID(pid); err != nil {
-			return err
-		}
-	}
-	if l.Gated != 0 {
-		if err := l.enrolPID(l.Gated); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(l.followFamily(ctx), l.rescan(ctx)); err != nil {
+	l.targets.start(l.opts.Cmdline)
+	l.enrol.watchPods(ctx)
+	l.resolve.start(ctx, l.opts, l.tracer, l.report)
+	l.lives.start(ctx, l.tracer.WaitLives, l.rings.hurry)
+	l.rings.start(l.tracer.WaitPressure, l.report.log)
+	if err := l.enrol.first(ctx); err != nil {
 		return err
 	}
-	l.lookInside()
-	l.work.Go(func() { l.readMaps(ctx) })
-	l.work.Go(func() { l.readInside(ctx) })
-	if l.fewLinks() {
-		l.work.Go(func() { l.watchUses(ctx) })
-	}
-	l.beginHost()
-	l.mu.Lock()
-	l.started = true
-	l.mu.Unlock()
+	l.inside.look()
+	l.enrol.start(ctx)
+	l.inside.start(ctx)
+	l.libs.start(ctx)
+	l.host.start()
 	return nil
 }
 
-// SetSlow implements [Thinner].
-func (l *Live) SetSlow(op events.Op, d time.Duration) error {
-	for i, r := range l.kernel.Rows() {
-		if r.Op == op {
-			return l.kernel.SetSlow(i, d)
+// calibrate measures what probes cost and whether they harm. Without it tracing
+// goes on: durations then include the probes, and that is reported.
+func (l *Live) calibrate(ctx context.Context) {
+	c, err := l.tracer.Calibrate(ctx)
+	if err != nil {
+		l.report.add(tick.Report{Kind: "not-calibrated", Object: "probes",
+			Why: fmt.Sprintf("durations include what the probes cost, since that could not be measured: %v", err)})
+		return
+	}
+	l.report.log.Debug("calibrated", "costs", c.Costs, "seccomp_harm", c.SeccompHarm, "unlink", c.Unlink)
+	l.shed.costs, l.shed.harm = c.Costs, c.SeccompHarm
+	l.libs.unlink = c.Unlink
+	if l.enrol.harm = c.SeccompHarm; c.SeccompHarm && l.tracer.Mode() != probes.ModeSession {
+		l.report.add(tick.Report{Kind: "entry-only", Object: "all processes",
+			Why: "this kernel kills processes with a seccomp filter at a return probe, and cannot leave single ones out"})
+		if err := l.tracer.WatchNoReturns(); err != nil {
+			l.report.add(tick.Report{Kind: "not-attached", Object: "all processes", Why: err.Error()})
 		}
 	}
-	return nil
 }
 
-// AgentPID implements [Agent].
-func (l *Live) AgentPID() uint32 { return uint32(os.Getpid()) }
+// openGate attaches to all that a process at its gate maps.
+func (l *Live) openGate(pid uint32) error {
+	err := l.enrol.enrolPID(pid)
+	l.inside.look()
+	return err
+}
 
-// Wake implements [Waker].
-func (l *Live) Wake() <-chan struct{} { return l.wake }
-
-// A library that is mapped is noticed by the next poll: the first calls into it that are
-// not seen are those until then. A wake-up for nothing costs more than a poll.
-const (
-	patience     = 16 * time.Millisecond
-	patienceIdle = 90 * time.Millisecond // while no process is traced
-)
-
-// Patience implements [Waker].
-func (l *Live) Patience() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.alive+l.aside > 0 {
-		return patience
+// lived passes an event to the owners that it concerns, and tells whether its process is
+// traced. A process that is not traced is one of the calibration's.
+func (l *Live) lived(e *tick.ProcEvent) bool {
+	if e.Kind == tick.ProcOOM {
+		l.targets.killed(e.PID)
+		return true
 	}
-	return patienceIdle
+	if !l.targets.known(e.PID) {
+		return false
+	}
+	switch e.Kind {
+	case tick.ProcForked:
+		l.resolve.forked(e.PID, e.Peer)
+		l.targets.forked(e)
+		l.libs.forked(e.PID, e.Peer)
+	case tick.ProcExeced:
+		l.resolve.execed(e.PID)
+		l.libs.left(e.PID)
+		l.targets.execed(e)
+	case tick.ProcExited:
+		l.resolve.ended(e.PID)
+		l.targets.ended(e.PID, time.Unix(0, e.Time))
+		l.libs.left(e.PID)
+	}
+	return true
 }
 
 // Poll implements [Source].
 func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
-	if err := l.section(tape.Poll, time.Time{}); err != nil {
+	if err := beginSection(l.raw, tape.Poll, time.Time{}); err != nil {
 		return false, err
 	}
-	if l.watcher != nil {
-		l.watcher.Look()
+	l.enrol.look()
+	l.resolve.check()
+	waits := len(b.Waits)
+	more = l.rings.read(b)
+	fresh := b.Waits[waits:]
+	l.resolve.waits(fresh)
+	l.lives.drain()
+	l.gpus.waits(fresh)
+	if !playing(l.raw) {
+		l.others.note(fresh, l.targets.known)
 	}
-	ended, waits := len(b.Ended), len(b.Waits)
-	b.PyCodes = l.codes
-	l.unwind.Check()
-	n := l.kernel.Drain(batchLimit, func(record []byte) {
-		if err := decode.Record(b, record, l.clock); err != nil {
-			l.malformed.Add(1)
-		}
-	})
-	l.codes, b.PyCodes = b.PyCodes, nil
-	l.holders.waits(b.Waits[waits:])
-	l.takeLives()
-	l.gone = append(l.gone, b.Ended[ended:]...)
-	l.gpus.waits(b.Waits[waits:])
-	if !l.playing() {
-		l.others.note(b.Waits[waits:], l.tracing)
-	}
-	l.mu.Lock()
-	l.tapeLives()
-	read, made := l.kernel.Waiting()
-	b.Procs = l.exits.pass(b.Procs, l.pending, read, made)
-	l.pending = l.pending[:0]
-	over := l.started && l.alive == 0 && len(l.Select.PIDs) > 0
-	l.mu.Unlock()
-	if l.raw != nil {
-		over = l.tapeOver(over)
-	}
-	if n == batchLimit {
+	over := l.lives.deliver(b, l.over)
+	if more {
 		return true, nil
 	}
 	if l.stopped {
-		b.Procs = l.exits.rest(b.Procs)
+		l.lives.rest(b)
 	}
 	if over {
 		return false, io.EOF
@@ -345,43 +266,93 @@ func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
 	return false, nil
 }
 
-// Stop implements [Source]: it takes all probes out. Whoever could still put one
-// in has ended before.
-func (l *Live) Stop() error {
-	l.once.Do(func() {
-		l.stop()
-		l.stopped = true
-		errs := []error{l.section(tape.Stop, time.Time{})}
-		if l.watcher != nil {
-			errs = append(errs, l.watcher.Close())
-		}
-		errs = append(errs, l.tracer.StopLives(), l.leaveGPUs())
-		l.work.Wait()
-		l.letGo()
-		for _, lib := range l.order {
-			errs = append(errs, lib.attached.Close())
-		}
-		l.programs.stop()
-		errs = append(errs, l.shed.endWeighing())
-		l.stopErr = errors.Join(errs...)
-	})
-	return l.stopErr
+// over tells whether all processes that the session waits for have ended.
+func (l *Live) over() bool {
+	living, aside := l.targets.count()
+	return living == aside && len(l.opts.Select.PIDs) > 0
 }
 
-// letGo lets go what still stands at a gate, of which there are no new ones.
-func (l *Live) letGo() {
-	for l.takeLives() {
+// Totals implements [Source].
+func (l *Live) Totals(t *tick.Tick) error {
+	if err := beginSection(l.raw, tape.Tick, t.Time); err != nil {
+		return err
 	}
-	l.eachGate(func(e tick.ProcEvent) { l.openGate(e, false) })
+	if err := l.rings.counts(t); err != nil {
+		return err
+	}
+	if l.rings.any() {
+		l.gpus.find()
+	}
+	if err := l.rings.threads(t, l.gpus.thread); err != nil {
+		return err
+	}
+	if err := l.rings.drops(t, l.lives.lost()); err != nil {
+		return err
+	}
+	if err := l.host.tick(t, l.stopped); err != nil {
+		return err
+	}
+	if !playing(l.raw) {
+		l.others.did(t.HostSums, t.Time.UnixNano(), l.targets.known)
+	}
+	told := l.tell(t)
+	if !l.stopped {
+		l.libs.prune(t.Time)
+	}
+	done := l.targets.counted(told)
+	called, err := l.rings.release(done)
+	l.rings.forget(l.targets.retire(done, called))
+	return err
+}
+
+// tell fills a tick with what user space knows, and returns the processes.
+func (l *Live) tell(t *tick.Tick) []tick.Process {
+	var x tables
+	ask(l.raw, tape.Tables, &x, func() {
+		l.libs.left(l.targets.checkAlive(t.Time)...)
+		answers, left, pods := l.targets.locate()
+		l.others.locate(answers)
+		part := tick.Tick{Reports: l.report.all(), Drops: []tick.Drop{{Reason: "programs-not-read", Count: left}}}
+		l.gpus.tick(&part)
+		x = tables{l.targets.list(), l.others.list(), l.libs.list(), part.Reports, part.Drops, part.GPUs, pods}
+	})
+	if playing(l.raw) {
+		l.targets.adopt(x.Processes)
+	}
+	t.Processes = append(t.Processes, x.Processes...)
+	t.Others = append(t.Others, x.Others...)
+	t.Libraries = append(t.Libraries, x.Libraries...)
+	t.Reports = append(t.Reports, x.Reports...)
+	t.Drops = append(t.Drops, x.Drops...)
+	t.GPUs, t.Pods = x.GPUs, x.Pods
+	return x.Processes
+}
+
+// Stop implements [Source]: it takes all probes out.
+func (l *Live) Stop() error { return l.stop() }
+
+// end ends first the goroutines that could still put a probe in, then takes the probes out.
+func (l *Live) end() error {
+	l.cancel()
+	l.stopped = true
+	l.shed.stop()
+	errs := []error{beginSection(l.raw, tape.Stop, time.Time{}), l.enrol.stop(), l.tracer.StopLives(), l.gpus.close()}
+	l.enrol.wait()
+	l.inside.wait()
+	l.resolve.wait()
+	l.rings.wait()
+	l.lives.close()
+	errs = append(errs, l.libs.close(), l.shed.close())
+	l.targets.close()
+	return errors.Join(errs...)
 }
 
 // Close implements [Source].
 func (l *Live) Close() error {
-	err := l.Stop()
-	l.holders.close()
+	err := errors.Join(l.Stop(), l.resolve.close())
 	if l.raw != nil {
 		err = errors.Join(err, l.raw.close())
 		l.raw = nil
 	}
-	return errors.Join(err, l.mem.close(), l.tracer.Close())
+	return errors.Join(err, l.tracer.Close())
 }

@@ -1,67 +1,141 @@
 package session
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
+	"log/slog"
 	"os"
 	"slices"
-	"syscall"
-	"time"
+	"sync"
 
 	"ingero/internal/decode"
-	"ingero/internal/proc"
+	"ingero/internal/tape"
 	"ingero/internal/tick"
 )
 
-// readLives follows forks, execs and exits until the tracer is closed.
-func (l *Live) readLives() {
-	for {
-		if err := l.tracer.WaitLives(); err != nil {
-			if !errors.Is(err, os.ErrClosed) {
-				l.Log.Warn("process events are read by the clock alone", "error", err)
-			}
-			return
-		}
-		for l.takeLives() {
-			l.hurry()
-		}
-	}
+// lives follows forks, execs, exits and gates. Its methods may be called from any goroutine.
+type lives struct {
+	kernel kernel
+	raw    deck
+	clock  decode.Clock
+	log    *slog.Logger
+	hear   func(e *tick.ProcEvent) bool // passes an event on; false: its process is not traced
+	gates  *gates
+	work   sync.WaitGroup
+
+	// mu is held while events are taken and passed to hear, so that they are passed in order.
+	mu        sync.Mutex
+	pending   []tick.ProcEvent
+	heard     [][]byte // the records of pending, for a raw tape
+	exits     exits
+	malformed uint64
 }
 
-// takeLives takes in what was told of the lives of processes so far, and tells whether
+func newLives(kernel kernel, raw deck, clock decode.Clock, log *slog.Logger, hear func(*tick.ProcEvent) bool, gates *gates) *lives {
+	return &lives{kernel: kernel, raw: raw, clock: clock, log: log, hear: hear, gates: gates}
+}
+
+// start follows what happens until wait returns [os.ErrClosed], and calls hurry when something
+// has. It opens gates until ctx ends.
+func (l *lives) start(ctx context.Context, wait func() error, hurry func()) {
+	l.gates.start(ctx)
+	l.work.Go(func() {
+		for {
+			if err := wait(); err != nil {
+				if !errors.Is(err, os.ErrClosed) {
+					l.log.Warn("process events are read by the clock alone", "error", err)
+				}
+				return
+			}
+			for l.drain() {
+				hurry()
+			}
+		}
+	})
+}
+
+// close takes the events that are left, once wait has returned [os.ErrClosed], and opens all gates.
+func (l *lives) close() {
+	l.work.Wait()
+	for l.drain() {
+	}
+	l.gates.close()
+}
+
+// drain takes in what was told so far, and tells whether
 // there was anything. What happened before a call that was drained is there by then.
-func (l *Live) takeLives() bool {
-	l.drainingLives.Lock()
-	defer l.drainingLives.Unlock()
+func (l *lives) drain() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return l.kernel.DrainLives(func(record []byte) {
 		if l.raw != nil {
 			record = l.raw.copied(record)
 		}
-		e, err := decode.Proc(record, l.clock)
-		if err != nil {
-			l.malformed.Add(1)
-			return
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if e.Kind == decode.Gate {
-			l.gates = append(l.gates, e)
-			select {
-			case l.gate <- struct{}{}:
-			default:
-			}
-			return
-		}
-		if l.procs[e.PID] != nil || e.Kind == tick.ProcOOM { // not a process of the calibration
-			l.live(e)
+		e, ok := l.decode(record)
+		switch {
+		case !ok:
+		case e.Kind == decode.Gate:
+			l.gates.add(e)
+		case l.hear(&e):
 			l.pending = append(l.pending, e)
 			if l.raw != nil {
 				l.heard = append(l.heard, record)
 			}
 		}
 	}) > 0
+}
+
+// decode decodes a record. mu is held.
+func (l *lives) decode(record []byte) (tick.ProcEvent, bool) {
+	e, err := decode.Proc(record, l.clock)
+	if err != nil {
+		l.malformed++
+	}
+	return e, err == nil
+}
+
+// deliver appends to a batch the events that are due: an exit waits until the calls before it
+// are read. over tells whether all awaited processes have ended; it is called while no other
+// event can come in, and its answer is returned, or that of the tape.
+func (l *lives) deliver(b *tick.Batch, over func() bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.raw != nil {
+		l.tape()
+	}
+	read, made := l.kernel.Waiting()
+	b.Procs = l.exits.pass(b.Procs, l.pending, read, made)
+	l.pending = l.pending[:0]
+	is := over()
+	if l.raw != nil {
+		l.raw.answer(tape.Over, &is, func() {})
+	}
+	return is
+}
+
+// tape notes the records that pending was made of, or makes it of those of the tape.
+// mu is held.
+func (l *lives) tape() {
+	l.raw.lives(l.heard, func(record []byte) {
+		if e, ok := l.decode(record); ok {
+			l.pending = append(l.pending, e)
+		}
+	})
+	l.heard = l.heard[:0]
+}
+
+// rest appends all exits that are held.
+func (l *lives) rest(b *tick.Batch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b.Procs = l.exits.rest(b.Procs)
+}
+
+// lost returns how many records could not be decoded.
+func (l *lives) lost() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.malformed
 }
 
 // exits are those of processes whose last calls may not have been read yet.
@@ -100,190 +174,4 @@ func (x *exits) rest(lives []tick.ProcEvent) []tick.ProcEvent {
 	}
 	*x = nil
 	return lives
-}
-
-// hurry asks for a poll at once.
-func (l *Live) hurry() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
-
-// readPressure asks for a poll whenever the ring is half full.
-func (l *Live) readPressure() {
-	for {
-		if err := l.tracer.WaitPressure(); err != nil {
-			if !errors.Is(err, os.ErrClosed) {
-				l.Log.Warn("the ring is read by the clock alone", "error", err)
-			}
-			return
-		}
-		l.hurry()
-	}
-}
-
-// live brings the table of processes up to date. mu is held.
-func (l *Live) live(e tick.ProcEvent) {
-	switch e.Kind {
-	case tick.ProcForked:
-		l.unwind.Forked(e.PID, e.Peer)
-		l.holders.fork(e.PID, e.Peer)
-		p, err := l.fs.Process(e.Peer)
-		if err != nil { // it has ended already; its exit follows
-			p = proc.Process{PID: e.Peer, PPID: e.PID, Comm: e.Comm, Started: time.Unix(0, e.Time)}
-		}
-		child := l.know(&p)
-		if parent := l.procs[e.PID]; parent != nil && child.Mapped.IsZero() { // it has what its parent had
-			child.Mapped, child.Attached = parent.Mapped, parent.Attached
-			child.inherit(parent)
-		}
-		for _, lib := range l.libs {
-			if lib.users[e.PID] {
-				lib.users[e.Peer] = true
-			}
-		}
-	case tick.ProcExeced:
-		p := l.procs[e.PID]
-		if p == nil {
-			return
-		}
-		l.unwind.Execed(e.PID)
-		l.pys.over(e.PID, false)
-		p.Comm = e.Comm
-		p.Mapped, p.Attached = time.Time{}, time.Time{} // of the program that it was
-		if now, err := l.fs.Process(e.PID); err == nil {
-			p.Comm, p.Exe = now.Comm, now.Exe
-			p.locate(&now)
-		}
-		for _, lib := range l.libs {
-			delete(lib.users, e.PID)
-		}
-	case tick.ProcExited:
-		l.unwind.Ended(e.PID)
-		l.pys.over(e.PID, true)
-		l.ended(e.PID, time.Unix(0, e.Time))
-	case tick.ProcOOM:
-		l.killed(e)
-	}
-}
-
-// ended notes the end of a process. mu is held.
-func (l *Live) ended(pid uint32, at time.Time) {
-	p := l.procs[pid]
-	if p == nil || !p.Ended.IsZero() {
-		return
-	}
-	p.Ended = at
-	if p.aside {
-		l.aside--
-	} else {
-		l.alive--
-	}
-	for _, lib := range l.libs {
-		delete(lib.users, pid)
-	}
-	l.Notify(Notice{Kind: NoticeEnded, PID: pid, Comm: p.Comm})
-}
-
-// openGates opens gates until ctx ends.
-func (l *Live) openGates(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-l.gate:
-		}
-		l.eachGate(func(e tick.ProcEvent) { l.openGate(e, ctx.Err() == nil) })
-	}
-}
-
-// eachGate takes the gated processes that stand, one by one.
-func (l *Live) eachGate(open func(tick.ProcEvent)) {
-	for {
-		l.mu.Lock()
-		if len(l.gates) == 0 {
-			l.mu.Unlock()
-			return
-		}
-		e := l.gates[0]
-		l.gates = l.gates[1:]
-		l.mu.Unlock()
-		open(e)
-	}
-}
-
-// openGate attaches to what a gated process has just mapped, if that is still wanted, and
-// lets it go on.
-func (l *Live) openGate(e tick.ProcEvent, wanted bool) {
-	defer func() { _ = syscall.Kill(int(e.PID), syscall.SIGCONT) }()
-	if err := waitStopped(e.PID, e.TID); err != nil {
-		l.Log.Debug("gate", "pid", e.PID, "error", err)
-		return
-	}
-	if !wanted {
-		return
-	}
-	if err := l.enrolPID(e.PID); err != nil {
-		l.Log.Debug("gate", "pid", e.PID, "error", err)
-	}
-	l.lookInside()
-}
-
-// waitStopped waits until a thread stands still in a stopped process, which
-// takes it the rest of one system call.
-func waitStopped(pid, tid uint32) error {
-	const patience = 2 * time.Second
-	path := fmt.Sprintf("/proc/%d/task/%d/stat", pid, tid)
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Microsecond) {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if i := bytes.LastIndexByte(b, ')'); i >= 0 && i+2 < len(b) && b[i+2] == 'T' {
-			return nil
-		}
-	}
-	return fmt.Errorf("thread %d has not stopped", tid)
-}
-
-// readMaps attaches to libraries as they are mapped, until ctx ends.
-func (l *Live) readMaps(ctx context.Context) {
-	for {
-		e, err := l.watcher.Read()
-		switch {
-		case ctx.Err() != nil:
-			return
-		case errors.Is(err, proc.ErrLostMaps):
-			if err := l.rescan(ctx); err != nil {
-				l.Log.Warn("rescan after lost map events", "error", err)
-			}
-			continue
-		case err != nil:
-			l.Log.Warn("map events have stopped", "error", err)
-			return
-		}
-		l.mapped(e)
-	}
-}
-
-// mapped enrols a process that has just mapped a CUDA library, if it is one of
-// ours: a target, or a new one that is selected.
-func (l *Live) mapped(e proc.MapEvent) {
-	l.mu.Lock()
-	known := l.procs[e.PID]
-	traced := known != nil && known.Ended.IsZero()
-	l.mu.Unlock()
-	p, err := l.fs.Process(e.PID)
-	if err != nil {
-		return
-	}
-	// A child is a target from its fork on, whether that has been heard of or not.
-	if !traced && !l.Select.Wants(&p) && !l.tracer.Traced(e.PID) {
-		return
-	}
-	if p.Libraries, err = l.fs.Libraries(e.PID, l.Names); err != nil || !traced && !proc.UsesCUDA(p.Libraries) {
-		return
-	}
-	l.enrol(&p, mapping{libraryKey{e.Library.Key, e.Library.Lib}, time.Unix(0, l.clock.Wall(uint64(e.Time)))})
 }

@@ -10,8 +10,8 @@ import (
 	"ingero/internal/symbols"
 )
 
-// Memory returns what reads names in the memory of processes.
-func (l *Live) Memory() symbols.Reader { return &memory{fs: l.fs, known: map[symbolKey]string{}} }
+// newMemory returns what reads names in the processes of this machine.
+func newMemory() *memory { return &memory{known: map[symbolKey]string{}} }
 
 // maxSymbols bounds the symbols that are kept in mind.
 const maxSymbols = 1 << 13

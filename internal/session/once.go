@@ -13,10 +13,8 @@ import (
 // learn that of a new process or library, and when a launch fails, since the runtime may refuse
 // those after it.
 type once struct {
-	wanted bool         // the step is taken
-	out    bool         // the probes are out
-	rows   map[int]bool // that have no probes for now; mu of Live
-	fresh  bool         // a process has begun to use a runtime; mu of Live
+	wanted bool // the step is taken
+	out    bool // the probes are out
 
 	origins probes.Origins
 	left    int         // ticks of learning that are left
@@ -37,60 +35,48 @@ const (
 
 // onceFits tells whether the probes of the runtime's launches can go: in no time, and where the
 // driver's see these launches.
-func (l *Live) onceFits() bool {
-	if l.tracer.Mode() == probes.ModePerf || l.Probes.EntryOnly || l.seccompHarm && l.tracer.Mode() != probes.ModeSession {
+func (s *shedder) onceFits() bool {
+	mode := s.tracer.Mode()
+	if mode == probes.ModePerf || s.opts.Probes.EntryOnly || s.harm && mode != probes.ModeSession {
 		return false
 	}
-	l.mu.Lock()
-	driver := map[uint32]bool{}
-	runtime, harm := map[uint32]bool{}, false
-	for _, lib := range l.order {
-		for pid := range lib.users {
-			p := l.procs[pid]
-			if p == nil || !p.Ended.IsZero() {
-				continue
-			}
-			switch lib.Lib {
-			case events.LibCuda:
-				driver[pid] = true
-			case events.LibCudart:
-				runtime[pid], harm = true, harm || p.entryOnly
-			}
+	driver := s.libs.users(events.LibCuda)
+	fits := false
+	for pid := range s.libs.users(events.LibCudart) {
+		lives, watched := s.targets.returns(pid)
+		if !lives {
+			continue
 		}
-	}
-	l.mu.Unlock()
-	for pid := range runtime {
-		if !driver[pid] {
+		if !watched || !driver[pid] {
 			return false
 		}
+		fits = true
 	}
-	return len(runtime) > 0 && !harm
+	return fits
 }
 
 // tendOnce does at each tick what the step launches-once asks for.
-func (l *Live) tendOnce() error {
-	o := &l.shed.once
-	if l.stopped || l.MaxOverhead() == 0 || o.busy.Load() {
+func (s *shedder) tendOnce() error {
+	o := &s.once
+	if s.stopped || s.MaxOverhead() == 0 || o.busy.Load() {
 		return nil
 	}
 	if !o.wanted && !o.out { // to learn costs each launch two lookups
 		if o.origins == probes.OriginsOff {
 			return nil
 		}
-		return l.setOrigins(probes.OriginsOff)
+		return s.setOrigins(probes.OriginsOff)
 	}
-	fits := l.onceFits()
+	fits := s.onceFits()
 	if o.origins == probes.OriginsOff {
 		if !fits {
 			return nil
 		}
 		o.left, o.since = learnTicks, relearnt
-		l.mu.Lock()
-		o.fresh = false
-		l.mu.Unlock()
-		return l.setOrigins(probes.OriginsLearn)
+		s.libs.takeFresh()
+		return s.setOrigins(probes.OriginsLearn)
 	}
-	fresh, err := l.newOrigins()
+	fresh, err := s.newOrigins()
 	o.since++
 	if fresh {
 		o.patient = max(learnTicks, o.patient)
@@ -104,56 +90,43 @@ func (l *Live) tendOnce() error {
 	want := o.wanted && fits && o.left == 0
 	switch {
 	case want && !o.out:
-		return errors.Join(err, l.setOrigins(probes.OriginsDerive), l.leaveTwice(true))
+		return errors.Join(err, s.setOrigins(probes.OriginsDerive), s.leaveTwice(true))
 	case !want && o.out:
-		return errors.Join(err, l.leaveTwice(false))
+		return errors.Join(err, s.leaveTwice(false))
 	case !o.out && o.origins == probes.OriginsDerive: // a tick ago they came back
-		err = errors.Join(err, l.setOrigins(probes.OriginsLearn))
+		err = errors.Join(err, s.setOrigins(probes.OriginsLearn))
 	}
 	o.left = max(0, o.left-1)
 	return err
 }
 
 // newOrigins tells whether something has come up of which origins are to be learnt.
-func (l *Live) newOrigins() (bool, error) {
-	o := &l.shed.once
-	unknown, err := l.tracer.UnknownOrigins()
-	var failed uint64
-	l.mu.Lock()
-	for key, x := range l.accounts {
-		if probes.Doubled(&l.tracer.Rows()[key.row]) {
-			failed += x.sum.Errors
-		}
-	}
-	fresh := o.fresh || unknown > o.unknown || failed > o.failed
-	o.fresh = false
-	l.mu.Unlock()
+func (s *shedder) newOrigins() (bool, error) {
+	o := &s.once
+	unknown, err := s.tracer.UnknownOrigins()
+	failed := s.failed()
+	fresh := s.libs.takeFresh() || unknown > o.unknown || failed > o.failed
 	o.unknown, o.failed = unknown, failed
 	return fresh, err
 }
 
-func (l *Live) setOrigins(to probes.Origins) error {
-	l.shed.once.origins = to
-	return l.tracer.SetOrigins(to)
+func (s *shedder) setOrigins(to probes.Origins) error {
+	s.once.origins = to
+	return s.tracer.SetOrigins(to)
 }
 
 // leaveTwice takes the probes of the runtime's launches out, or puts them in again.
-func (l *Live) leaveTwice(out bool) error {
+func (s *shedder) leaveTwice(out bool) error {
 	rows := map[int]bool{}
-	for i, r := range l.tracer.Rows() {
+	for i, r := range s.tracer.Rows() {
 		if out && probes.Doubled(&r) {
 			rows[i] = true
 		}
 	}
-	l.mu.Lock()
-	l.shed.once.rows = rows
-	l.mu.Unlock()
-	l.shed.once.out = out
-	l.Log.Info("launches", "once", out)
-	l.shed.once.busy.Store(true)
-	l.work.Go(func() {
-		l.applyHot()
-		l.shed.once.busy.Store(false)
-	})
+	s.libs.leaveTwice(rows)
+	s.once.out = out
+	s.report.log.Info("launches", "once", out)
+	s.once.busy.Store(true)
+	s.libs.applyLater(func() { s.once.busy.Store(false) })
 	return nil
 }

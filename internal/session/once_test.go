@@ -22,6 +22,7 @@ import (
 // switching is a source that is told every few ticks to take launches-once, or to take it back.
 type switching struct {
 	*session.Live
+	session.Sparing
 	launch events.Op
 	ticks  int
 	out    atomic.Int32 // ticks at which the runtime's launches had no probes
@@ -48,7 +49,7 @@ func (s *switching) Spent() (session.Spent, error) {
 			return session.Spent{}, err
 		}
 	}
-	return s.Live.Spent()
+	return s.Sparing.Spent()
 }
 
 // While the probes of the runtime's launches go and come back, counts are those of the program.
@@ -74,7 +75,7 @@ func TestLaunchesOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := &switching{Live: live, launch: rows[0].Op}
+			s := &switching{Live: live, Sparing: live.Capabilities().Sparing, launch: rows[0].Op}
 			r := &running{collector: &collector{}, live: live, done: make(chan error, 1)}
 			ctx := context.WithoutCancel(t.Context())
 			go func() {

@@ -14,13 +14,15 @@ import (
 )
 
 // others are processes that are not traced, but have had a part in a wait of a
-// thread that is, have used a disk, or sent a signal. What is known of them is read while they live, once each.
+// thread that is, have used a disk, or sent a signal. What is known of them is read while they live,
+// once each. Its methods are for the goroutine that polls.
 type others struct {
 	fs    proc.FS
 	known map[uint32]*other
 	// small is what processes took in turns that are not worth a look each, ns.
 	small map[uint32]int64
 	ask   func(*proc.Process) // for its command line, if that may be known; nil: nobody's
+	pods  Pods                // nil: they are not known
 }
 
 type other struct {
@@ -128,6 +130,18 @@ func (o *others) add(who *events.Thread, at int64) {
 		return cmp.Compare(o.known[a].seen, o.known[b].seen)
 	})[:maxOthers/4] {
 		delete(o.known, pid)
+	}
+}
+
+// locate completes where they run, by what they were started with.
+func (o *others) locate(answers map[uint32]answer) {
+	for pid, a := range answers {
+		if x := o.known[pid]; x != nil && x.start == a.start {
+			a.fill(&x.Process)
+		}
+	}
+	for _, x := range o.known {
+		completePod(o.pods, &x.Where)
 	}
 }
 

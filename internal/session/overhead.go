@@ -165,36 +165,6 @@ func (b *budget) weigh(s Sparing, t *tick.Tick, spent *Spent, agentCPU time.Dura
 	return l, payers, hot
 }
 
-// ProbeCost implements [Sparing]. Probes of a library count as dear when most of
-// them are.
-func (l *Live) ProbeCost(op events.Op) (timed, counted uint64, known bool) {
-	row := op.Row()
-	if row == nil || l.costs == nil {
-		return 0, 0, false
-	}
-	at := probes.PlaceEmulated
-	l.mu.Lock()
-	for _, lib := range l.order {
-		if lib.Lib == row.Lib && 2*lib.attached.Stepped > lib.attached.Probes {
-			at = probes.PlaceStepped
-		}
-	}
-	counts := false
-	for _, p := range l.procs {
-		counts = counts || p.Counted && p.Ended.IsZero()
-	}
-	l.mu.Unlock()
-	c, known := l.costs[at]
-	timed, counted = uint64(c.Inside+c.Around), uint64(c.Entry)
-	switch once := l.shed.once.out && row.Class == events.ClassLaunch && !row.EntryOnly; {
-	case once && probes.Doubled(row):
-		return 0, 0, known
-	case once && row.Lib == events.LibCuda && !counts: // it is the one that is timed
-		return timed, timed, known
-	}
-	return timed, counted, known
-}
-
 // payers adds up what probes took of each process that lives, and returns with that the
 // operations whose probes may go and cost most.
 func (b *budget) payers(s Sparing, t *tick.Tick) (out []payer, hot []events.Op) {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"ingero/internal/decode"
-	"ingero/internal/probes"
 	"ingero/internal/tape"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -83,11 +82,8 @@ func (p *Player) open(h *tape.Header) error {
 		}
 		p.rows = append(p.rows, *row)
 	}
-	p.live = &Live{kernel: p, raw: p, clock: decode.Clock{Offset: h.Clock}, accounts: accounts{}, names: names{},
-		LiveOptions: LiveOptions{Log: slog.New(slog.DiscardHandler), Notify: func(Notice) {}},
-		procs:       map[uint32]*process{}, libs: map[libraryKey]*library{}, victims: map[uint32]string{}, others: others{known: map[uint32]*other{}}}
-	p.live.holders.raw = p
-	p.live.hostSums.seen, p.live.hostSums.pages = map[probes.HostKey]*hostSeen{}, map[pagesKey]uint64{}
+	o := LiveOptions{Log: slog.New(slog.DiscardHandler), Notify: func(Notice) {}}
+	p.live = newLive(&o, nil, p, p, decode.Clock{Offset: h.Clock})
 	p.load() // what was asked before the session began
 	if p.err == nil && p.next.kind != tape.Began {
 		p.fail(fmt.Errorf("%w: it does not begin", tape.ErrCorrupt))
@@ -95,8 +91,8 @@ func (p *Player) open(h *tape.Header) error {
 	if p.err != nil {
 		return p.err
 	}
-	p.live.findGPUs()
-	p.live.hostSums.procs = p.live.tracedNow()
+	p.live.gpus.find()
+	p.live.host.learn()
 	p.now = p.next.at
 	p.load()
 	return p.err
@@ -183,7 +179,7 @@ func (p *Player) Close() error {
 
 // Capabilities implements [Source]. Stacks are in the tape with their names.
 func (p *Player) Capabilities() Capabilities {
-	return Capabilities{AgentPID: p.tape.Header.PID, StackPolicy: p.tape.Header.Stacks, Faults: p.live.Faults, deck: p}
+	return Capabilities{AgentPID: p.tape.Header.PID, StackPolicy: p.tape.Header.Stacks, Faults: p.live.gpus.takeFaults, deck: p}
 }
 
 func (*Player) plays() bool  { return true }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"reflect"
 	"time"
 
@@ -34,20 +35,18 @@ type recorder struct {
 	scratch []byte
 }
 
-// record puts a recorder before the kernel.
-func (l *Live) record(to *RawTape) error {
-	h := tape.Header{ABI: decode.ABI, Shapes: decode.Shapes(), PID: l.AgentPID(), Clock: l.clock.Offset,
-		Stacks: l.StackPolicy(), PIDs: l.Select.PIDs}
-	for _, row := range l.kernel.Rows() {
+// newRecorder returns a recorder that stands before the kernel.
+func newRecorder(k kernel, o *LiveOptions, c decode.Clock) (*recorder, error) {
+	h := tape.Header{ABI: decode.ABI, Shapes: decode.Shapes(), PID: uint32(os.Getpid()), Clock: c.Offset,
+		Stacks: policies[o.Probes.Stacks], PIDs: o.Select.PIDs}
+	for _, row := range k.Rows() {
 		h.Rows = append(h.Rows, uint16(row.Op))
 	}
-	out, err := tape.Create(to.To, &h)
+	out, err := tape.Create(o.RawTape.To, &h)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r := &recorder{kernel: l.kernel, out: out, clean: to.Clean}
-	l.kernel, l.raw, l.holders.raw = r, r, r
-	return nil
+	return &recorder{kernel: k, out: out, clean: o.RawTape.Clean}, nil
 }
 
 func (*recorder) plays() bool    { return false }

@@ -3,7 +3,6 @@ package session
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -36,14 +35,24 @@ func level(on bool, taken, back uint32) uint32 {
 	return back
 }
 
-// shedding is what a source does without.
-type shedding struct {
-	probes.Shed
-	hot      map[int]bool     // rows without probes; mu of Live
+// shedder leaves out what a trace can do without, and knows what tracing costs. Its methods are
+// for the goroutine that makes the ticks.
+type shedder struct {
+	opts     *LiveOptions
+	tracer   *probes.Tracer
+	report   *reporter
+	targets  *targets
+	libs     *libraries
+	python   func() bool                  // stacks of some process have Python functions
+	failed   func() uint64                // launches so far
+	costs    map[probes.Place]probes.Cost // of probes; nil: not known
+	harm     bool                         // return probes kill processes with a filter
+	levels   probes.Shed
 	weighing *probes.Weighing // nil: none goes on
 	until    int              // ticks to the next step of it
 	spent    Spent            // Host and Ledger as of the last
 	refused  bool             // the kernel measures nothing for this process
+	stopped  bool
 	once     once
 }
 
@@ -51,24 +60,44 @@ type shedding struct {
 const weighEvery = 15
 
 // MaxOverhead implements [Sparing].
-func (l *Live) MaxOverhead() float64 {
-	if l.costs == nil { // nothing can be said of probes then
+func (s *shedder) MaxOverhead() float64 {
+	if s.costs == nil { // nothing can be said of probes then
 		return 0
 	}
-	return l.LiveOptions.MaxOverhead
+	return s.opts.MaxOverhead
+}
+
+// ProbeCost implements [Sparing]. Probes of a library count as dear when most of them are.
+func (s *shedder) ProbeCost(op events.Op) (timed, counted uint64, known bool) {
+	row := op.Row()
+	if row == nil || s.costs == nil {
+		return 0, 0, false
+	}
+	at := probes.PlaceEmulated
+	if s.libs.stepped(row.Lib) {
+		at = probes.PlaceStepped
+	}
+	c, known := s.costs[at]
+	timed, counted = uint64(c.Inside+c.Around), uint64(c.Entry)
+	switch once := s.once.out && row.Class == events.ClassLaunch && !row.EntryOnly; {
+	case once && probes.Doubled(row):
+		return 0, 0, known
+	case once && row.Lib == events.LibCuda && !s.targets.countsLaunches(): // it is the one that is timed
+		return timed, timed, known
+	}
+	return timed, counted, known
 }
 
 // Spent implements [Sparing].
-func (l *Live) Spent() (Spent, error) {
-	s := &l.shed
-	err := l.tendOnce()
-	if s.until--; s.until < 0 && !s.refused && !l.stopped {
+func (s *shedder) Spent() (Spent, error) {
+	err := s.tendOnce()
+	if s.until--; s.until < 0 && !s.refused && !s.stopped {
 		s.until = 0
 		if s.weighing == nil {
 			var werr error
-			if s.weighing, werr = l.tracer.Weigh(); werr != nil {
+			if s.weighing, werr = s.tracer.Weigh(); werr != nil {
 				s.refused = true
-				l.Log.Info("what tracepoints cost is not measured", "error", werr)
+				s.report.log.Info("what tracepoints cost is not measured", "error", werr)
 			}
 		} else {
 			var werr error
@@ -77,13 +106,16 @@ func (l *Live) Spent() (Spent, error) {
 			s.weighing, s.until = nil, weighEvery
 		}
 	}
-	stacks, serr := l.tracer.StackTime()
+	stacks, serr := s.tracer.StackTime()
 	s.spent.Stacks = stacks
 	return s.spent, errors.Join(err, serr)
 }
 
-// endWeighing ends one that goes on, with the session.
-func (s *shedding) endWeighing() error {
+// stop has nothing more left out.
+func (s *shedder) stop() { s.stopped = true }
+
+// close ends what is being measured.
+func (s *shedder) close() error {
 	if s.weighing == nil {
 		return nil
 	}
@@ -93,38 +125,38 @@ func (s *shedding) endWeighing() error {
 }
 
 // Lacks implements [Sparing].
-func (l *Live) Lacks(step int) bool {
+func (s *shedder) Lacks(step int) bool {
 	switch govern.Steps[step].Part {
 	case govern.Stacks:
-		return l.Probes.Stacks == probes.StacksNone || govern.Steps[step].Name == "python-off" && !l.pys.any()
+		return s.opts.Probes.Stacks == probes.StacksNone || govern.Steps[step].Name == "python-off" && !s.python()
 	case govern.Records:
-		return l.Probes.SamplingRate == 1 // all were asked for
+		return s.opts.Probes.SamplingRate == 1 // all were asked for
 	case govern.Launches, govern.Calls:
-		return l.Probes.EntryOnly
+		return s.opts.Probes.EntryOnly
 	case govern.Twice:
-		return !l.onceFits()
+		return !s.onceFits()
 	}
 	return false
 }
 
 // Shed implements [Sparing].
-func (l *Live) Shed(now time.Time, c govern.Change, hot []events.Op) error {
+func (s *shedder) Shed(now time.Time, c govern.Change, hot []events.Op) error {
 	step := &govern.Steps[c.Step]
-	sheds[step.Name](&l.shed.Shed, c.Taken)
-	if err := l.tracer.Shed(l.shed.Shed); err != nil {
+	sheds[step.Name](&s.levels, c.Taken)
+	if err := s.tracer.Shed(s.levels); err != nil {
 		return err
 	}
 	if step.Part == govern.Twice {
-		l.shed.once.wanted = c.Taken
+		s.once.wanted = c.Taken
 	}
 	object := step.Name
 	if step.Part == govern.Hot {
-		object = l.leaveHot(c.Taken, hot)
+		object = s.leaveHot(c.Taken, hot)
 	}
 	at := now.Format("15:04:05 MST")
 	r := tick.Report{Kind: "precision-lost", Object: step.Name, Why: fmt.Sprintf(
 		"from %s on %s, to spare the traced processes: tracing took %.1f %% of their time, and may take %.3g %% (--max-overhead); the worse for it: %s",
-		at, step.Does, 100*c.Share, 100*l.LiveOptions.MaxOverhead, step.Cost)}
+		at, step.Does, 100*c.Share, 100*s.opts.MaxOverhead, step.Cost)}
 	if object != step.Name {
 		r.Why += " (" + object + ")"
 	}
@@ -134,69 +166,36 @@ func (l *Live) Shed(now time.Time, c govern.Change, hot []events.Op) error {
 	if !c.Taken {
 		r = tick.Report{Kind: "precision-back", Object: step.Name, Why: fmt.Sprintf("until %s %s; from then on that is as before", at, step.Does)}
 	}
-	l.mu.Lock()
-	l.reports = slices.DeleteFunc(l.reports, func(x tick.Report) bool { return x.Kind == r.Kind && x.Object == r.Object })
-	l.addReports(r)
-	l.mu.Unlock()
-	l.Log.Info("overhead", "step", step.Name, "taken", c.Taken, "share", c.Share)
-	l.Notify(Notice{Kind: NoticeCounted, Why: r.Why})
+	s.report.replace(r.Object, []string{r.Kind}, r)
+	s.report.log.Info("overhead", "step", step.Name, "taken", c.Taken, "share", c.Share)
+	s.report.notify(Notice{Kind: NoticeCounted, Why: r.Why})
 	return nil
 }
 
 // CountLaunches implements [Sparing].
-func (l *Live) CountLaunches(pids []uint32) error {
-	l.mu.Lock()
-	changed := map[uint32]bool{}
-	for pid, p := range l.procs {
-		if on := slices.Contains(pids, pid); on != p.Counted && p.Ended.IsZero() {
-			p.Counted, changed[pid] = on, on
-		}
-	}
-	l.mu.Unlock()
+func (s *shedder) CountLaunches(pids []uint32) error {
 	var errs []error
-	for pid, on := range changed {
-		errs = append(errs, l.tracer.LaunchesEntryOnly(pid, on))
-		l.Log.Info("launches", "pid", pid, "counted_only", on)
+	for pid, on := range s.targets.countLaunches(pids) {
+		errs = append(errs, s.tracer.LaunchesEntryOnly(pid, on))
+		s.report.log.Info("launches", "pid", pid, "counted_only", on)
 	}
 	return errors.Join(errs...)
 }
 
 // leaveHot takes the probes of operations out of all libraries, or puts all in again,
 // and returns the operations' names. It takes a while, on a goroutine of its own.
-func (l *Live) leaveHot(on bool, hot []events.Op) string {
+func (s *shedder) leaveHot(on bool, hot []events.Op) string {
 	var names []string
 	rows := map[int]bool{}
-	for i, r := range l.tracer.Rows() {
-		if on && (slices.Contains(hot, r.Op) || l.shed.once.out && probes.Doubled(&r)) {
+	for i, r := range s.tracer.Rows() {
+		if on && (slices.Contains(hot, r.Op) || s.once.out && probes.Doubled(&r)) {
 			rows[i] = true
 			names = append(names, r.Name)
 		}
 	}
-	l.mu.Lock()
-	l.shed.hot = rows
-	l.mu.Unlock()
-	if !l.stopped {
-		l.work.Go(l.applyHot)
+	s.libs.leaveHot(rows)
+	if !s.stopped {
+		s.libs.applyLater(func() {})
 	}
 	return strings.Join(names, ", ")
-}
-
-// applyHot has all libraries do without the probes that are not wanted now.
-func (l *Live) applyHot() {
-	l.leaving.Lock()
-	defer l.leaving.Unlock()
-	l.mu.Lock()
-	libs, rows := slices.Clone(l.order), make([]map[int]bool, len(l.order))
-	for i, lib := range libs {
-		rows[i] = map[int]bool{}
-		for _, of := range []map[int]bool{l.shed.hot, l.shed.once.rows, lib.without} {
-			maps.Copy(rows[i], of)
-		}
-	}
-	l.mu.Unlock()
-	for i, lib := range libs {
-		if err := lib.attached.Leave(rows[i]); err != nil {
-			l.failed(0, lib.Path, err)
-		}
-	}
 }

@@ -83,7 +83,7 @@ func TestLaunchesAreCounted(t *testing.T) {
 				if on {
 					which = []uint32{spared}
 				}
-				if err := r.live.CountLaunches(which); err != nil {
+				if err := r.live.Capabilities().Sparing.CountLaunches(which); err != nil {
 					t.Fatal(err)
 				}
 				const n = 1000

@@ -42,10 +42,10 @@ type candidate struct {
 }
 
 // fewLinks tells whether probes have to be chosen.
-func (l *Live) fewLinks() bool { return l.tracer.Mode() == probes.ModePerf }
+func (l *libraries) fewLinks() bool { return l.tracer.Mode() == probes.ModePerf }
 
 // mostLinks is how many links there may be.
-func (l *Live) mostLinks() int {
+func (l *libraries) mostLinks() int {
 	if l.unlink <= 0 {
 		return int(ending / unlinkUnknown)
 	}
@@ -54,7 +54,7 @@ func (l *Live) mostLinks() int {
 
 // candidates lists what a library could have probes on. What takes memory and what gives it
 // back go together, as far as programs name them: half of it would look like a leak.
-func (l *Live) candidates(lib *library) (out []candidate) {
+func (l *libraries) candidates(lib *library) (out []candidate) {
 	rows := l.tracer.Rows()
 	memory := -1
 	links := lib.attached.Links()
@@ -113,7 +113,7 @@ func choose(all []candidate, most int) map[*library]choice {
 
 // chooseProbes chooses for all libraries and, if it is not nil, a new one, and returns what
 // that is to do without.
-func (l *Live) chooseProbes(added *library) map[int]bool {
+func (l *libraries) chooseProbes(added *library) map[int]bool {
 	l.choosing.Lock()
 	defer l.choosing.Unlock()
 	l.mu.Lock()
@@ -131,7 +131,7 @@ func (l *Live) chooseProbes(added *library) map[int]bool {
 	for i, lib := range libs {
 		for _, pid := range users[i] {
 			if of[pid] == nil {
-				of[pid], _ = l.inside.Uses(pid) // none of one that has ended
+				of[pid], _ = l.finder.Uses(pid) // none of one that has ended
 			}
 			for name, use := range of[pid] {
 				lib.uses[name] = max(lib.uses[name], use)
@@ -152,17 +152,20 @@ func (l *Live) chooseProbes(added *library) map[int]bool {
 }
 
 // chose notes what a library is to do without. mu is held.
-func (l *Live) chose(lib *library, c choice) {
+func (l *libraries) chose(lib *library, c choice) {
 	had := len(lib.without) > 0
 	lib.without, lib.Probes = c.rows, lib.attached.Without(c.rows)
-	if had {
-		l.reports = slices.DeleteFunc(l.reports, func(r tick.Report) bool {
-			return (r.Kind == "left-out" || r.Kind == "unused-left-out") && r.Object == lib.Path
-		})
+	var now []tick.Report
+	if len(c.rows) > 0 {
+		now = append(now, l.leftOut(lib, c))
 	}
-	if len(c.rows) == 0 {
-		return
+	if had || len(now) > 0 {
+		l.report.replace(lib.Path, []string{"left-out", "unused-left-out"}, now...)
 	}
+}
+
+// leftOut reports what a library is to do without. mu is held.
+func (l *libraries) leftOut(lib *library, c choice) tick.Report {
 	r := tick.Report{Kind: "unused-left-out", Object: lib.Path, Why: fmt.Sprintf(
 		"%d of its %d functions have probes: this kernel takes so long to take one out that there are no more than it can in %s",
 		lib.Probes, lib.attached.Probes, ending)}
@@ -179,19 +182,19 @@ func (l *Live) chose(lib *library, c choice) {
 	if more := len(c.named) - most; more > 0 {
 		r.Why += fmt.Sprintf(" and %d more", more)
 	}
-	l.addReports(r)
+	return r
 }
 
 // chooseSoon has watchUses choose again.
-func (l *Live) chooseSoon() {
+func (l *libraries) chooseSoon() {
 	select {
-	case l.usesChanged <- struct{}{}:
+	case l.changed <- struct{}{}:
 	default:
 	}
 }
 
 // watchUses chooses again as processes map other files, until ctx ends.
-func (l *Live) watchUses(ctx context.Context) {
+func (l *libraries) watchUses(ctx context.Context) {
 	again := time.NewTicker(usesEvery)
 	defer again.Stop()
 	for {
@@ -199,9 +202,9 @@ func (l *Live) watchUses(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-again.C:
-		case <-l.usesChanged:
+		case <-l.changed:
 		}
 		l.chooseProbes(nil)
-		l.applyHot()
+		l.apply()
 	}
 }

@@ -173,95 +173,72 @@ func (p *process) inherit(parent *process) {
 	}
 }
 
-// ask has it read what a process was started with, once. mu is held.
-func (l *Live) ask(p *process) {
+// ask has it read what a process was started with, once.
+func (t *targets) ask(pid uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.procs[pid]; p != nil {
+		t.askOnce(p)
+	}
+}
+
+// askOnce is ask with mu held.
+func (t *targets) askOnce(p *process) {
 	if !p.asked && p.start != 0 {
 		p.asked = true
-		l.programs.ask(p.PID, p.start)
+		t.programs.ask(p.PID, p.start)
 	}
 }
 
-// wheres completes what is known of processes. mu is held.
-func (l *Live) wheres(t *tick.Tick) {
-	answers, left := l.programs.take()
-	t.Drops = append(t.Drops, tick.Drop{Reason: "programs-not-read", Count: left})
+// variables returns those of a process that say where it runs, none where they do not come in time.
+func (t *targets) variables(p *proc.Process) map[string]string {
+	return t.programs.vars(p.PID, p.StartTicks)
+}
+
+// askFor has it read what a process that is not traced was started with, if one of its user is.
+func (t *targets) askFor(x *proc.Process) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.procs {
+		if p.UID == x.UID && p.Ended.IsZero() {
+			t.programs.ask(x.PID, x.StartTicks)
+			return
+		}
+	}
+}
+
+// locate completes where processes run, and asks for what is not known yet. It returns all
+// answers, how many there will not be, and the pods.
+func (t *targets) locate() (answers map[uint32]answer, left uint64, pods []tick.Pod) {
+	answers, left = t.programs.take()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for pid, a := range answers {
-		if p := l.procs[pid]; p != nil && p.start == a.start {
-			p.Cmdline = a.cmdline
-			where.Environ(a.vars, &p.Where)
-		}
-		if o := l.others.known[pid]; o != nil && o.start == a.start {
-			o.Cmdline = a.cmdline
-			where.Environ(a.vars, &o.Where)
+		if p := t.procs[pid]; p != nil && p.start == a.start {
+			a.fill(&p.Process)
 		}
 	}
-	for _, p := range l.procs {
+	for _, p := range t.procs {
 		if p.Ended.IsZero() {
-			l.ask(p)
+			t.askOnce(p)
 		}
-		l.pod(&p.Where)
+		completePod(t.pods, &p.Where)
 	}
-	for _, o := range l.others.known {
-		l.pod(&o.Where)
+	if t.pods != nil {
+		pods = t.pods.List()
 	}
-	if l.Pods != nil {
-		t.Pods = l.Pods.List()
-	}
+	return answers, left, pods
 }
 
-// pod says of which pod a process is.
-func (l *Live) pod(w *tick.Where) {
-	if l.Pods != nil && (w.PodUID != "" || w.Container != "") && w.ContainerName == "" {
-		l.Pods.Complete(w)
-	}
+// fill takes the answer for a process.
+func (a *answer) fill(p *tick.Process) {
+	p.Cmdline = a.cmdline
+	where.Environ(a.vars, &p.Where)
 }
 
-// sameUser tells whether a traced process is of a user.
-func (l *Live) sameUser(uid uint32) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, p := range l.procs {
-		if p.UID == uid && p.Ended.IsZero() {
-			return true
-		}
+// completePod says of which pod a process is.
+func completePod(pods Pods, w *tick.Where) {
+	if pods != nil && (w.PodUID != "" || w.Container != "") && w.ContainerName == "" {
+		pods.Complete(w)
 	}
-	return false
-}
-
-// placed tells whether a process is where it must be to be traced.
-func (l *Live) placed(p *proc.Process) bool {
-	w := where.Cgroups(p.Cgroups)
-	if l.Place.Job != "" && w.Job == "" {
-		where.Environ(l.programs.vars(p.PID, p.StartTicks), &w)
-	}
-	if l.Pods != nil {
-		l.Pods.Complete(&w)
-	}
-	return l.Place.Match(p.Cgroup, &w)
-}
-
-// watchPods keeps the pods, and looks for processes again when there are new ones: those
-// that were there before their pod was known were not selected.
-func (l *Live) watchPods(ctx context.Context) {
-	l.work.Go(func() {
-		l.Pods.Run(ctx, func(err error) {
-			l.Log.Warn("pods are not known", "error", err)
-			l.report("kubernetes", "pods", err.Error())
-		})
-	})
-	if !l.Place.NeedsPods() && l.Place.Container == "" {
-		return
-	}
-	l.work.Go(func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-l.Pods.Changed():
-			}
-			if err := l.rescan(ctx); err != nil && ctx.Err() == nil {
-				l.Log.Warn("look for processes of new pods", "error", err)
-			}
-		}
-	})
 }

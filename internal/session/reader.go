@@ -1,0 +1,179 @@
+package session
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"ingero/internal/decode"
+	"ingero/internal/probes"
+	"ingero/internal/proc"
+	"ingero/internal/tape"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// reader reads calls and waits from the kernel's rings, and counts from its maps. Its methods
+// are for the goroutine that polls, but for start, hurry and wait.
+type reader struct {
+	fs        proc.FS
+	kernel    kernel
+	raw       deck
+	clock     decode.Clock
+	wake      chan struct{} // a poll is urgent
+	codes     [][]byte      // of Python, until the stack that they are of comes
+	gone      []tick.Thread // threads that have ended since the last tick
+	names     names         // of threads
+	accounts  accounts
+	malformed uint64 // records
+	work      sync.WaitGroup
+}
+
+// names keeps the names of threads, so that each is read once. A thread that
+// renames itself keeps its first name until it ends.
+type names map[nameKey]string
+
+// nameKey is a thread: numbers are used again.
+type nameKey struct {
+	tid   uint32
+	since int64
+}
+
+// batchLimit bounds the calls of one batch, and so the memory of a session.
+const batchLimit = 8192
+
+func newReader(kernel kernel, raw deck, clock decode.Clock) *reader {
+	return &reader{kernel: kernel, raw: raw, clock: clock, wake: make(chan struct{}, 1), names: names{}, accounts: accounts{}}
+}
+
+// start asks for a poll whenever the ring is half full, until pressure returns [os.ErrClosed].
+func (r *reader) start(pressure func() error, log *slog.Logger) {
+	r.work.Go(func() {
+		for {
+			if err := pressure(); err != nil {
+				if !errors.Is(err, os.ErrClosed) {
+					log.Warn("the ring is read by the clock alone", "error", err)
+				}
+				return
+			}
+			r.hurry()
+		}
+	})
+}
+
+// wait waits until start's pressure has returned [os.ErrClosed].
+func (r *reader) wait() { r.work.Wait() }
+
+// hurry asks for a poll at once.
+func (r *reader) hurry() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// read appends to a batch what the ring has, and tells whether there may be more.
+func (r *reader) read(b *tick.Batch) (more bool) {
+	ended := len(b.Ended)
+	b.PyCodes = r.codes
+	n := r.kernel.Drain(batchLimit, func(record []byte) {
+		if err := decode.Record(b, record, r.clock); err != nil {
+			r.malformed++
+		}
+	})
+	r.codes, b.PyCodes = b.PyCodes, nil
+	r.gone = append(r.gone, b.Ended[ended:]...)
+	return n == batchLimit
+}
+
+// slow says from when on calls of an operation are slow.
+func (r *reader) slow(op events.Op, d time.Duration) error {
+	for i, row := range r.kernel.Rows() {
+		if row.Op == op {
+			return r.kernel.SetSlow(i, d)
+		}
+	}
+	return nil
+}
+
+// counts fills the operations of a tick.
+func (r *reader) counts(t *tick.Tick) error {
+	if err := r.kernel.Counts(r.accounts.update); err != nil {
+		return err
+	}
+	rows := r.kernel.Rows()
+	t.Ops = slices.Grow(t.Ops, len(r.accounts))
+	for k, x := range r.accounts {
+		t.Ops = append(t.Ops, tick.Op{PID: k.pid, Op: rows[k.row].Op, Sum: x.sum, Hist: x.hist})
+	}
+	return nil
+}
+
+// any tells whether some process has made calls.
+func (r *reader) any() bool { return len(r.names) > 0 || len(r.accounts) > 0 }
+
+// threads fills the accounts of the threads, those included that have
+// ended since the last tick. complete is called for those that live.
+func (r *reader) threads(t *tick.Tick, complete func(*tick.Thread)) error {
+	t.Threads = append(t.Threads, r.gone...)
+	r.gone = r.gone[:0]
+	known := names{}
+	err := r.kernel.Threads(func(tid uint32, s *probes.ThreadState, now uint64) {
+		x := decode.Thread(tid, s, now, r.clock)
+		k := nameKey{tid, x.Since}
+		name, ok := r.names[k]
+		if !ok {
+			ask(r.raw, tape.Name, &name, func() { name = r.fs.ThreadName(x.PID, tid) })
+		}
+		known[k] = name
+		x.Comm = name
+		complete(&x)
+		t.Threads = append(t.Threads, x)
+	})
+	r.names = known
+	slices.SortFunc(t.Threads, tick.ByThread)
+	return err
+}
+
+// drops fills what was lost, with the malformed records of other rings.
+func (r *reader) drops(t *tick.Tick, malformed uint64) (err error) {
+	t.Drops, err = r.kernel.Drops()
+	t.Drops = append(t.Drops, tick.Drop{Reason: "malformed-record", Count: r.malformed + malformed})
+	return err
+}
+
+// release has the kernel forget the counts of processes that have ended, and returns
+// those that made calls.
+func (r *reader) release(ended []uint32) (called []uint32, err error) {
+	rows := len(r.kernel.Rows())
+	for _, pid := range ended {
+		if r.accounts.closeProcess(pid, rows) {
+			called = append(called, pid)
+		}
+	}
+	if len(called) > 0 {
+		err = r.kernel.Forget(called...)
+	}
+	return called, err
+}
+
+// forget drops the counts of processes.
+func (r *reader) forget(pids []uint32) {
+	for _, pid := range pids {
+		r.accounts.forget(pid, len(r.kernel.Rows()))
+	}
+}
+
+// failedLaunches returns how many calls failed of those that two libraries see.
+func (r *reader) failedLaunches() (n uint64) {
+	rows := r.kernel.Rows()
+	for key, x := range r.accounts {
+		if probes.Doubled(&rows[key.row]) {
+			n += x.sum.Errors
+		}
+	}
+	return n
+}

@@ -1,0 +1,64 @@
+package session
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"ingero/internal/proc"
+	"ingero/internal/tick"
+)
+
+// reporter collects the reports of ticks. All owners share it, and with it the log and notify.
+// Its methods may be called from any goroutine and with any lock held: it takes no other.
+type reporter struct {
+	log    *slog.Logger
+	notify func(Notice) // does not block
+
+	mu   sync.Mutex
+	list []tick.Report
+}
+
+// maxReports bounds the reports of a long session.
+const maxReports = 1000
+
+// add adds those that are new.
+func (r *reporter) add(reports ...tick.Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.addNew(reports)
+}
+
+// addNew is add with mu held.
+func (r *reporter) addNew(reports []tick.Report) {
+	for _, x := range reports {
+		if len(r.list) < maxReports && !slices.Contains(r.list, x) {
+			r.list = append(r.list, x)
+		}
+	}
+}
+
+// replace adds reports of an object instead of those that have one of these kinds.
+func (r *reporter) replace(object string, kinds []string, reports ...tick.Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = slices.DeleteFunc(r.list, func(x tick.Report) bool { return x.Object == object && slices.Contains(kinds, x.Kind) })
+	r.addNew(reports)
+}
+
+// failed reports that an object of a process could not be probed, unless the process has ended.
+func (r *reporter) failed(pid uint32, object string, err error) {
+	if errors.Is(err, proc.ErrGone) {
+		return
+	}
+	r.add(tick.Report{Kind: "not-attached", Object: object, Why: err.Error()})
+	r.notify(Notice{Kind: NoticeFailed, PID: pid, Library: object, Err: err})
+}
+
+// all returns the reports so far.
+func (r *reporter) all() []tick.Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.list)
+}

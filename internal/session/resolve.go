@@ -1,0 +1,116 @@
+package session
+
+import (
+	"context"
+	"sync"
+
+	"ingero/internal/probes"
+	"ingero/internal/proc"
+	"ingero/internal/python"
+	"ingero/internal/unwind"
+	"ingero/pkg/events"
+)
+
+// resolver finds out beside the calls what stacks and waits are named by: how to unwind
+// stacks, where Python's functions and files are, who holds Python's lock. Its methods may be
+// called from any goroutine, but for waits and close.
+type resolver struct {
+	memories memories
+	frames   *framer
+	holders  lockHolders
+	unwind   *unwind.Keeper // nil where no stacks are taken
+	pythons  *interpreters  // likewise
+	work     sync.WaitGroup
+}
+
+func newResolver(raw deck) *resolver {
+	r := &resolver{}
+	r.frames = newFramer(&r.memories)
+	r.holders.mem, r.holders.raw = &r.memories, raw
+	return r
+}
+
+// start resolves stacks until ctx ends.
+func (r *resolver) start(ctx context.Context, o *LiveOptions, tracer *probes.Tracer, report *reporter) {
+	if o.Probes.Stacks == probes.StacksNone {
+		return
+	}
+	x := newInterpreters(report)
+	x.know, x.forget, x.find = r.know, r.holders.forget, r.finder(o)
+	if x.probes = o.PyProbe; !o.PyFromUser {
+		x.kernel = tracer
+	}
+	r.pythons = x
+	r.work.Go(func() { x.run(ctx) })
+	r.unwind = unwind.NewKeeper(unwind.Options{Kernel: tracer.Walker(), Log: o.Log})
+	r.work.Go(func() { r.unwind.Run(ctx) })
+}
+
+// finder returns what finds the interpreter of a process.
+func (r *resolver) finder(o *LiveOptions) func(pid uint32) (*python.Process, error) {
+	open := r.memories.open
+	if o.PyFromUser { // each stack is read by it
+		open = r.memories.quick
+	}
+	var prober *python.Prober
+	if o.PyProbe {
+		prober = &python.Prober{}
+	}
+	return func(pid uint32) (*python.Process, error) {
+		m, done, err := open(pid)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		return python.Find(python.Target{FS: proc.FS{}, PID: pid, Memory: m, Prober: prober})
+	}
+}
+
+// know takes the interpreter of a process.
+func (r *resolver) know(pid uint32, of *python.Process) {
+	r.frames.know(pid, of)
+	r.holders.know(pid, of)
+}
+
+// traced takes a process that is traced, or has mapped something more.
+func (r *resolver) traced(pid uint32) {
+	if r.pythons == nil {
+		return
+	}
+	r.unwind.Add(pid)
+	r.frames.seen(pid)
+	r.pythons.look(pid)
+}
+
+func (r *resolver) forked(pid, child uint32) {
+	r.unwind.Forked(pid, child)
+	r.holders.fork(pid, child)
+}
+
+func (r *resolver) execed(pid uint32) {
+	r.unwind.Execed(pid)
+	r.pythons.over(pid, false)
+}
+
+func (r *resolver) ended(pid uint32) {
+	r.unwind.Ended(pid)
+	r.pythons.over(pid, true)
+}
+
+// check looks whether the kernel lacked something for a stack. It is to be called often.
+func (r *resolver) check() { r.unwind.Check() }
+
+// waits completes waits that have just ended.
+func (r *resolver) waits(waits []events.Wait) { r.holders.waits(waits) }
+
+// python tells whether stacks of some process have Python functions.
+func (r *resolver) python() bool { return r.pythons.any() }
+
+// wait waits until start's ctx has ended and nothing is looked for any more.
+func (r *resolver) wait() { r.work.Wait() }
+
+// close forgets all. It is called after wait.
+func (r *resolver) close() error {
+	r.holders.close()
+	return r.memories.close()
+}
