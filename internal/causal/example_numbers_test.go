@@ -43,7 +43,7 @@ func TestExampleInNumbers(t *testing.T) {
 		}
 	}
 
-	e.Tick(&at)
+	at.Chains, _ = e.Tick(&at)
 	if len(at.Chains) != 2 {
 		show(t, at.Chains)
 		t.Fatalf("%d chains, want 2", len(at.Chains))
