@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ingero/internal/query"
+	"ingero/internal/tick"
 )
 
 // CoverageNotes says in words how far an answer from records goes.
@@ -20,6 +21,9 @@ func CoverageNotes(c *query.Coverage) []string {
 		out = append(out, "not every call was recorded; some records stand for several calls, so counts, sums and quantiles are estimates")
 	case c.Thinned:
 		out = append(out, "not every call was recorded; some records stand for several calls, so quantiles are estimates; counts and sums are exact")
+	}
+	if len(c.Least) > 0 {
+		out = append(out, "counts are lower bounds, since probes were out for some time (hot-off): "+strings.Join(c.Least, ", "))
 	}
 	if len(c.Missing) > 0 {
 		out = append(out, "the calls of these recordings are not kept any more: "+someOf(c.Missing))
@@ -40,4 +44,26 @@ func someOf(names []string) string {
 		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", more)
 	}
 	return strings.Join(names, ", ")
+}
+
+// uncounted are the operations of which calls were not counted for some time, by reports.
+func uncounted(reports []tick.Report) map[string]bool {
+	out := map[string]bool{}
+	for _, r := range reports {
+		if r.Kind == tick.LowerBound {
+			out[r.Object] = true
+		}
+	}
+	return out
+}
+
+// markUncounted marks the operations of a report whose counts are lower bounds.
+func markUncounted(r *report, reports []tick.Report) {
+	less := uncounted(reports)
+	for i := range r.Processes {
+		for k := range r.Processes[i].Ops {
+			o := &r.Processes[i].Ops[k]
+			o.LowerBound = less[o.Op]
+		}
+	}
 }

@@ -69,7 +69,8 @@ type opJSON struct {
 	// QuantileError is the largest relative error of the quantiles.
 	QuantileError float64   `json:"quantile_error,omitempty"`
 	Thinned       bool      `json:"thinned,omitempty"`
-	Last          *lastJSON `json:"last,omitempty"` // in ticks: this tick's share
+	LowerBound    bool      `json:"lower_bound,omitempty"` // calls were not counted for some time
+	Last          *lastJSON `json:"last,omitempty"`        // in ticks: this tick's share
 
 	parts split
 	q     quantiles
@@ -177,6 +178,14 @@ type overheadJSON struct {
 	Agent       float64  `json:"agent"`
 	Tracepoints float64  `json:"tracepoints"`
 	Shed        []string `json:"shed"` // steps that are taken
+	// Floor is the least that probes need, where budget is less, or where no step is left that helps.
+	Floor *floorJSON `json:"floor,omitempty"`
+}
+
+type floorJSON struct {
+	Share   float64 `json:"share"`
+	Rate    float64 `json:"calls_per_second"`
+	ProbeNS int64   `json:"probe_ns"` // a call
 }
 
 // overheadOf returns nil where there is no bound.
@@ -184,7 +193,11 @@ func overheadOf(o *tick.Overhead) *overheadJSON {
 	if !(o.Budget > 0) {
 		return nil
 	}
-	return &overheadJSON{o.Budget, o.Share, o.Probes, o.Stacks, o.Agent, o.Tracepoints, append([]string{}, o.Shed...)}
+	j := &overheadJSON{Budget: o.Budget, Share: o.Share, Probes: o.Probes, Stacks: o.Stacks, Agent: o.Agent, Tracepoints: o.Tracepoints, Shed: append([]string{}, o.Shed...)}
+	if f := &o.Floor; f.Share > 0 {
+		j.Floor = &floorJSON{f.Share, f.Rate, f.Probe.Nanoseconds()}
+	}
+	return j
 }
 
 type selfJSON struct {

@@ -310,5 +310,8 @@ func Overhead(o *tick.Overhead) string {
 	if len(o.Shed) > 0 {
 		s += "; left out: " + strings.Join(o.Shed, ", ")
 	}
+	if f := &o.Floor; f.Share > 0 {
+		s += fmt.Sprintf("; probes need at least %s: %d ns for each of %s calls a second", Percent(f.Share), f.Probe.Nanoseconds(), Count(uint64(f.Rate)))
+	}
 	return s
 }

@@ -137,6 +137,7 @@ func build(in *Input) report {
 		x.Functions = launched[p.PID]
 		r.Processes = append(r.Processes, x)
 	}
+	markUncounted(&r, in.Reports)
 	r.Concurrent = concurrent(r.Processes)
 	r.Notes = reportNotes(in, &r)
 	return r

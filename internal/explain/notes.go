@@ -97,6 +97,8 @@ var reportWords = map[string]string{
 	"launches-timed":   "",
 	"precision-lost":   "",
 	"precision-back":   "",
+	"overhead-floor":   "",
+	tick.LowerBound:    "has more calls than are counted",
 	"late-attach":      "was not seen all the time",
 	"runtime-unseen":   "is seen in part",
 	"left-out":         "is seen in part",

@@ -239,7 +239,7 @@ func (w *writer) layer(p *processReport, l *layerReport) {
 func (w *writer) latencies(ops []*opJSON) {
 	wide, most := 8, 7
 	for _, o := range ops {
-		wide = max(wide, len(Count(o.Calls))+1)
+		wide = max(wide, cells(o.calls())+1)
 		most = max(most, len(Count(o.Errors))+1)
 	}
 	name := reportWidth - 2 - wide - most - 4*10
@@ -249,12 +249,20 @@ func (w *writer) latencies(ops []*opJSON) {
 		if o.Done == 0 {
 			errs = unknown
 		}
-		row := right(Count(o.Calls), wide) + right(errs, most)
+		row := right(o.calls(), wide) + right(errs, most)
 		for _, q := range []int64{o.q.p50, o.q.p95, o.q.p99, o.q.max} {
 			row += right(o.q.text(q), 10)
 		}
 		w.named(o.Op, name, row)
 	}
+}
+
+// calls writes how many calls there were.
+func (o *opJSON) calls() string {
+	if o.LowerBound {
+		return "≥" + Count(o.Calls)
+	}
+	return Count(o.Calls)
 }
 
 // text writes one of the quantiles.

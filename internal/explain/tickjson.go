@@ -95,11 +95,11 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 		Self: selfOf(&t.Self), Overhead: overheadOf(&t.Overhead), Host: hostOf(&t.Host), HostSums: hostSumsOf(t.HostSums),
 	}
 	j.Untold = untoldOf(t.Untold)
-	hidden := hiddenLaunches(t.Ops)
+	hidden, less := hiddenLaunches(t.Ops), uncounted(t.Reports)
 	for i := range t.Ops {
 		o := &t.Ops[i]
 		x := opOf(o, &o.Sum, o.Dur)
-		x.PID = o.PID
+		x.PID, x.LowerBound = o.PID, less[o.Op.String()]
 		if hidden[o.PID] && holdsLaunches(o) {
 			x.SelfNS = nil
 		}

@@ -46,7 +46,7 @@ var Steps = [...]Step{
 	{"records-least", Records, "one fast call in 64 of those on which no answer rests has a record", "single launches, asynchronous copies, memsets, events and queries; counts and sums of operations stay exact, quantiles are estimates"},
 	{"host-off", Host, "disks, reclaim and sockets are not watched", "causes on the host but for the CPU"},
 	{"calls-counted", Calls, "copies, memsets, events and queries that return at once are counted, not timed", "durations of these calls; their counts stay exact"},
-	{"hot-off", Hot, "the dearest of the launches and calls that return at once have no probe", "their counts, which end here until the probes are back"},
+	{"hot-off", Hot, "the dearest of the launches and calls that return at once have no probe", "their counts, which are lower bounds: calls are not counted until the probes are back"},
 }
 
 // Load is what tracing costs in a tick, as shares of the time of the traced processes.
@@ -109,6 +109,7 @@ type Budget struct {
 	taken  []taken
 	hot    int                       // ticks over the budget in a row
 	noisy  int                       // ticks in a row without room for what is left out
+	stuck  int                       // ticks over the budget in a row that no step can help
 	quiet  time.Time                 // since when there is room; zero: there is none
 	last   time.Time                 // of the last change
 	wait   [len(Steps)]time.Duration // before a step is taken back
@@ -141,6 +142,11 @@ func (b *Budget) Tick(now time.Time, window time.Duration, load *Load) (c Change
 		return b.force(now, window, load)
 	}
 	step := b.next(load)
+	if step < 0 && load.paid() > b.Share {
+		b.stuck++
+	} else {
+		b.stuck = 0
+	}
 	if step < 0 {
 		b.hot = 0
 		return b.calm(now, window, load)
@@ -153,6 +159,10 @@ func (b *Budget) Tick(now time.Time, window time.Duration, load *Load) (c Change
 	b.take(now, step, window, load)
 	return Change{Step: step, Taken: true, Share: load.Share}, true
 }
+
+// Exhausted tells whether the traced threads have paid more than the budget for a while, and no
+// step is left that would help.
+func (b *Budget) Exhausted() bool { return b.stuck >= confirm }
 
 // maxShare is more than all CPUs can take: a figure above it is none.
 const maxShare = 1 << 20

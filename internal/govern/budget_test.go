@@ -132,6 +132,30 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// Where the traced threads pay too much and no step helps, that is told after two ticks, until it is
+// over. What the agent alone takes too much is not.
+func TestBudgetExhausted(t *testing.T) {
+	dear, agent := costs{fixed: 0.5}, costs{agent: 0.5}
+	for _, tt := range []struct {
+		name string
+		at   []costs
+		want bool
+	}{
+		{"once", []costs{dear}, false},
+		{"twice", []costs{dear, dear}, true},
+		{"with a pause", []costs{dear, idle, dear}, false},
+		{"over", []costs{dear, dear, idle}, false},
+		{"a step helps", []costs{launches, launches, launches}, false},
+		{"the agent", []costs{agent, agent, agent}, false},
+	} {
+		b := &Budget{Share: 0.02}
+		play(b, len(tt.at), func(s int) costs { return tt.at[s-1] })
+		if got := b.Exhausted(); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
 // Under a load that stays, what comes back is seldom tried, and less and less.
 func TestBudgetDoesNotFlap(t *testing.T) {
 	b := Budget{Share: 0.02}

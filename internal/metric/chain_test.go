@@ -103,7 +103,7 @@ func TestMachine(t *testing.T) {
 		t.Drops, t.Self, t.Records = []tick.Drop{{Reason: "thinned", Count: 9}}, tick.Self{CPU: time.Second, RSS: 1 << 20}, 77
 		t.States = []tick.State{{PID: 1, Copies: []tick.Copy{{Dir: tick.CopyHostToDevice, Host: tick.HostPinned, Bytes: 100 * w.seq}},
 			Memory: tick.Memory{Used: true, GPU: tick.Held{Bytes: 5, Peak: 6}, OOMs: 2, Growth: tick.Growth{Low: 120, Leak: true}}}}
-		t.Overhead = tick.Overhead{Budget: 0.02, Share: 0.05, Probes: 0.03, Stacks: 0.001, Agent: 0.018, Tracepoints: 0.001, Shed: []string{"stacks-rare"}}
+		t.Overhead = tick.Overhead{Budget: 0.02, Share: 0.05, Probes: 0.03, Stacks: 0.001, Agent: 0.018, Tracepoints: 0.001, Shed: []string{"stacks-rare"}, Floor: tick.Floor{Share: 0.04}}
 		t.RollCalls = []tick.RollCall{{Since: t.Time.Add(-40 * time.Second).UnixNano()}}
 		t.Lates = []tick.Late{{From: 1e9, To: 3e9, Rank: tick.Rank{Rank: 3}}}
 	}
@@ -124,7 +124,7 @@ func TestMachine(t *testing.T) {
 		{CPUBusy, 0.25, nil}, {MemoryBusy, 0.6, nil},
 		{HostEvents, 6, []string{"disk-read"}}, {HostTime, 6, []string{"disk-read"}}, {HostBytes, 8192, []string{"disk-read"}},
 		{Drops, 9, []string{"thinned"}}, {AgentCPU, 1, nil}, {AgentMemory, 1 << 20, nil}, {AgentRecords, 77, nil},
-		{OverheadBudget, 0.02, nil}, {OverheadShare, 0.03, []string{"probes"}}, {OverheadShare, 0.018, []string{"agent"}}, {OverheadShed, 1, []string{"stacks-rare"}}, {OverheadShed, 0, []string{"hot-off"}},
+		{OverheadBudget, 0.02, nil}, {OverheadShare, 0.03, []string{"probes"}}, {OverheadShare, 0.018, []string{"agent"}}, {OverheadShed, 1, []string{"stacks-rare"}}, {OverheadShed, 0, []string{"hot-off"}}, {OverheadFloor, 0.04, nil},
 		{AgentBuild, 1, []string{"1.2.3", "gpu-7"}},
 		{CopyBytes, 200, []string{"HtoD", "pinned"}},
 		{MemoryHeld, 5, []string{"train", "1", "gpu"}}, {MemoryPeak, 6, []string{"train", "1", "gpu"}}, {MemoryOOMs, 2, []string{"train", "1"}}, {MemoryGrowth, 2, []string{"train", "1"}},

@@ -238,6 +238,7 @@ func (m *Meter) overhead(o *tick.Overhead) {
 		return
 	}
 	m.set(OverheadBudget, o.Budget)
+	m.set(OverheadFloor, o.Floor.Share)
 	for _, x := range []struct {
 		part  string
 		share float64

@@ -50,6 +50,7 @@ const (
 	OverheadShare
 	OverheadBudget
 	OverheadShed
+	OverheadFloor
 	AgentBuild
 	SeriesNow
 	SeriesMost
@@ -178,6 +179,8 @@ var Rows = [ids]Row{
 		`sum without (part) (ingero_overhead_share_ratio) > on (instance) ingero_overhead_budget_ratio`},
 	OverheadShed: {"ingero.overhead.shed", Gauge, "", "1 for each thing that is left out to stay within the budget, 0 for each that is not.", []string{"step"}, len(govern.Steps),
 		`ingero_overhead_shed == 1`},
+	OverheadFloor: {"ingero.overhead.floor", Gauge, "1", "The least that probes need, as a share of the time of the traced processes, where the budget is less or nothing is left to leave out; else 0.", nil, 1,
+		`ingero_overhead_floor_ratio > 0`},
 	AgentBuild: {"ingero.agent.info", Gauge, "", "What runs, and where; the value is 1.", []string{"version", "node"}, 1,
 		`ingero_agent_info`},
 	SeriesNow: {"ingero.metric.series", Gauge, "{series}", "Series of a metric whose number depends on what is traced.", []string{"metric"}, int(ids),

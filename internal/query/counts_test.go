@@ -123,3 +123,31 @@ func TestCountsOfRowsAreEstimates(t *testing.T) {
 		t.Errorf("a standard error of %v, want the root of %v", sd, c.Variance)
 	}
 }
+
+// An answer names the operations that it has and of which calls were not counted for some time.
+func TestCountsThatAreLowerBounds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	x := record(t, path, store.Session{ID: "s", Node: "gpu-7", Started: began})
+	x.op(4821, opLaunch).Sum.Calls = 100
+	x.op(4821, opSync).Sum.Calls = 10
+	x.now = x.now.Add(time.Second)
+	last := x.tick(false)
+	last.Reports = append(last.Reports, tick.Report{Kind: tick.LowerBound, Object: "cudaLaunchKernel", Why: "y"}, tick.Report{Kind: tick.LowerBound, Object: "cudaMemcpyAsync", Why: "y"})
+	if err := x.db.Tick(last); err != nil {
+		t.Fatal(err)
+	}
+	x.close()
+	r := openReader(t, path)
+	for _, tt := range []struct {
+		ops  []events.Op
+		want []string
+	}{{nil, []string{"cudaLaunchKernel"}}, {[]events.Op{opSync}, nil}} {
+		_, cover, err := r.OpStats(t.Context(), Filter{Ops: tt.ops}, Group{})
+		if err != nil || !slices.Equal(cover.Least, tt.want) {
+			t.Errorf("of %v: %v, %v; want %v", tt.ops, cover.Least, err, tt.want)
+		}
+	}
+	if got := ask(t, r, "SELECT op, count FROM op_stats").Coverage.Least; !slices.Equal(got, []string{"cudaLaunchKernel"}) {
+		t.Errorf("of SQL: %v", got)
+	}
+}

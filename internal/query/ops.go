@@ -33,6 +33,7 @@ type Coverage struct {
 	Torn     int64    // bytes that a crash cut off the ends of logs
 	Missing  []string // sessions, or parts of some, whose calls are not kept any more
 	Damage   []string // why a log could not be read to its end
+	Least    []string // operations of which calls were not counted for some time
 }
 
 // Add adds what another part of the answer says of itself.
@@ -46,6 +47,11 @@ func (c *Coverage) Add(o Coverage) {
 	c.Torn += o.Torn
 	c.Missing = append(c.Missing, o.Missing...)
 	c.Damage = append(c.Damage, o.Damage...)
+	for _, op := range o.Least {
+		if !slices.Contains(c.Least, op) {
+			c.Least = append(c.Least, op)
+		}
+	}
 }
 
 // weigh takes in the weight of a record.

@@ -77,6 +77,9 @@ func (r *Reader) sumCounted(ctx context.Context, s *Session, f Filter, sums *opS
 			answer.Missing = append(answer.Missing, s.ID)
 		}
 	}
+	if err := r.least(ctx, s, own, answer); err != nil {
+		return err
+	}
 	for k, sum := range own.found {
 		exact := counts.known && (own.Every == 0 || k.time >= floor(counts.since, int64(own.Every)))
 		answer.Estimate, answer.Records = answer.Estimate || sum.Thinned && !exact, answer.Records || !exact
@@ -87,6 +90,22 @@ func (r *Reader) sumCounted(ctx context.Context, s *Session, f Filter, sums *opS
 		}
 	}
 	return nil
+}
+
+// least notes of which operations of an answer calls were not counted for some time.
+func (r *Reader) least(ctx context.Context, s *Session, sums *opStats, answer *Coverage) error {
+	names := map[string]bool{}
+	for k := range sums.found {
+		names[k.op.String()] = true
+	}
+	return r.rows(ctx, func(rows *sql.Rows) error {
+		var name string
+		err := rows.Scan(&name)
+		if names[name] {
+			answer.Add(Coverage{Least: []string{name}})
+		}
+		return err
+	}, "SELECT DISTINCT object FROM reports WHERE session = ? AND kind = ? ORDER BY object", s.id, tick.LowerBound)
 }
 
 // count puts what was counted in the place of what records say.

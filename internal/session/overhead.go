@@ -52,6 +52,8 @@ type budget struct {
 	last    spentAt
 	threads map[nameKey]uint64 // CPU time of threads so far: ns
 	counted []uint32           // processes whose launches are not timed, in order
+	floor   tick.Floor         // as of the last tick in which all probes were in place
+	below   []tick.Report      // that the bound is below that; nil: it has not been
 }
 
 type spentAt struct {
@@ -68,6 +70,8 @@ type payer struct {
 	calls                   uint64
 	probes, launches, quick uint64 // ns
 	twice                   uint64 // of launches: of the runtime's, ns
+	least                   uint64 // of probes: what they take if those that may go only count, ns
+	probed                  uint64 // calls that have a probe
 }
 
 // tick returns what tracing costs, of which the agent has taken so much CPU time since the
@@ -98,6 +102,7 @@ func (b *budget) tick(s Sparing, t *tick.Tick, agent time.Duration) (o tick.Over
 		o.Shed = append(o.Shed, govern.Steps[step].Name)
 		counts = counts || govern.Steps[step].Part == govern.Launches
 	}
+	b.tellFloor(&o)
 	if load == nil || t.Final {
 		return o, nil
 	}
@@ -148,6 +153,9 @@ func (b *budget) weigh(s Sparing, t *tick.Tick, spent *Spent, agentCPU time.Dura
 		return cmp.Compare((float64(x.probes)+stacksOf(&x))/x.time, (float64(y.probes)+stacksOf(&y))/y.time)
 	})
 	window := float64(t.Window)
+	if !b.unprobed() {
+		b.floor = tick.Floor{Share: float64(worst.least) / worst.time, Rate: float64(worst.probed) / t.Window.Seconds(), Probe: time.Duration(worst.least / max(worst.probed, 1))}
+	}
 	o.Probes, o.Stacks = float64(worst.probes)/worst.time, stacksOf(&worst)/worst.time
 	o.Agent, o.Tracepoints = agent/all, (spent.Host+spent.Ledger)*window/all
 	o.Share = o.Probes + o.Stacks + o.Agent + o.Tracepoints
@@ -189,6 +197,14 @@ func (b *budget) payers(s Sparing, t *tick.Tick) (out []payer, hot []events.Op) 
 		cost := (o.Last.Calls-only)*timed + only*counted
 		p := &out[j]
 		p.calls, p.probes = p.calls+o.Last.Calls, p.probes+cost
+		if probes.Dear(row) {
+			p.least += min(cost, o.Last.Calls*counted)
+		} else {
+			p.least += cost
+		}
+		if counted > 0 {
+			p.probed += o.Last.Calls
+		}
 		switch {
 		case row.Class == events.ClassLaunch:
 			p.launches += cost

@@ -51,6 +51,7 @@ const (
 	partLibraries     // that have probes
 	partPods          // that ask for GPUs
 	partReports       // of what could not be done
+	partFloor         // likewise: of the bound on what tracing costs
 	partDrops         // of the source
 	partFaultDrops    // with those of faults
 	partAllDrops      // with those of stacks
@@ -80,7 +81,7 @@ var partFields = [partsEnd][]string{
 	partProcesses: {"Processes"}, partOthers: {"Others"}, partThreads: {"Threads"}, partStates: {"States"},
 	partBreakdowns: {"Breakdowns"}, partLoops: {"Breakdowns[].Loop"}, partLockSites: {"Breakdowns[].BlockedOn[].At"},
 	partMissing: {"RollCalls"}, partRankSites: {"RollCalls[].Missing[].At"}, partLates: {"Lates"}, partLaunches: {"Launches"}, partToldXids: {"Xids"}, partXids: {"Xids"},
-	partGpus: {"GPUs"}, partLibraries: {"Libraries"}, partPods: {"Pods"}, partReports: {"Reports"}, partDrops: {"Drops"}, partFaultDrops: {"Drops"}, partAllDrops: {"Drops"}, partStackPolicy: {"StackPolicy"},
+	partGpus: {"GPUs"}, partLibraries: {"Libraries"}, partPods: {"Pods"}, partReports: {"Reports"}, partFloor: {"Reports"}, partDrops: {"Drops"}, partFaultDrops: {"Drops"}, partAllDrops: {"Drops"}, partStackPolicy: {"StackPolicy"},
 	partMachineState: {"Host", "Self", "Overhead"}, partHostEvents: {"HostSums"}, partMachineEvents: {"HostSums"}, partToldEvents: {"HostSums"}, partIdle: {"Idle"},
 	partChains: {"Chains"}, partUntold: {"Untold"}, partSites: {"Chains[].At"},
 	partCulprits: {"Chains[].Culprits[].Cgroup", "Chains[].Culprits[].Cmdline", "Chains[].Culprits[].Where", "Chains[].Culprits[].Parent"},

@@ -47,6 +47,18 @@ func (r *reporter) replace(object string, kinds []string, reports ...tick.Report
 	r.addNew(reports)
 }
 
+// uncounted reports operations that lose their probes, each once: their counts are lower bounds
+// from then on.
+func (r *reporter) uncounted(at string, names []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range names {
+		if !slices.ContainsFunc(r.list, func(x tick.Report) bool { return x.Kind == tick.LowerBound && x.Object == name }) {
+			r.addNew([]tick.Report{{Kind: tick.LowerBound, Object: name, Why: "from " + at + " on there was no probe for some time (hot-off), and calls in that time are not counted"}})
+		}
+	}
+}
+
 // failed reports that an object of a process could not be probed, unless the process has ended.
 func (r *reporter) failed(pid uint32, object string, err error) {
 	if errors.Is(err, proc.ErrGone) {

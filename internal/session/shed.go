@@ -149,16 +149,16 @@ func (s *shedder) Shed(now time.Time, c govern.Change, hot []events.Op) error {
 	if step.Part == govern.Twice {
 		s.once.wanted = c.Taken
 	}
-	object := step.Name
+	var unprobed []string
 	if step.Part == govern.Hot {
-		object = s.leaveHot(c.Taken, hot)
+		unprobed = s.leaveHot(c.Taken, hot)
 	}
 	at := now.Format("15:04:05 MST")
 	r := tick.Report{Kind: "precision-lost", Object: step.Name, Why: fmt.Sprintf(
 		"from %s on %s, to spare the traced processes: tracing took %.1f %% of their time, and may take %.3g %% (--max-overhead); the worse for it: %s",
 		at, step.Does, 100*c.Share, 100*s.opts.MaxOverhead, step.Cost)}
-	if object != step.Name {
-		r.Why += " (" + object + ")"
+	if len(unprobed) > 0 {
+		r.Why += " (" + strings.Join(unprobed, ", ") + ")"
 	}
 	if rules := causal.RulesWithout(govern.Takes(step.Name)); len(rules) > 0 {
 		r.Why += "; causes that are not told since, or not all of them: " + strings.Join(rules, ", ")
@@ -167,6 +167,7 @@ func (s *shedder) Shed(now time.Time, c govern.Change, hot []events.Op) error {
 		r = tick.Report{Kind: "precision-back", Object: step.Name, Why: fmt.Sprintf("until %s %s; from then on that is as before", at, step.Does)}
 	}
 	s.report.replace(r.Object, []string{r.Kind}, r)
+	s.report.uncounted(at, unprobed)
 	s.report.log.Info("overhead", "step", step.Name, "taken", c.Taken, "share", c.Share)
 	s.report.notify(Notice{Kind: NoticeCounted, Why: r.Why})
 	return nil
@@ -183,8 +184,8 @@ func (s *shedder) CountLaunches(pids []uint32) error {
 }
 
 // leaveHot takes the probes of operations out of all libraries, or puts all in again,
-// and returns the operations' names. It takes a while, on a goroutine of its own.
-func (s *shedder) leaveHot(on bool, hot []events.Op) string {
+// and returns the names of those without. It takes a while, on a goroutine of its own.
+func (s *shedder) leaveHot(on bool, hot []events.Op) []string {
 	var names []string
 	rows := map[int]bool{}
 	for i, r := range s.tracer.Rows() {
@@ -197,5 +198,5 @@ func (s *shedder) leaveHot(on bool, hot []events.Op) string {
 	if !s.stopped {
 		s.libs.applyLater(func() {})
 	}
-	return strings.Join(names, ", ")
+	return names
 }

@@ -32,7 +32,7 @@ var source = stage{name: "source",
 // What else comes from the running kernel, and from a recording.
 var (
 	fromKernel    = set(partHostEvents)
-	fromRecording = set(partMachineState, partMachineEvents)
+	fromRecording = set(partMachineState, partMachineEvents, partFloor)
 )
 
 // stages are what becomes of a batch and of a tick, in order. A stage that needs more takes
@@ -43,12 +43,13 @@ var stages = []stage{
 		batch: func(r *runner, b *polled) { r.table.add(b.Calls) },
 		tick:  func(r *runner, t *tick.Tick) error { r.table.fill(t.Ops, t.Drops); return nil }},
 
-	{name: "machine", live: true, gives: set(partMachineState, partMachineEvents),
-		takes: set(partMoment, partRecords, partSums, partDurations, partProcesses, partThreads, partHostEvents),
+	{name: "machine", live: true, gives: set(partMachineState, partMachineEvents, partFloor),
+		takes: set(partMoment, partReports, partRecords, partSums, partDurations, partProcesses, partThreads, partHostEvents),
 		tick: func(r *runner, t *tick.Tick) error {
 			m, err := r.machine(t)
 			t.Host, t.Self, t.Overhead = m.Host, m.Self, m.Overhead
 			t.HostSums = append(t.HostSums, m.Sums...)
+			t.Reports = append(t.Reports, r.budget.reportFloor(t.Time, &t.Overhead)...)
 			return err
 		}},
 
@@ -157,7 +158,7 @@ var stages = []stage{
 var sinks = stage{name: "sinks",
 	takes: set(partCalls, partDevices, partWaits, partExits, partLives, partRanges, partFunctions, partStackNames,
 		partMoment, partRecords, partSums, partDurations, partProcesses, partOthers, partThreads, partStates, partBreakdowns, partLoops, partLockSites,
-		partMissing, partRankSites, partLates, partLaunches, partXids, partGpus, partLibraries, partPods, partReports, partAllDrops, partStackPolicy,
+		partMissing, partRankSites, partLates, partLaunches, partXids, partGpus, partLibraries, partPods, partReports, partFloor, partAllDrops, partStackPolicy,
 		partMachineState, partToldEvents, partIdle, partUntold, partShown, partSites, partCulprits, partHidden, partEpisodes)}
 
 // pipeline returns the stages of a session, from its source to its sinks. The error says which

@@ -57,7 +57,8 @@ const (
 	factsGPUs = 1 << iota
 	factsChains
 	factsOverhead
-	factsMarks = 1<<3 - 1
+	factsFloor // of the overhead
+	factsMarks = 1<<4 - 1
 )
 
 // facts writes those of a tick, where there are any.
@@ -85,6 +86,9 @@ func (w *logWriter) facts(t *tick.Tick) error {
 	version := uint8(1)
 	if t.Overhead.Budget > 0 {
 		marks, version = marks|factsOverhead, 2
+		if t.Overhead.Floor != (tick.Floor{}) {
+			marks, version = marks|factsFloor, 3
+		}
 	}
 	b := append(w.body[:0], marks)
 	b, gone := appendGone(b, w.listed.processes, now.processes)
@@ -105,6 +109,9 @@ func (w *logWriter) facts(t *tick.Tick) error {
 	}
 	if marks&factsOverhead != 0 {
 		b = appendOverhead(b, &t.Overhead)
+	}
+	if marks&factsFloor != 0 {
+		b = appendFloor(b, &t.Overhead.Floor)
 	}
 	w.body = b
 	w.frame(frameFacts, version, w.enc.column(nil, b))
@@ -215,6 +222,14 @@ func readFacts(body []byte, dec *decoder) (*facts, error) {
 	}
 	if marks&factsOverhead != 0 {
 		f.overhead = readOverhead(&r)
+	}
+	if marks&factsFloor != 0 {
+		floor := readFloor(&r)
+		if f.overhead == nil {
+			r.fail()
+		} else {
+			f.overhead.Floor = floor
+		}
 	}
 	if r.bad || len(r.b) != 0 || len(outer.b) != 0 {
 		return nil, fmt.Errorf("%w: facts of a tick", ErrCorrupt)

@@ -47,6 +47,9 @@ func changing(n int) (out []*tick.Tick) {
 		if some() {
 			t.Overhead.Shed = []string{"stacks-rare", "hot-off"}[:1+r.IntN(2)]
 		}
+		if some() {
+			t.Overhead.Floor = tick.Floor{Share: r.Float64(), Rate: r.Float64(), Probe: time.Duration(r.IntN(1000))}
+		}
 		for i := range t.GPUs {
 			g := &t.GPUs[i]
 			g.Time = t.Time.Add(-time.Duration(r.IntN(3)) * time.Second)

@@ -66,11 +66,14 @@ const (
 //	waits 2: stacks of holders of locks
 //	batches 2: ranges
 //	facts 2: what tracing cost
+//	facts 3: what probes need at least
 func (k frameKind) version() uint8 {
 	switch k {
 	case frameCalls:
 		return 5
-	case frameTick, frameLives, frameWaits, frameBatches, frameFacts:
+	case frameFacts:
+		return 3
+	case frameTick, frameLives, frameWaits, frameBatches:
 		return 2
 	}
 	return 1

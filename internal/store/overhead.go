@@ -1,6 +1,10 @@
 package store
 
-import "ingero/internal/tick"
+import (
+	"time"
+
+	"ingero/internal/tick"
+)
 
 // shares are those of an overhead in the order in which a log holds them.
 func shares(o *tick.Overhead) [6]*float64 {
@@ -35,4 +39,12 @@ func readOverhead(r *reader) *tick.Overhead {
 		o.Shed = append(o.Shed, r.string())
 	}
 	return o
+}
+
+func appendFloor(b []byte, f *tick.Floor) []byte {
+	return put(putFloat(putFloat(b, f.Share), f.Rate), zig(int64(f.Probe)))
+}
+
+func readFloor(r *reader) tick.Floor {
+	return tick.Floor{Share: r.float(), Rate: r.float(), Probe: time.Duration(r.int())}
 }

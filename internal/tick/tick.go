@@ -162,6 +162,10 @@ type Report struct {
 	Why    string
 }
 
+// LowerBound is the kind of a report that the calls of an operation, the object, were not all
+// counted.
+const LowerBound = "lower-bound"
+
 // Drop is a count of records or entries that were not kept, by reason.
 type Drop struct {
 	Reason string
@@ -186,6 +190,17 @@ type Overhead struct {
 	// of all.
 	Share, Probes, Stacks, Agent, Tracepoints float64
 	Shed                                      []string // what is left out: steps in the order in which they were taken
+	// Floor is set where Budget is less than probes need, or less than tracing takes with all
+	// left out that helps.
+	Floor Floor
+}
+
+// Floor is the least that the probes of the process that pays most need: those that may be left
+// out count, and do no more.
+type Floor struct {
+	Share float64       // of its time
+	Rate  float64       // calls a second
+	Probe time.Duration // a call, on average
 }
 
 // Host is the machine's state, read from /proc once a second.

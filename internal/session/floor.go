@@ -1,0 +1,42 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"ingero/internal/govern"
+	"ingero/internal/tick"
+)
+
+// unprobed tells whether the probes of some calls are out, so that these calls are not counted.
+func (b *budget) unprobed() bool {
+	return slices.ContainsFunc(b.Taken(), func(step int) bool { return govern.Steps[step].Part == govern.Hot })
+}
+
+// tellFloor says what probes need at least, where the budget is less than that or no step is left
+// that would help.
+func (b *budget) tellFloor(o *tick.Overhead) {
+	if b.unprobed() && b.floor.Share > b.Share || b.Exhausted() {
+		o.Floor = b.floor
+	}
+}
+
+// reportFloor returns the report of the first tick that said so, which stays.
+func (b *budget) reportFloor(at time.Time, o *tick.Overhead) []tick.Report {
+	if b.below == nil && o.Floor != (tick.Floor{}) {
+		b.below = []tick.Report{{Kind: "overhead-floor", Object: "probes", Why: floorText(at, o)}}
+	}
+	return b.below
+}
+
+// floorText says what tracing takes and may take, what probes need at least, and what to do.
+func floorText(at time.Time, o *tick.Overhead) string {
+	then := "nothing is left to leave out"
+	if slices.Contains(o.Shed, "hot-off") {
+		then = "so the dearest calls have no probe"
+	}
+	return fmt.Sprintf("at %s tracing took %.1f %% of the time of the traced processes, and may take %.3g %% (--max-overhead). Probes need at least %.1f %% here: %d ns for each of %.0f calls a second; %s. "+
+		"To keep all counts and times, trace with a higher --max-overhead, or with 0; --sampling-rate makes no probe cheaper",
+		at.Format("15:04:05 MST"), 100*o.Share, 100*o.Budget, 100*o.Floor.Share, o.Floor.Probe.Nanoseconds(), o.Floor.Rate, then)
+}

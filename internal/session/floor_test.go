@@ -1,0 +1,83 @@
+package session
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"ingero/internal/govern"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// reportsOf are the reports of a tick, of a kind.
+func reportsOf(x *tick.Tick, kind string) (out []string) {
+	for _, r := range x.Reports {
+		if r.Kind == kind {
+			out = append(out, r.Object+": "+r.Why)
+		}
+	}
+	return out
+}
+
+// Where probes that only count need more than they may, that is told, with what they need: once
+// launches have no probe, or nothing is left that would help.
+func TestFloor(t *testing.T) {
+	launch, _ := events.OpByName("cuLaunchKernel")
+	outer, _ := events.OpByName("cudaLaunchKernel") // the step launches-once has taken its probes out
+	sync, _ := events.OpByName("cudaStreamSynchronize")
+	for _, tt := range []struct {
+		name            string
+		launches, syncs uint64 // a second
+		want            tick.Floor
+		says            string
+	}{
+		// Counted, a launch takes 500 ns, so 30,000 take 1.5 %, and 60,000 take 3 %.
+		{"few launches", 30_000, 10, tick.Floor{}, ""},
+		{"many launches", 60_000, 0, tick.Floor{Share: 0.03, Rate: 60_000, Probe: 500}, "took 3.0 % of the time of the traced processes, and may take 2 % (--max-overhead). " +
+			"Probes need at least 3.0 % here: 500 ns for each of 60000 calls a second; so the dearest calls have no probe. To keep all"},
+		// No step leaves out a synchronisation, which takes 2 us: 20,000 take 4 %.
+		{"many calls that are kept", 0, 20_000, tick.Floor{Share: 0.04, Rate: 20_000, Probe: 2000}, "Probes need at least 4.0 % here: 2000 ns for each of 20000 calls a second; nothing is left to leave out"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			src := &costly{share: 0.02, free: outer}
+			var b budget
+			var x *tick.Tick
+			for second := 1; second <= 9; second++ {
+				x = &tick.Tick{Time: time.Unix(int64(second), 0).UTC(), Window: time.Second, Processes: []tick.Process{{PID: 1}},
+					Ops: []tick.Op{{PID: 1, Op: launch, Last: tick.Counts{Calls: tt.launches, Done: tt.launches}}, {PID: 1, Op: sync, Last: tick.Counts{Calls: tt.syncs, Done: tt.syncs}},
+						{PID: 1, Op: outer, Last: tick.Counts{Calls: tt.launches, Done: tt.launches}}}}
+				if len(src.counted) > 0 {
+					x.Ops[0].Last = tick.Counts{Calls: tt.launches, Unmeasured: tt.launches}
+				}
+				if n := len(src.shed); n > 0 && govern.Steps[src.shed[n-1].Step].Part == govern.Hot {
+					x.Ops[0].Last, x.Ops[2].Last = tick.Counts{}, tick.Counts{}
+				}
+				var err error
+				if x.Overhead, err = b.tick(src, x, 0); err != nil {
+					t.Fatal(err)
+				}
+				x.Reports = b.reportFloor(x.Time, &x.Overhead)
+			}
+			if x.Overhead.Floor != tt.want {
+				t.Errorf("floor %+v, want %+v; steps %v", x.Overhead.Floor, tt.want, x.Overhead.Shed)
+			}
+			all := reportsOf(x, "overhead-floor")
+			if len(all) > 0 != (tt.says != "") || len(all) > 1 || len(all) == 1 && !strings.Contains(all[0], tt.says) {
+				t.Errorf("it says %q, want %q", all, tt.says)
+			}
+		})
+	}
+}
+
+// An operation that loses its probes is reported once, with the time of the first.
+func TestUncountedIsReported(t *testing.T) {
+	var r reporter
+	r.uncounted("12:00:00 UTC", []string{"cudaLaunchKernel"})
+	r.uncounted("12:01:00 UTC", nil)
+	r.uncounted("12:02:00 UTC", []string{"cuLaunchKernel", "cudaLaunchKernel"})
+	got := reportsOf(&tick.Tick{Reports: r.all()}, tick.LowerBound)
+	if len(got) != 2 || !strings.HasPrefix(got[0], "cudaLaunchKernel: from 12:00:00 UTC") || !strings.HasPrefix(got[1], "cuLaunchKernel: from 12:02:00 UTC") {
+		t.Errorf("reports: %q", got)
+	}
+}
