@@ -33,6 +33,7 @@ type chainJSON struct {
 	SlowSteps  int           `json:"slow_steps"`
 	Confidence float64       `json:"confidence"`
 	Baseline   string        `json:"baseline,omitempty"`
+	Less       string        `json:"judged_with_less,omitempty"` // what was not seen; in baseline as well
 	StepP50NS  int64         `json:"step_p50_ns,omitempty"`
 	StepP99NS  int64         `json:"step_p99_ns,omitempty"`
 	WithoutNS  int64         `json:"step_p99_without_ns,omitempty"`
@@ -73,7 +74,7 @@ func chainOf(c *tick.Chain, v *victim) chainJSON {
 		Headline: headline(c, &words), RootCause: words.cause(c, v), Fix: words.fix(c, v),
 		LostNS: c.Lost.Nanoseconds(), LostMinNS: c.LostMin.Nanoseconds(), LostMaxNS: c.LostMax.Nanoseconds(),
 		WindowNS: c.Window.Nanoseconds(), ExcessNS: c.Excess.Nanoseconds(), Steps: c.Steps, SlowSteps: c.Slow,
-		Confidence: min(max(c.Confidence, 0), 1), Baseline: clean(c.Baseline),
+		Confidence: min(max(c.Confidence, 0), 1), Baseline: clean(c.Baseline), Less: clean(c.Less()),
 		StepP50NS: int64(c.StepP50), StepP99NS: int64(c.StepP99), WithoutNS: int64(c.Without), OpP50NS: int64(c.OpP50), OpP99NS: int64(c.OpP99),
 		Culprits: []culpritJSON{}, Timeline: []momentJSON{}, NotIt: []string{},
 	}

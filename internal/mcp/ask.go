@@ -152,11 +152,12 @@ type chain struct {
 	SlowSteps          int64 `json:"slow_steps"`
 	Confidence         float64
 	Baseline           string
-	StepP50NS          int64 `json:"step_p50_ns"`
-	StepP99NS          int64 `json:"step_p99_ns"`
-	WithoutNS          int64 `json:"step_p99_without_ns"`
-	OpP50NS            int64 `json:"op_p50_ns"`
-	OpP99NS            int64 `json:"op_p99_ns"`
+	Less               string `json:"judged_with_less"`
+	StepP50NS          int64  `json:"step_p50_ns"`
+	StepP99NS          int64  `json:"step_p99_ns"`
+	WithoutNS          int64  `json:"step_p99_without_ns"`
+	OpP50NS            int64  `json:"op_p50_ns"`
+	OpP99NS            int64  `json:"op_p99_ns"`
 	Culprits           []culprit
 	Timeline           []struct {
 		Time         time.Time

@@ -47,6 +47,16 @@ const ChainStays = 5 * time.Minute
 // not revised.
 func (c *Chain) Over(now time.Time) bool { return now.Sub(c.To) > ChainStays }
 
+// JudgedWithLess begins the last part of a baseline where not all was seen of what the chain's
+// rule looks at.
+const JudgedWithLess = "; judged with less: "
+
+// Less is what was not seen when the chain was judged, in words; empty: all was seen.
+func (c *Chain) Less() string {
+	_, less, _ := strings.Cut(c.Baseline, JudgedWithLess)
+	return less
+}
+
 // Chain is time that a process lost and the one cause of it: an excess over the
 // baseline, netted by step, of which Culprits took the parts.
 type Chain struct {

@@ -114,6 +114,7 @@ func (x *Exporter) chainAttrs(a *attrs, e *tick.Episode, t *tick.Tick) {
 	a.text("ingero.chain.why", string(e.Why))
 	a.num("ingero.chain.lost_ns", int64(e.Lost))
 	a.other("ingero.chain.confidence", min(max(c.Confidence, 0), 1))
+	a.text("ingero.chain.baseline", c.Baseline)
 	a.num("ingero.chain.steps", int64(c.Steps))
 	a.num("ingero.chain.slow_steps", int64(c.Slow))
 	if c.Op != 0 {

@@ -209,7 +209,7 @@ func TestChains(t *testing.T) {
 	early, other := slow, slow
 	early.Start, other.PID = began.UnixNano(), 5
 	e := tick.Episode{Kind: tick.EpisodeBegin, ID: "cpu-taken-4-1", Severity: tick.High, From: began.Add(time.Second), To: began.Add(3 * time.Second), Lost: 70 * time.Millisecond,
-		Chain: tick.Chain{ID: "cpu-taken-4", Rule: "cpu-taken", PID: 4, TID: 7, Op: slow.Op, Confidence: 0.9, Steps: 10, Slow: 3,
+		Chain: tick.Chain{ID: "cpu-taken-4", Rule: "cpu-taken", PID: 4, TID: 7, Op: slow.Op, Confidence: 0.9, Steps: 10, Slow: 3, Baseline: "usual" + tick.JudgedWithLess + "not all was seen",
 			Culprits: []tick.Culprit{{Thread: events.Thread{PID: 9, TID: 9, Name: events.NameOf("stress-ng")}, Lost: time.Millisecond}},
 			Timeline: []tick.Moment{{Time: began.Add(2 * time.Second), Source: "HOST", Text: "stress-ng had CPU 3"}}}}
 	one := tickAt(2)
@@ -245,7 +245,7 @@ func TestChains(t *testing.T) {
 		t.Errorf("the link leads to %v", to)
 	}
 	has(t, values(chain.Attributes), map[string]any{"ingero.chain.rule": "cpu-taken", "ingero.chain.severity": "HIGH", "ingero.culprit": "stress-ng",
-		"ingero.culprit.pid": int64(9), "ingero.chain.lost_ns": int64(70_000_000), "ingero.chain.fix": nil, "ingero.chain.headline": nil})
+		"ingero.culprit.pid": int64(9), "ingero.chain.lost_ns": int64(70_000_000), "ingero.chain.baseline": "usual; judged with less: not all was seen", "ingero.chain.fix": nil, "ingero.chain.headline": nil})
 	logs := r.logs(t)
 	if len(logs) != 2 || logs[0].EventName != "ingero.chain_begin" || logs[1].EventName != "ingero.chain_end" || logs[0].SeverityText != "HIGH" || logs[0].SeverityNumber != 17 {
 		t.Fatalf("logs %v", logs)
