@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"ingero/internal/govern"
 	"ingero/internal/lock"
 	"ingero/internal/screen"
 	"ingero/internal/testkit"
@@ -27,6 +28,7 @@ const (
 	clockOff = "CLI_TEST_CLOCK"  // of ingero: by how much its clock is ahead
 
 	withLoopback = "CLI_TEST_LOOPBACK" // of ingero: set the loopback interface up first
+	forcedSteps  = "CLI_TEST_FORCED"   // of ingero: names of steps that its trace takes whatever it costs
 )
 
 // TestMain makes the test binary ingero itself, or a program named sudo, when it
@@ -67,6 +69,9 @@ func ingero() {
 	e.keyFile = os.Getenv(keyFile)
 	if ahead, err := time.ParseDuration(os.Getenv(clockOff)); err == nil {
 		e.Now = func() time.Time { return time.Now().Add(ahead) }
+	}
+	for name := range strings.FieldsSeq(os.Getenv(forcedSteps)) {
+		e.forced = append(e.forced, govern.StepNamed(name))
 	}
 	os.Exit(Main(e))
 }

@@ -37,6 +37,7 @@ type Env struct {
 	releases string                         // where the newest release is told; empty: update.Releases. Of tests
 	client   *http.Client                   // that asks; nil: that of package update
 	keyFile  string                         // of the dashboard's certificates; empty: that of the user. Of tests
+	forced   []int                          // steps of govern.Steps that a trace takes whatever it costs. Of tests
 }
 
 // commands are the rows of the command line.

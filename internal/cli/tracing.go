@@ -25,6 +25,7 @@ type tracing struct {
 	rec     *recording           // nil: nothing is recorded
 	manager service.Manager      // who started this as a service
 	exports func() []lock.Export // how what is sent elsewhere goes; nil: nothing is
+	forced  []int                // steps of govern.Steps
 }
 
 // open takes the lock and attaches. When it returns, what the processes do from
@@ -34,7 +35,7 @@ func (e *Env) open(ctx context.Context, db string, o session.LiveOptions) (*trac
 	if host, err := (proc.FS{}).HostPIDs(); err == nil && !host {
 		return nil, session.ErrPIDNamespace
 	}
-	t := &tracing{log: o.Log}
+	t := &tracing{log: o.Log, forced: e.forced}
 	var err error
 	t.lock, err = e.Lock.Acquire(lock.Holder{Since: time.Now(), Command: shown(o.Cmdline, append([]string{"ingero"}, e.Args...)), DB: db})
 	if err != nil {
@@ -71,7 +72,7 @@ func (t *tracing) run(ctx context.Context, rec *recording, sinks ...tick.Sink) e
 		t.log.Warn("the service manager does not know that this is ready", "error", err)
 	}
 	stopping := context.AfterFunc(ctx, func() { _ = t.manager.Stopping() }) // it knows by itself that this ends
-	c := session.Config{Source: t.source, Sinks: sinks, Quiet: t.quiet, Log: t.log}
+	c := session.Config{Source: t.source, Sinks: sinks, Quiet: t.quiet, Log: t.log, Forced: t.forced}
 	if t.hider != nil {
 		c.Hide = t.hider.hide
 	}
