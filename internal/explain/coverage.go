@@ -19,6 +19,8 @@ func CoverageNotes(c *query.Coverage) []string {
 			Count(uint64(c.Calls)), Count(uint64(math.Ceil(math.Sqrt(c.Variance))))))
 	case c.Estimate:
 		out = append(out, "not every call was recorded; some records stand for several calls, so counts, sums and quantiles are estimates")
+	case c.Thinned && len(c.Least) > 0:
+		out = append(out, "not every call was recorded; some records stand for several calls, so quantiles are estimates")
 	case c.Thinned:
 		out = append(out, "not every call was recorded; some records stand for several calls, so quantiles are estimates; counts and sums are exact")
 	}

@@ -27,10 +27,11 @@ func TestFloorIsTold(t *testing.T) {
 
 // Counts of an operation that had no probe for some time are marked as lower bounds, by its name.
 func TestLowerBounds(t *testing.T) {
-	less := []tick.Report{{Kind: tick.LowerBound, Object: "cudaLaunchKernel", Why: "from 12:00:00 UTC on it had no probe for some time"}}
+	less := []tick.Report{{Kind: tick.LowerBound, Object: "cudaLaunchKernel", Why: "from 12:00:00 UTC on there was no probe for some time"},
+		{Kind: tick.LowerBound, Object: "cuLaunchKernel", Why: "from 12:01:00 UTC on there was no probe for some time"}}
 	in := &Input{Ops: []tick.Op{{PID: 7, Op: launch, Sum: tick.Counts{Calls: 1234}}, {PID: 7, Op: streamSyn, Sum: tick.Counts{Calls: 56}}}, Reports: less}
 	text := strings.Join(strings.Fields(Report(in, Options{})), " ")
-	for _, want := range []string{"cudaLaunchKernel ≥1,234", "cudaStreamSynchronize 56", "cudaLaunchKernel has more calls than are counted: from 12:00:00 UTC on"} {
+	for _, want := range []string{"cudaLaunchKernel ≥1,234", "cudaStreamSynchronize 56", "Counts are lower bounds of cudaLaunchKernel, cuLaunchKernel: from 12:00:00 UTC on there was no probe for some time."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in %s", want, text)
 		}
@@ -43,6 +44,9 @@ func TestLowerBounds(t *testing.T) {
 		if err != nil || strings.Count(string(b), "lower_bound\"") != 1 {
 			t.Errorf("%s: %s, %v", name, b, err)
 		}
+	}
+	if got, want := CoverageNotes(&query.Coverage{Thinned: true, Least: []string{"cudaLaunchKernel"}}), "not every call was recorded; some records stand for several calls, so quantiles are estimates"; len(got) != 2 || got[0] != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 	if got, want := CoverageNotes(&query.Coverage{Least: []string{"cudaLaunchKernel", "cuLaunchKernel"}}), "counts are lower bounds, since probes were out for some time (hot-off): cudaLaunchKernel, cuLaunchKernel"; len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -98,7 +99,6 @@ var reportWords = map[string]string{
 	"precision-lost":   "",
 	"precision-back":   "",
 	"overhead-floor":   "",
-	tick.LowerBound:    "has more calls than are counted",
 	"late-attach":      "was not seen all the time",
 	"runtime-unseen":   "is seen in part",
 	"left-out":         "is seen in part",
@@ -125,6 +125,9 @@ func reportNotes(in *Input, r *report) []string {
 			notes = append(notes, Count(d.Count)+" "+words+".")
 		}
 	}
+	if note := lowerBounds(r.Reports); note != "" {
+		notes = append(notes, note)
+	}
 	for _, x := range r.Reports {
 		switch words, bears := reportWords[x.Kind]; {
 		case !bears:
@@ -135,6 +138,27 @@ func reportNotes(in *Input, r *report) []string {
 		}
 	}
 	return notes
+}
+
+// lowerBounds names the operations of which calls were not counted for some time.
+func lowerBounds(reports []reportJSON) string {
+	var names []string
+	why := ""
+	for _, x := range reports {
+		if x.Kind != tick.LowerBound {
+			continue
+		}
+		if why == "" { // of several it is the same but for the time
+			why = x.Why
+		}
+		if !slices.Contains(names, x.Object) {
+			names = append(names, x.Object)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "Counts are lower bounds of " + strings.Join(names, ", ") + ": " + why + "."
 }
 
 // sentence makes a line of a report one.
