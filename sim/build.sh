@@ -6,6 +6,9 @@
 #   build.sh            build into prebuilt/
 #   build.sh DIR        build into DIR
 #   build.sh --verify   build into a temporary directory and compare with prebuilt/
+#   build.sh --math DIR build cuBLAS and cuDNN into DIR, for this machine. They are large
+#                       beside the rest, only tools/torch-root.sh needs them, and they are
+#                       not part of prebuilt/
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -60,8 +63,7 @@ stub() { # ARCH MACRO SONAME
 	"$LLD" -shared -soname "$3" -o "$tmp/$1/$3" "$tmp/$1/$3.o"
 }
 
-# shellcheck disable=SC2046,SC2086
-build() { # ARCH DIR
+prepare() { # ARCH DIR
 	arch=$1 out=$2
 	mkdir -p "$tmp/$arch" "$out"
 	case $arch in
@@ -72,15 +74,33 @@ build() { # ARCH DIR
 	stub "$arch" LIBDL libdl.so.2
 	stub "$arch" LIBPTHREAD libpthread.so.0
 	libs="$tmp/$arch/libc.so.6 $tmp/$arch/libdl.so.2 $tmp/$arch/libpthread.so.0"
-
 	rpath="-rpath \$ORIGIN --enable-new-dtags --as-needed"
+}
 
+# shellcheck disable=SC2046,SC2086
+build_math() { # ARCH DIR
+	prepare "$1" "$2"
+	for lib in "libcublas.so.12 launch gemm cublas cublas_no" "libcublasLt.so.12 launch gemm cublaslt" \
+		"libcudnn.so.9 launch cudnn norm backend"; do
+		set -- $lib
+		so=$1
+		shift
+		objs=$(objects "$arch" "$so" "-fPIC -fvisibility=hidden $rtflags" $(printf 'math/%s.c ' "$@"))
+		link -shared -s -soname "$so" --version-script "$here/src/math/$so.map" -o "$out/$so" $rpath \
+			$objs "$here/prebuilt/$arch/libcudart.so.12" $libs
+	done
+	chmod 755 "$out"/libcu*
+}
+
+# shellcheck disable=SC2046,SC2086
+build() { # ARCH DIR
+	prepare "$1" "$2"
 	# Objects go by a variable: a compiler that fails then ends the script.
-	objs=$(objects "$arch" cuda "-fPIC -fvisibility=hidden" inject.c $(sources cuda))
+	objs=$(objects "$arch" cuda "-fPIC -fvisibility=hidden" inject.c counts.c $(sources cuda))
 	link -shared -s -Bsymbolic -soname libcuda.so.1 -o "$out/libcuda.so.1" --as-needed $objs $libs
 	for v in 11.0 12 13; do
 		objs=$(objects "$arch" cudart$v "-fPIC -fvisibility=hidden -DCUDART=${v%.0} $rtflags" \
-			inject.c $(sources cudart))
+			inject.c counts.c $(sources cudart))
 		link -shared -s -soname libcudart.so.$v --version-script "$here/src/cudart/libcudart.so.$v.map" \
 			-o "$out/libcudart.so.$v" $rpath $objs $libs
 	done
@@ -104,7 +124,7 @@ build() { # ARCH DIR
 		"$out/libcudart.so.13" "$out/libcuda.so.1" $libs
 	# The runtime within the program, as nvcc links it unless told otherwise.
 	objs=$(objects "$arch" static "-fPIE -ffunction-sections -fdata-sections -fvisibility=hidden \
-		-DCUDART=12 -DPROGRAM=\"static\" $rtflags" inject.c prog/torch.c $(sources cudart))
+		-DCUDART=12 -DPROGRAM=\"static\" $rtflags" inject.c counts.c prog/torch.c $(sources cudart))
 	for p in static static-stripped; do
 		strip=
 		[ $p = static ] || strip=-s
@@ -119,6 +139,14 @@ build() { # ARCH DIR
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT INT TERM
+if [ "${1:-}" = --math ]; then
+	case $(uname -m) in
+	x86_64) arch=amd64 ;;
+	aarch64) arch=arm64 ;;
+	esac
+	build_math "$arch" "$(mkdir -p "$2" && cd "$2" && pwd)"
+	exit
+fi
 dest=$here/prebuilt
 [ "${1:-}" = --verify ] && dest=$tmp/out
 [ -n "${1:-}" ] && [ "${1:-}" != --verify ] && dest=$(mkdir -p "$1" && cd "$1" && pwd)

@@ -154,7 +154,7 @@ func TestSemantics(t *testing.T) {
 	testkit.NeedTool(t, "python3")
 	s := extract(t)
 	for _, tt := range [][2]string{
-		{"semantics.py", "spin"}, {"semantics.py", "yield"}, {"semantics.py", "block"}, {"objects.py", "spin"}, {"graphs.py", "spin"},
+		{"semantics.py", "spin"}, {"semantics.py", "yield"}, {"semantics.py", "block"}, {"objects.py", "spin"}, {"device.py", "spin"}, {"graphs.py", "spin"},
 		{"nccl.py", "spin"}, {"nccl.py", "yield"}, {"nccl.py", "block"},
 	} {
 		t.Run(tt[0]+" "+tt[1], func(t *testing.T) {

@@ -22,6 +22,7 @@ typedef int64_t s64;
 #define PROT_NONE 0
 #define PROT_READ 1
 #define PROT_WRITE 2
+#define MAP_SHARED 0x01
 #define MAP_PRIVATE 0x02
 #define MAP_ANONYMOUS 0x20
 #define MAP_NORESERVE 0x4000
@@ -34,6 +35,10 @@ typedef int64_t s64;
 #define RTLD_GLOBAL 0x100
 #define EINTR 4
 #define O_RDONLY 0
+#define O_WRONLY 1
+#define O_RDWR 2
+#define O_CREAT 0100
+#define O_TRUNC 01000
 #define O_CLOEXEC 02000000
 
 struct timespec {
@@ -57,6 +62,7 @@ char *strchr(const char *s, int c);
 int getpid(void);
 int open(const char *path, int flags, ...);
 long read(int fd, void *buf, size_t n);
+long write(int fd, const void *buf, size_t n);
 int close(int fd);
 int sched_yield(void);
 void *dlopen(const char *file, int mode);
@@ -158,5 +164,9 @@ struct inject {
 
 void inject_parse(struct inject *in, const char *prefix, const char *not_prefix);
 int inject_hit(struct inject *in, const char *op);
+
+/* Exact counts for tests; see counts.c. */
+int counts_open(void);
+void counts_add(const char *name);
 
 #endif

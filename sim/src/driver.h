@@ -23,7 +23,10 @@ enum {
 	ERR_INVALID_DEVICE = 101,
 	ERR_INVALID_IMAGE = 200,
 	ERR_INVALID_CONTEXT = 201,
+	ERR_UNSUPPORTED_LIMIT = 215,
+	ERR_INVALID_PTX = 218,
 	ERR_FILE_NOT_FOUND = 301,
+	ERR_OPERATING_SYSTEM = 304,
 	ERR_INVALID_HANDLE = 400,
 	ERR_NOT_FOUND = 500,
 	ERR_NOT_READY = 600,
@@ -129,6 +132,12 @@ struct sim_memory {
 	X(cuDriverGetVersion, (int *v))                                                            \
 	X(cuDeviceGetCount, (int *n))                                                              \
 	X(cuDeviceGetAttribute, (int *v, int attr, int dev))                                       \
+	X(cuDeviceGetName, (char *name, int len, int dev))                                         \
+	X(cuDeviceGetUuid, (u8 * uuid, int dev))                                                   \
+	X(cuDeviceTotalMem, (size_t * n, int dev))                                                 \
+	X(cuDeviceGetPCIBusId, (char *text, int len, int dev))                                     \
+	X(cuDeviceGetByPCIBusId, (int *dev, const char *text))                                     \
+	X(cuDeviceCanAccessPeer, (int *can, int dev, int peer))                                    \
 	X(cuDevicePrimaryCtxRetain, (void **ctx, int dev))                                         \
 	X(cuDevicePrimaryCtxSetFlags, (int dev, u32 flags))                                        \
 	X(cuDevicePrimaryCtxGetState, (int dev, u32 *flags, int *active))                          \
@@ -137,6 +146,19 @@ struct sim_memory {
 	X(cuCtxSetCurrent, (void *ctx))                                                            \
 	X(cuCtxEnablePeerAccess, (void *peer, u32 flags))                                          \
 	X(cuCtxDisablePeerAccess, (void *peer))                                                    \
+	X(cuCtxGetStreamPriorityRange, (int *least, int *greatest))                                \
+	X(cuCtxGetLimit, (size_t * value, u32 limit))                                              \
+	X(cuCtxSetLimit, (u32 limit, size_t value))                                                \
+	X(cuCtxGetCacheConfig, (u32 * config))                                                     \
+	X(cuCtxSetCacheConfig, (u32 config))                                                       \
+	X(cuProfilerStart, (void))                                                                 \
+	X(cuProfilerStop, (void))                                                                  \
+	X(cuFuncSetCacheConfig, (void *f, u32 config))                                             \
+	X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,                                    \
+	  (int *n, void *f, int threads, size_t shared, u32 flags))                                \
+	X(cuMemHostGetFlags, (u32 * flags, void *p))                                               \
+	X(cuStreamGetPriority, (void *s, int *priority))                                           \
+	X(cuGraphDebugDotPrint, (void *g, const char *path, u32 flags))                            \
 	X(cuCtxSynchronize, (void))                                                                \
 	X(cuGetErrorName, (int e, const char **s))                                                 \
 	X(cuGetErrorString, (int e, const char **s))                                               \
@@ -254,6 +276,7 @@ struct sim_memory {
 	X(cuGraphLaunch, (void *exec, void *s))                                                    \
 	X(cuGraphExecUpdate_v2, (void *exec, void *g, void *info))                                 \
 	X(cuGraphExecDestroy, (void *exec))                                                        \
+	X(simKernelTime, (u64 ns))                                                                 \
 	X(simMemory, (int dev, int family, struct sim_memory *out))                                \
 	X(simSetCallHook, (call_hook fn))
 

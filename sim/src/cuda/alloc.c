@@ -61,7 +61,10 @@ CU(cuMemHostAlloc)(void **p, size_t n, u32 flags)
 	ENTER;
 	if (flags & ~7u)
 		return ERR_INVALID_VALUE;
-	return alloc(t, FAM_PINNED, n, (u64 *)p);
+	err = alloc(t, FAM_PINNED, n, (u64 *)p);
+	if (!err)
+		mem_set_flags((u64)*p, flags);
+	return err;
 }
 
 CU(cuMemAllocHost_v2)(void **p, size_t n)
@@ -134,6 +137,12 @@ CU(cuMemHostGetDevicePointer)(u32 *d, void *p, u32 flags)
 	ENTER;
 	(void)d, (void)p, (void)flags;
 	return ERR_INVALID_CONTEXT;
+}
+
+CU(cuMemHostGetFlags)(u32 *flags, void *p)
+{
+	ENTER;
+	return flags ? mem_host_flags((u64)p, flags) : ERR_INVALID_VALUE;
 }
 
 CU(cuMemGetAddressRange_v2)(devptr *base, size_t *size, devptr p)

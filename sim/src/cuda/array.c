@@ -91,6 +91,17 @@ CU(cuArrayDestroy)(void *handle)
 	return OK;
 }
 
+CU(cuArrayGetDescriptor_v2)(struct desc2d *d, void *handle)
+{
+	const struct array *a = object_get(handle, KIND_ARRAY);
+
+	ENTER;
+	if (!d || !a)
+		return a ? ERR_INVALID_VALUE : ERR_INVALID_HANDLE;
+	*d = (struct desc2d){ a->w, a->h, a->format, a->channels };
+	return OK;
+}
+
 CU(cuArray3DGetDescriptor_v2)(struct desc3d *d, void *handle)
 {
 	const struct array *a = object_get(handle, KIND_ARRAY);

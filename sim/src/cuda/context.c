@@ -14,6 +14,7 @@ static struct context *context_new(u32 dev, u32 flags)
 	}
 	ctx->device = dev;
 	ctx->flags = flags;
+	limits_init(ctx);
 	ctx->legacy = s;
 	s->ctx = ctx;
 	return ctx;
@@ -186,6 +187,8 @@ CU(cuCtxCreate_v2)(void **out, u32 flags, int dev)
 		return err;
 	lock(&g.lock);
 	ctx = context_new((u32)dev, flags);
+	if (ctx)
+		ctx->refs = 1;
 	unlock(&g.lock);
 	if (!ctx)
 		return ERR_OUT_OF_MEMORY;
@@ -286,8 +289,8 @@ CU(cuCtxGetStreamPriorityRange)(int *least, int *greatest)
 {
 	ENTER;
 	if (least)
-		*least = 0;
+		*least = LEAST_PRIORITY;
 	if (greatest)
-		*greatest = -5;
+		*greatest = GREATEST_PRIORITY;
 	return OK;
 }

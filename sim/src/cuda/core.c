@@ -60,7 +60,7 @@ __attribute__((visibility("hidden"))) void sim_warm(void)
 		read_settings(&g.cfg);
 		share_open();
 		inject_parse(&g.inject, "cu", "cuda");
-		g.watched = (g.inject.n > 0) | (u32)steps_open();
+		g.watched = (g.inject.n > 0) | (u32)steps_open() | (u32)counts_open();
 		initialised = 1;
 		if (!is_env("INGERO_SIM_STUB", "slow"))
 			__atomic_store_n(&sim_state, ~COLD, __ATOMIC_RELEASE);
@@ -127,6 +127,7 @@ int watch(const char *op)
 	int e;
 
 	step_begin();
+	counts_add(op);
 	if (g.hook) {
 		g.hook(op);
 		if (!*g.live)

@@ -54,17 +54,56 @@ CU(cuDeviceGetName)(char *name, int len, int dev)
 }
 
 /* The attributes that programs ask for; others are 0. Numbers as in CUdevice_attribute. */
+static const int attributes[] = {
+	[1] = MAX_BLOCK, /* threads of a block; its sizes; a grid's */
+	[2] = 1024,
+	[3] = 1024,
+	[4] = 64,
+	[5] = 2147483647,
+	[6] = 65535,
+	[7] = 65535,
+	[8] = 49152, /* shared memory of a block, constant memory, a warp */
+	[9] = 65536,
+	[10] = 32,
+	[11] = 2147483647, /* pitch of a copy */
+	[12] = SM_REGISTERS,
+	[13] = 1410000, /* kHz */
+	[14] = 512, /* alignment of textures */
+	[15] = 1,
+	[16] = MULTIPROCESSORS,
+	[19] = 1, /* host memory can be mapped */
+	[31] = 1, /* kernels run side by side */
+	[36] = 1215000, /* memory: kHz, bits */
+	[37] = 5120,
+	[38] = 41943040, /* L2 */
+	[39] = MAX_THREADS,
+	[40] = 3, /* copy engines */
+	[41] = 1, /* one space of addresses */
+	[51] = 32, /* pitch of textures */
+	[75] = 8, /* compute capability */
+	[76] = 0,
+	[78] = 1, /* streams have priorities */
+	[79] = 1, /* L1 of global and of local memory */
+	[80] = 1,
+	[81] = SM_SHARED,
+	[82] = SM_REGISTERS,
+	[83] = 1, /* managed memory */
+	[87] = 2, /* single precision to double */
+	[89] = 1, /* managed memory from both sides at once */
+	[90] = 1, /* kernels can be interrupted */
+	[91] = 1, /* registered memory has the host's addresses */
+	[95] = 1, /* cooperative launches */
+	[96] = 1,
+	[97] = SHARED_OPTIN,
+	[99] = 1, /* memory can be registered */
+	[102] = 1, /* memory can be mapped */
+	[106] = MAX_BLOCKS,
+	[111] = RESERVED_SHARED,
+	[115] = 1, /* pools */
+};
+
 CU(cuDeviceGetAttribute)(int *v, int attr, int dev)
 {
-	static const int values[] = {
-		[1] = 1024,   [2] = 1024,     [3] = 1024,  [4] = 64,        [5] = 2147483647,
-		[6] = 65535,  [7] = 65535,    [8] = 49152, [9] = 65536,     [10] = 32,
-		[12] = 65536, [13] = 1410000, [15] = 1,    [16] = 108,      [19] = 1,
-		[31] = 1,     [36] = 1215000, [37] = 5120, [38] = 41943040, [39] = 2048,
-		[40] = 3,     [41] = 1,       [75] = 8,    [76] = 0,        [81] = 167936,
-		[82] = 65536, [83] = 1,       [89] = 1,    [90] = 1,        [95] = 1,
-		[96] = 1,     [115] = 1,
-	};
 	int err = device_check(dev);
 
 	if (err)
@@ -74,7 +113,7 @@ CU(cuDeviceGetAttribute)(int *v, int attr, int dev)
 	if (attr == 33) /* PCI bus */
 		*v = 0x10 + (int)g.dev[dev].physical;
 	else
-		*v = attr < (int)ARRAY_SIZE(values) ? values[attr] : 0;
+		*v = attr < (int)ARRAY_SIZE(attributes) ? attributes[attr] : 0;
 	return OK;
 }
 
@@ -120,6 +159,41 @@ CU(cuDeviceGetPCIBusId)(char *text, int len, int dev)
 	id[6] = "0123456789abcdef"[g.dev[dev].physical & 15];
 	copy_text(text, len, id);
 	return OK;
+}
+
+static int hex_digit(char c)
+{
+	return c >= '0' && c <= '9'   ? c - '0'
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+				      : -1;
+}
+
+/* [domain:]bus:device[.function], in hexadecimal; all but the bus is 0. */
+CU(cuDeviceGetByPCIBusId)(int *dev, const char *text)
+{
+	u32 part[3] = { 0 }, n = 0;
+
+	if (unlikely(!*g.live))
+		return ERR_NOT_INITIALIZED;
+	if (!dev || !text)
+		return ERR_INVALID_VALUE;
+	for (; *text && *text != '.'; text++) {
+		if (*text == ':' && n < 2)
+			n++;
+		else if (hex_digit(*text) >= 0)
+			part[n] = part[n] << 4 | (u32)hex_digit(*text);
+		else
+			return ERR_INVALID_VALUE;
+	}
+	if (!n || (*text && strcmp(text, ".0")))
+		return ERR_INVALID_VALUE;
+	for (int i = 0; i < g.device_count; i++)
+		if (!part[n] && part[n - 1] == 0x10 + g.dev[i].physical && (n < 2 || !part[0])) {
+			*dev = i;
+			return OK;
+		}
+	return ERR_INVALID_DEVICE;
 }
 
 CU(cuDeviceComputeCapability)(int *major, int *minor, int dev)

@@ -2,6 +2,8 @@
 /* What can be asked of functions, kernels and libraries. */
 #include "gpu.h"
 
+#define MAX_PARAMETERS 4096
+
 /* The module that the current context has of a library, made when first asked for. */
 static int library_module(struct thread *t, struct library *l, struct module **out)
 {
@@ -11,7 +13,7 @@ static int library_module(struct thread *t, struct library *l, struct module **o
 	if (!*m)
 		*m = (void *)object_new(KIND_MODULE);
 	if (*m) {
-		(*m)->ctx = t->ctx; /* its kernels are the library's: names stays NULL */
+		(*m)->ctx = t->ctx; /* its kernels are the library's */
 		(*m)->library = l;
 	}
 	unlock(&g.lock);
@@ -117,6 +119,62 @@ static int attribute(int *v, int attr, const void *f)
 		return ERR_INVALID_VALUE;
 	*v = attr == 0 ? 1024 : attr == 4 ? 32 : 0; /* threads a block, registers */
 	return OK;
+}
+
+CU(cuFuncSetCacheConfig)(void *f, u32 config)
+{
+	ENTER;
+	if (!function_get(f))
+		return ERR_INVALID_HANDLE;
+	return config <= 3 ? OK : ERR_INVALID_VALUE;
+}
+
+CU(cuFuncSetSharedMemConfig)(void *f, u32 config)
+{
+	ENTER;
+	if (!function_get(f))
+		return ERR_INVALID_HANDLE;
+	return config <= 2 ? OK : ERR_INVALID_VALUE;
+}
+
+CU(cuFuncSetSharedSize)(void *f, u32 bytes)
+{
+	ENTER;
+	if (!function_get(f))
+		return ERR_INVALID_HANDLE;
+	return bytes <= SHARED_OPTIN ? OK : ERR_INVALID_VALUE;
+}
+
+/* The parameters of cuLaunch: kernels do not read them, only their places are checked. */
+static int parameter(const char *op, void *f, int at, u64 n)
+{
+	ENTER_AS(op);
+	if (!function_get(f))
+		return ERR_INVALID_HANDLE;
+	return at >= 0 && (u64)at + n <= MAX_PARAMETERS ? OK : ERR_INVALID_VALUE;
+}
+
+CU(cuParamSetSize)(void *f, u32 n)
+{
+	return parameter("cuParamSetSize", f, 0, n);
+}
+
+CU(cuParamSeti)(void *f, int at, u32 value)
+{
+	(void)value;
+	return parameter("cuParamSeti", f, at, sizeof(value));
+}
+
+CU(cuParamSetf)(void *f, int at, float value)
+{
+	(void)value;
+	return parameter("cuParamSetf", f, at, sizeof(value));
+}
+
+CU(cuParamSetv)(void *f, int at, const void *p, u32 n)
+{
+	(void)p;
+	return parameter("cuParamSetv", f, at, n);
 }
 
 CU(cuFuncGetAttribute)(int *v, int attr, void *f)

@@ -6,6 +6,7 @@
 
 #include "../driver.h"
 #include "../gate.h"
+#include "image.h"
 
 #define MAX_DEVICES 16
 #define MAX_STREAMS 16384
@@ -13,12 +14,16 @@
 #define MAX_GRAPHS 16384
 #define MAX_NODES (1 << 20)
 #define MAX_CONTEXTS 64
-#define MAX_FUNCTIONS 4096
+#define MAX_FUNCTIONS (1 << 17)
+#define MAX_MODULES 16384
 #define MAX_QUEUE 1024
 #define UNKNOWN (~0ull)
 #define MAX_REGISTERED 1024
 #define MAX_RANGES 4096
 #define MAX_PHYSICAL 65536
+#define LIMITS 7 /* CU_LIMIT_* */
+#define LEAST_PRIORITY 0
+#define GREATEST_PRIORITY (-5)
 #define POOL_HANDLE_BASE 0x1000
 
 struct config {
@@ -50,14 +55,8 @@ enum {
 	KIND_PHYSICAL,
 	KIND_MAPPING,
 	KIND_NODE,
+	KIND_LINK,
 	KIND_DEAD_POOL /* destroyed, and still with memory of its own */
-};
-
-/* Every handle points to an object that begins so; dead ones have kind 0. */
-struct object {
-	u32 kind;
-	u32 index;
-	struct object *next_free;
 };
 
 /* A time on the GPU, which may hang on kernels that wait for other processes: `at`, and
@@ -101,6 +100,7 @@ struct stream {
 	struct object o;
 	struct context *ctx;
 	u32 flags;
+	int priority;
 	u32 head; /* next slot of ends */
 	struct when until; /* when its last work is done */
 	struct graph *capture;
@@ -124,14 +124,14 @@ struct module {
 	struct object o;
 	struct context *ctx;
 	struct library *library; /* that it is of, and goes with */
-	char *names; /* the kernels that it has, one a line; NULL: any */
-	u64 names_len;
+	struct text names; /* the kernels that it has, one a line */
+	int any; /* it has a kernel of every name */
 };
 
 struct library {
 	struct object o;
-	char *names;
-	u64 names_len;
+	struct text names;
+	int any;
 	struct module *module[MAX_CONTEXTS]; /* by context, made when first asked for */
 };
 
@@ -142,6 +142,7 @@ struct function {
 	struct object o;
 	struct object *of; /* module or library */
 	struct context *ctx; /* of a function */
+	struct function *next; /* of the same hash */
 	u64 kernel_ns;
 	u32 has_ns; /* kernel_ns comes from its name */
 	u32 gated; /* it waits for other processes: see gate.h */
@@ -159,6 +160,9 @@ struct context {
 	struct object o;
 	u32 device;
 	u32 flags; /* SCHED_* */
+	u32 refs; /* cuCtxCreate and cuCtxAttach; none of a primary one */
+	u32 cache, banks;
+	u64 limit[LIMITS];
 	struct when legacy_until; /* the legacy default stream */
 	struct when blocking_until; /* last of the streams that synchronise with it */
 	struct when all_until; /* last of all */
@@ -225,6 +229,7 @@ struct thread {
 	struct context *stack[8];
 	u32 depth;
 	int capture_mode;
+	u64 next_ns; /* GPU time of its next kernel, if not 0 */
 	struct stream *per_thread;
 	struct context *per_thread_ctx;
 };
@@ -289,6 +294,16 @@ static inline int enter(const char *op, struct thread **t)
 
 #define DRIVER_VERSION 13000
 
+/* The device: compute capability 8.0. */
+#define MULTIPROCESSORS 108
+#define MAX_BLOCK 1024 /* threads */
+#define MAX_BLOCKS 32 /* of a multiprocessor */
+#define MAX_THREADS 2048
+#define SM_REGISTERS 65536
+#define SM_SHARED 167936
+#define SHARED_OPTIN 166912 /* of a block */
+#define RESERVED_SHARED 1024
+
 int device_check(int dev);
 int devices_visible(void);
 void burn(u64 ns);
@@ -335,6 +350,9 @@ int graph_new(u32 kind, const struct graph *from, void **out);
 void graph_free(struct graph *gr);
 int add_node(void **node, void *graph, u64 gpu_ns);
 void functions_forget(const struct object *of);
+void limits_init(struct context *ctx);
+int mem_host_flags(u64 p, u32 *flags);
+CUresult impl_cuCtxDestroy_v2(void *ctx);
 void modules_forget(const struct context *ctx);
 void arrays_forget(const struct context *ctx);
 CUresult impl_cuModuleGetGlobal_v2(devptr *p, size_t *n, void *mod, const char *name);
@@ -348,6 +366,7 @@ void mem_init(void);
 int mem_count(u32 family, u32 dev, u64 size);
 void mem_uncount(u32 family, u32 dev, u64 size);
 int mem_alloc(u32 family, struct context *ctx, struct pool *pool, u64 size, u64 *out);
+void mem_set_flags(u64 p, u32 flags);
 int mem_free(u32 families, u64 p);
 u64 mem_size(u64 p);
 int mem_device(u64 p);

@@ -156,6 +156,57 @@ static int submit_gated(struct stream *s, const struct graph *gr)
 	return err ? err : stream_submit(s, 0, ns, NULL);
 }
 
+static int add_number(struct text *t, u32 v)
+{
+	char digits[10];
+	u32 n = sizeof(digits);
+
+	do
+		digits[--n] = (char)('0' + v % 10);
+	while (v /= 10);
+	return text_add(t, digits + n, sizeof(digits) - n);
+}
+
+static int add_string(struct text *t, const char *s)
+{
+	return text_add(t, s, strlen(s));
+}
+
+/* The nodes run one after the other, and are drawn so. */
+static int draw(struct text *t, const struct graph *gr)
+{
+	int err = add_string(t, "digraph dot {\n");
+
+	for (u32 i = 0; i < gr->nodes && !err; i++) {
+		err = add_string(t, i ? " -> node_" : "node_");
+		if (!err)
+			err = add_number(t, i);
+	}
+	return err ? err : add_string(t, gr->nodes ? ";\n}\n" : "}\n");
+}
+
+CU(cuGraphDebugDotPrint)(void *graph, const char *path, u32 flags)
+{
+	struct graph *gr = object_get(graph, KIND_GRAPH);
+	struct text t2 = { 0 };
+	int fd;
+
+	ENTER;
+	(void)flags;
+	if (!gr || !path)
+		return ERR_INVALID_VALUE;
+	err = draw(&t2, gr);
+	if (err)
+		return err;
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (fd < 0 || write(fd, t2.p, t2.len) != (long)t2.len)
+		err = ERR_OPERATING_SYSTEM;
+	if (fd >= 0)
+		close(fd);
+	text_free(&t2);
+	return err;
+}
+
 static int submit_exec(const char *op, void *dflt, void *exec, void *stream, int run)
 {
 	struct graph *gr;

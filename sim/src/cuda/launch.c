@@ -21,6 +21,24 @@ CU(simGate)(void *handle)
 	return OK;
 }
 
+/* Has the next kernel that the calling thread launches take that GPU time. The libraries of
+ * cuBLAS and cuDNN know how much work theirs have. Where kernels take no time, it takes none. */
+CU(simKernelTime)(u64 ns)
+{
+	thread_self()->next_ns = g.cfg.kernel_ns ? ns : 0;
+	return OK;
+}
+
+static inline u64 kernel_ns(struct thread *t, const struct function *f)
+{
+	u64 ns = t->next_ns;
+
+	if (likely(!ns))
+		return f->has_ns ? f->kernel_ns : g.cfg.kernel_ns;
+	t->next_ns = 0;
+	return ns;
+}
+
 static inline int launch(struct thread *t, void *handle, void *stream, void *dflt, void **params)
 {
 	struct function *f = function_get(handle);
@@ -32,9 +50,11 @@ static inline int launch(struct thread *t, void *handle, void *stream, void *dfl
 	err = stream_find(t, stream, dflt, &s);
 	if (unlikely(err))
 		return err;
+	if (unlikely(g.watched))
+		counts_add(f->name);
 	if (unlikely(f->gated))
 		return launch_gated(s, params);
-	return stream_submit(s, g.cfg.launch_ns, f->has_ns ? f->kernel_ns : g.cfg.kernel_ns, NULL);
+	return stream_submit(s, g.cfg.launch_ns, kernel_ns(t, f), NULL);
 }
 
 static inline int bad_shape(u32 gx, u32 gy, u32 gz, u32 bx, u32 by, u32 bz)

@@ -11,7 +11,8 @@
 struct block {
 	u64 addr; /* 0: never used */
 	u64 size; /* as asked for; 0: free */
-	u8 family, dev, class, ctx; /* ctx: the context's index */
+	u8 family : 4, flags : 4, dev, class,
+		ctx; /* flags of cuMemHostAlloc; the context's index */
 	u32 next; /* next free block of the class, by index + 1 */
 	struct pool *pool;
 };
@@ -169,13 +170,14 @@ int mem_alloc(u32 family, struct context *ctx, struct pool *pool, u64 size, u64 
 	if (table && class < CLASSES)
 		b = block_new(region_of(family), class);
 	if (b) {
-		b->family = (u8)family;
+		b->family = family & 15;
 		err = mem_count(family, dev, size);
 		if (err)
 			put_back(b);
 	}
 	if (!err) {
 		b->size = size;
+		b->flags = 0;
 		b->dev = (u8)dev;
 		b->ctx = (u8)ctx->o.index;
 		b->pool = pool;
@@ -237,6 +239,28 @@ u64 mem_size(u64 p)
 		n = table[slot_of(p)].size;
 	unlock(&g.lock);
 	return n;
+}
+
+/* Pinned memory keeps the flags that it was asked for with. */
+void mem_set_flags(u64 p, u32 flags)
+{
+	lock(&g.lock);
+	table[slot_of(p)].flags = flags & 15;
+	unlock(&g.lock);
+}
+
+int mem_host_flags(u64 p, u32 *flags)
+{
+	int err = ERR_INVALID_VALUE;
+
+	lock(&g.lock);
+	if (table && p && table[slot_of(p)].addr == p && table[slot_of(p)].size &&
+	    table[slot_of(p)].family == FAM_PINNED) {
+		*flags = table[slot_of(p)].flags;
+		err = OK;
+	}
+	unlock(&g.lock);
+	return err;
 }
 
 /* The device of the block that begins at p, -1 for none. */

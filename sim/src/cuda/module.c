@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Modules and libraries, and the functions and kernels that they have.
- *
- * An image that begins with "kernels:" has those that follow, one a line, and no
- * others. Any other image has a kernel of every name. */
+/* Modules and libraries, and the functions and kernels that they have. */
 #include "gpu.h"
 
-#define IMAGE "kernels:\n"
 #define MAX_IMAGE (16 << 20)
 #define GLOBAL_SIZE 65536 /* of a variable: images do not say */
 
@@ -28,50 +24,36 @@ static void time_of_name(struct function *f)
 	f->has_ns = 1;
 }
 
-/* Keeps the list of an image's kernels. Returns an error when there is no room. */
-static int names_of(const char *image, char **names, u64 *len)
-{
-	*names = NULL;
-	*len = 0;
-	if (strncmp(image, IMAGE, sizeof(IMAGE) - 1))
-		return OK;
-	image += sizeof(IMAGE) - 1;
-	*len = strlen(image) + 1;
-	*names = mmap(NULL, *len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (*names == MAP_FAILED)
-		return ERR_OUT_OF_MEMORY;
-	memcpy(*names, image, *len);
-	return OK;
-}
-
-static int has_name(const char *names, const char *name)
+static int has_name(const struct text *names, int any, const char *name)
 {
 	size_t n = strlen(name);
 
-	for (const char *p = names; p && *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL)
+	for (const char *p = names->p; p && *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL)
 		if (!strncmp(p, name, n) && (!p[n] || p[n] == '\n'))
 			return 1;
-	return !names;
+	return any;
 }
 
 static int module_new(struct context *ctx, const char *image, void **out)
 {
+	struct text names = { 0 };
 	struct module *m;
-	char *names;
-	u64 len;
+	int any;
 
 	burn(g.cfg.call_ns);
-	if (names_of(image, &names, &len))
+	if (image_names(image, &names, &any))
 		return ERR_OUT_OF_MEMORY;
 	lock(&g.lock);
 	m = (void *)object_new(KIND_MODULE);
 	if (m) {
 		m->ctx = ctx;
 		m->names = names;
-		m->names_len = len;
+		m->any = any;
 		*out = m;
 	}
 	unlock(&g.lock);
+	if (!m)
+		text_free(&names);
 	return m ? OK : ERR_OUT_OF_MEMORY;
 }
 
@@ -83,12 +65,12 @@ CU(cuModuleLoadData)(void **mod, const void *image)
 	return module_new(t->ctx, image, mod);
 }
 
-CU(cuModuleLoadDataEx)(void **mod, const void *image, u32 n, void *options, void **values)
+CU(cuModuleLoadDataEx)(void **mod, const void *image, u32 n, u32 *options, void **values)
 {
 	ENTER;
-	(void)n, (void)options, (void)values;
 	if (!mod || !image)
 		return ERR_INVALID_VALUE;
+	jit_logs(n, options, values);
 	return module_new(t->ctx, image, mod);
 }
 
@@ -100,8 +82,8 @@ CU(cuModuleLoadFatBinary)(void **mod, const void *image)
 	return module_new(t->ctx, image, mod);
 }
 
-/* Reads a whole file, with a 0 after it, into memory of its own. */
-static int read_image(const char *file, char **image, u64 *len)
+/* Reads a whole file, with a 0 after it, into memory of its own, of which there is room. */
+int read_image(const char *file, char **image, u64 *len, u64 *room)
 {
 	int fd = open(file, O_RDONLY | O_CLOEXEC), err = OK;
 	char *p;
@@ -126,24 +108,48 @@ static int read_image(const char *file, char **image, u64 *len)
 		err = ERR_INVALID_IMAGE;
 	}
 	*image = p;
-	*len = MAX_IMAGE;
+	*len = n;
+	*room = MAX_IMAGE;
 	return err;
 }
 
 CU(cuModuleLoad)(void **mod, const char *file)
 {
 	char *image;
-	u64 len;
+	u64 len, room;
 
 	ENTER;
 	if (!mod || !file)
 		return ERR_INVALID_VALUE;
-	err = read_image(file, &image, &len);
+	err = read_image(file, &image, &len, &room);
 	if (err)
 		return err;
 	err = module_new(t->ctx, image, mod);
-	munmap(image, len);
+	munmap(image, room);
 	return err;
+}
+
+/* Functions and kernels by owner and name. */
+#define BUCKETS (1 << 14)
+static struct function *buckets[BUCKETS];
+
+static struct function **bucket_of(const struct object *of, const char *name, size_t n)
+{
+	u64 hash = (u64)of;
+
+	for (size_t i = 0; i < n; i++)
+		hash = (hash ^ (u8)name[i]) * 0x100000001b3ull;
+	return &buckets[(hash ^ hash >> 32) % BUCKETS];
+}
+
+static void function_free(struct function *f)
+{
+	struct function **p = bucket_of(f->of, f->name, strlen(f->name));
+
+	while (*p != f)
+		p = &(*p)->next;
+	*p = f->next;
+	object_free(&f->o);
 }
 
 /* Frees the functions of a module, or the kernels of a library. The caller holds the lock. */
@@ -154,15 +160,14 @@ void functions_forget(const struct object *of)
 			struct function *f = (void *)object_at(kind, i);
 
 			if (f && f->of == of)
-				object_free(&f->o);
+				function_free(f);
 		}
 }
 
 static void module_free(struct module *m)
 {
 	functions_forget(&m->o);
-	if (m->names)
-		munmap(m->names, m->names_len);
+	text_free(&m->names);
 	object_free(&m->o);
 }
 
@@ -199,18 +204,19 @@ static struct function *function_of(u32 kind, struct object *of, struct context 
 				    const char *name)
 {
 	size_t n = strlen(name);
-	struct function *f;
+	struct function *f, **bucket;
 
 	if (n >= NAME_LEN)
 		n = NAME_LEN - 1;
-	for (u32 i = 0; i < object_count(kind); i++) {
-		f = (void *)object_at(kind, i);
-		if (f && f->of == of && !strncmp(f->name, name, n) && !f->name[n])
+	bucket = bucket_of(of, name, n);
+	for (f = *bucket; f; f = f->next)
+		if (f->of == of && !strncmp(f->name, name, n) && !f->name[n])
 			return f;
-	}
 	f = (void *)object_new(kind);
 	if (!f)
 		return NULL;
+	f->next = *bucket;
+	*bucket = f;
 	memcpy(f->name, name, n);
 	f->of = of;
 	f->ctx = ctx;
@@ -228,7 +234,7 @@ CU(cuModuleGetFunction)(void **out, void *handle, const char *name)
 		return ERR_INVALID_HANDLE;
 	if (!out || !name || !*name)
 		return ERR_INVALID_VALUE;
-	if (!has_name(m->names, name))
+	if (!has_name(&m->names, m->any || m->library, name))
 		return ERR_NOT_FOUND;
 	lock(&g.lock);
 	f = function_of(KIND_FUNCTION, &m->o, m->ctx, name);
@@ -261,21 +267,23 @@ CU(cuModuleGetGlobal_v2)(devptr *p, size_t *n, void *handle, const char *name)
 
 static int library_new(const char *image, void **out)
 {
+	struct text names = { 0 };
 	struct library *l;
-	char *names;
-	u64 len;
+	int any;
 
 	burn(g.cfg.call_ns);
-	if (names_of(image, &names, &len))
+	if (image_names(image, &names, &any))
 		return ERR_OUT_OF_MEMORY;
 	lock(&g.lock);
 	l = (void *)object_new(KIND_LIBRARY);
 	if (l) {
 		l->names = names;
-		l->names_len = len;
+		l->any = any;
 		*out = l;
 	}
 	unlock(&g.lock);
+	if (!l)
+		text_free(&names);
 	return l ? OK : ERR_OUT_OF_MEMORY;
 }
 
@@ -293,7 +301,7 @@ CU(cuLibraryLoadData)(void **lib, const void *image, LIBRARY_OPTIONS)
 CU(cuLibraryLoadFromFile)(void **lib, const char *file, LIBRARY_OPTIONS)
 {
 	char *image;
-	u64 len;
+	u64 len, room;
 	int err;
 
 	IGNORE_OPTIONS;
@@ -301,11 +309,11 @@ CU(cuLibraryLoadFromFile)(void **lib, const char *file, LIBRARY_OPTIONS)
 		return ERR_NOT_INITIALIZED;
 	if (!lib || !file)
 		return ERR_INVALID_VALUE;
-	err = read_image(file, &image, &len);
+	err = read_image(file, &image, &len, &room);
 	if (err)
 		return err;
 	err = library_new(image, lib);
-	munmap(image, len);
+	munmap(image, room);
 	return err;
 }
 
@@ -322,8 +330,7 @@ CU(cuLibraryUnload)(void *handle)
 		if (l->module[i])
 			module_free(l->module[i]);
 	functions_forget(&l->o);
-	if (l->names)
-		munmap(l->names, l->names_len);
+	text_free(&l->names);
 	object_free(&l->o);
 	unlock(&g.lock);
 	return OK;
@@ -340,7 +347,7 @@ CU(cuLibraryGetKernel)(void **out, void *handle, const char *name)
 		return ERR_INVALID_HANDLE;
 	if (!out || !name || !*name)
 		return ERR_INVALID_VALUE;
-	if (!has_name(l->names, name))
+	if (!has_name(&l->names, l->any, name))
 		return ERR_NOT_FOUND;
 	lock(&g.lock);
 	f = function_of(KIND_KERNEL, &l->o, NULL, name);

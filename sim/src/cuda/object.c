@@ -15,18 +15,30 @@ static struct arena arenas[] = {
 	[KIND_STREAM - FIRST] = { sizeof(struct stream), MAX_STREAMS },
 	[KIND_EVENT - FIRST] = { sizeof(struct event), MAX_EVENTS },
 	[KIND_FUNCTION - FIRST] = { sizeof(struct function), MAX_FUNCTIONS },
-	[KIND_MODULE - FIRST] = { sizeof(struct module), MAX_FUNCTIONS },
+	[KIND_MODULE - FIRST] = { sizeof(struct module), MAX_MODULES },
 	[KIND_GRAPH - FIRST] = { sizeof(struct graph), MAX_GRAPHS },
 	[KIND_EXEC - FIRST] = { sizeof(struct graph), MAX_GRAPHS },
 	[KIND_POOL - FIRST] = { sizeof(struct pool), MAX_GRAPHS },
-	[KIND_LIBRARY - FIRST] = { sizeof(struct library), MAX_FUNCTIONS },
+	[KIND_LIBRARY - FIRST] = { sizeof(struct library), MAX_MODULES },
 	[KIND_KERNEL - FIRST] = { sizeof(struct function), MAX_FUNCTIONS },
 	[KIND_ARRAY - FIRST] = { sizeof(struct array), MAX_RANGES },
 	[KIND_RANGE - FIRST] = { sizeof(struct range), MAX_RANGES },
 	[KIND_PHYSICAL - FIRST] = { sizeof(struct physical), MAX_PHYSICAL },
 	[KIND_NODE - FIRST] = { sizeof(struct node), MAX_NODES },
+	[KIND_LINK - FIRST] = { sizeof(struct link), MAX_RANGES },
 	[KIND_MAPPING - FIRST] = { sizeof(struct mapping), MAX_PHYSICAL },
 };
+
+/* Says once of each kind that no more fit: what asked gets error 2. */
+static void full(u32 kind)
+{
+	static const char text[] = "libcuda (simulated): too many objects of one kind\n";
+	static u32 told;
+
+	if (!(told & 1u << (kind - FIRST)))
+		write(2, text, sizeof(text) - 1);
+	told |= 1u << (kind - FIRST);
+}
 
 /* A new object, zeroed, or NULL when there is no room. */
 struct object *object_new(u32 kind)
@@ -51,6 +63,7 @@ struct object *object_new(u32 kind)
 		o = (struct object *)(a->base + (size_t)a->size * index);
 		a->used++;
 	} else {
+		full(kind);
 		return NULL;
 	}
 	memset(o, 0, a->size);

@@ -3,10 +3,6 @@
  * A kernel begins when all that was given to the device before is done, whoever gave it. */
 #include "gpu.h"
 
-#define O_RDWR 2
-#define O_CREAT 0100
-#define MAP_SHARED 1
-
 int ftruncate(int fd, long len);
 
 static u64 *busy_until; /* by physical device */

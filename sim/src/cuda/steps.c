@@ -4,9 +4,6 @@
  * such wait. */
 #include "gpu.h"
 
-#define O_RDWR 2
-#define MAP_SHARED 1
-
 /* The file, which whoever reads it has made as large as this. It may be that of several
  * processes. */
 struct steps {

@@ -243,7 +243,6 @@ CU(cuStreamCreateWithPriority)(void **out, u32 flags, int prio)
 	struct stream *s;
 
 	ENTER;
-	(void)prio;
 	if (!out || flags & ~STREAM_NON_BLOCKING)
 		return ERR_INVALID_VALUE;
 	burn(g.cfg.call_ns);
@@ -252,6 +251,9 @@ CU(cuStreamCreateWithPriority)(void **out, u32 flags, int prio)
 	if (s) {
 		s->ctx = t->ctx;
 		s->flags = flags;
+		s->priority = prio < GREATEST_PRIORITY ? GREATEST_PRIORITY
+			      : prio > LEAST_PRIORITY  ? LEAST_PRIORITY
+						       : prio;
 	}
 	unlock(&g.lock);
 	*out = s;
@@ -298,3 +300,17 @@ static int cuStreamGetFlags_on(void *dflt, void *handle, u32 *flags)
 	return err;
 }
 TWIN(cuStreamGetFlags, _ptsz, (void *s, u32 *flags), s, flags)
+
+/* Kept, and without effect: streams do not wait for each other's kernels. */
+static int cuStreamGetPriority_on(void *dflt, void *handle, int *priority)
+{
+	struct stream *s;
+
+	ENTER_AS("cuStreamGetPriority");
+	err = stream_find(t, handle, dflt, &s);
+	if (err || !priority)
+		return err ? err : ERR_INVALID_VALUE;
+	*priority = s->priority;
+	return OK;
+}
+TWIN(cuStreamGetPriority, _ptsz, (void *s, int *priority), s, priority)

@@ -8,6 +8,12 @@ EXPORT int cudaGraphCreate(void **graph, u32 flags)
 	return done(DRV(cuGraphCreate)(graph, flags));
 }
 
+EXPORT int cudaGraphDebugDotPrint(void *graph, const char *path, u32 flags)
+{
+	BEGIN;
+	return done(DRV(cuGraphDebugDotPrint)(graph, path, flags));
+}
+
 EXPORT int cudaGraphDestroy(void *graph)
 {
 	BEGIN;

@@ -55,12 +55,14 @@ static int resolve(void)
 /* Loads and starts the driver, once; the outcome stays. */
 int rt_driver(void)
 {
+	if (unlikely(rt.no_room))
+		return ERR_OUT_OF_MEMORY;
 	if (likely(__atomic_load_n(&rt.initialised, __ATOMIC_ACQUIRE)))
 		return rt.init_error;
 	lock(&init_lock);
 	if (!rt.initialised) {
 		inject_parse(&rt.inject, "cuda", "-");
-		rt.watched = rt.inject.n > 0;
+		rt.watched |= (rt.inject.n > 0) | (u32)counts_open();
 		rt.init_error = resolve();
 		if (!rt.init_error)
 			rt.init_error = DRV(cuInit)(0);
@@ -97,7 +99,10 @@ int rt_begin_slow(struct rt_thread *t, const char *op)
 			return err;
 		t->ready = rt.generation;
 	}
-	return rt.watched ? inject_hit(&rt.inject, op) : OK;
+	if (!rt.watched)
+		return OK;
+	counts_add(op);
+	return inject_hit(&rt.inject, op);
 }
 
 EXPORT int cudaGetLastError(void)
@@ -249,18 +254,6 @@ EXPORT int cudaThreadSynchronize(void)
 	return done(DRV(cuCtxSynchronize)());
 }
 
-EXPORT int cudaProfilerStart(void)
-{
-	BEGIN;
-	return OK;
-}
-
-EXPORT int cudaProfilerStop(void)
-{
-	BEGIN;
-	return OK;
-}
-
 /* The runtime's own names differ from the driver's. */
 static const struct {
 	int code;
@@ -281,6 +274,9 @@ static const struct {
 	{ 200, "cudaErrorInvalidKernelImage" },
 	{ 201, "cudaErrorDeviceUninitialized" },
 	{ 214, "cudaErrorECCUncorrectable" },
+	{ 215, "cudaErrorUnsupportedLimit" },
+	{ 218, "cudaErrorInvalidPtx" },
+	{ 304, "cudaErrorOperatingSystem" },
 	{ 400, "cudaErrorInvalidResourceHandle" },
 	{ 401, "cudaErrorIllegalState" },
 	{ 500, "cudaErrorSymbolNotFound" },
@@ -325,6 +321,13 @@ EXPORT int simMemory(int dev, int family, struct sim_memory *out)
 	int err = rt_driver();
 
 	return err ? err : DRV(simMemory)(dev, family, out);
+}
+
+EXPORT int simKernelTime(u64 ns)
+{
+	int err = rt_driver();
+
+	return err ? err : DRV(simKernelTime)(ns);
 }
 
 EXPORT int simSetCallHook(call_hook fn)

@@ -1,53 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a program registers at its start: images, kernels and variables. Nothing is
- * loaded until it is first used. */
-#include "rt.h"
+ * loaded until it is first used. The tables grow; where memory ends, a message goes to
+ * standard error, and each later call fails with error 2. */
+#include "table.h"
 
-#define BITS 13
-#define MAX_IMAGES 1024
-
-/* __cudaRegisterFatBinary gives the address of one of these. */
-struct image {
-	const void *data; /* NULL: free */
-	void *library; /* loaded at first use */
-};
-
-/* A kernel or a variable, by the host's address for it; also a kernel by its own handle. */
-struct symbol {
-	const void *host; /* NULL: never used */
-	const char *name; /* NULL: its image is gone, or the key is a kernel's handle */
-	struct image *image;
-	void *kernel;
-	devptr addr[16]; /* of a variable, by device */
-	u64 size;
-};
-
-static struct symbol symbols[1 << BITS]; /* hash, open addressing, only grows */
-static u32 used;
-static struct image images[MAX_IMAGES];
-static struct lock symbols_lock;
-
-static struct symbol *slot_of(const void *host)
+static struct image *image_of(void **handle)
 {
-	u32 i = (u32)((u64)host * 0x9e3779b97f4a7c15ull >> (64 - BITS));
-
-	while (symbols[i].host && symbols[i].host != host)
-		i = (i + 1) & ((1u << BITS) - 1);
-	return &symbols[i];
-}
-
-/* The slot for a key, taken if it was free; NULL when all are in use. The caller holds the lock. */
-static struct symbol *take(const void *host)
-{
-	struct symbol *s = slot_of(host);
-
-	if (s->host)
-		return s;
-	if (used == ARRAY_SIZE(symbols) / 2)
-		return NULL;
-	used++;
-	__atomic_store_n(&s->host, host, __ATOMIC_RELEASE);
-	return s;
+	return image_get(handle ? (char *)handle - offsetof(struct image, library) : NULL);
 }
 
 /* The library of an image. The caller holds the lock. */
@@ -65,7 +24,7 @@ static void *load(struct symbol *s)
 	lock(&symbols_lock);
 	lib = s->name && !s->size ? library_of(s->image) : NULL;
 	if (lib && !DRV(cuLibraryGetKernel)(&k, lib, s->name)) {
-		struct symbol *alias = take(k);
+		struct symbol *alias = symbol_take(k);
 
 		if (alias)
 			__atomic_store_n(&alias->kernel, k, __ATOMIC_RELEASE);
@@ -80,10 +39,10 @@ static void *load(struct symbol *s)
  * for one that is not registered. */
 void *rt_kernel(const void *host)
 {
-	struct symbol *s = slot_of(host);
+	struct symbol *s = host ? symbol_of(host) : NULL;
 	void *k;
 
-	if (unlikely(!host || !s->host))
+	if (unlikely(!s))
 		return NULL;
 	k = __atomic_load_n(&s->kernel, __ATOMIC_ACQUIRE);
 	return likely(k != NULL) ? k : load(s);
@@ -92,12 +51,12 @@ void *rt_kernel(const void *host)
 /* Where a registered variable lies on the thread's device. */
 int rt_variable(const void *host, devptr *p, u64 *size)
 {
-	struct symbol *s = slot_of(host);
+	struct symbol *s = host ? symbol_of(host) : NULL;
 	int dev = rt_self()->device, err = ERR_INVALID_SYMBOL;
 	void *lib;
 	size_t n;
 
-	if (!host || !s->host || !s->name || !s->size)
+	if (!s || !s->name || !s->size)
 		return ERR_INVALID_SYMBOL;
 	lock(&symbols_lock);
 	lib = library_of(s->image);
@@ -105,39 +64,22 @@ int rt_variable(const void *host, devptr *p, u64 *size)
 		err = OK;
 	else if (lib)
 		err = DRV(cuLibraryGetGlobal)(&s->addr[dev], &n, lib, s->name);
-	unlock(&symbols_lock);
 	*p = s->addr[dev];
 	*size = s->size;
-	return err;
-}
-
-/* After a reset of the device its variables are elsewhere. */
-void rt_forget_variables(int dev)
-{
-	lock(&symbols_lock);
-	for (u32 i = 0; i < ARRAY_SIZE(symbols); i++)
-		symbols[i].addr[dev] = 0;
 	unlock(&symbols_lock);
+	return err;
 }
 
 EXPORT void **__cudaRegisterFatBinary(void *data)
 {
-	struct image *im = images;
+	struct image *im;
 
 	lock(&symbols_lock);
-	while (im < images + MAX_IMAGES - 1 && im->data)
-		im++;
-	im->data = data ? data : "";
+	im = image_take();
+	if (im)
+		im->data = data ? data : "";
 	unlock(&symbols_lock);
-	return &im->library;
-}
-
-static struct image *image_of(void **handle)
-{
-	struct image *im =
-		handle ? (void *)((char *)handle - offsetof(struct image, library)) : NULL;
-
-	return im >= images && im < images + MAX_IMAGES && im->data ? im : NULL;
+	return im ? &im->library : NULL;
 }
 
 EXPORT void __cudaRegisterFatBinaryEnd(void **handle)
@@ -153,18 +95,20 @@ EXPORT void __cudaUnregisterFatBinary(void **handle)
 	if (!im)
 		return;
 	lock(&symbols_lock);
-	for (u32 i = 0; i < ARRAY_SIZE(symbols); i++)
-		if (symbols[i].image == im) {
-			if (symbols[i].kernel)
-				slot_of(symbols[i].kernel)->kernel = NULL;
-			symbols[i].image = NULL;
-			symbols[i].name = NULL;
-			symbols[i].kernel = NULL;
-		}
+	while (im->symbols) {
+		struct symbol *s = im->symbols, *alias = s->kernel ? symbol_of(s->kernel) : NULL;
+
+		im->symbols = s->next;
+		if (alias)
+			alias->kernel = NULL;
+		s->next = NULL;
+		s->image = NULL;
+		s->name = NULL;
+		s->kernel = NULL;
+	}
 	if (im->library)
 		DRV(cuLibraryUnload)(im->library);
-	im->library = NULL;
-	im->data = NULL;
+	image_free(im);
 	unlock(&symbols_lock);
 }
 
@@ -182,9 +126,11 @@ static void add(void **handle, const void *host, const char *name, u64 size)
 	if (!im || !host || !name)
 		return;
 	lock(&symbols_lock);
-	s = take(host);
-	if (s && !s->name) {
+	s = symbol_take(host);
+	if (s && !s->name && (!size || symbol_addresses(s))) {
 		s->image = im;
+		s->next = im->symbols;
+		im->symbols = s;
 		s->size = size;
 		s->name = name;
 	}
@@ -315,7 +261,7 @@ EXPORT int cudaLibraryGetKernel(void **kernel, void *lib, const char *name)
 		struct symbol *s;
 
 		lock(&symbols_lock);
-		s = take(*kernel);
+		s = symbol_take(*kernel);
 		if (s)
 			s->kernel = *kernel;
 		unlock(&symbols_lock);

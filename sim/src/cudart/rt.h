@@ -36,6 +36,7 @@ struct rt_thread {
 struct rt {
 	struct driver drv[2];
 	u32 watched;
+	u32 no_room; /* memory ended while kernels were registered */
 	struct inject inject;
 	void *ctx[16];
 	int init_error;

@@ -50,6 +50,12 @@ static int cudaStreamGetFlags_on(const struct driver *d, void *s, u32 *flags)
 }
 TWIN(cudaStreamGetFlags, _ptsz, (void *s, u32 *flags), s, flags)
 
+static int cudaStreamGetPriority_on(const struct driver *d, void *s, int *priority)
+{
+	return d->cuStreamGetPriority(s, priority);
+}
+TWIN(cudaStreamGetPriority, _ptsz, (void *s, int *priority), s, priority)
+
 static int cudaStreamAddCallback_on(const struct driver *d, void *s, void *cb, void *data,
 				    u32 flags)
 {

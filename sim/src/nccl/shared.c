@@ -3,9 +3,6 @@
  * all have joined, so that nothing stays behind however they end. */
 #include "nccl.h"
 
-#define O_RDWR 2
-#define O_CREAT 0100
-#define MAP_SHARED 1
 #define FUTEX_WAIT 0
 #define FUTEX_WAKE 1
 

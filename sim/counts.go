@@ -1,0 +1,54 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+)
+
+// The file of INGERO_SIM_COUNTS: struct counted of src/counts.c.
+const (
+	countBytes = 512
+	maxCounts  = 8192
+)
+
+// Counts are the calls and kernels of simulated programs, counted by the libraries
+// themselves: calls by function, launches by the kernel's name.
+type Counts struct{ path string }
+
+// NewCounts makes the file at path, which must not exist. Programs that have [Counts.Env]
+// count there, all into the same file.
+func NewCounts(path string) (*Counts, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	if err := f.Truncate(maxCounts * countBytes); err != nil {
+		return nil, err
+	}
+	return &Counts{path}, nil
+}
+
+// Env is the setting that has a program count.
+func (c *Counts) Env() string { return "INGERO_SIM_COUNTS=" + c.path }
+
+// Read returns the counts so far, by name. Names are cut to 495 bytes.
+func (c *Counts) Read() (map[string]uint64, error) {
+	b, err := os.ReadFile(c.path)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) != maxCounts*countBytes {
+		return nil, fmt.Errorf("%s has %d bytes, want %d", c.path, len(b), maxCounts*countBytes)
+	}
+	out := map[string]uint64{}
+	for ; len(b) > 0; b = b[countBytes:] {
+		if binary.NativeEndian.Uint32(b) == 2 {
+			name, _, _ := bytes.Cut(b[16:countBytes], []byte{0})
+			out[string(name)] = binary.NativeEndian.Uint64(b[8:])
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Exact counts for tests: INGERO_SIM_COUNTS=FILE has each call counted by its function, and
+ * each launch by its kernel. Compiled into libcuda and libcudart; a call of the runtime and
+ * the driver's that it makes are counted both. */
+#include "base.h"
+
+/* The file, which whoever reads it has made as large as this. It may be that of several
+ * processes. */
+struct counted {
+	u32 state; /* 0 free, 1 its name is being written, 2 in use */
+	u32 pad;
+	u64 n;
+	char name[496]; /* cut */
+};
+
+#define COUNTS 8192
+static struct counted *counts;
+
+/* Says whether calls are counted. */
+int counts_open(void)
+{
+	const char *path = getenv("INGERO_SIM_COUNTS");
+	void *p;
+	int fd;
+
+	if (!path || !*path)
+		return 0;
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	p = mmap(NULL, COUNTS * sizeof(*counts), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	counts = p == MAP_FAILED ? NULL : p;
+	return counts != NULL;
+}
+
+/* Takes the entry if it is free; says whether it is that of the name. */
+static int is_of(struct counted *c, const char *name, size_t n)
+{
+	u32 state = 0;
+
+	if (__atomic_compare_exchange_n(&c->state, &state, 1, 0, __ATOMIC_ACQUIRE,
+					__ATOMIC_ACQUIRE)) {
+		memcpy(c->name, name, n);
+		__atomic_store_n(&c->state, 2, __ATOMIC_RELEASE);
+		return 1;
+	}
+	while (__atomic_load_n(&c->state, __ATOMIC_ACQUIRE) == 1)
+		cpu_relax();
+	return !strncmp(c->name, name, n) && !c->name[n];
+}
+
+void counts_add(const char *name)
+{
+	u32 hash = 2166136261u;
+	size_t n = 0;
+
+	if (!counts)
+		return;
+	for (; name[n] && n < sizeof(counts->name) - 1; n++)
+		hash = (hash ^ (u8)name[n]) * 16777619u;
+	for (u32 i = 0; i < COUNTS; i++) {
+		struct counted *c = &counts[(hash + i) % COUNTS];
+
+		if (is_of(c, name, n)) {
+			__atomic_fetch_add(&c->n, 1, __ATOMIC_RELAXED);
+			return;
+		}
+	}
+}
