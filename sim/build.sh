@@ -88,8 +88,8 @@ build_math() { # ARCH DIR
 		objs=$(objects "$arch" "$so" "-fPIC -fvisibility=hidden $rtflags" $(printf 'math/%s.c ' "$@"))
 		link -shared -s -soname "$so" --version-script "$here/src/math/$so.map" -o "$out/$so" $rpath \
 			$objs "$here/prebuilt/$arch/libcudart.so.12" $libs
+		chmod 755 "$out/$so"
 	done
-	chmod 755 "$out"/libcu*
 }
 
 # shellcheck disable=SC2046,SC2086
