@@ -238,11 +238,11 @@ static int cuStreamQuery_on(void *dflt, void *handle)
 }
 TWIN(cuStreamQuery, _ptsz, (void *s), s)
 
-CU(cuStreamCreateWithPriority)(void **out, u32 flags, int prio)
+static int create(const char *op, void **out, u32 flags, int prio)
 {
 	struct stream *s;
 
-	ENTER;
+	ENTER_AS(op);
 	if (!out || flags & ~STREAM_NON_BLOCKING)
 		return ERR_INVALID_VALUE;
 	burn(g.cfg.call_ns);
@@ -260,9 +260,14 @@ CU(cuStreamCreateWithPriority)(void **out, u32 flags, int prio)
 	return s ? OK : ERR_OUT_OF_MEMORY;
 }
 
+CU(cuStreamCreateWithPriority)(void **out, u32 flags, int prio)
+{
+	return create("cuStreamCreateWithPriority", out, flags, prio);
+}
+
 CU(cuStreamCreate)(void **out, u32 flags)
 {
-	return impl_cuStreamCreateWithPriority(out, flags, 0);
+	return create("cuStreamCreate", out, flags, 0);
 }
 
 /* As in CUDA the work goes on; only the handle dies. */
