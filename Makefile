@@ -21,7 +21,7 @@ else
 root = sudo env "PATH=$(PATH)" "GOPATH=$(shell go env GOPATH 2>/dev/null)" "GOCACHE=$(shell go env GOCACHE 2>/dev/null)" "CI=$(CI)"
 endif
 
-.PHONY: all build packages test test-root test-interop test-smoke repeat steady measure mutate lint fmt generate docs verify deps vmlinux \
+.PHONY: all build packages test test-root test-interop test-smoke test-real repeat steady measure mutate lint fmt generate docs verify deps vmlinux \
 	demo demo-recordings install flake fuzz nightly incidents tapes test-gpu test-gpu-bundle clean
 
 all: generate build test lint
@@ -60,6 +60,14 @@ test-smoke:
 	@tools/deps.sh test
 	$(call gotestsum,$(root)) -timeout 5m -tags smoke -run '^TestSmoke$$' ./test/incidents$(ran)
 
+# Real programs, traced: PyTorch with CUDA, numba and pycuda as Debian has them, on the simulated
+# stack. The first time it fetches 1.1 GB and unpacks it into TORCH_ROOT.
+TORCH_ROOT ?= $(CURDIR)/bin/torch
+test-real:
+	@tools/deps.sh test real
+	$(root) env TORCH_ROOT='$(TORCH_ROOT)' tools/torch-root.sh
+	$(call gotestsum,$(root) env TORCH_ROOT='$(TORCH_ROOT)') -timeout 10m -tags real $(TESTFLAGS) -run '^TestReal$$' ./test/real$(ran)
+
 # Runs some of the tests again that make test ran, three times each; which ones depends on
 # the commit. SECONDS_TO_REPEAT bounds what they took the first time.
 repeat:
@@ -84,7 +92,7 @@ mutate:
 	$(root) tools/mutate.sh $(ONLY)
 
 # All code is checked, the tests with other build tags too.
-tags = interop,measure,smoke
+tags = interop,measure,smoke,real
 lint:
 	@tools/deps.sh lint
 	go run ./tools/lint

@@ -48,6 +48,11 @@ interop    cpio                cpio               unpacks the rpm
 interop    systemd-analyze     systemd            checks the unit, and knows groups of system calls
 interop    unshare             util-linux         tries packages on a file system that is thrown away
 interop    git                 git                says which commit is packed
+real       clang-14            clang-14           compiles cuBLAS and cuDNN of the simulated stack
+real       ld.lld-14           lld-14             links them
+real       dpkg                dpkg               unpacks packages of PyTorch
+real       /usr/share/keyrings/debian-archive-keyring.gpg debian-archive-keyring knows who signs them
+real       unshare             util-linux         runs programs on a root of their own
 lint       clang-format-14     clang-format-14    checks the layout of C
 lint       shellcheck          shellcheck         checks shell scripts
 lint       node                nodejs             checks the types of the page of the dashboard

@@ -146,7 +146,7 @@ var (
 	inCode     = regexp.MustCompile(`\.(go|c|h|S|py|sh|cc)$|^Makefile$`)
 	testFile   = regexp.MustCompile(`_test\.go$`)
 	buildLine  = regexp.MustCompile(`(?m)^//go:build (.*)$`)
-	testSuffix = regexp.MustCompile(`_(interop|measure|smoke)_test\.go$`)
+	testSuffix = regexp.MustCompile(`_(interop|measure|smoke|real)_test\.go$`)
 )
 
 func anywhere(*file) bool   { return true }
@@ -205,7 +205,7 @@ func kinds(f *file) []string {
 		return []string{fmt.Sprintf("1: the file's name wants //go:build %s", named)}
 	case tag == "interop" && named == "", tag == "measure" && named == "" && !strings.HasPrefix(f.path, "test/"):
 		return []string{fmt.Sprintf("1: tests with the build tag %s are in files *_%s_test.go", tag, tag)}
-	case tag != "" && !slices.Contains([]string{"interop", "measure", "smoke", "measure || smoke"}, tag):
+	case tag != "" && !slices.Contains([]string{"interop", "measure", "smoke", "real", "measure || smoke"}, tag):
 		return []string{fmt.Sprintf("1: no test target uses the build tag %q", tag)}
 	}
 	return nil

@@ -1,0 +1,145 @@
+//go:build real
+
+package real
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ingero/pkg/events"
+)
+
+// clients are the programs, and what each prints and does at the line that it marks.
+var clients = []struct {
+	name    string
+	args    []string
+	result  string
+	op      string // the call of the marked line
+	comment string
+	n       int64
+}{
+	{"train.py", []string{"fork"}, `{"seen": 2880, "waits": 40, "device": "Simulated GPU"}`, "cudaStreamSynchronize", "the line that waits", 40},
+	{"train.py", []string{"spawn"}, `{"seen": 2880, "waits": 40, "device": "Simulated GPU"}`, "cudaMemcpyAsync", "the line that waits", 40},
+	{"conv.py", nil, `{"shape": [4, 10], "cudnn": true}`, "cudaStreamSynchronize", "the line that waits", 10},
+	{"graph.py", nil, `{"shape": []}`, "cudaGraphLaunch", "the line that launches", 50},
+	{"jit.py", nil, `{"device": "Simulated GPU"}`, "cuLaunchKernel", "the line that launches", 30},
+	{"driver.py", nil, `{"device": "Simulated GPU", "capability": [8, 0], "bus": "0000:10:00.0", "threads": 1024}`,
+		"cuLaunchKernel", "the line that launches", 30},
+}
+
+// Each call of a real program is counted, each of its kernels is named, and each call of its
+// main thread but for the first has the line of Python that made it; the program does what it
+// does untraced.
+func TestReal(t *testing.T) {
+	for _, c := range clients {
+		t.Run(c.name+strings.Join(c.args, " "), func(t *testing.T) {
+			r := trace(t, c.name, c.args...)
+			if got := string(r.output.Result); got != c.result {
+				t.Errorf("it says %s, want %s", got, c.result)
+			}
+			r.checkCalls()
+			r.checkKernels()
+			r.checkLines(c.name)
+			at := fmt.Sprintf("/work/%s:%d in ", c.name, line(t, c.name, c.comment))
+			got := r.rows(fmt.Sprintf("SELECT count(*) FROM events WHERE op = '%s' AND site LIKE '%s%%'", c.op, at))[0][0].(int64)
+			if got != c.n {
+				t.Errorf("%d of %s at %s, want %d", got, c.op, at, c.n)
+			}
+		})
+	}
+}
+
+var (
+	function = regexp.MustCompile(`^cu(da)?[A-Z]`)
+	version  = regexp.MustCompile(`(_v\d+)?(_ptsz|_ptds)?$`)
+)
+
+// rowOf gives the operation that a function counts for, "" where it is not traced.
+func rowOf(symbol string) string {
+	for i := range events.Catalog {
+		for _, s := range events.Catalog[i].AllSymbols() {
+			if s == symbol {
+				return version.ReplaceAllString(symbol, "")
+			}
+		}
+	}
+	return ""
+}
+
+// checkCalls compares the counts of each operation with the libraries' and the program's own.
+func (r *run) checkCalls() {
+	r.t.Helper()
+	got, want := map[string]uint64{}, map[string]uint64{}
+	for symbol, n := range r.counted {
+		if op := rowOf(symbol); op != "" {
+			want[op] += n
+		}
+	}
+	for _, o := range r.operations() {
+		op := version.ReplaceAllString(o.Op, "")
+		if _, counted := want[op]; counted { // the libraries count what needs a context
+			got[op] += o.Calls
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(want) == 0 {
+		r.t.Errorf("calls (-the libraries' +ingero's):\n%s", diff)
+	}
+	for op, n := range r.output.Calls {
+		if got[op] != n {
+			r.t.Errorf("%d of %s, the program says %d", got[op], op, n)
+		}
+	}
+	r.t.Logf("%d operations, %d calls", len(got), sum(got))
+}
+
+// checkKernels compares the launches of each kernel; none is without a name.
+func (r *run) checkKernels() {
+	r.t.Helper()
+	got, want := map[string]uint64{}, map[string]uint64{}
+	for name, n := range r.counted {
+		if !function.MatchString(name) {
+			want[name] = n
+		}
+	}
+	for _, o := range r.operations("--by", "function") {
+		got[o.Symbol[:min(len(o.Symbol), 495)]] += o.Calls
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(want) == 0 {
+		r.t.Errorf("kernels (-the libraries' +ingero's):\n%s", diff)
+	}
+	r.t.Logf("%d kernels, %d launches", len(got), sum(got))
+}
+
+func sum(counts map[string]uint64) (n uint64) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}
+
+// checkLines wants a line of the script at each call that its main thread made before it ended.
+// The first ones alone may have none: they come as soon as a library is loaded, when neither
+// its tables nor the interpreter's may be known to the kernel.
+func (r *run) checkLines(script string) {
+	r.t.Helper()
+	const own = "nested = 0 AND tid = %d AND op NOT LIKE '__cuda%%' AND op NOT IN ('cuLibraryUnload', 'cudaGraphExecDestroy', 'cuCtxDestroy')"
+	right, first := 0, 0
+	for _, row := range r.rows("SELECT op, coalesce(site, '') FROM events WHERE " + fmt.Sprintf(own, r.output.PID) + " ORDER BY timestamp") {
+		switch site := row[1].(string); {
+		case strings.HasPrefix(site, "/work/"+script+":"):
+			right++
+		case !strings.Contains(site, ".py:") && right == 0:
+			first++
+		default:
+			r.t.Errorf("%s at %q, not at a line of %s", row[0], site, script)
+		}
+	}
+	if right == 0 {
+		r.t.Error("no call of the main thread has a line")
+	}
+	r.t.Logf("%d calls of the main thread at lines of %s, after %d with no line", right, script, first)
+}

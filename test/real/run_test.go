@@ -1,0 +1,156 @@
+//go:build real
+
+package real
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ingero/internal/query"
+	"ingero/internal/testkit"
+	"ingero/sim"
+)
+
+// enter makes the root a root: the devices, processes and the test's own files are there for
+// this process and its children only. Arguments: the root, the files, what to run.
+const enter = `set -e
+root=$1 work=$2
+shift 2
+mount --rbind /dev "$root/dev"
+mount -t proc proc "$root/proc"
+mount -t tmpfs tmpfs "$root/tmp"
+mount --bind "$work" "$root/work"
+exec "$@"`
+
+// root is the directory that tools/torch-root.sh made.
+func root(t *testing.T) string {
+	t.Helper()
+	testkit.NeedBPF(t)
+	testkit.NeedTool(t, "unshare", "chroot")
+	dir := os.Getenv("TORCH_ROOT")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "bin", "torch")
+	}
+	dir, err := filepath.Abs(filepath.Join(dir, "root"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "opt", "ingero", "libcudnn.so.9")); err != nil {
+		t.Fatalf("%v: run tools/torch-root.sh", err)
+	}
+	return dir
+}
+
+// run is one program that was traced.
+type run struct {
+	t       *testing.T
+	dir     string
+	env     []string          // of ingero
+	output  program           // what it printed
+	counted map[string]uint64 // calls and kernels, by the libraries
+	reader  *query.Reader
+}
+
+// program is what each of the programs prints.
+type program struct {
+	PID    int64             `json:"pid"`
+	Calls  map[string]uint64 `json:"calls"`
+	Result json.RawMessage   `json:"result"`
+}
+
+// trace runs a program of testdata under ingero from its first call on, with a stack for each call.
+func trace(t *testing.T, script string, args ...string) *run {
+	t.Helper()
+	in := root(t)
+	r := &run{t: t, dir: t.TempDir()}
+	work := filepath.Join(r.dir, "work")
+	if err := os.CopyFS(work, os.DirFS("testdata")); err != nil {
+		t.Fatal(err)
+	}
+	counts, err := sim.NewCounts(filepath.Join(work, "counts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.env = append(os.Environ(), fmt.Sprintf("%s=%s:%d", asIngero, r.dir, 1<<43+int64(os.Getpid())<<20+time.Now().UnixNano()%(1<<20)))
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	argv := []string{"-m", "sh", "-c", enter, "sh", in, work,
+		self, "run", "--db", r.db(), "--max-overhead", "0", "--stack=all", "--ringbuf-size", "64m", "--output", filepath.Join(r.dir, "report"), "--",
+		"chroot", in, "/usr/bin/env", "-i", "PATH=/usr/bin", "HOME=/tmp", "INGERO_SIM_COUNTS=/work/counts", "python3", "/work/" + script}
+	cmd := exec.Command("unshare", append(argv, args...)...)
+	cmd.Env = r.env
+	child := testkit.Start(t, cmd)
+	child.CloseStdin()
+	if err := child.Wait(); err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, child.Stderr())
+	}
+	if err := json.Unmarshal([]byte(child.Stdout()), &r.output); err != nil {
+		t.Fatalf("%s printed %q: %v", script, child.Stdout(), err)
+	}
+	if r.counted, err = counts.Read(); err != nil {
+		t.Fatal(err)
+	}
+	if r.reader, err = query.Open(r.db()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.reader.Close() })
+	return r
+}
+
+func (r *run) db() string { return filepath.Join(r.dir, "ingero.db") }
+
+// rows are the answer to a statement.
+func (r *run) rows(sql string) [][]any {
+	r.t.Helper()
+	res, err := r.reader.SQL(r.t.Context(), sql, query.SQLLimits{Rows: 1_000_000})
+	if err != nil {
+		r.t.Fatalf("%s: %v", sql, err)
+	}
+	return res.Rows
+}
+
+// operation is one of ingero query --json.
+type operation struct {
+	Op, Symbol string
+	Calls      uint64
+}
+
+// operations are the exact counts that ingero query tells.
+func (r *run) operations(args ...string) []operation {
+	r.t.Helper()
+	cmd := exec.Command("/proc/self/exe", append([]string{"query", "--json", "--db", r.db()}, args...)...)
+	cmd.Env = r.env
+	out, err := cmd.Output()
+	if err != nil {
+		r.t.Fatalf("ingero query: %v", err)
+	}
+	var all struct{ Operations []operation }
+	if err := json.Unmarshal(out, &all); err != nil {
+		r.t.Fatal(err)
+	}
+	return all.Operations
+}
+
+// line is the number of the line of a script that has the comment.
+func line(t *testing.T, script, comment string) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, l := range strings.Split(string(text), "\n") {
+		if strings.HasSuffix(l, "# "+comment) {
+			return i + 1
+		}
+	}
+	t.Fatalf("%s has no line %q", script, comment)
+	return 0
+}
