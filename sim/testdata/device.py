@@ -264,6 +264,25 @@ class Registration(Case):
         self.assertEqual((out.returncode, out.stdout.split()), (0, ["2", "2"]), out.stderr)
         self.assertEqual(out.stderr.count("out of memory while kernels are registered"), 1)
 
+    def test_no_room_in_the_driver_is_told(self):
+        code = (
+            "import ctypes, sys\n"
+            "lib, driver = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])\n"
+            "image = lib['__cudaRegisterFatBinary']; image.restype = ctypes.c_void_p\n"
+            "register, null = lib['__cudaRegisterFunction'], ctypes.c_void_p()\n"
+            "cell = ctypes.create_string_buffer(b'kernel')\n"
+            "register(ctypes.c_void_p(image(b'simulated')), cell, null, cell, -1, null, null, null, null, null)\n"
+            "lib.cudaDeviceSynchronize()\n"
+            "library, n = ctypes.c_void_p(), 0\n"
+            "while not (err := driver.cuLibraryLoadData(ctypes.byref(library), b'any', None, None, 0, None, None, 0)):\n"
+            "    n += 1\n"
+            "name = ctypes.c_char_p()\n"
+            "print(n, err, lib.cudaFuncGetName(ctypes.byref(name), cell), lib.cudaFuncGetName(ctypes.byref(name), library))\n")
+        args = [sys.executable, "-c", code, os.path.join(DIR, "libcudart.so.12"), os.path.join(DIR, "libcuda.so.1")]
+        out = subprocess.run(args, capture_output=True, text=True, env=dict(os.environ, INGERO_SIM_ZERO="1"))
+        self.assertEqual((out.returncode, out.stdout.split()), (0, ["16384", "2", "2", "98"]), out.stderr)
+        self.assertEqual(out.stderr.count("too many objects of one kind"), 1)
+
 
 if __name__ == "__main__":
     unittest.main()

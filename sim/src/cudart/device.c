@@ -205,7 +205,7 @@ EXPORT int cudaFuncSetCacheConfig(const void *func, u32 config)
 
 	BEGIN;
 	k = rt_kernel(func);
-	return done(k ? DRV(cuFuncSetCacheConfig)(k, config) : ERR_INVALID_DEVICE_FUNCTION);
+	return done(k ? DRV(cuFuncSetCacheConfig)(k, config) : rt_no_kernel());
 }
 
 static int occupancy(int *n, const void *func, int threads, size_t shared, u32 flags)
@@ -214,7 +214,7 @@ static int occupancy(int *n, const void *func, int threads, size_t shared, u32 f
 
 	return k ? DRV(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(n, k, threads, shared,
 									     flags)
-		 : ERR_INVALID_DEVICE_FUNCTION;
+		 : rt_no_kernel();
 }
 
 EXPORT int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *n, const void *func,

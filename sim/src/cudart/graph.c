@@ -34,7 +34,7 @@ static int of_kernel(struct kernel_node_params *q, const struct kernel_node_para
 	memcpy(q, p, offsetof(struct kernel_node_params, kernel));
 	q->kernel = q->ctx = NULL;
 	q->func = rt_kernel(p->func);
-	return q->func ? OK : ERR_INVALID_DEVICE_FUNCTION;
+	return q->func ? OK : rt_no_kernel();
 }
 
 EXPORT int cudaGraphAddKernelNode(void **node, void *graph, const void *deps, size_t n,

@@ -39,7 +39,7 @@ static inline int cudaLaunchKernel_on(const struct driver *d, const void *func, 
 	int err;
 
 	if (unlikely(!f))
-		return ERR_INVALID_DEVICE_FUNCTION;
+		return rt_no_kernel();
 	err = d->cuLaunchKernel(f, g.x, g.y, g.z, b.x, b.y, b.z, (u32)shared, s, args, NULL);
 	return unlikely(err == ERR_INVALID_VALUE) ? ERR_INVALID_CONFIGURATION : err;
 }
@@ -53,7 +53,7 @@ static int cudaLaunchCooperativeKernel_on(const struct driver *d, const void *fu
 	void *f = rt_kernel(func);
 
 	if (!f)
-		return ERR_INVALID_DEVICE_FUNCTION;
+		return rt_no_kernel();
 	return d->cuLaunchCooperativeKernel(f, g.x, g.y, g.z, b.x, b.y, b.z, (u32)shared, s, args);
 }
 TWIN(cudaLaunchCooperativeKernel, _ptsz,
@@ -79,7 +79,7 @@ static int cudaLaunchKernelExC_on(const struct driver *d, const struct rt_launch
 	if (!c)
 		return ERR_INVALID_VALUE;
 	if (!f)
-		return ERR_INVALID_DEVICE_FUNCTION;
+		return rt_no_kernel();
 	memcpy(l.grid, &c->grid, sizeof(l.grid));
 	memcpy(l.block, &c->block, sizeof(l.block));
 	l.shared = (u32)c->shared;

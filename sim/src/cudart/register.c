@@ -10,29 +10,54 @@ static struct image *image_of(void **handle)
 }
 
 /* The library of an image. The caller holds the lock. */
-static void *library_of(struct image *im)
+static int library_of(struct image *im, void **lib)
 {
+	int err = OK;
+
 	if (!im->library)
-		DRV(cuLibraryLoadData)(&im->library, im->data, NULL, NULL, 0, NULL, NULL, 0);
-	return im->library;
+		err = DRV(cuLibraryLoadData)(&im->library, im->data, NULL, NULL, 0, NULL, NULL, 0);
+	*lib = im->library;
+	return err;
+}
+
+/* The kernel of a symbol, from the driver: an error where there is none. The caller holds
+ * the lock. */
+static int load_locked(struct symbol *s)
+{
+	struct symbol *alias;
+	void *lib, *k;
+	int err;
+
+	if (!s->name || s->size)
+		return ERR_INVALID_DEVICE_FUNCTION;
+	err = library_of(s->image, &lib);
+	if (!err)
+		err = DRV(cuLibraryGetKernel)(&k, lib, s->name);
+	if (err)
+		return err == ERR_OUT_OF_MEMORY ? err : ERR_INVALID_DEVICE_FUNCTION;
+	alias = symbol_take(k);
+	if (!alias)
+		return ERR_OUT_OF_MEMORY;
+	__atomic_store_n(&alias->kernel, k, __ATOMIC_RELEASE);
+	__atomic_store_n(&s->kernel, k, __ATOMIC_RELEASE);
+	return OK;
 }
 
 static void *load(struct symbol *s)
 {
-	void *lib, *k = NULL, *handle = NULL;
-
 	lock(&symbols_lock);
-	lib = s->name && !s->size ? library_of(s->image) : NULL;
-	if (lib && !DRV(cuLibraryGetKernel)(&k, lib, s->name)) {
-		struct symbol *alias = symbol_take(k);
-
-		if (alias)
-			__atomic_store_n(&alias->kernel, k, __ATOMIC_RELEASE);
-		__atomic_store_n(&s->kernel, k, __ATOMIC_RELEASE);
-		handle = k;
-	}
+	rt_self()->no_kernel = load_locked(s);
 	unlock(&symbols_lock);
-	return handle;
+	return rt_self()->no_kernel ? NULL : s->kernel;
+}
+
+/* Why rt_kernel() gave none to the thread. */
+int rt_no_kernel(void)
+{
+	int err = rt_self()->no_kernel;
+
+	rt_self()->no_kernel = OK;
+	return err ? err : ERR_INVALID_DEVICE_FUNCTION;
 }
 
 /* The driver's kernel for a registered one, by its host function or by its handle; NULL
@@ -59,10 +84,9 @@ int rt_variable(const void *host, devptr *p, u64 *size)
 	if (!s || !s->name || !s->size)
 		return ERR_INVALID_SYMBOL;
 	lock(&symbols_lock);
-	lib = library_of(s->image);
 	if (s->addr[dev])
 		err = OK;
-	else if (lib)
+	else if (!library_of(s->image, &lib))
 		err = DRV(cuLibraryGetGlobal)(&s->addr[dev], &n, lib, s->name);
 	*p = s->addr[dev];
 	*size = s->size;
@@ -162,7 +186,7 @@ static int get_kernel(void **kernel, const void *host_fn)
 	if (!kernel)
 		return ERR_INVALID_VALUE;
 	if (!k)
-		return ERR_INVALID_DEVICE_FUNCTION;
+		return rt_no_kernel();
 	*kernel = k;
 	return OK;
 }

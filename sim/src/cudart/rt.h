@@ -25,6 +25,7 @@ struct rt_thread {
 	u32 ready; /* the generation whose context is current in the driver */
 	int device;
 	int last_error;
+	int no_kernel; /* why rt_kernel() gave none, if that was no unknown one */
 	u32 depth; /* pushed call configurations */
 	struct {
 		struct dim3 grid, block;
@@ -50,6 +51,7 @@ int rt_begin_slow(struct rt_thread *t, const char *op);
 int rt_driver(void);
 int rt_fail(int err);
 void *rt_kernel(const void *host_fn);
+int rt_no_kernel(void);
 void *rt_context(int dev);
 int rt_variable(const void *host, devptr *p, u64 *size);
 void rt_forget_variables(int dev);
