@@ -40,12 +40,6 @@ type stepPartJSON struct {
 	NS   int64  `json:"ns"`
 }
 
-// The parts of a step, in the order of [tick.StepTimes.Parts].
-var (
-	stepNames  = [...]string{"gpu_wait", "cpu_in_calls", "cpu_between_calls", "runnable", "throttled", "blocked", "unknown"}
-	stepLabels = [...]string{"GPU wait", "CPU in calls", "CPU between calls", "waiting for a CPU", "throttled", "blocked", "not known"}
-)
-
 func loopOf(l *tick.Loop) *loopJSON {
 	if l == nil {
 		return nil
@@ -65,7 +59,7 @@ func loopOf(l *tick.Loop) *loopJSON {
 
 func stepParts(t *tick.StepTimes) (out []stepPartJSON) {
 	for i, p := range t.Parts() {
-		out = append(out, stepPartJSON{stepNames[i], int64(*p)})
+		out = append(out, stepPartJSON{tick.StepParts[i].Name, int64(*p)})
 	}
 	return out
 }
@@ -87,9 +81,9 @@ func why(s *tick.LoopStep, usual *tick.StepTimes) string {
 		if max(ns, -ns) < max(int64(sum)/20, 1000) {
 			continue
 		}
-		text := "+" + Duration(ns) + " " + stepLabels[i]
+		text := "+" + Duration(ns) + " " + tick.StepParts[i].Label
 		if ns < 0 {
-			text = "-" + Duration(-ns) + " " + stepLabels[i]
+			text = "-" + Duration(-ns) + " " + tick.StepParts[i].Label
 		} else if names := tookIn(s, i); names != "" {
 			text += " (" + names + ")"
 		}

@@ -45,7 +45,7 @@ type found struct {
 	total         time.Duration
 	gpu           time.Duration
 	lengths       stats.Sketch
-	parts         [7]stats.Sketch
+	parts         [len(tick.StepParts)]stats.Sketch
 	slowest       []tick.LoopStep
 	recent        []tick.LoopStep
 }

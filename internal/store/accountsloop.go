@@ -22,14 +22,15 @@ type loopJSON struct {
 	Slowest []slowJSON `json:"slowest,omitempty"`
 }
 
+// stepJSON is tick.StepTimes.
 type stepJSON struct {
-	GPUWait   int64 `json:"gpu_wait_ns,omitempty"`
-	CallCPU   int64 `json:"call_cpu_ns,omitempty"`
-	GapCPU    int64 `json:"gap_cpu_ns,omitempty"`
-	Runnable  int64 `json:"runnable_ns,omitempty"`
-	Throttled int64 `json:"throttled_ns,omitempty"`
-	Blocked   int64 `json:"blocked_ns,omitempty"`
-	Unknown   int64 `json:"unknown_ns,omitempty"`
+	GPUWait   time.Duration `json:"gpu_wait_ns,omitempty"`
+	CallCPU   time.Duration `json:"call_cpu_ns,omitempty"`
+	GapCPU    time.Duration `json:"gap_cpu_ns,omitempty"`
+	Runnable  time.Duration `json:"runnable_ns,omitempty"`
+	Throttled time.Duration `json:"throttled_ns,omitempty"`
+	Blocked   time.Duration `json:"blocked_ns,omitempty"`
+	Unknown   time.Duration `json:"unknown_ns,omitempty"`
 }
 
 type slowJSON struct {
@@ -37,25 +38,6 @@ type slowJSON struct {
 	To   int64 `json:"to_ns"`
 	stepJSON
 	Took []shareJSON `json:"took,omitempty"`
-}
-
-// parts are the times in the order of [tick.StepTimes.Parts].
-func (j *stepJSON) parts() [7]*int64 {
-	return [...]*int64{&j.GPUWait, &j.CallCPU, &j.GapCPU, &j.Runnable, &j.Throttled, &j.Blocked, &j.Unknown}
-}
-
-func stepOf(t *tick.StepTimes) (j stepJSON) {
-	for i, p := range t.Parts() {
-		*j.parts()[i] = int64(*p)
-	}
-	return j
-}
-
-func (j *stepJSON) times() (t tick.StepTimes) {
-	for i, p := range t.Parts() {
-		*p = time.Duration(*j.parts()[i])
-	}
-	return t
 }
 
 // loopOf is a loop with the slowest steps of the time that it is of.
@@ -67,10 +49,10 @@ func loopOf(l *tick.Loop, slowest []tick.LoopStep) (*loopJSON, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &loopJSON{TID: l.TID, Op: l.Op, Waits: l.Waits, Range: l.Range, Steps: l.Steps, Total: int64(l.Total), Lengths: lengths, Usual: stepOf(&l.Usual)}
+	j := &loopJSON{TID: l.TID, Op: l.Op, Waits: l.Waits, Range: l.Range, Steps: l.Steps, Total: int64(l.Total), Lengths: lengths, Usual: stepJSON(l.Usual)}
 	for i := range slowest {
 		s := &slowest[i]
-		j.Slowest = append(j.Slowest, slowJSON{s.From.UnixNano(), s.To.UnixNano(), stepOf(&s.Times), sharesJSON(s.Took)})
+		j.Slowest = append(j.Slowest, slowJSON{s.From.UnixNano(), s.To.UnixNano(), stepJSON(s.Times), sharesJSON(s.Took)})
 	}
 	return j, nil
 }
@@ -79,14 +61,14 @@ func (j *loopJSON) loop() (*tick.Loop, error) {
 	if j == nil {
 		return nil, nil
 	}
-	l := &tick.Loop{TID: j.TID, Op: j.Op, Waits: j.Waits, Range: j.Range, Steps: j.Steps, Total: time.Duration(j.Total), Usual: j.Usual.times(), Lengths: &stats.Sketch{}}
+	l := &tick.Loop{TID: j.TID, Op: j.Op, Waits: j.Waits, Range: j.Range, Steps: j.Steps, Total: time.Duration(j.Total), Usual: tick.StepTimes(j.Usual), Lengths: &stats.Sketch{}}
 	if err := l.Lengths.UnmarshalBinary(j.Lengths); err != nil {
 		return nil, fmt.Errorf("the steps of thread %d: %w", j.TID, err)
 	}
 	l.P50, l.P99 = time.Duration(l.Lengths.Quantile(0.5)), time.Duration(l.Lengths.Quantile(0.99))
 	for i := range j.Slowest {
 		s := &j.Slowest[i]
-		l.Slowest = append(l.Slowest, tick.LoopStep{From: time.Unix(0, s.From), To: time.Unix(0, s.To), Times: s.times(), Took: sharesOf(s.Took)})
+		l.Slowest = append(l.Slowest, tick.LoopStep{From: time.Unix(0, s.From), To: time.Unix(0, s.To), Times: tick.StepTimes(s.stepJSON), Took: sharesOf(s.Took)})
 	}
 	return l, nil
 }

@@ -30,16 +30,28 @@ type Loop struct {
 	Recent   []LoopStep // likewise, of those that ended in this tick
 }
 
-// StepTimes is where a step's time went. The parts add up to its length.
+// StepTimes is where a step's time went. The parts add up to its length. To add one is to add
+// a field, its place in Parts and its row of [StepParts]; to fill it in package loop; and to
+// keep it in package store.
 type StepTimes struct {
-	GPUWait, CallCPU, GapCPU     time.Duration
-	Runnable, Throttled, Blocked time.Duration
-	Unknown                      time.Duration // of calls whose records are missing
+	GPUWait   time.Duration
+	CallCPU   time.Duration
+	GapCPU    time.Duration
+	Runnable  time.Duration
+	Throttled time.Duration
+	Blocked   time.Duration
+	Unknown   time.Duration // of calls whose records are missing
 }
 
 // Parts are the times in the order in which they are told.
-func (t *StepTimes) Parts() [7]*time.Duration {
+func (t *StepTimes) Parts() [len(StepParts)]*time.Duration {
 	return [...]*time.Duration{&t.GPUWait, &t.CallCPU, &t.GapCPU, &t.Runnable, &t.Throttled, &t.Blocked, &t.Unknown}
+}
+
+// StepParts are the parts in the order of [StepTimes.Parts]: their names in JSON and in words.
+var StepParts = [...]struct{ Name, Label string }{
+	{"gpu_wait", "GPU wait"}, {"cpu_in_calls", "CPU in calls"}, {"cpu_between_calls", "CPU between calls"},
+	{"runnable", "waiting for a CPU"}, {"throttled", "throttled"}, {"blocked", "blocked"}, {"unknown", "not known"},
 }
 
 // LoopStep is one step of a loop.

@@ -34,11 +34,13 @@ function Healthy({ e, watched }: { e: Explained; watched: boolean }) {
         const parts = p.breakdown?.parts ?? p.time?.parts ?? [];
         const gpu = parts.find((x) => x.name === "gpu_wait");
         const steps = p.breakdown?.steps ? `, ${plural(p.breakdown.steps, "step")} of ${ns(p.breakdown.step_p50_ns)} (p99 ${ns(p.breakdown.step_p99_ns)})` : "";
+        const usual = (p.breakdown?.loop?.usual ?? []).filter((x) => x.ns > 0).map((x) => `${x.name.replaceAll("_", " ")} ${ns(x.ns)}`);
         return (
           <li>
             Nothing slowed <b>{who(p.comm, p.pid)}</b>
             {long}
             {steps}: {count(p.calls)} calls{gpu ? `, waiting for the GPU ${share(gpu.percent / 100)} of the time` : ""}.
+            {usual.length > 0 && <span class="soft"> A usual step: {usual.join(", ")}.</span>}
           </li>
         );
       })}

@@ -115,7 +115,7 @@ export interface ReportProcess {
   errors: number;
   launches?: number;
   time?: { thread_ns: number; between_calls_estimated: boolean; parts: TimePart[] };
-  breakdown?: { steps: number; step_p50_ns?: number; step_p99_ns?: number; parts: { name: string; ns: number; percent: number }[] };
+  breakdown?: { steps: number; step_p50_ns?: number; step_p99_ns?: number; parts: { name: string; ns: number; percent: number }[]; loop?: { usual: { name: string; ns: number }[] } };
   notes: string[];
 }
 
