@@ -335,8 +335,8 @@ func (s *invented) fill(v reflect.Value, name string) {
 	}
 }
 
-// told plays a source through stages, and returns what the sinks of the session were told.
-func told(t *testing.T, from Source, change func(stage) stage) []string {
+// toldBy plays a source through stages, and returns what the sinks of the session were told.
+func toldBy(t *testing.T, from Source, change func(stage) stage) []string {
 	t.Helper()
 	w := &witness{}
 	r, err := begin(Config{Source: from, Clock: &steps{now: time.Unix(0, 0)}, Sinks: []tick.Sink{w}, Quiet: Deadband{Percent: 5},
@@ -381,8 +381,8 @@ func TestStagesDoAsTheirRowsSay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			want := told(t, from(t), func(s stage) stage { return watched(t, s) })
-			got := told(t, from(t), blind)
+			want := toldBy(t, from(t), func(s stage) stage { return watched(t, s) })
+			got := toldBy(t, from(t), blind)
 			if !slices.Equal(want, got) {
 				t.Errorf("stages read what they do not take (-want +got):\n%.4000s", gocmp.Diff(want, got))
 			}
