@@ -60,7 +60,7 @@ struct recipe {
 	__u16 op; /* events.Op */
 	__u8 nargs;
 	__u8 flags; /* enum recipe_flags */
-	__u32 slow_ns; /* calls at least this long are never thinned; 0: not told (see DEAR_NS) */
+	__u32 slow_ns; /* calls at least this long are never thinned; 0: none is for that */
 	struct rule arg[MAX_ARGS];
 	struct rule tag;
 	__u32 pending; /* a result that is no failure: events.Row.Pending */

@@ -291,7 +291,7 @@ static __always_inline __u64 close_call(struct pt_regs *ctx, struct thread *t, s
 			false); /* not at entry: by now the library has had it read from the disk */
 	notable = rec->flags & CALL_FAILED || (r->slow_ns && ns >= r->slow_ns);
 	cost = stack_of(ctx, t, rec, o->ip, PT_REGS_IP(ctx), false, notable);
-	keep = ends_polling(t, r, rec) /* always asked: it remembers */ || ns >= DEAR_NS;
+	keep = ends_polling(t, r, rec) /* always asked: it remembers */ || ns >= long_call;
 	if (!(rec->flags & CALL_NESTED || r->flags & RECIPE_LAUNCH))
 		rec->other = t->launches < 0xffff ? t->launches : 0xffff;
 	*has = emit_call(&t->ring, rec, size, keep || notable || r->flags & RECIPE_KEEP);

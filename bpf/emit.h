@@ -8,8 +8,8 @@ const volatile __u32 sampling_rate = 0; /* Settings.SamplingRate: 0 adaptive, 1 
 
 /* What is left out. Written from user space while calls are made. */
 volatile enum shed_flags shed = 0;
-/* A call at least this long, ns, is never thinned: a record costs less than a hundredth of it. */
-#define DEAR_NS 100000
+/* Settings.Long: a call of so many ns is never thinned. A record costs less than a hundredth of it. */
+const volatile __u64 long_call = 100000;
 /* Of fast calls at most one in 2^thin_least has a record. Written from user space. */
 volatile __u32 thin_least = 0;
 

@@ -911,6 +911,7 @@ const (
 	IngeroVarLedger             = "ledger"
 	IngeroVarLeversChanged      = "levers_changed"
 	IngeroVarLinksChanged       = "links_changed"
+	IngeroVarLongCall           = "long_call"
 	IngeroVarLongWait           = "long_wait"
 	IngeroVarNoThread           = "no_thread"
 	IngeroVarOomHasTask         = "oom_has_task"
@@ -1093,6 +1094,7 @@ type IngeroVariableSpecs struct {
 	Ledger             *ebpf.VariableSpec `ebpf:"ledger"`
 	LeversChanged      *ebpf.VariableSpec `ebpf:"levers_changed"`
 	LinksChanged       *ebpf.VariableSpec `ebpf:"links_changed"`
+	LongCall           *ebpf.VariableSpec `ebpf:"long_call"`
 	LongWait           *ebpf.VariableSpec `ebpf:"long_wait"`
 	NoThread           *ebpf.VariableSpec `ebpf:"no_thread"`
 	OomHasTask         *ebpf.VariableSpec `ebpf:"oom_has_task"`
@@ -1248,6 +1250,7 @@ type IngeroVariables struct {
 	Ledger             *ebpf.Variable `ebpf:"ledger"`
 	LeversChanged      *ebpf.Variable `ebpf:"levers_changed"`
 	LinksChanged       *ebpf.Variable `ebpf:"links_changed"`
+	LongCall           *ebpf.Variable `ebpf:"long_call"`
 	LongWait           *ebpf.Variable `ebpf:"long_wait"`
 	NoThread           *ebpf.Variable `ebpf:"no_thread"`
 	OomHasTask         *ebpf.Variable `ebpf:"oom_has_task"`

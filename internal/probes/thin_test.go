@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 
 	"ingero/internal/decode"
 	"ingero/internal/probes"
@@ -69,7 +70,7 @@ func TestThinningKeepsWhatMatters(t *testing.T) {
 	// bytes, and then takes one fast call in 8: of 3800 calls some 470. The slow and failed ones
 	// are in the other.
 	const ring, total = 256 << 10, 5000
-	tr := tracer(t, probes.Options{RingBytes: ring, NoLedger: true, Rows: ordinary(t, "cudaStreamSynchronize")})
+	tr := tracer(t, probes.Options{RingBytes: ring, NoLedger: true, Rows: ordinary(t, "cudaStreamSynchronize"), Long: 100 * time.Microsecond})
 	pressure(t, tr, library, program, total)
 	if peak := tr.Used() - 2*total/100*120; peak <= ring/2 || peak > ring/8*7 { // without the slow and failed ones
 		t.Fatalf("the ring has %d bytes of %d: this tests nothing", peak, ring)

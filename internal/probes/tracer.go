@@ -1,6 +1,7 @@
 package probes
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -34,16 +35,17 @@ var ErrNotSupported = errors.New("not supported by this kernel")
 // Options say how to trace. The zero value is right for most uses.
 type Options struct {
 	Mode         Mode
-	Rows         []events.Row // nil: the whole catalog
-	RingBytes    int          // a power of two; 0: 8 MiB
-	SamplingRate int          // 0 adaptive, 1 all, N: one record in N
-	Gate         bool         // load the gate, for Launch
-	EntryOnly    bool         // watch no return at all
-	FirstByte    bool         // put no probe behind a first byte, however dear that is
-	NoLedger     bool         // do without the scheduler's tracepoints, and so without waits
-	AllWaits     bool         // make a record of each wait, however short
-	NoHost       []HostPart   // parts of the host to leave alone
-	Pages        bool         // count page allocations
+	Rows         []events.Row  // nil: the whole catalog
+	RingBytes    int           // a power of two; 0: 8 MiB
+	SamplingRate int           // 0 adaptive, 1 all, N: one record in N
+	Long         time.Duration // a call that takes so long has a record; 0: 100 us
+	Gate         bool          // load the gate, for Launch
+	EntryOnly    bool          // watch no return at all
+	FirstByte    bool          // put no probe behind a first byte, however dear that is
+	NoLedger     bool          // do without the scheduler's tracepoints, and so without waits
+	AllWaits     bool          // make a record of each wait, however short
+	NoHost       []HostPart    // parts of the host to leave alone
+	Pages        bool          // count page allocations
 	Stacks       StackPolicy
 	EachStack    bool // put each stack out, also one that was there before
 	// Object is a compiled bpf/ingero.bpf.c to load in place of the one that is
@@ -163,6 +165,7 @@ func (t *Tracer) load(o Options) error {
 	settings[bpf.IngeroVarRingBytes] = uint64(o.RingBytes)
 	settings[bpf.IngeroVarKeptBytes] = uint64(keptSize(o.RingBytes))
 	settings[bpf.IngeroVarSamplingRate] = uint32(o.SamplingRate)
+	settings[bpf.IngeroVarLongCall] = uint64(cmp.Or(o.Long, 100*time.Microsecond))
 	settings[bpf.IngeroVarLedger] = t.ledger
 	for name, value := range settings {
 		if err := spec.Variables[name].Set(value); err != nil {
