@@ -12,7 +12,8 @@
 #define MAX_THREADS 8192 /* threads that make traced calls, at a time */
 #define MAX_TIDS (1 << 22) /* of the kernel: PID_MAX_LIMIT */
 #define MAX_SYSCALLS 512 /* numbers that are told apart: events.MaxSyscall */
-#define MAX_WAKERS 64 /* threads enrolled for one process */
+#define MAX_WAKERS 64 /* threads enrolled for a process: of the first hop, of all others */
+#define MAX_HOPS 4 /* a chain of wakers is followed so far from a thread that makes traced calls */
 #define LONG_WAIT 20000 /* ns: shorter waits are in the sums only, unless all are asked for */
 #define MAX_TARGETS 4096 /* traced processes, at a time */
 #define MAX_COUNTS 8192 /* (process, row) pairs with calls: of 130 processes with everything */
@@ -115,8 +116,7 @@ struct who {
 struct target {
 	__u32 flags; /* enum target_flags */
 	__u32 follow; /* children become targets too */
-	__u32 wakers; /* threads enrolled because they woke one of its */
-	__u32 pad;
+	__u32 wakers[2]; /* enrolled because they woke one of its threads, or one of these */
 	struct who stopper; /* sent the last signal that stops */
 };
 

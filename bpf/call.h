@@ -168,7 +168,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 	if (!r)
 		return SKIP_RETURN;
 	launch = r->flags & RECIPE_LAUNCH;
-	if (!t || t->clock.enrolled_for) {
+	if (!t || t->clock.hop) {
 		t = new_caller(t, tgid, tid);
 		if (!t) {
 			count_stateless(tgid, row);

@@ -27,6 +27,7 @@
 #include "range.h"
 #include "block.h"
 #include "ledger.h"
+#include "waker.h"
 #include "proc.h"
 #include "host.h"
 #include "disk.h"

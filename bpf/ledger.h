@@ -187,6 +187,10 @@ static __always_inline void switch_out(struct task_struct *task, bool preempt, _
 		return;
 	k = &t->clock;
 	settle(t, task);
+	if (k->hop && !k->enrolled_for) { /* it has been retired */
+		forget_thread(task->pid);
+		return;
+	}
 	k->switches++;
 	if (k->state != WAIT_NONE) { /* its coming was not seen */
 		k->missed++;
@@ -275,54 +279,6 @@ int BPF_PROG(on_wakeup, struct task_struct *task)
 	now = bpf_ktime_get_ns();
 	wake(&t->clock, now);
 	queue(&t->clock, task, cpu_of(task), now);
-	return 0;
-}
-
-/* The current thread has woken one that makes traced calls, and may be worth an account. */
-static __noinline int count_waker(struct thread *t, __u32 tid, bool of_job)
-{
-	__u32 n;
-
-	if (!t)
-		return 0;
-	n = tid & (WAKERS - 1);
-	if (t->clock.waker_tid[n] != tid) {
-		t->clock.waker_tid[n] = tid;
-		t->clock.waker_count[n] = 0;
-	}
-	if (++t->clock.waker_count[n] == (of_job ? 1 : ENROL_AFTER))
-		enrol(t->tgid);
-	return 0;
-}
-
-#define PF_EXITING 0x00000004 /* include/linux/sched.h */
-
-/*
- * Who wakes a traced thread. sched_wakeup tells when, but may run on another CPU
- * than the waker's. An interrupt is no doing of the thread that it interrupts. A
- * thread that exits wakes who joins it after on_exit, and nobody would end its account.
- */
-SEC("tp_btf/sched_waking")
-int BPF_PROG(on_waking, struct task_struct *task)
-{
-	struct thread *t = followed(task);
-	struct task_struct *waker;
-
-	if (!t)
-		return 0;
-	waker = bpf_get_current_task_btf();
-	t->clock.woken_by_irq = in_interrupt(waker);
-	if (t->clock.woken_by_irq)
-		return 0;
-	set_who(&t->clock.waker, waker);
-	t->clock.waker_stack = 0;
-	if (take_stacks != STACKS_NONE && waker->tgid == t->tgid && t->clock.gil_holder &&
-	    is_long(bpf_ktime_get_ns() - t->clock.since))
-		t->clock.waker_stack = holder_stack();
-	if (!t->clock.enrolled_for && waker->mm && !(waker->flags & PF_EXITING) &&
-	    !tracked(waker->pid))
-		count_waker(t, waker->pid,
-			    waker->tgid == t->tgid || waker->real_parent->tgid == t->tgid);
 	return 0;
 }
 

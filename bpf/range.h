@@ -83,7 +83,7 @@ static __always_inline struct thread *range_thread(struct task_struct *task)
 {
 	struct thread *t = thread_of(task->tgid, task->pid);
 
-	return t && !t->clock.enrolled_for ? t : NULL;
+	return t && !t->clock.hop ? t : NULL;
 }
 
 static __always_inline int range_enter(struct pt_regs *ctx)

@@ -61,12 +61,13 @@ struct clock {
 	__u8 queued; /* it is among the CPU's waiters */
 	__u8 block_flags; /* enum wait_flags */
 	__u8 woken_by_irq; /* last */
-	__u32 enrolled_for; /* tgid whose thread it woke; 0: it makes traced calls itself */
+	__u8 hop; /* wakers from it to a thread that makes traced calls; 0: it makes them itself */
+	__u32 enrolled_for; /* tgid whose quota it is in: see target.wakers. 0: none */
 	struct block on;
 	__u64 gil_holder; /* as of on: the PyThreadState that has the lock, 0: it does not wait for that */
 	struct who waker; /* last */
 	__u32 waker_stack; /* of its Python functions, where it let go of their lock; 0: not taken */
-	__u32 pad;
+	__u32 used_s; /* when it last ended a long wait: s */
 	__u32 waker_tid[WAKERS];
 	__u32 waker_count[WAKERS];
 };
@@ -122,7 +123,7 @@ struct thread {
 	struct clock clock;
 	struct open_call open[MAX_DEPTH];
 	__u32 launches; /* outermost ones, since a record said so */
-	__u32 unused;
+	__u32 wakes; /* tid whose long wait it ended last, if it has a hop */
 };
 
 /*
@@ -221,22 +222,24 @@ static __noinline struct thread *add_thread(__u32 tgid, __u32 tid)
 	return t;
 }
 
-/* The process for which a thread was enrolled can have another one instead. */
+/* The place in which a thread was enrolled is another one's. */
 static __always_inline void unenrol(struct thread *t)
 {
-	__u32 tgid = t->clock.enrolled_for;
+	__u32 tgid = __sync_lock_test_and_set(&t->clock.enrolled_for, 0);
 	struct target *p;
 
 	if (!tgid)
 		return;
 	p = bpf_map_lookup_elem(&targets, &tgid);
 	if (p)
-		__sync_fetch_and_add(&p->wakers, -1);
-	t->clock.enrolled_for = 0;
+		__sync_fetch_and_add(&p->wakers[t->clock.hop > 1], -1);
 }
 
-/* Enrols the current thread, which has woken one of a process. */
-static __noinline int enrol(__u32 tgid)
+/*
+ * Enrols the current thread, which has ended a wait of a thread that a process waits for, by
+ * so many hops.
+ */
+static __noinline int enrol(__u32 tgid, __u32 wakes, __u32 hop)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct target *p = bpf_map_lookup_elem(&targets, &tgid);
@@ -244,7 +247,7 @@ static __noinline int enrol(__u32 tgid)
 
 	if (!p)
 		return 0;
-	if (p->wakers >= MAX_WAKERS) {
+	if (p->wakers[hop > 1] >= MAX_WAKERS) {
 		drop(DROP_WAKERS_FULL);
 		return 0;
 	}
@@ -253,8 +256,11 @@ static __noinline int enrol(__u32 tgid)
 		drop(DROP_WAKERS_FULL);
 		return 0;
 	}
+	t->clock.hop = hop;
+	t->clock.used_s = bpf_ktime_get_ns() / 1000000000;
+	t->wakes = wakes;
 	t->clock.enrolled_for = tgid;
-	__sync_fetch_and_add(&p->wakers, 1);
+	__sync_fetch_and_add(&p->wakers[hop > 1], 1);
 	return 0;
 }
 
@@ -265,10 +271,12 @@ static __noinline struct thread *new_caller(struct thread *t, __u32 tgid, __u32 
 
 	if (!p)
 		return NULL;
-	if (t)
+	if (t) {
 		unenrol(t);
-	else
+		t->clock.hop = 0;
+	} else {
 		t = add_thread(tgid, tid);
+	}
 	if (t) {
 		t->flags = p->flags;
 		t->levers_seen = 0;
@@ -338,7 +346,7 @@ static __noinline int forget_thread(__u32 tid)
 			abandon(t->tgid, counted_row(&t->open[i]));
 	rec.tgid = t->tgid;
 	rec.tid = tid;
-	rec.enrolled = t->clock.enrolled_for != 0;
+	rec.enrolled = t->clock.hop != 0;
 	rec.account = t->clock.account;
 	bpf_get_current_comm(rec.comm, sizeof(rec.comm));
 	unenrol(t);

@@ -426,6 +426,12 @@ const (
 	IngeroRecordKindRECORD_RANGE   IngeroRecordKind = 13
 )
 
+type IngeroRetireArgs struct {
+	_     structs.HostLayout
+	Tid   uint32
+	UsedS uint32
+}
+
 type IngeroRoom struct {
 	_    structs.HostLayout
 	Busy uint32
@@ -533,8 +539,7 @@ type IngeroTarget struct {
 	_       structs.HostLayout
 	Flags   uint32
 	Follow  uint32
-	Wakers  uint32
-	Pad     uint32
+	Wakers  [2]uint32
 	Stopper IngeroWho
 }
 
@@ -646,13 +651,13 @@ type IngeroThread struct {
 		Queued       uint8
 		BlockFlags   uint8
 		WokenByIrq   uint8
-		_            [1]byte
+		Hop          uint8
 		EnrolledFor  uint32
 		On           IngeroBlock
 		GilHolder    uint64
 		Waker        IngeroWho
 		WakerStack   uint32
-		Pad          uint32
+		UsedS        uint32
 		WakerTid     [4]uint32
 		WakerCount   [4]uint32
 	}
@@ -683,7 +688,7 @@ type IngeroThread struct {
 		Rec         IngeroCallRecord
 	}
 	Launches uint32
-	Unused   uint32
+	Wakes    uint32
 }
 
 type IngeroThreadRecord struct {
@@ -870,6 +875,7 @@ const (
 	IngeroProgRangeExitMulti    = "range_exit_multi"
 	IngeroProgRangeExitPerf     = "range_exit_perf"
 	IngeroProgRangeSession      = "range_session"
+	IngeroProgRetire            = "retire"
 	IngeroProgWhoami            = "whoami"
 	IngeroVarEachStack          = "each_stack"
 	IngeroVarExportAccount      = "export_account"
@@ -1012,6 +1018,7 @@ type IngeroProgramSpecs struct {
 	RangeExitMulti    *ebpf.ProgramSpec `ebpf:"range_exit_multi"`
 	RangeExitPerf     *ebpf.ProgramSpec `ebpf:"range_exit_perf"`
 	RangeSession      *ebpf.ProgramSpec `ebpf:"range_session"`
+	Retire            *ebpf.ProgramSpec `ebpf:"retire"`
 	Whoami            *ebpf.ProgramSpec `ebpf:"whoami"`
 }
 
@@ -1313,6 +1320,7 @@ type IngeroPrograms struct {
 	RangeExitMulti    *ebpf.Program `ebpf:"range_exit_multi"`
 	RangeExitPerf     *ebpf.Program `ebpf:"range_exit_perf"`
 	RangeSession      *ebpf.Program `ebpf:"range_session"`
+	Retire            *ebpf.Program `ebpf:"retire"`
 	Whoami            *ebpf.Program `ebpf:"whoami"`
 }
 
@@ -1350,6 +1358,7 @@ func (p *IngeroPrograms) Close() error {
 		p.RangeExitMulti,
 		p.RangeExitPerf,
 		p.RangeSession,
+		p.Retire,
 		p.Whoami,
 	)
 }

@@ -158,6 +158,9 @@ func parts(to []Part, s *ledger.Step) []Part {
 			Dev: w.Dev, CPU: w.CPU, Op: w.Op, Critical: w.Critical, Root: w.Reason, First: w.First, Last: w.Last,
 		}
 		if w.State == events.WaitBlocked && w.Who.TID != 0 && forAnother(w.Reason) && w.Waker.Total() > 0 {
+			if w.Waker.Root.TID != 0 {
+				p.Who = w.Waker.Root
+			}
 			to = via(to, &p, &w.Waker)
 			p.Busy = int64(w.Waker.OnCPU) > p.NS/2
 		}

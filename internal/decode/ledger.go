@@ -166,7 +166,7 @@ func ended(dst []tick.Thread, b []byte, clock Clock) ([]tick.Thread, error) {
 // which is later than all that s tells.
 func Thread(tid uint32, s *bpf.IngeroThread, now uint64, clock Clock) tick.Thread {
 	k := &s.Clock
-	t := tick.Thread{PID: s.Tgid, TID: tid, Enrolled: k.EnrolledFor != 0, Since: clock.Wall(k.Account.BornNs), Until: clock.Wall(now)}
+	t := tick.Thread{PID: s.Tgid, TID: tid, Enrolled: k.Hop != 0 || k.EnrolledFor != 0, Since: clock.Wall(k.Account.BornNs), Until: clock.Wall(now)}
 	a := k.Account
 	lasted := less(now, k.Since)
 	switch t.Now = doing(s, clock); t.Now.State {

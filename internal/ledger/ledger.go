@@ -181,10 +181,8 @@ func (l *Ledger) wait(w *events.Wait) {
 	}
 	t.queue = append(t.queue, queued{Wait: *w})
 	l.pending++
-	if q := &t.queue[len(t.queue)-1]; w.State == events.WaitBlocked && w.Who.TID != 0 && w.Flags&events.WaitPrevious == 0 {
-		if waker := l.threads[w.Who.TID]; waker != nil && waker.pid == w.Who.PID && waker != t {
-			q.waker = waker.past.during(w.Start, w.End())
-		}
+	if w.Flags&events.WaitPrevious == 0 {
+		t.queue[len(t.queue)-1].waker = l.behind(t, w)
 	}
 }
 

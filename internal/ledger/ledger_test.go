@@ -208,9 +208,10 @@ func TestBounded(t *testing.T) {
 
 // Of a waker's time only what is remembered is known, and that as it was.
 func TestPast(t *testing.T) {
-	var p past
+	l := New(0)
+	who := events.Thread{PID: 5, TID: 5}
 	for i := range int64(200) { // 1 ms runnable, 1 ms on the CPU
-		p.add(&events.Wait{Start: base + i*2e6, Duration: 1e6, State: events.WaitRunnable, Who: events.Thread{TID: 9}})
+		l.thread(5, 5).past.add(&events.Wait{Start: base + i*2e6, Duration: 1e6, State: events.WaitRunnable, Who: events.Thread{TID: 9}})
 	}
 	for _, tt := range []struct{ from, to, runnable, onCPU int64 }{
 		{390e6, 400e6, 5e6, 5e6},
@@ -219,7 +220,9 @@ func TestPast(t *testing.T) {
 		{0, 100e6, 0, 0},
 		{390e6, 390e6, 0, 0},
 	} {
-		got := p.during(base+tt.from, base+tt.to)
+		var p path
+		l.follow(&p, who, 1, base+tt.from, base+tt.to)
+		got := p.share
 		if int64(got.Runnable) != tt.runnable || int64(got.OnCPU) != tt.onCPU || tt.runnable > 0 && got.By.TID != 9 {
 			t.Errorf("[%d, %d): %+v", tt.from, tt.to, got)
 		}

@@ -1,9 +1,6 @@
 package ledger
 
-import (
-	"ingero/internal/tick"
-	"ingero/pkg/events"
-)
+import "ingero/pkg/events"
 
 // maxPast is how many of a thread's waits are remembered for those it wakes.
 const maxPast = 64
@@ -61,42 +58,4 @@ func (p *past) last() *pastWait {
 	default:
 		return &p.waits[(p.next+n-1)%n]
 	}
-}
-
-// during says what the thread did in [start, end), as far as that is known.
-func (p *past) during(start, end int64) (s tick.WakerShare) {
-	if !p.known {
-		return s
-	}
-	start = max(start, p.since)
-	left := end - start
-	if left <= 0 {
-		return s
-	}
-	var blocked, runnable vote
-	for i := range p.waits { // in order, so that the answer does not hang on where the ring begins
-		w := &p.waits[(p.next+i)%len(p.waits)]
-		ns := min(min(w.end, end)-max(w.start, start), left)
-		if ns <= 0 {
-			continue
-		}
-		left -= ns
-		switch w.state {
-		case events.WaitRunnable:
-			s.Runnable += uint64(ns)
-			stolen := w.reason == events.ReasonHypervisor
-			if runnable.cast(s.By.TID == w.by.TID && s.Hypervisor == stolen, ns) {
-				s.By, s.Hypervisor = w.by, stolen
-			}
-		case events.WaitThrottled:
-			s.Throttled += uint64(ns)
-		default:
-			s.Blocked += uint64(ns)
-			if blocked.cast(s.Reason == w.reason && s.Call == w.call && s.Dev == w.dev, ns) {
-				s.Reason, s.Call, s.Dev = w.reason, w.call, w.dev
-			}
-		}
-	}
-	s.OnCPU = uint64(left)
-	return s
 }

@@ -25,10 +25,10 @@ type shares struct {
 // share is a tick.Share that is still added to.
 type share struct {
 	tick.Share
-	waker             tick.WakerShare
-	blocked, runnable vote
-	who, stack, call  vote // which thread of the process, its place, its call
-	longest           int64
+	waker            tick.WakerShare
+	votes            wakerVotes
+	who, stack, call vote // which thread of the process, its place, its call
+	longest          int64
 }
 
 // shareKey tells shares apart: a process that had the CPU, or a thread of one's
@@ -108,7 +108,7 @@ func (n *names) named(pid uint32, q *queued, across events.Op, sync bool, agent 
 		}
 		x.Own, x.Agent, x.ByIRQ = w.Who.TID != 0 && w.Who.PID == pid, w.Who.PID == agent && agent != 0, w.Flags&events.WaitByIRQ != 0
 		x.Reason, x.Call, x.File, x.Dev = w.Reason, w.Syscall, w.File, w.Dev
-		addWaker(&x.waker, &q.waker, &x.blocked, &x.runnable)
+		addWaker(&x.waker, &q.waker, &x.votes)
 		// Where none was taken, nothing speaks against the one that was.
 		if w.Stack != 0 && x.stack.cast(x.Stack == w.Stack, w.Duration) {
 			x.Stack = w.Stack

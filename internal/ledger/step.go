@@ -125,9 +125,8 @@ type Wait struct {
 	// Waker is what Who did meanwhile, where it was accounted for.
 	Waker tick.WakerShare
 
-	longest  int64
-	blocked  vote // for Waker.Reason
-	runnable vote // for Waker.By
+	longest int64
+	votes   wakerVotes
 }
 
 // same says whether o is of the same culprit and kind.
@@ -205,7 +204,7 @@ func smallest(list []Wait, of func(*Wait) bool) int {
 func (w *Wait) unname() {
 	w.Who, w.Waker = events.Thread{}, tick.WakerShare{}
 	w.Flags |= events.WaitOthers
-	w.blocked, w.runnable = 0, 0
+	w.votes = wakerVotes{}
 }
 
 // kindFlags are those that tell waits apart.
@@ -220,7 +219,7 @@ func (w *Wait) merge(o *Wait) {
 	if o.longest > w.longest {
 		w.longest, w.CPU = o.longest, o.CPU
 	}
-	addWaker(&w.Waker, &o.Waker, &w.blocked, &w.runnable)
+	addWaker(&w.Waker, &o.Waker, &w.votes)
 }
 
 // vote finds what has more than half of the time, in constant memory: time for
@@ -240,19 +239,30 @@ func (v *vote) cast(same bool, ns int64) (replace bool) {
 	return true
 }
 
+// wakerVotes are those for what a sum of wakers' shares is said to be of.
+type wakerVotes struct{ blocked, runnable, root vote }
+
+// votesOf are those of one share.
+func votesOf(w *tick.WakerShare) wakerVotes {
+	return wakerVotes{vote(w.Blocked), vote(w.Runnable), vote(w.Total())}
+}
+
 // addWaker adds what a waker did to a sum of such.
-func addWaker(sum, o *tick.WakerShare, blocked, runnable *vote) {
+func addWaker(sum, o *tick.WakerShare, v *wakerVotes) {
 	if o.Total() == 0 {
 		return
 	}
 	if o.Blocked > 0 {
 		same := sum.Reason == o.Reason && sum.Call == o.Call && sum.Dev == o.Dev
-		if blocked.cast(same, int64(o.Blocked)) {
+		if v.blocked.cast(same, int64(o.Blocked)) {
 			sum.Reason, sum.Call, sum.Dev = o.Reason, o.Call, o.Dev
 		}
 	}
-	if same := sum.By.TID == o.By.TID && sum.Hypervisor == o.Hypervisor; o.Runnable > 0 && (runnable.cast(same, int64(o.Runnable)) || same) {
+	if same := sum.By.TID == o.By.TID && sum.Hypervisor == o.Hypervisor; o.Runnable > 0 && (v.runnable.cast(same, int64(o.Runnable)) || same) {
 		sum.By, sum.Hypervisor = o.By, o.Hypervisor
+	}
+	if v.root.cast(sum.Root.TID == o.Root.TID, int64(o.Total())) || sum.Root.TID == o.Root.TID {
+		sum.Root = o.Root
 	}
 	sum.Times.Add(&o.Times)
 }

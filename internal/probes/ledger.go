@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -138,8 +139,13 @@ func switchHasState(kernel *btf.Spec) bool {
 // and its open calls. A thread that runs may move on while it is read.
 type ThreadState = bpf.IngeroThread
 
-// Threads calls take for every thread that has made traced calls, or is enrolled
-// for one that has. now (CLOCK_MONOTONIC ns) is later than all that s tells.
+// unused is for how long an enrolled thread may end no long wait before its place is another
+// one's.
+const unused = 10 * time.Second
+
+// Threads calls take for every thread that has made traced calls, or is enrolled because it
+// ended waits of one that has. now (CLOCK_MONOTONIC ns) is later than all that s tells. Those
+// that were of no use lately it retires.
 func (t *Tracer) Threads(take func(tid uint32, s *ThreadState, now uint64)) error {
 	const batch = 64
 	var (
@@ -159,9 +165,24 @@ func (t *Tracer) Threads(take func(tid uint32, s *ThreadState, now uint64)) erro
 		}
 		for i := range n {
 			take(tids[i], &states[i], uint64(now.Nano()))
+			if c := &states[i].Clock; c.EnrolledFor != 0 && c.Hop != 0 && now.Sec-int64(c.UsedS) > int64(unused.Seconds()) {
+				if err := t.retire(tids[i], c.UsedS); err != nil {
+					return err
+				}
+			}
 		}
 		if last {
 			return nil
 		}
 	}
+}
+
+// retire gives the place of an enrolled thread to others, unless it was of use since then (s, of
+// CLOCK_MONOTONIC). It has an account until it next leaves a CPU.
+func (t *Tracer) retire(tid, used uint32) error {
+	_, err := t.programs[bpf.IngeroProgRetire].Run(&ebpf.RunOptions{Context: bpf.IngeroRetireArgs{Tid: tid, UsedS: used}})
+	if err != nil {
+		return fmt.Errorf("retire thread %d: %w", tid, err)
+	}
+	return nil
 }

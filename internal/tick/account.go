@@ -118,7 +118,8 @@ func addWakers(a, b *WakerShare) *WakerShare {
 	}
 	sum := *a
 	if b.Total() > a.Total() { // what most of it was
-		sum.Reason, sum.Call, sum.Dev, sum.By, sum.Hypervisor = b.Reason, b.Call, b.Dev, b.By, b.Hypervisor
+		sum = *b
+		sum.Times = a.Times
 	}
 	sum.Times.Add(&b.Times)
 	return &sum

@@ -188,10 +188,14 @@ type Share struct {
 	Waker *WakerShare
 }
 
-// WakerShare splits the time that a thread let another wait. The parts add up to
-// at most the waits' time; what is missing is not known.
+// WakerShare splits the time that a thread waited for another, by what that did meanwhile; where
+// it waited for a third one, by what that did, and so on to the root. The parts add up to at
+// most the waits' time; what is missing is not known.
 type WakerShare struct {
 	Times
+	// Root is the thread that most of the parts are of, if it is not the one that ended the
+	// wait (TID 0).
+	Root   events.Thread
 	Reason events.Reason // what most of Blocked was on
 	Call   events.Syscall
 	Dev    uint32

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Who ends a wait, and who of these has an account: what a waker did meanwhile explains the
+ * wait, and who ended its own waits explains those.
+ */
+#pragma once
+
+/* Of the program retire: a thread, and when it was of use last as of when that was decided. */
+struct retire_args {
+	__u32 tid;
+	__u32 used_s;
+};
+
+#define PF_EXITING 0x00000004 /* include/linux/sched.h */
+
+/* The current thread, which has no account, has ended a long wait, and may be worth one. */
+static __noinline int count_waker(struct thread *t, __u32 wakee, __u32 tid, bool of_job)
+{
+	__u32 n;
+
+	if (!t)
+		return 0;
+	n = tid & (WAKERS - 1);
+	if (t->clock.waker_tid[n] != tid) {
+		t->clock.waker_tid[n] = tid;
+		t->clock.waker_count[n] = 0;
+	}
+	if (++t->clock.waker_count[n] == (of_job ? 1 : ENROL_AFTER))
+		enrol(t->clock.hop ? t->clock.enrolled_for : t->tgid, wakee, t->clock.hop + 1);
+	return 0;
+}
+
+/*
+ * Does a thread that makes traced calls wait for this one, directly or by others? Whom it woke
+ * last waits again.
+ */
+static __always_inline bool awaited(const struct thread *t)
+{
+	__u32 tid = t->wakes;
+	struct thread *down;
+
+	if (!t->clock.hop)
+		return true;
+	if (t->clock.hop >= MAX_HOPS)
+		return false;
+	down = bpf_map_lookup_elem(&threads, &tid);
+	return down && down->clock.state == WAIT_BLOCKED;
+}
+
+/*
+ * The current thread ends a long wait. What it did meanwhile explains the wait, so it has an
+ * account from now on, or is shown to be of use.
+ */
+static __always_inline void follow_waker(struct thread *t, __u32 wakee, struct task_struct *waker,
+					 __u64 now)
+{
+	__u32 tid = waker->pid;
+	struct thread *w;
+
+	if (!waker->mm ||
+	    waker->flags & PF_EXITING) /* a kernel's thread; nobody would end its account */
+		return;
+	if (!tracked(tid)) {
+		if (awaited(t))
+			count_waker(t, wakee, tid,
+				    waker->tgid == t->tgid || waker->real_parent->tgid == t->tgid);
+		return;
+	}
+	w = bpf_map_lookup_elem(&threads, &tid);
+	if (!w || !w->clock.hop)
+		return;
+	w->clock.used_s = now / 1000000000;
+	w->wakes = wakee;
+}
+
+/*
+ * Who wakes a traced thread. sched_wakeup tells when, but may run on another CPU
+ * than the waker's. An interrupt is no doing of the thread that it interrupts.
+ */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *task)
+{
+	struct thread *t = followed(task);
+	struct task_struct *waker;
+	__u64 now;
+
+	if (!t)
+		return 0;
+	waker = bpf_get_current_task_btf();
+	t->clock.woken_by_irq = in_interrupt(waker);
+	if (t->clock.woken_by_irq)
+		return 0;
+	set_who(&t->clock.waker, waker);
+	t->clock.waker_stack = 0;
+	now = bpf_ktime_get_ns();
+	if (t->clock.state != WAIT_BLOCKED || !is_long(now - t->clock.since))
+		return 0;
+	if (take_stacks != STACKS_NONE && waker->tgid == t->tgid && t->clock.gil_holder)
+		t->clock.waker_stack = holder_stack();
+	follow_waker(t, task->pid, waker, now);
+	return 0;
+}
+
+/*
+ * Gives the place of an enrolled thread to others, which has ended no long wait for a while. Its
+ * account ends when it next leaves a CPU: it alone may end that.
+ */
+SEC("syscall")
+int retire(struct retire_args *args)
+{
+	__u32 tid = args->tid;
+	struct thread *t = bpf_map_lookup_elem(&threads, &tid);
+
+	if (t && t->clock.hop && t->clock.used_s == args->used_s)
+		unenrol(t);
+	return 0;
+}

@@ -1,0 +1,131 @@
+package ledger
+
+import (
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+const (
+	// maxHops is how many wakers a wait is followed through: as far as the kernel gives them
+	// accounts (MAX_HOPS in bpf/abi.h).
+	maxHops = 4
+	// maxLooks bounds the accounts that are looked at for one wait.
+	maxLooks = 64
+	// maxRoots is how many threads at the ends of a wait's chains are told apart.
+	maxRoots = 8
+)
+
+// forAnother says whether a thread that blocks so waits for another one to act.
+var forAnother = [Reasons]bool{
+	events.ReasonLock: true, events.ReasonGIL: true, events.ReasonPipe: true,
+	events.ReasonSocket: true, events.ReasonPoll: true, events.ReasonChild: true,
+}
+
+// path is what is found behind one wait: what those did for whom it waited.
+type path struct {
+	share             tick.WakerShare
+	blocked, runnable vote
+	roots             [maxRoots]root
+	nroots            int
+	looks             int
+}
+
+// root is a thread at the end of a chain of wakers.
+type root struct {
+	events.Thread
+	ns int64
+}
+
+// behind follows a blocked wait from waker to waker: what each did while the one before waited for
+// it. Where a waker waited for another one itself, that part of the time is what the other
+// did, so each nanosecond is told once, at its root. It is zero where nothing is known.
+func (l *Ledger) behind(t *thread, w *events.Wait) tick.WakerShare {
+	if w.State != events.WaitBlocked || w.Who.TID == 0 || w.Who.TID == t.tid {
+		return tick.WakerShare{}
+	}
+	var p path
+	l.follow(&p, w.Who, 1, w.Start, w.End())
+	if best := p.best(); best != nil && best.TID != w.Who.TID {
+		p.share.Root = best.Thread
+	}
+	return p.share
+}
+
+// follow adds what a thread, so many hops behind the wait, did in [start, end), and returns how
+// much of that is known, ns.
+func (l *Ledger) follow(p *path, who events.Thread, hop int, start, end int64) (known int64) {
+	t := l.threads[who.TID]
+	if t == nil || t.pid != who.PID || !t.past.known || p.looks >= maxLooks {
+		return 0
+	}
+	p.looks++
+	start = max(start, t.past.since)
+	left := end - start
+	if left <= 0 {
+		return 0
+	}
+	known = left
+	var own tick.WakerShare
+	for i := range t.past.waits { // in order, so that the answer does not hang on where the ring begins
+		w := &t.past.waits[(t.past.next+i)%len(t.past.waits)]
+		from, to := max(w.start, start), min(w.end, end)
+		ns := min(to-from, left)
+		if ns <= 0 {
+			continue
+		}
+		left -= ns
+		if w.state == events.WaitBlocked && forAnother[w.reason] && w.by.TID != 0 && w.by.TID != who.TID && hop < maxHops {
+			ns -= l.follow(p, w.by, hop+1, from, from+ns)
+		}
+		p.add(&own, w, ns)
+	}
+	own.OnCPU = uint64(left)
+	p.share.Times.Add(&own.Times)
+	p.root(who, int64(own.Total()))
+	return known
+}
+
+// add adds a wait of a root.
+func (p *path) add(own *tick.WakerShare, w *pastWait, ns int64) {
+	s := &p.share
+	switch {
+	case ns <= 0:
+	case w.state == events.WaitRunnable:
+		own.Runnable += uint64(ns)
+		stolen := w.reason == events.ReasonHypervisor
+		if p.runnable.cast(s.By.TID == w.by.TID && s.Hypervisor == stolen, ns) {
+			s.By, s.Hypervisor = w.by, stolen
+		}
+	case w.state == events.WaitThrottled:
+		own.Throttled += uint64(ns)
+	default:
+		own.Blocked += uint64(ns)
+		if p.blocked.cast(s.Reason == w.reason && s.Call == w.call && s.Dev == w.dev, ns) {
+			s.Reason, s.Call, s.Dev = w.reason, w.call, w.dev
+		}
+	}
+}
+
+// root adds time to a thread at the end of a chain.
+func (p *path) root(who events.Thread, ns int64) {
+	for i := range p.roots[:p.nroots] {
+		if x := &p.roots[i]; x.TID == who.TID {
+			x.ns += ns
+			return
+		}
+	}
+	if p.nroots < maxRoots {
+		p.roots[p.nroots] = root{who, ns}
+		p.nroots++
+	}
+}
+
+// best is the root of most of the time.
+func (p *path) best() (best *root) {
+	for i := range p.roots[:p.nroots] {
+		if x := &p.roots[i]; best == nil || x.ns > best.ns {
+			best = x
+		}
+	}
+	return best
+}
