@@ -1,0 +1,81 @@
+package ledger
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// followed is how many wakers a wait is followed through: MAX_HOPS in bpf/abi.h.
+const followed = 4
+
+// A thread that waits for another one, which waits for a third one, is held up by what the last of
+// them does. Each of them gets an account, up to the fourth, once the one before it has one: of
+// the first rounds it is not known.
+func TestChainOfWakers(t *testing.T) {
+	dir := build(t)
+	program := filepath.Join(dir, "chain")
+	if out, err := exec.Command("gcc", "-Wall", "-O1", "-o", program, filepath.Join("testdata", "chain.c"), "-L"+dir, "-l:libcudart.so.12", "-Wl,-rpath,$ORIGIN").CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	const rounds, us = 60, 2000
+	for _, hops := range []int{1, 2, 4, 6} {
+		t.Run(fmt.Sprintf("%d", hops), func(t *testing.T) {
+			child := testkit.Start(t, exec.Command(program, strconv.Itoa(hops), strconv.Itoa(rounds), strconv.Itoa(us)))
+			var tids []uint32
+			for _, f := range strings.Fields(child.Line("")) {
+				n, err := strconv.ParseUint(f, 10, 32)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tids = append(tids, uint32(n))
+			}
+			saw, wait := watch(t, tracing{}, uint32(child.PID()))
+			child.Say("go")
+			if err := child.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			wait()
+			for i, tid := range tids[1:] {
+				th, ok := saw.thread(tid)
+				if want := i < followed; ok != want || ok && !th.Enrolled {
+					t.Errorf("waker %d has an account: %t, want %t", i+1, ok, want)
+				}
+			}
+			last := min(hops, followed)
+			want := events.ReasonSleep
+			if hops > followed {
+				want = events.ReasonPipe
+			}
+			x := blockedBy(t, saw, tids[0], tids[1])
+			if x.Waker == nil || x.Waker.Reason != want || x.Waker.Blocked < x.NS/2 {
+				t.Fatalf("%d ns of waits for the first waker: %+v, want them to be for %v", x.NS, x.Waker, want)
+			}
+			if root := x.Waker.Root.TID; last > 1 && root != tids[last] || last == 1 && root != 0 {
+				t.Errorf("the root is %d, want %d of %v", root, tids[last], tids)
+			}
+		})
+	}
+}
+
+// blockedBy returns the largest share of a process's time that a thread's end of it made.
+func blockedBy(t *testing.T, saw *record, pid, by uint32) (most tick.Share) {
+	t.Helper()
+	for i := range saw.ticks {
+		for _, b := range saw.ticks[i].Breakdowns {
+			for _, x := range b.BlockedOn {
+				if b.PID == pid && x.Who.TID == by && x.NS > most.NS {
+					most = x
+				}
+			}
+		}
+	}
+	return most
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * `chain HOPS ROUNDS US`: a thread makes a call, then reads from a pipe, ROUNDS times. The process
+ * that writes there has waited for one behind it, and so on for HOPS processes, of which the last
+ * sleeps for US. It prints the numbers of the processes, first the one that calls, and waits
+ * for a line.
+ */
+#include "truth.h"
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#define MOST 16
+
+static int ends[MOST][2]; /* of the pipe to process n from the one behind it */
+static int hops, rounds, us;
+static volatile pid_t *pids;
+
+static void nothing(void)
+{
+}
+
+static void take(int from)
+{
+	char c;
+
+	if (read(ends[from][0], &c, 1) != 1)
+		_exit(0);
+}
+
+static void give(int to)
+{
+	if (write(ends[to][1], "x", 1) != 1)
+		_exit(0);
+}
+
+/* Process n of the chain, of which each is a child of the one before it. */
+static void behind(int n)
+{
+	struct timespec t = { .tv_nsec = us * 1000L };
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pids[n] = getpid();
+	if (n < hops && !fork())
+		behind(n + 1);
+	give(0); /* it is ready */
+	take(MOST - 1);
+	for (int i = 0; i < rounds; i++) {
+		if (n < hops)
+			take(n);
+		else
+			nanosleep(&t, NULL);
+		give(n - 1);
+	}
+	pause();
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 4)
+		return 2;
+	hops = atoi(argv[1]);
+	rounds = atoi(argv[2]);
+	us = atoi(argv[3]);
+	pids = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (pids == MAP_FAILED)
+		return 1;
+	in_runtime = nothing;
+	for (int i = 0; i < MOST; i++)
+		if (pipe(ends[i]))
+			return 1;
+	if (!fork())
+		behind(1);
+	for (int i = 0; i < hops; i++)
+		take(0);
+	printf("%d", getpid());
+	for (int i = 1; i <= hops; i++)
+		printf(" %d", pids[i]);
+	printf("\n");
+	fflush(stdout);
+	getchar();
+	for (int i = 0; i < hops; i++)
+		give(MOST - 1);
+	for (int i = 0; i < rounds; i++) {
+		cudaStreamSynchronize(NULL);
+		take(0);
+	}
+	return 0;
+}
