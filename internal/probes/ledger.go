@@ -139,10 +139,6 @@ func switchHasState(kernel *btf.Spec) bool {
 // and its open calls. A thread that runs may move on while it is read.
 type ThreadState = bpf.IngeroThread
 
-// unused is for how long an enrolled thread may end no long wait before its place is another
-// one's.
-const unused = 10 * time.Second
-
 // Threads calls take for every thread that has made traced calls, or is enrolled because it
 // ended waits of one that has. now (CLOCK_MONOTONIC ns) is later than all that s tells. Those
 // that were of no use lately it retires.
@@ -165,7 +161,7 @@ func (t *Tracer) Threads(take func(tid uint32, s *ThreadState, now uint64)) erro
 		}
 		for i := range n {
 			take(tids[i], &states[i], uint64(now.Nano()))
-			if c := &states[i].Clock; c.EnrolledFor != 0 && c.Hop != 0 && now.Sec-int64(c.UsedS) > int64(unused.Seconds()) {
+			if c := &states[i].Clock; c.EnrolledFor != 0 && c.Hop != 0 && now.Nano()-int64(c.UsedS)*1e9 > int64(time.Second+t.keepWaker) {
 				if err := t.retire(tids[i], c.UsedS); err != nil {
 					return err
 				}

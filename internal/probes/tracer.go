@@ -48,6 +48,9 @@ type Options struct {
 	Pages        bool          // count page allocations
 	Stacks       StackPolicy
 	EachStack    bool // put each stack out, also one that was there before
+	// KeepWaker is for how long a thread keeps its account that makes no traced calls and has
+	// ended no long wait; 0: 10 s.
+	KeepWaker time.Duration
 	// Object is a compiled bpf/ingero.bpf.c to load in place of the one that is
 	// part of this program. Tests use it, to see what a mistake in it does.
 	Object io.ReaderAt
@@ -69,6 +72,7 @@ type Tracer struct {
 	firstByte bool
 	ledger    bool
 	allWaits  bool
+	keepWaker time.Duration
 	rings     rings    // of calls, and of what answers rest on
 	pressure  *wakeups // of both
 	critical  *Ring    // of the lives of processes
@@ -107,7 +111,7 @@ func Open(o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracer{rows: o.Rows, mode: mode, entry: o.EntryOnly, firstByte: o.FirstByte, ledger: !o.NoLedger, allWaits: o.AllWaits}
+	t := &Tracer{rows: o.Rows, mode: mode, entry: o.EntryOnly, firstByte: o.FirstByte, ledger: !o.NoLedger, allWaits: o.AllWaits, keepWaker: cmp.Or(o.KeepWaker, 10*time.Second)}
 	if err := t.load(o); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}

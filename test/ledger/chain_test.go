@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ingero/internal/probes"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -20,25 +21,14 @@ const followed = 4
 // them does. Each of them gets an account, up to the fourth, once the one before it has one: of
 // the first rounds it is not known.
 func TestChainOfWakers(t *testing.T) {
-	dir := build(t)
-	program := filepath.Join(dir, "chain")
-	if out, err := exec.Command("gcc", "-Wall", "-O1", "-o", program, filepath.Join("testdata", "chain.c"), "-L"+dir, "-l:libcudart.so.12", "-Wl,-rpath,$ORIGIN").CombinedOutput(); err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
-	}
-	const rounds, us = 60, 2000
+	_, program := buildChain(t)
 	for _, hops := range []int{1, 2, 4, 6} {
 		t.Run(fmt.Sprintf("%d", hops), func(t *testing.T) {
-			child := testkit.Start(t, exec.Command(program, strconv.Itoa(hops), strconv.Itoa(rounds), strconv.Itoa(us)))
-			var tids []uint32
-			for _, f := range strings.Fields(child.Line("")) {
-				n, err := strconv.ParseUint(f, 10, 32)
-				if err != nil {
-					t.Fatal(err)
-				}
-				tids = append(tids, uint32(n))
-			}
+			child, tids := startChain(t, program, hops)
 			saw, wait := watch(t, tracing{}, uint32(child.PID()))
 			child.Say("go")
+			child.Line("done")
+			child.Say("")
 			if err := child.Wait(); err != nil {
 				t.Fatal(err)
 			}
@@ -78,4 +68,76 @@ func blockedBy(t *testing.T, saw *record, pid, by uint32) (most tick.Share) {
 		}
 	}
 	return most
+}
+
+// buildChain builds the program of a chain of wakers, and its library.
+func buildChain(t *testing.T) (dir, program string) {
+	t.Helper()
+	dir = build(t)
+	program = filepath.Join(dir, "chain")
+	if out, err := exec.Command("gcc", "-Wall", "-O1", "-o", program, filepath.Join("testdata", "chain.c"), "-L"+dir, "-l:libcudart.so.12", "-Wl,-rpath,$ORIGIN").CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	return dir, program
+}
+
+// startChain starts it, and returns the thread that calls and those behind it.
+func startChain(t *testing.T, program string, hops int) (child *testkit.Child, tids []uint32) {
+	t.Helper()
+	child = testkit.Start(t, exec.Command(program, strconv.Itoa(hops), "60", "2000"))
+	for _, f := range strings.Fields(child.Line("")) {
+		n, err := strconv.ParseUint(f, 10, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tids = append(tids, uint32(n))
+	}
+	return child, tids
+}
+
+// A waker that has ended no long wait for a while gives its place to others, also while it sleeps.
+func TestUnusedWakers(t *testing.T) {
+	dir, program := buildChain(t)
+	tr, err := probes.Open(probes.Options{Rows: rows(t), KeepWaker: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := tr.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	attach(t, tr, filepath.Join(dir, "libcudart.so.12"))
+	child, _ := startChain(t, program, 3)
+	if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
+		t.Fatal(err)
+	}
+	child.Say("go")
+	child.Line("done")
+	known := func() (threads, places int) {
+		err := tr.Threads(func(_ uint32, s *probes.ThreadState, _ uint64) {
+			if threads++; s.Clock.EnrolledFor != 0 {
+				places++
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return threads, places
+	}
+	if threads, _ := known(); threads != 4 {
+		t.Errorf("%d threads have an account, want the one that calls and three wakers", threads)
+	}
+	testkit.Eventually(t, "the wakers' places to be free", func() bool {
+		_, places := known()
+		return places == 0
+	})
+	child.Say("")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the threads to be forgotten", func() bool {
+		threads, _ := known()
+		return threads == 0
+	})
 }

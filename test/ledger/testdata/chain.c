@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * `chain HOPS ROUNDS US`: a thread makes a call, then reads from a pipe, ROUNDS times. The process
- * that writes there has waited for one behind it, and so on for HOPS processes, of which the last
- * sleeps for US. It prints the numbers of the processes, first the one that calls, and waits
- * for a line.
+ * that writes there has waited for one behind it, and so on for HOPS processes. The last of them
+ * is asked by the first thread, and sleeps for US. It prints the numbers of the processes, first the one that calls, and waits
+ * for a line; and so at the end.
  */
 #include "truth.h"
 #include <signal.h>
@@ -34,6 +34,16 @@ static void give(int to)
 		_exit(0);
 }
 
+/* Waits for one. */
+static void line(void)
+{
+	int c;
+
+	do
+		c = getchar();
+	while (c != '\n' && c != EOF);
+}
+
 /* Process n of the chain, of which each is a child of the one before it. */
 static void behind(int n)
 {
@@ -46,9 +56,8 @@ static void behind(int n)
 	give(0); /* it is ready */
 	take(MOST - 1);
 	for (int i = 0; i < rounds; i++) {
-		if (n < hops)
-			take(n);
-		else
+		take(n);
+		if (n == hops)
 			nanosleep(&t, NULL);
 		give(n - 1);
 	}
@@ -78,12 +87,16 @@ int main(int argc, char **argv)
 		printf(" %d", pids[i]);
 	printf("\n");
 	fflush(stdout);
-	getchar();
+	line();
 	for (int i = 0; i < hops; i++)
 		give(MOST - 1);
 	for (int i = 0; i < rounds; i++) {
 		cudaStreamSynchronize(NULL);
+		give(hops); /* it goes round */
 		take(0);
 	}
+	printf("done\n");
+	fflush(stdout);
+	line();
 	return 0;
 }
