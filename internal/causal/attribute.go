@@ -148,8 +148,8 @@ func (c *causes) sweep(all map[uint32]*series) {
 	}
 }
 
-// parts appends the parts of a step's waits. A wait for another thread is what that
-// thread did, as far as it is known.
+// parts appends the parts of a step's waits. A wait for another thread is what that thread did, as
+// far as it is known; if that waited for a third one, what the thread at the end of the chain did.
 func parts(to []Part, s *ledger.Step) []Part {
 	for i := range s.Waits {
 		w := &s.Waits[i]
@@ -158,7 +158,7 @@ func parts(to []Part, s *ledger.Step) []Part {
 			Dev: w.Dev, CPU: w.CPU, Op: w.Op, Critical: w.Critical, Root: w.Reason, First: w.First, Last: w.Last,
 		}
 		if w.State == events.WaitBlocked && w.Who.TID != 0 && forAnother(w.Reason) && w.Waker.Total() > 0 {
-			if w.Waker.Root.TID != 0 {
+			if p.Waker = w.Who; w.Waker.Root.TID != 0 && w.Reason != events.ReasonGIL { // who has the GIL is to blame whatever it waits for
 				p.Who = w.Waker.Root
 			}
 			to = via(to, &p, &w.Waker)

@@ -88,9 +88,11 @@ type Part struct {
 	Size   uint8     // State 0: as in ledger.OpTime
 	// Critical marks waits of the closing call after the GPU was done.
 	Critical bool
-	// Via is the thread of the process's own, or of another, that the victim
-	// waited for; the part is then what that thread did meanwhile. TID 0: none.
+	// Via is the thread of the process's own, or of another, that the victim waited for, at the
+	// end of the chain of wakers; the part is then what that thread did meanwhile. TID 0: none.
 	Via events.Thread
+	// Waker is the thread that ended the victim's wait, where it is known what it did.
+	Waker events.Thread
 	// Busy says that the thread that it waited for is known to have been on a CPU for
 	// most of what is left of the part.
 	Busy bool

@@ -9,11 +9,22 @@ var inputWait = Rule{
 	Doc: "The job waited for a worker of its own that makes its input, and that was on a CPU meanwhile: the worker is too slow.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
-			return p.State == events.WaitBlocked && p.Busy && p.Via.TID == 0 && p.Who.TID != 0 && p.Who.Parent == p.Victim && p.Who.PID != p.Victim &&
-				(p.Reason == events.ReasonPipe || p.Reason == events.ReasonSocket || p.Reason == events.ReasonPoll)
+			return p.State == events.WaitBlocked && p.Busy && p.Via.TID == 0 && p.Who.TID != 0 && p.Who.Parent == p.Victim && p.Who.PID != p.Victim && p.ofInput()
 		},
 		Baseline: zeroBaseline,
 		Key:      func(p *Part) Key { return Key{ID: p.Who.PID} },
 		Blame:    func(p *Part) (group, what string) { return "input", "made input, and was waited for" },
 	},
+}
+
+// ofInput says whether the victim waited for data: at a pipe or socket, or for a thread of its own
+// that waits for another process there.
+func (p *Part) ofInput() bool {
+	switch p.Root {
+	case events.ReasonPipe, events.ReasonSocket, events.ReasonPoll:
+		return true
+	case events.ReasonLock:
+		return p.Waker.PID == p.Victim
+	}
+	return false
 }

@@ -81,6 +81,9 @@ type wakerJSON struct {
 	ByComm      string `json:"by_comm,omitempty"` // had the CPU while it was runnable
 	ByPID       uint32 `json:"by_pid,omitempty"`
 	Hypervisor  bool   `json:"hypervisor,omitempty"` // it gave the CPU to others then
+	RootComm    string `json:"root_comm,omitempty"`  // whose time it is, if another thread's for whom it waited
+	RootPID     uint32 `json:"root_pid,omitempty"`
+	RootTID     uint32 `json:"root_tid,omitempty"`
 }
 
 // partsOf are the parts of a breakdown in their order.
@@ -122,7 +125,8 @@ func shareOf(s *tick.Share, blocked bool) shareJSON {
 	}
 	if w := s.Waker; w != nil {
 		j.Waker = &wakerJSON{OnCPUNS: w.OnCPU, RunnableNS: w.Runnable, ThrottledNS: w.Throttled, BlockedNS: w.Blocked,
-			ByComm: clean(w.By.Name.String()), ByPID: w.By.PID, Hypervisor: w.Hypervisor}
+			ByComm: clean(w.By.Name.String()), ByPID: w.By.PID, Hypervisor: w.Hypervisor,
+			RootComm: clean(w.Root.Name.String()), RootPID: w.Root.PID, RootTID: w.Root.TID}
 		if w.Blocked > 0 {
 			j.Waker.Reason, j.Waker.Call = w.Reason.String(), w.Call.String()
 		}

@@ -110,16 +110,20 @@ func meanwhile(w *tick.WakerShare) string {
 		return ""
 	}
 	most := max(w.OnCPU, w.Runnable, w.Throttled, w.Blocked)
+	which := ", which"
+	if w.Root.TID != 0 {
+		which = ", which waited for " + threadName(&w.Root) + " " + strconv.FormatUint(uint64(w.Root.TID), 10) + ", which"
+	}
 	switch most {
 	case 0:
 		return ""
 	case w.Blocked:
 		if w.Reason == events.ReasonSleep {
-			return ", which slept"
+			return which + " slept"
 		}
-		return ", which waited for " + onWhat(w.Reason, w.Call, w.Dev)
+		return which + " waited for " + onWhat(w.Reason, w.Call, w.Dev)
 	case w.Runnable:
-		s := ", which waited for a CPU"
+		s := which + " waited for a CPU"
 		switch {
 		case w.Hypervisor:
 			s += " that the hypervisor gave to others"
@@ -128,9 +132,9 @@ func meanwhile(w *tick.WakerShare) string {
 		}
 		return s
 	case w.Throttled:
-		return ", which was throttled"
+		return which + " was throttled"
 	}
-	return ", which ran"
+	return which + " ran"
 }
 
 // named is time under a name.

@@ -60,6 +60,22 @@ type wakerJSON struct {
 	TID    uint32         `json:"by_tid,omitempty"`
 
 	Hypervisor bool `json:"hypervisor,omitempty"`
+
+	RootComm   string `json:"root_comm,omitempty"`
+	RootPID    uint32 `json:"root_pid,omitempty"`
+	RootTID    uint32 `json:"root_tid,omitempty"`
+	RootParent uint32 `json:"root_ppid,omitempty"`
+}
+
+func wakerOf(w *tick.WakerShare) *wakerJSON {
+	return &wakerJSON{spentOf(&w.Times), w.Reason, w.Call, w.Dev, w.By.Name.String(), w.By.PID, w.By.TID, w.Hypervisor,
+		w.Root.Name.String(), w.Root.PID, w.Root.TID, w.Root.Parent}
+}
+
+func (w *wakerJSON) share() *tick.WakerShare {
+	return &tick.WakerShare{Times: w.times(), Reason: w.Reason, Call: w.Call, Dev: w.Dev, Hypervisor: w.Hypervisor,
+		By:   events.Thread{PID: w.PID, TID: w.TID, Name: events.NameOf(w.Comm)},
+		Root: events.Thread{PID: w.RootPID, TID: w.RootTID, Parent: w.RootParent, Name: events.NameOf(w.RootComm)}}
 }
 
 func spentOf(t *tick.Times) spentJSON {
@@ -102,7 +118,7 @@ func sharesJSON(all []tick.Share) (out []shareJSON) {
 		j := shareJSON{NS: s.NS, Count: s.Count, Comm: s.Who.Name.String(), PID: s.Who.PID, TID: s.Who.TID, PPID: s.Who.Parent,
 			Own: s.Own, Agent: s.Agent, Idle: s.Idle, ByIRQ: s.ByIRQ, Reason: s.Reason, Call: s.Call, File: s.File, Arg: s.Arg, Dev: s.Dev, At: s.At, Across: s.Across}
 		if w := s.Waker; w != nil {
-			j.Waker = &wakerJSON{spentOf(&w.Times), w.Reason, w.Call, w.Dev, w.By.Name.String(), w.By.PID, w.By.TID, w.Hypervisor}
+			j.Waker = wakerOf(w)
 		}
 		out = append(out, j)
 	}
@@ -115,7 +131,7 @@ func sharesOf(all []shareJSON) (out []tick.Share) {
 		s := tick.Share{NS: j.NS, Count: j.Count, Who: events.Thread{PID: j.PID, TID: j.TID, Parent: j.PPID, Name: events.NameOf(j.Comm)},
 			Own: j.Own, Agent: j.Agent, Idle: j.Idle, ByIRQ: j.ByIRQ, Reason: j.Reason, Call: j.Call, File: j.File, Arg: j.Arg, Dev: j.Dev, At: j.At, Across: j.Across}
 		if w := j.Waker; w != nil {
-			s.Waker = &tick.WakerShare{Times: w.times(), Reason: w.Reason, Call: w.Call, Dev: w.Dev, By: events.Thread{PID: w.PID, TID: w.TID, Name: events.NameOf(w.Comm)}, Hypervisor: w.Hypervisor}
+			s.Waker = w.share()
 		}
 		out = append(out, s)
 	}

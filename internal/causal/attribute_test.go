@@ -1,0 +1,56 @@
+package causal
+
+import (
+	"testing"
+
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// A wait is of the rule that its root is of, and of who is there, however many hand on what the
+// victim waits for.
+func TestWaitsAreOfTheirRoot(t *testing.T) {
+	const victim = 100
+	trainer := events.Thread{PID: victim, TID: 101, Name: events.NameOf("pin_memory")}
+	feeder := events.Thread{PID: 200, TID: 201, Parent: victim, Name: events.NameOf("feeder")}
+	worker := events.Thread{PID: 200, TID: 200, Parent: victim, Name: events.NameOf("worker")}
+	other := events.Thread{PID: 300, TID: 300, Parent: 1, Name: events.NameOf("server")}
+	cpu, blocked := tick.Times{OnCPU: 9e6}, tick.Times{OnCPU: 1e6, Blocked: 8e6}
+	for _, tt := range []struct {
+		name   string
+		reason events.Reason
+		waker  events.Thread
+		share  tick.WakerShare
+		rule   string
+		id     uint32 // of the culprit's key
+	}{
+		{"the worker computes", events.ReasonPipe, worker, tick.WakerShare{Times: cpu}, "input-wait", worker.PID},
+		{"the worker computes, its feeder thread writes", events.ReasonPoll, feeder, tick.WakerShare{Times: cpu, Root: worker}, "input-wait", worker.PID},
+		{"and a thread of the victim's own hands it on", events.ReasonLock, trainer, tick.WakerShare{Times: cpu, Root: worker}, "input-wait", worker.PID},
+		{"the worker reads a disk", events.ReasonPoll, feeder, tick.WakerShare{Times: blocked, Reason: events.ReasonDisk, Root: worker}, "disk-wait", worker.TID},
+		{"a lock that the worker holds", events.ReasonLock, worker, tick.WakerShare{Times: cpu}, "lock-wait", worker.TID},
+		{"a lock that a thread of the victim's own holds", events.ReasonLock, trainer, tick.WakerShare{Times: cpu}, "lock-wait", trainer.TID},
+		{"who holds the GIL waits for a worker", events.ReasonGIL, trainer, tick.WakerShare{Times: cpu, Root: worker}, "gil-wait", trainer.TID},
+		{"one that is no worker", events.ReasonSocket, other, tick.WakerShare{Times: cpu}, "peer-slow", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := ledger.Step{PID: victim, TID: victim, Waits: []ledger.Wait{{
+				NS: 9 * ms, Count: 1, State: events.WaitBlocked, Reason: tt.reason, Who: tt.waker, Waker: tt.share}}}
+			var most Part
+			for _, p := range parts(nil, &s) {
+				if p.NS > most.NS {
+					most = p
+				}
+			}
+			c := newCauses()
+			n, ok := c.attribute(&most)
+			if !ok {
+				t.Fatalf("no rule has %+v", most)
+			}
+			if x := c.list[n]; Rules[x.id.rule].Name != tt.rule || x.id.key.ID != tt.id {
+				t.Errorf("%s, of %d; want %s, of %d", Rules[x.id.rule].Name, x.id.key.ID, tt.rule, tt.id)
+			}
+		})
+	}
+}
