@@ -12,7 +12,8 @@
 // who had the CPU, what a thread blocked on - come from wait records, which are
 // made from 20 us on; they never add up to more than the totals, and what they
 // leave is without a name. A blocked wait is explained by what its waker did
-// meanwhile, one hop, where the waker is accounted for.
+// meanwhile, where the waker is accounted for; and where that waited for a third
+// thread, by what this did, up to four hops (path.go).
 //
 // Not every wait costs something. While a thread synchronises it waits for the
 // GPU anyway, so there only the last wait can matter: see [Loss].
