@@ -101,31 +101,36 @@ func (r *runner) run(ctx context.Context) error {
 	return errors.Join(err, r.fan.close(), r.Source.Close())
 }
 
+// runner has a session's batches and ticks made, go through the stages, and on to the sinks.
 type runner struct {
 	Config
-	can      Capabilities // of the source
-	stages   []stage
-	batch    polled // at hand
+	can    Capabilities // of the source
+	stages []stage
+	states
+	batch polled // at hand
+	fan   *fan
+
+	started, ticked time.Time // the session; the last tick
+	seq, records    uint64    // ticks; calls that had a record
+	over            bool      // the last tick was the final one
+}
+
+// states are what the stages keep from one batch or tick to the next, each its own.
+type states struct {
 	table    *table
-	ledger   *ledger.Ledger
-	causes   *causal.Engine
-	loops    *loop.Finder
-	episodes episode.Tracker
+	meter    *proc.Meter
 	budget   budget
+	quiet    quiet
+	ledger   *ledger.Ledger
+	loops    *loop.Finder
 	track    *track.Tracker
 	ranks    *rollcall.Roll
-	names    *symbols.Names
 	faults   *joiner
+	causes   *causal.Engine
+	names    *symbols.Names
 	stacks   *stacks
 	sites    *sites
-	fan      *fan
-	meter    *proc.Meter
-	started  time.Time
-	ticked   time.Time
-	seq      uint64
-	records  uint64
-	quiet    quiet
-	over     bool // the last tick was the final one
+	episodes episode.Tracker
 }
 
 func newRunner(c Config, can Capabilities) (*runner, error) {
@@ -139,9 +144,10 @@ func newRunner(c Config, can Capabilities) (*runner, error) {
 		c.Log.Debug("host state unavailable", "error", err)
 		meter = &proc.Meter{}
 	}
-	return &runner{Config: c, can: can, stages: stages, table: newTable(), ledger: ledger.New(can.AgentPID), causes: causal.New(can.AgentPID), loops: loop.New(),
-		track: track.New(), ranks: rollcall.New(), names: symbols.New(can.Memory), faults: newJoiner(), stacks: newStacks(&can), sites: newSites(),
-		fan: newFan(c.Sinks, c.Log), meter: meter, started: now, ticked: now, quiet: quiet{Deadband: c.Quiet}, budget: budget{Budget: govern.Budget{Forced: c.Forced}}}, nil
+	return &runner{Config: c, can: can, stages: stages, fan: newFan(c.Sinks, c.Log), started: now, ticked: now, states: states{
+		table: newTable(), meter: meter, budget: budget{Budget: govern.Budget{Forced: c.Forced}}, quiet: quiet{Deadband: c.Quiet},
+		ledger: ledger.New(can.AgentPID), loops: loop.New(), track: track.New(), ranks: rollcall.New(), faults: newJoiner(), causes: causal.New(can.AgentPID),
+		names: symbols.New(can.Memory), stacks: newStacks(&can), sites: newSites()}}, nil
 }
 
 // loop returns nil when ctx or the input ends.
