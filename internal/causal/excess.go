@@ -124,7 +124,7 @@ func (e *Engine) excessOfWaits(steps []step) {
 		for _, p := range x.parts[:x.nparts] {
 			c := &e.causes.list[p.cause]
 			if c.baseline == baselineZero {
-				x.add(excess{ns: p.ns, cause: p.cause, critical: p.critical})
+				x.add(excess(p))
 				continue
 			}
 			u := &normal[c.baseline][c.id.rule]

@@ -258,11 +258,11 @@ func (w *writer) latencies(ops []*opJSON) {
 }
 
 // calls writes how many calls there were.
-func (o *opJSON) calls() string {
-	if o.LowerBound {
-		return "≥" + Count(o.Calls)
+func (j *opJSON) calls() string {
+	if j.LowerBound {
+		return "≥" + Count(j.Calls)
 	}
-	return Count(o.Calls)
+	return Count(j.Calls)
 }
 
 // text writes one of the quantiles.

@@ -15,8 +15,8 @@ struct dim3 {
 };
 
 void **__cudaRegisterFatBinary(void *);
-void __cudaRegisterFunction(void **, const void *, char *, const char *, int, void *, void *, void *,
-			    void *, int *);
+void __cudaRegisterFunction(void **, const void *, char *, const char *, int, void *, void *,
+			    void *, void *, int *);
 void __cudaRegisterFatBinaryEnd(void **);
 int cudaLaunchKernel(const void *, struct dim3, struct dim3, void **, size_t, void *);
 int cudaDeviceSynchronize(void);
