@@ -55,7 +55,7 @@ type libraryKey struct {
 type library struct {
 	tick.Library
 	attached *probes.Attached
-	users    map[uint32]bool
+	users    map[uint32]time.Time
 	idle     time.Time    // since when it has none
 	without  map[int]bool // rows that have no probes, so that the session ends soon
 	// uses are the functions that files of its users named, of ended ones too, or probes would
@@ -135,7 +135,7 @@ func (l *libraries) probe(p *proc.Process, m proc.Library) (*library, error) {
 	if err != nil {
 		l.report.log.Debug("no build id", "path", m.Path, "error", err)
 	}
-	lib := &library{users: map[uint32]bool{p.PID: true}, uses: map[string]proc.Use{}, Library: tick.Library{Path: m.Path, Lib: m.Lib, BuildID: id}}
+	lib := &library{users: map[uint32]time.Time{p.PID: time.Now()}, uses: map[string]proc.Use{}, Library: tick.Library{Path: m.Path, Lib: m.Lib, BuildID: id}}
 	if l.fewLinks() {
 		o.Leave = func(a *probes.Attached) map[int]bool {
 			lib.attached = a
@@ -205,7 +205,7 @@ func lacking(m proc.Library, reports []tick.Report) (out []tick.Report) {
 // that is known.
 func (l *libraries) use(lib *library, pid uint32, since time.Time) {
 	l.mu.Lock()
-	lib.users[pid] = true
+	lib.users[pid] = time.Now()
 	l.fresh = l.fresh || lib.Lib == events.LibCudart
 	path := lib.Path
 	l.mu.Unlock()
@@ -220,8 +220,8 @@ func (l *libraries) forked(pid, child uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, lib := range l.order {
-		if lib.users[pid] {
-			lib.users[child] = true
+		if since, ok := lib.users[pid]; ok {
+			lib.users[child] = since
 		}
 	}
 }
@@ -232,6 +232,18 @@ func (l *libraries) left(pids ...uint32) {
 	defer l.mu.Unlock()
 	for _, lib := range l.order {
 		for _, pid := range pids {
+			delete(lib.users, pid)
+		}
+	}
+}
+
+// execed says that a process maps nothing any more of what it mapped before a time. What its new
+// program maps may be known by then.
+func (l *libraries) execed(pid uint32, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, lib := range l.order {
+		if since, ok := lib.users[pid]; ok && since.Before(at) {
 			delete(lib.users, pid)
 		}
 	}
@@ -281,7 +293,9 @@ func (l *libraries) users(kind events.Library) map[uint32]bool {
 	out := map[uint32]bool{}
 	for _, lib := range l.order {
 		if lib.Lib == kind {
-			maps.Copy(out, lib.users)
+			for pid := range lib.users {
+				out[pid] = true
+			}
 		}
 	}
 	return out

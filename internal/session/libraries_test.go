@@ -7,6 +7,7 @@ import (
 
 	"ingero/internal/probes"
 	"ingero/internal/proc"
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
@@ -19,7 +20,7 @@ func TestLibraryOfEndedProcess(t *testing.T) {
 		of := newTargets(report, &LiveOptions{})
 		libs := newLibraries(nil, nil, report, &LiveOptions{})
 		libs.mapped = of.mapped
-		lib := &library{users: map[uint32]bool{}, attached: &probes.Attached{}}
+		lib := &library{users: map[uint32]time.Time{}, attached: &probes.Attached{}}
 		libs.known[libraryKey{m.Key, m.Lib}], libs.order = lib, []*library{lib}
 		of.admit(&p, false, time.Unix(1000, 0))
 		if ends {
@@ -28,8 +29,39 @@ func TestLibraryOfEndedProcess(t *testing.T) {
 		if err := libs.attach(&p, m, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
-		if lib.users[p.PID] == ends {
+		if _, uses := lib.users[p.PID]; uses == ends {
 			t.Errorf("ended: %t, users: %v", ends, lib.users)
 		}
+	}
+}
+
+// What a program maps may be known before it is heard that its process runs it: that stays. What the
+// program before it mapped does not.
+func TestLibraryOfNewProgram(t *testing.T) {
+	m := proc.Library{Lib: events.LibCuda}
+	p := proc.Process{PID: 7}
+	for _, heard := range []string{"before", "after"} { // the library was noted, the process ran the program
+		t.Run(heard, func(t *testing.T) {
+			report := &reporter{log: slog.New(slog.DiscardHandler), notify: func(Notice) {}}
+			of := newTargets(report, &LiveOptions{})
+			libs := newLibraries(nil, nil, report, &LiveOptions{})
+			libs.mapped = of.mapped
+			lib := &library{users: map[uint32]time.Time{}, attached: &probes.Attached{At: time.Unix(1000, 0)}}
+			libs.known[libraryKey{m.Key, m.Lib}], libs.order = lib, []*library{lib}
+			of.admit(&p, false, time.Unix(1000, 0))
+			exec := time.Now()
+			if heard == "before" {
+				exec = exec.Add(time.Hour)
+			}
+			if err := libs.attach(&p, m, time.Time{}); err != nil {
+				t.Fatal(err)
+			}
+			libs.execed(p.PID, exec)
+			of.execed(&tick.ProcEvent{PID: p.PID, Time: exec.UnixNano()})
+			_, uses := lib.users[p.PID]
+			if want := heard == "after"; uses != want || of.procs[p.PID].Attached.IsZero() == want {
+				t.Errorf("uses it: %t, attached %v", uses, of.procs[p.PID].Attached)
+			}
+		})
 	}
 }

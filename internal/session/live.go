@@ -227,7 +227,7 @@ func (l *Live) lived(e *tick.ProcEvent) bool {
 		l.libs.forked(e.PID, e.Peer)
 	case tick.ProcExeced:
 		l.resolve.execed(e.PID)
-		l.libs.left(e.PID)
+		l.libs.execed(e.PID, time.Unix(0, e.Time))
 		l.targets.execed(e)
 	case tick.ProcExited:
 		l.resolve.ended(e.PID)

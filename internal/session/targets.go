@@ -34,6 +34,7 @@ type process struct {
 	start   uint64    // its StartTicks; 0: not known
 	asked   bool      // what it was started with has been asked for
 	traced  time.Time // since when, on its own account: zero if it was born to a traced process
+	noted   time.Time // when it was last noted that it maps a library
 	aside   bool      // it was there before the trace, is related to whom that is for, and uses no CUDA: its end is not waited for
 	told    bool      // a tick has told of its end
 	counted bool      // its counts have been read since that tick
@@ -155,7 +156,7 @@ func (t *targets) forked(e *tick.ProcEvent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	child := t.know(&p)
-	if parent := t.procs[e.PID]; parent != nil && child.Mapped.IsZero() {
+	if parent := t.procs[e.PID]; parent != nil && child.noted.IsZero() {
 		child.Mapped, child.Attached = parent.Mapped, parent.Attached
 		child.inherit(parent)
 	}
@@ -171,7 +172,9 @@ func (t *targets) execed(e *tick.ProcEvent) {
 		return
 	}
 	p.Comm = e.Comm
-	p.Mapped, p.Attached = time.Time{}, time.Time{} // of the program that it was
+	if p.noted.Before(time.Unix(0, e.Time)) { // else they are of what it runs now
+		p.Mapped, p.Attached = time.Time{}, time.Time{}
+	}
 	if err == nil {
 		p.Comm, p.Exe = now.Comm, now.Exe
 		p.locate(&now)
@@ -225,6 +228,7 @@ func (t *targets) mapped(pid uint32, path string, seen, since time.Time) bool {
 	if p == nil {
 		return false
 	}
+	p.noted = time.Now()
 	if p.traced.After(seen) {
 		seen = p.traced
 	}
