@@ -68,7 +68,7 @@ device() {
 configure() {
 	local lib
 	lib=usr/lib/$(uname -m)-linux-gnu
-	mkdir -p "$root"/{dev,proc,sys,tmp,root,work,opt/ingero,etc}
+	mkdir -p "$root"/{dev,proc,sys,tmp,root,srv,opt/ingero,etc}
 	chmod 1777 "$root/tmp"
 	ln -sfn dash "$root/usr/bin/sh"
 	# By these names numba loads its compiler and the runtime.

@@ -44,7 +44,7 @@ func TestReal(t *testing.T) {
 			r.checkCalls()
 			r.checkKernels()
 			r.checkLines(c.name)
-			at := fmt.Sprintf("/work/%s:%d in ", c.name, line(t, c.name, c.comment))
+			at := fmt.Sprintf("/srv/%s:%d in ", c.name, line(t, c.name, c.comment))
 			got := r.rows(fmt.Sprintf("SELECT count(*) FROM events WHERE op = '%s' AND site LIKE '%s%%'", c.op, at))[0][0].(int64)
 			if got != c.n {
 				t.Errorf("%d of %s at %s, want %d", got, c.op, at, c.n)
@@ -130,7 +130,7 @@ func (r *run) checkLines(script string) {
 	right, first := 0, 0
 	for _, row := range r.rows("SELECT op, coalesce(site, '') FROM events WHERE " + fmt.Sprintf(own, r.output.PID) + " ORDER BY timestamp") {
 		switch site := row[1].(string); {
-		case strings.HasPrefix(site, "/work/"+script+":"):
+		case strings.HasPrefix(site, "/srv/"+script+":"):
 			right++
 		case !strings.Contains(site, ".py:") && right == 0:
 			first++

@@ -25,7 +25,7 @@ shift 2
 mount --rbind /dev "$root/dev"
 mount -t proc proc "$root/proc"
 mount -t tmpfs tmpfs "$root/tmp"
-mount --bind "$work" "$root/work"
+mount --bind "$work" "$root/srv"
 exec "$@"`
 
 // root is the directory that tools/torch-root.sh made.
@@ -84,7 +84,7 @@ func trace(t *testing.T, script string, args ...string) *run {
 	}
 	argv := []string{"-m", "sh", "-c", enter, "sh", in, work,
 		self, "run", "--db", r.db(), "--max-overhead", "0", "--stack=all", "--ringbuf-size", "64m", "--output", filepath.Join(r.dir, "report"), "--",
-		"chroot", in, "/usr/bin/env", "-i", "PATH=/usr/bin", "HOME=/tmp", "INGERO_SIM_COUNTS=/work/counts", "python3", "/work/" + script}
+		"chroot", in, "/usr/bin/env", "-i", "PATH=/usr/bin", "HOME=/tmp", "INGERO_SIM_COUNTS=/srv/counts", "python3", "/srv/" + script}
 	cmd := exec.Command("unshare", append(argv, args...)...)
 	cmd.Env = r.env
 	child := testkit.Start(t, cmd)
