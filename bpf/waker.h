@@ -25,8 +25,10 @@ static __noinline int count_waker(struct thread *t, __u32 wakee, __u32 tid, bool
 		t->clock.waker_tid[n] = tid;
 		t->clock.waker_count[n] = 0;
 	}
-	if (++t->clock.waker_count[n] == (of_job ? 1 : ENROL_AFTER))
-		enrol(t->clock.hop ? t->clock.enrolled_for : t->tgid, wakee, t->clock.hop + 1);
+	if (++t->clock.waker_count[n] < (of_job ? 1 : ENROL_AFTER))
+		return 0;
+	t->clock.waker_count[n] = 0; /* it may be retired, and come again */
+	enrol(t->clock.hop ? t->clock.enrolled_for : t->tgid, wakee, t->clock.hop + 1);
 	return 0;
 }
 

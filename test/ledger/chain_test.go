@@ -95,7 +95,8 @@ func startChain(t *testing.T, program string, hops int) (child *testkit.Child, t
 	return child, tids
 }
 
-// A waker that has ended no long wait for a while gives its place to others, also while it sleeps.
+// A waker that has ended no long wait for a while gives its place to others, also while it sleeps,
+// and gets one again when it ends long waits again.
 func TestUnusedWakers(t *testing.T) {
 	dir, program := buildChain(t)
 	tr, err := probes.Open(probes.Options{Rows: rows(t), KeepWaker: 1})
@@ -132,6 +133,11 @@ func TestUnusedWakers(t *testing.T) {
 		_, places := known()
 		return places == 0
 	})
+	child.Say("more")
+	child.Line("done")
+	if threads, places := known(); threads != 4 || places != 3 {
+		t.Errorf("%d threads have an account and %d a place, once they are of use again: want 4 and 3", threads, places)
+	}
 	child.Say("")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,7 @@
  * `chain HOPS ROUNDS US`: a thread makes a call, then reads from a pipe, ROUNDS times. The process
  * that writes there has waited for one behind it, and so on for HOPS processes. The last of them
  * is asked by the first thread, and sleeps for US. It prints the numbers of the processes, first the one that calls, and waits
- * for a line; and so at the end.
+ * for a line. Then it does so, and does so again for each line "more".
  */
 #include "truth.h"
 #include <signal.h>
@@ -34,14 +34,14 @@ static void give(int to)
 		_exit(0);
 }
 
-/* Waits for one. */
-static void line(void)
+/* Waits for one, and says whether it asks for more. */
+static int line(void)
 {
-	int c;
+	int c, first = getchar();
 
-	do
+	for (c = first; c != '\n' && c != EOF;)
 		c = getchar();
-	while (c != '\n' && c != EOF);
+	return first == 'm';
 }
 
 /* Process n of the chain, of which each is a child of the one before it. */
@@ -55,13 +55,12 @@ static void behind(int n)
 		behind(n + 1);
 	give(0); /* it is ready */
 	take(MOST - 1);
-	for (int i = 0; i < rounds; i++) {
+	for (;;) {
 		take(n);
 		if (n == hops)
 			nanosleep(&t, NULL);
 		give(n - 1);
 	}
-	pause();
 }
 
 int main(int argc, char **argv)
@@ -90,13 +89,14 @@ int main(int argc, char **argv)
 	line();
 	for (int i = 0; i < hops; i++)
 		give(MOST - 1);
-	for (int i = 0; i < rounds; i++) {
-		cudaStreamSynchronize(NULL);
-		give(hops); /* it goes round */
-		take(0);
-	}
-	printf("done\n");
-	fflush(stdout);
-	line();
+	do {
+		for (int i = 0; i < rounds; i++) {
+			cudaStreamSynchronize(NULL);
+			give(hops); /* it goes round */
+			take(0);
+		}
+		printf("done\n");
+		fflush(stdout);
+	} while (line());
 	return 0;
 }
