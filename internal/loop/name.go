@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"ingero/internal/tick"
 )
@@ -23,8 +24,9 @@ const (
 type named struct {
 	found
 	show  string
-	first int64 // Unix ns: the first began
-	open  int   // not ended
+	first int64  // Unix ns: the first began
+	open  int    // not ended
+	in    *named // what the last one began in, nil: in none
 	turns uint64
 	waits uint64 // those that waited for the GPU
 }
@@ -105,11 +107,26 @@ func (m *marked) main() (best *named) {
 		return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(a.lengths.Count(), b.lengths.Count()), cmp.Compare(a.show, b.show))
 	})
 	for _, n := range list {
-		if best == nil || float64(n.total) >= asMuch*float64(list[0].total) && n.steps() && n.lengths.Count() >= epoch*best.lengths.Count() {
+		if best == nil || n.within(best, list[0].total) && n.steps() || best.partOf(n) {
 			best = n
 		}
 	}
 	return best
+}
+
+// within tells whether these ranges are the steps of an epoch, which cover as much of the time.
+func (n *named) within(e *named, most time.Duration) bool {
+	return float64(n.total) >= asMuch*float64(most) && n.lengths.Count() >= epoch*e.lengths.Count()
+}
+
+// partOf tells whether these ranges are in those of a step. It may have less of the time: the
+// step that a thread was in when its first call was seen had begun unseen.
+func (n *named) partOf(step *named) bool {
+	out := n.in
+	for depth := 0; out != step && out != nil && depth < mostOpen; depth++ {
+		out = out.in
+	}
+	return out == step && float64(step.total) >= asMuch*float64(n.total) && n.lengths.Count() < epoch*step.lengths.Count()
 }
 
 // steps tells whether these ranges wait for the GPU, as steps do.

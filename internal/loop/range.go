@@ -168,6 +168,10 @@ func (f *Finder) begin(m *marked, r *tick.Range, started bool) {
 	if n := s.name; n != nil {
 		s.again = !started && n.open > 0 // those that start may overlap
 		n.open++
+		n.in = nil
+		if len(m.open) > 0 {
+			n.in = m.open[len(m.open)-1].name
+		}
 		if n.first == 0 {
 			n.first = r.Time
 		}

@@ -113,6 +113,8 @@ func TestRangesThatAreSteps(t *testing.T) {
 		"overlapping":                      {"step<1 10 " + again("step<2 10 >1 step<1 10 >2 ", 10), "step", 20, 20 * time.Millisecond, 0},
 		"numbers that nobody gave":         {again("step<0 part<0 5 >0 G15 >0", 10), "step", 10, 20 * time.Millisecond, 1},
 		"ends of nothing":                  {">4 >5 " + again(step+">9 ", 10), "step", 10, 20 * time.Millisecond, 1},
+		"its first had begun":              {"wait( G60 ) ) " + again("step( 1 wait( G15 ) )", 20), "step", 20, 16 * time.Millisecond, 1},
+		"its first phase had begun":        {"wait( G60 ) ) ) " + again("step( 1 phase( wait( G15 ) ) )", 20), "step", 20, 16 * time.Millisecond, 1},
 		"a pop is lost":                    {again(step, 9) + "step( 10 ! " + again(step, 10), "step", 19, 20 * time.Millisecond, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
