@@ -10,6 +10,9 @@ files() { git ls-files -co --exclude-standard '*_test.go' | xargs grep -l '^//go
 
 case ${1-} in
 fetch)
+	mkdir -p bin
+	exec 9>bin/fetch.lock
+	flock 9 # one at a time
 	echo "interop: fetching NVIDIA's libraries, what drives the browser, and Jaeger (its build takes minutes, once)"
 	tools/nvidia-libs.sh >/dev/null
 	tools/browser.sh >/dev/null
