@@ -14,7 +14,6 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/explain"
 	"ingero/internal/export"
-	"ingero/internal/outfile"
 	"ingero/internal/query"
 )
 
@@ -28,9 +27,6 @@ type exportOptions struct {
 	session, node  string
 	force          bool
 }
-
-// toStdout is the name of standard output.
-const toStdout = "-"
 
 // exportFormats are the rows of --format: a format, and the ends of names that mean
 // it. SQLite cannot be written to a stream.
@@ -167,11 +163,7 @@ func (o *exportOptions) inWords(path string, err error) error {
 
 // exported writes the output, and returns where that is in words.
 func (e *Env) exported(o exportOptions, write func(*os.File) error) (to string, err error) {
-	if o.output == toStdout {
-		return "", write(e.Stdout)
-	}
-	bytes, err := e.output(o.output, o.force, func(f *outfile.File) error { return write(f.File) })
-	return fmt.Sprintf(" to %s (%s)", o.output, explain.Bytes(bytes)), err
+	return e.written(o.output, o.force, write)
 }
 
 // kind returns the format that is meant.
@@ -188,8 +180,8 @@ func (o *exportOptions) kind() (string, error) {
 			meant = meant || o.format == "" && strings.EqualFold(filepath.Ext(o.output), end)
 		}
 		switch {
-		case meant && o.output == toStdout && !f.stream:
-			return "", usage("give it a file: -o calls.sqlite", "%s cannot be written to standard output", f.name)
+		case meant && isStream(o.output) && !f.stream:
+			return "", usage("give it a file: -o calls.sqlite", "%s cannot be written to a stream", f.name)
 		case meant && f.name == formatPerfetto && strings.EqualFold(filepath.Ext(o.output), ".json"):
 			return formatChrome, nil
 		case meant:

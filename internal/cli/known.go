@@ -72,7 +72,10 @@ func wordsUnsafe(err error) *problem {
 func wordsStore(err error) *problem {
 	var held *store.HeldError
 	var unsafe *store.UnsafeError
+	var old *store.OldError
 	switch {
+	case errors.As(err, &old):
+		return &problem{What: err.Error(), Do: "convert it: ingero merge " + old.Path + " -o NEW.db; or name another with --db PATH"}
 	case errors.As(err, &held):
 		return &problem{What: held.Error(), Do: "record elsewhere: --db PATH"}
 	case errors.As(err, &unsafe) && unsafe.Do != "":

@@ -91,6 +91,9 @@ func (e *Env) merge(ctx context.Context, paths []string, o mergeOptions, thresho
 			return err
 		}
 	}
+	if o.node != "" && m.temp == "" {
+		m.notes = append(m.notes, "--force-node had no effect: none of these databases is of ingero 0.9, and newer ones say of which machine they are")
+	}
 	done, err := store.Merge(ctx, o.output, m.owner, m.sources)
 	if err != nil {
 		return wordsMerge(err)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"strings"
 	"time"
 
 	"ingero/internal/explain"
@@ -34,6 +36,34 @@ func (e *Env) output(path string, force bool, write func(*outfile.File) error) (
 		uid, gid = int(who.UID), int(who.GID)
 	}
 	return s.Size(), wordsExists(path, f.Commit(uid, gid))
+}
+
+// toStdout is the name of standard output.
+const toStdout = "-"
+
+// isStream tells whether a path is no file to be made, but standard output, a device or a pipe.
+func isStream(path string) bool {
+	if path == toStdout || path == "/dev/stdout" || strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/self/fd/") {
+		return true // whatever lies there
+	}
+	s, err := os.Stat(path)
+	return err == nil && !s.Mode().IsRegular() && !s.IsDir()
+}
+
+// written has something written to a file or a stream, and returns where that is, in words.
+func (e *Env) written(path string, force bool, write func(*os.File) error) (to string, err error) {
+	switch {
+	case path == toStdout || path == "/dev/stdout":
+		return "", write(e.Stdout)
+	case isStream(path):
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			return "", err
+		}
+		return " to " + path, errors.Join(write(f), f.Close())
+	}
+	bytes, err := e.output(path, force, func(f *outfile.File) error { return write(f.File) })
+	return fmt.Sprintf(" to %s (%s)", path, explain.Bytes(bytes)), err
 }
 
 func wordsExists(path string, err error) error {

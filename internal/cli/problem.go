@@ -4,8 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strings"
 	"unicode"
+
+	"golang.org/x/sys/unix"
 )
 
 // problem is an error as a person reads it.
@@ -42,6 +46,9 @@ func report(w io.Writer, err error, debug bool) int {
 	if errors.As(err, &code) {
 		return int(code)
 	}
+	if unread(err) {
+		return exitOK
+	}
 	p := inWords(err)
 	fmt.Fprintf(w, "ingero: %s\n", oneLine(p.What))
 	if p.Do != "" {
@@ -54,6 +61,13 @@ func report(w io.Writer, err error, debug bool) int {
 		return exitFailed
 	}
 	return p.Code
+}
+
+// unread tells whether it failed because nobody reads its standard output any more, as with
+// | head. Who did has what was wanted.
+func unread(err error) bool {
+	var p *fs.PathError
+	return errors.As(err, &p) && errors.Is(p.Err, unix.EPIPE) && p.Path == os.Stdout.Name()
 }
 
 // inWords finds the words for an error: its own, those of the first row of

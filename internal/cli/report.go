@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"ingero/internal/config"
 	"ingero/internal/dashboard"
-	"ingero/internal/explain"
-	"ingero/internal/outfile"
 	"ingero/internal/query"
 )
 
@@ -92,14 +91,7 @@ func (e *Env) report(ctx context.Context, c *config.Config, o *reportOptions) er
 		}
 		return errors.Join(wordsDatabase(firstThere(c.Databases()), err), w.Flush())
 	}
-	where := ""
-	if o.output == toStdout {
-		err = write(e.Stdout)
-	} else {
-		var bytes int64
-		bytes, err = e.output(o.output, o.force, func(f *outfile.File) error { return write(f.File) })
-		where = fmt.Sprintf(" to %s (%s)", o.output, explain.Bytes(bytes))
-	}
+	where, err := e.written(o.output, o.force, func(f *os.File) error { return write(f) })
 	if err != nil {
 		return err
 	}

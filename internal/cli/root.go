@@ -155,8 +155,12 @@ func wordsUsage(err error) error {
 	if _, ok := err.(*problem); ok {
 		return err
 	}
-	what, _, _ := strings.Cut(err.Error(), "\n")
-	return &problem{What: strings.TrimSuffix(what, ` for "ingero"`), Do: "ingero --help lists the commands", Code: exitUsage, Err: err}
+	what, more, _ := strings.Cut(err.Error(), "\n")
+	do := "ingero --help lists the commands"
+	if _, meant, ok := strings.Cut(more, "Did you mean this?\n"); ok {
+		do = "did you mean " + strings.Join(strings.Fields(meant), " or ") + "? " + do
+	}
+	return &problem{What: strings.TrimSuffix(what, ` for "ingero"`), Do: do, Code: exitUsage, Err: err}
 }
 
 // noArguments refuses whatever stands behind the flags.

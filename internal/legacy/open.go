@@ -22,9 +22,6 @@ type DB struct {
 	columns map[string][]string // by table
 }
 
-// needed are the columns of events by which such a database is known.
-var needed = []string{"timestamp", "pid", "tid", "source", "op", "duration", "arg0", "arg1", "ret_code"}
-
 // Open opens the database at path. It returns an error that wraps
 // [store.ErrNotDatabase] when the file is another program's, and SQLite's when it is
 // no database at all.
@@ -40,7 +37,7 @@ func Open(ctx context.Context, path string) (_ *DB, err error) {
 	if _, journal := os.Stat(path + "-wal"); store.NeedsWrite(err) && errors.Is(journal, fs.ErrNotExist) {
 		err = d.open(ctx, "immutable=1") // nobody writes to it, and it lies where nobody may
 	}
-	if err == nil && !d.has("events", needed...) {
+	if err == nil && !d.has("events", store.OldColumns...) {
 		err = fmt.Errorf("%w, nor of 0.9", store.ErrNotDatabase)
 	}
 	if err != nil {

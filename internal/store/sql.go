@@ -24,6 +24,34 @@ const applicationID = 0x494e4752
 // ErrNotDatabase says that a file is not a database of this ingero.
 var ErrNotDatabase = errors.New("not a database of this ingero")
 
+// OldError says that ingero 0.9 wrote the database, which is to be converted. It is
+// [ErrNotDatabase] to errors.Is.
+type OldError struct{ Path string }
+
+func (e *OldError) Error() string { return ErrNotDatabase.Error() + ": ingero 0.9 wrote it" }
+
+// Unwrap returns what it is one of.
+func (e *OldError) Unwrap() error { return ErrNotDatabase }
+
+// OldColumns are the columns of its table events by which a database of 0.9 is known.
+var OldColumns = []string{"timestamp", "pid", "tid", "source", "op", "duration", "arg0", "arg1", "ret_code"}
+
+// foreign says whose database it is that is not ours.
+func foreign(db *sql.DB) error {
+	var path string
+	var found int
+	for _, c := range OldColumns {
+		n := 0
+		if db.QueryRow("SELECT (SELECT file FROM pragma_database_list WHERE name = 'main'), count(*) FROM pragma_table_info('events') WHERE name = ?", c).Scan(&path, &n) == nil {
+			found += n
+		}
+	}
+	if found == len(OldColumns) {
+		return &OldError{path}
+	}
+	return fmt.Errorf("%w: another program wrote it", ErrNotDatabase)
+}
+
 var errNoSQLite = fmt.Errorf("%w: it is no SQLite file", ErrNotDatabase)
 
 // FullError says that recording has stopped for want of room. It is
@@ -104,7 +132,7 @@ func SchemaVersion(db *sql.DB) (int, error) {
 	case err != nil:
 		return 0, err
 	case id != applicationID && things > 0:
-		return 0, fmt.Errorf("%w: another program wrote it", ErrNotDatabase)
+		return 0, foreign(db)
 	}
 	known, err := migrationNames()
 	if err != nil {
