@@ -112,8 +112,8 @@ func headline(c *tick.Chain, words *causeWords) string {
 	}
 	if p99 > 0 {
 		what += " p99=" + strings.ReplaceAll(Duration(int64(p99)), " ", "")
-		if p50 > 0 {
-			what += fmt.Sprintf(" (%.1fx p50)", float64(p99)/float64(p50))
+		if x := float64(p99) / float64(p50); p50 > 0 && x >= 1.05 { // else it is about calls that are rarer still
+			what += fmt.Sprintf(" (%.1fx p50)", x)
 		}
 	}
 	return what + " - " + words.head(c)
@@ -122,6 +122,9 @@ func headline(c *tick.Chain, words *causeWords) string {
 // lostText says what a chain cost: "1.41 s of 60.0 s (2.4 %): 412 of 3,801 steps
 // were slow; without it their p99 would be 15.2 ms, not 27.5 ms".
 func lostText(c *chainJSON) string {
+	if c.LostNS == 0 && c.LostMaxNS == 0 {
+		return "nothing yet; it is as grave as what may follow from it"
+	}
 	s := Duration(c.LostNS)
 	if c.LostMinNS < c.LostNS-c.LostNS/20 || c.LostMaxNS > c.LostNS+c.LostNS/20 {
 		s += " (" + Duration(c.LostMinNS) + " to " + Duration(c.LostMaxNS) + ")"
@@ -136,8 +139,8 @@ func lostText(c *chainJSON) string {
 		}
 		s += fmt.Sprintf(": %s of %s %s slow", Count(uint64(max(c.SlowSteps, 0))), plural(uint64(c.Steps), "step"), verb)
 	}
-	if c.WithoutNS > 0 && c.StepP99NS > 0 {
-		s += "; without it p99 would be " + Duration(c.WithoutNS) + ", not " + Duration(c.StepP99NS)
+	if would, is := Duration(c.WithoutNS), Duration(c.StepP99NS); c.WithoutNS > 0 && c.StepP99NS > 0 && would != is {
+		s += "; without it p99 would be " + would + ", not " + is
 	}
 	return s
 }

@@ -63,15 +63,26 @@ func (f *Fleet) Ops(ctx context.Context, params url.Values, from, to time.Time) 
 	return out, problems
 }
 
+// opOf finds an operation by its name and source; 0 where there is none of that name. Several may
+// be called so, of other layers or older forms: what the name is first of comes first.
+func opOf(name string, source uint8) events.Op {
+	first, _ := events.OpByName(name)
+	if first == 0 || uint8(first.Source()) == source {
+		return first
+	}
+	for _, o := range events.OpsNamed(name) {
+		if uint8(o.Source()) == source {
+			return o
+		}
+	}
+	return first
+}
+
 func opsOf(a *Answer[wire.Ops]) (out []Op, err error) {
 	for i := range a.Value.Sums {
 		s := &a.Value.Sums[i]
 		op := Op{Node: a.Name, Comm: printable(s.Comm, 16)}
-		for _, o := range events.OpsNamed(s.Op) { // a name may be of several layers
-			if op.Op.Op == 0 || uint8(o.Source()) == s.Source {
-				op.Op.Op = o
-			}
-		}
+		op.Op.Op = opOf(s.Op, s.Source)
 		if op.Op.Op == 0 { // of a later version
 			continue
 		}

@@ -148,7 +148,7 @@ func (r *Reader) Observed(ctx context.Context, f Filter) (out []Observed, err er
 			if !f.To.IsZero() {
 				o.To = earlier(o.To, f.To)
 			}
-			if f.wants(p.PID) && o.From.Before(o.To) && !p.Mapped.IsZero() {
+			if f.wants(p.PID) && o.From.Before(o.To) && !p.Attached.IsZero() {
 				out = append(out, o)
 			}
 		}
