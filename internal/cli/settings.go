@@ -35,6 +35,9 @@ func (e *Env) settings(flags *config.Flags) (*config.Config, error) {
 	c, err := config.Load(in)
 	if err == nil {
 		e.debug = c.Debug
+		if c.Unread != "" {
+			e.note("Note: %s is not read, since you are root and others may have written it; --config %s reads it", c.Unread, c.Unread)
+		}
 		e.again = func() (*config.Config, error) { return config.Load(in) }
 	}
 	return c, err

@@ -2,7 +2,9 @@ package config
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -21,6 +23,9 @@ type Config struct {
 	// From says where each setting that is no default came from, by key:
 	// "/etc/ingero/ingero.yaml:3", "INGERO_DB", "--db".
 	From map[string]string
+	// Unread is a file of settings in the current folder that was not read, since root would
+	// do what others wrote there; "" where there is none.
+	Unread string
 
 	file string   // --config
 	dbs  []string // where a database is looked for when none is named
@@ -175,6 +180,7 @@ func Load(in Inputs) (*Config, error) {
 		return nil, err
 	}
 	c.complete(in)
+	c.Unread = in.unread(c.file)
 	return c, nil
 }
 
@@ -285,6 +291,26 @@ func (in Inputs) places(named string) []file {
 		all = append(all, file{named, false})
 	}
 	return all
+}
+
+// unread returns the file in the current folder if it is there and is none of the places.
+func (in Inputs) unread(named string) string {
+	local := filepath.Join(in.Cwd, localFile)
+	is := func(f file) bool { return sameFile(f.name, local) }
+	if _, err := os.Lstat(local); err != nil || in.Cwd == "" || slices.ContainsFunc(in.places(named), is) {
+		return ""
+	}
+	return local
+}
+
+// sameFile tells whether two names are of one file.
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 // files reads the files that exist, and the one that must.

@@ -178,13 +178,16 @@ func TestNamedFileMustExist(t *testing.T) {
 func TestRootLeavesLocalFile(t *testing.T) {
 	w := newWorld(t)
 	w.in.UID = 0
+	if got := w.load().Unread; got != "" {
+		t.Errorf("%q is not read, and is not there", got)
+	}
 	w.write(w.local(), "node: local\n")
-	if got := w.load().Node; got != "gpu-7" {
-		t.Errorf("Node = %q, want that the local file is left alone", got)
+	if c := w.load(); c.Node != "gpu-7" || c.Unread != w.local() {
+		t.Errorf("Node = %q and unread is %q, want that the local file is left alone and told", c.Node, c.Unread)
 	}
 	w.in.Flags["config"] = w.local()
-	if got := w.load().Node; got != "local" {
-		t.Errorf("Node = %q, want that of the file, which --config names now", got)
+	if c := w.load(); c.Node != "local" || c.Unread != "" {
+		t.Errorf("Node = %q and unread is %q, want that of the file, which --config names now", c.Node, c.Unread)
 	}
 }
 
