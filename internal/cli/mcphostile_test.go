@@ -41,9 +41,9 @@ func TestMCPHostile(t *testing.T) {
 		args  map[string]any
 		words string
 	}{
-		{"diagnose", map[string]any{"unknown": 1}, "unexpected additional properties"},
+		{"diagnose", map[string]any{"unknown": 1}, `diagnose has no argument "unknown": it takes cursor, `},
 		{"diagnose", map[string]any{"since": "soon"}, "since cannot be"},
-		{"diagnose", map[string]any{"pid": "all"}, "validating"},
+		{"diagnose", map[string]any{"pid": "all"}, `pid cannot be "all": it takes the numbers of processes, as [4821]`},
 		{"explain_chain", map[string]any{"id": "x' OR '1'='1"}, "there is no cause"},
 		{"explain_chain", map[string]any{"id": strings.Repeat("x", 60000)}, "there is no cause"},
 		{"run_sql", map[string]any{"sql": "DROP TABLE sessions"}, "cannot be run"},

@@ -234,14 +234,17 @@ func parseBytes(s string) (byteCount, error) {
 var timeUnits = []struct {
 	suffix string
 	unit   time.Duration
-}{ // a longer suffix before one that it ends in
+}{
 	{"ns", time.Nanosecond}, {"us", time.Microsecond}, {"µs", time.Microsecond}, {"ms", time.Millisecond},
 	{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour}, {"w", 7 * 24 * time.Hour},
+	{"second", time.Second}, {"seconds", time.Second}, {"sec", time.Second}, {"minute", time.Minute}, {"minutes", time.Minute}, {"min", time.Minute},
+	{"hour", time.Hour}, {"hours", time.Hour}, {"day", 24 * time.Hour}, {"days", 24 * time.Hour}, {"week", 7 * 24 * time.Hour}, {"weeks", 7 * 24 * time.Hour},
 }
 
-// ParseDuration reads 90s, 1h30m, 2d, 3d12h, 1w, 1.5h: a day has 24 hours. A
+// ParseDuration reads 90s, 1h30m, 2d, 3d12h, 1w, 1.5h, "5 minutes": a day has 24 hours. A
 // number needs a unit, except 0; nothing is negative.
 func ParseDuration(s string) (time.Duration, error) {
+	s = strings.ReplaceAll(s, " ", "")
 	if s == "0" {
 		return 0, nil
 	}

@@ -12,6 +12,7 @@ func TestParseDuration(t *testing.T) {
 		"0": 0, "0s": 0, "60s": time.Minute, "1h": time.Hour, "1h30m": 90 * time.Minute, "2d": 48 * time.Hour,
 		"1w": 168 * time.Hour, "3d12h": 84 * time.Hour, "1.5h": 90 * time.Minute, "500ms": 500 * time.Millisecond,
 		"250us": 250 * time.Microsecond, "250µs": 250 * time.Microsecond, "7ns": 7, "1m1ms": time.Minute + time.Millisecond,
+		"1 h": time.Hour, "5 minutes": 5 * time.Minute, "1 hour 30 min": 90 * time.Minute, "2 days": 48 * time.Hour,
 	} {
 		t.Run(text, func(t *testing.T) {
 			if got, err := ParseDuration(text); err != nil || got != want {
@@ -19,7 +20,7 @@ func TestParseDuration(t *testing.T) {
 			}
 		})
 	}
-	for _, text := range []string{"", " ", "60", "1h30", "h", "1x", "-1s", "+1s", "1 h", "1..5h", ".", "1hh", "1y", "1e3s", "inf", "NaN", "292w1000000000h"} {
+	for _, text := range []string{"", " ", "60", "1h30", "h", "1x", "-1s", "+1s", "1..5h", ".", "1hh", "1y", "5 parsecs", "minutes", "1e3s", "inf", "NaN", "292w1000000000h"} {
 		t.Run("bad "+text, func(t *testing.T) {
 			if got, err := ParseDuration(text); err == nil {
 				t.Errorf("ParseDuration = %v, want an error", got)

@@ -203,6 +203,8 @@ func TestArguments(t *testing.T) {
 	for given, ok := range map[string]bool{
 		`{"pid": null, "since": null, "tsc": null, "max_tokens": null}`: true,
 		`null`: true, `{}`: true, `{"pid": [4821], "since": null}`: true,
+		`{"pid": 4821}`: true, `{"pid": ["4821"]}`: true, `{"pid": "4821, 4822"}`: true, `{"max_tokens": "500"}`: true, `{"tsc": "false"}`: true,
+		`{"since": "5 minutes"}`: true, `{"since": 300}`: false, `{"pid": "all"}`: false, `{"pid": ""}`: false, `{"pid": {}}`: false, `{"tsc": 1}`: false, `{"max_tokens": "many"}`: false,
 		`{"pid": "null"}`: false, `{"pid": [null]}`: false, `{"null": 1}`: false, `[null]`: false,
 	} {
 		r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "diagnose", Arguments: json.RawMessage(given)})

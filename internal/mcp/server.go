@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"ingero/internal/query"
@@ -86,17 +87,18 @@ const instructions = `ingero records why GPU jobs on this machine were slow, and
 // server is the tools and what they ask.
 type server struct {
 	Options
-	slots chan struct{}
+	slots   chan struct{}
+	schemas map[string]*jsonschema.Schema // of the arguments of tools, by name
 }
 
 // New returns a server that answers from o.
 func New(o Options) *sdk.Server {
-	s := &server{Options: o, slots: make(chan struct{}, atOnce)}
+	s := &server{Options: o, slots: make(chan struct{}, atOnce), schemas: map[string]*jsonschema.Schema{}}
 	m := sdk.NewServer(&sdk.Implementation{Name: "ingero", Title: "ingero: why was this GPU job slow, and who did it?", Version: o.Version},
 		&sdk.ServerOptions{Instructions: instructions, Logger: o.Log, Capabilities: &sdk.ServerCapabilities{},
 			SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" }})
-	m.AddReceivingMiddleware(withoutNulls)
 	s.tools(m)
+	m.AddReceivingMiddleware(lenient(s.schemas))
 	s.resources(m)
 	s.prompts(m)
 	return m

@@ -1,10 +1,7 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"maps"
 	"slices"
 	"time"
 
@@ -54,8 +51,9 @@ type asked[In any] interface {
 // answers makes the registration of a tool with the function that answers it.
 func answers[In any, P asked[In]](find func(*server, context.Context, P) (*answer, error)) func(*server, *sdk.Server, *tool) {
 	return func(s *server, m *sdk.Server, t *tool) {
-		no := false
-		d := &sdk.Tool{Name: t.name, Title: t.title, Description: t.about, InputSchema: inputs[In](), OutputSchema: t.schema(),
+		no, in := false, inputs[In]()
+		s.schemas[t.name] = in
+		d := &sdk.Tool{Name: t.name, Title: t.title, Description: t.about, InputSchema: in, OutputSchema: t.schema(),
 			Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: !t.changes, DestructiveHint: &no, OpenWorldHint: &no}}
 		sdk.AddTool(m, d, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, *Out, error) {
 			text, out, err := t.call(s, ctx, &in, P(&in).form(), func(ctx context.Context) (*answer, error) { return find(s, ctx, &in) })
@@ -69,7 +67,7 @@ func answers[In any, P asked[In]](find func(*server, context.Context, P) (*answe
 
 // inputs is the schema of a tool's arguments. Each has one type: clients that hand tools on to
 // models of other makers refuse a list of types, or drop it. That null is taken as well
-// is withoutNulls' doing.
+// is the doing of lenient.
 func inputs[In any]() *jsonschema.Schema {
 	s, err := jsonschema.For[In](nil)
 	if err != nil {
@@ -82,23 +80,6 @@ func inputs[In any]() *jsonschema.Schema {
 		}
 	}
 	return s
-}
-
-// withoutNulls leaves out the arguments of calls that are null: models that fill in all that a
-// schema has say so that they say nothing.
-func withoutNulls(next sdk.MethodHandler) sdk.MethodHandler {
-	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
-		if call, ok := r.(*sdk.CallToolRequest); ok && call.Params != nil && bytes.Contains(call.Params.Arguments, []byte("null")) {
-			var args map[string]json.RawMessage
-			if json.Unmarshal(call.Params.Arguments, &args) == nil {
-				maps.DeleteFunc(args, func(_ string, v json.RawMessage) bool { return string(v) == "null" })
-				if given, err := json.Marshal(args); err == nil {
-					call.Params.Arguments = given
-				}
-			}
-		}
-		return next(ctx, method, r)
-	}
 }
 
 // call answers one call, when there is room for it.
