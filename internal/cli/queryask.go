@@ -110,7 +110,7 @@ func (a *asked) notes(zone *time.Location) []string {
 	}
 	switch {
 	case lost > 0 && !a.cover.Records:
-		out = append(out, explain.Count(lost)+" records were lost in these recordings: counts and sums are exact, but durations lack these calls")
+		out = append(out, explain.Count(lost)+" records were lost in these recordings: those calls are in counts and sums, but not in durations")
 	case lost > 0:
 		out = append(out, explain.Count(lost)+" records were lost in these recordings, so the counts may be low: ingero explain --per-process has the exact ones")
 	}

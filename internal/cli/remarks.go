@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"ingero/internal/explain"
 	"ingero/internal/query"
+	"ingero/internal/tick"
 )
 
 // remarks says what a reader must know of the recordings, the earliest first.
@@ -53,7 +55,11 @@ func remarksOn(s *query.Summary, zone *time.Location) []string {
 	}
 	switch {
 	case s.Rebuilt && s.Thinned && !s.CountedFrom.IsZero():
-		out = append(out, "not every call of this part was recorded: counts and sums of its operations are exact, quantiles and the time between calls are estimates")
+		exact := "counts and sums of its operations are exact"
+		if less := lowerBounds(s); len(less) > 0 {
+			exact += ", but for lower bounds of " + strings.Join(less, ", ")
+		}
+		out = append(out, "not every call of this part was recorded: "+exact+"; quantiles and the time between calls are estimates")
 	case s.Rebuilt && s.Thinned:
 		out = append(out, "not every call of this part was recorded, so its counts are estimates")
 	}
@@ -68,6 +74,17 @@ func remarksOn(s *query.Summary, zone *time.Location) []string {
 		out = append(out, "the recording cannot be read to its end: "+s.Damage)
 	}
 	return out
+}
+
+// lowerBounds names the operations of a recording that had no probe for some time.
+func lowerBounds(s *query.Summary) (names []string) {
+	for _, r := range s.Reports {
+		called := func(o tick.Op) bool { return o.Op.String() == r.Object }
+		if r.Kind == tick.LowerBound && slices.ContainsFunc(s.Ops, called) && !slices.Contains(names, r.Object) {
+			names = append(names, r.Object)
+		}
+	}
+	return names
 }
 
 // gap is a time in which nobody recorded.

@@ -7,21 +7,39 @@ import (
 
 	"ingero/internal/query"
 	"ingero/internal/store"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 func TestRemarks(t *testing.T) {
+	const exact = "counts and sums of its operations are exact"
+	counted := func(s *query.Summary) {
+		s.Rebuilt, s.Thinned, s.CountedFrom = true, true, time.Unix(1000, 0)
+		s.From, s.To, s.CountedTo = s.CountedFrom, s.CountedFrom, s.CountedFrom
+		for _, name := range []string{"cudaEventRecord", "cudaLaunchKernel"} {
+			op, _ := events.OpByName(name)
+			s.Ops = append(s.Ops, tick.Op{Op: op})
+		}
+	}
 	for name, tt := range map[string]struct {
 		change func(s *query.Summary)
 		want   string
 	}{
-		"ended":       {func(s *query.Summary) { s.Session.State = "ended" }, ""},
-		"running":     {func(s *query.Summary) { s.Session.State = "running" }, "still runs"},
-		"interrupted": {func(s *query.Summary) { s.Session.State = "interrupted" }, "was killed"},
-		"full":        {func(s *query.Summary) { s.Session.State, s.Session.Problem = "full", "no space" }, "no space"},
-		"thinned":     {func(s *query.Summary) { s.Rebuilt, s.Thinned = true, true }, "estimates"},
-		"damaged":     {func(s *query.Summary) { s.Damage = "bad sum" }, "bad sum"},
-		"pruned":      {func(s *query.Summary) { s.Session.Pruned = true }, "not kept any more"},
-		"cut":         {func(s *query.Summary) { s.Session.Cut = true }, "to make room"},
+		"ended":                          {func(s *query.Summary) { s.Session.State = "ended" }, ""},
+		"running":                        {func(s *query.Summary) { s.Session.State = "running" }, "still runs"},
+		"interrupted":                    {func(s *query.Summary) { s.Session.State = "interrupted" }, "was killed"},
+		"full":                           {func(s *query.Summary) { s.Session.State, s.Session.Problem = "full", "no space" }, "no space"},
+		"thinned":                        {func(s *query.Summary) { s.Rebuilt, s.Thinned = true, true }, "estimates"},
+		"thinned, counted by the kernel": {counted, exact + "; quantiles"},
+		"thinned, counted by the kernel, and without probes for some time": {func(s *query.Summary) {
+			counted(s)
+			for _, name := range []string{"cudaLaunchKernel", "cudaLaunchKernel", "cudaMemcpyAsync"} { // the last is not called here
+				s.Reports = append(s.Reports, tick.Report{Kind: tick.LowerBound, Object: name})
+			}
+		}, exact + ", but for lower bounds of cudaLaunchKernel; quantiles"},
+		"damaged": {func(s *query.Summary) { s.Damage = "bad sum" }, "bad sum"},
+		"pruned":  {func(s *query.Summary) { s.Session.Pruned = true }, "not kept any more"},
+		"cut":     {func(s *query.Summary) { s.Session.Cut = true }, "to make room"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s query.Summary

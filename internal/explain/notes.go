@@ -18,7 +18,7 @@ var dropWords = map[string]string{
 	"ring-full":          "records of calls were lost because the buffer was full: those calls are in counts and sums, not in lists of calls",
 	"kept-ring-full":     "records of calls that answers rest on were lost because both buffers were full: those calls are in counts and sums, and their time is between the calls that have records",
 	"wait-left-out":      "waits, or last accounts of threads, were lost because the buffers were full: the sums have them",
-	"thinned":            "records of fast calls were left out on purpose, under load: others stand for them, and counts and sums are exact",
+	"thinned":            "records of fast calls were left out on purpose, under load: others stand for them, and those calls are in counts and sums",
 	"critical-ring-full": "events of processes (start, program, exit) were lost because the buffer was full",
 	"too-many-threads":   "calls were counted, not timed: too many threads made calls at the same time",
 	"too-many-counters":  "calls were counted for their function, not for their process: too many processes made calls",
