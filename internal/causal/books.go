@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"ingero/internal/stats"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -26,7 +27,8 @@ type Book struct {
 	Seconds []Second // oldest first, at most windowSeconds
 	Host    []HostAt // what happened to it on the host, oldest first: of the same time
 	seen    uint64
-	device  string // that it launches on; "": not known, or several
+	device  string                    // that it launches on; "": not known, or several
+	hists   map[events.Op]*stats.Hist // as of the last tick, of operations that records are left out of
 }
 
 // Second is what one tick said.
@@ -48,6 +50,7 @@ type OpSum struct {
 	Errors uint64
 	NS     uint64 // of those that returned
 	Own    uint64 // of NS: in no other traced call that they made
+	Low    int64  // ns: what a tenth of those that returned took at most; 0: all of them have records
 }
 
 // GraphSum is what had become of a process's graphs by the end of a tick.
@@ -112,7 +115,8 @@ func (e *Engine) note(t *tick.Tick) {
 	for i := range t.Ops {
 		o := &t.Ops[i]
 		if s := e.second(o.PID); s != nil && o.Last.Calls+o.Last.Done > 0 {
-			s.Ops = append(s.Ops, OpSum{o.Op, o.Last.Calls, o.Last.Done, o.Last.Errors, o.Last.Total, o.Last.Total - min(o.Last.Inner, o.Last.Total)})
+			own := o.Last.Total - min(o.Last.Inner, o.Last.Total)
+			s.Ops = append(s.Ops, OpSum{o.Op, o.Last.Calls, o.Last.Done, o.Last.Errors, o.Last.Total, own, e.books[o.PID].low(o)})
 		}
 	}
 	for i := range t.States {
@@ -128,6 +132,40 @@ func (e *Engine) note(t *tick.Tick) {
 	}
 	e.devices.note(t)
 	e.close(to)
+}
+
+// low returns what a tenth of a tick's calls of an operation took at most, ns, by the kernel's
+// histogram: 0 where there is none, and of operations of which each call has a record.
+func (b *Book) low(o *tick.Op) int64 {
+	if o.Hist == nil || sightsOf(o.Op) == 0 {
+		return 0
+	}
+	recent := *o.Hist
+	if last := b.hists[o.Op]; last != nil {
+		recent.Sub(last)
+	}
+	if b.hists == nil {
+		b.hists = map[events.Op]*stats.Hist{}
+	}
+	b.hists[o.Op] = o.Hist
+	return recent.Quantile(baselineQuantile)
+}
+
+// low returns what a tenth of the calls of an operation took at most in the last minute, ns; 0:
+// not known, or all of them have records.
+func (e *Engine) low(pid uint32, op events.Op) int64 {
+	b := e.books[pid]
+	if b == nil {
+		return 0
+	}
+	v := e.scratch.values[:0]
+	for i := range b.Seconds {
+		if o := b.Seconds[i].Of(op); o.Low > 0 {
+			v = append(v, weighed{o.Low, float64(o.Done)})
+		}
+	}
+	e.scratch.values = v
+	return quantile(v, baselineQuantile)
 }
 
 // close brings the books in order, and closes those of processes that are gone.

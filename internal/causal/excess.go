@@ -220,16 +220,26 @@ func (e *Engine) excessOfCalls(steps []step, pid uint32) {
 // excessOfOp does so for one operation and size, in the steps in which it was measured in a way.
 func (e *Engine) excessOfOp(steps []step, pid uint32, like ownTime, as shed) {
 	mask := measuring(like.op)
-	v := e.scratch.values[:0]
 	alike := func(x *step) *ownTime {
 		if o := x.ofOp(like); o != nil && x.shed&mask == as {
 			return o
 		}
 		return nil
 	}
+	low := int64(0)
+	if like.size == 0 { // the histogram does not tell sizes apart
+		low = e.low(pid, like.op)
+	}
+	v := e.scratch.values[:0]
 	for i := range steps {
-		if o := alike(&steps[i]); o != nil {
-			v = append(v, weighed{o.ns / int64(o.seen), steps[i].weight * float64(o.all) / float64(o.seen)})
+		x := &steps[i]
+		switch o := alike(x); {
+		case o != nil && low > 0:
+			v = append(v, weighed{o.ns / int64(o.seen), x.weight})
+		case o != nil:
+			v = append(v, weighed{o.ns / int64(o.seen), x.weight * float64(o.all) / float64(o.seen)})
+		case low > 0 && x.shed&mask == as && x.lacks(like.op): // its calls were fast
+			v = append(v, weighed{low, x.weight})
 		}
 	}
 	e.scratch.values = v

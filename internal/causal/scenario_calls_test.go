@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/stats"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -100,14 +101,10 @@ func (t *simThread) give(c *cudaCall, bytes uint64) {
 
 // ticked fills a tick with the processes that have made calls, and with what these came to.
 func (s *account) ticked(to *tick.Tick) {
-	type key struct {
-		pid uint32
-		op  events.Op
-	}
-	last := map[key]*tick.Counts{}
+	last := map[opKey]*tick.Counts{}
 	for i := range s.calls {
 		c := &s.calls[i]
-		k := key{c.PID, c.Op}
+		k := opKey{c.PID, c.Op}
 		if last[k] == nil {
 			last[k] = &tick.Counts{}
 		}
@@ -121,6 +118,7 @@ func (s *account) ticked(to *tick.Tick) {
 			last[k].Errors++
 		}
 		last[k].Total += uint64(c.Duration)
+		s.hist(k).Record(c.Duration, 1)
 		if !slices.Contains(s.pids, c.PID) {
 			s.pids = append(s.pids, c.PID)
 			slices.Sort(s.pids)
@@ -135,7 +133,7 @@ func (s *account) ticked(to *tick.Tick) {
 		to.Processes = append(to.Processes, p)
 	}
 	for k, c := range last {
-		to.Ops = append(to.Ops, tick.Op{PID: k.pid, Op: k.op, Last: *c})
+		to.Ops = append(to.Ops, tick.Op{PID: k.pid, Op: k.op, Last: *c, Hist: new(*s.hist(k))})
 	}
 	slices.SortFunc(to.Ops, func(a, b tick.Op) int { return int(a.Op) - int(b.Op) })
 }
@@ -145,6 +143,23 @@ type account struct {
 	from  int64
 	calls []events.Call
 	pids  []uint32
+	hists map[opKey]*stats.Hist // since the start
+}
+
+type opKey struct {
+	pid uint32
+	op  events.Op
+}
+
+// hist returns the kernel's histogram of an operation.
+func (s *account) hist(k opKey) *stats.Hist {
+	if s.hists == nil {
+		s.hists = map[opKey]*stats.Hist{}
+	}
+	if s.hists[k] == nil {
+		s.hists[k] = &stats.Hist{}
+	}
+	return s.hists[k]
 }
 
 func btoi(b bool) int {

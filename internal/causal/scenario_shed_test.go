@@ -29,6 +29,16 @@ func shedding(steps []stepSpan, at int64) (s govern.Sights) {
 	return s
 }
 
+// thinning is of how many fast calls one has a record at a time.
+func thinning(steps []stepSpan, at int64) uint32 {
+	for _, x := range steps {
+		if x.name == "records-least" && at >= x.from && at < x.to {
+			return 64
+		}
+	}
+	return 8
+}
+
 // fast is what a call takes at most that may have no record, ns.
 const fast = 100 * us
 
@@ -46,8 +56,8 @@ func (t *simThread) hide(c *events.Call, waits int) bool {
 	}
 	counted := of&(govern.LaunchTimes|govern.QuickTimes) != 0
 	if !counted {
-		c.Weight = 8
-		if t.thin.Uint32()&7 == 0 || c.Duration > fast {
+		c.Weight = thinning(t.steps, c.Start-start)
+		if t.thin.Uint32()%c.Weight == 0 || c.Duration > fast {
 			if c.Duration > fast {
 				c.Weight = 1
 			}
@@ -134,7 +144,7 @@ func (f *feeder) seen(facts []fact, at int64) (out []fact) {
 }
 
 // blunt are the steps that take away what causes are told by.
-var blunt = []string{"records-thin", "launches-counted", "host-off", "calls-counted", "hot-off"}
+var blunt = []string{"records-thin", "records-least", "launches-counted", "host-off", "calls-counted", "hot-off"}
 
 // shedCases is how many pairs of a step and a time are tried of each scenario.
 var shedCases = 1

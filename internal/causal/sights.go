@@ -110,16 +110,21 @@ func (e *Engine) shed(pid uint32, from, to int64) (bits shed) {
 	return bits
 }
 
-// measuring are the steps that change how calls of an operation are measured. What was
-// measured in one way can be compared.
-func measuring(op events.Op) (bits shed) {
-	of := sightsOf(op)
+// taking are the steps that take away some of what is seen.
+func taking(s govern.Sights) (bits shed) {
 	for i := range govern.Steps {
-		if govern.Takes(govern.Steps[i].Name)&of != 0 {
-			bits |= 1<<i | 1<<(i+16)
+		if govern.Takes(govern.Steps[i].Name)&s != 0 {
+			bits |= 1 << i
 		}
 	}
 	return bits
+}
+
+// measuring are the steps that change how calls of an operation are measured, in all of a step
+// or in a part of it. What was measured in one way can be compared.
+func measuring(op events.Op) shed {
+	bits := taking(sightsOf(op))
+	return bits | bits<<16
 }
 
 // graphLaunch is the launch of a graph.
@@ -141,15 +146,17 @@ func (b *Book) graphs(ns int64) bool {
 // kernel's count of that second says it.
 func (x *step) graphs() bool { return x.graph || x.marks&ledger.MarkGraph != 0 }
 
-// uncounted are the steps without which launches are not counted.
-var uncounted = func() (bits shed) {
-	for i := range govern.Steps {
-		if govern.Takes(govern.Steps[i].Name)&govern.LaunchCounts != 0 {
-			bits |= 1<<i | 1<<(i+16)
-		}
+// lacks tells whether fast calls of an operation may have no record in a step. Of launches the
+// kernel's count says it.
+func (x *step) lacks(op events.Op) bool {
+	if classOf(op) == events.ClassLaunch {
+		return x.unseen
 	}
-	return bits
-}()
+	return x.shed&taking(sightsOf(op)&(govern.EachLaunch|govern.EachQuick)) != 0
+}
+
+// uncounted are the steps without which launches are not counted.
+var uncounted = taking(govern.LaunchCounts)
 
 // untold returns which causes cannot be told, or not wholly, and since when.
 func (e *Engine) untold() (out []tick.Untold) {
