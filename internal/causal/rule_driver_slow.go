@@ -6,7 +6,7 @@ import (
 )
 
 var driverSlow = Rule{
-	Name: "driver-slow", Sees: govern.LaunchTimes | govern.QuickTimes, Needs: NeedWaits | NeedCalls, Share: 0.01, Slow: 3, Problems: []string{"12"},
+	Name: "driver-slow", Sees: govern.LaunchTimes | govern.QuickTimes, Dims: govern.EachLaunch | govern.EachQuick, Needs: NeedWaits | NeedCalls, Share: 0.01, Slow: 3, Problems: []string{"12"},
 	Doc: "The GPU driver kept a call waiting in the kernel.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {

@@ -9,7 +9,7 @@ import (
 const queueLength = 1000
 
 var gpuBehind = Rule{
-	Name: "gpu-behind", Sees: govern.LaunchTimes, Needs: NeedCalls, Problems: []string{"8"},
+	Name: "gpu-behind", Sees: govern.LaunchTimes, Dims: govern.EachLaunch, Needs: NeedCalls, Problems: []string{"8"},
 	Doc: "The launch queue was full, so that launches waited for the GPU: the host is ahead of it and not to blame.",
 	Find: takesOver([]string{callSlow.Name, driverSlow.Name}, func(w *Window, x *Finding) bool {
 		return classOf(x.Op) == events.ClassLaunch && w.queueFull(x)

@@ -6,7 +6,7 @@ import (
 )
 
 var graphPool = Rule{
-	Name: "graph-pool", Sees: govern.LaunchTimes, Needs: NeedCalls, Share: 0.01, Slow: 3, Problems: []string{"6b"},
+	Name: "graph-pool", Sees: govern.LaunchTimes, Dims: govern.EachLaunch, Needs: NeedCalls, Share: 0.01, Slow: 3, Problems: []string{"6b"},
 	Doc: "Launches of graphs take much longer than before: what the graphs' memory pool lacks is made room for at each launch.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
