@@ -257,13 +257,40 @@ func (v *verdict) several() {
 	}
 }
 
-// unknown is what steps took longer than normal without a known cause, ns.
-func (v *verdict) unknown() float64 {
-	left := v.excess
-	for _, lost := range v.rule {
-		left -= lost
+// unknown is what steps took longer than normal without a known cause while some steps to spare
+// the process were taken, ns. Where launches were not counted, steps that should be alike are not
+// told apart: normal are then those that ended alike when launches were counted, where there are.
+func (v *verdict) unknown(in shed) (ns float64) {
+	counted := v.counted()
+	for i := range v.steps {
+		x := &v.steps[i]
+		if x.shed&in == 0 {
+			continue
+		}
+		normal := x.normal
+		if n, ok := counted[x.kind>>8]; ok && x.shed&uncounted != 0 {
+			normal = min(normal, n.v)
+		}
+		if more := x.length - normal; more > max(leastSlow, normal/100) {
+			ns += x.weight * float64(more-x.lost)
+		}
 	}
-	return max(left, 0)
+	return max(ns, 0)
+}
+
+// counted returns what is normal of most steps that ended alike, but for the number of launches,
+// while launches were counted.
+func (v *verdict) counted() map[uint32]weighed {
+	sums, most := map[uint32]float64{}, map[uint32]weighed{}
+	for i := range v.steps {
+		if x := &v.steps[i]; x.shed&uncounted == 0 {
+			sums[x.kind] += x.weight
+			if end := x.kind >> 8; sums[x.kind] > most[end].w {
+				most[end] = weighed{x.normal, sums[x.kind]}
+			}
+		}
+	}
+	return most
 }
 
 // counterfactual returns the p50 and p99 of the steps, and the p99 if a cause had taken nothing.
@@ -302,7 +329,7 @@ func (w *Window) finding(v *verdict, y *tally) Finding {
 	if op := e.opOf(y); op != 0 {
 		x.Op = op
 	}
-	e.weaken(&x, v.unknown(), w.Now())
+	e.weaken(&x, v.unknown(taking(r.Sees|r.Dims)), w.Now())
 	return x
 }
 

@@ -192,13 +192,13 @@ func (e *Engine) abstains(r *Rule, pid uint32, from, to int64) bool {
 }
 
 // weaken has a finding say what of its rule's was not seen in the time that was looked at, up
-// to now. unknown is what it may have cost beside, ns, all of that time taken.
+// to now. unknown is what it may have cost beside, ns.
 func (e *Engine) weaken(x *Finding, unknown float64, now int64) {
 	from := min(now-x.Window, x.From)
 	of := x.rule.Sees | x.rule.Dims
 	var steps []string
 	var without govern.Sights
-	var most, since int64
+	var since int64
 	e.each(x.PID, from, now, func(u *unseen) {
 		if u.takes&of == 0 {
 			return
@@ -207,7 +207,6 @@ func (e *Engine) weaken(x *Finding, unknown float64, now int64) {
 			steps = append(steps, u.step)
 		}
 		without |= u.takes & of
-		most = max(most, u.overlap(from, now))
 		if since == 0 || u.from < since {
 			since = u.from
 		}
@@ -215,7 +214,7 @@ func (e *Engine) weaken(x *Finding, unknown float64, now int64) {
 	if len(steps) == 0 {
 		return
 	}
-	if more := int64(unknown * float64(most) / float64(max(now-from, 1))); more > 0 {
+	if more := int64(unknown); more > 0 {
 		x.Max += more
 		x.Confidence *= float64(x.Lost) / float64(x.Lost+more)
 	}
