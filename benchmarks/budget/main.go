@@ -1,7 +1,8 @@
 // Budget measures what a loop loses to the tracing that makes so many launches a second and
 // waits for its CPU, with --max-overhead and without: launches a second beside those of the same
-// process untraced, before and after. Or, with -steps, which steps an overload has taken, and
-// when they are given back.
+// process untraced, before and after. The agent records into a database, as it does by default;
+// with -json it writes JSON and no database. Or, with -steps, which steps an overload has taken,
+// and when they are given back.
 //
 // It needs root, gcc (-steps: python3), and the agent (make build).
 package main
@@ -30,6 +31,7 @@ func main() {
 	budgets := flag.String("budgets", "0,2%", "values of --max-overhead, with commas")
 	settle := flag.Int("settle", 25, "that do not: the agent starts, and leaves things out")
 	rounds := flag.Int("rounds", 3, "of each")
+	json := flag.Bool("json", false, "the agent writes JSON, and no database")
 	overload := flag.String("steps", "", "a budget, such as 0.01%: show instead which steps are taken for it, and given back")
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "budget")
@@ -38,7 +40,8 @@ func main() {
 		if *overload != "" {
 			err = steps(dir, *agent, *overload)
 		} else {
-			err = run(dir, *agent, strings.Split(*rates, ","), strings.Split(*budgets, ","), *settle, *seconds, *rounds)
+			b := bench{dir: dir, agent: *agent, json: *json, settle: *settle, seconds: *seconds, rounds: *rounds}
+			err = b.run(strings.Split(*rates, ","), strings.Split(*budgets, ","))
 		}
 	}
 	if err != nil {
@@ -47,22 +50,33 @@ func main() {
 	}
 }
 
-func run(dir, agent string, rates, budgets []string, settle, seconds, rounds int) error {
-	stack, err := sim.Extract(dir)
+// bench is how a loop is measured.
+type bench struct {
+	dir     string // of its files
+	agent   string
+	json    bool // the agent writes JSON, and no database
+	settle  int  // seconds before those that count
+	seconds int  // that count
+	rounds  int
+	program string // the loop
+}
+
+func (b *bench) run(rates, budgets []string) error {
+	stack, err := sim.Extract(b.dir)
 	if err != nil {
 		return err
 	}
-	program := filepath.Join(dir, "loop")
-	args := []string{"-O1", "-o", program, "benchmarks/budget/testdata/loop.c", stack.Libcudart, "-Wl,-rpath," + stack.Dir}
+	b.program = filepath.Join(b.dir, "loop")
+	args := []string{"-O1", "-o", b.program, "benchmarks/budget/testdata/loop.c", stack.Libcudart, "-Wl,-rpath," + stack.Dir}
 	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("gcc: %w\n%s", err, out)
 	}
-	fmt.Printf("Loss of a loop of so many launches a second: median (range) of %d rounds\n", rounds)
+	fmt.Printf("Loss of a loop of so many launches a second: median (range) of %d rounds\n", b.rounds)
 	for _, rate := range rates {
 		loss := make([]figure.Spread, len(budgets))
-		for range rounds { // in turns: a machine changes
+		for range b.rounds { // in turns: a machine changes
 			for i, budget := range budgets {
-				l, err := measure(program, rate, agent, budget, settle, seconds)
+				l, err := b.measure(rate, budget)
 				if err != nil {
 					return err
 				}
@@ -78,8 +92,8 @@ func run(dir, agent string, rates, budgets []string, settle, seconds, rounds int
 }
 
 // measure returns what a process loses while it is traced, in percent.
-func measure(program, rate, agent, budget string, settle, seconds int) (float64, error) {
-	loop := exec.Command(program, rate)
+func (b *bench) measure(rate, budget string) (float64, error) {
+	loop := exec.Command(b.program, rate)
 	loop.Env = append(os.Environ(), "INGERO_SIM_KERNEL_NS=1")
 	out, err := loop.StdoutPipe()
 	if err != nil {
@@ -93,26 +107,37 @@ func measure(program, rate, agent, budget string, settle, seconds int) (float64,
 	if _, err := median(lines, 2); err != nil {
 		return 0, err
 	}
-	before, err := median(lines, seconds)
+	before, err := median(lines, b.seconds)
 	if err != nil {
 		return 0, err
 	}
-	trace := exec.Command(agent, "trace", "--json", "--record=false", "--max-overhead", budget, "--pid", strconv.Itoa(loop.Process.Pid))
+	trace := exec.Command(b.agent, append(b.output(), "--max-overhead", budget, "--pid", strconv.Itoa(loop.Process.Pid))...)
 	if err := trace.Start(); err != nil {
 		return 0, err
 	}
-	_, err = median(lines, settle)
-	traced, err2 := median(lines, seconds)
+	_, err = median(lines, b.settle)
+	traced, err2 := median(lines, b.seconds)
 	err3 := trace.Process.Signal(syscall.SIGINT)
 	_ = trace.Wait()
 	_, err4 := median(lines, 2)
-	after, err5 := median(lines, seconds)
+	after, err5 := median(lines, b.seconds)
 	for _, e := range []error{err, err2, err3, err4, err5} {
 		if e != nil {
 			return 0, e
 		}
 	}
 	return 100 * (1 - traced/((before+after)/2)), nil
+}
+
+// output is the trace command and where its output goes: each round begins a new database.
+func (b *bench) output() []string {
+	if b.json {
+		return []string{"trace", "--json", "--record=false"}
+	}
+	path := filepath.Join(b.dir, "loop.db")
+	_ = os.Remove(path)
+	_ = os.RemoveAll(path + ".d")
+	return []string{"trace", "--db", path}
 }
 
 // median returns that of the next n seconds.
