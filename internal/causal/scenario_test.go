@@ -28,7 +28,7 @@ import (
 //	step NAME [from=5s] [to=20s] one of govern.Steps is taken
 //	thread TID steps=4000 [host] [pid=N] [from=1s] the program; what follows are the lines of a step;
 //	                             host: hogs do not run while it synchronises
-//	cpu 1ms [vary=10%]           between calls
+//	cpu 1ms [vary=10%] [slow=2ms from=10s to=20s]           between calls; slow: more meanwhile
 //	launch 10 cpu=5us gpu=1ms [vary=2%] [slow=500us from=10s to=20s] [p=5%]   slow: more GPU time meanwhile
 //	sync spin|block
 //	pace 20ms                    sleep until so long after the step's begin
@@ -183,7 +183,11 @@ func line(t testing.TB, x *simThread, n int, begin int64, f []string) {
 	}
 	switch f[0] {
 	case "cpu":
-		x.use(x.vary(dur(t, f[1]), o.vary))
+		need := x.vary(dur(t, f[1]), o.vary)
+		if at := x.now - start; !x.off && at >= o.from && at < o.to {
+			need += o.slow
+		}
+		x.use(need)
 	case "launch":
 		count, _ := strconv.Atoi(f[1])
 		for range count * btoi(hit) {
