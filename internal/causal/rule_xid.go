@@ -43,7 +43,7 @@ func (w *Window) faultOf(x *tick.Xid) (y Finding, ok bool) {
 	}
 	y = Finding{PID: x.PID, From: x.Time, To: w.Now(), Severity: tick.High, Slow: 1, Steps: 1, Confidence: 0.9,
 		Baseline: "it worked before the fault",
-		Timeline: []tick.Moment{moment(x.Time, "GPU", "%s %d of %s: %s", kind, x.Code, x.Bus, x.Msg)}}
+		Timeline: []tick.Moment{moment(x.Time, "GPU", "%s %d of %s: %s", kind, x.Code, x.Device(), x.Msg)}}
 	var did string
 	var lost, until int64
 	y.TID, lost, until = w.stalled(x.PID, x.Time, x.Time+int64(hitWithin))
@@ -59,9 +59,9 @@ func (w *Window) faultOf(x *tick.Xid) (y Finding, ok bool) {
 		return y, false
 	}
 	y.Lost = lost
-	what := fmt.Sprintf("%s %d of GPU %s, after which %s", kind, x.Code, x.Bus, did)
+	what := fmt.Sprintf("%s %d of GPU %s, after which %s", kind, x.Code, x.Device(), did)
 	if x.At > 1 {
-		what = fmt.Sprintf("%s %d of GPU %s, which followed from %d, after which %s", kind, x.Code, x.Bus, x.Root, did)
+		what = fmt.Sprintf("%s %d of GPU %s, which followed from %d, after which %s", kind, x.Code, x.Device(), x.Root, did)
 	}
 	y.Culprits = []tick.Culprit{{What: what, Lost: time.Duration(lost)}}
 	return y, true

@@ -243,10 +243,7 @@ func (a *asked) gpus() (any, error) {
 }
 
 func xidOf(x *tick.Xid) xidJSON {
-	code := xid.Lookup(x.Code)
-	if x.Switch {
-		code = xid.LookupSwitch(x.Code, x.Msg)
-	}
-	return xidJSON{At: millis(x.Time), Bus: explain.Clean(x.Bus), Code: x.Code, Switch: x.Switch, Name: code.Name, Severity: code.Severity, Burst: x.Burst, Root: x.Root,
+	code := xid.Of(x)
+	return xidJSON{At: millis(x.Time), Bus: explain.Clean(x.Device()), Code: x.Code, Switch: x.Switch, Name: code.Name, Severity: code.Severity, Burst: x.Burst, Root: x.Root,
 		PID: x.PID, Comm: explain.Clean(x.Comm), Via: x.Via.String(), Msg: explain.Clean(x.Msg)}
 }

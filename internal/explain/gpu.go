@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ingero/internal/tick"
+	"ingero/internal/xid"
 )
 
 const (
@@ -57,9 +58,12 @@ func (b burst) text(loc *time.Location) string {
 	if root.Switch {
 		kind, device = "SXID", "NVSwitch "
 	}
-	s := fmt.Sprintf("%s %s%s: %s %d", time.Unix(0, root.Time).In(loc).Format(time.TimeOnly), device, root.Bus, kind, root.Code)
-	if name := codeOf(root).Name; name != "" {
+	s := fmt.Sprintf("%s %s%s: %s %d", time.Unix(0, root.Time).In(loc).Format(time.TimeOnly), device, root.Device(), kind, root.Code)
+	if name := xid.Of(root).Name; name != "" {
 		s += " " + name
+	}
+	if root.CausedBy != 0 {
+		s += fmt.Sprintf(", caused by %d", root.CausedBy)
 	}
 	if last := b[len(b)-1]; last != root {
 		var codes []string
@@ -109,13 +113,13 @@ func (b burst) victim() *tick.Xid {
 
 // advice says what the root means and what to do, and what a graver one asks for.
 func (b burst) advice() string {
-	root := codeOf(b[0])
+	root := xid.Of(b[0])
 	s := root.Meaning + " " + root.Do
 	if root.Severity == "fatal" {
 		return s
 	}
 	for _, x := range b[1:] {
-		if c := codeOf(x); c.Severity == "fatal" {
+		if c := xid.Of(x); c.Severity == "fatal" {
 			return s + fmt.Sprintf(" %d is graver: %s", x.Code, c.Do)
 		}
 	}

@@ -46,6 +46,7 @@ var dropWords = map[string]string{
 	"faults-full":             "faults of GPUs were left out: too many came at once",
 	"faults-over":             "faults of GPUs were left out: a session tells the first 100,000",
 	"faults-lost":             "faults of GPUs were reported by the driver and could not be taken down",
+	"faults-unread":           "lines of the kernel's log begin like faults of GPUs and could not be read: please report them",
 	// Of the kernel's log, all lines count: whether they were faults is not known.
 	"kernel-log-overwritten": "lines of the kernel's log were written over before they were read: faults of GPUs may have been among them",
 	"kernel-log-suppressed":  "messages of the driver were kept back by the kernel, for there were too many",

@@ -19,8 +19,12 @@ type xidJSON struct {
 	Name      string        `json:"name,omitempty"`
 	Severity  string        `json:"severity,omitempty"`
 	PCI       string        `json:"pci"`
+	Instance  tick.Number   `json:"gpu_instance,omitzero"` // MIG instance, where the driver names one
+	Compute   tick.Number   `json:"compute_instance,omitzero"`
 	Msg       string        `json:"msg"`
 	Via       string        `json:"via"`
+	NoCode    bool          `json:"no_code,omitempty"`   // the driver gave no code
+	CausedBy  uint32        `json:"caused_by,omitempty"` // code of the fault that the driver names as the cause
 	Injected  bool          `json:"injected,omitempty"` // a program wrote it to the kernel's log
 	Meaning   string        `json:"meaning"`
 	Do        string        `json:"do"`
@@ -44,16 +48,9 @@ type xidCallJSON struct {
 	Open       bool   `json:"open,omitempty"`
 }
 
-func codeOf(x *tick.Xid) xid.Code {
-	if x.Switch {
-		return xid.LookupSwitch(x.Code, x.Msg)
-	}
-	return xid.Lookup(x.Code)
-}
-
 func xidOf(x *tick.Xid) xidJSON {
-	c := codeOf(x)
-	j := xidJSON{Type: "xid", Timestamp: time.Unix(0, x.Time).UTC(), Code: x.Code, Switch: x.Switch, Name: c.Name, Severity: c.Severity, PCI: x.Bus,
+	c := xid.Of(x)
+	j := xidJSON{Type: "xid", Timestamp: time.Unix(0, x.Time).UTC(), Code: x.Code, Switch: x.Switch, Name: c.Name, Severity: c.Severity, PCI: x.Bus, Instance: x.GPUInstance, Compute: x.ComputeInstance, NoCode: x.NoCode, CausedBy: x.CausedBy,
 		Msg: clean(x.Msg), Via: x.Via.String(), Injected: x.Injected, Meaning: c.Meaning, Do: c.Do, SaidPID: x.SaidPID, SaidName: clean(x.SaidName),
 		PID: x.PID, Comm: clean(x.Comm), Burst: x.Burst, At: x.At, Root: x.Root, AfterNS: int64(x.After)}
 	for i := range x.Last {
@@ -79,10 +76,12 @@ func XidText(x *tick.Xid, detail bool, zone *time.Location) string {
 	if x.Switch {
 		kind = "SXID"
 	}
-	fmt.Fprintf(&b, "%s event received: code=%d pci=%s msg=%s\n", kind, x.Code, x.Bus, clean(x.Msg))
-	c := codeOf(x)
+	fmt.Fprintf(&b, "%s event received: code=%d pci=%s msg=%s\n", kind, x.Code, x.Device(), clean(x.Msg))
+	c := xid.Of(x)
 	facts := []string{time.Unix(0, x.Time).In(zone).Format("15:04:05.000000")}
 	switch {
+	case x.CausedBy != 0:
+		facts = append(facts, fmt.Sprintf("caused by %d, as the driver says", x.CausedBy))
 	case x.At == 1:
 		facts = append(facts, "the first of its burst")
 	case x.At > 1:
@@ -92,6 +91,9 @@ func XidText(x *tick.Xid, detail bool, zone *time.Location) string {
 		if s != "" {
 			facts = append(facts, s)
 		}
+	}
+	if x.NoCode {
+		facts = append(facts, "the driver gave no code")
 	}
 	if x.Injected {
 		facts = append(facts, "written to the kernel's log by a program, not by the driver")

@@ -162,7 +162,7 @@ func (t *timeline) faults(ctx context.Context, r *query.Reader, f query.Filter) 
 			kind = "SXid"
 		}
 		m := &mark{on: of, kind: markInstant, at: x.Time, name: fmt.Sprintf("%s %d", kind, x.Code), severity: tick.High, categories: [2]string{"xid"}}
-		m.args = []arg{{name: "bus", kind: argText, text: x.Bus}, {name: "message", kind: argText, text: x.Msg},
+		m.args = []arg{{name: "bus", kind: argText, text: x.Device()}, {name: "message", kind: argText, text: x.Msg},
 			{name: "pid", number: int64(cmp.Or(x.PID, x.SaidPID))}, {name: "burst", number: int64(x.Burst)}}
 		if err := t.w.event(m); err != nil {
 			return err

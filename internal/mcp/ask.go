@@ -243,7 +243,8 @@ type fault struct {
 	Name, Severity, PCI, Msg string
 	Meaning, Do, Comm        string
 	PID                      uint32
-	AfterNS                  int64 `json:"after_ns"`
+	AfterNS                  int64   `json:"after_ns"`
+	Instance                 *uint32 `json:"gpu_instance"`
 }
 
 // report asks for what was found.

@@ -158,11 +158,19 @@ func xidsTool() *tool {
 		about: "Faults (XIDs of GPUs, SXids of NVSwitches) that the NVIDIA driver reported: what each means, which was the root of its burst, the process it hit, what to do. Use it for crashes, 'CUDA error', hardware doubts.",
 		facts: []column{{"from", "looked at from", moment, false}, {"to", "to", moment, false}},
 		columns: []column{
-			{"time", "time", moment, false}, {"code", "code", count, false}, {"name", "name", words, false}, {"severity", "severity", words, false}, {"pci", "GPU", words, false}, {"root", "code of the first fault of the burst", count, false},
+			{"time", "time", moment, false}, {"code", "code", count, false}, {"name", "name", words, false}, {"severity", "severity", words, false}, {"pci", "GPU", words, false}, {"gpu_instance", "its MIG instance", count, false}, {"root", "code of the first fault of the burst", count, false},
 			{"job", "process that it hit", words, false}, {"pid", "its number", count, false}, {"meaning", "meaning", words, false}, {"do", "what to do", words, false}, {"message", "the driver's message", words, false}, {"injected", "written by a program, not by the driver", flag, false},
 		},
 		register: answers((*server).xids),
 	}
+}
+
+// instance is the number of a MIG instance, nil where none is named.
+func instance(n *uint32) any {
+	if n == nil {
+		return nil
+	}
+	return *n
 }
 
 func (s *server) xids(ctx context.Context, in *Where) (*answer, error) {
@@ -176,7 +184,7 @@ func (s *server) xids(ctx context.Context, in *Where) (*answer, error) {
 	}
 	for i := range r.Xids {
 		x := &r.Xids[i]
-		a.rows = append(a.rows, []any{stamp(x.Timestamp), x.Code, x.Name, x.Severity, x.PCI, known(int64(x.Root)), x.Comm, known(int64(x.PID)), x.Meaning, x.Do, x.Msg, x.Injected})
+		a.rows = append(a.rows, []any{stamp(x.Timestamp), x.Code, x.Name, x.Severity, x.PCI, instance(x.Instance), known(int64(x.Root)), x.Comm, known(int64(x.PID)), x.Meaning, x.Do, x.Msg, x.Injected})
 	}
 	return a, nil
 }

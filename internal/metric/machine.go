@@ -145,6 +145,7 @@ func (c *machine) xid(m *Meter, t *tick.Tick, x *tick.Xid) {
 			k.device = gpuLabels(g)[0]
 		}
 	}
+	k.device += text(strings.TrimPrefix(x.Device(), x.Bus)) // its MIG instances
 	if _, known := c.xids[k]; !known && len(c.xids) >= mostXids-2*mostGPUs {
 		m.over[GPUErrors]++
 		k = xidKey{Other, "", "gpu"}

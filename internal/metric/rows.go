@@ -151,7 +151,7 @@ var Rows = [ids]Row{
 		`ingero_gpu_throttled{reason!="idle"}`},
 	GPULost: {"ingero.gpu.unreachable", Gauge, "", "1 for a GPU that does not answer.", byGPU, mostGPUs,
 		`ingero_gpu_unreachable == 1`},
-	GPUErrors: {"hw.errors", Counter, "{error}", "Faults that GPUs reported: XIDs (xid-79), those of NVSwitches (sxid-...), and errors of memory (ecc-corrected, ecc-uncorrected).", []string{"error.type", "hw.id", "hw.type"}, mostXids + 1,
+	GPUErrors: {"hw.errors", Counter, "{error}", "Faults that GPUs reported: XIDs (xid-79), those of NVSwitches (sxid-...), and errors of memory (ecc-corrected, ecc-uncorrected). Of a fault of a MIG instance, hw.id names that, too: GPU-... GPU-I:05.", []string{"error.type", "hw.id", "hw.type"}, mostXids + 1,
 		`increase(hw_errors_total{error_type=~"xid-.*"}[10m]) > 0`},
 	CPUBusy: {"system.cpu.utilization", Gauge, "1", "Busy share of all CPUs over the last second.", nil, 1,
 		`system_cpu_utilization_ratio`},

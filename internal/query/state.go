@@ -49,7 +49,7 @@ var StateViews = []StateView{
 	{"errors", "which calls failed, and how",
 		"pid, name AS op, error, count, %iso(first_ns) AS first, %iso(last_ns) AS last", "errors", "count DESC, pid, op", "last_ns >= ? AND first_ns < ?", false},
 	{"xids", "faults of GPUs, which of them was the root, and what they hit",
-		"%iso(time_ns) AS time, bus, code, name, severity, burst, root, after_ns, pid, comm, via, msg", "xids", "time_ns, burst, at", "time_ns >= ? AND time_ns < ?", false},
+		"%iso(time_ns) AS time, bus, gpu_instance, code, name, severity, burst, root, after_ns, pid, comm, via, msg", "xids", "time_ns, burst, at", "time_ns >= ? AND time_ns < ?", false},
 	{"gpus", "how the GPUs were",
 		"%iso(time_ns) AS time, bus, busy, mem_used, clock_sm, temperature, power, throttle, ecc_uncorrected, mig, lost", "gpu_states", "time_ns, bus", "time_ns >= ? AND time_ns < ?", true},
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -39,10 +38,6 @@ const (
 	maxFaults = 1 << 14
 	// lookAgain is how often it is looked whether the driver has been loaded.
 	lookAgain = 10 * time.Second
-	// settle is how long a fault that came by the log waits for its twin by the
-	// tracepoint: in what order both ways are read says nothing of which fault was
-	// first, and the times in the log are of another clock.
-	settle = 100 * time.Millisecond
 )
 
 // Faults waits for faults of GPUs: by the tracepoints of the NVIDIA driver, and in the
@@ -59,16 +54,10 @@ type Faults struct {
 	mu      sync.Mutex
 	xids    *probes.Xids
 	why     map[tick.XidVia]error // why a way is not open
-	twins   xid.Twins
+	made    xid.Assembly // of what was read
 	waiting []tick.Xid
 	full    uint64
-	held    []heldXid   // by the log, while the tracepoint is read; the oldest first
-	timer   *time.Timer // runs while any is held; nil: it does not
-}
-
-type heldXid struct {
-	tick.Xid
-	came time.Time
+	timer   *time.Timer // runs while one waits for what else is said of it; nil: it does not
 }
 
 // OpenFaults begins to wait. The error says why there is no way to learn of faults;
@@ -117,6 +106,7 @@ func (f *Faults) attach() *probes.Xids {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.xids, f.why[tick.ViaTracepoint] = x, err
+	f.made.Both = f.xids != nil && f.kmsg != nil
 	return x
 }
 
@@ -126,67 +116,58 @@ func (f *Faults) openLog() {
 		f.why[tick.ViaKernelLog] = err
 		return
 	}
-	f.kmsg = kmsg
+	f.kmsg, f.made.Both = kmsg, f.xids != nil
 	if f.o.History { // before any that comes now
 		xs, err := kmsg.Next(nil, false)
 		if err != nil {
 			f.o.Log.Warn("the kernel's log cannot be read", "error", err)
 		}
+		now := time.Now()
 		for i := range xs {
-			f.tell(&xs[i])
+			f.made.Add(&xs[i], now)
 		}
+		f.keep(f.made.Flush(nil))
 		f.o.Hurry()
 	}
 }
 
-// take keeps faults until they are drained; those of the log for a while first, where
-// the tracepoint is read, too.
+// take puts together what was read, and keeps the faults that are complete.
 func (f *Faults) take(xs []tick.Xid) {
 	if len(xs) == 0 {
 		return
 	}
 	f.mu.Lock()
+	now := time.Now()
 	for i := range xs {
-		if xs[i].Via == tick.ViaKernelLog && !xs[i].Injected && f.xids != nil && len(f.held) < maxFaults {
-			f.held = append(f.held, heldXid{xs[i], time.Now()})
-		} else {
-			f.tell(&xs[i])
-		}
+		f.made.Add(&xs[i], now)
 	}
-	f.wait()
+	f.keep(f.made.Take(nil, now))
+	f.wait(now)
 	f.mu.Unlock()
 	f.o.Hurry()
 }
 
-// tell keeps a fault, unless it came the other way. mu is held.
-func (f *Faults) tell(x *tick.Xid) {
-	switch {
-	case !f.twins.First(x):
-	case len(f.waiting) >= maxFaults:
-		f.full++
-	default:
-		f.waiting = append(f.waiting, *x)
+// keep keeps faults until they are drained. mu is held.
+func (f *Faults) keep(xs []tick.Xid) {
+	n := min(len(xs), maxFaults-len(f.waiting))
+	f.waiting = append(f.waiting, xs[:n]...)
+	f.full += uint64(len(xs) - n)
+}
+
+// wait has those kept that wait, once their time has come. mu is held.
+func (f *Faults) wait(now time.Time) {
+	if d, waits := f.made.Wait(now); waits && f.timer == nil {
+		f.timer = time.AfterFunc(d, f.release)
 	}
 }
 
-// wait has those told that are held, once their time has come. mu is held.
-func (f *Faults) wait() {
-	if len(f.held) > 0 && f.timer == nil {
-		f.timer = time.AfterFunc(settle-time.Since(f.held[0].came), func() { f.release(settle) })
-	}
-}
-
-// release tells those that were held for so long.
-func (f *Faults) release(least time.Duration) {
+// release keeps those that have waited long enough.
+func (f *Faults) release() {
 	f.mu.Lock()
+	now := time.Now()
 	f.timer = nil
-	n := 0
-	for n < len(f.held) && time.Since(f.held[n].came) >= least {
-		f.tell(&f.held[n].Xid)
-		n++
-	}
-	f.held = slices.Delete(f.held, 0, n)
-	f.wait()
+	f.keep(f.made.Take(nil, now))
+	f.wait(now)
 	f.mu.Unlock()
 	f.o.Hurry()
 }
@@ -279,7 +260,7 @@ func (f *Faults) Drops() []tick.Drop {
 	}
 	if f.kmsg != nil {
 		drops = append(drops, tick.Drop{Reason: "kernel-log-overwritten", Count: f.kmsg.Lost()},
-			tick.Drop{Reason: "kernel-log-suppressed", Count: f.kmsg.Suppressed()})
+			tick.Drop{Reason: "kernel-log-suppressed", Count: f.kmsg.Suppressed()}, tick.Drop{Reason: "faults-unread", Count: f.kmsg.Unread()})
 	}
 	return drops
 }
@@ -305,9 +286,9 @@ func (f *Faults) Close() error {
 			f.ended = f.kmsg.Close()
 		}
 		f.work.Wait()
-		f.release(0)
 		f.mu.Lock()
 		defer f.mu.Unlock()
+		f.keep(f.made.Flush(nil))
 		if f.timer != nil {
 			f.timer.Stop()
 		}

@@ -25,22 +25,26 @@ const maxStates = 1024
 
 // xidJSON is a fault in a log.
 type xidJSON struct {
-	Time     int64          `json:"time_ns"`
-	Code     uint32         `json:"code"`
-	Switch   bool           `json:"switch,omitempty"`
-	Bus      string         `json:"bus"`
-	Msg      string         `json:"msg"`
-	Via      tick.XidVia    `json:"via"`
-	Injected bool           `json:"injected,omitempty"`
-	SaidPID  uint32         `json:"said_pid,omitempty"`
-	SaidName string         `json:"said_name,omitempty"`
-	PID      uint32         `json:"pid,omitempty"`
-	Comm     string         `json:"comm,omitempty"`
-	Burst    uint64         `json:"burst"`
-	At       int            `json:"at"`
-	Root     uint32         `json:"root"`
-	After    time.Duration  `json:"after_ns"`
-	Last     []tick.XidCall `json:"last,omitempty"`
+	Time            int64          `json:"time_ns"`
+	Code            uint32         `json:"code"`
+	Switch          bool           `json:"switch,omitempty"`
+	Bus             string         `json:"bus"`
+	GPUInstance     tick.Number    `json:"gpu_instance,omitzero"`
+	ComputeInstance tick.Number    `json:"compute_instance,omitzero"`
+	Msg             string         `json:"msg"`
+	Via             tick.XidVia    `json:"via"`
+	NoCode          bool           `json:"no_code,omitempty"`
+	CausedBy        uint32         `json:"caused_by,omitempty"`
+	Injected        bool           `json:"injected,omitempty"`
+	SaidPID         uint32         `json:"said_pid,omitempty"`
+	SaidName        string         `json:"said_name,omitempty"`
+	PID             uint32         `json:"pid,omitempty"`
+	Comm            string         `json:"comm,omitempty"`
+	Burst           uint64         `json:"burst"`
+	At              int            `json:"at"`
+	Root            uint32         `json:"root"`
+	After           time.Duration  `json:"after_ns"`
+	Last            []tick.XidCall `json:"last,omitempty"`
 }
 
 // gpuJSON is the state of a GPU in a log.
@@ -136,7 +140,7 @@ func (w *logWriter) gpu(t *tick.Tick) error {
 }
 
 var (
-	sqlXid = `INSERT OR IGNORE INTO xids VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlXid = `INSERT OR IGNORE INTO xids VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlGPU = `INSERT INTO gpus VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET idx = ifnull(excluded.idx, idx), mem_total = ifnull(excluded.mem_total, mem_total),
 		uuid = ifnull(nullif(excluded.uuid, ''), uuid), name = ifnull(nullif(excluded.name, ''), name)`
 	sqlGPUState = `REPLACE INTO gpu_states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -161,12 +165,10 @@ func (v *saving) gpu() error {
 		if err != nil {
 			return err
 		}
-		code := xid.Lookup(x.Code)
-		if x.Switch {
-			code = xid.LookupSwitch(x.Code, x.Msg)
-		}
+		code := xid.Of(x)
 		if err := v.exec(&sqlXid, v.id, int64(x.Burst), x.At, x.Time, x.Code, x.Switch, code.Name, code.Severity, x.Bus, x.Msg, x.Via.String(), x.Injected,
-			null(int64(x.SaidPID)), x.SaidName, null(int64(x.PID)), x.Comm, x.Root, int64(x.After), last); err != nil {
+			null(int64(x.SaidPID)), x.SaidName, null(int64(x.PID)), x.Comm, x.Root, int64(x.After), last,
+			numberOrNull(x.GPUInstance), numberOrNull(x.ComputeInstance), null(int64(x.CausedBy)), x.NoCode); err != nil {
 			return err
 		}
 	}
@@ -181,6 +183,14 @@ func (v *saving) gpu() error {
 		}
 	}
 	v.done = append(v.done, func() { v.xids, v.gpuStates = v.xids[:0], v.gpuStates[:0] })
+	return nil
+}
+
+// numberOrNull is NULL where a number is not known.
+func numberOrNull(n tick.Number) any {
+	if v, known := n.Value(); known {
+		return int64(v)
+	}
 	return nil
 }
 

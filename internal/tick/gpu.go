@@ -1,6 +1,7 @@
 package tick
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -44,8 +45,16 @@ type Xid struct {
 	Code   uint32
 	Switch bool   // an SXid: its codes are a list of their own
 	Bus    string // PCI address without the function: "0000:75:00"
-	Msg    string // what the driver said, without code and address
-	Via    XidVia
+	// GPUInstance and ComputeInstance are the MIG instances that the driver attributes
+	// it to, as nvidia-smi numbers them; unknown where it names none.
+	GPUInstance, ComputeInstance Number
+	Msg                          string // what the driver said, without code and address
+	Via                          XidVia
+	// NoCode says that the driver reported a lost GPU without a code: Code is then 79.
+	NoCode bool
+	// CausedBy is the code of the fault that the driver names as the cause of this one,
+	// 0 where it names none.
+	CausedBy uint32
 	// Injected says that a program wrote it to the kernel log, and not the driver.
 	Injected bool
 
@@ -82,6 +91,9 @@ type XidCall struct {
 	Open     bool          `json:"open,omitempty"`        // it had not returned by the end of the tick
 }
 
+// causedBy is what the driver appends to the message of a fault that follows from another.
+const causedBy = "caused by previous Xid "
+
 // GPU is the state of one GPU. What is not known is nil: it is absent, not zero.
 type GPU struct {
 	Time  time.Time // when it was so
@@ -104,14 +116,35 @@ type GPU struct {
 	ECCCorrected, ECCLost *int64   // errors since the driver was loaded; ECCLost: uncorrected
 }
 
-// Say sets the message, and the process that it names:
+// Device names what reported the fault, as people name it: "0000:75:00",
+// "0000:75:00 GPU-I:05 GPU-CI:01".
+func (x *Xid) Device() string {
+	s := x.Bus
+	for _, i := range [...]struct {
+		name string
+		n    Number
+	}{{"GPU-I", x.GPUInstance}, {"GPU-CI", x.ComputeInstance}} {
+		if n, known := i.n.Value(); known {
+			s += fmt.Sprintf(" %s:%02d", i.name, n)
+		}
+	}
+	return s
+}
+
+// Say sets the message, the process that it names, and the fault that caused this one:
 //
 //	pid=1234, name=python3, Ch 00000008
 //	pid='<unknown>', name=<unknown>, Ch 0000001a
+//	pid=1234, name=python3, Ch 00000001 caused by previous Xid 149
 func (x *Xid) Say(msg string) {
 	x.Msg = strings.TrimSpace(msg)
-	for part := range strings.SplitSeq(x.Msg, ", ") {
-		key, value, ok := strings.Cut(part, "=")
+	if at := strings.LastIndex(x.Msg, causedBy); at >= 0 {
+		if n, err := strconv.ParseUint(x.Msg[at+len(causedBy):], 10, 32); err == nil {
+			x.CausedBy = uint32(n)
+		}
+	}
+	for part := range strings.SplitSeq(x.Msg, ",") {
+		key, value, ok := strings.Cut(strings.TrimSpace(part), "=")
 		value = strings.Trim(value, "'")
 		switch {
 		case !ok || strings.HasPrefix(value, "<"): // it is not known

@@ -20,6 +20,8 @@ type Code struct {
 	Severity string // "fatal", "warning", "info" or "": not published
 	Meaning  string // a sentence
 	Do       string // a sentence or two
+
+	action string // key of what to do at once
 }
 
 // actions are what to do, by key.
@@ -31,11 +33,13 @@ var actions = map[string]string{
 	"CHECK_PEERS":       "Look for a fault on the GPUs that are linked to this one: it is the cause as a rule.",
 	"CHECK_UVM":         "Look for faults of the nvidia-uvm module in the kernel's log.",
 	"CONTACT_SUPPORT":   "Run nvidia-bug-report.sh and ask whoever supports the machine.",
+	"DRAIN_PEERS":       "Let no new work on this GPU that needs other GPUs, and end what uses it together with them.",
 	"DRAIN_RESET":       "Let no new work on this GPU, end what runs there, and reset it: nvidia-smi -r -i GPU.",
 	"FOLLOW_ROOT":       "Look at the first fault of the burst: this one follows from it.",
 	"IGNORE":            "Nothing has to be done at once.",
 	"INVESTIGATE_SW":    "If it comes again, look for a newer driver, and report it with nvidia-bug-report.sh.",
 	"READ_MESSAGE":      "Do what the message says: reset the GPU, or drain and reboot the machine.",
+	"RELOAD_DRIVER":     "End what runs on this GPU and load the driver again: sudo rmmod nvidia, then sudo modprobe nvidia.",
 	"RESET_GPU":         "End what runs on this GPU and reset it: nvidia-smi -r -i GPU.",
 	"RESTART_APP":       "Restart the program that it hit.",
 	"RESTART_BM":        "Reboot the machine.",
@@ -52,19 +56,22 @@ var codes = sync.OnceValue(func() map[uint32]Code {
 		if err != nil || len(f) != 6 { // the head; a test reads all others
 			continue
 		}
-		do := actions[f[3]]
-		if f[4] != "" {
-			then := actions[f[4]]
-			if strings.HasPrefix(then, "If ") || strings.HasPrefix(then, "Look ") {
-				do += " " + then
-			} else {
-				do += " If it comes again: " + strings.ToLower(then[:1]) + then[1:]
-			}
-		}
-		out[uint32(n)] = Code{Code: uint32(n), Name: f[1], Severity: f[2], Meaning: f[5], Do: do}
+		out[uint32(n)] = Code{Code: uint32(n), Name: f[1], Severity: f[2], Meaning: f[5], Do: instruction(f[3], f[4]), action: f[3]}
 	}
 	return out
 })
+
+// instruction is what to do, by keys of actions: at once, and then.
+func instruction(action, then string) string {
+	do, then := actions[action], actions[then]
+	switch {
+	case then == actions[""]:
+		return do
+	case strings.HasPrefix(then, "If "), strings.HasPrefix(then, "Look "):
+		return do + " " + then
+	}
+	return do + " If it comes again: " + strings.ToLower(then[:1]) + then[1:]
+}
 
 // Lookup returns what is known of an Xid. Of one that is not published it is that.
 func Lookup(code uint32) Code {
@@ -72,17 +79,4 @@ func Lookup(code uint32) Code {
 		return c
 	}
 	return Code{Code: code, Meaning: "It is not among the codes that NVIDIA has published.", Do: actions["CONTACT_SUPPORT"]}
-}
-
-// LookupSwitch returns what an SXid says of itself: its message begins "Fatal" or
-// "Non-fatal".
-func LookupSwitch(code uint32, msg string) Code {
-	c := Code{Code: code, Meaning: "An NVSwitch reports an error; its message says on which link.", Do: actions["CHECK_NVLINK"]}
-	switch kind, _, _ := strings.Cut(msg, ","); kind {
-	case "Fatal":
-		c.Severity, c.Do = "fatal", "End what runs on the GPUs of this fabric, reset them and the switches, and restart the fabric manager."
-	case "Non-fatal":
-		c.Severity = "warning"
-	}
-	return c
 }

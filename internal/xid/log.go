@@ -31,11 +31,13 @@ type Log struct {
 	next    uint64 // number of the record that should come next
 	begun   bool
 	pending *pending // the fault in the record before
+	parts   []string // the lines so far of a message that says that a GPU is lost
 	live    bool     // what was in the log has been read
 
 	closed     atomic.Bool
 	lost       atomic.Uint64
 	suppressed atomic.Uint64
+	unread     atomic.Uint64
 }
 
 type rawReader interface {
@@ -86,6 +88,9 @@ func (l *Log) Lost() uint64 { return l.lost.Load() }
 // Suppressed returns how many messages the driver's functions kept back, for there were
 // too many, as the log tells.
 func (l *Log) Suppressed() uint64 { return l.suppressed.Load() }
+
+// Unread returns how many lines begin as faults do and could not be read.
+func (l *Log) Unread() uint64 { return l.unread.Load() }
 
 // Next appends the faults in all that is in the log and was not read yet. Without
 // wait it returns at once; otherwise it waits until there is something, which need not
@@ -159,21 +164,49 @@ func (l *Log) record(dst []tick.Xid, b []byte) []tick.Xid {
 		return dst
 	}
 	dst = l.flush(dst)
-	if !bytes.Contains(text, []byte("Xid (")) {
+	if !bytes.Contains(text, []byte("Xid")) && !bytes.Contains(text, []byte("NVRM: ")) {
 		l.suppressed.Add(suppressedIn(string(text)))
 		return dst
 	}
-	for line := range strings.SplitSeq(unescape(text), "\n") { // a message of several lines
-		x, ok := Parse(line)
-		if !ok {
-			continue
-		}
+	for _, x := range l.read(unescape(text)) {
 		dst = l.flush(dst)
 		// The kernel's own messages are of facility 0, which no program can give.
 		x.Via, x.Injected, x.Time = tick.ViaKernelLog, prio>>3 != 0, l.at(l.last)
 		l.pending = &pending{x, caller}
 	}
 	return dst
+}
+
+// mostParts is of how many records a message can be made.
+const mostParts = 4
+
+// read returns the faults in a message, which may have several lines, or be a part of one
+// that says in several records that a GPU is lost.
+func (l *Log) read(text string) (out []tick.Xid) {
+	for line := range strings.SplitSeq(text, "\n") {
+		line = strings.TrimLeft(line, " ")
+		if x, ok := Parse(line); ok {
+			l.parts = nil
+			out = append(out, x)
+			continue
+		}
+		switch {
+		case looksLike(line):
+			l.unread.Add(1)
+			l.parts = nil
+		case strings.HasPrefix(line, "NVRM: The NVIDIA GPU "):
+			l.parts = []string{line}
+		case len(l.parts) > 0 && len(l.parts) < mostParts:
+			l.parts = append(l.parts, line)
+			if x, ok := Parse(strings.Join(l.parts, "\n")); ok {
+				l.parts = nil
+				out = append(out, x)
+			}
+		default:
+			l.parts = nil
+		}
+	}
+	return out
 }
 
 // flush gives out the fault that nothing can be added to any more.

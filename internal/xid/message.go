@@ -2,49 +2,116 @@ package xid
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
 	"ingero/internal/tick"
 )
 
-// Parse reads a line of the kernel's log, without what the log puts before it. ok
+// OffTheBus is the code of a GPU that does not answer any more.
+const OffTheBus = 79
+
+// heads are the forms in which the driver begins the message of a fault: in the match are
+// the address and what follows it.
+var heads = []struct {
+	isSwitch bool
+	head     *regexp.Regexp
+}{
+	{false, regexp.MustCompile(`^NVRM: +Xid *\(([^()]*)\) *:(.*)$`)},
+	{true, regexp.MustCompile(`^nvidia-nvswitch[0-9]{1,5}: +SXid *\(([^()]*)\) *:(.*)$`)},
+}
+
+// losses are the forms in which the driver says, without a code, that a GPU is lost: in the
+// match are its address and what the driver says of it. The message of the second form has
+// several lines.
+var losses = []*regexp.Regexp{
+	regexp.MustCompile(`^NVRM: +GPU (?:at )?(?:PCI:)?([0-9a-fA-F:.]+?):? +((?:GPU )?has fallen off the bus.*)$`),
+	regexp.MustCompile(`^NVRM: +The NVIDIA GPU (?:at )?(?:PCI:)?([0-9a-fA-F:.]+?):? +((?:\(PCI ID: *[^()]*\) *)?installed in this system has fallen off the bus.*)$`),
+}
+
+// Parse reads a message of the kernel's log, without what the log puts before it. ok
 // says that it is a fault:
 //
 //	NVRM: Xid (PCI:0000:75:00): 13, pid=1234, name=python3, Graphics Exception
+//	NVRM: Xid (PCI:0000:01:00 GPU-I:05 GPU-CI:00): 94, pid=7194, name=python3, Contained
 //	NVRM: Xid (0000:03:00): 31, Ch 00000001
 //	nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up
-func Parse(line string) (x tick.Xid, ok bool) {
-	rest, ok := strings.CutPrefix(line, "NVRM: Xid (")
-	if !ok {
-		who, after, found := strings.Cut(line, ": SXid (")
-		number, isSwitch := strings.CutPrefix(who, "nvidia-nvswitch")
-		if _, err := strconv.ParseUint(number, 10, 16); !found || !isSwitch || err != nil {
-			return x, false
+//	NVRM: GPU 0000:91:00.0: GPU has fallen off the bus.
+func Parse(text string) (x tick.Xid, ok bool) {
+	for _, h := range heads {
+		m := h.head.FindStringSubmatch(text)
+		if m == nil {
+			continue
 		}
-		rest, x.Switch = after, true
+		code, msg, _ := strings.Cut(m[2], ",")
+		n, err := strconv.ParseUint(strings.TrimSpace(code), 10, 32)
+		if err != nil || !address(m[1], &x) {
+			return tick.Xid{}, false
+		}
+		x.Code, x.Switch = uint32(n), h.isSwitch
+		x.Say(msg)
+		return x, true
 	}
-	bus, rest, ok := strings.Cut(rest, "): ")
-	if !ok {
-		return x, false
+	flat := oneLine(text)
+	for _, l := range losses {
+		if m := l.FindStringSubmatch(flat); m != nil && address(m[1], &x) {
+			x.Code, x.NoCode = OffTheBus, true
+			x.Say(m[2])
+			return x, true
+		}
 	}
-	if x.Bus = Bus(strings.TrimPrefix(bus, "PCI:")); x.Bus == "" {
-		return x, false
+	return tick.Xid{}, false
+}
+
+// oneLine joins the lines of a message of the driver, which repeats its name in each.
+func oneLine(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		if l = strings.TrimSpace(l); i > 0 {
+			l = strings.TrimSpace(strings.TrimPrefix(l, "NVRM:"))
+		}
+		lines[i] = l
 	}
-	code, msg, _ := strings.Cut(rest, ",")
-	n, err := strconv.ParseUint(strings.TrimSpace(code), 10, 32)
-	if err != nil {
-		return x, false
+	return strings.Join(lines, " ")
+}
+
+// looksLike tells whether a line begins as faults do.
+func looksLike(line string) bool {
+	who, _, _ := strings.Cut(line, " (")
+	return strings.HasPrefix(line, "NVRM: Xid") ||
+		strings.HasPrefix(who, "nvidia-nvswitch") && strings.HasSuffix(strings.TrimSpace(who), ": SXid")
+}
+
+// address reads what stands in parentheses behind Xid: an address, and the MIG instances
+// that the fault is attributed to.
+func address(s string, x *tick.Xid) bool {
+	words := strings.Fields(s)
+	if len(words) == 0 {
+		return false
 	}
-	x.Code = uint32(n)
-	x.Say(msg)
-	return x, true
+	for _, w := range words[1:] {
+		name, number, _ := strings.Cut(w, ":")
+		n, err := strconv.ParseUint(number, 10, 32)
+		switch {
+		case err != nil: // a word of a newer driver: the address is right
+		case name == "GPU-I":
+			x.GPUInstance = tick.Numbered(uint32(n))
+		case name == "GPU-CI":
+			x.ComputeInstance = tick.Numbered(uint32(n))
+		}
+	}
+	x.Bus = Bus(strings.TrimPrefix(words[0], "PCI:"))
+	return x.Bus != ""
 }
 
 // Bus gives a PCI address the form that faults have, "0000:75:00", and returns "" for
-// what is no address.
+// what is no address. The domain may be absent.
 func Bus(s string) string {
 	parts := strings.Split(s, ":")
+	if len(parts) == 2 {
+		parts = append([]string{"0"}, parts...)
+	}
 	if len(parts) != 3 {
 		return ""
 	}
@@ -59,3 +126,9 @@ func Bus(s string) string {
 	}
 	return fmt.Sprintf("%04x:%02x:%02x", n[0], n[1], n[2])
 }
+
+// Details of an SXid come in lines of their own, behind the line that says how grave it is.
+var detail = regexp.MustCompile(`^(?:Severity [0-9]+ Engine instance|Data *\{)`)
+
+// isDetail tells whether a fault is only a detail of the one before.
+func isDetail(x *tick.Xid) bool { return x.Switch && detail.MatchString(x.Msg) }

@@ -73,6 +73,12 @@ func TestCodes(t *testing.T) {
 			}
 		}
 	}
+	for i := range said {
+		used[said[i].action], used[said[i].then] = true, true
+		if actions[said[i].action] == "" || actions[said[i].then] == "" {
+			t.Errorf("no action %q or %q", said[i].action, said[i].then)
+		}
+	}
 	for key := range actions {
 		if !used[key] {
 			t.Errorf("no code has the action %q", key)

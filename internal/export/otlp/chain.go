@@ -177,6 +177,14 @@ func xidRecord(f *tick.Xid, t *tick.Tick) *logspb.LogRecord {
 	a.num("ingero.xid.burst", int64(f.Burst))
 	a.num("ingero.xid.at", int64(f.At))
 	a.num("ingero.xid.root", int64(f.Root))
+	if f.CausedBy != 0 {
+		a.num("ingero.xid.caused_by", int64(f.CausedBy))
+	}
+	for name, n := range map[string]tick.Number{"ingero.gpu.instance": f.GPUInstance, "ingero.gpu.compute_instance": f.ComputeInstance} {
+		if v, known := n.Value(); known {
+			a.num(name, int64(v))
+		}
+	}
 	a.text("ingero.xid.via", f.Via.String())
 	if f.Injected {
 		a.other("ingero.xid.injected", true)

@@ -1,0 +1,76 @@
+package xid
+
+import (
+	"regexp"
+	"slices"
+
+	"ingero/internal/tick"
+)
+
+// said is what messages say of severity and action where a code leaves that open, or may
+// be of either kind. The first row that fits counts. No codes: those of any Xid.
+var said = []struct {
+	codes            []uint32
+	has              *regexp.Regexp
+	severity, action string // "": as the code has it
+	then             string // with action: what to do if it comes again
+}{
+	{nvlink5, regexp.MustCompile(`(?i)\bnon-?fatal\b`), "warning", "IGNORE", "CHECK_NVLINK"},
+	{nvlink5, regexp.MustCompile(`(?i)\bfatal\b`), "fatal", "RESET_GPU", "CHECK_NVLINK"},
+	{recovery, regexp.MustCompile(`(?i)\bto 0x[0-9a-f]+ \(none\)`), "info", "IGNORE", ""},
+	{recovery, regexp.MustCompile(`(?i)\bto 0x[0-9a-f]+ \(gpu reset`), "fatal", "RESET_GPU", ""},
+	{recovery, regexp.MustCompile(`(?i)\bto 0x[0-9a-f]+ \(node reboot`), "fatal", "RESTART_BM", ""},
+	{recovery, regexp.MustCompile(`(?i)\bto 0x[0-9a-f]+ \(drain and reset`), "fatal", "DRAIN_RESET", ""},
+	{recovery, regexp.MustCompile(`(?i)\bto 0x[0-9a-f]+ \(drain`), "fatal", "DRAIN_PEERS", ""},
+	{contained, regexp.MustCompile(`(?i)\bD-RST: *yes\b`), "fatal", "DRAIN_RESET", "CONTACT_SUPPORT"},
+	{contained, regexp.MustCompile(`(?i)(?:^|[ .])RST: *yes\b`), "fatal", "RESET_GPU", "CONTACT_SUPPORT"},
+	{nil, regexp.MustCompile(`(?i)\breset gpu to activate\b|\bgpu reset (?:is )?required\b`), "", "RESET_GPU", ""},
+	{nil, regexp.MustCompile(`(?i)\breload the driver to activate\b`), "", "RELOAD_DRIVER", ""},
+	{nil, regexp.MustCompile(`(?i)\breboot (?:the system )?to activate\b|\b(?:node )?reboot (?:is )?required\b`), "", "RESTART_BM", ""},
+}
+
+// Codes of said.
+var (
+	nvlink5   = []uint32{144, 145, 146, 147, 148, 149, 150}
+	recovery  = []uint32{154}
+	contained = []uint32{94, 95}
+)
+
+// Of returns what is known of a fault: by its code, and by its message where the code
+// leaves severity or action open.
+func Of(x *tick.Xid) Code {
+	if x.Switch {
+		return LookupSwitch(x.Code, x.Msg)
+	}
+	c := Lookup(x.Code)
+	for i := range said {
+		s := &said[i]
+		if s.codes != nil && !slices.Contains(s.codes, x.Code) || !s.has.MatchString(x.Msg) {
+			continue
+		}
+		if s.severity != "" {
+			c.Severity = s.severity
+		}
+		c.Do, c.action = instruction(s.action, s.then), s.action
+		break
+	}
+	return c
+}
+
+// What the message of an SXid says of its severity: in words, or as a number in its details.
+var (
+	switchNonFatal = regexp.MustCompile(`(?i)\bnon-?fatal\b|\bSeverity 0\b`)
+	switchFatal    = regexp.MustCompile(`(?i)\bfatal\b|\bSeverity [1-9]`)
+)
+
+// LookupSwitch returns what the message of an SXid says of it.
+func LookupSwitch(code uint32, msg string) Code {
+	c := Code{Code: code, Meaning: "An NVSwitch reports an error; its message says on which link.", Do: actions["CHECK_NVLINK"]}
+	switch {
+	case switchNonFatal.MatchString(msg):
+		c.Severity = "warning"
+	case switchFatal.MatchString(msg):
+		c.Severity, c.Do = "fatal", "End what runs on the GPUs of this fabric, reset them and the switches, and restart the fabric manager."
+	}
+	return c
+}
