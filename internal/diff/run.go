@@ -137,13 +137,13 @@ func (run *Run) read(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	of := map[uint32]*role{}
+	of, programs := map[uint32]*role{}, where.Programs(all)
 	for i := range all {
 		p := &all[i]
-		if !o.wants(p) {
+		if !o.wants(p, programs[p.PID]) {
 			continue
 		}
-		name := Role{Program: where.Program(p), Rank: p.Rank.String()}
+		name := Role{Program: programs[p.PID], Rank: p.Rank.String()}
 		at := slices.IndexFunc(run.roles, func(x *role) bool { return x.Role == name })
 		if at < 0 {
 			at = len(run.roles)
@@ -191,11 +191,11 @@ func (run *Run) sums(ctx context.Context) (stats []query.OpStat, err error) {
 }
 
 // wants says whether a process is to be compared.
-func (o *Options) wants(p *tick.Process) bool {
+func (o *Options) wants(p *tick.Process, program string) bool {
 	if len(o.PIDs) > 0 && !slices.Contains(o.PIDs, p.PID) {
 		return false
 	}
-	return len(o.Programs) == 0 || slices.ContainsFunc(o.Programs, func(name string) bool { return name == where.Program(p) || name == p.Comm })
+	return len(o.Programs) == 0 || slices.ContainsFunc(o.Programs, func(name string) bool { return name == program || name == p.Comm })
 }
 
 func (x *role) add(o *query.OpStat) {

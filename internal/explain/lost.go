@@ -77,10 +77,20 @@ func buildLost(in *LostInput) *lostReport {
 	r := &lostReport{From: in.From.UTC(), To: in.To.UTC(), Source: clean(in.Source), Price: in.Price, By: map[string][]lostRow{}, Nodes: []string{}, Hidden: hiddenOf(in.Hidden)}
 	f := &lostFacts{map[lostProcess]string{}, map[lostProcess]int{}}
 	observed, sessions := map[string]int64{}, map[string]bool{}
+	together := map[string][]tick.Process{}
+	for i := range in.Observed {
+		o := &in.Observed[i]
+		together[o.Session.ID] = append(together[o.Session.ID], o.Process)
+	}
+	for session, all := range together {
+		for pid, job := range where.Jobs(all) {
+			f.job[lostProcess{session, pid}] = clean(job)
+		}
+	}
 	for i := range in.Observed {
 		o := &in.Observed[i]
 		k := lostProcess{o.Session.ID, o.Process.PID}
-		f.job[k], f.gpus[k] = clean(where.Job(&o.Process)), o.GPUs
+		f.gpus[k] = o.GPUs
 		ns := int64(o.To.Sub(o.From)) * int64(o.GPUs)
 		observed[f.job[k]] += ns
 		r.ObservedNS += ns

@@ -25,7 +25,7 @@ type xidJSON struct {
 	Via       string        `json:"via"`
 	NoCode    bool          `json:"no_code,omitempty"`   // the driver gave no code
 	CausedBy  uint32        `json:"caused_by,omitempty"` // code of the fault that the driver names as the cause
-	Injected  bool          `json:"injected,omitempty"` // a program wrote it to the kernel's log
+	Injected  bool          `json:"injected,omitempty"`  // a program wrote it to the kernel's log
 	Meaning   string        `json:"meaning"`
 	Do        string        `json:"do"`
 	SaidPID   uint32        `json:"said_pid,omitempty"` // as the message has it

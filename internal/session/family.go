@@ -68,7 +68,7 @@ func (e *enroller) follow(p *proc.Process) bool {
 // placed tells whether a process is where it must be to be traced.
 func (e *enroller) placed(p *proc.Process) bool {
 	w := where.Cgroups(p.Cgroups)
-	if e.opts.Place.Job != "" && w.Job == "" {
+	if e.opts.Place.Job != "" && !where.Numbered(w.Job) {
 		where.Environ(e.targets.variables(p), &w)
 	}
 	if e.opts.Pods != nil {

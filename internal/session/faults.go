@@ -54,7 +54,7 @@ type Faults struct {
 	mu      sync.Mutex
 	xids    *probes.Xids
 	why     map[tick.XidVia]error // why a way is not open
-	made    xid.Assembly // of what was read
+	made    xid.Assembly          // of what was read
 	waiting []tick.Xid
 	full    uint64
 	timer   *time.Timer // runs while one waits for what else is said of it; nil: it does not

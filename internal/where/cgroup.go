@@ -57,6 +57,7 @@ var pods = []*regexp.Regexp{
 var (
 	unit    = re(`\.(?:service|scope|socket|mount|swap)$`)
 	job     = re(`^job_([0-9]+)$`)
+	sluid   = re(`^s[0-9A-HJKMNP-TV-Z]{13}$`) // by which Slurm names the groups of a job from 26.05 on
 	step    = re(`^step_([0-9a-z]+)$`)
 	classes = []string{"besteffort", "burstable"}
 )
@@ -114,6 +115,8 @@ func read(path string, w *tick.Where) {
 			w.Unit = ""
 		case slurm && job.MatchString(name):
 			w.Job, w.Step = job.FindStringSubmatch(name)[1], ""
+		case slurm && sluid.MatchString(name):
+			w.Job, w.Step = name, ""
 		case w.Job != "" && step.MatchString(name):
 			w.Step = step.FindStringSubmatch(name)[1]
 		case unit.MatchString(name):
@@ -180,3 +183,7 @@ func unescape(s string) string {
 	}
 	return string(b)
 }
+
+// Numbered tells whether a job's control group gave its number: Slurm may have given its own
+// name instead, which the environment has not.
+func Numbered(job string) bool { return job != "" && !sluid.MatchString(job) }

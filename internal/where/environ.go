@@ -8,19 +8,38 @@ import (
 	"ingero/internal/tick"
 )
 
-// launchers are the variables with which launchers of distributed programs tell a
-// process its place. All are taken of one launcher: the first that gives a rank.
-var launchers = []struct{ rank, localRank, size, localSize, node string }{
-	{"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK"}, // torchrun, and who speaks its language
-	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", ""},
-	{"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE", ""},
-	{"PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS", ""}, // MPICH, Intel MPI
-	{"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "", "SLURM_NODEID"},
+// launcher is a way to tell a process of a distributed program its place, by variables.
+// Of each list the first variable that is set counts.
+type launcher struct {
+	rank, localRank, size, localSize, node []string
+
+	local bool // it counts only where it tells the local rank, too
 }
+
+// launchers are in the order of nearness: what starts a process last tells it more than
+// what started that. Within a Slurm job an MPI launcher can start torchrun, and not the
+// other way round.
+var launchers = []launcher{
+	// torchrun, DeepSpeed, Accelerate, and who speaks their language
+	{names("RANK"), names("LOCAL_RANK"), names("WORLD_SIZE"), names("LOCAL_WORLD_SIZE", "LOCAL_SIZE"), names("GROUP_RANK", "NODE_RANK", "CROSS_RANK"), true},
+	{names("HOROVOD_RANK"), names("HOROVOD_LOCAL_RANK"), names("HOROVOD_SIZE"), names("HOROVOD_LOCAL_SIZE"), names("HOROVOD_CROSS_RANK"), true},
+	{names("OMPI_COMM_WORLD_RANK"), names("OMPI_COMM_WORLD_LOCAL_RANK"), names("OMPI_COMM_WORLD_SIZE"), names("OMPI_COMM_WORLD_LOCAL_SIZE"), nil, false},
+	{names("MV2_COMM_WORLD_RANK"), names("MV2_COMM_WORLD_LOCAL_RANK"), names("MV2_COMM_WORLD_SIZE"), names("MV2_COMM_WORLD_LOCAL_SIZE"), nil, false},
+	{names("PALS_RANKID", "PALS_RANK"), names("PALS_LOCAL_RANKID"), names("PMI_SIZE"), names("PALS_LOCAL_SIZE"), names("PALS_NODEID"), false}, // of HPE Cray
+	{names("PMI_RANK", "PMI_ID"), names("MPI_LOCALRANKID"), names("PMI_SIZE"), names("MPI_LOCALNRANKS"), nil, false},                          // MPICH, Intel MPI
+	{names("JSM_NAMESPACE_RANK"), names("JSM_NAMESPACE_LOCAL_RANK"), names("JSM_NAMESPACE_SIZE"), names("JSM_NAMESPACE_LOCAL_SIZE"), nil, false},
+	{names("FLUX_TASK_RANK"), names("FLUX_TASK_LOCAL_ID"), names("FLUX_JOB_SIZE"), nil, nil, false},
+	{names("PMIX_RANK"), nil, nil, nil, nil, false},
+	// by hand, or by an operator of Kubernetes that starts one process in a pod
+	{names("RANK"), nil, names("WORLD_SIZE"), nil, names("NODE_RANK"), false},
+	{names("SLURM_PROCID"), names("SLURM_LOCALID"), names("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"), nil, names("SLURM_NODEID"), false},
+}
+
+func names(list ...string) []string { return list }
 
 // jobs are the variables that name a batch job, with that of its step.
 var jobs = []struct{ job, step string }{
-	{"SLURM_JOB_ID", "SLURM_STEP_ID"}, {"SLURM_JOBID", "SLURM_STEPID"}, {"PBS_JOBID", ""}, {"LSB_JOBID", ""},
+	{"SLURM_JOB_ID", "SLURM_STEP_ID"}, {"SLURM_JOBID", "SLURM_STEPID"}, {"PBS_JOBID", ""}, {"LSB_JOBID", ""}, {"COBALT_JOBID", ""}, {"FLUX_JOB_ID", ""},
 }
 
 // steps are the steps that Slurm numbers from the end, by the names of their groups.
@@ -29,52 +48,61 @@ var steps = map[string]string{"4294967292": "extern", "4294967291": "batch", "42
 // Others that are read.
 const (
 	masterAddr, masterPort = "MASTER_ADDR", "MASTER_PORT"
-	nodeRank               = "NODE_RANK"
 	devices                = "CUDA_VISIBLE_DEVICES"
+	slurmNodes             = "SLURM_NNODES"
+	// perNode is how many processes an operator of Kubernetes has torchrun start in each
+	// pod: what it says of rank and size is of the pod.
+	perNode = "PET_NPROC_PER_NODE"
 )
+
+// nodeRanks are the variables that number the machine, the nearest first. The last one is of
+// an indexed job of Kubernetes, as JobSet makes them.
+var nodeRanks = names("NODE_RANK", "PET_NODE_RANK", "JOB_COMPLETION_INDEX")
 
 // Variables are the names of all variables that are read.
 func Variables() []string {
-	out := []string{masterAddr, masterPort, nodeRank, devices}
+	all := append(names(masterAddr, masterPort, devices, slurmNodes, perNode), nodeRanks...)
 	for _, l := range launchers {
-		out = append(out, l.rank, l.localRank, l.size, l.localSize, l.node)
-	}
-	for _, j := range jobs {
-		out = append(out, j.job, j.step)
-	}
-	n := 0
-	for _, name := range out {
-		if name != "" {
-			out[n] = name
-			n++
+		for _, list := range [][]string{l.rank, l.localRank, l.size, l.localSize, l.node} {
+			all = append(all, list...)
 		}
 	}
-	return out[:n]
+	for _, j := range jobs {
+		all = append(all, j.job, j.step)
+	}
+	seen := map[string]bool{"": true}
+	var out []string
+	for _, name := range all {
+		if !seen[name] {
+			seen[name] = true
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
-// Environ adds what variables tell. What control groups said of a job stays.
+// Environ adds what variables tell. What control groups said of a job stays, but for the
+// name that Slurm gives its groups where the job has a number.
 func Environ(vars map[string]string, w *tick.Where) {
-	for _, l := range launchers {
-		if w.Rank = number(vars[l.rank]); w.Rank == 0 {
-			continue
-		}
-		w.LocalRank, w.WorldSize = number(vars[l.localRank]), number(vars[l.size])
-		w.LocalSize, w.NodeRank = number(vars[l.localSize]), number(vars[l.node])
-		break
-	}
+	rank(vars, w)
 	if w.NodeRank == 0 {
-		w.NodeRank = number(vars[nodeRank])
+		w.NodeRank = first(vars, nodeRanks)
 	}
 	for _, j := range jobs {
-		if w.Job != "" {
+		if w.Job != "" && !sluid.MatchString(w.Job) {
 			break
 		}
-		if w.Job = word(vars[j.job]); w.Job != "" {
+		name := word(vars[j.job])
+		if name == "" {
+			continue
+		}
+		if w.Job == "" || w.Step == "" {
 			w.Step = word(vars[j.step])
 			if name, ok := steps[w.Step]; ok {
 				w.Step = name
 			}
 		}
+		w.Job = name
 	}
 	if w.Master = word(vars[masterAddr]); w.Master != "" {
 		if port := number(vars[masterPort]); port != 0 {
@@ -86,6 +114,96 @@ func Environ(vars map[string]string, w *tick.Where) {
 			w.Devices = "none"
 		}
 	}
+}
+
+// rank takes a process's place from the launcher nearest to it. What others say is added
+// where they agree on the rank.
+func rank(vars map[string]string, w *tick.Where) {
+	w.Rank, w.LocalRank, w.WorldSize, w.LocalSize, w.NodeRank = 0, 0, 0, 0, 0
+	if agent(vars) {
+		w.NodeRank = first(vars, names("PET_NODE_RANK", "RANK"))
+		return
+	}
+	if lightning(vars, w) {
+		return
+	}
+	for _, l := range launchers {
+		x := l.place(vars)
+		switch {
+		case x.Rank == 0 || l.local && x.LocalRank == 0:
+		case w.Rank == 0:
+			w.Rank, w.LocalRank, w.WorldSize, w.LocalSize, w.NodeRank = x.Rank, x.LocalRank, x.WorldSize, x.LocalSize, x.NodeRank
+		case w.Rank == x.Rank && (w.WorldSize == 0 || x.WorldSize == 0 || w.WorldSize == x.WorldSize):
+			for _, f := range [][2]*tick.Number{{&w.LocalRank, &x.LocalRank}, {&w.WorldSize, &x.WorldSize}, {&w.LocalSize, &x.LocalSize}, {&w.NodeRank, &x.NodeRank}} {
+				if *f[0] == 0 {
+					*f[0] = *f[1]
+				}
+			}
+		}
+	}
+}
+
+// agent tells whether a process is not a rank but starts several: what variables say is then
+// of the pod.
+func agent(vars map[string]string) bool {
+	n, known := number(vars[perNode]).Value()
+	several := vars[perNode] != "" && (!known || n > 1) // "auto" and "gpu" are as many as there are
+	return several && number(vars["LOCAL_RANK"]) == 0
+}
+
+// lightning takes the place of a process that has a local rank and no rank, as PyTorch
+// Lightning starts them: within a job of one task Slurm says 0 to all of them.
+func lightning(vars map[string]string, w *tick.Where) bool {
+	local, known := number(vars["LOCAL_RANK"]).Value()
+	if !known || number(vars["RANK"]) != 0 {
+		return false
+	}
+	for _, l := range launchers {
+		if x := l.place(vars); x.Rank != 0 && x.LocalRank == tick.Numbered(local) && x.WorldSize != tick.Numbered(1) {
+			return false // somebody wrote down what that launcher said
+		}
+	}
+	w.LocalRank, w.WorldSize, w.NodeRank = tick.Numbered(local), number(vars["WORLD_SIZE"]), first(vars, nodeRanks)
+	w.LocalSize = first(vars, names("LOCAL_WORLD_SIZE", "LOCAL_SIZE"))
+	size, sized := w.WorldSize.Value()
+	if nodes, ok := number(vars[slurmNodes]).Value(); w.LocalSize == 0 && sized && ok && nodes > 0 && size%nodes == 0 {
+		w.LocalSize = tick.Numbered(size / nodes)
+	}
+	per, sure := w.LocalSize.Value()
+	node, numbered := w.NodeRank.Value()
+	switch {
+	case !numbered && sized && sure && per == size: // there is one machine
+		w.Rank = tick.Numbered(local)
+	case numbered && (sure || node == 0):
+		w.Rank = tick.Numbered(node*per + local)
+	}
+	if r, ok := w.Rank.Value(); ok && sized && r >= size {
+		w.Rank = 0
+	}
+	return true
+}
+
+// place is what one launcher says. A size that its rank does not fit into is not told.
+func (l *launcher) place(vars map[string]string) (x tick.Where) {
+	x.Rank, x.LocalRank, x.WorldSize = first(vars, l.rank), first(vars, l.localRank), first(vars, l.size)
+	x.LocalSize, x.NodeRank = first(vars, l.localSize), first(vars, l.node)
+	if x.Rank >= x.WorldSize {
+		x.WorldSize = 0
+	}
+	if x.LocalRank >= x.LocalSize {
+		x.LocalSize = 0
+	}
+	return x
+}
+
+// first is the first of variables that has a number, unknown where none has.
+func first(vars map[string]string, names []string) tick.Number {
+	for _, name := range names {
+		if n := number(vars[name]); n != 0 {
+			return n
+		}
+	}
+	return 0
 }
 
 // number reads a number, unknown where there is none.

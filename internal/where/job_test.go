@@ -15,7 +15,7 @@ func TestJob(t *testing.T) {
 	}{
 		{comm: "python3", program: "python3", in: "python3"},
 		{comm: "python3", line: "/usr/bin/python3.12 -u train.py --lr 1", program: "train.py", in: "train.py"},
-		{comm: "pt_main_thread", line: "python -m torch.distributed.run x.py", program: "torch.distributed.run", in: "torch.distributed.run"},
+		{comm: "pt_main_thread", line: "python -m torch.distributed.run x.py", program: "x.py", in: "x.py"},
 		{comm: "python3", line: "python3 -c pass", program: "python3", in: "python3"},
 		{comm: "train", line: "/opt/bin/train --steps 3", where: tick.Where{Job: "4711", Pod: "x"}, program: "train", in: "job 4711"},
 		{comm: "vllm", where: tick.Where{Pod: "serve-0", Namespace: "ml", Container: "3f2b8c1d"}, program: "vllm", in: "pod ml/serve-0"},
