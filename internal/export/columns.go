@@ -2,6 +2,7 @@ package export
 
 import (
 	"github.com/parquet-go/parquet-go"
+	"strings"
 
 	"ingero/internal/query"
 	"ingero/internal/symbols"
@@ -164,8 +165,9 @@ func known(ok bool, ns int64) parquet.Value {
 
 func smallValue(v uint32) parquet.Value { return parquet.Int32Value(int32(v)) }
 
-// textValue is a text that is there as long as the program.
-func textValue(s string) parquet.Value { return parquet.ValueOf(s) }
+// textValue is a text that is there as long as the program. Every format wants UTF-8, and
+// what older recordings have of names need not be.
+func textValue(s string) parquet.Value { return parquet.ValueOf(strings.ToValidUTF8(s, "?")) }
 
 // function is the name of a GPU function as it stands in the source.
 func (s *session) function(name string) parquet.Value {

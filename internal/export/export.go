@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -99,7 +100,7 @@ func newSession(ctx context.Context, r *query.Reader, of *query.Session) (*sessi
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Session: of, id: []byte(of.ID), node: []byte(of.Node), procs: map[uint32]*process{}, readable: map[string]parquet.Value{}}
+	s := &session{Session: of, id: []byte(of.ID), node: []byte(strings.ToValidUTF8(of.Node, "?")), procs: map[uint32]*process{}, readable: map[string]parquet.Value{}}
 	if s.funcs, err = r.Functions(ctx, of); err != nil {
 		return nil, err
 	}

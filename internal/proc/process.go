@@ -22,7 +22,7 @@ type Process struct {
 	UID     uint32 // real user
 	GID     uint32 // and group
 	Threads int
-	Comm    string // at most 15 bytes, as it wrote them
+	Comm    string // at most 15 bytes, as valid UTF-8
 	Exe     string // its program as it sees it; empty when that may not be known
 	Cgroup  string // the most telling of its cgroups; "/" when it is in none
 	// Cgroups are those of all hierarchies, the most telling first.
@@ -98,7 +98,7 @@ func (f FS) facts(d pidDir, st *status, buf []byte) (Process, error) {
 	if err != nil {
 		return Process{}, err
 	}
-	p.Comm, p.StartTicks = unescape(s.comm), s.start
+	p.Comm, p.StartTicks = valid(unescape(s.comm)), s.start
 	p.Kernel = p.Kernel || s.kernel
 	p.Started = f.bootTime().Add(time.Duration(s.start) * userTick)
 	if buf, err = d.read("cgroup", buf[:0], maxSmall); err == nil {
@@ -125,8 +125,12 @@ func (f FS) ThreadName(pid, tid uint32) string {
 	if err != nil {
 		return ""
 	}
-	return string(bytes.TrimSuffix(b, []byte("\n")))
+	return valid(string(bytes.TrimSuffix(b, []byte("\n"))))
 }
+
+// valid is a name as valid UTF-8: the kernel keeps 15 bytes of one, and may cut it inside a
+// character.
+func valid(name string) string { return strings.ToValidUTF8(name, "?") }
 
 // maxNames bounds the threads whose names are read.
 const maxNames = 4096

@@ -3,7 +3,9 @@ package store
 import (
 	"database/sql"
 	"errors"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"ingero/internal/stats"
 	"ingero/internal/tick"
@@ -151,6 +153,11 @@ type saving struct {
 }
 
 func (v *saving) exec(q *string, args ...any) error {
+	for i, a := range args {
+		if s, ok := a.(string); ok && !utf8.ValidString(s) { // a path may have any bytes
+			args[i] = strings.ToValidUTF8(s, "?")
+		}
+	}
 	_, err := v.tx.Stmt(v.stmts[q]).Exec(args...)
 	return err
 }

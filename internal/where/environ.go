@@ -29,7 +29,7 @@ var launchers = []launcher{
 	{names("PMI_RANK", "PMI_ID"), names("MPI_LOCALRANKID"), names("PMI_SIZE"), names("MPI_LOCALNRANKS"), nil, false},                          // MPICH, Intel MPI
 	{names("JSM_NAMESPACE_RANK"), names("JSM_NAMESPACE_LOCAL_RANK"), names("JSM_NAMESPACE_SIZE"), names("JSM_NAMESPACE_LOCAL_SIZE"), nil, false},
 	{names("FLUX_TASK_RANK"), names("FLUX_TASK_LOCAL_ID"), names("FLUX_JOB_SIZE"), nil, nil, false},
-	{names("PMIX_RANK"), nil, nil, nil, nil, false},
+	{names("PMIX_RANK"), names("OMPI_COMM_WORLD_LOCAL_RANK"), names("OMPI_COMM_WORLD_SIZE", "OMPI_WORLD_SIZE"), names("OMPI_COMM_WORLD_LOCAL_SIZE"), nil, false},
 	// by hand, or by an operator of Kubernetes that starts one process in a pod
 	{names("RANK"), nil, names("WORLD_SIZE"), nil, names("NODE_RANK"), false},
 	{names("SLURM_PROCID"), names("SLURM_LOCALID"), names("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"), nil, names("SLURM_NODEID"), false},

@@ -100,7 +100,7 @@ var same = map[string]string{
 
 // machinery are the workers that an interpreter makes for a program, by their code, module
 // or script.
-var machinery = regexp.MustCompile(`\bfrom (?:multiprocess(?:ing)?|billiard|torch\.multiprocessing)\.(?:spawn|forkserver|resource_tracker|semaphore_tracker)\b` +
+var machinery = regexp.MustCompile(`\bfrom (?:multiprocess(?:ing)?|billiard|torch\.multiprocessing)\.` +
 	`|/ray/_private/workers/|^joblib\.externals\.loky\.|^multiprocessing\.(?:spawn|forkserver)|/_inductor/compile_worker/|^torch\._inductor\.compile_worker`)
 
 // command returns the program of a command line, and whether it is such a worker.

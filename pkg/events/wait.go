@@ -1,6 +1,9 @@
 package events
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // WaitState says why a thread was not on a CPU. Values as in bpf/abi.h.
 type WaitState uint8
@@ -124,14 +127,15 @@ func NameOf(s string) (n Name) {
 	return n
 }
 
-// String returns the bytes before the first zero.
+// String returns the bytes before the first zero, as valid UTF-8: the kernel may have cut a
+// name inside a character.
 func (n Name) String() string {
 	for i, c := range n {
 		if c == 0 {
-			return string(n[:i])
+			return strings.ToValidUTF8(string(n[:i]), "?")
 		}
 	}
-	return string(n[:])
+	return strings.ToValidUTF8(string(n[:]), "?")
 }
 
 // Wait is one time that a thread did not have a CPU, of at least 20 us. Shorter
