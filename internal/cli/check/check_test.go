@@ -165,6 +165,9 @@ var machines = map[string]struct {
 		files["/sys/kernel/security/lockdown"] = "none integrity [confidentiality]\n"
 		files["/proc/self/attr/current"] = "docker-default (enforce)\n"
 	}, false},
+	"faults-unread": {func(_ *Machine, files map[string]string) {
+		files["/dev/kmsg"] = "3,10,5000,-;NVRM: Xid (PCI:...): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 11\n"
+	}, true},
 	"hostile-and-hardened": {func(_ *Machine, files map[string]string) {
 		for _, name := range []string{"status", "stat", "comm"} {
 			path := "/proc/4821/" + name

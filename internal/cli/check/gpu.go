@@ -7,9 +7,8 @@ import (
 	"os"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"ingero/internal/probes"
+	"ingero/internal/xid"
 )
 
 // The oldest driver branch that is supported.
@@ -81,6 +80,7 @@ func faultLine(f *facts) []Line {
 	_, err := probes.XidFormat(f.Root, at)
 	if err == nil {
 		l.Value, l.Note = "tracepoint "+at.String(), "XIDs are told as the driver reports them"
+		l.unread(f) // where the log can be read
 		return []Line{l}
 	}
 	l.Note = "this driver has no tracepoint " + at.String() + ", which begins with 575"
@@ -88,13 +88,28 @@ func faultLine(f *facts) []Line {
 		l.State, l.Note = Lack, fmt.Sprintf("the tracepoint %s cannot be used: %s", at, err)
 	}
 	l.Value = "kernel log"
-	log, err := os.OpenFile(f.Root+"/dev/kmsg", os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err == nil {
-		err = log.Close()
-	}
-	if err != nil {
+	if l.unread(f) != nil {
 		l.State, l.Value = Lack, "kernel log not readable"
 		l.Note, l.Do = "XIDs will be missed: "+l.Note, "sudo ingero check; in a container: --device /dev/kmsg --cap-add SYSLOG"
 	}
 	return []Line{l}
+}
+
+// unread says how many lines of the kernel's log begin as faults do and could not be read.
+// The error is that of opening the log.
+func (l *Line) unread(f *facts) error {
+	log, err := xid.OpenLog(f.Root+xid.LogPath, true, 0)
+	if err != nil {
+		return err
+	}
+	_, err = log.Next(nil, false)
+	if n := log.Unread(); n > 0 {
+		l.State = Lack
+		l.Note += fmt.Sprintf("; %d lines of the kernel log begin like faults and could not be read", n)
+		l.Do = "report them: sudo dmesg | grep -E 'NVRM: Xid|SXid'"
+	}
+	if err = errors.Join(err, log.Close()); errors.Is(err, os.ErrClosed) {
+		return nil // a file has an end
+	}
+	return err
 }

@@ -64,7 +64,11 @@ func reported(f *session.Faults) error {
 	codes := [3]uint32{172, 48, 13}
 	for i := range bursts {
 		for j, code := range codes {
-			what := fmt.Sprintf("%04x:75:00.0 %d pid=%d, name=python3, Ch %08x", i, code, 1000+i, j)
+			instance := ""
+			if i%2 == 1 {
+				instance = "GPU-I:05"
+			}
+			what := fmt.Sprintf("%04x:75:00.0|%s|%d|pid=%d, name=python3|Ch %08x", i, instance, code, 1000+i, j)
 			if i == 7 {
 				what += " " + long
 			}
@@ -73,8 +77,10 @@ func reported(f *session.Faults) error {
 			}
 		}
 	}
-	if err := report("s0000:05:00.0 20034 Fatal, Link 30 LTSSM Fault Up"); err != nil {
-		return err
+	for _, msg := range []string{"Fatal, Link 30 LTSSM Fault Up", "Severity 1 Engine instance 30 Sub-engine instance 00", "Data {0x10000000, 0x00000000}"} {
+		if err := report("s0000:05:00.0||20034||" + msg); err != nil {
+			return err
+		}
 	}
 	const n = 3*bursts + 1
 	var all []tick.Xid
@@ -103,11 +109,12 @@ func reported(f *session.Faults) error {
 			byTracepoint++
 		}
 		bus := fmt.Sprintf("%04x:75:00", i/3)
-		if x.Code != codes[i%3] || x.Bus != bus || x.At != i%3+1 || x.Root != 172 || x.SaidPID != uint32(1000+i/3) || x.Injected {
+		if x.Code != codes[i%3] || x.Bus != bus || x.At != i%3+1 || x.Root != 172 || x.SaidPID != uint32(1000+i/3) || x.Injected || x.GPUInstance != instanceOf(i/3) {
 			return fmt.Errorf("fault %d is told as %+v", i, x)
 		}
 	}
-	if s := &all[n-1]; !s.Switch || s.Code != 20034 || s.Bus != "0000:05:00" || s.Msg != "Fatal, Link 30 LTSSM Fault Up" {
+	if s := &all[n-1]; !s.Switch || s.Code != 20034 || s.Bus != "0000:05:00" ||
+		s.Msg != "Fatal, Link 30 LTSSM Fault Up; Severity 1 Engine instance 30 Sub-engine instance 00; Data {0x10000000, 0x00000000}" {
 		return fmt.Errorf("the SXid is told as %+v", s)
 	}
 	fmt.Printf("%d came by the tracepoint first; %d microseconds from root to last, %q\n", byTracepoint, all[2].After.Microseconds(), all[2].Msg)
@@ -115,6 +122,14 @@ func reported(f *session.Faults) error {
 		return errors.New("none came by the tracepoint")
 	}
 	return nil
+}
+
+// instanceOf is the MIG instance that a burst is attributed to: every other one.
+func instanceOf(burst int) tick.Number {
+	if burst%2 == 1 {
+		return tick.Numbered(5)
+	}
+	return 0
 }
 
 // overflow reports more than there is room for while nobody reads: the first are kept,
@@ -126,7 +141,7 @@ func overflow() error {
 	}
 	const n = 3000
 	for i := range n {
-		if err := report(fmt.Sprintf("0000:75:00.0 %d x", i)); err != nil {
+		if err := report(fmt.Sprintf("0000:75:00.0||%d||x", i)); err != nil {
 			return err
 		}
 	}

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
  * Stands in for the NVIDIA driver where that cannot be: it has the tracepoints by
- * which the driver reports faults, and writes the lines that it writes. What is to be
- * reported is written to /sys/kernel/debug/xid: "BUS CODE MESSAGE", or behind an "s" for
- * that of a switch.
+ * which the driver reports faults, and writes the lines that it writes: first the line,
+ * with the MIG instance and the process, then the tracepoint, with the message alone and
+ * its line's end, as kernel_rc.c and nv-report-err.c of the driver do. What is to be
+ * reported is written to /sys/kernel/debug/xid: "BUS|INSTANCE|CODE|PROCESS|MESSAGE", or
+ * behind an "s" for that of a switch.
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>
@@ -26,9 +28,9 @@ static struct pci_dev *device;
 
 static ssize_t report(struct file *file, const char __user *from, size_t n, loff_t *at)
 {
-	char *text, *msg, bus[32];
-	int off = 0, is_switch;
+	char *text, *rest, *bus, *instance, *number, *who, *msg;
 	unsigned int code;
+	int is_switch;
 
 	if (n > 2048)
 		return -E2BIG;
@@ -36,21 +38,28 @@ static ssize_t report(struct file *file, const char __user *from, size_t n, loff
 	if (IS_ERR(text))
 		return PTR_ERR(text);
 	is_switch = text[0] == 's';
-	if (sscanf(text + is_switch, "%31s %u %n", bus, &code, &off) < 2 || !off) {
+	rest = text + is_switch;
+	bus = strsep(&rest, "|");
+	instance = strsep(&rest, "|");
+	number = strsep(&rest, "|");
+	who = strsep(&rest, "|");
+	msg = rest ? kasprintf(GFP_KERNEL, "%s\n", strim(rest)) : NULL;
+	if (!msg || kstrtouint(number, 10, &code)) {
+		kfree(msg);
 		kfree(text);
 		return -EINVAL;
 	}
-	msg = strim(text + is_switch + off);
 	dev_set_name(&device->dev, "%s", bus);
 	if (is_switch) {
+		printk(KERN_ERR "nvidia-nvswitch0: SXid (PCI:%s): %u, %s", bus, code, msg);
 		trace_nvswitch_dev_sxid(device, code, msg);
-		printk(KERN_ERR "nvidia-nvswitch0: SXid (PCI:%s): %u, %s\n", bus, code, msg);
 	} else {
-		trace_nvidia_dev_xid(device, code, msg);
 		/* without the function of the address */
-		printk(KERN_ERR "NVRM: Xid (PCI:%.*s): %u, %s\n", (int)strcspn(bus, "."), bus, code,
-		       msg);
+		printk(KERN_ERR "NVRM: Xid (PCI:%.*s%s%s): %u, %s%s%s", (int)strcspn(bus, "."), bus,
+		       *instance ? " " : "", instance, code, who, *who ? ", " : "", msg);
+		trace_nvidia_dev_xid(device, code, msg);
 	}
+	kfree(msg);
 	kfree(text);
 	return n;
 }
