@@ -97,7 +97,7 @@ func TestMachine(t *testing.T) {
 	gpu := tick.GPU{Index: 1, Bus: "0000:75:00.0", UUID: "GPU-x", Name: "NVIDIA H200", Busy: &busy, MemUsed: &used, Throttle: []string{"power cap"}}
 	fill := func(t *tick.Tick) {
 		t.GPUs = []tick.GPU{gpu}
-		t.Xids = []tick.Xid{{Code: 79, Bus: "0000:75:00"}, {Code: 79, Bus: "0000:75:00", Injected: true}, {Code: 12028, Switch: true, Bus: "0000:c0:00"}}
+		t.Xids = []tick.Xid{{Code: 79, Bus: "0000:75:00"}, {Code: 79, Bus: "0000:75:00", Injected: true}, {Code: 12028, Switch: true, Bus: "0000:c0:00"}, {Code: 94, Bus: "0000:75:00", GPUInstance: tick.Numbered(5)}}
 		t.Host = tick.Host{CPU: 0.25, MemTotal: 100, MemAvail: 40}
 		t.HostSums = []tick.HostSum{{HostKey: tick.HostKey{Kind: tick.HostDiskRead, Object: "vda"}, Count: 2, NS: 3e9, Bytes: 4096}, {HostKey: tick.HostKey{Kind: tick.HostDiskRead, Object: "vdb"}, Count: 1}}
 		t.Drops, t.Self, t.Records = []tick.Drop{{Reason: "thinned", Count: 9}}, tick.Self{CPU: time.Second, RSS: 1 << 20}, 77
@@ -120,7 +120,7 @@ func TestMachine(t *testing.T) {
 		{GPUThrottled, 1, []string{"power cap", "GPU-x", "gpu", "NVIDIA H200", "1"}},
 		{GPUErrors, 2, []string{"xid-79", "GPU-x", "gpu"}},
 		{GPUErrors, 2, []string{"injected-xid-79", "GPU-x", "gpu"}},
-		{GPUErrors, 2, []string{"sxid-12028", "0000:c0:00", "nvswitch"}},
+		{GPUErrors, 2, []string{"sxid-12028", "0000:c0:00", "nvswitch"}}, {GPUErrors, 2, []string{"xid-94", "GPU-x GPU-I:05", "gpu"}},
 		{CPUBusy, 0.25, nil}, {MemoryBusy, 0.6, nil},
 		{HostEvents, 6, []string{"disk-read"}}, {HostTime, 6, []string{"disk-read"}}, {HostBytes, 8192, []string{"disk-read"}},
 		{Drops, 9, []string{"thinned"}}, {AgentCPU, 1, nil}, {AgentMemory, 1 << 20, nil}, {AgentRecords, 77, nil},

@@ -33,7 +33,7 @@ func stateOf(now time.Time, seq uint64) tick.State {
 
 // faultOf is a fault that hit a process, with all that can be known of it.
 func faultOf(now time.Time, seq uint64) tick.Xid {
-	return tick.Xid{Time: now.UnixNano(), Code: 48, Bus: "0000:75:00", Msg: "pid=7, name=python3, x", Via: tick.ViaTracepoint, Injected: true, SaidPID: 7, SaidName: "python3", PID: 4821, Comm: "python3",
+	return tick.Xid{Time: now.UnixNano(), Code: 48, Bus: "0000:75:00", GPUInstance: tick.Numbered(5), ComputeInstance: tick.Numbered(0), NoCode: true, CausedBy: 172, Msg: "pid=7, name=python3, x", Via: tick.ViaTracepoint, Injected: true, SaidPID: 7, SaidName: "python3", PID: 4821, Comm: "python3",
 		Burst: seq, At: 1, Root: 48, Last: []tick.XidCall{{TID: 4821, Op: opSync, Before: time.Millisecond, Duration: 7, Result: 719, Open: true}}}
 }
 
