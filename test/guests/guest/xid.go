@@ -58,10 +58,12 @@ func report(what string) error {
 	return os.WriteFile("/sys/kernel/debug/xid", []byte(what), 0)
 }
 
-// reported reports faults while f reads.
-func reported(f *session.Faults) error {
+// codes are those of a burst.
+var codes = [3]uint32{172, 48, 13}
+
+// send reports bursts of three faults, and one SXid with its details.
+func send() error {
 	long := strings.Repeat("long ", 190) // the log takes no more
-	codes := [3]uint32{172, 48, 13}
 	for i := range bursts {
 		for j, code := range codes {
 			instance := ""
@@ -81,6 +83,14 @@ func reported(f *session.Faults) error {
 		if err := report("s0000:05:00.0||20034||" + msg); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// reported reports faults while f reads.
+func reported(f *session.Faults) error {
+	if err := send(); err != nil {
+		return err
 	}
 	const n = 3*bursts + 1
 	var all []tick.Xid
