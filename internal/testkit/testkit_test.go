@@ -154,3 +154,17 @@ func TestGolden(t *testing.T) {
 		t.Errorf("other text: reported %q", r.failed)
 	}
 }
+
+// A file of facts is read with its escapes, and what is wrong in one is said with its line.
+func TestParseFacts(t *testing.T) {
+	const head = "# about\nsource\tinput\texpectation\n"
+	facts, err := ParseFacts("x.tsv", head+"o/r#1\ta\\tb\\n\\\\\\xe8c\tcode=13 msg~\"a \\\"b\\\"\" pid=-\n")
+	if err != nil || len(facts) != 1 || facts[0].Input != "a\tb\n\\\xe8c" || len(facts[0].Want) != 3 || facts[0].Want[1] != (Want{"msg", `a "b"`, true}) || facts[0].At != "x.tsv:3" {
+		t.Errorf("got %+v, %v", facts, err)
+	}
+	for _, row := range []string{"o/r#1\ta", "my machine\ta\tb=c", "o/r#1\t\\q\tb=c", "o/r#1\t\\x1\tb=c", "o/r#1\ta\\\tb=c", "o/r#1\ta\tb", "o/r#1\ta\t", "o/r#1\t\xff\tb=c"} {
+		if facts, err := ParseFacts("x.tsv", head+row+"\n"); err == nil {
+			t.Errorf("%q: got %+v", row, facts)
+		}
+	}
+}
