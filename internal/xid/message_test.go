@@ -94,6 +94,10 @@ func TestCodes(t *testing.T) {
 			t.Errorf("%d: got %+v, want %+v", code, got, want)
 		}
 	}
+	alone := Of(&tick.Xid{Code: 45, At: 1})
+	if later := Of(&tick.Xid{Code: 45, At: 2}); !strings.HasPrefix(alone.Do, "If it came alone") || !strings.HasPrefix(later.Do, "Look at the first") {
+		t.Errorf("alone %q, later %q", alone.Do, later.Do)
+	}
 	if c := Lookup(173); c.Name != "" || !strings.Contains(c.Meaning, "not among") || c.Do == "" {
 		t.Errorf("173: %+v", c)
 	}

@@ -1,8 +1,10 @@
 package xid
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
+	"strings"
 
 	"ingero/internal/tick"
 )
@@ -53,6 +55,9 @@ func Of(x *tick.Xid) Code {
 		}
 		c.Do, c.action = instruction(s.action, s.then), s.action
 		break
+	}
+	if x.At == 1 && x.CausedBy == 0 { // there is no fault before
+		c.Do = cmp.Or(strings.TrimSpace(strings.Replace(c.Do, actions["FOLLOW_ROOT"], "", 1)), actions[""])
 	}
 	return c
 }
