@@ -12,6 +12,10 @@ const (
 	// Settle is how long a fault waits for what else the driver says of it: its report by
 	// the other way, its details, its code.
 	Settle = 100 * time.Millisecond
+	// lateLog is how long a fault that came by the tracepoint waits for its line of the log,
+	// which was written before: who reads the log may be behind. Nobody waits for it but
+	// where the line is lost.
+	lateLog = 2 * time.Second
 	// maxHeld bounds the faults that wait. When there are more, the oldest is given out.
 	maxHeld = 1 << 14
 	// lossAgain is how long a lost GPU is told once: the driver says it at each attempt to
@@ -132,7 +136,7 @@ func (a *Assembly) lostBefore(x *tick.Xid) bool {
 // Take appends the faults of which all is known, or that have waited long enough.
 func (a *Assembly) Take(dst []tick.Xid, now time.Time) []tick.Xid {
 	n := 0
-	for n < len(a.held) && (a.complete(&a.held[n]) || now.Sub(a.held[n].came) >= Settle || len(a.held)-n > maxHeld) {
+	for n < len(a.held) && (a.complete(&a.held[n]) || now.Sub(a.held[n].came) >= a.held[n].patience() || len(a.held)-n > maxHeld) {
 		n++
 	}
 	return a.give(dst, n)
@@ -146,7 +150,15 @@ func (a *Assembly) Wait(now time.Time) (time.Duration, bool) {
 	if len(a.held) == 0 {
 		return 0, false
 	}
-	return max(0, Settle-now.Sub(a.held[0].came)), true
+	return max(0, a.held[0].patience()-now.Sub(a.held[0].came)), true
+}
+
+// patience is how long a fault waits at most.
+func (h *held) patience() time.Duration {
+	if h.Via == tick.ViaTracepoint && !h.paired {
+		return lateLog
+	}
+	return Settle
 }
 
 // complete tells whether nothing more is awaited of a fault.

@@ -73,7 +73,10 @@ func TestAssemblyTime(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	a.Add(&point, now)
-	if got := a.Take(nil, now.Add(Settle)); len(got) != 1 {
+	if got := a.Take(nil, now.Add(Settle)); len(got) != 0 {
+		t.Fatalf("the log's line is not awaited: %+v", got)
+	}
+	if got := a.Take(nil, now.Add(lateLog)); len(got) != 1 {
 		t.Fatalf("got %+v", got)
 	}
 	a.Add(&log, now.Add(time.Second))
