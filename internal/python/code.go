@@ -63,8 +63,9 @@ func ParseTold(b []byte) (Told, error) {
 
 // codeKey identifies a code object of a process.
 type codeKey struct {
-	at   uint64
-	mark uint32
+	at    uint64
+	mark  uint32
+	epoch uint32 // the kernel tells a code object once in each
 }
 
 // code is a code object, as far as stacks need it.
@@ -89,7 +90,6 @@ type Codes struct {
 
 type codesOf struct {
 	layout Layout
-	epoch  uint32
 	known  map[codeKey]*code
 	held   int
 	used   uint64
@@ -104,24 +104,19 @@ func NewCodes(limit int, open func(pid uint32) (Reader, func(), error)) *Codes {
 
 // Know takes the interpreter of a process, so that code objects that were not told can be
 // read.
-func (c *Codes) Know(pid uint32, x *Process) { c.process(pid, x.Facts.Epoch).layout = x.Facts.Layout }
+func (c *Codes) Know(pid uint32, x *Process) { c.process(pid).layout = x.Facts.Layout }
 
 // Fork has a child know what its parent does of the interpreter.
 func (c *Codes) Fork(parent, child uint32) {
-	p, q := c.processes[parent], c.processes[child]
-	if p == nil {
-		return
+	if p := c.processes[parent]; p != nil {
+		c.process(child).layout = p.layout
 	}
-	if q == nil {
-		q = c.process(child, 0)
-	}
-	q.layout = p.layout
 }
 
 // Learn takes a code object that was told.
 func (c *Codes) Learn(t Told) {
-	p := c.process(t.PID, t.Epoch)
-	key := codeKey{t.Code, t.Mark}
+	p := c.process(t.PID)
+	key := codeKey{t.Code, t.Mark, t.Epoch}
 	if t.partly || t.lines == nil {
 		if full, err := c.read(t.PID, &p.layout, key); err == nil {
 			c.add(p, key, full)
@@ -131,17 +126,12 @@ func (c *Codes) Learn(t Told) {
 	c.add(p, key, &code{file: t.file, name: t.name, lines: t.lines, first: t.first, pairs: t.pairs})
 }
 
-// process returns what is known of a process. With another epoch nothing is, but its
-// interpreter, which a child has of its parent.
-func (c *Codes) process(pid, epoch uint32) *codesOf {
+// process returns what is known of a process.
+func (c *Codes) process(pid uint32) *codesOf {
 	p := c.processes[pid]
 	if p == nil {
-		p = &codesOf{}
+		p = &codesOf{known: map[codeKey]*code{}}
 		c.processes[pid] = p
-	}
-	if p.epoch != epoch || p.known == nil {
-		c.held -= p.held
-		p.held, p.epoch, p.known = 0, epoch, map[codeKey]*code{}
 	}
 	c.clock++
 	p.used = c.clock
@@ -192,7 +182,7 @@ type PyFrame struct {
 // Resolve names the frames of a stack that a walker took. A frame whose code object is
 // gone is a FrameGap.
 func (c *Codes) Resolve(pid, epoch uint32, stack []Frame) []PyFrame {
-	p := c.process(pid, epoch)
+	p := c.process(pid)
 	out := make([]PyFrame, 0, len(stack))
 	for _, x := range stack {
 		f := PyFrame{Entry: x.Code&FrameEntry != 0}
@@ -202,7 +192,7 @@ func (c *Codes) Resolve(pid, epoch uint32, stack []Frame) []PyFrame {
 			out = append(out, f)
 			continue
 		}
-		key := codeKey{at, x.Mark}
+		key := codeKey{at, x.Mark, epoch}
 		known := p.known[key]
 		if known == nil {
 			if read, err := c.read(pid, &p.layout, key); err == nil {

@@ -144,3 +144,30 @@ func TestCodesAreBounded(t *testing.T) {
 		t.Errorf("%d bytes of %d processes are held of none", held, processes)
 	}
 }
+
+// What is known of code objects stays while their process has stacks without Python functions, and
+// stacks from before its interpreter was told to the kernel once more.
+func TestCodesStay(t *testing.T) {
+	c := NewCodes(1<<20, nil)
+	main := func(epoch uint32) Told {
+		return Told{PID: 7, Epoch: epoch, Code: 8, Mark: 5, name: "main", file: "train.py", lines: []byte{0}}
+	}
+	named := func(epoch uint32) string {
+		return c.Resolve(7, epoch, []Frame{{Code: 8, Mark: 5}})[0].Frame.Func
+	}
+	c.Learn(main(1))
+	for what, other := range map[string]func(){
+		"a thread without Python":   func() { c.Resolve(7, 0, nil) },
+		"its interpreter was found": func() { c.Know(7, &Process{Facts: Facts{Epoch: 2}}) },
+		"a stack of another epoch":  func() { c.Learn(main(3)); named(2) },
+		"it was forked":             func() { c.Fork(7, 8); c.Fork(9, 7) },
+	} {
+		other()
+		if got := named(1); got != "main" {
+			t.Errorf("%s: the function is %q", what, got)
+		}
+	}
+	if got := named(2); got == "main" {
+		t.Error("a code object that was not told in this epoch is known")
+	}
+}
