@@ -48,7 +48,8 @@ type stacks struct {
 	mu      sync.Mutex
 	in      []unnamed
 	out     []events.Stack
-	pending int // not named yet
+	pending int      // not named yet
+	codes   [][]byte // that came with refused stacks: they are told once, and later stacks have them, too
 
 	refused uint64 // the session's own
 }
@@ -91,9 +92,13 @@ func (n *stacks) batch(to []events.Stack, raws []tick.RawStack, lives []tick.Pro
 		}
 		if n.pending >= maxUnnamed || len(n.in) >= 4*maxUnnamed {
 			n.refused++
+			n.codes = append(n.codes, raw.PyCodes[:min(len(raw.PyCodes), maxUnnamed-len(n.codes))]...)
 			to = append(to, events.Stack{ID: raw.ID, PID: raw.PID,
 				Frames: []events.Frame{{Kind: events.FrameGap, Func: "too many new stacks at a time"}}})
 			continue
+		}
+		if len(n.codes) > 0 {
+			raw.PyCodes, n.codes = append(n.codes, raw.PyCodes...), nil
 		}
 		n.pending++
 		n.in = append(n.in, unnamed{stack: &raw})

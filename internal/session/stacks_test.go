@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -93,5 +94,45 @@ func TestRecordedStacksPass(t *testing.T) {
 	n.close()
 	if len(b.Stacks) != 1 || n.drops() != nil {
 		t.Errorf("%v", b.Stacks)
+	}
+}
+
+// codesFramer notes the code objects that it is told.
+type codesFramer struct {
+	slowFramer
+	codes chan string
+}
+
+func (f *codesFramer) Frames(s *tick.RawStack) []events.Frame {
+	frames := f.slowFramer.Frames(s)
+	for _, c := range s.PyCodes {
+		f.codes <- string(c)
+	}
+	return frames
+}
+
+// Code objects that came with a stack for which there was no room come with the next one.
+func TestCodesOfRefusedStacks(t *testing.T) {
+	f := &codesFramer{slowFramer{let: make(chan struct{})}, make(chan string, 2)}
+	n := newStacks(&Capabilities{Framer: f, StackPolicy: "all"})
+	var raws []tick.RawStack
+	for i := range uint32(maxUnnamed) {
+		raws = append(raws, rawStack(i+1))
+	}
+	refused, next := rawStack(maxUnnamed+1), rawStack(maxUnnamed+2)
+	refused.PyCodes, next.PyCodes = [][]byte{[]byte("main")}, [][]byte{[]byte("step")}
+	n.batch(nil, append(raws, refused), nil)
+	close(f.let)
+	n.settle(t.Context(), nil)
+	n.batch(nil, []tick.RawStack{next}, nil)
+	n.settle(t.Context(), nil)
+	n.close()
+	close(f.codes)
+	var got []string
+	for c := range f.codes {
+		got = append(got, c)
+	}
+	if !slices.Equal(got, []string{"main", "step"}) {
+		t.Errorf("%q came, want those of the refused stack and of the next", got)
 	}
 }
