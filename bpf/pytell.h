@@ -46,8 +46,8 @@ static __always_inline void py_text(struct py_text *t, void *to, __u32 room, __u
 	t->bytes = bytes;
 }
 
-/* Puts out what a code object says of itself. `room` is for its line table. */
-static __always_inline void py_emit(const struct py_code_key *key, const struct py_process *p,
+/* Puts out what a code object says of itself, and returns whether it did. `room` is for its line table. */
+static __always_inline bool py_emit(const struct py_code_key *key, const struct py_process *p,
 				    __u64 *raw, __u64 lines, __u32 size, __u32 room)
 {
 	struct py_code_record *r = bpf_ringbuf_reserve(&call_ring, sizeof(*r) + room, 0);
@@ -55,7 +55,7 @@ static __always_inline void py_emit(const struct py_code_key *key, const struct 
 
 	if (!r) {
 		drop(DROP_PYTHON);
-		return;
+		return false;
 	}
 	*r = (struct py_code_record){ .kind = RECORD_PY_CODE, .mark = key->mark, .code = at };
 	r->tgid = bpf_get_current_pid_tgid() >> 32;
@@ -68,6 +68,7 @@ static __always_inline void py_emit(const struct py_code_key *key, const struct 
 	if (size > room || !py_read(r + 1, size, lines + PY_BYTES_DATA))
 		r->lines = 0; /* user space reads them */
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return true;
 }
 
 /* Tells the code object of frame i, if it has not been told. */
@@ -76,6 +77,7 @@ __noinline int py_tell(struct py_walk *w, const struct py_process *p, __u32 i)
 	struct py_code_key key = {};
 	__u64 lines, size;
 	__u32 told = 1;
+	bool out;
 
 	if (!w || !p)
 		return 0;
@@ -88,11 +90,12 @@ __noinline int py_tell(struct py_walk *w, const struct py_process *p, __u32 i)
 	lines = py_read(w->raw, sizeof(lines), key.code + p->at.co_lines) ? w->raw[0] : 0;
 	size = py_read(w->raw, sizeof(size), lines + PY_BYTES_SIZE) ? w->raw[0] : 0;
 	if (size <= PY_LINES_SHORT)
-		py_emit(&key, p, w->raw, lines, size, PY_LINES_SHORT);
+		out = py_emit(&key, p, w->raw, lines, size, PY_LINES_SHORT);
 	else
-		py_emit(&key, p, w->raw, lines, size > PY_LINES_LONG ? PY_LINES_LONG + 1 : size,
-			PY_LINES_LONG);
-	bpf_map_update_elem(&py_codes, &key, &told, BPF_ANY);
+		out = py_emit(&key, p, w->raw, lines,
+			      size > PY_LINES_LONG ? PY_LINES_LONG + 1 : size, PY_LINES_LONG);
+	if (out) /* else it is told with the next stack that it is in */
+		bpf_map_update_elem(&py_codes, &key, &told, BPF_ANY);
 	return 0;
 }
 
