@@ -51,8 +51,9 @@ static __always_inline void set_tracer(struct task_struct *task)
 		set_who(&p->stopper, task->parent);
 }
 
-/* The thread blocks: on what? */
-static __always_inline void block(struct clock *k, struct task_struct *task, __u32 state)
+/* The thread blocks: on what? `again` says that it has just waited for Python's lock in vain. */
+static __always_inline void block(struct clock *k, struct task_struct *task, __u32 state,
+				  bool again)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	__u32 nr = SYSCALL_NR(regs);
@@ -71,6 +72,8 @@ static __always_inline void block(struct clock *k, struct task_struct *task, __u
 	k->on.syscall = nr;
 	k->on.arg = SYSCALL_ARG(regs);
 	k->gil_holder = gil_holder(task->tgid, &k->on);
+	if (k->gil_holder && again)
+		k->gil_holder |= GIL_AGAIN;
 	if (nr < MAX_SYSCALLS && file_calls[nr / 64 & (MAX_SYSCALLS / 64 - 1)] >> (nr & 63) & 1)
 		look_at_file(&k->on, task);
 }

@@ -12,6 +12,9 @@
 
 const volatile bool switch_has_state = true; /* sched_switch's fourth argument, since 5.18 */
 
+#define GIL_APART                                                                                  \
+	1000000 /* ns: what a thread runs between two waits for the lock, of which the first was in vain */
+
 /* The state of a task's thread, if it has an account. */
 static __always_inline struct thread *followed(const struct task_struct *task)
 {
@@ -127,7 +130,7 @@ static __always_inline void emit_blocked(struct thread *t, struct task_struct *t
 	}
 	if (k->gil_holder) {
 		rec->flags |= WAIT_GIL;
-		rec->on.arg = k->gil_holder;
+		rec->on.arg = k->gil_holder & ~GIL_AGAIN;
 	}
 	if (k->woken_by_irq) {
 		rec->flags |= WAIT_BY_IRQ;
@@ -136,6 +139,15 @@ static __always_inline void emit_blocked(struct thread *t, struct task_struct *t
 		rec->stack = k->waker_stack;
 	}
 	emit_wait(rec);
+}
+
+/*
+ * Has who had Python's lock let go because the thread asked for it? Then the wait is short, and
+ * tells of the long ones before it who that was, and where.
+ */
+static __always_inline bool told_to_let_go(const struct clock *k)
+{
+	return k->gil_holder & GIL_AGAIN && k->waker_stack && !k->woken_by_irq;
 }
 
 /* Ends the time that a thread waited for a CPU: adds it up, and puts out what is long. */
@@ -160,7 +172,7 @@ static __always_inline void close_wait(struct thread *t, struct task_struct *tas
 	scratch->rec.cpu = k->cpu;
 	scratch->rec.tgid = t->tgid;
 	scratch->rec.tid = task->pid;
-	if (k->blocked_since && is_long(k->since - k->blocked_since))
+	if (k->blocked_since && (is_long(k->since - k->blocked_since) || told_to_let_go(k)))
 		emit_blocked(t, task, scratch);
 	k->blocked_since = 0;
 	if (is_long(held)) {
@@ -182,6 +194,7 @@ static __always_inline void switch_out(struct task_struct *task, bool preempt, _
 {
 	struct thread *t = followed(task);
 	struct clock *k;
+	bool again;
 
 	if (!t)
 		return;
@@ -200,10 +213,11 @@ static __always_inline void switch_out(struct task_struct *task, bool preempt, _
 		queue(k, task, cpu, now);
 		return;
 	}
+	again = k->gil_holder && k->woken_by_irq && now - k->since < GIL_APART;
 	k->state = WAIT_BLOCKED;
 	k->since = now;
 	k->cpu = cpu;
-	block(k, task, state);
+	block(k, task, state, again);
 }
 
 static __always_inline void wake(struct clock *k, __u64 now)

@@ -47,6 +47,8 @@ static __always_inline __u32 counted_row(const struct open_call *o)
 #define WAKERS 4 /* a power of two */
 #define ENROL_AFTER 3 /* wake-ups by one thread; of its own process or a child one is enough */
 
+#define GIL_AGAIN 1 /* it has just waited for the lock in vain, and asks who has it to let go */
+
 /* The ledger's part of a thread. Written by the programs in ledger.h. */
 struct clock {
 	struct account account;
@@ -64,7 +66,11 @@ struct clock {
 	__u8 hop; /* wakers from it to a thread that makes traced calls; 0: it makes them itself */
 	__u32 enrolled_for; /* tgid whose quota it is in: see target.wakers. 0: none */
 	struct block on;
-	__u64 gil_holder; /* as of on: the PyThreadState that has the lock, 0: it does not wait for that */
+	/*
+	 * As of on: the PyThreadState that has the lock, with GIL_AGAIN; 0: it does not wait for
+	 * that.
+	 */
+	__u64 gil_holder;
 	struct who waker; /* last */
 	__u32 waker_stack; /* of its Python functions, where it let go of their lock; 0: not taken */
 	__u32 used_s; /* when it last ended a long wait: s */

@@ -84,6 +84,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 {
 	struct thread *t = followed(task);
 	struct task_struct *waker;
+	bool longer;
 	__u64 now;
 
 	if (!t)
@@ -95,11 +96,13 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	set_who(&t->clock.waker, waker);
 	t->clock.waker_stack = 0;
 	now = bpf_ktime_get_ns();
-	if (t->clock.state != WAIT_BLOCKED || !is_long(now - t->clock.since))
+	longer = is_long(now - t->clock.since);
+	if (t->clock.state != WAIT_BLOCKED || !(longer || t->clock.gil_holder & GIL_AGAIN))
 		return 0;
 	if (take_stacks != STACKS_NONE && waker->tgid == t->tgid && t->clock.gil_holder)
 		t->clock.waker_stack = holder_stack();
-	follow_waker(t, task->pid, waker, now);
+	if (longer)
+		follow_waker(t, task->pid, waker, now);
 	return 0;
 }
 

@@ -104,7 +104,7 @@ func (g *gilRun) waited(t *testing.T) (named, all, runnable time.Duration) {
 // at which that let go, and the call that it had held it across.
 func TestGIL(t *testing.T) {
 	t.Parallel()
-	for _, how := range []string{"sleep", "sync"} {
+	for _, how := range []string{"sleep", "sync", "spin"} {
 		t.Run(how, func(t *testing.T) { nameGILHolder(t, systemPython(t), how) })
 	}
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two threads: one makes calls, and the other keeps Python's lock from it, until there is a
 line to read or as often as is said. argv: where gpu.py is, what it keeps the lock across:
-"sleep" or "sync", and how often. It says for how long it kept the lock, and all of it took."""
+"sleep", "sync", or "spin", which Python makes it let go of again and again, and how often. It says for how long it kept the lock, and all of it took."""
 
 import ctypes
 import select
@@ -24,6 +24,9 @@ over = False
 def hold():
     if sys.argv[2] == "sleep":
         libc.usleep(22000)
+    elif sys.argv[2] == "spin":
+        end = time.monotonic() + 0.022
+        while time.monotonic() < end: pass  # noqa: E701
     else:
         rt.launch(kernel, None)
         keeps.cudaDeviceSynchronize()
@@ -31,7 +34,7 @@ def hold():
 
 def holder():
     global held, over, took
-    print("holder", threading.get_native_id(), hold.__code__.co_firstlineno + (2 if sys.argv[2] == "sleep" else 5), flush=True)
+    print("holder", threading.get_native_id(), hold.__code__.co_firstlineno + {"sleep": 2, "spin": 5, "sync": 8}[sys.argv[2]], flush=True)
     start = time.monotonic_ns()
     n = 0
     while n != holds and (holds or not select.select([sys.stdin], [], [], 0)[0]):
