@@ -115,6 +115,8 @@ static __always_inline void emit_blocked(struct thread *t, struct task_struct *t
 	struct wait_record *rec = &scratch->rec;
 	struct clock *k = &t->clock;
 
+	if (k->hop && (k->woken_by_irq || !tracked(k->waker.tid)))
+		profile_blocked(task->pid, k->since - k->blocked_since, k->since);
 	rec->state = WAIT_BLOCKED;
 	rec->flags = k->block_flags;
 	rec->start_ns = k->blocked_since;
@@ -218,6 +220,8 @@ static __always_inline void switch_out(struct task_struct *task, bool preempt, _
 	k->since = now;
 	k->cpu = cpu;
 	block(k, task, state, again);
+	if (take_stacks != STACKS_NONE && k->hop && !k->gil_holder)
+		profile_block(task->pid, now);
 }
 
 static __always_inline void wake(struct clock *k, __u64 now)

@@ -72,7 +72,7 @@ struct clock {
 	 */
 	__u64 gil_holder;
 	struct who waker; /* last */
-	__u32 waker_stack; /* of its Python functions, where it let go of their lock; 0: not taken */
+	__u32 waker_stack; /* see wait_record.stack */
 	__u32 used_s; /* when it last ended a long wait: s */
 	__u32 waker_tid[WAKERS];
 	__u32 waker_count[WAKERS];
@@ -356,6 +356,7 @@ static __noinline int forget_thread(__u32 tid)
 	rec.account = t->clock.account;
 	bpf_get_current_comm(rec.comm, sizeof(rec.comm));
 	unenrol(t);
+	bpf_map_delete_elem(&profiles, &tid);
 	bpf_map_delete_elem(&threads, &tid);
 	emit_thread(&rec);
 	return 0;

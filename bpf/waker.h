@@ -73,6 +73,8 @@ static __always_inline void follow_waker(struct thread *t, __u32 wakee, struct t
 		return;
 	w->clock.used_s = now / 1000000000;
 	w->wakes = wakee;
+	if (take_stacks != STACKS_NONE && !t->clock.waker_stack)
+		t->clock.waker_stack = most_of(tid, t->clock.since);
 }
 
 /*

@@ -253,6 +253,15 @@ type IngeroProcRecord struct {
 	Comm   [16]int8
 }
 
+type IngeroProfile struct {
+	_       structs.HostLayout
+	PaidNs  uint64
+	VotedNs uint64
+	Lead    int64
+	Most    uint32
+	Blocked uint32
+}
+
 type IngeroPyCodeKey struct {
 	_     structs.HostLayout
 	Code  uint64
@@ -826,6 +835,7 @@ const (
 	IngeroMapLevers             = "levers"
 	IngeroMapOrigins            = "origins"
 	IngeroMapPageCounts         = "page_counts"
+	IngeroMapProfiles           = "profiles"
 	IngeroMapPyCodes            = "py_codes"
 	IngeroMapPyProcesses        = "py_processes"
 	IngeroMapRecipes            = "recipes"
@@ -851,6 +861,7 @@ const (
 	IngeroProgGate              = "gate"
 	IngeroProgOnCgroupReclaim   = "on_cgroup_reclaim"
 	IngeroProgOnCgroupReclaimed = "on_cgroup_reclaimed"
+	IngeroProgOnClock           = "on_clock"
 	IngeroProgOnExec            = "on_exec"
 	IngeroProgOnExit            = "on_exit"
 	IngeroProgOnFork            = "on_fork"
@@ -919,6 +930,7 @@ const (
 	IngeroVarLinksChanged       = "links_changed"
 	IngeroVarLongCall           = "long_call"
 	IngeroVarLongWait           = "long_wait"
+	IngeroVarNoProfile          = "no_profile"
 	IngeroVarNoThread           = "no_thread"
 	IngeroVarOomHasTask         = "oom_has_task"
 	IngeroVarOriginsMode        = "origins_mode"
@@ -992,6 +1004,7 @@ type IngeroProgramSpecs struct {
 	Gate              *ebpf.ProgramSpec `ebpf:"gate"`
 	OnCgroupReclaim   *ebpf.ProgramSpec `ebpf:"on_cgroup_reclaim"`
 	OnCgroupReclaimed *ebpf.ProgramSpec `ebpf:"on_cgroup_reclaimed"`
+	OnClock           *ebpf.ProgramSpec `ebpf:"on_clock"`
 	OnExec            *ebpf.ProgramSpec `ebpf:"on_exec"`
 	OnExit            *ebpf.ProgramSpec `ebpf:"on_exit"`
 	OnFork            *ebpf.ProgramSpec `ebpf:"on_fork"`
@@ -1036,6 +1049,7 @@ type IngeroMapSpecs struct {
 	Levers         *ebpf.MapSpec `ebpf:"levers"`
 	Origins        *ebpf.MapSpec `ebpf:"origins"`
 	PageCounts     *ebpf.MapSpec `ebpf:"page_counts"`
+	Profiles       *ebpf.MapSpec `ebpf:"profiles"`
 	PyCodes        *ebpf.MapSpec `ebpf:"py_codes"`
 	PyProcesses    *ebpf.MapSpec `ebpf:"py_processes"`
 	Recipes        *ebpf.MapSpec `ebpf:"recipes"`
@@ -1101,6 +1115,7 @@ type IngeroVariableSpecs struct {
 	LinksChanged       *ebpf.VariableSpec `ebpf:"links_changed"`
 	LongCall           *ebpf.VariableSpec `ebpf:"long_call"`
 	LongWait           *ebpf.VariableSpec `ebpf:"long_wait"`
+	NoProfile          *ebpf.VariableSpec `ebpf:"no_profile"`
 	NoThread           *ebpf.VariableSpec `ebpf:"no_thread"`
 	OomHasTask         *ebpf.VariableSpec `ebpf:"oom_has_task"`
 	OriginsMode        *ebpf.VariableSpec `ebpf:"origins_mode"`
@@ -1156,6 +1171,7 @@ type IngeroMaps struct {
 	Levers         *ebpf.Map `ebpf:"levers"`
 	Origins        *ebpf.Map `ebpf:"origins"`
 	PageCounts     *ebpf.Map `ebpf:"page_counts"`
+	Profiles       *ebpf.Map `ebpf:"profiles"`
 	PyCodes        *ebpf.Map `ebpf:"py_codes"`
 	PyProcesses    *ebpf.Map `ebpf:"py_processes"`
 	Recipes        *ebpf.Map `ebpf:"recipes"`
@@ -1189,6 +1205,7 @@ func (m *IngeroMaps) Close() error {
 		m.Levers,
 		m.Origins,
 		m.PageCounts,
+		m.Profiles,
 		m.PyCodes,
 		m.PyProcesses,
 		m.Recipes,
@@ -1255,6 +1272,7 @@ type IngeroVariables struct {
 	LinksChanged       *ebpf.Variable `ebpf:"links_changed"`
 	LongCall           *ebpf.Variable `ebpf:"long_call"`
 	LongWait           *ebpf.Variable `ebpf:"long_wait"`
+	NoProfile          *ebpf.Variable `ebpf:"no_profile"`
 	NoThread           *ebpf.Variable `ebpf:"no_thread"`
 	OomHasTask         *ebpf.Variable `ebpf:"oom_has_task"`
 	OriginsMode        *ebpf.Variable `ebpf:"origins_mode"`
@@ -1290,6 +1308,7 @@ type IngeroPrograms struct {
 	Gate              *ebpf.Program `ebpf:"gate"`
 	OnCgroupReclaim   *ebpf.Program `ebpf:"on_cgroup_reclaim"`
 	OnCgroupReclaimed *ebpf.Program `ebpf:"on_cgroup_reclaimed"`
+	OnClock           *ebpf.Program `ebpf:"on_clock"`
 	OnExec            *ebpf.Program `ebpf:"on_exec"`
 	OnExit            *ebpf.Program `ebpf:"on_exit"`
 	OnFork            *ebpf.Program `ebpf:"on_fork"`
@@ -1328,6 +1347,7 @@ func (p *IngeroPrograms) Close() error {
 		p.Gate,
 		p.OnCgroupReclaim,
 		p.OnCgroupReclaimed,
+		p.OnClock,
 		p.OnExec,
 		p.OnExit,
 		p.OnFork,

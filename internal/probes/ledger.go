@@ -148,6 +148,7 @@ func (t *Tracer) Threads(take func(tid uint32, s *ThreadState, now uint64)) erro
 		cursor ebpf.MapBatchCursor
 		tids   [batch]uint32
 		states = make([]ThreadState, batch)
+		wakers bool
 	)
 	for {
 		n, err := t.objects.Threads.BatchLookup(&cursor, tids[:], states, nil)
@@ -161,6 +162,7 @@ func (t *Tracer) Threads(take func(tid uint32, s *ThreadState, now uint64)) erro
 		}
 		for i := range n {
 			take(tids[i], &states[i], uint64(now.Nano()))
+			wakers = wakers || states[i].Clock.Hop != 0
 			if c := &states[i].Clock; c.EnrolledFor != 0 && c.Hop != 0 && now.Nano()-int64(c.UsedS)*1e9 > int64(time.Second+t.keepWaker) {
 				if err := t.retire(tids[i], c.UsedS); err != nil {
 					return err
@@ -168,7 +170,9 @@ func (t *Tracer) Threads(take func(tid uint32, s *ThreadState, now uint64)) erro
 			}
 		}
 		if last {
-			return nil
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			return t.clocks.run(wakers)
 		}
 	}
 }

@@ -24,6 +24,7 @@ func (t *Tracer) Trace(pid uint32, how Target) error {
 	t.first.Do(func() {
 		if t.ledger {
 			t.schedErr = t.attachBase(ledgerPrograms, &t.base)
+			t.addClocks()
 		}
 		t.attachHost()
 	})

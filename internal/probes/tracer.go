@@ -83,6 +83,7 @@ type Tracer struct {
 	hostLinks []link.Link   // mu
 	hostLeft  bool          // they are not wanted now; mu
 	hostBegun bool          // mu
+	clocks    *clocks       // nil: there are none; mu
 	// quickCounted says that calls of quick rows are counted only.
 	quickCounted bool
 
@@ -185,6 +186,9 @@ func (t *Tracer) load(o Options) error {
 	}
 	if !o.Gate {
 		delete(spec.Programs, bpf.IngeroProgGate)
+	}
+	if !t.ledger || o.Stacks == StacksNone {
+		delete(spec.Programs, bpf.IngeroProgOnClock)
 	}
 	if err := errors.Join(t.prepareLedger(spec), t.prepareHost(spec, o.NoHost, o.Pages)); err != nil {
 		return err
@@ -352,6 +356,7 @@ var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 func (t *Tracer) StopLives() error {
 	var errs []error
 	t.mu.Lock()
+	errs = append(errs, t.clocks.close())
 	for _, l := range slices.Concat(t.base, t.hostLinks) {
 		errs = append(errs, l.Close())
 	}

@@ -63,7 +63,7 @@ const (
 // WatchMaps begins to watch; what was mapped before is for Scan to find. It
 // needs CAP_PERFMON, or CAP_SYS_ADMIN before Linux 5.8. On error nothing stays
 // open.
-func WatchMaps(names Names) (*MapWatcher, error) { return watchMaps(names, onlineCPUs) }
+func WatchMaps(names Names) (*MapWatcher, error) { return watchMaps(names, OnlineCPUs) }
 
 func watchMaps(names Names, online func() ([]int, error)) (*MapWatcher, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
@@ -307,7 +307,8 @@ func openCPU(cpu int) (*cpuEvent, error) {
 	return &cpuEvent{fd: fd, mem: mem, ring: ring}, nil
 }
 
-func onlineCPUs() ([]int, error) {
+// OnlineCPUs lists the CPUs that are online.
+func OnlineCPUs() ([]int, error) {
 	b, err := os.ReadFile("/sys/devices/system/cpu/online")
 	if err != nil {
 		return nil, err

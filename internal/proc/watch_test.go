@@ -255,7 +255,7 @@ func TestWatchMapsClose(t *testing.T) {
 // as a loss; one that went offline again is passed over.
 func TestWatchMapsNewCPU(t *testing.T) {
 	testkit.NeedRoot(t)
-	all, err := onlineCPUs()
+	all, err := OnlineCPUs()
 	if err != nil {
 		t.Fatal(err)
 	}
