@@ -46,6 +46,7 @@ type search struct {
 	due   time.Time // when to look; zero: no more
 	tries int
 	told  bool // the kernel knows its interpreter
+	child bool // as its parent's
 }
 
 func newInterpreters(report *reporter) *interpreters {
@@ -73,6 +74,21 @@ func (x *interpreters) look(pid uint32) {
 	}
 }
 
+// forked says that a process was forked, and returns whether its interpreter is known: the kernel
+// has it of its parent.
+func (x *interpreters) forked(parent, child uint32) bool {
+	if x == nil {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if p := x.procs[parent]; p == nil || !p.told {
+		return false
+	}
+	x.procs[child] = &search{told: true, child: true}
+	return true
+}
+
 // over says that a process has ended, or runs another program.
 func (x *interpreters) over(pid uint32, ended bool) {
 	if x == nil {
@@ -86,8 +102,8 @@ func (x *interpreters) over(pid uint32, ended bool) {
 	if s == nil || !s.told {
 		return
 	}
-	x.untell(pid) // the kernel has forgotten it by itself, unless it was told just then
-	if !ended {   // what was told may have been of the new program
+	x.untell(pid)           // the kernel has forgotten it by itself, unless it was told just then
+	if !ended && !s.child { // what was told may have been of the new program
 		x.look(pid)
 	}
 }

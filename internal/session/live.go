@@ -286,6 +286,9 @@ func (l *Live) Totals(t *tick.Tick) error {
 	if err := l.rings.threads(t, l.gpus.thread); err != nil {
 		return err
 	}
+	if !playing(l.raw) {
+		l.wakers(t.Threads)
+	}
 	if err := l.rings.drops(t, l.lives.lost()); err != nil {
 		return err
 	}
@@ -303,6 +306,15 @@ func (l *Live) Totals(t *tick.Tick) error {
 	called, err := l.rings.release(done)
 	l.rings.forget(l.targets.retire(done, called))
 	return err
+}
+
+// wakers has the stacks of enrolled threads named, where their processes are traced.
+func (l *Live) wakers(threads []tick.Thread) {
+	for i := range threads {
+		if x := &threads[i]; x.Enrolled && !x.Ended && l.targets.lives(x.PID) {
+			l.resolve.waker(x.PID)
+		}
+	}
 }
 
 // tell fills a tick with what user space knows, and returns the processes.

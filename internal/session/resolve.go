@@ -21,10 +21,13 @@ type resolver struct {
 	unwind   *unwind.Keeper // nil where no stacks are taken
 	pythons  *interpreters  // likewise
 	work     sync.WaitGroup
+
+	mu     sync.Mutex
+	looked map[uint32]bool // processes of which all that stacks need was asked for
 }
 
 func newResolver(raw deck) *resolver {
-	r := &resolver{}
+	r := &resolver{looked: map[uint32]bool{}}
 	r.frames = newFramer(&r.memories)
 	r.holders.mem, r.holders.raw = &r.memories, raw
 	return r
@@ -77,22 +80,49 @@ func (r *resolver) traced(pid uint32) {
 	if r.pythons == nil {
 		return
 	}
+	r.mu.Lock()
+	r.looked[pid] = true
+	r.mu.Unlock()
 	r.unwind.Add(pid)
 	r.frames.seen(pid)
 	r.pythons.look(pid)
 }
 
+// waker takes a process for whose threads others wait. Its stacks are taken, too, though it need
+// not make a call of CUDA.
+func (r *resolver) waker(pid uint32) {
+	r.mu.Lock()
+	looked := r.looked[pid]
+	r.mu.Unlock()
+	if !looked {
+		r.traced(pid)
+	}
+}
+
 func (r *resolver) forked(pid, child uint32) {
 	r.unwind.Forked(pid, child)
 	r.holders.fork(pid, child)
+	if r.pythons.forked(pid, child) {
+		r.mu.Lock()
+		r.looked[child] = true
+		r.mu.Unlock()
+	}
 }
 
 func (r *resolver) execed(pid uint32) {
+	r.forget(pid)
 	r.unwind.Execed(pid)
 	r.pythons.over(pid, false)
 }
 
+func (r *resolver) forget(pid uint32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.looked, pid)
+}
+
 func (r *resolver) ended(pid uint32) {
+	r.forget(pid)
 	r.unwind.Ended(pid)
 	r.pythons.over(pid, true)
 }
