@@ -66,10 +66,7 @@ func Waits(dst []events.Wait, b []byte, clock Clock) ([]events.Wait, error) {
 	if state == events.WaitBlocked {
 		w := &dst[len(dst)-1]
 		x := blockOf(&r.On, r.Flags)
-		w.Arg, w.Dev, w.Syscall, w.File, w.Reason = x.Arg, x.Dev, x.Syscall, x.File, x.Reason
-		if w.Reason == events.ReasonGIL {
-			w.Stack = r.Stack
-		}
+		w.Arg, w.Dev, w.Syscall, w.File, w.Reason, w.Stack = x.Arg, x.Dev, x.Syscall, x.File, x.Reason, r.Stack
 	}
 	return dst, nil
 }

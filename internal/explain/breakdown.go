@@ -84,6 +84,7 @@ type wakerJSON struct {
 	RootComm    string `json:"root_comm,omitempty"`  // whose time it is, if another thread's for whom it waited
 	RootPID     uint32 `json:"root_pid,omitempty"`
 	RootTID     uint32 `json:"root_tid,omitempty"`
+	At          string `json:"at,omitempty"` // where in its program that thread spent most of the time
 }
 
 // partsOf are the parts of a breakdown in their order.
@@ -126,7 +127,7 @@ func shareOf(s *tick.Share, blocked bool) shareJSON {
 	if w := s.Waker; w != nil {
 		j.Waker = &wakerJSON{OnCPUNS: w.OnCPU, RunnableNS: w.Runnable, ThrottledNS: w.Throttled, BlockedNS: w.Blocked,
 			ByComm: clean(w.By.Name.String()), ByPID: w.By.PID, Hypervisor: w.Hypervisor,
-			RootComm: clean(w.Root.Name.String()), RootPID: w.Root.PID, RootTID: w.Root.TID}
+			RootComm: clean(w.Root.Name.String()), RootPID: w.Root.PID, RootTID: w.Root.TID, At: clean(s.WakerAt)}
 		if w.Blocked > 0 {
 			j.Waker.Reason, j.Waker.Call = w.Reason.String(), w.Call.String()
 		}

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -205,6 +206,7 @@ func culprits(c *tick.Chain) string {
 // culpritGroup tells of all culprits with the name of the first.
 func culpritGroup(c *tick.Chain, first int, name string) string {
 	var ids []uint32
+	at := ""
 	for i := range c.Culprits[first:] {
 		x := &c.Culprits[first+i]
 		id := x.Thread.PID
@@ -213,6 +215,7 @@ func culpritGroup(c *tick.Chain, first int, name string) string {
 		}
 		if culpritName(x) == name && x.Thread.TID != 0 && !slices.Contains(ids, id) {
 			ids = append(ids, id)
+			at = cmp.Or(at, x.At)
 		}
 	}
 	x := &c.Culprits[first]
@@ -242,6 +245,9 @@ func culpritGroup(c *tick.Chain, first int, name string) string {
 	}
 	if x.What != "" && x.Thread.TID != 0 && c.Rule != "stopped" { // its cause says so
 		name += ": " + clean(x.What)
+	}
+	if at != "" {
+		name += ", at " + clean(at)
 	}
 	return name
 }

@@ -57,6 +57,7 @@ type culpritJSON struct {
 	Where   string   `json:"where,omitempty"`
 	Parent  string   `json:"parent,omitempty"`
 	CPUs    []uint16 `json:"cpus,omitempty"`
+	At      string   `json:"at,omitempty"` // where in its program it was while it was waited for
 	LostNS  int64    `json:"lost_ns"`
 }
 
@@ -91,7 +92,7 @@ func chainOf(c *tick.Chain, v *victim) chainJSON {
 		x := &c.Culprits[i]
 		j.Culprits = append(j.Culprits, culpritJSON{
 			Name: clean(x.Thread.Name.String()), PID: x.Thread.PID, TID: x.Thread.TID, PPID: x.Thread.Parent, Own: x.Own, Agent: x.Agent,
-			What: clean(x.What), Cgroup: clean(x.Cgroup), Cmdline: clean(x.Cmdline), Where: clean(x.Where), Parent: clean(x.Parent), CPUs: x.CPUs, LostNS: int64(x.Lost),
+			What: clean(x.What), Cgroup: clean(x.Cgroup), Cmdline: clean(x.Cmdline), Where: clean(x.Where), Parent: clean(x.Parent), CPUs: x.CPUs, At: clean(x.At), LostNS: int64(x.Lost),
 		})
 	}
 	for _, m := range c.Timeline {

@@ -83,9 +83,13 @@ func TestMeanwhile(t *testing.T) {
 		", which slept":                         {Times: tick.Times{Blocked: 5}, Reason: events.ReasonSleep},
 		", which waited for disk 8:1":           {Times: tick.Times{Blocked: 5}, Reason: events.ReasonDisk, Dev: 8<<20 | 1},
 	} {
-		if got := meanwhile(w); got != want {
+		if got := meanwhile(w, ""); got != want {
 			t.Errorf("meanwhile(%+v) = %q, want %q", w, got, want)
 		}
+	}
+	ran := &tick.WakerShare{Times: tick.Times{OnCPU: 5}, Root: thread("python", 8, 9)}
+	if got, want := meanwhile(ran, "dataset.py:57 in decode()"), ", which waited for python 9, which ran at dataset.py:57 in decode()"; got != want {
+		t.Errorf("with the place: %q, want %q", got, want)
 	}
 }
 

@@ -101,13 +101,16 @@ func blockedOn(s *tick.Share) string {
 	if s.Across != 0 {
 		return words + " across " + s.Across.String()
 	}
-	return words + meanwhile(s.Waker)
+	return words + meanwhile(s.Waker, s.WakerAt)
 }
 
-// meanwhile says what most of a waker's time was.
-func meanwhile(w *tick.WakerShare) string {
+// meanwhile says what most of a waker's time was, and where in its program.
+func meanwhile(w *tick.WakerShare, at string) string {
 	if w == nil {
 		return ""
+	}
+	if at != "" {
+		at = " at " + clean(at)
 	}
 	most := max(w.OnCPU, w.Runnable, w.Throttled, w.Blocked)
 	which := ", which"
@@ -119,9 +122,9 @@ func meanwhile(w *tick.WakerShare) string {
 		return ""
 	case w.Blocked:
 		if w.Reason == events.ReasonSleep {
-			return which + " slept"
+			return which + " slept" + at
 		}
-		return which + " waited for " + onWhat(w.Reason, w.Call, w.Dev)
+		return which + " waited for " + onWhat(w.Reason, w.Call, w.Dev) + at
 	case w.Runnable:
 		s := which + " waited for a CPU"
 		switch {
@@ -134,7 +137,7 @@ func meanwhile(w *tick.WakerShare) string {
 	case w.Throttled:
 		return which + " was throttled"
 	}
-	return which + " ran"
+	return which + " ran" + at
 }
 
 // named is time under a name.

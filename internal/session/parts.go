@@ -40,7 +40,7 @@ const (
 	partStates        // what follows from calls
 	partBreakdowns    // where the time went
 	partLoops         // of breakdowns
-	partLockSites     // of breakdowns: where locks were held
+	partLockSites     // of breakdowns: where locks were held, and where who was waited for was
 	partMissing       // collectives that ranks are missing from
 	partRankSites     // of these: where the ranks are
 	partLates         // for how long ranks were waited for
@@ -63,7 +63,7 @@ const (
 	partIdle          // nothing to tell of the machine
 	partChains        // causes of lost time
 	partUntold        // causes that cannot be told
-	partSites         // of chains: lines of code
+	partSites         // of chains and their culprits: lines of code
 	partCulprits      // of chains: whose the culprits are
 	partShown         // chains without hidden ones
 	partHidden        // chains that are not to be shown
@@ -79,11 +79,11 @@ var partFields = [partsEnd][]string{
 
 	partMoment: {"Time", "Started", "Seq", "Window", "Final"}, partRecords: {"Records"}, partSums: {"Ops"}, partDurations: {"Ops[].Last", "Ops[].Dur", "Ops[].DurLast", "Ops[].Thinned"},
 	partProcesses: {"Processes"}, partOthers: {"Others"}, partThreads: {"Threads"}, partStates: {"States"},
-	partBreakdowns: {"Breakdowns"}, partLoops: {"Breakdowns[].Loop"}, partLockSites: {"Breakdowns[].BlockedOn[].At"},
+	partBreakdowns: {"Breakdowns"}, partLoops: {"Breakdowns[].Loop"}, partLockSites: {"Breakdowns[].BlockedOn[].At", "Breakdowns[].BlockedOn[].WakerAt"},
 	partMissing: {"RollCalls"}, partRankSites: {"RollCalls[].Missing[].At"}, partLates: {"Lates"}, partLaunches: {"Launches"}, partToldXids: {"Xids"}, partXids: {"Xids"},
 	partGpus: {"GPUs"}, partLibraries: {"Libraries"}, partPods: {"Pods"}, partReports: {"Reports"}, partFloor: {"Reports"}, partDrops: {"Drops"}, partFaultDrops: {"Drops"}, partAllDrops: {"Drops"}, partStackPolicy: {"StackPolicy"},
 	partMachineState: {"Host", "Self", "Overhead"}, partHostEvents: {"HostSums"}, partMachineEvents: {"HostSums"}, partToldEvents: {"HostSums"}, partIdle: {"Idle"},
-	partChains: {"Chains"}, partUntold: {"Untold"}, partSites: {"Chains[].At"},
+	partChains: {"Chains"}, partUntold: {"Untold"}, partSites: {"Chains[].At", "Chains[].Culprits[].At"},
 	partCulprits: {"Chains[].Culprits[].Cgroup", "Chains[].Culprits[].Cmdline", "Chains[].Culprits[].Where", "Chains[].Culprits[].Parent"},
 	partShown:    {"Chains"}, partHidden: {"Hidden"}, partEpisodes: {"Episodes"},
 }

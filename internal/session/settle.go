@@ -43,6 +43,6 @@ func (r *runner) settle() {
 	defer cancel()
 	b = r.fan.batch()
 	b.Stacks = r.stacks.settle(ctx, b.Stacks)
-	r.sites.batch(b.Stacks, nil)
+	r.sites.batch(b.Stacks, nil, nil)
 	r.fan.send(b)
 }

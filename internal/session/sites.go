@@ -11,27 +11,36 @@ import (
 
 const (
 	maxSites  = 16      // stacks that are kept of an operation of a process
-	maxOpOf   = 1 << 12 // operations of processes
+	maxOpOf   = 1 << 12 // operations of processes, and threads that were waited for
 	maxPlaces = 1 << 15 // stacks whose place is kept
 	fade      = 0.99    // what is left of a weight after a tick: chains are of minutes
 )
 
-// sites keeps from where the time of each operation comes: the line of code that a chain
-// names.
+// sites keeps from where the time of each operation comes, and of each thread that was waited
+// for: the lines of code that a chain names.
 type sites struct {
-	places map[uint32]string // of a stack, in words
-	ops    map[key][]site
+	places  map[uint32]string // of a stack, in words
+	ops     tally[key]
+	threads tally[threadKey]
 }
+
+// threadKey is a thread of a process.
+type threadKey struct{ pid, tid uint32 }
+
+// tally is of what in which stacks time was spent.
+type tally[K comparable] map[K][]site
 
 type site struct {
 	stack uint32
-	ns    float64 // of the calls that it stands for
+	ns    float64 // of the calls that it stands for, or of the waits
 }
 
-func newSites() *sites { return &sites{places: map[uint32]string{}, ops: map[key][]site{}} }
+func newSites() *sites {
+	return &sites{places: map[uint32]string{}, ops: tally[key]{}, threads: tally[threadKey]{}}
+}
 
-// batch adds stacks that have names, and calls.
-func (s *sites) batch(stacks []events.Stack, calls []events.Call) {
+// batch adds stacks that have names, calls, and waits for other threads.
+func (s *sites) batch(stacks []events.Stack, calls []events.Call, waits []events.Wait) {
 	for i := range stacks {
 		x := &stacks[i]
 		if f := x.Site(); f != nil {
@@ -43,23 +52,26 @@ func (s *sites) batch(stacks []events.Stack, calls []events.Call) {
 	}
 	for i := range calls {
 		if c := &calls[i]; c.Stack != 0 && c.Duration > 0 {
-			s.add(c)
+			s.ops.add(key{c.PID, c.Op}, c.Stack, float64(c.Duration)*float64(c.StackWeight()))
+		}
+	}
+	for i := range waits {
+		if w := &waits[i]; w.Stack != 0 && w.Who.TID != 0 && w.Duration > 0 {
+			s.threads.add(threadKey{w.Who.PID, w.Who.TID}, w.Stack, float64(w.Duration))
 		}
 	}
 }
 
-// add gives a call's time to its stack. Of many stacks those with most time stay, and a new
+// add gives time to a stack. Of many stacks those with most time stay, and a new
 // one has what the least had: it is at most too much.
-func (s *sites) add(c *events.Call) {
-	k := key{c.PID, c.Op}
-	list := s.ops[k]
-	if list == nil && len(s.ops) >= maxOpOf {
-		clear(s.ops)
+func (t tally[K]) add(k K, stack uint32, ns float64) {
+	list := t[k]
+	if list == nil && len(t) >= maxOpOf {
+		clear(t)
 	}
-	ns := float64(c.Duration) * float64(c.StackWeight())
 	least := 0
 	for i := range list {
-		if list[i].stack == c.Stack {
+		if list[i].stack == stack {
 			list[i].ns += ns
 			return
 		}
@@ -68,18 +80,28 @@ func (s *sites) add(c *events.Call) {
 		}
 	}
 	if len(list) < maxSites {
-		s.ops[k] = append(list, site{c.Stack, ns})
+		t[k] = append(list, site{stack, ns})
 		return
 	}
-	list[least].stack, list[least].ns = c.Stack, list[least].ns+ns
+	list[least].stack, list[least].ns = stack, list[least].ns+ns
 }
 
-// ofChains names the place of each chain that is in calls of an operation.
+// ofChains names the place of each chain that is in calls of an operation, and those of its culprits.
 func (s *sites) ofChains(chains []tick.Chain) {
 	for i := range chains {
 		c := &chains[i]
-		c.At = s.place(key{c.PID, c.Op})
+		c.At = s.ops.place(key{c.PID, c.Op}, s.places)
+		for j := range c.Culprits {
+			x := &c.Culprits[j]
+			x.At = s.thread(&x.Thread)
+		}
 	}
+}
+
+// thread is where a thread spent most of the time in which it was waited for, "" where that is not
+// known.
+func (s *sites) thread(t *events.Thread) string {
+	return s.threads.place(threadKey{t.PID, t.TID}, s.places)
 }
 
 // ofRanks names where ranks are that are missing from collectives.
@@ -88,12 +110,12 @@ func (s *sites) ofRanks(calls []tick.RollCall) {
 		missing := calls[i].Missing
 		for j := range missing {
 			m := &missing[j]
-			m.At = s.place(key{m.PID, cmp.Or(m.Open.Op, m.Last.Op)})
+			m.At = s.ops.place(key{m.PID, cmp.Or(m.Open.Op, m.Last.Op)}, s.places)
 		}
 	}
 }
 
-// ofLocks names where locks were held.
+// ofLocks names where locks were held, and where the threads were that were waited for.
 func (s *sites) ofLocks(breakdowns []tick.Breakdown) {
 	for i := range breakdowns {
 		b := &breakdowns[i]
@@ -101,17 +123,19 @@ func (s *sites) ofLocks(breakdowns []tick.Breakdown) {
 		for j := range b.BlockedOn {
 			x := &b.BlockedOn[j]
 			x.At = s.places[x.Stack]
+			if w := x.Waker; w != nil && w.Root.TID != 0 {
+				x.WakerAt = s.thread(&w.Root)
+			} else if w != nil {
+				x.WakerAt = s.thread(&x.Who)
+			}
 		}
 	}
 }
 
 // age has the time of a tick pass, and forgets processes that have ended long ago.
 func (s *sites) age(now time.Time, processes []tick.Process) {
-	for _, list := range s.ops {
-		for i := range list {
-			list[i].ns *= fade
-		}
-	}
+	s.ops.age()
+	s.threads.age()
 	for i := range processes {
 		if p := &processes[i]; !p.Ended.IsZero() && now.Sub(p.Ended) > tick.ChainStays {
 			s.forget(p.PID)
@@ -119,12 +143,26 @@ func (s *sites) age(now time.Time, processes []tick.Process) {
 	}
 }
 
-// place is where most of the time of an operation is from, "" where that is not known.
-func (s *sites) place(k key) (at string) {
-	most := 0.0
-	for _, x := range s.ops[k] {
-		if place := s.places[x.stack]; place != "" && x.ns > most {
-			at, most = place, x.ns
+func (t tally[K]) age() {
+	for _, list := range t {
+		for i := range list {
+			list[i].ns *= fade
+		}
+	}
+}
+
+// place is where most time was spent, "" where that is not known. Several stacks can be at one
+// place.
+func (t tally[K]) place(k K, places map[uint32]string) (at string) {
+	sums, most := map[string]float64{}, 0.0
+	for _, x := range t[k] {
+		place := places[x.stack]
+		if place == "" {
+			continue
+		}
+		sums[place] += x.ns
+		if sums[place] > most {
+			at, most = place, sums[place]
 		}
 	}
 	return at
@@ -135,6 +173,11 @@ func (s *sites) forget(pid uint32) {
 	for k := range s.ops {
 		if k.pid == pid {
 			delete(s.ops, k)
+		}
+	}
+	for k := range s.threads {
+		if k.pid == pid {
+			delete(s.threads, k)
 		}
 	}
 }

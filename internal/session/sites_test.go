@@ -18,8 +18,8 @@ func TestSites(t *testing.T) {
 	line := func(id uint32, n int32) events.Stack {
 		return events.Stack{ID: id, PID: 7, Frames: []events.Frame{{Kind: events.FramePython, Func: "f", File: "a.py", Line: n}}}
 	}
-	s.batch([]events.Stack{line(1, 1)}, []events.Call{call(1, 0, 500), call(2, 2, 100), call(3, 0, 9_000), {PID: 7, Op: op, Duration: 1e9, Weight: 1}})
-	s.batch([]events.Stack{line(2, 2), {ID: 3, PID: 7}}, nil) // names come later, or never
+	s.batch([]events.Stack{line(1, 1)}, []events.Call{call(1, 0, 500), call(2, 2, 100), call(3, 0, 9_000), {PID: 7, Op: op, Duration: 1e9, Weight: 1}}, nil)
+	s.batch([]events.Stack{line(2, 2), {ID: 3, PID: 7}}, nil, nil) // names come later, or never
 	chains := func() []tick.Chain {
 		x := []tick.Chain{{PID: 7, Op: op}, {PID: 7, Op: other}, {PID: 8, Op: op}, {PID: 7}}
 		s.ofChains(x)
@@ -35,7 +35,7 @@ func TestSites(t *testing.T) {
 	for i := range uint32(10 * maxSites) {
 		many = append(many, call(100+i, 0, 1))
 	}
-	s.batch(nil, many)
+	s.batch(nil, many, nil)
 	if n := len(s.ops[key{7, op}]); n != maxSites {
 		t.Errorf("%d stacks are kept", n)
 	}
@@ -58,11 +58,45 @@ func TestLocksOfATickStay(t *testing.T) {
 		return b
 	}
 	first := at()
-	s.batch([]events.Stack{{ID: 5, PID: 7, Frames: []events.Frame{{Kind: events.FramePython, Func: "f", File: "a.py", Line: 3}}}}, nil)
+	s.batch([]events.Stack{{ID: 5, PID: 7, Frames: []events.Frame{{Kind: events.FramePython, Func: "f", File: "a.py", Line: 3}}}}, nil, nil)
 	if got := at()[0].BlockedOn[0].At; got != "a.py:3 in f()" {
 		t.Errorf("the lock is at %q", got)
 	}
 	if got := first[0].BlockedOn[0].At; got != "" {
 		t.Errorf("in a tick that was handed out the lock is at %q now", got)
+	}
+}
+
+// A culprit is told with the place of which it spent most time in all, whatever stacks lead there;
+// the waits of others for it say that.
+func TestSitesOfCulprits(t *testing.T) {
+	s := newSites()
+	worker := events.Thread{PID: 8, TID: 9}
+	line := func(id uint32, n int32) events.Stack {
+		return events.Stack{ID: id, PID: 8, Frames: []events.Frame{{Kind: events.FramePython, Func: "f", File: "a.py", Line: n}}}
+	}
+	wait := func(who events.Thread, stack uint32, ns int64) events.Wait {
+		return events.Wait{PID: 7, TID: 7, Who: who, Stack: stack, Duration: ns}
+	}
+	s.batch([]events.Stack{line(1, 1), line(2, 2), line(3, 2)}, nil, []events.Wait{
+		wait(worker, 1, 500), wait(worker, 2, 300), wait(worker, 3, 300), wait(worker, 0, 9_000), wait(events.Thread{}, 1, 9_000)})
+	chains := []tick.Chain{{PID: 7, Culprits: []tick.Culprit{{Thread: worker}, {Thread: events.Thread{PID: 8, TID: 10}}, {}}}}
+	s.ofChains(chains)
+	for i, want := range []string{"a.py:2 in f()", "", ""} {
+		if got := chains[0].Culprits[i].At; got != want {
+			t.Errorf("culprit %d was at %q, want %q", i, got, want)
+		}
+	}
+	feeder := events.Thread{PID: 8, TID: 10}
+	b := []tick.Breakdown{{PID: 7, BlockedOn: []tick.Share{{Who: feeder, Waker: &tick.WakerShare{Root: worker}}, {Who: worker, Waker: &tick.WakerShare{}}, {Who: worker}}}}
+	s.ofLocks(b)
+	for i, want := range []string{"a.py:2 in f()", "a.py:2 in f()", ""} {
+		if got := b[0].BlockedOn[i].WakerAt; got != want {
+			t.Errorf("of wait %d the place is %q, want %q", i, got, want)
+		}
+	}
+	s.age(time.Unix(1e6, 0), []tick.Process{{PID: 8, Ended: time.Unix(1, 0)}})
+	if len(s.threads) > 0 {
+		t.Errorf("%d threads of a process that has ended", len(s.threads))
 	}
 }

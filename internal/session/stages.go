@@ -123,8 +123,8 @@ var stages = []stage{
 		}},
 
 	{name: "sites", gives: set(partSites, partRankSites, partLockSites),
-		takes: set(partStackNames, partCalls, partMoment, partChains, partMissing, partBreakdowns, partProcesses),
-		batch: func(r *runner, b *polled) { r.sites.batch(b.Stacks, b.Calls) },
+		takes: set(partStackNames, partCalls, partWaits, partMoment, partChains, partMissing, partBreakdowns, partProcesses),
+		batch: func(r *runner, b *polled) { r.sites.batch(b.Stacks, b.Calls, b.Waits) },
 		tick: func(r *runner, t *tick.Tick) error {
 			r.sites.ofChains(t.Chains)
 			r.sites.ofRanks(t.RollCalls)

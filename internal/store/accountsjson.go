@@ -65,11 +65,12 @@ type wakerJSON struct {
 	RootPID    uint32 `json:"root_pid,omitempty"`
 	RootTID    uint32 `json:"root_tid,omitempty"`
 	RootParent uint32 `json:"root_ppid,omitempty"`
+	At         string `json:"at,omitempty"`
 }
 
-func wakerOf(w *tick.WakerShare) *wakerJSON {
+func wakerOf(w *tick.WakerShare, at string) *wakerJSON {
 	return &wakerJSON{spentOf(&w.Times), w.Reason, w.Call, w.Dev, w.By.Name.String(), w.By.PID, w.By.TID, w.Hypervisor,
-		w.Root.Name.String(), w.Root.PID, w.Root.TID, w.Root.Parent}
+		w.Root.Name.String(), w.Root.PID, w.Root.TID, w.Root.Parent, at}
 }
 
 func (w *wakerJSON) share() *tick.WakerShare {
@@ -118,7 +119,7 @@ func sharesJSON(all []tick.Share) (out []shareJSON) {
 		j := shareJSON{NS: s.NS, Count: s.Count, Comm: s.Who.Name.String(), PID: s.Who.PID, TID: s.Who.TID, PPID: s.Who.Parent,
 			Own: s.Own, Agent: s.Agent, Idle: s.Idle, ByIRQ: s.ByIRQ, Reason: s.Reason, Call: s.Call, File: s.File, Arg: s.Arg, Dev: s.Dev, At: s.At, Across: s.Across}
 		if w := s.Waker; w != nil {
-			j.Waker = wakerOf(w)
+			j.Waker = wakerOf(w, s.WakerAt)
 		}
 		out = append(out, j)
 	}
@@ -131,7 +132,7 @@ func sharesOf(all []shareJSON) (out []tick.Share) {
 		s := tick.Share{NS: j.NS, Count: j.Count, Who: events.Thread{PID: j.PID, TID: j.TID, Parent: j.PPID, Name: events.NameOf(j.Comm)},
 			Own: j.Own, Agent: j.Agent, Idle: j.Idle, ByIRQ: j.ByIRQ, Reason: j.Reason, Call: j.Call, File: j.File, Arg: j.Arg, Dev: j.Dev, At: j.At, Across: j.Across}
 		if w := j.Waker; w != nil {
-			s.Waker = w.share()
+			s.Waker, s.WakerAt = w.share(), w.At
 		}
 		out = append(out, s)
 	}

@@ -45,6 +45,7 @@ type culpritJSON struct {
 	Where    string   `json:"where,omitempty"`
 	Parent   string   `json:"parent,omitempty"`
 	CPUs     []uint16 `json:"cpus,omitempty"`
+	At       string   `json:"at,omitempty"`
 	Lost     int64    `json:"lost_ns"`
 }
 
@@ -60,7 +61,7 @@ func toChainRow(c *tick.Chain) (chainRow, error) {
 		p := &c.Culprits[i]
 		t := &p.Thread
 		culprits = append(culprits, culpritJSON{t.PID, t.TID, t.Parent, t.Cgroup, t.Name.String(), p.Own, p.Agent,
-			p.What, p.Cgroup, p.Cmdline, p.Where, p.Parent, p.CPUs, int64(p.Lost)})
+			p.What, p.Cgroup, p.Cmdline, p.Where, p.Parent, p.CPUs, p.At, int64(p.Lost)})
 	}
 	for i := range c.Timeline {
 		m := &c.Timeline[i]
@@ -171,7 +172,7 @@ func UnmarshalChain(c *tick.Chain, culprits, timeline, notIt []byte) error {
 		j := &who[i]
 		c.Culprits = append(c.Culprits, tick.Culprit{
 			Thread: events.Thread{PID: j.PID, TID: j.TID, Parent: j.PPID, Cgroup: j.CgroupID, Name: events.NameOf(j.Comm)},
-			Own:    j.Own, Agent: j.Agent, What: j.What, Cgroup: j.Cgroup, Cmdline: j.Cmdline, Where: j.Where, Parent: j.Parent, CPUs: j.CPUs, Lost: time.Duration(j.Lost)})
+			Own:    j.Own, Agent: j.Agent, What: j.What, Cgroup: j.Cgroup, Cmdline: j.Cmdline, Where: j.Where, Parent: j.Parent, CPUs: j.CPUs, At: j.At, Lost: time.Duration(j.Lost)})
 	}
 	for _, m := range when {
 		c.Timeline = append(c.Timeline, tick.Moment{Time: fromUnixNano(m.Time), Source: m.Source, Text: m.Text})

@@ -123,6 +123,7 @@ type Culprit struct {
 	Where   string        // in words: its container or pod, job and rank, where known
 	Parent  string        // "name pid", where known
 	CPUs    []uint16      // on which it ran in the victim's stead
+	At      string        // where in its program Thread spent most of the time in which it was waited for, in words; empty: not known
 	Lost    time.Duration // its share of the chain's
 }
 
@@ -186,6 +187,9 @@ type Share struct {
 	// Waker is what Who did during the waits that it ended, where it was
 	// accounted for: the thread's own wait, explained by one hop more.
 	Waker *WakerShare
+	// WakerAt is where in its program the thread at the end of the chain of wakers spent most of
+	// the time in which it was waited for, in words; empty: not known.
+	WakerAt string
 }
 
 // WakerShare splits the time that a thread waited for another, by what that did meanwhile; where

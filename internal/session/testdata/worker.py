@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program that waits for a worker's input, and synchronises. The worker makes no calls of CUDA:
+it makes the input, and hands it to a thread that writes it. argv: where gpu.py is, what making
+takes: "sleep" or "spin", and whether the worker is a fork or a program of its own. It prints the
+number of the worker, and where that spends its time, and ends once there is a line to read."""
+
+import os
+import queue
+import select
+import subprocess
+import sys
+import threading
+import time
+
+
+def sleep():
+    time.sleep(0.03)
+
+
+def spin():
+    end = time.monotonic() + 0.03
+    while time.monotonic() < end: pass  # noqa: E701
+
+
+def worker(take, give):
+    q = queue.SimpleQueue()
+
+    def feed():
+        while True:
+            os.write(give, q.get())
+
+    threading.Thread(target=feed, daemon=True).start()
+    make = globals()[sys.argv[2]]
+    while os.read(take, 1):
+        make()
+        q.put(b"x")
+    os._exit(0)
+
+
+def main():
+    sys.path.insert(0, sys.argv[1])
+    import gpu
+
+    rt = gpu.Runtime()
+    rt.lib.cudaSetDevice(0)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    (take, ask), (take_input, give) = os.pipe(), os.pipe()
+    if sys.argv[3] == "fork":
+        pid = os.fork()
+        if not pid:
+            os.close(ask)
+            worker(take, give)
+    else:
+        pid = subprocess.Popen([sys.executable, *sys.argv, str(take), str(give)], pass_fds=(take, give), stdin=subprocess.DEVNULL).pid
+    code = globals()[sys.argv[2]].__code__
+    print("worker", pid, code.co_firstlineno + (1 if sys.argv[2] == "sleep" else 2), flush=True)
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        os.write(ask, b"x")
+        os.read(take_input, 1)
+        rt.lib.cudaDeviceSynchronize()
+    print("done", flush=True)
+
+
+if len(sys.argv) > 4:
+    worker(int(sys.argv[4]), int(sys.argv[5]))
+main()
