@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"path"
 	"strconv"
 	"strings"
@@ -39,20 +40,22 @@ type Stack struct {
 }
 
 // Site returns the frame that a person would call the place of the call: the innermost line
-// of their own Python code, else the innermost of any, else the innermost native function
+// of their own Python code, else the innermost of any but for wrappers, else the innermost native function
 // outside of the library that was called. nil: none is known.
 func (s *Stack) Site() *Frame {
-	var native, python *Frame
+	var native, python, wrapper *Frame
 	called := ""
 	for i := range s.Frames {
 		f := &s.Frames[i]
 		switch f.Kind {
 		case FramePython:
-			if !packaged(f.File) {
+			switch {
+			case f.wraps():
+				wrapper = cmp.Or(wrapper, f)
+			case !packaged(f.File):
 				return f
-			}
-			if python == nil {
-				python = f
+			default:
+				python = cmp.Or(python, f)
 			}
 		case FrameNative:
 			if called == "" {
@@ -63,10 +66,25 @@ func (s *Stack) Site() *Frame {
 			}
 		}
 	}
-	if python != nil {
-		return python
+	return cmp.Or(python, wrapper, native)
+}
+
+// wrappers are functions of Python through which others are called: files by the ends of their
+// paths, and their functions by the ends of their names; "" is each.
+var wrappers = [...]struct{ file, name string }{
+	{"/ctypes/__init__.py", ""}, {"/contextlib.py", ""}, {"/functools.py", ""},
+	{"/torch/nn/modules/module.py", "_call_impl"}, // Module._wrapped_call_impl, too
+	{"/torch/utils/_contextlib.py", ""}, {"/torch/_ops.py", "__call__"}, {"/torch/_dynamo/eval_frame.py", ""},
+}
+
+// wraps says whether a frame of Python only calls what is called through it.
+func (f *Frame) wraps() bool {
+	for i := range wrappers {
+		if w := &wrappers[i]; strings.HasSuffix(f.File, w.file) && strings.HasSuffix(f.Func, w.name) {
+			return true
+		}
 	}
-	return native
+	return false
 }
 
 // packaged says whether a Python file belongs to the interpreter or to what was installed

@@ -29,6 +29,9 @@ func TestSite(t *testing.T) {
 	main := Frame{Kind: FrameNative, Func: "main", Module: "/app"}
 	own := Frame{Kind: FramePython, Func: "forward", File: "/home/me/train.py", Line: 142}
 	package_ := Frame{Kind: FramePython, Func: "linear", File: "/usr/lib/python3/dist-packages/torch/nn.py", Line: 3}
+	call := Frame{Kind: FramePython, Func: "Module._wrapped_call_impl", File: "/usr/lib/python3/dist-packages/torch/nn/modules/module.py", Line: 1739}
+	built := Frame{Kind: FramePython, Func: "Module._call_impl", File: "/src/pytorch/torch/nn/modules/module.py", Line: 1750}
+	ctypes := Frame{Kind: FramePython, Func: "CDLL.__getattr__", File: "/usr/lib/python3.11/ctypes/__init__.py", Line: 389}
 	for _, c := range []struct {
 		name   string
 		frames []Frame
@@ -36,6 +39,9 @@ func TestSite(t *testing.T) {
 	}{
 		{"own code", []Frame{cuda, torch, package_, own, main}, "forward"},
 		{"packages only", []Frame{cuda, torch, package_, main}, "linear"},
+		{"wrappers of packages", []Frame{cuda, ctypes, call, package_, main}, "linear"},
+		{"wrappers that are no package", []Frame{cuda, built, own}, "forward"},
+		{"wrappers only", []Frame{cuda, torch, call, built, main}, "Module._wrapped_call_impl"},
 		{"no Python", []Frame{cuda, cuda, torch, main}, "at::empty"},
 		{"no names", []Frame{cuda, {Kind: FrameNative, Module: "/x"}, main}, "main"},
 		{"the library alone", []Frame{cuda, cuda}, ""},
