@@ -123,7 +123,7 @@ type Culprit struct {
 	Where   string        // in words: its container or pod, job and rank, where known
 	Parent  string        // "name pid", where known
 	CPUs    []uint16      // on which it ran in the victim's stead
-	At      string        // where in its program Thread spent most of the time in which it was waited for, in words; empty: not known
+	At      string        // where in its program Thread spent most of the time in which it was waited for, in words; empty: not known, or it took a CPU
 	Lost    time.Duration // its share of the chain's
 }
 
