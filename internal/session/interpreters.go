@@ -47,6 +47,9 @@ type search struct {
 	tries int
 	told  bool // the kernel knows its interpreter
 	child bool // as its parent's
+	// looked is closed once the process was looked into; nil: the kernel has it of its parent.
+	looked chan struct{}
+	once   sync.Once // closes it
 }
 
 func newInterpreters(report *reporter) *interpreters {
@@ -61,7 +64,7 @@ func (x *interpreters) look(pid uint32) {
 	x.mu.Lock()
 	s := x.procs[pid]
 	if s == nil {
-		s = &search{}
+		s = &search{looked: make(chan struct{})}
 		x.procs[pid] = s
 	}
 	if !s.told {
@@ -71,6 +74,26 @@ func (x *interpreters) look(pid uint32) {
 	select {
 	case x.wake <- struct{}{}:
 	default:
+	}
+}
+
+// ready waits until a process was looked into that stands still, for a while. It need not know
+// the process.
+func (x *interpreters) ready(pid uint32, while time.Duration) {
+	if x == nil {
+		return
+	}
+	x.mu.Lock()
+	s := x.procs[pid]
+	x.mu.Unlock()
+	if s == nil || s.looked == nil {
+		return
+	}
+	timer := time.NewTimer(while)
+	defer timer.Stop()
+	select {
+	case <-s.looked:
+	case <-timer.C:
 	}
 }
 
@@ -154,6 +177,9 @@ func (x *interpreters) one(pid uint32) time.Duration {
 	x.mu.Unlock()
 	if s == nil {
 		return 0
+	}
+	if s.looked != nil {
+		defer s.once.Do(func() { close(s.looked) })
 	}
 	found, err := x.find(pid)
 	if err == nil {

@@ -207,6 +207,7 @@ func (l *Live) calibrate(ctx context.Context) {
 func (l *Live) openGate(pid uint32) error {
 	err := l.enrol.enrolPID(pid)
 	l.inside.look()
+	l.resolve.ready(pid)
 	return err
 }
 

@@ -168,3 +168,36 @@ func comparePython(t *testing.T, sink *stackSink, want map[testkit.PythonCall][]
 	}
 	noDrops(t, sink.last, early)
 }
+
+// The first call of a Python program that waits at the gate has its line.
+func TestGateWaitsForTheInterpreter(t *testing.T) {
+	t.Parallel()
+	python := systemPython(t)
+	testkit.NeedBPF(t)
+	stack, err := sim.Extract(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const script = "import sys; sys.path.insert(0, sys.argv[1]); import gpu; gpu.Runtime().lib.cudaSetDevice(0); sys.stdin.readline()"
+	c := testkit.Start(t, exec.Command("sh", "-c", `echo ready; read x; exec "$0" -c "$1" "$2"`, python, script, stack.Dir))
+	c.Line("ready")
+	sink := &stackSink{stacks: map[uint32]events.Stack{}}
+	op, _ := events.OpByName("cudaSetDevice")
+	pid := uint32(c.PID())
+	r := beginWith(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{pid}}, Gated: pid,
+		Probes: probes.Options{Rows: []events.Row{*op.Row()}, Stacks: probes.StacksAll}}, session.Config{Sinks: []tick.Sink{sink}})
+	c.Say("go")
+	sink.wait(t, 1)
+	c.Say("end")
+	if err := c.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	r.end(t)
+	if len(sink.calls) != 1 {
+		t.Fatalf("%d calls", len(sink.calls))
+	}
+	s := sink.stacks[sink.calls[0].Stack]
+	if site := s.Site(); site == nil || site.Place() != "<string>:1 in <module>()" {
+		t.Errorf("the call was made at %+v", s.Frames)
+	}
+}

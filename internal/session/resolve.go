@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"sync"
+	"time"
 
 	"ingero/internal/probes"
 	"ingero/internal/proc"
@@ -98,6 +99,12 @@ func (r *resolver) waker(pid uint32) {
 		r.traced(pid)
 	}
 }
+
+// gateWait is for how long a process is kept at its gate for its interpreter.
+const gateWait = time.Second
+
+// ready waits until it is known whether a process at its gate has an interpreter.
+func (r *resolver) ready(pid uint32) { r.pythons.ready(pid, gateWait) }
 
 func (r *resolver) forked(pid, child uint32) {
 	r.unwind.Forked(pid, child)
