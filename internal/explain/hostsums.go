@@ -180,6 +180,12 @@ func hostName(row *tick.HostRow, s *tick.HostSum) string {
 		link = " in "
 	case "order":
 		link = " "
+	case "threads":
+		link = " in threads: "
+	case "limit":
+		if l, ok := tick.ParseLimit(s.Object); ok {
+			return name + " in " + clean(l.Group) + " (" + clean(l.Value()) + ")"
+		}
 	}
 	return name + link + clean(s.Object)
 }

@@ -55,6 +55,8 @@ func hostSums() []tick.HostSum {
 	add(tick.HostSteal, 0, "", "", 0, 0, 20_000_000)
 	add(tick.HostIOWait, 0, "", "", 0, 0, 70_000_000)
 	add(tick.HostCPUsTaken, 4821, "python3", "", 2, 0, 0)
+	add(tick.HostLimit, 4821, "python3", "800000 100000 in /kubepods/pod1 at /sys/fs/cgroup/kubepods/pod1/cpu.max", 14, 0, 60_000_000)
+	add(tick.HostThreads, 4821, "python3", "192 python3", 0, 0, 7_000_000_000)
 	return all.List()
 }
 

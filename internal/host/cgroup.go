@@ -149,6 +149,7 @@ func (p *Poller) cgroups(pids []uint32) {
 			}
 		}
 	}
+	p.reachedBy(pids)
 	for pid, m := range p.groups {
 		if p.round-m.round > 2*membershipAge {
 			delete(p.groups, pid)

@@ -41,6 +41,8 @@ const (
 	HostSteal
 	HostIOWait
 	HostCPUsTaken
+	HostLimit
+	HostThreads
 
 	hostEvents
 )
@@ -86,6 +88,8 @@ var HostRows = [hostEvents]HostRow{
 	HostSteal:          {Name: "steal", Title: "stolen CPU", NS: "CPU"},
 	HostIOWait:         {Name: "iowait", Title: "idle for I/O", NS: "CPU"},
 	HostCPUsTaken:      {Name: "cpus-taken", Title: "CPUs taken away", One: "CPU", PID: true},
+	HostLimit:          {Name: "limit-reached", Title: "limits reached", Object: "limit", One: "time", NS: "throttling", PID: true},
+	HostThreads:        {Name: "thread-cpu", Title: "CPU by thread", Object: "threads", NS: "CPU", PID: true},
 }
 
 // Row returns what the sums of a kind are of; that of an unknown kind is empty.

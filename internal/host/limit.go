@@ -1,0 +1,200 @@
+package host
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+const (
+	maxDepth   = 16  // groups above one that are looked at
+	maxThreads = 512 // whose CPU time is read in a round
+	maxMembers = 64  // processes of a group whose threads are read
+)
+
+// limits are the limits that a group can reach, by controller; "" is version 2. The counter of a
+// file says how often the group itself reached its limit: not one above or below it.
+var limits = []struct {
+	controller, counter, key, time string // time "": none
+	unit                           uint64 // of it, ns
+	files                          []string
+	unlimited                      string
+}{
+	{"", "cpu.stat", "nr_throttled ", "throttled_usec ", uint64(time.Microsecond), []string{"cpu.max"}, "max"},
+	{"", "memory.events.local", "max ", "", 0, []string{"memory.max"}, "max"},
+	{"", "memory.events.local", "high ", "", 0, []string{"memory.high"}, "max"},
+	{"cpu", "cpu.stat", "nr_throttled ", "throttled_time ", 1, []string{"cpu.cfs_quota_us", "cpu.cfs_period_us"}, "-1"},
+	{"memory", "memory.failcnt", "", "", 0, []string{"memory.limit_in_bytes"}, ""},
+}
+
+// reachedBy notes which limits held processes back, and who used the quotas up.
+func (p *Poller) reachedBy(pids []uint32) {
+	left, read := maxThreads, map[uint32]bool{}
+	known := map[dir][]limitReading{}
+	for _, pid := range pids {
+		dirs := p.member(pid)
+		if !p.reached(pid, dirs, known) {
+			continue
+		}
+		for _, of := range p.members(pid, dirs) {
+			if !read[of] && left > 0 {
+				read[of] = true
+				left -= p.threads(of, left)
+			}
+		}
+	}
+}
+
+// limitReading is what was read of a limit in a round.
+type limitReading struct {
+	tick.Limit
+	times, ns uint64 // that it was reached; for how long it held the group back
+}
+
+// reached notes which limits of a process's groups, and of those above them, were reached. It
+// says whether a quota was since the last round.
+func (p *Poller) reached(pid uint32, dirs []dir, known map[dir][]limitReading) (throttled bool) {
+	for _, d := range dirs {
+		for n := 0; n < maxDepth && d.path != "/"; n++ {
+			list, ok := known[d]
+			if !ok && len(known) < maxCgroups {
+				list = p.limitsOf(d)
+				known[d] = list
+			}
+			for i := range list {
+				x := &list[i]
+				k := tick.HostKey{Kind: tick.HostLimit, PID: pid, Object: x.String()}
+				if before := p.last[k]; before != nil && x.times > before.count && x.Kind() == tick.LimitCPU {
+					throttled = true
+				}
+				p.note(k, x.times, 0, x.ns, false)
+			}
+			d.path, d.at = path.Dir(d.path), filepath.Dir(d.at)
+		}
+	}
+	return throttled
+}
+
+// limitsOf reads the limits of a group that were ever reached.
+func (p *Poller) limitsOf(d dir) (out []limitReading) {
+	for i := range limits {
+		l := &limits[i]
+		if l.controller != d.controller {
+			continue
+		}
+		b := p.readPath(filepath.Join(d.at, l.counter))
+		times, ok := counterOf(b, l.key)
+		if !ok || times == 0 {
+			continue
+		}
+		var ns uint64
+		if l.time != "" {
+			ns, _ = counterOf(b, l.time)
+		}
+		raw := p.rawLimit(d.at, l.files)
+		if raw == "" || l.unlimited != "" && strings.HasPrefix(raw, l.unlimited) {
+			continue
+		}
+		at := strings.TrimPrefix(filepath.Join(d.at, l.files[0]), filepath.Join("/", p.Root))
+		out = append(out, limitReading{tick.Limit{Group: d.path, File: filepath.Join("/", at), Raw: raw}, times, ns * l.unit})
+	}
+	return out
+}
+
+func counterOf(b []byte, key string) (uint64, bool) {
+	v, ok := field(b, key)
+	if !ok {
+		return 0, false
+	}
+	return number(v)
+}
+
+// rawLimit returns what the files of a limit say, with spaces between them; "" where one cannot
+// be read or says no number.
+func (p *Poller) rawLimit(at string, files []string) string {
+	var out []string
+	for _, name := range files {
+		words := bytes.Fields(p.readPath(filepath.Join(at, name)))
+		if len(words) == 0 || len(words) > 2 {
+			return ""
+		}
+		for _, w := range words {
+			if _, ok := number(w); !ok && string(w) != "max" && string(w) != "-1" {
+				return ""
+			}
+			out = append(out, string(w))
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// members returns the processes of a process's own group, of those that the quota holds back.
+func (p *Poller) members(pid uint32, dirs []dir) (pids []uint32) {
+	for _, d := range dirs {
+		if d.controller != "" && d.controller != "cpu" {
+			continue
+		}
+		for line := range bytes.Lines(p.readPath(filepath.Join(d.at, "cgroup.procs"))) {
+			if n, ok := number(line); ok && n < 1<<32 && len(pids) < maxMembers {
+				pids = append(pids, uint32(n))
+			}
+		}
+		if len(pids) > 0 {
+			return pids
+		}
+	}
+	return []uint32{pid}
+}
+
+// threads notes the CPU time of a process's threads, by name: of those that use a quota up. It
+// returns how many it has read.
+func (p *Poller) threads(pid uint32, most int) (n int) {
+	type named struct {
+		count int
+		ns    uint64
+	}
+	sums := map[string]named{}
+	for _, tid := range p.list(most, "proc", pidName(pid), "task") { // as many as may be read
+		b := p.read("proc", pidName(pid), "task", tid, "stat")
+		open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+		if open < 0 || end < open {
+			continue
+		}
+		const utime, stime = 14 - 3, 15 - 3
+		words := bytes.Fields(b[end+1:])
+		if len(words) <= stime {
+			continue
+		}
+		user, ok := number(words[utime])
+		system, ok2 := number(words[stime])
+		if !ok || !ok2 {
+			continue
+		}
+		n++
+		x := sums[string(b[open+1:end])]
+		x.count++
+		x.ns += (user + system) * userTick
+		sums[string(b[open+1:end])] = x
+	}
+	for name, x := range sums {
+		p.note(tick.HostKey{Kind: tick.HostThreads, PID: pid, Object: fmt.Sprintf("%d %s", x.count, name)}, 0, 0, x.ns, false)
+	}
+	return n
+}
+
+// list returns names in a folder, at most so many.
+func (p *Poller) list(most int, elem ...string) []string {
+	d, err := os.Open(filepath.Join(append([]string{"/", p.Root}, elem...)...))
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = d.Close() }()
+	names, _ := d.Readdirnames(most)
+	return names
+}

@@ -1,0 +1,101 @@
+package host
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	diff "github.com/google/go-cmp/cmp"
+
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+)
+
+// The group that has the limit is told, with its value and its file, in each layout of cgroups,
+// and who used the quota up.
+func TestLimits(t *testing.T) {
+	const (
+		v2     = "23 1 0:7 / /sys/fs/cgroup rw shared:4 - cgroup2 none rw\n"
+		hybrid = "22 1 0:6 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n21 1 0:5 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n23 1 0:7 / /sys/fs/cgroup/unified rw - cgroup2 none rw\n"
+		libpod = "/machine.slice/libpod-3f2b.scope"
+		user   = "/user.slice/user-1003.slice"
+		gib    = 1 << 30
+	)
+	thread := func(name string, ticks int) string {
+		return fmt.Sprintf("7 (%s) S 1 1 1 0 -1 0 0 0 0 0 %d 0 0 0 20 0 1 0 1 1 1\n", name, ticks)
+	}
+	for _, tt := range []struct {
+		name, source, mounts, cgroup string
+		files                        func(n int) map[string]string
+		want                         []tick.HostSum
+	}{
+		{"a container of podman in a group of its own", "FIELD 10: podman, libpod-<id>.scope/container", v2, "0::" + libpod + "/container\n", func(n int) map[string]string {
+			return map[string]string{
+				"sys/fs/cgroup" + libpod + "/container/cpu.stat": "nr_throttled 0\nthrottled_usec 0\n", "sys/fs/cgroup" + libpod + "/container/cpu.max": "max 100000\n",
+				"sys/fs/cgroup" + libpod + "/cpu.stat": fmt.Sprintf("nr_throttled %d\nthrottled_usec %d\n", 5+3*n, 90_000*n), "sys/fs/cgroup" + libpod + "/cpu.max": "200000 100000\n",
+			}
+		}, []tick.HostSum{sum(tick.HostLimit, "200000 100000 in "+libpod+" at /sys/fs/cgroup"+libpod+"/cpu.max", 7, 3, 0, 90_000_000)}},
+		{"a quota on a user's slice, version 1", "FIELD 10: systemd, CPUQuota on user-1003.slice", hybrid, "4:memory:/\n3:cpu,cpuacct:" + user + "\n0::" + user + "/session-2.scope\n", func(n int) map[string]string {
+			at := "sys/fs/cgroup/cpu,cpuacct" + user
+			return map[string]string{at + "/cpu.stat": fmt.Sprintf("nr_throttled %d\nthrottled_time %d\n", 1+n, 40_000_000*n), at + "/cpu.cfs_quota_us": "50000\n", at + "/cpu.cfs_period_us": "100000\n"}
+		}, []tick.HostSum{sum(tick.HostThrottled, user, 0, 1, 0, 40_000_000), sum(tick.HostLimit, "50000 100000 in "+user+" at /sys/fs/cgroup/cpu,cpuacct"+user+"/cpu.cfs_quota_us", 7, 1, 0, 40_000_000)}},
+		{"memory, of an ancestor", "FIELD 10: the same for memory limits", v2, "0::/system.slice/job.service/worker\n", func(n int) map[string]string {
+			at := "sys/fs/cgroup/system.slice/job.service"
+			return map[string]string{
+				at + "/worker/memory.events.local": "high 0\nmax 0\n", at + "/worker/memory.max": "max\n",
+				at + "/memory.events.local": fmt.Sprintf("low 0\nhigh 0\nmax %d\n", 2+5*n), at + "/memory.max": fmt.Sprint(2 * gib),
+			}
+		}, []tick.HostSum{sum(tick.HostLimit, "2147483648 in /system.slice/job.service at /sys/fs/cgroup/system.slice/job.service/memory.max", 7, 5, 0, 0)}},
+		{"a memory limit of version 1", "FIELD 10: hybrid", hybrid, "4:memory:/docker/3f2b\n0::/docker/3f2b\n", func(n int) map[string]string {
+			at := "sys/fs/cgroup/memory/docker/3f2b"
+			return map[string]string{at + "/memory.failcnt": fmt.Sprint(7 + n), at + "/memory.limit_in_bytes": fmt.Sprint(gib)}
+		}, []tick.HostSum{sum(tick.HostAtLimit, "/docker/3f2b", 0, 1, 0, 0), sum(tick.HostLimit, "1073741824 in /docker/3f2b at /sys/fs/cgroup/memory/docker/3f2b/memory.limit_in_bytes", 7, 1, 0, 0)}},
+		{"OpenMP threads", "kserve#1031: 192 threads against a limit of 8 cores", v2, "0::/kubepods/pod1/c1\n", func(n int) map[string]string {
+			at := "sys/fs/cgroup/kubepods/pod1/c1"
+			out := map[string]string{
+				at + "/cpu.stat": fmt.Sprintf("usage_usec 0\nnr_throttled %d\nthrottled_usec %d\n", 4+9*n, 900_000*n), at + "/cpu.max": "800000 100000\n", at + "/cgroup.procs": "7\n8\n",
+				"proc/8/task/8/stat": thread("pt_data_worker", 3+100*n),
+			}
+			for i := range 192 {
+				out[fmt.Sprintf("proc/7/task/%d/stat", 100+i)] = thread("python3", 5+4*n)
+			}
+			return out
+		}, []tick.HostSum{
+			sum(tick.HostThrottled, "/kubepods/pod1/c1", 0, 9, 0, 900_000_000),
+			sum(tick.HostLimit, "800000 100000 in /kubepods/pod1/c1 at /sys/fs/cgroup/kubepods/pod1/c1/cpu.max", 7, 9, 0, 900_000_000),
+			sum(tick.HostThreads, "192 python3", 7, 0, 0, 192*40_000_000),
+			sum(tick.HostThreads, "1 pt_data_worker", 8, 0, 0, 1_000_000_000),
+		}},
+		{"no limit", "a unit without one", v2, "0::/system.slice/job.service\n", func(n int) map[string]string {
+			return map[string]string{"sys/fs/cgroup/system.slice/job.service/cpu.stat": "nr_throttled 0\nthrottled_usec 0\n", "sys/fs/cgroup/system.slice/job.service/cpu.max": "max 100000\n"}
+		}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			files := func(n int) map[string]string {
+				out := tt.files(n)
+				out["proc/self/mountinfo"], out["proc/7/cgroup"] = tt.mounts, tt.cgroup
+				return out
+			}
+			root := testkit.Tree(t, files(0))
+			p := Poller{Root: root, Boot: time.Minute}
+			p.Read([]uint32{7}, false)
+			write(t, root, files(1))
+			p.Read([]uint32{7}, false) // from here on its threads are read
+			write(t, root, files(2))
+			got := p.Read([]uint32{7}, false)
+			if d := diff.Diff(tt.want, got); d != "" {
+				t.Errorf("%s: -want +got:\n%s", tt.source, d)
+			}
+			for i := range got {
+				if got[i].Kind != tick.HostLimit {
+					continue
+				}
+				if l, ok := tick.ParseLimit(got[i].Object); !ok || l.String() != got[i].Object || !strings.HasSuffix(filepath.Dir(l.File), l.Group) {
+					t.Errorf("%q is read as %+v", got[i].Object, l)
+				}
+			}
+		})
+	}
+}
