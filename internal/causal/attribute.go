@@ -21,6 +21,7 @@ type cause struct {
 	who         events.Thread // of its threads, the one that did the most
 	most        int64         // ns by which it did more than the others
 	own         bool
+	root        tick.Root
 	call        bool // it is the own time of calls
 	baseline    baseline
 	group, what string
@@ -102,7 +103,7 @@ func (c *causes) add(id causeID, p *Part) (uint32, bool) {
 	}
 	claims := Rules[id.rule].Claims
 	group, what := claims.Blame(p)
-	x := cause{id: id, who: p.Who, own: p.own(), call: p.State == 0, group: group, what: what}
+	x := cause{id: id, who: p.Who, own: p.own(), root: p.root(), call: p.State == 0, group: group, what: what}
 	if claims.Baseline != nil {
 		x.baseline = claims.Baseline(p)
 	}
@@ -150,7 +151,8 @@ func (c *causes) sweep(all map[uint32]*series) {
 
 // parts appends the parts of a step's waits. A wait for another thread is what that thread did, as
 // far as it is known; if that waited for a third one, what the thread at the end of the chain did.
-func parts(to []Part, s *ledger.Step) []Part {
+func parts(to []Part, s *ledger.Step, k *kin) []Part {
+	first := len(to)
 	for i := range s.Waits {
 		w := &s.Waits[i]
 		p := Part{
@@ -167,6 +169,10 @@ func parts(to []Part, s *ledger.Step) []Part {
 		if p.NS > 0 {
 			to = append(to, p)
 		}
+	}
+	for i := range to[first:] {
+		p := &to[first+i]
+		p.Whose, p.ViaWhose = k.whose(p.Victim, &p.Who), k.whose(p.Victim, &p.Via)
 	}
 	return to
 }

@@ -38,7 +38,7 @@ func TestWaitsAreOfTheirRoot(t *testing.T) {
 			s := ledger.Step{PID: victim, TID: victim, Waits: []ledger.Wait{{
 				NS: 9 * ms, Count: 1, State: events.WaitBlocked, Reason: tt.reason, Who: tt.waker, Waker: tt.share}}}
 			var most Part
-			for _, p := range parts(nil, &s) {
+			for _, p := range parts(nil, &s, &kin{}) {
 				if p.NS > most.NS {
 					most = p
 				}

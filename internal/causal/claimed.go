@@ -228,6 +228,9 @@ func (y *tally) add(o *tally, count float64) {
 	y.see(o.worst, o.worstLost)
 }
 
+// several is the group of a cause that stands for many small ones.
+const several = "several"
+
 // several makes one cause of many small ones of a rule: a build, say, starts
 // hundreds of programs, none of which costs enough to be told. The largest of them
 // stands for all; it does not where a cause that is told outweighs them.
@@ -245,7 +248,7 @@ func (v *verdict) several() {
 		}
 		s := sums[y.rule]
 		if s == nil {
-			s = &tally{rule: y.rule, group: "several", by: map[uint32]float64{}, first: y.first, last: y.last}
+			s = &tally{rule: y.rule, group: several, by: map[uint32]float64{}}
 			sums[y.rule] = s
 		}
 		s.add(y, v.count)
@@ -388,7 +391,7 @@ func (e *Engine) culprits(v *verdict, y *tally) []tick.Culprit {
 		cpus := slices.Clone(x.cpus)
 		slices.Sort(cpus)
 		out = append(out, tick.Culprit{
-			Thread: x.who, Own: x.own, Agent: e.agent != 0 && x.who.PID == e.agent,
+			Thread: x.who, Own: x.own, Root: x.root, Agent: e.agent != 0 && x.who.PID == e.agent,
 			What: x.what, CPUs: cpus, Lost: time.Duration(y.by[n]),
 		})
 	}

@@ -25,6 +25,7 @@ type Engine struct {
 	books   map[uint32]*Book
 	host    []HostAt // what happened on the host in the last minute, oldest first
 	devices devices
+	kin     kin
 	unseen  []unseen // steps that were taken to spare the processes, in the last minute
 	scratch scratch
 }
@@ -91,7 +92,7 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 	for _, b := range p.Blocked {
 		r.blocked += b
 	}
-	list := parts(e.scratch.parts[:0], s)
+	list := parts(e.scratch.parts[:0], s, &e.kin)
 	e.scratch.parts = list
 	for i := range list {
 		if n, ok := e.causes.attribute(&list[i]); ok {
@@ -161,6 +162,7 @@ func (r *record) keepOwn(o ownTime) {
 func (e *Engine) Tick(t *tick.Tick) ([]tick.Chain, []tick.Untold) {
 	e.ticks++
 	e.note(t)
+	e.kin.note(t)
 	e.has(t)
 	e.look(t)
 	w := e.window(t)

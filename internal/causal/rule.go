@@ -2,6 +2,7 @@ package causal
 
 import (
 	"ingero/internal/govern"
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
@@ -91,6 +92,8 @@ type Part struct {
 	// Via is the thread of the process's own, or of another, that the victim waited for, at the
 	// end of the chain of wakers; the part is then what that thread did meanwhile. TID 0: none.
 	Via events.Thread
+	// Whose and ViaWhose say how Who and Via belong to the victim.
+	Whose, ViaWhose tick.Whose
 	// Waker is the thread that ended the victim's wait, where it is known what it did.
 	Waker events.Thread
 	// Busy says that the thread that it waited for is known to have been on a CPU for
@@ -107,6 +110,7 @@ type Key struct {
 	Dev    uint32
 	Op     events.Op
 	Reason events.Reason
+	Did    tick.Did
 	Size   uint8
 }
 

@@ -13,7 +13,9 @@ var cpuTaken = Rule{
 	Name: "cpu-taken", Needs: NeedWaits, Share: 0.01, Slow: 3, Problems: []string{"8", "12", "18"},
 	Doc: "Another process had the CPU while a thread of the job was ready to run.",
 	Claims: &Claims{
-		Part:     func(p *Part) bool { return p.State == events.WaitRunnable && p.Flags&events.WaitIdle == 0 },
+		Part: func(p *Part) bool {
+			return p.State == events.WaitRunnable && p.Flags&events.WaitIdle == 0 && !p.crowdedWorker()
+		},
 		Baseline: zeroBaseline,
 		Key:      func(p *Part) Key { return Key{ID: p.Who.PID} },
 		Blame: func(p *Part) (group, what string) {

@@ -1,9 +1,12 @@
 package causal
 
-import "ingero/pkg/events"
+import (
+	"ingero/internal/govern"
+	"ingero/pkg/events"
+)
 
 var cpuThrottled = Rule{
-	Name: "cpu-throttled", Needs: NeedWaits, Share: 0.01, Slow: 1, Problems: []string{"8", "13"},
+	Name: "cpu-throttled", Dims: govern.HostEvents, Needs: NeedWaits, Share: 0.01, Slow: 1, Problems: []string{"8", "13"},
 	Doc: "The job's cgroup had used up its CPU quota.",
 	Claims: &Claims{
 		Part:     func(p *Part) bool { return p.State == events.WaitThrottled },
@@ -12,4 +15,5 @@ var cpuThrottled = Rule{
 		Blame:    func(*Part) (group, what string) { return "quota", "CPU quota" },
 		Word:     "throttling",
 	},
+	Find: claimed(throttledBy),
 }

@@ -35,7 +35,7 @@ var diskWait = Rule{
 			}
 			return baselineLearned
 		},
-		Key: func(p *Part) Key { return Key{ID: p.Via.TID, Dev: p.Dev, Reason: p.Reason} },
+		Key: func(p *Part) Key { return Key{ID: p.Via.TID, Dev: p.Dev, Reason: p.Reason, Did: p.did()} },
 		Blame: func(p *Part) (group, what string) {
 			what = "disk"
 			if p.Dev != 0 {

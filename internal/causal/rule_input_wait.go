@@ -1,6 +1,9 @@
 package causal
 
-import "ingero/pkg/events"
+import (
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
 
 // inputWait asks for five times the share of the others: a job that waits a little for
 // its input now and then is well fed.
@@ -9,7 +12,7 @@ var inputWait = Rule{
 	Doc: "The job waited for a worker of its own that makes its input, and that was on a CPU meanwhile: the worker is too slow.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
-			return p.State == events.WaitBlocked && p.Busy && p.Via.TID == 0 && p.Who.TID != 0 && p.Who.Parent == p.Victim && p.Who.PID != p.Victim && p.ofInput()
+			return p.crowdedWorker() || p.State == events.WaitBlocked && p.Busy && p.Via.TID == 0 && p.Whose == tick.OfWorker && p.ofInput()
 		},
 		Baseline: zeroBaseline,
 		Key:      func(p *Part) Key { return Key{ID: p.Who.PID} },

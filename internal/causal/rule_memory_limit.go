@@ -15,17 +15,21 @@ var memoryLimit = Rule{
 			return false
 		}
 		w.addFaults(x, int64(w.sum(tick.HostCgroupReclaim, x.PID, x).NS))
-		x.Culprits = append([]tick.Culprit{{What: w.limitOf(x.PID), Lost: time.Duration(x.Lost)}}, x.Culprits...)
+		x.Culprits = append([]tick.Culprit{w.limitOf(x)}, x.Culprits...)
 		return true
 	})),
 }
 
-// limitOf names the memory limit of a process.
-func (w *Window) limitOf(pid uint32) string {
+// limitOf is the memory limit that a finding's process reached.
+func (w *Window) limitOf(x *Finding) tick.Culprit {
+	c := tick.Culprit{What: "memory limit of its cgroup", Lost: time.Duration(x.Lost)}
 	for i := range w.Tick.Processes {
-		if p := &w.Tick.Processes[i]; p.PID == pid && p.Cgroup != "" && p.Cgroup != "/" {
-			return "memory limit of " + p.Cgroup
+		if p := &w.Tick.Processes[i]; p.PID == x.PID && p.Cgroup != "" && p.Cgroup != "/" {
+			c.What = "memory limit of " + p.Cgroup
 		}
 	}
-	return "memory limit of its cgroup"
+	if l, ok := w.limit(x, tick.LimitMemory); ok {
+		c.What, c.Limit = "memory limit of "+l.Group+": "+l.Value(), l
+	}
+	return c
 }

@@ -57,7 +57,7 @@ func (w *Window) reclaimedBy(b *Book, kind tick.HostEvent) Finding {
 	}
 	x.Timeline = []tick.Moment{moment(x.From, "HOST", "the process began to reclaim memory: %d times, %s in all", count, span(x.Lost))}
 	if kind == tick.HostCgroupReclaim {
-		x.Culprits = []tick.Culprit{{What: w.limitOf(b.PID), Lost: time.Duration(x.Lost)}}
+		x.Culprits = []tick.Culprit{w.limitOf(&x)}
 	} else if who, ok := w.allocator(&x); ok {
 		x.Culprits = []tick.Culprit{who}
 	}

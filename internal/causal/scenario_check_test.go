@@ -57,6 +57,18 @@ func (sc *scenario) checkOne(t *testing.T, c *tick.Chain, x string) {
 		}
 		return
 	}
+	if v, ok := strings.CutPrefix(x, "beside="); ok {
+		if !slices.ContainsFunc(c.Culprits[1:], func(o tick.Culprit) bool { return o.Thread.Name.String() == v }) {
+			t.Errorf("%s is not by %q beside the first", c.Rule, v)
+		}
+		return
+	}
+	if v, ok := strings.CutPrefix(x, "root="); ok {
+		if r := c.Culprits[0].Root; string(r.Whose)+"/"+string(r.Did) != v {
+			t.Errorf("%s comes down to %+v, want %s", c.Rule, r, v)
+		}
+		return
+	}
 	if v, ok := strings.CutPrefix(x, "conf>="); ok {
 		if least, err := strconv.ParseFloat(v, 64); err != nil || c.Confidence < least {
 			t.Errorf("confidence is %v, want %v at least", c.Confidence, v)

@@ -32,7 +32,7 @@ func factOf(t testing.TB, f []string, o option) fact {
 	if x.Kind == 0 && x.gpu == "" {
 		t.Fatalf("the host knows no %q", f[1])
 	}
-	x.PID, x.Object, x.NS, x.Bytes, x.Count = uint32(o.pid), o.of, uint64(o.ns), uint64(o.bytes), uint64(max(o.count, 1))
+	x.PID, x.Object, x.NS, x.Bytes, x.Count = uint32(o.pid), strings.ReplaceAll(o.of, "~", " "), uint64(o.ns), uint64(o.bytes), uint64(max(o.count, 1))
 	if o.who.PID != 0 {
 		x.PID, x.Comm = o.who.PID, o.who.Name.String()
 	}
@@ -80,8 +80,21 @@ func thread(t testing.TB, v string) events.Thread {
 	if strings.HasPrefix(v, "kworker") {
 		th.Parent = kthreadd
 	}
-	if n == 8 { // a thread of the program's own
+	switch {
+	case n == 8: // a thread of the program's own
 		th.PID = 7
+	case n >= 40 && n < 50: // a worker that the program started
+		th.Parent = 7
 	}
 	return th
+}
+
+func syscall(t testing.TB, name string) events.Syscall {
+	for i := range events.Syscalls {
+		if events.Syscalls[i].Name == name {
+			return events.Syscall(i)
+		}
+	}
+	t.Fatalf("no system call is %q", name)
+	return 0
 }

@@ -33,15 +33,16 @@ import (
 //	sync spin|block
 //	pace 20ms                    sleep until so long after the step's begin
 //	call OP cpu=5us [bytes=N] [slow=3ms p=5%] [of=REASON]   slow: more time, blocked if it has a reason; see cudaCall
-//	wait REASON 3ms [p=5%] [at=N] [from=10s to=20s] [dev=254:0] [who=NAME/PID] [io]   between calls
+//	wait REASON 3ms [p=5%] [at=N] [from=10s to=20s] [dev=254:0] [who=NAME/PID] [sys=fsync] [io]   between calls
 //	fact KIND pid=7 [from=10s] [to=20s] [count=1] [ns=3ms] [bytes=N] [of=OBJECT] [who=NAME/PID]
 //	                             of the host in each tick between; who: of another process, not pid
 //	fact throttle of=REASON, neighbour|late|missing who=NAME/PID, xid, failed: see gpuFacts
 //	expect silence
 //	expect chains N
 //	expect untold RULE STEP      that such causes may not be told since the step
-//	expect RULE SEVERITY [who=NAME] [lost=1.4s±5%|lost=true±15%] [conf>=0.8] [conf<=0.9] [covers]
+//	expect RULE SEVERITY [who=NAME] [beside=NAME] [root=WHOSE/DID] [lost=1.4s±5%|lost=true±15%] [conf>=0.8] [conf<=0.9] [covers]
 //
+// ~ in OBJECT is a space.
 // covers: the difference below is in the interval.
 // lost=true is the difference to the same program without hogs, quota, and what has
 // a probability.
@@ -220,7 +221,7 @@ func line(t testing.TB, x *simThread, n int, begin int64, f []string) {
 		}
 	case "wait":
 		if hit {
-			x.block(events.Wait{Reason: reason(t, f[1]), Dev: o.dev, Who: o.who, Flags: o.flags}, x.now+x.vary(dur(t, f[2]), o.vary))
+			x.block(events.Wait{Reason: reason(t, f[1]), Dev: o.dev, Who: o.who, Syscall: o.sys, Flags: o.flags}, x.now+x.vary(dur(t, f[2]), o.vary))
 		}
 	default:
 		t.Fatalf("what is %q?", f)
@@ -237,6 +238,7 @@ type option struct {
 	dev                              uint32
 	who                              events.Thread
 	flags                            events.WaitFlags
+	sys                              events.Syscall
 }
 
 func options(t testing.TB, f []string) (o option) {
@@ -270,6 +272,8 @@ func options(t testing.TB, f []string) (o option) {
 			o.dev = uint32(a<<20 | b)
 		case "who":
 			o.who = thread(t, v)
+		case "sys":
+			o.sys = syscall(t, v)
 		default:
 			if into[k] == nil {
 				t.Fatalf("what is %q?", x)

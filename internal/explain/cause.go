@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"ingero/internal/tick"
@@ -47,24 +46,16 @@ var causes = map[string]causeWords{
 		},
 	},
 	"cpu-throttled": {
-		head: func(*tick.Chain) string { return "CPU quota used up" },
-		cause: func(_ *tick.Chain, v *victim) string {
-			return "the CPU quota of " + orWords(v.cgroup, "the cgroup of "+v.name) + " was used up, and the kernel held " + v.name + " back"
-		},
-		fix: fixThrottled,
+		head:  headThrottled,
+		cause: causeThrottled,
+		fix:   fixThrottled,
 	},
 	"own-threads": {
-		head: func(*tick.Chain) string { return "CPU taken by threads of its own" },
+		head: headOwn,
 		cause: func(c *tick.Chain, v *victim) string {
 			return v.name + " has more threads ready than CPUs: " + culprits(c) + " ran" + onCPUs(c) + " instead"
 		},
-		fix: func(_ *tick.Chain, v *victim) string {
-			s := "fewer threads (OMP_NUM_THREADS, num_workers of the data loader), or more CPUs"
-			if v.cpus > 0 {
-				s += "; the machine has " + strconv.Itoa(v.cpus)
-			}
-			return s
-		},
+		fix: fixOwn,
 	},
 	"stopped": {
 		head: func(c *tick.Chain) string { return "stopped by " + culpritNames(c) },
@@ -81,19 +72,12 @@ var causes = map[string]causeWords{
 			return "waited for " + orWords(disk, "a disk")
 		},
 		cause: func(c *tick.Chain, v *victim) string { return v.name + " waited for " + orWords(whats(c), "a disk") },
-		fix: func(c *tick.Chain, _ *victim) string {
-			if strings.Contains(whats(c), "page of memory") {
-				return "more memory for the job: pages of it were thrown out and read back (swap, or a memory limit)"
-			}
-			return "read ahead (more workers of the data loader, prefetch), or keep the data in memory or on a faster disk"
-		},
+		fix:   fixRoot,
 	},
 	"lock-wait": {
 		head:  func(c *tick.Chain) string { return "waited for a lock or thread: " + culpritNames(c) },
 		cause: func(c *tick.Chain, v *victim) string { return v.name + " waited for " + culprits(c) },
-		fix: func(c *tick.Chain, _ *victim) string {
-			return "see what " + culpritNames(c) + " does meanwhile: ingero trace --verbose shows its waits"
-		},
+		fix:   fixRoot,
 	},
 	"driver-slow": {
 		head: func(c *tick.Chain) string { return "the GPU driver was slow" },

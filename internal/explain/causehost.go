@@ -25,7 +25,7 @@ var hostCauses = map[string]causeWords{
 			return v.name + " may run on fewer CPUs than before, and shares them: " + culprits(c)
 		},
 		fix: func(c *tick.Chain, v *victim) string {
-			return fmt.Sprintf("taskset -cp %d shows the CPUs that are left; give %s back what it had (cpuset.cpus of %s)", c.PID, v.name, orWords(v.cgroup, "its cgroup"))
+			return fmt.Sprintf("taskset -cp %d shows the CPUs that are left; give %s back what it had: ", c.PID, v.name) + limitOf(c, v).fix(cpusFix)
 		},
 	},
 	"debugger": {
@@ -51,9 +51,7 @@ var hostCauses = map[string]causeWords{
 		cause: func(c *tick.Chain, v *victim) string {
 			return v.name + " waited for its input: " + culprits(c) + " was still making it, on a CPU"
 		},
-		fix: func(_ *tick.Chain, v *victim) string {
-			return "more workers of the data loader, cheaper preparation (decode once, on the GPU, or ahead), or prefetch more batches"
-		},
+		fix: fixRoot,
 	},
 	"agent-burst": {
 		head: func(*tick.Chain) string { return "bursts of work" },
@@ -78,8 +76,8 @@ var hostCauses = map[string]causeWords{
 		cause: func(c *tick.Chain, v *victim) string {
 			return v.name + " needs more memory than its cgroup may have, and looked for pages to give back: " + culprits(c)
 		},
-		fix: func(_ *tick.Chain, v *victim) string {
-			return "raise memory.max of " + orWords(v.cgroup, "its cgroup") + " (Kubernetes: resources.limits.memory), or use less: fewer workers, smaller caches"
+		fix: func(c *tick.Chain, v *victim) string {
+			return limitOf(c, v).fix(memoryFix) + "; or use less: fewer workers, smaller caches"
 		},
 	},
 	"memory-reclaim": {
@@ -105,9 +103,7 @@ var hostCauses = map[string]causeWords{
 		cause: func(c *tick.Chain, v *victim) string {
 			return v.name + " waited for what it had asked of " + orWords(whats(c), "a peer")
 		},
-		fix: func(*tick.Chain, *victim) string {
-			return "ask ahead (prefetch) or in parallel, cache the answers, or move the service closer"
-		},
+		fix: fixRoot,
 	},
 	"tcp-loss": {
 		head: func(*tick.Chain) string { return "packets were lost" },

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"path"
 	"strings"
 
 	"ingero/internal/tick"
@@ -25,7 +24,7 @@ func fixTaken(c *tick.Chain, v *victim) string {
 		x := &c.Culprits[i]
 		pid := x.Thread.PID
 		switch {
-		case pid == 0 || seen[pid]:
+		case pid == 0 || seen[pid] || x.Root.Whose.OfJob() || x.Thread.Parent == c.PID: // who moves a job's own workers moves the job
 			continue
 		case pid == kthreadd || x.Thread.Parent == kthreadd:
 			kernel = true
@@ -64,20 +63,6 @@ func otherCPUs(taken []uint16, all int) string {
 		return ""
 	}
 	return cpuList(free)
-}
-
-// fixThrottled says where the quota is.
-func fixThrottled(_ *tick.Chain, v *victim) string {
-	switch {
-	case v.where.PodUID != "", strings.Contains(v.cgroup, "kubepods"):
-		return "raise or remove the CPU limit of the container (resources.limits.cpu): requests keep its share without throttling"
-	case v.where.Runtime == "docker", strings.Contains(v.cgroup, "docker"):
-		id := v.where.Container
-		return "raise the container's quota: docker update --cpus N " + orWords(id[:min(12, len(id))], "CONTAINER")
-	case v.cgroup == "" || v.cgroup == "/":
-		return "raise the CPU quota of its cgroup: cpu.max (in the first version: cpu.cfs_quota_us)"
-	}
-	return "raise the quota: echo max > " + path.Join("/sys/fs/cgroup", v.cgroup, "cpu.max") + " (in the first version: cpu.cfs_quota_us)"
 }
 
 // fixCalls say what to do about calls that take long, by what they do.

@@ -116,12 +116,14 @@ type Loss struct {
 type Culprit struct {
 	Thread  events.Thread // TID 0: no thread, but What
 	Own     bool          // of the victim's own process
+	Root    Root          // what its share comes down to
 	Agent   bool          // ingero itself
 	What    string        // "CPU quota", "disk 254:0", "cudaMalloc", ...; beside a thread: what it did
 	Cgroup  string        // path, where known
 	Cmdline string        // where known
 	Where   string        // in words: its container or pod, job and rank, where known
 	Parent  string        // "name pid", where known
+	Limit   Limit         // that was reached, where known
 	CPUs    []uint16      // on which it ran in the victim's stead
 	At      string        // where in its program Thread spent most of the time in which it was waited for, in words; empty: not known, or it took a CPU
 	Lost    time.Duration // its share of the chain's

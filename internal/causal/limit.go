@@ -1,0 +1,122 @@
+package causal
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// limit returns the limit of a kind that a finding's process reached most about its time; ok is
+// false where that is not known.
+func (w *Window) limit(x *Finding, kind tick.LimitKind) (best tick.Limit, ok bool) {
+	type reached struct{ ns, times uint64 }
+	sums := map[tick.Limit]reached{}
+	for i := range w.host {
+		h := &w.host[i]
+		if h.Kind != tick.HostLimit || h.PID != x.PID || !about(h, x) {
+			continue
+		}
+		if l, isOne := tick.ParseLimit(h.Object); isOne && l.Kind() == kind {
+			r := sums[l]
+			sums[l] = reached{r.ns + h.NS, r.times + h.Count}
+		}
+	}
+	for l, r := range sums {
+		b := sums[best]
+		if !ok || cmp.Or(cmp.Compare(r.ns, b.ns), cmp.Compare(r.times, b.times), cmp.Compare(best.File, l.File)) > 0 {
+			best, ok = l, true
+		}
+	}
+	return best, ok
+}
+
+// user are threads of one name that used a quota up.
+type user struct {
+	events.Thread
+	whose tick.Whose
+	count int
+	ns    uint64
+}
+
+const (
+	maxUsers  = 3
+	userShare = 0.1 // of all CPU time of the group: what is named
+)
+
+// quotaUsers returns the threads of a finding's job that used the CPU quota up, those with most
+// CPU time first: of names of which there are more threads than the quota has CPUs.
+func (w *Window) quotaUsers(x *Finding, cpus float64) (out []user) {
+	var all uint64
+	var each []user
+	for i := range w.host {
+		h := &w.host[i]
+		if h.Kind != tick.HostThreads || !about(h, x) {
+			continue
+		}
+		count, name, _ := strings.Cut(h.Object, " ")
+		n, err := strconv.Atoi(count)
+		who := events.Thread{PID: h.PID, TID: h.PID, Name: events.NameOf(name)}
+		whose := w.e.kin.whose(x.PID, &who)
+		if whose == tick.OfStranger && !w.aloneThrottled(x) || err != nil {
+			continue
+		}
+		if whose == tick.OfStranger { // it is in its group, and nothing is known of who started it
+			whose = tick.OfWorker
+		}
+		all += h.NS
+		each = addUser(each, user{who, whose, n, h.NS}, ofOneProcess, func(a, b int) int { return max(a, b) })
+	}
+	for _, u := range each {
+		out = addUser(out, u, ofOneKind, func(a, b int) int { return a + b })
+	}
+	slices.SortStableFunc(out, func(a, b user) int { return cmp.Or(cmp.Compare(b.ns, a.ns), cmp.Compare(a.PID, b.PID)) })
+	out = slices.DeleteFunc(out, func(u user) bool {
+		return u.count < 2 || float64(u.count) <= cpus || float64(u.ns) < userShare*float64(all)
+	})
+	return out[:min(len(out), maxUsers)]
+}
+
+// addUser adds threads to those alike: what they used, and the most, or all, of their numbers.
+func addUser(out []user, u user, alike func(a, b *user) bool, count func(a, b int) int) []user {
+	i := slices.IndexFunc(out, func(o user) bool { return o.Name == u.Name && alike(&o, &u) })
+	if i < 0 {
+		return append(out, u)
+	}
+	out[i].ns += u.ns
+	out[i].count = count(out[i].count, u.count)
+	return out
+}
+
+func ofOneProcess(a, b *user) bool { return a.PID == b.PID }
+func ofOneKind(a, b *user) bool    { return a.whose == b.whose }
+
+// aloneThrottled says whether no other process reached a quota about the time of a finding.
+func (w *Window) aloneThrottled(x *Finding) bool {
+	return !slices.ContainsFunc(w.host, func(h HostAt) bool {
+		return h.Kind == tick.HostLimit && h.PID != x.PID && h.NS > 0 && about(&h, x)
+	})
+}
+
+// throttledBy completes a finding with the group that has the quota, and with the threads that
+// used it up.
+func throttledBy(w *Window, x *Finding) bool {
+	quota := &x.Culprits[0]
+	l, ok := w.limit(x, tick.LimitCPU)
+	if ok {
+		quota.Limit = l
+		quota.What = "CPU quota of " + l.Group + ": " + l.Value()
+	}
+	for _, u := range w.quotaUsers(x, l.CPUs()) {
+		x.Culprits = append(x.Culprits, tick.Culprit{
+			Thread: u.Thread, Root: tick.Root{Whose: u.whose, Did: tick.DidCrowd},
+			What: fmt.Sprintf("%d threads, %s of CPU time", u.count, span(int64(u.ns))), Lost: time.Duration(x.Lost),
+		})
+	}
+	return true
+}

@@ -1,0 +1,186 @@
+package explain
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ingero/internal/tick"
+)
+
+// advice is what a person can do about a loss, by the rule that found it and by what the loss
+// comes down to.
+type advice struct {
+	rule  string
+	whose tick.Whose // "": of anybody
+	did   tick.Did   // "": anything
+	alone bool       // no second advice beside it
+	fix   string     // WHO is replaced by the culprits' names
+}
+
+const (
+	writeLess = "write checkpoints less often, in the background (torch.distributed.checkpoint.async_save, or copy to host memory and save from a thread), or to another disk; leave out fsync where a lost checkpoint can be made anew"
+	readPages = "the pages lay on the disk, not in memory: read the file ahead (madvise MADV_WILLNEED, posix_fadvise, or read it once at the start), and leave memory for the page cache (free -h, memory.max)"
+)
+
+// advices are looked up in order: the first row that fits is taken. Each rule that is here has a
+// row that always fits, at its end.
+var advices = []advice{
+	{"input-wait", tick.OfWorker, tick.DidCrowd, true, "make the workers' job cheaper (decode once and store that, smaller images, decode on the GPU), or give the job more CPUs: its workers use all that it has, so more workers do not help"},
+	{"input-wait", "", tick.DidSleep, false, "see why the worker sleeps (a retry, a rate limit, time.sleep); prefetch_factor hides short sleeps only"},
+	{"input-wait", "", "", false, "more workers of the data loader (num_workers) while CPUs are free, a larger prefetch_factor where batches are uneven, or cheaper preparation (decode once and store that, or decode on the GPU)"},
+
+	{"disk-wait", "", tick.DidWrite, false, writeLess},
+	{"disk-wait", "", tick.DidPage, false, readPages},
+	{"disk-wait", tick.OfWorker, "", false, "pack small files into large ones that are read in order (WebDataset, Parquet, LMDB), keep them on a local disk or in the page cache; num_workers and prefetch_factor have more reads under way"},
+	{"disk-wait", "", "", false, "read ahead in other threads or processes (num_workers of the data loader, prefetch), pack small files into large ones, or keep the data in the page cache or on a faster disk"},
+
+	{"peer-slow", tick.OfWorker, "", false, "keep a copy of the data on a local disk, ask for more at a time (num_workers, prefetch_factor, parallel requests), or move the store closer: the loader's workers wait for the network"},
+	{"peer-slow", "", "", false, "ask ahead (prefetch) or in parallel, cache the answers, or move the service closer"},
+
+	{"lock-wait", tick.OfWorker, "", false, "see which lock the workers share (one file, one queue, one connection), and give each its own: ingero trace --verbose shows what WHO waits for"},
+	{"lock-wait", "", "", false, "see what WHO does meanwhile: ingero trace --verbose shows its waits"},
+}
+
+// adviceFor returns the row for a root; nil where the rule has none.
+func adviceFor(rule string, r tick.Root) *advice {
+	for i := range advices {
+		a := &advices[i]
+		if a.rule == rule && (a.whose == "" || a.whose == r.Whose) && (a.did == "" || a.did == r.Did) {
+			return a
+		}
+	}
+	return nil
+}
+
+// rootShare is the loss of one root in a chain.
+type rootShare struct {
+	tick.Root
+	lost int64
+}
+
+// rootsOf returns what a chain's loss comes down to: all that makes at least a quarter of it, the
+// largest first.
+func rootsOf(c *tick.Chain) (out []rootShare) {
+	var all int64
+	for i := range c.Culprits {
+		x := &c.Culprits[i]
+		all += int64(x.Lost)
+		at := slices.IndexFunc(out, func(o rootShare) bool { return o.Root == x.Root })
+		if at < 0 {
+			at, out = len(out), append(out, rootShare{Root: x.Root})
+		}
+		out[at].lost += int64(x.Lost)
+	}
+	slices.SortStableFunc(out, func(a, b rootShare) int { return cmp.Compare(b.lost, a.lost) })
+	for len(out) > 1 && 4*out[len(out)-1].lost < all {
+		out = out[:len(out)-1]
+	}
+	if len(out) == 0 {
+		out = append(out, rootShare{})
+	}
+	return out
+}
+
+// fixRoot says what to do about what a loss comes down to: about two roots at most.
+func fixRoot(c *tick.Chain, _ *victim) string {
+	var rows []*advice
+	for _, r := range rootsOf(c) {
+		a := adviceFor(c.Rule, r.Root)
+		switch {
+		case a == nil || slices.Contains(rows, a):
+		case a.alone:
+			rows = []*advice{a}
+		case len(rows) < 2 && (len(rows) == 0 || !rows[0].alone):
+			rows = append(rows, a)
+		}
+	}
+	var out []string
+	for _, a := range rows {
+		out = append(out, strings.ReplaceAll(a.fix, "WHO", culpritNames(c)))
+	}
+	return strings.Join(out, "; and ")
+}
+
+// crew is a kind of threads or processes of a job, with what sets how many there are. Those with
+// a prefix are told by their names.
+type crew struct {
+	name     string
+	whose    tick.Whose
+	inherits bool // the thread has the name of its process: who made it gave it none
+	prefixes []string
+	fix      string
+}
+
+// crews are looked up in order; the last one always fits.
+var crews = []crew{
+	{"workers", tick.OfWorker, false, nil, "fewer workers (num_workers of the data loader, the processes of a pool), one thread in each (torch.set_num_threads(1))"},
+	{"ranks", tick.OfRank, false, nil, "fewer ranks on this machine, or CPUs of its own for each rank (numactl, Slurm: --cpus-per-task and --cpu-bind=cores)"},
+	{"the thread that pins memory", tick.OfProcess, false, []string{"pt_data_pin", "pin_memory"}, "pin_memory=False where batches are small"},
+	{"Python's pools", tick.OfProcess, false, []string{"Thread-", "ThreadPoolExec", "asyncio_"}, "fewer threads in the pool (max_workers)"},
+	{"tokenizers", tick.OfProcess, false, []string{"tokio", "rayon", "tokenizers"}, "RAYON_NUM_THREADS=N, TOKENIZERS_PARALLELISM=false"},
+	{"OpenMP and MKL", tick.OfProcess, true, []string{"omp", "OMP", "mkl", "openblas", "pt_parallel"}, "OMP_NUM_THREADS=N (and MKL_NUM_THREADS, OPENBLAS_NUM_THREADS), torch.set_num_threads(N)"},
+	{"threads", "", false, nil, "fewer threads (OMP_NUM_THREADS, num_workers of the data loader)"},
+}
+
+// crewOf returns the kind of a culprit.
+func crewOf(x *tick.Culprit, v *victim) *crew {
+	name := threadName(&x.Thread)
+	whose := x.Root.Whose
+	if whose == "" && x.Own { // of older recordings
+		whose = tick.OfProcess
+	}
+	for i := range crews {
+		w := &crews[i]
+		named := len(w.prefixes) == 0 || w.inherits && name == v.name ||
+			slices.ContainsFunc(w.prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+		if named && (w.whose == "" || w.whose == whose) {
+			return w
+		}
+	}
+	return &crews[len(crews)-1]
+}
+
+// fixCrew says how a job has fewer threads, by the kinds that took most.
+func fixCrew(c *tick.Chain, v *victim) string {
+	const most = 2
+	var fixes []string
+	for i := range c.Culprits {
+		x := &c.Culprits[i]
+		if x.Thread.TID == 0 {
+			continue
+		}
+		if f := crewOf(x, v).fix; !slices.Contains(fixes, f) && len(fixes) < most {
+			fixes = append(fixes, f)
+		}
+	}
+	if len(fixes) == 0 {
+		return crews[len(crews)-1].fix
+	}
+	return strings.Join(fixes, "; ")
+}
+
+// ownHeads say who of its own took a job's CPUs.
+var ownHeads = map[tick.Whose]string{
+	tick.OfWorker: "CPU taken by its own workers",
+	tick.OfRank:   "CPU taken by other ranks of the job",
+}
+
+func headOwn(c *tick.Chain) string {
+	if len(c.Culprits) > 0 {
+		if s := ownHeads[c.Culprits[0].Root.Whose]; s != "" {
+			return s
+		}
+	}
+	return "CPU taken by threads of its own"
+}
+
+// fixOwn is for threads that take the CPU from others of their job.
+func fixOwn(c *tick.Chain, v *victim) string {
+	s := fixCrew(c, v) + "; or more CPUs"
+	if v.cpus > 0 {
+		s += ": the machine has " + strconv.Itoa(v.cpus)
+	}
+	return s
+}

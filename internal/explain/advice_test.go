@@ -1,0 +1,142 @@
+package explain
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// roots are all that a loss can come down to.
+func roots() (out []tick.Root) {
+	for _, w := range []tick.Whose{tick.NoThread, tick.OfItself, tick.OfProcess, tick.OfWorker, tick.OfRank, tick.OfStranger} {
+		for _, d := range []tick.Did{tick.DidNotKnown, tick.DidCompute, tick.DidCrowd, tick.DidRead, tick.DidWrite, tick.DidPage, tick.DidPeer, tick.DidSleep, tick.DidLock, tick.DidGPU} {
+			out = append(out, tick.Root{Whose: w, Did: d})
+		}
+	}
+	return out
+}
+
+// Each rule with advice by root has some for every root, and each row is used.
+func TestAdviceIsComplete(t *testing.T) {
+	used := map[*advice]bool{}
+	for i := range advices {
+		for _, r := range roots() {
+			a := adviceFor(advices[i].rule, r)
+			if a == nil {
+				t.Fatalf("%s has no advice for %+v", advices[i].rule, r)
+			}
+			used[a] = true
+		}
+	}
+	for i := range advices {
+		if a := &advices[i]; !used[a] {
+			t.Errorf("no root has the row %s, %s, %s", a.rule, a.whose, a.did)
+		}
+	}
+}
+
+// The fix names the lever of what a loss comes down to, and none that does not help.
+func TestAdviceFollowsFromTheRoot(t *testing.T) {
+	disk := func(whose tick.Whose, did tick.Did, lost int) tick.Culprit {
+		return tick.Culprit{What: "disk 254:0", Root: tick.Root{Whose: whose, Did: did}, Lost: time.Duration(lost) * ms}
+	}
+	worker := func(did tick.Did, lost int) tick.Culprit {
+		return tick.Culprit{Thread: thread("pt_data_worker", 41, 41), Root: tick.Root{Whose: tick.OfWorker, Did: did}, Lost: time.Duration(lost) * ms}
+	}
+	for _, tt := range []struct {
+		name, rule string
+		culprits   []tick.Culprit
+		want, not  []string
+	}{
+		{"a worker decodes", "input-wait", []tick.Culprit{worker(tick.DidCompute, 9)}, []string{"num_workers", "prefetch_factor", "decode"}, []string{"renice", "taskset", "disk"}},
+		{"workers decode on all CPUs that they have", "input-wait", []tick.Culprit{worker(tick.DidCompute, 5), worker(tick.DidCrowd, 5)}, []string{"more workers do not help"}, []string{"num_workers", "renice", "taskset"}},
+		{"a worker sleeps", "input-wait", []tick.Culprit{worker(tick.DidSleep, 9)}, []string{"sleep"}, []string{"decode"}},
+		{"a worker reads a disk", "disk-wait", []tick.Culprit{disk(tick.OfWorker, tick.DidRead, 9)}, []string{"WebDataset", "page cache", "num_workers"}, []string{"checkpoint", "more memory"}},
+		{"torch.save with fsync", "disk-wait", []tick.Culprit{disk(tick.OfItself, tick.DidWrite, 9), disk(tick.OfItself, tick.DidPage, 1)}, []string{"checkpoints less often", "async_save", "another disk"}, []string{"more memory", "num_workers"}},
+		{"checkpoints, and reads beside them", "disk-wait", []tick.Culprit{disk(tick.OfItself, tick.DidWrite, 6), disk(tick.OfWorker, tick.DidRead, 4)}, []string{"checkpoints less often", "; and pack small files"}, nil},
+		{"pages that are not in the cache", "disk-wait", []tick.Culprit{disk(tick.OfWorker, tick.DidPage, 9)}, []string{"MADV_WILLNEED", "page cache"}, []string{"checkpoint"}},
+		{"a worker asks a store", "peer-slow", []tick.Culprit{{What: "a peer", Root: tick.Root{Whose: tick.OfWorker, Did: tick.DidPeer}, Lost: time.Duration(9) * ms}}, []string{"local disk", "num_workers"}, nil},
+		{"own workers have the CPU", "own-threads", []tick.Culprit{worker(tick.DidCrowd, 9)}, []string{"fewer workers (num_workers"}, []string{"renice", "taskset", "OMP_NUM_THREADS"}},
+		{"OpenMP threads have the CPU", "own-threads", []tick.Culprit{{Thread: thread("python3", 7, 9), Own: true, Root: tick.Root{Whose: tick.OfProcess, Did: tick.DidCrowd}, Lost: time.Duration(9) * ms}}, []string{"OMP_NUM_THREADS"}, []string{"renice", "num_workers"}},
+		{"workers beside a stranger", "cpu-taken", []tick.Culprit{worker(tick.DidCompute, 9), {Thread: thread("stress-ng", 900, 900), Lost: time.Duration(3) * ms}}, []string{"renice 19 900"}, []string{" 41"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := chainOfRule(tt.rule, 0, tt.culprits...)
+			got := wordsFor(&c).fix(&c, &victim{name: "python3", cpus: 2})
+			for _, w := range tt.want {
+				if !strings.Contains(got, w) {
+					t.Errorf("%q does not say %q", got, w)
+				}
+			}
+			for _, w := range tt.not {
+				if strings.Contains(got, w) {
+					t.Errorf("%q says %q", got, w)
+				}
+			}
+		})
+	}
+}
+
+// A limit is raised where it is: by what manages the group, or in its file.
+func TestLimitsAreRaisedWhereTheyAre(t *testing.T) {
+	const (
+		v2   = "/sys/fs/cgroup"
+		v1   = "/sys/fs/cgroup/cpu,cpuacct"
+		long = "3f2b8c1d9e7a3f2b8c1d9e7a3f2b8c1d9e7a3f2b8c1d9e7a3f2b8c1d9e7a3f2b"
+	)
+	for _, tt := range []struct {
+		name, source, rule, group, file, raw string
+		want                                 string
+	}{
+		{"a user's slice", "FIELD 10: systemd, CPUQuota on user-1003.slice", "cpu-throttled", "/user.slice/user-1003.slice", v2 + "/user.slice/user-1003.slice/cpu.max", "200000 100000",
+			"systemctl set-property user-1003.slice CPUQuota=N%"},
+		{"the same in version 1", "FIELD 10: hybrid", "cpu-throttled", "/user.slice/user-1003.slice", v1 + "/user.slice/user-1003.slice/cpu.cfs_quota_us", "200000 100000",
+			"systemctl set-property user-1003.slice CPUQuota=N%"},
+		{"a container of podman", "FIELD 10: libpod-<id>.scope/container", "cpu-throttled", "/machine.slice/libpod-" + long + ".scope", v2 + "/machine.slice/libpod-" + long + ".scope/cpu.max", "50000 100000",
+			"podman update --cpus N 3f2b8c1d9e7a"},
+		{"Docker", "docker(1): update", "cpu-throttled", "/docker/" + long, v1 + "/docker/" + long + "/cpu.cfs_quota_us", "50000 100000", "docker update --cpus N 3f2b8c1d9e7a"},
+		{"a pod", "Kubernetes", "cpu-throttled", "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a1b2c3d_0a1b_0a1b_0a1b_0a1b2c3d4e5f.slice/cri-containerd-" + long + ".scope", "", "800000 100000", "resources.limits.cpu"},
+		{"a Slurm job", "Slurm", "cpu-throttled", "/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0", "", "800000 100000", "sbatch --cpus-per-task=N"},
+		{"a group that a person made, version 2", "cgroups(7)", "cpu-throttled", "/lab/train", v2 + "/lab/train/cpu.max", "50000 100000", "echo max > /sys/fs/cgroup/lab/train/cpu.max"},
+		{"a group that a person made, version 1", "cgroups(7)", "cpu-throttled", "/lab/train", v1 + "/lab/train/cpu.cfs_quota_us", "50000 100000", "echo -1 > /sys/fs/cgroup/cpu,cpuacct/lab/train/cpu.cfs_quota_us"},
+		{"a user's unit", "systemd --user", "cpu-throttled", "/user.slice/user-1000.slice/user@1000.service/app.slice/train.service", "", "50000 100000", "systemctl --user set-property train.service CPUQuota=N%"},
+		{"memory of a service", "systemd", "memory-limit", "/system.slice/train.service", v2 + "/system.slice/train.service/memory.max", "2147483648", "systemctl set-property train.service MemoryMax=N"},
+		{"memory of a Slurm job", "Slurm", "memory-limit", "/slurm/uid_1000/job_4711", "/sys/fs/cgroup/memory/slurm/uid_1000/job_4711/memory.limit_in_bytes", "2147483648", "sbatch --mem=N"},
+		{"memory of a container", "docker(1): update", "memory-limit", "/system.slice/docker-" + long + ".scope", "", "2147483648", "docker update --memory N --memory-swap N 3f2b8c1d9e7a"},
+		{"memory of a group, version 1", "cgroups(7)", "memory-limit", "/lab", "/sys/fs/cgroup/memory/lab/memory.limit_in_bytes", "2147483648", "echo N > /sys/fs/cgroup/memory/lab/memory.limit_in_bytes"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := chainOfRule(tt.rule, 0, tick.Culprit{What: "a limit", Limit: tick.Limit{Group: tt.group, File: tt.file, Raw: tt.raw}, Lost: time.Duration(9) * ms})
+			v := &victim{name: "train.py", cgroup: tt.group + "/leaf", cpus: 16}
+			if got := wordsFor(&c).fix(&c, v); !strings.Contains(got, tt.want) {
+				t.Errorf("%s: %q does not say %q", tt.source, got, tt.want)
+			}
+			if tt.rule == "cpu-throttled" {
+				if got := wordsFor(&c).cause(&c, v); !strings.Contains(got, tt.group+", ") || strings.Contains(got, "leaf") {
+					t.Errorf("%q does not name the group that has the limit, with its value", got)
+				}
+			}
+		})
+	}
+}
+
+// Threads of the job that use its quota up are named, with what sets their number.
+func TestQuotaUsedUpByOwnThreads(t *testing.T) {
+	c := chainOfRule("cpu-throttled", 0,
+		tick.Culprit{What: "CPU quota of /kubepods/pod1/c1: 8 CPUs", Limit: tick.Limit{Group: "/kubepods/pod1/c1", File: "/sys/fs/cgroup/kubepods/pod1/c1/cpu.max", Raw: "800000 100000"}, Lost: time.Duration(9) * ms},
+		tick.Culprit{Thread: events.Thread{PID: 7, TID: 7, Name: events.NameOf("python3")}, Root: tick.Root{Whose: tick.OfProcess, Did: tick.DidCrowd}, What: "192 threads, 7.68 s of CPU time", Lost: time.Duration(9) * ms})
+	words, v := wordsFor(&c), &victim{name: "python3", cgroup: "/kubepods/pod1/c1"}
+	all := []string{words.head(&c), words.cause(&c, v), words.fix(&c, v)}
+	for i, want := range [][]string{{"CPU quota (8 CPUs) used up by 192 threads of its own (python3)"}, {"/kubepods/pod1/c1, 8 CPUs,", "192 threads, 7.68 s"}, {"OMP_NUM_THREADS=8", "resources.limits.cpu"}} {
+		if slices.ContainsFunc(want, func(s string) bool { return !strings.Contains(all[i], s) }) {
+			t.Errorf("%q does not say %q", all[i], want)
+		}
+	}
+	if strings.Index(all[2], "OMP_NUM_THREADS") > strings.Index(all[2], "resources") {
+		t.Errorf("the larger quota comes first: %q", all[2])
+	}
+}

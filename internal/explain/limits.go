@@ -1,0 +1,183 @@
+package explain
+
+import (
+	"path"
+	"strconv"
+	"strings"
+
+	"ingero/internal/tick"
+	"ingero/internal/where"
+)
+
+// limited is a cgroup whose limit was reached.
+type limited struct {
+	tick.Limit
+	tick.Where // by its path
+	victim     *victim
+}
+
+// limitOf returns the limit of a chain: what is known of it, else that of the victim's own cgroup.
+func limitOf(c *tick.Chain, v *victim) *limited {
+	g := &limited{victim: v}
+	if c != nil {
+		for i := range c.Culprits {
+			if l := &c.Culprits[i].Limit; l.Group != "" {
+				g.Limit = tick.Limit{Group: clean(l.Group), File: clean(l.File), Raw: clean(l.Raw)}
+				break
+			}
+		}
+	}
+	if g.Group == "" {
+		g.Group = v.cgroup
+	}
+	g.Where = where.Cgroups([]string{g.Group})
+	return g
+}
+
+func (g *limited) in(parts ...string) bool {
+	for _, p := range parts {
+		if strings.Contains(g.Group, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// manager is what makes cgroups and sets their limits: how a person raises them. UNIT, ID, JOB and
+// FILE are replaced.
+type manager struct {
+	name              string
+	is                func(g *limited) bool
+	cpu, memory, cpus string
+}
+
+// managers are looked up in order; the last one always fits.
+var managers = []manager{
+	{"Kubernetes", func(g *limited) bool { return g.PodUID != "" || g.victim.where.PodUID != "" || g.in("kubepods") },
+		"raise or remove resources.limits.cpu of POD: requests keep its share without throttling",
+		"raise resources.limits.memory of POD",
+		"ask for whole CPUs (requests equal to limits, CPU manager policy static)"},
+	{"Docker", func(g *limited) bool {
+		return g.Runtime == "docker" || g.Container == "" && (g.victim.where.Runtime == "docker" || g.in("docker"))
+	},
+		"raise the container's quota: docker update --cpus N ID", "raise the container's limit: docker update --memory N --memory-swap N ID", "docker update --cpuset-cpus LIST ID"},
+	{"Podman", func(g *limited) bool { return g.Runtime == "podman" },
+		"raise the container's quota: podman update --cpus N ID", "raise the container's limit: podman update --memory N ID", "podman update --cpuset-cpus LIST ID"},
+	{"Slurm", func(g *limited) bool { return g.Job != "" || g.in("slurm") },
+		"ask for more CPUs when the job is submitted: sbatch --cpus-per-task=N", "ask for more memory when the job is submitted: sbatch --mem=N", "ask for more CPUs when the job is submitted: sbatch --cpus-per-task=N"},
+	{"systemd, of a user", func(g *limited) bool {
+		return g.in("/user@") && g.unit() != "" && !strings.HasPrefix(g.unit(), "user@")
+	},
+		"raise the quota: systemctl --user set-property UNIT CPUQuota=N%", "raise the limit: systemctl --user set-property UNIT MemoryMax=N", "systemctl --user set-property UNIT AllowedCPUs=LIST"},
+	{"systemd", func(g *limited) bool { return g.unit() != "" },
+		"raise the quota: systemctl set-property UNIT CPUQuota=N% (CPUQuota= removes it)", "raise the limit: systemctl set-property UNIT MemoryMax=N MemoryHigh=N", "systemctl set-property UNIT AllowedCPUs=LIST"},
+	{"a file", func(g *limited) bool { return g.File != "" },
+		"raise the quota: echo FREE > FILE", "raise the limit: echo N > FILE", "echo LIST > FILE"},
+	{"not known", func(*limited) bool { return true },
+		"raise the CPU quota of its cgroup: cpu.max (version 1: cpu.cfs_quota_us)", "raise the memory limit of its cgroup: memory.max (version 1: memory.limit_in_bytes)", "give it back what it had (cpuset.cpus of its cgroup)"},
+}
+
+// unit is the unit of systemd that the group is; "" where it is none.
+func (g *limited) unit() string {
+	name := path.Base(g.Group)
+	switch path.Ext(name) {
+	case ".service", ".scope", ".slice":
+		return name
+	}
+	return ""
+}
+
+// free is what a file of quotas has where there is none.
+var free = map[string]string{"cpu.max": "max", "cpu.cfs_quota_us": "-1"}
+
+// fix says how the limit of a kind is raised.
+func (g *limited) fix(kind func(*manager) string) string {
+	for i := range managers {
+		if m := &managers[i]; m.is(g) {
+			return g.fill(kind(m))
+		}
+	}
+	return ""
+}
+
+func cpuFix(m *manager) string    { return m.cpu }
+func memoryFix(m *manager) string { return m.memory }
+func cpusFix(m *manager) string   { return m.cpus }
+
+// fill puts names into a row.
+func (g *limited) fill(s string) string {
+	id := g.Container
+	if id == "" {
+		id = g.victim.where.Container
+	}
+	pod := "the container"
+	if p := g.victim.where.Pod; p != "" {
+		pod = "pod " + p
+		if n := g.victim.where.ContainerName; n != "" {
+			pod = "container " + n + " of " + pod
+		}
+	}
+	return strings.NewReplacer("UNIT", g.unit(), "ID", orWords(id[:min(12, len(id))], "CONTAINER"), "POD", pod, "FILE", g.File,
+		"FREE", orWords(free[path.Base(g.File)], "max")).Replace(s)
+}
+
+// fixThrottled says how the job needs less of its quota, where its own threads used it up, and
+// how the quota is raised.
+func fixThrottled(c *tick.Chain, v *victim) string {
+	g := limitOf(c, v)
+	raise := g.fix(cpuFix)
+	if c == nil || !ownUsers(c) {
+		return raise
+	}
+	n := "N"
+	if cpus := g.CPUs(); cpus > 0 {
+		n = strconv.Itoa(max(int(cpus), 1))
+	}
+	return strings.NewReplacer("=N", "="+n, "(N)", "("+n+")").Replace(fixCrew(c, v)) + "; or " + raise
+}
+
+// ownUsers says whether threads of the job used its quota up.
+func ownUsers(c *tick.Chain) bool {
+	for i := range c.Culprits {
+		if c.Culprits[i].Root.Whose.OfJob() {
+			return true
+		}
+	}
+	return false
+}
+
+// headThrottled says which quota was used up, and by whom where its own threads did.
+func headThrottled(c *tick.Chain) string {
+	s := "CPU quota used up"
+	for i := range c.Culprits {
+		x := &c.Culprits[i]
+		if x.Limit.Group != "" {
+			s = "CPU quota (" + x.Limit.Value() + ") used up"
+		}
+		if x.Root.Whose.OfJob() {
+			count, _, _ := strings.Cut(x.What, ",")
+			return s + " by " + clean(count) + " of its own (" + threadName(&x.Thread) + ")"
+		}
+	}
+	return s
+}
+
+// causeThrottled says whose quota it is, and who used it up.
+func causeThrottled(c *tick.Chain, v *victim) string {
+	g := limitOf(c, v)
+	group := orWords(g.Group, "the cgroup of "+v.name)
+	if group == "/" {
+		group = "the cgroup of " + v.name
+	}
+	s := "the CPU quota of " + group
+	if g.Raw != "" {
+		s += ", " + g.Value() + ","
+	}
+	s += " was used up, and the kernel held " + v.name + " back"
+	if ownUsers(c) {
+		own := *c
+		own.Culprits = c.Culprits[1:]
+		s += ": " + culprits(&own) + " used most of it"
+	}
+	return s
+}
