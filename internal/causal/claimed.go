@@ -96,6 +96,7 @@ func (w *Window) judgeThread(s *series) []Finding {
 	})
 	e.siblings(&v)
 	v.several()
+	e.crowd(&v)
 	var out []Finding
 	for _, y := range v.tally {
 		if v.enough(y) {

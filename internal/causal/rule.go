@@ -35,6 +35,8 @@ type Rule struct {
 	Share float64
 	// Slow is the smallest number of slow steps. A loss of 250 ms needs none.
 	Slow int
+	// Crowd says that many causes of the rule are told as one: they have one remedy.
+	Crowd bool
 	// Vague is the error of the loss, as a share, that the incident lab found for this rule;
 	// 0: the usual one.
 	Vague float64

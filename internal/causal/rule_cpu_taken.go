@@ -10,7 +10,7 @@ import (
 const kthreadd = 2
 
 var cpuTaken = Rule{
-	Name: "cpu-taken", Needs: NeedWaits, Share: 0.01, Slow: 3, Problems: []string{"8", "12", "18"},
+	Name: "cpu-taken", Needs: NeedWaits, Share: 0.01, Slow: 3, Crowd: true, Problems: []string{"8", "12", "18"},
 	Doc: "Another process had the CPU while a thread of the job was ready to run.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
