@@ -1,6 +1,8 @@
 package causal
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"ingero/internal/ledger"
@@ -20,9 +22,12 @@ type stepKind struct {
 }
 
 const (
-	copyCall   = 20_000 // ns that a copy takes beside its bytes
-	slowCopy   = 2      // bytes a ns that any copy makes
-	wholeTimes = 1.5    // what a step may lose to calls, of their own time
+	fewOf      = 4       // calls of which one, at most, is one of few
+	fewShare   = 0.8     // of the time of all, that few calls have to take
+	fewLong    = 500_000 // ns that each of few takes at least
+	copyCall   = 20_000  // ns that a copy takes beside its bytes
+	slowCopy   = 2       // bytes a ns that any copy makes
+	wholeTimes = 1.5     // what a step may lose to calls, of their own time
 )
 
 // cost is what steps of a kind have cost a process's main thread.
@@ -34,6 +39,7 @@ type cost struct {
 	length         float64 // of these steps, ns
 	calls          float64
 	async          float64 // of own: in calls that only give the GPU work
+	few, long      float64 // as in use
 	first, last    int64   // Unix ns: of the kind
 	worst          step
 	worstLost      int64
@@ -62,6 +68,8 @@ type use struct {
 	calls uint32
 	most  uint64 // bytes of the largest copy: its power of two
 	async int64  // of ns: in calls that only give the GPU work
+	few   uint32 // of calls: where few calls of an operation took nearly all of its time
+	long  int64  // of ns: in these
 }
 
 func (x *step) use(of func(events.Class) bool) (u use) {
@@ -77,6 +85,10 @@ func (x *step) use(of func(events.Class) bool) (u use) {
 				u.async += ns
 			}
 			u.calls += o.seen
+			if o.few*fewOf <= o.seen {
+				u.few += o.few
+				u.long += o.long
+			}
 			u.most = max(u.most, 1<<o.size)
 		}
 	}
@@ -90,6 +102,8 @@ func classOf(op events.Op) events.Class {
 	return events.ClassOther
 }
 
+func mallocOp(c events.Class) bool { return c == events.ClassMalloc }
+func freeOp(c events.Class) bool   { return c == events.ClassFree }
 func memoryOp(c events.Class) bool { return c == events.ClassMalloc || c == events.ClassFree }
 func copyOp(c events.Class) bool   { return c == events.ClassMemcpy }
 func launchOp(c events.Class) bool { return c == events.ClassLaunch }
@@ -220,6 +234,8 @@ func (y *cost) see(x *step, u use, lost int64) {
 	y.length += x.weight * float64(x.length)
 	y.calls += x.weight * float64(u.calls)
 	y.async += x.weight * float64(u.async)
+	y.few += x.weight * float64(u.few)
+	y.long += x.weight * float64(u.long)
 	if x.marks&ledger.MarkFree != 0 {
 		y.freed += x.weight
 	}
@@ -254,13 +270,59 @@ func (y *cost) finding(what string) Finding {
 func costly(kind *stepKind, least float64, of func(events.Class) bool, what func(y *cost) string) func(*Window) []Finding {
 	return eachProcess(5e9, func(w *Window, b *Book) (x Finding, ok bool) {
 		y := w.cost(b.PID, kind)
-		if y.steps < least {
+		if y.steps < least || y.isFew() { // of these fewSlow tells
 			return x, false
 		}
 		x = y.finding(what(y))
 		x.Op = y.worstOp(of)
 		return x, true
 	})
+}
+
+// isFew says whether few of the calls took nearly all of their time.
+func (u *use) isFew() bool {
+	return u.few > 0 && float64(u.long) >= fewShare*float64(u.ns) && u.long >= fewLong*int64(u.few)
+}
+
+func (y *cost) isFew() bool {
+	return y.few > 0 && y.long >= fewShare*y.own && y.long >= fewLong*y.few
+}
+
+// fewSlow returns a Find of what few calls of a class have cost, of many that a step makes.
+func fewSlow(of func(events.Class) bool) func(*Window) []Finding {
+	kind := stepKind{of: of, is: func(_ *step, u use, _ *process) bool { return u.isFew() }}
+	return eachProcess(5e9, func(w *Window, b *Book) (x Finding, ok bool) {
+		y := w.cost(b.PID, &kind)
+		if y.steps < fewSteps {
+			return x, false
+		}
+		x = y.finding("")
+		x.Op = y.worstOp(of)
+		x.Group = "few"
+		x.Culprits[0].What = fmt.Sprintf("%.0f of %.0f %s a step: %s of the %s that all take",
+			max(y.few/y.steps, 1), y.calls/y.steps, x.Op, span(int64(y.long/y.steps)), span(int64(y.own/y.steps)))
+		return x, true
+	})
+}
+
+// fewSteps is how many steps with few slow calls have to be.
+const fewSteps = 10
+
+// better returns the findings of a, and those of b that are of other processes or have cost more.
+func better(a, b func(*Window) []Finding) func(*Window) []Finding {
+	return func(w *Window) []Finding {
+		first := a(w)
+		out := first
+		for _, x := range b(w) {
+			told := func(o Finding) bool {
+				return o.PID == x.PID && float64(o.Lost) >= fewShare*float64(x.Lost) && float64(o.Lost) >= Rules[w.asking].Share*float64(o.Window)
+			}
+			if !slices.ContainsFunc(first, told) {
+				out = append(out, x)
+			}
+		}
+		return out
+	}
 }
 
 // worstOp is the operation of some calls that took most of the worst step, 0 where there is none.

@@ -105,7 +105,7 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 			seen += o.Seen
 		}
 		if o := &s.Ops[i]; o.Op != 0 && o.Seen > 0 {
-			r.keepOwn(ownTime{o.Own, o.Seen, max(o.Count, o.Seen), o.Op, o.Size})
+			r.keepOwn(ownTime{o.Own, o.Seen, max(o.Count, o.Seen), o.Op, o.Size, o.Few, o.FewNS})
 		}
 	}
 	r.unseen = seen < s.Launches || r.shed&uncounted != 0

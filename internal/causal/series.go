@@ -53,6 +53,8 @@ type ownTime struct {
 	all  uint32 // calls that seen stand for
 	op   events.Op
 	size uint8
+	few  uint32 // of seen: as in ledger.OpTime
+	long int64  // what these took, ns
 }
 
 // series are the steps of one thread in the window, by second.

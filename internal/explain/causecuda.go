@@ -20,12 +20,22 @@ func always(words string) func(*tick.Chain, *victim) string {
 	return func(*tick.Chain, *victim) string { return words }
 }
 
+// headFew is of calls of an operation, or of few that take nearly all of its time.
+func headFew(words string) func(*tick.Chain) string {
+	return func(c *tick.Chain) string {
+		if s := whats(c); strings.Contains(s, " a step: ") {
+			return "few calls take nearly all the time: " + s
+		}
+		return opName(c.Op) + words
+	}
+}
+
 func head(words string) func(*tick.Chain) string { return func(*tick.Chain) string { return words } }
 
 // cudaCauses are the words for what a program itself does with CUDA.
 var cudaCauses = map[string]causeWords{
 	"alloc-slow": {
-		head:  func(c *tick.Chain) string { return opName(c.Op) + " took long, now and then" },
+		head:  headFew(" took long, now and then"),
 		cause: says("", " asked the driver for memory, which took long while the GPU had nothing to do: "),
 		fix:   always(allocate),
 	},
@@ -35,7 +45,7 @@ var cudaCauses = map[string]causeWords{
 		fix:   always("keep the buffers and use them again; " + allocate),
 	},
 	"free-waits": {
-		head:  func(c *tick.Chain) string { return opName(c.Op) + " waited for the GPU" },
+		head:  headFew(" waited for the GPU"),
 		cause: says("", " frees memory while the GPU is at work, and so waits until all of that is done: "),
 		fix:   always("free after the step's synchronise, or in the order of the stream (cudaFreeAsync); keep the buffers where they are needed again"),
 	},

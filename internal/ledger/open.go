@@ -19,6 +19,7 @@ type openStep struct {
 	taken           int64 // of the call to be added next: waits that have an owner
 	recorded        bool  // there are wait records of it
 	ops             [maxOps]OpTime
+	long            [maxOps]byLength // of ops
 	nops, lastOp    int
 	waits           [maxWaits]Wait
 	nwaits          int
@@ -76,9 +77,11 @@ func (o *openStep) add(c *events.Call, size uint8, launch bool) {
 	o.blocked += blocked
 	o.vagueCall += vague
 	op := o.count(c, size, launch)
+	own := max(c.Duration-run-thr-o.taken, 0)
 	op.Seen++
 	op.NS += c.Duration
-	op.Own += max(c.Duration-run-thr-o.taken, 0)
+	op.Own += own
+	o.long[o.lastOp].add(own)
 	o.taken = 0
 	if launch {
 		o.queue.launch(max(c.Weight, 1), c.End())
@@ -109,13 +112,14 @@ func (o *openStep) op(op events.Op, size uint8) *OpTime {
 		}
 	}
 	if o.nops == maxOps { // the last entry is for all others
+		o.lastOp = maxOps - 1
 		p := &o.ops[maxOps-1]
 		p.Op, p.Size = 0, 0
 		return p
 	}
 	o.lastOp = o.nops
 	o.nops++
-	o.ops[o.lastOp] = OpTime{Op: op, Size: size}
+	o.ops[o.lastOp], o.long[o.lastOp] = OpTime{Op: op, Size: size}, byLength{}
 	return &o.ops[o.lastOp]
 }
 

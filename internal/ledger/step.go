@@ -104,6 +104,10 @@ type OpTime struct {
 	// Own is NS without what the host took: runnable, throttled and named waits
 	// (disk, lock, driver, stopped).
 	Own int64
+	// Few are the longest of the calls seen that make at least nine tenths of Own, and FewNS is
+	// what they took of it.
+	Few   uint32
+	FewNS int64
 }
 
 // Wait is what one culprit or one thing took of a step: waits of a kind, added up.

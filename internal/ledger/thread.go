@@ -158,6 +158,9 @@ func (l *Ledger) emit(t *thread, c *events.Call, end int64) {
 	s.Parts.fit(length)
 
 	from := len(l.opsOf)
+	for i := range o.ops[:o.nops] {
+		o.ops[i].Few, o.ops[i].FewNS = o.long[i].few()
+	}
 	l.opsOf = append(l.opsOf, o.ops[:o.nops]...)
 	s.Ops = l.opsOf[from:len(l.opsOf):len(l.opsOf)]
 	from = len(l.waits)

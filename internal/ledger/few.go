@@ -1,0 +1,35 @@
+package ledger
+
+import "math/bits"
+
+const (
+	// lengths is how many lengths of calls are told apart: powers of two from leastLength on.
+	lengths     = 16
+	leastLength = 14 // 16 us, as bits
+)
+
+// byLength are the calls of one operation in a step, by the length of their own time.
+type byLength struct {
+	count [lengths]uint32
+	ns    [lengths]int64
+}
+
+func (b *byLength) add(ns int64) {
+	i := min(max(bits.Len64(uint64(max(ns, 0)))-leastLength, 0), lengths-1)
+	b.count[i]++
+	b.ns[i] += ns
+}
+
+// few returns the longest calls that took at least nine tenths of the time of all, and what they
+// took: as few as their lengths, to a factor of two, can tell apart.
+func (b *byLength) few() (count uint32, ns int64) {
+	var all int64
+	for _, x := range b.ns {
+		all += x
+	}
+	for i := lengths - 1; i >= 0 && ns*10 < all*9; i-- {
+		count += b.count[i]
+		ns += b.ns[i]
+	}
+	return count, ns
+}
