@@ -173,6 +173,7 @@ func parts(to []Part, s *ledger.Step, k *kin) []Part {
 	for i := range to[first:] {
 		p := &to[first+i]
 		p.Whose, p.ViaWhose = k.whose(p.Victim, &p.Who), k.whose(p.Victim, &p.Via)
+		k.name(p)
 	}
 	return to
 }

@@ -63,6 +63,7 @@ func (p *Part) did() tick.Did {
 // kin is what ticks say of who belongs to whom.
 type kin struct {
 	parents map[uint32]uint32
+	names   map[uint32]string
 	traced  map[uint32]bool   // processes that use CUDA
 	masters map[uint32]string // where the ranks of a job meet, by process
 }
@@ -75,11 +76,12 @@ const (
 // note takes in the processes of a tick. What has ended stays until there is no room.
 func (k *kin) note(t *tick.Tick) {
 	if k.parents == nil || len(k.parents) > maxKin {
-		k.parents, k.traced, k.masters = map[uint32]uint32{}, map[uint32]bool{}, map[uint32]string{}
+		k.parents, k.names, k.traced, k.masters = map[uint32]uint32{}, map[uint32]string{}, map[uint32]bool{}, map[uint32]string{}
 	}
 	for _, list := range [][]tick.Process{t.Others, t.Processes} {
 		for i := range list {
 			p := &list[i]
+			k.names[p.PID] = p.Comm
 			k.parents[p.PID], k.masters[p.PID], k.traced[p.PID] = p.PPID, p.Master, !p.Mapped.IsZero()
 		}
 	}
@@ -90,7 +92,7 @@ func (k *kin) note(t *tick.Tick) {
 // descendants of these.
 func (k *kin) whose(pid uint32, who *events.Thread) tick.Whose {
 	switch {
-	case who.TID == 0:
+	case who.TID == 0 && who.Parent == 0:
 		return tick.NoThread
 	case who.PID == pid:
 		return tick.OfProcess
@@ -99,7 +101,7 @@ func (k *kin) whose(pid uint32, who *events.Thread) tick.Whose {
 	for n := 0; n < maxParent && k.traced[k.parents[top]]; n++ {
 		top = k.parents[top]
 	}
-	for at, n := who.PID, 0; at > kthreadd && n < maxParent; n++ {
+	for at, n := max(who.PID, kthreadd+1), 0; at > kthreadd && n < maxParent; n++ {
 		switch {
 		case at == pid:
 			return tick.OfWorker
@@ -113,4 +115,20 @@ func (k *kin) whose(pid uint32, who *events.Thread) tick.Whose {
 		at = k.parents[at]
 	}
 	return tick.OfStranger
+}
+
+// name gives who had the CPU the name of its process, and names the parent of programs of which
+// no more is known.
+func (k *kin) name(p *Part) {
+	if p.State != events.WaitRunnable || p.Whose == tick.OfProcess {
+		return
+	}
+	w := &p.Who
+	orphans := w.TID == 0 && w.Parent != 0
+	if orphans {
+		*w = events.Thread{PID: w.Parent, TID: w.Parent}
+	}
+	if name := k.names[w.PID]; name != "" && (orphans || w.TID != w.PID) {
+		w.Name = events.NameOf(name)
+	}
 }

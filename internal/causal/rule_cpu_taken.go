@@ -3,6 +3,7 @@ package causal
 import (
 	"strings"
 
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
@@ -17,10 +18,18 @@ var cpuTaken = Rule{
 			return p.State == events.WaitRunnable && p.Flags&events.WaitIdle == 0 && !p.crowdedWorker()
 		},
 		Baseline: zeroBaseline,
-		Key:      func(p *Part) Key { return Key{ID: p.Who.PID} },
+		Key: func(p *Part) Key {
+			if p.Flags&events.WaitOthers != 0 { // what a process started, beside itself
+				return Key{ID: p.Who.PID, Did: tick.DidCrowd}
+			}
+			return Key{ID: p.Who.PID}
+		},
 		Blame: func(p *Part) (group, what string) {
 			if p.Who.TID == 0 {
 				return "", "many short turns of threads without a record"
+			}
+			if p.Flags&events.WaitOthers != 0 {
+				return programName(&p.Who), "started many programs that ran for a short time each"
 			}
 			return programName(&p.Who), ""
 		},

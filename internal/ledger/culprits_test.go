@@ -55,6 +55,33 @@ func TestNothingIsLostOfWaits(t *testing.T) {
 	}
 }
 
+// Programs that one process started go by that one where there are too many of them.
+func TestManyProgramsGoByTheirParent(t *testing.T) {
+	var list [4]Wait
+	n, want := 0, int64(0)
+	for i := range uint32(40) {
+		w := Wait{NS: int64(5 + i%3), Count: 1, State: events.WaitRunnable, Who: events.Thread{PID: 100 + i, TID: 100 + i, Parent: 60}, longest: 5}
+		if i == 20 {
+			w.Who.Parent, w.NS = 61, 1000
+		}
+		want += w.NS
+		n = keepWait(list[:], n, &w)
+	}
+	var sum, children int64
+	for _, w := range list[:n] {
+		sum += w.NS
+		if w.Who.Parent == 60 {
+			children += w.NS
+		}
+		if w.Who == (events.Thread{}) {
+			t.Errorf("%d ns are of nobody: %+v", w.NS, list[:n])
+		}
+	}
+	if sum != want || children != want-1000 {
+		t.Errorf("%d ns in all, %d of what process 60 started; want %d, %d: %+v", sum, children, want, want-1000, list[:n])
+	}
+}
+
 // Threads of the waiting thread's own process are named one by one, other processes as one.
 func TestNamesOfThreads(t *testing.T) {
 	var n names

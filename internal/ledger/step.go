@@ -131,11 +131,12 @@ type Wait struct {
 
 	longest int64
 	votes   wakerVotes
+	own     bool // Who is of the process that waited
 }
 
 // same says whether o is of the same culprit and kind.
 func (w *Wait) same(o *Wait) bool {
-	return w.Who.TID == o.Who.TID && w.State == o.State && w.Reason == o.Reason && w.Op == o.Op &&
+	return w.Who.TID == o.Who.TID && (w.Who.TID != 0 || w.Who.Parent == o.Who.Parent) && w.State == o.State && w.Reason == o.Reason && w.Op == o.Op &&
 		w.Critical == o.Critical && w.Dev == o.Dev && w.Call == o.Call && (w.Flags^o.Flags)&kindFlags == 0
 }
 
@@ -147,8 +148,8 @@ func (w *Wait) like(o *Wait) bool {
 }
 
 // keepWait adds x to the n waits of a list, to its like where there is one. In a full list
-// it goes to another thread of its process, and else the smallest of all gives its name up:
-// the sum of what was runnable or throttled stays what it was, where the list has one of
+// it goes to another thread of its process, and else the smallest of all gives its name up, to
+// go by who started it where others do that it is with in the list: the sum of what was runnable or throttled stays what it was, where the list has one of
 // that kind. It returns how many there are now.
 func keepWait(list []Wait, n int, x *Wait) int {
 	least := 0
@@ -178,6 +179,12 @@ func keepWait(list []Wait, n int, x *Wait) int {
 	if small.State == events.WaitBlocked {
 		return n
 	}
+	if at := smallest(list, func(x *Wait) bool { return x.sibling(&small) }); at >= 0 {
+		list[at].orphan()
+		small.orphan()
+		list[at].merge(&small)
+		return n
+	}
 	small.unname()
 	if at := smallest(list, func(x *Wait) bool { return x.same(&small) }); at >= 0 {
 		list[at].merge(&small)
@@ -202,6 +209,24 @@ func smallest(list []Wait, of func(*Wait) bool) int {
 		}
 	}
 	return at
+}
+
+// sibling says whether o is of the same kind, and both are of processes that one process
+// started; init and the kernel start too many to say anything.
+func (w *Wait) sibling(o *Wait) bool {
+	const kthreadd = 2
+	x, y := *w, *o
+	x.orphan()
+	y.orphan()
+	return w.State == events.WaitRunnable && !w.own && !o.own && w.Who.Parent > kthreadd && x.same(&y)
+}
+
+// orphan makes it a wait for processes of which it is known who started them: Who has a Parent
+// and no TID.
+func (w *Wait) orphan() {
+	parent := w.Who.Parent
+	w.unname()
+	w.Who.Parent = parent
 }
 
 // unname makes it a wait for others of which no more is known.
