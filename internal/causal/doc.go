@@ -9,7 +9,8 @@
 //     [Engine.Tick] what ticks say of processes, the host and GPUs (books.go, host.go,
 //     devices.go) and what was left out to spare the traced processes (sights.go).
 //  2. Attribute each wait of a step, and each operation's own time in it, to the first rule
-//     that claims it, and to a culprit (attribute.go).
+//     that claims it, and to a culprit (attribute.go). A culprit has a root: whether its thread
+//     is of the job, and what it did (root.go). What a person can do follows from it.
 //  3. Find the baseline of each part, and its excess over that (excess.go). What another
 //     process, a quota or a signal took has baseline zero, so a job that was slow before ingero
 //     came is explained too. Other parts have as baseline what a tenth of the steps of the same
@@ -22,7 +23,8 @@
 //     excess is compared with the third with the most. The share of an excess that reaches
 //     the length, on the mean, is lost; nothing if that is less than a tenth.
 //  5. Add up by cause what is lost (claimed.go): the findings of rules that claim parts. They
-//     are judged at once.
+//     are judged at once. Small causes of a rule are told together, and many that have one
+//     remedy as one (crowd.go).
 //  6. Ask each rule for its findings (find.go). A rule may return what its claimed parts cost,
 //     complete or drop that, take over what another rule found where the kernel's facts say
 //     more (a page fault is swap, or a memory limit), or look at the window itself: at the

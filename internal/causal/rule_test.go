@@ -38,6 +38,8 @@ func TestMatch(t *testing.T) {
 	onDisk := tick.WakerShare{Times: tick.Times{OnCPU: uint64(ms / 10), Blocked: uint64(39 * ms / 10)}, Reason: events.ReasonDisk, Dev: 254 << 20}
 	busy := tick.WakerShare{Times: tick.Times{OnCPU: uint64(4 * ms)}}
 	worker := events.Thread{PID: 40, TID: 40, Parent: 7, Name: events.NameOf("loader")}
+	other := events.Thread{PID: 41, TID: 41, Parent: 7, Name: events.NameOf("loader")}
+	crowded := tick.WakerShare{Times: waker.Times, By: other}
 	idle := tick.WakerShare{Times: tick.Times{Blocked: uint64(4 * ms)}, Reason: events.ReasonSleep}
 	for _, tt := range []struct {
 		name string
@@ -67,6 +69,9 @@ func TestMatch(t *testing.T) {
 		{"a thread that read", ledger.Wait{State: blocked, Reason: events.ReasonLock, Who: helper, Waker: onDisk}, "disk-wait helper"},
 		{"a thread that slept", ledger.Wait{State: blocked, Reason: events.ReasonLock, Who: helper, Waker: idle}, "lock-wait helper"},
 		{"a worker that computes", ledger.Wait{State: blocked, Reason: events.ReasonPipe, Who: worker, Waker: busy}, "input-wait loader"},
+		{"a worker that another worker keeps from a CPU", ledger.Wait{State: blocked, Reason: events.ReasonPipe, Who: worker, Waker: crowded}, "input-wait loader"},
+		{"a worker that a stranger keeps from a CPU", ledger.Wait{State: blocked, Reason: events.ReasonPipe, Who: worker, Waker: waker}, "cpu-taken stress-ng"},
+		{"a worker that reads", ledger.Wait{State: blocked, Reason: events.ReasonPipe, Who: worker, Waker: onDisk}, "disk-wait loader"},
 		{"a worker of which nothing is known", ledger.Wait{State: blocked, Reason: events.ReasonPipe, Who: worker}, ""},
 		{"a sleep that another ended", ledger.Wait{State: blocked, Reason: events.ReasonSleep, Who: helper, Waker: waker}, ""},
 	} {

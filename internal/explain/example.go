@@ -11,18 +11,18 @@ import (
 // that is not here blames another program.
 var exampleCulprits = map[string]tick.Culprit{
 	"burst-of-programs": {Thread: exampleThread("cron", 711), What: "started many short programs: gzip, logrotate, sh"},
-	"own-threads":       {Thread: events.Thread{PID: 4821, TID: 4840, Name: events.NameOf("omp-worker")}, Own: true},
+	"own-threads":       {Thread: events.Thread{PID: 4821, TID: 4840, Name: events.NameOf("omp-worker")}, Own: true, Root: tick.Root{Whose: tick.OfProcess, Did: tick.DidCrowd}},
 	"cpu-stolen":        {What: "the hypervisor"},
-	"cpu-throttled":     {What: "CPU quota"},
+	"cpu-throttled":     {What: "CPU quota of /user.slice/user-1003.slice: 2 CPUs", Limit: exampleLimit("cpu.max", "200000 100000")},
 	"cpuset-shrunk":     {What: "4 CPUs fewer for the job"},
 	"debugger":          {Thread: exampleThread("py-spy", 9001), What: "held it (ptrace)"},
-	"disk-wait":         {What: "disk 259:0, fsync"},
+	"disk-wait":         {What: "disk 259:0, fsync", Root: tick.Root{Whose: tick.OfItself, Did: tick.DidWrite}},
 	"driver-slow":       {What: "GPU driver, in cudaMalloc"},
 	"gil-wait":          {Thread: events.Thread{PID: 4821, TID: 4833, Name: events.NameOf("logger")}, Own: true, What: "held Python's global lock (GIL)"},
-	"input-wait":        {Thread: exampleThread("pt_data_worker", 4830)},
+	"input-wait":        {Thread: exampleThread("pt_data_worker", 4830), Root: tick.Root{Whose: tick.OfWorker, Did: tick.DidCompute}},
 	"lock-wait":         {Thread: events.Thread{PID: 4821, TID: 4833, Name: events.NameOf("allocator")}, Own: true, What: "held a lock, or was waited for"},
 	"call-slow":         {What: "cudaMalloc"},
-	"memory-limit":      {What: "memory limit of /kubepods/pod7"},
+	"memory-limit":      {What: "memory limit of /user.slice/user-1003.slice: 32 GiB", Limit: exampleLimit("memory.max", "34359738368")},
 	"memory-reclaim":    {Thread: exampleThread("tar", 8821), What: "took 9216 MiB of page cache"},
 	"oom-kill":          {What: "memory limit of /kubepods/pod7"},
 	"peer-slow":         {What: "peer 10.0.0.7:6379"},
@@ -71,6 +71,12 @@ var exampleOps = map[string]string{"call-slow": "cudaMalloc", "driver-slow": "cu
 
 func exampleThread(name string, pid uint32) events.Thread {
 	return events.Thread{PID: pid, TID: pid, Parent: 711, Name: events.NameOf(name)}
+}
+
+// exampleLimit is a limit of a user's slice.
+func exampleLimit(file, raw string) tick.Limit {
+	const group = "/user.slice/user-1003.slice"
+	return tick.Limit{Group: group, File: "/sys/fs/cgroup" + group + "/" + file, Raw: raw}
 }
 
 // Example returns the words of a report on a chain of a rule, made up for the reference:

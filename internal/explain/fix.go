@@ -15,6 +15,9 @@ const kthreadd = 2
 // on which they did no harm.
 func fixTaken(c *tick.Chain, v *victim) string {
 	const most = 2
+	if programs(c) > most {
+		return "give " + v.name + " CPUs of its own (" + limitOf(nil, v).fix(aloneFix) + "): too many programs share them to move each"
+	}
 	cores := "give " + v.name + " CPUs of its own (cpuset)"
 	var moves []string
 	kernel := false
@@ -44,6 +47,17 @@ func fixTaken(c *tick.Chain, v *victim) string {
 		return cores + ", and keep interrupts off them (/proc/irq/N/smp_affinity): threads of the kernel cannot all be moved"
 	}
 	return cores
+}
+
+// programs is how many programs took the CPU of a chain, by name.
+func programs(c *tick.Chain) int {
+	names := map[string]bool{}
+	for i := range c.Culprits {
+		if x := &c.Culprits[i]; x.Thread.TID != 0 && x.Thread.Parent != kthreadd {
+			names[threadName(&x.Thread)] = true
+		}
+	}
+	return len(names)
 }
 
 // otherCPUs are those that are not taken, as taskset wants them; "" where there

@@ -312,11 +312,13 @@ func TestFixTaken(t *testing.T) {
 		cpus     int
 		want     string
 	}{
-		"one":         {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{0}}}, 16, "taskset -apc 1-15 8821, or"},
-		"in between":  {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{2, 3}}}, 8, "taskset -apc 0-1,4-7 8821, or"},
-		"everywhere":  {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{0, 1}}}, 2, "renice 19 8821, or"},
-		"not known":   {[]tick.Culprit{{Thread: thread("hog", 8821, 8821)}}, 2, "renice 19 8821, or"},
-		"kernel":      {[]tick.Culprit{{Thread: events.Thread{PID: 9, TID: 9, Parent: 2}, CPUs: []uint16{0}}}, 2, "give train CPUs of its own (cpuset), and keep"},
+		"one":        {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{0}}}, 16, "taskset -apc 1-15 8821, or"},
+		"in between": {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{2, 3}}}, 8, "taskset -apc 0-1,4-7 8821, or"},
+		"everywhere": {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{0, 1}}}, 2, "renice 19 8821, or"},
+		"not known":  {[]tick.Culprit{{Thread: thread("hog", 8821, 8821)}}, 2, "renice 19 8821, or"},
+		"kernel":     {[]tick.Culprit{{Thread: events.Thread{PID: 9, TID: 9, Parent: 2}, CPUs: []uint16{0}}}, 2, "give train CPUs of its own (cpuset), and keep"},
+		"a crowd": {[]tick.Culprit{{Thread: thread("go", 5, 5)}, {Thread: thread("node", 6, 6)}, {Thread: thread("rsync", 7, 7)}}, 4,
+			"give train CPUs of its own (cpuset): too many programs"},
 		"two threads": {[]tick.Culprit{{Thread: thread("hog", 5, 6), CPUs: []uint16{0}}, {Thread: thread("hog", 5, 7), CPUs: []uint16{1}}}, 4, "taskset -apc 2-3 5, or"},
 	} {
 		c := chainOfRule("cpu-taken", streamSyn, tt.culprits...)

@@ -49,6 +49,7 @@ type manager struct {
 	name              string
 	is                func(g *limited) bool
 	cpu, memory, cpus string
+	alone             string // how the job has CPUs that no other program has
 }
 
 // managers are looked up in order; the last one always fits.
@@ -56,25 +57,33 @@ var managers = []manager{
 	{"Kubernetes", func(g *limited) bool { return g.PodUID != "" || g.victim.where.PodUID != "" || g.in("kubepods") },
 		"raise or remove resources.limits.cpu of POD: requests keep its share without throttling",
 		"raise resources.limits.memory of POD",
-		"ask for whole CPUs (requests equal to limits, CPU manager policy static)"},
+		"ask for whole CPUs (requests equal to limits, CPU manager policy static)",
+		"whole CPUs (requests equal to limits) and the kubelet's CPU manager policy static"},
 	{"Docker", func(g *limited) bool {
 		return g.Runtime == "docker" || g.Container == "" && (g.victim.where.Runtime == "docker" || g.in("docker"))
 	},
-		"raise the container's quota: docker update --cpus N ID", "raise the container's limit: docker update --memory N --memory-swap N ID", "docker update --cpuset-cpus LIST ID"},
+		"raise the container's quota: docker update --cpus N ID", "raise the container's limit: docker update --memory N --memory-swap N ID", "docker update --cpuset-cpus LIST ID",
+		"docker update --cpuset-cpus LIST ID, and other CPUs for the others"},
 	{"Podman", func(g *limited) bool { return g.Runtime == "podman" },
-		"raise the container's quota: podman update --cpus N ID", "raise the container's limit: podman update --memory N ID", "podman update --cpuset-cpus LIST ID"},
+		"raise the container's quota: podman update --cpus N ID", "raise the container's limit: podman update --memory N ID", "podman update --cpuset-cpus LIST ID",
+		"podman update --cpuset-cpus LIST ID, and other CPUs for the others"},
 	{"Slurm", func(g *limited) bool { return g.Job != "" || g.in("slurm") },
-		"ask for more CPUs when the job is submitted: sbatch --cpus-per-task=N", "ask for more memory when the job is submitted: sbatch --mem=N", "ask for more CPUs when the job is submitted: sbatch --cpus-per-task=N"},
+		"ask for more CPUs when the job is submitted: sbatch --cpus-per-task=N", "ask for more memory when the job is submitted: sbatch --mem=N", "ask for more CPUs when the job is submitted: sbatch --cpus-per-task=N",
+		"sbatch --exclusive, or --cpus-per-task=N with TaskPlugin=task/affinity"},
 	{"systemd, of a user", func(g *limited) bool {
 		return g.in("/user@") && g.unit() != "" && !strings.HasPrefix(g.unit(), "user@")
 	},
-		"raise the quota: systemctl --user set-property UNIT CPUQuota=N%", "raise the limit: systemctl --user set-property UNIT MemoryMax=N", "systemctl --user set-property UNIT AllowedCPUs=LIST"},
+		"raise the quota: systemctl --user set-property UNIT CPUQuota=N%", "raise the limit: systemctl --user set-property UNIT MemoryMax=N", "systemctl --user set-property UNIT AllowedCPUs=LIST",
+		"systemctl set-property system.slice AllowedCPUs=LIST keeps services off the other CPUs"},
 	{"systemd", func(g *limited) bool { return g.unit() != "" },
-		"raise the quota: systemctl set-property UNIT CPUQuota=N% (CPUQuota= removes it)", "raise the limit: systemctl set-property UNIT MemoryMax=N MemoryHigh=N", "systemctl set-property UNIT AllowedCPUs=LIST"},
+		"raise the quota: systemctl set-property UNIT CPUQuota=N% (CPUQuota= removes it)", "raise the limit: systemctl set-property UNIT MemoryMax=N MemoryHigh=N", "systemctl set-property UNIT AllowedCPUs=LIST",
+		"systemctl set-property system.slice AllowedCPUs=LIST keeps services off the other CPUs, likewise user.slice"},
 	{"a file", func(g *limited) bool { return g.File != "" },
-		"raise the quota: echo FREE > FILE", "raise the limit: echo N > FILE", "echo LIST > FILE"},
+		"raise the quota: echo FREE > FILE", "raise the limit: echo N > FILE", "echo LIST > FILE",
+		"cpuset"},
 	{"not known", func(*limited) bool { return true },
-		"raise the CPU quota of its cgroup: cpu.max (version 1: cpu.cfs_quota_us)", "raise the memory limit of its cgroup: memory.max (version 1: memory.limit_in_bytes)", "give it back what it had (cpuset.cpus of its cgroup)"},
+		"raise the CPU quota of its cgroup: cpu.max (version 1: cpu.cfs_quota_us)", "raise the memory limit of its cgroup: memory.max (version 1: memory.limit_in_bytes)", "give it back what it had (cpuset.cpus of its cgroup)",
+		"cpuset"},
 }
 
 // unit is the unit of systemd that the group is; "" where it is none.
@@ -103,6 +112,7 @@ func (g *limited) fix(kind func(*manager) string) string {
 func cpuFix(m *manager) string    { return m.cpu }
 func memoryFix(m *manager) string { return m.memory }
 func cpusFix(m *manager) string   { return m.cpus }
+func aloneFix(m *manager) string  { return m.alone }
 
 // fill puts names into a row.
 func (g *limited) fill(s string) string {
