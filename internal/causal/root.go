@@ -40,6 +40,8 @@ func (p *Part) root() tick.Root {
 	}
 	r := tick.Root{Whose: tick.OfItself, Did: p.did()}
 	switch {
+	case r.Did == tick.DidNotKnown:
+		return tick.Root{}
 	case p.Via.TID != 0:
 		r.Whose = p.ViaWhose
 	case p.Who.TID != 0 && (r.Did == tick.DidLock || r.Did == tick.DidPeer): // it is another that acts
