@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -43,5 +44,47 @@ func Cgroup(t testing.TB, names ...string) (path string, add func(pid int)) {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), fmt.Append(nil, pid), 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// First has the test's process, and what it starts, come before all else on the machine, in
+// a control group of the test's own. The process is moved back when the test ends.
+func First(t testing.TB) {
+	t.Helper()
+	_, add := Cgroup(t)
+	was := CgroupOf(t, os.Getpid())
+	add(os.Getpid())
+	t.Cleanup(func() {
+		if err := os.WriteFile(filepath.Join(was, "cgroup.procs"), fmt.Append(nil, os.Getpid()), 0o644); err != nil {
+			t.Error(err)
+		}
+	})
+	Weigh(t, CgroupOf(t, os.Getpid()))
+}
+
+// CgroupOf returns the directory of a process's control group.
+func CgroupOf(t testing.TB, pid int) string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(strings.TrimSpace(string(text))) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) == 3 && slices.Contains(strings.Split(f[1], ","), "cpu") {
+			return "/sys/fs/cgroup/cpu" + f[2]
+		}
+	}
+	return "/sys/fs/cgroup" + strings.TrimSpace(string(text[strings.LastIndex(string(text), ":")+1:]))
+}
+
+// Weigh gives a control group all of the CPUs that it asks for, whoever else does.
+func Weigh(t testing.TB, dir string) {
+	t.Helper()
+	if os.WriteFile(filepath.Join(dir, "cpu.shares"), []byte("262144"), 0o644) == nil {
+		return
+	}
+	if err := os.WriteFile(filepath.Join(dir, "cpu.weight"), []byte("10000"), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }

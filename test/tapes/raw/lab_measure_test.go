@@ -49,49 +49,8 @@ func newLab(t *testing.T) *lab {
 			t.Fatalf("gcc: %v\n%s", err, out)
 		}
 	}
-	_, add := testkit.Cgroup(t)
-	weighed(t, add)
+	testkit.First(t)
 	return l
-}
-
-// weighed has this process, and what it starts, come before all else on the machine. It is
-// moved back when the test ends.
-func weighed(t *testing.T, add func(pid int)) {
-	t.Helper()
-	was := groupOf(t, os.Getpid())
-	add(os.Getpid())
-	t.Cleanup(func() {
-		if err := os.WriteFile(filepath.Join(was, "cgroup.procs"), fmt.Append(nil, os.Getpid()), 0o644); err != nil {
-			t.Error(err)
-		}
-	})
-	weigh(t, groupOf(t, os.Getpid()))
-}
-
-// groupOf is the directory of a process's control group.
-func groupOf(t testing.TB, pid int) string {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(strings.TrimSpace(string(text))) {
-		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(f) == 3 && slices.Contains(strings.Split(f[1], ","), "cpu") {
-			return "/sys/fs/cgroup/cpu" + f[2]
-		}
-	}
-	return "/sys/fs/cgroup" + strings.TrimSpace(string(text[strings.LastIndex(string(text), ":")+1:]))
-}
-
-func weigh(t testing.TB, group string) {
-	t.Helper()
-	if os.WriteFile(filepath.Join(group, "cpu.shares"), []byte("262144"), 0o644) == nil {
-		return
-	}
-	if err := os.WriteFile(filepath.Join(group, "cpu.weight"), []byte("10000"), 0o644); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // run is a scenario under way.
@@ -128,8 +87,8 @@ func (l *lab) start(t *testing.T, s *scenario) *run {
 	cmd.Env = append(os.Environ(), s.env)
 	r.child = testkit.Start(t, cmd)
 	add(r.child.PID())
-	r.group = groupOf(t, r.child.PID())
-	weigh(t, filepath.Dir(r.group))
+	r.group = testkit.CgroupOf(t, r.child.PID())
+	testkit.Weigh(t, filepath.Dir(r.group))
 	r.child.Line("ready")
 	if s.alone {
 		r.first()
