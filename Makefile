@@ -21,7 +21,7 @@ else
 root = sudo env "PATH=$(PATH)" "GOPATH=$(shell go env GOPATH 2>/dev/null)" "GOCACHE=$(shell go env GOCACHE 2>/dev/null)" "CI=$(CI)"
 endif
 
-.PHONY: all build packages test test-root test-interop test-smoke test-real repeat steady measure mutate lint fmt generate docs verify deps vmlinux \
+.PHONY: all build packages test test-root test-interop test-smoke test-real victims repeat steady measure mutate lint fmt generate docs verify deps vmlinux \
 	demo demo-recordings install flake fuzz nightly incidents tapes test-gpu test-gpu-bundle clean
 
 all: generate build test lint
@@ -67,6 +67,17 @@ test-real:
 	@tools/deps.sh test real
 	$(root) env TORCH_ROOT='$(TORCH_ROOT)' tools/torch-root.sh
 	$(call gotestsum,$(root) env TORCH_ROOT='$(TORCH_ROOT)') -timeout 10m -tags real $(TESTFLAGS) -run '^TestReal$$' ./test/real$(ran)
+
+# The incident lab of real programs: a table of what is said of their faults, and what was true.
+# ONLY=loader runs those of one program, COUNT_VICTIMS=5 each five times, KEEP=DIR keeps recordings.
+COUNT_VICTIMS ?= 1
+victims:
+	@tools/deps.sh test real
+	$(root) env TORCH_ROOT='$(TORCH_ROOT)' tools/torch-root.sh
+	@mkdir -p bin && rm -f bin/victims.md
+	$(root) env TORCH_ROOT='$(TORCH_ROOT)' go test -tags real -v -count=$(COUNT_VICTIMS) -timeout 12h ./test/real -run '^TestVictims$$/$(ONLY)' \
+		-args -table $(abspath bin/victims.md) $(if $(KEEP),-keep '$(abspath $(KEEP))') >bin/victims.log; \
+	status=$$?; cat bin/victims.md; exit $$status
 
 # Runs some of the tests again that make test ran, three times each; which ones depends on
 # the commit. SECONDS_TO_REPEAT bounds what they took the first time.

@@ -97,7 +97,7 @@ var allowed = map[string]string{
 	"test/tapes": "github.com/klauspost/compress github.com/modelcontextprotocol/go-sdk github.com/pkoukk/tiktoken-go " +
 		"github.com/pkoukk/tiktoken-go-loader internal/cli internal/query internal/session internal/store internal/testkit internal/tick pkg/events",
 	"test/soak":         "golang.org/x/sys internal/cli internal/jail internal/lock internal/query internal/screen internal/testkit pkg/events sim",
-	"test/real":         "internal/cli internal/jail internal/lock internal/query internal/screen internal/testkit pkg/events sim",
+	"test/real":         "golang.org/x/sys internal/cli internal/jail internal/lock internal/query internal/screen internal/testkit pkg/events sim",
 	"test/packages":     "go.yaml.in/yaml/v3 golang.org/x/sys internal/testkit sim",
 	"test/unwind":       "",
 	"test/tapes/raw":    "",

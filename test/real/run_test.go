@@ -17,36 +17,6 @@ import (
 	"ingero/sim"
 )
 
-// enter makes the root a root: the devices, processes and the test's own files are there for
-// this process and its children only. Arguments: the root, the files, what to run.
-const enter = `set -e
-root=$1 work=$2
-shift 2
-mount --rbind /dev "$root/dev"
-mount -t proc proc "$root/proc"
-mount -t tmpfs tmpfs "$root/tmp"
-mount --bind "$work" "$root/srv"
-exec "$@"`
-
-// root is the directory that tools/torch-root.sh made.
-func root(t *testing.T) string {
-	t.Helper()
-	testkit.NeedBPF(t)
-	testkit.NeedTool(t, "unshare", "chroot")
-	dir := os.Getenv("TORCH_ROOT")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "bin", "torch")
-	}
-	dir, err := filepath.Abs(filepath.Join(dir, "root"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "opt", "ingero", "libcudnn.so.9")); err != nil {
-		t.Fatalf("%v: run tools/torch-root.sh", err)
-	}
-	return dir
-}
-
 // run is one program that was traced.
 type run struct {
 	t       *testing.T
@@ -67,10 +37,10 @@ type program struct {
 // trace runs a program of testdata under ingero from its first call on, with a stack for each call.
 func trace(t *testing.T, script string, args ...string) *run {
 	t.Helper()
-	in := root(t)
+	in := Root(t)
 	r := &run{t: t, dir: t.TempDir()}
 	work := filepath.Join(r.dir, "work")
-	if err := os.CopyFS(work, os.DirFS("testdata")); err != nil {
+	if err := os.CopyFS(work, os.DirFS(filepath.Join("testdata", "clients"))); err != nil {
 		t.Fatal(err)
 	}
 	counts, err := sim.NewCounts(filepath.Join(work, "counts"))
@@ -82,10 +52,9 @@ func trace(t *testing.T, script string, args ...string) *run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	argv := []string{"-m", "sh", "-c", enter, "sh", in, work,
-		self, "run", "--db", r.db(), "--max-overhead", "0", "--stack=all", "--ringbuf-size", "64m", "--output", filepath.Join(r.dir, "report"), "--",
-		"chroot", in, "/usr/bin/env", "-i", "PATH=/usr/bin", "HOME=/tmp", "INGERO_SIM_COUNTS=/srv/counts", "python3", "/srv/" + script}
-	cmd := exec.Command("unshare", append(argv, args...)...)
+	ingero := []string{self, "run", "--db", r.db(), "--max-overhead", "0", "--stack=all", "--ringbuf-size", "64m", "--output", filepath.Join(r.dir, "report"), "--"}
+	argv := Entered(in, work, append(ingero, Python(in, []string{"INGERO_SIM_COUNTS=/srv/counts"}, script, args...)...)...)
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = r.env
 	child := testkit.Start(t, cmd)
 	child.CloseStdin()
@@ -142,7 +111,7 @@ func (r *run) operations(args ...string) []operation {
 // line is the number of the line of a script that has the comment.
 func line(t *testing.T, script, comment string) int {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", script))
+	text, err := os.ReadFile(filepath.Join("testdata", "clients", script))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,11 +86,13 @@ func TestRecord(t *testing.T) {
 		t.Log("nothing to record: see doc.go")
 		return
 	}
-	l := newLab(t)
-	done := false
+	done := recordReal(t)
+	var l *lab
 	for i := range scenarios {
 		if s := &scenarios[i]; *recorded == "all" || *recorded == s.name {
-			done = true
+			if done = true; l == nil {
+				l = newLab(t)
+			}
 			t.Run(s.name, func(t *testing.T) { record(t, l, s) })
 		}
 	}
@@ -106,39 +109,55 @@ func record(t *testing.T, l *lab, s *scenario) {
 	for _, name := range s.without {
 		forced, bound = append(forced, govern.StepNamed(name)), 1
 	}
-	live, err := session.OpenLive(context.Background(), session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(r.child.PID())}},
-		MaxOverhead: bound, Probes: probes.Options{Stacks: probes.StacksSlow}, RawTape: &session.RawTape{To: &out, Clean: clean}})
+	x, w := live(t, &out, uint32(r.child.PID()), bound, forced, func() truth {
+		r.child.Say("go")
+		return r.through()
+	})
+	keep(t, s.name, out.Bytes(), &told{Truth: x, Ticks: normal(t, w.ticks)}, w)
+}
+
+// live traces a process while what happens to it does, and writes its tape.
+func live(t *testing.T, out io.Writer, pid uint32, bound float64, forced []int, through func() truth) (truth, *watch) {
+	t.Helper()
+	source, err := session.OpenLive(context.Background(), session.LiveOptions{Select: proc.Selector{PIDs: []uint32{pid}},
+		MaxOverhead: bound, Probes: probes.Options{Stacks: probes.StacksSlow}, RawTape: &session.RawTape{To: out, Clean: clean}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := newWatch()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- session.Run(ctx, session.Config{Source: live, Sinks: []tick.Sink{w}, Forced: forced}) }()
-	r.child.Say("go")
-	x := told{Truth: r.through()}
+	go func() {
+		ended <- session.Run(ctx, session.Config{Source: source, Sinks: []tick.Sink{w}, Forced: forced})
+	}()
+	x := through()
 	cancel()
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	x.Ticks = normal(t, w.ticks)
-	t.Logf("%d bytes; truly lost: %v to %v", out.Len(), x.Truth.LostMin, x.Truth.LostMax)
+	return x, w
+}
+
+// keep keeps a tape if the play says what was said live, and that is the truth.
+func keep(t *testing.T, name string, b []byte, x *told, w *watch) {
+	t.Helper()
+	t.Logf("%d bytes; truly lost: %v to %v", len(b), x.Truth.LostMin, x.Truth.LostMax)
 	for i := range w.ticks {
 		for _, c := range w.ticks[i].Chains {
 			t.Logf("tick %d: %s %v to %v %+v", w.ticks[i].Seq, c.Rule, c.LostMin, c.LostMax, c.Culprits)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(t.ArtifactDir(), s.name+".tape"), out.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(t.ArtifactDir(), name+".tape"), b, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(x.Ticks, normal(t, play(t, out.Bytes()))); diff != "" {
+	if diff := cmp.Diff(x.Ticks, normal(t, play(t, b))); diff != "" {
 		t.Fatalf("the play differs (-live +play):\n%s", diff)
 	}
 	if wrong := judge(&x.Truth, x.Ticks); len(wrong) > 0 {
 		t.Fatalf("not the truth, and not kept:\n%s", strings.Join(wrong, "\n"))
 	}
-	writeTold(t, s.name, &x)
-	if err := os.WriteFile(filepath.Join("testdata", s.name+".tape"), out.Bytes(), 0o644); err != nil {
+	writeTold(t, name, x)
+	if err := os.WriteFile(filepath.Join("testdata", name+".tape"), b, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,0 +1,169 @@
+package real
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/testkit"
+)
+
+// FileName returns the name of a victim's files.
+func FileName(victim string) string {
+	return strings.NewReplacer(": ", "-", ", ", "-", " ", "-").Replace(victim)
+}
+
+// Truth is what a victim says of itself when it ends, by its own clock.
+type Truth struct {
+	PID      uint32   `json:"pid"`
+	Steps    int      `json:"steps"`
+	UsualNS  int64    `json:"usual_ns"`  // a step
+	SpreadNS int64    `json:"spread_ns"` // by which usual steps differ
+	Touched  int      `json:"touched"`   // steps during the fault
+	LostNS   int64    `json:"lost_ns"`   // what these took more than usual ones
+	Culprits []uint32 `json:"culprits"`  // processes; none: nobody is to be named
+	From, To time.Time
+}
+
+// Lost returns between what the lost time lies.
+func (x *Truth) Lost() (least, most time.Duration) {
+	unsure := int64(x.Touched)*x.SpreadNS/4 + max(x.LostNS, 0)/20 + int64(10*time.Millisecond)
+	return time.Duration(max(x.LostNS-unsure, 0)), time.Duration(max(x.LostNS+unsure, 0))
+}
+
+// Job is a victim that runs.
+type Job struct {
+	*Victim
+	PID      uint32 // of its main process
+	t        testing.TB
+	child    *testkit.Child
+	hogs     []uint32
+	clock    []byte // see clock.py
+	from, to time.Time
+}
+
+// DataBytes is the size of the file that victims read.
+const DataBytes = 64 << 20
+
+// Start starts a victim and waits until its steps are warm. It runs as an argument of the command
+// before, which may be empty.
+func Start(t testing.TB, v *Victim, scripts, dir string, before ...string) *Job {
+	t.Helper()
+	in, work := Root(t), filepath.Join(dir, "work")
+	if err := os.CopyFS(work, os.DirFS(scripts)); err != nil {
+		t.Fatal(err)
+	}
+	data := make([]byte, DataBytes)
+	random := rand.NewChaCha8([32]byte{})
+	_, _ = random.Read(data) // it never fails
+	j := &Job{Victim: v, t: t, clock: newClock(t, filepath.Join(work, "clock"))}
+	if err := os.WriteFile(filepath.Join(work, "data"), data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	env := append([]string{"INGERO_SIM_SYNC=block", "INGERO_SIM_KERNEL_NS=200000"}, v.Env...)
+	if v.Hog {
+		c := launch(t, Entered(in, work, Python(in, nil, "hog.py")...))
+		for range 2 {
+			j.hogs = append(j.hogs, number(t, c.Line("here ")))
+		}
+	}
+	j.child = launch(t, Entered(in, work, append(before, Python(in, env, v.Script, v.Args...)...)...))
+	j.PID = number(t, j.child.Line("ready "))
+	return j
+}
+
+func launch(t testing.TB, argv []string) *testkit.Child {
+	t.Helper()
+	return testkit.Start(t, exec.Command(argv[0], argv[1:]...))
+}
+
+// number is the number at the end of a line.
+func number(t testing.TB, line string) (n uint32) {
+	t.Helper()
+	if _, err := fmt.Sscan(line[strings.LastIndex(line, " ")+1:], &n); err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	return n
+}
+
+// newClock makes the file by which a victim is told when its fault is.
+func newClock(t testing.TB, path string) []byte {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const size = 24
+	if err := f.Truncate(size); err != nil {
+		t.Fatal(err)
+	}
+	mem, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(mem) })
+	return mem
+}
+
+// Schedule is when a fault begins, how long it lasts, and how long the victim runs after it.
+type Schedule struct{ Lead, Lasts, Tail time.Duration }
+
+// Fault tells the victim when its fault is, and when to end.
+func (j *Job) Fault(s Schedule) {
+	j.from = time.Now().Add(s.Lead).UTC()
+	j.to = j.from.Add(s.Lasts)
+	for i, at := range []time.Time{j.from, j.to, j.to.Add(s.Tail)} {
+		binary.LittleEndian.PutUint64(j.clock[8*i:], uint64(at.UnixNano()))
+	}
+}
+
+// End waits for the victim's end, and returns what it says.
+func (j *Job) End() *Truth {
+	j.t.Helper()
+	if err := j.child.Wait(); err != nil {
+		j.t.Fatalf("%s: %v\n%s", j.Script, err, j.child.Stderr())
+	}
+	lines := strings.Split(strings.TrimSpace(j.child.Stdout()), "\n")
+	x := &Truth{From: j.from, To: j.to}
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), x); err != nil {
+		j.t.Fatalf("%s printed %q: %v\n%s", j.Script, j.child.Stdout(), err, j.child.Stderr())
+	}
+	if j.Hog {
+		x.Culprits = j.hogs
+	}
+	return x
+}
+
+var marked = regexp.MustCompile(`#.*\bthe fault$`)
+
+// Marked returns the lines of a directory's scripts at which faults are, as reports write them.
+func Marked(t testing.TB, scripts string) (lines []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(scripts, "*.py"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts in %s: %v", scripts, err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, l := range strings.Split(string(text), "\n") {
+			if marked.MatchString(l) {
+				lines = append(lines, fmt.Sprintf("%s:%d", filepath.Base(f), i+1))
+			}
+		}
+	}
+	return lines
+}

@@ -1,0 +1,171 @@
+package real
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Report is what is read of ingero explain --json.
+type Report struct {
+	Chains []Chain `json:"chains"`
+}
+
+// Chain is a cause that the report names.
+type Chain struct {
+	Rule      string    `json:"rule"`
+	Severity  string    `json:"severity"`
+	PID       uint32    `json:"pid"`
+	RootCause string    `json:"root_cause"`
+	LostNS    int64     `json:"lost_ns"`
+	LostMinNS int64     `json:"lost_min_ns"`
+	LostMaxNS int64     `json:"lost_max_ns"`
+	Culprits  []Culprit `json:"culprits"`
+	text      string    // all of it
+}
+
+// Culprit is who or what took a chain's time.
+type Culprit struct {
+	Name   string `json:"name"`
+	PID    uint32 `json:"pid"`
+	PPID   uint32 `json:"ppid"`
+	TID    uint32 `json:"tid"`
+	Own    bool   `json:"own"`
+	Agent  bool   `json:"agent"`
+	What   string `json:"what"`
+	LostNS int64  `json:"lost_ns"`
+}
+
+// UnmarshalJSON reads a chain, and keeps its text.
+func (c *Chain) UnmarshalJSON(text []byte) error {
+	type plain Chain
+	err := json.Unmarshal(text, (*plain)(c))
+	c.text = string(text)
+	return err
+}
+
+// Verdict says what of a report is right.
+type Verdict struct {
+	Victim                *Victim
+	Truth                 *Truth
+	Said                  time.Duration // lost, of the right causes
+	Cause, Culprit, InTen bool          // InTen: said and true differ by a tenth of it at most
+	Lines                 []string      // of the fault, that are told
+	Root                  string        // root cause, in words
+	False                 []string      // causes that are none
+	Busy                  []string      // causes that are of other programs of this machine
+}
+
+// Judge compares a report with the truth. marked are the lines of faults.
+func Judge(v *Victim, x *Truth, r *Report, marked []string) *Verdict {
+	out := &Verdict{Victim: v, Truth: x}
+	var blamed, all int64
+	for i := range r.Chains {
+		c := &r.Chains[i]
+		switch {
+		case slices.Contains(v.Rules, c.Rule) && !c.foreign(x, v.Hog):
+		case c.foreign(x, v.Hog):
+			out.Busy = append(out.Busy, c.short())
+			continue
+		default:
+			out.False = append(out.False, c.short())
+			continue
+		}
+		if !out.Cause {
+			out.Cause, out.Root = true, c.RootCause
+		}
+		out.Said += time.Duration(c.LostNS)
+		for _, k := range c.Culprits {
+			all += k.LostNS
+			if slices.Contains(x.Culprits, k.PID) || slices.Contains(x.Culprits, k.PPID) {
+				blamed += k.LostNS
+			}
+		}
+		for _, line := range marked {
+			if i := strings.Index(c.text, line); i >= 0 && !digit(c.text, i+len(line)) && !slices.Contains(out.Lines, line) {
+				out.Lines = append(out.Lines, line)
+			}
+		}
+	}
+	out.Culprit = out.Cause && (len(x.Culprits) == 0 || blamed*2 > all)
+	lost := time.Duration(x.LostNS)
+	out.InTen = out.Cause && (out.Said-lost).Abs() <= lost/10
+	return out
+}
+
+func digit(text string, at int) bool {
+	return at < len(text) && '0' <= text[at] && text[at] <= '9'
+}
+
+// foreign says whether a chain is of what programs took that are none of the victim's.
+func (c *Chain) foreign(x *Truth, hog bool) bool {
+	if c.Rule != "cpu-taken" && c.Rule != "burst-of-programs" && c.Rule != "cpu-stolen" {
+		return false
+	}
+	var ours int64
+	for _, k := range c.Culprits {
+		job := k.Own || k.PID == x.PID || k.PPID == x.PID || slices.Contains(x.Culprits, k.PID) || slices.Contains(x.Culprits, k.PPID)
+		if job || k.Agent && !hog {
+			ours += k.LostNS
+		}
+	}
+	return ours*2 < c.LostNS
+}
+
+// short is a chain in a few words.
+func (c *Chain) short() string {
+	text := fmt.Sprintf("%s %s %d ms", c.Severity, c.Rule, c.LostNS/1e6)
+	if len(c.Culprits) > 0 {
+		k := &c.Culprits[0]
+		text += " by " + strings.TrimSpace(k.Name+" "+k.What)
+		if k.Agent {
+			text += " (ingero)"
+		}
+	}
+	return text
+}
+
+// Right reports whether all that is asked for is right.
+func (v *Verdict) Right() bool {
+	if len(v.Victim.Rules) == 0 {
+		return len(v.False) == 0
+	}
+	return v.Cause && v.Culprit && v.InTen && len(v.False) == 0 && (!v.Victim.Line || len(v.Lines) > 0)
+}
+
+// Header is the head of a table of verdicts.
+const Header = `| program: fault | lost, ms: said / true | cause | culprit | lost within 10 % | line | false causes |
+|---|---|---|---|---|---|---|
+`
+
+// Row is a verdict as a row of a table.
+func (v *Verdict) Row() string {
+	mark := func(ok bool) string {
+		if ok {
+			return "right"
+		}
+		return "**wrong**"
+	}
+	f := []string{v.Victim.Name, "", "", "", "", "", strings.Join(v.False, "; ")}
+	if len(v.Victim.Rules) > 0 {
+		f[1], f[2] = fmt.Sprintf("%d / %d", v.Said.Milliseconds(), v.Truth.LostNS/1e6), mark(v.Cause)
+		if v.Cause && len(v.Truth.Culprits) > 0 {
+			f[3] = mark(v.Culprit)
+		}
+		if v.Cause {
+			f[4] = mark(v.InTen)
+		}
+		if v.Victim.Line && v.Cause {
+			f[5] = strings.Join(v.Lines, " ")
+			if len(v.Lines) == 0 {
+				f[5] = mark(false)
+			}
+		}
+	}
+	if len(v.False) == 0 {
+		f[6] = "0"
+	}
+	return "| " + strings.Join(f, " | ") + " |\n"
+}

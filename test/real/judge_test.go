@@ -1,0 +1,62 @@
+package real
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A report is right if its cause, its culprit, its loss and its line are, and nothing else is told.
+func TestJudge(t *testing.T) {
+	v := &Victim{Name: "loader: computes", Rules: []string{"input-wait"}, Line: true}
+	x := &Truth{PID: 7, LostNS: int64(time.Second), Culprits: []uint32{8}}
+	const right = `{"rule": "input-wait", "lost_ns": 950000000, "culprits": [{"pid": 8, "what": "work.py:12", "lost_ns": 950000000}]}`
+	for _, c := range []struct {
+		name, chains string
+		victim       *Victim
+		right        bool
+	}{
+		{"right", right, v, true},
+		{"silence", ``, v, false},
+		{"another rule", `{"rule": "cpu-taken", "lost_ns": 950000000, "culprits": [{"pid": 8, "what": "work.py:12", "lost_ns": 950000000}]}`, v, false},
+		{"another process", `{"rule": "input-wait", "lost_ns": 950000000, "culprits": [{"pid": 9, "what": "work.py:12", "lost_ns": 950000000}]}`, v, false},
+		{"too little", `{"rule": "input-wait", "lost_ns": 850000000, "culprits": [{"pid": 8, "what": "work.py:12", "lost_ns": 850000000}]}`, v, false},
+		{"a longer number", `{"rule": "input-wait", "lost_ns": 950000000, "culprits": [{"pid": 8, "what": "work.py:121", "lost_ns": 950000000}]}`, v, false},
+		{"one more cause", right + `, {"rule": "lock-wait", "lost_ns": 100000000}`, v, false},
+		{"one more cause, of another program", right + `, {"rule": "cpu-taken", "lost_ns": 100000000, "culprits": [{"pid": 99, "lost_ns": 100000000}]}`, v, true},
+		{"one more cause, of ingero", right + `, {"rule": "cpu-taken", "lost_ns": 100000000, "culprits": [{"pid": 99, "agent": true, "lost_ns": 100000000}]}`, v, false},
+		{"a healthy victim", ``, &Victim{}, true},
+		{"a cause of a healthy victim", right, &Victim{}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &Report{}
+			if err := json.Unmarshal([]byte(`{"chains": [`+c.chains+`]}`), r); err != nil {
+				t.Fatal(err)
+			}
+			if got := Judge(c.victim, x, r, []string{"work.py:12"}); got.Right() != c.right {
+				t.Errorf("right: %t, want %t: %s", got.Right(), c.right, got.Row())
+			}
+		})
+	}
+}
+
+// Each victim has a name of its own and a script, and faults and healthy jobs are enough of both.
+func TestVictimsAreEnough(t *testing.T) {
+	var names []string
+	faults, healthy := 0, 0
+	for i := range Victims {
+		v := &Victims[i]
+		if slices.Contains(names, v.Name) {
+			t.Errorf("two victims are named %s", v.Name)
+		}
+		if names = append(names, v.Name); len(v.Rules) > 0 {
+			faults++
+		} else {
+			healthy++
+		}
+	}
+	if faults < 20 || healthy < 10 {
+		t.Errorf("%d faults and %d healthy jobs, want 20 and 10", faults, healthy)
+	}
+}

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training loop that saves its state. The fault is that it waits for the disk each time."""
+
+import argparse
+import os
+
+import torch
+from clock import Clock
+from model import Trainer, batch
+
+EVERY = 10
+
+
+def save(state, sync):
+    with open("/srv/checkpoint", "wb") as f:
+        torch.save(state, f)
+        f.flush()
+        if sync:
+            os.fsync(f.fileno())  # the fault
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--sync", action="store_true")
+    p.add_argument("--mib", type=int, default=16)
+    o = p.parse_args()
+    trainer, clock, (x, y), n, going = Trainer(), Clock(), batch(), 0, True
+    state = {"weights": torch.zeros(o.mib << 18)}
+    while going:
+        trainer.step(x, y)
+        n += 1
+        if n % EVERY == 0:
+            save(state, o.sync and clock.faulty())
+        going = clock.step()
+    clock.tell()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two ranks that train together: DistributedDataParallel over gloo. The fault is in rank 1."""
+
+import argparse
+import os
+
+import torch
+import torch.distributed as dist
+from clock import Clock
+from model import Trainer, batch
+from work import run
+
+
+def rank(number, o):
+    dist.init_process_group("gloo", init_method="file:///srv/meet", rank=number, world_size=2)
+    trainer, clock, (x, y) = Trainer(), Clock(), batch()
+    trainer.net = torch.nn.parallel.DistributedDataParallel(trainer.net)
+    going = torch.ones(1)
+    while going.item():
+        if number == 1 and o.fault and clock.faulty():
+            run(o.fault, o.ms)
+        trainer.step(x, y)
+        if number == 0:
+            going[0] = clock.step()
+        dist.broadcast(going, 0)
+    return clock
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--fault")
+    p.add_argument("--ms", type=float, default=100)
+    o = p.parse_args()
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    other = torch.multiprocessing.get_context("spawn").Process(target=rank, args=(1, o), daemon=True)
+    other.start()
+    rank(0, o).tell(culprits=[other.pid])
+
+
+if __name__ == "__main__":
+    main()

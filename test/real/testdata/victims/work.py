@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What takes long when a victim's fault is on. Each marked line is where the time goes."""
+
+import mmap
+import os
+import time
+import zlib
+
+DATA = "/srv/data"
+BLOCK = 1 << 20
+PACKED = zlib.compress(os.urandom(1 << 14) * 4)
+
+
+def compute(ns):
+    end = time.perf_counter_ns() + ns
+    while time.perf_counter_ns() < end:  # the fault
+        zlib.decompress(PACKED)  # the fault
+
+
+def python(ns):
+    end = time.perf_counter_ns() + ns
+    seen = {}
+    while time.perf_counter_ns() < end:  # the fault
+        for i in range(1000):  # the fault
+            seen[i % 50] = i * i % 7  # the fault
+
+
+def direct(ns):
+    end, fd, into, at = time.perf_counter_ns() + ns, os.open(DATA, os.O_RDONLY | os.O_DIRECT), mmap.mmap(-1, BLOCK), 0
+    while time.perf_counter_ns() < end:
+        at += os.preadv(fd, [into], at % os.fstat(fd).st_size)  # the fault
+    os.close(fd)
+
+
+def evicted(ns):
+    end, fd, at = time.perf_counter_ns() + ns, os.open(DATA, os.O_RDONLY), 0
+    while time.perf_counter_ns() < end:
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        at += len(os.pread(fd, BLOCK, at % os.fstat(fd).st_size))  # the fault
+    os.close(fd)
+
+
+def sleep(ns):
+    time.sleep(ns / 1e9)  # the fault
+
+
+FAULTS = {f.__name__: f for f in (compute, python, direct, evicted, sleep)}
+
+
+def run(fault, ms):
+    """Takes ms milliseconds in the way that the fault does."""
+    FAULTS[fault](int(ms * 1e6))

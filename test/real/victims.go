@@ -1,0 +1,92 @@
+package real
+
+// Victim is a real program, what is done to it, and what ingero must say.
+type Victim struct {
+	Name   string
+	Script string // of testdata/victims
+	Args   []string
+	Env    []string // beside what each victim has: see Start
+	Attach bool     // traced by --pid, once it is warm; otherwise from its first call on
+	Hog    bool     // another program takes the CPUs
+	Rules  []string // any of them is right; none: nothing may be said
+	Line   bool     // the line of the fault must be told
+	Small  bool     // its recording makes a small tape
+}
+
+// slow has a kernel take 20 ms: a step of victims that run one.
+var slow = []string{"INGERO_SIM_KERNEL_NS=20000000"}
+
+// rules that are right for more than one victim
+var (
+	ofInput = []string{"input-wait"}
+	ofDisk  = []string{"disk-wait"}
+	ofLock  = []string{"lock-wait"}
+	ofGIL   = []string{"gil-wait"}
+	ofPeer  = []string{"peer-slow", "input-wait", "lock-wait"} // another process of the job comes late
+	ofCPU   = []string{"cpu-taken"}
+	nobody  []string // a healthy victim
+)
+
+// Victims are all rows of the lab: faults of each program, and the program as it should be.
+var Victims = []Victim{
+	{Name: "loader: fork, computes", Script: "loader.py", Args: []string{"--fault", "compute"}, Rules: ofInput, Line: true, Attach: true},
+	{Name: "loader: spawn, computes", Script: "loader.py", Args: []string{"--method", "spawn", "--fault", "compute"}, Rules: ofInput, Line: true},
+	{Name: "loader: pinned, persistent, pure Python", Script: "loader.py", Rules: ofInput, Line: true,
+		Args: []string{"--pin", "--persistent", "--batches", "100", "--fault", "python"}},
+	{Name: "loader: two workers, computes", Script: "loader.py", Args: []string{"--workers", "2", "--ms", "14", "--fault", "compute"}, Rules: ofInput, Line: true},
+	{Name: "loader: fork, O_DIRECT", Script: "loader.py", Args: []string{"--fault", "direct"}, Rules: ofDisk, Line: true},
+	{Name: "loader: spawn, pages not in the cache", Script: "loader.py", Args: []string{"--method", "spawn", "--fault", "evicted"}, Rules: ofDisk, Line: true, Attach: true},
+	{Name: "loader: pinned, persistent, O_DIRECT", Script: "loader.py", Rules: ofDisk, Line: true,
+		Args: []string{"--pin", "--persistent", "--batches", "100", "--fault", "direct"}},
+	{Name: "loader: fork, sleeps", Script: "loader.py", Args: []string{"--fault", "sleep"}, Rules: ofInput, Line: true},
+	{Name: "loader: spawn, pinned, sleeps", Script: "loader.py", Args: []string{"--method", "spawn", "--pin", "--fault", "sleep"}, Rules: ofInput, Line: true, Attach: true},
+	{Name: "loader: no workers, O_DIRECT", Script: "loader.py", Args: []string{"--workers", "0", "--fault", "direct", "--ms", "4"}, Rules: ofDisk, Line: true},
+	{Name: "loader: fork", Script: "loader.py", Attach: true, Rules: nobody},
+	{Name: "loader: spawn, two workers, pinned, persistent", Script: "loader.py", Rules: nobody,
+		Args: []string{"--method", "spawn", "--workers", "2", "--pin", "--persistent", "--batches", "200"}},
+	{Name: "loader: no workers", Script: "loader.py", Args: []string{"--workers", "0"}, Rules: nobody},
+
+	{Name: "loader, numba: fork, computes", Script: "loader.py", Env: slow, Args: []string{"--consumer", "numba", "--fault", "compute"}, Rules: ofInput, Line: true, Attach: true, Small: true},
+	{Name: "loader, numba: fork, O_DIRECT", Script: "loader.py", Env: slow, Args: []string{"--consumer", "numba", "--fault", "direct"}, Rules: ofDisk, Line: true, Attach: true, Small: true},
+	{Name: "loader, numba: spawn, sleeps", Script: "loader.py", Env: slow, Args: []string{"--consumer", "numba", "--method", "spawn", "--fault", "sleep"}, Rules: ofInput, Line: true, Attach: true, Small: true},
+	{Name: "loader, numba: fork", Script: "loader.py", Env: slow, Args: []string{"--consumer", "numba"}, Rules: nobody, Attach: true, Small: true},
+
+	{Name: "ddp: a rank computes", Script: "ddp.py", Args: []string{"--fault", "compute"}, Rules: ofPeer, Line: true},
+	{Name: "ddp: a rank sleeps", Script: "ddp.py", Args: []string{"--fault", "sleep"}, Rules: ofPeer, Line: true, Attach: true},
+	{Name: "ddp: two ranks", Script: "ddp.py", Rules: nobody},
+
+	{Name: "share: the producer computes", Script: "share.py", Args: []string{"--fault", "compute"}, Rules: ofInput, Line: true},
+	{Name: "share: the producer sleeps", Script: "share.py", Args: []string{"--method", "spawn", "--fault", "sleep"}, Rules: ofInput, Line: true},
+	{Name: "share: another process holds a lock", Script: "share.py", Args: []string{"--hold", "compute"}, Rules: ofLock, Line: true, Attach: true},
+	{Name: "share: tensors from another process", Script: "share.py", Rules: nobody, Attach: true},
+
+	{Name: "checkpoint: waits for the disk", Script: "checkpoint.py", Args: []string{"--sync"}, Rules: ofDisk, Line: true},
+	{Name: "checkpoint: does not wait", Script: "checkpoint.py", Rules: nobody},
+
+	{Name: "graph: captured anew", Script: "graph.py", Args: []string{"--recapture"}, Rules: []string{"graph-recapture"}},
+	{Name: "graph: another program takes the CPUs", Script: "graph.py", Hog: true, Rules: ofCPU, Attach: true},
+	{Name: "graph: replayed", Script: "graph.py", Rules: nobody, Attach: true},
+
+	{Name: "omp: too many threads", Script: "omp.py", Args: []string{"--threads", "16"}, Rules: []string{"own-threads"}},
+	{Name: "omp: another program takes the CPUs", Script: "omp.py", Hog: true, Rules: ofCPU, Attach: true},
+	{Name: "omp: as many threads as CPUs", Script: "omp.py", Rules: nobody},
+
+	{Name: "pool: a thread computes", Script: "pool.py", Env: slow, Args: []string{"--fault", "churn"}, Rules: ofLock, Line: true, Attach: true, Small: true},
+	{Name: "pool: a thread reads", Script: "pool.py", Env: slow, Args: []string{"--fault", "direct"}, Rules: ofDisk, Line: true, Attach: true, Small: true},
+	{Name: "pool: a thread sleeps", Script: "pool.py", Env: slow, Args: []string{"--fault", "sleep"}, Rules: ofLock, Line: true},
+	{Name: "pool: threads that keep up", Script: "pool.py", Env: slow, Rules: nobody, Attach: true, Small: true},
+
+	{Name: "gil: a thread of pure Python", Script: "gil.py", Args: []string{"--fault", "python"}, Rules: ofGIL, Line: true},
+	{Name: "gil: a thread that sleeps", Script: "gil.py", Rules: nobody},
+
+	{Name: "server: a thread sleeps with the lock", Script: "server.py", Args: []string{"--hold", "sleep"}, Rules: ofLock, Line: true, Attach: true},
+	{Name: "server: a backend sleeps", Script: "server.py", Args: []string{"--backend", "sleep"}, Rules: ofPeer, Line: true},
+	{Name: "server: a backend computes", Script: "server.py", Args: []string{"--backend", "compute"}, Rules: ofPeer, Line: true, Attach: true},
+	{Name: "server: a thread of pure Python", Script: "server.py", Args: []string{"--beside", "python"}, Rules: ofGIL, Line: true},
+	{Name: "server: two clients", Script: "server.py", Args: []string{"--clients", "2"}, Rules: nobody},
+
+	{Name: "asyncio: the loop sleeps", Script: "aio.py", Args: []string{"--loop", "sleep"}, Rules: ofLock, Line: true},
+	{Name: "asyncio: the loop computes", Script: "aio.py", Args: []string{"--loop", "compute"}, Rules: ofLock, Line: true, Attach: true},
+	{Name: "asyncio: the executor reads", Script: "aio.py", Args: []string{"--executor", "direct"}, Rules: ofDisk, Line: true},
+	{Name: "asyncio: paced", Script: "aio.py", Rules: nobody, Attach: true},
+}

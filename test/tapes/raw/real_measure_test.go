@@ -1,0 +1,46 @@
+//go:build measure
+
+package raw
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"ingero/internal/testkit"
+	"ingero/test/real"
+)
+
+// times are those of victims: shorter than in their lab, so that tapes are small.
+var times = real.Schedule{Lead: 2500 * ms, Lasts: 1500 * ms, Tail: 1200 * ms}
+
+// recordReal records the real programs that -record names, or "real" for all that make small
+// tapes. It reports whether there was one.
+func recordReal(t *testing.T) (done bool) {
+	for i := range real.Victims {
+		v := &real.Victims[i]
+		name := "real-" + real.FileName(v.Name)
+		if *recorded == name || *recorded == "real" && v.Small {
+			done = true
+			t.Run(name, func(t *testing.T) { recordVictim(t, v, name) })
+		}
+	}
+	return done
+}
+
+func recordVictim(t *testing.T, v *real.Victim, name string) {
+	testkit.First(t)
+	j := real.Start(t, v, "../../real/testdata/victims", t.TempDir())
+	var out bytes.Buffer
+	x, w := live(t, &out, j.PID, 0, nil, func() truth {
+		j.Fault(times)
+		wait(times.Lead + times.Lasts + times.Tail - 300*ms) // the trace ends before the job does
+		return truth{}
+	})
+	said := j.End()
+	x = truth{About: v.Script + " " + strings.Join(v.Args, " "), Rules: v.Rules, Culprits: said.Culprits, From: said.From, To: said.To}
+	if x.LostMin, x.LostMax = said.Lost(); len(v.Rules) == 0 {
+		x = truth{About: x.About}
+	}
+	keep(t, name, out.Bytes(), &told{Truth: x, Ticks: normal(t, w.ticks)}, w)
+}
