@@ -208,11 +208,23 @@ func readTold(t testing.TB, name string) (x told) {
 
 func writeTold(t testing.TB, name string, x *told) {
 	t.Helper()
-	text, err := json.MarshalIndent(x, "", " ")
-	if err == nil {
-		err = os.WriteFile(filepath.Join("testdata", name+".json"), append(text, '\n'), 0o644)
+	text := &bytes.Buffer{}
+	line := func(before string, v any) {
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.WriteString(before)
+		text.Write(b)
 	}
-	if err != nil {
+	line(`{"Truth":`, &x.Truth)
+	before := ",\n\"Ticks\":[\n"
+	for i := range x.Ticks { // a line each
+		line(before, &x.Ticks[i])
+		before = ",\n"
+	}
+	text.WriteString("\n]}\n")
+	if err := os.WriteFile(filepath.Join("testdata", name+".json"), text.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
