@@ -21,6 +21,14 @@
 //
 //	go test -tags measure ./test/tapes/raw -run Record -args -record NAME
 //
-// NAME may be "all". Only processes of the list in names_test.go keep their names on the
+// NAME may be "all", or "real" for the real programs of package real that make small tapes; of
+// these each one can be recorded, as real-loader-numba-fork-computes, on the root that
+// tools/torch-root.sh made. A real program runs before all others meanwhile.
+//
+// Tapes are packed as well as can be before they are committed, behind their first line:
+//
+//	tail -c +19 NAME.tape | zstd -dc | zstd --ultra -22 --zstd=wlog=23
+//
+// Only processes of the list in names_test.go keep their names on the
 // tape; all others are "other".
 package raw
