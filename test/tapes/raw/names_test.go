@@ -22,7 +22,8 @@ const other = "other"
 
 // ours are the names of processes and threads that tapes may have: those of scenarios, and
 // some of every kernel.
-var ours = []string{"victim", "faults", "hog", "stopper", "train", "taskset", "python3", "sh", "raw.test", other, "kworker", "kswapd0"}
+var ours = []string{"victim", "faults", "hog", "stopper", "train", "taskset", "python3", "sh", "raw.test",
+	"pt_data_worker", "pt_data_pin", "pt_autograd_0", other, "kworker", "kswapd0"}
 
 var kernels = regexp.MustCompile(`^(swapper|ksoftirqd|migration)/[0-9]+$`)
 
