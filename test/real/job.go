@@ -70,7 +70,7 @@ func Start(t testing.TB, v *Victim, scripts, dir string, before ...string) *Job 
 	if err := os.WriteFile(filepath.Join(work, "data"), data, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	env := append([]string{"INGERO_SIM_SYNC=block", "INGERO_SIM_KERNEL_NS=200000"}, v.Env...)
+	env := append([]string{"INGERO_SIM_SYNC=block", "INGERO_SIM_KERNEL_NS=1000000"}, v.Env...)
 	if v.Hog {
 		c := launch(t, Entered(in, work, Python(in, nil, "hog.py")...))
 		for range 2 {
@@ -84,7 +84,12 @@ func Start(t testing.TB, v *Victim, scripts, dir string, before ...string) *Job 
 
 func launch(t testing.TB, argv []string) *testkit.Child {
 	t.Helper()
-	return testkit.Start(t, exec.Command(argv[0], argv[1:]...))
+	c := testkit.Start(t, exec.Command(argv[0], argv[1:]...))
+	// With turns as short as this it does not wait for the end of others' turns when it wakes.
+	if err := unix.SchedSetAttr(c.PID(), &unix.SchedAttr{Size: unix.SizeofSchedAttr, Runtime: uint64(time.Millisecond)}, 0); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // number is the number at the end of a line.

@@ -22,6 +22,7 @@ type Chain struct {
 	LostNS    int64     `json:"lost_ns"`
 	LostMinNS int64     `json:"lost_min_ns"`
 	LostMaxNS int64     `json:"lost_max_ns"`
+	WindowNS  int64     `json:"window_ns"`
 	Culprits  []Culprit `json:"culprits"`
 	text      string    // all of it
 }
@@ -51,7 +52,8 @@ type Verdict struct {
 	Victim                *Victim
 	Truth                 *Truth
 	Said                  time.Duration // lost, of the right causes
-	Cause, Culprit, InTen bool          // InTen: said and true differ by a tenth of it at most
+	Others                time.Duration // lost during the fault by what other programs of this machine took
+	Cause, Culprit, InTen bool          // InTen: said and true differ by a tenth of it at most, but for Others
 	Lines                 []string      // of the fault, that are told
 	Root                  string        // root cause, in words
 	False                 []string      // causes that are none
@@ -68,6 +70,7 @@ func Judge(v *Victim, x *Truth, r *Report, marked []string) *Verdict {
 		case slices.Contains(v.Rules, c.Rule) && !c.foreign(x, v.Hog):
 		case c.foreign(x, v.Hog):
 			out.Busy = append(out.Busy, c.short())
+			out.Others += time.Duration(float64(c.LostNS) * float64(x.To.Sub(x.From)) / float64(max(c.WindowNS, 1)))
 			continue
 		default:
 			out.False = append(out.False, c.short())
@@ -91,7 +94,7 @@ func Judge(v *Victim, x *Truth, r *Report, marked []string) *Verdict {
 	}
 	out.Culprit = out.Cause && (len(x.Culprits) == 0 || blamed*2 > all)
 	lost := time.Duration(x.LostNS)
-	out.InTen = out.Cause && (out.Said-lost).Abs() <= lost/10
+	out.InTen = out.Cause && out.Said <= lost+lost/10 && out.Said+out.Others >= lost-lost/10
 	return out
 }
 
@@ -136,8 +139,8 @@ func (v *Verdict) Right() bool {
 }
 
 // Header is the head of a table of verdicts.
-const Header = `| program: fault | lost, ms: said / true | cause | culprit | lost within 10 % | line | false causes |
-|---|---|---|---|---|---|---|
+const Header = `| program: fault | lost, ms: said / true | taken by other programs | cause | culprit | lost within 10 % | line | false causes |
+|---|---|---|---|---|---|---|---|
 `
 
 // Row is a verdict as a row of a table.
@@ -148,24 +151,27 @@ func (v *Verdict) Row() string {
 		}
 		return "**wrong**"
 	}
-	f := []string{v.Victim.Name, "", "", "", "", "", strings.Join(v.False, "; ")}
+	f := []string{v.Victim.Name, "", "", "", "", "", "", strings.Join(v.False, "; ")}
+	if v.Others > 0 {
+		f[2] = fmt.Sprint(v.Others.Milliseconds())
+	}
 	if len(v.Victim.Rules) > 0 {
-		f[1], f[2] = fmt.Sprintf("%d / %d", v.Said.Milliseconds(), v.Truth.LostNS/1e6), mark(v.Cause)
+		f[1], f[3] = fmt.Sprintf("%d / %d", v.Said.Milliseconds(), v.Truth.LostNS/1e6), mark(v.Cause)
 		if v.Cause && len(v.Truth.Culprits) > 0 {
-			f[3] = mark(v.Culprit)
+			f[4] = mark(v.Culprit)
 		}
 		if v.Cause {
-			f[4] = mark(v.InTen)
+			f[5] = mark(v.InTen)
 		}
 		if v.Victim.Line && v.Cause {
-			f[5] = strings.Join(v.Lines, " ")
+			f[6] = strings.Join(v.Lines, " ")
 			if len(v.Lines) == 0 {
-				f[5] = mark(false)
+				f[6] = mark(false)
 			}
 		}
 	}
 	if len(v.False) == 0 {
-		f[6] = "0"
+		f[7] = "0"
 	}
 	return "| " + strings.Join(f, " | ") + " |\n"
 }

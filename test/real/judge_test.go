@@ -3,6 +3,7 @@ package real
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -10,8 +11,9 @@ import (
 // A report is right if its cause, its culprit, its loss and its line are, and nothing else is told.
 func TestJudge(t *testing.T) {
 	v := &Victim{Name: "loader: computes", Rules: []string{"input-wait"}, Line: true}
-	x := &Truth{PID: 7, LostNS: int64(time.Second), Culprits: []uint32{8}}
+	x := &Truth{PID: 7, LostNS: int64(time.Second), Culprits: []uint32{8}, From: time.Unix(10, 0), To: time.Unix(14, 0)}
 	const right = `{"rule": "input-wait", "lost_ns": 950000000, "culprits": [{"pid": 8, "what": "work.py:12", "lost_ns": 950000000}]}`
+	less := strings.ReplaceAll(right, "950", "850")
 	for _, c := range []struct {
 		name, chains string
 		victim       *Victim
@@ -21,10 +23,12 @@ func TestJudge(t *testing.T) {
 		{"silence", ``, v, false},
 		{"another rule", `{"rule": "cpu-taken", "lost_ns": 950000000, "culprits": [{"pid": 8, "what": "work.py:12", "lost_ns": 950000000}]}`, v, false},
 		{"another process", `{"rule": "input-wait", "lost_ns": 950000000, "culprits": [{"pid": 9, "what": "work.py:12", "lost_ns": 950000000}]}`, v, false},
-		{"too little", `{"rule": "input-wait", "lost_ns": 850000000, "culprits": [{"pid": 8, "what": "work.py:12", "lost_ns": 850000000}]}`, v, false},
+		{"too little", less, v, false},
 		{"a longer number", `{"rule": "input-wait", "lost_ns": 950000000, "culprits": [{"pid": 8, "what": "work.py:121", "lost_ns": 950000000}]}`, v, false},
 		{"one more cause", right + `, {"rule": "lock-wait", "lost_ns": 100000000}`, v, false},
 		{"one more cause, of another program", right + `, {"rule": "cpu-taken", "lost_ns": 100000000, "culprits": [{"pid": 99, "lost_ns": 100000000}]}`, v, true},
+		{"little, and little that another program took", less + `, {"rule": "cpu-taken", "lost_ns": 100000000, "window_ns": 16000000000, "culprits": [{"pid": 99, "lost_ns": 100000000}]}`, v, false},
+		{"little, and much that another program took", less + `, {"rule": "cpu-taken", "lost_ns": 300000000, "window_ns": 16000000000, "culprits": [{"pid": 99, "lost_ns": 300000000}]}`, v, true},
 		{"one more cause, of ingero", right + `, {"rule": "cpu-taken", "lost_ns": 100000000, "culprits": [{"pid": 99, "agent": true, "lost_ns": 100000000}]}`, v, false},
 		{"a healthy victim", ``, &Victim{}, true},
 		{"a cause of a healthy victim", right, &Victim{}, false},

@@ -13,8 +13,11 @@ type Victim struct {
 	Small  bool     // its recording makes a small tape
 }
 
-// slow has a kernel take 20 ms: a step of victims that run one.
-var slow = []string{"INGERO_SIM_KERNEL_NS=20000000"}
+// slow has a kernel take 40 ms: a step of victims that run one.
+var slow = []string{"INGERO_SIM_KERNEL_NS=40000000"}
+
+// oneThread is what torchrun sets for each rank; their kernels take 4 ms.
+var oneThread = []string{"OMP_NUM_THREADS=1", "INGERO_SIM_KERNEL_NS=4000000"}
 
 // rules that are right for more than one victim
 var (
@@ -51,9 +54,9 @@ var Victims = []Victim{
 	{Name: "loader, numba: spawn, sleeps", Script: "loader.py", Env: slow, Args: []string{"--consumer", "numba", "--method", "spawn", "--fault", "sleep"}, Rules: ofInput, Line: true, Attach: true, Small: true},
 	{Name: "loader, numba: fork", Script: "loader.py", Env: slow, Args: []string{"--consumer", "numba"}, Rules: nobody, Attach: true, Small: true},
 
-	{Name: "ddp: a rank computes", Script: "ddp.py", Args: []string{"--fault", "compute"}, Rules: ofPeer, Line: true},
-	{Name: "ddp: a rank sleeps", Script: "ddp.py", Args: []string{"--fault", "sleep"}, Rules: ofPeer, Line: true, Attach: true},
-	{Name: "ddp: two ranks", Script: "ddp.py", Rules: nobody},
+	{Name: "ddp: a rank computes", Script: "ddp.py", Env: oneThread, Args: []string{"--fault", "compute"}, Rules: ofPeer, Line: true},
+	{Name: "ddp: a rank sleeps", Script: "ddp.py", Env: oneThread, Args: []string{"--fault", "sleep"}, Rules: ofPeer, Line: true, Attach: true},
+	{Name: "ddp: two ranks", Script: "ddp.py", Env: oneThread, Rules: nobody},
 
 	{Name: "share: the producer computes", Script: "share.py", Args: []string{"--fault", "compute"}, Rules: ofInput, Line: true},
 	{Name: "share: the producer sleeps", Script: "share.py", Args: []string{"--method", "spawn", "--fault", "sleep"}, Rules: ofInput, Line: true},

@@ -4,6 +4,7 @@ package real
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -18,7 +19,8 @@ import (
 
 var (
 	table = flag.String("table", "", "file to which the table of verdicts is appended")
-	keep  = flag.String("keep", "", "directory in which recordings and reports are kept")
+	keep  = flag.String("keep", "", "directory in which recordings, reports and truths are kept")
+	again = flag.String("replay", "", "directory of kept recordings, which are judged by the engine as it is now; nothing runs")
 )
 
 const scripts = "testdata/victims"
@@ -34,7 +36,12 @@ func TestVictims(t *testing.T) {
 	for i := range Victims {
 		v := &Victims[i]
 		t.Run(v.Name, func(t *testing.T) {
-			x, r := traced(t, v)
+			x, r := &Truth{}, &Report{}
+			if *again != "" {
+				replayed(t, v, x, r)
+			} else {
+				traced(t, v, x, r)
+			}
 			verdict := Judge(v, x, r, lines)
 			t.Logf("right: %t; truth: %+v", verdict.Right(), *x)
 			t.Logf("root cause: %s", verdict.Root)
@@ -47,61 +54,90 @@ func TestVictims(t *testing.T) {
 	}
 }
 
-// traced runs a victim under ingero.
-func traced(t *testing.T, v *Victim) (*Truth, *Report) {
+// asSelf is a command that runs this test as ingero, whose lock is in a directory.
+func asSelf(t *testing.T, dir string) (self string) {
 	t.Helper()
-	dir := t.TempDir()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(asIngero, fmt.Sprintf("%s:%d", dir, 1<<43+int64(os.Getpid())<<20+time.Now().UnixNano()%(1<<20)))
-	db := filepath.Join(dir, "ingero.db")
-	var x *Truth
+	return self
+}
+
+// traced runs a victim under ingero.
+func traced(t *testing.T, v *Victim, x *Truth, r *Report) {
+	t.Helper()
+	dir := t.TempDir()
+	self, db := asSelf(t, dir), filepath.Join(dir, "ingero.db")
+	var j *Job
 	if v.Attach {
-		j := Start(t, v, scripts, dir)
+		j = Start(t, v, scripts, dir)
 		trace := testkit.Start(t, exec.Command(self, "trace", "--db", db, "--pid", fmt.Sprint(j.PID)))
 		trace.Line("Tracing ")
 		j.Fault(when)
-		x = j.End()
+		*x = *j.End()
 		if err := trace.Wait(); err != nil {
 			t.Fatalf("ingero trace: %v\n%s", err, trace.Stderr())
 		}
 	} else {
-		j := Start(t, v, scripts, dir, self, "run", "--db", db, "--output", filepath.Join(dir, "report"), "--")
+		j = Start(t, v, scripts, dir, self, "run", "--db", db, "--output", filepath.Join(dir, "report"), "--")
 		j.Fault(when)
-		x = j.End()
+		*x = *j.End()
 	}
-	cmd := exec.Command(self, "explain", "--json", "--db", db)
-	cmd.Stderr = os.Stderr
-	text, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("ingero explain: %v", err)
-	}
-	if *keep != "" {
-		kept(t, v, dir, text)
-	}
-	r := &Report{}
+	text := output(t, self, "explain", "--json", "--db", db)
 	if err := json.Unmarshal(text, r); err != nil {
 		t.Fatal(err)
 	}
-	return x, r
+	if *keep != "" {
+		kept(t, v, x, dir, text)
+	}
 }
 
-// kept keeps the recording and the report of a run.
-func kept(t *testing.T, v *Victim, dir string, report []byte) {
+// replayed judges a kept recording anew.
+func replayed(t *testing.T, v *Victim, x *Truth, r *Report) {
+	t.Helper()
+	dir := filepath.Join(*again, FileName(v.Name))
+	text, err := os.ReadFile(filepath.Join(dir, "truth.json"))
+	if err == nil {
+		err = json.Unmarshal(text, x)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(output(t, asSelf(t, t.TempDir()), "replay", "--json", "--db", filepath.Join(dir, "ingero.db")))) {
+		if strings.Contains(line, `"chains":`) {
+			*r = Report{}
+			if err := json.Unmarshal([]byte(line), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func output(t *testing.T, self string, args ...string) []byte {
+	t.Helper()
+	cmd := exec.Command(self, args...)
+	var said strings.Builder
+	cmd.Stderr = &said
+	text, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("ingero %s: %v\n%s", args[0], err, said.String())
+	}
+	return text
+}
+
+// kept keeps the recording, the report and the truth of a run.
+func kept(t *testing.T, v *Victim, x *Truth, dir string, report []byte) {
 	t.Helper()
 	to := filepath.Join(*keep, FileName(v.Name))
-	if err := os.RemoveAll(to); err != nil {
+	truth, err := json.Marshal(x)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "work")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(to, "explain.json"), report, 0o644); err != nil {
+	err = errors.Join(os.RemoveAll(to), os.RemoveAll(filepath.Join(dir, "work")), os.CopyFS(to, os.DirFS(dir)),
+		os.WriteFile(filepath.Join(to, "explain.json"), report, 0o644), os.WriteFile(filepath.Join(to, "truth.json"), truth, 0o644))
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two ranks that train together: DistributedDataParallel over gloo. The fault is in rank 1."""
+"""Two ranks that train together: DistributedDataParallel over gloo, of a head on the CPU behind
+an encoder on the GPU. The fault is in rank 1."""
 
 import argparse
 import os
@@ -8,18 +9,23 @@ import torch
 import torch.distributed as dist
 from clock import Clock
 from model import Trainer, batch
+from torch import nn
 from work import run
 
 
 def rank(number, o):
     dist.init_process_group("gloo", init_method="file:///srv/meet", rank=number, world_size=2)
-    trainer, clock, (x, y) = Trainer(), Clock(), batch()
-    trainer.net = torch.nn.parallel.DistributedDataParallel(trainer.net)
-    going = torch.ones(1)
+    encoder, clock, (x, y) = Trainer().net, Clock(), batch()
+    head = nn.parallel.DistributedDataParallel(nn.Linear(10, 10))
+    optimizer, going = torch.optim.SGD(head.parameters(), lr=0.01), torch.ones(1)
     while going.item():
         if number == 1 and o.fault and clock.faulty():
             run(o.fault, o.ms)
-        trainer.step(x, y)
+        with torch.no_grad():
+            features = encoder(x.cuda()).cpu()
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(head(torch.nan_to_num(features)), y).backward()
+        optimizer.step()
         if number == 0:
             going[0] = clock.step()
         dist.broadcast(going, 0)
