@@ -68,6 +68,10 @@ func Judge(v *Victim, x *Truth, r *Report, marked []string) *Verdict {
 		c := &r.Chains[i]
 		switch {
 		case slices.Contains(v.Rules, c.Rule) && !c.foreign(x, v.Hog):
+		case slices.Contains(v.With, c.Rule):
+			out.Said += time.Duration(c.LostNS)
+			out.Lines = c.told(marked, out.Lines)
+			continue
 		case c.foreign(x, v.Hog):
 			out.Busy = append(out.Busy, c.short())
 			out.Others += time.Duration(float64(c.LostNS) * float64(x.To.Sub(x.From)) / float64(max(c.WindowNS, 1)))
@@ -86,16 +90,22 @@ func Judge(v *Victim, x *Truth, r *Report, marked []string) *Verdict {
 				blamed += k.LostNS
 			}
 		}
-		for _, line := range marked {
-			if i := strings.Index(c.text, line); i >= 0 && !digit(c.text, i+len(line)) && !slices.Contains(out.Lines, line) {
-				out.Lines = append(out.Lines, line)
-			}
-		}
+		out.Lines = c.told(marked, out.Lines)
 	}
 	out.Culprit = out.Cause && (len(x.Culprits) == 0 || blamed*2 > all)
 	lost := time.Duration(x.LostNS)
 	out.InTen = out.Cause && out.Said <= lost+lost/10 && out.Said+out.Others >= lost-lost/10
 	return out
+}
+
+// told adds those of the marked lines that the chain tells.
+func (c *Chain) told(marked, to []string) []string {
+	for _, line := range marked {
+		if i := strings.Index(c.text, line); i >= 0 && !digit(c.text, i+len(line)) && !slices.Contains(to, line) {
+			to = append(to, line)
+		}
+	}
+	return to
 }
 
 func digit(text string, at int) bool {

@@ -30,6 +30,7 @@ func TestJudge(t *testing.T) {
 		{"little, and little that another program took", less + `, {"rule": "cpu-taken", "lost_ns": 100000000, "window_ns": 16000000000, "culprits": [{"pid": 99, "lost_ns": 100000000}]}`, v, false},
 		{"little, and much that another program took", less + `, {"rule": "cpu-taken", "lost_ns": 300000000, "window_ns": 16000000000, "culprits": [{"pid": 99, "lost_ns": 300000000}]}`, v, true},
 		{"one more cause, of ingero", right + `, {"rule": "cpu-taken", "lost_ns": 100000000, "culprits": [{"pid": 99, "agent": true, "lost_ns": 100000000}]}`, v, false},
+		{"one more cause, of a part", right + `, {"rule": "lock-wait", "lost_ns": 100000000}`, &Victim{Rules: v.Rules, With: []string{"lock-wait"}}, true},
 		{"a healthy victim", ``, &Victim{}, true},
 		{"a cause of a healthy victim", right, &Victim{}, false},
 	} {

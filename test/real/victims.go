@@ -9,6 +9,7 @@ type Victim struct {
 	Attach bool     // traced by --pid, once it is warm; otherwise from its first call on
 	Hog    bool     // another program takes the CPUs
 	Rules  []string // any of them is right; none: nothing may be said
+	With   []string // rules that tell a part of the loss beside one of Rules
 	Line   bool     // the line of the fault must be told
 	Small  bool     // its recording makes a small tape
 }
@@ -37,9 +38,9 @@ var Victims = []Victim{
 	{Name: "loader: pinned, persistent, pure Python", Script: "loader.py", Rules: ofInput, Line: true,
 		Args: []string{"--pin", "--persistent", "--batches", "100", "--fault", "python"}},
 	{Name: "loader: two workers, computes", Script: "loader.py", Args: []string{"--workers", "2", "--ms", "14", "--fault", "compute"}, Rules: ofInput, Line: true},
-	{Name: "loader: fork, O_DIRECT", Script: "loader.py", Args: []string{"--fault", "direct"}, Rules: ofDisk, Line: true},
-	{Name: "loader: spawn, pages not in the cache", Script: "loader.py", Args: []string{"--method", "spawn", "--fault", "evicted"}, Rules: ofDisk, Line: true, Attach: true},
-	{Name: "loader: pinned, persistent, O_DIRECT", Script: "loader.py", Rules: ofDisk, Line: true,
+	{Name: "loader: fork, O_DIRECT", Script: "loader.py", Args: []string{"--fault", "direct"}, Rules: ofDisk, With: ofInput, Line: true},
+	{Name: "loader: spawn, pages not in the cache", Script: "loader.py", Args: []string{"--method", "spawn", "--fault", "evicted"}, Rules: ofDisk, With: ofInput, Line: true, Attach: true},
+	{Name: "loader: pinned, persistent, O_DIRECT", Script: "loader.py", Rules: ofDisk, With: ofInput, Line: true,
 		Args: []string{"--pin", "--persistent", "--batches", "100", "--fault", "direct"}},
 	{Name: "loader: fork, sleeps", Script: "loader.py", Args: []string{"--fault", "sleep"}, Rules: ofInput, Line: true},
 	{Name: "loader: spawn, pinned, sleeps", Script: "loader.py", Args: []string{"--method", "spawn", "--pin", "--fault", "sleep"}, Rules: ofInput, Line: true, Attach: true},
@@ -50,7 +51,7 @@ var Victims = []Victim{
 	{Name: "loader: no workers", Script: "loader.py", Args: []string{"--workers", "0"}, Rules: nobody},
 
 	{Name: "loader, numba: fork, computes", Script: "loader.py", Env: slow, Args: []string{"--consumer", "numba", "--fault", "compute"}, Rules: ofInput, Line: true, Attach: true, Small: true},
-	{Name: "loader, numba: fork, O_DIRECT", Script: "loader.py", Env: slow, Args: []string{"--consumer", "numba", "--fault", "direct"}, Rules: ofDisk, Line: true, Attach: true, Small: true},
+	{Name: "loader, numba: fork, O_DIRECT", Script: "loader.py", Env: slow, Args: []string{"--consumer", "numba", "--fault", "direct"}, Rules: ofDisk, With: ofInput, Line: true, Attach: true, Small: true},
 	{Name: "loader, numba: spawn, sleeps", Script: "loader.py", Env: slow, Args: []string{"--consumer", "numba", "--method", "spawn", "--fault", "sleep"}, Rules: ofInput, Line: true, Attach: true, Small: true},
 	{Name: "loader, numba: fork", Script: "loader.py", Env: slow, Args: []string{"--consumer", "numba"}, Rules: nobody, Attach: true, Small: true},
 
