@@ -107,7 +107,7 @@ struct who {
 	__u32 tid; /* 0: none */
 	__u32 tgid;
 	__u32 parent; /* tgid of its parent */
-	__u32 pad;
+	__u32 start; /* when it was started, in ticks of 10 ms since boot, as in /proc; 0: not known */
 	__u64 cgroup; /* id in the unified hierarchy */
 	char comm[16];
 };
@@ -268,7 +268,7 @@ struct wait_record {
 	__u8 kind; /* RECORD_WAIT */
 	__u8 state; /* enum wait_state */
 	__u8 flags; /* enum wait_flags */
-	__u8 pad;
+	__u8 hop; /* wakers from the thread to one that makes traced calls; 0: it makes them itself */
 	__u16 op; /* the outermost open call, 0: none */
 	__u16 cpu;
 	__u32 tgid;
@@ -383,7 +383,7 @@ enum drop_reason {
 	DROP_TOO_DEEP, /* a call was counted, not timed: too many open around it */
 	DROP_DUPLICATE_LINK, /* the same call came by a second link, and was left out */
 	DROP_WAIT, /* a wait, or a thread's last account, found no room; the sums have it */
-	DROP_WAKERS_FULL, /* a thread that woke a traced one is not accounted for */
+	DROP_WAKERS_FULL, /* a waker of a thread that makes calls has no account: quota */
 	DROP_TEXT, /* a string that a call was given could not be read, or found no room */
 	DROP_STACK, /* a stack found no room, and its call has none */
 	DROP_ORPHAN_RETURN, /* a return without its entry: a forked child, a call begun before the attach */
@@ -392,6 +392,11 @@ enum drop_reason {
 	DROP_PYTHON, /* a code object found no room, or a child has no Python frames: too many processes */
 	DROP_RANGE, /* a call of NVTX found no room */
 	DROP_KEPT_FULL, /* a record of a call that is never thinned found no room in either ring */
+	DROP_DEEP_WAKERS_FULL, /* a waker of a waker has no account: quota */
+	DROP_WAKER_NO_ROOM, /* a waker has no account: no room in threads */
+	DROP_WAKER_TOO_FAR, /* a waker has no account: it is more than MAX_HOPS away */
+	DROP_WAKER_KERNEL, /* a waker has no account: it is a thread of the kernel */
+	DROP_WAKER_AGENT, /* a waker has no account: it is the agent */
 	DROP_REASONS,
 };
 

@@ -19,6 +19,20 @@ const volatile __u64 file_calls[MAX_SYSCALLS / 64];
 #define SYSCALL_ARG(regs) BPF_CORE_READ((struct pt_regs___syscall *)(regs), orig_x0)
 #endif
 
+/*
+ * Of block_flags alone: the thread waited for the same lock before, until a timer. Python waits
+ * for its lock in turns of 5 ms. The last turn, which the thread with the lock ends, is short.
+ */
+#define BLOCK_TURN WAIT_IDLE
+#define COND_BYTES 48 /* of a condition variable of glibc, of which several futexes take turns */
+
+/* Is a wait the next turn of the thread's last wait? */
+static __always_inline bool next_turn(const struct clock *k, __u32 nr, __u64 arg)
+{
+	return nr == NR_FUTEX && k->on.syscall == NR_FUTEX && k->woken_by_irq &&
+	       arg - k->on.arg + COND_BYTES < 2 * COND_BYTES;
+}
+
 /* The kind and the device of an open file. */
 static __always_inline void look_at_file(struct block *on, struct task_struct *task)
 {
@@ -57,9 +71,10 @@ static __always_inline void block(struct clock *k, struct task_struct *task, __u
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	__u32 nr = SYSCALL_NR(regs);
+	bool turn = next_turn(k, nr, SYSCALL_ARG(regs));
 
 	k->on = (struct block){ .syscall = -1 };
-	k->block_flags = 0;
+	k->block_flags = turn ? BLOCK_TURN : 0;
 	k->gil_holder = 0;
 	if (state & STATE_STOPPED)
 		k->block_flags |= WAIT_STOPPED;

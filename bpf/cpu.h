@@ -62,11 +62,20 @@ static __always_inline struct cpu *cpu_at(__u32 cpu)
 	return bpf_map_lookup_elem(&cpus, &cpu);
 }
 
+#define TICK_NS 10000000 /* of /proc: USER_HZ is 100 everywhere */
+
+/* When a thread was started, so that a number that comes again is another thread's. */
+static __always_inline __u32 start_of(const struct task_struct *task)
+{
+	return task->start_boottime / TICK_NS;
+}
+
 static __always_inline void set_who(struct who *w, struct task_struct *task)
 {
 	w->tid = task->pid;
 	w->tgid = task->tgid;
 	w->parent = task->real_parent->tgid;
+	w->start = start_of(task);
 	w->cgroup = task->cgroups->dfl_cgrp->kn->id;
 	bpf_probe_read_kernel(w->comm, sizeof(w->comm), task->comm);
 }

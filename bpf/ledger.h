@@ -118,7 +118,7 @@ static __always_inline void emit_blocked(struct thread *t, struct task_struct *t
 	if (k->hop && (k->woken_by_irq || !tracked(k->waker.tid)))
 		profile_blocked(task->pid, k->since - k->blocked_since, k->since);
 	rec->state = WAIT_BLOCKED;
-	rec->flags = k->block_flags;
+	rec->flags = k->block_flags & ~BLOCK_TURN;
 	rec->start_ns = k->blocked_since;
 	rec->ns = k->since - k->blocked_since;
 	rec->taken_ns = 0;
@@ -152,6 +152,12 @@ static __always_inline bool told_to_let_go(const struct clock *k)
 	return k->gil_holder & GIL_AGAIN && k->waker_stack && !k->woken_by_irq;
 }
 
+/* Has the time that the thread was blocked a record? */
+static __always_inline bool is_told(const struct clock *k, __s64 ns)
+{
+	return is_long(ns) || k->block_flags & BLOCK_TURN || told_to_let_go(k);
+}
+
 /* Ends the time that a thread waited for a CPU: adds it up, and puts out what is long. */
 static __always_inline void close_wait(struct thread *t, struct task_struct *task, __u64 now,
 				       __u8 flags)
@@ -172,9 +178,10 @@ static __always_inline void close_wait(struct thread *t, struct task_struct *tas
 	scratch->rec.kind = RECORD_WAIT;
 	scratch->rec.op = t->depth ? t->open[0].rec.op : 0;
 	scratch->rec.cpu = k->cpu;
+	scratch->rec.hop = k->hop;
 	scratch->rec.tgid = t->tgid;
 	scratch->rec.tid = task->pid;
-	if (k->blocked_since && (is_long(k->since - k->blocked_since) || told_to_let_go(k)))
+	if (k->blocked_since && is_told(k, k->since - k->blocked_since))
 		emit_blocked(t, task, scratch);
 	k->blocked_since = 0;
 	if (is_long(held)) {

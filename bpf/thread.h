@@ -254,12 +254,12 @@ static __noinline int enrol(__u32 tgid, __u32 wakes, __u32 hop)
 	if (!p)
 		return 0;
 	if (p->wakers[hop > 1] >= MAX_WAKERS) {
-		drop(DROP_WAKERS_FULL);
+		drop(hop > 1 ? DROP_DEEP_WAKERS_FULL : DROP_WAKERS_FULL);
 		return 0;
 	}
 	t = add_thread(task->tgid, task->pid);
 	if (!t) {
-		drop(DROP_WAKERS_FULL);
+		drop(DROP_WAKER_NO_ROOM);
 		return 0;
 	}
 	t->clock.hop = hop;

@@ -13,6 +13,9 @@ struct retire_args {
 
 #define PF_EXITING 0x00000004 /* include/linux/sched.h */
 
+const volatile bool follow_wakers = true; /* Options.NoWakers: false */
+const volatile __u32 agent_tgid = 0; /* the agent itself; 0: it may be enrolled like others */
+
 /* The current thread, which has no account, has ended a long wait, and may be worth one. */
 static __noinline int count_waker(struct thread *t, __u32 wakee, __u32 tid, bool of_job)
 {
@@ -43,10 +46,22 @@ static __always_inline bool awaited(const struct thread *t)
 
 	if (!t->clock.hop)
 		return true;
-	if (t->clock.hop >= MAX_HOPS)
-		return false;
 	down = bpf_map_lookup_elem(&threads, &tid);
 	return down && down->clock.state == WAIT_BLOCKED;
+}
+
+/* The current thread, which has no account, has ended a long wait that a chain has come to. */
+static __always_inline void may_enrol(struct thread *t, __u32 wakee, struct task_struct *waker)
+{
+	if (!waker->mm)
+		drop(DROP_WAKER_KERNEL);
+	else if (agent_tgid && waker->tgid == agent_tgid)
+		drop(DROP_WAKER_AGENT);
+	else if (t->clock.hop >= MAX_HOPS)
+		drop(DROP_WAKER_TOO_FAR);
+	else
+		count_waker(t, wakee, waker->pid,
+			    waker->tgid == t->tgid || waker->real_parent->tgid == t->tgid);
 }
 
 /*
@@ -59,13 +74,11 @@ static __always_inline void follow_waker(struct thread *t, __u32 wakee, struct t
 	__u32 tid = waker->pid;
 	struct thread *w;
 
-	if (!waker->mm ||
-	    waker->flags & PF_EXITING) /* a kernel's thread; nobody would end its account */
+	if (waker->flags & PF_EXITING) /* nobody would end its account */
 		return;
 	if (!tracked(tid)) {
 		if (awaited(t))
-			count_waker(t, wakee, tid,
-				    waker->tgid == t->tgid || waker->real_parent->tgid == t->tgid);
+			may_enrol(t, wakee, waker);
 		return;
 	}
 	w = bpf_map_lookup_elem(&threads, &tid);
@@ -98,12 +111,12 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	set_who(&t->clock.waker, waker);
 	t->clock.waker_stack = 0;
 	now = bpf_ktime_get_ns();
-	longer = is_long(now - t->clock.since);
+	longer = is_told(&t->clock, now - t->clock.since);
 	if (t->clock.state != WAIT_BLOCKED || !(longer || t->clock.gil_holder & GIL_AGAIN))
 		return 0;
 	if (take_stacks != STACKS_NONE && waker->tgid == t->tgid && t->clock.gil_holder)
 		t->clock.waker_stack = holder_stack();
-	if (longer)
+	if (longer && follow_wakers)
 		follow_waker(t, task->pid, waker, now);
 	return 0;
 }

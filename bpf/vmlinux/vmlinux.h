@@ -203,6 +203,7 @@ struct task_struct {
 	unsigned long long self_exec_id; /* grows with each exec */
 	unsigned long nvcsw;
 	unsigned long nivcsw;
+	unsigned long long start_boottime; /* ns */
 	struct sched_entity se;
 	struct sched_info sched_info;
 	struct signal_struct *signal;

@@ -119,25 +119,30 @@ type IngeroCpu struct {
 type IngeroDropReason uint32
 
 const (
-	IngeroDropReasonDROP_RING_FULL      IngeroDropReason = 0
-	IngeroDropReasonDROP_THINNED        IngeroDropReason = 1
-	IngeroDropReasonDROP_CRITICAL_FULL  IngeroDropReason = 2
-	IngeroDropReasonDROP_THREADS_FULL   IngeroDropReason = 3
-	IngeroDropReasonDROP_COUNTS_FULL    IngeroDropReason = 4
-	IngeroDropReasonDROP_TARGETS_FULL   IngeroDropReason = 5
-	IngeroDropReasonDROP_TOO_DEEP       IngeroDropReason = 6
-	IngeroDropReasonDROP_DUPLICATE_LINK IngeroDropReason = 7
-	IngeroDropReasonDROP_WAIT           IngeroDropReason = 8
-	IngeroDropReasonDROP_WAKERS_FULL    IngeroDropReason = 9
-	IngeroDropReasonDROP_TEXT           IngeroDropReason = 10
-	IngeroDropReasonDROP_STACK          IngeroDropReason = 11
-	IngeroDropReasonDROP_ORPHAN_RETURN  IngeroDropReason = 12
-	IngeroDropReasonDROP_HOST_FULL      IngeroDropReason = 13
-	IngeroDropReasonDROP_HOST_BEGUN     IngeroDropReason = 14
-	IngeroDropReasonDROP_PYTHON         IngeroDropReason = 15
-	IngeroDropReasonDROP_RANGE          IngeroDropReason = 16
-	IngeroDropReasonDROP_KEPT_FULL      IngeroDropReason = 17
-	IngeroDropReasonDROP_REASONS        IngeroDropReason = 18
+	IngeroDropReasonDROP_RING_FULL        IngeroDropReason = 0
+	IngeroDropReasonDROP_THINNED          IngeroDropReason = 1
+	IngeroDropReasonDROP_CRITICAL_FULL    IngeroDropReason = 2
+	IngeroDropReasonDROP_THREADS_FULL     IngeroDropReason = 3
+	IngeroDropReasonDROP_COUNTS_FULL      IngeroDropReason = 4
+	IngeroDropReasonDROP_TARGETS_FULL     IngeroDropReason = 5
+	IngeroDropReasonDROP_TOO_DEEP         IngeroDropReason = 6
+	IngeroDropReasonDROP_DUPLICATE_LINK   IngeroDropReason = 7
+	IngeroDropReasonDROP_WAIT             IngeroDropReason = 8
+	IngeroDropReasonDROP_WAKERS_FULL      IngeroDropReason = 9
+	IngeroDropReasonDROP_TEXT             IngeroDropReason = 10
+	IngeroDropReasonDROP_STACK            IngeroDropReason = 11
+	IngeroDropReasonDROP_ORPHAN_RETURN    IngeroDropReason = 12
+	IngeroDropReasonDROP_HOST_FULL        IngeroDropReason = 13
+	IngeroDropReasonDROP_HOST_BEGUN       IngeroDropReason = 14
+	IngeroDropReasonDROP_PYTHON           IngeroDropReason = 15
+	IngeroDropReasonDROP_RANGE            IngeroDropReason = 16
+	IngeroDropReasonDROP_KEPT_FULL        IngeroDropReason = 17
+	IngeroDropReasonDROP_DEEP_WAKERS_FULL IngeroDropReason = 18
+	IngeroDropReasonDROP_WAKER_NO_ROOM    IngeroDropReason = 19
+	IngeroDropReasonDROP_WAKER_TOO_FAR    IngeroDropReason = 20
+	IngeroDropReasonDROP_WAKER_KERNEL     IngeroDropReason = 21
+	IngeroDropReasonDROP_WAKER_AGENT      IngeroDropReason = 22
+	IngeroDropReasonDROP_REASONS          IngeroDropReason = 23
 )
 
 type IngeroHostKey struct {
@@ -769,7 +774,7 @@ type IngeroWaitRecord struct {
 	Kind    uint8
 	State   uint8
 	Flags   uint8
-	Pad     uint8
+	Hop     uint8
 	Op      uint16
 	Cpu     uint16
 	Tgid    uint32
@@ -814,7 +819,7 @@ type IngeroWho struct {
 	Tid    uint32
 	Tgid   uint32
 	Parent uint32
-	Pad    uint32
+	Start  uint32
 	Cgroup uint64
 	Comm   [16]int8
 }
@@ -888,6 +893,7 @@ const (
 	IngeroProgRangeSession      = "range_session"
 	IngeroProgRetire            = "retire"
 	IngeroProgWhoami            = "whoami"
+	IngeroVarAgentTgid          = "agent_tgid"
 	IngeroVarEachStack          = "each_stack"
 	IngeroVarExportAccount      = "export_account"
 	IngeroVarExportBlock        = "export_block"
@@ -923,6 +929,7 @@ const (
 	IngeroVarExportWalkEnd      = "export_walk_end"
 	IngeroVarExportWho          = "export_who"
 	IngeroVarFileCalls          = "file_calls"
+	IngeroVarFollowWakers       = "follow_wakers"
 	IngeroVarKeptBytes          = "kept_bytes"
 	IngeroVarLastStack          = "last_stack"
 	IngeroVarLedger             = "ledger"
@@ -1075,6 +1082,7 @@ type IngeroMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type IngeroVariableSpecs struct {
+	AgentTgid          *ebpf.VariableSpec `ebpf:"agent_tgid"`
 	EachStack          *ebpf.VariableSpec `ebpf:"each_stack"`
 	ExportAccount      *ebpf.VariableSpec `ebpf:"export_account"`
 	ExportBlock        *ebpf.VariableSpec `ebpf:"export_block"`
@@ -1110,6 +1118,7 @@ type IngeroVariableSpecs struct {
 	ExportWalkEnd      *ebpf.VariableSpec `ebpf:"export_walk_end"`
 	ExportWho          *ebpf.VariableSpec `ebpf:"export_who"`
 	FileCalls          *ebpf.VariableSpec `ebpf:"file_calls"`
+	FollowWakers       *ebpf.VariableSpec `ebpf:"follow_wakers"`
 	KeptBytes          *ebpf.VariableSpec `ebpf:"kept_bytes"`
 	LastStack          *ebpf.VariableSpec `ebpf:"last_stack"`
 	Ledger             *ebpf.VariableSpec `ebpf:"ledger"`
@@ -1234,6 +1243,7 @@ func (m *IngeroMaps) Close() error {
 //
 // It can be passed to LoadIngeroObjects or ebpf.CollectionSpec.LoadAndAssign.
 type IngeroVariables struct {
+	AgentTgid          *ebpf.Variable `ebpf:"agent_tgid"`
 	EachStack          *ebpf.Variable `ebpf:"each_stack"`
 	ExportAccount      *ebpf.Variable `ebpf:"export_account"`
 	ExportBlock        *ebpf.Variable `ebpf:"export_block"`
@@ -1269,6 +1279,7 @@ type IngeroVariables struct {
 	ExportWalkEnd      *ebpf.Variable `ebpf:"export_walk_end"`
 	ExportWho          *ebpf.Variable `ebpf:"export_who"`
 	FileCalls          *ebpf.Variable `ebpf:"file_calls"`
+	FollowWakers       *ebpf.Variable `ebpf:"follow_wakers"`
 	KeptBytes          *ebpf.Variable `ebpf:"kept_bytes"`
 	LastStack          *ebpf.Variable `ebpf:"last_stack"`
 	Ledger             *ebpf.Variable `ebpf:"ledger"`

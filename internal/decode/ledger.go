@@ -61,7 +61,7 @@ func Waits(dst []events.Wait, b []byte, clock Clock) ([]events.Wait, error) {
 	}
 	dst = append(dst, events.Wait{
 		Start: clock.Wall(r.StartNs), Duration: int64(r.Ns), Taken: int64(r.TakenNs), Who: thread(&r.Who),
-		PID: r.Tgid, TID: r.Tid, Op: events.Op(r.Op), CPU: r.Cpu, State: state, Reason: reason, Flags: events.WaitFlags(r.Flags) & waitFlags,
+		PID: r.Tgid, TID: r.Tid, Op: events.Op(r.Op), CPU: r.Cpu, State: state, Reason: reason, Flags: events.WaitFlags(r.Flags) & waitFlags, Hop: r.Hop,
 	})
 	if state == events.WaitBlocked {
 		w := &dst[len(dst)-1]
@@ -72,7 +72,7 @@ func Waits(dst []events.Wait, b []byte, clock Clock) ([]events.Wait, error) {
 }
 
 func thread(w *bpf.IngeroWho) events.Thread {
-	t := events.Thread{PID: w.Tgid, TID: w.Tid, Parent: w.Parent, Cgroup: w.Cgroup}
+	t := events.Thread{PID: w.Tgid, TID: w.Tid, Parent: w.Parent, Start: w.Start, Cgroup: w.Cgroup}
 	for i, c := range w.Comm {
 		t.Name[i] = byte(c)
 	}

@@ -47,6 +47,12 @@ var dropWords = map[string]string{
 	"faults-over":             "faults of GPUs were left out: a session tells the first 100,000",
 	"faults-lost":             "faults of GPUs were reported by the driver and could not be taken down",
 	"faults-unread":           "lines of the kernel's log begin like faults of GPUs and could not be read: please report them",
+	"waker-quota":             "threads that ended long waits are not accounted for, so what they did meanwhile is not known: the process has 64 of them",
+	"waker-deep-quota":        "threads behind those that ended long waits are not accounted for: the process has 64 of them",
+	"waker-no-room":           "threads that ended long waits are not accounted for: too many threads are",
+	"waker-too-far":           "times a wait was not followed further: its chain has more than four threads",
+	"waker-kernel-thread":     "long waits were ended by threads of the kernel, which have no account",
+	"waker-agent":             "long waits were ended by ingero itself, which has no account",
 	// Of the kernel's log, all lines count: whether they were faults is not known.
 	"kernel-log-overwritten": "lines of the kernel's log were written over before they were read: faults of GPUs may have been among them",
 	"kernel-log-suppressed":  "messages of the driver were kept back by the kernel, for there were too many",
@@ -61,6 +67,15 @@ func DropWords(reason string) string {
 	return reason
 }
 
+// bearsOnNothing tells whether a reason has no part in any answer.
+func bearsOnNothing(reason string) bool {
+	switch reason {
+	case "duplicate-link", "waker-kernel-thread", "waker-agent":
+		return true
+	}
+	return false
+}
+
 // isLoss tells whether a reason means that something that should be known is
 // not of calls. What was thinned was left out on purpose, and a duplicate was a copy; lines of
 // the kernel's log are mostly of no concern, and a call is known without its stack.
@@ -69,7 +84,7 @@ func isLoss(reason string) bool {
 	case "thinned", "duplicate-link", "orphan-return", "programs-not-read", "kernel-log-overwritten", "kernel-log-suppressed":
 		return false
 	}
-	return !OfStacks(reason)
+	return !OfStacks(reason) && !strings.HasPrefix(reason, "waker-")
 }
 
 // OfStacks tells whether a reason means that stacks are missing or end early.
@@ -119,7 +134,7 @@ func reportNotes(in *Input, r *report) []string {
 	notes = append(notes, sharing(in, r)...)
 	for _, d := range in.Drops {
 		switch words := dropWords[d.Reason]; {
-		case d.Count == 0 || d.Reason == "duplicate-link":
+		case d.Count == 0 || bearsOnNothing(d.Reason):
 		case words == "":
 			notes = append(notes, Count(d.Count)+" dropped: "+clean(d.Reason)+".")
 		default:

@@ -16,7 +16,8 @@ import (
 // the thread that had the CPU meanwhile; one with previous tells of one more such
 // thread of the same wait and must not be added up. A blocked one has reason and,
 // as far as it is known, syscall, arg, file and dev, and who: the thread that ended
-// it. idle, by_irq, others and moved are true or absent.
+// it. Its start_ticks are when it was started, as /proc/PID/stat has it. hop is of a thread that
+// makes no traced calls: so many wakers it is away from one that does. idle, by_irq, others and moved are true or absent.
 func AppendWaitJSON(b []byte, w *events.Wait, comm string) []byte {
 	b = append(b, `{"type":"wait","timestamp":"`...)
 	b = time.Unix(0, w.Start).UTC().AppendFormat(b, time.RFC3339Nano)
@@ -32,6 +33,9 @@ func AppendWaitJSON(b []byte, w *events.Wait, comm string) []byte {
 		b = appendText(b, "op", w.Op.String())
 	}
 	b = appendUint(b, "cpu", uint64(w.CPU))
+	if w.Hop != 0 {
+		b = appendUint(b, "hop", uint64(w.Hop))
+	}
 	if w.State == events.WaitBlocked {
 		b = appendText(b, "reason", w.Reason.String())
 		if w.Syscall != 0 {
@@ -76,6 +80,9 @@ func appendWho(b []byte, t *events.Thread) []byte {
 	b = appendUint(b, "tid", uint64(t.TID))
 	if t.Parent != 0 {
 		b = appendUint(b, "ppid", uint64(t.Parent))
+	}
+	if t.Start != 0 {
+		b = appendUint(b, "start_ticks", uint64(t.Start))
 	}
 	if t.Cgroup != 0 {
 		b = appendUint(b, "cgroup_id", t.Cgroup)

@@ -57,7 +57,9 @@ func (t *Tracer) prepareLedger(spec *ebpf.CollectionSpec) error {
 		}
 	}
 	return errors.Join(spec.Variables[bpf.IngeroVarSwitchHasState].Set(switchHasState(kernel)),
-		spec.Variables[bpf.IngeroVarFileCalls].Set(files))
+		spec.Variables[bpf.IngeroVarFileCalls].Set(files),
+		spec.Variables[bpf.IngeroVarAgentTgid].Set(uint32(os.Getpid())),
+		spec.Variables[bpf.IngeroVarFollowWakers].Set(!t.noWakers))
 }
 
 // besideQueue is how far variables of a CPU lie behind its run queue, in bytes. 0: there is none.

@@ -51,6 +51,9 @@ type Options struct {
 	// KeepWaker is for how long a thread keeps its account that makes no traced calls and has
 	// ended no long wait; 0: 10 s.
 	KeepWaker time.Duration
+	// NoWakers gives no thread an account because it ended waits of another one. What it does is
+	// not known then. Benchmarks use it, to see what that costs.
+	NoWakers bool
 	// Object is a compiled bpf/ingero.bpf.c to load in place of the one that is
 	// part of this program. Tests use it, to see what a mistake in it does.
 	Object io.ReaderAt
@@ -73,6 +76,7 @@ type Tracer struct {
 	ledger    bool
 	allWaits  bool
 	keepWaker time.Duration
+	noWakers  bool
 	rings     rings    // of calls, and of what answers rest on
 	pressure  *wakeups // of both
 	critical  *Ring    // of the lives of processes
@@ -112,7 +116,7 @@ func Open(o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracer{rows: o.Rows, mode: mode, entry: o.EntryOnly, firstByte: o.FirstByte, ledger: !o.NoLedger, allWaits: o.AllWaits, keepWaker: cmp.Or(o.KeepWaker, 10*time.Second)}
+	t := &Tracer{rows: o.Rows, mode: mode, entry: o.EntryOnly, firstByte: o.FirstByte, ledger: !o.NoLedger, allWaits: o.AllWaits, keepWaker: cmp.Or(o.KeepWaker, 10*time.Second), noWakers: o.NoWakers}
 	if err := t.load(o); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -340,7 +344,7 @@ var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 	bpf.IngeroDropReasonDROP_TOO_DEEP:       "nested-too-deep",
 	bpf.IngeroDropReasonDROP_DUPLICATE_LINK: "duplicate-link",
 	bpf.IngeroDropReasonDROP_WAIT:           "wait-left-out",
-	bpf.IngeroDropReasonDROP_WAKERS_FULL:    "too-many-wakers",
+	bpf.IngeroDropReasonDROP_WAKERS_FULL:    "waker-quota",
 	bpf.IngeroDropReasonDROP_TEXT:           "text-left-out",
 	bpf.IngeroDropReasonDROP_STACK:          "stack-left-out",
 	bpf.IngeroDropReasonDROP_ORPHAN_RETURN:  "orphan-return",
@@ -349,6 +353,12 @@ var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 	bpf.IngeroDropReasonDROP_PYTHON:         "python-left-out",
 	bpf.IngeroDropReasonDROP_RANGE:          "range-left-out",
 	bpf.IngeroDropReasonDROP_KEPT_FULL:      "kept-ring-full",
+
+	bpf.IngeroDropReasonDROP_DEEP_WAKERS_FULL: "waker-deep-quota",
+	bpf.IngeroDropReasonDROP_WAKER_NO_ROOM:    "waker-no-room",
+	bpf.IngeroDropReasonDROP_WAKER_TOO_FAR:    "waker-too-far",
+	bpf.IngeroDropReasonDROP_WAKER_KERNEL:     "waker-kernel-thread",
+	bpf.IngeroDropReasonDROP_WAKER_AGENT:      "waker-agent",
 }
 
 // StopLives stops following the lives of processes; WaitLives and

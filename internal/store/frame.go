@@ -71,9 +71,9 @@ func (k frameKind) version() uint8 {
 	switch k {
 	case frameCalls:
 		return 5
-	case frameFacts:
+	case frameFacts, frameWaits:
 		return 3
-	case frameTick, frameLives, frameWaits, frameBatches:
+	case frameTick, frameLives, frameBatches:
 		return 2
 	}
 	return 1

@@ -68,7 +68,7 @@ func (g *waitGenerator) waits(dst []events.Wait, n int, from time.Time, within t
 			w.State, w.Reason, w.Syscall, w.Arg, w.File, w.Dev, w.Flags = events.WaitBlocked, about.Reason, about.Syscall, about.Arg, about.File, about.Dev, about.Flags
 			if w.Flags&events.WaitByIRQ == 0 {
 				by := &g.threads[g.r.IntN(len(g.threads))]
-				w.Who = events.Thread{PID: by.pid, TID: by.tid, Parent: 4000, Cgroup: 777, Name: events.NameOf("pt_data_worker")}
+				w.Who = events.Thread{PID: by.pid, TID: by.tid, Parent: 4000, Start: 90 + by.tid, Cgroup: 777, Name: events.NameOf("pt_data_worker")}
 			}
 		}
 		w.Duration = end - w.Start
@@ -94,7 +94,7 @@ func (g *waitGenerator) waits(dst []events.Wait, n int, from time.Time, within t
 func (g *waitGenerator) odd() events.Wait {
 	u := func() uint64 { return g.r.Uint64() >> g.r.IntN(64) * uint64(g.r.IntN(3)) }
 	who := func() (t events.Thread) {
-		t = events.Thread{PID: uint32(u()), TID: uint32(u()), Parent: uint32(u()), Cgroup: u()}
+		t = events.Thread{PID: uint32(u()), TID: uint32(u()), Parent: uint32(u()), Start: uint32(u()), Cgroup: u()}
 		for i := range t.Name {
 			t.Name[i] = byte(u())
 		}
@@ -102,7 +102,7 @@ func (g *waitGenerator) odd() events.Wait {
 	}
 	return events.Wait{Start: int64(u()), Duration: int64(u()), Taken: int64(u()), Arg: u(), Who: who(), PID: uint32(u() % 3), TID: uint32(u()),
 		Dev: uint32(u()), Op: events.Op(u()), CPU: uint16(u()), Syscall: events.Syscall(u()), State: events.WaitState(u()),
-		Reason: events.Reason(u()), File: events.FileKind(u()), Flags: events.WaitFlags(u())}
+		Reason: events.Reason(u()), File: events.FileKind(u()), Flags: events.WaitFlags(u()), Hop: uint8(u())}
 }
 
 // genAccounts are accounts of threads at which time passes.

@@ -39,7 +39,9 @@ const (
 	waitNext                          // it began where the victim's wait before ended
 	waitSame                          // it is at the time of the victim's wait before
 	waitStacked                       // there is a stack, behind the party
-	waitFormAll  waitForm = 1<<8 - 1
+	waitStarted                       // from version 3 on: when the party was started, behind these, to its last such time
+	waitHopped                        // likewise: the victim is some hops behind a thread that makes traced calls
+	waitFormAll  waitForm = 1<<10 - 1
 )
 
 // waitKind is a shape: waits of it are alike but for times, places and parties.
@@ -53,6 +55,7 @@ type waitKind struct {
 	reason  events.Reason
 	file    events.FileKind
 	flags   events.WaitFlags
+	hop     uint8
 }
 
 type threadKey struct{ pid, tid uint32 }
@@ -77,6 +80,7 @@ type waitEncoder struct {
 	victims numbers[threadKey]
 	seen    []victim
 	parties numbers[events.Thread]
+	starts  []uint32 // of parties, last
 	shapes  numbers[waitKind]
 	args    []uint64 // of a shape's last wait
 	things  []byte
@@ -99,7 +103,7 @@ func (e *waitEncoder) reset() {
 	e.victims.reset()
 	e.parties.reset()
 	e.shapes.reset()
-	e.seen, e.args = e.seen[:0], e.args[:0]
+	e.seen, e.args, e.starts = e.seen[:0], e.args[:0], e.starts[:0]
 	e.n, e.end, e.calls, e.run = 0, 0, 0, 0
 	e.first, e.last = math.MaxInt64, math.MinInt64
 }
@@ -120,7 +124,7 @@ func (e *waitEncoder) add(w *events.Wait, calls int) {
 		e.seen = append(e.seen, victim{threadKey: threadKey{w.PID, w.TID}})
 	}
 	v, end := &e.seen[id], w.End()
-	k := waitKind{id, w.Dev, w.Op, w.Syscall, formOfWait(w, v), w.State, w.Reason, w.File, w.Flags}
+	k := waitKind{id, w.Dev, w.Op, w.Syscall, formOfWait(w, v), w.State, w.Reason, w.File, w.Flags, w.Hop}
 	e.columns(w, &k)
 	e.first, e.last = min(e.first, w.Start), max(e.last, w.Start, end)
 	e.end = end
@@ -147,12 +151,21 @@ func (e *waitEncoder) columns(w *events.Wait, k *waitKind) {
 		e.put(waitArg, zig(int64(w.Arg-e.args[shape])))
 		e.args[shape] = w.Arg
 	}
+	party := uint32(0)
 	if k.form&waitPartied != 0 {
-		party, _ := e.parties.of(w.Who)
+		who := w.Who
+		who.Start = 0
+		if party, fresh = e.parties.of(who); fresh {
+			e.starts = append(e.starts, 0)
+		}
 		e.put(waitParty, uint64(party))
 	}
 	if k.form&waitStacked != 0 {
 		e.put(waitParty, uint64(w.Stack))
+	}
+	if k.form&waitStarted != 0 {
+		e.put(waitParty, zig(int64(w.Who.Start)-int64(e.starts[party])))
+		e.starts[party] = w.Who.Start
 	}
 	if k.form&waitMigrated != 0 {
 		e.put(waitCPU, uint64(w.CPU))
@@ -178,6 +191,12 @@ func formOfWait(w *events.Wait, v *victim) (f waitForm) {
 	}
 	if w.Stack != 0 {
 		f |= waitStacked
+	}
+	if w.Who.Start != 0 {
+		f |= waitStarted
+	}
+	if w.Hop != 0 {
+		f |= waitHopped
 	}
 	if w.CPU != v.cpu {
 		f |= waitMigrated
@@ -220,6 +239,9 @@ func (e *waitEncoder) body(b []byte) []byte {
 		t = put(put(t, uint64(k.op)), uint64(k.form))
 		t = append(t, byte(k.state), byte(k.reason), byte(k.file), byte(k.flags))
 		t = put(put(t, uint64(k.syscall)), uint64(k.dev))
+		if k.form&waitHopped != 0 {
+			t = append(t, k.hop)
+		}
 	}
 	e.things = t
 	b = e.column(b, t)

@@ -12,7 +12,7 @@ type waitDecoder struct {
 	unpacker
 	cols    [waitColumns]reader
 	seen    []victim
-	parties []events.Thread
+	parties []events.Thread // each as of its last wait
 	shapes  []waitKind
 	args    []uint64
 }
@@ -33,7 +33,7 @@ func (d *waitDecoder) waits(dst []events.Wait, after []int, body []byte) ([]even
 	if r.bad || n > frameWaitsCap || victims > n || parties > n || shapes > n {
 		return dst, after, fmt.Errorf("%w: a frame of %d waits", ErrCorrupt, n)
 	}
-	const thingMax, waitMax = 2*5 + 5 + 10 + 17, 20 // bytes that one can take in a column
+	const thingMax, waitMax = 2*5 + 5 + 10 + 18, 20 // bytes that one can take in a column
 	things, err := d.column(&r, waitColumns, int(victims+parties+shapes)*thingMax)
 	if err != nil {
 		return dst, after, err
@@ -86,6 +86,13 @@ func (d *waitDecoder) things(r *reader, victims, parties, shapes int) bool {
 		if r.bad || at < 0 || at >= int64(victims) || k.form > waitFormAll {
 			return false
 		}
+		if k.form&waitHopped != 0 {
+			hop := r.bytes(1)
+			if r.bad {
+				return false
+			}
+			k.hop = hop[0]
+		}
 		k.state, k.reason, k.file, k.flags = events.WaitState(b[0]), events.Reason(b[1]), events.FileKind(b[2]), events.WaitFlags(b[3])
 		d.shapes = append(d.shapes, k)
 		d.args = append(d.args, 0)
@@ -116,23 +123,16 @@ func (d *waitDecoder) rows(dst []events.Wait, n int) []events.Wait {
 		k := &d.shapes[id]
 		v := &d.seen[k.victim]
 		dst = append(dst, events.Wait{PID: v.pid, TID: v.tid, Dev: k.dev, Op: k.op, Syscall: k.syscall,
-			State: k.state, Reason: k.reason, File: k.file, Flags: k.flags})
+			State: k.state, Reason: k.reason, File: k.file, Flags: k.flags, Hop: k.hop})
 		w := &dst[len(dst)-1]
 		end = d.times(w, v, k.form, end)
 		if k.form&waitArged != 0 {
 			d.args[id] += uint64(d.cols[waitArg].int())
 			w.Arg = d.args[id]
 		}
-		if k.form&waitPartied != 0 {
-			party := d.cols[waitParty].uint()
-			if party >= uint64(len(d.parties)) {
-				d.cols[waitParty].fail()
-				return dst
-			}
-			w.Who = d.parties[party]
-		}
-		if k.form&waitStacked != 0 {
-			w.Stack = d.cols[waitParty].small()
+		if !d.party(w, k.form) {
+			d.cols[waitParty].fail()
+			return dst
 		}
 		w.CPU = v.cpu
 		if k.form&waitMigrated != 0 {
@@ -141,6 +141,36 @@ func (d *waitDecoder) rows(dst []events.Wait, n int) []events.Wait {
 		v.start, v.end, v.cpu = w.Start, end, w.CPU
 	}
 	return dst
+}
+
+// party reads who had a part in a wait, and the stack.
+func (d *waitDecoder) party(w *events.Wait, f waitForm) bool {
+	r := &d.cols[waitParty]
+	var who *events.Thread
+	if f&waitPartied != 0 {
+		party := r.uint()
+		if party >= uint64(len(d.parties)) {
+			return false
+		}
+		who = &d.parties[party]
+		w.Who = *who
+		w.Who.Start = 0
+	}
+	if f&waitStacked != 0 {
+		w.Stack = r.small()
+	}
+	if f&waitStarted == 0 {
+		return true
+	}
+	if who == nil {
+		return false
+	}
+	start := int64(who.Start) + r.int()
+	if start != int64(uint32(start)) {
+		return false
+	}
+	who.Start, w.Who.Start = uint32(start), uint32(start)
+	return true
 }
 
 // times reads when a wait was, after the victim's last, and returns its end; end
