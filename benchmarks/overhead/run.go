@@ -134,6 +134,7 @@ func onSim(dir string, rounds, calls int) error {
 		{name: "empty probe pairs: the floor", watch: floor(targets, false)},
 		{name: "ingero, session links, the whole catalog", watch: traced(targets, probes.Options{Mode: probes.ModeSession, Rows: events.Catalog})},
 		{name: "ingero, session links on these two", watch: traced(targets, probes.Options{Mode: probes.ModeSession})},
+		{name: "ingero, session links, wakers not followed", watch: traced(targets, probes.Options{Mode: probes.ModeSession, NoWakers: true})},
 		{name: "ingero, session links, the runtime's without", watch: tracedSo(targets, probes.Options{Mode: probes.ModeSession}, how{once: true})},
 		{name: "ingero, session links, and counted at entry", watch: tracedSo(targets, probes.Options{Mode: probes.ModeSession}, how{once: true, counted: true})},
 		{name: "ingero, session links, stacks by default", watch: traced(targets, probes.Options{Mode: probes.ModeSession, Stacks: probes.StacksSlow})},

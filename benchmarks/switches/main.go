@@ -4,6 +4,9 @@
 // sched_switch as the floor. A switch here is one wake-up, too. Runs are paired:
 // each round measures everything once, and a ratio is that of one round.
 //
+// -foreign adds threads that sleep and wake on the other CPUs, which nobody traces. The last two
+// setups differ in one thing: whether the threads that end waits of the traced ones are followed.
+//
 // It needs root, and the machine to itself as far as that can be had.
 package main
 
@@ -18,6 +21,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"unsafe"
@@ -40,7 +44,8 @@ func init() { runtime.LockOSThread() } // so that main stays on the thread that 
 func main() {
 	rounds := flag.Int("rounds", 9, "rounds")
 	turns := flag.Int("turns", 100_000, "bytes passed to and fro in each run")
-	role := flag.String("role", "", "internal: ping or pong")
+	foreign := flag.Int("foreign", 0, "threads that nobody traces, of which each wakes once a second")
+	role := flag.String("role", "", "internal: ping, pong or crowd")
 	flag.Parse()
 	var err error
 	switch *role {
@@ -48,8 +53,10 @@ func main() {
 		err = ping()
 	case "pong":
 		err = pong()
+	case "crowd":
+		err = crowd(*foreign)
 	default:
-		err = measure(*rounds, *turns)
+		err = measure(*rounds, *turns, *foreign)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "switches:", err)
@@ -63,12 +70,19 @@ type setup struct {
 	start func() (io.Closer, error)
 }
 
-func measure(rounds, turns int) error {
+func measure(rounds, turns, foreign int) (err error) {
+	others, err := startCrowd(foreign)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, others.Close()) }()
 	setups := []setup{
 		{"nothing", func() (io.Closer, error) { return io.NopCloser(nil), nil }},
 		{"an empty program on sched_switch: the floor", empty},
 		{"ingero, waiting for a process to trace", func() (io.Closer, error) { return probes.Open(probes.Options{}) }},
-		{"ingero, threads of other CPUs traced", traced},
+		{"ingero, threads of other CPUs traced", func() (io.Closer, error) { return traced(probes.Options{}, "train", "--seconds", "3600") }},
+		{"ingero, a loader traced, wakers not followed", func() (io.Closer, error) { return traced(probes.Options{NoWakers: true}, loader...) }},
+		{"ingero, a loader traced, wakers followed", func() (io.Closer, error) { return traced(probes.Options{}, loader...) }},
 	}
 	added, ratio := make([]figure.Spread, len(setups)), make([]figure.Spread, len(setups))
 	for range rounds {
@@ -151,8 +165,11 @@ func (nobody) Batch(*tick.Batch) error { return nil }
 func (nobody) Tick(*tick.Tick) error   { return nil }
 func (nobody) Close() error            { return nil }
 
-// traced runs a session that traces a training loop on the other CPUs.
-func traced() (io.Closer, error) {
+// loader is a training loop that two processes make input for.
+var loader = []string{"loader", "--batches", "1000000000", "--workers", "2", "--load-us", "1000"}
+
+// traced runs a session that traces a program of sim's on the other CPUs.
+func traced(o probes.Options, program ...string) (io.Closer, error) {
 	dir, err := os.MkdirTemp("", "switches")
 	if err != nil {
 		return nil, err
@@ -162,14 +179,14 @@ func traced() (io.Closer, error) {
 	if err != nil {
 		return nil, errors.Join(err, end.Close())
 	}
-	cmd := exec.Command(stack.Program("train"), "--seconds", "3600", "--pin", strconv.Itoa(otherCPU))
+	cmd := exec.Command(stack.Program(program[0]), append(program[1:len(program):len(program)], "--pin", strconv.Itoa(otherCPU))...)
 	cmd.Env = append(os.Environ(), "INGERO_SIM_SYNC=block")
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, end.Close())
 	}
 	end = append(end, func() error { _ = cmd.Process.Kill(); _ = cmd.Wait(); return nil })
 	live, err := session.OpenLive(context.Background(), session.LiveOptions{
-		Select: proc.Selector{PIDs: []uint32{uint32(cmd.Process.Pid)}}})
+		Probes: o, Select: proc.Selector{PIDs: []uint32{uint32(cmd.Process.Pid)}}})
 	if err != nil {
 		return nil, errors.Join(err, end.Close())
 	}
@@ -177,6 +194,48 @@ func traced() (io.Closer, error) {
 	done := make(chan error, 1)
 	go func() { done <- session.Run(ctx, session.Config{Source: live, Sinks: []tick.Sink{nobody{}}}) }()
 	return append(end, func() error { cancel(); return <-done }), nil
+}
+
+// startCrowd starts a process with so many threads on the other CPU.
+func startCrowd(threads int) (io.Closer, error) {
+	if threads == 0 {
+		return closers{}, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("taskset", "-c", strconv.Itoa(otherCPU), self, "-role", "crowd", "-foreign", strconv.Itoa(threads))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	end := closers{func() error { _ = cmd.Process.Kill(); _ = cmd.Wait(); return nil }}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		return nil, errors.Join(fmt.Errorf("a crowd of threads: %w", err), end.Close())
+	}
+	return end, nil
+}
+
+// crowd has so many threads sleep and wake, until it is killed.
+func crowd(threads int) error {
+	debug.SetMaxThreads(2*threads + 1000)
+	ready := make(chan struct{})
+	for range threads {
+		go func() {
+			runtime.LockOSThread()
+			ready <- struct{}{}
+			for {
+				_ = unix.Nanosleep(&unix.Timespec{Sec: 1}, nil)
+			}
+		}()
+		<-ready
+	}
+	fmt.Println("ready")
+	select {}
 }
 
 const (

@@ -25,6 +25,7 @@ type cause struct {
 	call        bool // it is the own time of calls
 	baseline    baseline
 	group, what string
+	path        path
 	cpus        []uint16
 	first, last int64 // Unix ns: when it was seen at work
 	used        bool  // by a step in a window: see sweep
@@ -70,6 +71,7 @@ func (c *causes) attribute(p *Part) (n uint32, ok bool) {
 			x.who = p.Who
 			x.group, x.what = claims.Blame(p)
 		}
+		x.path.cast(p)
 		x.last = max(x.last, p.Last)
 		if p.State == events.WaitRunnable && len(x.cpus) < maxCPUs && !slices.Contains(x.cpus, p.CPU) {
 			x.cpus = append(x.cpus, p.CPU)
@@ -161,8 +163,9 @@ func parts(to []Part, s *ledger.Step, k *kin) []Part {
 		}
 		if w.State == events.WaitBlocked && w.Who.TID != 0 && forAnother(w.Reason) && w.Waker.Total() > 0 {
 			if p.Waker = w.Who; w.Waker.Root.TID != 0 && w.Reason != events.ReasonGIL { // who has the GIL is to blame whatever it waits for
-				p.Who = w.Waker.Root
+				p.Who, p.Through = w.Waker.Root, w.Waker.Through
 			}
+			p.Unknown = max(p.NS-int64(w.Waker.Total()), 0)
 			to = via(to, &p, &w.Waker)
 			p.Busy = int64(w.Waker.OnCPU) > p.NS/2
 		}
@@ -199,7 +202,7 @@ func via(to []Part, p *Part, w *tick.WakerShare) []Part {
 		w = &kept
 	}
 	q := *p
-	q.Via, q.Who, q.Op, q.Flags = p.Who, events.Thread{}, 0, 0
+	q.Via, q.Who, q.Op, q.Flags, q.Unknown = p.Who, events.Thread{}, 0, 0, 0
 	for _, x := range []struct {
 		state events.WaitState
 		ns    uint64

@@ -324,7 +324,7 @@ func (w *Window) finding(v *verdict, y *tally) Finding {
 		PID: v.s.pid, TID: v.s.tid, Op: y.worst.op, Group: y.group, From: y.first.from, To: y.last.to(),
 		Lost: int64(y.lost), Window: v.span, Steps: int(v.count + 0.5), Slow: int(y.slow + 0.5),
 		P50: p50, P99: p99, Without: without,
-		Severity: severity(y.lost, float64(v.span)), Confidence: confidence(y), Baseline: baselineText(r, y),
+		Severity: severity(y.lost, float64(v.span)), Confidence: confidence(y), Baseline: e.baselineText(r, y),
 		Culprits: e.culprits(v, y), Timeline: e.timeline(v, y),
 		excess: int64(max(v.excess, y.lost)), notIt: e.notIt(v, y), spread: v.spread(y), judged: true,
 	}
@@ -393,7 +393,7 @@ func (e *Engine) culprits(v *verdict, y *tally) []tick.Culprit {
 		slices.Sort(cpus)
 		out = append(out, tick.Culprit{
 			Thread: x.who, Own: x.own, Root: x.root, Agent: e.agent != 0 && x.who.PID == e.agent,
-			What: x.what, CPUs: cpus, Lost: time.Duration(y.by[n]),
+			What: x.what, Path: x.path.text(v.s.pid), CPUs: cpus, Lost: time.Duration(y.by[n]),
 		})
 	}
 	return out

@@ -96,7 +96,7 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 	e.scratch.parts = list
 	for i := range list {
 		if n, ok := e.causes.attribute(&list[i]); ok {
-			e.keep(r, part{list[i].NS, n, list[i].Critical})
+			e.keep(r, part{list[i].NS, n, list[i].Critical, shareOf(list[i].Unknown, list[i].NS)})
 		}
 	}
 	seen := uint32(0)
@@ -119,7 +119,7 @@ func (e *Engine) keep(r *record, p part) {
 	for i := range r.parts[:r.nparts] {
 		x := &r.parts[i]
 		if x.cause == p.cause && x.critical == p.critical {
-			x.ns += p.ns
+			x.add(&p)
 			return
 		}
 		if x.ns < r.parts[least].ns {
@@ -134,7 +134,7 @@ func (e *Engine) keep(r *record, p part) {
 		r.parts[r.nparts] = p
 		r.nparts++
 	case alike >= 0:
-		r.parts[alike].ns += p.ns
+		r.parts[alike].add(&p)
 	case p.ns > r.parts[least].ns:
 		r.parts[least] = p
 	}

@@ -32,6 +32,7 @@ type excess struct {
 	ns       int64
 	cause    uint32
 	critical bool
+	unknown  uint8 // as in part
 }
 
 // step is a step with its excess by cause and, after netting, its loss. Times are in ns.
@@ -131,7 +132,8 @@ func (e *Engine) excessOfWaits(steps []step) {
 			all := e.ofRule(x.record, c.baseline, int(c.id.rule))
 			more := all - u.ns
 			if u.known && more >= max(u.ns, leastGrowth) || !u.known && c.baseline == baselineLevel {
-				x.add(excess{ns: int64(float64(p.ns) * float64(more) / float64(all)), cause: p.cause, critical: p.critical})
+				p.ns = int64(float64(p.ns) * float64(more) / float64(all))
+				x.add(excess(p))
 			}
 		}
 	}
@@ -140,6 +142,9 @@ func (e *Engine) excessOfWaits(steps []step) {
 // baseline finds the baseline of a rule's waits: the low quantile of the steps, or the lower
 // level where the steps have two levels.
 func (e *Engine) baseline(steps []step, how baseline, rule int) (u waitBaseline) {
+	if how == baselinePace {
+		return e.pace(steps, rule)
+	}
 	u = waitBaseline{there: true, known: how == baselineLearned}
 	all := e.scratch.values[:0]
 	var some []weighed
@@ -158,6 +163,21 @@ func (e *Engine) baseline(steps []step, how baseline, rule int) (u waitBaseline)
 		u.ns, u.known = max(u.ns, lower), true
 	}
 	return u
+}
+
+// pace finds the baseline of a rule's waits that keep a pace: where they are not on two levels, all
+// of them are normal.
+func (e *Engine) pace(steps []step, rule int) waitBaseline {
+	all := e.scratch.values[:0]
+	for i := range steps {
+		all = append(all, weighed{e.ofRule(steps[i].record, baselinePace, rule), steps[i].weight})
+	}
+	e.scratch.values = all
+	lower, ok := rises(all)
+	if !ok {
+		lower = math.MaxInt64 / 2
+	}
+	return waitBaseline{there: true, known: true, ns: lower}
 }
 
 // present marks the rules that have waits in the steps and no zero baseline.
@@ -318,11 +338,12 @@ func (x *step) lossBy(g excess) float64 {
 	return float64(lost) * float64(g.ns) / float64(all)
 }
 
-// boundsBy returns the bounds of that share.
+// boundsBy returns the bounds of that share. What a waker did before it was known may have been
+// something else.
 func (x *step) boundsBy(g excess) (lo, hi float64) {
 	if x.sum == 0 {
 		return 0, 0
 	}
 	part := float64(g.ns) / float64(x.sum)
-	return float64(x.min) * part, float64(x.max) * part
+	return float64(x.min) * part * (1 - float64(g.unknown)/255), float64(x.max) * part
 }

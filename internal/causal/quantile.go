@@ -60,6 +60,7 @@ const (
 	levelBins = 16
 	leastBin  = 6
 	mostBin   = 16
+	leastBins = 5 // that tell
 )
 
 // levels returns the lower one of two levels that values, in order of time, are on for a
@@ -67,16 +68,38 @@ const (
 // has, the further apart the middles of two are by chance: by waits for a disk, which are
 // often short and sometimes long, hardly more than here.
 func levels(x []weighed) (lower int64, ok bool) {
-	size := min(max(len(x)/levelBins, leastBin), mostBin)
-	var bins []int64
-	for ; len(x) >= size; x = x[size:] {
-		bins = append(bins, quantile(slices.Clone(x[:size]), 0.5))
-	}
-	if len(bins) < 5 {
+	bins, size := stretches(x)
+	if len(bins) < leastBins {
 		return 0, false
 	}
-	slices.Sort(bins)
 	low, high := float64(bins[len(bins)/10]), float64(bins[len(bins)-1-len(bins)/10])
 	n, _ := slices.BinarySearch(bins, int64(math.Sqrt(low*high)))
-	return bins[n/2], high >= low*10/math.Sqrt(float64(size))
+	return bins[n/2], high >= low*apart(size)
 }
+
+// rises returns the level of values, in order of time, that are clearly on a higher one for a while;
+// the lower one may be zero. ok is false where there is no higher one.
+func rises(x []weighed) (lower int64, ok bool) {
+	bins, size := stretches(x)
+	if len(bins) < leastBins {
+		return 0, false
+	}
+	low, high := bins[len(bins)/10], bins[len(bins)-2] // one stretch alone is no level
+	n, _ := slices.BinarySearch(bins, (low+high)/2)
+	lower = bins[n/2]
+	return lower, float64(high) >= max(float64(lower)*apart(size), leastGrowth)
+}
+
+// stretches returns the middles of stretches of values that follow each other, the lowest first, and
+// the size of a stretch.
+func stretches(x []weighed) (middles []int64, size int) {
+	size = min(max(len(x)/levelBins, leastBin), mostBin)
+	for ; len(x) >= size; x = x[size:] {
+		middles = append(middles, quantile(slices.Clone(x[:size]), 0.5))
+	}
+	slices.Sort(middles)
+	return middles, size
+}
+
+// apart is how many times as high as the lower one the higher one of two levels is.
+func apart(size int) float64 { return 10 / math.Sqrt(float64(size)) }

@@ -98,6 +98,11 @@ type Part struct {
 	Whose, ViaWhose tick.Whose
 	// Waker is the thread that ended the victim's wait, where it is known what it did.
 	Waker events.Thread
+	// Through are the threads between Waker and the thread at the end of the chain: each waited
+	// for the next one. TID 0: none.
+	Through [tick.MaxHops - 2]events.Thread
+	// Unknown is how much of NS it is not known of what the thread at the end of the chain did, ns.
+	Unknown int64
 	// Busy says that the thread that it waited for is known to have been on a CPU for
 	// most of what is left of the part.
 	Busy bool
@@ -122,6 +127,7 @@ type baseline uint8
 const (
 	baselineLearned baseline = iota // the low quantile of the steps
 	baselineLevel                   // the lower level where the steps have two levels, else zero
+	baselinePace                    // the lower level where the steps have two levels, else all is normal
 	baselineZero                    // zero
 	baselines
 )

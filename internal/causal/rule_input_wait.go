@@ -9,15 +9,45 @@ import (
 // its input now and then is well fed.
 var inputWait = Rule{
 	Name: "input-wait", Needs: NeedWaits, Share: 0.05, Slow: 10, Problems: []string{"2", "12"},
-	Doc: "The job waited for a worker of its own that makes its input, and that was on a CPU meanwhile: the worker is too slow.",
+	Doc: "The job waited for a worker of its own that makes its input, and that was on a CPU meanwhile, or slept longer than it mostly does: the worker is too slow.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
-			return p.crowdedWorker() || p.State == events.WaitBlocked && p.Busy && p.Via.TID == 0 && p.Whose == tick.OfWorker && p.ofInput()
+			return p.crowdedWorker() || p.State == events.WaitBlocked && p.ofInput() &&
+				(p.Busy && p.Via.TID == 0 && p.Whose == tick.OfWorker || p.sleeps() && p.ViaWhose == tick.OfWorker)
 		},
-		Baseline: zeroBaseline,
-		Key:      func(p *Part) Key { return Key{ID: p.Who.PID} },
-		Blame:    func(p *Part) (group, what string) { return "input", "made input, and was waited for" },
+		// A worker that sleeps may keep a pace.
+		Baseline: func(p *Part) baseline {
+			if p.sleeps() {
+				return baselinePace
+			}
+			return baselineZero
+		},
+		Key: func(p *Part) Key {
+			if p.sleeps() {
+				return Key{ID: p.Via.PID, Reason: p.asleep()}
+			}
+			return Key{ID: p.Who.PID}
+		},
+		Blame: func(p *Part) (group, what string) {
+			switch {
+			case p.sleeps():
+				return "input", "slept while the job waited for its input"
+			case p.State != events.WaitBlocked:
+				return "input", "made input, and had the CPU of the worker that was waited for"
+			}
+			return "input", "was on a CPU, making input"
+		},
 	},
+}
+
+// sleeps reports whether the part is the sleep of a thread that the victim waited for.
+func (p *Part) sleeps() bool { return p.asleep() != 0 }
+
+func (p *Part) asleep() events.Reason {
+	if p.Via.TID != 0 && p.State == events.WaitBlocked && p.Reason == events.ReasonSleep {
+		return p.Reason
+	}
+	return 0
 }
 
 // ofInput says whether the victim waited for data: at a pipe or socket, or for a thread of its own

@@ -44,7 +44,17 @@ type part struct {
 	ns       int64
 	cause    uint32
 	critical bool
+	unknown  uint8 // share of ns, in 255ths, of which it is not known what a waker did
 }
+
+// add adds a part of the same cause.
+func (p *part) add(o *part) {
+	p.unknown = uint8((int64(p.unknown)*p.ns + int64(o.unknown)*o.ns) / max(p.ns+o.ns, 1))
+	p.ns += o.ns
+}
+
+// shareOf returns a share of a part, in 255ths.
+func shareOf(ns, all int64) uint8 { return uint8(255 * float64(min(ns, all)) / float64(max(all, 1))) }
 
 // ownTime is the own time of a step's calls of one operation and size.
 type ownTime struct {

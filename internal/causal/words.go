@@ -12,10 +12,13 @@ import (
 )
 
 // baselineText says what is normal, and how it is known.
-func baselineText(r *Rule, y *tally) string {
+func (e *Engine) baselineText(r *Rule, y *tally) string {
 	length := "a normal step takes " + span(y.worst.normal)
 	if y.worst.period {
 		length = "the thread has no steps: whether all of this delayed the GPU is not known"
+	}
+	if who := byLost(y); len(who) > 0 && e.causes.list[who[0]].baseline == baselinePace {
+		return "what the steps mostly wait is normal; " + length
 	}
 	if r.Claims.Baseline != nil && r.Claims.Baseline(&Part{}) == baselineZero {
 		return "none of this is normal; " + length

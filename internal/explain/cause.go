@@ -97,6 +97,15 @@ var causes = map[string]causeWords{
 	},
 }
 
+// rootCause tells what happened, and through whom the victim waited for the culprit that took most.
+func (w *causeWords) rootCause(c *tick.Chain, v *victim) string {
+	s := w.cause(c, v)
+	if len(c.Culprits) > 0 && c.Culprits[0].Path != "" {
+		s += "; " + v.name + " waited for " + clean(c.Culprits[0].Path)
+	}
+	return s
+}
+
 // causeTables have the words for all rules, each in one of them.
 var causeTables = []map[string]causeWords{causes, hostCauses, cudaCauses, gpuCauses}
 

@@ -49,7 +49,7 @@ var hostCauses = map[string]causeWords{
 	"input-wait": {
 		head: func(c *tick.Chain) string { return "waited for input from " + culpritNames(c) },
 		cause: func(c *tick.Chain, v *victim) string {
-			return v.name + " waited for its input: " + culprits(c) + " was still making it, on a CPU"
+			return v.name + " waited for its input: " + culprits(c)
 		},
 		fix: fixRoot,
 	},

@@ -56,6 +56,7 @@ type culpritJSON struct {
 	Cmdline string   `json:"cmdline,omitempty"`
 	Where   string   `json:"where,omitempty"`
 	Parent  string   `json:"parent,omitempty"`
+	Path    string   `json:"path,omitempty"` // the threads through which the process waited for it; absent: for itself
 	CPUs    []uint16 `json:"cpus,omitempty"`
 	At      string   `json:"at,omitempty"` // where in its program it was while it was waited for
 	LostNS  int64    `json:"lost_ns"`
@@ -72,7 +73,7 @@ func chainOf(c *tick.Chain, v *victim) chainJSON {
 	words := wordsFor(c)
 	j := chainJSON{
 		ID: clean(c.ID), Rule: clean(c.Rule), Severity: c.Severity.String(), PID: c.PID, TID: c.TID, Comm: v.name, At: clean(c.At),
-		Headline: headline(c, &words), RootCause: words.cause(c, v), Fix: words.fix(c, v),
+		Headline: headline(c, &words), RootCause: words.rootCause(c, v), Fix: words.fix(c, v),
 		LostNS: c.Lost.Nanoseconds(), LostMinNS: c.LostMin.Nanoseconds(), LostMaxNS: c.LostMax.Nanoseconds(),
 		WindowNS: c.Window.Nanoseconds(), ExcessNS: c.Excess.Nanoseconds(), Steps: c.Steps, SlowSteps: c.Slow,
 		Confidence: min(max(c.Confidence, 0), 1), Baseline: clean(c.Baseline), Less: clean(c.Less()),
@@ -92,7 +93,7 @@ func chainOf(c *tick.Chain, v *victim) chainJSON {
 		x := &c.Culprits[i]
 		j.Culprits = append(j.Culprits, culpritJSON{
 			Name: clean(x.Thread.Name.String()), PID: x.Thread.PID, TID: x.Thread.TID, PPID: x.Thread.Parent, Own: x.Own, Agent: x.Agent,
-			What: clean(x.What), Cgroup: clean(x.Cgroup), Cmdline: clean(x.Cmdline), Where: clean(x.Where), Parent: clean(x.Parent), CPUs: x.CPUs, At: clean(x.At), LostNS: int64(x.Lost),
+			What: clean(x.What), Cgroup: clean(x.Cgroup), Cmdline: clean(x.Cmdline), Where: clean(x.Where), Parent: clean(x.Parent), Path: clean(x.Path), CPUs: x.CPUs, At: clean(x.At), LostNS: int64(x.Lost),
 		})
 	}
 	for _, m := range c.Timeline {

@@ -19,16 +19,17 @@ var exampleCulprits = map[string]tick.Culprit{
 	"disk-wait":         {What: "disk 259:0, fsync", Root: tick.Root{Whose: tick.OfItself, Did: tick.DidWrite}},
 	"driver-slow":       {What: "GPU driver, in cudaMalloc"},
 	"gil-wait":          {Thread: events.Thread{PID: 4821, TID: 4833, Name: events.NameOf("logger")}, Own: true, What: "held Python's global lock (GIL)"},
-	"input-wait":        {Thread: exampleThread("pt_data_worker", 4830), Root: tick.Root{Whose: tick.OfWorker, Did: tick.DidCompute}},
-	"lock-wait":         {Thread: events.Thread{PID: 4821, TID: 4833, Name: events.NameOf("allocator")}, Own: true, What: "held a lock, or was waited for"},
-	"call-slow":         {What: "cudaMalloc"},
-	"memory-limit":      {What: "memory limit of /user.slice/user-1003.slice: 32 GiB", Limit: exampleLimit("memory.max", "34359738368")},
-	"memory-reclaim":    {Thread: exampleThread("tar", 8821), What: "took 9216 MiB of page cache"},
-	"oom-kill":          {What: "memory limit of /kubepods/pod7"},
-	"peer-slow":         {What: "peer 10.0.0.7:6379"},
-	"swap-in":           {What: "disk 259:0, for a page of memory"},
-	"tcp-loss":          {What: "peer 10.0.0.7:6379: packets were lost"},
-	"tool-call":         {What: "peer 10.0.0.9:443"},
+	"input-wait": {Thread: exampleThread("pt_data_worker", 4830), What: "was on a CPU, making input",
+		Path: "thread QueueFeederThr 4831 of process 4830, which waited for pt_data_worker 4830, which was on a CPU", Root: tick.Root{Whose: tick.OfWorker, Did: tick.DidCompute}},
+	"lock-wait":      {Thread: events.Thread{PID: 4821, TID: 4833, Name: events.NameOf("allocator")}, Own: true, What: "held a lock, or was waited for"},
+	"call-slow":      {What: "cudaMalloc"},
+	"memory-limit":   {What: "memory limit of /user.slice/user-1003.slice: 32 GiB", Limit: exampleLimit("memory.max", "34359738368")},
+	"memory-reclaim": {Thread: exampleThread("tar", 8821), What: "took 9216 MiB of page cache"},
+	"oom-kill":       {What: "memory limit of /kubepods/pod7"},
+	"peer-slow":      {What: "peer 10.0.0.7:6379"},
+	"swap-in":        {What: "disk 259:0, for a page of memory"},
+	"tcp-loss":       {What: "peer 10.0.0.7:6379: packets were lost"},
+	"tool-call":      {What: "peer 10.0.0.9:443"},
 
 	"alloc-slow":        {What: "cudaMalloc"},
 	"free-waits":        {What: "cudaFree"},
@@ -98,5 +99,5 @@ func Example(rule string) (head, cause, fix string) {
 	c.Culprits = []tick.Culprit{x}
 	v := &victim{name: "train.py", cgroup: "/system.slice/train.service", cpus: 16}
 	words := wordsFor(c)
-	return headline(c, &words), words.cause(c, v), words.fix(c, v)
+	return headline(c, &words), words.rootCause(c, v), words.fix(c, v)
 }

@@ -33,5 +33,5 @@ func EachValue(c *events.Call, f func(name string, value any)) {
 func ChainWords(c *tick.Chain, t *tick.Tick) (head, cause, fix string) {
 	words := wordsFor(c)
 	v := victims(t.Processes, &t.Host)(c.PID)
-	return headline(c, &words), words.cause(c, v), words.fix(c, v)
+	return headline(c, &words), words.rootCause(c, v), words.fix(c, v)
 }

@@ -166,6 +166,7 @@ func (l *Ledger) wait(w *events.Wait) {
 	t.seen = l.ticks
 	l.newest = max(l.newest, w.End())
 	t.past.add(w)
+	t.enrolled = t.enrolled || w.Hop > 0 && t.steps == nil
 	if t.enrolled {
 		return
 	}

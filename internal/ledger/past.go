@@ -17,6 +17,7 @@ type past struct {
 type pastWait struct {
 	start, end int64
 	taken      int64
+	arg        uint64 // as in events.Wait
 	by         events.Thread
 	dev        uint32
 	call       events.Syscall
@@ -39,23 +40,69 @@ func (p *past) add(w *events.Wait) {
 		return
 	}
 	p.begin(w.Start)
-	x := pastWait{w.Start, w.End(), w.Taken, w.Who, w.Dev, w.Syscall, w.State, w.Reason}
+	x := pastWait{w.Start, w.End(), w.Taken, w.Arg, w.Who, w.Dev, w.Syscall, w.State, w.Reason}
 	if len(p.waits) < maxPast {
 		p.waits = append(p.waits, x)
-		return
+	} else {
+		p.since = max(p.since, p.waits[p.next].end)
+		p.waits[p.next] = x
+		p.next = (p.next + 1) % maxPast
 	}
-	p.since = max(p.since, p.waits[p.next].end)
-	p.waits[p.next] = x
-	p.next = (p.next + 1) % maxPast
+	p.turns()
 }
 
 func (p *past) last() *pastWait {
-	switch n := len(p.waits); {
-	case n == 0:
+	if len(p.waits) == 0 {
 		return nil
-	case n < maxPast:
-		return &p.waits[n-1]
-	default:
-		return &p.waits[(p.next+n-1)%n]
 	}
+	return p.back(0)
+}
+
+// back returns the wait so many before the last one.
+func (p *past) back(n int) *pastWait {
+	return &p.waits[(p.next+2*len(p.waits)-1-n)%len(p.waits)]
+}
+
+const (
+	// betweenTurns is what a thread runs at most between two turns of one wait for a lock, ns.
+	betweenTurns = 1e6
+	// condBytes is the size of a condition variable of glibc. It has several futexes, which are
+	// used one after the other.
+	condBytes = 48
+)
+
+// turns gives the waits for a lock that a timer ended to the thread that ended the last wait, if
+// that was for the same lock and began right after them. A thread that waits for Python's lock does
+// so in turns of 5 ms, and the thread that has the lock lets go of it in the last one.
+func (p *past) turns() {
+	end := p.last()
+	if !end.forLock() || end.by.TID == 0 {
+		return
+	}
+	since := end.start
+	for n := 1; n < len(p.waits); n++ {
+		w := p.back(n)
+		switch {
+		case since-w.end > betweenTurns:
+			return
+		case w.state != events.WaitBlocked: // it waited for a CPU
+		case w.by.TID != 0 || !w.forLock() || !w.sameLock(end):
+			return
+		default:
+			w.by = end.by
+		}
+		since = w.start
+	}
+}
+
+func (w *pastWait) forLock() bool {
+	return w.state == events.WaitBlocked && (w.reason == events.ReasonLock || w.reason == events.ReasonGIL)
+}
+
+// sameLock reports whether two waits for a lock are for the same one.
+func (w *pastWait) sameLock(o *pastWait) bool {
+	if w.reason == events.ReasonGIL || o.reason == events.ReasonGIL {
+		return w.reason == o.reason
+	}
+	return w.call == o.call && max(w.arg, o.arg)-min(w.arg, o.arg) < condBytes
 }

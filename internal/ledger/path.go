@@ -6,9 +6,6 @@ import (
 )
 
 const (
-	// maxHops is how many wakers a wait is followed through: as far as the kernel gives them
-	// accounts (MAX_HOPS in bpf/abi.h).
-	maxHops = 4
 	// maxLooks bounds the accounts that are looked at for one wait.
 	maxLooks = 64
 	// maxRoots is how many threads at the ends of a wait's chains are told apart.
@@ -28,12 +25,14 @@ type path struct {
 	roots             [maxRoots]root
 	nroots            int
 	looks             int
+	chain             [tick.MaxHops]events.Thread // that is followed: hop n at n-1
 }
 
 // root is a thread at the end of a chain of wakers.
 type root struct {
 	events.Thread
-	ns int64
+	ns      int64
+	through [tick.MaxHops - 2]events.Thread // as in tick.WakerShare
 }
 
 // behind follows a blocked wait from waker to waker: what each did while the one before waited for
@@ -46,7 +45,7 @@ func (l *Ledger) behind(t *thread, w *events.Wait) tick.WakerShare {
 	var p path
 	l.follow(&p, w.Who, 1, w.Start, w.End())
 	if best := p.best(); best != nil && best.TID != w.Who.TID {
-		p.share.Root = best.Thread
+		p.share.Root, p.share.Through = best.Thread, best.through
 	}
 	return p.share
 }
@@ -55,10 +54,11 @@ func (l *Ledger) behind(t *thread, w *events.Wait) tick.WakerShare {
 // much of that is known, ns.
 func (l *Ledger) follow(p *path, who events.Thread, hop int, start, end int64) (known int64) {
 	t := l.threads[who.TID]
-	if t == nil || t.pid != who.PID || !t.past.known || p.looks >= maxLooks {
+	if t == nil || t.pid != who.PID || !t.is(who.Start) || !t.past.known || p.looks >= maxLooks {
 		return 0
 	}
 	p.looks++
+	p.chain[hop-1] = who
 	start = max(start, t.past.since)
 	left := end - start
 	if left <= 0 {
@@ -74,14 +74,14 @@ func (l *Ledger) follow(p *path, who events.Thread, hop int, start, end int64) (
 			continue
 		}
 		left -= ns
-		if w.state == events.WaitBlocked && forAnother[w.reason] && w.by.TID != 0 && w.by.TID != who.TID && hop < maxHops {
+		if w.state == events.WaitBlocked && forAnother[w.reason] && w.by.TID != 0 && w.by.TID != who.TID && hop < tick.MaxHops {
 			ns -= l.follow(p, w.by, hop+1, from, from+ns)
 		}
 		p.add(&own, w, ns)
 	}
 	own.OnCPU = uint64(left)
 	p.share.Times.Add(&own.Times)
-	p.root(who, int64(own.Total()))
+	p.root(hop, int64(own.Total()))
 	return known
 }
 
@@ -106,8 +106,10 @@ func (p *path) add(own *tick.WakerShare, w *pastWait, ns int64) {
 	}
 }
 
-// root adds time to a thread at the end of a chain.
-func (p *path) root(who events.Thread, ns int64) {
+// root adds time to the thread at the end of the chain that is followed, so many hops behind the
+// wait. How it was come to first is how it is told.
+func (p *path) root(hop int, ns int64) {
+	who := p.chain[hop-1]
 	for i := range p.roots[:p.nroots] {
 		if x := &p.roots[i]; x.TID == who.TID {
 			x.ns += ns
@@ -115,7 +117,11 @@ func (p *path) root(who events.Thread, ns int64) {
 		}
 	}
 	if p.nroots < maxRoots {
-		p.roots[p.nroots] = root{who, ns}
+		x := &p.roots[p.nroots]
+		*x = root{Thread: who, ns: ns}
+		for i := 1; i < hop-1 && p.chain[i].TID != who.TID; i++ { // threads may wait for each other
+			x.through[i-1] = p.chain[i]
+		}
 		p.nroots++
 	}
 }

@@ -11,6 +11,7 @@ import (
 func TestBehind(t *testing.T) {
 	const ms = int64(1e6)
 	at := func(tid uint32) events.Thread { return events.Thread{PID: 100 + tid, TID: tid} }
+	between := [tick.MaxHops - 2]events.Thread{at(3), at(4)}
 	blocked := func(tid uint32, from, to int64, on events.Reason, by uint32) events.Wait {
 		w := events.Wait{PID: 100 + tid, TID: tid, Start: base + from*ms, Duration: (to - from) * ms, State: events.WaitBlocked, Reason: on}
 		if by != 0 {
@@ -22,6 +23,13 @@ func TestBehind(t *testing.T) {
 		w := blocked(tid, from, to, 0, by)
 		w.State, w.Taken = events.WaitRunnable, w.Duration
 		return w
+	}
+	lock := func(w events.Wait, at uint64) events.Wait {
+		w.Arg = at
+		return w
+	}
+	turn := func(tid uint32, from, to int64, by uint32) events.Wait { // the futexes of a condition variable take turns
+		return lock(blocked(tid, from, to, events.ReasonLock, by), 0x7000+uint64(to&1)*4)
 	}
 	for _, tt := range []struct {
 		name  string
@@ -50,12 +58,33 @@ func TestBehind(t *testing.T) {
 			want:  tick.WakerShare{Times: tick.Times{OnCPU: 1, Blocked: 9}, Reason: events.ReasonDisk}},
 		{name: "four hops", waits: []events.Wait{
 			blocked(5, -1, 8, events.ReasonSleep, 0), blocked(4, -1, 8, events.ReasonPipe, 5), blocked(3, -1, 8, events.ReasonPipe, 4), blocked(2, -1, 8, events.ReasonPipe, 3)},
-			want: tick.WakerShare{Times: tick.Times{OnCPU: 2, Blocked: 8}, Reason: events.ReasonSleep, Root: at(5)}},
+			want: tick.WakerShare{Times: tick.Times{OnCPU: 2, Blocked: 8}, Reason: events.ReasonSleep, Root: at(5), Through: between}},
 		{name: "no more than four", waits: []events.Wait{
 			blocked(6, -1, 8, events.ReasonSleep, 0), blocked(5, -1, 8, events.ReasonPipe, 6), blocked(4, -1, 8, events.ReasonPipe, 5), blocked(3, -1, 8, events.ReasonPipe, 4), blocked(2, -1, 8, events.ReasonPipe, 3)},
-			want: tick.WakerShare{Times: tick.Times{OnCPU: 2, Blocked: 8}, Reason: events.ReasonPipe, Root: at(5)}},
+			want: tick.WakerShare{Times: tick.Times{OnCPU: 2, Blocked: 8}, Reason: events.ReasonPipe, Root: at(5), Through: between}},
 		{name: "two that wait for each other", waits: []events.Wait{blocked(3, 0, 5, events.ReasonPipe, 2), blocked(2, 0, 9, events.ReasonPipe, 3)},
 			want: tick.WakerShare{Times: tick.Times{OnCPU: 5, Blocked: 5}, Reason: events.ReasonPipe, Root: at(3)}},
+		{name: "a feeder thread waits in turns for the lock that the worker has",
+			waits: []events.Wait{blocked(3, -9, -1, events.ReasonSleep, 0),
+				turn(2, -1, 4, 0), turn(2, 4, 9, 0), turn(2, 9, 9, 3)},
+			want: tick.WakerShare{Times: tick.Times{OnCPU: 10}, Root: at(3)}},
+		{name: "and waits for a CPU between two turns",
+			waits: []events.Wait{blocked(3, -9, -1, events.ReasonSleep, 0),
+				turn(2, -1, 4, 0), runnable(2, 4, 6, 9), turn(2, 6, 9, 3)},
+			want: tick.WakerShare{Times: tick.Times{OnCPU: 8, Runnable: 2}, By: at(9), Root: at(3)}},
+		{name: "a turn that ended long before the next wait is another wait",
+			waits: []events.Wait{blocked(3, -9, -1, events.ReasonSleep, 0), turn(2, -1, 4, 0), turn(2, 6, 9, 3)},
+			want:  tick.WakerShare{Times: tick.Times{OnCPU: 6, Blocked: 4}, Reason: events.ReasonLock}},
+		{name: "a turn for another lock is another wait",
+			waits: []events.Wait{blocked(3, -9, -1, events.ReasonSleep, 0), lock(turn(2, -1, 4, 0), 0x9000), turn(2, 4, 9, 3)},
+			want:  tick.WakerShare{Times: tick.Times{OnCPU: 6, Blocked: 4}, Reason: events.ReasonLock, Root: at(3)}},
+		{name: "a timer that ends a wait for input is no turn",
+			waits: []events.Wait{blocked(3, -9, -1, events.ReasonSleep, 0), blocked(2, -1, 4, events.ReasonPoll, 0), turn(2, 4, 9, 3)},
+			want:  tick.WakerShare{Times: tick.Times{OnCPU: 6, Blocked: 4}, Reason: events.ReasonPoll, Root: at(3)}},
+		{name: "Python's lock is one lock, whoever has it",
+			waits: []events.Wait{blocked(3, -9, -1, events.ReasonSleep, 0),
+				lock(blocked(2, -1, 4, events.ReasonGIL, 0), 1), lock(blocked(2, 4, 9, events.ReasonGIL, 3), 1<<20)},
+			want: tick.WakerShare{Times: tick.Times{OnCPU: 10}, Root: at(3)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := New(0)
@@ -69,6 +98,49 @@ func TestBehind(t *testing.T) {
 			}
 			if got != tt.want {
 				t.Errorf("%+v\nwant %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+// A thread's number may be given to another one, of which nothing is known by the waits of the first.
+func TestBehindAnotherOfThatNumber(t *testing.T) {
+	const ms = int64(1e6)
+	for _, tt := range []struct {
+		name       string
+		start      uint32 // of the thread that ends the wait, by its record
+		onCPU, own uint64 // what it did, in ms, before and after it has waited itself
+	}{
+		{"the same", 7, 10, 10},
+		{"one that was started later", 8, 0, 3},
+		{"not known when it was started", 0, 10, 10},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l, first := New(0), events.Thread{PID: 102, TID: 2, Start: 7}
+			now := first
+			now.Start = tt.start
+			ends := func(from int64, who events.Thread) events.Wait {
+				return events.Wait{PID: 101, TID: 1, Start: base + from*ms, Duration: 10 * ms, State: events.WaitBlocked, Reason: events.ReasonPipe, Who: who}
+			}
+			sleeps := func(until int64) events.Wait {
+				return events.Wait{PID: 102, TID: 2, Start: base + (until-1)*ms, Duration: ms, State: events.WaitBlocked, Reason: events.ReasonSleep}
+			}
+			caller := &thread{pid: 101, tid: 1}
+			w := sleeps(0)
+			l.wait(&w)
+			w = ends(0, first)
+			if got := l.behind(caller, &w); got.OnCPU != uint64(10*ms) {
+				t.Fatalf("%+v, want 10 ms on a CPU", got)
+			}
+			w = ends(10, now)
+			if got := l.behind(caller, &w); got.OnCPU != tt.onCPU*uint64(ms) {
+				t.Errorf("%+v, want %d ms on a CPU", got, tt.onCPU)
+			}
+			w = sleeps(27)
+			l.wait(&w)
+			w = ends(20, now)
+			if got := l.behind(caller, &w); got.Total() != 10*uint64(ms) && tt.own == 10 || tt.own != 10 && got.Total() != (tt.own+1)*uint64(ms) {
+				t.Errorf("%+v, want %d ms", got, tt.own)
 			}
 		})
 	}

@@ -291,7 +291,7 @@ func addWaker(sum, o *tick.WakerShare, v *wakerVotes) {
 		sum.By, sum.Hypervisor = o.By, o.Hypervisor
 	}
 	if v.root.cast(sum.Root.TID == o.Root.TID, int64(o.Total())) || sum.Root.TID == o.Root.TID {
-		sum.Root = o.Root
+		sum.Root, sum.Through = o.Root, o.Through
 	}
 	sum.Times.Add(&o.Times)
 }

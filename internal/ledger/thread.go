@@ -21,7 +21,8 @@ const (
 // thread is what is kept of one thread.
 type thread struct {
 	pid, tid uint32
-	enrolled bool // it makes no traced calls: only its past matters
+	start    uint32 // as in events.Thread
+	enrolled bool   // it makes no traced calls: only its past matters
 	seen     uint64
 	account  account // as of the last tick that had it
 	comm     string  // likewise
@@ -38,6 +39,20 @@ type thread struct {
 	from   int64     // Unix ns
 	long   [4]longCall
 	longs  int // that it has made
+}
+
+// is reports whether the thread was started at a time, as far as that is known. If it was not, its
+// number has been given to another one, of which nothing is known yet.
+func (t *thread) is(start uint32) bool {
+	switch {
+	case start == 0 || t.start == start:
+	case t.start == 0:
+		t.start = start
+	default:
+		t.start, t.past = start, past{}
+		return false
+	}
+	return true
 }
 
 // longCall is one of a thread's last outermost calls that took a while: Unix ns.

@@ -124,6 +124,7 @@ type Culprit struct {
 	Where   string        // in words: its container or pod, job and rank, where known
 	Parent  string        // "name pid", where known
 	Limit   Limit         // that was reached, where known
+	Path    string        // in words: the threads through which the victim waited for it; empty: for itself
 	CPUs    []uint16      // on which it ran in the victim's stead
 	At      string        // where in its program Thread spent most of the time in which it was waited for, in words; empty: not known, or it took a CPU
 	Lost    time.Duration // its share of the chain's
@@ -194,18 +195,24 @@ type Share struct {
 	WakerAt string
 }
 
+// MaxHops is how many wakers a wait is followed through: as far as the kernel gives them accounts
+// (MAX_HOPS in bpf/abi.h).
+const MaxHops = 4
+
 // WakerShare splits the time that a thread waited for another, by what that did meanwhile; where
 // it waited for a third one, by what that did, and so on to the root. The parts add up to at
 // most the waits' time; what is missing is not known.
 type WakerShare struct {
 	Times
 	// Root is the thread that most of the parts are of, if it is not the one that ended the
-	// wait (TID 0).
-	Root   events.Thread
-	Reason events.Reason // what most of Blocked was on
-	Call   events.Syscall
-	Dev    uint32
-	By     events.Thread // who had the CPU in most of Runnable
+	// wait (TID 0). Through are the threads between the two: each waited for the next one, and
+	// the last of them for Root. TID 0: none.
+	Root    events.Thread
+	Through [MaxHops - 2]events.Thread
+	Reason  events.Reason // what most of Blocked was on
+	Call    events.Syscall
+	Dev     uint32
+	By      events.Thread // who had the CPU in most of Runnable
 	// Hypervisor: it gave the CPU to others in most of Runnable; By is empty.
 	Hypervisor bool
 }

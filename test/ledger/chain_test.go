@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -70,12 +72,118 @@ func blockedBy(t *testing.T, saw *record, pid, by uint32) (most tick.Share) {
 	return most
 }
 
+// A thread that waits for a lock in turns, each of which a timer ends but for the last one, has
+// waited for the thread with the lock all the time.
+func TestLockInTurns(t *testing.T) {
+	_, program := buildProgram(t, "turns")
+	child := testkit.Start(t, exec.Command(program, "80", "1000"))
+	tids := numbers(t, child.Line(""))
+	saw, wait := watch(t, tracing{}, uint32(child.PID()))
+	child.Say("go")
+	child.Line("done")
+	child.Say("")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	wait()
+	x := blockedBy(t, saw, tids[0], tids[1])
+	if x.Waker == nil || x.Waker.Root.TID != tids[2] {
+		t.Fatalf("%d ns of waits for the thread that writes: %+v, want their root to be %d of %v", x.NS, x.Waker, tids[2], tids)
+	}
+	if x.Waker.Blocked > x.NS/4 {
+		t.Errorf("%d ns of waits for the thread that writes: %+v, want nearly nothing blocked", x.NS, x.Waker)
+	}
+	turns := 0
+	for _, w := range saw.waitsOf(tids[1]) {
+		if w.Reason == events.ReasonLock && w.Who.TID == 0 {
+			turns++
+			if w.Hop != 1 {
+				t.Errorf("the thread that writes is %d hops from the caller, want 1", w.Hop)
+			}
+		}
+	}
+	if turns == 0 {
+		t.Error("no turn was ended by a timer")
+	}
+}
+
+// Who ends a wait is known by the time of its start, too, as the kernel tells it of each thread.
+func TestWakerHasItsStart(t *testing.T) {
+	_, program := buildChain(t)
+	child, tids := startChain(t, program, 2)
+	want := map[uint32]uint32{}
+	for _, tid := range tids {
+		want[tid] = startOf(t, tid)
+	}
+	saw, wait := watch(t, tracing{}, uint32(child.PID()))
+	child.Say("go")
+	child.Line("done")
+	child.Say("")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	wait()
+	ended := map[uint32]int{}
+	for hop, tid := range tids[:2] {
+		for _, w := range saw.waitsOf(tid) {
+			if int(w.Hop) != hop {
+				t.Fatalf("a wait of thread %d: hop %d, want %d", tid, w.Hop, hop)
+			}
+			if w.State != events.WaitBlocked || want[w.Who.TID] == 0 {
+				continue
+			}
+			if ended[w.Who.TID]++; w.Who.Start != want[w.Who.TID] {
+				t.Fatalf("thread %d was started at %d, want %d", w.Who.TID, w.Who.Start, want[w.Who.TID])
+			}
+		}
+	}
+	for _, tid := range tids[1:] {
+		if ended[tid] == 0 {
+			t.Errorf("thread %d ended no wait", tid)
+		}
+	}
+}
+
+// startOf is when a process was started, in ticks since boot.
+func startOf(t *testing.T, pid uint32) uint32 {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	n, err := strconv.ParseUint(fields[22-3], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uint32(n)
+}
+
+// numbers are those of a line.
+func numbers(t *testing.T, line string) (out []uint32) {
+	t.Helper()
+	for _, f := range strings.Fields(line) {
+		n, err := strconv.ParseUint(f, 10, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, uint32(n))
+	}
+	return out
+}
+
 // buildChain builds the program of a chain of wakers, and its library.
 func buildChain(t *testing.T) (dir, program string) {
 	t.Helper()
+	return buildProgram(t, "chain")
+}
+
+// buildProgram builds a program and the library of the traced functions.
+func buildProgram(t *testing.T, name string) (dir, program string) {
+	t.Helper()
 	dir = build(t)
-	program = filepath.Join(dir, "chain")
-	if out, err := exec.Command("gcc", "-Wall", "-O1", "-o", program, filepath.Join("testdata", "chain.c"), "-L"+dir, "-l:libcudart.so.12", "-Wl,-rpath,$ORIGIN").CombinedOutput(); err != nil {
+	program = filepath.Join(dir, name)
+	if out, err := exec.Command("gcc", "-Wall", "-O1", "-pthread", "-o", program, filepath.Join("testdata", name+".c"), "-L"+dir, "-l:libcudart.so.12", "-Wl,-rpath,$ORIGIN").CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
 	return dir, program
@@ -85,14 +193,7 @@ func buildChain(t *testing.T) (dir, program string) {
 func startChain(t *testing.T, program string, hops int) (child *testkit.Child, tids []uint32) {
 	t.Helper()
 	child = testkit.Start(t, exec.Command(program, strconv.Itoa(hops), "60", "2000"))
-	for _, f := range strings.Fields(child.Line("")) {
-		n, err := strconv.ParseUint(f, 10, 32)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tids = append(tids, uint32(n))
-	}
-	return child, tids
+	return child, numbers(t, child.Line(""))
 }
 
 // A waker that has ended no long wait for a while gives its place to others, also while it sleeps,

@@ -1,0 +1,96 @@
+package causal
+
+import (
+	"testing"
+
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// fed returns steps of 5 ms that wait for input beside, so long as the worker sleeps in each.
+func fed(sleeps func(i int) int64, count int) []ledger.Step {
+	const victim = 7
+	feeder := events.Thread{PID: 20, TID: 21, Parent: victim, Name: events.NameOf("python3")}
+	worker := events.Thread{PID: 20, TID: 20, Parent: victim, Name: events.NameOf("python3")}
+	now := start
+	var out []ledger.Step
+	for i := range count {
+		slept := sleeps(i)
+		waited := slept + 100*us
+		s := ledger.Step{PID: victim, TID: victim, From: now, Op: 0x0140, Kind: 1}
+		s.To = now + 5*ms + waited + int64(i%7)*10*us
+		s.Parts.GPUWait = 5 * ms
+		s.Parts.Blocked[events.ReasonPipe] = waited
+		s.Waits = []ledger.Wait{{NS: waited, Count: 1, First: now, Last: now + waited, Who: feeder, State: events.WaitBlocked, Reason: events.ReasonPipe,
+			Waker: tick.WakerShare{Times: tick.Times{OnCPU: 100_000, Blocked: uint64(slept)}, Reason: events.ReasonSleep, Root: worker}}}
+		now = s.To
+		out = append(out, s)
+	}
+	return out
+}
+
+// A worker that sleeps is to blame where it sleeps longer than it mostly does, and where it keeps
+// a pace it is not.
+func TestWorkerSleeps(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		count  int
+		sleeps func(i int) int64
+		lost   int64 // 0: silence
+	}{
+		{"for a while", 1000, func(i int) int64 {
+			if i >= 400 && i < 600 {
+				return 15 * ms
+			}
+			return 0
+		}, 3000 * ms},
+		{"as long as always", 1000, func(int) int64 { return 15 * ms }, 0},
+		{"as long as always, more or less", 1000, func(i int) int64 { return 15*ms + int64(i*7919%5000)*us }, 0},
+		{"longer for a while", 1000, func(i int) int64 {
+			if i >= 400 && i < 600 {
+				return 20 * ms
+			}
+			return 3 * ms
+		}, 3400 * ms},
+		{"hardly longer for a while", 1000, func(i int) int64 {
+			if i >= 400 && i < 600 {
+				return 6 * ms
+			}
+			return 3 * ms
+		}, 0},
+		{"now and then", 1000, func(i int) int64 {
+			if i%20 == 0 {
+				return 15 * ms
+			}
+			return 0
+		}, 0},
+		{"as soon as it is known", 12, func(int) int64 { return 300 * ms }, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := New(1)
+			steps := fed(tt.sleeps, tt.count)
+			e.Add(steps)
+			got := chainsOf(e, steps[len(steps)-1].To)
+			if tt.lost == 0 {
+				if len(got) != 0 {
+					show(t, got)
+					t.Errorf("%d chains, want none", len(got))
+				}
+				return
+			}
+			if len(got) != 1 || got[0].Rule != "input-wait" {
+				show(t, got)
+				t.Fatalf("%d chains, want one of input-wait", len(got))
+			}
+			c := &got[0]
+			if lost := int64(c.Lost); lost < tt.lost*9/10 || lost > tt.lost*11/10 {
+				t.Errorf("lost %v, want %d ms", c.Lost, tt.lost/ms)
+			}
+			const path = "thread python3 21 of process 20, which waited for python3 20, which slept"
+			if x := c.Culprits[0]; x.Thread.TID != 20 || x.Path != path {
+				t.Errorf("culprit %+v, want the worker and the path %q", x, path)
+			}
+		})
+	}
+}

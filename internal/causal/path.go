@@ -1,0 +1,102 @@
+package causal
+
+import (
+	"fmt"
+	"strings"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// path is the chain of wakers through which a victim waits for a culprit: that of most of the
+// time.
+type path struct {
+	hops [tick.MaxHops]events.Thread // the one that ends the wait first, the culprit last; TID 0: no more
+	does string                      // what the culprit did meanwhile
+	ns   int64                       // that speaks for it
+}
+
+// cast has a part speak for its path.
+func (x *path) cast(p *Part) {
+	if p.Waker.TID == 0 {
+		return
+	}
+	hops, n := [tick.MaxHops]events.Thread{p.Waker}, 1
+	for i := range p.Through {
+		if p.Through[i].TID != 0 {
+			hops[n] = p.Through[i]
+			n++
+		}
+	}
+	if end := p.end(); end.TID != 0 && end.TID != hops[n-1].TID {
+		hops[n] = end
+	}
+	switch {
+	case x.same(&hops):
+		x.ns += p.NS
+	case x.ns < p.NS:
+		*x = path{hops: hops, does: p.does(), ns: p.NS - x.ns}
+	default:
+		x.ns -= p.NS
+	}
+}
+
+func (x *path) same(hops *[tick.MaxHops]events.Thread) bool {
+	for i := range hops {
+		if hops[i].TID != x.hops[i].TID {
+			return false
+		}
+	}
+	return true
+}
+
+// end is the thread at the end of the part's chain of wakers.
+func (p *Part) end() events.Thread {
+	if p.Via.TID != 0 {
+		return p.Via
+	}
+	return p.Who
+}
+
+// does says what the thread at the end did.
+func (p *Part) does() string {
+	switch {
+	case p.State == events.WaitRunnable:
+		return "was ready to run and had no CPU"
+	case p.State == events.WaitThrottled:
+		return "was held back by its CPU quota"
+	case p.Via.TID == 0:
+		return "was on a CPU"
+	case p.Reason == events.ReasonSleep:
+		return "slept"
+	case p.Dev != 0 && (p.Reason == events.ReasonDisk || p.Reason == events.ReasonFile):
+		return fmt.Sprintf("waited for disk %d:%d", p.Dev>>20, p.Dev&(1<<20-1))
+	}
+	return "waited itself: " + p.Reason.String()
+}
+
+// text tells what a victim waited for, hop by hop; "" where nobody stands between the two.
+func (x *path) text(victim uint32) string {
+	if x.hops[1].TID == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for i := range x.hops {
+		t := &x.hops[i]
+		if t.TID == 0 {
+			break
+		}
+		if i > 0 {
+			b.WriteString(", which waited for ")
+		}
+		switch {
+		case t.PID == victim:
+			fmt.Fprintf(&b, "its own thread %s %d", t.Name, t.TID)
+		case t.TID != t.PID:
+			fmt.Fprintf(&b, "thread %s %d of process %d", t.Name, t.TID, t.PID)
+		default:
+			fmt.Fprintf(&b, "%s %d", t.Name, t.PID)
+		}
+	}
+	return b.String() + ", which " + x.does
+}
