@@ -99,6 +99,7 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 			e.keep(r, part{list[i].NS, n, list[i].Critical, shareOf(list[i].Unknown, list[i].NS)})
 		}
 	}
+	r.unknown = waitsForUnknown(s)
 	seen := uint32(0)
 	for i := range s.Ops {
 		if o := &s.Ops[i]; o.Op == 0 || classOf(o.Op) == events.ClassLaunch {
@@ -109,6 +110,18 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 		}
 	}
 	r.unseen = seen < s.Launches || r.shed&uncounted != 0
+}
+
+// waitsForUnknown reports whether a step waited for another thread, of which it is mostly not known
+// what it did meanwhile.
+func waitsForUnknown(s *ledger.Step) bool {
+	for i := range s.Waits {
+		w := &s.Waits[i]
+		if w.State == events.WaitBlocked && forAnother(w.Reason) && w.NS >= leastSlow && int64(w.Waker.Total()) < w.NS/2 {
+			return true
+		}
+	}
+	return false
 }
 
 // keep adds a part. Where there is no room it goes to one of its kind, by the same rule and

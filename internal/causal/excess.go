@@ -166,11 +166,13 @@ func (e *Engine) baseline(steps []step, how baseline, rule int) (u waitBaseline)
 }
 
 // pace finds the baseline of a rule's waits that keep a pace: where they are not on two levels, all
-// of them are normal.
+// of them are normal. A step that waited for a thread of which nothing was known yet says nothing.
 func (e *Engine) pace(steps []step, rule int) waitBaseline {
 	all := e.scratch.values[:0]
 	for i := range steps {
-		all = append(all, weighed{e.ofRule(steps[i].record, baselinePace, rule), steps[i].weight})
+		if x := &steps[i]; !x.unknown {
+			all = append(all, weighed{e.ofRule(x.record, baselinePace, rule), x.weight})
+		}
 	}
 	e.scratch.values = all
 	lower, ok := rises(all)

@@ -65,6 +65,14 @@ func TestWorkerSleeps(t *testing.T) {
 			}
 			return 0
 		}, 0},
+		{"for every second step, at random", 1000, func(i int) int64 { return int64(i*7919%1009&1) * 4200 * us }, 0},
+		{"for every third step, at random", 1000, func(i int) int64 { return int64(i*7919%1009%3/2) * 4200 * us }, 0},
+		{"for every second step at random, and then for long", 1000, func(i int) int64 {
+			if i >= 400 && i < 600 {
+				return 30 * ms
+			}
+			return int64(i*7919%1009&1) * 4200 * us
+		}, 5200 * ms},
 		{"as soon as it is known", 12, func(int) int64 { return 300 * ms }, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -92,5 +100,41 @@ func TestWorkerSleeps(t *testing.T) {
 				t.Errorf("culprit %+v, want the worker and the path %q", x, path)
 			}
 		})
+	}
+}
+
+// What a worker did before it was known may have been something else: so much less may have been
+// lost.
+func TestUnknownWidens(t *testing.T) {
+	const victim = 7
+	worker := events.Thread{PID: 20, TID: 20, Parent: victim, Name: events.NameOf("worker")}
+	for _, known := range []int64{10, 6} { // of 10 ms
+		now := start
+		var steps []ledger.Step
+		for i := range 1000 {
+			s := ledger.Step{PID: victim, TID: victim, From: now, Op: 0x0140, Kind: 1}
+			s.To = now + 5*ms + int64(i%7)*10*us
+			s.Parts.GPUWait = 5 * ms
+			if i%4 == 0 {
+				s.To += 10 * ms
+				s.Parts.Blocked[events.ReasonPipe] = 10 * ms
+				s.Waits = []ledger.Wait{{NS: 10 * ms, Count: 1, First: now, Last: now + 10*ms, Who: worker, State: events.WaitBlocked,
+					Reason: events.ReasonPipe, Waker: tick.WakerShare{Times: tick.Times{OnCPU: uint64(known * ms)}}}}
+			}
+			now = s.To
+			steps = append(steps, s)
+		}
+		e := New(1)
+		e.Add(steps)
+		got := chainsOf(e, now)
+		if len(got) != 1 || got[0].Rule != "input-wait" {
+			show(t, got)
+			t.Fatalf("%d chains, want one of input-wait", len(got))
+		}
+		c := &got[0]
+		most := min(0.1*float64(known), 1-usuallyVague) // of what was lost
+		if share := float64(c.LostMin) / float64(c.Lost); share < most-0.02 || share > most+0.02 {
+			t.Errorf("%d of 10 ms are known: lost %v at least of %v, want %.2f of it", known, c.LostMin, c.Lost, most)
+		}
 	}
 }

@@ -77,29 +77,65 @@ func levels(x []weighed) (lower int64, ok bool) {
 	return bins[n/2], high >= low*apart(size)
 }
 
-// rises returns the level of values, in order of time, that are clearly on a higher one for a while;
-// the lower one may be zero. ok is false where there is no higher one.
-func rises(x []weighed) (lower int64, ok bool) {
-	bins, size := stretches(x)
-	if len(bins) < leastBins {
+// rises returns what is usual of values, in order of time, that are clearly on a higher level for a
+// while. ok is false where there is no higher one, or it is one by chance: some values are high at
+// all times.
+func rises(x []weighed) (usual int64, ok bool) {
+	size := stretchSize(len(x))
+	var means []float64
+	var within float64 // variance
+	for rest := x; len(rest) >= size; rest = rest[size:] {
+		mean, variance := moments(rest[:size])
+		means = append(means, mean)
+		within += variance
+	}
+	n := len(means)
+	if n < leastBins {
 		return 0, false
 	}
-	low, high := bins[len(bins)/10], bins[len(bins)-2] // one stretch alone is no level
-	n, _ := slices.BinarySearch(bins, (low+high)/2)
-	lower = bins[n/2]
-	return lower, float64(high) >= max(float64(lower)*apart(size), leastGrowth)
+	sorted := slices.Sorted(slices.Values(means))
+	low, high := sorted[n/10], sorted[n-2] // one stretch alone is no level
+	chance := surely * math.Sqrt(within/float64(n*size))
+	if high < max(low*apart(size), low+chance, leastGrowth) {
+		return 0, false
+	}
+	var lower []weighed
+	for i, mean := range means {
+		if mean < (low+high)/2 {
+			lower = append(lower, x[i*size:(i+1)*size]...)
+		}
+	}
+	return quantile(thin(lower), 0.9), true
+}
+
+// surely is how many standard errors lie between what differs by more than chance.
+const surely = 4
+
+func moments(x []weighed) (mean, variance float64) {
+	var all float64
+	for _, v := range x {
+		all += v.w
+		mean += v.w * float64(v.v)
+	}
+	mean /= all
+	for _, v := range x {
+		variance += v.w / all * (float64(v.v) - mean) * (float64(v.v) - mean)
+	}
+	return mean, variance
 }
 
 // stretches returns the middles of stretches of values that follow each other, the lowest first, and
 // the size of a stretch.
 func stretches(x []weighed) (middles []int64, size int) {
-	size = min(max(len(x)/levelBins, leastBin), mostBin)
+	size = stretchSize(len(x))
 	for ; len(x) >= size; x = x[size:] {
 		middles = append(middles, quantile(slices.Clone(x[:size]), 0.5))
 	}
 	slices.Sort(middles)
 	return middles, size
 }
+
+func stretchSize(values int) int { return min(max(values/levelBins, leastBin), mostBin) }
 
 // apart is how many times as high as the lower one the higher one of two levels is.
 func apart(size int) float64 { return 10 / math.Sqrt(float64(size)) }

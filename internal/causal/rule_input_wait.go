@@ -35,7 +35,7 @@ var inputWait = Rule{
 			case p.State != events.WaitBlocked:
 				return "input", "made input, and had the CPU of the worker that was waited for"
 			}
-			return "input", "was on a CPU, making input"
+			return "input", "made input, and was waited for"
 		},
 	},
 }

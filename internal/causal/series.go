@@ -26,6 +26,7 @@ type record struct {
 	marks        ledger.Marks
 	period       bool
 	unseen       bool // not all launches have a record
+	unknown      bool // it is not known what a thread did that it waited for
 	nparts, nown uint8
 	shed         shed
 	loss         ledger.Loss

@@ -19,7 +19,7 @@ var exampleCulprits = map[string]tick.Culprit{
 	"disk-wait":         {What: "disk 259:0, fsync", Root: tick.Root{Whose: tick.OfItself, Did: tick.DidWrite}},
 	"driver-slow":       {What: "GPU driver, in cudaMalloc"},
 	"gil-wait":          {Thread: events.Thread{PID: 4821, TID: 4833, Name: events.NameOf("logger")}, Own: true, What: "held Python's global lock (GIL)"},
-	"input-wait": {Thread: exampleThread("pt_data_worker", 4830), What: "was on a CPU, making input",
+	"input-wait": {Thread: exampleThread("pt_data_worker", 4830), What: "made input, and was waited for",
 		Path: "thread QueueFeederThr 4831 of process 4830, which waited for pt_data_worker 4830, which was on a CPU", Root: tick.Root{Whose: tick.OfWorker, Did: tick.DidCompute}},
 	"lock-wait":      {Thread: events.Thread{PID: 4821, TID: 4833, Name: events.NameOf("allocator")}, Own: true, What: "held a lock, or was waited for"},
 	"call-slow":      {What: "cudaMalloc"},

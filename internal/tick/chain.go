@@ -124,7 +124,7 @@ type Culprit struct {
 	Where   string        // in words: its container or pod, job and rank, where known
 	Parent  string        // "name pid", where known
 	Limit   Limit         // that was reached, where known
-	Path    string        // in words: the threads through which the victim waited for it; empty: for itself
+	Path    string        `json:",omitempty"` // in words: the threads through which the victim waited for it; empty: for itself
 	CPUs    []uint16      // on which it ran in the victim's stead
 	At      string        // where in its program Thread spent most of the time in which it was waited for, in words; empty: not known, or it took a CPU
 	Lost    time.Duration // its share of the chain's
@@ -208,8 +208,8 @@ type WakerShare struct {
 	// wait (TID 0). Through are the threads between the two: each waited for the next one, and
 	// the last of them for Root. TID 0: none.
 	Root    events.Thread
-	Through [MaxHops - 2]events.Thread
-	Reason  events.Reason // what most of Blocked was on
+	Through [MaxHops - 2]events.Thread `json:",omitzero"`
+	Reason  events.Reason              // what most of Blocked was on
 	Call    events.Syscall
 	Dev     uint32
 	By      events.Thread // who had the CPU in most of Runnable

@@ -113,7 +113,7 @@ const (
 type Thread struct {
 	PID, TID uint32
 	Parent   uint32 // process id of PID's parent
-	Start    uint32 // when it was started, in ticks of 10 ms since boot, as /proc has it; 0: not known
+	Start    uint32 `json:",omitempty"` // when it was started, in ticks of 10 ms since boot, as /proc has it; 0: not known
 	Cgroup   uint64 // id of its cgroup in the unified hierarchy; 0: not known
 	Name     Name
 }
@@ -161,7 +161,7 @@ type Wait struct {
 	Reason   Reason // WaitBlocked
 	File     FileKind
 	Flags    WaitFlags
-	Hop      uint8 // wakers from the thread to one that makes traced calls; 0: it makes them itself, or that is not known
+	Hop      uint8 `json:",omitempty"` // wakers from the thread to one that makes traced calls; 0: it makes them itself, or that is not known
 }
 
 // End returns when the wait ended, in Unix nanoseconds.
