@@ -12,6 +12,13 @@ type past struct {
 	next  int   // place of the oldest, when all are in use
 	since int64 // Unix ns: before this nothing is known
 	known bool
+	locks [4]lock // that it has waited for, the last one first
+}
+
+// lock is who ended a thread's last waits for a lock.
+type lock struct {
+	w     pastWait // the last one
+	times int      // that this thread ended them, one after the other
 }
 
 type pastWait struct {
@@ -49,6 +56,43 @@ func (p *past) add(w *events.Wait) {
 		p.next = (p.next + 1) % maxPast
 	}
 	p.turns()
+	p.locked()
+}
+
+// locked notes who ended a wait for a lock.
+func (p *past) locked() {
+	w := p.last()
+	if !w.forLock() || w.by.TID == 0 {
+		return
+	}
+	at := len(p.locks) - 1
+	for i := range p.locks {
+		if x := &p.locks[i]; x.times > 0 && x.w.sameLock(w) {
+			at = i
+			break
+		}
+	}
+	now := lock{*w, 1}
+	if x := &p.locks[at]; x.times > 0 && x.w.sameLock(w) && x.w.by.TID == w.by.TID {
+		now.times += x.times
+	}
+	copy(p.locks[1:at+1], p.locks[:at])
+	p.locks[0] = now
+}
+
+// endedBy is who ended a wait. Where a timer ended a wait for a lock, and there was no other wait
+// for it behind, the thread got the lock right then: from the thread that ended its last waits for
+// this lock, where that was one and the same.
+func (p *past) endedBy(w *pastWait) events.Thread {
+	if w.by.TID != 0 || !w.forLock() {
+		return w.by
+	}
+	for i := range p.locks {
+		if x := &p.locks[i]; x.times >= oneHolder && x.w.sameLock(w) && w.start-x.w.end < holdsFor {
+			return x.w.by
+		}
+	}
+	return w.by
 }
 
 func (p *past) last() *pastWait {
@@ -64,6 +108,10 @@ func (p *past) back(n int) *pastWait {
 }
 
 const (
+	// oneHolder is how many waits for a lock one thread has ended, for how long at most before a
+	// wait, ns, to be taken for the one that ends that.
+	oneHolder = 2
+	holdsFor  = 1e9
 	// betweenTurns is what a thread runs at most between two turns of one wait for a lock, ns.
 	betweenTurns = 1e6
 	// condBytes is the size of a condition variable of glibc. It has several futexes, which are

@@ -74,8 +74,8 @@ func (l *Ledger) follow(p *path, who events.Thread, hop int, start, end int64) (
 			continue
 		}
 		left -= ns
-		if w.state == events.WaitBlocked && forAnother[w.reason] && w.by.TID != 0 && w.by.TID != who.TID && hop < tick.MaxHops {
-			ns -= l.follow(p, w.by, hop+1, from, from+ns)
+		if by := t.past.endedBy(w); w.state == events.WaitBlocked && forAnother[w.reason] && by.TID != 0 && by.TID != who.TID && hop < tick.MaxHops {
+			ns -= l.follow(p, by, hop+1, from, from+ns)
 		}
 		p.add(&own, w, ns)
 	}
