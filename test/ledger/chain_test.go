@@ -41,6 +41,9 @@ func TestChainOfWakers(t *testing.T) {
 					t.Errorf("waker %d has an account: %t, want %t", i+1, ok, want)
 				}
 			}
+			if far := dropped(saw, "waker-too-far"); (far > 0) != (hops > followed) {
+				t.Errorf("%d wakers were too far", far)
+			}
 			last := min(hops, followed)
 			want := events.ReasonSleep
 			if hops > followed {
@@ -55,6 +58,16 @@ func TestChainOfWakers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// dropped is how often something was not kept for a reason.
+func dropped(saw *record, reason string) uint64 {
+	for _, d := range saw.ticks[len(saw.ticks)-1].Drops {
+		if d.Reason == reason {
+			return d.Count
+		}
+	}
+	return 0
 }
 
 // blockedBy returns the largest share of a process's time that a thread's end of it made.
