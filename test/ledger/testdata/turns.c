@@ -98,6 +98,14 @@ static void worker(void)
 	}
 }
 
+static void line(void)
+{
+	int c;
+
+	while ((c = getchar()) != '\n' && c != EOF)
+		;
+}
+
 int main(int argc, char **argv)
 {
 	char c;
@@ -115,7 +123,7 @@ int main(int argc, char **argv)
 		usleep(1000);
 	printf("%d %d %d\n", getpid(), tids[0], tids[1]);
 	fflush(stdout);
-	getchar();
+	line();
 	if (write(begin[1], "x", 1) != 1)
 		return 1;
 	for (int i = 0; i < atoi(argv[1]); i++) {
@@ -125,7 +133,6 @@ int main(int argc, char **argv)
 	}
 	printf("done\n");
 	fflush(stdout);
-	getchar();
-	getchar();
+	line();
 	return 0;
 }
