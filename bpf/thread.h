@@ -247,6 +247,7 @@ static __always_inline void unenrol(struct thread *t)
  */
 static __noinline int enrol(__u32 tgid, __u32 wakes, __u32 hop)
 {
+	struct wait_record rec = { .kind = RECORD_WAIT, .state = WAIT_RUNNABLE };
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct target *p = bpf_map_lookup_elem(&targets, &tgid);
 	struct thread *t;
@@ -267,6 +268,13 @@ static __noinline int enrol(__u32 tgid, __u32 wakes, __u32 hop)
 	t->wakes = wakes;
 	t->clock.enrolled_for = tgid;
 	__sync_fetch_and_add(&p->wakers[hop > 1], 1);
+	/* A wait of no time says from when on it has an account: one that computes has no other. */
+	rec.tgid = t->tgid;
+	rec.tid = task->pid;
+	rec.cpu = t->clock.cpu;
+	rec.hop = hop;
+	rec.start_ns = t->clock.since;
+	emit_wait(&rec);
 	return 0;
 }
 
