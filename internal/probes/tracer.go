@@ -320,47 +320,6 @@ func (t *Tracer) DrainLives(take func(record []byte)) int {
 	return t.critical.Drain(math.MaxInt, take)
 }
 
-// Drops returns the count of what was not kept, by reason, in a fixed order.
-func (t *Tracer) Drops() ([]tick.Drop, error) {
-	out := make([]tick.Drop, len(dropNames))
-	for i := range out {
-		out[i].Reason = dropNames[i]
-		if err := t.objects.Drops.Lookup(uint32(i), &out[i].Count); err != nil {
-			return nil, fmt.Errorf("read drops: %w", err)
-		}
-	}
-	ends, err := t.lostEnds()
-	return append(out, ends...), err
-}
-
-// dropNames are the reasons as people see them, by enum drop_reason.
-var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
-	bpf.IngeroDropReasonDROP_RING_FULL:      "ring-full",
-	bpf.IngeroDropReasonDROP_THINNED:        "thinned",
-	bpf.IngeroDropReasonDROP_CRITICAL_FULL:  "critical-ring-full",
-	bpf.IngeroDropReasonDROP_THREADS_FULL:   "too-many-threads",
-	bpf.IngeroDropReasonDROP_COUNTS_FULL:    "too-many-counters",
-	bpf.IngeroDropReasonDROP_TARGETS_FULL:   "too-many-processes",
-	bpf.IngeroDropReasonDROP_TOO_DEEP:       "nested-too-deep",
-	bpf.IngeroDropReasonDROP_DUPLICATE_LINK: "duplicate-link",
-	bpf.IngeroDropReasonDROP_WAIT:           "wait-left-out",
-	bpf.IngeroDropReasonDROP_WAKERS_FULL:    "waker-quota",
-	bpf.IngeroDropReasonDROP_TEXT:           "text-left-out",
-	bpf.IngeroDropReasonDROP_STACK:          "stack-left-out",
-	bpf.IngeroDropReasonDROP_ORPHAN_RETURN:  "orphan-return",
-	bpf.IngeroDropReasonDROP_HOST_FULL:      "host-sums-full",
-	bpf.IngeroDropReasonDROP_HOST_BEGUN:     "host-not-followed",
-	bpf.IngeroDropReasonDROP_PYTHON:         "python-left-out",
-	bpf.IngeroDropReasonDROP_RANGE:          "range-left-out",
-	bpf.IngeroDropReasonDROP_KEPT_FULL:      "kept-ring-full",
-
-	bpf.IngeroDropReasonDROP_DEEP_WAKERS_FULL: "waker-deep-quota",
-	bpf.IngeroDropReasonDROP_WAKER_NO_ROOM:    "waker-no-room",
-	bpf.IngeroDropReasonDROP_WAKER_TOO_FAR:    "waker-too-far",
-	bpf.IngeroDropReasonDROP_WAKER_KERNEL:     "waker-kernel-thread",
-	bpf.IngeroDropReasonDROP_WAKER_AGENT:      "waker-agent",
-}
-
 // StopLives stops following the lives of processes; WaitLives and
 // WaitPressure return. It is idempotent.
 func (t *Tracer) StopLives() error {
