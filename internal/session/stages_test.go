@@ -309,7 +309,7 @@ func (s *invented) fill(v reflect.Value, name string) {
 	switch {
 	case v.Type() == reflect.TypeFor[time.Time]():
 		v.Set(reflect.ValueOf(time.Unix(0, (s.at-s.Int64N(1e9))*s.Int64N(2))))
-	case name == "Time" || name == "Start" || name == "Since" || name == "Until":
+	case v.CanInt() && slices.Contains([]string{"Time", "Start", "Since", "Until"}, name):
 		v.SetInt(s.at - s.Int64N(1e9))
 	case v.CanInt():
 		v.SetInt(s.Int64N(1e7) / (1 + 1e7*s.Int64N(2)) % (1 << (v.Type().Bits() - 2)))

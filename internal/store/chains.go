@@ -53,6 +53,7 @@ type culpritJSON struct {
 	Group    string   `json:"limit_group,omitempty"` // of tick.Limit
 	File     string   `json:"limit_file,omitempty"`
 	Raw      string   `json:"limit,omitempty"`
+	Start    uint32   `json:"start_ticks,omitempty"` // of events.Thread
 }
 
 type momentJSON struct {
@@ -68,7 +69,7 @@ func toChainRow(c *tick.Chain) (chainRow, error) {
 		t := &p.Thread
 		culprits = append(culprits, culpritJSON{t.PID, t.TID, t.Parent, t.Cgroup, t.Name.String(), p.Own, p.Agent,
 			p.What, p.Cgroup, p.Cmdline, p.Where, p.Parent, p.Path, p.CPUs, p.At, int64(p.Lost), string(p.Root.Whose), string(p.Root.Did),
-			p.Limit.Group, p.Limit.File, p.Limit.Raw})
+			p.Limit.Group, p.Limit.File, p.Limit.Raw, t.Start})
 	}
 	for i := range c.Timeline {
 		m := &c.Timeline[i]
@@ -178,7 +179,7 @@ func UnmarshalChain(c *tick.Chain, culprits, timeline, notIt []byte) error {
 	for i := range who {
 		j := &who[i]
 		c.Culprits = append(c.Culprits, tick.Culprit{
-			Thread: events.Thread{PID: j.PID, TID: j.TID, Parent: j.PPID, Cgroup: j.CgroupID, Name: events.NameOf(j.Comm)},
+			Thread: events.Thread{PID: j.PID, TID: j.TID, Parent: j.PPID, Start: j.Start, Cgroup: j.CgroupID, Name: events.NameOf(j.Comm)},
 			Root:   tick.Root{Whose: tick.Whose(j.Whose), Did: tick.Did(j.Did)}, Limit: tick.Limit{Group: j.Group, File: j.File, Raw: j.Raw},
 			Own: j.Own, Agent: j.Agent, What: j.What, Cgroup: j.Cgroup, Cmdline: j.Cmdline, Where: j.Where, Parent: j.Parent, Path: j.Path, CPUs: j.CPUs, At: j.At, Lost: time.Duration(j.Lost)})
 	}
