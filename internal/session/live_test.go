@@ -5,8 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -161,17 +159,6 @@ func (r *running) exact(t testing.TB, calls uint64) {
 		t.Errorf("saw %d records, want %d", r.records, calls)
 	}
 	noDrops(t, r.last)
-}
-
-// noDrops checks that nothing was lost, for whatever reason but these. The kernel's log is
-// the machine's: others may write more to it than it has room for.
-func noDrops(t testing.TB, last *tick.Tick, but ...string) {
-	t.Helper()
-	for _, d := range last.Drops {
-		if d.Count > 0 && d.Reason != "kernel-log-overwritten" && !strings.HasPrefix(d.Reason, "waker-") && !slices.Contains(but, d.Reason) {
-			t.Errorf("dropped: %d, %s", d.Count, d.Reason)
-		}
-	}
 }
 
 func pids(c *testkit.Child) proc.Selector { return proc.Selector{PIDs: []uint32{uint32(c.PID())}} }
