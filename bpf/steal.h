@@ -53,6 +53,7 @@ static __noinline int take_stolen(struct thread *t, struct task_struct *task, __
 		return 0;
 	rec.op = t->depth ? t->open[0].rec.op : 0;
 	rec.cpu = k->cpu;
+	rec.hop = k->hop;
 	rec.tgid = t->tgid;
 	rec.tid = task->pid;
 	rec.start_ns = now - ns;

@@ -140,7 +140,7 @@ func TestWakerHasItsStart(t *testing.T) {
 	for hop, tid := range tids[:2] {
 		for _, w := range saw.waitsOf(tid) {
 			if int(w.Hop) != hop {
-				t.Fatalf("a wait of thread %d: hop %d, want %d", tid, w.Hop, hop)
+				t.Fatalf("a wait of thread %d: hop %d, want %d: %+v", tid, w.Hop, hop, w)
 			}
 			if w.State != events.WaitBlocked || want[w.Who.TID] == 0 {
 				continue
