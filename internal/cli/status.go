@@ -96,7 +96,7 @@ func judge(state *lock.State, h *lock.Holder, now time.Time) *status {
 		s.Problems = append(s.Problems, fmt.Sprintf("it has said nothing for %s", age.Round(time.Second)))
 	}
 	if !state.LastLoss.IsZero() && now.Sub(state.LastLoss) < recentLoss {
-		s.Problems = append(s.Problems, "records were lost in the last minute: "+dropsText(state.Drops, false))
+		s.Problems = append(s.Problems, "records were lost in the last minute: "+dropsText(state.Drops, ofCalls))
 	}
 	s.Healthy = len(s.Problems) == 0
 	return s
@@ -139,8 +139,11 @@ func (s *status) text(now time.Time) string {
 		if spared := slices.DeleteFunc(slices.Clone(t.Processes), func(p lock.Process) bool { return !p.Counted }); len(spared) > 0 {
 			line("Launches", "counted, not timed, to spare %s (--max-overhead)", processesText(spared))
 		}
-		line("Dropped", "%s", dropsText(t.Drops, false))
-		if text := dropsText(t.Drops, true); text != nothing {
+		line("Dropped", "%s", dropsText(t.Drops, ofCalls))
+		if text := dropsText(t.Drops, explain.OfWakers); text != nothing {
+			line("Waits", "not followed further: %s", text)
+		}
+		if text := dropsText(t.Drops, explain.OfStacks); text != nothing {
 			line("Stacks", "missing or cut short: %s", text)
 		}
 		if t.Overhead != "" {
@@ -192,11 +195,14 @@ func processesText(ps []lock.Process) string {
 
 const nothing = "nothing"
 
+// ofCalls tells whether a reason is of calls or other records, and of neither stacks nor wakers.
+func ofCalls(reason string) bool { return !explain.OfStacks(reason) && !explain.OfWakers(reason) }
+
 // dropsText lists what was not kept, of stacks or of all else.
-func dropsText(drops map[string]uint64, ofStacks bool) string {
+func dropsText(drops map[string]uint64, of func(reason string) bool) string {
 	var out []string
 	for _, reason := range slices.Sorted(maps.Keys(drops)) {
-		if explain.OfStacks(reason) == ofStacks {
+		if of(reason) {
 			out = append(out, fmt.Sprintf("%s %d", reason, drops[reason]))
 		}
 	}

@@ -84,8 +84,11 @@ func isLoss(reason string) bool {
 	case "thinned", "duplicate-link", "orphan-return", "programs-not-read", "kernel-log-overwritten", "kernel-log-suppressed":
 		return false
 	}
-	return !OfStacks(reason) && !strings.HasPrefix(reason, "waker-")
+	return !OfStacks(reason) && !OfWakers(reason)
 }
+
+// OfWakers tells whether a reason means that a wait is not followed to its root: that loses no call.
+func OfWakers(reason string) bool { return strings.HasPrefix(reason, "waker-") }
 
 // OfStacks tells whether a reason means that stacks are missing or end early.
 func OfStacks(reason string) bool {
