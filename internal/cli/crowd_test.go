@@ -202,7 +202,7 @@ func TestTraceBesideCrowds(t *testing.T) {
 	for i := range servers {
 		servers[i].crowd(1000)
 	}
-	for !strings.Contains(target.Stdout(), "}") { // it has not said what it did
+	for asked == 0 || !strings.Contains(target.Stdout(), "}") { // it has not said what it did
 		for i := range servers {
 			if status, text := servers[i].answers(nil); status == 200 {
 				asked++
@@ -213,7 +213,7 @@ func TestTraceBesideCrowds(t *testing.T) {
 	}
 	want := counts(t, target)
 	stdout, stderr, code := finish(t, trace)
-	if code != 0 || !strings.Contains(stdout+stderr, ", 0 lost") || asked == 0 {
+	if code != 0 || !strings.Contains(stdout+stderr, ", 0 lost") {
 		t.Errorf("code %d, %d questions answered: %s", code, asked, stdout+stderr)
 	}
 	r, err := query.Open(b.db())
