@@ -31,7 +31,7 @@ static __always_inline struct profile *may_profile(__u32 tid, __u64 now)
 /* The stack of the current thread, which is paid for out of its profile. */
 static __always_inline __u32 profiled_stack(struct profile *p, __u64 now)
 {
-	__u32 stack = holder_stack();
+	__u32 stack = python_stack(true);
 	__u64 cost = bpf_ktime_get_ns() - now;
 
 	if (p->paid_ns < now)

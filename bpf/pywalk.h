@@ -272,8 +272,13 @@ __noinline int walk_python(struct py_walk *w, __u64 *tstate)
 		if (w->end == PY_END_OK && w->frame)
 			w->end = PY_END_CUT;
 	}
-	__sync_fetch_and_add(&py_ends[w->end & 7], 1);
 	return w->n;
+}
+
+/* Counts how a walk has ended. */
+static __always_inline void py_count(const struct py_walk *w)
+{
+	__sync_fetch_and_add(&py_ends[w->end & 7], 1);
 }
 
 /* The thread state that has the lock which a thread waits for that blocks, 0: not known. */

@@ -204,6 +204,7 @@ static __noinline __u32 take_stack(struct pt_regs *ctx, __u64 ip, bool entry, st
 		room->rec.py.end = PY_END_NOT_PYTHON;
 	} else {
 		walk_python(&room->rec.py, &t->tstate);
+		py_count(&room->rec.py);
 	}
 	t->sampler.missed = room->rec.end == WALK_NO_SPACE || room->rec.end == WALK_NO_MAPPING ||
 			    room->rec.end == WALK_NO_TABLE;
@@ -215,10 +216,12 @@ static __noinline __u32 take_stack(struct pt_regs *ctx, __u64 ip, bool entry, st
 }
 
 /*
- * The number of the stack of Python functions that the current thread is in, while it lets
- * go of their lock. It is not in a probe, and its native functions are left out.
+ * The number of the stack of Python functions that the current thread is in, while it lets go
+ * of their lock, or anywhere: there a frame may be half made, or in a page that the thread
+ * waits for, so a walk that does not come to its end is no loss, and is not kept. It is not in
+ * a probe, and its native functions are left out.
  */
-__noinline __u32 holder_stack(void)
+__noinline __u32 python_stack(bool anywhere)
 {
 	__u32 tid = bpf_get_current_pid_tgid(), at, id;
 	__u64 tstate = 0;
@@ -238,6 +241,10 @@ __noinline __u32 holder_stack(void)
 	room->rec.end = WALK_NOT_TAKEN;
 	room->rec.natives = 0;
 	walk_python(&room->rec.py, t ? &t->tstate : &tstate);
+	if (!anywhere)
+		py_count(&room->rec.py);
+	else if (room->rec.py.end != PY_END_OK && room->rec.py.end != PY_END_CUT)
+		room->rec.py.n = 0;
 	id = room->rec.py.n ? number_stack(&room->rec) : 0;
 	leave_room(room);
 	return id;
