@@ -91,7 +91,7 @@ func dropped(t testing.TB, tr *probes.Tracer) map[string]uint64 {
 	}
 	out := map[string]uint64{}
 	for _, d := range drops {
-		if d.Count > 0 && !strings.HasPrefix(d.Reason, "waker-") { // who waked has no account: that loses no call
+		if d.Count > 0 && !testkit.HasNoAccount(d.Reason) {
 			out[d.Reason] = d.Count
 		}
 	}

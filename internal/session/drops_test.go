@@ -2,9 +2,9 @@ package session_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 )
 
@@ -13,7 +13,7 @@ import (
 func noDrops(t testing.TB, last *tick.Tick, but ...string) {
 	t.Helper()
 	for _, d := range last.Drops {
-		if d.Count > 0 && d.Reason != "kernel-log-overwritten" && !strings.HasPrefix(d.Reason, "waker-") && !slices.Contains(but, d.Reason) {
+		if d.Count > 0 && d.Reason != "kernel-log-overwritten" && !testkit.HasNoAccount(d.Reason) && !slices.Contains(but, d.Reason) {
 			t.Errorf("dropped: %d, %s", d.Count, d.Reason)
 		}
 	}
