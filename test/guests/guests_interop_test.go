@@ -91,7 +91,7 @@ func TestGuests(t *testing.T) {
 // slow has grace periods, of which removing a link takes one, take as long as elsewhere.
 const slow = "rcupdate.rcu_expedited=0 "
 
-// The program itself says that it can trace, names who took a job's CPU, and ends soon.
+// The program itself says that it can trace, names who took a job's CPU, and ends when it is told to.
 func TestProduct(t *testing.T) {
 	testkit.NeedTool(t, "go")
 	all := []guest{{"6.1", Kernel61, "", "", nil}}

