@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -25,6 +26,18 @@ type rolls struct {
 	all    []rolled
 	chains []tick.Chain     // of the last tick
 	ranks  map[uint32]int32 // by process, of those that are in a communicator
+	comms  []tick.Comm      // of the last tick
+}
+
+// String has what a test that fails is to be understood by.
+func (r *rolls) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := fmt.Sprintf("%d roll calls", len(r.all))
+	if n := len(r.all); n > 0 {
+		s += fmt.Sprintf(", the last %+v", r.all[n-1].RollCall)
+	}
+	return s + fmt.Sprintf("; communicators at the last tick: %+v", r.comms)
 }
 
 type rolled struct {
@@ -38,8 +51,9 @@ func (r *rolls) Tick(t *tick.Tick) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.chains = slices.Clone(t.Chains)
-	r.ranks = map[uint32]int32{}
+	r.ranks, r.comms = map[uint32]int32{}, nil
 	for i := range t.States {
+		r.comms = append(r.comms, t.States[i].Comms.First...)
 		for _, c := range t.States[i].Comms.First {
 			r.ranks[t.States[i].PID] = c.Rank
 		}
@@ -95,6 +109,11 @@ func ranked(t *testing.T, kernelNS int, args ...string) (*testkit.Child, *runnin
 		t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // a rank that hangs
 	}
 	to := &rolls{}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(to)
+		}
+	})
 	o := session.LiveOptions{Select: pids(child)}
 	// All is kept, however late it is read: a collective that is left out makes counts inexact.
 	o.Probes = probes.Options{Rows: events.Catalog, SamplingRate: 1, RingBytes: 64 << 20}
