@@ -73,10 +73,10 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	forget_thread(task->pid);
 	if (task->signal->live.counter > 0) /* other threads live on */
 		return 0;
-	if (!bpf_map_lookup_elem(&targets, &tgid))
+	/* Threads that end together all come here: one of them tells. */
+	if (bpf_map_delete_elem(&targets, &tgid))
 		return 0;
 	tell(RECORD_EXIT, task, 0);
-	bpf_map_delete_elem(&targets, &tgid);
 	bpf_map_delete_elem(&levers, &tgid);
 	drop_space(tgid);
 	py_forget(tgid);

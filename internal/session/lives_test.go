@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -62,6 +63,42 @@ func TestExitComesAfterCalls(t *testing.T) {
 	}
 	if read != calls || exited != 1 || batches < 3 {
 		t.Errorf("%d calls and %d exits in %d batches, want %d and 1 in 3 or more", read, exited, batches, calls)
+	}
+}
+
+// Threads that end at once, on several CPUs, are one exit of their process, and it comes after
+// what killed them.
+func TestExitIsToldOnce(t *testing.T) {
+	t.Parallel()
+	const children = 300
+	child, live := opened(t, "killed", "0")
+	lives := map[uint32]string{}
+	for exits := 0; exits < children; {
+		var b tick.Batch
+		if _, err := live.Poll(&b); err != nil {
+			t.Fatalf("after %d exits: %v", exits, err)
+		}
+		for _, e := range b.Procs {
+			switch e.Kind {
+			case tick.ProcKilled:
+				lives[e.PID] += fmt.Sprintf("%v by %t ", syscall.Signal(e.Signal), e.Peer == e.PID)
+			case tick.ProcExited:
+				lives[e.PID] += "exited "
+				exits++
+			}
+		}
+	}
+	for pid, was := range lives {
+		if was != "killed by true exited " {
+			t.Errorf("process %d: %s", pid, was)
+		}
+	}
+	if len(lives) != children {
+		t.Errorf("%d processes ended, want %d", len(lives), children)
+	}
+	child.Say("end")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -5,10 +5,12 @@
  * the calls, every second one by running this program anew.
  * hold: then waits. errors: all fail. many: 600 children, one after the other, then waits.
  * joins: 100 threads, one after the other, that end while they are waited for; then waits.
+ * killed: 300 children, one after the other, of four threads each, that kill themselves; then waits.
  * stay: makes calls until it is killed, or whoever started it has gone.
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +62,27 @@ static void many(int n)
 	wait_line("done");
 }
 
+static void *stay(void *unused)
+{
+	pause();
+	return unused;
+}
+
+static void killed(void)
+{
+	pthread_t thread;
+
+	for (int i = 0; i < 300; i++) {
+		if (!fork()) {
+			for (int j = 0; j < 3; j++)
+				pthread_create(&thread, NULL, stay, NULL);
+			kill(getpid(), SIGKILL);
+		}
+		wait(NULL);
+	}
+	wait_line("done");
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argv[1];
@@ -91,6 +114,10 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(mode, "many")) {
 		many(n);
+		return 0;
+	}
+	if (!strcmp(mode, "killed")) {
+		killed();
 		return 0;
 	}
 	if (!strcmp(mode, "joins")) {
