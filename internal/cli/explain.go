@@ -259,6 +259,9 @@ func (e *Env) summaries(ctx context.Context, r *query.Reader, w *window, o expla
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := r.CheckRecorded(ctx, sessions, o.numbers()); err != nil {
+		return nil, nil, err
+	}
 	f := query.Filter{From: w.from, To: w.to}
 	if w.latest {
 		f.Session = sessions[0].ID

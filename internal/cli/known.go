@@ -23,6 +23,7 @@ var known = []func(error) *problem{
 	wordsHeld,
 	wordsUnsafe,
 	wordsStore,
+	wordsNotRecorded,
 	wordsNamespace,
 	wordsGone,
 	wordsKernel,
@@ -67,6 +68,14 @@ func wordsUnsafe(err error) *problem {
 		What: fmt.Sprintf("the lock %s %s, so it is not ingero's", unsafe.Path, unsafe.Why),
 		Do:   "see who put it there, then: sudo rm " + unsafe.Path,
 	}
+}
+
+func wordsNotRecorded(err error) *problem {
+	var e *query.NotRecordedError
+	if !errors.As(err, &e) {
+		return nil
+	}
+	return &problem{What: e.Error(), Do: e.Do()}
 }
 
 func wordsStore(err error) *problem {

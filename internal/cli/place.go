@@ -37,12 +37,17 @@ var whomFlags = []string{"pid", "pod", "namespace", "container", "cgroup", "job"
 // nobody is no process's number.
 const nobody = 1<<32 - 1
 
-// of returns the numbers of the processes of a recording that are asked for; nil: all.
-func (o *whom) of(ctx context.Context, r *query.Reader, session string) ([]uint32, error) {
-	var pids []uint32
+// numbers returns the process numbers that were typed; nil: all.
+func (o *whom) numbers() (pids []uint32) {
 	for _, pid := range o.pids {
 		pids = append(pids, uint32(pid))
 	}
+	return pids
+}
+
+// of returns the numbers of the processes of a recording that are asked for; nil: all.
+func (o *whom) of(ctx context.Context, r *query.Reader, session string) ([]uint32, error) {
+	pids := o.numbers()
 	if o.place == (where.Selector{}) {
 		return pids, nil
 	}

@@ -35,6 +35,9 @@ func (o *queryOptions) ask(ctx context.Context, r *query.Reader, w *window, zone
 	if a.sessions, err = w.sessions(all, r.Path(), zone); err != nil {
 		return nil, err
 	}
+	if err := r.CheckRecorded(ctx, a.sessions, o.numbers()); err != nil {
+		return nil, err
+	}
 	for i := range a.sessions {
 		s := &a.sessions[i]
 		facts, err := r.Summary(ctx, query.Filter{Session: s.ID})

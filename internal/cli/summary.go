@@ -104,6 +104,9 @@ func lost(ctx context.Context, r *query.Reader, w *window, who *whom, in *explai
 	if len(all) == 0 {
 		return query.ErrNoSession
 	}
+	if err := r.CheckRecorded(ctx, all, who.numbers()); err != nil {
+		return err
+	}
 	for i := range slices.Backward(all) {
 		f := query.Filter{Session: all[i].ID, From: w.from, To: w.to}
 		if f.PIDs, err = who.of(ctx, r, f.Session); err != nil {

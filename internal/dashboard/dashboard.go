@@ -222,7 +222,10 @@ func (r *refusal) Error() string { return r.why + ": " + r.do }
 func wordsOf(err error) (status int, why, do string) {
 	var refused *refusal
 	var wrong *query.SQLError
+	var missing *query.NotRecordedError
 	switch {
+	case errors.As(err, &missing):
+		return http.StatusNotFound, missing.Error(), missing.Do()
 	case errors.As(err, &refused):
 		return refused.status, refused.why, refused.do
 	case errors.As(err, &wrong):

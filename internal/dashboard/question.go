@@ -210,7 +210,7 @@ func (a *asked) sessions() ([]query.Session, error) {
 		if q.Window == 0 {
 			q.From = all[0].Started
 		}
-		return all[:1], nil
+		return all[:1], a.db.CheckRecorded(a.ctx, all[:1], q.PIDs)
 	}
 	slices.Reverse(all)
 	all = slices.DeleteFunc(all, func(s query.Session) bool {
@@ -219,7 +219,7 @@ func (a *asked) sessions() ([]query.Session, error) {
 	if len(all) == 0 {
 		return nil, query.ErrNoSession
 	}
-	return all, nil
+	return all, a.db.CheckRecorded(a.ctx, all, q.PIDs)
 }
 
 // nobody is no process's number.

@@ -180,9 +180,12 @@ func (r *reporting) frame(ctx context.Context) error {
 func (r *reporting) add(ctx context.Context, q *reportQuestion) error {
 	key := q.key()
 	text, err := r.ask(ctx, q)
+	var missing *query.NotRecordedError
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.As(err, &missing):
+		return err
 	case err != nil && (q.path == "overview" || q.path == "processes" && errors.Is(err, query.ErrNoSession)): // then there is nothing to tell of
 		return err
 	case err != nil:

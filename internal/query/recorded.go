@@ -1,0 +1,85 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ingero/internal/tick"
+)
+
+// NotRecordedError is the answer to a question about processes that are in none of the
+// recordings of its time.
+type NotRecordedError struct {
+	PIDs  []uint32
+	There []tick.Process // those that were recorded, by number
+}
+
+// Error says which processes are missing.
+func (e *NotRecordedError) Error() string {
+	if len(e.PIDs) == 1 {
+		return fmt.Sprintf("process %d is in no recording of that time", e.PIDs[0])
+	}
+	var names []string
+	for _, pid := range e.PIDs {
+		names = append(names, strconv.FormatUint(uint64(pid), 10))
+	}
+	return "processes " + strings.Join(names, ", ") + " are in no recording of that time"
+}
+
+// Do names a few processes that were recorded. A number that one of them has in its
+// container comes first.
+func (e *NotRecordedError) Do() string {
+	const most = 3
+	if len(e.There) == 0 {
+		return "no process was recorded then"
+	}
+	for i := range e.There {
+		if p := &e.There[i]; p.NSPID != 0 && slices.Contains(e.PIDs, p.NSPID) {
+			return fmt.Sprintf("process %d of a container is %s here", p.NSPID, called(p))
+		}
+	}
+	var names []string
+	for i := range e.There[:min(len(e.There), most)] {
+		names = append(names, called(&e.There[i]))
+	}
+	text := "recorded were " + strings.Join(names, ", ")
+	if len(e.There) == 1 {
+		text = "recorded was " + names[0]
+	}
+	if more := len(e.There) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func called(p *tick.Process) string {
+	if p.Comm == "" {
+		return strconv.FormatUint(uint64(p.PID), 10)
+	}
+	return fmt.Sprintf("%d (%s)", p.PID, p.Comm)
+}
+
+// CheckRecorded returns a [NotRecordedError] where none of the processes is in one of the
+// sessions. Without processes there is nothing to check.
+func (r *Reader) CheckRecorded(ctx context.Context, sessions []Session, pids []uint32) error {
+	if len(pids) == 0 {
+		return nil
+	}
+	var there []tick.Process
+	for i := range sessions {
+		all, err := r.processes(ctx, sessions[i].id)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(all, func(p tick.Process) bool { return slices.Contains(pids, p.PID) }) {
+			return nil
+		}
+		there = append(there, all...)
+	}
+	slices.SortFunc(there, func(a, b tick.Process) int { return int(a.PID) - int(b.PID) })
+	there = slices.CompactFunc(there, func(a, b tick.Process) bool { return a.PID == b.PID })
+	return &NotRecordedError{PIDs: pids, There: there}
+}
