@@ -40,7 +40,8 @@ func Process(_ context.Context, m Machine, names proc.Names, pid uint32) (Report
 	default:
 		r.Lines = x.libraries(libs)
 	}
-	r.Lines = append(append([]Line{x.who(), x.namespace(), x.traced()}, r.Lines...), x.returns(), x.seccomp())
+	lines := append([]Line{x.who()}, x.identity()...)
+	r.Lines = append(append(append(lines, x.namespace(), x.traced()), r.Lines...), x.returns(), x.seccomp())
 	r.Ready = r.Count(Fail) == 0
 	return r, nil
 }

@@ -1,0 +1,131 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"ingero/internal/proc"
+	"ingero/internal/redact"
+	"ingero/internal/tick"
+	"ingero/internal/where"
+)
+
+// launcherNames are the launchers by how the variables begin with which they tell a rank.
+// The first row that fits counts.
+var launcherNames = []struct{ prefix, name string }{
+	{"HOROVOD_", "Horovod"}, {"OMPI_", "Open MPI"}, {"MV2_", "MVAPICH2"}, {"PALS_", "HPE Cray PALS"}, {"PMI_", "MPICH or Intel MPI"},
+	{"JSM_", "jsrun"}, {"FLUX_", "Flux"}, {"PMIX_", "PMIx"}, {"SLURM_", "Slurm (srun)"}, {"RANK", "torchrun, or one that sets its variables"},
+}
+
+// identity says which program a process runs and where, and what each fact was read from.
+func (x *subject) identity() []Line {
+	ran, err := x.fs.Program(x.p.PID, where.Variables())
+	if ran == nil {
+		ran = &proc.Program{}
+	}
+	p := tick.Process{PID: x.p.PID, Comm: x.p.Comm, Cgroup: x.p.Cgroup, Where: where.Cgroups(x.p.Cgroups)}
+	fromGroups := p.Where
+	where.Environ(ran.Vars, &p.Where)
+	p.Cmdline = redact.Safe.Line(ran.Args)
+	name := Line{ID: "program", Name: "Program", State: OK, Value: where.Program(&p), Note: "from its command line: " + p.Cmdline}
+	if p.Cmdline == "" {
+		name.Note = "from the name of its first thread: it has no command line"
+	}
+	out := []Line{name}
+	if err != nil {
+		out = append(out, Line{ID: "environment", Name: "Environment", State: Lack, Value: "cannot be read: " + err.Error(),
+			Note: "rank and job are not known without it", Do: fmt.Sprintf("sudo ingero check --pid %d", x.p.PID)})
+	}
+	var launcher *Line
+	for i := range tick.WhereFields {
+		f := &tick.WhereFields[i]
+		value := fieldText(f, &p.Where)
+		if value == "" || f.Name == "cmdline" {
+			continue
+		}
+		l := Line{ID: f.Name, Name: fieldTitle(f.Name), State: OK, Value: value}
+		vars := sources(f, value, ran.Vars, fromGroups)
+		switch {
+		case len(vars) > 0:
+			l.Note = "from " + strings.Join(vars, ", ") + " in its environment"
+		default:
+			l.Note = "from its control group " + groupOf(f, value, x.p.Cgroups)
+		}
+		out = append(out, l)
+		if f.Name == "rank" && len(vars) > 0 {
+			launcher = &Line{ID: "launcher", Name: "Launcher", State: OK, Value: launcherOf(vars), Note: "it sets " + strings.Join(vars, ", ")}
+		}
+	}
+	switch {
+	case launcher != nil:
+		out = append(out, *launcher)
+	case err == nil && p.Where.Rank == 0:
+		out = append(out, Line{ID: "rank", Name: "Rank", State: OK, Value: "none",
+			Note: "its environment has no rank: RANK with WORLD_SIZE, or what MPI, Slurm and others set"})
+	}
+	return out
+}
+
+func fieldText(f *tick.WhereField, w *tick.Where) string {
+	if f.Text != nil {
+		return *f.Text(w)
+	}
+	return f.Number(w).String()
+}
+
+// fieldTitle makes a title of a field's name: "local_rank" is "Local rank".
+func fieldTitle(name string) string {
+	words := strings.ReplaceAll(name, "_", " ")
+	return strings.ToUpper(words[:1]) + words[1:]
+}
+
+// sources are the variables that give a field its value: each that does so alone, else
+// those without which the value is another.
+func sources(f *tick.WhereField, value string, vars map[string]string, groups tick.Where) (out []string) {
+	if fieldText(f, &groups) == value {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(vars))
+	told := func(vars map[string]string) string {
+		w := groups
+		where.Environ(vars, &w)
+		return fieldText(f, &w)
+	}
+	for _, name := range names {
+		if told(map[string]string{name: vars[name]}) == value {
+			out = append(out, name)
+		}
+	}
+	if len(out) > 0 {
+		return out
+	}
+	for _, name := range names {
+		less := maps.Clone(vars)
+		delete(less, name)
+		if told(less) != value {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// groupOf is the path of the control group that gives a field its value.
+func groupOf(f *tick.WhereField, value string, paths []string) string {
+	for _, path := range paths {
+		if w := where.Cgroups([]string{path}); fieldText(f, &w) == value {
+			return path
+		}
+	}
+	return strings.Join(paths, ", ")
+}
+
+func launcherOf(vars []string) string {
+	for _, row := range launcherNames {
+		if slices.ContainsFunc(vars, func(v string) bool { return strings.HasPrefix(v, row.prefix) }) {
+			return row.name
+		}
+	}
+	return strings.Join(vars, ", ")
+}
