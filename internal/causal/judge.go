@@ -39,7 +39,7 @@ func (w *Window) judge(r *Rule, x *Finding) bool {
 		if float64(x.Lost) < r.Share*float64(x.Window) || x.Lost < int64(leastLost) {
 			return false
 		}
-		x.Severity = severity(float64(x.Lost), float64(x.Window))
+		x.Severity = severity(certain(float64(x.Lost), float64(x.Min)), float64(x.Window))
 	}
 	if x.Confidence == 0 {
 		x.Confidence = 1
@@ -57,6 +57,10 @@ func (w *Window) known(pid uint32) int64 {
 	}
 	return max(int64(w.Tick.Window), 1)
 }
+
+// certain is as much of a loss as severity follows where nothing normal was there to compare
+// with: twice its lower bound, at most.
+func certain(lost, least float64) float64 { return min(lost, 2*least) }
 
 func severity(lost, span float64) tick.Severity {
 	switch share := lost / span; {

@@ -1,0 +1,29 @@
+package causal
+
+import (
+	"testing"
+	"time"
+
+	"ingero/internal/tick"
+)
+
+// A loss that may be none at all is not grave, whatever its middle is.
+func TestSeverityFollowsWhatIsCertain(t *testing.T) {
+	rule := &Rules[ruleNamed("alloc-storm")]
+	for _, tt := range []struct {
+		name            string
+		least, lost, to time.Duration
+		want            tick.Severity
+	}{
+		{"exact", 0, 2 * time.Second, 0, tick.High},
+		{"known within a half", time.Second, 2 * time.Second, 3 * time.Second, tick.High},
+		{"it may be nothing", 0, 186 * time.Millisecond, 372 * time.Millisecond, tick.Low},
+		{"little is certain", 50 * time.Millisecond, 2 * time.Second, 4 * time.Second, tick.Low},
+	} {
+		w := New(1).window(&tick.Tick{Time: time.Unix(0, start)})
+		x := Finding{PID: 7, From: start - s1, To: start, Window: 10 * s1, Lost: int64(tt.lost), Min: int64(tt.least), Max: int64(tt.to)}
+		if !w.judge(rule, &x) || x.Severity != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, x.Severity, tt.want)
+		}
+	}
+}
