@@ -107,6 +107,7 @@ func freeOp(c events.Class) bool   { return c == events.ClassFree }
 func memoryOp(c events.Class) bool { return c == events.ClassMalloc || c == events.ClassFree }
 func copyOp(c events.Class) bool   { return c == events.ClassMemcpy }
 func launchOp(c events.Class) bool { return c == events.ClassLaunch }
+func graphOp(c events.Class) bool  { return c == events.ClassGraph }
 func noOp(events.Class) bool       { return false }
 
 // process returns what a process's steps say.

@@ -30,6 +30,7 @@ func (w *Window) startOf(b *Book) (x Finding, ok bool) {
 	}
 	p := w.process(b.PID)
 	usual := w.usualTimes(b)
+	recaptures := w.cost(b.PID, &captureSteps).steps >= minLearn
 	var most float64
 	for i := range b.Seconds {
 		s := &b.Seconds[i]
@@ -38,7 +39,7 @@ func (w *Window) startOf(b *Book) (x Finding, ok bool) {
 		}
 		var lost float64
 		for _, o := range s.Ops {
-			if o.Done == 0 || !starts(o.Op) {
+			if o.Done == 0 || !starts(o.Op) || recaptures && graphOp(classOf(o.Op)) { // those are graph-recapture's
 				continue
 			}
 			normal := usual[o.Op] * float64(o.Done)
@@ -59,7 +60,7 @@ func (w *Window) startOf(b *Book) (x Finding, ok bool) {
 	if p.all < minLearn || x.Lost < coldTimes*p.p50 {
 		return x, false
 	}
-	x.PID, x.TID, x.From = b.PID, p.tid, b.First
+	x.PID, x.TID, x.From, x.P50 = b.PID, p.tid, b.First, p.p50
 	x.Min, x.Max = x.Lost*8/10, x.Lost*11/10
 	x.Confidence, x.Baseline = 0.9, "the same calls later: a normal step takes "+span(p.p50)
 	x.Culprits = []tick.Culprit{{What: "the first calls, " + x.Op.String() + " most", Lost: time.Duration(x.Lost)}}

@@ -7,8 +7,9 @@ import (
 	"ingero/internal/ledger"
 )
 
-// captureSteps are steps in which a graph is captured, after one was launched.
-var captureSteps = stepKind{of: noOp, whole: true, is: func(x *step, _ use, p *process) bool {
+// captureSteps are steps in which a graph is captured, after one was launched. Where all
+// steps are, what the calls took is what they cost.
+var captureSteps = stepKind{of: graphOp, whole: true, is: func(x *step, _ use, p *process) bool {
 	return x.marks&ledger.MarkCapture != 0 && p.firstGraph != 0 && x.to() > p.firstGraph
 }}
 
