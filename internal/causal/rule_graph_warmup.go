@@ -12,7 +12,7 @@ const emptyCapture = 1_000_000
 
 var graphWarmup = Rule{
 	Name: "graph-warmup", Sees: govern.EachLaunch, Rests: govern.EachLaunch, Needs: NeedState, Problems: []string{"6b", "19"},
-	Doc: "A graph was captured before its kernels had run once: libraries that set themselves up in it end the capture, or leave it empty.",
+	Doc: "A graph was captured before its kernels had run once: libraries that set themselves up in it end the capture, or leave it empty (0.9: graph-capture-warmup).",
 	Find: func(w *Window) (out []Finding) {
 		for i := range w.Tick.States {
 			s := &w.Tick.States[i]

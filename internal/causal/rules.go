@@ -82,6 +82,17 @@ func ruleNamed(name string) int {
 	return -1
 }
 
+// OldName is what 0.9 called graph-warmup. It is understood where a rule is named.
+const OldName = "graph-capture-warmup"
+
+// RuleCalled returns the name of the rule that has a name now, or had it in 0.9.
+func RuleCalled(name string) string {
+	if name == OldName {
+		return graphWarmup.Name
+	}
+	return name
+}
+
 // RuleNames returns the names of all rules, in their order.
 func RuleNames() []string {
 	out := make([]string, len(Rules))

@@ -47,7 +47,7 @@ func (f *Filter) hides(h *tick.Hidden, now time.Time) bool {
 		}
 	}
 	switch {
-	case slices.Contains(f.Off, h.Chain.Rule):
+	case slices.ContainsFunc(f.Off, func(name string) bool { return causal.RuleCalled(name) == h.Chain.Rule }):
 		h.Why = tick.HiddenRule
 	case h.Chain.Severity < f.Least:
 		h.Why = tick.HiddenSeverity
@@ -61,7 +61,7 @@ func of(what string, c *tick.Chain) bool {
 		return true
 	}
 	rule, culprit, some := strings.Cut(what, "@")
-	return rule == c.Rule && (!some || culprit == c.Culprit())
+	return causal.RuleCalled(rule) == c.Rule && (!some || culprit == c.Culprit())
 }
 
 var chainID = regexp.MustCompile(`^c-[0-9a-f]{1,16}$`)
@@ -73,7 +73,7 @@ func Check(what string) error {
 	switch {
 	case chainID.MatchString(what):
 		return nil
-	case !slices.Contains(causal.RuleNames(), rule):
+	case !slices.Contains(causal.RuleNames(), causal.RuleCalled(rule)):
 		return fmt.Errorf("%q is no chain (c-7f3a12bc) and none of the rules %s", rule, strings.Join(causal.RuleNames(), ", "))
 	case some && culprit == "":
 		return fmt.Errorf("%q names no culprit behind the @", what)

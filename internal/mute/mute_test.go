@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/causal"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -82,5 +83,22 @@ func TestCheck(t *testing.T) {
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; want %q", what, err, want)
 		}
+	}
+}
+
+// A rule is found by the name that it had in 0.9.
+func TestOldName(t *testing.T) {
+	all := []tick.Chain{chain("c-1", "graph-warmup", "stress", tick.Medium)}
+	for _, f := range []Filter{
+		{Off: []string{causal.OldName}},
+		{Silences: []tick.Silence{{What: causal.OldName, Until: now.Add(1)}}},
+		{Silences: []tick.Silence{{What: causal.OldName + "@stress", Until: now.Add(1)}}},
+	} {
+		if shown, hidden := f.Split(all, now); len(shown) != 0 || len(hidden) != 1 {
+			t.Errorf("%+v shows %v", f, shown)
+		}
+	}
+	if err := Check(causal.OldName); err != nil {
+		t.Error(err)
 	}
 }
