@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"ingero/internal/store"
@@ -34,6 +35,17 @@ func (s *Session) AppendCallID(b []byte, number uint64) []byte {
 	b = append(append(b, s.Node...), ':')
 	b = append(append(b, s.ID...), '.')
 	return strconv.AppendUint(b, number, 10)
+}
+
+// hasCall says whether an id is that of the call with a number: node:session.number, or
+// node:number as in 0.9, which a call of each session of the node may have.
+func (s *Session) hasCall(id string, number uint64) bool {
+	rest, ok := strings.CutPrefix(id, s.Node+":")
+	if !ok {
+		return false
+	}
+	text := strconv.FormatUint(number, 10)
+	return rest == text || rest == s.ID+"."+text
 }
 
 // Sessions returns all sessions, the latest first.

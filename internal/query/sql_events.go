@@ -58,15 +58,20 @@ type eventColumn = derived[func(b *eventBatch, row int, c *events.Call) vtab.Val
 var eventsTable = &virtual{
 	SQLTable: SQLTable{Name: "events", Columns: declared(eventColumns),
 		About: "Every recorded call, of all sessions: one row each. Reading it goes through the logs, so bound it by timestamp, session, pid or op where you can; sums over all of it are quicker from op_stats. An operation may be named by any of its names: op = 'cudaStreamSync' finds cudaStreamSynchronize."},
-	equal: []string{"id", "session", "node", "pid", "op"}, ranges: []string{"timestamp"}, exact: []string{"op"},
+	equal: []string{"id", "session", "node", "pid", "op"}, ranges: []string{"timestamp"}, exact: []string{"op", "id"},
 	scan: scanEvents,
 }
 
 // scanEvents yields the calls that match.
 func scanEvents(s *statement, a *asked, yield func(batch) bool) error {
 	f, some := a.filter("timestamp")
-	if id, ok := a.arg("id").(string); ok {
-		f.Session = sessionOf(id, f.Session)
+	var ids []string
+	for _, v := range a.all("id") {
+		id, ok := v.(string)
+		if some = some && ok; ok {
+			ids = append(ids, id)
+			f.Session = sessionOf(id, f.Session)
+		}
 	}
 	if !some {
 		return nil
@@ -79,6 +84,9 @@ func scanEvents(s *statement, a *asked, yield func(batch) bool) error {
 		return more
 	}
 	cover, err := s.r.Each(s.ctx, f, func(of *Session, c *events.Call, number uint64) bool {
+		if slices.ContainsFunc(ids, func(id string) bool { return !of.hasCall(id, number) }) {
+			return true
+		}
 		if b.session == nil || b.session.ID != of.ID {
 			if !flush() {
 				return false

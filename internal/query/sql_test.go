@@ -170,6 +170,9 @@ func sorted(r *SQLResult) []string {
 func TestEventByID(t *testing.T) {
 	r, calls := sqlRecording(t)
 	c := calls["s2"][7]
+	if old := first(t, r, "SELECT id FROM events WHERE id = 'gpu-8:7' AND session = 's2'")[0]; old != "gpu-8:s2.7" { // as 0.9 had it
+		t.Errorf("gpu-8:7 is %v", old)
+	}
 	got := first(t, r, "SELECT session, timestamp, op FROM events WHERE id = 'gpu-8:s2.7'")
 	if d := cmp.Diff([]any{"s2", c.Start, c.Op.String()}, got); d != "" {
 		t.Error(d)
@@ -178,7 +181,7 @@ func TestEventByID(t *testing.T) {
 	if got[0] != "gpu-8:s2.7" {
 		t.Errorf("a call's id is %v when it is looked for by its time", got[0])
 	}
-	for _, id := range []string{"gpu-8:s1.999", "gpu-8:s2.999", "s2.7", "", ".", ":.", "gpu-8:s2", "gpu-8:none.1"} {
+	for _, id := range []string{"gpu-8:s1.999", "gpu-8:s2.999", "s2.7", "", ".", ":.", "gpu-8:s2", "gpu-8:none.1", "gpu-8:s2.7' AND id = 'gpu-8:s2.8", "gpu-9:7"} {
 		if n := first(t, r, "SELECT count(*) FROM events WHERE id = '"+id+"'")[0]; n != int64(0) {
 			t.Errorf("%q is the id of %v calls", id, n)
 		}

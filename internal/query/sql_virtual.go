@@ -125,6 +125,17 @@ func (a *asked) arg(name string) vtab.Value {
 	return nil
 }
 
+// all returns what a column must be equal to, each value.
+func (a *asked) all(name string) (out []vtab.Value) {
+	at := a.v.column(name)
+	for _, t := range a.terms {
+		if t.column == at && t.op == vtab.OpEQ {
+			out = append(out, t.value)
+		}
+	}
+	return out
+}
+
 // module makes the tables of connections.
 type module struct{ v *virtual }
 
