@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"strings"
 
 	"ingero/internal/tick"
@@ -28,6 +29,14 @@ func headFew(words string) func(*tick.Chain) string {
 		}
 		return opName(c.Op) + words
 	}
+}
+
+// headCold says how many normal steps a cold start was as long as.
+func headCold(c *tick.Chain) string {
+	if c.StepP50 <= 0 || c.Lost < 2*c.StepP50 {
+		return "a cold start"
+	}
+	return fmt.Sprintf("a cold start, %.0fx a normal step", float64(c.Lost)/float64(c.StepP50))
 }
 
 func head(words string) func(*tick.Chain) string { return func(*tick.Chain) string { return words } }
@@ -98,7 +107,7 @@ var cudaCauses = map[string]causeWords{
 		fix:   always("synchronise once a step: look for .item(), .cpu(), print(tensor) and boolean masks in the loop, and CUDA_LAUNCH_BLOCKING=1"),
 	},
 	"cold-start": {
-		head:  head("a cold start"),
+		head:  headCold,
 		cause: says("the first calls of ", " loaded code and set the GPU up: "),
 		fix:   always("warm up before the first request; keep the process; nvidia-smi -pm 1; CUDA_MODULE_LOADING=LAZY loads what is used, and a filled CUDA_CACHE_PATH what was compiled"),
 	},

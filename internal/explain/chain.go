@@ -109,6 +109,9 @@ func chainOf(c *tick.Chain, v *victim) chainJSON {
 // (1.8x p50) - CPU taken by stress-ng".
 func headline(c *tick.Chain, words *causeWords) string {
 	what, p99, p50 := "step", c.StepP99, c.StepP50
+	if text := rareSteps(c); text != "" {
+		return text + " - " + words.head(c)
+	}
 	if c.Op != 0 && c.OpP99 > 0 {
 		what, p99, p50 = c.Op.String(), c.OpP99, c.OpP50
 	}
@@ -119,6 +122,20 @@ func headline(c *tick.Chain, words *causeWords) string {
 		}
 	}
 	return what + " - " + words.head(c)
+}
+
+// rareSteps says how long slow steps took where they are so few that a p99 does not have
+// them: "slow steps take 105ms (50.2x p50)".
+func rareSteps(c *tick.Chain) string {
+	if c.Slow == 0 || c.Slow*100 >= c.Steps || c.StepP50 <= 0 {
+		return ""
+	}
+	each := c.StepP50 + c.Lost/time.Duration(c.Slow)
+	x := float64(each) / float64(c.StepP50)
+	if x < 2 {
+		return ""
+	}
+	return fmt.Sprintf("slow steps take %s (%.1fx p50)", strings.ReplaceAll(Duration(int64(each)), " ", ""), x)
 }
 
 // lostText says what a chain cost: "1.41 s of 60.0 s (2.4 %): 412 of 3,801 steps
