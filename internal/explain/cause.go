@@ -153,10 +153,23 @@ func culpritName(c *tick.Culprit) string {
 }
 
 // culpritNames names the culprits in a few words: "stress-ng", "stress-ng and 2 more".
-func culpritNames(c *tick.Chain) string {
+func culpritNames(c *tick.Chain) string { return namesBy(c, culpritName) }
+
+// quotedNames is culpritNames with names of programs in quotes, for where they could be
+// read as a word of the sentence.
+func quotedNames(c *tick.Chain) string {
+	return namesBy(c, func(x *tick.Culprit) string {
+		if x.Agent || x.Thread.TID == 0 {
+			return culpritName(x)
+		}
+		return `"` + culpritName(x) + `"`
+	})
+}
+
+func namesBy(c *tick.Chain, name func(*tick.Culprit) string) string {
 	var names []string
 	for i := range c.Culprits {
-		if n := culpritName(&c.Culprits[i]); !slices.Contains(names, n) {
+		if n := name(&c.Culprits[i]); !slices.Contains(names, n) {
 			names = append(names, n)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 var hostCauses = map[string]causeWords{
 	"burst-of-programs": {
 		head: func(c *tick.Chain) string {
-			return "CPU taken by a burst of programs that " + culpritNames(c) + " started"
+			return "CPU taken by a burst of programs started by " + quotedNames(c)
 		},
 		cause: func(c *tick.Chain, v *victim) string {
 			return culprits(c) + onCPUs(c) + ", while " + v.name + " was ready to run"
