@@ -160,6 +160,7 @@ func (e *Env) query(ctx context.Context, c *config.Config, o *queryOptions) (err
 	if err != nil {
 		return wordsDatabase(r.Path(), err)
 	}
+	a.whole = !isTerminal(e.Stdout, e.Getenv)
 	show := o.table
 	switch {
 	case o.calls:

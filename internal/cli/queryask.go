@@ -19,6 +19,7 @@ type asked struct {
 	from, to time.Time        // of what was recorded in it
 	cover    query.Coverage
 	path     string
+	whole    bool           // no value is cut
 	filters  []query.Filter // of each session
 }
 

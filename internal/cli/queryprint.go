@@ -50,7 +50,7 @@ func (o *queryOptions) table(ctx context.Context, r *query.Reader, a *asked, zon
 	case o.csv:
 		return explain.OperationsCSV(t), nil
 	}
-	return []byte(explain.Operations(t, explain.Options{Location: zone})), nil
+	return []byte(explain.Operations(t, explain.Options{Location: zone, Whole: a.whole})), nil
 }
 
 // functions adds the launches of a session by GPU function.
@@ -117,7 +117,7 @@ func (o *queryOptions) list(ctx context.Context, r *query.Reader, a *asked, zone
 	case o.csv:
 		return explain.CallsCSV(l), nil
 	}
-	return []byte(explain.Calls(l, explain.Options{Location: zone})), nil
+	return []byte(explain.Calls(l, explain.Options{Location: zone, Whole: a.whole})), nil
 }
 
 // picker keeps some calls of many: the slowest, or the first.

@@ -46,7 +46,7 @@ func (o *queryOptions) parseView() error {
 
 // state asks for a view of what follows from calls and writes it.
 func (o *queryOptions) state(ctx context.Context, r *query.Reader, a *asked, zone *time.Location) ([]byte, error) {
-	g := &explain.Grid{Database: a.path}
+	g := &explain.Grid{Database: a.path, Whole: a.whole}
 	for i := range a.sessions {
 		res, err := r.State(ctx, a.filters[i], o.view)
 		if err != nil {

@@ -91,7 +91,7 @@ func (e *Env) summary(ctx context.Context, c *config.Config, o summaryOptions) (
 		text, err := explain.LossesJSON(in)
 		return errors.Join(err, e.printf("%s", text))
 	}
-	return e.printf("%s", explain.Losses(in, explain.Options{Location: e.zone(o.utc)}))
+	return e.printf("%s", explain.Losses(in, explain.Options{Location: e.zone(o.utc), Whole: !isTerminal(e.Stdout, e.Getenv)}))
 }
 
 // lost reads what a summary is made from, recording by recording: processes have numbers

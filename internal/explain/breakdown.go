@@ -145,7 +145,7 @@ func (w *writer) breakdown(p *processReport) {
 	if b.Threads > 1 {
 		head += " of " + plural(uint64(b.Threads), "thread")
 	}
-	w.line(cut(head, reportWidth))
+	w.line(w.cut(head, reportWidth))
 	for i := range p.Breakdown.Parts {
 		part := &p.Breakdown.Parts[i]
 		row := "  " + left(bdLabels[i], 18) + right(short(ns64(part.NS)), 9) + right(tenths(part.permille, part.NS)+" %", 9)

@@ -130,7 +130,7 @@ func chosen[T any](list []T, want func(*T) bool) []T {
 func Where(t *tick.Tick, o Options) string {
 	t = o.Choice.of(t)
 	r := build(&Input{From: t.Started, To: t.Time, Processes: t.Processes, Ops: t.Ops, Breakdowns: t.Breakdowns, Threads: t.Threads})
-	w := &writer{loc: o.location()}
+	w := &writer{loc: o.location(), whole: o.Whole}
 	for _, b := range byGravity(t) {
 		for i := range r.Processes {
 			p := &r.Processes[i]

@@ -14,7 +14,7 @@ import (
 // both have, how much longer a step is, which parts of the ledger that is made of and who
 // or what is behind it, and what is called more often. Without a finding it says so.
 func Diff(r *diff.Result, o Options) string {
-	w := &writer{loc: o.location()}
+	w := &writer{loc: o.location(), whole: o.Whole}
 	w.diffRuns(r)
 	for i := range r.Pairs {
 		p := &r.Pairs[i]

@@ -258,6 +258,15 @@ func right(s string, width int) string { return strings.Repeat(" ", max(0, width
 // keeps the spaces that it starts with; the others start with indent. A number and
 // its unit stay together.
 func wrap(text, indent string, width int) []string {
+	lines := wrapWords(text, indent, width)
+	for i, l := range lines {
+		lines[i] = cut(l, width)
+	}
+	return lines
+}
+
+// wrapWords is wrap, with words that are wider than a line left whole.
+func wrapWords(text, indent string, width int) []string {
 	var lines []string
 	line, empty := text[:len(text)-len(strings.TrimLeft(text, " "))], true
 	for _, word := range glued(strings.Fields(text)) {
@@ -265,14 +274,14 @@ func wrap(text, indent string, width int) []string {
 		case empty:
 			line += word
 		case cells(line)+1+cells(word) > width:
-			lines = append(lines, cut(line, width))
+			lines = append(lines, line)
 			line = indent + word
 		default:
 			line += " " + word
 		}
 		empty = false
 	}
-	return append(lines, cut(line, width))
+	return append(lines, line)
 }
 
 // glued puts units to their numbers.

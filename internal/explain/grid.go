@@ -19,6 +19,7 @@ type Grid struct {
 	Cut      string   // why there are fewer rows than there would be
 	Notes    []string // what a reader must know; in JSON only
 	Nodes    []Node   // that were asked; in JSON only
+	Whole    bool     // no value is cut, as in a file or a pipe
 }
 
 // Node is a machine that was asked for an answer, as JSON.
@@ -50,7 +51,7 @@ func GridText(g *Grid) string {
 		line := make([]string, len(g.Columns))
 		for i, v := range row {
 			line[i] = valueText(v, unknown)
-			if len(g.Columns) > 1 {
+			if len(g.Columns) > 1 && !g.Whole {
 				line[i] = cut(line[i], widestCell)
 			}
 			switch v.(type) {

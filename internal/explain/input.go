@@ -46,6 +46,7 @@ type Options struct {
 	Width    int // columns; 0: 80
 	Height   int // lines of the live table; 0: all it takes
 	Color    bool
+	Whole    bool           // no name or line is cut, as in a file or a pipe; prose is still wrapped
 	Location *time.Location // the reader's; nil: UTC
 	Detail   Detail         // of a report
 	Choice   Choice         // of the live table and of where its time went

@@ -176,7 +176,7 @@ func lostRows(losses []query.Loss, f *lostFacts, by string) []lostRow {
 // Losses writes what was lost in a window as text: to which causes and culprits, and by
 // which jobs.
 func Losses(in *LostInput, o Options) string {
-	w := &writer{loc: o.location()}
+	w := &writer{loc: o.location(), whole: o.Whole}
 	w.losses(in)
 	if notes := hiddenNotes(in.Hidden, w.loc); len(notes) > 0 {
 		w.line("")
@@ -256,7 +256,7 @@ func (w *writer) lostTable(by string, rows []lostRow, price bool) {
 			break
 		}
 		x := &rows[i]
-		line := left("  "+cut(x.Name, 33), 36) + right(gpuTime(x.LostNS), 10) + right(Percent(x.Share), 9) + right(gpuTime(x.WallNS), 10)
+		line := left("  "+w.cut(x.Name, 33), 36) + right(gpuTime(x.LostNS), 10) + right(Percent(x.Share), 9) + right(gpuTime(x.WallNS), 10)
 		if price {
 			line += right(money(x.Cost), 10)
 		}

@@ -119,7 +119,7 @@ const (
 // many calls there were, how long they took in all, and quantiles. Groups follow
 // each other.
 func Operations(t *OpTable, o Options) string {
-	w := &writer{loc: o.location()}
+	w := &writer{loc: o.location(), whole: o.Whole}
 	groups := t.groups()
 	if len(groups) == 0 {
 		w.text(joined(", ", "No such calls were recorded", period(t.From, t.To, w.loc))+".", "")
@@ -266,7 +266,7 @@ type CallRow struct {
 
 // Calls writes calls as lines of text, below one that says which they are.
 func Calls(l *CallList, o Options) string {
-	w := &writer{loc: o.location()}
+	w := &writer{loc: o.location(), whole: o.Whole}
 	at := period(l.From, l.To, w.loc)
 	if len(l.Rows) == 0 {
 		w.text(joined(", ", "No such calls were recorded", at)+".", "")

@@ -20,7 +20,7 @@ const reportWidth = 80
 func Report(in *Input, o Options) string {
 	r := build(in)
 	r.Notes = append(r.Notes, hiddenNotes(in.Hidden, o.location())...)
-	w := &writer{loc: o.location()}
+	w := &writer{loc: o.location(), whole: o.Whole}
 	if !r.ledger && len(r.Chains)+len(r.Hidden) == 0 {
 		w.tables(&r)
 		w.memory(in, &r)
@@ -110,7 +110,24 @@ func (w *writer) silent(r *report) {
 
 type writer struct {
 	strings.Builder
-	loc *time.Location
+	loc   *time.Location
+	whole bool // nothing is cut
+}
+
+// cut shortens a line of names, where lines are cut.
+func (w *writer) cut(s string, width int) string {
+	if w.whole {
+		return s
+	}
+	return cut(s, width)
+}
+
+// wrap breaks prose into lines. A word that is wider than a line is cut where lines are.
+func (w *writer) wrap(text, indent string, width int) []string {
+	if w.whole {
+		return wrapWords(text, indent, width)
+	}
+	return wrap(text, indent, width)
 }
 
 func (w *writer) line(s string) {
@@ -120,14 +137,14 @@ func (w *writer) line(s string) {
 
 // text writes lines of at most 80 columns.
 func (w *writer) text(s, indent string) {
-	for _, l := range wrap(s, indent, reportWidth) {
+	for _, l := range w.wrap(s, indent, reportWidth) {
 		w.line(l)
 	}
 }
 
 // hang writes a text beside head, in as many lines as it takes.
 func (w *writer) hang(head, text string) {
-	for i, l := range wrap(text, "", reportWidth-cells(head)) {
+	for i, l := range w.wrap(text, "", reportWidth-cells(head)) {
 		if i > 0 {
 			head = strings.Repeat(" ", cells(head))
 		}
@@ -137,7 +154,7 @@ func (w *writer) hang(head, text string) {
 
 func (w *writer) notes(notes []string, indent string) {
 	for _, n := range notes {
-		for i, l := range wrap(n, "", reportWidth-2-len(indent)) {
+		for i, l := range w.wrap(n, "", reportWidth-2-len(indent)) {
 			w.line(indent + []string{"- ", "  "}[min(i, 1)] + l)
 		}
 	}
@@ -146,7 +163,7 @@ func (w *writer) notes(notes []string, indent string) {
 func (w *writer) process(r *report, p *processReport) {
 	w.text(joined(" · ", who(p.Comm, p.PID), period(p.From, p.To, w.loc), prefixed("node ", r.Node), r.Source), "  ")
 	if line := orWords(p.Cmdline, p.Exe); line != "" {
-		w.line("  " + cut(line, reportWidth-2))
+		w.line("  " + w.cut(line, reportWidth-2))
 	}
 	if s := whereText(&p.Where); s != "" {
 		w.text("  "+s, "  ")

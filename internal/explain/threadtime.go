@@ -166,8 +166,12 @@ func (w *writer) threadTime(t *tick.ThreadTime) {
 	if t.TID != 0 {
 		name = fmt.Sprintf("thread %s (%d)", clean(t.Comm), t.TID)
 	}
-	w.line(cut("  "+name+", "+Duration(ns64(t.Elapsed())), reportWidth))
+	w.line(w.cut("  "+name+", "+Duration(ns64(t.Elapsed())), reportWidth))
 	row := func(label string, in [tick.Places]string, sum, percent string) {
+		if w.whole && cells(label) > causeWide {
+			w.line("    " + label)
+			label = ""
+		}
 		line := "    " + left(cut(label, causeWide), causeWide)
 		for _, s := range in {
 			line += right(s, 10)

@@ -19,7 +19,7 @@ func (w *writer) time(p *processReport) {
 	if !p.Time.GapsKnown {
 		of = " in calls"
 	}
-	w.line(cut("WHERE THE TIME WENT   "+who(p.Comm, p.PID)+", "+Duration(ns64(p.Time.ThreadNS))+of, reportWidth))
+	w.line(w.cut("WHERE THE TIME WENT   "+who(p.Comm, p.PID)+", "+Duration(ns64(p.Time.ThreadNS))+of, reportWidth))
 	for i := range p.Time.Parts {
 		t := &p.Time.Parts[i]
 		if t.NS == 0 && (i == undecided || i == throttled || i == cpuBetween && !p.Time.GapsKnown) {
