@@ -59,8 +59,8 @@ func (w *Window) known(pid uint32) int64 {
 }
 
 // certain is as much of a loss as severity follows where nothing normal was there to compare
-// with: twice its lower bound, at most.
-func certain(lost, least float64) float64 { return min(lost, 2*least) }
+// with: twice its lower bound, at most. Of one that may be nothing a quarter counts.
+func certain(lost, least float64) float64 { return max(min(lost, 2*least), lost/4) }
 
 func severity(lost, span float64) tick.Severity {
 	switch share := lost / span; {

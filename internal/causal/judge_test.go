@@ -7,7 +7,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// A loss that may be none at all is not grave, whatever its middle is.
+// A loss that may be none at all is grave only where its middle is large.
 func TestSeverityFollowsWhatIsCertain(t *testing.T) {
 	rule := &Rules[ruleNamed("alloc-storm")]
 	for _, tt := range []struct {
@@ -18,7 +18,8 @@ func TestSeverityFollowsWhatIsCertain(t *testing.T) {
 		{"exact", 0, 2 * time.Second, 0, tick.High},
 		{"known within a half", time.Second, 2 * time.Second, 3 * time.Second, tick.High},
 		{"it may be nothing", 0, 186 * time.Millisecond, 372 * time.Millisecond, tick.Low},
-		{"little is certain", 50 * time.Millisecond, 2 * time.Second, 4 * time.Second, tick.Low},
+		{"little is certain", 50 * time.Millisecond, 400 * time.Millisecond, 750 * time.Millisecond, tick.Low},
+		{"it may be nothing, and may be most of the time", 0, 2 * time.Second, 4 * time.Second, tick.High},
 	} {
 		w := New(1).window(&tick.Tick{Time: time.Unix(0, start)})
 		x := Finding{PID: 7, From: start - s1, To: start, Window: 10 * s1, Lost: int64(tt.lost), Min: int64(tt.least), Max: int64(tt.to)}
