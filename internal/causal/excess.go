@@ -56,6 +56,7 @@ type scratch struct {
 	steps   []step   // of the thread under judgment
 	main    [][]step // of main threads
 	values  []weighed
+	normal  map[waitsOf]waitBaseline
 	parts   []Part
 }
 
@@ -101,107 +102,6 @@ func (e *Engine) alike(steps []step, s *series) {
 			n.net(&steps[i], e.rule(&steps[i]))
 		}
 	}
-}
-
-// waitBaseline is the baseline of a rule's waits in a step.
-type waitBaseline struct {
-	there, known bool
-	ns           int64
-}
-
-// excessOfWaits adds the excess of waits to the steps.
-func (e *Engine) excessOfWaits(steps []step) {
-	var normal [baselines][maxRules]waitBaseline
-	e.present(steps, &normal)
-	for n := range normal {
-		for r := range normal[n] {
-			if x := &normal[n][r]; x.there && len(steps) >= minLearn {
-				*x = e.baseline(steps, baseline(n), r)
-			}
-		}
-	}
-	for i := range steps {
-		x := &steps[i]
-		for _, p := range x.parts[:x.nparts] {
-			c := &e.causes.list[p.cause]
-			if c.baseline == baselineZero {
-				x.add(excess(p))
-				continue
-			}
-			u := &normal[c.baseline][c.id.rule]
-			all := e.ofRule(x.record, c.baseline, int(c.id.rule))
-			more := all - u.ns
-			if u.known && more >= max(u.ns, leastGrowth) || !u.known && c.baseline == baselineLevel {
-				p.ns = int64(float64(p.ns) * float64(more) / float64(all))
-				x.add(excess(p))
-			}
-		}
-	}
-}
-
-// baseline finds the baseline of a rule's waits: the low quantile of the steps, or the lower
-// level where the steps have two levels.
-func (e *Engine) baseline(steps []step, how baseline, rule int) (u waitBaseline) {
-	if how == baselinePace {
-		return e.pace(steps, rule)
-	}
-	u = waitBaseline{there: true, known: how == baselineLearned}
-	all := e.scratch.values[:0]
-	var some []weighed
-	for i := range steps {
-		x := weighed{e.ofRule(steps[i].record, how, rule), steps[i].weight}
-		all = append(all, x)
-		if x.v >= leastSlow {
-			some = append(some, x)
-		}
-	}
-	e.scratch.values = all
-	if u.known {
-		u.ns = quantile(thin(all), baselineQuantile)
-	}
-	if lower, ok := levels(some); ok {
-		u.ns, u.known = max(u.ns, lower), true
-	}
-	return u
-}
-
-// pace finds the baseline of a rule's waits that keep a pace: where they are not on two levels, all
-// of them are normal. A step that waited for a thread of which nothing was known yet says nothing.
-func (e *Engine) pace(steps []step, rule int) waitBaseline {
-	all := e.scratch.values[:0]
-	for i := range steps {
-		if x := &steps[i]; !x.unknown {
-			all = append(all, weighed{e.ofRule(x.record, baselinePace, rule), x.weight})
-		}
-	}
-	e.scratch.values = all
-	lower, ok := rises(all)
-	if !ok {
-		lower = math.MaxInt64 / 2
-	}
-	return waitBaseline{there: true, known: true, ns: lower}
-}
-
-// present marks the rules that have waits in the steps and no zero baseline.
-func (e *Engine) present(steps []step, of *[baselines][maxRules]waitBaseline) {
-	for i := range steps {
-		x := steps[i].record
-		for _, p := range x.parts[:x.nparts] {
-			if c := &e.causes.list[p.cause]; c.baseline != baselineZero {
-				of[c.baseline][c.id.rule].there = true
-			}
-		}
-	}
-}
-
-// ofRule returns the waits of a step that a rule claims, of one kind of baseline.
-func (e *Engine) ofRule(r *record, how baseline, rule int) (ns int64) {
-	for _, p := range r.parts[:r.nparts] {
-		if c := &e.causes.list[p.cause]; int(c.id.rule) == rule && c.baseline == how {
-			ns += p.ns
-		}
-	}
-	return ns
 }
 
 // excess returns the excess of a step by cause.

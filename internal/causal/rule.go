@@ -125,11 +125,11 @@ type Key struct {
 type baseline uint8
 
 const (
-	baselineLearned baseline = iota // the low quantile of the steps
-	baselineLevel                   // the lower level where the steps have two levels, else zero
-	baselinePace                    // the lower level where the steps have two levels, else all is normal
-	baselineZero                    // zero
-	baselines
+	baselineLearned  baseline = iota // the low quantile of the steps
+	baselineLevel                    // the lower level where the steps have two levels, else zero
+	baselinePace                     // the lower level where the steps have two levels, else all is normal
+	baselineHandOver                 // what is usual, where it is in most steps, else as learned
+	baselineZero                     // zero
 )
 
 func zeroBaseline(*Part) baseline { return baselineZero }

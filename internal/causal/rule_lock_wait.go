@@ -13,6 +13,13 @@ var lockWait = Rule{
 		Part: func(p *Part) bool {
 			return p.State == events.WaitBlocked && (p.Root == events.ReasonLock || p.Root == events.ReasonGIL)
 		},
+		// Threads of a process hand work to each other, and wait until it is done.
+		Baseline: func(p *Part) baseline {
+			if end := p.end(); end.TID != 0 && end.PID == p.Victim {
+				return baselineHandOver
+			}
+			return baselineLearned
+		},
 		Key: func(p *Part) Key {
 			if p.Via.TID != 0 {
 				return Key{ID: p.Via.TID}

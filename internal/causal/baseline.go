@@ -1,0 +1,158 @@
+package causal
+
+import (
+	"math"
+	"slices"
+)
+
+// waitsOf names waits that have a baseline in common: those of a rule, of one kind of baseline.
+type waitsOf struct {
+	how  baseline
+	rule uint8
+}
+
+func (e *Engine) waitsOf(p *part) waitsOf {
+	c := &e.causes.list[p.cause]
+	return waitsOf{c.baseline, c.id.rule}
+}
+
+// waitBaseline is the baseline of such waits in a step.
+type waitBaseline struct {
+	known bool
+	ns    int64
+}
+
+// excessOfWaits adds the excess of waits to the steps.
+func (e *Engine) excessOfWaits(steps []step) {
+	normal := e.baselines(steps)
+	for i := range steps {
+		x := &steps[i]
+		for _, p := range x.parts[:x.nparts] {
+			of := e.waitsOf(&p)
+			if of.how == baselineZero {
+				x.add(excess(p))
+				continue
+			}
+			u := normal[of]
+			all := e.sumOf(x.record, of)
+			more := all - u.ns
+			if u.known && more >= max(u.ns, leastGrowth) || !u.known && of.how == baselineLevel {
+				p.ns = int64(float64(p.ns) * float64(more) / float64(all))
+				x.add(excess(p))
+			}
+		}
+	}
+}
+
+// baselines finds the baselines of the waits that are in the steps. Too few steps have none.
+func (e *Engine) baselines(steps []step) map[waitsOf]waitBaseline {
+	if e.scratch.normal == nil {
+		e.scratch.normal = map[waitsOf]waitBaseline{}
+	}
+	normal := e.scratch.normal
+	clear(normal)
+	if len(steps) < minLearn {
+		return normal
+	}
+	for i := range steps {
+		x := steps[i].record
+		for j := range x.parts[:x.nparts] {
+			of := e.waitsOf(&x.parts[j])
+			if _, ok := normal[of]; !ok && of.how != baselineZero {
+				normal[of] = e.baseline(steps, of)
+			}
+		}
+	}
+	return normal
+}
+
+// baseline finds the baseline of waits: the low quantile of the steps, or the lower
+// level where the steps have two levels.
+func (e *Engine) baseline(steps []step, of waitsOf) (u waitBaseline) {
+	if of.how == baselinePace {
+		return e.pace(steps, of)
+	}
+	u.known = of.how != baselineLevel
+	all := e.scratch.values[:0]
+	var some, any []weighed
+	for i := range steps {
+		x := weighed{e.sumOf(steps[i].record, of), steps[i].weight}
+		all = append(all, x)
+		if x.v > 0 {
+			any = append(any, x)
+		}
+		if x.v >= leastSlow {
+			some = append(some, x)
+		}
+	}
+	e.scratch.values = all
+	if of.how == baselineHandOver {
+		if usual, ok := handOver(any, all); ok {
+			return waitBaseline{known: true, ns: usual}
+		}
+	}
+	if u.known {
+		u.ns = quantile(thin(all), baselineQuantile)
+	}
+	if lower, ok := levels(some); ok {
+		u.ns, u.known = max(u.ns, lower), true
+	}
+	return u
+}
+
+// handOver returns how long a thread usually waits for another one that it hands work to; ok is
+// false where the waits are no hand-overs. A hand-over is in most steps, and takes about as long
+// each time or longer. A lock that is held at times is not: what is left of the time that it is held
+// may be next to nothing.
+func handOver(waits, steps []weighed) (usual int64, ok bool) {
+	var some, all float64
+	for i := range waits {
+		some += waits[i].w
+	}
+	for i := range steps {
+		all += steps[i].w
+	}
+	if 2*some < all {
+		return 0, false
+	}
+	sorted := thin(slices.Clone(waits))
+	middle := quantile(sorted, 0.5)
+	if likeUsual*quantile(sorted, 0.1) < middle {
+		return 0, false
+	}
+	last := len(sorted)
+	for last > 0 && sorted[last-1].v > likeUsual*middle {
+		last--
+	}
+	return quantile(sorted[:last], 0.9), true
+}
+
+// likeUsual is how many times as long as another one a hand-over may be to be like it.
+const likeUsual = 3
+
+// pace finds the baseline of waits that keep a pace: where they are not on two levels, all
+// of them are normal. A step that waited for a thread of which nothing was known yet says nothing.
+func (e *Engine) pace(steps []step, of waitsOf) waitBaseline {
+	all := e.scratch.values[:0]
+	for i := range steps {
+		if x := &steps[i]; !x.unknown {
+			all = append(all, weighed{e.sumOf(x.record, of), x.weight})
+		}
+	}
+	e.scratch.values = all
+	lower, ok := rises(all)
+	if !ok {
+		lower = math.MaxInt64 / 2
+	}
+	return waitBaseline{known: true, ns: lower}
+}
+
+// sumOf returns the waits of a step that have a baseline in common.
+func (e *Engine) sumOf(r *record, of waitsOf) (ns int64) {
+	for i := range r.parts[:r.nparts] {
+		if e.waitsOf(&r.parts[i]) == of {
+			ns += r.parts[i].ns
+		}
+	}
+	return ns
+}
