@@ -10,6 +10,9 @@ const volatile __u64 file_calls[MAX_SYSCALLS / 64];
 #define S_IFMT 0170000
 #define S_IFCHR 0020000
 #define S_IFBLK 0060000
+#define S_IFSOCK 0140000
+#define AF_INET 2
+#define AF_INET6 10
 
 #if defined(__TARGET_ARCH_x86)
 #define SYSCALL_NR(regs) ((regs)->orig_ax)
@@ -33,17 +36,35 @@ static __always_inline bool next_turn(const struct clock *k, __u32 nr, __u64 arg
 	       arg - k->on.arg + COND_BYTES < 2 * COND_BYTES;
 }
 
-/* The kind and the device of an open file. */
-static __always_inline void look_at_file(struct block *on, struct task_struct *task)
+/* An open file of a thread, NULL where there is none. */
+static __always_inline struct file *file_of(struct task_struct *task, __u64 fd)
 {
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
 	struct file **slot, *file = NULL;
+
+	if (fd >= BPF_CORE_READ(table, max_fds))
+		return NULL;
+	slot = BPF_CORE_READ(table, fd);
+	bpf_probe_read_kernel(&file, sizeof(file), slot + fd);
+	return file;
+}
+
+/* Is the first argument of a system call a file descriptor? */
+static __always_inline bool is_file_call(__u32 nr)
+{
+	__u32 at = nr / 64;
+
+	barrier_var(at); /* else the compiler drops what the verifier needs to see */
+	return nr < MAX_SYSCALLS && file_calls[at & (MAX_SYSCALLS / 64 - 1)] >> (nr & 63) & 1;
+}
+
+/* The kind and the device of an open file. */
+static __always_inline void look_at_file(struct block *on, struct task_struct *task)
+{
+	struct file *file = file_of(task, on->arg);
 	struct inode *inode;
 
-	if (on->arg >= BPF_CORE_READ(table, max_fds))
-		return;
-	slot = BPF_CORE_READ(table, fd);
-	if (bpf_probe_read_kernel(&file, sizeof(file), slot + on->arg) || !file)
+	if (!file)
 		return;
 	inode = BPF_CORE_READ(file, f_inode);
 	on->mode = BPF_CORE_READ(inode, i_mode);
@@ -89,6 +110,6 @@ static __always_inline void block(struct clock *k, struct task_struct *task, __u
 	k->gil_holder = gil_holder(task->tgid, &k->on);
 	if (k->gil_holder && again)
 		k->gil_holder |= GIL_AGAIN;
-	if (nr < MAX_SYSCALLS && file_calls[nr / 64 & (MAX_SYSCALLS / 64 - 1)] >> (nr & 63) & 1)
+	if (is_file_call(nr))
 		look_at_file(&k->on, task);
 }

@@ -96,8 +96,13 @@ static __always_inline struct rq *rq_of(const struct task_struct *task)
 const volatile __s64 preempt_from_rq = 0;
 #endif
 
-/* Is this code run by an interrupt, and so by no doing of the current thread? */
-static __always_inline bool in_interrupt(struct task_struct *current)
+#define SOFT_INTERRUPT 0x100 /* is being served */
+
+/*
+ * Is this code run by an interrupt, and so by no doing of the current thread? By which kinds:
+ * SOFT_INTERRUPT alone, or others too.
+ */
+static __always_inline int in_interrupt(struct task_struct *current)
 {
 	int count = 0;
 
@@ -109,7 +114,7 @@ static __always_inline bool in_interrupt(struct task_struct *current)
 #else
 	count = current->thread_info.preempt_count;
 #endif
-	return count & 0x00ff0100; /* NMI, hard interrupt, soft interrupt being served */
+	return count & (0x00ff0000 | SOFT_INTERRUPT); /* NMI, hard interrupt */
 }
 
 /* The thread waits for its CPU no more. */

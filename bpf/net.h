@@ -7,8 +7,6 @@
 
 const volatile bool retransmit_has_error = true; /* tcp_retransmit_skb's third argument, 6.14 */
 
-#define AF_INET 2
-#define AF_INET6 10
 #define IPPROTO_TCP 6
 #define TCP_ESTABLISHED 1
 #define TCP_SYN_SENT 2

@@ -108,11 +108,10 @@ int BPF_PROG(on_exit, struct task_struct *task)
 SEC("tp_btf/sys_enter")
 int BPF_PROG(gate, struct pt_regs *regs, long nr)
 {
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32, fd;
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	struct task_struct *task;
-	struct fdtable *table;
 	struct target *p;
-	struct file **slot, *file = NULL;
+	struct file *file;
 	const unsigned char *name;
 	__u64 head = 0; /* seven characters and their end */
 
@@ -122,12 +121,8 @@ int BPF_PROG(gate, struct pt_regs *regs, long nr)
 	if (!p || !(p->flags & TARGET_GATE) || !(MMAP_PROT(regs) & PROT_EXEC))
 		return 0;
 	task = bpf_get_current_task_btf();
-	table = BPF_CORE_READ(task, files, fdt);
-	fd = MMAP_FD(regs);
-	if (fd >= BPF_CORE_READ(table, max_fds))
-		return 0;
-	slot = BPF_CORE_READ(table, fd);
-	if (bpf_probe_read_kernel(&file, sizeof(file), slot + fd) || !file)
+	file = file_of(task, (__u32)MMAP_FD(regs));
+	if (!file)
 		return 0;
 	name = BPF_CORE_READ(file, f_path.dentry, d_name.name);
 	bpf_probe_read_kernel_str(&head, sizeof(head), name);

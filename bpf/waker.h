@@ -91,8 +91,50 @@ static __always_inline void follow_waker(struct thread *t, __u32 wakee, struct t
 }
 
 /*
+ * Is the socket connected to one of this machine? Then both ends have one address, which is in
+ * one place for IPv4 and in another for IPv6, also where that has an address of IPv4.
+ */
+static __always_inline bool stays_here(const struct sock *sk)
+{
+	const struct sock_common *c = &sk->__sk_common;
+	__u64 to[2] = {}, from[2] = {};
+
+	switch (BPF_CORE_READ(c, skc_family)) {
+	case AF_INET:
+		to[1] = BPF_CORE_READ(c, skc_daddr);
+		from[1] = BPF_CORE_READ(c, skc_rcv_saddr);
+		break;
+	case AF_INET6:
+		bpf_probe_read_kernel(to, sizeof(to), &c->skc_v6_daddr);
+		bpf_probe_read_kernel(from, sizeof(from), &c->skc_v6_rcv_saddr);
+	}
+	return (to[0] || to[1]) && to[0] == from[0] && to[1] == from[1];
+}
+
+/*
+ * What is sent to a socket of the same machine is delivered by the thread that sends it, in a soft
+ * interrupt that its system call runs.
+ */
+static __always_inline bool delivers(struct task_struct *task)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	__u32 nr = SYSCALL_NR(regs);
+	struct socket *socket;
+	struct file *file;
+
+	if (!task->mm || !is_file_call(nr))
+		return false;
+	file = file_of(task, SYSCALL_ARG(regs));
+	if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+		return false;
+	socket = BPF_CORE_READ(file, private_data);
+	return stays_here(BPF_CORE_READ(socket, sk));
+}
+
+/*
  * Who wakes a traced thread. sched_wakeup tells when, but may run on another CPU
- * than the waker's. An interrupt is no doing of the thread that it interrupts.
+ * than the waker's. An interrupt is no doing of the thread that it interrupts, unless that
+ * delivers what it sends.
  */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *task)
@@ -101,11 +143,13 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	struct task_struct *waker;
 	bool longer;
 	__u64 now;
+	int irq;
 
 	if (!t)
 		return 0;
 	waker = bpf_get_current_task_btf();
-	t->clock.woken_by_irq = in_interrupt(waker);
+	irq = in_interrupt(waker);
+	t->clock.woken_by_irq = irq && (irq != SOFT_INTERRUPT || !delivers(waker));
 	if (t->clock.woken_by_irq)
 		return 0;
 	set_who(&t->clock.waker, waker);

@@ -96,15 +96,21 @@ struct in6_addr {
 
 struct sock_common {
 	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
 	__be16 skc_dport;
 	__u16 skc_num;
 	unsigned short skc_family;
 	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
 };
 
 struct sock {
 	struct sock_common __sk_common;
 	unsigned short sk_protocol;
+};
+
+struct socket {
+	struct sock *sk;
 };
 
 struct tcp_sock {
@@ -166,6 +172,7 @@ struct inode {
 struct file {
 	struct path f_path;
 	struct inode *f_inode;
+	void *private_data;
 };
 
 struct fdtable {

@@ -3,6 +3,7 @@
 #include "truth.h"
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -93,13 +94,55 @@ static void a_socket(void)
 	must(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends), "socketpair");
 }
 
-static void an_epoll(void)
+/* Both ends are in this process, so what is sent is delivered by who sends it. */
+static void connect_to_self(struct sockaddr *at, socklen_t bytes)
+{
+	int door = socket(at->sa_family, SOCK_STREAM, 0);
+
+	ends[1] = socket(at->sa_family, SOCK_STREAM, 0);
+	must(door >= 0 && ends[1] >= 0, "socket");
+	must(!bind(door, at, bytes) && !listen(door, 1), "listen");
+	must(!getsockname(door, at, &bytes) && !connect(ends[1], at, bytes), "connect");
+	ends[0] = accept(door, NULL, NULL);
+	must(ends[0] >= 0, "accept");
+}
+
+static void a_tcp(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+
+	connect_to_self((struct sockaddr *)&at, sizeof(at));
+}
+
+/* A socket of IPv6 that has an address of IPv4: machines without IPv6 have these too. */
+static void a_tcp6(void)
+{
+	struct sockaddr_in6 at = { .sin6_family = AF_INET6 };
+
+	at.sin6_addr.s6_addr[10] = at.sin6_addr.s6_addr[11] = 0xff;
+	at.sin6_addr.s6_addr[12] = 127;
+	at.sin6_addr.s6_addr[15] = 1;
+	connect_to_self((struct sockaddr *)&at, sizeof(at));
+}
+
+static void wait_at(void (*ready)(void))
 {
 	struct epoll_event want = { .events = EPOLLIN };
 
-	a_pipe();
+	ready();
 	fd = epoll_create1(0);
 	must(fd >= 0 && !epoll_ctl(fd, EPOLL_CTL_ADD, ends[0], &want), "epoll");
+}
+
+static void an_epoll(void)
+{
+	wait_at(a_pipe);
+}
+
+static void an_epoll_of_tcp(void)
+{
+	wait_at(a_tcp);
 }
 
 static void in_read(void)
@@ -285,6 +328,9 @@ const struct scenario scenarios[] = {
 	{ .name = "sleepy-waker", .body = in_futex, .wake = wake_futex, .sleepy = 1 },
 	{ .name = "pipe", .setup = a_pipe, .body = in_read, .wake = wake_write },
 	{ .name = "socket", .setup = a_socket, .body = in_read, .wake = wake_write },
+	{ .name = "tcp", .setup = a_tcp, .body = in_read, .wake = wake_write },
+	{ .name = "tcp of IPv6", .setup = a_tcp6, .body = in_read, .wake = wake_write },
+	{ .name = "epoll of tcp", .setup = an_epoll_of_tcp, .body = in_epoll, .wake = wake_write },
 	{ .name = "poll", .setup = a_pipe, .body = in_poll, .wake = wake_write },
 	{ .name = "epoll", .setup = an_epoll, .body = in_epoll, .wake = wake_write },
 	{ .name = "disk", .setup = a_direct_file, .body = in_disk },
