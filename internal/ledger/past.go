@@ -21,8 +21,10 @@ type lock struct {
 	times int      // that this thread ended them, one after the other
 }
 
+// pastWait is a wait, or several alike that came one after the other.
 type pastWait struct {
 	start, end int64
+	ns         int64 // of waiting; the rest the thread had a CPU
 	taken      int64
 	arg        uint64 // as in events.Wait
 	by         events.Thread
@@ -47,7 +49,11 @@ func (p *past) add(w *events.Wait) {
 		return
 	}
 	p.begin(w.Start)
-	x := pastWait{w.Start, w.End(), w.Taken, w.Arg, w.Who, w.Dev, w.Syscall, w.State, w.Reason}
+	x := pastWait{w.Start, w.End(), w.End() - w.Start, w.Taken, w.Arg, w.Who, w.Dev, w.Syscall, w.State, w.Reason}
+	if last := p.last(); last != nil && last.goesOn(&x) {
+		last.end, last.ns = x.end, last.ns+x.ns
+		return
+	}
 	if len(p.waits) < maxPast {
 		p.waits = append(p.waits, x)
 	} else {
@@ -57,6 +63,22 @@ func (p *past) add(w *events.Wait) {
 	}
 	p.turns()
 	p.locked()
+}
+
+// goesOn says whether a wait is one with that before it: a thread reads a large file piece by piece.
+func (w *pastWait) goesOn(next *pastWait) bool {
+	if w.state != events.WaitBlocked || forAnother[w.reason] || next.start < w.end || next.start-w.end > betweenPieces {
+		return false
+	}
+	return next.state == w.state && next.reason == w.reason && next.call == w.call && next.dev == w.dev
+}
+
+// in is how much of [from, to), which is a part of it, the thread waited.
+func (w *pastWait) in(from, to int64) int64 {
+	if all := w.end - w.start; w.ns < all {
+		return int64(float64(to-from) * float64(w.ns) / float64(all))
+	}
+	return to - from
 }
 
 // locked notes who ended a wait for a lock.
@@ -112,6 +134,8 @@ const (
 	// wait, ns, to be taken for the one that ends that.
 	oneHolder = 2
 	holdsFor  = 1e9
+	// betweenPieces is what a thread runs at most between two waits that are one, ns.
+	betweenPieces = 1e6
 	// betweenTurns is what a thread runs at most between two turns of one wait for a lock, ns.
 	betweenTurns = 1e6
 	// condBytes is the size of a condition variable of glibc. It has several futexes, which are
@@ -119,12 +143,13 @@ const (
 	condBytes = 48
 )
 
-// turns gives the waits for a lock that a timer ended to the thread that ended the last wait, if
-// that was for the same lock and began right after them. A thread that waits for Python's lock does
-// so in turns of 5 ms, and the thread that has the lock lets go of it in the last one.
+// turns gives the waits that a timer ended to the thread that ended the last wait, if that was for
+// the same and began right after them. A thread that waits for Python's lock does so in turns of
+// 5 ms, and the thread that has the lock lets go of it in the last one. One that waits for any of
+// several files may look after something else now and then: gloo each 10 ms.
 func (p *past) turns() {
 	end := p.last()
-	if !end.forLock() || end.by.TID == 0 {
+	if !end.inTurns() || end.by.TID == 0 {
 		return
 	}
 	since := end.start
@@ -134,7 +159,7 @@ func (p *past) turns() {
 		case since-w.end > betweenTurns:
 			return
 		case w.state != events.WaitBlocked: // it waited for a CPU
-		case w.by.TID != 0 || !w.forLock() || !w.sameLock(end):
+		case w.by.TID != 0 || !w.inTurns() || !w.same(end):
 			return
 		default:
 			w.by = end.by
@@ -145,6 +170,19 @@ func (p *past) turns() {
 
 func (w *pastWait) forLock() bool {
 	return w.state == events.WaitBlocked && (w.reason == events.ReasonLock || w.reason == events.ReasonGIL)
+}
+
+// inTurns says whether a wait may be the last one of several for the same thing.
+func (w *pastWait) inTurns() bool {
+	return w.forLock() || w.state == events.WaitBlocked && w.reason == events.ReasonPoll
+}
+
+// same reports whether two waits that may be turns are for the same thing.
+func (w *pastWait) same(o *pastWait) bool {
+	if w.forLock() && o.forLock() {
+		return w.sameLock(o)
+	}
+	return w.reason == o.reason && w.call == o.call && w.arg == o.arg
 }
 
 // sameLock reports whether two waits for a lock are for the same one.

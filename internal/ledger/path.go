@@ -69,10 +69,10 @@ func (l *Ledger) follow(p *path, who events.Thread, hop int, start, end int64) (
 	for i := range t.past.waits { // in order, so that the answer does not hang on where the ring begins
 		w := &t.past.waits[(t.past.next+i)%len(t.past.waits)]
 		from, to := max(w.start, start), min(w.end, end)
-		ns := min(to-from, left)
-		if ns <= 0 {
+		if to <= from {
 			continue
 		}
+		ns := min(w.in(from, to), left)
 		left -= ns
 		if by := t.past.endedBy(w); w.state == events.WaitBlocked && forAnother[w.reason] && by.TID != 0 && by.TID != who.TID && hop < tick.MaxHops {
 			ns -= l.follow(p, by, hop+1, from, from+ns)

@@ -81,6 +81,12 @@ func TestBehind(t *testing.T) {
 		{name: "a timer that ends a wait for input is no turn",
 			waits: []events.Wait{blocked(3, -9, -1, events.ReasonSleep, 0), blocked(2, -1, 4, events.ReasonPoll, 0), turn(2, 4, 9, 3)},
 			want:  tick.WakerShare{Times: tick.Times{OnCPU: 6, Blocked: 4}, Reason: events.ReasonPoll, Root: at(3)}},
+		{name: "a waker that waits for files looks after something else now and then",
+			waits: []events.Wait{blocked(3, -9, -1, events.ReasonSleep, 0), lock(blocked(2, -1, 4, events.ReasonPoll, 0), 5), lock(blocked(2, 4, 9, events.ReasonPoll, 3), 5)},
+			want:  tick.WakerShare{Times: tick.Times{OnCPU: 10}, Root: at(3)}},
+		{name: "a wait for other files is another wait",
+			waits: []events.Wait{blocked(3, -9, -1, events.ReasonSleep, 0), lock(blocked(2, -1, 4, events.ReasonPoll, 0), 6), lock(blocked(2, 4, 9, events.ReasonPoll, 3), 5)},
+			want:  tick.WakerShare{Times: tick.Times{OnCPU: 6, Blocked: 4}, Reason: events.ReasonPoll, Root: at(3)}},
 		{name: "the thread got the lock when its turn was over, from who ended its last turns",
 			waits: []events.Wait{blocked(3, -9, -8, events.ReasonSleep, 0), turn(2, -7, -6, 3), turn(2, -5, -4, 3), turn(2, 0, 5, 0), turn(2, 8, 9, 3)},
 			want:  tick.WakerShare{Times: tick.Times{OnCPU: 10}, Root: at(3)}},
@@ -106,6 +112,21 @@ func TestBehind(t *testing.T) {
 				t.Errorf("%+v\nwant %+v", got, tt.want)
 			}
 		})
+	}
+}
+
+// A thread that reads piece by piece has more waits than are remembered of it one by one.
+func TestBehindManyPieces(t *testing.T) {
+	const us = int64(1e3)
+	l, pieces := New(0), int64(10*maxPast)
+	for i := range pieces {
+		l.wait(&events.Wait{PID: 102, TID: 2, Start: base + 40*i*us, Duration: 30 * us, State: events.WaitBlocked, Reason: events.ReasonDisk, Dev: 1 << 20})
+	}
+	w := events.Wait{PID: 101, TID: 1, Start: base, Duration: 40 * pieces * us, State: events.WaitBlocked, Reason: events.ReasonPipe, Who: events.Thread{PID: 102, TID: 2}}
+	got := l.behind(&thread{pid: 101, tid: 1}, &w)
+	want := tick.WakerShare{Times: tick.Times{OnCPU: uint64(10 * pieces * us), Blocked: uint64(30 * pieces * us)}, Reason: events.ReasonDisk, Dev: 1 << 20}
+	if got != want {
+		t.Errorf("%+v\nwant %+v", got, want)
 	}
 }
 
