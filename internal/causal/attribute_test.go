@@ -15,6 +15,7 @@ func TestWaitsAreOfTheirRoot(t *testing.T) {
 	trainer := events.Thread{PID: victim, TID: 101, Name: events.NameOf("pin_memory")}
 	feeder := events.Thread{PID: 200, TID: 201, Parent: victim, Name: events.NameOf("feeder")}
 	worker := events.Thread{PID: 200, TID: 200, Parent: victim, Name: events.NameOf("worker")}
+	rank := events.Thread{PID: 250, TID: 250, Parent: victim, Name: events.NameOf("rank")}
 	other := events.Thread{PID: 300, TID: 300, Parent: 1, Name: events.NameOf("server")}
 	cpu, blocked := tick.Times{OnCPU: 9e6}, tick.Times{OnCPU: 1e6, Blocked: 8e6}
 	for _, tt := range []struct {
@@ -32,13 +33,20 @@ func TestWaitsAreOfTheirRoot(t *testing.T) {
 		{"a lock that the worker holds", events.ReasonLock, worker, tick.WakerShare{Times: cpu}, "lock-wait", worker.TID},
 		{"a lock that a thread of the victim's own holds", events.ReasonLock, trainer, tick.WakerShare{Times: cpu}, "lock-wait", trainer.TID},
 		{"who holds the GIL waits for a worker", events.ReasonGIL, trainer, tick.WakerShare{Times: cpu, Root: worker}, "gil-wait", trainer.TID},
-		{"one that is no worker", events.ReasonSocket, other, tick.WakerShare{Times: cpu}, "peer-slow", 0},
+		{"one that is no worker", events.ReasonSocket, other, tick.WakerShare{Times: cpu}, "peer-slow", other.PID},
+		{"one of which no more is known", events.ReasonSocket, other, tick.WakerShare{}, "peer-slow", other.PID},
+		{"one that sleeps", events.ReasonPoll, other, tick.WakerShare{Times: blocked, Reason: events.ReasonSleep}, "peer-slow", other.PID},
+		{"a rank that the victim started", events.ReasonLock, trainer, tick.WakerShare{Times: cpu, Root: rank}, "peer-slow", rank.PID},
+		{"a rank that writes to a pipe", events.ReasonPipe, rank, tick.WakerShare{Times: cpu}, "input-wait", rank.PID},
+		{"one on another machine", events.ReasonSocket, events.Thread{}, tick.WakerShare{}, "peer-slow", 0},
+		{"a thread of the victim's own, at a socket", events.ReasonPoll, trainer, tick.WakerShare{Times: cpu}, "lock-wait", trainer.TID},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			k := kin{steps: map[uint32]bool{rank.PID: true}}
 			s := ledger.Step{PID: victim, TID: victim, Waits: []ledger.Wait{{
 				NS: 9 * ms, Count: 1, State: events.WaitBlocked, Reason: tt.reason, Who: tt.waker, Waker: tt.share}}}
 			var most Part
-			for _, p := range parts(nil, &s, &kin{}) {
+			for _, p := range parts(nil, &s, &k) {
 				if p.NS > most.NS {
 					most = p
 				}

@@ -52,6 +52,7 @@ func (e *Engine) add(s *ledger.Step) {
 		return
 	}
 	x.period = s.Period
+	e.kin.add(s)
 	if len(s.Waits) > 0 {
 		e.have |= NeedWaits
 	}

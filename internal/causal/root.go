@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"ingero/internal/ledger"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -67,6 +68,7 @@ type kin struct {
 	parents map[uint32]uint32
 	names   map[uint32]string
 	traced  map[uint32]bool   // processes that use CUDA
+	steps   map[uint32]bool   // and have steps of their own
 	masters map[uint32]string // where the ranks of a job meet, by process
 }
 
@@ -78,20 +80,27 @@ const (
 // note takes in the processes of a tick. What has ended stays until there is no room.
 func (k *kin) note(t *tick.Tick) {
 	if k.parents == nil || len(k.parents) > maxKin {
-		k.parents, k.names, k.traced, k.masters = map[uint32]uint32{}, map[uint32]string{}, map[uint32]bool{}, map[uint32]string{}
+		*k = kin{map[uint32]uint32{}, map[uint32]string{}, map[uint32]bool{}, map[uint32]bool{}, map[uint32]string{}}
 	}
 	for _, list := range [][]tick.Process{t.Others, t.Processes} {
 		for i := range list {
 			p := &list[i]
 			k.names[p.PID] = p.Comm
-			k.parents[p.PID], k.masters[p.PID], k.traced[p.PID] = p.PPID, p.Master, !p.Mapped.IsZero()
+			k.parents[p.PID], k.masters[p.PID], k.traced[p.PID] = p.PPID, p.Master, !p.Mapped.IsZero() || !p.Attached.IsZero()
 		}
 	}
 }
 
-// whose says how a thread belongs to a process. Beside its descendants, to its job belong the
-// processes above it that use CUDA as well, the ranks that meet at the same place, and all
-// descendants of these.
+// add notes who has steps.
+func (k *kin) add(s *ledger.Step) {
+	if !s.Period && k.steps != nil && !k.steps[s.PID] {
+		k.steps[s.PID] = true
+	}
+}
+
+// whose says how a thread belongs to a process. Its descendants are its workers, or ranks where
+// they have steps of their own. To its job belong, too, the processes above it that use CUDA as
+// well, the ranks that meet at the same place, and all descendants of these.
 func (k *kin) whose(pid uint32, who *events.Thread) tick.Whose {
 	switch {
 	case who.TID == 0 && who.Parent == 0:
@@ -105,6 +114,8 @@ func (k *kin) whose(pid uint32, who *events.Thread) tick.Whose {
 	}
 	for at, n := max(who.PID, kthreadd+1), 0; at > kthreadd && n < maxParent; n++ {
 		switch {
+		case at == pid && k.steps[who.PID]:
+			return tick.OfRank
 		case at == pid:
 			return tick.OfWorker
 		case at == top || master != "" && k.masters[at] == master:

@@ -13,7 +13,7 @@ var inputWait = Rule{
 	Claims: &Claims{
 		Part: func(p *Part) bool {
 			return p.crowdedWorker() || p.State == events.WaitBlocked && p.ofInput() &&
-				(p.Busy && p.Via.TID == 0 && p.Whose == tick.OfWorker || p.sleeps() && p.ViaWhose == tick.OfWorker)
+				(p.Busy && p.Via.TID == 0 && p.makesInput(p.Whose) || p.sleeps() && p.makesInput(p.ViaWhose))
 		},
 		// A worker that sleeps may keep a pace.
 		Baseline: func(p *Part) baseline {
@@ -38,6 +38,12 @@ var inputWait = Rule{
 			return "input", "made input, and was waited for"
 		},
 	},
+}
+
+// makesInput says whether a thread that belongs so to the victim makes its input: one of a worker,
+// or of a rank that writes to a pipe.
+func (p *Part) makesInput(w tick.Whose) bool {
+	return w == tick.OfWorker || w == tick.OfRank && p.Root == events.ReasonPipe
 }
 
 // sleeps reports whether the part is the sleep of a thread that the victim waited for.

@@ -11,11 +11,11 @@ var lockWait = Rule{
 	Doc: "The job waited for a lock, or for another thread to be done.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
-			return p.State == events.WaitBlocked && (p.Root == events.ReasonLock || p.Root == events.ReasonGIL)
+			return p.State == events.WaitBlocked && (p.Root == events.ReasonLock || p.Root == events.ReasonGIL || p.ofThread() && p.ofInput())
 		},
 		// Threads of a process hand work to each other, and wait until it is done.
 		Baseline: func(p *Part) baseline {
-			if end := p.end(); end.TID != 0 && end.PID == p.Victim {
+			if p.ofThread() {
 				return baselineHandOver
 			}
 			return baselineLearned

@@ -14,30 +14,68 @@ const firstEphemeral = 32768
 
 var peerSlow = Rule{
 	Name: "peer-slow", Sees: govern.HostEvents, Needs: NeedWaits | NeedHost, Share: 0.01, Slow: 1, Problems: []string{"20", "21"},
-	Doc: "The job, or a thread that it waited for, waited for what it had asked of a peer.",
+	Doc: "The job, or a thread that it waited for, waited for another process or another machine that it exchanges data with.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
-			return p.State == events.WaitBlocked && (p.Reason == events.ReasonSocket || p.Reason == events.ReasonPoll)
+			return p.ofOther() || p.State == events.WaitBlocked && (p.Reason == events.ReasonSocket || p.Reason == events.ReasonPoll) && !p.ofThread()
 		},
-		Key: func(p *Part) Key { return Key{ID: p.Via.TID, Reason: p.Reason} },
+		// Who sleeps between what it sends may keep a pace.
+		Baseline: func(p *Part) baseline {
+			if p.sleeps() {
+				return baselinePace
+			}
+			return baselineLearned
+		},
+		Key: func(p *Part) Key {
+			if p.ofOther() {
+				return Key{ID: p.end().PID, Reason: p.asleep()}
+			}
+			return Key{ID: p.Via.TID, Reason: p.Reason}
+		},
 		Blame: func(p *Part) (group, what string) {
-			return "peer", "a peer"
+			switch {
+			case !p.ofOther():
+				return "peer", aPeer
+			case p.sleeps():
+				return "peer", "slept while it was waited for"
+			}
+			return "peer", "was waited for"
 		},
 		Word: "the network",
 	},
 	// A server waits for requests, which is not its loss.
 	Find: claimed(func(w *Window, x *Finding) bool {
 		peer, ok := w.asked(x)
-		if !ok {
-			return false
-		}
 		for i := range x.Culprits {
-			if c := &x.Culprits[i]; c.What == "a peer" {
+			c := &x.Culprits[i]
+			if c.What == aPeer && peer != "" {
 				c.What = "peer " + peer
 			}
+			ok = ok || isRank(c) // they ask each other
 		}
-		return true
+		return ok
 	}),
+}
+
+// aPeer is one of which the process is not known, as on another machine.
+const aPeer = "a peer"
+
+// ofOther says whether the victim waited for what another process sends that makes no input of it,
+// and which process that was.
+func (p *Part) ofOther() bool {
+	if p.State != events.WaitBlocked || !p.ofInput() || p.ofThread() {
+		return false
+	}
+	if p.Via.TID != 0 {
+		return p.sleeps() && p.ViaWhose != tick.OfWorker
+	}
+	return p.Who.TID != 0 && p.Whose != tick.OfWorker
+}
+
+// ofThread says whether the victim waited, in whatever way, for another thread of its process.
+func (p *Part) ofThread() bool {
+	end := p.end()
+	return end.TID != 0 && end.PID == p.Victim
 }
 
 // asked returns the peer that the process of a finding, or a culprit of it, asks most;

@@ -13,6 +13,9 @@ var tcpLoss = Rule{
 	Name: "tcp-loss", Sees: govern.HostEvents, Needs: NeedWaits | NeedHost, Problems: []string{"20"},
 	Doc: "Packets between the job and a peer were lost and sent again, while it waited for that peer.",
 	Find: takesOver([]string{peerSlow.Name}, func(w *Window, x *Finding) bool {
+		if 2*x.lostTo(isProcess) > x.Lost { // it is known what they did meanwhile
+			return false
+		}
 		h := w.lost(x)
 		if int64(h.Count)*aLoss*2 < x.Lost {
 			return false
@@ -31,3 +34,16 @@ func (w *Window) lost(x *Finding) HostAt {
 	peer, _ := w.asked(x)
 	return w.sumOf(tick.HostRetransmit, x, func(h *HostAt) bool { return h.PID == x.PID || h.Object == peer })
 }
+
+// lostTo is how much of a finding's loss is laid to culprits of a kind, ns.
+func (x *Finding) lostTo(is func(c *tick.Culprit) bool) (ns int64) {
+	for i := range x.Culprits {
+		if c := &x.Culprits[i]; is(c) {
+			ns += int64(c.Lost)
+		}
+	}
+	return ns
+}
+
+func isProcess(c *tick.Culprit) bool { return c.Thread.TID != 0 }
+func isRank(c *tick.Culprit) bool    { return c.Root.Whose == tick.OfRank }

@@ -37,6 +37,7 @@ var advices = []advice{
 	{"disk-wait", "", "", false, "read ahead in other threads or processes (num_workers of the data loader, prefetch), pack small files into large ones, or keep the data in the page cache or on a faster disk"},
 
 	{"peer-slow", tick.OfWorker, "", false, "keep a copy of the data on a local disk, ask for more at a time (num_workers, prefetch_factor, parallel requests), or move the store closer: the loader's workers wait for the network"},
+	{"peer-slow", tick.OfRank, "", false, "the rank that WHO names comes late: give all ranks as much work (sampler, sequence lengths) and CPUs of their own"},
 	{"peer-slow", "", "", false, "ask ahead (prefetch) or in parallel, cache the answers, or move the service closer"},
 
 	{"lock-wait", tick.OfWorker, "", false, "see which lock the workers share (one file, one queue, one connection), and give each its own: ingero trace --verbose shows what WHO waits for"},

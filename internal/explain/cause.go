@@ -269,6 +269,19 @@ func whats(c *tick.Chain) string {
 	return strings.Join(out[:min(len(out), 3)], "; ")
 }
 
+// byProcess says whether a culprit is a process, and not only what it did or where it is.
+func byProcess(c *tick.Chain) bool {
+	return slices.ContainsFunc(c.Culprits, func(x tick.Culprit) bool { return x.Thread.TID != 0 })
+}
+
+// peers names those that were asked: processes of this machine, or addresses.
+func peers(c *tick.Chain) string {
+	if byProcess(c) {
+		return culpritNames(c)
+	}
+	return orWords(whats(c), "a peer")
+}
+
 // cpusOf returns the CPUs on which the culprits ran in the victim's stead.
 func cpusOf(c *tick.Chain) (cpus []uint16) {
 	for i := range c.Culprits {

@@ -99,9 +99,12 @@ var hostCauses = map[string]causeWords{
 		},
 	},
 	"peer-slow": {
-		head: func(c *tick.Chain) string { return "waited for " + orWords(whats(c), "a peer") },
+		head: func(c *tick.Chain) string { return "waited for " + peers(c) },
 		cause: func(c *tick.Chain, v *victim) string {
-			return v.name + " waited for what it had asked of " + orWords(whats(c), "a peer")
+			if byProcess(c) {
+				return v.name + " waited for what another process sends: " + culprits(c)
+			}
+			return v.name + " waited for what it had asked of " + peers(c)
 		},
 		fix: fixRoot,
 	},
@@ -115,9 +118,9 @@ var hostCauses = map[string]causeWords{
 		},
 	},
 	"tool-call": {
-		head: func(c *tick.Chain) string { return "idle during calls of a tool: " + orWords(whats(c), "a peer") },
+		head: func(c *tick.Chain) string { return "idle during calls of a tool: " + peers(c) },
 		cause: func(c *tick.Chain, v *victim) string {
-			return v.name + " waited for the answer of " + orWords(whats(c), "a peer") + " between its steps, and the GPU had nothing to do"
+			return v.name + " waited for the answer of " + peers(c) + " between its steps, and the GPU had nothing to do"
 		},
 		fix: func(*tick.Chain, *victim) string {
 			return "serve other sessions meanwhile (continuous batching), run tools in parallel, or cache what they answer"
