@@ -35,7 +35,7 @@ var peerSlow = Rule{
 		Blame: func(p *Part) (group, what string) {
 			switch {
 			case !p.ofOther():
-				return "peer", aPeer
+				return "peer", tick.APeer
 			case p.sleeps():
 				return "peer", "slept while it was waited for"
 			}
@@ -48,17 +48,14 @@ var peerSlow = Rule{
 		peer, ok := w.asked(x)
 		for i := range x.Culprits {
 			c := &x.Culprits[i]
-			if c.What == aPeer && peer != "" {
-				c.What = "peer " + peer
+			if c.What == tick.APeer && peer != "" {
+				c.What = tick.PeerAt + peer
 			}
 			ok = ok || isRank(c) // they ask each other
 		}
 		return ok
 	}),
 }
-
-// aPeer is one of which the process is not known, as on another machine.
-const aPeer = "a peer"
 
 // ofOther says whether the victim waited for what another process sends that makes no input of it,
 // and which process that was.

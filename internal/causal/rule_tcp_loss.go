@@ -45,5 +45,5 @@ func (x *Finding) lostTo(is func(c *tick.Culprit) bool) (ns int64) {
 	return ns
 }
 
-func isProcess(c *tick.Culprit) bool { return c.Thread.TID != 0 }
+func isProcess(c *tick.Culprit) bool { return c.Thread.TID != 0 && !c.IsPeer() }
 func isRank(c *tick.Culprit) bool    { return c.Root.Whose == tick.OfRank }

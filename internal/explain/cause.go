@@ -269,9 +269,9 @@ func whats(c *tick.Chain) string {
 	return strings.Join(out[:min(len(out), 3)], "; ")
 }
 
-// byProcess says whether a culprit is a process, and not only what it did or where it is.
+// byProcess says whether a culprit is a process, and no peer of which the address alone is known.
 func byProcess(c *tick.Chain) bool {
-	return slices.ContainsFunc(c.Culprits, func(x tick.Culprit) bool { return x.Thread.TID != 0 })
+	return slices.ContainsFunc(c.Culprits, func(x tick.Culprit) bool { return x.Thread.TID != 0 && !x.IsPeer() })
 }
 
 // peers names those that were asked: processes of this machine, or addresses.
@@ -279,7 +279,7 @@ func peers(c *tick.Chain) string {
 	if byProcess(c) {
 		return culpritNames(c)
 	}
-	return orWords(whats(c), "a peer")
+	return orWords(whats(c), tick.APeer)
 }
 
 // cpusOf returns the CPUs on which the culprits ran in the victim's stead.

@@ -130,6 +130,16 @@ type Culprit struct {
 	Lost    time.Duration // its share of the chain's
 }
 
+// What of a culprit that is no process of this machine: a peer, or [PeerAt] and its address.
+const (
+	APeer  = "a peer"
+	PeerAt = "peer "
+)
+
+// IsPeer says whether the culprit is a peer of which no more than the address is known. Thread, if
+// there is one, waited for it.
+func (c *Culprit) IsPeer() bool { return c.What == APeer || strings.HasPrefix(c.What, PeerAt) }
+
 // Moment is one line of a chain's timeline: something that was measured.
 type Moment struct {
 	Time   time.Time
