@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 )
 
 // normal is what steps of a kind are without excess.
@@ -16,6 +17,9 @@ type normal struct {
 	// where too few steps tell.
 	host     [maxRules]float64
 	critical float64
+	// A large excess is from so many ns on; so much of it reaches the length. 0: none is apart.
+	large      int64
+	largeShare float64
 }
 
 // few is how many steps it takes to say how much of an excess reaches the length.
@@ -115,6 +119,9 @@ func clamp(share float64) float64 {
 // hostShare is how much of what the host took from a step reaches its length. Where
 // few steps tell, the step itself does.
 func (n *normal) hostShare(x *step, rule int) float64 {
+	if n.large > 0 && x.sum >= n.large {
+		return n.largeShare
+	}
 	if share := n.host[rule]; !math.IsNaN(share) {
 		return share
 	}
@@ -126,7 +133,8 @@ func (n *normal) hostShare(x *step, rule int) float64 {
 
 // slope finds a normal length where nearly every step has an excess, by comparing
 // the third with the least of it with the third with the most. Where all have about
-// the same, all of it counts but for what the GPU's queue hid.
+// the same, all of it counts but for what the GPU's queue hid. A few that have many times as
+// much as these are asked for their own share.
 func (e *Engine) slope(steps []step, n *normal, s *series) {
 	type point struct {
 		d, l int64
@@ -166,7 +174,20 @@ func (e *Engine) slope(steps []step, n *normal, s *series) {
 		n.host[k] = share
 	}
 	n.critical = critical
+	// What is small may be hidden, and says nothing of what is many times as large.
+	if third < few {
+		return
+	}
+	from := timesLarge * middle(p[len(p)-third:], excess)
+	at := sort.Search(len(p), func(i int) bool { return p[i].d >= from })
+	if large := p[at:]; from > 0 && len(large) >= few {
+		n.large = from
+		n.largeShare = clamp(float64(middle(large, length)-n.length) / float64(middle(large, excess)))
+	}
 }
+
+// timesLarge is how many times the excess of most steps with the most a large one has.
+const timesLarge = 4
 
 // reached is what steps that end alike had reach their length when that was last known.
 type reached struct {
@@ -213,6 +234,9 @@ func (n *normal) net(x *step, rule int) {
 		lo, hi = max(lo, est-n.spread), min(hi, est+n.spread)
 	case lo == hi && math.IsNaN(n.critical):
 		est = min(max(n.own(x)-host, 0), hi)
+		lo, hi = est, est
+	case lo == hi && n.large > 0 && x.sum >= n.large:
+		est = int64(n.largeShare * float64(hi))
 		lo, hi = est, est
 	case lo == hi:
 		est = int64(n.critical * float64(hi))
