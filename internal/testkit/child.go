@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -31,8 +32,9 @@ type Child struct {
 	stderr bytes.Buffer
 }
 
-// Start runs cmd for the length of the test. It takes cmd's stdin and stdout,
-// and its stderr unless that is set; what cmd wrote is logged if the test fails.
+// Start runs cmd for the length of the test. It takes cmd's stdin and stdout, and its stderr
+// unless that is set; what cmd wrote is logged if the test fails. When Start returns, the
+// program has its name and its command line, or has ended already.
 func Start(t testing.TB, cmd *exec.Cmd) *Child {
 	t.Helper()
 	c := &Child{t: t, cmd: cmd, lines: make(chan string, 1<<16), read: make(chan struct{}), ended: make(chan struct{})}
@@ -72,6 +74,17 @@ func Start(t testing.TB, cmd *exec.Cmd) *Child {
 		<-c.read
 		if t.Failed() {
 			t.Logf("%s: %v\nstdout:\n%s\nstderr:\n%s", cmd, c.err, c.Stdout(), c.Stderr())
+		}
+	})
+	// The exec has the pipe that os/exec waits for closed before the new program has its
+	// command line.
+	Eventually(t, cmd.String()+" to have its command line", func() bool {
+		select {
+		case <-c.ended:
+			return true
+		default:
+			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
+			return err != nil || len(line) > 0
 		}
 	})
 	return c
