@@ -3,6 +3,7 @@ package session
 import (
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ingero/internal/proc"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -51,6 +53,40 @@ func TestOthers(t *testing.T) {
 				t.Errorf("known (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A process that was seen before its exec is called what it is then.
+func TestOthersBecomePrograms(t *testing.T) {
+	child := testkit.Start(t, exec.Command("sh", "-c", "read go; exec sleep 600"))
+	pid := uint32(child.PID())
+	var asked []string
+	o := others{known: map[uint32]*other{}, ask: func(p *proc.Process) { asked = append(asked, p.Comm) }}
+	p, err := o.fs.Process(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn := taken(pid, time.Millisecond)
+	turn.Start = p.Started.UnixNano()
+	note := func(want string) {
+		t.Helper()
+		o.note([]events.Wait{turn}, func(uint32) bool { return false })
+		if got := o.known[pid].Comm; got != want {
+			t.Errorf("it is %q, want %q", got, want)
+		}
+	}
+	note("sh")
+	child.Say("go")
+	testkit.Eventually(t, "its exec", func() bool {
+		p, err := o.fs.Process(pid)
+		return err == nil && p.Comm == "sleep"
+	})
+	note("sh")
+	turn.Start += int64(youth)
+	note("sleep")
+	note("sleep")
+	if diff := cmp.Diff([]string{"sh", "sleep"}, asked); diff != "" {
+		t.Errorf("asked for command lines of (-want +got):\n%s", diff)
 	}
 }
 
