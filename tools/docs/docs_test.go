@@ -41,8 +41,8 @@ func helper(t *testing.T) {}
 	}
 	want := testMatrixHead +
 		"| 1 | FuzzParse | parse | a/a_test.go |\n" +
-		"| 2 | TestRead | A word is read. | b/b_test.go |\n" +
-		"| 3 | TestReadsPIDOnce | reads PID once | b/b_test.go |\n"
+		"| 1 | TestRead | A word is read. | b/b_test.go |\n" +
+		"| 2 | TestReadsPIDOnce | reads PID once | b/b_test.go |\n"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

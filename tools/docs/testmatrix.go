@@ -17,8 +17,8 @@ const testMatrixHead = `# Tests
 
 <!-- Generated from the test files by make docs. -->
 
-Every test function: its name, what it shows, and where it stands. Many of them
-are tables whose rows go test lists by name.
+Every test function: its number in its file, its name, what it shows, and where it stands.
+Many of them are tables whose rows go test lists by name.
 
 | number | test | what it shows | path |
 |---|---|---|---|
@@ -37,8 +37,10 @@ func testMatrix(root string) (string, error) {
 	}
 	var b strings.Builder
 	b.WriteString(testMatrixHead)
-	for i, t := range tests {
-		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", i+1, t.name, strings.ReplaceAll(t.shows, "|", `\|`), t.path)
+	number := map[string]int{}
+	for _, t := range tests {
+		number[t.path]++
+		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", number[t.path], t.name, strings.ReplaceAll(t.shows, "|", `\|`), t.path)
 	}
 	return b.String(), nil
 }
