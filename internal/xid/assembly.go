@@ -43,8 +43,8 @@ type Assembly struct {
 // held is a fault that waits.
 type held struct {
 	tick.Xid
-	came   time.Time
-	paired bool // both reports have come
+	came   time.Time // when the last report of it did
+	paired bool      // both reports have come
 }
 
 // loss is when a GPU was said to be lost last, Unix ns, and how.
@@ -55,14 +55,15 @@ type loss struct {
 
 // Add takes a report in.
 func (a *Assembly) Add(x *tick.Xid, now time.Time) {
-	if a.joined(x) || a.pair(x) || a.lostBefore(x) {
+	if a.joined(x, now) || a.pair(x, now) || a.lostBefore(x) {
 		return
 	}
 	a.held = append(a.held, held{Xid: *x, came: now})
 }
 
-// joined adds a detail to the SXid that it belongs to. It tells whether there was one.
-func (a *Assembly) joined(x *tick.Xid) bool {
+// joined adds a detail to the SXid that it belongs to, which then waits for more. It tells
+// whether there was one.
+func (a *Assembly) joined(x *tick.Xid, now time.Time) bool {
 	if !isDetail(x) {
 		return false
 	}
@@ -73,6 +74,7 @@ func (a *Assembly) joined(x *tick.Xid) bool {
 		}
 		if !strings.Contains(h.Msg, x.Msg) && len(h.Msg)+len(x.Msg) < maxDetails {
 			h.Msg += "; " + x.Msg
+			h.came = now
 		}
 		return true
 	}
@@ -82,7 +84,7 @@ func (a *Assembly) joined(x *tick.Xid) bool {
 
 // pair joins a report by one way to that by the other: the time is the tracepoint's,
 // whose clock is the session's, and the message the log's, which names the process.
-func (a *Assembly) pair(x *tick.Xid) bool {
+func (a *Assembly) pair(x *tick.Xid, now time.Time) bool {
 	if x.Injected {
 		return false
 	}
@@ -100,7 +102,7 @@ func (a *Assembly) pair(x *tick.Xid) bool {
 		if len(bare(point.Msg)) > len(bare(log.Msg)) { // the log's was cut
 			out.Msg = point.Msg
 		}
-		h.Xid, h.paired = out, true
+		h.Xid, h.came, h.paired = out, now, true
 		return true
 	}
 	return false

@@ -61,6 +61,26 @@ func TestAssemblyWaits(t *testing.T) {
 	}
 }
 
+// An SXid waits for a further detail as long as for its first one.
+func TestAssemblyWaitsForDetails(t *testing.T) {
+	a, now := Assembly{}, time.Unix(1000, 0)
+	for i, msg := range []string{"Fatal, Link 1", "Severity 1 Engine instance 30", "Data {0x1}"} {
+		x := fault(20034, "0000:05:00", time.Duration(i), tick.ViaKernelLog, msg)
+		x.Switch = true
+		if i > 0 {
+			now = now.Add(Settle - 1)
+			if got := a.Take(nil, now); len(got) != 0 {
+				t.Fatalf("before %q it is told as %q", msg, got[0].Msg)
+			}
+		}
+		a.Add(&x, now)
+	}
+	const want = "Fatal, Link 1; Severity 1 Engine instance 30; Data {0x1}"
+	if got := a.Take(nil, now.Add(Settle)); len(got) != 1 || got[0].Msg != want {
+		t.Errorf("told %+v, want one with %q", got, want)
+	}
+}
+
 // The time of a fault that came by both ways is the tracepoint's, and one that is late is not
 // told again.
 func TestAssemblyTime(t *testing.T) {

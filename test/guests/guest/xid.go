@@ -79,12 +79,7 @@ func send() error {
 			}
 		}
 	}
-	for _, msg := range []string{"Fatal, Link 30 LTSSM Fault Up", "Severity 1 Engine instance 30 Sub-engine instance 00", "Data {0x10000000, 0x00000000}"} {
-		if err := report("s0000:05:00.0||20034||" + msg); err != nil {
-			return err
-		}
-	}
-	return nil
+	return report("s0000:05:00.0||20034||Fatal, Link 30 LTSSM Fault Up|Severity 1 Engine instance 30 Sub-engine instance 00|Data {0x10000000, 0x00000000}")
 }
 
 // reported reports faults while f reads.

@@ -5,7 +5,8 @@
  * with the MIG instance and the process, then the tracepoint, with the message alone and
  * its line's end, as kernel_rc.c and nv-report-err.c of the driver do. What is to be
  * reported is written to /sys/kernel/debug/xid: "BUS|INSTANCE|CODE|PROCESS|MESSAGE", or
- * behind an "s" for that of a switch.
+ * behind an "s" for that of a switch, whose details are further messages, each behind a "|".
+ * As in the driver nothing else runs on the CPU between a fault and its details.
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>
@@ -26,11 +27,35 @@
 static struct dentry *trigger;
 static struct pci_dev *device;
 
+#define MESSAGES 4
+
+static void say_switch(const char *bus, unsigned int code, char **msgs, int n)
+{
+	int i;
+
+	preempt_disable();
+	for (i = 0; i < n; i++) {
+		printk(KERN_ERR "nvidia-nvswitch0: SXid (PCI:%s): %u, %s", bus, code, msgs[i]);
+		trace_nvswitch_dev_sxid(device, code, msgs[i]);
+	}
+	preempt_enable();
+}
+
+static void say(const char *bus, const char *instance, unsigned int code, const char *who,
+		const char *msg)
+{
+	/* without the function of the address */
+	printk(KERN_ERR "NVRM: Xid (PCI:%.*s%s%s): %u, %s%s%s", (int)strcspn(bus, "."), bus,
+	       *instance ? " " : "", instance, code, who, *who ? ", " : "", msg);
+	trace_nvidia_dev_xid(device, code, msg);
+}
+
 static ssize_t report(struct file *file, const char __user *from, size_t n, loff_t *at)
 {
-	char *text, *rest, *bus, *instance, *number, *who, *msg;
+	char *text, *rest, *bus, *instance, *number, *who, *msgs[MESSAGES];
+	ssize_t done = -EINVAL;
 	unsigned int code;
-	int is_switch;
+	int is_switch, i;
 
 	if (n > 2048)
 		return -E2BIG;
@@ -43,25 +68,23 @@ static ssize_t report(struct file *file, const char __user *from, size_t n, loff
 	instance = strsep(&rest, "|");
 	number = strsep(&rest, "|");
 	who = strsep(&rest, "|");
-	msg = rest ? kasprintf(GFP_KERNEL, "%s\n", strim(rest)) : NULL;
-	if (!msg || kstrtouint(number, 10, &code)) {
-		kfree(msg);
-		kfree(text);
-		return -EINVAL;
+	for (i = 0; rest && i < MESSAGES; i++) {
+		msgs[i] = kasprintf(GFP_KERNEL, "%s\n", strim(strsep(&rest, "|")));
+		if (!msgs[i])
+			break;
 	}
-	dev_set_name(&device->dev, "%s", bus);
-	if (is_switch) {
-		printk(KERN_ERR "nvidia-nvswitch0: SXid (PCI:%s): %u, %s", bus, code, msg);
-		trace_nvswitch_dev_sxid(device, code, msg);
-	} else {
-		/* without the function of the address */
-		printk(KERN_ERR "NVRM: Xid (PCI:%.*s%s%s): %u, %s%s%s", (int)strcspn(bus, "."), bus,
-		       *instance ? " " : "", instance, code, who, *who ? ", " : "", msg);
-		trace_nvidia_dev_xid(device, code, msg);
+	if (i > 0 && !rest && !kstrtouint(number, 10, &code)) {
+		dev_set_name(&device->dev, "%s", bus);
+		if (is_switch)
+			say_switch(bus, code, msgs, i);
+		else
+			say(bus, instance, code, who, msgs[0]);
+		done = n;
 	}
-	kfree(msg);
+	while (i > 0)
+		kfree(msgs[--i]);
 	kfree(text);
-	return n;
+	return done;
 }
 
 static const struct file_operations operations = { .owner = THIS_MODULE, .write = report };
