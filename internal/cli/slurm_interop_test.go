@@ -151,10 +151,15 @@ func TestSlurmReports(t *testing.T) {
 	c := b.ingero("trace", "--user", "all", "--job", fmt.Sprintf("%d,%d", first, first+1))
 	b.tracing(0)
 
-	job := fmt.Sprintf("exec %s --seconds 4 --kernel-us 300", b.stack.Program("train"))
+	traced := filepath.Join(b.dir, "traced")
+	job := fmt.Sprintf(`%s --seconds 600 --kernel-us 300 & while ! [ -e %s ]; do sleep 0.1; done; kill $!; wait; true`, b.stack.Program("train"), traced)
 	jobs := []string{sbatch(job), sbatch("exec true")}
 	if jobs[0] != strconv.Itoa(first) {
 		t.Fatalf("job %s, want %d", jobs[0], first)
+	}
+	b.ticks(2)
+	if err := os.WriteFile(traced, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	var texts []string
 	for _, job := range jobs {
