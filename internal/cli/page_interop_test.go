@@ -161,9 +161,10 @@ func TestPageOfALiveTrace(t *testing.T) {
 		t.Fatalf("trace: %d %s", code, stderr)
 	}
 	// Each part of the page asks anew once the end is shown.
-	p.Do(`await until(() => document.querySelector(".status")?.textContent.startsWith("Recorded, ended"), null, 30000);
-		await until((n) => document.querySelector("#ops tbody")?.textContent.replaceAll(",", "").includes(n), args, 30000);`+settled,
+	p.Do(`await until(() => document.querySelector(".status")?.textContent.startsWith("Recorded, ended"), null, 120000);
+		await until((n) => document.querySelector("#ops tbody")?.textContent.replaceAll(",", "").includes(n), args, 120000);`+settled,
 		strconv.FormatUint(want["cudaLaunchKernel"], 10), nil)
+	p.seesTheEnd()
 	r := readDB(t, b.db())
 	p.showsOps(r, query.Filter{})
 	p.showsTimeline(r)
@@ -177,6 +178,25 @@ func TestPageOfALiveTrace(t *testing.T) {
 		}
 	}
 	p.unharmed()
+}
+
+// seesTheEnd loads the page of a recording that has ended, where the first answer fails, and where
+// it is one from before the end: the page asks anew.
+func (p *pageOf) seesTheEnd() {
+	p.t.Helper()
+	for _, first := range []string{
+		`r.fulfill({ status: 500, json: { error: "too much to do" } })`,
+		`r.fetch().then(async (x) => r.fulfill({ json: { ...(await x.json()), recording: true } }))`,
+	} {
+		p.Do(`let n = 0;
+			const answer = (r) => n++ ? r.continue() : `+first+`;
+			await page.route("**/api/v1/overview", answer);
+			await page.reload();
+			await until(() => document.querySelector(".status")?.textContent.startsWith("Recorded, ended"), null, 120000);
+			await page.unroute("**/api/v1/overview", answer);
+			seen.console.splice(0);
+			seen.failures.splice(0);`+settled, nil, nil)
+	}
 }
 
 // hostileDB is a recording of programs that call themselves, and all that can be named,

@@ -157,6 +157,8 @@ export interface Answer<T> {
   loading: boolean;
 }
 
+const again = 5000; // ms after which what the server could not answer is asked again
+
 const flatly = (p: Params) => JSON.stringify(p, Object.keys(p).sort());
 
 // useAnswer asks when the question changes, and anew with each fresh. What was answered
@@ -167,16 +169,23 @@ export function useAnswer<T>(path: string | null, params: Params, fresh = 0): An
   const { from, to, ...rest } = params;
   const subject = path === null ? "" : `${path} ${flatly(rest)}`;
   const question = `${subject} ${from} ${to} ${fresh}`;
-  const now = useRef({ question: "", asked: "", params, path, abort: null as AbortController | null });
+  const now = useRef({ question: "", asked: "", params, path, abort: null as AbortController | null, timer: 0 });
   Object.assign(now.current, { question, params, path });
 
-  useEffect(() => () => now.current.abort?.abort(), [subject]);
+  useEffect(
+    () => () => {
+      now.current.abort?.abort();
+      clearTimeout(now.current.timer);
+    },
+    [subject],
+  );
   useEffect(() => {
     const go = async (): Promise<void> => {
       const n = now.current;
       if (n.path === null || n.abort) return;
       const abort = new AbortController();
       [n.abort, n.asked] = [abort, n.question];
+      clearTimeout(n.timer);
       set((s) => (s.loading ? s : { ...s, loading: true }));
       try {
         const data = await ask<T>(n.path, n.params, abort.signal);
@@ -184,6 +193,7 @@ export function useAnswer<T>(path: string | null, params: Params, fresh = 0): An
       } catch (e) {
         if (!abort.signal.aborted) {
           const error = e instanceof Refused ? e : new Refused(0, String(e), "");
+          if (error.status === 0 || error.status >= 500) n.timer = setTimeout(go, again) as unknown as number;
           // Where the server has gone for a while, what it said last stays.
           set((s) => (error.status === 0 && s.of === subject && s.data !== undefined ? { ...s, loading: false } : { data: undefined, error, loading: false, of: subject }));
         }

@@ -1,5 +1,5 @@
 // The page: it asks for what the view tells of, and hands each panel its answer.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { type Params, file, span, useAnswer } from "./api";
 import { Bar } from "./bar";
 import { CapabilitiesPanel } from "./capabilities";
@@ -11,7 +11,7 @@ import { GraphsPanel } from "./graphs";
 import { Headline, machineLine } from "./headline";
 import { HeatmapPanel } from "./heatmap";
 import { Help, goTo, sections, useKeys } from "./help";
-import { live } from "./live";
+import { beat, live } from "./live";
 import { MachinePanel } from "./machine";
 import { NCCLPanel } from "./nccl";
 import { OpsPanel } from "./ops";
@@ -98,7 +98,7 @@ function rangeNow(v: View, o: Overview | undefined, recordings: Recording[]): Ra
 
 export function App() {
   const v = useStore(view);
-  const { beats, chain } = useStore(live);
+  const { beats, chain, state, heard } = useStore(live);
   const [help, setHelp] = useState(false);
   const overview = useAnswer<Overview>(`${api}overview`, {}, beats);
   const recordings = useAnswer<{ recordings: Recording[] }>(`${api}recordings`, {}, beats).data?.recordings ?? [];
@@ -106,6 +106,10 @@ export function App() {
   const range = rangeNow(v, o, recordings);
   const processes = useAnswer<{ processes: Process[] }>(range ? `${api}processes` : null, range ? { ...span(range), node: v.node, session: v.session } : {}).data?.processes;
   const showHelp = () => setHelp(true);
+  // The recording may end between the first answer and the first word of the server.
+  useEffect(() => {
+    if (o?.recording && heard && state === "off") beat();
+  }, [o, heard, state]);
   useKeys({ range, help: showHelp });
   return (
     <>

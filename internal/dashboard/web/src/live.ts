@@ -5,17 +5,19 @@ import { Store } from "./store";
 
 export interface Live {
   state: "off" | "waiting" | "on" | "paused"; // off: nothing records; waiting: for the server
+  heard: boolean; // the server has said so
   beats: number; // how often there were new data
   chain: string; // what was last said of a cause
 }
 
-export const live = new Store<Live>({ state: "off", beats: 0, chain: "" });
+export const live = new Store<Live>({ state: "off", heard: false, beats: 0, chain: "" });
 
 const least = 2000; // ms between two looks at new data
 let due = 0;
 let timer = 0;
 
-function beat(): void {
+// beat has everything asked anew, soon.
+export function beat(): void {
   const l = live.get();
   if (l.state === "paused" || document.hidden) return;
   const now = Date.now();
@@ -63,7 +65,7 @@ async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<Event> 
 function hear(e: Event): void {
   const l = live.get();
   if (e.event === "hello" || e.event === "data") {
-    if (l.state !== "paused") live.set({ ...l, state: e.data.recording ? "on" : "off" });
+    if (l.state !== "paused") live.set({ ...l, state: e.data.recording ? "on" : "off", heard: true });
     if (e.event === "data") beat();
   } else if (e.event === "chain") {
     const who = [e.data.comm, e.data.pid ? `(${e.data.pid})` : ""].filter(Boolean).join(" ");
