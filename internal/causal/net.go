@@ -17,7 +17,7 @@ type normal struct {
 	// where too few steps tell.
 	host     [maxRules]float64
 	critical float64
-	// A large excess is from so many ns on; so much of it reaches the length. 0: none is apart.
+	// large is the least excess, ns, that has a share of its own, largeShare; 0: no excess has.
 	large      int64
 	largeShare float64
 }
@@ -133,8 +133,8 @@ func (n *normal) hostShare(x *step, rule int) float64 {
 
 // slope finds a normal length where nearly every step has an excess, by comparing
 // the third with the least of it with the third with the most. Where all have about
-// the same, all of it counts but for what the GPU's queue hid. A few that have many times as
-// much as these are asked for their own share.
+// the same, all of it counts but for what the GPU's queue hid. Steps with a
+// much larger excess have a share of their own.
 func (e *Engine) slope(steps []step, n *normal, s *series) {
 	type point struct {
 		d, l int64
@@ -174,7 +174,7 @@ func (e *Engine) slope(steps []step, n *normal, s *series) {
 		n.host[k] = share
 	}
 	n.critical = critical
-	// What is small may be hidden, and says nothing of what is many times as large.
+	// The GPU may hide a small excess and not a much larger one.
 	if third < few {
 		return
 	}
@@ -186,7 +186,7 @@ func (e *Engine) slope(steps []step, n *normal, s *series) {
 	}
 }
 
-// timesLarge is how many times the excess of most steps with the most a large one has.
+// An excess is large from timesLarge times the median of the third with the most on.
 const timesLarge = 4
 
 // reached is what steps that end alike had reach their length when that was last known.

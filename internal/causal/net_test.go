@@ -2,8 +2,8 @@ package causal
 
 import "testing"
 
-// Where nearly all steps have a small excess that is hidden, a few with many times as much have
-// lost what they are longer.
+// Where the GPU hides the small excess of most steps, steps with a much larger one lose all that
+// they are longer.
 func TestLargeExcessSpeaksForItself(t *testing.T) {
 	var steps []step
 	for i := range 200 {

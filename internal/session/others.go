@@ -15,7 +15,7 @@ import (
 
 // others are processes that are not traced, but have had a part in a wait of a
 // thread that is, have used a disk, or sent a signal. What is known of them is read while they live:
-// once each, and once more if they had just begun. Its methods are for the goroutine that polls.
+// once each, and again after the exec of one that was read just after its fork. Its methods are for the goroutine that polls.
 type others struct {
 	fs    proc.FS
 	known map[uint32]*other
@@ -29,7 +29,7 @@ type other struct {
 	tick.Process
 	start uint64 // its StartTicks; 0: not known
 	seen  int64  // Unix ns: the last wait that it had a part in
-	young int64  // Unix ns: until then it may not have been the program yet that it was started as; 0: it is
+	again int64  // Unix ns: when to read it again, since its exec may not have come yet; 0: never
 }
 
 const (
@@ -40,8 +40,8 @@ const (
 	// maxSmall bounds the sums of parts that are smaller. They are begun anew when
 	// there are more.
 	maxSmall = 1024
-	// youth is how long after its fork a process may take to be another program.
-	youth = time.Second
+	// untilExec is how long after its fork a process may take until its exec.
+	untilExec = time.Second
 	// lookups bounds how many are read at one poll.
 	lookups = 8
 )
@@ -60,9 +60,9 @@ func (o *others) note(waits []events.Wait, traced func(pid uint32) bool) {
 		}
 		if x := o.known[w.Who.PID]; x != nil {
 			x.seen = w.End()
-			if x.young != 0 && x.seen >= x.young && left > 0 {
+			if x.again != 0 && x.seen >= x.again && left > 0 {
 				left--
-				o.again(x)
+				o.reread(x)
 			}
 			continue
 		}
@@ -119,8 +119,8 @@ func (o *others) add(who *events.Thread, at int64) {
 	x := &other{seen: at, Process: tick.Process{PID: who.PID, PPID: who.Parent, Comm: who.Name.String()}}
 	if p, err := o.fs.Process(who.PID); err == nil {
 		x.Process, x.start = describe(&p), p.StartTicks
-		if grown := p.Started.Add(youth).UnixNano(); grown > at {
-			x.young = grown
+		if again := p.Started.Add(untilExec).UnixNano(); again > at {
+			x.again = again
 		}
 		x.Where = where.Cgroups(p.Cgroups)
 		if o.ask != nil {
@@ -143,14 +143,17 @@ func (o *others) add(who *events.Thread, at int64) {
 	}
 }
 
-// again reads which program a process has become, and where it runs.
-func (o *others) again(x *other) {
-	x.young = 0
+// reread reads which program a process runs after its exec, and its cgroup.
+func (o *others) reread(x *other) {
+	x.again = 0
 	p, err := o.fs.Process(x.PID)
 	if err != nil || p.StartTicks != x.start {
 		return
 	}
-	x.Comm, x.Exe, x.Cgroup, x.Where = p.Comm, p.Exe, p.Cgroup, where.Cgroups(p.Cgroups)
+	x.Comm, x.Exe = p.Comm, p.Exe
+	if x.Cgroup != p.Cgroup {
+		x.Cgroup, x.Where = p.Cgroup, where.Cgroups(p.Cgroups)
+	}
 	if o.ask != nil {
 		o.ask(&p)
 	}

@@ -56,7 +56,7 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// A process that was seen before its exec is called what it is then.
+// A process that was first read before its exec gets the name of its program, and keeps what else is known.
 func TestOthersBecomePrograms(t *testing.T) {
 	child := testkit.Start(t, exec.Command("sh", "-c", "read go; exec sleep 600"))
 	pid := uint32(child.PID())
@@ -76,17 +76,21 @@ func TestOthersBecomePrograms(t *testing.T) {
 		}
 	}
 	note("sh")
+	o.locate(map[uint32]answer{pid: {question: question{pid: pid, start: p.StartTicks}, vars: map[string]string{"RANK": "3"}}})
 	child.Say("go")
 	testkit.Eventually(t, "its exec", func() bool {
 		p, err := o.fs.Process(pid)
 		return err == nil && p.Comm == "sleep"
 	})
 	note("sh")
-	turn.Start += int64(youth)
+	turn.Start += int64(untilExec)
 	note("sleep")
 	note("sleep")
 	if diff := cmp.Diff([]string{"sh", "sleep"}, asked); diff != "" {
 		t.Errorf("asked for command lines of (-want +got):\n%s", diff)
+	}
+	if got := o.known[pid].Rank; got != tick.Numbered(3) {
+		t.Errorf("its rank is %v, want 3", got)
 	}
 }
 

@@ -76,7 +76,7 @@ func Start(t testing.TB, cmd *exec.Cmd) *Child {
 			t.Logf("%s: %v\nstdout:\n%s\nstderr:\n%s", cmd, c.err, c.Stdout(), c.Stderr())
 		}
 	})
-	// The exec has the pipe that os/exec waits for closed before the new program has its
+	// The kernel closes the pipe that os/exec waits for before the new program has its
 	// command line.
 	Eventually(t, cmd.String()+" to have its command line", func() bool {
 		select {
