@@ -165,6 +165,9 @@ func parts(to []Part, s *ledger.Step, k *kin) []Part {
 			if p.Waker = w.Who; w.Waker.Root.TID != 0 && w.Reason != events.ReasonGIL { // who has the GIL is to blame whatever it waits for
 				p.Who, p.Through = w.Waker.Root, w.Waker.Through
 			}
+			if w.ForGIL > int64(w.Waker.Total())/2 && p.Who.PID == p.Victim { // a thread of its own waits for the GIL in its place
+				p.Root = events.ReasonGIL
+			}
 			p.Unknown = max(p.NS-int64(w.Waker.Total()), 0)
 			to = via(to, &p, &w.Waker)
 			p.Busy = int64(w.Waker.OnCPU) > p.NS/2

@@ -13,6 +13,7 @@ import (
 func TestWaitsAreOfTheirRoot(t *testing.T) {
 	const victim = 100
 	trainer := events.Thread{PID: victim, TID: 101, Name: events.NameOf("pin_memory")}
+	second := events.Thread{PID: victim, TID: 102, Name: events.NameOf("python3")}
 	feeder := events.Thread{PID: 200, TID: 201, Parent: victim, Name: events.NameOf("feeder")}
 	worker := events.Thread{PID: 200, TID: 200, Parent: victim, Name: events.NameOf("worker")}
 	rank := events.Thread{PID: 250, TID: 250, Parent: victim, Name: events.NameOf("rank")}
@@ -25,26 +26,30 @@ func TestWaitsAreOfTheirRoot(t *testing.T) {
 		share  tick.WakerShare
 		rule   string
 		id     uint32 // of the culprit's key
+		gil    int64  // ns, as in ledger.Wait
 	}{
-		{"the worker computes", events.ReasonPipe, worker, tick.WakerShare{Times: cpu}, "input-wait", worker.PID},
-		{"the worker computes, its feeder thread writes", events.ReasonPoll, feeder, tick.WakerShare{Times: cpu, Root: worker}, "input-wait", worker.PID},
-		{"and a thread of the victim's own hands it on", events.ReasonLock, trainer, tick.WakerShare{Times: cpu, Root: worker}, "input-wait", worker.PID},
-		{"the worker reads a disk", events.ReasonPoll, feeder, tick.WakerShare{Times: blocked, Reason: events.ReasonDisk, Root: worker}, "disk-wait", worker.TID},
-		{"a lock that the worker holds", events.ReasonLock, worker, tick.WakerShare{Times: cpu}, "lock-wait", worker.TID},
-		{"a lock that a thread of the victim's own holds", events.ReasonLock, trainer, tick.WakerShare{Times: cpu}, "lock-wait", trainer.TID},
-		{"who holds the GIL waits for a worker", events.ReasonGIL, trainer, tick.WakerShare{Times: cpu, Root: worker}, "gil-wait", trainer.TID},
-		{"one that is no worker", events.ReasonSocket, other, tick.WakerShare{Times: cpu}, "peer-slow", other.PID},
-		{"one of which no more is known", events.ReasonSocket, other, tick.WakerShare{}, "peer-slow", other.PID},
-		{"one that sleeps", events.ReasonPoll, other, tick.WakerShare{Times: blocked, Reason: events.ReasonSleep}, "peer-slow", other.PID},
-		{"a rank that the victim started", events.ReasonLock, trainer, tick.WakerShare{Times: cpu, Root: rank}, "peer-slow", rank.PID},
-		{"a rank that writes to a pipe", events.ReasonPipe, rank, tick.WakerShare{Times: cpu}, "input-wait", rank.PID},
-		{"one on another machine", events.ReasonSocket, events.Thread{}, tick.WakerShare{}, "peer-slow", 0},
-		{"a thread of the victim's own, at a socket", events.ReasonPoll, trainer, tick.WakerShare{Times: cpu}, "lock-wait", trainer.TID},
+		{"the worker computes", events.ReasonPipe, worker, tick.WakerShare{Times: cpu}, "input-wait", worker.PID, 0},
+		{"the worker computes, its feeder thread writes", events.ReasonPoll, feeder, tick.WakerShare{Times: cpu, Root: worker}, "input-wait", worker.PID, 0},
+		{"and a thread of the victim's own hands it on", events.ReasonLock, trainer, tick.WakerShare{Times: cpu, Root: worker}, "input-wait", worker.PID, 0},
+		{"the worker reads a disk", events.ReasonPoll, feeder, tick.WakerShare{Times: blocked, Reason: events.ReasonDisk, Root: worker}, "disk-wait", worker.TID, 0},
+		{"a lock that the worker holds", events.ReasonLock, worker, tick.WakerShare{Times: cpu}, "lock-wait", worker.TID, 0},
+		{"a lock that a thread of the victim's own holds", events.ReasonLock, trainer, tick.WakerShare{Times: cpu}, "lock-wait", trainer.TID, 0},
+		{"who holds the GIL waits for a worker", events.ReasonGIL, trainer, tick.WakerShare{Times: cpu, Root: worker}, "gil-wait", trainer.TID, 0},
+		{"a thread of the victim's own waits for the GIL", events.ReasonLock, trainer, tick.WakerShare{Times: cpu, Root: second}, "gil-wait", second.TID, 9e6},
+		{"for a little of the time", events.ReasonLock, trainer, tick.WakerShare{Times: cpu, Root: second}, "lock-wait", second.TID, 4e6},
+		{"a thread of the worker waits for the GIL of the worker", events.ReasonPoll, feeder, tick.WakerShare{Times: cpu, Root: worker}, "input-wait", worker.PID, 9e6},
+		{"one that is no worker", events.ReasonSocket, other, tick.WakerShare{Times: cpu}, "peer-slow", other.PID, 0},
+		{"one of which no more is known", events.ReasonSocket, other, tick.WakerShare{}, "peer-slow", other.PID, 0},
+		{"one that sleeps", events.ReasonPoll, other, tick.WakerShare{Times: blocked, Reason: events.ReasonSleep}, "peer-slow", other.PID, 0},
+		{"a rank that the victim started", events.ReasonLock, trainer, tick.WakerShare{Times: cpu, Root: rank}, "peer-slow", rank.PID, 0},
+		{"a rank that writes to a pipe", events.ReasonPipe, rank, tick.WakerShare{Times: cpu}, "input-wait", rank.PID, 0},
+		{"one on another machine", events.ReasonSocket, events.Thread{}, tick.WakerShare{}, "peer-slow", 0, 0},
+		{"a thread of the victim's own, at a socket", events.ReasonPoll, trainer, tick.WakerShare{Times: cpu}, "lock-wait", trainer.TID, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			k := kin{steps: map[uint32]bool{rank.PID: true}}
 			s := ledger.Step{PID: victim, TID: victim, Waits: []ledger.Wait{{
-				NS: 9 * ms, Count: 1, State: events.WaitBlocked, Reason: tt.reason, Who: tt.waker, Waker: tt.share}}}
+				NS: 9 * ms, Count: 1, State: events.WaitBlocked, Reason: tt.reason, Who: tt.waker, Waker: tt.share, ForGIL: tt.gil}}}
 			var most Part
 			for _, p := range parts(nil, &s, &k) {
 				if p.NS > most.NS {

@@ -183,7 +183,8 @@ func (l *Ledger) wait(w *events.Wait) {
 	t.queue = append(t.queue, queued{Wait: *w})
 	l.pending++
 	if w.Flags&events.WaitPrevious == 0 {
-		t.queue[len(t.queue)-1].waker = l.behind(t, w)
+		q := &t.queue[len(t.queue)-1]
+		q.waker, q.forGIL = l.behind(t, w)
 	}
 }
 

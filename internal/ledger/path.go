@@ -22,6 +22,7 @@ var forAnother = [Reasons]bool{
 type path struct {
 	share             tick.WakerShare
 	blocked, runnable vote
+	forGIL            int64 // ns
 	roots             [maxRoots]root
 	nroots            int
 	looks             int
@@ -37,17 +38,18 @@ type root struct {
 
 // behind follows a blocked wait from waker to waker: what each did while the one before waited for
 // it. Where a waker waited for another one itself, that part of the time is what the other
-// did, so each nanosecond is told once, at its root. It is zero where nothing is known.
-func (l *Ledger) behind(t *thread, w *events.Wait) tick.WakerShare {
+// did, so each nanosecond is told once, at its root. It is zero where nothing is known. forGIL is the
+// part of it, ns, in which one of them waited for Python's lock.
+func (l *Ledger) behind(t *thread, w *events.Wait) (share tick.WakerShare, forGIL int64) {
 	if w.State != events.WaitBlocked || w.Who.TID == 0 || w.Who.TID == t.tid {
-		return tick.WakerShare{}
+		return tick.WakerShare{}, 0
 	}
 	var p path
 	l.follow(&p, w.Who, 1, w.Start, w.End())
 	if best := p.best(); best != nil && best.TID != w.Who.TID {
 		p.share.Root, p.share.Through = best.Thread, best.through
 	}
-	return p.share
+	return p.share, p.forGIL
 }
 
 // follow adds what a thread, so many hops behind the wait, did in [start, end), and returns how
@@ -75,7 +77,12 @@ func (l *Ledger) follow(p *path, who events.Thread, hop int, start, end int64) (
 		ns := min(w.in(from, to), left)
 		left -= ns
 		if by := t.past.endedBy(w); w.state == events.WaitBlocked && forAnother[w.reason] && by.TID != 0 && by.TID != who.TID && hop < tick.MaxHops {
-			ns -= l.follow(p, by, hop+1, from, from+ns)
+			before := p.forGIL
+			found := l.follow(p, by, hop+1, from, from+ns)
+			if w.reason == events.ReasonGIL { // all of it, whatever is behind
+				p.forGIL = before + found
+			}
+			ns -= found
 		}
 		p.add(&own, w, ns)
 	}

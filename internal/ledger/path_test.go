@@ -35,6 +35,7 @@ func TestBehind(t *testing.T) {
 		name  string
 		waits []events.Wait // of the threads behind, in the order of their ends
 		want  tick.WakerShare
+		gil   int64 // ms of it, in which one of them waited for Python's lock
 	}{
 		{name: "of the waker nothing is known"},
 		{name: "the waker was on a CPU", waits: []events.Wait{blocked(2, -10, 0, events.ReasonSleep, 0)},
@@ -96,7 +97,10 @@ func TestBehind(t *testing.T) {
 		{name: "Python's lock is one lock, whoever has it",
 			waits: []events.Wait{blocked(3, -9, -1, events.ReasonSleep, 0),
 				lock(blocked(2, -1, 4, events.ReasonGIL, 0), 1), lock(blocked(2, 4, 9, events.ReasonGIL, 3), 1<<20)},
-			want: tick.WakerShare{Times: tick.Times{OnCPU: 10}, Root: at(3)}},
+			want: tick.WakerShare{Times: tick.Times{OnCPU: 10}, Root: at(3)}, gil: 9},
+		{name: "who has Python's lock sleeps for a part of the time",
+			waits: []events.Wait{blocked(3, 2, 5, events.ReasonSleep, 0), lock(blocked(2, 1, 8, events.ReasonGIL, 3), 1)},
+			want:  tick.WakerShare{Times: tick.Times{OnCPU: 5, Blocked: 4}, Reason: events.ReasonSleep, Root: at(3)}, gil: 6},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := New(0)
@@ -104,7 +108,10 @@ func TestBehind(t *testing.T) {
 				l.wait(&w)
 			}
 			w := blocked(1, 0, 10, events.ReasonPoll, 2)
-			got := l.behind(&thread{pid: 101, tid: 1}, &w)
+			got, gil := l.behind(&thread{pid: 101, tid: 1}, &w)
+			if gil != tt.gil*ms {
+				t.Errorf("%d ms of it for Python's lock, want %d", gil/ms, tt.gil)
+			}
 			for _, d := range []*uint64{&tt.want.OnCPU, &tt.want.Runnable, &tt.want.Throttled, &tt.want.Blocked} {
 				*d *= uint64(ms)
 			}
@@ -123,7 +130,7 @@ func TestBehindManyPieces(t *testing.T) {
 		l.wait(&events.Wait{PID: 102, TID: 2, Start: base + 40*i*us, Duration: 30 * us, State: events.WaitBlocked, Reason: events.ReasonDisk, Dev: 1 << 20})
 	}
 	w := events.Wait{PID: 101, TID: 1, Start: base, Duration: 40 * pieces * us, State: events.WaitBlocked, Reason: events.ReasonPipe, Who: events.Thread{PID: 102, TID: 2}}
-	got := l.behind(&thread{pid: 101, tid: 1}, &w)
+	got, _ := l.behind(&thread{pid: 101, tid: 1}, &w)
 	want := tick.WakerShare{Times: tick.Times{OnCPU: uint64(10 * pieces * us), Blocked: uint64(30 * pieces * us)}, Reason: events.ReasonDisk, Dev: 1 << 20}
 	if got != want {
 		t.Errorf("%+v\nwant %+v", got, want)
@@ -156,17 +163,17 @@ func TestBehindAnotherOfThatNumber(t *testing.T) {
 			w := sleeps(0)
 			l.wait(&w)
 			w = ends(0, first)
-			if got := l.behind(caller, &w); got.OnCPU != uint64(10*ms) {
+			if got, _ := l.behind(caller, &w); got.OnCPU != uint64(10*ms) {
 				t.Fatalf("%+v, want 10 ms on a CPU", got)
 			}
 			w = ends(10, now)
-			if got := l.behind(caller, &w); got.OnCPU != tt.onCPU*uint64(ms) {
+			if got, _ := l.behind(caller, &w); got.OnCPU != tt.onCPU*uint64(ms) {
 				t.Errorf("%+v, want %d ms on a CPU", got, tt.onCPU)
 			}
 			w = sleeps(27)
 			l.wait(&w)
 			w = ends(20, now)
-			if got := l.behind(caller, &w); got.Total() != 10*uint64(ms) && tt.own == 10 || tt.own != 10 && got.Total() != (tt.own+1)*uint64(ms) {
+			if got, _ := l.behind(caller, &w); got.Total() != 10*uint64(ms) && tt.own == 10 || tt.own != 10 && got.Total() != (tt.own+1)*uint64(ms) {
 				t.Errorf("%+v, want %d ms", got, tt.own)
 			}
 		})

@@ -128,6 +128,9 @@ type Wait struct {
 	Critical bool
 	// Waker is what Who did meanwhile, where it was accounted for.
 	Waker tick.WakerShare
+	// ForGIL is the part of Waker's time, ns, in which a thread between Who and Waker.Root waited
+	// for Python's lock, which the next one had.
+	ForGIL int64
 
 	longest int64
 	votes   wakerVotes
@@ -231,7 +234,7 @@ func (w *Wait) orphan() {
 
 // unname makes it a wait for others of which no more is known.
 func (w *Wait) unname() {
-	w.Who, w.Waker = events.Thread{}, tick.WakerShare{}
+	w.Who, w.Waker, w.ForGIL = events.Thread{}, tick.WakerShare{}, 0
 	w.Flags |= events.WaitOthers
 	w.votes = wakerVotes{}
 }
@@ -248,6 +251,7 @@ func (w *Wait) merge(o *Wait) {
 	if o.longest > w.longest {
 		w.longest, w.CPU = o.longest, o.CPU
 	}
+	w.ForGIL += o.ForGIL
 	addWaker(&w.Waker, &o.Waker, &w.votes)
 }
 

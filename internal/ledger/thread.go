@@ -77,7 +77,8 @@ func (t *thread) across(from, to int64) events.Op {
 // queued is a wait and what its waker did meanwhile.
 type queued struct {
 	events.Wait
-	waker tick.WakerShare
+	waker  tick.WakerShare
+	forGIL int64 // as in Wait
 }
 
 func (t *thread) waiting() int { return len(t.queue) - t.head }
@@ -137,7 +138,7 @@ func (l *Ledger) apply(t *thread, q *queued) {
 	}
 	x := Wait{
 		NS: w.Duration, Count: 1, First: w.Start, Last: w.End(), Who: w.Who, Op: w.Op, CPU: w.CPU, Call: w.Syscall,
-		Dev: w.Dev, State: w.State, Reason: w.Reason, Flags: w.Flags, Waker: q.waker, longest: w.Duration,
+		Dev: w.Dev, State: w.State, Reason: w.Reason, Flags: w.Flags, Waker: q.waker, ForGIL: q.forGIL, longest: w.Duration,
 		votes: votesOf(&q.waker), own: w.Who.PID == t.pid,
 	}
 	if w.State == events.WaitRunnable && (w.Who.TID != 0 || w.Flags&(events.WaitPrevious|events.WaitOthers) != 0) {
