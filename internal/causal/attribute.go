@@ -195,11 +195,18 @@ func forAnother(r events.Reason) bool {
 
 func forLock(r events.Reason) bool { return r == events.ReasonLock || r == events.ReasonGIL }
 
+// onDisk are the reasons to block of a thread that reads or writes a file.
+var onDisk = map[events.Reason]bool{events.ReasonDisk: true, events.ReasonFile: true}
+
 // via takes what the waker did off a part and appends it as parts of its own. Where it made
 // something and was for the most part kept from a CPU, it would have been in time: all of
-// the wait is for that.
+// the wait is for that. Who mostly waited for a disk ran to read from it.
 func via(to []Part, p *Part, w *tick.WakerShare) []Part {
-	if all := uint64(max(p.NS, 0)); w.Runnable < all && w.Runnable >= all/2 && w.Runnable > w.Throttled+w.Blocked && !forLock(p.Reason) {
+	if onDisk[w.Reason] && w.OnCPU <= w.Blocked/2 {
+		kept := *w
+		kept.Blocked += w.OnCPU
+		w = &kept
+	} else if all := uint64(max(p.NS, 0)); w.Runnable < all && w.Runnable >= all/2 && w.Runnable > w.Throttled+w.Blocked && !forLock(p.Reason) {
 		kept := *w
 		kept.Runnable = all - w.Throttled - w.Blocked
 		w = &kept

@@ -67,3 +67,36 @@ func TestWaitsAreOfTheirRoot(t *testing.T) {
 		})
 	}
 }
+
+// Who mostly waited for a disk ran to read from it; who ran for longer did something else as well.
+func TestWhoReadsRuns(t *testing.T) {
+	const victim = 100
+	reader := events.Thread{PID: victim, TID: 101, Name: events.NameOf("reader")}
+	for _, tt := range []struct {
+		name         string
+		times        tick.Times
+		reason       events.Reason
+		disk, others int64 // ns
+	}{
+		{"it ran for a third of the time", tick.Times{OnCPU: 3e6, Blocked: 6e6}, events.ReasonDisk, 9e6, 0},
+		{"it ran for about half of the time", tick.Times{OnCPU: 4e6, Blocked: 5e6}, events.ReasonDisk, 5e6, 4e6},
+		{"it had no CPU for a while", tick.Times{OnCPU: 1e6, Runnable: 2e6, Blocked: 6e6}, events.ReasonFile, 7e6, 2e6},
+		{"it slept", tick.Times{OnCPU: 3e6, Blocked: 6e6}, events.ReasonSleep, 0, 9e6},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := ledger.Step{PID: victim, TID: victim, Waits: []ledger.Wait{{NS: 9 * ms, Count: 1, State: events.WaitBlocked,
+				Reason: events.ReasonLock, Who: reader, Waker: tick.WakerShare{Times: tt.times, Reason: tt.reason}}}}
+			var disk, others int64
+			for _, p := range parts(nil, &s, &kin{}) {
+				if diskWait.Claims.Part(&p) {
+					disk += p.NS
+				} else {
+					others += p.NS
+				}
+			}
+			if disk != tt.disk || others != tt.others {
+				t.Errorf("%d ns for the disk and %d beside, want %d and %d", disk, others, tt.disk, tt.others)
+			}
+		})
+	}
+}
