@@ -22,13 +22,17 @@ type waitBaseline struct {
 	ns    int64
 }
 
-// excessOfWaits adds the excess of waits to the steps.
-func (e *Engine) excessOfWaits(steps []step) {
+// excessOfWaits adds the excess of waits to the steps of a process.
+func (e *Engine) excessOfWaits(steps []step, pid uint32) {
 	normal := e.baselines(steps)
 	for i := range steps {
 		x := &steps[i]
+		starts := x.early && e.starting(pid, x.from)
 		for _, p := range x.parts[:x.nparts] {
 			of := e.waitsOf(&p)
+			if starts && Rules[of.rule].Claims.Started {
+				continue
+			}
 			if of.how == baselineZero {
 				x.add(excess(p))
 				continue
@@ -42,6 +46,12 @@ func (e *Engine) excessOfWaits(steps []step) {
 			}
 		}
 	}
+}
+
+// starting says whether a process that was seen from its start on had just begun to make calls.
+func (e *Engine) starting(pid uint32, at int64) bool {
+	b := e.books[pid]
+	return b != nil && !b.Late && at < b.First+startSpan
 }
 
 // baselines finds the baselines of the waits that are in the steps. Too few steps have none.

@@ -61,6 +61,8 @@ func (e *Engine) add(s *ledger.Step) {
 	}
 	var r record
 	e.record(&r, s)
+	r.early = x.steps < earlySteps
+	x.steps++
 	x.push(&r, e.quota)
 }
 

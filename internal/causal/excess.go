@@ -84,7 +84,7 @@ func (e *Engine) steps(s *series, to []step) []step {
 
 // alike finds the excess of the steps of one kind, and nets it.
 func (e *Engine) alike(steps []step, s *series) {
-	e.excessOfWaits(steps)
+	e.excessOfWaits(steps, s.pid)
 	e.excessOfCalls(steps, s.pid)
 	if steps[0].period {
 		for i := range steps { // whether it cost anything cannot be known

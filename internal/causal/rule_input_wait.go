@@ -37,6 +37,7 @@ var inputWait = Rule{
 			}
 			return "input", "made input, and was waited for"
 		},
+		Started: true,
 	},
 }
 

@@ -32,6 +32,7 @@ var lockWait = Rule{
 			}
 			return "lock", "held a lock, or was waited for"
 		},
-		Word: "locks",
+		Started: true,
+		Word:    "locks",
 	},
 }

@@ -14,6 +14,7 @@ const (
 	maxOwn        = 4       // operations of a step
 	heldQuota     = 32      // steps kept of a second: those that something held up
 	freeQuota     = 12      // and others
+	earlySteps    = 20      // of a thread, in which a job may still start
 )
 
 // record is a step as the window keeps it.
@@ -27,6 +28,7 @@ type record struct {
 	period       bool
 	unseen       bool // not all launches have a record
 	unknown      bool // it is not known what a thread did that it waited for
+	early        bool // one of the thread's first
 	nparts, nown uint8
 	shed         shed
 	loss         ledger.Loss
@@ -77,6 +79,7 @@ type series struct {
 	last     record // the latest step, which waits for its successor
 	waiting  bool
 	typical  [maxKinds]typical
+	steps    int // that there were
 	reached  [maxKinds]reached
 	slots    [windowSeconds]slot
 }
