@@ -101,14 +101,61 @@ func (e *Engine) baseline(steps []step, of waitsOf) (u waitBaseline) {
 			return waitBaseline{known: true, ns: usual}
 		}
 	}
+	usual := int64(0)
+	if of.how == baselineHabit {
+		usual = habit(all, steps)
+	}
 	if u.known {
 		u.ns = quantile(thin(all), baselineQuantile)
 	}
 	if lower, ok := levels(some); ok {
 		u.ns, u.known = max(u.ns, lower), true
+	} else {
+		u.ns = max(u.ns, usual)
 	}
 	return u
 }
+
+// habit returns what waits usually take that are not in each step, but come again and again all the
+// time, take about as long each time, less than a step, and little of all of them: the program works
+// so. 0 where they are none. all are those of the steps, in order of time.
+func habit(all []weighed, steps []step) int64 {
+	if len(all) < habitStretches*leastBin {
+		return 0
+	}
+	var some []weighed
+	for i := range habitStretches {
+		before := len(some)
+		for _, x := range all[i*len(all)/habitStretches : (i+1)*len(all)/habitStretches] {
+			if x.v >= leastSlow {
+				some = append(some, x)
+			}
+		}
+		if len(some) == before {
+			return 0
+		}
+	}
+	var times, span float64
+	for i := range some {
+		times += some[i].w
+	}
+	lengths := make([]weighed, len(steps))
+	for i := range steps {
+		lengths[i] = weighed{steps[i].length, steps[i].weight}
+		span += steps[i].weight * float64(steps[i].length)
+	}
+	some = thin(some)
+	usual := quantile(some, 0.25)
+	if likeUsual*quantile(some, 0.1) < quantile(some, 0.5) || usual >= quantile(thin(lengths), 0.5) || times*float64(usual) >= habitShare*span {
+		return 0
+	}
+	return usual
+}
+
+const (
+	habitStretches = 8    // parts of the window, each of which has a wait that is a habit
+	habitShare     = 0.03 // of the steps' time, that a habit takes less than
+)
 
 // handOver returns how long a thread usually waits for another one that it hands work to; ok is
 // false where the waits are no hand-overs. A hand-over is in most steps, and takes about as long

@@ -132,6 +132,7 @@ const (
 	baselineLevel                    // the lower level where the steps have two levels, else zero
 	baselinePace                     // the lower level where the steps have two levels, else all is normal
 	baselineHandOver                 // what is usual, where it is in most steps, else as learned
+	baselineHabit                    // what is usual, where it comes again and again, else as learned
 	baselineZero                     // zero
 )
 

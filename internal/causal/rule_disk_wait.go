@@ -24,7 +24,7 @@ var diskWait = Rule{
 			}
 			return p.Flags&events.WaitIO != 0 && p.Reason != events.ReasonStopped
 		},
-		// A page that has to be read back is never normal, nor that what makes the input
+		// A program saves its state every so often, and reads what it needs. A page that has to be read back is never normal, nor that what makes the input
 		// waits for a disk while the job waits for it, unless it mostly waits less.
 		Baseline: func(p *Part) baseline {
 			switch {
@@ -33,7 +33,7 @@ var diskWait = Rule{
 			case p.Via.TID != 0:
 				return baselineLevel
 			}
-			return baselineLearned
+			return baselineHabit
 		},
 		Key: func(p *Part) Key { return Key{ID: p.Via.TID, Dev: p.Dev, Reason: p.Reason, Did: p.did()} },
 		Blame: func(p *Part) (group, what string) {
