@@ -7,9 +7,14 @@ import (
 	"ingero/pkg/events"
 )
 
-// mild is how many times the usual share the workers of a job have to cost it to be as grave:
-// that they share CPUs with it is how it was set up, and some of that is always there.
-const mild = 4
+const (
+	// mild is how many times the usual share the workers of a job have to cost it to be as grave:
+	// that they share CPUs with it is how it was set up, and some of that is always there.
+	mild = 4
+	// workersShare is the least share of the window that they cost it to be told, as of workers that
+	// are waited for: see inputWait.
+	workersShare = 0.05
+)
 
 var ownThreads = Rule{
 	Name: "own-threads", Needs: NeedWaits, Share: 0.01, Slow: 3, Problems: []string{"2", "8"},
@@ -32,10 +37,11 @@ var ownThreads = Rule{
 				others += c.Lost
 			}
 		}
-		if 2*others > all {
-			x.Severity = severity(float64(x.Lost)/mild, float64(x.Window))
+		if 2*others <= all {
+			return true
 		}
-		return true
+		x.Severity = severity(float64(x.Lost)/mild, float64(x.Window))
+		return float64(x.Lost) >= workersShare*float64(x.Window) || float64(burstOf(x.spread)) >= burstShare*workersShare*float64(tick.SpreadStep)
 	}),
 }
 
@@ -43,4 +49,16 @@ var ownThreads = Rule{
 // was kept from a CPU by another one: both compute, and all of them are too slow.
 func (p *Part) crowdedWorker() bool {
 	return p.State == events.WaitRunnable && p.Whose == tick.OfWorker && p.ViaWhose == tick.OfWorker && p.ofInput()
+}
+
+// burstOf returns the most that was lost in two stretches that follow each other.
+func burstOf(spread []tick.Loss) (most time.Duration) {
+	for i := range spread {
+		two := spread[i].Lost
+		if i+1 < len(spread) {
+			two += spread[i+1].Lost
+		}
+		most = max(most, two)
+	}
+	return most
 }
