@@ -130,7 +130,7 @@ func (c *causes) sweep(all map[uint32]*series) {
 			c.list[p.cause].used = true
 		}
 		for i := range s.slots {
-			for _, t := range []*stratum{&s.slots[i].held, &s.slots[i].free} {
+			for _, t := range s.slots[i].strata() {
 				for j := range t.list {
 					for _, p := range t.list[j].parts[:t.list[j].nparts] {
 						c.list[p.cause].used = true

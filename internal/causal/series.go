@@ -14,7 +14,9 @@ const (
 	maxOwn        = 4       // operations of a step
 	heldQuota     = 32      // steps kept of a second: those that something held up
 	freeQuota     = 12      // and others
-	earlySteps    = 20      // of a thread, in which a job may still start
+	longStep      = 125e6   // ns: steps of this length are all kept
+	longQuota     = 1e9/longStep + 1
+	earlySteps    = 20 // of a thread, in which a job may still start
 )
 
 // record is a step as the window keeps it.
@@ -86,9 +88,11 @@ type series struct {
 
 // slot is one second of a series.
 type slot struct {
-	second     int64
-	held, free stratum
+	second           int64
+	held, free, long stratum
 }
+
+func (x *slot) strata() [3]*stratum { return [...]*stratum{&x.held, &x.free, &x.long} }
 
 // stratum is a random sample of steps: each had the same chance to be kept.
 type stratum struct {
@@ -122,8 +126,9 @@ func (s *series) at(ns int64) (*slot, bool) {
 	x := &s.slots[second%windowSeconds]
 	if x.second != second {
 		x.second = second
-		x.held = stratum{list: x.held.list[:0]}
-		x.free = stratum{list: x.free.list[:0]}
+		for _, t := range x.strata() {
+			*t = stratum{list: t.list[:0]}
+		}
 	}
 	return x, true
 }
@@ -159,8 +164,9 @@ const (
 )
 
 // push adds the step that waited for its successor, and lets the next one wait.
-// Steps that something held up, or that are long, are sampled apart from others:
-// they are few and matter most.
+// Steps that something held up, or that are longer than others, are sampled apart:
+// they are few and matter most. A second has few of the longest, and one of them may have lost
+// more than all others, so none stands for another one.
 func (s *series) push(r *record, quota [2]int) {
 	if s.waiting {
 		if s.last.to() == r.from && s.last.kind == r.kind {
@@ -171,7 +177,10 @@ func (s *series) push(r *record, quota [2]int) {
 		}
 		if x, ok := s.at(s.last.to()); ok {
 			t, q := &x.free, quota[1]
-			if s.last.nparts > 0 || s.last.marks&rare != 0 || s.long(&s.last) {
+			switch {
+			case s.last.length >= longStep:
+				t, q = &x.long, longQuota
+			case s.last.nparts > 0 || s.last.marks&rare != 0 || s.long(&s.last):
 				t, q = &x.held, quota[0]
 			}
 			if to := t.place(q, &s.rng); to != nil {
@@ -195,7 +204,7 @@ func (s *series) samples(to []sample) []sample {
 		if x.second != second {
 			continue
 		}
-		for _, t := range []*stratum{&x.held, &x.free} {
+		for _, t := range x.strata() {
 			for i := range t.list {
 				to = append(to, sample{&t.list[i], float64(t.seen) / float64(len(t.list))})
 			}

@@ -103,7 +103,9 @@ func (e *Engine) mainThreads() map[uint32]uint32 {
 		}
 		n := 0
 		for i := range s.slots {
-			n += s.slots[i].held.seen + s.slots[i].free.seen
+			for _, t := range s.slots[i].strata() {
+				n += t.seen
+			}
 		}
 		if old, ok := out[s.pid]; !ok || n > most[s.pid] || n == most[s.pid] && tid < old {
 			out[s.pid], most[s.pid] = tid, n

@@ -1,0 +1,31 @@
+package causal
+
+import "testing"
+
+// Of the steps of a second some stand for others, but none for one that takes much of it.
+func TestLongStepsAreAllKept(t *testing.T) {
+	s := &series{pid: 7, tid: 7, rng: 1}
+	at := int64(1000e9)
+	for i := range 200 {
+		r := record{from: at, length: 4e6, kind: 1, nparts: 1}
+		if i == 100 {
+			r.length = longStep
+		}
+		s.push(&r, [2]int{heldQuota, freeQuota})
+		at += r.length
+	}
+	var all float64
+	long := 0
+	for _, x := range s.samples(nil) {
+		all += x.weight
+		if x.length == longStep {
+			long++
+			if x.weight != 1 {
+				t.Errorf("it stands for %.1f steps", x.weight)
+			}
+		}
+	}
+	if long != 1 || all < 199.9 || all > 200.1 {
+		t.Errorf("%d long steps, all stand for %.1f; want 1, 200", long, all)
+	}
+}
