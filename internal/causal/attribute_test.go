@@ -38,6 +38,7 @@ func TestWaitsAreOfTheirRoot(t *testing.T) {
 		{"a thread of the victim's own waits for the GIL", events.ReasonLock, trainer, tick.WakerShare{Times: cpu, Root: second}, "gil-wait", second.TID, 9e6},
 		{"for a little of the time", events.ReasonLock, trainer, tick.WakerShare{Times: cpu, Root: second}, "lock-wait", second.TID, 4e6},
 		{"a thread of the worker waits for the GIL of the worker", events.ReasonPoll, feeder, tick.WakerShare{Times: cpu, Root: worker}, "input-wait", worker.PID, 9e6},
+		{"a worker of which nothing is known yet", events.ReasonPoll, feeder, tick.WakerShare{}, "input-wait", feeder.PID, 0},
 		{"one that is no worker", events.ReasonSocket, other, tick.WakerShare{Times: cpu}, "peer-slow", other.PID, 0},
 		{"one of which no more is known", events.ReasonSocket, other, tick.WakerShare{}, "peer-slow", other.PID, 0},
 		{"one that sleeps", events.ReasonPoll, other, tick.WakerShare{Times: blocked, Reason: events.ReasonSleep}, "peer-slow", other.PID, 0},

@@ -20,6 +20,7 @@ func (e *Engine) waitsOf(p *part) waitsOf {
 type waitBaseline struct {
 	known bool
 	ns    int64
+	most  int64 // that some of those that are normal reach, ns; 0: ns
 }
 
 // excessOfWaits adds the excess of waits to the steps of a process.
@@ -40,7 +41,7 @@ func (e *Engine) excessOfWaits(steps []step, pid uint32) {
 			u := normal[of]
 			all := e.sumOf(x.record, of)
 			more := all - u.ns
-			if u.known && more >= max(u.ns, leastGrowth) || !u.known && of.how == baselineLevel {
+			if beyond := all - max(u.ns, u.most); u.known && beyond >= max(u.ns, u.most, leastGrowth) || !u.known && (of.how == baselineLevel || of.how == baselineLittle) {
 				p.ns = int64(float64(p.ns) * float64(more) / float64(all))
 				x.add(excess(p))
 			}
@@ -82,7 +83,7 @@ func (e *Engine) baseline(steps []step, of waitsOf) (u waitBaseline) {
 	if of.how == baselinePace {
 		return e.pace(steps, of)
 	}
-	u.known = of.how != baselineLevel
+	u.known = of.how != baselineLevel && of.how != baselineLittle
 	all := e.scratch.values[:0]
 	var some, any []weighed
 	for i := range steps {
@@ -96,14 +97,12 @@ func (e *Engine) baseline(steps []step, of waitsOf) (u waitBaseline) {
 		}
 	}
 	e.scratch.values = all
-	if of.how == baselineHandOver {
-		if usual, ok := handOver(any, all); ok {
-			return waitBaseline{known: true, ns: usual}
-		}
+	if usual := e.usual(of.how, any, all); usual.known || of.how == baselineLittle {
+		return usual
 	}
 	usual := int64(0)
-	if of.how == baselineHabit {
-		usual = habit(all, steps)
+	if of.how == baselineHabit { // before the order of time is gone
+		usual = e.habit(all, steps)
 	}
 	if u.known {
 		u.ns = quantile(thin(all), baselineQuantile)
@@ -119,7 +118,7 @@ func (e *Engine) baseline(steps []step, of waitsOf) (u waitBaseline) {
 // habit returns what waits usually take that are not in each step, but come again and again all the
 // time, take about as long each time, less than a step, and little of all of them: the program works
 // so. 0 where they are none. all are those of the steps, in order of time.
-func habit(all []weighed, steps []step) int64 {
+func (e *Engine) habit(all []weighed, steps []step) int64 {
 	if len(all) < habitStretches*leastBin {
 		return 0
 	}
@@ -135,33 +134,33 @@ func habit(all []weighed, steps []step) int64 {
 			return 0
 		}
 	}
-	var times, span float64
+	var times float64
 	for i := range some {
 		times += some[i].w
 	}
 	lengths := make([]weighed, len(steps))
 	for i := range steps {
 		lengths[i] = weighed{steps[i].length, steps[i].weight}
-		span += steps[i].weight * float64(steps[i].length)
 	}
 	some = thin(some)
 	usual := quantile(some, 0.25)
-	if likeUsual*quantile(some, 0.1) < quantile(some, 0.5) || usual >= quantile(thin(lengths), 0.5) || times*float64(usual) >= habitShare*span {
+	if likeUsual*quantile(some, 0.1) < quantile(some, 0.5) || usual >= quantile(thin(lengths), 0.5) || times*float64(usual) >= littleShare*e.scratch.span {
 		return 0
 	}
 	return usual
 }
 
-const (
-	habitStretches = 8    // parts of the window, each of which has a wait that is a habit
-	habitShare     = 0.03 // of the steps' time, that a habit takes less than
-)
+// habitStretches are parts of the window, each of which has a wait that is a habit.
+const habitStretches = 8
 
-// handOver returns how long a thread usually waits for another one that it hands work to; ok is
-// false where the waits are no hand-overs. A hand-over is in most steps, and takes about as long
-// each time or longer. A lock that is held at times is not: what is left of the time that it is held
-// may be next to nothing.
-func handOver(waits, steps []weighed) (usual int64, ok bool) {
+// usual returns how long a thread usually waits for another one that it meets in its steps; it is not
+// known where the waits are none that are normal. A hand-over is in most steps, and takes about as
+// long each time or longer. A lock that is held at times is not: what is left of the time that it is
+// held may be next to nothing. If it varies, it is normal where it is little.
+func (e *Engine) usual(how baseline, waits, steps []weighed) (u waitBaseline) {
+	if how != baselineHandOver && how != baselineMeeting && how != baselineLittle || len(waits) < minLearn {
+		return u
+	}
 	var some, all float64
 	for i := range waits {
 		some += waits[i].w
@@ -169,20 +168,34 @@ func handOver(waits, steps []weighed) (usual int64, ok bool) {
 	for i := range steps {
 		all += steps[i].w
 	}
-	if 2*some < all {
-		return 0, false
-	}
 	sorted := thin(slices.Clone(waits))
 	middle := quantile(sorted, 0.5)
-	if likeUsual*quantile(sorted, 0.1) < middle {
-		return 0, false
+	share, most := some*float64(middle)/max(e.scratch.span, 1), 2*some >= all
+	switch how {
+	case baselineHandOver:
+		u.known = most && (likeUsual*quantile(sorted, 0.1) >= middle || share < littleShare)
+	case baselineMeeting:
+		u.known = most || share < littleShare
+	case baselineLittle:
+		u.known = most && share < littleInput
+	}
+	if !u.known {
+		return u
 	}
 	last := len(sorted)
 	for last > 0 && sorted[last-1].v > likeUsual*middle {
 		last--
 	}
-	return quantile(sorted[:last], 0.9), true
+	u.ns, u.most = middle, quantile(sorted[:last], 0.9)
+	return u
 }
+
+// Waits that take less than this share of a thread's time are little. Of those for input it is what
+// inputWait asks for.
+const (
+	littleShare = 0.03
+	littleInput = 0.05
+)
 
 // likeUsual is how many times as long as another one a hand-over may be to be like it.
 const likeUsual = 3

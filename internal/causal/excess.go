@@ -56,6 +56,7 @@ type scratch struct {
 	steps   []step   // of the thread under judgment
 	main    [][]step // of main threads
 	values  []weighed
+	span    float64 // ns: of all steps of the thread under judgment
 	normal  map[waitsOf]waitBaseline
 	parts   []Part
 }
@@ -68,7 +69,9 @@ func (e *Engine) steps(s *series, to []step) []step {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.from, b.from))
 	})
 	to = slices.Grow(to, len(x.samples))
+	x.span = 0
 	for _, m := range x.samples {
+		x.span += m.weight * float64(m.length)
 		to = append(to, step{sample: m})
 	}
 	for i := 0; i < len(to); {

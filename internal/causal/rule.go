@@ -132,6 +132,8 @@ const (
 	baselineLevel                    // the lower level where the steps have two levels, else zero
 	baselinePace                     // the lower level where the steps have two levels, else all is normal
 	baselineHandOver                 // what is usual, where it is in most steps, else as learned
+	baselineMeeting                  // what is usual, however it varies, where it is in most steps, else as learned
+	baselineLittle                   // what is usual, where it is in most steps and a small share of them, else zero
 	baselineHabit                    // what is usual, where it comes again and again, else as learned
 	baselineZero                     // zero
 )

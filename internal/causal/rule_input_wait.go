@@ -13,18 +13,25 @@ var inputWait = Rule{
 	Claims: &Claims{
 		Part: func(p *Part) bool {
 			return p.crowdedWorker() || p.State == events.WaitBlocked && p.ofInput() &&
-				(p.Busy && p.Via.TID == 0 && p.makesInput(p.Whose) || p.sleeps() && p.makesInput(p.ViaWhose))
+				(p.Via.TID == 0 && (p.Busy && p.makesInput(p.Whose) || p.ofNewWorker()) || p.sleeps() && p.makesInput(p.ViaWhose))
 		},
-		// A worker that sleeps may keep a pace.
+		// A worker that sleeps may keep a pace. Workers that share a CPU keep each other from it a
+		// little all the time, and to hand on what is ready takes a little, too.
 		Baseline: func(p *Part) baseline {
-			if p.sleeps() {
+			switch {
+			case p.sleeps():
 				return baselinePace
+			case p.crowdedWorker():
+				return baselineMeeting
 			}
-			return baselineZero
+			return baselineLittle
 		},
 		Key: func(p *Part) Key {
-			if p.sleeps() {
+			switch {
+			case p.sleeps():
 				return Key{ID: p.Via.PID, Reason: p.asleep()}
+			case p.crowdedWorker():
+				return Key{ID: p.Who.PID, Did: tick.DidCrowd}
 			}
 			return Key{ID: p.Who.PID}
 		},
@@ -45,6 +52,11 @@ var inputWait = Rule{
 // or of a rank that writes to a pipe.
 func (p *Part) makesInput(w tick.Whose) bool {
 	return w == tick.OfWorker || w == tick.OfRank && p.Root == events.ReasonPipe
+}
+
+// ofNewWorker says whether the victim waited at a socket for a worker of which nothing is known yet.
+func (p *Part) ofNewWorker() bool {
+	return p.Whose == tick.OfWorker && (p.Root == events.ReasonSocket || p.Root == events.ReasonPoll)
 }
 
 // sleeps reports whether the part is the sleep of a thread that the victim waited for.

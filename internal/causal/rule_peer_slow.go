@@ -19,13 +19,18 @@ var peerSlow = Rule{
 		Part: func(p *Part) bool {
 			return p.ofOther() || p.State == events.WaitBlocked && (p.Reason == events.ReasonSocket || p.Reason == events.ReasonPoll) && !p.ofThread()
 		},
-		// Who sleeps between what it sends may keep a pace.
+		// Who sleeps between what it sends may keep a pace. Ranks wait for each other in each step,
+		// the one that is there first, for some time.
 		Baseline: func(p *Part) baseline {
-			if p.sleeps() {
+			switch {
+			case p.sleeps():
 				return baselinePace
+			case p.ofOther() && (p.Whose == tick.OfRank || p.ViaWhose == tick.OfRank):
+				return baselineMeeting
 			}
 			return baselineLearned
 		},
+		Started: true,
 		Key: func(p *Part) Key {
 			if p.ofOther() {
 				return Key{ID: p.end().PID, Reason: p.asleep()}

@@ -1,0 +1,47 @@
+package causal
+
+import "testing"
+
+// A wait for another thread is normal where it is as long as always, or little.
+func TestUsual(t *testing.T) {
+	const ms = 1e6
+	alike := []float64{0.8, 1, 1, 1, 1.2}
+	varied := []float64{0.1, 0.5, 1, 2, 2.5}
+	long := []float64{1, 5, 10, 20, 25}
+	for _, tt := range []struct {
+		name  string
+		how   baseline
+		waits []float64 // ms, over and over
+		every int       // steps, of 100 ms, that one has such a wait
+		known bool
+		ns    int64
+	}{
+		{"a hand-over that takes as long as always", baselineHandOver, alike, 1, true, ms},
+		{"one that varies and is little", baselineHandOver, varied, 1, true, ms},
+		{"one that varies and is much", baselineHandOver, long, 1, false, 0},
+		{"one that is in few steps", baselineHandOver, alike, 4, false, 0},
+		{"ranks that wait little for each other, now and then", baselineMeeting, varied, 4, true, ms},
+		{"ranks that wait for each other in each step", baselineMeeting, long, 1, true, 10 * ms},
+		{"a rank that is late now and then", baselineMeeting, long, 3, false, 0},
+		{"input that is handed on", baselineLittle, varied, 1, true, ms},
+		{"input that is late", baselineLittle, long, 1, false, 0},
+		{"waits for a disk", baselineLearned, alike, 1, false, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := New(1)
+			var waits, steps []weighed
+			for i := range 100 {
+				x := weighed{0, 1}
+				if i%tt.every == 0 {
+					x.v = int64(tt.waits[i/tt.every%len(tt.waits)] * ms)
+					waits = append(waits, x)
+				}
+				steps = append(steps, x)
+			}
+			e.scratch.span = 100 * 100 * ms
+			if got := e.usual(tt.how, waits, steps); got.known != tt.known || got.ns != tt.ns {
+				t.Errorf("%t, %d ns; want %t, %d", got.known, got.ns, tt.known, tt.ns)
+			}
+		})
+	}
+}
