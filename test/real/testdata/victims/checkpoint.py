@@ -24,13 +24,12 @@ def main():
     p.add_argument("--sync", action="store_true")
     p.add_argument("--mib", type=int, default=16)
     o = p.parse_args()
-    trainer, clock, (x, y), n, going = Trainer(), Clock(), batch(), 0, True
+    trainer, clock, (x, y), going = Trainer(), Clock(), batch(), True
     state = {"weights": torch.zeros(o.mib << 18)}
-    while going:
-        trainer.step(x, y)
-        n += 1
-        if n % EVERY == 0:
-            save(state, o.sync and clock.faulty())
+    while going:  # to save is a part of each step of the clock
+        for _ in range(EVERY):
+            trainer.step(x, y)
+        save(state, o.sync and clock.faulty())
         going = clock.step()
     clock.tell()
 
