@@ -31,6 +31,7 @@ type Truth struct {
 	SpreadNS int64    `json:"spread_ns"` // by which usual steps differ
 	Touched  int      `json:"touched"`   // steps during the fault
 	LostNS   int64    `json:"lost_ns"`   // what these took more than usual ones
+	RanNS    int64    `json:"ran_ns"`    // of LostNS, at most: a fault that reads was on a CPU itself, by the kernel's account
 	Culprits []uint32 `json:"culprits"`  // processes; none: nobody is to be named
 	From, To time.Time
 }

@@ -69,7 +69,7 @@ func Judge(v *Victim, x *Truth, r *Report, marked []string) *Verdict {
 		switch {
 		case slices.Contains(v.Rules, c.Rule) && !c.foreign(x, v.Hog):
 		case slices.Contains(v.With, c.Rule):
-			out.Said += time.Duration(c.LostNS)
+			out.say(c)
 			out.Lines = c.told(marked, out.Lines)
 			continue
 		case c.foreign(x, v.Hog):
@@ -83,7 +83,7 @@ func Judge(v *Victim, x *Truth, r *Report, marked []string) *Verdict {
 		if !out.Cause {
 			out.Cause, out.Root = true, c.RootCause
 		}
-		out.Said += time.Duration(c.LostNS)
+		out.say(c)
 		for _, k := range c.Culprits {
 			all += k.LostNS
 			if slices.Contains(x.Culprits, k.PID) || slices.Contains(x.Culprits, k.PPID) {
@@ -93,9 +93,17 @@ func Judge(v *Victim, x *Truth, r *Report, marked []string) *Verdict {
 		out.Lines = c.told(marked, out.Lines)
 	}
 	out.Culprit = out.Cause && (len(x.Culprits) == 0 || blamed*2 > all)
-	lost := time.Duration(x.LostNS)
-	out.InTen = out.Cause && out.Said <= lost+lost/10 && out.Said+out.Others >= lost-lost/10
+	lost, waited := time.Duration(x.LostNS), time.Duration(x.LostNS-x.RanNS)
+	out.InTen = out.Cause && out.Said <= lost+lost/10 && out.Said+out.Others >= waited-waited/10
 	return out
+}
+
+// say adds what a chain says to be lost, if it is of the process whose clock tells the truth: other
+// processes of the job lose time side by side with it.
+func (v *Verdict) say(c *Chain) {
+	if c.PID == v.Truth.PID {
+		v.Said += time.Duration(c.LostNS)
+	}
 }
 
 // told adds those of the marked lines that the chain tells.

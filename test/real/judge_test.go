@@ -12,8 +12,13 @@ import (
 func TestJudge(t *testing.T) {
 	v := &Victim{Name: "loader: computes", Rules: []string{"input-wait"}, Line: true}
 	x := &Truth{PID: 7, LostNS: int64(time.Second), Culprits: []uint32{8}, From: time.Unix(10, 0), To: time.Unix(14, 0)}
-	const right = `{"rule": "input-wait", "lost_ns": 950000000, "culprits": [{"pid": 8, "what": "work.py:12", "lost_ns": 950000000}]}`
+	const right = `{"pid": 7, "rule": "input-wait", "lost_ns": 950000000, "culprits": [{"pid": 8, "what": "work.py:12", "lost_ns": 950000000}]}`
 	less := strings.ReplaceAll(right, "950", "850")
+	reads := *x
+	reads.RanNS = int64(100 * time.Millisecond)
+	if got := Judge(v, &reads, read(t, less), []string{"work.py:12"}); !got.Right() {
+		t.Errorf("the fault was on a CPU for a tenth of the time: %s", got.Row())
+	}
 	for _, c := range []struct {
 		name, chains string
 		victim       *Victim
@@ -21,29 +26,35 @@ func TestJudge(t *testing.T) {
 	}{
 		{"right", right, v, true},
 		{"silence", ``, v, false},
-		{"another rule", `{"rule": "cpu-taken", "lost_ns": 950000000, "culprits": [{"pid": 8, "what": "work.py:12", "lost_ns": 950000000}]}`, v, false},
-		{"another process", `{"rule": "input-wait", "lost_ns": 950000000, "culprits": [{"pid": 9, "what": "work.py:12", "lost_ns": 950000000}]}`, v, false},
+		{"another rule", `{"pid": 7, "rule": "cpu-taken", "lost_ns": 950000000, "culprits": [{"pid": 8, "what": "work.py:12", "lost_ns": 950000000}]}`, v, false},
+		{"another process", `{"pid": 7, "rule": "input-wait", "lost_ns": 950000000, "culprits": [{"pid": 9, "what": "work.py:12", "lost_ns": 950000000}]}`, v, false},
 		{"too little", less, v, false},
-		{"a longer number", `{"rule": "input-wait", "lost_ns": 950000000, "culprits": [{"pid": 8, "what": "work.py:121", "lost_ns": 950000000}]}`, v, false},
-		{"one more cause", right + `, {"rule": "lock-wait", "lost_ns": 100000000}`, v, false},
-		{"one more cause, of another program", right + `, {"rule": "cpu-taken", "lost_ns": 100000000, "culprits": [{"pid": 99, "lost_ns": 100000000}]}`, v, true},
-		{"little, and little that another program took", less + `, {"rule": "cpu-taken", "lost_ns": 100000000, "window_ns": 16000000000, "culprits": [{"pid": 99, "lost_ns": 100000000}]}`, v, false},
-		{"little, and much that another program took", less + `, {"rule": "cpu-taken", "lost_ns": 300000000, "window_ns": 16000000000, "culprits": [{"pid": 99, "lost_ns": 300000000}]}`, v, true},
-		{"one more cause, of ingero", right + `, {"rule": "cpu-taken", "lost_ns": 100000000, "culprits": [{"pid": 99, "agent": true, "lost_ns": 100000000}]}`, v, false},
-		{"one more cause, of a part", right + `, {"rule": "lock-wait", "lost_ns": 100000000}`, &Victim{Rules: v.Rules, With: []string{"lock-wait"}}, true},
+		{"of a rank beside", right + `, {"pid": 8, "rule": "input-wait", "lost_ns": 900000000, "culprits": [{"pid": 7, "lost_ns": 900000000}]}`, v, true},
+		{"a longer number", `{"pid": 7, "rule": "input-wait", "lost_ns": 950000000, "culprits": [{"pid": 8, "what": "work.py:121", "lost_ns": 950000000}]}`, v, false},
+		{"one more cause", right + `, {"pid": 7, "rule": "lock-wait", "lost_ns": 100000000}`, v, false},
+		{"one more cause, of another program", right + `, {"pid": 7, "rule": "cpu-taken", "lost_ns": 100000000, "culprits": [{"pid": 99, "lost_ns": 100000000}]}`, v, true},
+		{"little, and little that another program took", less + `, {"pid": 7, "rule": "cpu-taken", "lost_ns": 100000000, "window_ns": 16000000000, "culprits": [{"pid": 99, "lost_ns": 100000000}]}`, v, false},
+		{"little, and much that another program took", less + `, {"pid": 7, "rule": "cpu-taken", "lost_ns": 300000000, "window_ns": 16000000000, "culprits": [{"pid": 99, "lost_ns": 300000000}]}`, v, true},
+		{"one more cause, of ingero", right + `, {"pid": 7, "rule": "cpu-taken", "lost_ns": 100000000, "culprits": [{"pid": 99, "agent": true, "lost_ns": 100000000}]}`, v, false},
+		{"one more cause, of a part", right + `, {"pid": 7, "rule": "lock-wait", "lost_ns": 100000000}`, &Victim{Rules: v.Rules, With: []string{"lock-wait"}}, true},
 		{"a healthy victim", ``, &Victim{}, true},
 		{"a cause of a healthy victim", right, &Victim{}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := &Report{}
-			if err := json.Unmarshal([]byte(`{"chains": [`+c.chains+`]}`), r); err != nil {
-				t.Fatal(err)
-			}
-			if got := Judge(c.victim, x, r, []string{"work.py:12"}); got.Right() != c.right {
+			if got := Judge(c.victim, x, read(t, c.chains), []string{"work.py:12"}); got.Right() != c.right {
 				t.Errorf("right: %t, want %t: %s", got.Right(), c.right, got.Row())
 			}
 		})
 	}
+}
+
+func read(t *testing.T, chains string) *Report {
+	t.Helper()
+	r := &Report{}
+	if err := json.Unmarshal([]byte(`{"chains": [`+chains+`]}`), r); err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // Each victim has a name of its own and a script, and faults and healthy jobs are enough of both.

@@ -8,6 +8,8 @@ import struct
 import threading
 import time
 
+import work
+
 WARM = 20  # steps that are not compared
 LATE_NS = 500_000_000  # for which what a fault has made late still comes
 
@@ -59,4 +61,4 @@ class Clock:
         usual = sum(free) / len(free)
         print(json.dumps({
             "pid": os.getpid(), "steps": len(self.steps), "usual_ns": int(usual), "spread_ns": free[-1] - free[0],
-            "touched": len(touched), "lost_ns": int(sum(touched) - len(touched) * usual), **more}), flush=True)
+            "touched": len(touched), "lost_ns": int(sum(touched) - len(touched) * usual), "ran_ns": work.ran, **more}), flush=True)
