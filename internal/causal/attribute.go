@@ -21,6 +21,7 @@ type cause struct {
 	who         events.Thread // of its threads, the one that did the most
 	most        int64         // ns by which it did more than the others
 	own         bool
+	ofJob       bool // a thread of the job is waited for
 	root        tick.Root
 	call        bool // it is the own time of calls
 	baseline    baseline
@@ -105,7 +106,7 @@ func (c *causes) add(id causeID, p *Part) (uint32, bool) {
 	}
 	claims := Rules[id.rule].Claims
 	group, what := claims.Blame(p)
-	x := cause{id: id, who: p.Who, own: p.own(), root: p.root(), call: p.State == 0, group: group, what: what}
+	x := cause{id: id, who: p.Who, own: p.own(), ofJob: p.Whose.OfJob() || p.ViaWhose.OfJob(), root: p.root(), call: p.State == 0, group: group, what: what}
 	if claims.Baseline != nil {
 		x.baseline = claims.Baseline(p)
 	}

@@ -31,7 +31,7 @@ func (e *Engine) excessOfWaits(steps []step, pid uint32) {
 		starts := x.early && e.starting(pid, x.from)
 		for _, p := range x.parts[:x.nparts] {
 			of := e.waitsOf(&p)
-			if starts && Rules[of.rule].Claims.Started {
+			if starts && Rules[of.rule].Claims.Started && e.causes.list[p.cause].ofJob {
 				continue
 			}
 			if of.how == baselineZero {
@@ -52,7 +52,7 @@ func (e *Engine) excessOfWaits(steps []step, pid uint32) {
 // starting says whether a process that was seen from its start on had just begun to make calls.
 func (e *Engine) starting(pid uint32, at int64) bool {
 	b := e.books[pid]
-	return b != nil && !b.Late && at < b.First+startSpan
+	return b != nil && !b.Late && b.Mapped != 0 && at < b.First+startSpan
 }
 
 // baselines finds the baselines of the waits that are in the steps. Too few steps have none.

@@ -70,8 +70,8 @@ type Claims struct {
 	// Blame returns the group of a culprit, where one group makes one finding, and what the
 	// culprit is or did, where its thread's name does not say it.
 	Blame func(p *Part) (group, what string)
-	// Started says that a part may be a wait for threads and processes of the job that are being
-	// started: one in a process's first steps says nothing.
+	// Started says that a part that waits for a thread of the job may wait until that is started: one
+	// in a process's first steps says nothing.
 	Started bool
 	// Word is how findings of other rules call these parts where they had no excess; "": not
 	// at all.
