@@ -14,7 +14,9 @@
 //  3. Find the baseline of each part, and its excess over that (excess.go). What another
 //     process, a quota or a signal took has baseline zero, so a job that was slow before ingero
 //     came is explained too. Other parts have as baseline what a tenth of the steps of the same
-//     kind have no more of, and an excess from twice that on. In a step in which fast calls may
+//     kind have no more of, and an excess from twice that on. What threads, workers and ranks
+//     usually wait for each other is normal, and so is what takes little (baseline.go); in a job's
+//     first steps it is its start. In a step in which fast calls may
 //     have no record, those of an operation took what the kernel's histogram says.
 //  4. Net the excess against what made steps longer (net.go). CUDA is asynchronous: what the
 //     host loses while the GPU has work queued makes the closing synchronize shorter and costs
