@@ -138,7 +138,8 @@ func (m memory) verifyThread(f *Facts, t threadState) error {
 		if err := m.verifyCode(&f.Layout, x); err != nil {
 			return err
 		}
-		if i > 0 && x.Instr <= 0 {
+		// A frame that stands for the construction of an object stays before its first instruction.
+		if i > 0 && x.Instr <= 0 && !m.neverBegins(&f.Layout, x) {
 			return fmt.Errorf("%w: a function called another before its first instruction", ErrMismatch)
 		}
 		seen++
@@ -147,6 +148,18 @@ func (m memory) verifyThread(f *Facts, t threadState) error {
 		return fmt.Errorf("a thread without functions: %w", ErrNotReady)
 	}
 	return nil
+}
+
+// neverBegins reports whether none of a function's instructions is one that Python shows. From
+// 3.12 on such a function stands between one that makes an object and that object's __init__.
+func (m memory) neverBegins(l *Layout, x Frame) bool {
+	at := x.Code &^ frameBits
+	code, ok := m.code(l, at)
+	if x.Code&FrameBegins == 0 || !ok {
+		return false
+	}
+	size, err := m.codeBytes(l, at, code)
+	return err == nil && int64(code.half(l.CoCode-traceApart))*2 >= size
 }
 
 // verifyID checks what tells threads apart: on x86-64 the C libraries begin what

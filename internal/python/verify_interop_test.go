@@ -9,6 +9,7 @@ func TestEachPythonInside(t *testing.T) {
 	t.Run("Lines", TestLines)
 	t.Run("LastHolder", TestLastHolder)
 	t.Run("OnlyItsOwnOffsetsFit", TestOnlyItsOwnOffsetsFit)
+	t.Run("FindInConstructor", TestFindInConstructor)
 	t.Run("DWARF", TestDWARF)
 	t.Run("Prober", TestProber)
 }

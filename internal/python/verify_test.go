@@ -69,6 +69,32 @@ func TestOnlyItsOwnOffsetsFit(t *testing.T) {
 	}
 }
 
+// An interpreter is found that stands in the __init__ of an object which it has made often: between
+// that and its caller lies a frame that never begins to run (3.12 and later).
+func TestFindInConstructor(t *testing.T) {
+	const program = `class Made:
+    def __init__(self, wait):
+        if wait:
+            print("ready", flush=True)
+            input()
+for i in range(1000): Made(i == 999)`
+	testkit.NeedRoot(t)
+	for _, version := range testkit.PythonVersions(t) {
+		t.Run(version, func(t *testing.T) {
+			c := testkit.Start(t, exec.Command(testkit.NeedPython(t, version), "-c", program))
+			c.Line("ready")
+			mem, err := (proc.FS{}).Memory(uint32(c.PID()), time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer mem.Close()
+			if _, err := Find(Target{PID: uint32(c.PID()), Memory: mem}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // otherwise reads the memory of an interpreter that says that it is of another version.
 type otherwise struct {
 	Reader
