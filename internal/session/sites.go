@@ -92,7 +92,7 @@ func (s *sites) ofChains(chains []tick.Chain) {
 		c := &chains[i]
 		c.At = s.ops.place(key{c.PID, c.Op}, s.places)
 		for j := range c.Culprits {
-			if x := &c.Culprits[j]; len(x.CPUs) == 0 { // else it took a CPU, and nobody waited for it
+			if x := &c.Culprits[j]; x.What != "" || len(x.CPUs) == 0 { // else it took a CPU alone, and nobody waited for it
 				x.At = s.thread(&x.Thread)
 			}
 		}
