@@ -278,7 +278,12 @@ struct wait_record {
 	__u64 taken_ns; /* WAIT_RUNNABLE: while who had the CPU. WAIT_STOLEN: ns */
 	struct block on; /* WAIT_BLOCKED */
 	struct who who; /* WAIT_RUNNABLE: had the CPU. WAIT_BLOCKED: woke or stopped it */
-	__u32 stack; /* WAIT_BLOCKED: number of a stack_record of who, 0: none. WAIT_GIL: as it let go; else of most of its time */
+	/*
+	 * WAIT_BLOCKED: number of a stack_record of who, 0: none. WAIT_GIL: as it let go; else of most
+	 * of its time. Where an interrupt or a thread of the kernel woke the thread it is of the thread
+	 * itself, as it blocked.
+	 */
+	__u32 stack;
 	__u32 rest;
 };
 _Static_assert(sizeof(struct wait_record) == 104, "wait_record");

@@ -12,6 +12,7 @@
 
 const volatile bool switch_has_state = true; /* sched_switch's fourth argument, since 5.18 */
 
+#define KTHREADD 2 /* the parent of all threads of the kernel */
 #define GIL_APART                                                                                  \
 	1000000 /* ns: what a thread runs between two waits for the lock, of which the first was in vain */
 
@@ -114,9 +115,10 @@ static __always_inline void emit_blocked(struct thread *t, struct task_struct *t
 {
 	struct wait_record *rec = &scratch->rec;
 	struct clock *k = &t->clock;
+	__u32 own = 0;
 
-	if (k->hop && (k->woken_by_irq || !tracked(k->waker.tid)))
-		profile_blocked(task->pid, k->since - k->blocked_since, k->since);
+	if (k->woken_by_irq || !tracked(k->waker.tid))
+		own = profile_blocked(t, task->pid, k->since - k->blocked_since, k->since);
 	rec->state = WAIT_BLOCKED;
 	rec->flags = k->block_flags & ~BLOCK_TURN;
 	rec->start_ns = k->blocked_since;
@@ -136,9 +138,10 @@ static __always_inline void emit_blocked(struct thread *t, struct task_struct *t
 	}
 	if (k->woken_by_irq) {
 		rec->flags |= WAIT_BY_IRQ;
+		rec->stack = own;
 	} else {
 		rec->who = k->waker;
-		rec->stack = k->waker_stack;
+		rec->stack = k->waker.parent == KTHREADD ? own : k->waker_stack;
 	}
 	emit_wait(rec);
 }
@@ -227,7 +230,7 @@ static __always_inline void switch_out(struct task_struct *task, bool preempt, _
 	k->since = now;
 	k->cpu = cpu;
 	block(k, task, state, again);
-	if (take_stacks != STACKS_NONE && k->hop && !k->gil_holder)
+	if (has_own_stack(t))
 		profile_block(task->pid, now);
 }
 

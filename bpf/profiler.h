@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Takes the stacks of enrolled threads: with which they block, and those that they run while a
- * thread that makes traced calls waits for them. A thread that is not running can have none
- * taken, so each is taken by the thread itself.
+ * Takes the stacks of threads that have an account: with which they block, but for traced calls,
+ * which have stacks of their own, and those that they run while a thread that makes traced calls
+ * waits for them. A thread that is not running can have none taken, so each is taken by the thread
+ * itself.
  */
 #pragma once
 
 #define CLOCK_NS 10101010 /* between two ticks of the clock: 99 Hz. profileHz of package probes */
 #define PROFILE_SHARE                                                                              \
-	1024 /* of a thread's time that its stacks take: at most one part in so many */
+	1024 /* of a thread's time that its stacks take: at most one part in so many; fewer under SHED_RARE */
 #define PROFILE_AHEAD 50000000 /* ns: by so much its stacks may be ahead of that */
 
 /* The profile of the current thread, if a stack may be taken for it now. */
@@ -16,7 +17,7 @@ static __always_inline struct profile *may_profile(__u32 tid, __u64 now)
 {
 	struct profile *p;
 
-	if (shed & (SHED_STACKS | SHED_RARE))
+	if (shed & SHED_STACKS)
 		return NULL;
 	p = bpf_map_lookup_elem(&profiles, &tid);
 	if (!p) {
@@ -36,12 +37,21 @@ static __always_inline __u32 profiled_stack(struct profile *p, __u64 now)
 
 	if (p->paid_ns < now)
 		p->paid_ns = now;
-	p->paid_ns += cost * PROFILE_SHARE;
+	p->paid_ns += cost * PROFILE_SHARE << (shed & SHED_RARE ? SHED_RARER : 0);
 	__sync_fetch_and_add(&stack_ns, cost);
 	return stack;
 }
 
-/* The current thread, which is enrolled, blocks: where? */
+/*
+ * Is the stack taken with which a thread blocks, or blocked last? In a call that has one of its own.
+ * Who has Python's lock tells where the thread is held up that waits for that.
+ */
+static __always_inline bool has_own_stack(const struct thread *t)
+{
+	return take_stacks != STACKS_NONE && !t->depth && !t->clock.gil_holder;
+}
+
+/* The current thread blocks: where? */
 __noinline int profile_block(__u32 tid, __u64 now)
 {
 	struct profile *p = may_profile(tid, now);
@@ -53,52 +63,75 @@ __noinline int profile_block(__u32 tid, __u64 now)
 	return 0;
 }
 
-/* An enrolled thread was blocked for ns, until `until`, which no thread ended that is followed itself. */
-static __always_inline void profile_blocked(__u32 tid, __u64 ns, __u64 until)
+/*
+ * A thread was blocked for ns, until `until`, which no thread ended that is followed itself.
+ * Returns the stack with which it blocked, 0: none was taken. Time without one speaks against
+ * the others.
+ */
+static __always_inline __u32 profile_blocked(const struct thread *t, __u32 tid, __u64 ns,
+					     __u64 until)
 {
 	struct profile *p = bpf_map_lookup_elem(&profiles, &tid);
+	__u32 stack;
 
-	if (p && p->blocked)
-		vote(p, p->blocked, ns, until);
+	if (!p)
+		return 0;
+	stack = has_own_stack(t) ? p->blocked : 0;
+	vote(p, stack, ns, until);
+	return stack;
+}
+
+/* A thread that is blocked, NULL: it is not, or has no account. */
+static __always_inline const struct thread *blocked_thread(__u32 tid)
+{
+	const struct thread *t = bpf_map_lookup_elem(&threads, &tid);
+
+	return t && t->clock.state == WAIT_BLOCKED ? t : NULL;
 }
 
 /*
  * Does a thread that makes traced calls wait for this one, by others that wait for one another?
- * Of each it is known whom it woke last.
+ * Of each it is known whom it woke last, and whom before: it may have woken one that goes on, and
+ * one that waits again.
  */
-static __always_inline bool is_awaited(const struct thread *t)
+static __always_inline bool is_awaited(const struct thread *t, __u32 tid)
 {
 	for (int i = 0; i < MAX_HOPS; i++) {
-		__u32 tid = t->wakes;
+		__u32 wakes = t->wakes;
+		const struct profile *p;
 
-		t = bpf_map_lookup_elem(&threads, &tid);
-		if (!t || t->clock.state != WAIT_BLOCKED)
+		t = blocked_thread(wakes);
+		if (!t) {
+			p = bpf_map_lookup_elem(&profiles, &tid);
+			wakes = p ? p->woke_before : 0;
+			t = blocked_thread(wakes);
+		}
+		if (!t)
 			return false;
 		if (!t->clock.hop)
 			return true;
+		tid = wakes;
 	}
 	return false;
 }
 
-/* Each CPU's clock: takes the stack of an enrolled thread that is waited for. */
+/* Each CPU's clock: takes the stack of a thread that is waited for. */
 SEC("perf_event")
 int on_clock(void *ctx)
 {
 	__u32 tid = bpf_get_current_pid_tgid();
 	struct profile *p;
 	struct thread *t;
-	__u32 stack;
 	__u64 now;
 
 	if (!tracked_threads || !tracked(tid))
 		return 0;
 	t = bpf_map_lookup_elem(&threads, &tid);
-	if (!t || !t->clock.hop || !is_awaited(t))
+	if (!t || !is_awaited(t, tid))
 		return 0;
 	now = bpf_ktime_get_ns();
 	p = may_profile(tid, now);
-	stack = p ? profiled_stack(p, now) : 0;
-	if (stack)
-		vote(p, stack, CLOCK_NS, now);
+	if (p)
+		vote(p, profiled_stack(p, now), CLOCK_NS, now);
 	return 0;
 }

@@ -280,7 +280,7 @@ static __always_inline bool new_site(struct sampler *s, __u64 site)
 #define MISSES_APART 10000000 /* ns until one is tried again that ended too early */
 #define SHARE_LEAST 64 /* of a thread's time that sampling takes: at most one part in so many */
 #define SHARE_MOST 1024 /* and at least */
-#define SHED_RARER 4 /* bits by which both are smaller under SHED_RARE */
+#define SHED_RARER 4 /* bits by which these shares are smaller under SHED_RARE */
 #define LEVEL_BITS 2 /* of the number of calls in a sample, from one level to the next */
 
 /*

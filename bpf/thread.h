@@ -129,7 +129,7 @@ struct thread {
 	struct clock clock;
 	struct open_call open[MAX_DEPTH];
 	__u32 launches; /* outermost ones, since a record said so */
-	__u32 wakes; /* tid whose long wait it ended last, if it has a hop */
+	__u32 wakes; /* tid whose long wait it ended last */
 };
 
 /*

@@ -82,9 +82,11 @@ static __always_inline void follow_waker(struct thread *t, __u32 wakee, struct t
 		return;
 	}
 	w = bpf_map_lookup_elem(&threads, &tid);
-	if (!w || !w->clock.hop)
+	if (!w)
 		return;
 	w->clock.used_s = now / 1000000000;
+	if (w->wakes != wakee)
+		woke_another(tid, w->wakes);
 	w->wakes = wakee;
 	if (take_stacks != STACKS_NONE && !t->clock.waker_stack)
 		t->clock.waker_stack = most_of(tid, t->clock.since);

@@ -259,12 +259,14 @@ type IngeroProcRecord struct {
 }
 
 type IngeroProfile struct {
-	_       structs.HostLayout
-	PaidNs  uint64
-	VotedNs uint64
-	Lead    int64
-	Most    uint32
-	Blocked uint32
+	_          structs.HostLayout
+	PaidNs     uint64
+	VotedNs    uint64
+	Lead       int64
+	Most       uint32
+	Blocked    uint32
+	WokeBefore uint32
+	Pad        uint32
 }
 
 type IngeroPyCodeKey struct {

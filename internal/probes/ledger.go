@@ -164,8 +164,10 @@ func (t *Tracer) Threads(take func(tid uint32, s *ThreadState, now uint64)) erro
 		}
 		for i := range n {
 			take(tids[i], &states[i], uint64(now.Nano()))
-			wakers = wakers || states[i].Clock.Hop != 0
-			if c := &states[i].Clock; c.EnrolledFor != 0 && c.Hop != 0 && now.Nano()-int64(c.UsedS)*1e9 > int64(time.Second+t.keepWaker) {
+			c := &states[i].Clock
+			unused := now.Nano()-int64(c.UsedS)*1e9 > int64(time.Second+t.keepWaker)
+			wakers = wakers || c.Hop != 0 || states[i].Wakes != 0 && !unused
+			if c.EnrolledFor != 0 && c.Hop != 0 && unused {
 				if err := t.retire(tids[i], c.UsedS); err != nil {
 					return err
 				}

@@ -152,7 +152,7 @@ type Wait struct {
 	Arg      uint64 // first argument of Syscall: a file descriptor, a futex's address; ReasonGIL: the PyThreadState of who had it
 	Who      Thread // WaitRunnable: had the CPU. WaitBlocked: woke it, or stopped it
 	PID, TID uint32 // the thread that waited
-	Stack    uint32 // ReasonGIL: where Who let go of it, a [Stack]'s ID; 0: that was not taken
+	Stack    uint32 // a [Stack]'s ID, 0: none was taken. Of Who: where it let go of the lock (ReasonGIL), else of most of its time; or see OwnStack
 	Dev      uint32 // device (major << 20 | minor) that a special file is, or that another file is on
 	Op       Op     // the thread's outermost traced call then, 0: between calls
 	CPU      uint16 // on which it waited, or last ran
@@ -162,6 +162,16 @@ type Wait struct {
 	File     FileKind
 	Flags    WaitFlags
 	Hop      uint8 `json:",omitempty"` // wakers from the thread to one that makes traced calls; 0: it makes them itself, or that is not known
+}
+
+// OwnStack returns the stack with which the thread itself blocked, 0: none was taken, or Stack is
+// of Who. It is there where no thread of a program ended the wait.
+func (w *Wait) OwnStack() uint32 {
+	const kthreadd = 2 // the parent of the kernel's threads
+	if w.Who.TID != 0 && w.Who.Parent != kthreadd {
+		return 0
+	}
+	return w.Stack
 }
 
 // End returns when the wait ended, in Unix nanoseconds.
