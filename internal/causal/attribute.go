@@ -27,6 +27,7 @@ type cause struct {
 	baseline    baseline
 	group, what string
 	path        path
+	place       place
 	cpus        []uint16
 	first, last int64 // Unix ns: when it was seen at work
 	used        bool  // by a step in a window: see sweep
@@ -73,6 +74,7 @@ func (c *causes) attribute(p *Part) (n uint32, ok bool) {
 			x.group, x.what = claims.Blame(p)
 		}
 		x.path.cast(p)
+		x.place.cast(p)
 		x.last = max(x.last, p.Last)
 		if p.State == events.WaitRunnable && len(x.cpus) < maxCPUs && !slices.Contains(x.cpus, p.CPU) {
 			x.cpus = append(x.cpus, p.CPU)
@@ -160,7 +162,7 @@ func parts(to []Part, s *ledger.Step, k *kin) []Part {
 		w := &s.Waits[i]
 		p := Part{
 			Victim: s.PID, NS: w.NS, State: w.State, Reason: w.Reason, Flags: w.Flags, Who: w.Who, Call: w.Call,
-			Dev: w.Dev, CPU: w.CPU, Op: w.Op, Critical: w.Critical, Root: w.Reason, First: w.First, Last: w.Last,
+			Dev: w.Dev, CPU: w.CPU, Op: w.Op, Critical: w.Critical, Root: w.Reason, First: w.First, Last: w.Last, Stack: w.Stack,
 		}
 		if w.State == events.WaitBlocked && w.Who.TID != 0 && forAnother(w.Reason) && w.Waker.Total() > 0 {
 			if p.Waker = w.Who; w.Waker.Root.TID != 0 && w.Reason != events.ReasonGIL { // who has the GIL is to blame whatever it waits for
@@ -213,7 +215,7 @@ func via(to []Part, p *Part, w *tick.WakerShare) []Part {
 		w = &kept
 	}
 	q := *p
-	q.Via, q.Who, q.Op, q.Flags, q.Unknown = p.Who, events.Thread{}, 0, 0, 0
+	q.Via, q.Who, q.Op, q.Flags, q.Unknown, q.Stack = p.Who, events.Thread{}, 0, 0, 0, 0
 	for _, x := range []struct {
 		state events.WaitState
 		ns    uint64

@@ -393,7 +393,7 @@ func (e *Engine) culprits(v *verdict, y *tally) []tick.Culprit {
 		slices.Sort(cpus)
 		out = append(out, tick.Culprit{
 			Thread: x.who, Own: x.own, Root: x.root, Agent: e.agent != 0 && x.who.PID == e.agent,
-			What: x.what, Path: x.path.text(v.s.pid), CPUs: cpus, Lost: time.Duration(y.by[n]),
+			What: x.what, Path: x.path.text(v.s.pid), CPUs: cpus, Stack: x.place.stack, Lost: time.Duration(y.by[n]),
 		})
 	}
 	return out

@@ -8,6 +8,25 @@ import (
 	"ingero/pkg/events"
 )
 
+// place is where a victim itself waited: that of most of the time.
+type place struct {
+	stack uint32
+	ns    int64 // that speaks for it
+}
+
+// cast has a part speak for its place. Where no stack was taken nothing speaks against the others.
+func (x *place) cast(p *Part) {
+	switch {
+	case p.Stack == 0:
+	case p.Stack == x.stack:
+		x.ns += p.NS
+	case x.ns < p.NS:
+		*x = place{p.Stack, p.NS - x.ns}
+	default:
+		x.ns -= p.NS
+	}
+}
+
 // path is the chain of wakers through which a victim waits for a culprit: that of most of the
 // time.
 type path struct {

@@ -111,7 +111,8 @@ type Part struct {
 	Busy bool
 	// Root is what the victim itself blocked on; that of Via's, where there is one.
 	Root        events.Reason
-	First, Last int64 // Unix ns
+	First, Last int64  // Unix ns
+	Stack       uint32 // with which the victim blocked, 0: not known, or it waited for a thread
 }
 
 // Key tells culprits of one rule and one victim apart.

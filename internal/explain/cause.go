@@ -219,9 +219,12 @@ func culpritGroup(c *tick.Chain, first int, name string) string {
 		if x.Own {
 			id = x.Thread.TID
 		}
-		if culpritName(x) == name && x.Thread.TID != 0 && !slices.Contains(ids, id) {
+		if culpritName(x) != name {
+			continue
+		}
+		at = cmp.Or(at, x.At)
+		if x.Thread.TID != 0 && !slices.Contains(ids, id) {
 			ids = append(ids, id)
-			at = cmp.Or(at, x.At)
 		}
 	}
 	x := &c.Culprits[first]

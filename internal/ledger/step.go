@@ -131,8 +131,12 @@ type Wait struct {
 	// ForGIL is the part of Waker's time, ns, in which a thread between Who and Waker.Root waited
 	// for Python's lock, which the next one had.
 	ForGIL int64
+	// Stack is that with which the thread blocked for most of the time, 0: not known; see
+	// events.Wait.OwnStack.
+	Stack uint32
 
 	longest int64
+	stack   vote
 	votes   wakerVotes
 	own     bool // Who is of the process that waited
 }
@@ -253,6 +257,9 @@ func (w *Wait) merge(o *Wait) {
 	}
 	w.ForGIL += o.ForGIL
 	addWaker(&w.Waker, &o.Waker, &w.votes)
+	if o.Stack != 0 && w.stack.cast(w.Stack == o.Stack, o.NS) {
+		w.Stack = o.Stack
+	}
 }
 
 // vote finds what has more than half of the time, in constant memory: time for

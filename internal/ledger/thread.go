@@ -138,8 +138,11 @@ func (l *Ledger) apply(t *thread, q *queued) {
 	}
 	x := Wait{
 		NS: w.Duration, Count: 1, First: w.Start, Last: w.End(), Who: w.Who, Op: w.Op, CPU: w.CPU, Call: w.Syscall,
-		Dev: w.Dev, State: w.State, Reason: w.Reason, Flags: w.Flags, Waker: q.waker, ForGIL: q.forGIL, longest: w.Duration,
+		Dev: w.Dev, State: w.State, Reason: w.Reason, Flags: w.Flags, Waker: q.waker, ForGIL: q.forGIL, Stack: w.OwnStack(), longest: w.Duration,
 		votes: votesOf(&q.waker), own: w.Who.PID == t.pid,
+	}
+	if x.Stack != 0 {
+		x.stack = vote(w.Duration)
 	}
 	if w.State == events.WaitRunnable && (w.Who.TID != 0 || w.Flags&(events.WaitPrevious|events.WaitOthers) != 0) {
 		x.NS = min(max(w.Taken, 0), w.Duration)

@@ -56,7 +56,7 @@ func (s *sites) batch(stacks []events.Stack, calls []events.Call, waits []events
 		}
 	}
 	for i := range waits {
-		if w := &waits[i]; w.Stack != 0 && w.Who.TID != 0 && w.Duration > 0 {
+		if w := &waits[i]; w.Stack != w.OwnStack() && w.Duration > 0 {
 			s.threads.add(threadKey{w.Who.PID, w.Who.TID}, w.Stack, float64(w.Duration))
 		}
 	}
@@ -92,7 +92,10 @@ func (s *sites) ofChains(chains []tick.Chain) {
 		c := &chains[i]
 		c.At = s.ops.place(key{c.PID, c.Op}, s.places)
 		for j := range c.Culprits {
-			if x := &c.Culprits[j]; x.What != "" || len(x.CPUs) == 0 { // else it took a CPU alone, and nobody waited for it
+			switch x := &c.Culprits[j]; {
+			case x.Stack != 0:
+				x.At = s.places[x.Stack]
+			case x.What != "" || len(x.CPUs) == 0: // else it took a CPU alone, and nobody waited for it
 				x.At = s.thread(&x.Thread)
 			}
 		}

@@ -126,7 +126,8 @@ type Culprit struct {
 	Limit   Limit         // that was reached, where known
 	Path    string        `json:",omitempty"` // in words: the threads through which the victim waited for it; empty: for itself
 	CPUs    []uint16      // on which it ran in the victim's stead
-	At      string        // where in its program Thread spent most of the time in which it was waited for, in words; empty: not known, or it took a CPU and nobody waited for it
+	Stack   uint32        `json:",omitempty"` // with which the victim itself waited for most of Lost, 0: not known, or it waited for Thread
+	At      string        // where that was, or where in its program Thread spent most of the time in which it was waited for, in words; empty: not known, or it took a CPU and nobody waited for it
 	Lost    time.Duration // its share of the chain's
 }
 
