@@ -151,11 +151,16 @@ func (j *Job) End() *Truth {
 	return x
 }
 
-var marked = regexp.MustCompile(`#.*\bthe fault$`)
+var (
+	marked  = regexp.MustCompile(`#.*\bthe fault$`)
+	defined = regexp.MustCompile(`^def (\w+)\(`)
+)
 
-// Marked returns the lines of a directory's scripts at which faults are, as reports write them.
-func Marked(t testing.TB, scripts string) (lines []string) {
+// Marked returns the lines of a directory's scripts at which faults are, as reports write them, by
+// the function that they are in.
+func Marked(t testing.TB, scripts string) map[string][]string {
 	t.Helper()
+	lines := map[string][]string{}
 	files, err := filepath.Glob(filepath.Join(scripts, "*.py"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts in %s: %v", scripts, err)
@@ -165,9 +170,13 @@ func Marked(t testing.TB, scripts string) (lines []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		in := ""
 		for i, l := range strings.Split(string(text), "\n") {
+			if m := defined.FindStringSubmatch(l); m != nil {
+				in = m[1]
+			}
 			if marked.MatchString(l) {
-				lines = append(lines, fmt.Sprintf("%s:%d", filepath.Base(f), i+1))
+				lines[in] = append(lines[in], fmt.Sprintf("%s:%d", filepath.Base(f), i+1))
 			}
 		}
 	}

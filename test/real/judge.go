@@ -60,7 +60,7 @@ type Verdict struct {
 	Busy                  []string      // causes that are of other programs of this machine
 }
 
-// Judge compares a report with the truth. marked are the lines of faults.
+// Judge compares a report with the truth. marked are the lines of the victim's fault.
 func Judge(v *Victim, x *Truth, r *Report, marked []string) *Verdict {
 	out := &Verdict{Victim: v, Truth: x}
 	var blamed, all int64
@@ -153,7 +153,7 @@ func (v *Verdict) Right() bool {
 	if len(v.Victim.Rules) == 0 {
 		return len(v.False) == 0
 	}
-	return v.Cause && v.Culprit && v.InTen && len(v.False) == 0 && (!v.Victim.Line || len(v.Lines) > 0)
+	return v.Cause && v.Culprit && v.InTen && len(v.False) == 0 && (v.Victim.Line == "" || len(v.Lines) > 0)
 }
 
 // Header is the head of a table of verdicts.
@@ -181,7 +181,7 @@ func (v *Verdict) Row() string {
 		if v.Cause {
 			f[5] = mark(v.InTen)
 		}
-		if v.Victim.Line && v.Cause {
+		if v.Victim.Line != "" && v.Cause {
 			f[6] = strings.Join(v.Lines, " ")
 			if len(v.Lines) == 0 {
 				f[6] = mark(false)

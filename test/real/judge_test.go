@@ -10,7 +10,7 @@ import (
 
 // A report is right if its cause, its culprit, its loss and its line are, and nothing else is told.
 func TestJudge(t *testing.T) {
-	v := &Victim{Name: "loader: computes", Rules: []string{"input-wait"}, Line: true}
+	v := &Victim{Name: "loader: computes", Rules: []string{"input-wait"}, Line: "compute"}
 	x := &Truth{PID: 7, LostNS: int64(time.Second), Culprits: []uint32{8}, From: time.Unix(10, 0), To: time.Unix(14, 0)}
 	const right = `{"pid": 7, "rule": "input-wait", "lost_ns": 950000000, "culprits": [{"pid": 8, "what": "work.py:12", "lost_ns": 950000000}]}`
 	less := strings.ReplaceAll(right, "950", "850")

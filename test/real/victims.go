@@ -10,7 +10,7 @@ type Victim struct {
 	Hog    bool     // another program takes the CPUs
 	Rules  []string // any of them is right; none: nothing may be said
 	With   []string // rules that tell a part of the loss beside one of Rules
-	Line   bool     // the line of the fault must be told
+	Line   string   // the function of Python in which the fault is, whose line must be told; empty: there is none
 	Small  bool     // its recording makes a small tape
 }
 
@@ -34,38 +34,38 @@ var (
 
 // Victims are all rows of the lab: faults of each program, and the program as it should be.
 var Victims = []Victim{
-	{Name: "loader: fork, computes", Script: "loader.py", Args: []string{"--fault", "compute"}, Rules: ofInput, Line: true, Attach: true},
-	{Name: "loader: spawn, computes", Script: "loader.py", Args: []string{"--method", "spawn", "--fault", "compute"}, Rules: ofInput, Line: true},
-	{Name: "loader: pinned, persistent, pure Python", Script: "loader.py", Rules: ofInput, Line: true,
+	{Name: "loader: fork, computes", Script: "loader.py", Args: []string{"--fault", "compute"}, Rules: ofInput, Line: "compute", Attach: true},
+	{Name: "loader: spawn, computes", Script: "loader.py", Args: []string{"--method", "spawn", "--fault", "compute"}, Rules: ofInput, Line: "compute"},
+	{Name: "loader: pinned, persistent, pure Python", Script: "loader.py", Rules: ofInput, Line: "python",
 		Args: []string{"--pin", "--persistent", "--batches", "100", "--fault", "python"}},
-	{Name: "loader: two workers, computes", Script: "loader.py", Args: []string{"--workers", "2", "--ms", "14", "--fault", "compute"}, Rules: ofInput, Line: true},
-	{Name: "loader: fork, O_DIRECT", Script: "loader.py", Args: []string{"--fault", "direct"}, Rules: ofDisk, With: ofInput, Line: true},
-	{Name: "loader: spawn, pages not in the cache", Script: "loader.py", Args: []string{"--method", "spawn", "--fault", "evicted"}, Rules: ofDisk, With: ofInput, Line: true, Attach: true},
-	{Name: "loader: pinned, persistent, O_DIRECT", Script: "loader.py", Rules: ofDisk, With: ofInput, Line: true,
+	{Name: "loader: two workers, computes", Script: "loader.py", Args: []string{"--workers", "2", "--ms", "14", "--fault", "compute"}, Rules: ofInput, Line: "compute"},
+	{Name: "loader: fork, O_DIRECT", Script: "loader.py", Args: []string{"--fault", "direct"}, Rules: ofDisk, With: ofInput, Line: "direct"},
+	{Name: "loader: spawn, pages not in the cache", Script: "loader.py", Args: []string{"--method", "spawn", "--fault", "evicted"}, Rules: ofDisk, With: ofInput, Line: "evicted", Attach: true},
+	{Name: "loader: pinned, persistent, O_DIRECT", Script: "loader.py", Rules: ofDisk, With: ofInput, Line: "direct",
 		Args: []string{"--pin", "--persistent", "--batches", "100", "--fault", "direct"}},
-	{Name: "loader: fork, sleeps", Script: "loader.py", Args: []string{"--fault", "sleep"}, Rules: ofInput, Line: true},
-	{Name: "loader: spawn, pinned, sleeps", Script: "loader.py", Args: []string{"--method", "spawn", "--pin", "--fault", "sleep"}, Rules: ofInput, Line: true, Attach: true},
-	{Name: "loader: no workers, O_DIRECT", Script: "loader.py", Args: []string{"--workers", "0", "--fault", "direct", "--ms", "4"}, Rules: ofDisk, Line: true},
+	{Name: "loader: fork, sleeps", Script: "loader.py", Args: []string{"--fault", "sleep"}, Rules: ofInput, Line: "sleep"},
+	{Name: "loader: spawn, pinned, sleeps", Script: "loader.py", Args: []string{"--method", "spawn", "--pin", "--fault", "sleep"}, Rules: ofInput, Line: "sleep", Attach: true},
+	{Name: "loader: no workers, O_DIRECT", Script: "loader.py", Args: []string{"--workers", "0", "--fault", "direct", "--ms", "4"}, Rules: ofDisk, Line: "direct"},
 	{Name: "loader: fork", Script: "loader.py", Attach: true, Rules: nobody},
 	{Name: "loader: spawn, two workers, pinned, persistent", Script: "loader.py", Rules: nobody,
 		Args: []string{"--method", "spawn", "--workers", "2", "--pin", "--persistent", "--batches", "200"}},
 	{Name: "loader: no workers", Script: "loader.py", Args: []string{"--workers", "0"}, Rules: nobody},
 
-	{Name: "loader, numba: fork, computes", Script: "loader.py", Env: slow, Args: []string{"--consumer", "numba", "--fault", "compute"}, Rules: ofInput, Line: true, Attach: true, Small: true},
-	{Name: "loader, numba: fork, O_DIRECT", Script: "loader.py", Env: slow, Args: []string{"--consumer", "numba", "--fault", "direct"}, Rules: ofDisk, With: ofInput, Line: true, Attach: true, Small: true},
-	{Name: "loader, numba: spawn, sleeps", Script: "loader.py", Env: slow, Args: []string{"--consumer", "numba", "--method", "spawn", "--fault", "sleep"}, Rules: ofInput, Line: true, Attach: true, Small: true},
+	{Name: "loader, numba: fork, computes", Script: "loader.py", Env: slow, Args: []string{"--consumer", "numba", "--fault", "compute"}, Rules: ofInput, Line: "compute", Attach: true, Small: true},
+	{Name: "loader, numba: fork, O_DIRECT", Script: "loader.py", Env: slow, Args: []string{"--consumer", "numba", "--fault", "direct"}, Rules: ofDisk, With: ofInput, Line: "direct", Attach: true, Small: true},
+	{Name: "loader, numba: spawn, sleeps", Script: "loader.py", Env: slow, Args: []string{"--consumer", "numba", "--method", "spawn", "--fault", "sleep"}, Rules: ofInput, Line: "sleep", Attach: true, Small: true},
 	{Name: "loader, numba: fork", Script: "loader.py", Env: slow, Args: []string{"--consumer", "numba"}, Rules: nobody, Attach: true, Small: true},
 
-	{Name: "ddp: a rank computes", Script: "ddp.py", Env: oneThread, Args: []string{"--fault", "compute"}, Rules: ofPeer, Line: true},
-	{Name: "ddp: a rank sleeps", Script: "ddp.py", Env: oneThread, Args: []string{"--fault", "sleep"}, Rules: ofPeer, Line: true, Attach: true},
+	{Name: "ddp: a rank computes", Script: "ddp.py", Env: oneThread, Args: []string{"--fault", "compute"}, Rules: ofPeer, Line: "compute"},
+	{Name: "ddp: a rank sleeps", Script: "ddp.py", Env: oneThread, Args: []string{"--fault", "sleep"}, Rules: ofPeer, Line: "sleep", Attach: true},
 	{Name: "ddp: two ranks", Script: "ddp.py", Env: oneThread, Rules: nobody},
 
-	{Name: "share: the producer computes", Script: "share.py", Args: []string{"--fault", "compute"}, Rules: ofInput, Line: true},
-	{Name: "share: the producer sleeps", Script: "share.py", Args: []string{"--method", "spawn", "--fault", "sleep"}, Rules: ofInput, Line: true},
-	{Name: "share: another process holds a lock", Script: "share.py", Args: []string{"--hold", "compute"}, Rules: ofLock, Line: true, Attach: true},
+	{Name: "share: the producer computes", Script: "share.py", Args: []string{"--fault", "compute"}, Rules: ofInput, Line: "compute"},
+	{Name: "share: the producer sleeps", Script: "share.py", Args: []string{"--method", "spawn", "--fault", "sleep"}, Rules: ofInput, Line: "sleep"},
+	{Name: "share: another process holds a lock", Script: "share.py", Args: []string{"--hold", "compute"}, Rules: ofLock, Line: "compute", Attach: true},
 	{Name: "share: tensors from another process", Script: "share.py", Rules: nobody, Attach: true},
 
-	{Name: "checkpoint: waits for the disk", Script: "checkpoint.py", Args: []string{"--sync"}, Rules: ofDisk, Line: true},
+	{Name: "checkpoint: waits for the disk", Script: "checkpoint.py", Args: []string{"--sync"}, Rules: ofDisk, Line: "save"},
 	{Name: "checkpoint: does not wait", Script: "checkpoint.py", Rules: nobody},
 
 	{Name: "graph: captured anew", Script: "graph.py", Args: []string{"--recapture"}, Rules: []string{"graph-recapture"}},
@@ -76,22 +76,22 @@ var Victims = []Victim{
 	{Name: "omp: another program takes the CPUs", Script: "omp.py", Hog: true, Rules: ofCPU, Attach: true},
 	{Name: "omp: as many threads as CPUs", Script: "omp.py", Rules: nobody},
 
-	{Name: "pool: a thread computes", Script: "pool.py", Env: slow, Args: []string{"--fault", "churn"}, Rules: ofLock, Line: true, Attach: true, Small: true},
-	{Name: "pool: a thread reads", Script: "pool.py", Env: slow, Args: []string{"--fault", "direct"}, Rules: ofDisk, Line: true, Attach: true, Small: true},
-	{Name: "pool: a thread sleeps", Script: "pool.py", Env: slow, Args: []string{"--fault", "sleep"}, Rules: ofLock, Line: true},
+	{Name: "pool: a thread computes", Script: "pool.py", Env: slow, Args: []string{"--fault", "churn"}, Rules: ofLock, Line: "prepare", Attach: true, Small: true},
+	{Name: "pool: a thread reads", Script: "pool.py", Env: slow, Args: []string{"--fault", "direct"}, Rules: ofDisk, Line: "direct", Attach: true, Small: true},
+	{Name: "pool: a thread sleeps", Script: "pool.py", Env: slow, Args: []string{"--fault", "sleep"}, Rules: ofLock, Line: "sleep"},
 	{Name: "pool: threads that keep up", Script: "pool.py", Env: slow, Rules: nobody, Attach: true, Small: true},
 
-	{Name: "gil: a thread of pure Python", Script: "gil.py", Args: []string{"--fault", "python"}, Rules: ofGIL, Line: true},
+	{Name: "gil: a thread of pure Python", Script: "gil.py", Args: []string{"--fault", "python"}, Rules: ofGIL, Line: "python"},
 	{Name: "gil: a thread that sleeps", Script: "gil.py", Rules: nobody},
 
-	{Name: "server: a thread sleeps with the lock", Script: "server.py", Args: []string{"--hold", "sleep"}, Rules: ofLock, Line: true, Attach: true},
-	{Name: "server: a backend sleeps", Script: "server.py", Args: []string{"--backend", "sleep"}, Rules: ofPeer, Line: true},
-	{Name: "server: a backend computes", Script: "server.py", Args: []string{"--backend", "compute"}, Rules: ofPeer, Line: true, Attach: true},
-	{Name: "server: a thread of pure Python", Script: "server.py", Args: []string{"--beside", "python"}, Rules: ofGIL, Line: true},
+	{Name: "server: a thread sleeps with the lock", Script: "server.py", Args: []string{"--hold", "sleep"}, Rules: ofLock, Line: "sleep", Attach: true},
+	{Name: "server: a backend sleeps", Script: "server.py", Args: []string{"--backend", "sleep"}, Rules: ofPeer, Line: "sleep"},
+	{Name: "server: a backend computes", Script: "server.py", Args: []string{"--backend", "compute"}, Rules: ofPeer, Line: "compute", Attach: true},
+	{Name: "server: a thread of pure Python", Script: "server.py", Args: []string{"--beside", "python"}, Rules: ofGIL, Line: "python"},
 	{Name: "server: two clients", Script: "server.py", Args: []string{"--clients", "2"}, Rules: nobody},
 
-	{Name: "asyncio: the loop sleeps", Script: "aio.py", Args: []string{"--loop", "sleep"}, Rules: ofLock, Line: true},
-	{Name: "asyncio: the loop computes", Script: "aio.py", Args: []string{"--loop", "compute"}, Rules: ofLock, Line: true, Attach: true},
-	{Name: "asyncio: the executor reads", Script: "aio.py", Args: []string{"--executor", "direct"}, Rules: ofDisk, Line: true},
+	{Name: "asyncio: the loop sleeps", Script: "aio.py", Args: []string{"--loop", "sleep"}, Rules: ofLock, Line: "sleep"},
+	{Name: "asyncio: the loop computes", Script: "aio.py", Args: []string{"--loop", "compute"}, Rules: ofLock, Line: "compute", Attach: true},
+	{Name: "asyncio: the executor reads", Script: "aio.py", Args: []string{"--executor", "direct"}, Rules: ofDisk, Line: "direct"},
 	{Name: "asyncio: paced", Script: "aio.py", Rules: nobody, Attach: true},
 }

@@ -42,7 +42,7 @@ func TestVictims(t *testing.T) {
 			} else {
 				traced(t, v, x, r)
 			}
-			verdict := Judge(v, x, r, lines)
+			verdict := Judge(v, x, r, lines[v.Line])
 			t.Logf("right: %t; truth: %+v", verdict.Right(), *x)
 			t.Logf("root cause: %s", verdict.Root)
 			if len(verdict.Busy) > 0 {
