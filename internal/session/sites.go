@@ -22,6 +22,14 @@ type sites struct {
 	places  map[uint32]string // of a stack, in words
 	ops     tally[key]
 	threads tally[threadKey]
+	turns   map[threadKey]turns // of threads that wait for the GIL
+}
+
+// turns are the waits of a thread for the GIL that went on until who lets go of it: that tells the
+// place of all of them.
+type turns struct {
+	who     uint32
+	ns, end int64
 }
 
 // threadKey is a thread of a process.
@@ -36,7 +44,7 @@ type site struct {
 }
 
 func newSites() *sites {
-	return &sites{places: map[uint32]string{}, ops: tally[key]{}, threads: tally[threadKey]{}}
+	return &sites{places: map[uint32]string{}, ops: tally[key]{}, threads: tally[threadKey]{}, turns: map[threadKey]turns{}}
 }
 
 // batch adds stacks that have names, calls, and waits for other threads.
@@ -56,10 +64,33 @@ func (s *sites) batch(stacks []events.Stack, calls []events.Call, waits []events
 		}
 	}
 	for i := range waits {
-		if w := &waits[i]; w.Stack != w.OwnStack() && w.Duration > 0 {
-			s.threads.add(threadKey{w.Who.PID, w.Who.TID}, w.Stack, float64(w.Duration))
+		w := &waits[i]
+		ns := w.Duration
+		if w.Reason == events.ReasonGIL {
+			ns += s.turn(w)
+		}
+		if w.Stack != w.OwnStack() && ns > 0 {
+			s.threads.add(threadKey{w.Who.PID, w.Who.TID}, w.Stack, float64(ns))
 		}
 	}
+}
+
+// turn notes a wait for the GIL whose place is not known, and returns the time of those before one
+// whose place is: Python waits in turns, a few milliseconds at a time.
+func (s *sites) turn(w *events.Wait) (before int64) {
+	const together = 1e6 // ns: what a thread runs between two turns
+	k := threadKey{w.PID, w.TID}
+	if t := s.turns[k]; t.who == w.Who.TID && w.Start-t.end <= together {
+		before = t.ns
+	}
+	delete(s.turns, k)
+	if w.Stack == 0 && w.Who.TID != 0 {
+		if len(s.turns) >= maxOpOf {
+			clear(s.turns)
+		}
+		s.turns[k] = turns{w.Who.TID, before + w.Duration, w.End()}
+	}
+	return before
 }
 
 // add gives time to a stack. Of many stacks those with most time stay, and a new
@@ -182,6 +213,11 @@ func (s *sites) forget(pid uint32) {
 	for k := range s.threads {
 		if k.pid == pid {
 			delete(s.threads, k)
+		}
+	}
+	for k := range s.turns {
+		if k.pid == pid {
+			delete(s.turns, k)
 		}
 	}
 }

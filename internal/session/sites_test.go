@@ -101,3 +101,32 @@ func TestSitesOfCulprits(t *testing.T) {
 		t.Errorf("%d threads of a process that has ended", len(s.threads))
 	}
 }
+
+// Who holds the GIL is told with the place at which it was made to let go, for all turns of the
+// wait that ended there; not with the one at which it let go by itself, after less time.
+func TestSitesOfTurns(t *testing.T) {
+	s := newSites()
+	holder := events.Thread{PID: 7, TID: 9}
+	line := func(id uint32, n int32) events.Stack {
+		return events.Stack{ID: id, PID: 7, Frames: []events.Frame{{Kind: events.FramePython, Func: "f", File: "a.py", Line: n}}}
+	}
+	at := int64(0)
+	wait := func(who events.Thread, stack uint32, ns int64) events.Wait {
+		at += ns + 1000
+		return events.Wait{PID: 7, TID: 8, Who: who, Reason: events.ReasonGIL, Stack: stack, Start: at - ns, Duration: ns}
+	}
+	s.batch([]events.Stack{line(1, 1), line(2, 2), line(3, 3)}, nil, []events.Wait{
+		wait(holder, 0, 5e6), wait(holder, 0, 5e6), wait(holder, 1, 1e5), wait(holder, 2, 8e6), wait(events.Thread{PID: 7, TID: 10}, 0, 5e6)})
+	at += 2e6 // it had the lock meanwhile
+	s.batch(nil, nil, []events.Wait{wait(holder, 0, 9e6), wait(events.Thread{PID: 7, TID: 10}, 3, 1e6)})
+	if got, want := s.thread(&holder), "a.py:1 in f()"; got != want {
+		t.Errorf("the holder was at %q, want %q", got, want)
+	}
+	if got := s.threads[threadKey{7, 10}]; len(got) != 1 || got[0].ns != 1e6 {
+		t.Errorf("of the thread that let go at last: %+v, want 1 ms", got)
+	}
+	s.age(time.Unix(1e6, 0), []tick.Process{{PID: 7, Ended: time.Unix(1, 0)}})
+	if len(s.turns) > 0 {
+		t.Errorf("%d waits of a process that has ended", len(s.turns))
+	}
+}
