@@ -78,6 +78,9 @@ func hadCPU(s *tick.Share) string {
 // thread did meanwhile.
 func blockedOn(s *tick.Share) string {
 	words := onWhat(s.Reason, s.Call, s.Dev)
+	if s.At != "" && s.Reason != events.ReasonGIL {
+		words += " at " + clean(s.At)
+	}
 	if s.Who.TID == 0 || s.ByIRQ {
 		return words
 	}
@@ -95,7 +98,7 @@ func blockedOn(s *tick.Share) string {
 		words += "own thread "
 	}
 	words += threadName(&s.Who) + " " + strconv.FormatUint(uint64(s.Who.TID), 10)
-	if s.At != "" {
+	if s.At != "" && s.Reason == events.ReasonGIL {
 		words += " at " + clean(s.At)
 	}
 	if s.Across != 0 {

@@ -110,7 +110,7 @@ func (n *names) named(pid uint32, q *queued, across events.Op, sync bool, agent 
 		x.Reason, x.Call, x.File, x.Dev = w.Reason, w.Syscall, w.File, w.Dev
 		addWaker(&x.waker, &q.waker, &x.votes)
 		// Where none was taken, nothing speaks against the one that was.
-		if w.Reason == events.ReasonGIL && w.Stack != 0 && x.stack.cast(x.Stack == w.Stack, w.Duration) {
+		if w.Stack != 0 && (w.Reason == events.ReasonGIL || w.OwnStack() != 0) && x.stack.cast(x.Stack == w.Stack, w.Duration) {
 			x.Stack = w.Stack
 		}
 		if x.call.cast(x.Across == across, w.Duration) {

@@ -3,35 +3,88 @@ package session_test
 import (
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"ingero/internal/govern"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/session"
 	"ingero/internal/testkit"
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 	"ingero/sim"
 )
 
 // What a program waits for is told with the line at which its worker spends the time: also where
-// a thread of the worker hands the input over, and where the worker makes no calls.
+// a thread of the worker hands the input over, and waits or not until it has done that; and whether
+// or not the worker makes calls.
 func TestLineOfAWorker(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"sleep", "spin"} {
-		for _, start := range []string{"fork", "program"} {
-			t.Run(how+" "+start, func(t *testing.T) { lineOfAWorker(t, systemPython(t), how, start) })
+		for _, start := range []string{"fork", "program", "calls", "acks"} {
+			t.Run(how+" "+start, func(t *testing.T) { lineOfAWorker(t, systemPython(t), how, start, session.Config{}) })
 		}
 	}
 }
 
-func lineOfAWorker(t *testing.T, python, how, start string) {
+// To spare the traced processes fewer stacks are taken; they are enough to tell the line.
+func TestLineOfAWorkerOfFewStacks(t *testing.T) {
+	t.Parallel()
+	rare := slices.IndexFunc(govern.Steps[:], func(s govern.Step) bool { return s.Name == "stacks-rare" })
+	for _, how := range []string{"sleep", "spin"} {
+		t.Run(how, func(t *testing.T) {
+			lineOfAWorker(t, systemPython(t), how, "program", session.Config{Forced: []int{rare}})
+		})
+	}
+}
+
+// A wait that nobody ends is told with the line at which the program itself waits.
+func TestLineOfAnOwnWait(t *testing.T) {
+	t.Parallel()
 	testkit.NeedBPF(t)
 	stack, err := sim.Extract(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
+	const program = `import sys, time
+sys.path.insert(0, sys.argv[1])
+import gpu
+rt = gpu.Runtime()
+def work():
+    rt.lib.cudaDeviceSynchronize()
+    time.sleep(0.02)
+print("ready", flush=True)
+sys.stdin.readline()
+while True: work()`
+	op, _ := events.OpByName("cudaDeviceSynchronize")
+	seen := &interpreted{}
+	c := testkit.Start(t, exec.Command(systemPython(t), "-c", program, stack.Dir))
+	c.Line("ready")
+	r := beginWith(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(c.PID())}}, Notify: seen.notify,
+		Probes: probes.Options{Rows: []events.Row{*op.Row()}, Stacks: probes.StacksSlow}}, session.Config{Interval: 50 * time.Millisecond})
+	seen.wait(t, c.PID())
+	c.Say("go")
+	testkit.Eventually(t, "a sleep at <string>:7", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.last != nil && slices.ContainsFunc(r.last.Breakdowns, func(b tick.Breakdown) bool {
+			return slices.ContainsFunc(b.BlockedOn, func(s tick.Share) bool {
+				return s.Reason == events.ReasonSleep && s.ByIRQ && s.At == "<string>:7 in work()"
+			})
+		})
+	})
+}
+
+func lineOfAWorker(t *testing.T, python, how, start string, config session.Config) {
+	testkit.NeedBPF(t)
+	stack, err := sim.Extract(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Interval = 50 * time.Millisecond
 	var rows []events.Row
 	for _, name := range []string{"cudaSetDevice", "cudaDeviceSynchronize"} {
 		op, _ := events.OpByName(name)
@@ -41,7 +94,7 @@ func lineOfAWorker(t *testing.T, python, how, start string) {
 	c := testkit.Start(t, exec.Command(python, "testdata/worker.py", stack.Dir, how, start))
 	c.Line("ready")
 	r := beginWith(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(c.PID())}}, Notify: seen.notify,
-		Probes: probes.Options{Rows: rows, Stacks: probes.StacksSlow}}, session.Config{Interval: 50 * time.Millisecond})
+		Probes: probes.Options{Rows: rows, Stacks: probes.StacksSlow}}, config)
 	seen.wait(t, c.PID())
 	c.Say("go")
 	var worker, line uint32

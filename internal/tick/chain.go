@@ -193,8 +193,9 @@ type Share struct {
 	File   events.FileKind
 	Arg    uint64 // BlockedOn: as in events.Wait, of the longest wait
 	Dev    uint32
-	// Of ReasonGIL: the place in the code at which Who let go, in words, where that is
-	// known, and the call that it had held the lock across; Stack is of the place.
+	// At is the place in the code at which the thread blocked, in words, where that is known and no
+	// thread of a program ended the wait. Of ReasonGIL it is that at which Who let go, and Across
+	// the call that Who had held the lock across. Stack is of the place.
 	At     string
 	Across events.Op
 	Stack  uint32

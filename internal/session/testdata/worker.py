@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that waits for a worker's input, and synchronises. The worker makes no calls of CUDA:
 it makes the input, and hands it to a thread that writes it. argv: where gpu.py is, what making
-takes: "sleep" or "spin", and whether the worker is a fork or a program of its own. It prints the
+takes: "sleep" or "spin", and whether the worker is a "fork", or a "program" of its own, which also
+"calls" a function of CUDA first, or waits for "acks" of the thread that writes. It prints the
 number of the worker, and where that spends its time, and ends once there is a line to read."""
 
 import os
@@ -22,26 +23,37 @@ def spin():
     while time.monotonic() < end: pass  # noqa: E701
 
 
+def runtime():
+    sys.path.insert(0, sys.argv[1])
+    import gpu
+
+    return gpu.Runtime()
+
+
 def worker(take, give):
-    q = queue.SimpleQueue()
+    q, written = queue.SimpleQueue(), threading.Semaphore(0)
 
     def feed():
         while True:
             os.write(give, q.get())
+            if sys.argv[3] == "acks":
+                time.sleep(0.001)
+                written.release()
 
     threading.Thread(target=feed, daemon=True).start()
     make = globals()[sys.argv[2]]
+    if sys.argv[3] == "calls":
+        runtime().lib.cudaSetDevice(0)
     while os.read(take, 1):
         make()
         q.put(b"x")
+        if sys.argv[3] == "acks":
+            written.acquire()
     os._exit(0)
 
 
 def main():
-    sys.path.insert(0, sys.argv[1])
-    import gpu
-
-    rt = gpu.Runtime()
+    rt = runtime()
     rt.lib.cudaSetDevice(0)
     print("ready", flush=True)
     sys.stdin.readline()
