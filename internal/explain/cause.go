@@ -71,7 +71,7 @@ var causes = map[string]causeWords{
 			disk, _, _ := strings.Cut(whats(c), ",")
 			return "waited for " + orWords(disk, "a disk")
 		},
-		cause: func(c *tick.Chain, v *victim) string { return v.name + " waited for " + orWords(whats(c), "a disk") },
+		cause: func(c *tick.Chain, v *victim) string { return v.name + " waited for " + orWords(whatsAt(c), "a disk") },
 		fix:   fixRoot,
 	},
 	"lock-wait": {
@@ -270,6 +270,25 @@ func whats(c *tick.Chain) string {
 		}
 	}
 	return strings.Join(out[:min(len(out), 3)], "; ")
+}
+
+// whatsAt are whats, each with the place at which it was waited for, where that is known.
+func whatsAt(c *tick.Chain) string {
+	var whats, places []string
+	for i := range c.Culprits {
+		x := &c.Culprits[i]
+		at := slices.Index(whats, clean(x.What))
+		if at < 0 && x.What != "" {
+			at, whats, places = len(whats), append(whats, clean(x.What)), append(places, "")
+		}
+		if at >= 0 && places[at] == "" && x.At != "" {
+			places[at] = ", at " + clean(x.At)
+		}
+	}
+	for i := range whats {
+		whats[i] += places[i]
+	}
+	return strings.Join(whats[:min(len(whats), 3)], "; ")
 }
 
 // byProcess says whether a culprit is a process, and no peer of which the address alone is known.

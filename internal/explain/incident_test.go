@@ -122,9 +122,12 @@ var incidents = []struct {
 		b.Blocked += 6 * second
 		b.BlockedOn = []tick.Share{{NS: 6 * second, Count: 60, Who: thread("worker", 4830, 4830), Reason: events.ReasonPipe, File: events.FilePipe,
 			Call: syscallNamed("read"), Arg: 5, Waker: &tick.WakerShare{Times: tick.Times{OnCPU: second, Blocked: 5 * second},
-				Reason: events.ReasonDisk, Call: syscallNamed("pread64"), Dev: 254 << 20}}}
+				Reason: events.ReasonDisk, Call: syscallNamed("pread64"), Dev: 254 << 20}},
+			{NS: second / 2, Count: 9, ByIRQ: true, Reason: events.ReasonDisk, File: events.FileRegular, Call: syscallNamed("fsync"), Dev: 254 << 20,
+				At: "train.py:88 in save()"}}
 		in := ledgerInput(train(4821, 200), b)
-		in.Chains = []tick.Chain{chainOfRule("disk-wait", 0, tick.Culprit{Thread: thread("worker", 4830, 4830), What: "disk 254:0, pread64", Lost: time.Second})}
+		in.Chains = []tick.Chain{chainOfRule("disk-wait", 0, tick.Culprit{Thread: thread("worker", 4830, 4830), What: "disk 254:0, pread64", Lost: time.Second, At: "dataset.py:57 in decode()"},
+			tick.Culprit{What: "disk 254:0, fsync", Lost: time.Second / 2}, tick.Culprit{What: "disk 254:0, fsync", Lost: time.Second / 4, At: "train.py:88 in save()"})}
 		return in
 	}},
 	{"rules", Brief, func() *Input {

@@ -16,7 +16,8 @@ import (
 // bpf/profiler.h. It is odd, so that it does not beat against timers of programs.
 const profileHz = 99
 
-// clocks are a perf event on each CPU. They tick while a thread is enrolled.
+// clocks are a perf event on each CPU. They tick while a thread is enrolled, or one that
+// makes traced calls has ended a long wait lately.
 type clocks struct {
 	fds []int
 	on  bool
