@@ -65,8 +65,8 @@ __noinline int profile_block(__u32 tid, __u64 now)
 
 /*
  * A thread was blocked for ns, until `until`, which no thread ended that is followed itself.
- * Returns the stack with which it blocked, 0: none was taken. Time without one speaks against
- * the others.
+ * Returns the stack with which it blocked, 0: none was taken. Time in calls speaks against
+ * what was taken between them; that for whose stacks the thread had no time left speaks for none.
  */
 static __always_inline __u32 profile_blocked(const struct thread *t, __u32 tid, __u64 ns,
 					     __u64 until)
@@ -77,7 +77,8 @@ static __always_inline __u32 profile_blocked(const struct thread *t, __u32 tid, 
 	if (!p)
 		return 0;
 	stack = has_own_stack(t) ? p->blocked : 0;
-	vote(p, stack, ns, until);
+	if (stack || t->depth)
+		vote(p, stack, ns, until);
 	return stack;
 }
 
@@ -122,6 +123,7 @@ int on_clock(void *ctx)
 	__u32 tid = bpf_get_current_pid_tgid();
 	struct profile *p;
 	struct thread *t;
+	__u32 stack;
 	__u64 now;
 
 	if (!tracked_threads || !tracked(tid))
@@ -131,7 +133,8 @@ int on_clock(void *ctx)
 		return 0;
 	now = bpf_ktime_get_ns();
 	p = may_profile(tid, now);
-	if (p)
-		vote(p, profiled_stack(p, now), CLOCK_NS, now);
+	stack = p ? profiled_stack(p, now) : 0;
+	if (stack)
+		vote(p, stack, CLOCK_NS, now);
 	return 0;
 }

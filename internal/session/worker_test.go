@@ -96,6 +96,11 @@ func lineOfAWorker(t *testing.T, python, how, start string, config session.Confi
 	r := beginWith(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(c.PID())}}, Notify: seen.notify,
 		Probes: probes.Options{Rows: rows, Stacks: probes.StacksSlow}}, config)
 	seen.wait(t, c.PID())
+	testkit.Eventually(t, "the steps that are forced", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.last != nil && len(r.last.Overhead.Shed) == len(config.Forced)
+	})
 	c.Say("go")
 	var worker, line uint32
 	if _, err := fmt.Sscanf(c.Line("worker "), "worker %d %d", &worker, &line); err != nil {

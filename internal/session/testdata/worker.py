@@ -37,7 +37,7 @@ def worker(take, give):
         while True:
             os.write(give, q.get())
             if sys.argv[3] == "acks":
-                time.sleep(0.001)
+                time.sleep(0.01)
                 written.release()
 
     threading.Thread(target=feed, daemon=True).start()
