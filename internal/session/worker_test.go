@@ -93,8 +93,12 @@ func lineOfAWorker(t *testing.T, python, how, start string, config session.Confi
 	seen := &interpreted{}
 	c := testkit.Start(t, exec.Command(python, "testdata/worker.py", stack.Dir, how, start))
 	c.Line("ready")
-	r := beginWith(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(c.PID())}}, Notify: seen.notify,
-		Probes: probes.Options{Rows: rows, Stacks: probes.StacksSlow}}, config)
+	live := session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(c.PID())}}, Notify: seen.notify,
+		Probes: probes.Options{Rows: rows, Stacks: probes.StacksSlow}}
+	if len(config.Forced) > 0 {
+		live.MaxOverhead = 1000
+	}
+	r := beginWith(t, live, config)
 	seen.wait(t, c.PID())
 	testkit.Eventually(t, "the steps that are forced", func() bool {
 		r.mu.Lock()
