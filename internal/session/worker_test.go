@@ -85,11 +85,9 @@ func lineOfAWorker(t *testing.T, python, how, start string, config session.Confi
 		t.Fatal(err)
 	}
 	config.Interval = 50 * time.Millisecond
-	var rows []events.Row
-	for _, name := range []string{"cudaSetDevice", "cudaDeviceSynchronize"} {
-		op, _ := events.OpByName(name)
-		rows = append(rows, *op.Row())
-	}
+	set, _ := events.OpByName("cudaSetDevice")
+	wait, _ := events.OpByName("cudaDeviceSynchronize")
+	rows := []events.Row{*set.Row(), *wait.Row()}
 	seen := &interpreted{}
 	c := testkit.Start(t, exec.Command(python, "testdata/worker.py", stack.Dir, how, start))
 	c.Line("ready")
