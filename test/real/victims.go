@@ -17,8 +17,8 @@ type Victim struct {
 // slow has a kernel take 40 ms: a step of victims that run one.
 var slow = []string{"INGERO_SIM_KERNEL_NS=40000000"}
 
-// oneThread is what torchrun sets for each rank. Their kernels take 20 ms: two ranks and gloo's threads
-// have four to eight threads ready at each exchange, and two CPUs are enough for these now and then.
+// oneThread is what torchrun sets for each rank. Their kernels take 20 ms, for at each exchange four to
+// eight threads of two ranks and gloo are ready: with 4 ms they waited for a CPU for a tenth of the time.
 var oneThread = []string{"OMP_NUM_THREADS=1", "INGERO_SIM_KERNEL_NS=20000000"}
 
 // rules that are right for more than one victim
