@@ -27,5 +27,7 @@ enum drop_reason {
 	DROP_WAKER_TOO_FAR, /* a waker has no account: it is more than MAX_HOPS away */
 	DROP_WAKER_KERNEL, /* a waker has no account: it is a thread of the kernel */
 	DROP_WAKER_AGENT, /* a waker has no account: it is the agent */
+	DROP_CULPRITS_FULL, /* who had the CPU in a wait has no name: more than CULPRITS had it */
+	DROP_TURNS_FULL, /* likewise: there were more than SLICES turns on the CPU since */
 	DROP_REASONS,
 };

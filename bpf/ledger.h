@@ -58,8 +58,62 @@ static __always_inline void queue(struct clock *k, struct task_struct *task, __u
 	if (!c)
 		return;
 	if (!c->waiters)
-		told_until(c, now);
+		begin_waiting(c, now);
 	__sync_fetch_and_add(&c->waiters, 1);
+}
+
+/*
+ * Who had the CPU in a slice: the thread, where it is of the process that waits, else its
+ * process, by the first thread's names. Nobody where the CPU was idle.
+ */
+static __always_inline void culprit_of(struct who *w, const struct slice *s, bool stranger)
+{
+	if (!s->who.tid) {
+		*w = (struct who){};
+		return;
+	}
+	*w = s->who;
+	if (!stranger)
+		return;
+	w->tid = w->tgid;
+	w->start = s->born;
+	__builtin_memcpy(w->comm, s->process, sizeof(w->comm));
+}
+
+/* Puts out one of the culprits that are in the scratch of a CPU. Returns whether there is one. */
+__noinline int emit_culprit(__u32 cpu, __u32 scratch_cpu, __u32 i, __u32 flags)
+{
+	struct cpu *c = cpu_at(cpu), *scratch = cpu_at(scratch_cpu);
+	struct culprit *x;
+	bool stranger;
+
+	if (!c || !scratch)
+		return 0;
+	x = &scratch->culprit[i & (CULPRITS - 1)];
+	if (!x->ns)
+		return 0;
+	stranger = x->ns & STRANGER;
+	scratch->rec.flags = flags;
+	scratch->rec.taken_ns = x->ns & ~STRANGER;
+	if (x->slice & SLICES)
+		culprit_of(&scratch->rec.who, &c->gathered[x->slice & (CULPRITS - 1)].last,
+			   stranger);
+	else
+		culprit_of(&scratch->rec.who, &c->slices[x->slice & (SLICES - 1)], stranger);
+	if (!scratch->rec.who.tid)
+		scratch->rec.flags |= WAIT_IDLE;
+	emit_wait(&scratch->rec);
+	return 1;
+}
+
+/* Puts out what threads without a place had of the CPU: of a process, 0: not known. */
+static __always_inline void emit_others(struct wait_record *rec, __u8 flags, __u32 tgid, __u64 ns)
+{
+	rec->flags = flags | WAIT_OTHERS;
+	rec->taken_ns = ns;
+	rec->who = (struct who){};
+	rec->who.tgid = tgid;
+	emit_wait(rec);
 }
 
 /* Puts out who had the CPU in a wait of ns until now, one record for each. */
@@ -67,36 +121,24 @@ static __always_inline void emit_runnable(struct thread *t, struct cpu *scratch,
 					  __u64 now, __u8 flags)
 {
 	struct wait_record *rec = &scratch->rec;
-	struct cpu *c = cpu_at(t->clock.cpu);
+	__u32 here = bpf_get_smp_processor_id();
 
-	if (!c)
-		return;
 	rec->state = WAIT_RUNNABLE;
 	rec->start_ns = now - ns;
 	rec->ns = ns;
 	rec->on = (struct block){};
-	find_culprits(t->clock.cpu, bpf_get_smp_processor_id(), now - ns, now);
+	find_culprits(t->clock.cpu, here, now - ns, now, t->tgid);
 	for (int i = 0; i < CULPRITS; i++) {
-		__u64 taken = scratch->culprit[i].ns;
-
-		if (!taken)
+		if (!emit_culprit(t->clock.cpu, here, i, flags))
 			break;
-		rec->flags = flags;
-		rec->taken_ns = taken;
-		rec->who = c->slices[scratch->culprit[i].slice & (SLICES - 1)].who;
-		if (!rec->who.tid) {
-			rec->flags |= WAIT_IDLE;
-			rec->who = (struct who){};
-		}
-		emit_wait(rec);
 		flags |= WAIT_PREVIOUS;
 	}
-	if (flags & WAIT_PREVIOUS && scratch->others < long_wait)
-		return;
-	rec->flags = flags | WAIT_OTHERS;
-	rec->taken_ns = scratch->others;
-	rec->who = (struct who){};
-	emit_wait(rec);
+	if (scratch->own_others >= long_wait) {
+		emit_others(rec, flags, t->tgid, scratch->own_others);
+		flags |= WAIT_PREVIOUS;
+	}
+	if (!(flags & WAIT_PREVIOUS) || scratch->others >= long_wait)
+		emit_others(rec, flags, 0, scratch->others);
 }
 
 /* Who stopped a thread: see block(), and signal.h. */
@@ -286,7 +328,7 @@ int on_switch(__u64 *ctx)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (c->waiters)
-		add_slice(c, prev, now);
+		add_slice(c, cpu, prev, now);
 	if (out) {
 		state = switch_has_state ? ctx[3] : prev->__state;
 		switch_out(prev, ctx[0], state, cpu, now);
@@ -321,7 +363,7 @@ int BPF_PROG(on_migrate, struct task_struct *task, int cpu)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (t->clock.queued)
-		add_running(cpu_at(t->clock.cpu), rq_of(task), now);
+		add_running(t->clock.cpu, rq_of(task), now);
 	close_wait(t, task, now, WAIT_MOVED);
 	unqueue(&t->clock);
 	queue(&t->clock, task, cpu, now);

@@ -205,6 +205,7 @@ struct task_struct {
 	unsigned in_iowait : 1;
 	struct task_struct *parent; /* who traces it, if anyone does */
 	struct task_struct *real_parent;
+	struct task_struct *group_leader;
 	struct task_group *sched_task_group;
 	struct css_set *cgroups;
 	unsigned long long self_exec_id; /* grows with each exec */

@@ -101,19 +101,45 @@ type IngeroCpu struct {
 	Head    uint32
 	Since   uint64
 	Slices  [256]struct {
-		_    structs.HostLayout
-		From uint64
-		To   uint64
-		Who  IngeroWho
+		_       structs.HostLayout
+		From    uint64
+		To      uint64
+		Who     IngeroWho
+		Process [16]int8
+		Born    uint32
+		Pad     uint32
 	}
-	Culprit [8]struct {
+	Began        uint64
+	GatheredFrom uint64
+	Ngathered    uint32
+	Pad          uint32
+	Gathered     [16]struct {
+		_    structs.HostLayout
+		Last struct {
+			_       structs.HostLayout
+			From    uint64
+			To      uint64
+			Who     IngeroWho
+			Process [16]int8
+			Born    uint32
+			Pad     uint32
+		}
+		Ns uint64
+	}
+	Culprit [16]struct {
 		_     structs.HostLayout
-		Tid   uint32
+		Id    uint32
 		Slice uint32
 		Ns    uint64
 	}
-	Others uint64
-	Rec    IngeroWaitRecord
+	From      uint64
+	To        uint64
+	Oldest    uint64
+	Tgid      uint32
+	Pad2      uint32
+	Others    uint64
+	OwnOthers uint64
+	Rec       IngeroWaitRecord
 }
 
 type IngeroDropReason uint32
@@ -142,7 +168,9 @@ const (
 	IngeroDropReasonDROP_WAKER_TOO_FAR    IngeroDropReason = 20
 	IngeroDropReasonDROP_WAKER_KERNEL     IngeroDropReason = 21
 	IngeroDropReasonDROP_WAKER_AGENT      IngeroDropReason = 22
-	IngeroDropReasonDROP_REASONS          IngeroDropReason = 23
+	IngeroDropReasonDROP_CULPRITS_FULL    IngeroDropReason = 23
+	IngeroDropReasonDROP_TURNS_FULL       IngeroDropReason = 24
+	IngeroDropReasonDROP_REASONS          IngeroDropReason = 25
 )
 
 type IngeroHostKey struct {

@@ -142,4 +142,4 @@ const (
 func zeroBaseline(*Part) baseline { return baselineZero }
 
 // own says whether the part's culprit is of the victim's process.
-func (p *Part) own() bool { return p.Who.TID != 0 && p.Who.PID == p.Victim }
+func (p *Part) own() bool { return p.Who.PID != 0 && p.Who.PID == p.Victim }

@@ -53,6 +53,8 @@ var dropWords = map[string]string{
 	"waker-too-far":           "times a wait was not followed further: its chain has more than four threads",
 	"waker-kernel-thread":     "long waits were ended by threads of the kernel, which have no account",
 	"waker-agent":             "long waits were ended by ingero itself, which has no account",
+	"culprit-no-room":         "times who had the CPU in a wait has no name: more than 16 programs, or threads of the job, had it",
+	"culprit-overwritten":     "waits for a CPU have no name for part of their time: the CPU had more than 256 turns in each",
 	// Of the kernel's log, all lines count: whether they were faults is not known.
 	"kernel-log-overwritten": "lines of the kernel's log were written over before they were read: faults of GPUs may have been among them",
 	"kernel-log-suppressed":  "messages of the driver were kept back by the kernel, for there were too many",
@@ -84,7 +86,7 @@ func isLoss(reason string) bool {
 	case "thinned", "duplicate-link", "orphan-return", "programs-not-read", "kernel-log-overwritten", "kernel-log-suppressed":
 		return false
 	}
-	return !OfStacks(reason) && !OfWakers(reason)
+	return !OfStacks(reason) && !OfWakers(reason) && !strings.HasPrefix(reason, "culprit-")
 }
 
 // OfWakers tells whether a reason means that a wait is not followed to its root: that loses no call.

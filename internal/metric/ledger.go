@@ -181,7 +181,7 @@ func (l *ledger) wait(w *events.Wait) {
 			k.what = whoHypervisor
 		case w.Who.TID == 0 && w.Flags&events.WaitOthers == 0:
 			return
-		case w.Who.TID == 0:
+		case w.Who.PID == 0:
 			k.what, ns = whoOthers, min(max(w.Taken, 0), w.Duration)
 		default:
 			ns = min(max(w.Taken, 0), w.Duration)
@@ -197,7 +197,7 @@ func (l *ledger) wait(w *events.Wait) {
 	if again && w.State != events.WaitRunnable || k.part == partBlocked && l.sync[w.Op] || ns <= 0 {
 		return
 	}
-	if k.what == whoNamed && w.Who.PID == w.PID && w.Who.TID != 0 {
+	if k.what == whoNamed && w.Who.PID == w.PID && w.PID != 0 {
 		k.what = whoOwn
 	}
 	if k.what != whoNamed {

@@ -46,4 +46,6 @@ var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 	bpf.IngeroDropReasonDROP_WAKER_TOO_FAR:    "waker-too-far",
 	bpf.IngeroDropReasonDROP_WAKER_KERNEL:     "waker-kernel-thread",
 	bpf.IngeroDropReasonDROP_WAKER_AGENT:      "waker-agent",
+	bpf.IngeroDropReasonDROP_CULPRITS_FULL:    "culprit-no-room",
+	bpf.IngeroDropReasonDROP_TURNS_FULL:       "culprit-overwritten",
 }

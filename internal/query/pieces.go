@@ -229,7 +229,7 @@ func byTime(a, b tick.Share) int {
 
 // name adds ns of a wait to the shares of the process and of the thread.
 func (a *Account) name(w *events.Wait, ns int64, agent uint32) {
-	s := tick.Share{NS: uint64(ns), Count: 1, Who: w.Who, Own: w.Who.TID != 0 && w.Who.PID == w.PID, Agent: w.Who.PID != 0 && w.Who.PID == agent}
+	s := tick.Share{NS: uint64(ns), Count: 1, Who: w.Who, Own: w.Who.PID != 0 && w.Who.PID == w.PID, Agent: w.Who.PID != 0 && w.Who.PID == agent}
 	place := tick.BetweenCalls
 	if w.Op != 0 {
 		place = tick.InCalls

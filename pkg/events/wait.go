@@ -99,7 +99,7 @@ const (
 	// WaitIdle: WaitRunnable with no one on the CPU, a wake-up on its way. Who is empty.
 	WaitIdle
 	// WaitOthers: Taken is that of many short turns of threads whose names were
-	// not kept. Who is empty.
+	// not kept. Who is empty, or has the PID alone where they are of the process that waits.
 	WaitOthers
 	// WaitMoved: the thread was moved to another CPU and went on waiting there;
 	// its next record continues this one.
@@ -150,7 +150,7 @@ type Wait struct {
 	Duration int64  // ns
 	Taken    int64  // WaitRunnable: ns of Duration in which Who had the CPU
 	Arg      uint64 // first argument of Syscall: a file descriptor, a futex's address; ReasonGIL: the PyThreadState of who had it
-	Who      Thread // WaitRunnable: had the CPU. WaitBlocked: woke it, or stopped it
+	Who      Thread // WaitRunnable: had the CPU; of another process its first thread, for all. WaitBlocked: woke it, or stopped it
 	PID, TID uint32 // the thread that waited
 	Stack    uint32 // a [Stack]'s ID, 0: none was taken. Of Who: where it let go of the lock (ReasonGIL), else of most of its time; or see OwnStack
 	Dev      uint32 // device (major << 20 | minor) that a special file is, or that another file is on

@@ -193,6 +193,38 @@ func charged(t testing.TB, r *run) {
 	r.names(t)
 }
 
+// named checks that a process is charged for what all of its threads used, by its first thread's
+// names, and that no time in calls is of threads without a name.
+func named(t testing.TB, r *run) {
+	charged(t, r)
+	for _, w := range r.inCalls() {
+		if w.Flags&events.WaitOthers != 0 {
+			t.Errorf("threads without a name had the CPU for %v: %+v", time.Duration(w.Taken), w)
+		}
+		if w.Who.PID == r.culprits[0].PID && w.Who.TID != w.Who.PID {
+			t.Errorf("a thread is named for its process: %+v", w.Who)
+		}
+	}
+}
+
+// ownCrowd checks that time which threads of the process took is told as its own, also
+// where there are too many to name each.
+func ownCrowd(t testing.TB, r *run) {
+	var own int
+	for _, w := range r.inCalls() {
+		switch {
+		case w.Flags&events.WaitOthers == 0:
+		case w.Who == (events.Thread{PID: r.pid}):
+			own++
+		default:
+			t.Errorf("threads of no process had the CPU for %v: %+v", time.Duration(w.Taken), w)
+		}
+	}
+	if own == 0 {
+		t.Error("no wait has more threads than are named")
+	}
+}
+
 // throttled checks that time which a quota took is the quota's.
 func throttled(t testing.TB, r *run) {
 	var got, records int64

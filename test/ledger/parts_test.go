@@ -14,6 +14,9 @@ func ways() []workload {
 		{name: "beside its own threads", scenario: "own-hogs", count: 20, each: 10 * ms, check: charged},
 		{name: "a real-time process has the CPU", scenario: "work", count: 10, each: 10 * ms, hogs: []string{"burst CPU 5000 2000"}, check: charged},
 		{name: "woken while a real-time process runs", scenario: "sleep", count: 40, each: 3 * ms, hogs: []string{"burst CPU 5000 1000"}, check: charged},
+		{name: "beside a process of many threads", scenario: "work", count: 10, each: 10 * ms, hogs: []string{"crowd CPU 100 6400"}, check: named},
+		// The hog is on another CPU: without it, real-time priorities are not asked for first.
+		{name: "beside many threads of its own", scenario: "own-crowd", count: 10, each: 10 * ms, hogs: []string{"burst OTHER 100 50000"}, check: ownCrowd},
 		{name: "a CPU quota", scenario: "work", count: 5, each: 4 * ms, quota: quota{2 * ms, 100 * ms}, check: throttled},
 		{name: "moved between CPUs", scenario: "work", count: 100, each: 10 * ms,
 			hogs: []string{"burst CPU 3000 3000", "burst OTHER 3000 3000"}, meddle: "move TID OTHER CPU 3000", check: moved},

@@ -63,7 +63,7 @@ func build(t testing.TB) (dir string) {
 		{"-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", out("libcuda.so.1"), src("cuda.c")},
 		{"-o", out("truth"), src("truth.c"), src("bodies.c"), "-L" + dir, "-l:libcudart.so.12", "-l:libcuda.so.1",
 			"-Wl,-rpath,$ORIGIN", "-pthread"},
-		{"-o", out("hog"), src("hog.c")},
+		{"-o", out("hog"), src("hog.c"), "-pthread"},
 	} {
 		if text, err := exec.Command("gcc", append([]string{"-Wall", "-O1"}, args...)...).CombinedOutput(); err != nil {
 			t.Fatalf("gcc %v: %v\n%s", args, err, text)

@@ -306,6 +306,27 @@ static void own_hogs(void)
 	}
 }
 
+static void *own_member(void *unused)
+{
+	struct sched_param p = { .sched_priority = 10 };
+
+	(void)unused;
+	pin(set.cpu);
+	must(!sched_setscheduler(0, SCHED_FIFO, &p), "real-time priority");
+	crowd_turns();
+	return NULL;
+}
+
+static void own_crowd(void)
+{
+	pthread_t thread;
+
+	crowd_on = 100000;
+	crowd_off = CROWD * crowd_on;
+	for (int i = 0; i < CROWD; i++)
+		must(!pthread_create(&thread, NULL, own_member, NULL), "thread");
+}
+
 /* A call that ends when its input does. */
 static void holding(void)
 {
@@ -321,6 +342,7 @@ const struct scenario scenarios[] = {
 	{ .name = "work", .body = working },
 	{ .name = "yield", .body = yielding },
 	{ .name = "own-hogs", .setup = own_hogs, .body = busy },
+	{ .name = "own-crowd", .setup = own_crowd, .body = working },
 	{ .name = "sleep", .body = sleeping },
 	{ .name = "gap", .body = busy, .between = sleeping },
 	{ .name = "nested", .body = nesting },

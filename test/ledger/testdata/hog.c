@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Disturbs: hog spin CPU, hog burst CPU ON OFF (us, at a real-time priority), hog
- * move TID A B US (to and fro between two CPUs).
+ * crowd CPU ON OFF (64 threads, one after the other, with names of their own), hog move TID A B US
+ * (to and fro between two CPUs).
  */
 #include "truth.h"
 #include <errno.h>
+#include <pthread.h>
 #include <sys/prctl.h>
 
 static int argument(char **argv, int i)
@@ -38,6 +40,28 @@ static void move(int tid, int to, u64 ns)
 		exit(errno != ESRCH); /* it has ended */
 }
 
+/* One of the crowd: its turn comes once a period. */
+static void *member(void *name)
+{
+	prctl(PR_SET_NAME, name);
+	crowd_turns();
+	return NULL;
+}
+
+static void crowd(void)
+{
+	static char names[CROWD][16];
+	pthread_t thread;
+
+	for (int i = 0; i < CROWD; i++) {
+		snprintf(names[i], sizeof(names[i]), "member-%d", i);
+		if (pthread_create(&thread, NULL, member, names[i]))
+			exit(1);
+	}
+	for (;;)
+		pause();
+}
+
 int main(int argc, char **argv)
 {
 	const u64 ns = 1000;
@@ -54,6 +78,11 @@ int main(int argc, char **argv)
 	printf("ready\n");
 	fflush(stdout);
 	getchar();
+	if (!strcmp(argv[1], "crowd")) {
+		crowd_on = ns * argument(argv, 3);
+		crowd_off = ns * argument(argv, 4);
+		crowd();
+	}
 	if (!strcmp(argv[1], "burst"))
 		for (;; pause_for(ns * argument(argv, 4)))
 			spin(ns * argument(argv, 3));

@@ -75,6 +75,23 @@ static inline void spin(u64 ns)
 		;
 }
 
+#define CROWD 64
+static u64 crowd_on, crowd_off;
+
+/* All of a crowd are woken at a time, have a turn each, and sleep. */
+static inline void crowd_turns(void)
+{
+	u64 period = CROWD * crowd_on + crowd_off;
+	struct timespec t;
+
+	for (u64 next = now() / period * period;; spin(crowd_on)) {
+		next += period;
+		t.tv_sec = next / 1000000000;
+		t.tv_nsec = next % 1000000000;
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+	}
+}
+
 static inline void pin(int cpu)
 {
 	cpu_set_t cpus;
