@@ -33,13 +33,32 @@ var cpusetShrunk = Rule{
 				continue
 			}
 			x.scale(share)
-			x.Culprits = append([]tick.Culprit{{What: fmt.Sprintf("%d CPUs fewer for the job", h.Count), Lost: time.Duration(x.Lost)}}, x.Culprits...)
+			c := tick.Culprit{What: fmt.Sprintf("%d CPUs fewer for the job", h.Count), Lost: time.Duration(x.Lost)}
+			if l, ok := b.cpuset(h.From); ok {
+				c.Limit = l
+				c.What = fmt.Sprintf("cpuset of %s: %s, %s", l.Group, l.Value(), c.What)
+			}
+			x.Culprits = append([]tick.Culprit{c}, x.Culprits...)
 			x.Culprits = x.Culprits[:min(len(x.Culprits), maxCulprits)]
 			x.Timeline = insert(x.Timeline, moment(h.From, "HOST", "CPUs that it may run on were taken away: %d", h.Count))
 			return true
 		}
 		return false
 	}),
+}
+
+// cpuset returns the limit by which CPUs were taken at a time; ok is false where none did.
+func (b *Book) cpuset(from int64) (l tick.Limit, ok bool) {
+	for i := range b.Host {
+		h := &b.Host[i]
+		if h.Kind != tick.HostLimit || h.From != from {
+			continue
+		}
+		if l, ok = tick.ParseLimit(h.Object); ok && l.Kind() == tick.LimitCPUs {
+			return l, true
+		}
+	}
+	return tick.Limit{}, false
 }
 
 // scale leaves a share of what a finding says was lost.

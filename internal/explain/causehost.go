@@ -20,12 +20,18 @@ var hostCauses = map[string]causeWords{
 		},
 	},
 	"cpuset-shrunk": {
-		head: func(*tick.Chain) string { return "CPUs were taken away from it" },
+		head: func(c *tick.Chain) string {
+			s := "CPUs were taken away from it"
+			if l := limitOf(c, &victim{}); l.Kind() == tick.LimitCPUs {
+				s += " (cpuset: " + l.Value() + ")"
+			}
+			return s
+		},
 		cause: func(c *tick.Chain, v *victim) string {
 			return v.name + " may run on fewer CPUs than before, and shares them: " + culprits(c)
 		},
 		fix: func(c *tick.Chain, v *victim) string {
-			return fmt.Sprintf("taskset -cp %d shows the CPUs that are left; give %s back what it had: ", c.PID, v.name) + limitOf(c, v).fix(cpusFix)
+			return fmt.Sprintf("taskset -cp %d shows the CPUs that are left; give %s back what it had: ", c.PID, v.name) + fixCPUs(c, v)
 		},
 	},
 	"debugger": {

@@ -71,11 +71,11 @@ var managers = []manager{
 		"ask for more CPUs when the job is submitted: sbatch --cpus-per-task=N", "ask for more memory when the job is submitted: sbatch --mem=N", "ask for more CPUs when the job is submitted: sbatch --cpus-per-task=N",
 		"sbatch --exclusive, or --cpus-per-task=N with TaskPlugin=task/affinity"},
 	{"systemd, of a user", func(g *limited) bool {
-		return g.in("/user@") && g.unit() != "" && !strings.HasPrefix(g.unit(), "user@")
+		return !g.bare() && g.in("/user@") && g.unit() != "" && !strings.HasPrefix(g.unit(), "user@")
 	},
 		"raise the quota: systemctl --user set-property UNIT CPUQuota=N%", "raise the limit: systemctl --user set-property UNIT MemoryMax=N", "systemctl --user set-property UNIT AllowedCPUs=LIST",
 		"systemctl set-property system.slice AllowedCPUs=LIST keeps services off the other CPUs"},
-	{"systemd", func(g *limited) bool { return g.unit() != "" },
+	{"systemd", func(g *limited) bool { return !g.bare() && g.unit() != "" },
 		"raise the quota: systemctl set-property UNIT CPUQuota=N% (CPUQuota= removes it)", "raise the limit: systemctl set-property UNIT MemoryMax=N MemoryHigh=N", "systemctl set-property UNIT AllowedCPUs=LIST",
 		"systemctl set-property system.slice AllowedCPUs=LIST keeps services off the other CPUs, likewise user.slice"},
 	{"a file", func(g *limited) bool { return g.File != "" },
@@ -84,6 +84,11 @@ var managers = []manager{
 	{"not known", func(*limited) bool { return true },
 		"raise the CPU quota of its cgroup: cpu.max (version 1: cpu.cfs_quota_us)", "raise the memory limit of its cgroup: memory.max (version 1: memory.limit_in_bytes)", "give it back what it had (cpuset.cpus of its cgroup)",
 		"cpuset"},
+}
+
+// bare says whether it is a cpuset of version 1, which systemd does not set.
+func (g *limited) bare() bool {
+	return g.Kind() == tick.LimitCPUs && strings.Contains(g.File, "cpuset"+g.Group+"/")
 }
 
 // unit is the unit of systemd that the group is; "" where it is none.
@@ -144,6 +149,16 @@ func fixThrottled(c *tick.Chain, v *victim) string {
 		n = strconv.Itoa(max(int(cpus), 1))
 	}
 	return strings.NewReplacer("=N", "="+n, "(N)", "("+n+")").Replace(fixCrew(c, v)) + "; or " + raise
+}
+
+// fixCPUs says how the job has the CPUs that were taken from it again.
+func fixCPUs(c *tick.Chain, v *victim) string {
+	g := limitOf(c, v)
+	fix := g.fix(cpusFix)
+	if g.Kind() != tick.LimitCPUs { // somebody may have set its affinity
+		fix = "taskset -acp LIST " + strconv.FormatUint(uint64(c.PID), 10) + ", or " + fix
+	}
+	return fix
 }
 
 // ownUsers says whether threads of the job used its quota up.

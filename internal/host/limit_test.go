@@ -68,6 +68,27 @@ func TestLimits(t *testing.T) {
 			sum(tick.HostThreads, "192 python3", 7, 0, 0, 192*40_000_000),
 			sum(tick.HostThreads, "1 pt_data_worker", 8, 0, 0, 1_000_000_000),
 		}},
+		{"a cpuset, version 2", "FIELD 10: the same for cpusets; systemd, AllowedCPUs= on system.slice", v2, "0::/system.slice/job.service/worker\n", func(n int) map[string]string {
+			at, of := "sys/fs/cgroup/system.slice", []string{"0-7", "0-7", "2-3"}[n]
+			return map[string]string{
+				at + "/cpuset.cpus": of, at + "/cpuset.cpus.effective": of, at + "/job.service/cpuset.cpus": "0-7", at + "/job.service/cpuset.cpus.effective": of,
+				at + "/job.service/worker/cpuset.cpus": "", at + "/job.service/worker/cpuset.cpus.effective": of, "proc/7/status": "Cpus_allowed:\t" + []string{"ff", "ff", "0c"}[n] + "\n",
+			}
+		}, []tick.HostSum{sum(tick.HostCPUsTaken, "", 7, 6, 0, 0), sum(tick.HostLimit, "2-3 in /system.slice at /sys/fs/cgroup/system.slice/cpuset.cpus", 7, 1, 0, 0)}},
+		{"a cpuset of a group below, version 2", "FIELD 10: the same for cpusets", v2, "0::/lab/train\n", func(n int) map[string]string {
+			at, of := "sys/fs/cgroup/lab", []string{"0-3", "0-3", "1"}[n]
+			return map[string]string{at + "/cpuset.cpus": "0-3", at + "/cpuset.cpus.effective": "0-3", at + "/train/cpuset.cpus": of, at + "/train/cpuset.cpus.effective": of,
+				"proc/7/status": "Cpus_allowed:\t" + []string{"f", "f", "2"}[n] + "\n"}
+		}, []tick.HostSum{sum(tick.HostCPUsTaken, "", 7, 3, 0, 0), sum(tick.HostLimit, "1 in /lab/train at /sys/fs/cgroup/lab/train/cpuset.cpus", 7, 1, 0, 0)}},
+		{"a cpuset, hybrid", "FIELD 10: hybrid; Slurm, task/cgroup with ConstrainCores", hybrid + "24 1 0:8 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n", "5:cpuset:/slurm/uid_1000/job_4711/step_0\n0::/slurm\n", func(n int) map[string]string {
+			at, of := "sys/fs/cgroup/cpuset/slurm", []string{"0-3", "0-3", "0,2"}[n]
+			return map[string]string{at + "/cpuset.cpus": "0-7", at + "/cpuset.effective_cpus": "0-7", at + "/uid_1000/cpuset.cpus": "0-3", at + "/uid_1000/cpuset.effective_cpus": "0-3",
+				at + "/uid_1000/job_4711/cpuset.cpus": of, at + "/uid_1000/job_4711/cpuset.effective_cpus": of, at + "/uid_1000/job_4711/step_0/cpuset.cpus": of,
+				at + "/uid_1000/job_4711/step_0/cpuset.effective_cpus": of, "proc/7/status": "Cpus_allowed:\t" + []string{"f", "f", "5"}[n] + "\n"}
+		}, []tick.HostSum{sum(tick.HostCPUsTaken, "", 7, 2, 0, 0), sum(tick.HostLimit, "0,2 in /slurm/uid_1000/job_4711 at /sys/fs/cgroup/cpuset/slurm/uid_1000/job_4711/cpuset.cpus", 7, 1, 0, 0)}},
+		{"an affinity", "taskset(1)", v2, "0::/lab\n", func(n int) map[string]string {
+			return map[string]string{"sys/fs/cgroup/lab/cpuset.cpus": "0-3", "sys/fs/cgroup/lab/cpuset.cpus.effective": "0-3", "proc/7/status": "Cpus_allowed:\t" + []string{"f", "f", "1"}[n] + "\n"}
+		}, []tick.HostSum{sum(tick.HostCPUsTaken, "", 7, 3, 0, 0)}},
 		{"no limit", "a unit without one", v2, "0::/system.slice/job.service\n", func(n int) map[string]string {
 			return map[string]string{"sys/fs/cgroup/system.slice/job.service/cpu.stat": "nr_throttled 0\nthrottled_usec 0\n", "sys/fs/cgroup/system.slice/job.service/cpu.max": "max 100000\n"}
 		}, nil},

@@ -2,7 +2,6 @@ package host
 
 import (
 	"bytes"
-	"math/bits"
 	"strconv"
 	"time"
 
@@ -90,29 +89,6 @@ func (p *Poller) process(pid uint32) {
 	if ok && ok2 {
 		p.note(tick.HostKey{Kind: tick.HostMajorFault, PID: pid}, faults, 0, 0, time.Duration(since*userTick) >= p.Boot)
 	}
-}
-
-// affinity counts the CPUs that a process may no longer run on: a cpuset that has
-// become smaller, or an affinity that somebody set.
-func (p *Poller) affinity(pid uint32) {
-	mask, ok := field(p.read("proc", pidName(pid), "status"), "Cpus_allowed:")
-	if !ok {
-		return
-	}
-	may := 0
-	for _, digit := range mask {
-		if n, err := strconv.ParseUint(string(digit), 16, 8); err == nil { // all but the commas
-			may += bits.OnesCount64(n)
-		}
-	}
-	a := p.allowed[pid]
-	if a == nil {
-		a = &allowance{cpus: may}
-		p.allowed[pid] = a
-	}
-	a.taken += uint64(max(a.cpus-may, 0))
-	a.cpus, a.round = may, p.round
-	p.note(tick.HostKey{Kind: tick.HostCPUsTaken, PID: pid}, a.taken, 0, 0, false)
 }
 
 // field returns what stands behind a key at the beginning of a line.

@@ -42,13 +42,6 @@ type reading struct {
 	round            uint64 // that saw it last
 }
 
-// allowance is on how many CPUs a process may run, and how many were taken from it.
-type allowance struct {
-	cpus  int
-	taken uint64
-	round uint64 // that saw it last
-}
-
 // Bounds of one round.
 const (
 	maxProcesses = 1024

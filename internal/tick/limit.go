@@ -79,6 +79,9 @@ func (l *Limit) Value() string {
 		}
 		return strconv.FormatFloat(x, 'g', 4, 64) + " " + units[u]
 	case LimitCPUs:
+		if !strings.ContainsAny(l.Raw, "-,") {
+			return "CPU " + l.Raw
+		}
 		return "CPUs " + l.Raw
 	}
 	return l.Raw
