@@ -60,6 +60,10 @@ type culpritJSON struct {
 	CPUs    []uint16 `json:"cpus,omitempty"`
 	At      string   `json:"at,omitempty"` // where in its program it was while it was waited for
 	LostNS  int64    `json:"lost_ns"`
+
+	Limit      string `json:"limit,omitempty"` // that was reached: "2 CPUs"
+	LimitGroup string `json:"limit_group,omitempty"`
+	LimitFile  string `json:"limit_file,omitempty"`
 }
 
 type momentJSON struct {
@@ -91,9 +95,14 @@ func chainOf(c *tick.Chain, v *victim) chainJSON {
 	}
 	for i := range c.Culprits {
 		x := &c.Culprits[i]
+		limit := ""
+		if x.Limit.Group != "" {
+			limit = clean(x.Limit.Value())
+		}
 		j.Culprits = append(j.Culprits, culpritJSON{
 			Name: clean(x.Thread.Name.String()), PID: x.Thread.PID, TID: x.Thread.TID, PPID: x.Thread.Parent, Own: x.Own, Agent: x.Agent,
 			What: clean(x.What), Cgroup: clean(x.Cgroup), Cmdline: clean(x.Cmdline), Where: clean(x.Where), Parent: clean(x.Parent), Path: clean(x.Path), CPUs: x.CPUs, At: clean(x.At), LostNS: int64(x.Lost),
+			Limit: limit, LimitGroup: clean(x.Limit.Group), LimitFile: clean(x.Limit.File),
 		})
 	}
 	for _, m := range c.Timeline {

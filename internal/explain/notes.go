@@ -86,11 +86,14 @@ func isLoss(reason string) bool {
 	case "thinned", "duplicate-link", "orphan-return", "programs-not-read", "kernel-log-overwritten", "kernel-log-suppressed":
 		return false
 	}
-	return !OfStacks(reason) && !OfWakers(reason) && !strings.HasPrefix(reason, "culprit-")
+	return !OfStacks(reason) && !OfWakers(reason)
 }
 
-// OfWakers tells whether a reason means that a wait is not followed to its root: that loses no call.
-func OfWakers(reason string) bool { return strings.HasPrefix(reason, "waker-") }
+// OfWakers tells whether a reason means that a wait is not followed to its root, or that not all
+// who had the CPU in it are named: that loses no call.
+func OfWakers(reason string) bool {
+	return strings.HasPrefix(reason, "waker-") || strings.HasPrefix(reason, "culprit-")
+}
 
 // OfStacks tells whether a reason means that stacks are missing or end early.
 func OfStacks(reason string) bool {
