@@ -177,7 +177,7 @@ func (t *Table) replace(pods []pod) error {
 
 // same says whether two states of a pod are.
 func (k *known) same(o *known) bool {
-	if k.Pod != o.Pod || len(k.containers) != len(o.containers) {
+	if k.Pod != o.Pod || k.job != o.job || len(k.containers) != len(o.containers) {
 		return false
 	}
 	for id := range k.containers {
@@ -244,7 +244,7 @@ func (t *Table) Complete(w *tick.Where) bool {
 		return false
 	}
 	w.Pod, w.Namespace, w.PodUID = k.Name, k.Namespace, k.UID
-	w.QoS = cmp.Or(k.qos, w.QoS)
+	w.QoS, w.Job = cmp.Or(k.qos, w.QoS), cmp.Or(w.Job, k.job)
 	c, ok := k.containers[w.Container]
 	if ok {
 		w.ContainerName, w.Runtime = c.Name, cmp.Or(w.Runtime, c.ContainerID)

@@ -21,10 +21,11 @@ type listMeta struct {
 
 type pod struct {
 	Metadata struct {
-		Name            string `json:"name"`
-		Namespace       string `json:"namespace"`
-		UID             string `json:"uid"`
-		ResourceVersion string `json:"resourceVersion"`
+		Name            string            `json:"name"`
+		Namespace       string            `json:"namespace"`
+		UID             string            `json:"uid"`
+		ResourceVersion string            `json:"resourceVersion"`
+		Labels          map[string]string `json:"labels"`
 		Annotations     struct {
 			// What the groups of a static pod are named after: the pod of that
 			// name at the API server is its mirror, with an id of its own.
@@ -122,6 +123,7 @@ func (p *pod) gpus() int {
 type known struct {
 	tick.Pod
 	hash, qos  string
+	job        string                     // that it is a part of
 	containers map[string]containerStatus // by id; its ContainerID is the runtime
 }
 
@@ -137,7 +139,7 @@ func (k *known) ids() []string {
 var runtimes = map[string]string{"containerd": "containerd", "docker": "docker", "cri-o": "cri-o"}
 
 func (p *pod) known() *known {
-	k := &known{hash: p.Metadata.Annotations.Hash, qos: strings.ToLower(p.Status.QoS), containers: map[string]containerStatus{},
+	k := &known{hash: p.Metadata.Annotations.Hash, job: jobOf(p.Metadata.Labels), qos: strings.ToLower(p.Status.QoS), containers: map[string]containerStatus{},
 		Pod: tick.Pod{UID: p.Metadata.UID, Name: p.Metadata.Name, Namespace: p.Metadata.Namespace, Phase: p.Status.Phase, GPUs: p.gpus()}}
 	for _, all := range [][]containerStatus{p.Status.Containers, p.Status.Init, p.Status.Ephemeral} {
 		for _, c := range all {

@@ -49,7 +49,7 @@ var WhereFields = []WhereField{
 	{"pod_uid", "id of the pod", false, func(w *Where) *string { return &w.PodUID }, nil},
 	{"qos", "class of the pod: guaranteed, burstable, besteffort", false, func(w *Where) *string { return &w.QoS }, nil},
 	{"unit", "systemd unit", false, func(w *Where) *string { return &w.Unit }, nil},
-	{"job", "batch job: of Slurm, PBS or LSF", true, func(w *Where) *string { return &w.Job }, nil},
+	{"job", "batch job: of Slurm, PBS, LSF, or an operator of Kubernetes", true, func(w *Where) *string { return &w.Job }, nil},
 	{"step", "step of the Slurm job", false, func(w *Where) *string { return &w.Step }, nil},
 	{"rank", "rank in its distributed program", true, nil, func(w *Where) *Number { return &w.Rank }},
 	{"local_rank", "rank among those on this machine", false, nil, func(w *Where) *Number { return &w.LocalRank }},

@@ -106,7 +106,7 @@ func ranks(w *tick.Where) bool {
 func placed(p *tick.Process) string {
 	switch w := &p.Where; {
 	case w.Job != "":
-		return "job " + w.Job
+		return "job " + slash(w.Namespace) + w.Job
 	case w.Pod != "" && ranks(w) && elsewhere(w.Master):
 		// Its ranks are in several pods, and meet in one.
 		return "pods " + slash(w.Namespace) + w.Master
