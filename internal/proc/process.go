@@ -99,6 +99,10 @@ func (f FS) facts(d pidDir, st *status, buf []byte) (Process, error) {
 		return Process{}, err
 	}
 	p.Comm, p.StartTicks = valid(unescape(s.comm)), s.start
+	// Some kernels escape the name in stat, and some do not; this file has it as it is.
+	if name, err := d.read("comm", nil, maxSmall); err == nil && len(name) > 0 {
+		p.Comm = valid(string(bytes.TrimSuffix(name, []byte("\n"))))
+	}
 	p.Kernel = p.Kernel || s.kernel
 	p.Started = f.bootTime().Add(time.Duration(s.start) * userTick)
 	if buf, err = d.read("cgroup", buf[:0], maxSmall); err == nil {
