@@ -42,7 +42,7 @@ var oddNames = map[string]string{
 var oddTitle = "trainer: \"rank 0\"\n, of 'all' \xff\xfe " + strings.Repeat("é", 3000)
 
 // oddPrograms starts a training loop by each name; it waits for a line.
-func (b *bench) oddPrograms() (pids []string, all map[string]*testkit.Child) {
+func (b *bench) oddPrograms(args ...string) (pids []string, all map[string]*testkit.Child) {
 	b.t.Helper()
 	all = map[string]*testkit.Child{}
 	for what, name := range oddNames {
@@ -55,7 +55,7 @@ func (b *bench) oddPrograms() (pids []string, all map[string]*testkit.Child) {
 			b.t.Fatal(err)
 		}
 		cmd := exec.Command(path)
-		cmd.Args = []string{oddTitle, "--steps", "40", "--launches", "3", "--hold"}
+		cmd.Args = append([]string{oddTitle, "--launches", "3", "--hold"}, args...)
 		cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+b.stack.Dir)
 		all[what] = testkit.Start(b.t, cmd)
 		all[what].Line("ready")
@@ -115,7 +115,7 @@ func (x *bodies) text(of string) string {
 // format, and has the name of each.
 func TestNamesOnAllSurfaces(t *testing.T) {
 	b := newBench(t)
-	pids, programs := b.oddPrograms()
+	pids, programs := b.oddPrograms("--steps", "40")
 	sent := &bodies{all: map[string][]byte{}}
 	server := httptest.NewServer(sent)
 	defer server.Close()

@@ -52,6 +52,7 @@ func TestCluster(t *testing.T) {
 	c := newCluster(t)
 	t.Run("copy", func(t *testing.T) { testCopy(t, c) })
 	t.Run("part", func(t *testing.T) { testPart(t, c) })
+	t.Run("names", func(t *testing.T) { testNames(t, c) })
 	t.Run("killed", func(t *testing.T) { testKilled(t, c) })
 }
 
@@ -85,6 +86,24 @@ func testCopy(t *testing.T, c *cluster) {
 	testPanels(t, s)
 	if got, want := s.ask("SELECT id, rule, severity, lost_ns, baseline, culprit FROM ingero.chains FINAL"), fmt.Sprintf("c-1\tcpu-taken\tHIGH\t%d\tit\\'s\t", n); got != strings.TrimSpace(want) {
 		t.Errorf("chains %q, want %q", got, want)
+	}
+}
+
+// testNames checks that the cluster has what programs call themselves, in valid UTF-8.
+func testNames(t *testing.T, c *cluster) {
+	for i, name := range []string{`say "hi" 'you'`, "line\nbreak", "ODS_T - \xe8\xa1", `a\nb\"c`, "\x1b[31mred", "two  words ", "訓練ジョブ", strings.Repeat("long", 100)} {
+		session := fmt.Sprintf("names-%d", i)
+		w := newRecorder(t, session)
+		w.comm = name
+		w.record(100)
+		if _, err := clickhouse.Copy(t.Context(), open(t, c.addresses(0)), w.whole(), query.Filter{Session: query.AllSessions}, nil); err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("50\t%x", strings.ToValidUTF8(name, "?"))
+		testkit.Eventually(t, fmt.Sprintf("the name %q", name), func() bool {
+			got, err := c.servers[1].query("SELECT count(), lower(hex(any(comm))) FROM ingero.calls WHERE session = '" + session + "' AND pid = 7")
+			return err == nil && got == want
+		})
 	}
 }
 

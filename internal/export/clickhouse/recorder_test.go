@@ -1,6 +1,7 @@
 package clickhouse_test
 
 import (
+	"cmp"
 	"path/filepath"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ type recorder struct {
 	now  time.Time
 	n    int
 	all  *stats.Sketch
+	comm string // of process 7; "": "tra\tin"
 }
 
 func newRecorder(t testing.TB, session string) *recorder {
@@ -67,7 +69,7 @@ func (r *recorder) record(n int) {
 // tick ends a second.
 func (r *recorder) tick(final bool) {
 	r.t.Helper()
-	x := &tick.Tick{Started: began, Time: r.now, Seq: uint64(r.n), Final: final, Processes: []tick.Process{{PID: 7, Comm: "tra\tin"}, {PID: 8, Comm: "eval'uate"}},
+	x := &tick.Tick{Started: began, Time: r.now, Seq: uint64(r.n), Final: final, Processes: []tick.Process{{PID: 7, Comm: cmp.Or(r.comm, "tra\tin")}, {PID: 8, Comm: "eval'uate"}},
 		Chains: []tick.Chain{{ID: "c-1", Rule: "cpu-taken", Severity: tick.High, PID: 7, From: began, To: r.now, Lost: time.Duration(r.n), Confidence: 0.5, Baseline: "it's"}}}
 	if err := r.db.Tick(x); err != nil {
 		r.t.Fatal(err)
