@@ -5,6 +5,7 @@
 #define BIT(n) (1ULL << (n))
 #define SIG_STOPS (BIT(19) | BIT(20) | BIT(21) | BIT(22)) /* SIGSTOP to SIGTTOU */
 #define SIG_NEVER_CAUGHT (BIT(9) | BIT(19)) /* SIGKILL, SIGSTOP */
+#define KERNEL_OWN ((void *)1) /* SEND_SIG_PRIV */
 /* Nothing comes of them by default: SIGCHLD, SIGCONT, SIGURG, SIGWINCH. */
 #define SIG_HARMLESS (BIT(17) | BIT(18) | BIT(23) | BIT(28))
 
@@ -36,8 +37,9 @@ int BPF_PROG(on_signal, int sig, void *info, struct task_struct *task, int group
 		return 0;
 	e.key.tgid = tgid;
 	e.key.object[0] = sig;
-	/* SEND_SIG_PRIV is 1: the kernel's own. */
-	if (info != (void *)1 && !in_interrupt(sender)) {
+	if (info == KERNEL_OWN && sig == SIGSTOP && p->flags & TARGET_GATE && sender->tgid == tgid)
+		return 0; /* by gate(): ingero's own */
+	if (info != KERNEL_OWN && !in_interrupt(sender)) {
 		rec.peer = sender->tgid;
 		e.key.object[0] |= (__u64)rec.peer << 32;
 		bpf_get_current_comm(rec.comm, sizeof(rec.comm));

@@ -73,6 +73,9 @@ func TestCudaLib(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if strings.Contains(string(text), "SIGSTOP") {
+				t.Error("the stop in which the probes are put in is told as a signal to the program")
+			}
 			seen, _ := parse(t, string(text))
 			if got := seen["cudaLaunchKernel"] > 0; got != tt.runtime {
 				t.Errorf("calls of the runtime are seen: %v, want %v", got, tt.runtime)
