@@ -258,7 +258,7 @@ enum wait_flags { /* events.WaitFlags, but for the last */
 /* What a thread blocks on. */
 struct block {
 	__u64 arg; /* first argument of the system call; with WAIT_GIL the PyThreadState that had the lock */
-	__u32 dev; /* of the file that arg is, if it is one: major << 20 | minor */
+	__u32 dev; /* of the file that arg is, if it is one: major << 20 | minor; of Python's lock: gil.passed */
 	__u16 mode; /* of that file, 0: none */
 	__s16 syscall; /* number, -1: none */
 };

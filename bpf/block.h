@@ -86,13 +86,18 @@ static __always_inline void set_tracer(struct task_struct *task)
 		set_who(&p->stopper, task->parent);
 }
 
-/* The thread blocks: on what? `again` says that it has just waited for Python's lock in vain. */
-static __always_inline void block(struct clock *k, struct task_struct *task, __u32 state,
-				  bool again)
+/*
+ * The thread blocks: on what? If it has just waited for Python's lock in vain, and that has not passed
+ * to another thread since, it asks who has it to let go.
+ */
+static __always_inline void block(struct clock *k, struct task_struct *task, __u32 state)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	__u32 nr = SYSCALL_NR(regs);
 	bool turn = next_turn(k, nr, SYSCALL_ARG(regs));
+	bool in_vain = k->gil_holder && k->woken_by_irq;
+	__u32 passed = k->on.dev;
+	struct gil gil;
 
 	k->on = (struct block){ .syscall = -1 };
 	k->block_flags = turn ? BLOCK_TURN : 0;
@@ -107,9 +112,13 @@ static __always_inline void block(struct clock *k, struct task_struct *task, __u
 		return;
 	k->on.syscall = nr;
 	k->on.arg = SYSCALL_ARG(regs);
-	k->gil_holder = gil_holder(task->tgid, &k->on);
-	if (k->gil_holder && again)
-		k->gil_holder |= GIL_AGAIN;
+	read_gil(&gil, task->tgid, &k->on);
+	if (gil.holder) {
+		k->on.dev = gil.passed;
+		if (in_vain && k->on.dev == passed)
+			gil.holder |= GIL_AGAIN;
+	}
+	k->gil_holder = gil.holder;
 	if (is_file_call(nr))
 		look_at_file(&k->on, task);
 }

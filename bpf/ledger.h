@@ -13,8 +13,6 @@
 const volatile bool switch_has_state = true; /* sched_switch's fourth argument, since 5.18 */
 
 #define KTHREADD 2 /* the parent of all threads of the kernel */
-#define GIL_APART                                                                                  \
-	1000000 /* ns: what a thread runs between two waits for the lock, of which the first was in vain */
 
 /* The state of a task's thread, if it has an account. */
 static __always_inline struct thread *followed(const struct task_struct *task)
@@ -248,7 +246,6 @@ static __always_inline void switch_out(struct task_struct *task, bool preempt, _
 {
 	struct thread *t = followed(task);
 	struct clock *k;
-	bool again;
 
 	if (!t)
 		return;
@@ -267,11 +264,10 @@ static __always_inline void switch_out(struct task_struct *task, bool preempt, _
 		queue(k, task, cpu, now);
 		return;
 	}
-	again = k->gil_holder && k->woken_by_irq && now - k->since < GIL_APART;
 	k->state = WAIT_BLOCKED;
 	k->since = now;
 	k->cpu = cpu;
-	block(k, task, state, again);
+	block(k, task, state);
 	if (has_own_stack(t))
 		profile_block(task->pid, now);
 }

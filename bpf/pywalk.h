@@ -281,18 +281,25 @@ static __always_inline void py_count(const struct py_walk *w)
 	__sync_fetch_and_add(&py_ends[w->end & 7], 1);
 }
 
-/* The thread state that has the lock which a thread waits for that blocks, 0: not known. */
-static __always_inline __u64 gil_holder(__u32 tgid, const struct block *on)
+/* Python's lock, from who has it on. The interpreter counts how often it has passed to another thread. */
+struct gil {
+	__u64 holder; /* thread state that has it or had it last, 0: not known */
+	__u64 locked;
+	__u64 passed;
+};
+_Static_assert(sizeof(struct gil) == PY_GIL_HOLDER, "gil");
+
+/* Reads the lock which a thread waits for that blocks: all zero where it waits for no such lock. */
+static __always_inline void read_gil(struct gil *g, __u32 tgid, const struct block *on)
 {
 	struct py_process *p;
-	__u64 holder = 0;
 
+	*g = (struct gil){};
 	if (on->syscall != NR_FUTEX)
-		return 0;
+		return;
 	p = bpf_map_lookup_elem(&py_processes, &tgid);
 	if (p && p->gil && on->arg - p->gil < PY_GIL_BYTES)
-		py_read(&holder, sizeof(holder), p->gil - PY_GIL_HOLDER);
-	return holder;
+		py_read(g, sizeof(*g), p->gil - PY_GIL_HOLDER);
 }
 
 /* A child's interpreter is its parent's, until it runs another program. */

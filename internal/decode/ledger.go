@@ -67,6 +67,9 @@ func Waits(dst []events.Wait, b []byte, clock Clock) ([]events.Wait, error) {
 		w := &dst[len(dst)-1]
 		x := blockOf(&r.On, r.Flags)
 		w.Arg, w.Dev, w.Syscall, w.File, w.Reason, w.Stack = x.Arg, x.Dev, x.Syscall, x.File, x.Reason, r.Stack
+		if w.Reason == events.ReasonGIL {
+			w.Passed = r.On.Dev
+		}
 	}
 	return dst, nil
 }
@@ -96,9 +99,9 @@ var fileReasons = map[events.FileKind]events.Reason{
 // thread stops it whatever it was about to do, and a device that it waits for is
 // more than the system call that led there.
 func blockOf(on *bpf.IngeroBlock, flags uint8) tick.Doing {
-	d := tick.Doing{State: events.WaitBlocked, Arg: on.Arg, Dev: on.Dev, Syscall: events.SyscallOf(int(on.Syscall))}
+	d := tick.Doing{State: events.WaitBlocked, Arg: on.Arg, Syscall: events.SyscallOf(int(on.Syscall))}
 	if on.Mode != 0 {
-		d.File = fileKinds[on.Mode>>12]
+		d.File, d.Dev = fileKinds[on.Mode>>12], on.Dev
 	}
 	row := d.Syscall.Row()
 	switch {

@@ -103,6 +103,10 @@ func TestWait(t *testing.T) {
 	blocked := runnable
 	blocked.State, blocked.Flags, blocked.TakenNs = 3, 1, 0
 	blocked.On = bpf.IngeroBlock{Arg: 9, Dev: 8, Mode: reg, Syscall: number(t, "fsync")}
+	lock := blocked
+	lock.Flags, lock.On = uint8(bpf.IngeroWaitFlagsWAIT_GIL), bpf.IngeroBlock{Arg: 9, Dev: 8, Syscall: number(t, "futex")}
+	futex := lock
+	futex.Flags = 0
 	odd := runnable
 	odd.TakenNs = 101
 	stolen := bpf.IngeroWaitRecord{Kind: runnable.Kind, State: uint8(bpf.IngeroWaitStateWAIT_STOLEN), Cpu: 2, Tgid: 10, Tid: 11, StartNs: 5, Ns: 100, TakenNs: 100}
@@ -122,6 +126,10 @@ func TestWait(t *testing.T) {
 		{"blocked", raw(&blocked), events.Wait{Start: 1005, Duration: 100, Arg: 9, Who: by, PID: 10, TID: 11, Dev: 8,
 			Op: 0x0101, CPU: 2, Syscall: events.SyscallOf(int(number(t, "fsync"))), State: events.WaitBlocked,
 			Reason: events.ReasonDisk, File: events.FileRegular, Flags: events.WaitIO}, nil},
+		{"for the GIL", raw(&lock), events.Wait{Start: 1005, Duration: 100, Arg: 9, Who: by, PID: 10, TID: 11, Passed: 8,
+			Op: 0x0101, CPU: 2, Syscall: events.SyscallOf(int(number(t, "futex"))), State: events.WaitBlocked, Reason: events.ReasonGIL}, nil},
+		{"for a lock", raw(&futex), events.Wait{Start: 1005, Duration: 100, Arg: 9, Who: by, PID: 10, TID: 11,
+			Op: 0x0101, CPU: 2, Syscall: events.SyscallOf(int(number(t, "futex"))), State: events.WaitBlocked, Reason: events.ReasonLock}, nil},
 		{"short", raw(&runnable)[:95], events.Wait{}, ErrRecord},
 		{"more taken than waited", raw(&odd), events.Wait{}, ErrRecord},
 		{"stolen", raw(&stolen), events.Wait{Start: 1005, Duration: 100, Taken: 100, PID: 10, TID: 11, CPU: 2,

@@ -192,25 +192,24 @@ func (l *Ledger) wait(w *events.Wait) {
 // threads wait for it again and again, a few milliseconds at a time: who lets go of it
 // has held it all along. The waits are of one thread, of one call or the gap before it.
 func held(waits []queued) {
-	const together = 1e6 // ns: what a thread runs between two such waits
-	var after *queued    // the wait behind, by whose end it is known
-	since := int64(0)
+	var after *queued // the wait behind, by whose end it is known
+	since, ran := int64(0), int64(0) // ran: on a CPU, from the end of a wait to the blocked one behind it
 	for i := len(waits) - 1; i >= 0; i-- {
 		q := &waits[i]
-		if after != nil && since-q.End() > together {
-			after = nil
-		}
+		ran += since - q.End()
 		switch {
 		case q.State != events.WaitBlocked: // it waited for a CPU
 		case q.Reason != events.ReasonGIL:
 			after = nil
-		case after != nil && q.Stack == 0 && (q.Who.TID == 0 || q.Who.TID == after.Who.TID):
+		case after != nil && q.Stack == 0 && (q.Who.TID == 0 || q.Who.TID == after.Who.TID) && after.Continues(&q.Wait, ran):
 			q.Who, q.Stack, q.Flags = after.Who, after.Stack, q.Flags&^events.WaitByIRQ
 		case q.Who.TID != 0:
 			after = q
 		default:
 			after = nil
 		}
-		since = q.Start
+		if since = q.Start; q.State == events.WaitBlocked {
+			ran = 0
+		}
 	}
 }

@@ -3,7 +3,9 @@ package session_test
 import (
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"ingero/internal/proc"
 	"ingero/internal/session"
 	"ingero/internal/testkit"
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 	"ingero/sim"
 )
@@ -22,6 +25,52 @@ type gilRun struct {
 	how    string // it keeps the lock across
 	holder uint32 // the thread that does
 	place  string // where it does
+	turns  *gilTurns
+}
+
+// gilTurns keeps the waits for the lock, and when calls were made, in a program's first thread.
+type gilTurns struct {
+	mu    sync.Mutex
+	pid   uint32
+	waits []events.Wait
+	calls []int64
+}
+
+func (g *gilTurns) Batch(b *tick.Batch) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range b.Waits {
+		if w := &b.Waits[i]; w.TID == g.pid && w.Reason == events.ReasonGIL {
+			g.waits = append(g.waits, *w)
+		}
+	}
+	for i := range b.Calls {
+		if c := &b.Calls[i]; c.TID == g.pid {
+			g.calls = append(g.calls, c.Start)
+		}
+	}
+	return nil
+}
+
+func (g *gilTurns) Tick(*tick.Tick) error { return nil }
+func (g *gilTurns) Close() error          { return nil }
+
+// goOn counts the waits that go on where the one before ended, and fails where the thread has made a
+// call in between: then it has had the lock.
+func (g *gilTurns) goOn(t *testing.T) (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := 1; i < len(g.waits); i++ {
+		before, w := &g.waits[i-1], &g.waits[i]
+		if before.Passed == 0 || w.Passed != before.Passed {
+			continue
+		}
+		n++
+		if slices.ContainsFunc(g.calls, func(at int64) bool { return at >= before.End() && at < w.Start }) {
+			t.Errorf("a call was made between two waits, and the lock had passed %d times before and after", w.Passed)
+		}
+	}
+	return n
 }
 
 // runGIL has the program run in a Python. It keeps the lock until it is stopped, or as
@@ -41,11 +90,12 @@ func runGIL(t *testing.T, python, how string, holds ...string) *gilRun {
 	seen := &interpreted{}
 	c := testkit.Start(t, exec.Command(python, append([]string{"testdata/gil.py", stack.Dir, how}, holds...)...))
 	c.Line("ready")
+	turns := &gilTurns{pid: uint32(c.PID())}
 	r := beginWith(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(c.PID())}}, Notify: seen.notify,
-		Probes: probes.Options{Rows: rows, Stacks: probes.StacksSlow}}, session.Config{Interval: 50 * time.Millisecond})
+		Probes: probes.Options{Rows: rows, Stacks: probes.StacksSlow}}, session.Config{Interval: 50 * time.Millisecond, Sinks: []tick.Sink{turns}})
 	seen.wait(t, c.PID())
 	c.Say("go")
-	g := &gilRun{running: r, child: c, how: how}
+	g := &gilRun{running: r, child: c, how: how, turns: turns}
 	var line int
 	if _, err := fmt.Sscanf(c.Line("holder "), "holder %d %d", &g.holder, &line); err != nil {
 		t.Fatal(err)
@@ -119,7 +169,18 @@ func nameGILHolder(t *testing.T, python, how string) {
 	})
 	g.child.Say("stop")
 	_, took := g.end(t)
-	if named, all, _ := g.waited(t); named == 0 || named > all || named > took {
+	if named, all, _ := g.waited(t); named > all || named > took {
 		t.Errorf("waited for the lock %v, of which %v with its holder; all took %v", all, named, took)
 	}
+}
+
+// How often the lock has passed to another thread is read with each wait: that tells the turns of one wait,
+// in which the thread never had it, from those of several.
+func TestGILTurns(t *testing.T) {
+	t.Parallel()
+	g := runGIL(t, systemPython(t), "sleep")
+	testkit.Eventually(t, "a wait of several turns", func() bool { return g.turns.goOn(t) > 0 })
+	g.child.Say("stop")
+	g.end(t)
+	g.turns.goOn(t)
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,14 +23,17 @@ type sites struct {
 	places  map[uint32]string // of a stack, in words
 	ops     tally[key]
 	threads tally[threadKey]
+	holders tally[threadKey]    // likewise, of those that had the GIL which was waited for
 	turns   map[threadKey]turns // of threads that wait for the GIL
 }
 
-// turns are the waits of a thread for the GIL that went on until who lets go of it: that tells the
-// place of all of them.
+// turns are the waits of a thread for the GIL while another thread has it: a few milliseconds each,
+// as Python asks for it in turns.
 type turns struct {
-	who     uint32
-	ns, end int64
+	last   events.Wait
+	ns     int64  // of those in a row that were in vain, until the last
+	owed   int64  // of others, after which the GIL was taken by force at a place that is not known
+	forced uint32 // the stack at which it was taken by force last, 0: none is known
 }
 
 // threadKey is a thread of a process.
@@ -44,7 +48,7 @@ type site struct {
 }
 
 func newSites() *sites {
-	return &sites{places: map[uint32]string{}, ops: tally[key]{}, threads: tally[threadKey]{}, turns: map[threadKey]turns{}}
+	return &sites{places: map[uint32]string{}, ops: tally[key]{}, threads: tally[threadKey]{}, holders: tally[threadKey]{}, turns: map[threadKey]turns{}}
 }
 
 // batch adds stacks that have names, calls, and waits for other threads.
@@ -65,32 +69,55 @@ func (s *sites) batch(stacks []events.Stack, calls []events.Call, waits []events
 	}
 	for i := range waits {
 		w := &waits[i]
-		ns := w.Duration
 		if w.Reason == events.ReasonGIL {
-			ns += s.turn(w)
-		}
-		if w.Stack != w.OwnStack() && ns > 0 {
-			s.threads.add(threadKey{w.Who.PID, w.Who.TID}, w.Stack, float64(ns))
+			s.turn(w)
+		} else if w.Stack != w.OwnStack() {
+			s.threads.add(threadKey{w.Who.PID, w.Who.TID}, w.Stack, float64(w.Duration))
 		}
 	}
 }
 
-// turn notes a wait for the GIL whose place is not known, and returns the time of those before one
-// whose place is: Python waits in turns, a few milliseconds at a time.
-func (s *sites) turn(w *events.Wait) (before int64) {
-	const together = 1e6 // ns: what a thread runs between two turns
+// turn gives the time of a wait for the GIL, and of those before it, to where its holder was. Who
+// lets go by itself says only where it does; who is made to, where all the time went until then,
+// also of earlier times of which that place is not known.
+func (s *sites) turn(w *events.Wait) {
+	const long = 1e9 // ns: meanwhile the holder has come to other places
+	if w.Who.TID == 0 {
+		return
+	}
 	k := threadKey{w.PID, w.TID}
-	if t := s.turns[k]; t.who == w.Who.TID && w.Start-t.end <= together {
-		before = t.ns
+	t, known := s.turns[k]
+	apart := w.Start - t.last.End()
+	if t.last.Who.TID != w.Who.TID || apart > long {
+		t = turns{}
+	} else if !w.Continues(&t.last, apart) {
+		t.ns, t.owed = 0, t.owed+t.ns
 	}
-	delete(s.turns, k)
-	if w.Stack == 0 && w.Who.TID != 0 {
-		if len(s.turns) >= maxOpOf {
-			clear(s.turns)
-		}
-		s.turns[k] = turns{w.Who.TID, before + w.Duration, w.End()}
+	switch {
+	case w.Stack == 0:
+		t.ns += w.Duration
+	case t.ns > 0:
+		s.held(w, w.Stack, w.Duration+t.ns)
+		t.ns, t.forced = 0, w.Stack
+	default:
+		s.held(w, w.Stack, w.Duration)
 	}
-	return before
+	if t.forced != 0 {
+		s.held(w, t.forced, t.owed)
+		t.owed = 0
+	}
+	if t.last = *w; !known && len(s.turns) >= maxOpOf {
+		clear(s.turns)
+	}
+	s.turns[k] = t
+}
+
+// held gives time in which w's holder had the GIL to a stack of it.
+func (s *sites) held(w *events.Wait, stack uint32, ns int64) {
+	if ns > 0 {
+		s.threads.add(threadKey{w.Who.PID, w.Who.TID}, stack, float64(ns))
+		s.holders.add(threadKey{w.Who.PID, w.Who.TID}, stack, float64(ns))
+	}
 }
 
 // add gives time to a stack. Of many stacks those with most time stay, and a new
@@ -157,7 +184,9 @@ func (s *sites) ofLocks(breakdowns []tick.Breakdown) {
 		b.BlockedOn = slices.Clone(b.BlockedOn) // the ledger tells the same list of a process that is over in each tick
 		for j := range b.BlockedOn {
 			x := &b.BlockedOn[j]
-			x.At = s.places[x.Stack]
+			if x.At = s.places[x.Stack]; x.Reason == events.ReasonGIL {
+				x.At = cmp.Or(s.holders.place(threadKey{x.Who.PID, x.Who.TID}, s.places), x.At)
+			}
 			if w := x.Waker; w != nil && w.Root.TID != 0 {
 				x.WakerAt = s.thread(&w.Root)
 			} else if w != nil {
@@ -171,6 +200,7 @@ func (s *sites) ofLocks(breakdowns []tick.Breakdown) {
 func (s *sites) age(now time.Time, processes []tick.Process) {
 	s.ops.age()
 	s.threads.age()
+	s.holders.age()
 	for i := range processes {
 		if p := &processes[i]; !p.Ended.IsZero() && now.Sub(p.Ended) > tick.ChainStays {
 			s.forget(p.PID)
@@ -205,19 +235,8 @@ func (t tally[K]) place(k K, places map[uint32]string) (at string) {
 
 // forget drops all of a process.
 func (s *sites) forget(pid uint32) {
-	for k := range s.ops {
-		if k.pid == pid {
-			delete(s.ops, k)
-		}
-	}
-	for k := range s.threads {
-		if k.pid == pid {
-			delete(s.threads, k)
-		}
-	}
-	for k := range s.turns {
-		if k.pid == pid {
-			delete(s.turns, k)
-		}
-	}
+	maps.DeleteFunc(s.ops, func(k key, _ []site) bool { return k.pid == pid })
+	maps.DeleteFunc(s.threads, func(k threadKey, _ []site) bool { return k.pid == pid })
+	maps.DeleteFunc(s.holders, func(k threadKey, _ []site) bool { return k.pid == pid })
+	maps.DeleteFunc(s.turns, func(k threadKey, _ turns) bool { return k.pid == pid })
 }

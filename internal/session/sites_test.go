@@ -102,8 +102,52 @@ func TestSitesOfCulprits(t *testing.T) {
 	}
 }
 
-// Who holds the GIL is told with the place at which it was made to let go, for all turns of the
-// wait that ended there; not with the one at which it let go by itself, after less time.
+// The place at which the holder of the GIL was made to let go is that of the times before in which it was made
+// to at a place that is not known, and of those that follow; one at which it lets go by itself is not.
+func TestSitesOfUnknownTurns(t *testing.T) {
+	holder := events.Thread{PID: 7, TID: 9}
+	const forced, by = 1, 2 // stacks, of lines with these numbers
+	type turn struct {
+		passed, stack uint32
+		ns            int64
+	}
+	for _, tt := range []struct {
+		name  string
+		turns []turn
+		at    string
+		ns    float64 // there
+	}{
+		{"in vain until it lets go by itself", []turn{{4, 0, 5e6}, {4, by, 1e6}}, "a.py:2 in f()", 6e6},
+		{"another one had it before", []turn{{4, 0, 5e6}, {6, by, 1e6}}, "a.py:2 in f()", 1e6},
+		{"the place comes later", []turn{{4, 0, 5e6}, {6, by, 4e6}, {8, 0, 5e6}, {8, forced, 1e5}}, "a.py:1 in f()", 10.1e6},
+		{"the place came before", []turn{{4, 0, 5e6}, {4, forced, 1e5}, {6, 0, 5e6}, {8, by, 4e6}}, "a.py:1 in f()", 10.1e6},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, at := newSites(), int64(0)
+			for _, line := range []uint32{forced, by} {
+				s.batch([]events.Stack{{ID: line, PID: 7, Frames: []events.Frame{{Kind: events.FramePython, Func: "f", File: "a.py", Line: int32(line)}}}}, nil, nil)
+			}
+			for _, x := range tt.turns {
+				s.batch(nil, nil, []events.Wait{{PID: 7, TID: 8, Who: holder, Reason: events.ReasonGIL, Stack: x.stack, Passed: x.passed, Start: at, Duration: x.ns}})
+				at += x.ns + 1000
+			}
+			b := []tick.Breakdown{{PID: 7, BlockedOn: []tick.Share{{Reason: events.ReasonGIL, Who: holder, Stack: by}}}}
+			s.ofLocks(b)
+			if got := b[0].BlockedOn[0].At; got != tt.at {
+				t.Errorf("the holder was at %q, want %q", got, tt.at)
+			}
+			most := 0.0
+			for _, x := range s.holders[threadKey{7, 9}] {
+				most = max(most, x.ns)
+			}
+			if most != tt.ns {
+				t.Errorf("%.0f ns at the place of most, want %.0f", most, tt.ns)
+			}
+		})
+	}
+}
+
+// Where it is not known who had the GIL in between, turns that are next to each other are one wait.
 func TestSitesOfTurns(t *testing.T) {
 	s := newSites()
 	holder := events.Thread{PID: 7, TID: 9}

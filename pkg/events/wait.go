@@ -154,6 +154,7 @@ type Wait struct {
 	PID, TID uint32 // the thread that waited
 	Stack    uint32 // a [Stack]'s ID, 0: none was taken. Of Who: where it let go of the lock (ReasonGIL), else of most of its time; or see OwnStack
 	Dev      uint32 // device (major << 20 | minor) that a special file is, or that another file is on
+	Passed   uint32 `json:",omitempty"` // ReasonGIL: how often the lock had passed to another thread, modulo 2^32; 0: not known
 	Op       Op     // the thread's outermost traced call then, 0: between calls
 	CPU      uint16 // on which it waited, or last ran
 	Syscall  Syscall
@@ -172,6 +173,17 @@ func (w *Wait) OwnStack() uint32 {
 		return 0
 	}
 	return w.Stack
+}
+
+// Continues reports whether a wait for the GIL goes on where the same thread's earlier one ended in
+// vain: nobody else has had the lock in between. apart is for how long, in ns, the thread was on a
+// CPU in between; it decides where the other was not recorded.
+func (w *Wait) Continues(earlier *Wait, apart int64) bool {
+	const together = 1e6 // ns
+	if w.Passed != 0 && earlier.Passed != 0 {
+		return w.Passed == earlier.Passed
+	}
+	return apart <= together
 }
 
 // End returns when the wait ended, in Unix nanoseconds.
