@@ -133,13 +133,16 @@ func (b *Budget) Taken() []int {
 
 // Tick takes in what tracing cost in the last window and returns what is to be changed,
 // if anything is. Windows that are too short to judge by, and figures that are none,
-// change nothing.
+// change nothing; forced steps need no judgement, so they do not wait for a long window.
 func (b *Budget) Tick(now time.Time, window time.Duration, load *Load) (c Change, any bool) {
-	if !(b.Share > 0) || window < minWindow || !(load.Share >= 0) || load.Share > maxShare {
+	if !(b.Share > 0) || window <= 0 || !(load.Share >= 0) || load.Share > maxShare {
 		return c, false
 	}
 	if len(b.Forced) > 0 {
 		return b.force(now, window, load)
+	}
+	if window < minWindow {
+		return c, false
 	}
 	step := b.next(load)
 	if step < 0 && load.paid() > b.Share {
