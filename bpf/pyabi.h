@@ -66,8 +66,7 @@ struct py_process {
 };
 _Static_assert(sizeof(struct py_process) == 80, "py_process");
 #define PY_GIL_BYTES 88 /* of it: a condition and a mutex. python.gilWaited */
-#define PY_GIL_HOLDER                                                                              \
-	24 /* before it: struct gil. python.gilCond - gilHolder */
+#define PY_GIL_HOLDER 24 /* before it: struct gil. python.gilCond - gilHolder */
 #define PY_CHILD (1u << 31) /* epochs that the kernel gives */
 
 /* In the low bits of a frame's code, since code objects lie at multiples of 8. */

@@ -192,7 +192,7 @@ func (l *Ledger) wait(w *events.Wait) {
 // threads wait for it again and again, a few milliseconds at a time: who lets go of it
 // has held it all along. The waits are of one thread, of one call or the gap before it.
 func held(waits []queued) {
-	var after *queued // the wait behind, by whose end it is known
+	var after *queued                // the wait behind, by whose end it is known
 	since, ran := int64(0), int64(0) // ran: on a CPU, from the end of a wait to the blocked one behind it
 	for i := len(waits) - 1; i >= 0; i-- {
 		q := &waits[i]
