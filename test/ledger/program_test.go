@@ -46,6 +46,7 @@ type run struct {
 	culprits     []events.Thread // threads that compete for the CPU, in the order of reading.hog
 	truths, gaps []truth         // of each call, and of the time before each outermost call
 	stolen       time.Duration   // taken by the hypervisor from all CPUs during the run
+	shared       bool            // the hypervisor has taken some since the machine was started
 	child        *testkit.Child
 	disturbers   []*testkit.Child
 }
@@ -160,7 +161,8 @@ func (r *run) play(t testing.TB) {
 		d.Signal(syscall.SIGKILL)
 		_ = d.Wait()
 	}
-	r.stolen = testkit.Stolen(t) - stolen
+	all := testkit.Stolen(t)
+	r.stolen, r.shared = all-stolen, all > 0
 	if err := r.read(r.child.Stdout()); err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func (want wantWait) check(t testing.TB, r *run) {
 			t.Errorf("%s: %+v", what, w)
 		}
 	}
-	if n == 0 {
+	if n == 0 && !r.onDisk { // a fast disk answers before the thread has left its CPU
 		t.Error("no call was blocked")
 	}
 }
