@@ -10,16 +10,32 @@ import (
 )
 
 // Cgroup makes a control group of the test's own with groups of these names in it, one
-// inside of the other, in the first hierarchy that this machine has. It returns the path
+// inside of the other, in the hierarchy that has the CPU controller. It returns the path
 // from the hierarchy's root, and what puts a process in. The group ends with the test:
 // so must the processes, before.
 func Cgroup(t testing.TB, names ...string) (path string, add func(pid int)) {
 	t.Helper()
-	keeper() // started now, it is not in the group of a test that puts itself into one
-	root := "/sys/fs/cgroup/cpu"
-	if _, err := os.Stat(root + "/cgroup.procs"); err != nil {
-		root = "/sys/fs/cgroup"
+	return CgroupIn(t, CgroupRoot("cpu"), names...)
+}
+
+// CgroupRoot returns where the hierarchy of a controller is mounted: its own of version 1, or that of
+// version 2.
+func CgroupRoot(controller string) string {
+	if root := "/sys/fs/cgroup/" + controller; exists(root + "/cgroup.procs") {
+		return root
 	}
+	return "/sys/fs/cgroup"
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// CgroupIn is Cgroup in the hierarchy that is mounted at root.
+func CgroupIn(t testing.TB, root string, names ...string) (path string, add func(pid int)) {
+	t.Helper()
+	keeper() // started now, it is not in the group of a test that puts itself into one
 	own, err := os.MkdirTemp(root, "ingero-test-")
 	NeedKernel(t, "a hierarchy to make cgroups in", err == nil)
 	dirs := []string{own}
