@@ -71,6 +71,7 @@ func (e *Env) diff(ctx context.Context, paths []string, o diffOptions) (err erro
 		return err
 	}
 	var runs [2]*diff.Run
+	var missing error // where the processes are in neither
 	for i, span := range [...]string{o.a, o.b} {
 		r, run, err := e.openRun(ctx, paths[i], span, &o)
 		if err != nil {
@@ -78,6 +79,12 @@ func (e *Env) diff(ctx context.Context, paths []string, o diffOptions) (err erro
 		}
 		defer func() { err = errors.Join(err, r.Close()) }()
 		runs[i] = run
+		if err := r.CheckRecorded(ctx, []query.Session{run.Session}, numbers(o.pids)); i == 0 || err == nil {
+			missing = err
+		}
+	}
+	if missing != nil {
+		return wordsDatabase(paths[0], missing)
 	}
 	result, err := diff.Compare(ctx, runs[0], runs[1])
 	if err != nil {
@@ -111,10 +118,7 @@ func (e *Env) openRun(ctx context.Context, path, span string, o *diffOptions) (_
 	if err != nil {
 		return nil, nil, err
 	}
-	opts := diff.Options{Programs: o.processes}
-	for _, pid := range o.pids {
-		opts.PIDs = append(opts.PIDs, uint32(pid))
-	}
+	opts := diff.Options{Programs: o.processes, PIDs: numbers(o.pids)}
 	run, err := diff.Open(ctx, r, from, to, opts)
 	if err != nil {
 		return nil, nil, errors.Join(wordsDatabase(r.Path(), err), r.Close())

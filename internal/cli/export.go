@@ -111,6 +111,9 @@ func (e *Env) export(ctx context.Context, c *config.Config, o exportOptions) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
+	if err := r.CheckChosen(ctx, f); err != nil {
+		return o.inWords(r.Path(), err)
+	}
 	p := e.progress()
 	var res *export.Result
 	wrote := ""
@@ -222,9 +225,7 @@ func (o *exportOptions) filter(now time.Time) (query.Filter, error) {
 	if o.session != "" {
 		f.Session = o.session
 	}
-	for _, pid := range o.pids {
-		f.PIDs = append(f.PIDs, uint32(pid))
-	}
+	f.PIDs = numbers(o.pids)
 	if f.Ops, err = opsNamed(o.ops); err != nil {
 		return f, err
 	}

@@ -38,8 +38,10 @@ var whomFlags = []string{"pid", "pod", "namespace", "container", "cgroup", "job"
 const nobody = 1<<32 - 1
 
 // numbers returns the process numbers that were typed; nil: all.
-func (o *whom) numbers() (pids []uint32) {
-	for _, pid := range o.pids {
+func (o *whom) numbers() []uint32 { return numbers(o.pids) }
+
+func numbers(typed []uint) (pids []uint32) {
+	for _, pid := range typed {
 		pids = append(pids, uint32(pid))
 	}
 	return pids

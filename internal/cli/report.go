@@ -73,8 +73,12 @@ func (e *Env) report(ctx context.Context, c *config.Config, o *reportOptions) er
 	if err != nil {
 		return err
 	}
-	if err := r.Close(); err != nil {
-		return err
+	f := query.Filter{Session: o.session, Node: o.node, From: at.from, To: at.to, PIDs: o.numbers()}
+	if o.session == "" && (!at.latest || o.node != "") {
+		f.Session = query.AllSessions
+	}
+	if err := errors.Join(r.CheckChosen(ctx, f), r.Close()); err != nil {
+		return wordsDatabase(r.Path(), err)
 	}
 	q := dashboard.ReportOptions{From: at.from, To: at.to, Params: o.params()}
 	for name, v := range map[string]string{"session": o.session, "node": o.node} {

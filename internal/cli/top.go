@@ -77,14 +77,15 @@ func (e *Env) top(ctx context.Context, c *config.Config, o topOptions) error {
 		return err
 	}
 	path := r.Path()
-	if err := r.Close(); err != nil {
-		return err
+	s, err := r.Session(ctx, "")
+	if err == nil && s.State != "running" { // else it may yet be traced
+		err = r.CheckRecorded(ctx, []query.Session{s}, numbers(o.pids))
 	}
-	v := &topView{path: path, filter: filter(c), log: e.logger(e.debug), now: func() time.Time { return e.now(o.utc) },
+	if err := errors.Join(err, r.Close()); err != nil {
+		return wordsDatabase(path, err)
+	}
+	v := &topView{path: path, pids: numbers(o.pids), filter: filter(c), log: e.logger(e.debug), now: func() time.Time { return e.now(o.utc) },
 		show: explain.Options{Location: e.zone(o.utc), Color: e.Getenv("NO_COLOR") == "" && isTerminal(e.Stdout, e.Getenv)}}
-	for _, pid := range o.pids {
-		v.pids = append(v.pids, uint32(pid))
-	}
 	if o.once || !isTerminal(e.Stdout, e.Getenv) {
 		text, err := v.text(ctx)
 		if err != nil {

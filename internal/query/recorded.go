@@ -62,6 +62,18 @@ func called(p *tick.Process) string {
 	return fmt.Sprintf("%d (%s)", p.PID, p.Comm)
 }
 
+// CheckChosen is [Reader.CheckRecorded] for the sessions and processes of a filter.
+func (r *Reader) CheckChosen(ctx context.Context, f Filter) error {
+	if len(f.PIDs) == 0 {
+		return nil
+	}
+	sessions, err := r.Chosen(ctx, f)
+	if err != nil {
+		return err
+	}
+	return r.CheckRecorded(ctx, sessions, f.PIDs)
+}
+
 // CheckRecorded returns a [NotRecordedError] where none of the processes is in one of the
 // sessions. Without processes there is nothing to check.
 func (r *Reader) CheckRecorded(ctx context.Context, sessions []Session, pids []uint32) error {

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Whoever asks about a process that was not recorded is told that and which were, by each command
+// that reads a database, and nothing else; no file is written.
+func TestProcessNotRecorded(t *testing.T) {
+	db := incidentDB(t)
+	for name, args := range map[string][]string{
+		"explain":  {"explain"},
+		"chains":   {"explain", "--chains"},
+		"query":    {"query"},
+		"calls":    {"query", "--calls"},
+		"summary":  {"summary"},
+		"top":      {"top", "--once"},
+		"csv":      {"export", "-o", "out.csv"},
+		"folded":   {"export", "-o", "out.folded"},
+		"perfetto": {"export", "-o", "out.pftrace"},
+		"report":   {"report", "-o", "out.html"},
+		"diff":     {"diff", db, db},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := ""
+			for i, a := range args {
+				if strings.HasPrefix(a, "out.") {
+					out = filepath.Join(t.TempDir(), a)
+					args[i] = out
+				}
+			}
+			if name != "diff" {
+				args = append(args, "--db", db)
+			}
+			code, stdout, stderr := command(t, nil, nil, append(args, "--pid", "99")...)
+			if code != 1 || stdout != "" || !strings.Contains(stderr, "ingero: process 99 is in no recording of that time\n        recorded w") {
+				t.Errorf("code %d, %q, %q", code, stdout, stderr)
+			}
+			if _, err := os.Stat(out); out != "" && !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s was written: %v", out, err)
+			}
+		})
+	}
+}
