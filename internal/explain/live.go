@@ -123,16 +123,27 @@ func (s *screen) head(t *tick.Tick, zone *time.Location) {
 	s.libraries(t, len(alive) > 0)
 }
 
-func (s *screen) libraries(t *tick.Tick, alive bool) {
-	var parts []string
+// probed tells how many probes each library has, and the host.
+func probed(t *tick.Tick, name func(string) string) (out []string) {
 	for _, l := range t.Libraries {
-		parts = append(parts, clean(path.Base(l.Path))+" "+plural(uint64(max(l.Probes, 0)), "probe"))
+		out = append(out, clean(name(l.Path))+" "+plural(uint64(max(l.Probes, 0)), "probe"))
 	}
-	if len(parts) == 0 {
+	if t.HostProbes > 0 {
+		out = append(out, "host "+plural(uint64(t.HostProbes), "probe"))
+	}
+	return out
+}
+
+func (s *screen) libraries(t *tick.Tick, alive bool) {
+	if len(t.Libraries) == 0 {
 		if alive || len(t.Processes) == 0 {
 			s.put(span{"no CUDA library is mapped yet", plain})
 		}
 		return
+	}
+	parts := probed(t, func(file string) string { return file })
+	if cells(strings.Join(parts, " · ")) > s.width {
+		parts = probed(t, path.Base)
 	}
 	line := parts[0]
 	for i, p := range parts[1:] {

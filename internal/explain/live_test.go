@@ -26,8 +26,9 @@ func liveTick() *tick.Tick {
 			{Path: "/usr/local/cuda/lib64/libcudart.so.12", Lib: events.LibCudart, BuildID: "ab12", Probes: 62},
 			{Path: "/usr/lib/x86_64-linux-gnu/libcuda.so.1", Lib: events.LibCuda, Probes: 70},
 		},
-		Drops: []tick.Drop{{Reason: "ring-full"}, {Reason: "thinned"}},
-		Self:  tick.Self{CPU: 378 * time.Millisecond, RSS: 21 << 20},
+		HostProbes: 31,
+		Drops:      []tick.Drop{{Reason: "ring-full"}, {Reason: "thinned"}},
+		Self:       tick.Self{CPU: 378 * time.Millisecond, RSS: 21 << 20},
 		Host: tick.Host{CPU: 0.471, CPUs: 16, MemTotal: 64 << 30, MemAvail: 17 << 30, SwapTotal: 8 << 30, SwapUsed: 8 << 30,
 			Load: [3]float64{3.2, 2.1, 1}},
 	}

@@ -266,6 +266,13 @@ func (t *Tracer) attachBase(names []string, to *[]link.Link) error {
 	return nil
 }
 
+// HostProbes returns how many programs are attached that watch the host and not a library.
+func (t *Tracer) HostProbes() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.base) + len(t.hostLinks)
+}
+
 // OwnPID returns this process's number as the programs see it, in the root PID
 // namespace. Where that is not getpid(), the agent is in a PID namespace, and
 // what its /proc shows are not the numbers that the programs know.

@@ -327,14 +327,14 @@ func (l *Live) tell(t *tick.Tick) []tick.Process {
 		l.others.locate(answers)
 		part := tick.Tick{Reports: l.report.all(), Drops: []tick.Drop{{Reason: "programs-not-read", Count: left}}}
 		l.gpus.tick(&part)
-		x = tables{l.targets.list(), l.others.list(), l.libs.list(), part.Reports, part.Drops, part.GPUs, pods}
+		x = tables{l.targets.list(), l.others.list(), l.libs.list(), l.tracer.HostProbes(), part.Reports, part.Drops, part.GPUs, pods}
 	})
 	if playing(l.raw) {
 		l.targets.adopt(x.Processes)
 	}
 	t.Processes = append(t.Processes, x.Processes...)
 	t.Others = append(t.Others, x.Others...)
-	t.Libraries = append(t.Libraries, x.Libraries...)
+	t.Libraries, t.HostProbes = append(t.Libraries, x.Libraries...), x.HostProbes
 	t.Reports = append(t.Reports, x.Reports...)
 	t.Drops = append(t.Drops, x.Drops...)
 	t.GPUs, t.Pods = x.GPUs, x.Pods

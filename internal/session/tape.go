@@ -71,6 +71,7 @@ func beginSection(s deck, k tape.Kind, at time.Time) error {
 type tables struct {
 	Processes, Others []tick.Process
 	Libraries         []tick.Library
+	HostProbes        int
 	Reports           []tick.Report
 	Drops             []tick.Drop
 	GPUs              []tick.GPU

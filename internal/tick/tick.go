@@ -257,9 +257,11 @@ type Tick struct {
 	Xids      []Xid
 	GPUs      []GPU
 	Libraries []Library
-	Pods      []Pod // of this machine, that ask for GPUs; empty also where that is not known
-	Reports   []Report
-	Drops     []Drop
+	// HostProbes are the probes of the kernel's own events. 0: not known, as in a recording.
+	HostProbes int
+	Pods       []Pod // of this machine, that ask for GPUs; empty also where that is not known
+	Reports    []Report
+	Drops      []Drop
 	// StackPolicy says which calls have their stack taken: "slow", "all", "false"; empty
 	// where that is not known.
 	StackPolicy string
