@@ -119,30 +119,7 @@ func (e *Env) export(ctx context.Context, c *config.Config, o exportOptions) (er
 	wrote := ""
 	write := func(file *os.File) (err error) {
 		defer p.end()
-		var stacks *export.StackResult
-		var line *export.TimelineResult
-		switch format {
-		case "parquet":
-			res, err = export.Parquet(ctx, file, r, f, p.calls)
-		case "csv":
-			res, err = export.CSV(ctx, file, r, f, p.calls)
-		case formatPprof:
-			stacks, err = export.Pprof(ctx, file, r, f)
-		case formatFolded:
-			stacks, err = export.Folded(ctx, file, r, f, value)
-		case formatPerfetto:
-			line, err = export.Perfetto(ctx, file, r, f, p.calls)
-		case formatChrome:
-			line, err = export.Chrome(ctx, file, r, f, p.calls)
-		default:
-			res, err = export.SQLite(ctx, file.Name(), r, f, p.calls)
-		}
-		if line != nil {
-			res, wrote = &line.Result, counted(line.Chains, "chain")+" and "
-		}
-		if stacks != nil {
-			res, wrote = &stacks.Result, counted(stacks.Stacks, "stack")+" that stand for "
-		}
+		res, wrote, err = writeAs(ctx, format, file, r, f, value, p)
 		return o.inWords(r.Path(), err)
 	}
 	to, err := e.exported(o, write)
@@ -154,6 +131,35 @@ func (e *Env) export(ctx context.Context, c *config.Config, o exportOptions) (er
 		fmt.Fprintf(e.Stderr, "Note: %s\n", oneLine(n))
 	}
 	return nil
+}
+
+// writeAs writes calls, stacks or a timeline in a format. also is what the file has beside calls, in words.
+func writeAs(ctx context.Context, format string, file *os.File, r *query.Reader, f query.Filter, value *export.StackValue, p *progress) (res *export.Result, also string, err error) {
+	var stacks *export.StackResult
+	var line *export.TimelineResult
+	switch format {
+	case "parquet":
+		res, err = export.Parquet(ctx, file, r, f, p.calls)
+	case "csv":
+		res, err = export.CSV(ctx, file, r, f, p.calls)
+	case formatPprof:
+		stacks, err = export.Pprof(ctx, file, r, f)
+	case formatFolded:
+		stacks, err = export.Folded(ctx, file, r, f, value)
+	case formatPerfetto:
+		line, err = export.Perfetto(ctx, file, r, f, p.calls)
+	case formatChrome:
+		line, err = export.Chrome(ctx, file, r, f, p.calls)
+	default:
+		res, err = export.SQLite(ctx, file.Name(), r, f, p.calls)
+	}
+	if line != nil {
+		res, also = &line.Result, counted(line.Chains, "chain")+" and "
+	}
+	if stacks != nil {
+		res, also = &stacks.Result, counted(stacks.Stacks, "stack")+" that stand for "
+	}
+	return res, also, err
 }
 
 // inWords says what an error means to whoever asked.
