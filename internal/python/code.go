@@ -179,6 +179,10 @@ type PyFrame struct {
 	Hidden bool // it is in the loop, but Python does not show it, or there is none
 }
 
+// shimFile is the file of the frame with which the evaluation loop is entered (CPython 3.12 and 3.13).
+// Its owner says what it is, but a thread that is read while it runs may not have written that yet.
+const shimFile = "<shim>"
+
 // Resolve names the frames of a stack that a walker took. A frame whose code object is
 // gone is a FrameGap.
 func (c *Codes) Resolve(pid, epoch uint32, stack []Frame) []PyFrame {
@@ -200,9 +204,12 @@ func (c *Codes) Resolve(pid, epoch uint32, stack []Frame) []PyFrame {
 				c.add(p, key, read)
 			}
 		}
-		if known == nil {
+		switch {
+		case known == nil:
 			f.Frame = events.Frame{Kind: events.FrameGap, Func: "Python code that is gone"}
-		} else {
+		case known.file == shimFile:
+			f.Hidden, f.Entry = true, true
+		default:
 			f.Frame = events.Frame{Kind: events.FramePython, Func: known.name, File: known.file,
 				Line: known.line(x.Instr)}
 		}

@@ -171,3 +171,16 @@ func TestCodesStay(t *testing.T) {
 		t.Error("a code object that was not told in this epoch is known")
 	}
 }
+
+// The frame with which the evaluation loop is entered has a code object of its own, and is no function,
+// also where it is read before it says what it is.
+func TestResolveShim(t *testing.T) {
+	c := NewCodes(1<<20, nil)
+	known := c.process(7).known
+	known[codeKey{at: 0x1000}] = &code{name: "<interpreter trampoline>", file: "<shim>"}
+	known[codeKey{at: 0x2000}] = &code{name: "main", file: "a.py"}
+	got := c.Resolve(7, 0, []Frame{{Code: 0x2000}, {Code: 0x1000}})
+	if len(got) != 2 || got[0].Frame.Func != "main" || got[0].Hidden || !got[1].Hidden || !got[1].Entry || got[1].Frame.Func != "" {
+		t.Errorf("frames: %+v", got)
+	}
+}
