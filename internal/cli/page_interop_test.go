@@ -164,7 +164,7 @@ func TestPageOfALiveTrace(t *testing.T) {
 	p.Do(`await until(() => document.querySelector(".status")?.textContent.startsWith("Recorded, ended"), null, 120000);
 		await until((n) => document.querySelector("#ops tbody")?.textContent.replaceAll(",", "").includes(n), args, 120000);`+settled,
 		strconv.FormatUint(want["cudaLaunchKernel"], 10), nil)
-	p.seesTheEnd()
+	p.seesTheEnd(strconv.FormatUint(want["cudaLaunchKernel"], 10))
 	r := readDB(t, b.db())
 	p.showsOps(r, query.Filter{})
 	p.showsTimeline(r)
@@ -181,21 +181,27 @@ func TestPageOfALiveTrace(t *testing.T) {
 }
 
 // seesTheEnd loads the page of a recording that has ended, where the first answer fails, and where
-// it is one from before the end: the page asks anew.
-func (p *pageOf) seesTheEnd() {
+// one is from before the end: the page asks anew, and shows all launches.
+func (p *pageOf) seesTheEnd(launches string) {
 	p.t.Helper()
-	for _, first := range []string{
-		`r.fulfill({ status: 500, json: { error: "too much to do" } })`,
-		`r.fetch().then(async (x) => r.fulfill({ json: { ...(await x.json()), recording: true } }))`,
+	for _, x := range []struct{ path, first string }{
+		{"overview", `r.fulfill({ status: 500, json: { error: "too much to do" } })`},
+		{"overview", `r.fetch().then(async (x) => r.fulfill({ json: { ...(await x.json()), recording: true } }))`},
+		{"recordings", `r.fetch().then(async (x) => {
+			const json = await x.json();
+			Object.assign(json.recordings[0], { state: "running", to: new Date(Date.parse(json.recordings[0].to) - 3000).toISOString() });
+			return r.fulfill({ json });
+		})`},
 	} {
 		p.Do(`let n = 0;
-			const answer = (r) => n++ ? r.continue() : `+first+`;
-			await page.route("**/api/v1/overview", answer);
+			const answer = (r) => n++ ? r.continue() : `+x.first+`;
+			await page.route("**/api/v1/`+x.path+`", answer);
 			await page.reload();
 			await until(() => document.querySelector(".status")?.textContent.startsWith("Recorded, ended"), null, 120000);
-			await page.unroute("**/api/v1/overview", answer);
+			await until((n) => document.querySelector("#ops tbody")?.textContent.replaceAll(",", "").includes(n), args, 120000);
+			await page.unroute("**/api/v1/`+x.path+`", answer);
 			seen.console.splice(0);
-			seen.failures.splice(0);`+settled, nil, nil)
+			seen.failures.splice(0);`+settled, launches, nil)
 	}
 }
 

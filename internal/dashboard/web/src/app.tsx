@@ -101,15 +101,18 @@ export function App() {
   const { beats, chain, state, heard } = useStore(live);
   const [help, setHelp] = useState(false);
   const overview = useAnswer<Overview>(`${api}overview`, {}, beats);
-  const recordings = useAnswer<{ recordings: Recording[] }>(`${api}recordings`, {}, beats).data?.recordings ?? [];
+  const list = useAnswer<{ recordings: Recording[] }>(`${api}recordings`, {}, beats);
+  const recordings = list.data?.recordings ?? [];
   const o = overview.data;
   const range = rangeNow(v, o, recordings);
   const processes = useAnswer<{ processes: Process[] }>(range ? `${api}processes` : null, range ? { ...span(range), node: v.node, session: v.session } : {}).data?.processes;
   const showHelp = () => setHelp(true);
-  // The recording may end between the first answer and the first word of the server.
+  // The recording may end between two answers, or before the first word of the server: what an
+  // answer from before the end says is asked anew.
+  const unended = o?.recording || recordings[0]?.state === "running";
   useEffect(() => {
-    if (o?.recording && heard && state === "off") beat();
-  }, [o, heard, state]);
+    if (unended && heard && state === "off") beat();
+  }, [o, list.data, heard, state]);
   useKeys({ range, help: showHelp });
   return (
     <>
