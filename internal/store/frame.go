@@ -71,7 +71,9 @@ func (k frameKind) version() uint8 {
 	switch k {
 	case frameCalls:
 		return 5
-	case frameFacts, frameWaits:
+	case frameWaits:
+		return 4
+	case frameFacts:
 		return 3
 	case frameTick, frameLives, frameBatches:
 		return 2

@@ -41,7 +41,8 @@ const (
 	waitStacked                       // there is a stack, behind the party
 	waitStarted                       // from version 3 on: when the party was started, behind these, to its last such time
 	waitHopped                        // likewise: the victim is some hops behind a thread that makes traced calls
-	waitFormAll  waitForm = 1<<10 - 1
+	waitPassed                        // from version 4 on: how often the GIL had passed, behind these, to the last such number
+	waitFormAll  waitForm = 1<<11 - 1
 )
 
 // waitKind is a shape: waits of it are alike but for times, places and parties.
@@ -81,6 +82,7 @@ type waitEncoder struct {
 	seen    []victim
 	parties numbers[events.Thread]
 	starts  []uint32 // of parties, last
+	passed  uint32   // last
 	shapes  numbers[waitKind]
 	args    []uint64 // of a shape's last wait
 	things  []byte
@@ -104,7 +106,7 @@ func (e *waitEncoder) reset() {
 	e.parties.reset()
 	e.shapes.reset()
 	e.seen, e.args, e.starts = e.seen[:0], e.args[:0], e.starts[:0]
-	e.n, e.end, e.calls, e.run = 0, 0, 0, 0
+	e.n, e.end, e.calls, e.run, e.passed = 0, 0, 0, 0, 0
 	e.first, e.last = math.MaxInt64, math.MinInt64
 }
 
@@ -167,6 +169,10 @@ func (e *waitEncoder) columns(w *events.Wait, k *waitKind) {
 		e.put(waitParty, zig(int64(w.Who.Start)-int64(e.starts[party])))
 		e.starts[party] = w.Who.Start
 	}
+	if k.form&waitPassed != 0 {
+		e.put(waitParty, zig(int64(w.Passed)-int64(e.passed)))
+		e.passed = w.Passed
+	}
 	if k.form&waitMigrated != 0 {
 		e.put(waitCPU, uint64(w.CPU))
 	}
@@ -197,6 +203,9 @@ func formOfWait(w *events.Wait, v *victim) (f waitForm) {
 	}
 	if w.Hop != 0 {
 		f |= waitHopped
+	}
+	if w.Passed != 0 {
+		f |= waitPassed
 	}
 	if w.CPU != v.cpu {
 		f |= waitMigrated

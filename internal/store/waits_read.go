@@ -15,6 +15,7 @@ type waitDecoder struct {
 	parties []events.Thread // each as of its last wait
 	shapes  []waitKind
 	args    []uint64
+	passed  int64 // last
 }
 
 func newWaitDecoder() (*waitDecoder, error) {
@@ -33,7 +34,7 @@ func (d *waitDecoder) waits(dst []events.Wait, after []int, body []byte) ([]even
 	if r.bad || n > frameWaitsCap || victims > n || parties > n || shapes > n {
 		return dst, after, fmt.Errorf("%w: a frame of %d waits", ErrCorrupt, n)
 	}
-	const thingMax, waitMax = 2*5 + 5 + 10 + 18, 20 // bytes that one can take in a column
+	const thingMax, waitMax = 2*5 + 5 + 10 + 18, 30 // bytes that one can take in a column
 	things, err := d.column(&r, waitColumns, int(victims+parties+shapes)*thingMax)
 	if err != nil {
 		return dst, after, err
@@ -114,6 +115,7 @@ func readThreadKey(r *reader, last *threadKey) threadKey {
 // remembers.
 func (d *waitDecoder) rows(dst []events.Wait, n int) []events.Wait {
 	var end int64
+	d.passed = 0
 	for range n {
 		id := d.cols[waitShape].uint()
 		if id >= uint64(len(d.shapes)) {
@@ -143,7 +145,7 @@ func (d *waitDecoder) rows(dst []events.Wait, n int) []events.Wait {
 	return dst
 }
 
-// party reads who had a part in a wait, and the stack.
+// party reads who had a part in a wait, the stack, and how often the GIL had passed.
 func (d *waitDecoder) party(w *events.Wait, f waitForm) bool {
 	r := &d.cols[waitParty]
 	var who *events.Thread
@@ -159,17 +161,23 @@ func (d *waitDecoder) party(w *events.Wait, f waitForm) bool {
 	if f&waitStacked != 0 {
 		w.Stack = r.small()
 	}
-	if f&waitStarted == 0 {
-		return true
+	if f&waitStarted != 0 {
+		if who == nil {
+			return false
+		}
+		start := int64(who.Start) + r.int()
+		if start != int64(uint32(start)) {
+			return false
+		}
+		who.Start, w.Who.Start = uint32(start), uint32(start)
 	}
-	if who == nil {
-		return false
+	if f&waitPassed != 0 {
+		d.passed += r.int()
+		if d.passed != int64(uint32(d.passed)) {
+			return false
+		}
+		w.Passed = uint32(d.passed)
 	}
-	start := int64(who.Start) + r.int()
-	if start != int64(uint32(start)) {
-		return false
-	}
-	who.Start, w.Who.Start = uint32(start), uint32(start)
 	return true
 }
 
