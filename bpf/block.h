@@ -87,8 +87,8 @@ static __always_inline void set_tracer(struct task_struct *task)
 }
 
 /*
- * The thread blocks: on what? If it has just waited for Python's lock in vain, and that has not passed
- * to another thread since, it asks who has it to let go.
+ * The thread blocks: on what? If its last wait for Python's lock timed out, and the lock has not
+ * passed to another thread since, the thread has asked the lock's holder to let go (GIL_AGAIN).
  */
 static __always_inline void block(struct clock *k, struct task_struct *task, __u32 state)
 {

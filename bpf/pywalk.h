@@ -281,7 +281,7 @@ static __always_inline void py_count(const struct py_walk *w)
 	__sync_fetch_and_add(&py_ends[w->end & 7], 1);
 }
 
-/* Python's lock, from who has it on. The interpreter counts how often it has passed to another thread. */
+/* A part of Python's lock. The interpreter counts how often the lock has passed to another thread. */
 struct gil {
 	__u64 holder; /* thread state that has it or had it last, 0: not known */
 	__u64 locked;
@@ -289,7 +289,7 @@ struct gil {
 };
 _Static_assert(sizeof(struct gil) == PY_GIL_HOLDER, "gil");
 
-/* Reads the lock which a thread waits for that blocks: all zero where it waits for no such lock. */
+/* Reads the lock that a blocking thread waits for. All is zero if it waits for something else. */
 static __always_inline void read_gil(struct gil *g, __u32 tgid, const struct block *on)
 {
 	struct py_process *p;

@@ -47,7 +47,7 @@ static __always_inline __u32 counted_row(const struct open_call *o)
 #define WAKERS 4 /* a power of two */
 #define ENROL_AFTER 3 /* wake-ups by one thread; of its own process or a child one is enough */
 
-#define GIL_AGAIN 1 /* it has just waited for the lock in vain, and asks who has it to let go */
+#define GIL_AGAIN 1 /* its last wait for the lock timed out: it has asked the holder to let go */
 
 /* The ledger's part of a thread. Written by the programs in ledger.h. */
 struct clock {

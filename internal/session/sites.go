@@ -77,9 +77,9 @@ func (s *sites) batch(stacks []events.Stack, calls []events.Call, waits []events
 	}
 }
 
-// turn gives the time of a wait for the GIL, and of those before it, to where its holder was. Who
-// lets go by itself says only where it does; who is made to, where all the time went until then,
-// also of earlier times of which that place is not known.
+// turn gives the time of a wait for the GIL, and of those before it, to the stack of the lock's holder.
+// A holder that lets go by itself (a sleep, a read) is there only for the last wait. A holder that is
+// made to let go has spent all the time there, and counts for earlier times it was made to at an unknown place.
 func (s *sites) turn(w *events.Wait) {
 	const long = 1e9 // ns: meanwhile the holder has come to other places
 	if w.Who.TID == 0 {

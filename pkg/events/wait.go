@@ -175,9 +175,9 @@ func (w *Wait) OwnStack() uint32 {
 	return w.Stack
 }
 
-// Continues reports whether a wait for the GIL goes on where the same thread's earlier one ended in
-// vain: nobody else has had the lock in between. apart is for how long, in ns, the thread was on a
-// CPU in between; it decides where the other was not recorded.
+// Continues reports whether a wait for the GIL goes on where an earlier one of the same thread timed
+// out: the lock has not passed to another thread in between. Where Passed was not recorded, waits
+// continue one another if the thread was on a CPU for less than 1 ms between them; apart is that time in ns.
 func (w *Wait) Continues(earlier *Wait, apart int64) bool {
 	const together = 1e6 // ns
 	if w.Passed != 0 && earlier.Passed != 0 {
