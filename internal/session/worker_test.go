@@ -28,6 +28,8 @@ func TestLineOfAWorker(t *testing.T) {
 			t.Run(how+" "+start, func(t *testing.T) { lineOfAWorker(t, systemPython(t), how, start, session.Config{}) })
 		}
 	}
+	// The worker has woken the program that waits, and then a process that works as long as it does.
+	t.Run("spin shares", func(t *testing.T) { lineOfAWorker(t, systemPython(t), "spin", "shares", session.Config{}) })
 }
 
 // To spare the traced processes fewer stacks are taken; they are enough to tell the line.
@@ -119,7 +121,7 @@ func lineOfAWorker(t *testing.T, python, how, start string, config session.Confi
 		}
 		for _, b := range r.last.Breakdowns {
 			for _, s := range b.BlockedOn {
-				if w := s.Waker; w != nil && s.Who.PID == worker && w.Root.TID == worker {
+				if w := s.Waker; w != nil && s.Who.PID == worker && (w.Root.TID == worker || s.Who.TID == worker) {
 					places[s.WakerAt] = true
 				}
 			}

@@ -2,7 +2,8 @@
 """A program that waits for a worker's input, and synchronises. The worker makes no calls of CUDA:
 it makes the input, and hands it to a thread that writes it. argv: where gpu.py is, what making
 takes: "sleep" or "spin", and whether the worker is a "fork", or a "program" of its own, which also
-"calls" a function of CUDA first, or waits for "acks" of the thread that writes. It prints the
+"calls" a function of CUDA first, or waits for "acks" of the thread that writes, or "shares" the work
+with a process that gives input, too, and works while the worker makes its own. It prints the
 number of the worker, and where that spends its time, and ends once there is a line to read."""
 
 import os
@@ -21,6 +22,34 @@ def sleep():
 def spin():
     end = time.monotonic() + 0.03
     while time.monotonic() < end: pass  # noqa: E701
+
+
+def work(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end: pass  # noqa: E701
+
+
+def share(give):
+    """Starts a process that works for 40 ms, longer than making takes, each time that it is told to, and
+    then gives input. Returns the pipe that tells it."""
+    told, tell = os.pipe()
+    if not os.fork():
+        os.close(tell)
+        while os.read(told, 1):
+            work(0.04)
+            os.write(give, b"y")
+        os._exit(0)
+    return tell
+
+
+def share_work(take, give):
+    tell, make = share(give), globals()[sys.argv[2]]
+    while os.read(take, 1):
+        os.write(tell, b"x")
+        make()
+        work(0.02)
+        os.write(give, b"x")
+    os._exit(0)
 
 
 def runtime():
@@ -75,5 +104,7 @@ def main():
 
 
 if len(sys.argv) > 4:
+    if sys.argv[3] == "shares":
+        share_work(int(sys.argv[4]), int(sys.argv[5]))
     worker(int(sys.argv[4]), int(sys.argv[5]))
 main()
