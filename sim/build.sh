@@ -5,7 +5,6 @@
 #
 #   build.sh            build into prebuilt/
 #   build.sh DIR        build into DIR
-#   build.sh --verify   build into a temporary directory and compare with prebuilt/
 #   build.sh --math DIR build cuBLAS and cuDNN into DIR, for this machine. They are large
 #                       beside the rest, only tools/torch-root.sh needs them, and they are
 #                       not part of prebuilt/
@@ -148,14 +147,7 @@ if [ "${1:-}" = --math ]; then
 	exit
 fi
 dest=$here/prebuilt
-[ "${1:-}" = --verify ] && dest=$tmp/out
-[ -n "${1:-}" ] && [ "${1:-}" != --verify ] && dest=$(mkdir -p "$1" && cd "$1" && pwd)
+[ -n "${1:-}" ] && dest=$(mkdir -p "$1" && cd "$1" && pwd)
 for arch in amd64 arm64; do
 	build $arch "$dest/$arch"
 done
-if [ "${1:-}" = --verify ]; then
-	diff -r "$here/prebuilt" "$dest" || {
-		echo "build.sh: prebuilt/ does not match its sources: run sim/build.sh and commit the result" >&2
-		exit 1
-	}
-fi

@@ -3,7 +3,6 @@ package sim
 import (
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -122,14 +121,5 @@ func TestPrebuilt(t *testing.T) {
 	}
 	if total > 1900<<10 {
 		t.Errorf("prebuilt files have %d bytes, more than 1900 KiB", total)
-	}
-}
-
-// The prebuilt files are what their sources give.
-func TestReproducible(t *testing.T) {
-	testkit.NeedTool(t, "clang-14", "ld.lld-14")
-	out, err := exec.CommandContext(t.Context(), "./build.sh", "--verify").CombinedOutput()
-	if err != nil {
-		t.Errorf("build.sh --verify: %v\n%s", err, out)
 	}
 }
