@@ -24,7 +24,7 @@ var allowed = map[string]string{
 	"internal/decode":    "golang.org/x/sys internal/bpf internal/tick pkg/events",
 	"internal/proc":      "golang.org/x/sys internal/tick pkg/events",
 	"internal/host":      "golang.org/x/sys internal/tick",
-	"internal/unwind":    "internal/proc",
+	"internal/unwind":    "golang.org/x/sys internal/proc",
 	"internal/jail":      "golang.org/x/sys",
 	"internal/screen":    "golang.org/x/sys",
 	"internal/python":    "internal/jail internal/proc pkg/events",

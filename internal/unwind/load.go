@@ -106,7 +106,9 @@ func (s *files) make(f *file) (*Table, error) {
 		s.figures.Refused++
 		return nil, errLarge
 	}
-	t, err := s.build(f)
+	var t *Table
+	var err error
+	spare(starved, func() { t, err = s.build(f) })
 	if err != nil {
 		f.state = failed
 		if errors.Is(err, proc.ErrGone) {

@@ -1,0 +1,55 @@
+package unwind
+
+import (
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	lowest  = 19                     // nice value of a thread that leaves the CPUs to all others
+	starved = 500 * time.Millisecond // period in which such a thread gets less than a tenth of a CPU
+)
+
+// spare runs f on a thread of the lowest priority, so that a traced process need not wait for a
+// CPU that f has. On a machine whose CPUs are all busy the thread would hardly run: a
+// period in which it gets less than a tenth of a CPU returns it to normal priority, which
+// needs CAP_SYS_NICE. spare returns when f does.
+func spare(period time.Duration, f func()) {
+	thread, done := make(chan int, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		thread <- unix.Gettid()
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, lowest)
+		f()
+	}()
+	tid := <-thread
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for before := time.Duration(0); ; {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+		used := cpuTime(tid)
+		if used-before < period/10 {
+			_ = unix.Setpriority(unix.PRIO_PROCESS, tid, 0)
+			<-done
+			return
+		}
+		before = used
+	}
+}
+
+// cpuTime returns how long a thread of this process has run, 0 if it has ended.
+func cpuTime(tid int) time.Duration {
+	const perThread, scheduler = 4, 2 // include/linux/posix-timers_types.h, CPUCLOCK_*
+	var t unix.Timespec
+	if unix.ClockGettime(int32(^tid<<3|perThread|scheduler), &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}

@@ -1,0 +1,55 @@
+package unwind
+
+import (
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/testkit"
+)
+
+// nice returns the calling thread's nice value.
+func nice(t *testing.T) int {
+	t.Helper()
+	n, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // 20 - nice
+	if err != nil {
+		t.Error(err)
+	}
+	return 20 - n
+}
+
+// Work runs at the lowest priority, and the caller's priority stays.
+func TestSpare(t *testing.T) {
+	before, during := nice(t), 0
+	spare(time.Hour, func() { during = nice(t) })
+	if after := nice(t); during != lowest || after != before {
+		t.Errorf("nice %d during the work, %d after it; want %d, %d", during, after, lowest, before)
+	}
+}
+
+// A thread that gets no CPU time returns to normal priority.
+func TestStarvedIsSpareNoMore(t *testing.T) {
+	testkit.NeedRoot(t)
+	spare(time.Millisecond, func() {
+		testkit.Eventually(t, "normal priority", func() bool { return nice(t) == 0 })
+	})
+}
+
+// The CPU time of a thread is the one that it reads itself.
+func TestCPUTime(t *testing.T) {
+	spare(time.Hour, func() {
+		var a, b unix.Timespec
+		clock := func(at *unix.Timespec) {
+			if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, at); err != nil {
+				t.Error(err)
+			}
+		}
+		clock(&a)
+		used := cpuTime(unix.Gettid())
+		clock(&b)
+		if used < time.Duration(a.Nano()) || used > time.Duration(b.Nano()) {
+			t.Errorf("%v, want %v to %v", used, time.Duration(a.Nano()), time.Duration(b.Nano()))
+		}
+	})
+}
