@@ -11,7 +11,7 @@ import (
 // Each boundary of the threat model names tests. Each of these is there, and at least one
 // runs without a build tag: in the gate.
 func TestThreatModel(t *testing.T) {
-	page, err := os.ReadFile("../docs/threat-model.md")
+	page, err := os.ReadFile("../docs/design/threat-model.md")
 	if err != nil {
 		t.Fatal(err)
 	}

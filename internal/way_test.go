@@ -13,7 +13,7 @@ import (
 // The functions on the way from the ring to the sentence, at most ten, are where the page of the
 // architecture says.
 func TestWayFromRingToSentence(t *testing.T) {
-	page, err := os.ReadFile("../docs/architecture.md")
+	page, err := os.ReadFile("../docs/design/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}

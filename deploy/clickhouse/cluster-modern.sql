@@ -2,7 +2,7 @@
 -- For ClickHouse 22.8 and later, with types that take less room, and a time after which rows
 -- go. No test of this repository runs them: Debian has no such server.
 -- Run them on every server. Each has a cluster called ingero in its remote_servers, whose shards
--- have internal_replication, and macros shard and replica. What is written, and how to ask: docs/clickhouse.md.
+-- have internal_replication, and macros shard and replica. What is written, and how to ask: docs/guides/clickhouse.md.
 
 CREATE DATABASE IF NOT EXISTS ingero;
 

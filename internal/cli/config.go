@@ -20,7 +20,7 @@ file, a variable, a flag. What may be secret is not shown. check finds everythin
 is wrong in the files and variables, with the line and what to do.
 
 A trace that runs as a service reads its settings anew when it is sent SIGHUP (systemctl
-reload ingero). Some take their new value then; docs/commands.md says which. The rest
+reload ingero). Some take their new value then; docs/reference/commands.md says which. The rest
 needs a restart, which the trace says. Where something is wrong, all stay as they were.`,
 		Example: "  ingero config show\n  ingero config check\n  ingero config check new.yaml",
 		Args: func(_ *cobra.Command, args []string) error {

@@ -28,7 +28,7 @@ func dashboardCommand(e *Env) *cobra.Command {
 		Use:   "dashboard",
 		Short: "Show what was recorded in a browser, over HTTPS, and answer other machines",
 		Long: `dashboard serves a page on the database for a browser, also while a trace records: what is
-slow and why, and where the time went (docs/dashboard.md). It changes nothing and needs no
+slow and why, and where the time went (docs/guides/dashboard.md). It changes nothing and needs no
 rights but to read. The page asks the read API, which ingero query, explain and export ask
 with --nodes.
 

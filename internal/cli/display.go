@@ -43,7 +43,7 @@ type keyRow struct {
 	do   func(d *display, s *shot)
 }
 
-// keyRows are the keys. The help and docs/commands.md are made from them.
+// keyRows are the keys. The help and docs/reference/commands.md are made from them.
 var keyRows = []keyRow{
 	{[]screen.Key{'q'}, "q", "end", "end, as Ctrl-C does: what was recorded is kept", func(d *display, _ *shot) { d.ends = true }},
 	{[]screen.Key{'h', '?'}, "h, ?", "keys", "these keys", func(d *display, _ *shot) { d.turn(helpPage) }},

@@ -14,11 +14,15 @@ import (
 // Every command line that the documents and the helps show is understood: there is such a
 // command, with such flags, which take such values.
 func TestCommandLinesOfDocuments(t *testing.T) {
-	files, err := filepath.Glob("../../docs/*.md")
-	if err != nil || len(files) < 10 {
-		t.Fatalf("%d documents: %v", len(files), err)
+	files := []string{"../../README.md"}
+	for _, pages := range []string{"../../docs/*.md", "../../docs/*/*.md"} {
+		found, err := filepath.Glob(pages)
+		if err != nil || len(found) < 3 {
+			t.Fatalf("%d documents in %s: %v", len(found), pages, err)
+		}
+		files = append(files, found...)
 	}
-	for _, file := range append(files, "../../README.md") {
+	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			text, err := os.ReadFile(file)
 			if err != nil {

@@ -57,7 +57,7 @@ minute; --anew plays them all the same.
 
 With --nodes it asks the ingero dashboard of other machines what was found while they were
 recorded, the gravest first, and compares the ranks of jobs that go over several machines:
-who has not entered an NCCL collective, and for whom others waited (docs/fleet.md).
+who has not entered an NCCL collective, and for whom others waited (docs/guides/fleet.md).
 
 ` + stepsHelp + `
 

@@ -20,10 +20,10 @@ memory and GPUs as counters, and what cost time as instants. A name that ends in
 makes it JSON, for chrome://tracing too, as --format chrome-json does.
 
 clickhouse copies calls, sums and causes to a cluster, those that it does not have: it can
-be ended and run again, as often as one likes (docs/clickhouse.md).
+be ended and run again, as often as one likes (docs/guides/clickhouse.md).
 
 With --nodes it first copies what other machines have recorded, from their ingero dashboard,
-and writes it all, machine by machine: databases up to 1 GiB each (docs/fleet.md).
+and writes it all, machine by machine: databases up to 1 GiB each (docs/guides/fleet.md).
 
 The file is there once it is whole. What could not be read is told on standard error.`
 

@@ -125,7 +125,7 @@ func TestLiveScripts(t *testing.T) {
 
 // The reference of commands is up to date.
 func TestDocs(t *testing.T) {
-	const path = "../../docs/commands.md"
+	const path = "../../docs/reference/commands.md"
 	var got bytes.Buffer
 	if err := Docs(&got); err != nil {
 		t.Fatal(err)

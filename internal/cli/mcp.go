@@ -17,7 +17,7 @@ func mcpCommand(e *Env) *cobra.Command {
 		Short: "Answer assistants: a Model Context Protocol server on standard input, or over HTTPS",
 		Long: `mcp answers assistants (Claude, Cursor, any MCP client) about what was recorded, also while a
 trace records. It changes nothing and needs no rights but to read. Its first tool, diagnose,
-says in one call whether something is wrong, who did it and what to do; docs/mcp.md lists all.
+says in one call whether something is wrong, who did it and what to do; docs/guides/mcp.md lists all.
 
 It speaks on standard input and output, as clients start it. --http :8080 serves Streamable
 HTTP at https://127.0.0.1:8080/mcp in its place, by TLS 1.3 alone, to this machine alone;

@@ -28,7 +28,7 @@ func counter(t *testing.T, name string) func(string) int {
 
 // What each tool replies, in both forms, and how much that is: telegraphic notation is at
 // most 40 % of sentences in the median, and diagnose at most 600 tokens. The table is in
-// docs/mcp.md. (Row 90.)
+// docs/guides/mcp.md. (Row 90.)
 func TestMCPReplies(t *testing.T) {
 	testkit.LeakCheck(t)
 	a := pipes(t, incidentDB(t), "", "--test-report", testReportFile(t))
@@ -64,9 +64,9 @@ func TestMCPReplies(t *testing.T) {
 		t.Errorf("telegraphic notation takes %.1f %% of the tokens of sentences in the median, want at most 40:\n%s", 100*median, table.String())
 	}
 	testkit.Golden(t, "mcp/replies.txt", all.String())
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "mcp.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "mcp.md"))
 	if err != nil || !strings.Contains(string(page), table.String()) {
-		t.Errorf("docs/mcp.md lacks this table, %v:\n%s", err, table.String())
+		t.Errorf("docs/guides/mcp.md lacks this table, %v:\n%s", err, table.String())
 	}
 }
 

@@ -32,7 +32,7 @@ func exportOTLP(_ context.Context, x *exports, c *config.Config) error {
 	options, err := otlp.Configure(otlp.Settings{Endpoint: o.Endpoint, Spans: otlp.Spans(o.Traces), Protocol: protocol,
 		Headers: headers, CAFile: o.CAFile, Getenv: x.getenv})
 	if err != nil {
-		return &problem{What: err.Error(), Do: "ingero trace --otlp localhost:4318, or --otlp https://HOST; docs/opentelemetry.md has more", Code: exitUsage, Err: err}
+		return &problem{What: err.Error(), Do: "ingero trace --otlp localhost:4318, or --otlp https://HOST; docs/guides/opentelemetry.md has more", Code: exitUsage, Err: err}
 	}
 	options.Node, options.Version, options.Log = x.node, x.version, x.log
 	s, err := otlp.New(options)

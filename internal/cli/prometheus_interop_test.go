@@ -78,7 +78,7 @@ func checkMetrics(t *testing.T, address string) {
 	}
 }
 
-// checkUses asks each example of docs/metrics.md: Prometheus takes all, and there is
+// checkUses asks each example of docs/reference/metrics.md: Prometheus takes all, and there is
 // something of what there is always something of.
 func checkUses(t *testing.T, p *testkit.Prometheus) {
 	t.Helper()

@@ -80,7 +80,7 @@ is cut short where it returns too much or takes too long. ingero sql lists the t
 With --nodes it asks the ingero dashboard of other machines. Counts, times and quantiles are
 of all of them together; so are the rows of SQL that groups and sums up, and others have the
 machine as their first column. A machine that does not answer, or late, or whose clock is
-off by 10 ms, is told on standard error; the others' answers are shown (docs/fleet.md).
+off by 10 ms, is told on standard error; the others' answers are shown (docs/guides/fleet.md).
 
 Which database was read, and what of it was missing, damaged, cut or thinned, goes to
 standard error; --json has it, too. A time in JSON and CSV is in UTC, a duration in

@@ -18,7 +18,7 @@ func TestDeployedNames(t *testing.T) {
 		known[metric.Rows[id].Prometheus()] = true
 	}
 	name := regexp.MustCompile(`\b(ingero|gpu_cuda|hw|system)_[a-z0-9_]+`)
-	for _, path := range []string{"prometheus/rules.yaml", "prometheus/rules_test.yaml", "grafana/ingero-prometheus.json", "../docs/prometheus.md"} {
+	for _, path := range []string{"prometheus/rules.yaml", "prometheus/rules_test.yaml", "grafana/ingero-prometheus.json", "../docs/guides/prometheus.md"} {
 		text, err := os.ReadFile(deploy + path)
 		if err != nil {
 			t.Fatal(err)

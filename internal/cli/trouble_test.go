@@ -14,7 +14,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// symptoms make the symptoms of docs/troubleshooting.md, by the title of its entries, and
+// symptoms make the symptoms of docs/guides/troubleshooting.md, by the title of its entries, and
 // return what ingero says of them.
 var symptoms = map[string]func(b *bench) string{
 	"Nothing has been recorded":         func(b *bench) string { return b.says("explain") },
@@ -59,7 +59,7 @@ var symptoms = map[string]func(b *bench) string{
 // Each entry of the document is a symptom, which is made here, and what is said then has
 // the lines that it shows: "..." is what varies.
 func TestTroubleshooting(t *testing.T) {
-	text, err := os.ReadFile("../../docs/troubleshooting.md")
+	text, err := os.ReadFile("../../docs/guides/troubleshooting.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -179,7 +179,7 @@ func isSection(key string) bool {
 
 // unknown names the setting that was probably meant.
 func unknown(at, key string) *Error {
-	e := &Error{At: at, What: fmt.Sprintf("there is no setting %.80s", key), Do: "docs/commands.md lists the settings"}
+	e := &Error{At: at, What: fmt.Sprintf("there is no setting %.80s", key), Do: "docs/reference/commands.md lists the settings"}
 	best := min(max(2, len(key)/3), 5) + 1
 	for i := range Settings {
 		s := &Settings[i]

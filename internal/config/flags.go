@@ -76,7 +76,7 @@ func (v *flagValue) String() string {
 // Type implements pflag.Value.
 func (v *flagValue) Type() string { return v.s.Kind() }
 
-// Reference returns the settings as a table in Markdown, for docs/commands.md.
+// Reference returns the settings as a table in Markdown, for docs/reference/commands.md.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString("| setting | variable | flag | of | kind | default | at run time | |\n|---|---|---|---|---|---|---|---|\n")

@@ -102,7 +102,7 @@ var Settings = []Setting{
 		Help:    "show causes of this severity or more: LOW, MEDIUM or HIGH; how many are not shown is said",
 		field:   func(c *Config) any { return &c.Causes.MinSeverity }},
 	{Key: "causes.rules-off", Reload: true, Env: "INGERO_RULES_OFF", Flag: "rules-off", Commands: slices.Concat(causing, serving, []string{"summary"}), Choices: append(causal.RuleNames(), causal.OldName),
-		Help:  "do not show causes that these rules find: lock-wait,own-threads (docs/detections.md has all)",
+		Help:  "hide causes that these rules find: lock-wait,own-threads; docs/reference/detections.md lists the rules",
 		field: func(c *Config) any { return (*names)(&c.Causes.RulesOff) }},
 	{Key: "trace.pid", Env: "INGERO_PID", Flag: "pid", Short: "p", Commands: []string{"trace"}, Excludes: "trace.user",
 		Help:  "trace these processes and their children: 4821,5032",

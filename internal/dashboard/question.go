@@ -62,7 +62,7 @@ func (a *asked) question() (Question, error) {
 		set := params[name]
 		switch {
 		case set == nil:
-			return q, &refusal{http.StatusBadRequest, fmt.Sprintf("there is no parameter %.40q", name), "docs/api.md lists them"}
+			return q, &refusal{http.StatusBadRequest, fmt.Sprintf("there is no parameter %.40q", name), "docs/reference/api.md lists them"}
 		case len(all) > 1:
 			return q, wrong(name, strings.Join(all, " "), "given once")
 		}

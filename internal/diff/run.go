@@ -26,7 +26,7 @@ type Run struct {
 	Session  query.Session
 	From, To time.Time
 	Cover    query.Coverage
-	// Untimed is what was left out to spare the programs (docs/overhead.md) without which
+	// Untimed is what was left out to spare the programs (docs/design/overhead.md) without which
 	// calls have no time or no count: parts and operations differ by that, too.
 	Untimed []string
 

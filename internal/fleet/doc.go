@@ -6,5 +6,5 @@
 // A machine that does not answer, late, or not as it should, is a [Problem] beside the
 // answers of the others. How the clocks stand to each other is measured with each
 // question. What machines send is bounded, and not trusted: names and texts are made
-// printable. It is meant for tens of machines; docs/fleet.md says what is for more.
+// printable. It is meant for tens of machines; docs/guides/fleet.md says what is for more.
 package fleet

@@ -86,7 +86,7 @@ func New(o Options) (*Fleet, error) {
 		f.nodes = append(f.nodes, n)
 	}
 	if len(f.nodes) > maxNodes {
-		return nil, &Error{fmt.Sprintf("there are %d machines, and %d can be asked", len(f.nodes), maxNodes), "docs/fleet.md says what is for more"}
+		return nil, &Error{fmt.Sprintf("there are %d machines, and %d can be asked", len(f.nodes), maxNodes), "docs/guides/fleet.md says what is for more"}
 	}
 	return f, nil
 }

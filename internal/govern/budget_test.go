@@ -224,7 +224,7 @@ func TestSteps(t *testing.T) {
 
 // The page that says what is left out has each step, in its order and in these words.
 func TestStepsAreInThePage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/overhead.md")
+	page, err := os.ReadFile("../../docs/design/overhead.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,6 +235,6 @@ func TestStepsAreInThePage(t *testing.T) {
 		want += fmt.Sprintf("| `%s` | %s | %s |\n", s.Name, s.Does, s.Cost)
 	}
 	if table != want {
-		t.Errorf("the table of docs/overhead.md is\n%s, want\n%s", table, want)
+		t.Errorf("the table of docs/design/overhead.md is\n%s, want\n%s", table, want)
 	}
 }

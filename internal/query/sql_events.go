@@ -294,7 +294,7 @@ var callColumns = []eventColumn{
 			}
 			return int64(c.Device) - 1
 		}},
-	{SQLColumn{"arg0", "INTEGER", "the values that are kept of it, as docs/operations.md lists them: unsigned 64 bits, shown signed"},
+	{SQLColumn{"arg0", "INTEGER", "the values that are kept of it, as docs/reference/operations.md lists them: unsigned 64 bits, shown signed"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return kept(c, 0) }},
 	{SQLColumn{"arg1", "INTEGER", "likewise"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return kept(c, 1) }},

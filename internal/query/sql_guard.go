@@ -93,7 +93,7 @@ func (s *statement) authorize(action sqlite.AuthorizerActionCode, one, two, _, _
 		}
 	case sqlite.AuthFunction:
 		if !safeFunctions[strings.ToLower(two)] {
-			why = &SQLError{What: fmt.Sprintf("the function %s cannot be used", two), Do: "the functions that can be are in docs/schema.md"}
+			why = &SQLError{What: fmt.Sprintf("the function %s cannot be used", two), Do: "the functions that can be are in docs/reference/schema.md"}
 		}
 	case sqlite.AuthPragma:
 		why = &SQLError{What: "PRAGMA cannot be used", Do: onlyReads}
@@ -249,7 +249,7 @@ func inWords(err error) error {
 	case strings.HasPrefix(out.What, "no such table"):
 		out.Do = tablesAre()
 	case strings.HasPrefix(out.What, "no such column"), strings.HasPrefix(out.What, "no such function"):
-		out.Do = "columns and functions are in docs/schema.md"
+		out.Do = "columns and functions are in docs/reference/schema.md"
 	}
 	return out
 }
@@ -271,7 +271,7 @@ func tablesAre() string {
 	for _, v := range virtuals {
 		names = append(names, v.Name)
 	}
-	return "there are " + strings.Join(names, ", ") + " and those of the file, as sessions: see docs/schema.md"
+	return "there are " + strings.Join(names, ", ") + " and those of the file, as sessions: see docs/reference/schema.md"
 }
 
 // addNew appends what is not there yet.

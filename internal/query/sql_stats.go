@@ -111,7 +111,7 @@ func (s *statement) scanStats(a *asked, b *statBatch, named any, yield func(batc
 		text, _ := named.(string)
 		ops := events.OpsNamed(text)
 		if len(ops) == 0 {
-			return &SQLError{What: fmt.Sprintf("there is no operation %.60q", fmt.Sprint(named)), Do: "docs/operations.md has their names"}
+			return &SQLError{What: fmt.Sprintf("there is no operation %.60q", fmt.Sprint(named)), Do: "docs/reference/operations.md has their names"}
 		}
 		f.Ops = both(f.Ops, ops)
 		some = some && len(f.Ops) > 0

@@ -12,7 +12,7 @@ import (
 )
 
 // Fact is what a real machine showed, and what is right: a row of a file of facts,
-// testdata/field/*.tsv, as docs/field.md describes it.
+// testdata/field/*.tsv, as docs/guides/field.md describes it.
 type Fact struct {
 	At     string // file and line
 	Source string // where it can be looked up

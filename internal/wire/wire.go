@@ -1,7 +1,7 @@
 // Package wire has what the machines of a fleet say to each other, as JSON over HTTP:
 // the answers of the read API that another ingero puts together. Package dashboard
 // gives them, package fleet asks for them. Times are Unix nanoseconds of the machine's
-// own clock. docs/api.md describes the whole API.
+// own clock. docs/reference/api.md describes the whole API.
 package wire
 
 import (

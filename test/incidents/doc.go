@@ -8,7 +8,7 @@
 // truth. A session is judged as it was at its last tick: the cause, the culprit, the
 // lost time, chains that are of nothing, and how long it was until the first chain.
 //
-//	make incidents SEEDS=1-9 ONLY=hog      a table for docs/accuracy.md
+//	make incidents SEEDS=1-9 ONLY=hog      a table for docs/design/accuracy.md
 //	go test -tags measure ./test/incidents -run ^TestIncidents$ -args -seeds 1-3 -only disk -keep DIR
 //	go test -tags measure ./test/incidents -run ^TestIncidents$ -args -replay DIR
 //

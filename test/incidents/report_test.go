@@ -71,7 +71,7 @@ func ratio(part, whole int) string {
 	return fmt.Sprintf("%.3f", float64(part)/float64(whole))
 }
 
-// leastRight is how much of all first runs must be right: docs/accuracy.md has what was.
+// leastRight is how much of all first runs must be right: docs/design/accuracy.md has what was.
 const leastRight = 0.85
 
 // gate fails the test where less is right than must be.

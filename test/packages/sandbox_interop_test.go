@@ -141,7 +141,7 @@ func systemCalls(t *testing.T, names []string) (out []int) {
 	return out
 }
 
-// timing is what the sandbox does take away, as docs/install.md says: the kernel times
+// timing is what the sandbox does take away, as docs/start/install.md says: the kernel times
 // programs for CAP_SYS_ADMIN only.
 const timing = "what tracepoints cost is not measured"
 

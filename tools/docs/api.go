@@ -12,7 +12,7 @@ const apiHead = `# The HTTP read API
 <!-- Generated from internal/dashboard by make docs. -->
 
 ` + "`ingero dashboard`" + ` serves it: JSON over HTTPS, also while a trace records. Nothing of it
-changes anything. ` + "`ingero query, explain and export --nodes`" + ` ask it of several machines ([fleet.md](fleet.md)).
+changes anything. ` + "`ingero query, explain and export --nodes`" + ` ask it of several machines ([fleet.md](../guides/fleet.md)).
 
     ingero dashboard                                           # https://127.0.0.1:8080, this machine only
     ingero dashboard --addr 0.0.0.0:8080 --token-file token    # other machines, who must have the token

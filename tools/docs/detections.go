@@ -67,7 +67,7 @@ func detections() string {
 		}
 		b.WriteString("\nNeeds " + needs(r.Needs) + ".")
 		if steps := without(r); len(steps) > 0 {
-			b.WriteString(" Not told, or not wholly, while a [step](overhead.md) is taken: `" + strings.Join(steps, "`, `") + "`.")
+			b.WriteString(" Not told, or not wholly, while a [step](../design/overhead.md) is taken: `" + strings.Join(steps, "`, `") + "`.")
 		}
 		if len(r.Problems) > 0 {
 			b.WriteString(" Answers " + strings.Join(r.Problems, ", ") + " [below](#problems).")

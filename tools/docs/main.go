@@ -17,14 +17,14 @@ func main() {
 		path string
 		make func() (string, error)
 	}{
-		{"docs/api.md", func() (string, error) { return api(), nil }},
-		{"docs/commands.md", commands},
-		{"docs/detections.md", func() (string, error) { return detections(), nil }},
+		{"docs/reference/api.md", func() (string, error) { return api(), nil }},
+		{"docs/reference/commands.md", commands},
+		{"docs/reference/detections.md", func() (string, error) { return detections(), nil }},
 		{"deploy/clickhouse/cluster-18.16.sql", func() (string, error) { return tables(false), nil }},
 		{"deploy/clickhouse/cluster-modern.sql", func() (string, error) { return tables(true), nil }},
-		{"docs/metrics.md", func() (string, error) { return metrics(), nil }},
-		{"docs/operations.md", func() (string, error) { return operations(), nil }},
-		{"docs/schema.md", func() (string, error) { return schema("internal/store/migrations") }},
+		{"docs/reference/metrics.md", func() (string, error) { return metrics(), nil }},
+		{"docs/reference/operations.md", func() (string, error) { return operations(), nil }},
+		{"docs/reference/schema.md", func() (string, error) { return schema("internal/store/migrations") }},
 		{"docs/test_matrix.md", func() (string, error) { return testMatrix(".") }},
 	} {
 		text, err := page.make()

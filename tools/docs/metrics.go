@@ -11,7 +11,7 @@ const metricsHead = `# Metrics
 
 <!-- Generated from internal/metric by make docs. -->
 
-What ` + "`ingero trace --prometheus :9090`" + ` serves ([prometheus.md](prometheus.md)), and what ` + "`--otlp`" + `
+What ` + "`ingero trace --prometheus :9090`" + ` serves ([prometheus.md](../guides/prometheus.md)), and what ` + "`--otlp`" + `
 sends: the first name is OpenTelemetry's, the second Prometheus's. Counters and histograms
 begin with the trace, and do not fall.
 

@@ -25,7 +25,7 @@ watched: it is counted, not timed. Of one marked "text" the name that it is give
 recorded. A result after "pending" is no failure.
 
 Of some functions every call has a record of its own, whatever is left out to spare the traced
-processes ([overhead.md](overhead.md)): "recorded always" says why. Of the others a call that
+processes ([overhead.md](../design/overhead.md)): "recorded always" says why. Of the others a call that
 failed, or that took 100 us or more, has one.
 `
 

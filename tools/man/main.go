@@ -1,6 +1,6 @@
 // Command man writes the manual pages, one of each command and ingero.yaml(5) of the
 // settings, and what shells complete command lines by. They come from the same tables as
-// docs/commands.md, and are made for packages: go run ./tools/man DIR DATE makes DIR/man
+// docs/reference/commands.md, and are made for packages: go run ./tools/man DIR DATE makes DIR/man
 // and DIR/completions, with the date as 2026-01-02T15:04:05Z.
 package main
 

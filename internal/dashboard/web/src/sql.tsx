@@ -69,7 +69,7 @@ export function SQLPanel() {
       </Panel>
     );
   return (
-    <Panel id="sql" title="SQL" about="one statement that only reads; it knows nothing of the time and the filters above. Tables: docs/schema.md" wide>
+    <Panel id="sql" title="SQL" about="one statement that only reads; it knows nothing of the time and the filters above. Tables: docs/reference/schema.md" wide>
       <div class="sql">
         <textarea id="sql-text" rows={4} spellcheck={false} aria-label="SQL statement; Ctrl and Enter run it" value={text} onInput={(e) => setText(e.currentTarget.value)} onKeyDown={keys} />
         <div class="tools">

@@ -1,4 +1,4 @@
-// Answers of the read API (docs/api.md), as far as the page reads them. What is not
+// Answers of the read API (docs/reference/api.md), as far as the page reads them. What is not
 // known is absent or null, never 0.
 
 export interface Refusal {
