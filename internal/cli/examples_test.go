@@ -42,31 +42,37 @@ func TestCommandLinesOfDocuments(t *testing.T) {
 	}
 }
 
-// The report in the README is that of the demo.
-func TestReadmeShowsTheDemo(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+// Each part of a report that a page shows is a part of the demo's.
+func TestPagesShowTheDemo(t *testing.T) {
 	code, stdout, stderr := command(t, nil, nil, "demo", "incident", "--no-gpu")
 	if code != 0 {
 		t.Fatalf("code %d: %s", code, stderr)
 	}
-	_, report, _ := strings.Cut(string(text), "    INCIDENT REPORT")
-	report, _, _ = strings.Cut("    INCIDENT REPORT"+report, "\n\n")
-	said := map[string]bool{}
+	printed := map[string]bool{}
 	for line := range strings.Lines(stdout) {
-		said[strings.TrimSpace(line)] = true
+		printed[strings.TrimSpace(line)] = true
 	}
-	lines := 0
-	for line := range strings.Lines(report) {
-		lines++
-		if !said[strings.TrimSpace(line)] {
-			t.Errorf("the demo does not say %q", strings.TrimSpace(line))
+	part := regexp.MustCompile(`^ +(INCIDENT REPORT|\[HIGH\]|Timeline|Not it|WHERE THE TIME WENT)`)
+	for _, page := range []string{"../../README.md", "../../docs/start/reading-reports.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if lines < 10 {
-		t.Errorf("the README has %d lines of the report", lines)
+		lines := 0
+		for block := range strings.SplitSeq(string(text), "\n\n") {
+			if !part.MatchString(block) {
+				continue
+			}
+			for line := range strings.Lines(block) {
+				lines++
+				if line = strings.TrimSpace(line); !printed[line] {
+					t.Errorf("%s: the demo does not print %q", page, line)
+				}
+			}
+		}
+		if lines < 10 {
+			t.Errorf("%s has %d lines of the report", page, lines)
+		}
 	}
 }
 
