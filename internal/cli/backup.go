@@ -18,24 +18,24 @@ func backupCommand(e *Env) *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use:   "backup",
-		Short: "Copy the database to one file, also while a trace records",
-		Long: `backup writes all recordings to one file, to keep or to send. Every command that reads
-opens it as it is: ingero explain --db FILE. A trace that records meanwhile goes on, and
-what it had recorded by then is in the file.`,
+		Short: "Copy the database to one file, even while a trace records",
+		Long: `backup writes all recordings to one file, to archive or to send. Every command that reads
+a database opens the file directly: ingero explain --db FILE. A running trace continues;
+the file contains its recording up to that moment.`,
 		Example: "  ingero backup -o gpu-7.ingero\n  ingero explain --db gpu-7.ingero",
 		Args:    noArguments,
 	}
 	flags := config.Bind(c)
 	f := c.Flags()
-	f.StringVarP(&output, "output", "o", "", "the file to write")
-	f.BoolVar(&force, "force", false, "replace the file if there is one")
+	f.StringVarP(&output, "output", "o", "", "output file")
+	f.BoolVar(&force, "force", false, "replace an existing file")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, err := e.settings(flags)
 		if err != nil {
 			return err
 		}
 		if output == "" {
-			return usage("ingero backup -o gpu-7.ingero", "it is not said where to write to")
+			return usage("ingero backup -o gpu-7.ingero", "no output file given")
 		}
 		return e.backup(c.Context(), s, output, force)
 	}
@@ -62,7 +62,7 @@ func (e *Env) backup(ctx context.Context, c *config.Config, path string, force b
 	}
 	fmt.Fprintf(e.Stderr, "Wrote %s to %s (%s).\n", counted(len(sessions), "recording"), path, explain.Bytes(bytes))
 	if b.Cut > 0 {
-		fmt.Fprintf(e.Stderr, "Note: %s at the ends of logs are left out: a crash cut them off, or they are being written\n", explain.Bytes(b.Cut))
+		fmt.Fprintf(e.Stderr, "Note: skipped %s at the ends of logs: truncated by a crash, or still being written\n", explain.Bytes(b.Cut))
 	}
 	return nil
 }

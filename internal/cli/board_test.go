@@ -55,7 +55,7 @@ func TestKeysOfTop(t *testing.T) {
 		want       string // on the screen when it is done, and not before
 	}{
 		{name: "table", want: "q end"},
-		{name: "help", keys: "h", want: "draw all anew"},
+		{name: "help", keys: "h", want: "redraw the screen"},
 		{name: "sorted", keys: "hs", want: "by time"},
 		{name: "sorted-by-name", keys: "SS", want: "by name"},
 		{name: "typing", keys: "s/SYNC\x7f", want: "filter: SYN_"},
@@ -84,7 +84,7 @@ func TestKeysOfTop(t *testing.T) {
 		t.Errorf("it ends with %d", code)
 	}
 	x.Look("q end", false)
-	if got := x.Shows("CUDA Runtime: 502 calls"); !strings.Contains(got, "Nothing records now") {
+	if got := x.Shows("CUDA Runtime: 502 calls"); !strings.Contains(got, "No trace is recording") {
 		t.Errorf("what stays:\n%s", got)
 	}
 	if x.Other() || x.Settings() != before {
@@ -344,7 +344,7 @@ func TestKeysOfTrace(t *testing.T) {
 	x.Resize(250, 80) // or a long path is written in two lines
 	x.Type("q")
 	<-ended
-	got := x.Shows("Where the time went: ingero explain")
+	got := x.Shows("where the time went: ingero explain")
 	if !strings.Contains(got, "\n  cudaLaunchKernel") || x.Other() || x.Settings() != before || cmd.ProcessState.ExitCode() != 0 {
 		t.Errorf("it ends with %d:\n%s", cmd.ProcessState.ExitCode(), got)
 	}

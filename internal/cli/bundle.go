@@ -29,13 +29,13 @@ type bundled struct {
 // bundle are the files of a support bundle: these, a list of them, and nothing else. None
 // has calls, stacks, environments or files of anybody.
 var bundle = []bundled{
-	{"check.txt", "what ingero check says", func(e *Env, ctx context.Context) (string, error) { r, err := e.check(ctx, 0); return r.Text(), err }},
+	{"check.txt", "output of ingero check", func(e *Env, ctx context.Context) (string, error) { r, err := e.check(ctx, 0); return r.Text(), err }},
 	{"check.json", "the same, as JSON", func(e *Env, ctx context.Context) (string, error) { r, err := e.check(ctx, 0); return asText(r, err) }},
-	{"version.txt", "of ingero, of the kernel and of the system", (*Env).bundleVersion},
-	{"config.json", "the settings and where each came from, without secrets", (*Env).bundleConfig},
-	{"status.json", "what the running trace tells of itself", (*Env).bundleStatus},
-	{"database.json", "what the database holds and takes: names, sizes and times, no calls", (*Env).bundleDatabase},
-	{"log.txt", "the last 500 lines of the service's log", (*Env).bundleLog},
+	{"version.txt", "versions of ingero, the kernel and the system", (*Env).bundleVersion},
+	{"config.json", "each setting and its source, without secrets", (*Env).bundleConfig},
+	{"status.json", "state of the running trace", (*Env).bundleStatus},
+	{"database.json", "content and size of the database: names, sizes and times, no calls", (*Env).bundleDatabase},
+	{"log.txt", "last 500 lines of the service's log", (*Env).bundleLog},
 }
 
 // supportBundle writes a bundle to path, and says what is in it.
@@ -47,7 +47,7 @@ func (e *Env) supportBundle(ctx context.Context, path string) error {
 		for _, b := range bundle {
 			text, err := b.inTime(ctx, e)
 			if err != nil {
-				text = "not there: " + err.Error() + "\n"
+				text = "not available: " + err.Error() + "\n"
 			}
 			fmt.Fprintf(&list, "  %-14s %8s  %s\n", b.name, explain.Bytes(int64(len(text))), b.about)
 			if err := pack(w, b.name, text); err != nil {
@@ -65,8 +65,8 @@ func (e *Env) supportBundle(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	return e.printf("Wrote %s (%s). It holds this and nothing else; look at it before you send it:\n%s"+
-		"Names of this machine, of users, processes, folders and libraries are in it.\n", oneLine(path), explain.Bytes(size), list.String())
+	return e.printf("Wrote %s (%s). It contains only these files; review it before you send it:\n%s"+
+		"It includes the names of this machine, of users, processes, directories and libraries.\n", oneLine(path), explain.Bytes(size), list.String())
 }
 
 // inTime gives a part a time of its own, so that one that hangs takes no other with it.
@@ -174,5 +174,5 @@ func (e *Env) bundleLog(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("journalctl: %w %s", err, strings.TrimSpace(stderr.String()))
 	}
-	return orElse(clean(string(out)), "the service has said nothing\n"), nil
+	return orElse(clean(string(out)), "the service has logged nothing\n"), nil
 }

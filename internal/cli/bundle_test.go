@@ -55,12 +55,12 @@ func TestSupportBundle(t *testing.T) {
 		if name != "ingero-support/contents.txt" && !slices.Contains(names, name) || text == "" {
 			t.Errorf("%s: %q", name, text)
 		}
-		if strings.HasSuffix(name, ".json") && !strings.HasPrefix(text, "not there: ") && !json.Valid([]byte(text)) {
+		if strings.HasSuffix(name, ".json") && !strings.HasPrefix(text, "not available: ") && !json.Valid([]byte(text)) {
 			t.Errorf("%s is no JSON:\n%s", name, text)
 		}
 	}
 	for name, want := range map[string]string{"check.txt": "Kernel", "version.txt": "ingero v1.2.3", "config.json": "INGERO_NOTIFY", "status.json": `"running": `,
-		"database.json": "not there: ", "contents.txt": "config.json"} {
+		"database.json": "not available: ", "contents.txt": "config.json"} {
 		if !strings.Contains(files["ingero-support/"+name], want) {
 			t.Errorf("%s lacks %q:\n%s", name, want, files["ingero-support/"+name])
 		}

@@ -16,19 +16,19 @@ func checkCommand(e *Env) *cobra.Command {
 	asJSON, pid, support := false, uint32(0), ""
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Say whether this machine can be traced, and what each missing thing costs",
-		Long: `check looks at the kernel, the GPU driver, the CUDA libraries and the processes
-that use them. As root it also tries each feature of the kernel that ingero can use.
+		Short: "Check whether ingero can trace on this machine, and what each missing feature costs",
+		Long: `check inspects the kernel, the GPU driver, the CUDA libraries and the processes that use
+them. As root, it also tests each kernel feature that ingero can use.
 
-With --pid it looks at one process: which CUDA libraries it has loaded, what of them
-is traced and what is not, a runtime that is linked into the program, and whether its
-calls can be timed. Nothing is attached to it.
+With --pid, check inspects one process: the CUDA libraries it has loaded, which of their
+functions are traced, a runtime linked into the program, and whether calls can be timed.
+check attaches nothing to the process.
 
---support-bundle writes a file for whoever is to help: what check says, versions, settings
-without secrets, what the trace and the database tell of themselves, the last lines of the
-service's log. It lists what is in the file; nothing is sent.
+--support-bundle writes a file for a support request: the output of check, versions,
+settings without secrets, the state of the trace and the database, and the last lines of
+the service's log. check lists the content of the file and sends nothing.
 
-It ends with 1 when tracing cannot work here, else with 0.`,
+check exits with code 1 if ingero cannot trace here, else with 0.`,
 		Example: "  sudo ingero check\n  ingero check | grep ptrace_scope\n  sudo ingero check --json\n  sudo ingero check --pid 4821\n  sudo ingero check --support-bundle support.tar.gz",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -54,9 +54,9 @@ It ends with 1 when tracing cannot work here, else with 0.`,
 			return nil
 		},
 	}
-	c.Flags().Uint32VarP(&pid, "pid", "p", 0, "look at this process alone")
-	c.Flags().StringVar(&support, "support-bundle", "", "write this file, a tar.gz, for whoever is to help")
-	c.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	c.Flags().Uint32VarP(&pid, "pid", "p", 0, "check only this process")
+	c.Flags().StringVar(&support, "support-bundle", "", "tar.gz file to write for a support request")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
@@ -68,7 +68,7 @@ func (e *Env) check(ctx context.Context, pid uint32) (check.Report, error) {
 	}
 	r, err := check.Process(ctx, m, proc.Names{}, pid)
 	if errors.Is(err, proc.ErrGone) {
-		return r, &problem{What: fmt.Sprintf("there is no process %d", pid), Do: "ingero check lists the processes that use CUDA", Err: err}
+		return r, &problem{What: fmt.Sprintf("no such process: %d", pid), Do: "ingero check lists the processes that use CUDA", Err: err}
 	}
 	return r, err
 }

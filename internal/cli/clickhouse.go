@@ -15,13 +15,13 @@ import (
 )
 
 // makeTables is what to do where a cluster has no tables.
-const makeTables = "deploy/clickhouse has the statements that make the tables; ingero's user must be able to read and insert"
+const makeTables = "create the tables with the statements in deploy/clickhouse; allow ingero's user to read and insert"
 
 // copyToClickHouse copies what matches to a cluster.
 func (e *Env) copyToClickHouse(ctx context.Context, c *config.Config, o exportOptions) (err error) {
 	to := cmp.Or(o.output, c.Trace.ClickHouse)
 	if to == "" {
-		return usage("ingero export --format clickhouse -o http://ch-1:8123", "it is not said where to write to")
+		return usage("ingero export --format clickhouse -o http://ch-1:8123", "no ClickHouse URL given")
 	}
 	cluster, err := clickhouse.Open(to, clickhouse.Options{Log: e.logger(c.Debug)})
 	if err != nil {
@@ -45,13 +45,13 @@ func (e *Env) copyToClickHouse(ctx context.Context, c *config.Config, o exportOp
 	case errors.As(err, &no):
 		return &problem{What: no.Error(), Do: makeTables, Err: err}
 	case err != nil && cluster.Problem() != "":
-		return &problem{What: "not all is there: " + err.Error(), Do: "run it again: it goes on where it was", Err: err}
+		return &problem{What: "the copy is incomplete: " + err.Error(), Do: "run the command again: it continues where it stopped", Err: err}
 	case err != nil:
 		return o.inWords(r.Path(), err)
 	}
 	fmt.Fprintf(e.Stderr, "Wrote %s, %s of sums and %s to %s", counted(res.Calls, "call"), counted(res.Rollups, "row"), counted(res.Chains, "chain"), cluster)
 	if res.There > 0 {
-		fmt.Fprintf(e.Stderr, "; %s were there", counted(res.There, "call"))
+		fmt.Fprintf(e.Stderr, "; %s already existed", counted(res.There, "call"))
 	}
 	fmt.Fprintln(e.Stderr, ".")
 	for _, n := range coverageNotes(&res.Coverage) {
@@ -66,7 +66,7 @@ func followToClickHouse(_ context.Context, x *exports, c *config.Config) error {
 		return nil
 	}
 	if !c.Trace.Record {
-		return usage("leave --record=false out, or --clickhouse", "--clickhouse copies what is recorded, and nothing is")
+		return usage("remove --record=false or --clickhouse", "--clickhouse copies the recording, but --record=false disables recording")
 	}
 	cluster, err := clickhouse.Open(c.Trace.ClickHouse, clickhouse.Options{Log: x.log})
 	if err != nil {
@@ -90,13 +90,13 @@ func followToClickHouse(_ context.Context, x *exports, c *config.Config) error {
 		s := f.State()
 		x.say(fmt.Sprintf("ClickHouse has %s of this recording", counted(s.Calls, "call")))
 		if s.LostCalls > 0 {
-			x.say(fmt.Sprintf("ingero: %s were removed before they could be copied: --max-db keeps more", counted(s.LostCalls, "call")))
+			x.say(fmt.Sprintf("ingero: %s were removed before they were copied to ClickHouse; to keep more, raise --max-db", counted(s.LostCalls, "call")))
 		}
 		if !s.Whole {
-			x.say("ingero: not all of the recording is in ClickHouse: " + oneLine(s.Problem) + ". ingero export --format clickhouse copies the rest")
+			x.say("ingero: the recording in ClickHouse is incomplete: " + oneLine(s.Problem) + ". To copy the rest: ingero export --format clickhouse")
 		}
 		return err
 	})
-	x.say("Recordings are copied to ClickHouse: " + cluster.String())
+	x.say("Copying recordings to ClickHouse: " + cluster.String())
 	return nil
 }

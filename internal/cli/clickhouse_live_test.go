@@ -26,7 +26,7 @@ func TestTraceToClickHouse(t *testing.T) {
 	defer server.Close()
 	child := b.train("--steps", "50")
 	c := b.ingero("trace", "--clickhouse", server.URL, "--pid", pid(child))
-	c.Line("Recordings are copied to ClickHouse: " + server.URL)
+	c.Line("Copying recordings to ClickHouse: " + server.URL)
 	b.tracing(1)
 	child.Say("go")
 	counts(t, child)
@@ -50,7 +50,7 @@ func TestClickHouseNeedsARecording(t *testing.T) {
 	testkit.NeedRoot(t)
 	b := newBench(t)
 	_, stderr, code := b.output("trace", "--record=false", "--clickhouse", "http://127.0.0.1:1")
-	if code != exitUsage || !strings.Contains(stderr, "copies what is recorded") {
+	if code != exitUsage || !strings.Contains(stderr, "copies the recording") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }

@@ -17,16 +17,16 @@ func completionCommand(e *Env) *cobra.Command {
 	names := []string{"bash", "zsh", "fish"}
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
-		Short: "Print what makes a shell complete commands, flags and their values",
-		Long: `completion prints a script for a shell. Packages install it; without one, put it where
-the shell looks for such scripts.`,
+		Short: "Print a shell completion script for commands, flags and their values",
+		Long: `completion prints a completion script. The packages install it; otherwise, save it where
+your shell looks for completion scripts.`,
 		Example: `  ingero completion bash > ~/.local/share/bash-completion/completions/ingero
   ingero completion zsh > ~/.zfunc/_ingero
   ingero completion fish > ~/.config/fish/completions/ingero.fish`,
 		ValidArgs: names,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || shells[args[0]] == nil {
-				return usage("ingero completion bash", "completion needs the name of a shell: %s", strings.Join(names, ", "))
+				return usage("ingero completion bash", "completion requires the name of a shell: %s", strings.Join(names, ", "))
 			}
 			return nil
 		},

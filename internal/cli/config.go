@@ -14,18 +14,18 @@ import (
 func configCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
-		Short: "Show the settings with where each came from, and check them",
-		Long: `config tells what the settings are and where each came from: the default, a line of a
-file, a variable, a flag. What may be secret is not shown. check finds everything that
-is wrong in the files and variables, with the line and what to do.
+		Short: "Show each setting and its source, and check the settings",
+		Long: `config show prints each setting and its source: the default, a line of a file, a variable
+or a flag. It hides possible secrets. config check finds every error in the config files
+and variables, with the line and what to do.
 
-A trace that runs as a service reads its settings anew when it is sent SIGHUP (systemctl
-reload ingero). Some take their new value then; docs/reference/commands.md says which. The rest
-needs a restart, which the trace says. Where something is wrong, all stay as they were.`,
+A trace that runs as a service reloads its settings on SIGHUP (systemctl reload ingero).
+docs/reference/commands.md lists the settings that take effect on a reload; the trace
+names those that need a restart. If any setting is invalid, all settings stay unchanged.`,
 		Example: "  ingero config show\n  ingero config check\n  ingero config check new.yaml",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("ingero config --help lists them", "ingero config has no command %q", args[0])
+				return usage("ingero config --help lists the commands", "ingero config has no command %q", args[0])
 			}
 			return nil
 		},
@@ -50,13 +50,13 @@ func (e *Env) configShow() *cobra.Command {
 	asJSON, changed := false, false
 	c := &cobra.Command{
 		Use:     "show",
-		Short:   "Print each setting, its value and where that came from",
+		Short:   "Print each setting, its value and its source",
 		Example: "  ingero config show --changed\n  ingero config show --json",
 		Args:    noArguments,
 	}
 	flags := config.Bind(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print them as JSON")
-	c.Flags().BoolVar(&changed, "changed", false, "leave out those that are as by default")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&changed, "changed", false, "omit settings that have their default value")
 	c.RunE = func(*cobra.Command, []string) error {
 		s, err := e.settings(flags)
 		if err != nil {
@@ -103,9 +103,9 @@ func settingsTable(lines []shownSetting) string {
 func (e *Env) configCheck() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [FILE]",
-		Short: "Find everything that is wrong in the settings",
-		Long: `check reads the settings that a command would read, and FILE as if --config named it. It
-prints each thing that is wrong with its line and what to do, and ends with 2 if there is any.`,
+		Short: "Find all errors in the settings",
+		Long: `check reads the settings as every command does, and FILE as if --config named it. It
+prints each error with its line and what to do, and exits with code 2 if it finds any.`,
 		Example: "  ingero config check /etc/ingero/ingero.yaml",
 		Args:    cobra.MaximumNArgs(1),
 	}
@@ -140,9 +140,9 @@ func (e *Env) tellCheck(files []string, problems []*config.Error) error {
 	if len(problems) > 0 {
 		return exitCode(exitUsage)
 	}
-	from := "there is no file of settings"
+	from := "there is no config file"
 	if len(files) > 0 {
 		from = strings.Join(files, ", ")
 	}
-	return e.printf("[✓] The settings can be used (%s)\n", from)
+	return e.printf("[✓] The settings are valid (%s)\n", from)
 }

@@ -49,11 +49,11 @@ func TestReload(t *testing.T) {
 		least tick.Severity // 0: it is not changed
 		said  []string
 	}{
-		{name: "nothing", said: []string{"ingero: the settings were read anew: none has changed"}},
-		{name: "one", next: map[string]string{"min-severity": "HIGH"}, least: tick.High, said: []string{"ingero: causes.min-severity is HIGH now"}},
+		{name: "nothing", said: []string{"ingero: reloaded the settings: no changes"}},
+		{name: "one", next: map[string]string{"min-severity": "HIGH"}, least: tick.High, said: []string{"ingero: causes.min-severity is now HIGH"}},
 		{name: "some", next: map[string]string{"max-db": "1g", "stack": "all", "min-severity": "MEDIUM"}, least: tick.Medium,
-			said: []string{"ingero: causes.min-severity is MEDIUM now", "ingero: trace.max-db is 1g now", "ingero: needs a restart, and is as it was: trace.stack"}},
-		{name: "wrong", err: bad, said: []string{"ingero: the settings stay as they were: x.yaml:3: there is no setting trace.stak", "        did you mean trace.stack?"}},
+			said: []string{"ingero: causes.min-severity is now MEDIUM", "ingero: trace.max-db is now 1g", "ingero: unchanged until a restart: trace.stack"}},
+		{name: "wrong", err: bad, said: []string{"ingero: the settings stay unchanged: x.yaml:3: there is no setting trace.stak", "        did you mean trace.stack?"}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			db, err := store.Open(store.Options{Path: filepath.Join(t.TempDir(), "x.db"), Session: store.Session{ID: "s", Started: time.Unix(1, 0)}})
@@ -105,9 +105,9 @@ func TestServiceReloads(t *testing.T) {
 	hears(t, manager, "READY=1")
 	state := b.tracing(1)
 	for _, x := range []struct{ text, said string }{
-		{"causes: {min-severity: HIGH}\n", "ingero: causes.min-severity is HIGH now"},
-		{"causes: {min-severity: HUGE}\n", "ingero: the settings stay as they were: " + file + ":1: causes.min-severity cannot be"},
-		{"causes: {min-severity: HIGH}\ntrace: {stack: all}\n", "ingero: needs a restart, and is as it was: trace.stack"},
+		{"causes: {min-severity: HIGH}\n", "ingero: causes.min-severity is now HIGH"},
+		{"causes: {min-severity: HUGE}\n", "ingero: the settings stay unchanged: " + file + ":1: causes.min-severity cannot be"},
+		{"causes: {min-severity: HIGH}\ntrace: {stack: all}\n", "ingero: unchanged until a restart: trace.stack"},
 	} {
 		write(x.text)
 		c.Signal(syscall.SIGHUP)
@@ -177,7 +177,7 @@ func TestConfigCheckTellsAll(t *testing.T) {
 	for _, p := range problems {
 		at = append(at, p.At+" "+p.Do)
 	}
-	want := []string{":2 did you mean trace.stack?", ":6 leave one of them out", ":3 trace these", "INGERO_RECORD record to", ":4 a file with the token"}
+	want := []string{":2 did you mean trace.stack?", ":6 remove one of the two lines", ":3 trace these", "INGERO_RECORD record to", ":4 file that holds the bearer token"}
 	if !slices.Equal(files, []string{file}) || len(at) != len(want) {
 		t.Fatalf("files %v, problems %q", files, at)
 	}

@@ -26,19 +26,21 @@ import (
 func dashboardCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dashboard",
-		Short: "Show what was recorded in a browser, over HTTPS, and answer other machines",
-		Long: `dashboard serves a page on the database for a browser, also while a trace records: what is
-slow and why, and where the time went (docs/guides/dashboard.md). It changes nothing and needs no
-rights but to read. The page asks the read API, which ingero query, explain and export ask
-with --nodes.
+		Short: "Serve recordings to a browser and to other machines, over HTTPS",
+		Long: `dashboard serves a web page for the database, even while a trace records: what is slow and
+why, and where the time went (docs/guides/dashboard.md). It changes nothing and needs only
+read access. The page uses the read API, which ingero query, explain and export use with
+--nodes.
 
-It listens on port 8080 of this machine alone. --addr 0.0.0.0:8080 lets other machines ask,
-which needs a token: a file with 16 characters or more, --token-file, or INGERO_TOKEN.
+By default, dashboard listens on port 8080 for this machine only. --addr 0.0.0.0:8080
+admits other machines and requires a token of at least 16 characters, in --token-file or
+INGERO_TOKEN.
 
-Unless it is given a certificate it signs one itself, for 24 hours, and then the next; the
-key stays in ~/.ingero (of root in /var/lib/ingero), and its fingerprint, which it prints, is what others --pin. The
-Host of a request must be the address, a name of --allow-host or, with the token, a name of
-the certificate; what comes from another site's page is refused.`,
+Without --tls-cert, dashboard signs a certificate itself, valid for 24 hours, and renews
+it. It keeps the key in ~/.ingero (for root: /var/lib/ingero) and prints the fingerprint,
+which clients pass to --pin. The Host of a request must be the server's address, a name in
+--allow-host or, with the token, a name in the certificate. dashboard rejects requests from
+pages of other sites.`,
 		Example: `  ingero dashboard
   ingero dashboard --addr 0.0.0.0:8080 --token-file /etc/ingero/token
   ingero dashboard --addr 0.0.0.0:8080 --tls-cert cert.pem --tls-key key.pem --token-file token
@@ -129,11 +131,11 @@ func wordsListen(err error) error {
 	var op *net.OpError
 	switch {
 	case errors.Is(err, listen.ErrOpen):
-		return &problem{What: "other machines could ask it, and there is no token", Do: "head -c 24 /dev/urandom | base64 > token; then --token-file token", Code: exitUsage, Err: err}
+		return &problem{What: "other machines can reach this address, so the server requires a token", Do: "create a token: head -c 24 /dev/urandom | base64 > token; then use --token-file token", Code: exitUsage, Err: err}
 	case errors.As(err, &op):
-		return &problem{What: "it cannot listen on " + op.Addr.String() + ": " + op.Err.Error(), Do: "give another address with --addr", Err: err}
+		return &problem{What: "cannot listen on " + op.Addr.String() + ": " + op.Err.Error(), Do: "choose another address with --addr", Err: err}
 	}
-	return &problem{What: "it cannot listen: " + err.Error(), Do: "give another address with --addr", Err: err}
+	return &problem{What: "cannot listen: " + err.Error(), Do: "choose another address with --addr", Err: err}
 }
 
 // leastToken is how long a token must be, so that nobody guesses it.
@@ -149,12 +151,12 @@ func (e *Env) token(c *config.Config) (string, error) {
 		}
 		text, from = string(b), c.TokenFile
 		if strings.TrimSpace(text) == "" {
-			return "", usage("head -c 24 /dev/urandom | base64 > "+c.TokenFile, "%s has no token in it", c.TokenFile)
+			return "", usage("head -c 24 /dev/urandom | base64 > "+c.TokenFile, "%s contains no token", c.TokenFile)
 		}
 	}
 	text = strings.TrimSpace(text)
 	if text != "" && (len(text) < leastToken || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })) {
-		return "", usage("head -c 24 /dev/urandom | base64 makes one", "the token of %s must have %d characters or more, without spaces", from, leastToken)
+		return "", usage("create one: head -c 24 /dev/urandom | base64", "the token in %s must have at least %d characters and no spaces", from, leastToken)
 	}
 	return text, nil
 }
@@ -164,15 +166,15 @@ func (e *Env) certificates(c *config.Config, l *listen.Listener) (*guard.Certifi
 	s := &c.Serve
 	switch {
 	case s.NoTLS && (s.Cert != "" || s.Key != ""):
-		return nil, "", usage("leave one of them out", "--no-tls and --tls-cert cannot be given at once")
+		return nil, "", usage("remove one of them", "--no-tls and --tls-cert cannot be combined")
 	case (s.Cert == "") != (s.Key == ""):
-		return nil, "", usage("give both", "--tls-cert and --tls-key belong together")
+		return nil, "", usage("use both", "--tls-cert and --tls-key must be used together")
 	case s.NoTLS:
-		return nil, "Without TLS: whoever is on the way reads answers, and the token", nil
+		return nil, "Without TLS: anyone on the network path can read the answers and the token", nil
 	case s.Cert != "":
 		certs, err := guard.Files(s.Cert, s.Key)
 		if err != nil {
-			return nil, "", &problem{What: "the certificate cannot be used: " + err.Error(), Do: "--tls-cert and --tls-key are files in PEM that belong together", Err: err}
+			return nil, "", &problem{What: "cannot use the certificate: " + err.Error(), Do: "set --tls-cert and --tls-key to a matching certificate and key, in PEM", Err: err}
 		}
 		return certs, "Certificate " + s.Cert + ", fingerprint " + certs.Fingerprint(), nil
 	}
@@ -181,16 +183,16 @@ func (e *Env) certificates(c *config.Config, l *listen.Listener) (*guard.Certifi
 		path = keyPath(e.home(), os.Geteuid())
 	}
 	certs, err := guard.SelfSigned(path, append(hostNames(l), s.AllowHosts...), time.Now)
-	stays := "the same next time"
+	stays := "unchanged after a restart"
 	if err != nil && path != "" {
-		e.note("Note: the certificate's key cannot be kept: %s", err)
+		e.note("Note: cannot save the certificate's key: %s", err)
 		certs, err = guard.SelfSigned("", append(hostNames(l), s.AllowHosts...), time.Now)
-		stays = "another next time"
+		stays = "changes with a restart"
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	return certs, "Certificate signed by itself for 24 h, fingerprint " + certs.Fingerprint() + " (" + stays + ")", nil
+	return certs, "Self-signed certificate, valid for 24 h, fingerprint " + certs.Fingerprint() + " (" + stays + ")", nil
 }
 
 // keyPath is where the key of certificates stays, which is whose who runs this.

@@ -30,9 +30,9 @@ func (e *Env) readAt(ctx context.Context, path, from string) (r *query.Reader, e
 	if isFolder(path) {
 		do := "name a file with --db PATH"
 		if file := strings.TrimSuffix(path, ".d"); store.LogDir(file) == path && isThere(file) {
-			do = "name the file beside it: --db " + file
+			do = "name the file next to that directory: --db " + file
 		}
-		return nil, &problem{What: path + " is a folder, not a database", Do: do}
+		return nil, &problem{What: path + " is a directory, not a database", Do: do}
 	}
 	if r, err = query.Open(path); err != nil {
 		return nil, wordsDatabase(path, err)
@@ -51,7 +51,7 @@ func (e *Env) readAt(ctx context.Context, path, from string) (r *query.Reader, e
 		return r, wordsDatabase(path, err)
 	}
 	if slices.ContainsFunc(all, func(s query.Session) bool { return s.Pruned && s.Records > 0 }) {
-		e.note("Note: %s is not there, and the single calls are in it; ingero backup copies both", store.LogDir(path))
+		e.note("Note: %s does not exist, so single calls are missing; ingero backup copies both the file and the directory", store.LogDir(path))
 	}
 	return r, nil
 }

@@ -15,13 +15,13 @@ import (
 func dbCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "db",
-		Short: "Look at the database, make room in it, and repair it",
-		Long: `db looks after the database: the SQLite file, and the folder beside it that has the single
-calls in segments. All of it works without a trace; info and verify work beside one too.`,
+		Short: "Inspect, shrink and repair the database",
+		Long: `db maintains the database: the SQLite file, and the directory next to it that holds single
+calls in segments. info and verify also work while a trace runs; the other commands do not.`,
 		Example: "  ingero db info\n  ingero db prune --to 2g",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("ingero db --help lists them", "ingero db has no command %q", args[0])
+				return usage("ingero db --help lists the commands", "ingero db has no command %q", args[0])
 			}
 			return nil
 		},
@@ -39,7 +39,7 @@ func (e *Env) database(c *config.Config) (string, error) {
 	path := firstThere(c.Databases())
 	switch {
 	case isFolder(path):
-		return "", &problem{What: path + " is a folder, not a database", Do: "name a file with --db PATH"}
+		return "", &problem{What: path + " is a directory, not a database", Do: "name a file with --db PATH"}
 	case !isThere(path) && !isThere(store.LogDir(path)):
 		return "", wordsDatabase(path, query.ErrNoDatabase)
 	}
@@ -62,11 +62,11 @@ func wordsKept(err error) error {
 	case errors.As(err, &held):
 		return &problem{What: held.Error(), Do: "end the trace first; ingero status shows it", Err: err}
 	case errors.As(err, &unsafe) && unsafe.Do != "":
-		return &problem{What: unsafe.Error() + ", so nothing is written there", Do: unsafe.Do + ", if what is in it is yours", Err: err}
+		return &problem{What: unsafe.Error() + ", so ingero does not write there", Do: unsafe.Do + ", if its content is yours", Err: err}
 	case errors.As(err, &unsafe):
-		return &problem{What: unsafe.Error() + ", so root will not write there", Do: "do this as the user whom the database belongs to", Err: err}
+		return &problem{What: unsafe.Error() + ", so root does not write there", Do: "run the command as the owner of the database", Err: err}
 	case errors.Is(err, fs.ErrPermission):
-		return &problem{What: err.Error(), Do: "do this as the user whom the database belongs to, or with sudo", Err: err}
+		return &problem{What: err.Error(), Do: "run the command as the owner of the database, or with sudo", Err: err}
 	}
 	return err
 }

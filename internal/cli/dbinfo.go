@@ -18,16 +18,16 @@ func dbInfoCommand(e *Env) *cobra.Command {
 	var asJSON, utc bool
 	c := &cobra.Command{
 		Use:   "info",
-		Short: "Say what the database holds, and what takes the room",
-		Long: `info says where the database is, how large its parts are, which recordings it has, from
-when on single calls are kept, and of what time sums are. It reads no calls, so it is
-quick however large the database is.`,
+		Short: "Show the content and the size of the database",
+		Long: `info shows where the database is, the size of its parts, its recordings, how far back
+single calls go, and which time the sums cover. It reads no calls, so it is fast for a
+database of any size.`,
 		Example: "  ingero db info\n  ingero db info --json | jq .bytes",
 		Args:    noArguments,
 	}
 	flags := config.Bind(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
-	c.Flags().BoolVar(&utc, "utc", false, "times in UTC")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&utc, "utc", false, "show times in UTC")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, err := e.settings(flags)
 		if err != nil {
@@ -98,9 +98,9 @@ func infoText(i *query.Info, zone *time.Location) string {
 		fmt.Fprintf(&b, "%-12s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	stamp := func(t time.Time) string { return t.In(zone).Format("2006-01-02 15:04:05") }
-	held := "nobody records to it"
+	held := "none"
 	if i.Recording {
-		held = "a trace records to it"
+		held = "a trace is recording"
 	}
 	line("Database", "%s (schema %d; times in %s)", oneLine(i.Path), i.Schema, i.From.In(zone).Format("MST"))
 	line("Writer", "%s", held)
@@ -129,7 +129,7 @@ func infoText(i *query.Info, zone *time.Location) string {
 	if i.Calls > 0 {
 		line("Calls", "%s kept, from %s on; %.1f B each, with waits and counts", explain.Count(i.Calls), stamp(i.From), perCall(i))
 	} else {
-		line("Calls", "none are kept")
+		line("Calls", "none kept")
 	}
 	for k, t := range i.Tiers {
 		name := ""

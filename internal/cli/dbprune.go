@@ -27,21 +27,22 @@ func dbPruneCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prune",
 		Short: "Remove old calls, or a recording",
-		Long: `prune removes single calls: those older than a time, or the oldest until the database is
-as small as it is said to be. What they sum to stays: counts, distributions, chains.
---session removes a whole recording, or with --calls-only its single calls.
+		Long: `prune removes single calls: those older than --older, or the oldest until the database
+fits into --to. Counts, distributions and chains stay. --session removes a whole recording
+or, with --calls-only, its single calls.
 
-A trace that records prunes by itself (--max-db, --max-age), and must have ended.`,
+prune requires that no trace records to the database; a trace prunes on its own (--max-db,
+--max-age).`,
 		Example: "  ingero db prune --older 30d\n  ingero db prune --to 2g --dry-run\n  ingero db prune --session gpu-7-20261121T144100-1f2e3d4c",
 		Args:    noArguments,
 	}
 	flags := config.Bind(c)
 	f := c.Flags()
-	f.StringVar(&o.older, "older", "", "remove calls older than this, as 30d")
-	f.StringVar(&o.to, "to", "", "remove the oldest calls until the database takes no more than this, as 2g")
-	f.StringVar(&o.session, "session", "", "remove this recording, by its id in the table sessions")
-	f.BoolVar(&o.callsOnly, "calls-only", false, "with --session: remove its single calls, and keep what they sum to")
-	f.BoolVar(&o.dry, "dry-run", false, "say what would be removed, and remove nothing")
+	f.StringVar(&o.older, "older", "", "remove calls older than this: 30d")
+	f.StringVar(&o.to, "to", "", "remove the oldest calls until the database fits into this size: 2g")
+	f.StringVar(&o.session, "session", "", "remove this recording, by its ID in the table sessions")
+	f.BoolVar(&o.callsOnly, "calls-only", false, "with --session: remove only its single calls and keep the sums")
+	f.BoolVar(&o.dry, "dry-run", false, "print what would be removed, and remove nothing")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, err := e.settings(flags)
 		if err != nil {
@@ -67,7 +68,7 @@ func (e *Env) dbPrune(ctx context.Context, c *config.Config, o *pruneOptions) er
 	}
 	done, err := store.Remove(ctx, *r)
 	if errors.Is(err, fs.ErrNotExist) && o.session != "" {
-		return &problem{What: "no calls are kept of recording " + o.session, Do: "without --calls-only the rest of it is removed", Err: err}
+		return &problem{What: "no calls are left of recording " + o.session, Do: "to remove the rest of the recording, omit --calls-only", Err: err}
 	}
 	if err != nil {
 		return wordsKept(err)
@@ -86,9 +87,9 @@ func (e *Env) removal(o *pruneOptions) (*store.Removal, error) {
 	}
 	switch {
 	case given != 1:
-		return nil, usage("ingero db prune --older 30d, or --to 2g, or --session ID", "it is to be said what to remove, in one way")
+		return nil, usage("ingero db prune --older 30d, or --to 2g, or --session ID", "prune requires exactly one of --older, --to and --session")
 	case o.callsOnly && o.session == "":
-		return nil, usage("--older and --to never remove anything else", "--calls-only goes with --session")
+		return nil, usage("omit it: --older and --to remove only calls", "--calls-only requires --session")
 	case o.older != "":
 		d, err := config.ParseDuration(o.older)
 		if err != nil || d <= 0 {
@@ -117,7 +118,7 @@ func (e *Env) known(ctx context.Context, path, id string) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	if _, err := r.Session(ctx, id); errors.Is(err, query.ErrNoSession) {
-		return &problem{What: fmt.Sprintf("there is no recording %q in %s", id, path), Do: "ingero db info --json lists them", Err: err}
+		return &problem{What: fmt.Sprintf("no recording %q in %s", id, path), Do: "ingero db info --json lists the recordings", Err: err}
 	} else if err != nil {
 		return err
 	}
@@ -132,18 +133,18 @@ func removedText(o *store.Removal, r *store.Removed) string {
 	var b strings.Builder
 	switch {
 	case len(r.Segments) == 0 && !r.Rows:
-		b.WriteString("There is nothing to remove.")
+		b.WriteString("Nothing to remove.")
 	case r.Rows:
 		fmt.Fprintf(&b, "%s recording %s, with %s of calls (%s).", did, oneLine(o.Session), counted(len(r.Segments), "segment"), explain.Bytes(r.Bytes))
 	default:
 		fmt.Fprintf(&b, "%s %s of calls (%s) of %s.", did, counted(len(r.Segments), "segment"), explain.Bytes(r.Bytes), counted(len(r.Sessions), "recording"))
 	}
 	if !o.DryRun {
-		fmt.Fprintf(&b, " The database takes %s, and took %s.", explain.Bytes(r.After), explain.Bytes(r.Before))
+		fmt.Fprintf(&b, " The database is now %s, from %s before.", explain.Bytes(r.After), explain.Bytes(r.Before))
 	}
 	b.WriteByte('\n')
 	if o.MaxBytes > 0 && r.After > o.MaxBytes {
-		fmt.Fprintf(&b, "Note: that is more than %s: what is left is not calls, and goes with --session alone\n", explain.Bytes(o.MaxBytes))
+		fmt.Fprintf(&b, "Note: that is more than %s: the rest is not calls; to remove it, use --session\n", explain.Bytes(o.MaxBytes))
 	}
 	return b.String()
 }

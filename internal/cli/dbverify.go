@@ -17,19 +17,19 @@ func dbVerifyCommand(e *Env) *cobra.Command {
 	var asJSON, full bool
 	c := &cobra.Command{
 		Use:   "verify",
-		Short: "Read all of the database, and say what is damaged",
-		Long: `verify reads and decodes every call that is kept, looks whether indexes and numbers fit,
-lets SQLite check its file, and compares sums with the calls of some seconds of each
-recording, or with --full of all. It changes nothing, and works beside a trace.
+		Short: "Read the whole database and report damage",
+		Long: `verify reads and decodes every call, checks indexes and numbers, and runs SQLite's own
+check. It compares the sums with the calls for some seconds of each recording, or for all
+of them with --full. verify changes nothing and works while a trace runs.
 
-It ends with 0 when all is whole, and with 3 when something is damaged. The end of a
-segment that a crash cut off, and files that a crash left, are told and are no damage:
-nothing that was written whole is missing. ingero db repair puts them away.`,
+verify exits with code 0 if the database is intact, and 3 if it is damaged. It reports
+segments truncated by a crash and files left by a crash, but does not count them as
+damage: everything written completely is there. ingero db repair cleans them up.`,
 		Example: "  ingero db verify\n  ingero db verify --full --json",
 		Args:    noArguments,
 	}
 	flags := config.Bind(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().BoolVar(&full, "full", false, "compare the sums of all seconds with their calls")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, err := e.settings(flags)
@@ -75,7 +75,7 @@ func damageText(d *store.Damage) string {
 	case d.Calls > 0:
 		fmt.Fprintf(&b, "; %s lost", counted(uint64(d.Calls), "call"))
 	case d.Calls < 0:
-		b.WriteString("; how many calls are lost is not known")
+		b.WriteString("; the number of lost calls is unknown")
 	}
 	return oneLine(b.String())
 }
@@ -88,35 +88,35 @@ func verifiedText(path string, v *query.Verified) string {
 		fmt.Fprintf(&b, "Damaged: %s\n", damageText(&v.Damage[i]))
 	}
 	if len(v.Damage) == 0 {
-		b.WriteString("All is whole.\n")
+		b.WriteString("The database is intact.\n")
 	} else {
-		fmt.Fprintf(&b, "ingero db repair keeps all that can be read.\n")
+		fmt.Fprintf(&b, "To repair the database and keep all readable data: ingero db repair\n")
 	}
 	note := func(format string, args ...any) {
 		fmt.Fprintf(&b, "Note: %s\n", oneLine(fmt.Sprintf(format, args...)))
 	}
 	if v.Recording {
-		note("a trace records meanwhile: the ends of its segments are being written")
+		note("a trace is recording: the ends of its segments are still being written")
 	}
 	if len(v.Torn) > 0 && !v.Recording {
 		for i := range v.Torn {
-			note("%s: a crash came while it was written", damageText(&v.Torn[i]))
+			note("%s: truncated by a crash", damageText(&v.Torn[i]))
 		}
 	}
 	if n := len(v.Left); n > 0 {
-		note("%s left by processes that were killed: %s", counted(n, "file"), strings.Join(v.Left, ", "))
+		note("%s left by killed processes: %s", counted(n, "file"), strings.Join(v.Left, ", "))
 	}
 	if n := len(v.Bad); n > 0 {
-		note("%s that a repair has replaced, and may be removed: %s", counted(n, "damaged file"), strings.Join(v.Bad, ", "))
+		note("%s replaced by a repair; safe to remove: %s", counted(n, "damaged file"), strings.Join(v.Bad, ", "))
 	}
 	if v.Lost > 0 {
 		note("%s were lost before the last repair", counted(v.Lost, "call"))
 	}
 	if n := len(v.Newer); n > 0 {
-		note("%s of a newer ingero, of which not all can be read", counted(n, "segment"))
+		note("%s of a newer ingero; parts of them cannot be read", counted(n, "segment"))
 	}
 	if n := len(v.Unchecked); n > 0 {
-		note("the sums of %s could not be compared, for calls of it are missing", counted(n, "recording"))
+		note("could not compare the sums of %s: calls are missing", counted(n, "recording"))
 	}
 	return b.String()
 }

@@ -38,35 +38,34 @@ func demoCommand(e *Env) *cobra.Command {
 	var length, noGPU = "", false
 	c := &cobra.Command{
 		Use:   "demo [SCENARIO]",
-		Short: "Show what ingero finds, on a simulated GPU or on a real one; without root, from recordings",
-		Long: `demo makes something go wrong with a job, traces the job with the probes that any program
-is traced with, and ends with the report that ingero explain gives. The job runs on a
-simulated GPU, so none is needed; with --gpu on the machine's own. Without root, and with
---no-gpu, it plays a recording that this command has made, through the same pipeline. Its
-first line says which it is. Nothing is added to the database. Without a name it shows
-these, one after the other:
+		Short: "Demonstrate ingero on a simulated or real GPU or, without root, on recordings",
+		Long: `demo causes a problem in a job, traces the job with the same probes as any other program,
+and prints the report of ingero explain. The job runs on a simulated GPU or, with --gpu,
+on this machine's GPU. Without root, or with --no-gpu, demo replays a recording that this
+command made, through the same pipeline. The first line names the source. demo adds
+nothing to the database. Without a name, demo shows these scenarios, one after the other:
 
 ` + scenarioList(),
 		Example: "  sudo ingero demo\n  sudo ingero demo incident\n  ingero demo --no-gpu\n  ingero demo gpu-steal --json",
 		Args:    cobra.MaximumNArgs(1),
 	}
 	f := c.Flags()
-	f.StringVar(&length, "duration", "", "how long the job runs (default: as long as the scenario needs)")
-	f.BoolVar(&o.json, "json", false, "print the report as JSON, and no table; of all scenarios a list")
-	f.BoolVar(&noGPU, "no-gpu", false, "play recordings: nothing is run or traced")
-	f.BoolVar(&o.gpu, "gpu", false, "run the job on this machine's GPU; needs root and python3")
-	f.BoolVar(&o.recorded, "recorded", false, "the same as --no-gpu")
-	f.StringVar(&o.save, "save", "", "keep what was traced as a recording in this file")
-	f.BoolVar(&o.debug, "debug", false, "say on standard error what is done")
+	f.StringVar(&length, "duration", "", "duration of the job (default: as long as the scenario requires)")
+	f.BoolVar(&o.json, "json", false, "print the report as JSON instead of tables; for all scenarios, a list")
+	f.BoolVar(&noGPU, "no-gpu", false, "replay recordings; run and trace nothing")
+	f.BoolVar(&o.gpu, "gpu", false, "run the job on this machine's GPU; requires root and python3")
+	f.BoolVar(&o.recorded, "recorded", false, "same as --no-gpu")
+	f.StringVar(&o.save, "save", "", "save the recording of the trace in this file")
+	f.BoolVar(&o.debug, "debug", false, "log debug messages to standard error")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		o.recorded = o.recorded || noGPU
 		e.debug = o.debug
 		if o.gpu && o.recorded {
-			return usage("ingero demo --gpu, or --no-gpu", "--gpu and --no-gpu cannot be given at once")
+			return usage("ingero demo --gpu, or --no-gpu", "--gpu and --no-gpu cannot be combined")
 		}
 		list, err := chosen(args)
 		if err == nil && o.save != "" && len(list) > 1 {
-			err = usage("ingero demo incident --save FILE", "--save needs a scenario to be named")
+			err = usage("ingero demo incident --save FILE", "--save requires the name of a scenario")
 		}
 		for i := range list {
 			if err == nil {
@@ -87,7 +86,7 @@ func scenarioList() string {
 	for i := range scenarios {
 		s := &scenarios[i]
 		if i > 0 && s.extra && !scenarios[i-1].extra {
-			b.WriteString("\nand, when it is named:\n\n")
+			b.WriteString("\nand, only by name:\n\n")
 		}
 		name := s.name
 		if len(s.aliases) > 0 {
@@ -115,7 +114,7 @@ func chosen(args []string) (list []act, err error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, usage("it is one of "+strings.Join(names, ", "), "there is no scenario %q", args[0])
+		return nil, usage("choose one of "+strings.Join(names, ", "), "no such scenario: %q", args[0])
 	}
 	return list, nil
 }
@@ -127,7 +126,7 @@ func (a *act) lasts(length string) (time.Duration, error) {
 	}
 	d, err := config.ParseDuration(length)
 	if err != nil || d < a.least {
-		return 0, usage("ingero demo "+a.name+" --duration "+a.length, "--duration cannot be %q: at least %s is needed", length, leastText(a.least))
+		return 0, usage("ingero demo "+a.name+" --duration "+a.length, "--duration cannot be %q: the minimum is %s", length, leastText(a.least))
 	}
 	return d, nil
 }
@@ -145,12 +144,12 @@ func (e *Env) demos(ctx context.Context, o demoOptions, list []act) error {
 	info, _ := gpu.Machine{}.Read(ctx) // what could be found is in it
 	e.note("GPU: %s", gpuText(&info))
 	if o.gpu && len(info.GPUs) == 0 {
-		return &problem{What: "this machine has no GPU that can be used", Do: "without --gpu the job runs on a simulated one; ingero check says what there is"}
+		return &problem{What: "this machine has no usable GPU", Do: "omit --gpu to use a simulated GPU; ingero check lists what it found"}
 	}
 	var all []json.RawMessage
 	var why error
 	if o.recorded {
-		why = errors.New("--no-gpu asks for it")
+		why = errors.New("--no-gpu was given")
 	}
 	for i, a := range list {
 		o.scenario, o.duration = a.scenario, a.duration
@@ -197,7 +196,7 @@ func (d *demo) show(ctx context.Context, why error) (error, error) {
 		}
 	}
 	if d.save != "" {
-		return why, &problem{What: "there is nothing to save: the job could not be traced", Do: oneLine(inWords(why).What), Err: why}
+		return why, &problem{What: "nothing to save: ingero could not trace the job", Do: oneLine(inWords(why).What), Err: why}
 	}
 	return why, errors.Join(d.replay(ctx, oneLine(inWords(why).What)), d.tell())
 }
@@ -292,7 +291,7 @@ func (d *demo) replay(ctx context.Context, why string) error {
 		return fmt.Errorf("read the recording in this program: %w", err)
 	}
 	made := log.Session()
-	head := fmt.Sprintf("Recording: %s,\ntraced by this command on %s (Linux %s). Not live, since\n%s.\nLive: sudo ingero demo %s",
+	head := fmt.Sprintf("Recording: %s,\ntraced by this command on %s (Linux %s). Not live, because\n%s.\nLive: sudo ingero demo %s",
 		d.what, made.Started.UTC().Format("2006-01-02"), made.Kernel, why, d.name)
 	d.source = "a recording of the simulated GPU, made by ingero demo"
 	ctx, stop := context.WithCancel(ctx)

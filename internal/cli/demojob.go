@@ -62,7 +62,7 @@ func (d *demo) commands(dir string) ([][]string, error) {
 	if d.gpu {
 		python, err := exec.LookPath("python3")
 		if err != nil {
-			return nil, &problem{What: "there is no python3, by which the job uses the GPU", Do: "install it, or leave --gpu out", Err: err}
+			return nil, &problem{What: "python3 is not installed, and the job requires it to use the GPU", Do: "install python3, or omit --gpu", Err: err}
 		}
 		text, err := demoFiles.ReadFile("demo/" + gpuScript)
 		if err == nil {
@@ -96,7 +96,7 @@ func (d *demo) commands(dir string) ([][]string, error) {
 // gpuText says in a line which GPUs the machine has.
 func gpuText(info *gpu.Info) string {
 	if len(info.GPUs) == 0 {
-		return "none found; the simulated one needs none"
+		return "none found; the simulated GPU works without one"
 	}
 	var names []string
 	for _, g := range info.GPUs {
@@ -108,7 +108,7 @@ func gpuText(info *gpu.Info) string {
 	if info.Driver.Version != "" {
 		s += ", driver " + info.Driver.Version
 	}
-	return s + "; --gpu uses it"
+	return s + "; to use it: --gpu"
 }
 
 // disturb makes things go wrong in the second third of the demonstration: a hog on the

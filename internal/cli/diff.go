@@ -27,39 +27,40 @@ func diffCommand(e *Env) *cobra.Command {
 	var o diffOptions
 	c := &cobra.Command{
 		Use:   "diff A.db B.db",
-		Short: "Say what changed between two runs: per step, in which part of it, in which calls",
-		Long: `diff compares the latest recordings of two databases: how much longer a step takes in B than
-in A, which parts of the time ledger that is made of (waiting for the GPU, calls, the time
-between calls, waiting for a CPU and who had it, a quota, being blocked and on what), from
-which places in the program, and which operations are called more or less often.
+		Short: "Compare two runs: the change per step, by part of the step and by call",
+		Long: `diff compares the latest recordings of two databases: how much longer a step takes in B
+than in A, and which parts of the time ledger contribute: GPU wait, calls, time between
+calls, waiting for a CPU and who held it, a quota, being blocked and on what. It also shows
+the places in the program, and operations that are called more or less often.
 
-Processes are matched by program and rank, never by number; a step is a call that both make
-once a step. Only what differs by 1 % of a step or more, and by more than the calmer run
-wanders by itself, is a finding, and only if chance makes such in fewer than 1 of 100
-comparisons of equal runs. Seconds of a run are alike, so it takes many: 60 are good, below
-10 nothing is said. How a run begins is left out, and so are stalls that happened once.
+diff matches processes by program and rank, not by PID. A step is a call that both runs
+make once per step. A finding is a difference of at least 1 % of a step that also exceeds
+the drift within the calmer run. Chance alone produces a finding in fewer than 1 of 100
+comparisons of equal runs. Neighboring seconds of a run are similar, so diff needs many:
+60 are good; below 10 it reports nothing. diff ignores the start of a run and stalls that
+happened once.
 
---a and --b take a part of a recording, as FROM..TO of which either may be missing; with the
-same database twice they compare a job with itself. ` + strings.ToUpper(timesHelp[:1]) + timesHelp[1:] + `.
-It ends with 4 when --fail-on is given and B is surely slower by as much, or more.`,
+--a and --b select part of a recording as FROM..TO; either end may be omitted. To compare
+a job with itself, name the same database twice. ` + strings.ToUpper(timesHelp[:1]) + timesHelp[1:] + `.
+diff exits with code 4 if B is significantly slower by --fail-on or more.`,
 		Example: `  ingero diff before.db after.db
   ingero diff before.db after.db --process train.py --fail-on 5%
   ingero diff x.db x.db --a 15:30..15:40 --b 15:41..
   ingero diff before.db after.db --json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usage("ingero diff A.db B.db", "diff compares two databases, and there are %d", len(args))
+				return usage("ingero diff A.db B.db", "diff compares two databases, but got %d", len(args))
 			}
 			return nil
 		},
 	}
 	f := c.Flags()
-	f.UintSliceVarP(&o.pids, "pid", "p", nil, "compare these processes only: 4821 or 4821,5032; numbers of either run")
-	f.StringSliceVar(&o.processes, "process", nil, "compare processes of this program only: train.py")
-	f.StringVar(&o.a, "a", "", "this time of the first database only: 15:30..15:40")
-	f.StringVar(&o.b, "b", "", "this time of the second database only")
-	f.StringVar(&o.failOn, "fail-on", "", "end with 4 when B is slower per step by this much or more: 5%")
-	f.BoolVar(&o.json, "json", false, "print it as JSON")
+	f.UintSliceVarP(&o.pids, "pid", "p", nil, "compare only these processes: 4821 or 4821,5032; PIDs of either run")
+	f.StringSliceVar(&o.processes, "process", nil, "compare only processes of this program: train.py")
+	f.StringVar(&o.a, "a", "", "only this time of the first database: 15:30..15:40")
+	f.StringVar(&o.b, "b", "", "only this time of the second database")
+	f.StringVar(&o.failOn, "fail-on", "", "exit with code 4 if B is slower per step by this much or more: 5%")
+	f.BoolVar(&o.json, "json", false, "print JSON")
 	bindUTC(f, &o.utc)
 	c.RunE = func(c *cobra.Command, args []string) error { return e.diff(c.Context(), args, o) }
 	return c
@@ -131,7 +132,7 @@ func (e *Env) openRun(ctx context.Context, path, span string, o *diffOptions) (_
 func (e *Env) span(text string, utc bool) (from, to time.Time, err error) {
 	a, b, two := strings.Cut(text, "..")
 	if !two || a == "" && b == "" {
-		return from, to, usage("as in --a 15:30..15:40, --a 15:30.. or --a ..15:40", "%q is no stretch of time", text)
+		return from, to, usage("for example --a 15:30..15:40, --a 15:30.. or --a ..15:40", "%q is not a time range", text)
 	}
 	w, err := (&timeFlags{from: a, to: b}).between(e.now(utc))
 	if b == "" {
@@ -151,7 +152,7 @@ func shareOf(text string) (float64, error) {
 		v /= 100
 	}
 	if err != nil || v <= 0 || v > 100 || !percent && v >= 1 {
-		return 0, usage("as in --fail-on 5%", "--fail-on cannot be %q: it must be a share", text)
+		return 0, usage("for example --fail-on 5%", "--fail-on cannot be %q: it must be a percentage", text)
 	}
 	return v, nil
 }

@@ -103,11 +103,11 @@ func TestProbeBudget(t *testing.T) {
 		return s.Processes[0].Counted
 	})
 	stdout, _, _ := b.output("status")
-	if want := "Launches     counted, not timed, to spare train (" + pid(target) + ")"; !strings.Contains(stdout, want) {
+	if want := "Launches     counted, not timed, to limit overhead of train (" + pid(target) + ")"; !strings.Contains(stdout, want) {
 		t.Errorf("status lacks %q:\n%s", want, stdout)
 	}
 	stdout, _, _ = b.output("check", "--pid", pid(target))
-	if !strings.Contains(strings.Join(strings.Fields(stdout), " "), "its launches are counted and not timed") {
+	if !strings.Contains(strings.Join(strings.Fields(stdout), " "), "its launches are counted but not timed") {
 		t.Errorf("check --pid does not say that launches are counted only:\n%s", stdout)
 	}
 	c.Signal(syscall.SIGINT)

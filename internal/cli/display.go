@@ -45,19 +45,19 @@ type keyRow struct {
 
 // keyRows are the keys. The help and docs/reference/commands.md are made from them.
 var keyRows = []keyRow{
-	{[]screen.Key{'q'}, "q", "end", "end, as Ctrl-C does: what was recorded is kept", func(d *display, _ *shot) { d.ends = true }},
+	{[]screen.Key{'q'}, "q", "end", "quit, like Ctrl-C; the recording is kept", func(d *display, _ *shot) { d.ends = true }},
 	{[]screen.Key{'h', '?'}, "h, ?", "keys", "these keys", func(d *display, _ *shot) { d.turn(helpPage) }},
-	{[]screen.Key{' '}, "space", "pause", "hold what is shown, while all goes on behind it; once more: show what is now", (*display).pause},
-	{[]screen.Key{'s'}, "s", "sort", "sort operations by the next of: " + orderNames(), func(d *display, _ *shot) { d.choice.Order = d.choice.Order.Next(false) }},
-	{[]screen.Key{'S'}, "S", "", "sort by the one before", func(d *display, _ *shot) { d.choice.Order = d.choice.Order.Next(true) }},
-	{[]screen.Key{'/'}, "/", "filter", "type a part of a name: processes that have it, else operations; Return keeps it, Esc does not",
+	{[]screen.Key{' '}, "space", "pause", "pause the display while the trace continues; again: resume", (*display).pause},
+	{[]screen.Key{'s'}, "s", "sort", "sort operations by the next column: " + orderNames(), func(d *display, _ *shot) { d.choice.Order = d.choice.Order.Next(false) }},
+	{[]screen.Key{'S'}, "S", "", "sort by the previous column", func(d *display, _ *shot) { d.choice.Order = d.choice.Order.Next(true) }},
+	{[]screen.Key{'/'}, "/", "filter", "filter by part of a process name, else of an operation; Return keeps the filter, Esc drops it",
 		func(d *display, _ *shot) { d.typing, d.before, d.choice.Text = true, d.choice.Text, "" }},
-	{[]screen.Key{'p'}, "p", "process", "choose a process from a list, with up, down and Return", (*display).list},
-	{[]screen.Key{screen.Left, screen.Right}, "left, right", "", "the process before, the next one", nil},
-	{[]screen.Key{'w'}, "w", "where", "where the time went: by part, and thread by thread by cause; once more: the table", func(d *display, _ *shot) { d.turn(wherePage) }},
-	{[]screen.Key{screen.Escape}, "Esc", "", "back to the table; there: all processes, no filter", (*display).back},
-	{[]screen.Key{screen.Up, screen.Down, screen.PageUp, screen.PageDown, screen.Home}, "up, down, PgUp, PgDn, Home", "", "scroll, where there is more than fits", nil},
-	{[]screen.Key{screen.Ctrl('L')}, "Ctrl-L", "", "draw all anew", nil},
+	{[]screen.Key{'p'}, "p", "process", "choose a process from a list with up, down and Return", (*display).list},
+	{[]screen.Key{screen.Left, screen.Right}, "left, right", "", "previous process, next process", nil},
+	{[]screen.Key{'w'}, "w", "where", "show where the time went, by part, and by cause for each thread; again: show the table", func(d *display, _ *shot) { d.turn(wherePage) }},
+	{[]screen.Key{screen.Escape}, "Esc", "", "return to the table; in the table: show all processes, no filter", (*display).back},
+	{[]screen.Key{screen.Up, screen.Down, screen.PageUp, screen.PageDown, screen.Home}, "up, down, PgUp, PgDn, Home", "", "scroll, if there is more than fits", nil},
+	{[]screen.Key{screen.Ctrl('L')}, "Ctrl-L", "", "redraw the screen", nil},
 }
 
 // orderNames are the orders of operations, for people.

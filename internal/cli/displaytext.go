@@ -69,7 +69,7 @@ func (d *display) processes(s *shot, height int) string {
 // state is the last line: what was chosen, then as many keys as have room.
 func (d *display) state(s *shot, o explain.Options, width int) string {
 	if d.typing {
-		return "filter: " + d.choice.Text + "_   Return keeps it, Esc does not"
+		return "filter: " + d.choice.Text + "_   Return keeps the filter, Esc drops it"
 	}
 	var parts []string
 	if d.paused != nil {

@@ -30,9 +30,9 @@ func Docs(w io.Writer) error {
 		fmt.Fprintf(&b, "- [ingero %s](#ingero-%s): %s\n", c.Name(), c.Name(), c.Short)
 	}
 	b.WriteString(`
-Standard output is data, standard error is for people. An error is a line that says
-what happened and a line that says what to do. A command ends with one of these codes;
-run ends with its program's, and with 128 + N where signal N ended that.
+Commands write data to standard output and messages to standard error. An error message
+has one line that says what happened and one line that says what to do. Commands exit with
+one of these codes; run exits with its program's code, or 128 + N if signal N ended it.
 
 `)
 	b.WriteString(exitDocs() + "\n")
@@ -41,10 +41,10 @@ run ends with its program's, and with 128 + N where signal N ended that.
 	}
 	b.WriteString(`## Settings
 
-Each layer outranks those before it: defaults, /etc/ingero/ingero.yaml,
-./ingero.yaml (never as root), the file of --config, variables, flags. A dot in
-the name of a setting is a level of the file. At run time: a trace that is a service takes a
-new value when it is sent SIGHUP; those of the others need a restart.
+Later layers override earlier ones: defaults, /etc/ingero/ingero.yaml, ./ingero.yaml
+(never as root), the file of --config, variables, flags. A dot in the name of a setting is
+a level of the file. "At run time: yes" means that a trace that runs as a service reloads
+the setting on SIGHUP; all other settings need a restart.
 
 `)
 	b.WriteString(config.Reference())

@@ -26,25 +26,25 @@ var exits = []struct {
 	commands string // empty: all
 	when     string
 }{
-	{exitOK, "", "it did what it was asked"},
-	{exitFailed, "", "it could not"},
-	{exitFailed, "status, stuck", "nothing is traced"},
-	{exitFailed, "check", "tracing cannot work here"},
-	{exitUsage, "", "the command line, a setting or a statement is wrong"},
-	{exitDegraded, "status", "it traces, but not all that it was asked to"},
+	{exitOK, "", "success"},
+	{exitFailed, "", "failure"},
+	{exitFailed, "status, stuck", "no trace is running"},
+	{exitFailed, "check", "ingero cannot trace here"},
+	{exitUsage, "", "invalid command line, setting or statement"},
+	{exitDegraded, "status", "a trace is running but degraded"},
 	{exitStuck, "stuck", "a call has not returned"},
-	{exitDamaged, "db verify", "something is damaged"},
-	{exitDiffers, "replay", "`--check`: the causes are not those that were recorded"},
-	{exitFound, "explain", "a cause as grave as `--fail-on` says was found"},
-	{exitFound, "diff", "the second run is slower by as much as `--fail-on` says"},
-	{exitCannot, "run", "the program cannot be started"},
-	{exitNotFound, "run", "there is no such program"},
+	{exitDamaged, "db verify", "the database is damaged"},
+	{exitDiffers, "replay", "`--check`: the causes differ from the recorded ones"},
+	{exitFound, "explain", "a cause of the severity of `--fail-on` or higher was found"},
+	{exitFound, "diff", "the second run is slower by `--fail-on` or more"},
+	{exitCannot, "run", "the program cannot be executed"},
+	{exitNotFound, "run", "the program does not exist"},
 }
 
 // exitDocs renders the codes as a table.
 func exitDocs() string {
 	var b strings.Builder
-	b.WriteString("| code | of | when |\n|---|---|---|\n")
+	b.WriteString("| code | command | meaning |\n|---|---|---|\n")
 	for _, x := range exits {
 		of := x.commands
 		if of == "" {

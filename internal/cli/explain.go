@@ -35,54 +35,57 @@ type explainOptions struct {
 	failOn string
 }
 
+var explainLong = `explain runs the analysis of a live trace over a recording and reports the lost time. For
+each cause it shows how much time was lost, the culprit, when it happened, what is ruled
+out, and a fix. For each affected process it shows where the time went. If no time was
+lost, explain says so and stops.
+
+--per-process adds every process and operation: the number of calls and failures, their
+durations, and what their threads did meanwhile. --json prints all of this.
+
+By default, explain covers the last 5 minutes of the latest recording. --since, --from
+and --to select all recordings of that time; ` + timesHelp + `.
+Counts of a whole recording are exact; counts of a part come from the records of its
+calls. For more than 300,000 calls, explain reports what the same analysis found during
+the recording, from sums that are kept longer than the calls. A day then takes no longer
+than a minute. --anew re-analyzes every call.
+
+With --nodes, explain asks the ingero dashboard of other nodes for the causes they found
+while recording, most severe first. It compares the ranks of jobs that span several nodes:
+which rank has not entered an NCCL collective, and which rank the others waited for
+(docs/guides/fleet.md).
+
+` + stepsHelp + `
+
+explain exits with code 4 if it finds a cause of the severity in --fail-on or higher.`
+
 func explainCommand(e *Env) *cobra.Command {
 	var o explainOptions
 	c := &cobra.Command{
 		Use:   "explain",
-		Short: "Say what slowed the jobs that were recorded, who did it, and where the time went",
-		Long: `explain plays a recording through the same analysis that a live trace has and tells what
-was lost: for each cause how much, who did it, when, what it was not, and what to type.
-Of processes that lost something it says where their time went. When nothing was lost it
-says so and stops.
-
---per-process adds every process and operation: how many calls there were, how many
-failed, how long they took, and what their threads did meanwhile. --json has all of it.
-
-Without a time it takes the last 5 minutes of the latest recording. --since, --from
-and --to take all recordings of that time; ` + timesHelp + `.
-Counts of a whole recording are exact; those of a part are made from the records of
-its calls. Of more than 300,000 calls it tells what the same analysis found while
-they were recorded, from sums that outlive the calls, so that a day is told as soon as a
-minute; --anew plays them all the same.
-
-With --nodes it asks the ingero dashboard of other machines what was found while they were
-recorded, the gravest first, and compares the ranks of jobs that go over several machines:
-who has not entered an NCCL collective, and for whom others waited (docs/guides/fleet.md).
-
-` + stepsHelp + `
-
-It ends with 4 when --fail-on names a severity and a cause is as grave, or graver.`,
+		Short: "Explain what slowed the recorded jobs, what caused it, and where the time went",
+		Long:  explainLong,
 		Example: `  ingero explain
   ingero explain --since 1h --pid 4821
   ingero explain --from 15:40 --to 15:45
   ingero explain --job 4711
   ingero explain --per-process
   ingero explain --nodes gpu-1:8080,gpu-2:8080 --token-file token --since 10m
-  ingero explain --chains --since 1w     the causes that traces have found, without another look
+  ingero explain --chains --since 1w     the causes found during recording, without a new analysis
   ingero explain --last 100 --json
-  ingero explain --since 1h --fail-on HIGH    for scripts: ends with 4 when such a cause is found`,
+  ingero explain --since 1h --fail-on HIGH    for scripts: exits with code 4 if such a cause is found`,
 		Args: noArguments,
 	}
 	flags := config.Bind(c)
 	f := c.Flags()
 	o.timeFlags.bind(f)
 	o.whom.bind(f)
-	f.UintVar(&o.last, "last", 0, "the last calls of the latest recording, so many")
-	f.BoolVar(&o.tables, "per-process", false, "add where the time went and the operations, process by process")
-	f.BoolVar(&o.stored, "chains", false, "tell the causes that were found while it was recorded; analyse nothing again")
-	f.BoolVar(&o.anew, "anew", false, "analyse each call again, however many there are")
-	f.StringVar(&o.failOn, "fail-on", "", "end with 4 when a cause of this severity or more is found: LOW, MEDIUM or HIGH")
-	f.BoolVar(&o.json, "json", false, "print it as JSON")
+	f.UintVar(&o.last, "last", 0, "explain the last N calls of the latest recording")
+	f.BoolVar(&o.tables, "per-process", false, "add where the time went and the operations, for each process")
+	f.BoolVar(&o.stored, "chains", false, "show the causes found during recording; analyze nothing again")
+	f.BoolVar(&o.anew, "anew", false, "re-analyze every call, however many there are")
+	f.StringVar(&o.failOn, "fail-on", "", "exit with code 4 if a cause of this severity or higher is found: LOW, MEDIUM or HIGH")
+	f.BoolVar(&o.json, "json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, err := e.settings(flags)
 		if err != nil {
@@ -115,7 +118,7 @@ func failed(chains []tick.Chain, limit tick.Severity) error {
 
 func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (err error) {
 	if o.last > 0 && o.given() {
-		return usage("give one of them", "--since, --last, and --from with --to are three ways to say what to explain")
+		return usage("use one of them", "--since, --last, and --from with --to cannot be combined")
 	}
 	limit, err := o.limit()
 	if err != nil {
@@ -135,7 +138,7 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 		return wordsDatabase(r.Path(), err)
 	}
 	if o.place != (where.Selector{}) && !slices.ContainsFunc(sums, func(s *query.Summary) bool { return len(s.Processes) > 0 }) {
-		return &problem{What: "no recorded process is of " + o.place.String(), Do: `ingero query "SELECT DISTINCT comm, cgroup, container, pod, namespace, job FROM processes" shows which are`}
+		return &problem{What: "no recorded process matches " + o.place.String(), Do: `to list the recorded processes: ingero query "SELECT DISTINCT comm, cgroup, container, pod, namespace, job FROM processes"`}
 	}
 	in := joined(sums)
 	in.Source, in.Remarks = nearby(r.Path()), remarks(sums, e.zone(o.utc))
@@ -167,7 +170,7 @@ func (e *Env) show(in *explain.Input, o *explainOptions) error {
 		return errors.Join(err, e.printf("%s\n", text))
 	}
 	if o.stored && len(in.Chains)+len(in.Hidden)+len(in.Xids) == 0 {
-		return e.printf("No cause of lost time was found while this was recorded.\n")
+		return e.printf("No cause of lost time was found during this recording.\n")
 	}
 	detail := explain.Brief
 	if o.tables {

@@ -136,5 +136,5 @@ func longRemark(sums []*query.Summary, long map[string]bool) string {
 			calls += s.Ops[i].Sum.Calls
 		}
 	}
-	return fmt.Sprintf("of these %s calls it tells what was found while they were recorded; --anew analyses each of them again, which takes longer", explain.Count(calls))
+	return fmt.Sprintf("the causes of these %s calls were found during recording; --anew re-analyzes every call, which takes longer", explain.Count(calls))
 }

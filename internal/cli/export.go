@@ -64,22 +64,22 @@ func exportCommand(e *Env) *cobra.Command {
 	var o exportOptions
 	c := &cobra.Command{
 		Use:     "export",
-		Short:   "Write recorded calls as Parquet, CSV or rows of SQLite, their stacks, or a timeline, for other programs",
+		Short:   "Export calls to Parquet, CSV or SQLite, their stacks, or a timeline",
 		Long:    exportLong,
 		Example: exportExample,
 		Args:    noArguments,
 	}
 	flags := config.Bind(c)
 	f := c.Flags()
-	f.StringVar(&o.format, "format", "", "parquet, csv, sqlite, pprof, folded, perfetto, chrome-json or clickhouse (default: as the name of the output ends)")
-	f.StringVar(&o.value, "value", export.StackValues[0].Name, "what folded stacks are weighed by: "+strings.Join(valueNames(), ", "))
-	f.StringVarP(&o.output, "output", "o", "", "the file to write; -: standard output; of clickhouse its URLs")
+	f.StringVar(&o.format, "format", "", "output format: parquet, csv, sqlite, pprof, folded, perfetto, chrome-json or clickhouse (default: from the name of the output)")
+	f.StringVar(&o.value, "value", export.StackValues[0].Name, "weight of folded stacks: "+strings.Join(valueNames(), ", "))
+	f.StringVarP(&o.output, "output", "o", "", "output file; -: standard output; for clickhouse, its URLs")
 	o.timeFlags.bind(f)
-	f.UintSliceVarP(&o.pids, "pid", "p", nil, "calls of these processes only: 4821 or 4821,5032")
-	f.StringSliceVar(&o.ops, "op", nil, "calls of these operations only: cudaMalloc,cuMemAlloc")
-	f.StringVar(&o.session, "session", "", "calls of the recording with this ID only")
-	f.StringVar(&o.node, "node", "", "calls of this machine only")
-	f.BoolVar(&o.force, "force", false, "replace the file if there is one")
+	f.UintSliceVarP(&o.pids, "pid", "p", nil, "only calls of these processes: 4821 or 4821,5032")
+	f.StringSliceVar(&o.ops, "op", nil, "only calls of these operations: cudaMalloc,cuMemAlloc")
+	f.StringVar(&o.session, "session", "", "only calls of the recording with this ID")
+	f.StringVar(&o.node, "node", "", "only calls of this node")
+	f.BoolVar(&o.force, "force", false, "replace an existing file")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, err := e.settings(flags)
 		if err != nil {
@@ -165,7 +165,7 @@ func writeAs(ctx context.Context, format string, file *os.File, r *query.Reader,
 // inWords says what an error means to whoever asked.
 func (o *exportOptions) inWords(path string, err error) error {
 	if o.session != "" && errors.Is(err, query.ErrNoSession) {
-		return &problem{What: "there is no recording " + o.session + " in " + path, Do: "leave --session out: column session names all that there are", Err: err}
+		return &problem{What: "no recording " + o.session + " in " + path, Do: "omit --session: the column session lists all recordings", Err: err}
 	}
 	return wordsDatabase(path, err)
 }
@@ -179,7 +179,7 @@ func (e *Env) exported(o exportOptions, write func(*os.File) error) (to string, 
 func (o *exportOptions) kind() (string, error) {
 	const do = "ingero export -o calls.parquet"
 	if o.output == "" {
-		return "", usage(do, "it is not said where to write to")
+		return "", usage(do, "no output file given")
 	}
 	var names []string
 	for _, f := range exportFormats {
@@ -190,7 +190,7 @@ func (o *exportOptions) kind() (string, error) {
 		}
 		switch {
 		case meant && isStream(o.output) && !f.stream:
-			return "", usage("give it a file: -o calls.sqlite", "%s cannot be written to a stream", f.name)
+			return "", usage("name a file: -o calls.sqlite", "cannot write %s to a stream", f.name)
 		case meant && f.name == formatPerfetto && strings.EqualFold(filepath.Ext(o.output), ".json"):
 			return formatChrome, nil
 		case meant:
@@ -198,7 +198,7 @@ func (o *exportOptions) kind() (string, error) {
 		}
 	}
 	if o.format == "" {
-		return "", usage("say which with --format: "+strings.Join(names, ", "), "the name %s does not say what to write", o.output)
+		return "", usage("choose one with --format: "+strings.Join(names, ", "), "cannot derive the format from the name %s", o.output)
 	}
 	return "", usage("it can be "+strings.Join(names, ", "), "--format cannot be %q", o.format)
 }

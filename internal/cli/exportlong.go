@@ -1,31 +1,33 @@
 package cli
 
-const exportLong = `export writes every call that was recorded, or those that are asked for, one row a call:
-what it was, when, how long, and where its time went, in the call and in the gap before
-it. What is not known is NULL (CSV: empty), never 0. Times are Unix nanoseconds.
+const exportLong = `export writes all recorded calls, or the selected ones, one row per call: the operation,
+its time and duration, and where the time went, in the call and in the gap before it.
+Unknown values are NULL (CSV: empty), never 0. Times are Unix nanoseconds.
 
-Parquet is small and quick to read: DuckDB, pandas, Polars and Spark do. SQLite is one
-file for the sqlite3 shell, with the table events and those of sessions, processes,
-operations and chains; numbers of 64 bits without a sign have one there.
+Parquet is small and fast to read with DuckDB, pandas, Polars and Spark. SQLite is one
+file for the sqlite3 shell, with the tables events, sessions, processes, operations and
+chains. It stores unsigned 64-bit numbers as signed ones.
 
-pprof and folded are of stacks: from which functions and lines the time went, for go tool
-pprof, speedscope and flame graphs. A profile has wall time, time waiting for the GPU, time
-waiting for a CPU, calls, launches and the GPU memory that is held; folded lines have one of
-them (--value). Stacks are sampled unless the trace had --stack=all: numbers are estimates.
+pprof and folded export stacks: the functions and lines that took the time, for go tool
+pprof, speedscope and flame graphs. A profile contains wall time, GPU wait, time waiting
+for a CPU, calls, launches and held GPU memory; folded lines contain one of them (--value).
+Stacks are sampled unless the trace used --stack=all, so the numbers are estimates.
 
-perfetto is a timeline for ui.perfetto.dev: each thread's calls, the gaps between them and
-what it waited for in both, at their true places (waits of 20 us or more; the figures of
-each call have the rest), arrows from launches to the synchronise that waited for them,
-memory and GPUs as counters, and what cost time as instants. A name that ends in .json
-makes it JSON, for chrome://tracing too, as --format chrome-json does.
+perfetto writes a timeline for ui.perfetto.dev: the calls of each thread, the gaps between
+calls, and the waits in both (waits of 20 us or more; each call's figures include the
+rest). Arrows lead from launches to the synchronize call that waited for them; memory and
+GPUs are counters, and causes of lost time are instants. An output name that ends in .json
+selects JSON, which chrome://tracing also reads, like --format chrome-json.
 
-clickhouse copies calls, sums and causes to a cluster, those that it does not have: it can
-be ended and run again, as often as one likes (docs/guides/clickhouse.md).
+clickhouse copies the calls, sums and causes that a cluster does not have yet. You can stop
+and restart it at any time (docs/guides/clickhouse.md).
 
-With --nodes it first copies what other machines have recorded, from their ingero dashboard,
-and writes it all, machine by machine: databases up to 1 GiB each (docs/guides/fleet.md).
+With --nodes, export first copies the recordings of other nodes from their ingero
+dashboard, then writes them node by node: databases of up to 1 GiB each
+(docs/guides/fleet.md).
 
-The file is there once it is whole. What could not be read is told on standard error.`
+The output file appears when it is complete. export reports unreadable data on standard
+error.`
 
 const exportExample = `  ingero export -o calls.parquet
   ingero export -o calls.csv --since 1h --pid 4821

@@ -108,9 +108,9 @@ func listenOn(ctx context.Context, flag, text string, o listen.Options) (*listen
 	case err == nil:
 		return l, nil
 	case errors.Is(err, listen.ErrOpen):
-		return nil, &problem{What: flag + " " + text + ": other machines would reach it, and there is no token", Do: "give a token, or " + flag + " :PORT for this machine only", Code: exitUsage, Err: err}
+		return nil, &problem{What: flag + " " + text + ": other machines can reach this address, so the server requires a token", Do: "set a token, or use " + flag + " :PORT for this machine only", Code: exitUsage, Err: err}
 	case errors.Is(err, unix.EADDRINUSE):
-		return nil, &problem{What: flag + " " + text + ": another program has this port", Do: "name another one, or end that program: ss -ltnp", Err: err}
+		return nil, &problem{What: flag + " " + text + ": another program uses this port", Do: "choose another port, or find and end that program: ss -ltnp", Err: err}
 	}
-	return nil, &problem{What: flag + " " + text + ": " + err.Error(), Do: "name an address of this machine: ip address", Err: err}
+	return nil, &problem{What: flag + " " + text + ": " + err.Error(), Do: "use an address of this machine; to list them: ip address", Err: err}
 }

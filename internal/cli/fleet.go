@@ -27,7 +27,7 @@ func asksFleet(c *config.Config) bool {
 func notWithNodes(c *cobra.Command, do string, names ...string) error {
 	for _, name := range names {
 		if c.Flags().Changed(name) {
-			return usage(do, "--%s does not go with --nodes", name)
+			return usage(do, "--%s cannot be combined with --nodes", name)
 		}
 	}
 	return nil
@@ -45,7 +45,7 @@ type gathering struct {
 // does is an error.
 func (e *Env) gather(ctx context.Context, c *config.Config) (*gathering, error) {
 	if c.From["db"] == "--db" {
-		return nil, usage("leave one of them out", "--db and --nodes cannot be given at once")
+		return nil, usage("remove one of them", "--db and --nodes cannot be combined")
 	}
 	token, err := e.token(c)
 	if err != nil {
@@ -63,7 +63,7 @@ func (e *Env) gather(ctx context.Context, c *config.Config) (*gathering, error) 
 	e.note("Asking %s: %s", counted(len(c.Fleet.Nodes), "machine"), strings.Join(c.Fleet.Nodes, ", "))
 	for _, n := range c.Fleet.Nodes {
 		if token != "" && strings.HasPrefix(n, "http://") {
-			e.note("Note: %s gets the token without TLS: whoever is on the way reads it", n)
+			e.note("Note: ingero sends the token to %s without TLS: anyone on the network path can read it", n)
 		}
 	}
 	g := &gathering{Fleet: f, e: e, asked: len(c.Fleet.Nodes)}
@@ -81,7 +81,7 @@ func (g *gathering) add(problems []fleet.Problem) {
 
 // nobody says that no machine answered, with the reasons.
 func (g *gathering) nobody() error {
-	p := &problem{What: "none of the machines answered", Do: g.problems[0].Do, Err: g.problems[0].Err}
+	p := &problem{What: "none of the nodes answered", Do: g.problems[0].Do, Err: g.problems[0].Err}
 	if g.problems[0].Status == http.StatusBadRequest {
 		p.Code = exitUsage
 	}
@@ -136,7 +136,7 @@ func (g *gathering) answered() string {
 	if n == g.asked {
 		return counted(n, "machine")
 	}
-	return fmt.Sprintf("%d of %d machines", n, g.asked)
+	return fmt.Sprintf("%d of %d nodes", n, g.asked)
 }
 
 // params are the parameters of the API that flags stand for.

@@ -215,7 +215,7 @@ func TestQueryNodesPartly(t *testing.T) {
 	}
 	close(hang)
 	code, _, said := command(t, nil, nil, "query", "--nodes", all["dead"].node+","+all["no TLS"].node)
-	if code != 1 || !strings.Contains(said, "none of the machines answered") || !strings.Contains(said, "serves without TLS") {
+	if code != 1 || !strings.Contains(said, "none of the nodes answered") || !strings.Contains(said, "serves without TLS") {
 		t.Errorf("nobody: %d %s", code, said)
 	}
 	code, _, said = command(t, nil, nil, append([]string{"query"}, append(flags, "DELETE FROM events")...)...)

@@ -19,7 +19,7 @@ import (
 // explainNodes tells what slowed the jobs of other machines, and which rank of a job that
 // goes over several of them others waited for.
 func (e *Env) explainNodes(c *cobra.Command, s *config.Config, o *explainOptions) error {
-	if err := notWithNodes(c, "do that on the machine itself", "last", "anew", "per-process"); err != nil {
+	if err := notWithNodes(c, "run ingero on the node itself", "last", "anew", "per-process"); err != nil {
 		return err
 	}
 	limit, err := o.limit()
@@ -145,7 +145,7 @@ func groupText(b *strings.Builder, g *fleet.Group, zone *time.Location) {
 	}
 	fmt.Fprintf(b, "\nCOMMUNICATOR %.8s of %s · %d seen on %s\n", g.Comm, size, len(g.Members), counted(len(nodes), "machine"))
 	if len(g.Unseen) > 0 {
-		hanging(b, "  ", "Nothing is known of "+ranks(g.Unseen)+": on no machine that answered, or not traced.")
+		hanging(b, "  ", "No information about "+ranks(g.Unseen)+": not on a node that answered, or not traced.")
 	}
 	for i := range g.Absent {
 		a := &g.Absent[i]
@@ -176,7 +176,7 @@ func groupText(b *strings.Builder, g *fleet.Group, zone *time.Location) {
 		hanging(b, "  ", line)
 	}
 	if len(g.Absent)+len(g.Late) == 0 {
-		hanging(b, "  ", fmt.Sprintf("No rank kept the others waiting in %s.", counted(g.Compare, "collective")))
+		hanging(b, "  ", fmt.Sprintf("No rank made the others wait in %s.", counted(g.Compare, "collective")))
 	}
 }
 

@@ -100,7 +100,7 @@ func TestExplainNodesCollectives(t *testing.T) {
 	for _, want := range []string{
 		"FLEET REPORT - 0 causal chains found on 0 of 3 machines\nNothing slowed the jobs of gpu-0, gpu-1, gpu-2.\n",
 		"COMMUNICATOR feedbeef of 4 ranks · 3 seen on 3 machines\n",
-		"Nothing is known of rank 3: on no machine that answered, or not traced.",
+		"No information about rank 3: not on a node that answered, or not traced.",
 		"ncclAllReduce #301: ranks 0 1 entered it since ",
 		"rank 2 has not, 5.99 s later: train.py (5002) on gpu-2, which has entered 300",
 		"rank 1, train.py (5001) on gpu-1, was the last to enter 150 of 300",
@@ -149,7 +149,7 @@ func TestExplainNodes(t *testing.T) {
 	if code != exitFound {
 		t.Errorf("it ends with %d", code)
 	}
-	if code, _, said := command(t, nil, nil, "explain", "--nodes", nodes, "--last", "5"); code != 2 || !strings.Contains(said, "--last does not go with --nodes") {
+	if code, _, said := command(t, nil, nil, "explain", "--nodes", nodes, "--last", "5"); code != 2 || !strings.Contains(said, "--last cannot be combined with --nodes") {
 		t.Errorf("%d %s", code, said)
 	}
 }

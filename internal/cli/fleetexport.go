@@ -45,7 +45,7 @@ func (g *gathering) copies(ctx context.Context, dir string) (*query.Reader, erro
 	problems, err := g.Copy(ctx, func(m *fleet.Machine) (io.WriteCloser, error) {
 		path := filepath.Join(dir, fmt.Sprintf("%d.db", len(paths)))
 		paths = append(paths, path)
-		g.e.note("Copying what %s has recorded", m.Name)
+		g.e.note("Copying the recordings of %s", m.Name)
 		return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	})
 	g.add(problems)
@@ -65,7 +65,7 @@ func (g *gathering) copies(ctx context.Context, dir string) (*query.Reader, erro
 		}
 		r, err := query.Open(paths[i])
 		if err != nil {
-			g.add([]fleet.Problem{{Node: m.Name, What: "sent what is no database", Do: "is it an ingero of this version?", Err: err}})
+			g.add([]fleet.Problem{{Node: m.Name, What: "sent a reply that is not a database", Do: "check that the node runs this version of ingero", Err: err}})
 			continue
 		}
 		readers, sources = append(readers, r), append(sources, r.Source())

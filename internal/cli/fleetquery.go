@@ -13,7 +13,7 @@ import (
 
 // queryNodes asks other machines what query asks a database.
 func (e *Env) queryNodes(c *cobra.Command, s *config.Config, o *queryOptions, args []string) error {
-	if err := notWithNodes(c, "ask with SQL, or on the machine itself", "calls", "by", "show", "order"); err != nil {
+	if err := notWithNodes(c, "use SQL, or run ingero on the node itself", "calls", "by", "show", "order"); err != nil {
 		return err
 	}
 	if len(args) > 0 {
@@ -74,9 +74,9 @@ func (e *Env) showOps(g *gathering, ops *fleet.Ops, o *queryOptions) error {
 	if _, err := e.Stdout.Write(text); err != nil {
 		return err
 	}
-	how := "together; --per-node tells them apart"
+	how := "together; --per-node separates them"
 	if o.perNode || o.perProcess {
-		how = "each by itself"
+		how = "separately"
 	}
 	e.note("These are the calls of %s, %s", g.answered(), how)
 	for _, n := range t.Notes {
@@ -112,9 +112,9 @@ func (e *Env) sqlNodes(c *cobra.Command, s *config.Config, o *queryOptions, text
 	if err := e.printGrid(grid, o.output); err != nil {
 		return err
 	}
-	how := "each row is of one of them"
+	how := "each row is of one node"
 	if res.Merged {
-		how = "rows are of all of them together"
+		how = "rows cover all nodes together"
 	}
 	e.note("%s", fmt.Sprintf("Asked %s; %s", g.answered(), how))
 	return nil
@@ -124,7 +124,7 @@ func (e *Env) sqlNodes(c *cobra.Command, s *config.Config, o *queryOptions, text
 func (o *queryOptions) sqlFlags(c *cobra.Command) error {
 	for _, name := range notWithSQL {
 		if c.Flags().Changed(name) {
-			return usage("say it in the statement, in WHERE or GROUP BY", "--%s does not go with SQL", name)
+			return usage("use WHERE or GROUP BY in the statement", "--%s cannot be combined with SQL", name)
 		}
 	}
 	return o.check("ingero query")

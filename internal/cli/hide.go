@@ -73,7 +73,7 @@ func (h *hider) hide(now time.Time, final bool, chains []tick.Chain) (shown []ti
 		h.Filter = *f
 	}
 	if err := h.read(now); err != nil {
-		h.log.Debug("what is silenced is not known", "error", err)
+		h.log.Debug("cannot read the list of silences", "error", err)
 	}
 	shown, hidden = h.Split(chains, now)
 	if final {

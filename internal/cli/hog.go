@@ -23,10 +23,10 @@ const hogName = "hog"
 func hogCommand(*Env) *cobra.Command {
 	length, work, rest, threads := 4*time.Second, time.Duration(0), time.Duration(0), 1
 	c := &cobra.Command{Use: hogName, Short: "Keep a CPU busy for a while", Hidden: true, Args: noArguments}
-	c.Flags().DurationVar(&length, "for", length, "for how long")
-	c.Flags().DurationVar(&work, "work", 0, "for how long at a time; 0: all the time")
-	c.Flags().DurationVar(&rest, "rest", 0, "for how long it then rests")
-	c.Flags().IntVar(&threads, "threads", threads, "how many do so")
+	c.Flags().DurationVar(&length, "for", length, "total duration")
+	c.Flags().DurationVar(&work, "work", 0, "duration of each burst; 0: run continuously")
+	c.Flags().DurationVar(&rest, "rest", 0, "pause after each burst")
+	c.Flags().IntVar(&threads, "threads", threads, "number of threads")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		runtime.GOMAXPROCS(threads)
 		ctx, stop := context.WithTimeout(c.Context(), length)
@@ -61,7 +61,7 @@ func lastCPU() (int, error) {
 		}
 	}
 	if last < 0 {
-		return 0, errors.New("find a CPU: this process may use none")
+		return 0, errors.New("find a CPU: this process may not use any")
 	}
 	return last, nil
 }

@@ -52,11 +52,11 @@ func wordsHeld(err error) *problem {
 	if h.Command != "" {
 		who += ": " + h.Command
 	}
-	do := fmt.Sprintf("ingero status shows what it does; sudo kill %d ends it", h.PID)
+	do := fmt.Sprintf("ingero status shows what it does; sudo kill %d stops it", h.PID)
 	if h.DB != "" {
 		do += "; it records to " + h.DB
 	}
-	return &problem{What: "another ingero traces this machine (" + who + ")", Do: do}
+	return &problem{What: "another trace is already running (" + who + ")", Do: do}
 }
 
 func wordsUnsafe(err error) *problem {
@@ -65,8 +65,8 @@ func wordsUnsafe(err error) *problem {
 		return nil
 	}
 	return &problem{
-		What: fmt.Sprintf("the lock %s %s, so it is not ingero's", unsafe.Path, unsafe.Why),
-		Do:   "see who put it there, then: sudo rm " + unsafe.Path,
+		What: fmt.Sprintf("the lock %s %s, so it does not belong to ingero", unsafe.Path, unsafe.Why),
+		Do:   "find out who created it, then remove it: sudo rm " + unsafe.Path,
 	}
 }
 
@@ -84,22 +84,22 @@ func wordsStore(err error) *problem {
 	var old *store.OldError
 	switch {
 	case errors.As(err, &old):
-		return &problem{What: err.Error(), Do: "convert it: ingero merge " + old.Path + " -o NEW.db; or name another with --db PATH"}
+		return &problem{What: err.Error(), Do: "convert it: ingero merge " + old.Path + " -o NEW.db; or name another database with --db PATH"}
 	case errors.As(err, &held):
 		return &problem{What: held.Error(), Do: "record elsewhere: --db PATH"}
 	case errors.As(err, &unsafe) && unsafe.Do != "":
-		return &problem{What: unsafe.Error() + ", so nothing is written there", Do: unsafe.Do + ", if what is in it is yours; or record elsewhere: --db PATH"}
+		return &problem{What: unsafe.Error() + ", so ingero does not write there", Do: unsafe.Do + ", if its content is yours; or record elsewhere: --db PATH"}
 	case errors.As(err, &unsafe):
-		return &problem{What: unsafe.Error() + ", so root will not write there", Do: "record elsewhere: --db PATH"}
+		return &problem{What: unsafe.Error() + ", so root does not write there", Do: "record elsewhere: --db PATH"}
 	case errors.Is(err, query.ErrLost):
 		what, _, _ := strings.Cut(oneLine(err.Error()), "; "+query.ErrLost.Error())
 		return &problem{What: what, Do: query.ErrLost.Error(), Err: err}
 	case store.Damaged(err) && !errors.Is(err, store.ErrNotDatabase):
-		return &problem{What: oneLine(err.Error()), Do: "its disk may be failing; ingero sql can still read what is whole", Err: err}
+		return &problem{What: oneLine(err.Error()), Do: "the disk may be failing; ingero sql can still read the intact parts", Err: err}
 	case errors.Is(err, store.ErrNotDatabase):
-		return &problem{What: err.Error(), Do: "name another with --db PATH, or move that file away"}
+		return &problem{What: err.Error(), Do: "name another database with --db PATH, or move the file away"}
 	case errors.Is(err, store.ErrVersion):
-		return &problem{What: err.Error(), Do: "install that ingero, or a newer one"}
+		return &problem{What: err.Error(), Do: "install that version of ingero or a newer one"}
 	}
 	return nil
 }
@@ -108,8 +108,8 @@ func wordsNamespace(err error) *problem {
 	if !errors.Is(err, session.ErrPIDNamespace) {
 		return nil
 	}
-	return &problem{What: "this container numbers processes on its own, so nothing can be traced from here",
-		Do: "give it the host's numbers: docker run --pid=host, or hostPID: true in Kubernetes"}
+	return &problem{What: "ingero runs in its own PID namespace and cannot trace from here",
+		Do: "use the host's PID namespace: docker run --pid=host, or hostPID: true in Kubernetes"}
 }
 
 func wordsGone(err error) *problem {
@@ -118,7 +118,7 @@ func wordsGone(err error) *problem {
 	}
 	return &problem{
 		What: "the process ended before the probes were attached",
-		Do:   "trace it from its first call: ingero run -- COMMAND",
+		Do:   "trace the program from its first call: ingero run -- COMMAND",
 	}
 }
 
@@ -126,7 +126,7 @@ func wordsKernel(err error) *problem {
 	if !errors.Is(err, probes.ErrNotSupported) {
 		return nil
 	}
-	return &problem{What: "this kernel cannot: " + err.Error(), Do: "ingero check says what it has and what it lacks"}
+	return &problem{What: "not supported by this kernel: " + err.Error(), Do: "ingero check lists what the kernel supports and what it lacks"}
 }
 
 func wordsPrivilege(err error) *problem {
@@ -135,9 +135,9 @@ func wordsPrivilege(err error) *problem {
 	}
 	var file *os.PathError
 	if errors.As(err, &file) {
-		return &problem{What: fmt.Sprintf("not permitted: %s %s", file.Op, file.Path), Do: "run it with sudo, or as the owner of that"}
+		return &problem{What: fmt.Sprintf("not permitted: %s %s", file.Op, file.Path), Do: "run the command with sudo, or as the owner of that path"}
 	}
-	return &problem{What: "tracing is not permitted to this user", Do: "run it with sudo, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE"}
+	return &problem{What: "this user is not permitted to trace", Do: "run ingero with sudo, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE"}
 }
 
 func wordsFull(err error) *problem {
@@ -146,6 +146,6 @@ func wordsFull(err error) *problem {
 	}
 	return &problem{
 		What: "the disk is full: " + err.Error(),
-		Do:   "make room, record elsewhere with --db PATH, or trace with --record=false",
+		Do:   "free disk space, record elsewhere with --db PATH, or trace with --record=false",
 	}
 }

@@ -50,7 +50,7 @@ func (l *launched) own() {
 	pid := l.cmd.Process.Pid
 	var ws syscall.WaitStatus
 	if err := wait4(pid, &ws); err != nil || !ws.Stopped() {
-		l.ready <- errors.Join(fmt.Errorf("process %d did not stop at its exec (status %#x)", pid, int(ws)), err)
+		l.ready <- errors.Join(fmt.Errorf("process %d did not stop at exec (status %#x)", pid, int(ws)), err)
 		return
 	}
 	// Signals that the program is to have come while ingero gets ready, too.
@@ -145,12 +145,12 @@ func (l *launched) exit() int {
 func wordsLaunch(name string, err error) *problem {
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist):
-		return &problem{What: name + ": command not found", Do: "give its path, or see that it is in PATH", Code: exitNotFound, Err: err}
+		return &problem{What: name + ": command not found", Do: "give its path, or add its directory to PATH", Code: exitNotFound, Err: err}
 	case errors.Is(err, unix.EPERM) && scope() == "3":
-		return &problem{What: name + ": kernel.yama.ptrace_scope is 3, so it cannot be held before its first call",
-			Do: "start it yourself, then: ingero trace --pid PID", Code: exitCannot, Err: err}
+		return &problem{What: name + ": kernel.yama.ptrace_scope is 3, so ingero cannot stop the program before its first call",
+			Do: "start the program yourself, then run: ingero trace --pid PID", Code: exitCannot, Err: err}
 	}
-	return &problem{What: fmt.Sprintf("cannot start %s: %v", name, err), Do: "it must be a program that you may run", Code: exitCannot, Err: err}
+	return &problem{What: fmt.Sprintf("cannot start %s: %v", name, err), Do: "name a program that you are permitted to execute", Code: exitCannot, Err: err}
 }
 
 // scope returns what Yama says about ptrace, "" where there is no Yama.

@@ -22,8 +22,8 @@ func TestListenOn(t *testing.T) {
 		what, do string
 		code     int
 	}{
-		"taken":      {taken.Addr().String(), listen.Options{}, "another program has this port", "ss -ltnp", 0},
-		"open":       {"0.0.0.0:0", listen.Options{}, "there is no token", "for this machine only", exitUsage},
+		"taken":      {taken.Addr().String(), listen.Options{}, "another program uses this port", "ss -ltnp", 0},
+		"open":       {"0.0.0.0:0", listen.Options{}, "requires a token", "for this machine only", exitUsage},
 		"no port":    {":http", listen.Options{}, "no port", ":9090", exitUsage},
 		"not ours":   {"192.0.2.1:0", listen.Options{Public: true}, "192.0.2.1:0", "ip address", 0},
 		"no address": {"[::1", listen.Options{}, "must be :PORT", ":9090", exitUsage},

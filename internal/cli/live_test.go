@@ -259,19 +259,19 @@ func TestSecondTrace(t *testing.T) {
 	testkit.Eventually(t, "calls", func() bool { return b.tracing(1).Calls > 0 })
 
 	_, stderr, code := b.output("trace", "--pid", pid(target))
-	if want := fmt.Sprintf("another ingero traces this machine (pid %d, since ", first.PID()); code != 1 || !strings.Contains(stderr, want) {
+	if want := fmt.Sprintf("another trace is already running (pid %d, since ", first.PID()); code != 1 || !strings.Contains(stderr, want) {
 		t.Errorf("second trace: code %d, want 1 and %q:\n%s", code, want, stderr)
 	}
 	_, stderr, code = b.output("run", "--", "true")
-	if code != 1 || !strings.Contains(stderr, "another ingero") {
+	if code != 1 || !strings.Contains(stderr, "another trace is already running") {
 		t.Errorf("run: code %d, want 1:\n%s", code, stderr)
 	}
 	stdout, _, code := b.output("demo", "train", "--duration", "1s")
-	if code != 0 || !strings.Contains(stdout, "Recording:") || !strings.Contains(stdout, "another ingero traces") {
+	if code != 0 || !strings.Contains(stdout, "Recording:") || !strings.Contains(stdout, "another trace is already running") {
 		t.Errorf("demo: code %d, want 0 and the recording:\n%s", code, stdout)
 	}
 	stdout, _, code = b.output("check")
-	if code != 0 || !strings.Contains(stdout, fmt.Sprintf("traces already: pid %d", first.PID())) {
+	if code != 0 || !strings.Contains(stdout, fmt.Sprintf("already tracing: pid %d", first.PID())) {
 		t.Errorf("check: code %d, want 0 and a word on the trace:\n%s", code, stdout)
 	}
 	stdout, _, code = b.output("status")

@@ -42,6 +42,6 @@ func (l *losses) line(t *tick.Tick) string {
 	}
 	seen := t.Records - min(t.Records, l.records)
 	l.told, l.records, l.counts = t.Time, t.Records, now
-	return fmt.Sprintf("WARN events dropped: %s; %s of what came was lost (--ringbuf-size, --sampling-rate)",
+	return fmt.Sprintf("WARN events dropped: %s; %s of the records were lost (--ringbuf-size, --sampling-rate)",
 		strings.Join(parts, " "), explain.Percent(float64(lost)/float64(lost+seen)))
 }

@@ -14,15 +14,17 @@ import (
 func mcpCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "mcp",
-		Short: "Answer assistants: a Model Context Protocol server on standard input, or over HTTPS",
-		Long: `mcp answers assistants (Claude, Cursor, any MCP client) about what was recorded, also while a
-trace records. It changes nothing and needs no rights but to read. Its first tool, diagnose,
-says in one call whether something is wrong, who did it and what to do; docs/guides/mcp.md lists all.
+		Short: "Run a Model Context Protocol server for assistants, on standard input or over HTTPS",
+		Long: `mcp answers questions of assistants (Claude, Cursor, any MCP client) about recordings,
+even while a trace records. It changes nothing and needs only read access. One call of its
+first tool, diagnose, returns what is wrong, the culprit and the fix; docs/guides/mcp.md
+lists all tools.
 
-It speaks on standard input and output, as clients start it. --http :8080 serves Streamable
-HTTP at https://127.0.0.1:8080/mcp in its place, by TLS 1.3 alone, to this machine alone;
---http 0.0.0.0:8080 lets other machines ask, which needs a token: a file with 16 characters or
-more, --token-file, or INGERO_TOKEN. Certificates and hosts are as those of ingero dashboard.`,
+By default, mcp uses standard input and output, for clients that start it. --http :8080
+serves Streamable HTTP at https://127.0.0.1:8080/mcp instead, with TLS 1.3 only and for
+this machine only. --http 0.0.0.0:8080 admits other machines and requires a token of at
+least 16 characters, in --token-file or INGERO_TOKEN. Certificates and hosts work as in
+ingero dashboard.`,
 		Example: `  ingero mcp
   ingero mcp --db incident.db
   ingero mcp --http :8080

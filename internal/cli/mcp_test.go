@@ -142,8 +142,8 @@ var mcpCalls = []struct {
 	{name: "run_sql", args: map[string]any{"sql": "SELECT op, count, ms(total_ns) AS total_ms, us(p99_ns) AS p99_us FROM op_stats(NULL, NULL, 'op') ORDER BY total_ns DESC LIMIT 10"}},
 	{name: "diff_runs", args: map[string]any{"a": "2026-11-22T09:10:19Z..2026-11-22T09:10:23Z", "b": "2026-11-22T09:10:23Z..2026-11-22T09:10:31Z"}},
 	{name: "get_check", live: true},
-	{name: "get_stuck", words: "nothing traces this machine"},
-	{name: "query_fleet", words: "no other machines are known"},
+	{name: "get_stuck", words: "no trace is running"},
+	{name: "query_fleet", words: "no other nodes are configured"},
 }
 
 // testReportFile is what make test-gpu may have reported.

@@ -30,14 +30,14 @@ var fleetAnswers = map[string]struct {
 func (e *Env) askFleet(ctx context.Context, c *config.Config, q *mcp.FleetQuestion) (*mcp.FleetAnswer, error) {
 	a, ok := fleetAnswers[q.What]
 	if !ok {
-		return nil, &problem{What: "there is no answer of that kind", Do: "what is overview, ops, chains or sql"}
+		return nil, &problem{What: "no such kind of answer", Do: "set what to overview, ops, chains or sql"}
 	}
 	if len(c.Fleet.Nodes) == 0 {
-		return nil, &problem{What: "no other machines are known", Do: "ingero mcp --nodes a:8080,b:8080, where ingero dashboard runs"}
+		return nil, &problem{What: "no other nodes are configured", Do: "start ingero mcp --nodes a:8080,b:8080 with nodes that run ingero dashboard"}
 	}
 	since, err := config.ParseDuration(cmp.Or(q.Since, a.since))
 	if err != nil || since <= 0 {
-		return nil, &problem{What: "since is no length of time", Do: "as in 5m, 1h, 2d"}
+		return nil, &problem{What: "since is not a duration", Do: "for example 5m, 1h, 2d"}
 	}
 	s := *c
 	s.From = nil // a database and machines can be asked by one server

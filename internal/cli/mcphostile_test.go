@@ -51,9 +51,9 @@ func TestMCPHostile(t *testing.T) {
 		{"run_sql", map[string]any{"sql": "ATTACH '/etc/passwd' AS x"}, "cannot be run"},
 		{"run_sql", map[string]any{"sql": "SELECT zeroblob(1000000000)"}, ""},
 		{"run_sql", map[string]any{"sql": "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) FROM c"}, "took too long"},
-		{"diff_runs", map[string]any{"a": "../../etc/passwd", "b": "x"}, "there is no run"},
-		{"diff_runs", map[string]any{"a": "/etc/passwd", "b": "x"}, "there is no run"},
-		{"run_demo", map[string]any{"scenario": "../incident"}, "there is no scenario"},
+		{"diff_runs", map[string]any{"a": "../../etc/passwd", "b": "x"}, "no such run"},
+		{"diff_runs", map[string]any{"a": "/etc/passwd", "b": "x"}, "no such run"},
+		{"run_demo", map[string]any{"scenario": "../incident"}, "no such scenario"},
 	} {
 		if r := a.call(tt.tool, tt.args); !r.refused || !strings.Contains(r.text, tt.words) || len(r.text) > 1000 {
 			t.Errorf("%s %.80v: %v %.300s", tt.tool, tt.args, r.refused, r.text)
@@ -87,7 +87,7 @@ func TestMCPToken(t *testing.T) {
 			t.Errorf("token %q: %d %.200s", token, code, text)
 		}
 	}
-	if code, _, stderr := command(t, later, nil, "mcp", "--db", testDB(t), "--http", "0.0.0.0:0"); code != exitUsage || !strings.Contains(stderr, "there is no token") {
+	if code, _, stderr := command(t, later, nil, "mcp", "--db", testDB(t), "--http", "0.0.0.0:0"); code != exitUsage || !strings.Contains(stderr, "requires a token") {
 		t.Errorf("without a token for others: %d %s", code, stderr)
 	}
 }

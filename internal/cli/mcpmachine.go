@@ -97,7 +97,7 @@ const maxTestReport = 4 << 20
 func testReport(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, &problem{What: "there is no report of tests on a GPU here", Do: "make test-gpu makes one; ingero mcp --test-report PATH says where it is", Err: err}
+		return nil, &problem{What: "no GPU test report found", Do: "create one with make test-gpu; set its path with ingero mcp --test-report PATH", Err: err}
 	}
 	defer func() { _ = f.Close() }()
 	return io.ReadAll(io.LimitReader(f, maxTestReport))
@@ -116,7 +116,7 @@ func (e *Env) diffJSON(ctx context.Context, c *config.Config, a, b, process stri
 	}
 	if a == "" && b == "" {
 		if len(all) < 2 {
-			return nil, &problem{What: "there are not two recordings to compare", Do: "name stretches of time: a=FROM..TO"}
+			return nil, &problem{What: "fewer than two recordings to compare", Do: "name time ranges: a=FROM..TO"}
 		}
 		a, b = all[1].ID, all[0].ID
 	}
@@ -149,7 +149,7 @@ func (e *Env) diffSide(ctx context.Context, r *query.Reader, all []query.Session
 	if i := slices.IndexFunc(all, func(s query.Session) bool { return s.ID == side }); i >= 0 {
 		run, err := diff.Open(ctx, r, all[i].Started, end(&all[i]).Add(1), o)
 		if err == nil && run.Session.ID != side {
-			err = &problem{What: "the recording " + side + " lies beside another of the same time", Do: "ingero diff, with a database of each"}
+			err = &problem{What: "the recording " + side + " overlaps another recording in time", Do: "run ingero diff with one database for each"}
 		}
 		return r, run, err
 	}
@@ -164,7 +164,7 @@ func (e *Env) diffSide(ctx context.Context, r *query.Reader, all []query.Session
 	// A file by its name alone: a model does not say where on the disk is looked.
 	path := filepath.Join(filepath.Dir(r.Path()), side)
 	if side == "" || side != filepath.Base(side) || !isThere(path) || isFolder(path) {
-		return r, nil, &problem{What: fmt.Sprintf("there is no run %.60q", side), Do: "it is the id of a recording (ingero://sessions), FROM..TO, or the name of a file beside the database"}
+		return r, nil, &problem{What: fmt.Sprintf("no such run: %.60q", side), Do: "use the ID of a recording (ingero://sessions), FROM..TO, or the name of a file next to the database"}
 	}
 	x, err := query.Open(path)
 	if err != nil {

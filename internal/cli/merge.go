@@ -30,35 +30,35 @@ func mergeCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "merge DATABASE...",
 		Short: "Copy the recordings of several databases into one",
-		Long: `merge copies all recordings of the databases, or of backups, into another, which is made
-if there is none. A recording is the same wherever it was copied to: what is there already
-stays, one that has gone on since is brought up to date, and merging a copy changes nothing.
+		Long: `merge copies all recordings of the given databases or backups into another database, and
+creates that if necessary. A recording keeps its ID in every copy: merge keeps existing
+recordings, updates those that have grown, and changes nothing if you merge a copy.
 
-Databases of ingero 0.9 are converted: calls, recordings, the state of the machine and what
-was found. What has no place is counted and told. Most do not say of which machine they
-are: --force-node does.
+merge converts databases of ingero 0.9: calls, recordings, the machine's state and the
+causes found. It counts and reports data that it cannot convert. Most of these databases
+do not name their node; set it with --force-node.
 
-The clocks of the machines are looked at: where one was set between two recordings, times
-before and after do not agree, and merge says by how much. Where jobs on two machines went
-in lockstep, as the ranks of a training do, the rhythm of their steps tells how far the
-clocks were apart; where none did, merge says that it cannot be told. No time is changed.`,
+merge checks the clocks. If a clock was set between two recordings, merge reports by how
+much the times before and after differ. If jobs on two nodes ran in lockstep, as the ranks
+of a training do, merge derives the clock skew from the rhythm of their steps; otherwise,
+it reports that the skew is unknown. merge changes no times.`,
 		Example: `  ingero merge node-a.db node-b.db -o cluster.db
   ingero merge old.db --force-node gpu-7 -o cluster.db
   ingero explain --db cluster.db --since 1h`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage("ingero merge node-a.db node-b.db -o cluster.db", "there is no database to merge")
+				return usage("ingero merge node-a.db node-b.db -o cluster.db", "no database to merge given")
 			}
 			return nil
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&o.output, "output", "o", "", "the database to copy into")
-	f.StringVar(&o.node, "force-node", "", "the machine that the databases of ingero 0.9 are of")
-	f.StringVar(&o.threshold, "clock-skew-threshold", o.threshold, "tell of clocks that are off by this much")
+	f.StringVarP(&o.output, "output", "o", "", "database to copy into")
+	f.StringVar(&o.node, "force-node", "", "node name for databases of ingero 0.9")
+	f.StringVar(&o.threshold, "clock-skew-threshold", o.threshold, "warn when clocks differ by more than this")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if o.output == "" {
-			return usage("ingero merge "+strings.Join(args, " ")+" -o cluster.db", "it is not said where to copy to")
+			return usage("ingero merge "+strings.Join(args, " ")+" -o cluster.db", "no output database given")
 		}
 		d, err := config.ParseDuration(o.threshold)
 		if err != nil || d <= 0 {
@@ -85,14 +85,14 @@ func (e *Env) merge(ctx context.Context, paths []string, o mergeOptions, thresho
 	defer func() { err = errors.Join(err, m.close()) }()
 	for _, path := range paths {
 		if sameFile(path, o.output) {
-			return usage("give the output another name", "%s is to be merged into itself", path)
+			return usage("choose another name for the output", "cannot merge %s into itself", path)
 		}
 		if err := m.open(ctx, path); err != nil {
 			return err
 		}
 	}
 	if o.node != "" && m.temp == "" {
-		m.notes = append(m.notes, "--force-node had no effect: none of these databases is of ingero 0.9, and newer ones say of which machine they are")
+		m.notes = append(m.notes, "--force-node had no effect: none of these databases is of ingero 0.9, and newer ones name their node")
 	}
 	done, err := store.Merge(ctx, o.output, m.owner, m.sources)
 	if err != nil {
@@ -131,7 +131,7 @@ func (m *merging) open(ctx context.Context, path string) error {
 	r, err := query.Open(path)
 	switch {
 	case errors.Is(err, query.ErrNoDatabase):
-		return &problem{What: "there is no database at " + path, Do: "see if the name is right", Err: err}
+		return &problem{What: "no such database: " + path, Do: "check the name", Err: err}
 	case errors.Is(err, store.ErrNotDatabase):
 		if r, err = m.convert(ctx, path, err); err != nil {
 			return err
@@ -159,7 +159,7 @@ func (m *merging) convert(ctx context.Context, path string, not error) (_ *query
 	to := filepath.Join(m.temp, fmt.Sprintf("%d.db", len(m.readers)))
 	done, err := old.Convert(ctx, legacy.Options{Path: to, Node: m.o.node, Owner: m.owner})
 	if errors.Is(err, legacy.ErrNoNode) {
-		return nil, &problem{What: path + " is of ingero 0.9 and does not say of which machine", Do: "say it: --force-node NAME", Code: exitUsage, Err: err}
+		return nil, &problem{What: path + " is of ingero 0.9 and does not name its node", Do: "set it: --force-node NAME", Code: exitUsage, Err: err}
 	}
 	if err != nil {
 		return nil, err
@@ -207,13 +207,13 @@ func mergedText(path string, m *store.Merged, sessions []query.Session) string {
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{len(m.Added), "added"}, {len(m.Replaced), "brought up to date"}, {len(m.Same), "there already"}} {
+	}{{len(m.Added), "added"}, {len(m.Replaced), "updated"}, {len(m.Same), "already there"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
 	}
 	return fmt.Sprintf("Merged %s into %s: %s; it has %s of %s (%s copied).\n", counted(len(m.Added)+len(m.Replaced)+len(m.Same), "recording"), path,
-		strings.Join(parts, ", "), counted(len(sessions), "recording"), counted(len(nodes), "machine"), explain.Bytes(m.Bytes))
+		strings.Join(parts, ", "), counted(len(sessions), "recording"), counted(len(nodes), "node"), explain.Bytes(m.Bytes))
 }
 
 // stepNotes says which clocks were set.
@@ -224,7 +224,7 @@ func stepNotes(steps []query.ClockStep) []string {
 		if s.Step < 0 {
 			way = "back"
 		}
-		out = append(out, fmt.Sprintf("the clock of %s was set %s by %s before %s (or the machine slept): times before that are off against those after",
+		out = append(out, fmt.Sprintf("the clock of %s was set %s by %s before %s (or the machine slept): times before and after that differ by as much",
 			s.Node, way, explain.Duration(int64(s.Step.Abs())), s.At.Local().Format(time.DateTime)))
 	}
 	return out
@@ -240,9 +240,9 @@ func skewNotes(skews []query.Skew, threshold time.Duration) []string {
 		}
 		switch {
 		case !k.Known:
-			out = append(out, fmt.Sprintf("how the clock of %s stood to that of %s cannot be told: no jobs on them went in lockstep", k.Node, k.Against))
+			out = append(out, fmt.Sprintf("the clock skew between %s and %s is unknown: no jobs on them ran in lockstep", k.Node, k.Against))
 		case k.Ahead.Abs() >= threshold:
-			out = append(out, fmt.Sprintf("the clock of %s was %s that of %s by %s, give or take %s: times of the two are off by as much",
+			out = append(out, fmt.Sprintf("the clock of %s was %s that of %s by %s, give or take %s: their times differ by as much",
 				k.Node, way, k.Against, explain.Duration(int64(k.Ahead.Abs())), explain.Duration(int64(k.Within))))
 		}
 	}
@@ -251,16 +251,16 @@ func skewNotes(skews []query.Skew, threshold time.Duration) []string {
 
 // legacyNotes says what a conversion did.
 func legacyNotes(path string, r *legacy.Report) []string {
-	out := []string{fmt.Sprintf("%s is of ingero 0.9: %s converted; where their time went was not measured", path, counted(r.Calls, "call"))}
+	out := []string{fmt.Sprintf("%s is of ingero 0.9: %s converted; ingero 0.9 did not measure where their time went", path, counted(r.Calls, "call"))}
 	if r.Summed > 0 {
-		out = append(out, path+": "+counted(r.Summed, "more call")+" it had as sums of a minute: counts have them, their quantiles are estimates")
+		out = append(out, path+": "+counted(r.Summed, "more call")+" stored as one-minute sums: counts include them, their quantiles are estimates")
 	}
 	if len(r.Passed) > 0 {
 		var all []string
 		for _, p := range r.Passed {
 			all = append(all, fmt.Sprintf("%s (%s)", p.What, explain.Count(p.Count)))
 		}
-		out = append(out, path+": without a place in a recording, and left out: "+strings.Join(all, ", "))
+		out = append(out, path+": left out, because a recording cannot hold them: "+strings.Join(all, ", "))
 	}
 	return out
 }

@@ -90,7 +90,7 @@ func (n *news) tell(e *Env) {
 	default:
 	}
 	if newer != "" && isTerminal(e.Stderr, e.Getenv) {
-		_, _ = fmt.Fprintf(e.Stderr, "ingero: %s is there, this is %s: https://github.com/%s/releases (INGERO_NO_UPDATE_NOTIFIER=1: do not ask)\n",
+		_, _ = fmt.Fprintf(e.Stderr, "ingero: %s is available, this is %s: https://github.com/%s/releases (to disable this check: INGERO_NO_UPDATE_NOTIFIER=1)\n",
 			newer, e.Build.number(), repository())
 	}
 }

@@ -65,7 +65,7 @@ func TestNews(t *testing.T) {
 			if x.asks { // as after an answer
 				keepAnswer(t, filepath.Join(home, ".ingero", "update-check"))
 			}
-			const news = "ingero: 9.9.9 is there, this is 1.2.3: https://github.com/ingero-io/ingero/releases"
+			const news = "ingero: 9.9.9 is available, this is 1.2.3: https://github.com/ingero-io/ingero/releases"
 			if x.asks { // a command does not wait for the file: a later one reads it
 				testkit.Eventually(t, "the news", func() bool {
 					e.run(t.Context())

@@ -37,7 +37,7 @@ func exportNotify(_ context.Context, x *exports, c *config.Config) error {
 	x.sinks = append(x.sinks, notified{s})
 	x.onClose = append(x.onClose, s.Close, func() error {
 		for _, why := range sortedReasons(s.State().Lost) {
-			x.say(fmt.Sprintf("ingero: %s for the webhook were not delivered: %s", counted(s.State().Lost[why], "message"), why))
+			x.say(fmt.Sprintf("ingero: %s to the webhook were not delivered: %s", counted(s.State().Lost[why], "message"), why))
 		}
 		return nil
 	})
@@ -49,7 +49,7 @@ func exportNotify(_ context.Context, x *exports, c *config.Config) error {
 	if secret == "" {
 		signed = ", not signed: --notify-secret-file"
 	}
-	x.say("Causes are told to " + s.String() + signed)
+	x.say("Sending causes to " + s.String() + signed)
 	return nil
 }
 
@@ -80,7 +80,7 @@ func secretOf(path, given string) (string, error) {
 	defer func() { _ = f.Close() }() // read only
 	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
 	if err == nil && (len(b) > maxSecret || len(strings.TrimSpace(string(b))) == 0) {
-		err = fmt.Errorf("%s has no secret, or more than %d bytes", path, maxSecret)
+		err = fmt.Errorf("%s contains no secret, or more than %d bytes", path, maxSecret)
 	}
 	return strings.TrimSpace(string(b)), err
 }

@@ -84,7 +84,7 @@ func TestNotifyIsWired(t *testing.T) {
 	if text, _ := said.Load().(string); !strings.Contains(text, `"node":"gpu-7"`) || !strings.HasPrefix(signature.Load().(string), "v1,") {
 		t.Errorf("it was told %s, signed %v", text, signature.Load())
 	}
-	if all := strings.Join(lines, "\n"); all != "Causes are told to "+server.URL+" (not encrypted)" || x.state()[0].To != server.URL {
+	if all := strings.Join(lines, "\n"); all != "Sending causes to "+server.URL+" (not encrypted)" || x.state()[0].To != server.URL {
 		t.Errorf("%q, %+v", all, x.state())
 	}
 }

@@ -32,12 +32,12 @@ func exportOTLP(_ context.Context, x *exports, c *config.Config) error {
 	options, err := otlp.Configure(otlp.Settings{Endpoint: o.Endpoint, Spans: otlp.Spans(o.Traces), Protocol: protocol,
 		Headers: headers, CAFile: o.CAFile, Getenv: x.getenv})
 	if err != nil {
-		return &problem{What: err.Error(), Do: "ingero trace --otlp localhost:4318, or --otlp https://HOST; docs/guides/opentelemetry.md has more", Code: exitUsage, Err: err}
+		return &problem{What: err.Error(), Do: "ingero trace --otlp localhost:4318, or --otlp https://HOST; see docs/guides/opentelemetry.md", Code: exitUsage, Err: err}
 	}
 	options.Node, options.Version, options.Log = x.node, x.version, x.log
 	s, err := otlp.New(options)
 	if err != nil {
-		return &problem{What: "--otlp: there is nothing to send: the environment turns every signal off", Do: "unset OTEL_METRICS_EXPORTER, OTEL_TRACES_EXPORTER or OTEL_LOGS_EXPORTER", Code: exitUsage, Err: err}
+		return &problem{What: "--otlp has nothing to send: the environment disables every signal", Do: "unset OTEL_METRICS_EXPORTER, OTEL_TRACES_EXPORTER or OTEL_LOGS_EXPORTER", Code: exitUsage, Err: err}
 	}
 	x.metrics().Publish = s.Publish
 	x.sinks = append(x.sinks, leftOpen{s})
@@ -53,7 +53,7 @@ func exportOTLP(_ context.Context, x *exports, c *config.Config) error {
 	})
 	for i := range options.Targets {
 		if t := &options.Targets[i]; t.Clear() {
-			x.log.Warn("otlp: headers go over the network in clear: name the receiver with https://", "to", t.URL.Host)
+			x.log.Warn("otlp: headers are sent unencrypted; use an https:// URL for the receiver", "to", t.URL.Host)
 			break
 		}
 	}

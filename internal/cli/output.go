@@ -23,7 +23,7 @@ func (e *Env) output(path string, force bool, write func(*outfile.File) error) (
 	defer f.Discard()
 	if err := write(f); err != nil {
 		if errors.Is(err, context.Canceled) {
-			err = &problem{What: "ended before all was written, so there is no " + path, Err: err}
+			err = &problem{What: "stopped before the output was complete, so there is no " + path, Err: err}
 		}
 		return 0, err
 	}
@@ -68,7 +68,7 @@ func (e *Env) written(path string, force bool, write func(*os.File) error) (to s
 
 func wordsExists(path string, err error) error {
 	if errors.Is(err, fs.ErrExist) {
-		return &problem{What: "there is a file already: " + path, Do: "give another name, or replace it with --force", Err: err}
+		return &problem{What: "file exists: " + path, Do: "choose another name, or replace the file with --force", Err: err}
 	}
 	return err
 }

@@ -23,12 +23,12 @@ type whom struct {
 }
 
 func (o *whom) bind(f *pflag.FlagSet) {
-	f.UintSliceVarP(&o.pids, "pid", "p", nil, "of these processes only: 4821 or 4821,5032")
-	f.StringVar(&o.place.Pod, "pod", "", "of these Kubernetes pods only: a name or an id")
-	f.StringVar(&o.place.Namespace, "namespace", "", "of pods of this namespace only")
-	f.StringVar(&o.place.Container, "container", "", "of this container only: 6 characters of its id or more, or its name in a pod")
-	f.StringVar(&o.place.Cgroup, "cgroup", "", "of processes with this in the path of their cgroup only: system.slice")
-	f.StringVar(&o.place.Job, "job", "", "of this batch job only: 123, or with its step 123.0")
+	f.UintSliceVarP(&o.pids, "pid", "p", nil, "only these processes: 4821 or 4821,5032")
+	f.StringVar(&o.place.Pod, "pod", "", "only processes of these Kubernetes pods: a name or an ID")
+	f.StringVar(&o.place.Namespace, "namespace", "", "only processes of pods in this Kubernetes namespace")
+	f.StringVar(&o.place.Container, "container", "", "only processes of this container: at least 6 characters of its ID, or its name in a pod")
+	f.StringVar(&o.place.Cgroup, "cgroup", "", "only processes whose cgroup path contains this: system.slice")
+	f.StringVar(&o.place.Job, "job", "", "only processes of this batch job: 123, or 123.0 with its step")
 }
 
 // whomFlags are the names of those flags.
@@ -83,15 +83,15 @@ func (e *Env) live(c *config.Config, in where.Selector) (o session.LiveOptions, 
 	k := &c.Trace.Kube
 	if k.Kubelet == "" && k.API == "" {
 		if o.Place.NeedsPods() {
-			return o, usage("say who knows the pods: --kubelet https://127.0.0.1:10250, or --kube-api; the id of a pod, and --container, need nobody",
-				"a pod's name and its namespace are known to Kubernetes only")
+			return o, usage("set --kubelet https://127.0.0.1:10250, or --kube-api; a pod ID and --container need neither",
+				"only Kubernetes knows the names and namespaces of pods")
 		}
 		return o, nil
 	}
 	pods, err := k8s.New(k8s.Options{Kubelet: k.Kubelet, API: k.API, Node: c.Node, Insecure: k.Insecure,
 		TokenFile: orMounted(k.TokenFile, serviceAccount, "token"), CAFile: orMounted(k.CAFile, serviceAccount, "ca.crt")})
 	if err != nil {
-		return o, &problem{What: "Kubernetes cannot be asked: " + err.Error(), Do: "ingero trace --kubelet https://127.0.0.1:10250", Code: exitUsage, Err: err}
+		return o, &problem{What: "cannot query Kubernetes: " + err.Error(), Do: "ingero trace --kubelet https://127.0.0.1:10250", Code: exitUsage, Err: err}
 	}
 	o.Pods = pods
 	return o, nil

@@ -112,7 +112,7 @@ func TestCapabilitiesAreLetGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, stderr, code := finish(t, b.startAsNobody(ingero, "query", "--config", secret))
-	if code == 0 || strings.Contains(stderr, "$6$") || !strings.Contains(stderr, "may not read") {
+	if code == 0 || strings.Contains(stderr, "$6$") || !strings.Contains(stderr, "not permitted to read") {
 		t.Errorf("a file of root's as settings: exit code %d, %s", code, stderr)
 	}
 }

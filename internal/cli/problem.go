@@ -83,7 +83,7 @@ func inWords(err error) *problem {
 			return p
 		}
 	}
-	return &problem{What: err.Error(), Do: "--debug says more about what it was doing", Err: err}
+	return &problem{What: err.Error(), Do: "run the command with --debug for more detail", Err: err}
 }
 
 // oneLine makes an error of several lines one, and harmless to a terminal: it

@@ -76,7 +76,7 @@ func (p *publisher) Tick(t *tick.Tick) error {
 	}
 	if err := p.lock.Publish(s); err != nil && !p.failed {
 		p.failed = true
-		p.log.Warn("status will be out of date", "error", err)
+		p.log.Warn("cannot publish the trace's state: ingero status will be out of date", "error", err)
 	}
 	return nil
 }

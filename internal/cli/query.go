@@ -39,7 +39,7 @@ type output struct{ json, csv bool }
 
 func (o *output) check(command string) error {
 	if o.json && o.csv {
-		return usage(command+" --json, or --csv", "--json and --csv cannot be given at once")
+		return usage(command+" --json, or --csv", "--json and --csv cannot be combined")
 	}
 	return nil
 }
@@ -59,32 +59,39 @@ const byStack = "stack"
 // someCalls is how many calls are listed if nothing is said.
 const someCalls = 20
 
+var queryLong = `query reads recordings, even while a trace writes them, and changes nothing. For each
+operation it prints the number of calls, their total duration and quantiles, the largest
+total first. --calls lists single calls.
+
+--show derives further views from the calls, as far as known:
+` + viewsHelp() + `
+
+A view shows the last state of each process; for entries with times, what was in use in
+the window.
+
+By default, query covers the whole latest recording. --since, --from and --to select all
+recordings of that time; ` + timesHelp + `. --session selects one recording.
+
+With SQL, query runs that statement instead. The statement can read every table and change
+nothing. query truncates its result after too many rows, and stops it if it takes too long.
+ingero sql lists the tables.
+
+With --nodes, query asks the ingero dashboard of other nodes. Counts, times and quantiles
+cover all nodes together. SQL rows that group and aggregate do too; other SQL rows have the
+node as their first column. query reports nodes that do not answer, time out, or have a
+clock skew above --clock-skew-threshold on standard error, and shows the other answers
+(docs/guides/fleet.md).
+
+query names the database it read on standard error, and any data that is missing, damaged,
+truncated or sampled; --json includes this. In JSON and CSV, times are in UTC and durations
+in nanoseconds.`
+
 func queryCommand(e *Env) *cobra.Command {
 	var o queryOptions
 	c := &cobra.Command{
 		Use:   "query [flags] [SQL]",
-		Short: "Say how often operations were called and how long they took, list calls, show memory and graphs, or run SQL",
-		Long: `query reads what was recorded, also while it is being recorded, and changes nothing. It
-prints of each operation how many calls there were, how long they took in all, and
-quantiles; what took most time comes first. --calls lists the calls one by one.
-
---show tells what follows from the calls, as far as it is known: ` + viewsHelp() + `.
-It is the last state of each process; of what has times, what was in use in the window.
-
-Without a time it takes all of the latest recording. --since, --from and --to take all
-recordings of that time; ` + timesHelp + `. --session names one recording.
-
-With SQL it runs that statement instead: it can read every table and change nothing, and
-is cut short where it returns too much or takes too long. ingero sql lists the tables.
-
-With --nodes it asks the ingero dashboard of other machines. Counts, times and quantiles are
-of all of them together; so are the rows of SQL that groups and sums up, and others have the
-machine as their first column. A machine that does not answer, or late, or whose clock is
-off by 10 ms, is told on standard error; the others' answers are shown (docs/guides/fleet.md).
-
-Which database was read, and what of it was missing, damaged, cut or thinned, goes to
-standard error; --json has it, too. A time in JSON and CSV is in UTC, a duration in
-nanoseconds.`,
+		Short: "Show call counts and durations of operations, list calls, show memory and graphs, or run SQL",
+		Long:  queryLong,
 		Example: `  ingero query --since 1h
   ingero query --since 1h --pid 4821,5032 --per-process
   ingero query --since 30m --op cudaMemcpy --json
@@ -110,7 +117,7 @@ nanoseconds.`,
 			return e.queryNodes(c, s, &o, args)
 		}
 		if o.perNode {
-			return usage("name the machines: --nodes a:8080,b:8080", "--per-node is for --nodes")
+			return usage("name the nodes: --nodes a:8080,b:8080", "--per-node requires --nodes")
 		}
 		if len(args) > 0 {
 			return e.querySQL(c, s, &o, args[0])
@@ -123,24 +130,24 @@ nanoseconds.`,
 // bindCalls binds what says of which calls, and how they are shown.
 func (o *queryOptions) bindCalls(f *pflag.FlagSet) {
 	o.whom.bind(f)
-	f.StringSliceVar(&o.names, "op", nil, "these operations only: cudaMemcpyAsync or cudaMemcpyAsync,cuMemAlloc")
-	f.StringVar(&o.node, "node", "", "what was recorded on this machine only")
-	f.StringVar(&o.session, "session", "", "of this recording only, by its id in the table sessions")
-	f.BoolVar(&o.perProcess, "per-process", false, "count each process by itself")
-	f.BoolVar(&o.perNode, "per-node", false, "with --nodes: keep the machines apart")
-	f.StringVar(&o.by, "by", "", "count launches by function: what GPU functions (kernels) were launched; sum calls up by stack: the lines of code that made them")
+	f.StringSliceVar(&o.names, "op", nil, "only these operations: cudaMemcpyAsync or cudaMemcpyAsync,cuMemAlloc")
+	f.StringVar(&o.node, "node", "", "only recordings of this node")
+	f.StringVar(&o.session, "session", "", "only this recording, by its ID in the table sessions")
+	f.BoolVar(&o.perProcess, "per-process", false, "show each process separately")
+	f.BoolVar(&o.perNode, "per-node", false, "with --nodes: show each node separately")
+	f.StringVar(&o.by, "by", "", "group by function: launches of each GPU function (kernel); or by stack: calls from each line of code")
 	f.BoolVar(&o.calls, "calls", false, "list single calls")
-	f.StringVar(&o.show, "show", "", "show what follows from calls: "+strings.Join(viewNames(), ", "))
-	f.StringVar(&o.order, "order", bySlowest, "which calls are listed: the slowest, or by time the first")
-	f.UintVar(&o.limit, "limit", 0, "list so many calls or rows at most; 0: 20 calls, 10,000 rows")
-	f.StringVar(&o.timeout, "timeout", "30s", "how long the SQL may take")
-	f.BoolVar(&o.json, "json", false, "print it as JSON; of calls one a line")
-	f.BoolVar(&o.csv, "csv", false, "print it as CSV")
+	f.StringVar(&o.show, "show", "", "view to derive from the calls: "+strings.Join(viewNames(), ", "))
+	f.StringVar(&o.order, "order", bySlowest, "calls to list: slowest, or time: the first ones")
+	f.UintVar(&o.limit, "limit", 0, "maximum number of calls or rows to list; 0: 20 calls, 10,000 rows")
+	f.StringVar(&o.timeout, "timeout", "30s", "maximum duration of the SQL statement")
+	f.BoolVar(&o.json, "json", false, "print JSON; with --calls, one call per line")
+	f.BoolVar(&o.csv, "csv", false, "print CSV")
 }
 
 func oneStatement(c *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return usage(c.CommandPath()+` "SELECT ..."`, "there are %d arguments; the statement must be one: put it in quotes", len(args))
+		return usage(c.CommandPath()+` "SELECT ..."`, "got %d arguments; put the statement in quotes", len(args))
 	}
 	return nil
 }
@@ -195,10 +202,10 @@ func (o *queryOptions) parse(now time.Time) (window, error) {
 		return window{}, usage("--by function, or --by stack", "--by cannot be %q", o.by)
 	}
 	if o.by != "" && o.calls {
-		return window{}, usage("ingero query --by function", "--by and --calls cannot be given at once")
+		return window{}, usage("ingero query --by function", "--by and --calls cannot be combined")
 	}
 	if !o.calls && o.limit > 0 {
-		return window{}, usage("ingero query --calls --limit 5", "--limit is for --calls and SQL")
+		return window{}, usage("ingero query --calls --limit 5", "--limit requires --calls or SQL")
 	}
 	if err := o.parseView(); err != nil {
 		return window{}, err
@@ -216,7 +223,7 @@ func opsNamed(names []string) ([]events.Op, error) {
 	for _, name := range names {
 		ops := events.OpsNamed(strings.TrimSpace(name))
 		if len(ops) == 0 {
-			return nil, usage(likeOp(name), "--op cannot be %q: no operation has that name", name)
+			return nil, usage(likeOp(name), "--op cannot be %q: no such operation", name)
 		}
 		for _, op := range ops {
 			if !slices.Contains(out, op) {
@@ -240,5 +247,5 @@ func likeOp(name string) string {
 	if len(like) > 0 {
 		return "did you mean " + strings.Join(like, ", ") + "?"
 	}
-	return "ingero query shows those that were called"
+	return "ingero query lists the operations that were called"
 }

@@ -89,9 +89,9 @@ func TestWordsSQL(t *testing.T) {
 		what, do string
 		code     int
 	}{
-		"wrong":          {&query.SQLError{What: "no such table: x"}, "the statement cannot be run: no such table: x", ".tables", exitUsage},
+		"wrong":          {&query.SQLError{What: "no such table: x"}, "cannot run the statement: no such table: x", ".tables", exitUsage},
 		"wrong, with do": {&query.SQLError{What: "no such table: x", Do: "try y"}, "no such table: x", "try y", exitUsage},
-		"late":           {context.DeadlineExceeded, "took longer than 2 min 0 s", "--timeout", 0},
+		"late":           {context.DeadlineExceeded, "timed out after 2 min 0 s", "--timeout", 0},
 		"stopped":        {context.Canceled, "was stopped", "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -89,14 +89,14 @@ func (o *queryOptions) recordings(all []query.Session, path string) ([]query.Ses
 			there = append(there, name)
 		}
 	}
-	what := "no recording in " + path + " is"
+	what := "no recording in " + path
 	if o.session != "" {
-		what += " " + o.session
+		what += " has the ID " + o.session
 	}
 	if o.node != "" {
-		what += " of node " + o.node
+		what += " is of node " + o.node
 	}
-	return nil, &problem{What: what, Do: "there is, say, " + strings.Join(there, ", ")}
+	return nil, &problem{What: what, Do: "recorded: " + strings.Join(there, ", ")}
 }
 
 // covered takes in how far an answer goes.
@@ -109,14 +109,14 @@ func (a *asked) notes(zone *time.Location) []string {
 	for i, s := range a.facts {
 		lost += explain.Lost(s.Drops)
 		if x := &a.sessions[i]; x.State == "full" || x.State == "failed" {
-			out = append(out, fmt.Sprintf("recording ended before the trace did, at %s: %s", clockText(end(x).In(zone)), x.Problem))
+			out = append(out, fmt.Sprintf("recording ended before the trace, at %s: %s", clockText(end(x).In(zone)), x.Problem))
 		}
 	}
 	switch {
 	case lost > 0 && !a.cover.Records:
-		out = append(out, explain.Count(lost)+" records were lost in these recordings: those calls are in counts and sums, but not in durations")
+		out = append(out, explain.Count(lost)+" records were lost in these recordings: counts and sums include those calls, durations do not")
 	case lost > 0:
-		out = append(out, explain.Count(lost)+" records were lost in these recordings, so the counts may be low: ingero explain --per-process has the exact ones")
+		out = append(out, explain.Count(lost)+" records were lost in these recordings, so the counts may be low; for exact counts: ingero explain --per-process")
 	}
 	return out
 }
@@ -127,7 +127,7 @@ func coverageNotes(c *query.Coverage) []string { return explain.CoverageNotes(c)
 // gone says why there is nothing to tell of calls that were recorded.
 func (a *asked) gone() error {
 	if dir := store.LogDir(a.path); !isThere(dir) {
-		return &problem{What: "the calls are not here: " + dir + " is missing", Do: "copy it along with the database: ingero backup does"}
+		return &problem{What: "the calls are missing: " + dir + " does not exist", Do: "copy that directory along with the database; ingero backup does this"}
 	}
-	return &problem{What: "the calls of that time are not kept any more", Do: "ingero explain --per-process still has the sums of whole recordings"}
+	return &problem{What: "the calls of that time have been removed", Do: "ingero explain --per-process still shows the sums of whole recordings"}
 }

@@ -71,7 +71,7 @@ func (e *Env) printGrid(g *explain.Grid, form output) error {
 		return err
 	}
 	if g.Cut != "" {
-		e.note("Note: cut short after %s rows: %s", explain.Count(uint64(len(g.Rows))), g.Cut)
+		e.note("Note: truncated after %s rows: %s", explain.Count(uint64(len(g.Rows))), g.Cut)
 	}
 	for _, n := range g.Notes {
 		e.note("Note: %s", n)
@@ -88,9 +88,9 @@ func wordsSQL(err error, limit time.Duration) error {
 		if do == "" {
 			do = "ingero sql lists the tables (.tables) and their columns (.schema)"
 		}
-		return &problem{What: "the statement cannot be run: " + wrong.What, Do: do, Code: exitUsage, Err: err}
+		return &problem{What: "cannot run the statement: " + wrong.What, Do: do, Code: exitUsage, Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
-		return &problem{What: "the statement took longer than " + explain.Duration(int64(limit)) + " and was stopped", Do: "narrow it down with WHERE, or give it more: --timeout 5m", Err: err}
+		return &problem{What: "the statement timed out after " + explain.Duration(int64(limit)), Do: "narrow the statement down with WHERE, or raise the limit: --timeout 5m", Err: err}
 	case errors.Is(err, context.Canceled):
 		return &problem{What: "the statement was stopped", Err: err}
 	}

@@ -28,7 +28,7 @@ func (o *queryOptions) sites(ctx context.Context, r *query.Reader, a *asked, _ *
 		a.covered(cover)
 		for j := range list {
 			x := &list[j]
-			k := key{cmp.Or(x.Site, "(not known)"), x.Op.String()}
+			k := key{cmp.Or(x.Site, "(unknown)"), x.Op.String()}
 			s := sums[k]
 			if s == nil {
 				s = &siteSum{site: k.site, op: k.op}

@@ -19,11 +19,8 @@ func viewNames() (out []string) {
 // viewsHelp explains the views.
 func viewsHelp() string {
 	var b strings.Builder
-	for i, v := range query.StateViews {
-		if i > 0 {
-			b.WriteString(";\n")
-		}
-		b.WriteString(v.Name + ": " + v.About)
+	for _, v := range query.StateViews {
+		b.WriteString("\n    " + v.Name + ": " + v.About)
 	}
 	return b.String()
 }
@@ -34,7 +31,7 @@ func (o *queryOptions) parseView() error {
 		return nil
 	}
 	if o.calls || o.perProcess || len(o.names) > 0 {
-		return usage("ingero query --show memory --pid 4821", "--show does not go with --calls, --per-process and --op")
+		return usage("ingero query --show memory --pid 4821", "--show cannot be combined with --calls, --per-process or --op")
 	}
 	v, ok := query.StateViewNamed(o.show)
 	if !ok {

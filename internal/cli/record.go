@@ -80,13 +80,13 @@ func (r *recording) tell(err error) {
 		r.paused = true
 		r.failed("ingero: recording has stopped: " + inWords(problem).What)
 		if err == nil {
-			r.failed("        the trace goes on, and the recording when there is room")
+			r.failed("        the trace continues; recording resumes when there is room")
 		} else {
-			r.failed("        the trace goes on; what was recorded is kept")
+			r.failed("        the trace continues; the recording is kept")
 		}
 	case problem == nil && r.paused:
 		r.paused = false
-		r.failed("ingero: recording goes on")
+		r.failed("ingero: recording has resumed")
 	}
 }
 
@@ -109,10 +109,10 @@ func (r *recording) end(say func(string)) error {
 	}
 	if err := errors.Join(r.db.Problem(), r.closed); err != nil {
 		p := inWords(err)
-		return &problem{What: "the recording is not whole: " + p.What, Do: p.Do, Err: err}
+		return &problem{What: "the recording is incomplete: " + p.What, Do: p.Do, Err: err}
 	}
 	if say != nil {
-		say(fmt.Sprintf("Recorded to %s (%s). Where the time went: ingero explain", r.db.Path(), explain.Bytes(r.db.Size())))
+		say(fmt.Sprintf("Recorded to %s (%s). To see where the time went: ingero explain", r.db.Path(), explain.Bytes(r.db.Size())))
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func (t *tracing) reload(old *config.Config, read func() (*config.Config, error)
 	c, err := read()
 	if err != nil {
 		p := inWords(err)
-		say("ingero: the settings stay as they were: " + p.What)
+		say("ingero: the settings stay unchanged: " + p.What)
 		if p.Do != "" {
 			say("        " + p.Do)
 		}
@@ -114,13 +114,13 @@ func (t *tracing) reload(old *config.Config, read func() (*config.Config, error)
 			continue
 		}
 		apply(t, c)
-		say(fmt.Sprintf("ingero: %s is %s now", s.Key, orElse(s.Shown(c), "empty")))
+		say(fmt.Sprintf("ingero: %s is now %s", s.Key, orElse(s.Shown(c), "empty")))
 	}
 	if len(restart) > 0 {
-		say("ingero: needs a restart, and is as it was: " + strings.Join(restart, ", "))
+		say("ingero: unchanged until a restart: " + strings.Join(restart, ", "))
 	}
 	if len(changed) == 0 {
-		say("ingero: the settings were read anew: none has changed")
+		say("ingero: reloaded the settings: no changes")
 	}
 	return c
 }

@@ -26,9 +26,9 @@ func remarks(sums []*query.Summary, zone *time.Location) []string {
 	}
 	switch {
 	case killed == 1:
-		out = append(out, "the trace was killed; this is what it had at "+last)
+		out = append(out, "the trace was killed; this is its state at "+last)
 	case killed > 1:
-		out = append(out, fmt.Sprintf("%d traces were killed, the last at %s; this is what they had then", killed, last))
+		out = append(out, fmt.Sprintf("%d traces were killed, the last at %s; this is their state at that time", killed, last))
 	}
 	for _, s := range sums {
 		out = append(out, remarksOn(s, zone)...)
@@ -43,21 +43,21 @@ func remarksOn(s *query.Summary, zone *time.Location) []string {
 	var out []string
 	switch s.Session.State {
 	case "running":
-		out = append(out, "the trace still runs; this is what it had at "+clock(end(&s.Session), zone))
+		out = append(out, "the trace is still running; this is its state at "+clock(end(&s.Session), zone))
 	case "full", "failed":
-		out = append(out, fmt.Sprintf("recording ended before the trace did, at %s: %s", clock(end(&s.Session), zone), s.Session.Problem))
+		out = append(out, fmt.Sprintf("recording ended before the trace, at %s: %s", clock(end(&s.Session), zone), s.Session.Problem))
 	}
 	if s.Session.Cut {
-		out = append(out, "the first of its calls were removed to make room")
+		out = append(out, "its first calls were removed to free space")
 	}
 	if s.Session.Pruned {
-		out = append(out, "its calls are not kept any more: this is from what was summed up while it was recorded")
+		out = append(out, "its calls have been removed: this report uses the sums made during recording")
 	}
 	switch {
 	case s.Rebuilt && s.Thinned && !s.CountedFrom.IsZero():
 		exact := "counts and sums of its operations are exact"
 		if less := lowerBounds(s); len(less) > 0 {
-			exact += ", but for lower bounds of " + strings.Join(less, ", ")
+			exact += ", except lower bounds of " + strings.Join(less, ", ")
 		}
 		out = append(out, "not every call of this part was recorded: "+exact+"; quantiles and the time between calls are estimates")
 	case s.Rebuilt && s.Thinned:
@@ -65,13 +65,13 @@ func remarksOn(s *query.Summary, zone *time.Location) []string {
 	}
 	if from, to := s.CountedFrom, s.CountedTo; !from.IsZero() && (!from.Equal(s.From) || !to.Equal(s.To)) {
 		const format = "15:04:05.000"
-		out = append(out, fmt.Sprintf("counts are from %s to %s: they are known from one tick to another", from.In(zone).Format(format), to.In(zone).Format(format)))
+		out = append(out, fmt.Sprintf("counts are from %s to %s: they are known per tick only", from.In(zone).Format(format), to.In(zone).Format(format)))
 	}
 	if s.Torn > 0 && s.Session.State != "running" {
-		out = append(out, fmt.Sprintf("a crash cut off the last %s of the recording", explain.Bytes(s.Torn)))
+		out = append(out, fmt.Sprintf("a crash truncated the last %s of the recording", explain.Bytes(s.Torn)))
 	}
 	if s.Damage != "" {
-		out = append(out, "the recording cannot be read to its end: "+s.Damage)
+		out = append(out, "cannot read the recording to its end: "+s.Damage)
 	}
 	return out
 }
@@ -134,7 +134,7 @@ func unrecorded(sums []*query.Summary, zone *time.Location) []string {
 		longest := slices.MaxFunc(gaps[node], func(a, b gap) int { return cmp.Compare(length(a), length(b)) })
 		line := fmt.Sprintf("nothing was recorded for %s, %s", explain.Duration(int64(sum)), longest.words(zone))
 		if n := len(gaps[node]); n > 1 {
-			line = fmt.Sprintf("nothing was recorded for %s, in %d parts between one trace and the next, the longest %s",
+			line = fmt.Sprintf("nothing was recorded for %s, in %d gaps between traces, the longest %s",
 				explain.Duration(int64(sum)), n, longest.words(zone))
 		}
 		if len(nodes) > 1 {

@@ -26,7 +26,7 @@ func TestRemarks(t *testing.T) {
 		want   string
 	}{
 		"ended":                          {func(s *query.Summary) { s.Session.State = "ended" }, ""},
-		"running":                        {func(s *query.Summary) { s.Session.State = "running" }, "still runs"},
+		"running":                        {func(s *query.Summary) { s.Session.State = "running" }, "still running"},
 		"interrupted":                    {func(s *query.Summary) { s.Session.State = "interrupted" }, "was killed"},
 		"full":                           {func(s *query.Summary) { s.Session.State, s.Session.Problem = "full", "no space" }, "no space"},
 		"thinned":                        {func(s *query.Summary) { s.Rebuilt, s.Thinned = true, true }, "estimates"},
@@ -36,10 +36,10 @@ func TestRemarks(t *testing.T) {
 			for _, name := range []string{"cudaLaunchKernel", "cudaLaunchKernel", "cudaMemcpyAsync"} { // the last is not called here
 				s.Reports = append(s.Reports, tick.Report{Kind: tick.LowerBound, Object: name})
 			}
-		}, exact + ", but for lower bounds of cudaLaunchKernel; quantiles"},
+		}, exact + ", except lower bounds of cudaLaunchKernel; quantiles"},
 		"damaged": {func(s *query.Summary) { s.Damage = "bad sum" }, "bad sum"},
-		"pruned":  {func(s *query.Summary) { s.Session.Pruned = true }, "not kept any more"},
-		"cut":     {func(s *query.Summary) { s.Session.Cut = true }, "to make room"},
+		"pruned":  {func(s *query.Summary) { s.Session.Pruned = true }, "have been removed"},
+		"cut":     {func(s *query.Summary) { s.Session.Cut = true }, "to free space"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s query.Summary
@@ -70,12 +70,12 @@ func TestRemarksOfSeveral(t *testing.T) {
 			"nothing was recorded for 2 d 0 h, from 2026-03-02 10:00:05 to 2026-03-04 10:00:00"},
 		"a moment": {[]*query.Summary{session("a", 0, 5, "ended"), {Session: query.Session{Session: store.Session{Node: "a", Started: at(5).Add(900 * time.Millisecond)}, Ended: at(9), State: "ended"}}}, ""},
 		"two gaps": {[]*query.Summary{session("a", 0, 5, "ended"), session("a", 6, 9, "ended"), session("a", 19, 30, "ended")},
-			"nothing was recorded for 11.0 s, in 2 parts between one trace and the next, the longest from 10:00:09 to 10:00:19"},
+			"nothing was recorded for 11.0 s, in 2 gaps between traces, the longest from 10:00:09 to 10:00:19"},
 		"within another": {[]*query.Summary{session("a", 0, 20, "ended"), session("a", 2, 5, "ended"), session("a", 10, 30, "ended")}, ""},
 		"machines": {[]*query.Summary{session("a", 0, 5, "ended"), session("b", 0, 9, "ended"), session("a", 8, 9, "ended")},
 			"a: nothing was recorded for 3.00 s, from 10:00:05 to 10:00:08"},
 		"killed": {[]*query.Summary{session("a", 0, 5, "interrupted"), session("a", 5, 9, "interrupted"), session("a", 9, 12, "interrupted"), session("a", 12, 15, "ended")},
-			"3 traces were killed, the last at 10:00:12; this is what they had then"},
+			"3 traces were killed, the last at 10:00:12; this is their state at that time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := strings.Join(remarks(tt.sums, time.UTC), "\n"); got != tt.want {

@@ -28,39 +28,38 @@ func replayCommand(e *Env) *cobra.Command {
 	var o replayOptions
 	c := &cobra.Command{
 		Use:   "replay [FILE]",
-		Short: "Play a recording again, as if it happened now",
-		Long: `replay takes the latest recording of a database through the analysis that a trace has:
-the same calls and waits in the same pieces, the same ticks at the same times. What it
-finds is what the trace found then, to the last digit: --check compares the two, tick by
-tick, and ends with 3 where they differ. So a newer ingero can be tried on what an older
-one has recorded.
+		Short: "Replay a recording as if it happened now",
+		Long: `replay runs the analysis of a live trace over the latest recording of a database: the same
+calls and waits in the same batches, the same ticks at the same times. It finds exactly
+what the trace found. --check compares the two, tick by tick, and exits with code 3 if
+they differ. This lets you test a newer ingero on the recording of an older one.
 
-It tells of each cause when it begins, grows and ends, by the recording's own clock, and
-then all that was lost. --json prints what ingero trace --json did, --chains only what
-is about causes.`,
+replay reports each cause when it begins, grows and ends, by the clock of the recording,
+and then all lost time. --json prints what ingero trace --json printed; --chains prints
+only causes.`,
 		Example: `  ingero replay
   ingero replay gpu-7.ingero --check
   ingero replay --speed 10
   ingero replay --json --chains | jq .chain.root_cause`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usage(c.CommandPath()+" --help shows how to call it", "%s plays one file, and there are %d", c.CommandPath(), len(args))
+				return usage(c.CommandPath()+" --help shows the usage", "%s plays one file, but got %d", c.CommandPath(), len(args))
 			}
 			return nil
 		},
 	}
 	flags := config.Bind(c)
 	f := c.Flags()
-	f.BoolVar(&o.json, "json", false, "print lines of JSON, as trace does; with --check the outcome")
-	f.BoolVar(&o.chains, "chains", false, "tell of the causes alone")
-	f.BoolVar(&o.check, "check", false, "compare with what was found when it was recorded")
-	f.BoolVar(&o.utc, "utc", false, "tell times in UTC")
-	f.StringVar(&o.speed, "speed", "max", "so many times as fast as it was recorded, or max: as fast as it can be")
-	f.StringVar(&o.session, "session", "", "the recording with this id, as ingero db info tells it; else the latest")
+	f.BoolVar(&o.json, "json", false, "print JSON lines, like trace; with --check, the result")
+	f.BoolVar(&o.chains, "chains", false, "print only causes")
+	f.BoolVar(&o.check, "check", false, "compare with the causes found during recording")
+	f.BoolVar(&o.utc, "utc", false, "show times in UTC")
+	f.StringVar(&o.speed, "speed", "max", "replay speed as a multiple of real time, or max")
+	f.StringVar(&o.session, "session", "", "ID of the recording, as ingero db info --json lists it (default: the latest)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 1 {
 			if f.Changed("db") {
-				return usage("name it once", "the database is given as %q and with --db", args[0])
+				return usage("name the database once", "the database is given both as %q and with --db", args[0])
 			}
 			if err := f.Set("db", args[0]); err != nil {
 				return err
@@ -93,7 +92,7 @@ func (e *Env) replay(ctx context.Context, c *config.Config, o replayOptions) (er
 		return err
 	}
 	if o.check && o.chains {
-		return usage("give one of them", "--check tells no causes but those that differ")
+		return usage("use one of them", "--check and --chains cannot be combined")
 	}
 	r, err := e.read(ctx, c)
 	if err != nil {
@@ -106,7 +105,7 @@ func (e *Env) replay(ctx context.Context, c *config.Config, o replayOptions) (er
 	}
 	log, err := r.OpenLog(&s)
 	if errors.Is(err, query.ErrNoCalls) {
-		return &problem{What: "the calls of this recording are not kept any more, so it cannot be played", Do: "ingero explain --chains tells what was found", Err: err}
+		return &problem{What: "the calls of this recording have been removed, so replay cannot play it", Do: "to see the causes found during recording: ingero explain --chains", Err: err}
 	}
 	if err != nil {
 		return err
@@ -122,7 +121,7 @@ func (e *Env) replay(ctx context.Context, c *config.Config, o replayOptions) (er
 // wordsRecording says which recordings there are, where one was asked for that is not.
 func wordsRecording(path, id string, err error) error {
 	if id != "" && errors.Is(err, query.ErrNoSession) && !errors.Is(err, query.ErrLost) {
-		return &problem{What: fmt.Sprintf("there is no recording %q in %s", id, path), Do: "ingero db info lists them", Err: err}
+		return &problem{What: fmt.Sprintf("no recording %q in %s", id, path), Do: "ingero db info --json lists the recordings", Err: err}
 	}
 	return wordsDatabase(path, err)
 }
@@ -141,7 +140,7 @@ func (p *player) run(ctx context.Context, sum func(*tick.Tick, uint64, bool), si
 	source := store.NewReplay(p.log, store.ReplayOptions{Speed: p.speed, Sum: sum})
 	err := session.Run(ctx, session.Config{Source: session.FromRecording(source), Clock: source, Sinks: sinks, Log: p.e.logger(p.e.debug)})
 	if store.Unreadable(err) {
-		return &problem{What: "the recording cannot be read to its end: " + err.Error(), Do: "ingero db verify says what is damaged", Err: err}
+		return &problem{What: "cannot read the recording to its end: " + err.Error(), Do: "ingero db verify shows the damage", Err: err}
 	}
 	return errors.Join(err, ctx.Err())
 }

@@ -89,8 +89,8 @@ func (c *sumChecker) Tick(t *tick.Tick) error {
 // replayCheck plays a recording and says whether what it finds is what was found.
 func (e *Env) replayCheck(ctx context.Context, p *player, r *query.Reader, s *query.Session, asJSON bool) error {
 	if s.Cut {
-		return &problem{What: "the first calls of this recording were removed to make room, so what was found cannot be found again",
-			Do: "ingero replay plays what is kept"}
+		return &problem{What: "the first calls of this recording were removed to free space, so replay cannot reproduce its causes",
+			Do: "to play the remaining calls: ingero replay"}
 	}
 	c := &sumChecker{sums: map[uint64]toldSum{}, out: checkedReplay{Recorded: s.Version, Chain: []chainDiff{}}}
 	if err := p.run(ctx, c.told, c); err != nil {
@@ -136,7 +136,7 @@ func (c *checkedReplay) text(zone *time.Location) string {
 	} else {
 		fmt.Fprintf(&b, "the last states of %s differ.", counted(len(c.Chain), "cause"))
 	}
-	fmt.Fprintf(&b, "\nIt was recorded by ingero %s.\n", c.Recorded)
+	fmt.Fprintf(&b, "\nRecorded by ingero %s.\n", c.Recorded)
 	for _, d := range c.Chain {
 		fmt.Fprintf(&b, "\n%s\n", oneLine(d.ID))
 		for _, line := range d.Recorded {

@@ -29,15 +29,16 @@ func reportCommand(e *Env) *cobra.Command {
 	var o reportOptions
 	c := &cobra.Command{
 		Use:   "report",
-		Short: "Write what happened as one page, a file to send to somebody",
-		Long: `report writes the page of ingero dashboard with its answers in it: one HTML file that any
-browser opens, also without a network. It asks nothing of anybody, and who gets it needs no
-ingero. It is about all of the latest recording unless a time is given: ` + timesHelp + `.
+		Short: "Write a report as one HTML file",
+		Long: `report writes the page of ingero dashboard with its data: one HTML file that any browser
+opens, even without a network. The page makes no requests, and readers do not need ingero.
+By default, it covers the whole latest recording. For another time: ` + timesHelp + `.
 
-In it are causes, where the time went, latencies, calls, lines of code, memory and GPUs, of all
-processes and of the first eight each; not the calls themselves, and SQL cannot be asked of it.
-Names, command lines and paths of programs are in it, command lines without what may be secret,
-as in the database. The answers have 16 MiB at most; what has no room is left out, and told.`,
+The page shows causes, where the time went, latencies, call counts, lines of code, memory
+and GPUs, for all processes together and for each of the first eight. It contains no
+single calls and runs no SQL. It includes names, command lines and paths of programs, as in
+the database, with possible secrets removed from command lines. Its data is limited to
+16 MiB; report names anything it leaves out.`,
 		Example: `  ingero report -o incident.html
   ingero report -o incident.html --from 15:40 --to 15:55
   ingero report -o job.html --since 1h --pid 4821 --db job.db`,
@@ -45,12 +46,12 @@ as in the database. The answers have 16 MiB at most; what has no room is left ou
 	}
 	flags := config.Bind(c)
 	f := c.Flags()
-	f.StringVarP(&o.output, "output", "o", "", "the file to write; -: standard output")
+	f.StringVarP(&o.output, "output", "o", "", "output file; -: standard output")
 	o.timeFlags.bind(f)
 	o.whom.bind(f)
-	f.StringVar(&o.session, "session", "", "of the recording with this ID only")
-	f.StringVar(&o.node, "node", "", "of this machine only")
-	f.BoolVar(&o.force, "force", false, "replace the file if there is one")
+	f.StringVar(&o.session, "session", "", "only the recording with this ID")
+	f.StringVar(&o.node, "node", "", "only recordings of this node")
+	f.BoolVar(&o.force, "force", false, "replace an existing file")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, err := e.settings(flags)
 		if err != nil {
@@ -63,7 +64,7 @@ as in the database. The answers have 16 MiB at most; what has no room is left ou
 
 func (e *Env) report(ctx context.Context, c *config.Config, o *reportOptions) error {
 	if o.output == "" {
-		return usage("ingero report -o incident.html", "it is not said where to write to")
+		return usage("ingero report -o incident.html", "no output file given")
 	}
 	at, err := o.window(e.now(o.utc))
 	if err != nil {
@@ -91,7 +92,7 @@ func (e *Env) report(ctx context.Context, c *config.Config, o *reportOptions) er
 		w := bufio.NewWriter(to)
 		res, err = dashboard.WriteReport(ctx, w, e.apiOptions(ctx, c), q)
 		if errors.Is(err, query.ErrNoSession) && (!at.latest || len(q.Params) > 0) {
-			return &problem{What: "nothing was recorded there in that time", Do: "ingero query shows what was; without --since, --from and --to it is about the latest recording", Err: err}
+			return &problem{What: "no matching recording covers that time", Do: "ingero query shows the latest recording; report covers it without --since, --from and --to", Err: err}
 		}
 		return errors.Join(wordsDatabase(firstThere(c.Databases()), err), w.Flush())
 	}
@@ -102,7 +103,7 @@ func (e *Env) report(ctx context.Context, c *config.Config, o *reportOptions) er
 	zone := e.zone(o.utc)
 	fmt.Fprintf(e.Stderr, "Wrote a report of %s to %s%s.\n", res.From.In(zone).Format("2006-01-02 15:04:05"), res.To.In(zone).Format("2006-01-02 15:04:05"), where)
 	if len(res.LeftOut) > 0 {
-		fmt.Fprintf(e.Stderr, "Note: the file would be too large, so it lacks %s; report a shorter time.\n", oneLine(strings.Join(res.LeftOut, ", ")))
+		fmt.Fprintf(e.Stderr, "Note: left out %s, because the file would be too large; report a shorter time.\n", oneLine(strings.Join(res.LeftOut, ", ")))
 	}
 	for _, m := range res.Missing {
 		fmt.Fprintf(e.Stderr, "Note: no answer to %s\n", oneLine(m))

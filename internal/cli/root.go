@@ -126,11 +126,11 @@ func (e *Env) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ingero",
 		Short: "Why was this GPU job slow, and who did it?",
-		Long: `ingero attaches to live processes with eBPF and says, for every CUDA call,
+		Long: `ingero attaches to running processes with eBPF and shows, for every CUDA call,
 where its time went. No change to the program, no restart, no CUPTI.
 
-  sudo ingero trace         trace what runs now, and record it
-  ingero explain            say what was seen`,
+  sudo ingero trace         trace the running processes and record them
+  ingero explain            explain the recording`,
 		Version:           e.Build.number(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -142,7 +142,7 @@ where its time went. No change to the program, no restart, no CUPTI.
 	root.SetErr(e.Stderr)
 	root.SetVersionTemplate(e.Build.line())
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usage(c.CommandPath()+" --help lists its flags", "%v", err)
+		return usage(c.CommandPath()+" --help lists the flags", "%v", err)
 	})
 	for _, command := range commands {
 		root.AddCommand(command(e))
@@ -166,7 +166,7 @@ func wordsUsage(err error) error {
 // noArguments refuses whatever stands behind the flags.
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage(c.CommandPath()+" --help shows how to call it", "%s takes no argument, but there is %q", c.CommandPath(), args[0])
+		return usage(c.CommandPath()+" --help shows the usage", "%s takes no arguments, but got %q", c.CommandPath(), args[0])
 	}
 	return nil
 }

@@ -25,22 +25,22 @@ func runCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARGUMENT]...",
 		Short: "Run a program and trace it from its first CUDA call",
-		Long: `run starts COMMAND and traces it and its children from their first call on. Under
-sudo the program runs as you, with your groups, home and environment, not as root.
+		Long: `run starts COMMAND and traces the program and its children from their first call. Under
+sudo, the program runs as you, with your groups, home and environment, not as root.
 
-The program has the terminal, its input and its output for itself; when it has
-ended, a report goes to standard error, or to --output. run ends with the program's
-exit code: 128 + N when signal N ended it, 126 when it cannot be run, 127 when there
-is no such command. Signals that run is sent are passed on to it.`,
+The program keeps the terminal, its input and its output. When it ends, run writes a
+report to standard error, or to --output. run exits with the program's exit code: 128 + N
+if signal N ended the program, 126 if it cannot be executed, 127 if the command does not
+exist. run forwards the signals it receives to the program.`,
 		Example: `  sudo ingero run -- python train.py --epochs 1
   sudo ingero run --json --output calls.jsonl -- ./train`,
 	}
 	flags := config.Bind(c)
-	c.Flags().StringVarP(&output, "output", "o", "", "where the report or the lines of --json go: a file, or /dev/fd/3 (default: standard error)")
+	c.Flags().StringVarP(&output, "output", "o", "", "file for the report or the lines of --json, such as /dev/fd/3 (default: standard error)")
 	c.Flags().SetInterspersed(false) // what follows the command is the command's
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return usage("ingero run -- python train.py", "there is no command to run")
+			return usage("ingero run -- python train.py", "no command given")
 		}
 		s, err := e.settings(flags)
 		if err != nil {
@@ -130,7 +130,7 @@ func (e *Env) reportTo(path string) (*os.File, error) {
 	}
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
-		return nil, &problem{What: "--output: " + err.Error(), Do: "name a file that can be written", Code: exitUsage, Err: err}
+		return nil, &problem{What: "--output: " + err.Error(), Do: "name a writable file", Code: exitUsage, Err: err}
 	}
 	return out, nil
 }
@@ -140,7 +140,7 @@ func (e *Env) tell(out *os.File, in *explain.Input, detail explain.Detail, zone 
 	o := explain.Options{Location: zone, Detail: detail, Whole: !isTerminal(out, e.Getenv), Color: isTerminal(out, e.Getenv) && e.Getenv("NO_COLOR") == ""}
 	text := strings.TrimRight(explain.Report(in, o), "\n") + "\n"
 	if _, err := io.WriteString(out, text); err != nil && !gone(err) {
-		return &problem{What: "cannot write the report: " + err.Error(), Do: "what was recorded is kept: ingero explain", Err: err}
+		return &problem{What: "cannot write the report: " + err.Error(), Do: "the recording is kept: run ingero explain", Err: err}
 	}
 	return nil
 }

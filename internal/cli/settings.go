@@ -36,7 +36,7 @@ func (e *Env) settings(flags *config.Flags) (*config.Config, error) {
 	if err == nil {
 		e.debug = c.Debug
 		if c.Unread != "" {
-			e.note("Note: %s is not read, since you are root and others may have written it; --config %s reads it", c.Unread, c.Unread)
+			e.note("Note: ignoring %s: root does not read a config file that others may have written; to read it: --config %s", c.Unread, c.Unread)
 		}
 		e.again = func() (*config.Config, error) { return config.Load(in) }
 	}
@@ -48,7 +48,7 @@ func (e *Env) inputs(flags *config.Flags) (config.Inputs, error) {
 	who := e.invoker()
 	cwd, err := os.Getwd()
 	if err != nil {
-		return config.Inputs{}, &problem{What: "the current folder is gone", Do: "cd to one that exists", Err: err}
+		return config.Inputs{}, &problem{What: "the current directory no longer exists", Do: "change to an existing directory", Err: err}
 	}
 	host, err := os.Hostname()
 	return config.Inputs{
@@ -100,7 +100,7 @@ func names(c *config.Config) (proc.Names, error) {
 	for _, path := range c.Trace.CudaLibs {
 		g, err := proc.Identify(path)
 		if err != nil {
-			return proc.Names{}, &problem{What: "--cuda-lib: " + err.Error(), Do: "give the path of a libcudart, libcuda or libnccl that a process loads", Code: exitUsage, Err: err}
+			return proc.Names{}, &problem{What: "--cuda-lib: " + err.Error(), Do: "name the path of a libcudart, libcuda or libnccl that a process loads", Code: exitUsage, Err: err}
 		}
 		n.Given = append(n.Given, g)
 	}

@@ -27,11 +27,11 @@ func silenceCommand(e *Env) *cobra.Command {
 	o := silenceOptions{length: "2h"}
 	c := &cobra.Command{
 		Use:   "silence [CHAIN | RULE | RULE@CULPRIT]",
-		Short: "Show a known cause of lost time no more for a while",
-		Long: `silence keeps trace, explain, top and summary from showing a cause that is known: one
-chain by its id, all that a rule finds, or what a rule finds of one culprit. It counts at
-once, also for a trace that runs. The cause is still looked for and recorded, and whoever
-leaves it out says so. When its time is over it is shown again.`,
+		Short: "Hide a known cause of lost time for a while",
+		Long: `silence hides a known cause from trace, explain, top and summary: one chain by its ID, all
+causes that a rule finds, or those that a rule finds for one culprit. It takes effect
+immediately, even for a running trace. ingero still detects and records the cause, and
+reports mention that it is hidden. When the silence expires, the cause is shown again.`,
 		Example: `  ingero silence cpu-taken@backup --for 2h --reason "nightly backup"
   ingero silence c-7f3a12bc --for 30m
   ingero silence lock-wait --for 1w
@@ -41,11 +41,11 @@ leaves it out says so. When its time is over it is shown again.`,
 	}
 	flags := config.Bind(c)
 	f := c.Flags()
-	f.StringVar(&o.length, "for", o.length, "for how long: 30m, 2h, 1w")
-	f.StringVar(&o.reason, "reason", "", "why, for whoever reads a report")
-	f.StringVar(&o.remove, "remove", "", "show this again")
-	f.BoolVar(&o.list, "list", false, "list what is silenced")
-	f.BoolVar(&o.json, "json", false, "with --list: as JSON")
+	f.StringVar(&o.length, "for", o.length, "duration of the silence: 30m, 2h, 1w")
+	f.StringVar(&o.reason, "reason", "", "reason, shown in reports")
+	f.StringVar(&o.remove, "remove", "", "remove this silence")
+	f.BoolVar(&o.list, "list", false, "list the silences")
+	f.BoolVar(&o.json, "json", false, "with --list: print JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s, err := e.settings(flags)
 		if err != nil {
@@ -59,7 +59,7 @@ leaves it out says so. When its time is over it is shown again.`,
 		}
 		switch {
 		case ways != 1:
-			return usage("ingero silence RULE --for 2h, or --list, or --remove RULE", "it is to be said what to silence, or --list, or --remove")
+			return usage("ingero silence RULE --for 2h, or --list, or --remove RULE", "silence requires a chain, a rule, --list or --remove")
 		case o.list:
 			return e.silences(c.Context(), s, o.json)
 		case o.remove != "":
@@ -72,7 +72,7 @@ leaves it out says so. When its time is over it is shown again.`,
 
 func (e *Env) silence(c *config.Config, what string, o *silenceOptions) error {
 	if err := mute.Check(what); err != nil {
-		return usage("ingero explain shows ids and rules; RULE@CULPRIT is one of them and a program's name", "%v", err)
+		return usage("ingero explain shows chain IDs and rules; RULE@CULPRIT is a rule and the name of a program", "%v", err)
 	}
 	d, err := config.ParseDuration(o.length)
 	if err != nil || d <= 0 {
@@ -95,7 +95,7 @@ func (e *Env) unsilence(c *config.Config, what string) error {
 		}
 	}
 	if !removed {
-		return &problem{What: what + " is not silenced", Do: "ingero silence --list shows what is"}
+		return &problem{What: what + " is not silenced", Do: "ingero silence --list lists the silences"}
 	}
 	return e.printf("%s is shown again\n", what)
 }

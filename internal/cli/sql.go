@@ -27,30 +27,30 @@ func sqlCommand(e *Env) *cobra.Command {
 	var o sqlOptions
 	c := &cobra.Command{
 		Use:   "sql",
-		Short: "Ask what was recorded in SQL, line by line or from a file",
-		Long: `sql reads statements, each up to a semicolon, and prints what they return. They can read
-every table and change nothing; one that returns too much is cut short, one that takes
-too long is stopped.
+		Short: "Query recordings with SQL, interactively or from a file",
+		Long: `sql reads statements, each terminated by a semicolon, and prints their results. Statements
+can read every table and change nothing. sql truncates results with too many rows and
+stops statements that take too long.
 
-On a terminal there are a history (~/.ingero/sql_history), completion of names with the
-tab key, and Ctrl-C, which stops a statement. Elsewhere statements come from standard
-input and the first that fails ends it. ` + "`.help`" + ` lists what else can be typed.`,
+On a terminal, sql keeps a history (~/.ingero/sql_history), completes names with the Tab
+key, and stops a statement on Ctrl-C. Otherwise, it reads statements from standard input
+and exits at the first error. ` + "`.help`" + ` lists the other commands.`,
 		Example: `  ingero sql
   ingero sql --csv < questions.sql
   echo "SELECT uid, node, state FROM sessions;" | ingero sql --json`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage(`ingero query "SELECT ..."`, "ingero sql reads statements from its input, but there is %q", args[0])
+				return usage(`ingero query "SELECT ..."`, "ingero sql reads statements from standard input, but got %q", args[0])
 			}
 			return nil
 		},
 	}
 	flags := config.Bind(c)
 	f := c.Flags()
-	f.StringVar(&o.timeout, "timeout", "30s", "how long a statement may take")
-	f.UintVar(&o.limit, "limit", 0, "print so many rows at most; 0: 10,000")
-	f.BoolVar(&o.json, "json", false, "print rows as JSON: .mode json")
-	f.BoolVar(&o.csv, "csv", false, "print rows as CSV: .mode csv")
+	f.StringVar(&o.timeout, "timeout", "30s", "maximum duration of a statement")
+	f.UintVar(&o.limit, "limit", 0, "maximum number of rows to print; 0: 10,000")
+	f.BoolVar(&o.json, "json", false, "print rows as JSON, like .mode json")
+	f.BoolVar(&o.csv, "csv", false, "print rows as CSV, like .mode csv")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, err := e.settings(flags)
 		if err != nil {
@@ -84,7 +84,7 @@ func (e *Env) sql(ctx context.Context, c *config.Config, o sqlOptions) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, in.close()) }()
-	e.note(".help lists what can be typed beside SQL; a statement ends with ;")
+	e.note(".help lists the commands; end each statement with ;")
 	return s.run(ctx, in)
 }
 

@@ -115,7 +115,7 @@ func TestSQLOnATerminal(t *testing.T) {
 	d.Type("SELECT 'dropped\x03") // Ctrl-C takes back what was typed
 	d.Until("sql> ")
 	d.Type("SELEC 1;\r") // an error is told, and it goes on
-	d.Until("ingero: the statement cannot be run: ")
+	d.Until("ingero: cannot run the statement: ")
 	d.Until("sql> ")
 	d.Type("\x1b[A") // the last line again, by the arrow key
 	d.Until("SELEC 1;")

@@ -15,11 +15,11 @@ var shellCommands = []struct {
 	name, args, about string
 	run               func(s *shell, ctx context.Context, args []string) error
 }{
-	{".tables", "", "list the tables, and the functions that stand in the place of one", (*shell).tables},
-	{".schema", "[TABLE]", "show the columns of one, or of all", (*shell).schema},
-	{".mode", "table|json|csv", "print rows so", (*shell).mode},
+	{".tables", "", "list the tables, and the functions usable as tables", (*shell).tables},
+	{".schema", "[TABLE]", "show the columns of one table, or of all", (*shell).schema},
+	{".mode", "table|json|csv", "set the output format", (*shell).mode},
 	{".help", "", "show this", nil}, // set in init: it lists them
-	{".quit", "", "end; Ctrl-D does, too", func(*shell, context.Context, []string) error { return errQuit }},
+	{".quit", "", "quit, like Ctrl-D", func(*shell, context.Context, []string) error { return errQuit }},
 }
 
 func init() {
@@ -41,7 +41,7 @@ func (s *shell) command(ctx context.Context, words []string) error {
 			return c.run(s, ctx, words[1:])
 		}
 	}
-	return usage(".help lists them", "there is no command %s", name)
+	return usage(".help lists the commands", "no such command: %s", name)
 }
 
 func (s *shell) help(context.Context, []string) error {
@@ -49,14 +49,14 @@ func (s *shell) help(context.Context, []string) error {
 	for _, c := range shellCommands {
 		fmt.Fprintf(&b, "%-24s %s\n", strings.TrimSpace(c.name+" "+c.args), c.about)
 	}
-	b.WriteString("SELECT ...;              a statement goes on until its semicolon\n")
+	b.WriteString("SELECT ...;              run a statement, up to its semicolon\n")
 	return s.env.printf("%s", b.String())
 }
 
 func (s *shell) mode(_ context.Context, args []string) error {
 	modes := map[string]output{"table": {}, "json": {json: true}, "csv": {csv: true}}
 	if len(args) != 1 {
-		return usage(".mode table, .mode json or .mode csv", ".mode needs one word")
+		return usage(".mode table, .mode json or .mode csv", ".mode requires one argument")
 	}
 	form, ok := modes[args[0]]
 	if !ok {
@@ -153,7 +153,7 @@ func (s *shell) schema(ctx context.Context, args []string) error {
 		}
 	}
 	if found == 0 {
-		return usage(".tables lists them", "there is no table %s", args[0])
+		return usage(".tables lists the tables", "no such table: %s", args[0])
 	}
 	return nil
 }

@@ -34,12 +34,12 @@ func statusCommand(e *Env) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Say who traces this machine and how it is doing; for people and for probes",
-		Long: `status finds the ingero that traces this machine, in a container or not, and shows
-what it has told of itself in the last second. It needs no privileges.
+		Short: "Show the running trace and its health, for people and health probes",
+		Long: `status finds the trace that runs on this machine, in a container or not, and shows the
+state that it published in the last second. status needs no privileges.
 
-It ends with 0 when a trace runs and is healthy, 1 when none runs, and 3 when one
-runs but loses records, does not record, or has said nothing for 5 seconds.`,
+status exits with code 0 if a trace runs and is healthy, 1 if none runs, and 3 if one
+runs but loses records, does not record, or has not published its state for 5 seconds.`,
 		Example: "  ingero status\n  ingero status --json | jq .trace.calls",
 		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
@@ -61,7 +61,7 @@ runs but loses records, does not record, or has said nothing for 5 seconds.`,
 			return s.exit()
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
@@ -89,11 +89,11 @@ func lookAtTrace(place lock.Place, now time.Time) (*status, error) {
 func judge(state *lock.State, h *lock.Holder, now time.Time) *status {
 	if state == nil {
 		return &status{Running: true, Trace: &lock.State{Holder: *h},
-			Problems: []string{"its state cannot be read from here: it is just starting, or in a container (look as root)"}}
+			Problems: []string{"cannot read the trace's state: the trace is starting, or runs in a container (retry as root)"}}
 	}
 	s := &status{Running: true, Trace: state, Problems: slices.Clone(state.Problems)}
 	if age := now.Sub(state.Updated); age > silence {
-		s.Problems = append(s.Problems, fmt.Sprintf("it has said nothing for %s", age.Round(time.Second)))
+		s.Problems = append(s.Problems, fmt.Sprintf("the trace has not published its state for %s", age.Round(time.Second)))
 	}
 	if !state.LastLoss.IsZero() && now.Sub(state.LastLoss) < recentLoss {
 		s.Problems = append(s.Problems, "records were lost in the last minute: "+dropsText(state.Drops, ofCalls))
@@ -116,7 +116,7 @@ func (s *status) exit() error {
 // text writes the status for a person.
 func (s *status) text(now time.Time) string {
 	if !s.Running {
-		return "No ingero traces this machine.\nsudo ingero trace starts one\n"
+		return "No trace is running on this machine.\nTo start one: sudo ingero trace\n"
 	}
 	var b strings.Builder
 	t := s.Trace
@@ -135,16 +135,16 @@ func (s *status) text(now time.Time) string {
 	if !t.Updated.IsZero() {
 		line("Processes", "%s", processesText(t.Processes))
 		line("Probes", "%d in %d libraries", t.Probes, t.Libraries)
-		line("Calls", "%s counted, %s seen one by one", explain.Count(t.Calls), explain.Count(t.Records))
+		line("Calls", "%s counted, %s recorded individually", explain.Count(t.Calls), explain.Count(t.Records))
 		if spared := slices.DeleteFunc(slices.Clone(t.Processes), func(p lock.Process) bool { return !p.Counted }); len(spared) > 0 {
-			line("Launches", "counted, not timed, to spare %s (--max-overhead)", processesText(spared))
+			line("Launches", "counted, not timed, to limit overhead of %s (--max-overhead)", processesText(spared))
 		}
 		line("Dropped", "%s", dropsText(t.Drops, ofCalls))
 		if text := dropsText(t.Drops, explain.OfWakers); text != nothing {
 			line("Waits", "not followed further: %s", text)
 		}
 		if text := dropsText(t.Drops, explain.OfStacks); text != nothing {
-			line("Stacks", "missing or cut short: %s", text)
+			line("Stacks", "missing or truncated: %s", text)
 		}
 		if t.Overhead != "" {
 			line("Tracing", "%s", t.Overhead)

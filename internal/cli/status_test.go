@@ -21,7 +21,7 @@ func TestStatusHealth(t *testing.T) {
 		text   string
 	}{
 		"healthy":       {func(*lock.State) {}, nil, "pid 7, healthy"},
-		"silent":        {func(s *lock.State) { s.Updated = now.Add(-9 * time.Second) }, exitCode(exitDegraded), "said nothing for 9s"},
+		"silent":        {func(s *lock.State) { s.Updated = now.Add(-9 * time.Second) }, exitCode(exitDegraded), "not published its state for 9s"},
 		"losing":        {func(s *lock.State) { s.LastLoss = now; s.Drops = map[string]uint64{"ring-full": 3} }, exitCode(exitDegraded), "ring-full 3"},
 		"lost long ago": {func(s *lock.State) { s.LastLoss = now.Add(-time.Hour) }, nil, "healthy"},
 		"not recording": {func(s *lock.State) { s.Problems = []string{"not recording: the disk is full"} }, exitCode(exitDegraded), "not recording"},

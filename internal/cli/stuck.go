@@ -57,24 +57,24 @@ func stuckCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "stuck",
 		Short: "List the calls that have not returned, and what each waits for",
-		Long: `stuck asks the ingero that traces this machine which CUDA calls have not returned, and
-says what their threads do: run, wait for a CPU that somebody else has, or wait for a
-lock, a file, a socket, a disk. It needs a running trace (sudo ingero trace) and shows
-what that has told of itself in the last second; the path of a file and who has a CPU it
-looks up now, as far as whoever asks may know.
+		Long: `stuck lists the CUDA calls that have not returned, and what their threads do: run, wait
+for a CPU that another process uses, or wait for a lock, a file, a socket or a disk. It
+requires a running trace (sudo ingero trace) and shows the state that the trace published
+in the last second. stuck looks up file paths and the users of CPUs itself, as far as your
+privileges allow.
 
-Where ranks of an NCCL communicator wait in a collective that another rank has not
-entered, it says which one is missing and what that does instead, or how it ended. It
-knows the ranks that the trace sees, of communicators that were made while it ran.
+If ranks of an NCCL communicator wait in a collective that another rank has not entered,
+stuck names the missing rank and what it does instead, or how it ended. stuck covers the
+traced ranks of communicators created during the trace.
 
-It ends with 0 when no call is stuck, 3 when one is, and 1 when nothing traces.`,
+stuck exits with code 0 if no call is stuck, 3 if a call is stuck, and 1 if no trace runs.`,
 		Example: "  ingero stuck\n  ingero stuck --min 10s --json\n  watch -n 1 ingero stuck",
 		Args:    noArguments,
 	}
 	f := c.Flags()
-	f.StringVar(&least, "min", least, "calls that have been open for this long")
-	f.UintSliceVarP(&pids, "pid", "p", nil, "of these processes only: 4821 or 4821,5032")
-	f.BoolVar(&asJSON, "json", false, "print it as JSON")
+	f.StringVar(&least, "min", least, "only calls open for at least this long")
+	f.UintSliceVarP(&pids, "pid", "p", nil, "only these processes: 4821 or 4821,5032")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
 	c.RunE = func(*cobra.Command, []string) error {
 		d, err := config.ParseDuration(least)
 		if err != nil || d < openFor {
@@ -106,9 +106,9 @@ func (e *Env) lookAtCalls(now time.Time, least time.Duration, pids []uint) (*stu
 	case err != nil:
 		return nil, err
 	case !st.Running:
-		return nil, &problem{What: "nothing traces this machine, so it is not known which calls are open", Do: "start a trace, and ask again: sudo ingero trace"}
+		return nil, &problem{What: "no trace is running, so ingero cannot tell which calls are open", Do: "start a trace and run stuck again: sudo ingero trace"}
 	case st.Trace.Updated.IsZero():
-		return nil, &problem{What: "what the trace tells of itself cannot be read", Do: "it is just starting, or in a container: ask again, or as root"}
+		return nil, &problem{What: "cannot read the trace's state", Do: "the trace is starting, or runs in a container: retry, or run as root"}
 	}
 	s := stuckOf(st.Trace, now, least, pids)
 	for i := range s.Calls {
@@ -127,10 +127,10 @@ func (e *Env) lookAtCalls(now time.Time, least time.Duration, pids []uint) (*stu
 func stuckOf(t *lock.State, now time.Time, least time.Duration, pids []uint) *stuck {
 	s := &stuck{Updated: t.Updated, MinNS: int64(least), Calls: []stuckCall{}, More: t.MoreOpen}
 	if age := now.Sub(t.Updated); age > silence {
-		s.Problems = append(s.Problems, fmt.Sprintf("the trace has said nothing for %s: this may be over", explain.Duration(int64(age))))
+		s.Problems = append(s.Problems, fmt.Sprintf("the trace has not published its state for %s: this list may be outdated", explain.Duration(int64(age))))
 	}
 	if n := t.Unranked; n > 0 {
-		s.Problems = append(s.Problems, fmt.Sprintf("%d of the processes had made NCCL communicators before the trace began: which ranks they are is not known, so nobody is missed among them", n))
+		s.Problems = append(s.Problems, fmt.Sprintf("%d processes created NCCL communicators before the trace began: their ranks are unknown, so missing ranks among them are not detected", n))
 	}
 	for i := range t.RollCalls {
 		if r := rollOf(&t.RollCalls[i], t.Updated); r.of(pids) {
@@ -228,7 +228,7 @@ func (s *stuck) text() string {
 		}
 	}
 	if s.More > 0 {
-		fmt.Fprintf(&b, "  and %d more that are shorter\n", s.More)
+		fmt.Fprintf(&b, "  and %d shorter ones\n", s.More)
 	}
 	for _, p := range s.Problems {
 		fmt.Fprintf(&b, "Note: %s\n", oneLine(p))
@@ -255,11 +255,11 @@ func (c *stuckCall) does() string {
 	case "runnable":
 		s += fmt.Sprintf(" has been waiting for CPU %d", c.CPU) + lasts
 		if h := c.OnCPU; h != nil {
-			s += fmt.Sprintf(", which %s (%d) has", h.Comm, h.PID)
+			s += fmt.Sprintf(", which %s (%d) uses", h.Comm, h.PID)
 		}
 		return s
 	case "throttled":
-		return s + " is held back by the CPU quota of its cgroup" + lasts
+		return s + " is throttled by the CPU quota of its cgroup" + lasts
 	}
 	if c.Syscall == "" {
 		return s + " waits: " + c.Reason + lasts

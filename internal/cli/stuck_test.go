@@ -112,10 +112,10 @@ func TestStuckWords(t *testing.T) {
 	}
 	for want, c := range map[string]stuckCall{
 		"it runs on CPU 3 for 2.00 s": call(func(c *stuckCall) { c.State = "on-cpu" }),
-		"thread 8 (worker) has been waiting for CPU 3 for 2.00 s, which hog (9) has": call(func(c *stuckCall) {
+		"thread 8 (worker) has been waiting for CPU 3 for 2.00 s, which hog (9) uses": call(func(c *stuckCall) {
 			c.TID, c.Thread, c.State, c.OnCPU = 8, "worker", "runnable", &cpuHolder{PID: 9, TID: 9, Comm: "hog"}
 		}),
-		"it is held back by the CPU quota of its cgroup for 2.00 s":  call(func(c *stuckCall) { c.State = "throttled" }),
+		"it is throttled by the CPU quota of its cgroup for 2.00 s":  call(func(c *stuckCall) { c.State = "throttled" }),
 		"it waits: page-fault for 2.00 s":                            call(func(c *stuckCall) { c.State, c.Reason = "blocked", "page-fault" }),
 		"it is in futex for 2.00 s, waiting for lock":                call(func(c *stuckCall) { c.State, c.Reason, c.Syscall = "blocked", "lock", "futex" }),
 		"it is in read(/mnt/nfs/shard) for 2.00 s, waiting for disk": call(func(c *stuckCall) { c.State, c.Reason, c.Syscall, c.Path = "blocked", "disk", "read", "/mnt/nfs/shard" }),
@@ -176,7 +176,7 @@ func TestStuckOf(t *testing.T) {
 	if s := stuckOf(state, now, time.Second, []uint{2}); len(s.Calls) != 1 || s.Calls[0].OpenNS != int64(time.Second) {
 		t.Errorf("stuck of 2 = %+v", s)
 	}
-	if s := stuckOf(&lock.State{Updated: now, Unranked: 2}, now, time.Second, nil); len(s.Problems) != 1 || !strings.Contains(s.text(), "Note: 2 of the processes had made NCCL communicators") {
+	if s := stuckOf(&lock.State{Updated: now, Unranked: 2}, now, time.Second, nil); len(s.Problems) != 1 || !strings.Contains(s.text(), "Note: 2 processes created NCCL communicators") {
 		t.Errorf("of ranks that are not known: %s", s.text())
 	}
 	if s := stuckOf(state, now.Add(time.Minute), time.Second, nil); len(s.Problems) != 1 {

@@ -26,17 +26,16 @@ func summaryCommand(e *Env) *cobra.Command {
 	var o summaryOptions
 	c := &cobra.Command{
 		Use:   "summary",
-		Short: "Sum up the time that was lost: by cause, by culprit and by job",
-		Long: `summary adds up what all recordings of a time have lost: wall time, and the time of GPUs that
-went with it, to which causes and culprits, and by which jobs. It tells what traces found
-while they recorded, and analyses nothing again, so a month costs little. Each loss is in
-it once, however long its cause went on; of one that began before the window, or goes on
-behind it, the part that lies within.
+		Short: "Summarize lost time by cause, by culprit and by job",
+		Long: `summary adds up the lost time of all recordings in a time range: wall time and GPU time,
+by cause, culprit and job. It uses the causes that traces found during recording and
+analyzes nothing again, so a summary of a month is cheap. It counts each loss once,
+however long its cause lasted, and only the part inside the time range.
 
-The time of GPUs counts each rank of a job, and each GPU that a rank uses; of wall time,
-ranks of a job that wait side by side count once. What was not recorded is not in it.
+GPU time counts each rank of a job and each GPU of a rank. Wall time counts ranks of a job
+that wait at the same time once. summary covers only what was recorded.
 
-Without a time it takes all that is recorded. ` + strings.ToUpper(timesHelp[:1]) + timesHelp[1:] + `.`,
+By default, summary covers all recordings. ` + strings.ToUpper(timesHelp[:1]) + timesHelp[1:] + `.`,
 		Example: `  ingero summary --since 7d
   ingero summary --since 1d --by culprit
   ingero summary --since 30d --price 2.49
@@ -47,9 +46,9 @@ Without a time it takes all that is recorded. ` + strings.ToUpper(timesHelp[:1])
 	f := c.Flags()
 	o.timeFlags.bind(f)
 	o.whom.bind(f)
-	f.StringSliceVar(&o.by, "by", nil, "sum up by this only: "+strings.Join(explain.LostBy, ", "))
-	f.Float64Var(&o.price, "price", 0, "what a GPU costs for an hour, to say what the losses cost")
-	f.BoolVar(&o.json, "json", false, "print it as JSON")
+	f.StringSliceVar(&o.by, "by", nil, "summarize only by: "+strings.Join(explain.LostBy, ", "))
+	f.Float64Var(&o.price, "price", 0, "price of one GPU hour, to show the cost of the losses")
+	f.BoolVar(&o.json, "json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, err := e.settings(flags)
 		if err != nil {
@@ -63,11 +62,11 @@ Without a time it takes all that is recorded. ` + strings.ToUpper(timesHelp[:1])
 func (e *Env) summary(ctx context.Context, c *config.Config, o summaryOptions) (err error) {
 	for _, by := range o.by {
 		if !slices.Contains(explain.LostBy, by) {
-			return usage("it is one of "+strings.Join(explain.LostBy, ", "), "--by cannot be %q", by)
+			return usage("choose one of "+strings.Join(explain.LostBy, ", "), "--by cannot be %q", by)
 		}
 	}
 	if o.price < 0 {
-		return usage("as in --price 2.49", "--price cannot be less than nothing")
+		return usage("for example --price 2.49", "--price cannot be negative")
 	}
 	w, err := o.window(e.now(o.utc))
 	if err != nil {

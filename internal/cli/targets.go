@@ -15,18 +15,18 @@ func checkPIDs(pids []uint32, names proc.Names) (waiting []proc.Process, err err
 		p, err := fs.Process(pid)
 		switch {
 		case errors.Is(err, proc.ErrGone), err == nil && p.Zombie:
-			return nil, &problem{What: fmt.Sprintf("there is no process %d", pid),
-				Do: "ingero check lists the processes that use CUDA; ingero run -- COMMAND traces one from its first call", Err: err}
+			return nil, &problem{What: fmt.Sprintf("no such process: %d", pid),
+				Do: "ingero check lists the processes that use CUDA; ingero run -- COMMAND traces a program from its first call", Err: err}
 		case err != nil:
 			return nil, err
 		case p.Kernel:
-			return nil, &problem{What: fmt.Sprintf("process %d (%s) is a thread of the kernel: it makes no CUDA calls", pid, p.Comm),
+			return nil, &problem{What: fmt.Sprintf("process %d (%s) is a kernel thread: it makes no CUDA calls", pid, p.Comm),
 				Do: "ingero check lists the processes that use CUDA"}
 		}
 		libs, err := fs.Libraries(pid, names)
 		if errors.Is(err, proc.ErrGone) {
 			return nil, &problem{What: fmt.Sprintf("process %d (%s) has just ended", pid, p.Comm), Err: err,
-				Do: "trace it from its first call: ingero run -- COMMAND"}
+				Do: "trace the program from its first call: ingero run -- COMMAND"}
 		}
 		if err != nil {
 			return nil, err

@@ -47,7 +47,7 @@ func (p *pane) draw(text string) error {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	if room := max(height-1, 1); len(lines) > room {
 		hidden := len(lines) - room + 1
-		lines = append(lines[:room-1:room-1], "... "+strconv.Itoa(hidden)+" more lines: make the window taller")
+		lines = append(lines[:room-1:room-1], "... "+strconv.Itoa(hidden)+" more lines: enlarge the window")
 	}
 	var b strings.Builder
 	p.home(&b)

@@ -28,7 +28,7 @@ func TestPane(t *testing.T) {
 		"leaves out what does not fit": {4, func(p *pane) error {
 			_ = p.draw("1\n2\n3\n4\n5\n")
 			return p.draw("1\n2\n3\n4\n5\n")
-		}, "before\n1\n2\n... 3 more lines: m"},
+		}, "before\n1\n2\n... 3 more lines: e"},
 		"cuts long lines": {24, func(p *pane) error { return p.draw("0123456789012345678901234\n") }, "before\n0123456789012345678"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -41,14 +41,14 @@ func topCommand(e *Env) *cobra.Command {
 	var o topOptions
 	c := &cobra.Command{
 		Use:   "top",
-		Short: "Show the table of a running trace, from what it records",
-		Long: `top shows what a trace shows while it runs, but from its recording: it needs no root and
-does not disturb the trace. Counts and quantiles are those of the whole recording; where
-the time went, and how fast calls come, is of its last 10 seconds.
+		Short: "Show the table of a running trace, from its recording",
+		Long: `top shows the same table as trace, but from the recording: it does not need root and does
+not disturb the trace. Counts and quantiles cover the whole recording; where the time went
+and the call rate cover its last 10 seconds.
 
-It draws the table once a second, until Ctrl-C. With --once, or where no terminal shows
-it, it writes it once and ends. When nothing records it shows the last recording and says
-when that ended.
+top redraws the table every second until Ctrl-C. With --once, or without a terminal, it
+prints the table once and exits. If no trace records, top shows the last recording and the
+time when it ended.
 
 Keys on a terminal:
 
@@ -58,8 +58,8 @@ Keys on a terminal:
 	}
 	flags := config.Bind(c)
 	f := c.Flags()
-	f.UintSliceVarP(&o.pids, "pid", "p", nil, "these processes only: 4821 or 4821,5032")
-	f.BoolVar(&o.once, "once", false, "write the table once")
+	f.UintSliceVarP(&o.pids, "pid", "p", nil, "only these processes: 4821 or 4821,5032")
+	f.BoolVar(&o.once, "once", false, "print the table once")
 	bindUTC(f, &o.utc)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, err := e.settings(flags)
@@ -215,7 +215,7 @@ func (v *topView) state(s *query.Session) string {
 	if now := v.now(); now.YearDay() != at.YearDay() || now.Year() != at.Year() {
 		clock = "2006-01-02 15:04:05 MST"
 	}
-	return oneLine(fmt.Sprintf("Nothing records now; the last recording ended at %s, %s ago%s",
+	return oneLine(fmt.Sprintf("No trace is recording; the last recording ended at %s, %s ago%s",
 		at.Format(clock), explain.Duration(int64(max(v.now().Sub(at), 0))), how)) + "\n"
 }
 

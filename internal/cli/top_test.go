@@ -31,7 +31,7 @@ func TestTopFollows(t *testing.T) {
 	ended := make(chan int, 1)
 	go func() { ended <- e.run(ctx) }()
 	head := screen.Until("CUDA Runtime: 251 calls")
-	if !strings.Contains(head, "train.py (4821)") || !strings.Contains(head, "451 calls/s") || strings.Contains(head, "Nothing records") {
+	if !strings.Contains(head, "train.py (4821)") || !strings.Contains(head, "451 calls/s") || strings.Contains(head, "No trace is recording") {
 		t.Errorf("the screen shows:\n%s", head)
 	}
 	if !strings.Contains(head, "  CPU  [") {
@@ -44,7 +44,7 @@ func TestTopFollows(t *testing.T) {
 	if err := x.end(); err != nil {
 		t.Fatal(err)
 	}
-	screen.Until("Nothing records now; the last recording ended at 14:41:02 UTC, 61.0 s ago")
+	screen.Until("No trace is recording; the last recording ended at 14:41:02 UTC, 61.0 s ago")
 	stop()
 	if code := <-ended; code != 0 {
 		t.Errorf("it ends with %d", code)
@@ -56,9 +56,9 @@ func TestTopSaysWhatEnded(t *testing.T) {
 	v.show.Location = zoneCET
 	for state, want := range map[string]string{
 		"running":     "",
-		"ended":       "Nothing records now; the last recording ended at 15:41:00 CET, 2 min 0 s ago\n",
-		"interrupted": "Nothing records now; the last recording ended at 15:41:00 CET, 2 min 0 s ago, when it was killed\n",
-		"full":        "Nothing records now; the last recording ended at 15:41:00 CET, 2 min 0 s ago: no space?\n",
+		"ended":       "No trace is recording; the last recording ended at 15:41:00 CET, 2 min 0 s ago\n",
+		"interrupted": "No trace is recording; the last recording ended at 15:41:00 CET, 2 min 0 s ago, when it was killed\n",
+		"full":        "No trace is recording; the last recording ended at 15:41:00 CET, 2 min 0 s ago: no space?\n",
 	} {
 		s := &query.Session{Session: store.Session{Started: began}, Updated: began, State: state, Problem: "no space\x1b"}
 		if got := v.state(s); got != want {

@@ -20,28 +20,28 @@ import (
 func traceCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "trace",
-		Short: "Trace the CUDA calls of live processes: show them, and record them",
-		Long: `trace attaches to processes that use CUDA, those that run and those that start
-later, with their children. The processes are not changed and not restarted.
+		Short: "Trace the CUDA calls of running processes, show them and record them",
+		Long: `trace attaches to processes that use CUDA and to their children, now and whenever a new
+one starts. It neither changes nor restarts the processes.
 
-Without --pid and --user it traces the processes of the person who runs it; of
-everybody when that is root itself. --pod, --namespace, --container, --cgroup and
---job leave out those that are elsewhere; with them alone it does not matter whose the
-processes are. What pods are called is known to Kubernetes: --kubelet, --kube-api.
+Without --pid and --user, trace covers the processes of the user who runs it; for root
+itself, those of all users. --pod, --namespace, --container, --cgroup and --job narrow
+the selection down; used alone, they select processes of all users. Kubernetes supplies
+the names of pods: set --kubelet or --kube-api.
 
-It ends with Ctrl-C, after --duration, or when
-the processes of --pid have ended, and keeps what it has recorded in any case.
+trace ends on Ctrl-C, after --duration, or when the processes of --pid have ended. It
+keeps its recording in all cases.
 
-One trace at a time runs on a machine.
+Only one trace can run on a machine at a time.
 
-On a terminal it fills the screen with a table once it sees calls, and takes keys. It does
-not with --json or --verbose, with --debug, where TERM is dumb, or where standard input and
-output are not the same terminal.
+On a terminal, trace shows a full-screen table after the first calls, and reads keys.
+It does not with --json, --verbose or --debug, if TERM is dumb, or if standard input and
+standard output are not the same terminal.
 
 ` + keysHelp(),
 		Example: `  sudo ingero trace                      your processes
-  sudo ingero trace --pid 4821,5032      these two
-  sudo ingero trace --user all           everybody's
+  sudo ingero trace --pid 4821,5032      these two processes
+  sudo ingero trace --user all           the processes of all users
   sudo ingero trace --container 3f2b8c1d9e7a
   sudo ingero trace --namespace ml --kubelet https://127.0.0.1:10250
   sudo ingero trace --duration 60s --json > calls.jsonl`,
@@ -103,18 +103,18 @@ func (e *Env) trace(ctx context.Context, c *config.Config) (err error) {
 // selector returns which processes to trace.
 func (e *Env) selector(ctx context.Context, c *config.Config) (proc.Selector, error) {
 	if c.Trace.NoFollow && len(c.Trace.PIDs) == 0 {
-		return proc.Selector{}, usage("ingero trace --no-follow --pid PID", "--no-follow needs the processes to be named")
+		return proc.Selector{}, usage("ingero trace --no-follow --pid PID", "--no-follow requires --pid")
 	}
 	user := c.Trace.User
 	if c.Trace.Place != (config.Place{}) && user == "" && len(c.Trace.PIDs) == 0 {
 		user = "all" // programs of a container run as whomever its image says
 	}
 	if c.Trace.Place != (config.Place{}) && len(c.Trace.PIDs) > 0 {
-		return proc.Selector{}, usage("ingero trace --pid PID, or --pod POD", "--pid says which processes: --pod, --namespace, --container, --cgroup and --job do not go with it")
+		return proc.Selector{}, usage("ingero trace --pid PID, or --pod POD", "--pid cannot be combined with --pod, --namespace, --container, --cgroup or --job")
 	}
 	sel, err := proc.Select(ctx, c.Trace.PIDs, user, e.invoker().UID)
 	if errors.Is(err, proc.ErrNoUser) {
-		return sel, &problem{What: err.Error(), Do: "give a name or a number of this machine, or \"all\"", Code: exitUsage, Err: err}
+		return sel, &problem{What: err.Error(), Do: "use the name or UID of a user on this machine, or \"all\"", Code: exitUsage, Err: err}
 	}
 	sel.Alone = c.Trace.NoFollow
 	return sel, err
@@ -154,13 +154,13 @@ func waitText(o *session.LiveOptions, late []proc.Process) string {
 	}
 	switch {
 	case len(who) > 0:
-		return strings.Join(who, ", ") + " has not loaded CUDA yet: waiting for it. Ctrl-C ends the trace"
+		return strings.Join(who, ", ") + " has not loaded CUDA yet: waiting for it. Press Ctrl-C to end the trace"
 	case o.Place != (where.Selector{}):
-		return "No process of " + targetText(o) + " uses CUDA yet: waiting for one. Ctrl-C ends the trace"
+		return "No process of " + targetText(o) + " uses CUDA yet: waiting for one. Press Ctrl-C to end the trace"
 	case o.Select.All:
-		return "No process uses CUDA yet: waiting for one. Ctrl-C ends the trace"
+		return "No process uses CUDA yet: waiting for one. Press Ctrl-C to end the trace"
 	}
-	return fmt.Sprintf("No process of user %d uses CUDA yet: waiting for one (--user all: anybody's). Ctrl-C ends the trace", o.Select.UIDs[0])
+	return fmt.Sprintf("No process of user %d uses CUDA yet: waiting for one (of any user: --user all). Press Ctrl-C to end the trace", o.Select.UIDs[0])
 }
 
 // gone tells whether an output failed because its reader has gone.

@@ -42,10 +42,10 @@ func (e *Env) open(ctx context.Context, db string, o session.LiveOptions) (*trac
 		return nil, err
 	}
 	if old := t.lock.Stale; old != nil {
-		t.log.Info("the last trace was killed; its lock is taken over", "pid", old.PID, "since", old.Since)
+		t.log.Info("the last trace was killed; taking over its lock", "pid", old.PID, "since", old.Since)
 	}
 	if err := t.lock.Publish(lock.State{Updated: time.Now()}); err != nil { // status has something to read from now on
-		t.log.Warn("status will say little", "error", err)
+		t.log.Warn("cannot publish the trace's state: ingero status will be incomplete", "error", err)
 	}
 	if t.source, err = session.OpenLive(ctx, o); err != nil {
 		return nil, errors.Join(err, t.lock.Release())
@@ -69,7 +69,7 @@ func (t *tracing) run(ctx context.Context, rec *recording, sinks ...tick.Sink) e
 	}
 	sinks = append(sinks, p)
 	if err := t.manager.Ready("tracing"); err != nil {
-		t.log.Warn("the service manager does not know that this is ready", "error", err)
+		t.log.Warn("cannot notify the service manager that the trace is ready", "error", err)
 	}
 	stopping := context.AfterFunc(ctx, func() { _ = t.manager.Stopping() }) // it knows by itself that this ends
 	c := session.Config{Source: t.source, Sinks: sinks, Quiet: t.quiet, Log: t.log, Forced: t.forced}

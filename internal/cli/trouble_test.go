@@ -17,28 +17,28 @@ import (
 // symptoms make the symptoms of docs/guides/troubleshooting.md, by the title of its entries, and
 // return what ingero says of them.
 var symptoms = map[string]func(b *bench) string{
-	"Nothing has been recorded":         func(b *bench) string { return b.says("explain") },
-	"The process is not there":          func(b *bench) string { return b.says("trace", "--pid", "4194305") },
-	"No calls come from a process":      func(b *bench) string { return b.says("check", "--pid", fmt.Sprint(os.Getpid())) },
-	"Tracing is not permitted":          (*bench).asNobody,
-	"A trace runs already":              (*bench).tracedAlready,
-	"It runs in a container of its own": (*bench).inItsNamespace,
-	"The disk is full":                  (*bench).fullDisk,
+	"Nothing has been recorded":            func(b *bench) string { return b.says("explain") },
+	"The process is not there":             func(b *bench) string { return b.says("trace", "--pid", "4194305") },
+	"No calls come from a process":         func(b *bench) string { return b.says("check", "--pid", fmt.Sprint(os.Getpid())) },
+	"Tracing is not permitted":             (*bench).asNobody,
+	"Another trace is already running":     (*bench).tracedAlready,
+	"ingero runs in its own PID namespace": (*bench).inItsNamespace,
+	"The disk is full":                     (*bench).fullDisk,
 	"There was no recording at that time": func(b *bench) string {
 		return b.says("explain", "--from", "2020-01-01 15:40", "--to", "2020-01-01 15:45", "--db", testDB(b.t))
 	},
-	"The file is no database": func(b *bench) string {
+	"The file is not a database": func(b *bench) string {
 		b.write("notes.db", "these are my notes, and no database at all\n")
 		return b.says("explain", "--db", filepath.Join(b.dir, "notes.db"))
 	},
-	"The calls are not with the database": func(b *bench) string {
+	"The calls are missing from the database": func(b *bench) string {
 		db := testDB(b.t)
 		if err := os.RemoveAll(db + ".d"); err != nil {
 			b.t.Fatal(err)
 		}
 		return b.says("query", "--calls", "--db", db)
 	},
-	"A statement takes too long": func(b *bench) string {
+	"A query times out": func(b *bench) string {
 		return b.says("query", "--db", testDB(b.t), "--timeout", "50ms",
 			"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n")
 	},
@@ -46,14 +46,14 @@ var symptoms = map[string]func(b *bench) string{
 		b.write("ingero.yaml", "trace:\n  stak: all\n")
 		return b.says("config", "check", filepath.Join(b.dir, "ingero.yaml"))
 	},
-	"Other machines cannot ask it": func(b *bench) string { return b.says("dashboard", "--db", testDB(b.t), "--addr", "0.0.0.0:8080") },
-	"Its port is taken":            (*bench).takenPort,
-	"A machine is not trusted": func(b *bench) string {
+	"Network clients cannot connect": func(b *bench) string { return b.says("dashboard", "--db", testDB(b.t), "--addr", "0.0.0.0:8080") },
+	"The port is in use":             (*bench).takenPort,
+	"A certificate is not trusted": func(b *bench) string {
 		s := serve(b.t, testDB(b.t), nil, nil, "--addr", "127.0.0.1:0")
 		return b.says("query", "--nodes", strings.TrimPrefix(s.url, "https://"))
 	},
-	"It is not known what hangs": func(b *bench) string { return b.says("stuck") },
-	"There is no GPU":            func(b *bench) string { return b.says("demo", "incident", "--gpu") },
+	"ingero cannot tell what hangs": func(b *bench) string { return b.says("stuck") },
+	"There is no GPU":               func(b *bench) string { return b.says("demo", "incident", "--gpu") },
 }
 
 // Each entry of the document is a symptom, which is made here, and what is said then has

@@ -10,7 +10,7 @@ import (
 func versionCommand(e *Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version, the commit and the date of the build",
+		Short: "Print the version, commit and build date",
 		Args:  noArguments,
 		RunE:  func(*cobra.Command, []string) error { return e.printf("%s", e.Build.line()) },
 	}

@@ -360,5 +360,5 @@ func (v *view) failed() error {
 	if v.err == nil || gone(v.err) {
 		return nil
 	}
-	return &problem{What: "cannot write the output: " + v.err.Error(), Do: "what was recorded is kept: ingero explain", Err: v.err}
+	return &problem{What: "cannot write the output: " + v.err.Error(), Do: "the recording is kept: run ingero explain", Err: v.err}
 }

@@ -138,5 +138,5 @@ func (l *stackLosses) grown(t *tick.Tick) string {
 	for _, d := range t.Drops {
 		l.counts[d.Reason] = d.Count
 	}
-	return "stacks are lost: " + strings.Join(text, ", ") + "; calls are counted and timed all the same"
+	return "stacks are lost: " + strings.Join(text, ", ") + "; calls are still counted and timed"
 }

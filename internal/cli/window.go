@@ -22,20 +22,20 @@ type timeFlags struct {
 }
 
 func (t *timeFlags) bind(f *pflag.FlagSet) {
-	f.StringVar(&t.since, "since", "", "what was recorded in this last time: 30s, 1h30m, 2d, 1w")
-	f.StringVar(&t.from, "from", "", "what was recorded from this time on")
-	f.StringVar(&t.to, "to", "", "what was recorded before this time")
+	f.StringVar(&t.since, "since", "", "only the time from this long ago until now: 30s, 1h30m, 2d, 1w")
+	f.StringVar(&t.from, "from", "", "only the time from this point on")
+	f.StringVar(&t.to, "to", "", "only the time before this point")
 	bindUTC(f, &t.utc)
 }
 
 func bindUTC(f *pflag.FlagSet, utc *bool) {
-	f.BoolVar(utc, "utc", false, "read and show times in UTC, not in the zone of this machine")
+	f.BoolVar(utc, "utc", false, "read and show times in UTC instead of this machine's time zone")
 }
 
 // timesHelp says in help texts what a time is.
-const timesHelp = `a time is 15:40, 15:40:30 (the last that has
-been), "2026-01-02 15:40", RFC 3339 or Unix seconds, in the zone of this machine or,
-with --utc, in UTC`
+const timesHelp = `a time is 15:40 or 15:40:30 (the most recent
+one), "2026-01-02 15:40", RFC 3339 or Unix seconds, in this machine's time zone or, with
+--utc, in UTC`
 
 // given says whether a time was asked for.
 func (t *timeFlags) given() bool { return t.since != "" || t.from != "" || t.to != "" }
@@ -50,11 +50,11 @@ type window struct {
 func (t *timeFlags) window(now time.Time) (window, error) {
 	switch {
 	case t.since != "" && (t.from != "" || t.to != ""):
-		return window{}, usage("give one of them", "--since, and --from with --to, are two ways to say when")
+		return window{}, usage("use one of them", "--since cannot be combined with --from or --to")
 	case t.since != "":
 		d, err := config.ParseDuration(t.since)
 		if err != nil || d <= 0 {
-			return window{}, usage("as in --since 1h30m; 30s, 2d and 1w will do, too", "--since cannot be %q: it must be a duration", t.since)
+			return window{}, usage("for example --since 1h30m; 30s, 2d and 1w are valid too", "--since cannot be %q: it must be a duration", t.since)
 		}
 		return window{from: now.Add(-d), to: now}, nil
 	case t.from == "" && t.to == "":
@@ -82,7 +82,7 @@ func (t *timeFlags) between(now time.Time) (window, error) {
 		}
 	}
 	if w.from.After(now) {
-		return w, usage("it is "+clockText(now)+" now", "--from %s is still to come", clockText(w.from))
+		return w, usage("it is "+clockText(now)+" now", "--from %s is in the future", clockText(w.from))
 	}
 	if !w.from.Before(w.to) {
 		return w, usage(fmt.Sprintf("they are %s and %s", clockText(w.from), clockText(w.to)), "--from must be before --to")
@@ -91,7 +91,7 @@ func (t *timeFlags) between(now time.Time) (window, error) {
 }
 
 func badTime(flag, text string) error {
-	return usage(`as in `+flag+` 15:40; 15:40:30, "2026-01-02 15:40", RFC 3339 and Unix seconds will do, too`,
+	return usage(`as in `+flag+` 15:40; 15:40:30, "2026-01-02 15:40", RFC 3339 and Unix seconds are valid too`,
 		"%s cannot be %q: it must be a time", flag, text)
 }
 
@@ -185,8 +185,8 @@ func (w *window) sessions(all []query.Session, path string, zone *time.Location)
 	}
 	if len(out) == 0 {
 		s := &all[0]
-		return nil, &problem{What: "nothing was recorded in that time in " + path,
-			Do: fmt.Sprintf("the latest recording is of %s to %s", s.Started.In(zone).Format(time.DateTime), clockText(end(s).In(zone)))}
+		return nil, &problem{What: "no recording covers that time in " + path,
+			Do: fmt.Sprintf("the latest recording covers %s to %s", s.Started.In(zone).Format(time.DateTime), clockText(end(s).In(zone)))}
 	}
 	return out, nil
 }
@@ -200,7 +200,7 @@ func end(s *query.Session) time.Time {
 }
 
 // stepsHelp says what steps are.
-const stepsHelp = `What a program repeats is its steps. They are found from how its calls follow each
-other; where libnvToolsExt is loaded (NVTX 1 and 2), the ranges that the program names
-itself count: those of the name that comes again and covers most of the time, told as
-NVTX range "NAME". A # in it is a number that differs.`
+const stepsHelp = `A step is what a program repeats. ingero finds steps from the order of the calls. If the
+program loads libnvToolsExt (NVTX 1 and 2), its own ranges define the steps: those of the
+repeating name that covers most of the time, shown as NVTX range "NAME". A # in the name
+stands for a number that differs.`

@@ -72,7 +72,7 @@ func TestBadWindows(t *testing.T) {
 		f        timeFlags
 		what, do string
 	}{
-		{timeFlags{since: "1h", to: "14:00"}, "two ways", "one of them"},
+		{timeFlags{since: "1h", to: "14:00"}, "cannot be combined", "one of them"},
 		{timeFlags{since: "soon"}, `--since cannot be "soon"`, "1h30m"},
 		{timeFlags{since: "60"}, `--since cannot be "60"`, "1h30m"},
 		{timeFlags{since: "0"}, `--since cannot be "0"`, "1h30m"},
@@ -80,7 +80,7 @@ func TestBadWindows(t *testing.T) {
 		{timeFlags{to: "noon"}, `--to cannot be "noon"`, "15:40"},
 		{timeFlags{from: "14:50", to: "14:40"}, "--from must be before --to", "14:50:00 CET and 2026-03-02 14:40:00 CET"},
 		{timeFlags{from: "14:50", to: "14:50"}, "--from must be before --to", "14:50"},
-		{timeFlags{from: "2026-03-03"}, "still to come", "it is 2026-03-02 15:00:00 CET now"},
+		{timeFlags{from: "2026-03-03"}, "in the future", "it is 2026-03-02 15:00:00 CET now"},
 	} {
 		_, err := tt.f.window(now)
 		var p *problem
@@ -142,7 +142,7 @@ func TestSessionsOfAWindow(t *testing.T) {
 			var p *problem
 			if none := errors.As(err, &p); none != (tt.want == "") {
 				t.Errorf("error %v", err)
-			} else if none && (p.What != "nothing was recorded in that time in x.db" || p.Do != "the latest recording is of 2026-03-02 15:30:00 to 2026-03-02 15:40:00 UTC") {
+			} else if none && (p.What != "no recording covers that time in x.db" || p.Do != "the latest recording covers 2026-03-02 15:30:00 to 2026-03-02 15:40:00 UTC") {
 				t.Errorf("error %q, %q", p.What, p.Do)
 			}
 		})

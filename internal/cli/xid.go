@@ -34,34 +34,34 @@ func xidCommand(e *Env) *cobra.Command {
 	since, source := "", "auto"
 	c := &cobra.Command{
 		Use:   "xid",
-		Short: "Wait for the faults that GPUs report (XIDs), and say what each means",
-		Long: `xid waits for the faults that the NVIDIA driver reports - Xids of GPUs, SXids of
-NVSwitches - and says of each what it means, what to do, which process it hit, and which
-fault of a burst was the first: the others follow from it.
+		Short: "Wait for GPU faults (XIDs) and explain each one",
+		Long: `xid waits for faults that the NVIDIA driver reports: XIDs of GPUs and SXIDs of NVSwitches.
+For each fault, it prints the meaning, what to do, the affected process, and which fault of
+a burst was the first; the others are consequences.
 
-It reads the tracepoint nvidia:nvidia_dev_xid, which drivers have from 575 on, and the
-kernel log, in which older ones report too. A fault that comes by both is told once. What
-was lost is counted and said on standard error.
+xid reads the tracepoint nvidia:nvidia_dev_xid, which requires driver 575, and the kernel
+log, which older drivers also use. It shows a fault from both sources once. It counts lost
+faults and reports them on standard error.
 
-A trace records faults by itself, with the last calls of the process that each hit:
-ingero query --show xids. This needs no trace.`,
+A trace records faults by itself, with the last calls of each affected process: ingero
+query --show xids. xid does not need a running trace.`,
 		Example: `  sudo ingero xid                    until Ctrl-C
-  sudo ingero xid --list --since 1d  what the kernel log still has of the last day
+  sudo ingero xid --list --since 1d  the faults of the last day in the kernel log
   sudo ingero xid --json > xids.jsonl`,
 		Args: noArguments,
 	}
 	f := c.Flags()
-	f.BoolVar(&o.list, "list", false, "list what the kernel log still has, and end")
-	f.StringVar(&since, "since", "", "also those of this time before now that the kernel log has: 1h, 2d")
-	f.StringVar(&source, "source", source, "where to look: auto, tracepoint or log")
-	f.BoolVar(&o.json, "json", false, "print lines of JSON")
+	f.BoolVar(&o.list, "list", false, "list the faults in the kernel log, and exit")
+	f.StringVar(&since, "since", "", "include faults in the kernel log from this long ago: 1h, 2d")
+	f.StringVar(&source, "source", source, "source of faults: auto, tracepoint or log")
+	f.BoolVar(&o.json, "json", false, "print JSON lines")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		var ok bool
 		if o.only, ok = xidSources[source]; !ok {
-			return usage("ingero xid --source log", "--source cannot be %q: it is auto, tracepoint or log", source)
+			return usage("ingero xid --source log", "--source cannot be %q: it must be auto, tracepoint or log", source)
 		}
 		if o.only == tick.ViaTracepoint && (o.list || since != "") {
-			return usage("leave --source away", "what was before is in the kernel log only: --source tracepoint does not go with --list and --since")
+			return usage("omit --source", "--list and --since read the kernel log; they cannot be combined with --source tracepoint")
 		}
 		if since != "" {
 			var err error
@@ -110,7 +110,7 @@ func (e *Env) xid(ctx context.Context, o *xidOptions) error {
 		}
 	}
 	if err == nil && o.list && w.shown == 0 && !o.json {
-		err = e.printf("The kernel log has no fault of a GPU.\n")
+		err = e.printf("The kernel log contains no GPU faults.\n")
 	}
 	return errors.Join(err, f.Close())
 }
@@ -215,7 +215,7 @@ func (w *xidWatch) processes(ctx context.Context, xs []tick.Xid) (known []tick.P
 		}
 		all, err := host.Scan(ctx, proc.Selector{All: true}, proc.Names{})
 		if err != nil {
-			w.e.logger(w.e.debug).Warn("processes cannot be listed", "error", err)
+			w.e.logger(w.e.debug).Warn("cannot list processes", "error", err)
 		}
 		for i := range all {
 			p := &all[i]
@@ -236,20 +236,20 @@ func wordsXid(err error, info gpu.Info, loaded bool) error {
 	name := probes.XidTracepoints[0].String()
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return &problem{What: "waiting for faults of GPUs is not permitted to this user", Err: err,
-			Do: "sudo ingero xid; or with CAP_BPF and CAP_PERFMON for the tracepoint, CAP_SYSLOG for the kernel log"}
+		return &problem{What: "this user is not permitted to wait for GPU faults", Err: err,
+			Do: "run sudo ingero xid, or grant CAP_BPF and CAP_PERFMON for the tracepoint, CAP_SYSLOG for the kernel log"}
 	case errors.Is(err, probes.ErrNoBTF):
-		return &problem{What: "this kernel has no BTF (/sys/kernel/btf/vmlinux), so the tracepoint cannot be read", Err: err,
+		return &problem{What: "this kernel has no BTF (/sys/kernel/btf/vmlinux), so ingero cannot read the tracepoint", Err: err,
 			Do: "install a kernel with CONFIG_DEBUG_INFO_BTF=y, or read the kernel log: ingero xid --source log"}
 	case !errors.Is(err, probes.ErrNoTracepoint):
 		return err
 	case !loaded:
 		return &problem{What: "the NVIDIA driver is not loaded, so there is no tracepoint " + name, Err: err,
-			Do: "sudo modprobe nvidia loads it (lsmod | grep nvidia); without it: ingero xid --source log, or --list"}
+			Do: "load the driver: sudo modprobe nvidia (check: lsmod | grep nvidia); or without it: ingero xid --source log, or --list"}
 	case major >= tracepointSince:
-		return &problem{What: fmt.Sprintf("the tracepoint %s of driver %s is not to be seen here", name, info.Driver.Version), Err: err,
-			Do: "sudo mount -t tracefs tracefs /sys/kernel/tracing; then: ls /sys/kernel/tracing/events/nvidia"}
+		return &problem{What: fmt.Sprintf("the tracepoint %s of driver %s is not visible here", name, info.Driver.Version), Err: err,
+			Do: "mount tracefs: sudo mount -t tracefs tracefs /sys/kernel/tracing; then check: ls /sys/kernel/tracing/events/nvidia"}
 	}
-	return &problem{What: fmt.Sprintf("driver %s has no tracepoint %s: it begins with %d", orElse(info.Driver.Version, "of this machine"), name, tracepointSince), Err: err,
+	return &problem{What: fmt.Sprintf("driver %s has no tracepoint %s: it requires driver %d", orElse(info.Driver.Version, "of this machine"), name, tracepointSince), Err: err,
 		Do: "read the kernel log: ingero xid --source log"}
 }

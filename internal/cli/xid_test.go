@@ -31,8 +31,8 @@ func TestXidErrors(t *testing.T) {
 		what, do string
 	}{
 		{"no driver", none, gpu.Info{}, false, "the NVIDIA driver is not loaded", "modprobe nvidia"},
-		{"old driver", none, driver("550.163.01"), true, "driver 550.163.01 has no tracepoint nvidia:nvidia_dev_xid: it begins with 575", "--source log"},
-		{"no tracefs", none, driver("580.95.05"), true, "is not to be seen here", "mount -t tracefs"},
+		{"old driver", none, driver("550.163.01"), true, "driver 550.163.01 has no tracepoint nvidia:nvidia_dev_xid: it requires driver 575", "--source log"},
+		{"no tracefs", none, driver("580.95.05"), true, "is not visible here", "mount -t tracefs"},
 		{"no BTF", fmt.Errorf("%w: %w", probes.ErrNoBTF, errors.ErrUnsupported), driver("580.95.05"), true, "no BTF (/sys/kernel/btf/vmlinux)", "CONFIG_DEBUG_INFO_BTF=y"},
 		{"no right", fmt.Errorf("attach: %w", syscall.EPERM), driver("580.95.05"), true, "not permitted", "sudo ingero xid"},
 		{"no right, and no tracepoint", errors.Join(none, &fs.PathError{Op: "open", Path: xid.LogPath, Err: syscall.EPERM}), gpu.Info{}, false, "not permitted", "CAP_SYSLOG"},

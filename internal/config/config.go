@@ -244,7 +244,7 @@ func (c *Config) exclude(in Inputs, layer []assignment) error {
 			continue
 		}
 		if _, both := given[a.to.Excludes]; both {
-			return &Error{At: a.at, What: fmt.Sprintf("%s and %s cannot be given at once", a.to.Key, a.to.Excludes), Do: "leave one of them out"}
+			return &Error{At: a.at, What: fmt.Sprintf("%s and %s cannot be combined", a.to.Key, a.to.Excludes), Do: "remove one of them"}
 		}
 		other := find(a.to.Excludes)
 		if err := other.set(c, other.Default, in, ""); err != nil {

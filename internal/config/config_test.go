@@ -205,11 +205,11 @@ func TestOwners(t *testing.T) {
 		{name: "root's, for bob", uid: bob, caller: bob, owner: 0, mode: 0o644},
 		{name: "bob's, for bob", uid: bob, caller: bob, owner: bob, mode: 0o664},
 		{name: "bob's, for bob with sudo", caller: bob, owner: bob, mode: 0o600},
-		{name: "eve's, for bob with sudo", caller: bob, owner: eve, mode: 0o644, what: "belong to user 6666", do: "sudo chown root"},
-		{name: "bob's, for root", owner: bob, mode: 0o644, what: "belong to user 4242", do: "sudo chown root"},
-		{name: "eve's, for bob", uid: bob, caller: bob, owner: eve, mode: 0o644, what: "belong to user 6666", do: "sudo chown root"},
-		{name: "anybody may write", owner: 0, mode: 0o646, what: "anybody may write", do: "chmod o-w"},
-		{name: "anybody may write bob's", caller: bob, owner: bob, mode: 0o602, what: "anybody may write", do: "chmod o-w"},
+		{name: "eve's, for bob with sudo", caller: bob, owner: eve, mode: 0o644, what: "belongs to user 6666", do: "sudo chown root"},
+		{name: "bob's, for root", owner: bob, mode: 0o644, what: "belongs to user 4242", do: "sudo chown root"},
+		{name: "eve's, for bob", uid: bob, caller: bob, owner: eve, mode: 0o644, what: "belongs to user 6666", do: "sudo chown root"},
+		{name: "anybody may write", owner: 0, mode: 0o646, what: "every user may write", do: "chmod o-w"},
+		{name: "anybody may write bob's", caller: bob, owner: bob, mode: 0o602, what: "every user may write", do: "chmod o-w"},
 	} {
 		for _, how := range []string{"system", "named", "link"} {
 			t.Run(tt.name+", "+how, func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestFlagTakesBackLowerLayer(t *testing.T) {
 		t.Errorf("user %q, PIDs %v, want the user alone", c.Trace.User, c.Trace.PIDs)
 	}
 	w.in.Flags["pid"] = "7"
-	if e := w.refused(); !strings.Contains(e.What, "at once") {
+	if e := w.refused(); !strings.Contains(e.What, "cannot be combined") {
 		t.Errorf("error = %v", e)
 	}
 }
@@ -290,7 +290,7 @@ func TestBadValues(t *testing.T) {
 		{"ringbuf-size", "-8m", "a size"}, {"ringbuf-size", "9999999999t", "a size"},
 		{"sampling-rate", "-1", "from 0"}, {"sampling-rate", "1e3", "whole number"},
 		{"duration", "60", "a duration"}, {"duration", "-1s", "a duration"}, {"duration", "300000w", "292 years"},
-		{"pid", "1,x", "process numbers"}, {"pid", "0", "process numbers"}, {"pid", "4294967297", "process numbers"},
+		{"pid", "1,x", "PIDs"}, {"pid", "0", "PIDs"}, {"pid", "4294967297", "PIDs"},
 		{"record", "maybe", "true or false"}, {"link", "kprobe", "one of auto"},
 		{"node", "a:b", "colon"}, {"node", strings.Repeat("x", 254), "253"}, {"node", "a\x1b[2J", "control"},
 		{"db", "a\x00b", "NUL"},

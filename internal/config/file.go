@@ -28,12 +28,12 @@ func (in Inputs) readFile(name string, absent bool) (_ []assignment, there bool,
 		if errors.As(err, &e) {
 			return nil, true, []*Error{e}
 		}
-		what, do := fmt.Sprintf("the settings cannot be read: %v", err), ""
+		what, do := fmt.Sprintf("cannot read the config file: %v", err), ""
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			what, do = "there is no such file of settings", "--config and INGERO_CONFIG name one"
+			what, do = "no such config file", "correct --config or INGERO_CONFIG"
 		case errors.Is(err, fs.ErrPermission):
-			what, do = "you may not read the settings", "sudo chmod a+r "+name
+			what, do = "you are not permitted to read the config file", "sudo chmod a+r "+name
 		}
 		return nil, true, []*Error{{At: name, What: what, Do: do, Err: err}}
 	}
@@ -56,19 +56,19 @@ func (in Inputs) readTrusted(name string) ([]byte, error) {
 	owner := int(st.Uid)
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return nil, &Error{At: name, What: "the settings are no regular file", Do: "name a file with --config"}
+		return nil, &Error{At: name, What: "the config file is not a regular file", Do: "name a regular file with --config"}
 	case owner != 0 && owner != in.Caller && owner != in.UID:
-		return nil, &Error{At: name, What: fmt.Sprintf("the settings belong to user %d, not to you or root", owner),
+		return nil, &Error{At: name, What: fmt.Sprintf("the config file belongs to user %d, not to you or root", owner),
 			Do: "sudo chown root " + name}
 	case st.Mode&unix.S_IWOTH != 0:
-		return nil, &Error{At: name, What: "anybody may write the settings", Do: "chmod o-w " + name}
+		return nil, &Error{At: name, What: "every user may write to the config file", Do: "chmod o-w " + name}
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, err
 	}
 	if len(text) > maxFile {
-		return nil, &Error{At: name, What: fmt.Sprintf("the settings have more than %d bytes", maxFile), Do: "name a file of settings with --config"}
+		return nil, &Error{At: name, What: fmt.Sprintf("the config file is larger than %d bytes", maxFile), Do: "name a config file with --config"}
 	}
 	return text, nil
 }
@@ -85,7 +85,7 @@ func parseFile(name string, text []byte) ([]assignment, []*Error) {
 		return nil, []*Error{syntaxError(name, err)}
 	}
 	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		return nil, []*Error{{At: name, What: "there is a second document in it", Do: "leave out the line of three dashes", Err: err}}
+		return nil, []*Error{{At: name, What: "the config file contains a second YAML document", Do: "remove the line of three dashes", Err: err}}
 	}
 	p := parser{name: name, base: filepath.Dir(name), seen: map[string]int{}}
 	p.mapping("", doc.Content[0])
@@ -101,7 +101,7 @@ func syntaxError(name string, err error) *Error {
 			at, what = name+":"+line, why
 		}
 	}
-	return &Error{At: at, What: "this is not YAML: " + what, Do: "a line is KEY: VALUE; spaces, not tabs, before a nested one", Err: err}
+	return &Error{At: at, What: "invalid YAML: " + what, Do: "write KEY: VALUE on each line; indent with spaces, not tabs", Err: err}
 }
 
 type parser struct {
@@ -120,18 +120,18 @@ func (p *parser) mapping(prefix string, n *yaml.Node) {
 		return // an empty file, or a heading with nothing below
 	}
 	if n.Kind != yaml.MappingNode {
-		p.fail(&Error{At: p.at(n), What: "settings are expected here, as lines of KEY: VALUE"})
+		p.fail(&Error{At: p.at(n), What: "expected settings here, as lines of KEY: VALUE"})
 		return
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
 		key := prefix + k.Value
 		if k.Kind != yaml.ScalarNode || k.Tag != "!!str" {
-			p.fail(&Error{At: p.at(k), What: "a name of a setting is expected here"})
+			p.fail(&Error{At: p.at(k), What: "expected the name of a setting here"})
 			continue
 		}
 		if line := p.seen[key]; line != 0 {
-			p.fail(&Error{At: p.at(k), What: fmt.Sprintf("%s was given in line %d already", key, line), Do: "leave one of them out"})
+			p.fail(&Error{At: p.at(k), What: fmt.Sprintf("%s is already set in line %d", key, line), Do: "remove one of the two lines"})
 			continue
 		}
 		p.seen[key] = k.Line
@@ -155,14 +155,14 @@ func (p *parser) value(s *Setting, v *yaml.Node) {
 		var words []string
 		for _, item := range v.Content {
 			if item.Kind != yaml.ScalarNode {
-				p.fail(&Error{At: p.at(item), What: fmt.Sprintf("%s: a single value is expected here", s.Key)})
+				p.fail(&Error{At: p.at(item), What: fmt.Sprintf("%s: expected a single value here", s.Key)})
 				return
 			}
 			words = append(words, item.Value)
 		}
 		a.value = strings.Join(words, between[s.Kind()])
 	default:
-		p.fail(&Error{At: p.at(v), What: fmt.Sprintf("%s needs one value of the kind %s", s.Key, s.Kind()), Do: s.Help})
+		p.fail(&Error{At: p.at(v), What: fmt.Sprintf("%s requires one value of kind %s", s.Key, s.Kind()), Do: s.Help})
 		return
 	}
 	p.out = append(p.out, a)

@@ -23,7 +23,7 @@ trace:
   ringbuf-size: 32m
   user:
 `)
-	if e := w.refused(); e.At != w.in.SystemFile+":8" || !strings.Contains(e.What, "trace.user needs one value") {
+	if e := w.refused(); e.At != w.in.SystemFile+":8" || !strings.Contains(e.What, "trace.user requires one value") {
 		t.Errorf("error = %v", e)
 	}
 	w.write(w.in.SystemFile, "node: gpu-9\ntrace:\n  pid: [7, 8]\n  duration: 1h30m\n  record: no\n  ringbuf-size: 32m\n")
@@ -59,20 +59,20 @@ func TestFileIsStrict(t *testing.T) {
 		{"very long", strings.Repeat("x", 300) + ": 1\n", 1, "no setting xxx", "lists the settings"},
 		{"another file", "config: x.yaml\n", 1, "no setting config", ""},
 		{"hidden ones are not proposed", "trace:\n  lin: perf\n", 2, "no setting trace.lin", ""},
-		{"twice", "node: a\ndb: b\nnode: c\n", 3, "given in line 1", "one of them"},
-		{"twice a heading", "trace:\n  user: a\ntrace:\n  json: true\n", 3, "given in line 1", "one of them"},
-		{"list", "node: [a, b]\n", 1, "node needs one value of the kind text", ""},
-		{"map", "node:\n  a: b\n", 2, "node needs one value", ""},
+		{"twice", "node: a\ndb: b\nnode: c\n", 3, "already set in line 1", "one of the two"},
+		{"twice a heading", "trace:\n  user: a\ntrace:\n  json: true\n", 3, "already set in line 1", "one of the two"},
+		{"list", "node: [a, b]\n", 1, "node requires one value of kind text", ""},
+		{"map", "node:\n  a: b\n", 2, "node requires one value", ""},
 		{"list of lists", "trace:\n  pid: [[1]]\n", 2, "single value", ""},
-		{"text as a heading", "trace: on\n", 1, "settings are expected", ""},
-		{"a list of all", "- node: a\n", 1, "settings are expected", ""},
+		{"text as a heading", "trace: on\n", 1, "expected settings", ""},
+		{"a list of all", "- node: a\n", 1, "expected settings", ""},
 		{"number as a key", "1: a\n", 1, "name of a setting", ""},
-		{"alias", "node: &a x\ndb: *a\n", 2, "db needs one value", ""},
+		{"alias", "node: &a x\ndb: *a\n", 2, "db requires one value", ""},
 		{"merge", "<<: {node: a}\n", 1, "name of a setting", ""},
 		{"bad value", "trace:\n  json: perhaps\n", 2, "true or false", "JSON"},
-		{"tab", "trace:\n\tuser: bob\n", 2, "not YAML", "spaces"},
-		{"open quote", "node: \"a\n", 0, "not YAML", "KEY: VALUE"},
-		{"two documents", "node: a\n---\nnode: b\n", 0, "second document", "dashes"},
+		{"tab", "trace:\n\tuser: bob\n", 2, "invalid YAML", "spaces"},
+		{"open quote", "node: \"a\n", 0, "invalid YAML", "KEY: VALUE"},
+		{"two documents", "node: a\n---\nnode: b\n", 0, "second YAML document", "dashes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -101,7 +101,7 @@ func TestFileIsNoFile(t *testing.T) {
 			if err := make(w.in.SystemFile); err != nil {
 				t.Fatal(err)
 			}
-			if e := w.refused(); !strings.Contains(e.What, "no regular file") {
+			if e := w.refused(); !strings.Contains(e.What, "not a regular file") {
 				t.Errorf("error = %v", e)
 			}
 		})
@@ -109,7 +109,7 @@ func TestFileIsNoFile(t *testing.T) {
 	t.Run("huge", func(t *testing.T) {
 		w := newWorld(t)
 		w.write(w.in.SystemFile, strings.Repeat("# \n", maxFile/3+1))
-		if e := w.refused(); !strings.Contains(e.What, "more than 1048576 bytes") {
+		if e := w.refused(); !strings.Contains(e.What, "larger than 1048576 bytes") {
 			t.Errorf("error = %v", e)
 		}
 	})

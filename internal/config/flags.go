@@ -79,7 +79,7 @@ func (v *flagValue) Type() string { return v.s.Kind() }
 // Reference returns the settings as a table in Markdown, for docs/reference/commands.md.
 func Reference() string {
 	var b strings.Builder
-	b.WriteString("| setting | variable | flag | of | kind | default | at run time | |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| setting | variable | flag | commands | kind | default | at run time | |\n|---|---|---|---|---|---|---|---|\n")
 	for i := range Settings {
 		s := &Settings[i]
 		if s.Hidden {

@@ -193,7 +193,7 @@ func (c *Config) absent() (out []*Error) {
 		if strings.Contains(text, "://") {
 			for _, u := range strings.Split(text, ",") {
 				if _, err := url.Parse(u); err != nil { // the error quotes it, secrets and all
-					out = append(out, &Error{At: c.From[s.Key], What: s.Key + ": this is no URL", Do: s.Help})
+					out = append(out, &Error{At: c.From[s.Key], What: s.Key + ": invalid URL", Do: s.Help})
 				}
 			}
 		}
@@ -205,7 +205,7 @@ func (c *Config) absent() (out []*Error) {
 func readable(name string) error {
 	info, err := os.Stat(name)
 	if err == nil && info.IsDir() {
-		return fmt.Errorf("%s is a folder", name)
+		return fmt.Errorf("%s is a directory", name)
 	}
 	if err != nil || !info.Mode().IsRegular() {
 		return err

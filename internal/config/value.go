@@ -99,11 +99,11 @@ func (s *Setting) set(c *Config, value string, in Inputs, base string) (err erro
 
 func parsePath(s, home, base string) (path, error) {
 	if strings.ContainsRune(s, 0) {
-		return "", errors.New("it has a NUL byte")
+		return "", errors.New("it must not contain a NUL byte")
 	}
 	if rest, ok := strings.CutPrefix(s, "~/"); ok {
 		if home == "" {
-			return "", errors.New("there is no home folder")
+			return "", errors.New("the user has no home directory")
 		}
 		return path(filepath.Join(home, rest)), nil
 	}
@@ -134,7 +134,7 @@ func parseNames(s string, choices []string) (out names, err error) {
 		switch part = strings.TrimSpace(part); {
 		case part == "" || slices.Contains(out, part):
 		case !slices.Contains(choices, part):
-			return nil, fmt.Errorf("%q is none of %s", part, strings.Join(choices, ", "))
+			return nil, fmt.Errorf("%q is not one of %s", part, strings.Join(choices, ", "))
 		default:
 			out = append(out, part)
 		}
@@ -146,7 +146,7 @@ func parseWords(s string) (out words, err error) {
 	for part := range strings.SplitSeq(s, ",") {
 		part = strings.TrimSpace(part)
 		if strings.ContainsFunc(part, func(r rune) bool { return r <= ' ' || r == 127 }) {
-			return nil, errors.New("there is white space in it: a comma stands between two")
+			return nil, errors.New("it must not contain white space; separate values with commas")
 		}
 		if part != "" && !slices.Contains(out, part) {
 			out = append(out, part)
@@ -198,7 +198,7 @@ func parsePIDs(s string) ([]uint32, error) {
 	for word := range strings.SplitSeq(s, ",") {
 		n, err := strconv.ParseUint(strings.TrimSpace(word), 10, 31)
 		if err != nil || n == 0 {
-			return nil, errors.New("it must be process numbers, with commas between")
+			return nil, errors.New("it must be PIDs separated by commas")
 		}
 		if !slices.Contains(out, uint32(n)) {
 			out = append(out, uint32(n))
@@ -214,7 +214,7 @@ var sizeUnits = []struct {
 
 // parseBytes reads 4096, 500m, 10g, 8MiB: units are powers of 1024.
 func parseBytes(s string) (byteCount, error) {
-	fail := errors.New("it must be a size, as 4096, 500m or 10g")
+	fail := errors.New("it must be a size such as 4096, 500m or 10g")
 	digits := strings.ToLower(s)
 	shift := uint(0)
 	for _, u := range sizeUnits {
@@ -248,7 +248,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	if s == "0" {
 		return 0, nil
 	}
-	fail := errors.New("it must be a duration, as 90s, 1h30m, 2d or 1w")
+	fail := errors.New("it must be a duration such as 90s, 1h30m, 2d or 1w")
 	total := 0.0
 	for rest := s; rest != "" || s == ""; {
 		end := strings.IndexFunc(rest, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })
@@ -274,7 +274,7 @@ func ParseDuration(s string) (time.Duration, error) {
 		rest = rest[len(timeUnits[at].suffix):]
 	}
 	if total >= math.MaxInt64 {
-		return 0, errors.New("it is longer than 292 years")
+		return 0, errors.New("it must not exceed 292 years")
 	}
 	return time.Duration(math.Round(total)), nil
 }

@@ -80,11 +80,11 @@ func Probe() []Feature {
 		return f
 	}
 	return append([]Feature{
-		have("btf", "tells where the kernel keeps what the ledger reads", true, haveBTF()),
-		have("programs", "load, and pass the verifier", true, haveLoad()),
-		have("session-links", "half the price of a return, detach in 0.1 s", false, haveMode(ModeSession)),
-		have("multi-links", "any number of functions, detach in 0.1 s; without them as many as detach in 7 s, first those that programs name", false, haveMode(ModeMulti)),
-		have("map-files", "reach libraries that were deleted or lie in another mount namespace", false, haveMapFiles()),
+		have("btf", "describes the kernel data that the ledger reads", true, haveBTF()),
+		have("programs", "load and pass the verifier", true, haveLoad()),
+		have("session-links", "half the cost of a return probe, detach in 0.1 s", false, haveMode(ModeSession)),
+		have("multi-links", "any number of functions, detach in 0.1 s; without them, only as many as detach in 7 s, starting with those that programs name", false, haveMode(ModeMulti)),
+		have("map-files", "reach libraries that were deleted or are in another mount namespace", false, haveMapFiles()),
 	}, hostFeatures(have)...)
 }
 
@@ -122,9 +122,9 @@ func explain(err error) error {
 	var ve *ebpf.VerifierError
 	switch {
 	case errors.As(err, &ve):
-		return fmt.Errorf("the kernel's verifier refused a program: %w", err)
+		return fmt.Errorf("the verifier rejected a program: %w", err)
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return fmt.Errorf("not permitted: needs root, or CAP_BPF and CAP_PERFMON: %w", err)
+		return fmt.Errorf("not permitted: requires root, or CAP_BPF and CAP_PERFMON: %w", err)
 	}
 	return err
 }

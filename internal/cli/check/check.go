@@ -166,10 +166,10 @@ func privilegeLine(f *facts) []Line {
 		l.Value = "CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE"
 	case root:
 		l.State, l.Value = Fail, "root, but without "+strings.Join(lacking, ", ")
-		l.Note, l.Do = "a container that may not trace", "run it with --privileged --pid=host (Kubernetes: privileged: true, hostPID: true)"
+		l.Note, l.Do = "the container lacks the privileges to trace", "start the container with --privileged --pid=host (Kubernetes: privileged: true, hostPID: true)"
 	default:
 		l.State, l.Value = Lack, "not root"
-		l.Note, l.Do = "tracing needs root, and so does trying the kernel's features", "sudo ingero check"
+		l.Note, l.Do = "tracing and testing the kernel's features require root", "sudo ingero check"
 	}
 	return []Line{l}
 }
@@ -192,7 +192,7 @@ func (f *facts) capabilities() (uint64, error) {
 			return caps, err
 		}
 	}
-	return 0, errors.New("/proc/self/status has no CapEff")
+	return 0, errors.New("/proc/self/status has no CapEff line")
 }
 
 func pidLine(f *facts) []Line {
@@ -202,9 +202,9 @@ func pidLine(f *facts) []Line {
 	case err != nil:
 		l.State, l.Value = Lack, err.Error()
 	case !host:
-		l.State, l.Value = Fail, "a container's own"
-		l.Note, l.Do = "the kernel numbers processes as the host does, so nothing can be traced from here",
-			"docker run --pid=host; Kubernetes: hostPID: true"
+		l.State, l.Value = Fail, "the container's own"
+		l.Note, l.Do = "the kernel reports the host's PIDs, so ingero cannot trace from here",
+			"use the host's PID namespace: docker run --pid=host; Kubernetes: hostPID: true"
 	}
 	return []Line{l}
 }
@@ -218,8 +218,8 @@ func lockLine(f *facts) []Line {
 	case err != nil:
 		return []Line{{ID: "lock", Name: "Other ingero", State: Lack, Value: err.Error()}}
 	case h != nil:
-		return []Line{{ID: "lock", Name: "Other ingero", State: Lack, Value: fmt.Sprintf("traces already: pid %d", h.PID),
-			Note: "one at a time can trace a machine", Do: "ingero status", Items: []Item{{PID: uint32(h.PID), Name: h.Command}}}}
+		return []Line{{ID: "lock", Name: "Other ingero", State: Lack, Value: fmt.Sprintf("already tracing: pid %d", h.PID),
+			Note: "only one trace can run on a machine at a time", Do: "ingero status", Items: []Item{{PID: uint32(h.PID), Name: h.Command}}}}
 	}
 	return nil
 }

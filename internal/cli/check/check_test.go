@@ -72,8 +72,8 @@ func gpuMachine() map[string]string {
 
 func features(lacking ...string) []probes.Feature {
 	all := []probes.Feature{
-		{Name: "btf", Must: true, Cost: "tells where the kernel keeps what the ledger reads"},
-		{Name: "programs", Must: true, Cost: "load, and pass the verifier"},
+		{Name: "btf", Must: true, Cost: "describes the kernel data that the ledger reads"},
+		{Name: "programs", Must: true, Cost: "load and pass the verifier"},
 		{Name: "session-links", Cost: "half the price of a return"},
 	}
 	for i := range all {

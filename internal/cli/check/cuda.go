@@ -66,7 +66,7 @@ func (f *facts) libraryLine(l Line, lib events.Library, absent string) []Line {
 			l.State, l.Value, l.Note = Lack, "not found", absent
 			return []Line{l}
 		}
-		l.Note = "loaded by no process yet"
+		l.Note = "not loaded by any process yet"
 	}
 	l.Value = paths[0]
 	for _, p := range paths[1:] {
@@ -77,12 +77,12 @@ func (f *facts) libraryLine(l Line, lib events.Library, absent string) []Line {
 
 func cudartLine(f *facts) []Line {
 	return f.libraryLine(Line{ID: "cudart", Name: "CUDA runtime"}, events.LibCudart,
-		"found when a process loads it, wherever it lies; a program that links it statically is seen by its driver calls")
+		"ingero finds the library in any path when a process loads it; a program that links it statically shows driver calls")
 }
 
 func libcudaLine(f *facts) []Line {
 	return f.libraryLine(Line{ID: "libcuda", Name: "CUDA driver"}, events.LibCuda,
-		"libcuda.so comes with the NVIDIA driver; ingero demo brings a simulated one")
+		"the NVIDIA driver installs libcuda.so; ingero demo includes a simulated one")
 }
 
 func processLine(f *facts) []Line {
@@ -96,10 +96,10 @@ func processLine(f *facts) []Line {
 	}
 	l.Value = fmt.Sprintf("%d found", len(f.procs))
 	if len(f.procs) == 0 {
-		l.Note = "trace waits for one"
+		l.Note = "ingero trace waits for one to start"
 	}
 	if caps, err := f.capabilities(); f.EUID() != 0 && (err != nil || caps&(1<<unix.CAP_SYS_PTRACE) == 0) {
-		l.Note = "those of other users are seen as root only"
+		l.Note = "only root sees the processes of other users"
 	}
 	return []Line{l}
 }

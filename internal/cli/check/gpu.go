@@ -18,7 +18,7 @@ func driverLine(f *facts) []Line {
 	l := Line{ID: "driver", Name: "NVIDIA driver", State: OK, Value: f.gpus.Driver.Version}
 	if l.Value == "" {
 		l.State, l.Value = Lack, "none loaded"
-		l.Note = "no CUDA program can run on this machine; ingero demo shows a simulated GPU"
+		l.Note = "no CUDA program can run on this machine; ingero demo uses a simulated GPU"
 		if f.gpuErr != nil {
 			l.Note = f.gpuErr.Error()
 		}
@@ -32,8 +32,8 @@ func driverLine(f *facts) []Line {
 	var major int
 	if _, err := fmt.Sscanf(l.Value, "%d.", &major); err != nil || major < driverFloor {
 		l.State = Lack
-		l.Note = fmt.Sprintf("%s; ingero is made for %d and later", flavour, driverFloor)
-		l.Do = "install a newer driver if calls are missing from what trace shows"
+		l.Note = fmt.Sprintf("%s; ingero supports %d and later", flavour, driverFloor)
+		l.Do = "install a newer driver if ingero trace misses calls"
 	}
 	return []Line{l}
 }
@@ -57,7 +57,7 @@ func gpuLine(f *facts) []Line {
 		l.State, l.Value = Lack, "none"
 		return []Line{l}
 	case len(all) == 0:
-		l.State, l.Value, l.Note = Lack, "none found", "the driver is loaded but shows no GPU"
+		l.State, l.Value, l.Note = Lack, "none found", "the driver is loaded but reports no GPU"
 	default:
 		l.Value = strings.Join(all, "; ")
 	}
@@ -65,7 +65,7 @@ func gpuLine(f *facts) []Line {
 		l.State, l.Note = Lack, f.gpuErr.Error()
 	}
 	if len(f.gpus.Nodes) == 0 && len(all) > 0 {
-		l.State, l.Note, l.Do = Lack, "no device files here: no process in this container can use it", "docker run --gpus all"
+		l.State, l.Note, l.Do = Lack, "no device files here: processes in this container cannot use the GPU", "docker run --gpus all"
 	}
 	return []Line{l}
 }
@@ -79,13 +79,13 @@ func faultLine(f *facts) []Line {
 	l := Line{ID: "gpu-faults", Name: "GPU faults", State: OK}
 	_, err := probes.XidFormat(f.Root, at)
 	if err == nil {
-		l.Value, l.Note = "tracepoint "+at.String(), "XIDs are told as the driver reports them"
+		l.Value, l.Note = "tracepoint "+at.String(), "ingero shows XIDs as the driver reports them"
 		l.unread(f) // where the log can be read
 		return []Line{l}
 	}
-	l.Note = "this driver has no tracepoint " + at.String() + ", which begins with 575"
+	l.Note = "this driver has no tracepoint " + at.String() + ", which requires driver 575"
 	if !errors.Is(err, fs.ErrNotExist) {
-		l.State, l.Note = Lack, fmt.Sprintf("the tracepoint %s cannot be used: %s", at, err)
+		l.State, l.Note = Lack, fmt.Sprintf("cannot use the tracepoint %s: %s", at, err)
 	}
 	l.Value = "kernel log"
 	if l.unread(f) != nil {
@@ -105,8 +105,8 @@ func (l *Line) unread(f *facts) error {
 	_, err = log.Next(nil, false)
 	if n := log.Unread(); n > 0 {
 		l.State = Lack
-		l.Note += fmt.Sprintf("; %d lines of the kernel log begin like faults and could not be read", n)
-		l.Do = "report them: sudo dmesg | grep -E 'NVRM: Xid|SXid'"
+		l.Note += fmt.Sprintf("; %s of the kernel log: cannot parse these faults", count(int(n), "line"))
+		l.Do = "report these lines: sudo dmesg | grep -E 'NVRM: Xid|SXid'"
 	}
 	if err = errors.Join(err, log.Close()); errors.Is(err, os.ErrClosed) {
 		return nil // a file has an end

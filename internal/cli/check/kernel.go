@@ -23,14 +23,14 @@ func kernelLine(f *facts) []Line {
 	l := Line{ID: "kernel", Name: "Kernel version", State: OK, Value: release, Note: fmt.Sprintf("need %d.%d+", floorMajor, floorMinor)}
 	var major, minor int
 	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
-		l.State, l.Note = Lack, "its version cannot be read from that"
+		l.State, l.Note = Lack, "cannot parse this version"
 		return []Line{l}
 	}
 	if major > floorMajor || major == floorMajor && minor >= floorMinor {
 		return []Line{l}
 	}
 	if p := f.feature("programs"); p != nil && p.Have {
-		l.Note = fmt.Sprintf("older than %d.%d, but it has what is needed", floorMajor, floorMinor)
+		l.Note = fmt.Sprintf("older than %d.%d, but has the required features", floorMajor, floorMinor)
 		return []Line{l}
 	}
 	l.State = Lack // whether it can is for the feature lines to say
@@ -84,7 +84,7 @@ func featureLines(f *facts) []Line {
 			l.Value, l.Note = "absent: "+x.Cost, x.Why
 			switch l.State = Lack; {
 			case !tried:
-				l.Value, l.Note = "not tried: "+x.Cost, ""
+				l.Value, l.Note = "not tested: "+x.Cost, ""
 			case x.Must:
 				l.State = Fail
 			}
@@ -96,9 +96,9 @@ func featureLines(f *facts) []Line {
 
 func pressureLine(f *facts) []Line {
 	const path = "/proc/pressure/memory"
-	l := Line{ID: "pressure", Name: "Pressure (PSI)", State: OK, Value: "tells how long threads stood still for want of CPU, memory or I/O"}
+	l := Line{ID: "pressure", Name: "Pressure (PSI)", State: OK, Value: "shows how long threads stalled for lack of CPU, memory or I/O"}
 	if _, err := f.read(path); err != nil {
-		l.State, l.Value, l.Note = Lack, "absent", "how long threads stood still for want of CPU, memory or I/O is not known for the whole machine"
+		l.State, l.Value, l.Note = Lack, "absent", "unknown for the whole machine: how long threads stalled for lack of CPU, memory or I/O"
 		l.Do = "boot with psi=1 (the kernel needs CONFIG_PSI=y)"
 	}
 	return []Line{l}
@@ -120,19 +120,19 @@ func ptraceLine(f *facts) []Line {
 	l := Line{ID: "ptrace_scope", Name: "ptrace_scope", State: OK}
 	v, err := f.read(path)
 	if err != nil {
-		l.Value, l.Note = "no Yama", "nothing keeps Python's frames from being read"
+		l.Value, l.Note = "no Yama", "Python frames can be read"
 		return []Line{l}
 	}
 	l.Value = "kernel.yama.ptrace_scope = " + v
 	switch v {
 	case "0":
-		l.Note = "processes of one user may read each other"
+		l.Note = "processes of the same user may read each other's memory"
 	case "1", "2":
-		l.Note = "Python's lines can be read as root or with CAP_SYS_PTRACE, as ingero trace is run"
+		l.Note = "ingero trace can read Python frames, as root or with CAP_SYS_PTRACE"
 	default:
 		l.State = Lack
-		l.Note = "no process may read another: Python's lines are read with the kernel's help (Linux 5.18), and ingero run cannot hold a program"
-		l.Do = "start the program first, then: ingero trace --pid PID; to change it: kernel.yama.ptrace_scope=1 in /etc/sysctl.d, then reboot"
+		l.Note = "no process may read another's memory: ingero reads Python frames through the kernel (Linux 5.18), and ingero run cannot start programs"
+		l.Do = "start the program first, then run: ingero trace --pid PID; or set kernel.yama.ptrace_scope=1 in /etc/sysctl.d and reboot"
 	}
 	return []Line{l}
 }

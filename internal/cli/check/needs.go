@@ -32,18 +32,18 @@ type need struct {
 // needs are what features take, the most important first.
 var needs = []need{
 	{feature: "programs and maps in the kernel", capability: unix.CAP_BPF, must: true, file: true, without: "nothing is traced"},
-	{feature: "probes, scheduler events, notices of new libraries", capability: unix.CAP_PERFMON, must: true, file: true, without: "nothing is traced"},
-	{feature: "libraries, memory and Python of processes of other users, or of privileged programs", capability: unix.CAP_SYS_PTRACE, file: true,
+	{feature: "probes, scheduler events, detection of new libraries", capability: unix.CAP_PERFMON, must: true, file: true, without: "nothing is traced"},
+	{feature: "libraries, memory and Python frames of other users' processes and of privileged programs", capability: unix.CAP_SYS_PTRACE, file: true,
 		without: "only the user's own processes are traced"},
-	{feature: "libraries that were deleted or lie in another mount namespace", capability: unix.CAP_CHECKPOINT_RESTORE, file: true, instead: "CAP_SYS_ADMIN",
-		without: "these have no probes, unless their path leads to them"},
-	{feature: "faults of GPUs from the kernel's log", capability: unix.CAP_SYSLOG, file: true, instead: "CAP_SYS_ADMIN",
-		without: "XIDs are seen by the driver's tracepoint alone (driver 575)", when: func(f *facts) bool { return f.flag("/proc/sys/kernel/dmesg_restrict", 1) }},
-	{feature: "faults of GPUs from the driver's tracepoint, symbol files that only their owner may read", capability: unix.CAP_DAC_READ_SEARCH,
-		without: "XIDs are seen in the kernel's log alone, and functions of such files have no names"},
-	{feature: "performance events, on kernels that restrict them to the administrator (perf_event_paranoid 3 and more)", capability: unix.CAP_SYS_ADMIN, must: true,
-		without: "new libraries are not noticed", when: func(f *facts) bool { return f.patchedParanoid() }},
-	{feature: "what tracepoints cost, for --max-overhead", capability: unix.CAP_SYS_ADMIN, without: "they are not weighed"},
+	{feature: "libraries that were deleted or are in another mount namespace", capability: unix.CAP_CHECKPOINT_RESTORE, file: true, instead: "CAP_SYS_ADMIN",
+		without: "such libraries are probed only if their path still leads to them"},
+	{feature: "GPU faults from the kernel log", capability: unix.CAP_SYSLOG, file: true, instead: "CAP_SYS_ADMIN",
+		without: "XIDs come only from the driver's tracepoint (driver 575)", when: func(f *facts) bool { return f.flag("/proc/sys/kernel/dmesg_restrict", 1) }},
+	{feature: "GPU faults from the driver's tracepoint, symbol files that only their owner may read", capability: unix.CAP_DAC_READ_SEARCH,
+		without: "XIDs come only from the kernel log, and functions in such files have no names"},
+	{feature: "performance events, on kernels that restrict them to the administrator (perf_event_paranoid 3 or higher)", capability: unix.CAP_SYS_ADMIN, must: true,
+		without: "new libraries are not detected", when: func(f *facts) bool { return f.patchedParanoid() }},
+	{feature: "cost of tracepoints, for --max-overhead", capability: unix.CAP_SYS_ADMIN, without: "the overhead excludes tracepoints"},
 }
 
 // names of capabilities as setcap and systemd write them.
@@ -102,14 +102,14 @@ func needLine(f *facts) []Line {
 		}
 	}
 	if lacks == 0 {
-		l.Value = fmt.Sprintf("all that %d features take", all)
+		l.Value = fmt.Sprintf("all that %d features require", all)
 		return []Line{l}
 	}
-	l.Value = fmt.Sprintf("%d of %d features lack theirs", lacks, all)
+	l.Value = fmt.Sprintf("%d of %d features lack a capability", lacks, all)
 	if l.State == OK {
 		return []Line{l}
 	}
-	l.Do = fmt.Sprintf("as root; or for a user: sudo setcap %s=ep %s; in a unit: AmbientCapabilities=%s", strings.Join(files, ","), f.program(), strings.Join(unique(units), " "))
+	l.Do = fmt.Sprintf("run ingero as root; or for a user: sudo setcap %s=ep %s; or in a systemd unit: AmbientCapabilities=%s", strings.Join(files, ","), f.program(), strings.Join(unique(units), " "))
 	return []Line{l}
 }
 
@@ -141,7 +141,7 @@ func (n *Need) text() string {
 	if n.Has {
 		return ""
 	}
-	return fmt.Sprintf("without %s (%s) %s", n.Capability, n.Feature, n.Without)
+	return fmt.Sprintf("%s is missing: %s (needed for: %s)", n.Capability, n.Without, n.Feature)
 }
 
 // lockdownLine says what the kernel keeps even from root.
@@ -156,13 +156,13 @@ func lockdownLine(f *facts) []Line {
 	switch l.Value = mode; mode {
 	case "none":
 	case "integrity":
-		l.Note = "nothing that tracing needs is kept from it"
+		l.Note = "ingero can trace in this mode"
 	case "confidentiality":
 		l.State = Fail
-		l.Note = "BPF programs may not read the kernel's memory: nothing can be traced"
-		l.Do = "boot with lockdown=integrity (Secure Boot alone does not ask for more)"
+		l.Note = "BPF programs may not read kernel memory, so ingero cannot trace"
+		l.Do = "boot with lockdown=integrity (Secure Boot alone requires no more)"
 	default:
-		l.State, l.Note = Lack, "not known to ingero"
+		l.State, l.Note = Lack, "ingero does not know this mode"
 	}
 	return []Line{l}
 }
@@ -180,13 +180,13 @@ func confinementLine(f *facts) []Line {
 	switch {
 	case enforce == "1" && !strings.Contains(label, ":unconfined_t:"):
 		l.Value = "SELinux enforces its policy on " + label
-		l.Note = "where it refuses bpf, perf_event or ptrace, tracing fails with \"not permitted\""
-		l.Do = "sudo ausearch -m avc -c ingero says what was refused"
+		l.Note = "if SELinux denies bpf, perf_event or ptrace, tracing fails with \"not permitted\""
+		l.Do = "to list the denials: sudo ausearch -m avc -c ingero"
 	case enforce == "1":
 		l.Value = "SELinux, " + label
 	case strings.Contains(label, "(enforce)"):
 		l.State, l.Value = Lack, "AppArmor profile "+label
-		l.Note = "a profile can refuse to read other processes and to mount tracefs"
+		l.Note = "the profile may deny reading other processes and mounting tracefs"
 		l.Do = "docker run --security-opt apparmor=unconfined; Kubernetes: appArmorProfile: {type: Unconfined}"
 	case modules != "":
 		l.Note = "active: " + modules

@@ -61,9 +61,9 @@ func (x *subject) who() Line {
 	}
 	switch {
 	case x.p.Kernel:
-		l.State, l.Note = Fail, "a thread of the kernel makes no CUDA calls"
+		l.State, l.Note = Fail, "a kernel thread makes no CUDA calls"
 	case x.p.Zombie:
-		l.State, l.Note = Fail, "it has ended, and its parent has not asked how"
+		l.State, l.Note = Fail, "the process has ended (zombie)"
 	}
 	return l
 }
@@ -71,7 +71,7 @@ func (x *subject) who() Line {
 func (x *subject) namespace() Line {
 	l := Line{ID: "pid-namespace", Name: "PID namespace", State: OK, Value: "the host's"}
 	if len(x.p.NSPIDs) > 1 {
-		l.Value, l.Note = "a container's own", fmt.Sprintf("it calls itself %d", x.p.NSPID())
+		l.Value, l.Note = "a container's own", fmt.Sprintf("its PID there is %d", x.p.NSPID())
 	}
 	return l
 }
@@ -79,7 +79,7 @@ func (x *subject) namespace() Line {
 // traced says whether a trace has the process.
 func (x *subject) traced() Line {
 	l := Line{ID: "traced", Name: "Traced", State: OK, Value: "not now", Do: fmt.Sprintf("sudo ingero trace --pid %d", x.p.PID),
-		Note: "of what it has called up to now, nothing was seen"}
+		Note: "no trace has seen its calls so far"}
 	if len(x.Lock.Dirs) == 0 {
 		return l
 	}
@@ -93,7 +93,7 @@ func (x *subject) traced() Line {
 	}
 	s, err := x.Lock.State(*h)
 	if err != nil {
-		l.Value, l.Note, l.Do = "not known", fmt.Sprintf("ingero %d traces this machine, and does not say what", h.PID), "ingero status"
+		l.Value, l.Note, l.Do = "not known", fmt.Sprintf("ingero %d traces this machine, but its state cannot be read", h.PID), "ingero status"
 		return l
 	}
 	for _, t := range s.Processes {
@@ -101,7 +101,7 @@ func (x *subject) traced() Line {
 			return tracedBy(l, h, &t)
 		}
 	}
-	l.Note = fmt.Sprintf("ingero %d traces this machine, and not this process", h.PID)
+	l.Note = fmt.Sprintf("ingero %d traces this machine, but not this process", h.PID)
 	return l
 }
 
@@ -109,16 +109,16 @@ func tracedBy(l Line, h *lock.Holder, t *lock.Process) Line {
 	l.Value, l.Note, l.Do = fmt.Sprintf("by ingero %d", h.PID), "", ""
 	switch {
 	case t.Attached.IsZero():
-		l.Note = "it has loaded no CUDA library yet"
+		l.Note = "the process has not loaded a CUDA library yet"
 	case t.Mapped.IsZero():
-		l.Note = "calls before " + t.Attached.Local().Format("2006-01-02 15:04:05 MST") + " were not seen"
+		l.Note = "calls before " + t.Attached.Local().Format("2006-01-02 15:04:05 MST") + " were missed"
 	case t.Attached.After(t.Mapped):
-		l.Note = fmt.Sprintf("the probes were in place %s after it had loaded CUDA; calls before were not seen", t.Attached.Sub(t.Mapped).Round(100*time.Microsecond))
+		l.Note = fmt.Sprintf("the probes were attached %s after the process loaded CUDA; earlier calls were missed", t.Attached.Sub(t.Mapped).Round(100*time.Microsecond))
 	default:
-		l.Note = "from its first call on"
+		l.Note = "from its first call"
 	}
 	if t.Counted {
-		l.Note += "; its launches are counted and not timed, to spare it (--max-overhead)"
+		l.Note += "; its launches are counted but not timed, to limit overhead (--max-overhead)"
 	}
 	return l
 }
@@ -141,16 +141,16 @@ func (x *subject) libraries(libs []proc.Library) (lines []Line) {
 	}
 	switch {
 	case len(lines) == 0:
-		lines = append(lines, Line{ID: "libraries", Name: "Libraries", State: OK, Value: "none of CUDA",
-			Note: "it has loaded no libcudart, libcuda or libnccl; a trace attaches when it does"})
+		lines = append(lines, Line{ID: "libraries", Name: "Libraries", State: OK, Value: "no CUDA library",
+			Note: "the process has not loaded libcudart, libcuda or libnccl; a trace attaches when it does"})
 	case in.Unseen != "":
 		lines = append(lines, Line{ID: "linked-in", Name: "CUDA runtime", State: Lack, Value: "linked into " + in.Unseen,
-			Note: "its symbols were stripped: calls of the driver are seen, those of the runtime are not",
-			Do:   "link it with the runtime as a library (nvcc --cudart shared), or do not strip it"})
+			Note: "its symbols are stripped: a trace sees driver calls but no runtime calls",
+			Do:   "link the program with the shared runtime (nvcc --cudart shared), or do not strip it"})
 	}
 	if in.Skipped > 0 {
-		lines = append(lines, Line{ID: "skipped", Name: "Not looked into", State: Lack, Value: count(in.Skipped, "file"),
-			Note: "a runtime that is linked in there would not be found"})
+		lines = append(lines, Line{ID: "skipped", Name: "Not searched", State: Lack, Value: count(in.Skipped, "file"),
+			Note: "ingero would not find a runtime linked into these files"})
 	}
 	return lines
 }
@@ -168,7 +168,7 @@ func (x *subject) library(lib proc.Library, uses map[string]proc.Use) Line {
 		said, l.Lacks = append(said, "linked in, found by its symbols"), nil // a program has what it uses
 	}
 	if lib.Deleted {
-		said = append(said, "deleted since")
+		said = append(said, "deleted from disk")
 	}
 	if v := version(lib.Path, c.Versions); v != "" {
 		said = append(said, "version "+v)
@@ -178,10 +178,10 @@ func (x *subject) library(lib proc.Library, uses map[string]proc.Use) Line {
 	}
 	said = append(said, count(c.Probes, "function")+" to probe")
 	if n := named(lib.Lib, uses); n > 0 {
-		said = append(said, fmt.Sprintf("its files name %d", n))
+		said = append(said, fmt.Sprintf("the process's files name %d", n))
 	}
 	if c.Stepped > 0 {
-		said = append(said, fmt.Sprintf("%d of them at a dear place", c.Stepped))
+		said = append(said, fmt.Sprintf("%d of them cost a second trap", c.Stepped))
 	}
 	l.Note = strings.Join(said, ", ")
 	if c.Probes == 0 {
@@ -236,9 +236,9 @@ func version(path string, symbols []string) string {
 }
 
 func (x *subject) returns() Line {
-	l := Line{ID: "returns", Name: "Returns", State: OK, Value: "watched: calls are timed"}
+	l := Line{ID: "returns", Name: "Returns", State: OK, Value: "probed: calls are timed"}
 	if why := x.p.ReturnHarm(false); why != "" {
-		l.State, l.Value, l.Note = Lack, "not watched: calls are counted, not timed", why
+		l.State, l.Value, l.Note = Lack, "not probed: calls are counted, not timed", why
 	}
 	return l
 }
@@ -250,7 +250,7 @@ func (x *subject) seccomp() Line {
 		l.Value = "strict"
 	case proc.SeccompFilter:
 		l.Value = "a filter"
-		l.Note = "some kernels from 6.11 to 6.13 kill such a process at a return probe: trace tries that first, and then counts its calls only"
+		l.Note = "some kernels from 6.11 to 6.13 kill such a process at a return probe: trace tests for this first and, if so, only counts its calls"
 	}
 	return l
 }

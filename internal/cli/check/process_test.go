@@ -66,7 +66,7 @@ func TestProcess(t *testing.T) {
 		t.Errorf("JSON %s, %v", b, err)
 	}
 	text := r.Text()
-	for _, want := range []string{"what is seen of calls (", "CUDA runtime", "CUDA driver", "not now", "functions", "its files name ", "not traced:"} {
+	for _, want := range []string{"what a trace sees of calls (", "CUDA runtime", "CUDA driver", "not now", "functions", "files name ", "not traced:"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
 		}
@@ -101,7 +101,7 @@ int main(int argc, char **argv) { if (!dlopen(argv[1], RTLD_NOW)) return 1; puts
 		note  string
 	}{
 		"job":      {nil, "cudart", OK, "linked in, found by its symbols"},
-		"stripped": {[]string{"-s"}, "linked-in", Lack, "those of the runtime are not"},
+		"stripped": {[]string{"-s"}, "linked-in", Lack, "but no runtime calls"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := testkit.Start(t, exec.Command(gcc(code, name, tt.args...), driver))
@@ -123,7 +123,7 @@ func TestProcessOfNothing(t *testing.T) {
 	c := testkit.Start(t, exec.Command("sleep", "60"))
 	testkit.Eventually(t, "sleep to run", func() bool { p, err := (proc.FS{}).Process(uint32(c.PID())); return err == nil && p.Comm == "sleep" })
 	r := look(t, c)
-	if l := line(t, &r, "libraries"); !r.Ready || l.Value != "none of CUDA" {
+	if l := line(t, &r, "libraries"); !r.Ready || l.Value != "no CUDA library" {
 		t.Errorf("report %+v", r)
 	}
 	if _, err := Process(t.Context(), Machine{}, proc.Names{}, 1<<22-1); !errors.Is(err, proc.ErrGone) {

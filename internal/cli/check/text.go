@@ -18,7 +18,7 @@ var marks = map[State]string{OK: "[✓]", Lack: "[!]", Fail: "[✗]"}
 func (r *Report) Text() string {
 	var b strings.Builder
 	if r.PID != 0 {
-		fmt.Fprintf(&b, "Ingero - what is seen of %s (%d)\n\n", clean(r.Comm), r.PID)
+		fmt.Fprintf(&b, "Ingero - what a trace sees of %s (%d)\n\n", clean(r.Comm), r.PID)
 	} else {
 		b.WriteString("Ingero - System Readiness Check\n\n")
 	}
@@ -37,7 +37,7 @@ func (r *Report) Text() string {
 			paragraph(&b, l.Needs[j].text(), 0)
 		}
 		paragraph(&b, some("not there", l.Lacks), 0)
-		paragraph(&b, some("there, and not traced", l.Unprobed), 0)
+		paragraph(&b, some("present but not traced", l.Unprobed), 0)
 		if l.Do != "" {
 			paragraph(&b, "-> "+l.Do, 0)
 		}
@@ -65,17 +65,17 @@ func (r *Report) verdict() string {
 	fails, lacks := r.Count(Fail), r.Count(Lack)
 	switch {
 	case r.PID != 0 && fails > 0:
-		return "It cannot be traced as it is."
+		return "ingero cannot trace this process in its current state."
 	case r.PID != 0 && lacks > 0:
-		return "It can be traced, in part: " + count(lacks, "line") + " above marked " + marks[Lack] + "."
+		return "ingero can trace this process in part: see " + count(lacks, "line") + " above marked " + marks[Lack] + "."
 	case r.PID != 0:
-		return "It can be traced; of its libraries, all but what is listed as not traced."
+		return "ingero can trace this process, except functions listed as not traced."
 	case fails > 0:
-		return fmt.Sprintf("Tracing cannot work here: %s above marked %s.", count(fails, "line"), marks[Fail])
+		return fmt.Sprintf("ingero cannot trace here: see %s above marked %s.", count(fails, "line"), marks[Fail])
 	case !r.Tried:
-		return "Nothing found that would keep ingero from tracing, but not all could be tried:\nsudo ingero check"
+		return "No problem found, but some checks require root:\nsudo ingero check"
 	case lacks > 0:
-		return fmt.Sprintf("Ready to trace; %s above marked %s could be better.", count(lacks, "line"), marks[Lack])
+		return fmt.Sprintf("Ready to trace, with limitations: see %s above marked %s.", count(lacks, "line"), marks[Lack])
 	}
 	return "All checks passed - ready to trace!"
 }

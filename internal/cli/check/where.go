@@ -16,7 +16,7 @@ import (
 // The first row that fits counts.
 var launcherNames = []struct{ prefix, name string }{
 	{"HOROVOD_", "Horovod"}, {"OMPI_", "Open MPI"}, {"MV2_", "MVAPICH2"}, {"PALS_", "HPE Cray PALS"}, {"PMI_", "MPICH or Intel MPI"},
-	{"JSM_", "jsrun"}, {"FLUX_", "Flux"}, {"PMIX_", "PMIx"}, {"SLURM_", "Slurm (srun)"}, {"RANK", "torchrun, or one that sets its variables"},
+	{"JSM_", "jsrun"}, {"FLUX_", "Flux"}, {"PMIX_", "PMIx"}, {"SLURM_", "Slurm (srun)"}, {"RANK", "torchrun or compatible"},
 }
 
 // identity says which program a process runs and where, and what each fact was read from.
@@ -31,12 +31,12 @@ func (x *subject) identity() []Line {
 	p.Cmdline = redact.Safe.Line(ran.Args)
 	name := Line{ID: "program", Name: "Program", State: OK, Value: where.Program(&p), Note: "from its command line: " + p.Cmdline}
 	if p.Cmdline == "" {
-		name.Note = "from the name of its first thread: it has no command line"
+		name.Note = "from the name of its first thread: the process has no command line"
 	}
 	out := []Line{name}
 	if err != nil {
-		out = append(out, Line{ID: "environment", Name: "Environment", State: Lack, Value: "cannot be read: " + err.Error(),
-			Note: "rank and job are not known without it", Do: fmt.Sprintf("sudo ingero check --pid %d", x.p.PID)})
+		out = append(out, Line{ID: "environment", Name: "Environment", State: Lack, Value: "cannot read it: " + err.Error(),
+			Note: "rank and job are unknown without it", Do: fmt.Sprintf("sudo ingero check --pid %d", x.p.PID)})
 	}
 	var launcher *Line
 	for i := range tick.WhereFields {
@@ -51,7 +51,7 @@ func (x *subject) identity() []Line {
 		case len(vars) > 0:
 			l.Note = "from " + strings.Join(vars, ", ") + " in its environment"
 		default:
-			l.Note = "from its control group " + groupOf(f, value, x.p.Cgroups)
+			l.Note = "from its cgroup " + groupOf(f, value, x.p.Cgroups)
 		}
 		out = append(out, l)
 		if f.Name == "rank" && len(vars) > 0 {
@@ -63,7 +63,7 @@ func (x *subject) identity() []Line {
 		out = append(out, *launcher)
 	case err == nil && p.Where.Rank == 0:
 		out = append(out, Line{ID: "rank", Name: "Rank", State: OK, Value: "none",
-			Note: "its environment has no rank: RANK with WORLD_SIZE, or what MPI, Slurm and others set"})
+			Note: "its environment has no rank: neither RANK with WORLD_SIZE nor the variables of MPI, Slurm and others"})
 	}
 	return out
 }

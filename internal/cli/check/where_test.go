@@ -18,7 +18,7 @@ func TestIdentity(t *testing.T) {
 	}{
 		{"alone", nil, map[string][2]string{"program": {"sleep", "from its command line: sleep 600"}, "rank": {"none", "no rank"}}},
 		{"torchrun", []string{"RANK=3", "LOCAL_RANK=1", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=29500"}, map[string][2]string{
-			"rank": {"3", "RANK"}, "world_size": {"8", "WORLD_SIZE"}, "local_rank": {"1", "LOCAL_RANK"}, "launcher": {"torchrun, or one that sets its variables", "RANK"}, "master": {"10.0.0.1:29500", "MASTER_ADDR, MASTER_PORT"},
+			"rank": {"3", "RANK"}, "world_size": {"8", "WORLD_SIZE"}, "local_rank": {"1", "LOCAL_RANK"}, "launcher": {"torchrun or compatible", "RANK"}, "master": {"10.0.0.1:29500", "MASTER_ADDR, MASTER_PORT"},
 		}},
 		{"Open MPI", []string{"OMPI_COMM_WORLD_RANK=5", "OMPI_COMM_WORLD_SIZE=16"}, map[string][2]string{
 			"rank": {"5", "from OMPI_COMM_WORLD_RANK in its environment"}, "launcher": {"Open MPI", "OMPI_COMM_WORLD_RANK"},
